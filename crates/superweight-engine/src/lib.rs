@@ -1,0 +1,2 @@
+//! How numbers are computed.
+#![deny(missing_docs)]

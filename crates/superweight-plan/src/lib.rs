@@ -1,0 +1,3 @@
+//! What is shared.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]

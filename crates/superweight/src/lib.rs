@@ -1,0 +1,3 @@
+//! SuperWeight Networks.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
