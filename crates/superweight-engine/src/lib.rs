@@ -1,2 +1,4 @@
 //! How numbers are computed.
 #![deny(missing_docs)]
+
+pub mod geometry;
