@@ -1,0 +1,193 @@
+//! The CPU: f32 throughout, NHWC, one thread pool per device.
+//!
+//! Determinism: work is cut into tasks by shape alone; a reduction writes one partial sum per task and adds them in the
+//! order of the tasks. Threads only decide who runs which task, so 1, 2 and 7 threads give the same bits.
+
+mod activation;
+mod add;
+mod batch_norm;
+mod buffer;
+mod channel_scale;
+mod concat;
+mod conv;
+mod external;
+mod linear;
+mod loss;
+mod pool;
+mod rows;
+mod sgd;
+mod simd;
+mod softmax;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::device::{Device, Observer, Storages};
+use crate::error::Error;
+use crate::ops::Call;
+use crate::optimizer::SgdStep;
+use crate::program::{Element, Program, Region, Space, Step};
+use buffer::{CpuBuffer, Views};
+
+/// The CPU with a number of threads of its own.
+#[derive(Clone)]
+pub struct CpuDevice {
+    pool: Arc<rayon::ThreadPool>,
+}
+
+impl CpuDevice {
+    /// A pool of `threads` threads; 0 means one per core.
+    pub fn new(threads: usize) -> Result<Self, Error> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        let pool = pool.map_err(|e| Error::Device { reason: e.to_string() })?;
+        Ok(Self { pool: Arc::new(pool) })
+    }
+
+    /// Threads in the pool.
+    pub fn threads(&self) -> usize {
+        self.pool.current_num_threads()
+    }
+}
+
+impl fmt::Debug for CpuDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CpuDevice({} threads)", self.threads())
+    }
+}
+
+/// What a call keeps from preparation: a convolution its algorithm, the others nothing.
+#[derive(Debug)]
+pub enum Kernel {
+    #[allow(missing_docs)]
+    Conv(conv::Conv),
+    #[allow(missing_docs)]
+    Plain,
+}
+
+impl Device for CpuDevice {
+    type Buffer = CpuBuffer;
+    type Kernel = Kernel;
+
+    fn element_bytes(&self, _element: Element) -> usize {
+        4
+    }
+
+    fn allocate(&self, space: Space, size: usize) -> Result<CpuBuffer, Error> {
+        let bytes_per_unit = match space {
+            Space::Arena | Space::Io => 1,
+            Space::Parameters | Space::Gradients | Space::State => 4,
+        };
+        CpuBuffer::new(size, bytes_per_unit)
+    }
+
+    fn size(&self, buffer: &CpuBuffer) -> usize {
+        buffer.size()
+    }
+
+    fn write(&self, buffer: &mut CpuBuffer, region: Region, values: &[f32]) {
+        buffer.words_mut(region).iter_mut().zip(values).for_each(|(to, from)| *to = from.to_bits());
+    }
+
+    fn write_indices(&self, buffer: &mut CpuBuffer, region: Region, values: &[u32]) {
+        buffer.words_mut(region).copy_from_slice(values);
+    }
+
+    fn read(&self, buffer: &CpuBuffer, region: Region, values: &mut [f32]) {
+        values.iter_mut().zip(buffer.words(region)).for_each(|(to, from)| *to = f32::from_bits(*from));
+    }
+
+    fn prepare(&self, call: &Call) -> Result<(Kernel, usize), Error> {
+        let conv = |geometry| conv::Conv::new(geometry);
+        let (kernel, floats) = match call {
+            Call::ConvForward(call) => {
+                let conv = conv(call.geometry);
+                let scratch = conv.forward_scratch();
+                (Kernel::Conv(conv), scratch)
+            }
+            Call::ConvBackwardData(call) => {
+                let conv = conv(call.geometry);
+                let scratch = conv.backward_data_scratch();
+                (Kernel::Conv(conv), scratch)
+            }
+            Call::ConvBackwardWeight(call) => {
+                let conv = conv(call.geometry);
+                let scratch = conv.backward_weight_scratch();
+                (Kernel::Conv(conv), scratch)
+            }
+            Call::NormStatistics(call) => (Kernel::Plain, batch_norm::statistics_scratch(call)),
+            Call::NormApply(call) => (Kernel::Plain, batch_norm::apply_scratch(call)),
+            Call::NormBackward(call) => (Kernel::Plain, batch_norm::backward_scratch(call)),
+            Call::ScaleForward(call) => (Kernel::Plain, channel_scale::forward_scratch(call)),
+            Call::ScaleBackward(call) => (Kernel::Plain, channel_scale::backward_scratch(call)),
+            Call::CrossEntropy(call) => (Kernel::Plain, loss::scratch(call)),
+            _ => (Kernel::Plain, 0),
+        };
+        Ok((kernel, floats * 4))
+    }
+
+    fn run(&self, program: &Program<Self>, storages: &mut Storages<Self>, observer: Option<Observer<'_>>) {
+        let views = Views::new(program, storages);
+        match observer {
+            None => self.pool.install(|| program.steps().iter().for_each(|step| execute(step, &views))),
+            Some(observe) => {
+                for (index, step) in program.steps().iter().enumerate() {
+                    let start = Instant::now();
+                    self.pool.install(|| execute(step, &views));
+                    observe(index, start.elapsed());
+                }
+            }
+        }
+    }
+
+    fn sgd(
+        &self,
+        step: &SgdStep<'_>,
+        parameters: &mut CpuBuffer,
+        gradients: &CpuBuffer,
+        momentum: &mut CpuBuffer,
+    ) {
+        self.pool
+            .install(|| sgd::step(step, parameters.floats_mut(), gradients.floats(), momentum.floats_mut()));
+    }
+}
+
+fn execute(step: &Step<Kernel>, v: &Views<'_>) {
+    let scratch = step.scratch.map_or(&mut [][..], |scratch| v.write(scratch));
+    match (&step.call, &step.kernel) {
+        (Call::ConvForward(c), Kernel::Conv(k)) => {
+            k.forward(v.read(c.x), v.read(c.w), v.write(c.y), c.write, scratch)
+        }
+        (Call::ConvBackwardData(c), Kernel::Conv(k)) => {
+            k.backward_data(v.read(c.dy), v.read(c.w), v.write(c.dx), c.write, scratch)
+        }
+        (Call::ConvBackwardWeight(c), Kernel::Conv(k)) => {
+            k.backward_weight(v.read(c.x), v.read(c.dy), v.write(c.dw), c.write, scratch)
+        }
+        (Call::BiasForward(c), _) => linear::bias_forward(c, v),
+        (Call::BiasBackward(c), _) => linear::bias_backward(c, v),
+        (Call::NormStatistics(c), _) => batch_norm::statistics(c, v, scratch),
+        (Call::NormApply(c), _) => batch_norm::apply(c, v, scratch),
+        (Call::NormBackward(c), _) => batch_norm::backward(c, v, scratch),
+        (Call::ScaleForward(c), _) => channel_scale::forward(c, v, scratch),
+        (Call::ScaleBackward(c), _) => channel_scale::backward(c, v, scratch),
+        (Call::ActivationForward(c), _) => activation::forward(c, v),
+        (Call::ActivationBackward(c), _) => activation::backward(c, v),
+        (Call::Sum(c), _) => add::sum(c, v),
+        (Call::Copy(c), _) => add::copy(c, v),
+        (Call::Fill(c), _) => v.write(c.y).fill(0.0),
+        (Call::ConcatForward(c), _) => concat::forward(c, v),
+        (Call::ConcatBackward(c), _) => concat::backward(c, v),
+        (Call::PoolForward(c), _) => pool::forward(c, v),
+        (Call::PoolBackward(c), _) => pool::backward(c, v),
+        (Call::GlobalPoolForward(c), _) => pool::global_forward(c, v),
+        (Call::GlobalPoolBackward(c), _) => pool::global_backward(c, v),
+        (Call::SoftmaxForward(c), _) => softmax::forward(c, v),
+        (Call::SoftmaxBackward(c), _) => softmax::backward(c, v),
+        (Call::CrossEntropy(c), _) => loss::run(c, v, scratch),
+        (Call::ExternalGradient(c), _) => external::run(c, v),
+        (Call::ConvForward(_) | Call::ConvBackwardData(_) | Call::ConvBackwardWeight(_), Kernel::Plain) => {
+            unreachable!("a convolution is prepared as one")
+        }
+    }
+}
