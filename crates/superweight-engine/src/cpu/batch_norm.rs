@@ -329,8 +329,8 @@ pub(super) fn backward(call: &Backward, v: &Views<'_>, scratch: &mut [f32]) {
     for segment in 0..segments {
         let partials = &partials[segment * 2 * rows.tasks * rows.line..][..2 * rows.tasks * rows.line];
         let stride = 2 * rows.line;
-        add_partials(partials, stride, c, |channel, sum| sums[segment * c + channel] = sum as f32);
-        add_partials(&partials[rows.line..], stride, c, |channel, sum| {
+        add_partials(partials, stride, 0, c, |channel, sum| sums[segment * c + channel] = sum as f32);
+        add_partials(partials, stride, rows.line, c, |channel, sum| {
             products[segment * c + channel] = (sum * f64::from(folded.channel(segment, channel).1)) as f32;
         });
     }

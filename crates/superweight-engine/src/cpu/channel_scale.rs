@@ -64,7 +64,7 @@ pub(super) fn backward(call: &Backward, v: &Views<'_>, scratch: &mut [f32]) {
     let dscale = v.write(call.dscale);
     for (segment, partials) in partials.chunks_exact(rows.tasks * rows.line).enumerate() {
         let dscale = &mut dscale[segment * shape.channels..][..shape.channels];
-        add_partials(partials, rows.line, shape.channels, |channel, sum| match call.write {
+        add_partials(partials, rows.line, 0, shape.channels, |channel, sum| match call.write {
             Write::Set => dscale[channel] = sum as f32,
             Write::Add => dscale[channel] += sum as f32,
         });

@@ -107,11 +107,12 @@ vectorised! {
     }
 }
 
-/// Adds up the first rows of per-task partial sums, `stride` numbers apart, in f64 and in order; `finish` gets the
-/// channel and the sum.
+/// Adds up per-task partial sums in f64 and in order: `channels` numbers at `offset` of every `stride`. `finish` gets
+/// the channel and the sum.
 pub(super) fn add_partials(
     partials: &[f32],
     stride: usize,
+    offset: usize,
     channels: usize,
     mut finish: impl FnMut(usize, f64),
 ) {
@@ -119,7 +120,7 @@ pub(super) fn add_partials(
         let width = (channels - first).min(16);
         let mut sums = [0f64; 16];
         for partial in partials.chunks_exact(stride) {
-            for (sum, v) in sums.iter_mut().zip(&partial[first..first + width]) {
+            for (sum, v) in sums.iter_mut().zip(&partial[offset + first..offset + first + width]) {
                 *sum += f64::from(*v);
             }
         }
