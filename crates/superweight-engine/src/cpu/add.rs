@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::buffer::Views;
 use super::rows::{FLAT_TASK, map_flat};
-use super::simd::{clamp, vectorised};
+use super::vector::{clamp, vectorised};
 use crate::ops::add::{Copy, Sum};
 
 pub(super) fn sum(call: &Sum, v: &Views<'_>) {

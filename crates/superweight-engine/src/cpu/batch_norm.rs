@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::buffer::Views;
 use super::rows::{Rows, add_partials, column_sums};
-use super::simd::{block, clamp, column_blocks, vectorised};
+use super::vector::{block, clamp, column_blocks, vectorised};
 use crate::layout::Control;
 use crate::ops::Write;
 use crate::ops::batch_norm::{

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::buffer::Views;
 use super::rows::{Rows, add_partials, column_products};
-use super::simd::vectorised;
+use super::vector::vectorised;
 use crate::ops::Write;
 use crate::ops::channel_scale::{Backward, Forward, ScaleShape};
 

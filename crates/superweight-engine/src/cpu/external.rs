@@ -2,7 +2,7 @@
 
 use super::buffer::Views;
 use super::rows::map_flat;
-use super::simd::vectorised;
+use super::vector::vectorised;
 use crate::ops::Write;
 use crate::ops::external::Call;
 

@@ -2,7 +2,7 @@
 
 use super::buffer::Views;
 use super::rows::column_sums;
-use super::simd::vectorised;
+use super::vector::vectorised;
 use crate::ops::Write;
 use crate::ops::linear::{BiasBackward, BiasForward};
 

@@ -16,7 +16,7 @@ mod loss;
 mod pool;
 mod rows;
 mod sgd;
-mod simd;
+mod vector;
 mod softmax;
 
 use std::fmt;

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::buffer::Views;
 use super::rows::column_sums;
-use super::simd::vectorised;
+use super::vector::vectorised;
 use crate::ops::Write;
 use crate::ops::pool::{Backward, Forward, GlobalBackward, GlobalForward, PoolKind, PoolShape};
 

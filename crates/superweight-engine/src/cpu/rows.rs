@@ -6,7 +6,7 @@
 
 use rayon::prelude::*;
 
-use super::simd::{block, column_blocks, vectorised};
+use super::vector::{block, column_blocks, vectorised};
 
 /// Numbers in a task, where channels are few.
 const TASK: usize = 8192;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::rows::FLAT_TASK;
-use super::simd::vectorised;
+use super::vector::vectorised;
 use crate::optimizer::{SgdOptions, SgdStep};
 
 /// Factors of one group.
