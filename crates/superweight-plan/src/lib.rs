@@ -5,6 +5,7 @@
 pub mod allocate;
 pub mod arch;
 mod assign;
+mod budget;
 mod cluster;
 mod corner;
 mod error;
@@ -22,6 +23,7 @@ mod threshold;
 mod validate;
 
 pub use assign::{Assignment, Pair, assign, merges};
+pub use budget::{Budget, BudgetError};
 pub use cluster::{Clustering, Partition, Share};
 pub use corner::{Rect, Span, superweights};
 pub use error::PlanError;

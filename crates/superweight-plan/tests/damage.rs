@@ -72,7 +72,7 @@ fn every_kind_of_damage_is_named() {
         ("template_sets[0].deviation", |p| p["template_sets"][0]["deviation"] = json!(-1.0)),
         ("clusters", |p| list(&mut p["clusters"][0]["layers"]).push(json!(0))),
         ("clusters", |p| list(&mut p["clusters"][0]["layers"]).push(json!(12345))),
-        ("clusters", |p| p["clusters"] = json!([])),
+        ("no cluster 0", |p| p["clusters"] = json!([])),
         ("bill", |p| p["bill"]["templates"] = json!(1)),
         ("bill", |p| p["budget"] = json!(1000)),
         ("reserve", |p| p["reserve"] = json!(1.5)),
