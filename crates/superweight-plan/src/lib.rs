@@ -1,3 +1,37 @@
 //! What is shared.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
+
+pub mod allocate;
+pub mod arch;
+mod assign;
+mod budget;
+mod cluster;
+mod corner;
+mod error;
+mod file;
+mod layer;
+pub mod number;
+mod plan;
+mod planner;
+mod refine;
+mod scale;
+mod search;
+#[cfg(test)]
+mod testing;
+mod threshold;
+mod validate;
+
+pub use assign::{Assignment, Pair, assign, merges};
+pub use budget::{Budget, BudgetError};
+pub use cluster::{Clustering, Partition, Share};
+pub use corner::{Rect, Span, superweights};
+pub use error::PlanError;
+pub use layer::{Family, Layer, LayerId, LayerKind, Member, MemberId, Role, Vector, VectorKind};
+pub use plan::{
+    Bill, Cluster, ClusterId, Group, PlannedLayer, SetId, SharingPlan, SuperWeight, SuperWeightId,
+    TemplateSet, Tile, Tiling, VERSION,
+};
+pub use planner::{Coefficients, PlanRequest, Survey, TilingChoice};
+pub use refine::{CoefficientPairs, Refined, refine};
+pub use search::{Found, SearchSettings, search};

@@ -1,0 +1,243 @@
+//! How many templates each set gets: the number K of every set, from costs and a budget alone.
+//!
+//! *Nested* (paper §2.1.1): one template each, then round robin from shallow to deep up to [`ROUND_ROBIN`], then
+//! beyond while the budget lasts; never more than the layers that use the set, past which templates cannot make layers
+//! more different. *Grid*: the same K ≥ 2 for all sets, each capped at min(uses, numbers in a block), past which
+//! templates are linearly dependent; leftovers buy templates for the cheapest set not at its cap.
+//!
+//! Coefficients exist where K ≥ 2, one row of K per cell. They are charged at max(live, reserve × own): `own` is the
+//! count if every layer had its own, which refinement may need later.
+
+/// Nested sets grow evenly up to this many templates before any grows further (as in the authors' code).
+pub const ROUND_ROBIN: usize = 8;
+
+/// What one template set costs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SetCost {
+    /// Numbers in one template.
+    pub block: u64,
+    /// Cells of all layers that are made from the set.
+    pub uses: u64,
+    /// Coefficient rows under the present groups.
+    pub live_rows: u64,
+    /// Coefficient rows if every layer had its own.
+    pub own_rows: u64,
+    /// Relative depth of the shallowest layer that uses the set.
+    pub depth: f64,
+}
+
+/// Which rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// A set per SuperWeight.
+    Nested,
+    /// A set per cluster.
+    Grid,
+}
+
+impl Rule {
+    /// Fewest templates a set can have. A set of one cell is dense: one template, no coefficient.
+    pub fn least(self, set: &SetCost) -> usize {
+        match self {
+            Rule::Nested => 1,
+            Rule::Grid => set.uses.min(2) as usize,
+        }
+    }
+
+    /// Most templates that are of use to a set.
+    pub fn cap(self, set: &SetCost) -> usize {
+        match self {
+            Rule::Nested => set.uses as usize,
+            Rule::Grid => (set.uses.min(set.block) as usize).max(self.least(set)),
+        }
+    }
+}
+
+/// Templates and coefficients so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Ledger {
+    /// Template numbers.
+    pub templates: u64,
+    /// Coefficients under the present groups.
+    pub live: u64,
+    /// Coefficients if every layer had its own.
+    pub own: u64,
+}
+
+impl Ledger {
+    /// The sum over sets with these K.
+    pub fn of(sets: &[SetCost], counts: &[usize]) -> Self {
+        sets.iter().zip(counts).fold(Self::default(), |ledger, (set, &k)| ledger.changed(set, 0, k))
+    }
+
+    /// Coefficients charged: what lives, or the reserve where that is more.
+    pub fn charged(&self, reserve: f64) -> u64 {
+        self.live.max((reserve * self.own as f64).ceil() as u64)
+    }
+
+    /// All that is charged.
+    pub fn total(&self, reserve: f64) -> u64 {
+        self.templates + self.charged(reserve)
+    }
+
+    fn changed(self, set: &SetCost, from: usize, to: usize) -> Self {
+        let coefficients = |k: usize, rows: u64| if k < 2 { 0 } else { k as u64 * rows };
+        let step = |sum: u64, f: &dyn Fn(usize) -> u64| sum + f(to) - f(from);
+        Self {
+            templates: step(self.templates, &|k| k as u64 * set.block),
+            live: step(self.live, &|k| coefficients(k, set.live_rows)),
+            own: step(self.own, &|k| coefficients(k, set.own_rows)),
+        }
+    }
+}
+
+/// The smallest K of every set, and what they cost.
+pub fn least(rule: Rule, sets: &[SetCost], reserve: f64) -> (Vec<usize>, u64) {
+    let counts: Vec<_> = sets.iter().map(|set| rule.least(set)).collect();
+    let cost = Ledger::of(sets, &counts).total(reserve);
+    (counts, cost)
+}
+
+/// K of every set within `available` numbers; `None` if not even the least fits.
+pub fn allocate(rule: Rule, sets: &[SetCost], available: u64, reserve: f64) -> Option<Vec<usize>> {
+    let (counts, cost) = least(rule, sets, reserve);
+    if cost > available {
+        return None;
+    }
+    let purse = Purse { rule, sets, available, reserve, ledger: Ledger::of(sets, &counts), counts };
+    Some(match rule {
+        Rule::Nested => nested(purse),
+        Rule::Grid => grid(purse),
+    })
+}
+
+fn nested(mut purse: Purse) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..purse.sets.len()).collect();
+    order.sort_by(|&i, &j| purse.sets[i].depth.total_cmp(&purse.sets[j].depth).then(i.cmp(&j)));
+    for limit in [ROUND_ROBIN, usize::MAX] {
+        // A round gives every set below the limit one more, if it still fits; the last round gives nothing.
+        while order.iter().filter(|&&i| purse.counts[i] < limit && purse.buy(i)).count() > 0 {}
+    }
+    purse.counts
+}
+
+fn grid(mut purse: Purse) -> Vec<usize> {
+    let capped = |k: usize| -> Vec<usize> {
+        purse.sets.iter().map(|set| k.clamp(purse.rule.least(set), purse.rule.cap(set))).collect()
+    };
+    let fits = |k: usize| Ledger::of(purse.sets, &capped(k)).total(purse.reserve) <= purse.available;
+    let (mut low, mut high) = (2, purse.sets.iter().map(|set| purse.rule.cap(set)).max().unwrap_or(2) + 1);
+    while low + 1 < high {
+        let middle = low + (high - low) / 2;
+        *(if fits(middle) { &mut low } else { &mut high }) = middle;
+    }
+    purse.counts = capped(low);
+    purse.ledger = Ledger::of(purse.sets, &purse.counts);
+    while purse.cheapest().is_some_and(|set| purse.buy(set)) {}
+    purse.counts
+}
+
+/// A budget being spent.
+struct Purse<'a> {
+    rule: Rule,
+    sets: &'a [SetCost],
+    available: u64,
+    reserve: f64,
+    counts: Vec<usize>,
+    ledger: Ledger,
+}
+
+impl Purse<'_> {
+    fn with_one_more(&self, set: usize) -> Ledger {
+        self.ledger.changed(&self.sets[set], self.counts[set], self.counts[set] + 1)
+    }
+
+    fn at_cap(&self, set: usize) -> bool {
+        self.counts[set] >= self.rule.cap(&self.sets[set])
+    }
+
+    /// One more template for a set, if it may have it and it fits.
+    fn buy(&mut self, set: usize) -> bool {
+        let after = self.with_one_more(set);
+        let bought = !self.at_cap(set) && after.total(self.reserve) <= self.available;
+        if bought {
+            self.counts[set] += 1;
+            self.ledger = after;
+        }
+        bought
+    }
+
+    fn cheapest(&self) -> Option<usize> {
+        let open = (0..self.sets.len()).filter(|&set| !self.at_cap(set));
+        open.min_by_key(|&set| (self.with_one_more(set).total(self.reserve), set))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::number::mix;
+
+    fn set(block: u64, uses: u64, depth: f64) -> SetCost {
+        SetCost { block, uses, live_rows: 1, own_rows: uses, depth }
+    }
+
+    #[test]
+    fn nested_goes_round_from_shallow_to_deep() {
+        let sets = [set(100, 9, 0.9), set(100, 9, 0.1), set(100, 1, 0.0)];
+        // Three templates; the next two cost 100 + 2 rows of 9 each; only users count.
+        assert_eq!(allocate(Rule::Nested, &sets, 300, 1.0).unwrap(), [1, 1, 1]);
+        assert_eq!(allocate(Rule::Nested, &sets, 418, 1.0).unwrap(), [1, 2, 1]);
+        assert_eq!(allocate(Rule::Nested, &sets, 536, 1.0).unwrap(), [2, 2, 1]);
+        assert_eq!(allocate(Rule::Nested, &sets, 10_000, 1.0).unwrap(), [9, 9, 1]);
+        assert_eq!(allocate(Rule::Nested, &sets, 299, 1.0), None);
+    }
+
+    #[test]
+    fn nested_fills_up_to_eight_before_going_beyond() {
+        let sets = [set(1000, 20, 0.0), set(10, 20, 1.0)];
+        let counts = allocate(Rule::Nested, &sets, 8 * 1010 + 200, 0.0).unwrap();
+        assert_eq!(counts, [8, 20]);
+    }
+
+    #[test]
+    fn grid_gives_all_sets_the_same_and_the_rest_to_the_cheapest() {
+        let sets = [set(100, 50, 0.0), set(10, 50, 0.0), set(7, 1, 0.0)];
+        // Per K: 100 + 10 + 2 rows of 50; 7 once, for the dense set.
+        assert_eq!(allocate(Rule::Grid, &sets, 3 * 210 + 7 + 60, 1.0).unwrap(), [3, 4, 1]);
+        assert_eq!(allocate(Rule::Grid, &sets, 1_000_000, 1.0).unwrap(), [50, 10, 1]);
+        assert_eq!(allocate(Rule::Grid, &sets, 2 * 210 + 6, 1.0), None);
+    }
+
+    #[test]
+    fn never_over_and_never_a_template_short() {
+        for seed in 0..500 {
+            let draw = |n: u64, m: u64| mix(seed, n) % m;
+            let sets: Vec<_> = (0..1 + draw(0, 6))
+                .map(|s| {
+                    let uses = 1 + draw(10 * s + 1, 30);
+                    let live_rows = 1 + draw(10 * s + 2, uses);
+                    SetCost { live_rows, ..set(1 + draw(10 * s + 3, 900), uses, draw(10 * s + 4, 5) as f64) }
+                })
+                .collect();
+            let reserve = draw(7, 5) as f64 / 4.0;
+            for rule in [Rule::Nested, Rule::Grid] {
+                let (_, needed) = least(rule, &sets, reserve);
+                let available = needed + draw(8, 20_000);
+                let counts = allocate(rule, &sets, available, reserve).unwrap();
+                let ledger = Ledger::of(&sets, &counts);
+                assert!(ledger.total(reserve) <= available);
+                for (i, set) in sets.iter().enumerate() {
+                    assert!((rule.least(set)..=rule.cap(set)).contains(&counts[i]));
+                    let more = ledger.changed(set, counts[i], counts[i] + 1).total(reserve);
+                    let cheapest = rule == Rule::Nested
+                        || sets.iter().zip(&counts).all(|(other, &k)| {
+                            k >= rule.cap(other) || ledger.changed(other, k, k + 1).total(reserve) >= more
+                        });
+                    assert!(counts[i] == rule.cap(set) || !cheapest || more > available, "seed {seed}");
+                }
+                assert!(needed == 0 || allocate(rule, &sets, needed - 1, reserve).is_none());
+            }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! A plain convolutional network for tests and first experiments: `cnn-8-16-32` is a 3×3 convolution, batch norm and
+//! ReLU per number, the first at full resolution, every further one at half of the one before.
+
+use super::builder::{Builder, Window};
+use super::{Activation, ArchName, Architecture, ImageShape};
+
+pub(super) fn build(name: ArchName, input: ImageShape, classes: usize, widths: &[usize]) -> Architecture {
+    let (mut b, mut x) = Builder::new(name, input);
+    for (i, &width) in widths.iter().enumerate() {
+        let stride = if i == 0 { 1 } else { 2 };
+        x = b.conv(&format!("conv{}", i + 1), x, width, Window::new(3, stride));
+        x = b.batch_norm(&format!("bn{}", i + 1), x, Activation::Relu);
+    }
+    b.finish("pool", "fc", x, classes)
+}

@@ -1,0 +1,231 @@
+//! Architectures as plain data: a list of operations over named tensors, with exact counts.
+//!
+//! A name such as `wrn-28-10` is a recipe ([`ArchName`]); together with an input shape and a number of classes it
+//! becomes an [`Architecture`]: nodes in the order they run, each with its operation, inputs and output shape. An
+//! engine is driven from that list; the planner only looks at the tensors. Tensor names are those of the PyTorch
+//! module most people load such a network into, so that exported files open elsewhere.
+
+mod bottleneck;
+mod builder;
+mod cnn;
+mod mobilenet;
+mod name;
+mod wrn;
+
+use serde::{Deserialize, Serialize};
+
+pub use name::{ArchError, ArchName, FAMILIES};
+
+/// Channels, height and width of one input image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "[usize; 3]", into = "[usize; 3]")]
+pub struct ImageShape {
+    /// Colour channels.
+    pub channels: usize,
+    /// Rows.
+    pub height: usize,
+    /// Columns.
+    pub width: usize,
+}
+
+impl ImageShape {
+    /// CIFAR's 3×32×32.
+    pub const CIFAR: Self = Self { channels: 3, height: 32, width: 32 };
+    /// ImageNet's 3×224×224.
+    pub const IMAGENET: Self = Self { channels: 3, height: 224, width: 224 };
+}
+
+impl From<[usize; 3]> for ImageShape {
+    fn from([channels, height, width]: [usize; 3]) -> Self {
+        Self { channels, height, width }
+    }
+}
+
+impl From<ImageShape> for [usize; 3] {
+    fn from(shape: ImageShape) -> Self {
+        [shape.channels, shape.height, shape.width]
+    }
+}
+
+/// Position of a node in [`Architecture::nodes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub usize);
+
+/// Position of a tensor in [`Architecture::tensors`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TensorId(pub usize);
+
+/// What is applied to a value elementwise, fused into the operation that made it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Activation {
+    /// Nothing.
+    None,
+    /// max(x, 0).
+    Relu,
+    /// min(max(x, 0), 6).
+    Relu6,
+}
+
+/// One operation. Its inputs are [`Node::inputs`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// The image batch.
+    Input,
+    /// Convolution without bias.
+    Conv {
+        /// Weight, OIHW.
+        weight: TensorId,
+        /// Kernel height and width.
+        kernel: [usize; 2],
+        /// Stride, the same in both directions.
+        stride: usize,
+        /// Zero padding, the same on all sides.
+        padding: usize,
+        /// Groups; equal to the channels for a depthwise convolution.
+        groups: usize,
+    },
+    /// Batch normalisation over batch, height and width, then an activation.
+    BatchNorm {
+        /// γ, one number per channel.
+        scale: TensorId,
+        /// β, one number per channel.
+        shift: TensorId,
+        /// Applied to the result.
+        activation: Activation,
+    },
+    /// Sum of two values of one shape, then an activation.
+    Add {
+        /// Applied to the result.
+        activation: Activation,
+    },
+    /// Maximum over windows.
+    MaxPool {
+        /// Window height and width.
+        kernel: usize,
+        /// Stride.
+        stride: usize,
+        /// Padding on all sides, never the maximum.
+        padding: usize,
+    },
+    /// Mean over all positions.
+    GlobalAveragePool,
+    /// Fully connected layer with bias, on `[channels, 1, 1]`.
+    Linear {
+        /// Weight, `[out, in]`.
+        weight: TensorId,
+        /// Bias, `[out]`.
+        bias: TensorId,
+    },
+}
+
+/// An operation at its place in the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Module path, e.g. `block1.layer.0.conv1`.
+    pub name: String,
+    /// What is computed.
+    pub op: Op,
+    /// From which earlier nodes.
+    pub inputs: Vec<NodeId>,
+    /// Shape of the result for one image.
+    pub shape: ImageShape,
+}
+
+/// What a trainable tensor is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TensorKind {
+    /// Weight of a convolution, OIHW.
+    ConvWeight,
+    /// Weight of a linear layer, `[out, in]`.
+    LinearWeight,
+    /// Bias of a linear layer.
+    LinearBias,
+    /// γ of a batch norm.
+    NormScale,
+    /// β of a batch norm.
+    NormShift,
+}
+
+/// A trainable tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tensor {
+    /// PyTorch's name, e.g. `block1.layer.0.conv1.weight`.
+    pub name: String,
+    /// What it is for.
+    pub kind: TensorKind,
+    /// OIHW, `[out, in]` or `[channels]`.
+    pub shape: Vec<usize>,
+}
+
+impl Tensor {
+    /// Numbers in it.
+    pub fn len(&self) -> u64 {
+        self.shape.iter().map(|&d| d as u64).product()
+    }
+
+    /// Whether it holds no number.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Trainable numbers by part, and the work of one forward pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Convolution weights.
+    pub convolutions: u64,
+    /// Batch-norm scales and shifts.
+    pub batch_norm: u64,
+    /// Linear weights and biases.
+    pub classifier: u64,
+    /// Multiply-adds of convolutions and linear layers for one image.
+    pub multiply_adds: u64,
+}
+
+impl Counts {
+    /// All trainable numbers.
+    pub fn total(&self) -> u64 {
+        self.convolutions + self.batch_norm + self.classifier
+    }
+}
+
+/// A network as data: `nodes[0]` is the input, the last node gives the logits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Architecture {
+    /// The name it was built from.
+    pub name: ArchName,
+    /// Shape of one image.
+    pub input: ImageShape,
+    /// Classes told apart.
+    pub classes: usize,
+    /// Operations in the order they run.
+    pub nodes: Vec<Node>,
+    /// Trainable tensors in the order they are used.
+    pub tensors: Vec<Tensor>,
+}
+
+impl Architecture {
+    /// A tensor by id.
+    pub fn tensor(&self, id: TensorId) -> &Tensor {
+        &self.tensors[id.0]
+    }
+
+    /// Exact counts by part.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for tensor in &self.tensors {
+            *match tensor.kind {
+                TensorKind::ConvWeight => &mut counts.convolutions,
+                TensorKind::NormScale | TensorKind::NormShift => &mut counts.batch_norm,
+                TensorKind::LinearWeight | TensorKind::LinearBias => &mut counts.classifier,
+            } += tensor.len();
+        }
+        for node in &self.nodes {
+            if let Op::Conv { weight, .. } | Op::Linear { weight, .. } = node.op {
+                let positions = (node.shape.height * node.shape.width) as u64;
+                counts.multiply_adds += positions * self.tensor(weight).len();
+            }
+        }
+        counts
+    }
+}

@@ -1,0 +1,263 @@
+//! Names of architectures: parsed, checked, printed back in one spelling.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::{Architecture, ImageShape, bottleneck, cnn, mobilenet, wrn};
+
+/// What can be asked for, as shown in help and errors.
+pub const FAMILIES: &str = "wrn-D-K with D = 6n+4 (wrn-28-10), wrn-50-K and wrn-101-K (wrn-50-2), \
+resnet-50|101|152, mobilenet-v2[-WIDTH] (mobilenet-v2-0.5), cnn-C1-C2-... (cnn-16-32)";
+
+/// Largest accepted depth, width factor and channel count: far past any network that trains, far below overflow.
+const LIMIT: usize = 10_000;
+
+/// A family with its numbers. Written as a string everywhere.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum ArchName {
+    /// `wrn-28-10`: wide residual network for small images.
+    Wrn {
+        /// 6n + 4.
+        depth: usize,
+        /// Widening factor.
+        width: usize,
+    },
+    /// `resnet-50`, `wrn-50-2`: bottleneck network for large images.
+    Bottleneck {
+        /// 50, 101 or 152.
+        depth: usize,
+        /// Widening factor of the inner convolutions; 1 is a plain ResNet.
+        width: usize,
+    },
+    /// `mobilenet-v2`, `mobilenet-v2-0.5`.
+    MobileNetV2 {
+        /// Width multiplier in hundredths.
+        percent: usize,
+    },
+    /// `cnn-16-32`: plain network, one convolution per number.
+    Cnn {
+        /// Channels of each convolution.
+        widths: Vec<usize>,
+    },
+}
+
+/// Why a name is not an architecture, or cannot be built.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ArchError {
+    /// No such family.
+    #[error("unknown architecture '{name}'{}\nknown: {FAMILIES}", suggestion.as_ref().map_or(String::new(), |s| format!(", did you mean '{s}'?")))]
+    Unknown {
+        /// As typed.
+        name: String,
+        /// A close known name.
+        suggestion: Option<String>,
+    },
+    /// The family exists, its numbers do not.
+    #[error("'{name}' is not a network of its family: {why}")]
+    Numbers {
+        /// As typed.
+        name: String,
+        /// What the numbers must satisfy, with the nearest that do.
+        why: String,
+    },
+    /// Input shape or classes make no network.
+    #[error(
+        "{name} cannot be built for input {input:?} and {classes} classes: every number must be between 1 and {LIMIT}"
+    )]
+    Size {
+        /// The architecture.
+        name: String,
+        /// Channels, height, width.
+        input: [usize; 3],
+        /// Classes.
+        classes: usize,
+    },
+}
+
+impl ArchName {
+    /// The network for images of this shape and this many classes.
+    pub fn build(&self, input: ImageShape, classes: usize) -> Result<Architecture, ArchError> {
+        let sizes = [input.channels, input.height, input.width, classes];
+        if sizes.iter().any(|n| !(1..=LIMIT).contains(n)) {
+            return Err(ArchError::Size { name: self.to_string(), input: input.into(), classes });
+        }
+        let name = self.clone();
+        Ok(match self {
+            &Self::Wrn { depth, width } => wrn::build(name, input, classes, depth, width),
+            &Self::Bottleneck { depth, width } => {
+                let stages = bottleneck::stages(depth).expect("parsing admits only depths that exist");
+                bottleneck::build(name, input, classes, stages, width)
+            }
+            &Self::MobileNetV2 { percent } => mobilenet::build(name, input, classes, percent),
+            Self::Cnn { widths } => cnn::build(name, input, classes, widths),
+        })
+    }
+
+    /// The input it is made for: ImageNet's for bottleneck networks, CIFAR's for the others.
+    pub fn usual_input(&self) -> ImageShape {
+        match self {
+            Self::Bottleneck { .. } => ImageShape::IMAGENET,
+            _ => ImageShape::CIFAR,
+        }
+    }
+}
+
+impl fmt::Display for ArchName {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::Wrn { depth, width } => write!(f, "wrn-{depth}-{width}"),
+            Self::Bottleneck { depth, width: 1 } => write!(f, "resnet-{depth}"),
+            Self::Bottleneck { depth, width } => write!(f, "wrn-{depth}-{width}"),
+            Self::MobileNetV2 { percent: 100 } => write!(f, "mobilenet-v2"),
+            Self::MobileNetV2 { percent } => write!(f, "mobilenet-v2-{}", *percent as f64 / 100.0),
+            Self::Cnn { widths } => {
+                write!(f, "cnn")?;
+                widths.iter().try_for_each(|w| write!(f, "-{w}"))
+            }
+        }
+    }
+}
+
+impl From<ArchName> for String {
+    fn from(name: ArchName) -> Self {
+        name.to_string()
+    }
+}
+
+impl TryFrom<String> for ArchName {
+    type Error = ArchError;
+
+    fn try_from(name: String) -> Result<Self, ArchError> {
+        name.parse()
+    }
+}
+
+impl FromStr for ArchName {
+    type Err = ArchError;
+
+    fn from_str(text: &str) -> Result<Self, ArchError> {
+        let lower = text.trim().to_ascii_lowercase();
+        let numbers = |why: &str| ArchError::Numbers { name: text.to_owned(), why: why.to_owned() };
+        let parse = |part: &str| part.parse::<usize>().ok().filter(|n| (1..=LIMIT).contains(n));
+        let parts: Vec<&str> = lower.split('-').collect();
+        match parts[..] {
+            ["wrn", depth, width] => match (parse(depth), parse(width)) {
+                (Some(depth), Some(width)) if bottleneck::stages(depth).is_some() => {
+                    Ok(Self::Bottleneck { depth, width })
+                }
+                (Some(depth), Some(width)) if depth >= 10 && depth % 6 == 4 => Ok(Self::Wrn { depth, width }),
+                (Some(depth), Some(width)) => Err(numbers(&nearest_depths(depth, width))),
+                _ => Err(numbers("write wrn-DEPTH-WIDTH with whole numbers from 1 to 10000, e.g. wrn-28-10")),
+            },
+            ["resnet", depth] => match parse(depth).filter(|&d| bottleneck::stages(d).is_some()) {
+                Some(depth) => Ok(Self::Bottleneck { depth, width: 1 }),
+                None => Err(numbers("the depth must be 50, 101 or 152")),
+            },
+            ["mobilenet", "v2"] => Ok(Self::MobileNetV2 { percent: 100 }),
+            ["mobilenet", "v2", width] => match width.parse::<f64>() {
+                Ok(w) if (0.05..=10.0).contains(&w) && ((w * 100.0).round() - w * 100.0).abs() < 1e-9 => {
+                    Ok(Self::MobileNetV2 { percent: (w * 100.0).round() as usize })
+                }
+                _ => {
+                    Err(numbers("the width must be between 0.05 and 10 with at most two decimals, e.g. 0.5"))
+                }
+            },
+            ["cnn", ref widths @ ..] if !widths.is_empty() => {
+                let widths: Option<Vec<usize>> = widths.iter().map(|w| parse(w)).collect();
+                match widths {
+                    Some(widths) if widths.len() <= 100 => Ok(Self::Cnn { widths }),
+                    _ => Err(numbers("write cnn-C1-C2-... with 1 to 100 channel counts from 1 to 10000")),
+                }
+            }
+            _ => Err(ArchError::Unknown { name: text.to_owned(), suggestion: suggest(&lower) }),
+        }
+    }
+}
+
+fn nearest_depths(depth: usize, width: usize) -> String {
+    let below = if depth < 10 { 10 } else { (depth - 4) / 6 * 6 + 4 };
+    let above = if depth < 10 { 16 } else { below + 6 };
+    format!(
+        "the depth must be 6n+4 (or 50, 101, 152 for ImageNet); nearest: wrn-{below}-{width}, wrn-{above}-{width}"
+    )
+}
+
+/// A known spelling for what people type from memory (`wrn28-10`, `WideResNet-28-10`, `mobilenetv2`, `resnet50`).
+fn suggest(text: &str) -> Option<String> {
+    let plain = text.replace(['_', ' ', '.'], "-");
+    let numbers = plain.split(|c: char| !c.is_ascii_digit()).filter(|s| !s.is_empty()).collect::<Vec<_>>();
+    let candidate = match (plain.as_str(), &numbers[..]) {
+        (p, [depth, width]) if p.starts_with('w') => format!("wrn-{depth}-{width}"),
+        (p, [depth]) if p.starts_with("resnet") => format!("resnet-{depth}"),
+        (p, _) if p.starts_with("mobile") => "mobilenet-v2".to_owned(),
+        (p, _) if p.starts_with('w') => "wrn-28-10".to_owned(),
+        (p, _) if p.starts_with("resn") => "resnet-50".to_owned(),
+        _ => return None,
+    };
+    candidate.parse::<ArchName>().is_ok().then_some(candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_print_as_they_parse() {
+        let names = "wrn-28-10 wrn-16-2 wrn-10-1 wrn-50-2 wrn-101-2 resnet-50 mobilenet-v2 mobilenet-v2-0.5 \
+                     mobilenet-v2-1.4 mobilenet-v2-0.35 cnn-4 cnn-8-16-16";
+        for name in names.split_whitespace() {
+            assert_eq!(name.parse::<ArchName>().unwrap().to_string(), name);
+        }
+        assert_eq!("WRN-28-10".parse::<ArchName>().unwrap().to_string(), "wrn-28-10");
+        assert_eq!("wrn-50-1".parse::<ArchName>().unwrap().to_string(), "resnet-50");
+        assert_eq!("mobilenet-v2-1.0".parse::<ArchName>().unwrap().to_string(), "mobilenet-v2");
+    }
+
+    #[test]
+    fn a_wrong_depth_names_its_neighbours() {
+        let message = "wrn-29-10".parse::<ArchName>().unwrap_err().to_string();
+        assert!(message.contains("wrn-28-10, wrn-34-10"), "{message}");
+        let message = "wrn-4-1".parse::<ArchName>().unwrap_err().to_string();
+        assert!(message.contains("wrn-10-1, wrn-16-1"), "{message}");
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_a_known_one() {
+        for (typed, meant) in [
+            ("wrn28-10", "wrn-28-10"),
+            ("WideResNet-28-10", "wrn-28-10"),
+            ("resnet50", "resnet-50"),
+            ("mobilenet_v2", "mobilenet-v2"),
+        ] {
+            let error = typed.parse::<ArchName>().unwrap_err();
+            assert!(error.to_string().contains(&format!("did you mean '{meant}'")), "{error}");
+        }
+        assert!("vgg".parse::<ArchName>().unwrap_err().to_string().contains("known: wrn-D-K"));
+    }
+
+    #[test]
+    fn hostile_numbers_are_refused() {
+        for name in [
+            "wrn-99999999999999999999-1",
+            "wrn-28-0",
+            "wrn--28",
+            "cnn-",
+            "cnn-0",
+            "mobilenet-v2-nan",
+            "mobilenet-v2-1e9",
+            "wrn-28-99999",
+            "",
+            "-",
+            "cnn-8--8",
+        ] {
+            assert!(name.parse::<ArchName>().is_err(), "{name:?}");
+        }
+        let wrn: ArchName = "wrn-10-1".parse().unwrap();
+        assert!(wrn.build(ImageShape::CIFAR, 0).is_err());
+        assert!(wrn.build(ImageShape { channels: 0, ..ImageShape::CIFAR }, 10).is_err());
+    }
+}

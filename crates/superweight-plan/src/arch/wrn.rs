@@ -1,0 +1,42 @@
+//! Wide residual networks for small images: WRN-d-k has (d − 4) / 6 pre-activation basic blocks in each of three
+//! stages of 16k, 32k and 64k channels behind a 3×3 stem of 16.
+//!
+//! Where a block changes shape, its shortcut is a 1×1 convolution of the *activated* input and the branch starts
+//! from that too; elsewhere the shortcut is the raw input. A block of unchanged width and stride 1 has no shortcut
+//! convolution (WRN-d-1, first stage).
+
+use super::builder::{Builder, Window};
+use super::{Activation::Relu, ArchName, Architecture, ImageShape, NodeId};
+
+pub(super) fn build(
+    name: ArchName,
+    input: ImageShape,
+    classes: usize,
+    depth: usize,
+    width: usize,
+) -> Architecture {
+    let (mut b, image) = Builder::new(name, input);
+    let mut x = b.conv("conv1", image, 16, Window::new(3, 1));
+    for stage in 0..3 {
+        let out = (16 << stage) * width;
+        for block in 0..(depth - 4) / 6 {
+            let stride = if stage > 0 && block == 0 { 2 } else { 1 };
+            x = basic_block(&mut b, &format!("block{}.layer.{block}", stage + 1), x, out, stride);
+        }
+    }
+    let x = b.batch_norm("bn1", x, Relu);
+    b.finish("pool", "fc", x, classes)
+}
+
+fn basic_block(b: &mut Builder, path: &str, x: NodeId, out: usize, stride: usize) -> NodeId {
+    let same = b.channels(x) == out && stride == 1;
+    let activated = b.batch_norm(&format!("{path}.bn1"), x, Relu);
+    let h = b.conv(&format!("{path}.conv1"), activated, out, Window::new(3, stride));
+    let h = b.batch_norm(&format!("{path}.bn2"), h, Relu);
+    let h = b.conv(&format!("{path}.conv2"), h, out, Window::new(3, 1));
+    let shortcut = match same {
+        true => x,
+        false => b.conv(&format!("{path}.convShortcut"), activated, out, Window::new(1, stride)),
+    };
+    b.add(&format!("{path}.add"), shortcut, h, super::Activation::None)
+}

@@ -1,0 +1,277 @@
+//! Partitions of the layers into clusters: which layers may draw on the same templates.
+//!
+//! Layers of different families (kernel size, depthwise, linear) never share. Depth bins and random partitions
+//! split every family but 1×1, whose layers stay together: there are few in a residual network, and they lie
+//! between the bins. Stem and classifier take part only when asked.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::PlanError;
+use crate::layer::{Layer, LayerId, Role};
+use crate::number::mix;
+
+/// Disjoint sets of layers; a layer in none of them is dense.
+pub type Partition = Vec<Vec<LayerId>>;
+
+/// How layers are put into clusters before anything is known about gradients.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Clustering {
+    /// One cluster per family: where search starts for single networks.
+    #[default]
+    Single,
+    /// Equal bins of relative depth in every member: where search starts for heterogeneous ensembles.
+    Depth(usize),
+    /// A random partition.
+    Random {
+        /// Number of clusters.
+        clusters: usize,
+        /// Decides which.
+        seed: u64,
+    },
+    /// Every layer by itself.
+    PerLayer,
+    /// Layer l of every member together: the homogeneous ensemble.
+    PerPosition,
+    /// Nothing shared: plain networks and deep ensembles.
+    Dense,
+    /// Exactly these; layers not named are dense.
+    Explicit(Partition),
+}
+
+/// Which layers besides the body take part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// The convolution that reads the image.
+    pub stem: bool,
+    /// The layer that gives the logits.
+    pub classifier: bool,
+}
+
+impl Share {
+    fn admits(&self, role: Role) -> bool {
+        match role {
+            Role::Stem => self.stem,
+            Role::Body => true,
+            Role::Classifier => self.classifier,
+        }
+    }
+}
+
+impl Clustering {
+    /// The clusters of these layers: families in order of kind and kernel, shallow clusters first.
+    pub fn partition(&self, layers: &[Layer], share: Share) -> Result<Partition, PlanError> {
+        if let Self::Explicit(clusters) = self {
+            check_partition(layers, clusters, "clusters")?;
+            check_families(layers, clusters)?;
+            return Ok(clusters.clone());
+        }
+        if *self == Self::Dense {
+            return Ok(vec![]);
+        }
+        let mut families = BTreeMap::<_, Vec<LayerId>>::new();
+        for (i, layer) in layers.iter().enumerate().filter(|(_, layer)| share.admits(layer.role)) {
+            families.entry(layer.family()).or_default().push(LayerId(i));
+        }
+        let mut clusters = vec![];
+        // Large kernels first: they hold most of the numbers.
+        for (family, ids) in families.into_iter().rev() {
+            let key = |index: usize, id: LayerId| -> usize {
+                match self {
+                    Self::Depth(bins) if family.is_split() => {
+                        let (position, of) = position(layers, &ids, id);
+                        position * bins / of
+                    }
+                    Self::Random { clusters, seed } if family.is_split() => {
+                        // The first `clusters` of a random order get one each, so that none is empty.
+                        let rank = |i: usize| (mix(*seed, ids[i].0 as u64), i);
+                        let place = (0..ids.len()).filter(|&i| rank(i) < rank(index)).count();
+                        if place < *clusters {
+                            place
+                        } else {
+                            (mix(!*seed, id.0 as u64) % *clusters as u64) as usize
+                        }
+                    }
+                    Self::PerLayer => index,
+                    Self::PerPosition => position(layers, &ids, id).0,
+                    _ => 0,
+                }
+            };
+            let mut bins = BTreeMap::<usize, Vec<LayerId>>::new();
+            for (index, &id) in ids.iter().enumerate() {
+                bins.entry(key(index, id)).or_default().push(id);
+            }
+            clusters.extend(bins.into_values());
+        }
+        Ok(clusters)
+    }
+}
+
+/// Where a layer stands among its member's layers of the same family, and how many those are.
+fn position(layers: &[Layer], family: &[LayerId], id: LayerId) -> (usize, usize) {
+    let peers = || family.iter().filter(|peer| layers[peer.0].member == layers[id.0].member);
+    (peers().filter(|peer| peer.0 < id.0).count(), peers().count())
+}
+
+/// Every id exists and stands in one set only; no set is empty.
+pub(crate) fn check_partition(layers: &[Layer], sets: &Partition, what: &str) -> Result<(), PlanError> {
+    let mut seen = vec![false; layers.len()];
+    for (i, set) in sets.iter().enumerate() {
+        let place = || format!("{what}[{i}]");
+        if set.is_empty() {
+            return Err(PlanError::Empty { place: place() });
+        }
+        for &id in set {
+            match seen.get_mut(id.0) {
+                None => {
+                    return Err(PlanError::NoSuchLayer { place: place(), layer: id, layers: layers.len() });
+                }
+                Some(true) => {
+                    let name = layers[id.0].name.clone();
+                    return Err(PlanError::LayerTwice { place: place(), layer: id, name });
+                }
+                Some(unseen) => *unseen = true,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_families(layers: &[Layer], clusters: &Partition) -> Result<(), PlanError> {
+    for (i, cluster) in clusters.iter().enumerate() {
+        let first = &layers[cluster[0].0];
+        if let Some(other) = cluster.iter().map(|id| &layers[id.0]).find(|l| l.family() != first.family()) {
+            let describe = |l: &Layer| format!("{}/{} ({})", l.member, l.name, l.family());
+            return Err(PlanError::MixedCluster { cluster: i, a: describe(first), b: describe(other) });
+        }
+    }
+    Ok(())
+}
+
+impl FromStr for Clustering {
+    type Err = PlanError;
+
+    fn from_str(text: &str) -> Result<Self, PlanError> {
+        let wrong = || PlanError::Clustering { text: text.to_owned() };
+        let count = |n: &str| n.parse::<usize>().ok().filter(|n| (1..=100_000).contains(n)).ok_or_else(wrong);
+        let parts: Vec<&str> = text.split(':').collect();
+        Ok(match parts[..] {
+            ["single"] => Self::Single,
+            ["depth", bins] => Self::Depth(count(bins)?),
+            ["random", clusters] => Self::Random { clusters: count(clusters)?, seed: 0 },
+            ["random", clusters, seed] => {
+                Self::Random { clusters: count(clusters)?, seed: seed.parse().map_err(|_| wrong())? }
+            }
+            ["per-layer"] => Self::PerLayer,
+            ["per-position"] => Self::PerPosition,
+            ["dense"] => Self::Dense,
+            _ => return Err(wrong()),
+        })
+    }
+}
+
+impl fmt::Display for Clustering {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::Single => write!(f, "single"),
+            Self::Depth(bins) => write!(f, "depth:{bins}"),
+            Self::Random { clusters, seed: 0 } => write!(f, "random:{clusters}"),
+            Self::Random { clusters, seed } => write!(f, "random:{clusters}:{seed}"),
+            Self::PerLayer => write!(f, "per-layer"),
+            Self::PerPosition => write!(f, "per-position"),
+            Self::Dense => write!(f, "dense"),
+            Self::Explicit(_) => write!(f, "given"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layer::{Family, Tensors};
+    use crate::testing::members;
+
+    fn partition(names: &str, clustering: &str) -> (Vec<Layer>, Partition) {
+        let layers = Tensors::of(&members(names, 100)).unwrap().layers;
+        let partition =
+            clustering.parse::<Clustering>().unwrap().partition(&layers, Share::default()).unwrap();
+        (layers, partition)
+    }
+
+    fn sizes(partition: &Partition) -> Vec<usize> {
+        partition.iter().map(Vec::len).collect()
+    }
+
+    #[test]
+    fn depth_bins_are_equal_in_every_member_and_leave_1x1_together() {
+        let (layers, clusters) = partition("wrn-28-10,wrn-16-4", "depth:4");
+        assert_eq!(sizes(&clusters), [9, 9, 9, 9, 6]);
+        let names = |c: usize| clusters[c].iter().map(|id| layers[id.0].name.as_str()).collect::<Vec<_>>();
+        let stage = |n| format!("block{n}.");
+        assert!(names(0).iter().all(|name| name.starts_with(&stage(1))));
+        assert!(names(3).iter().all(|name| name.starts_with(&stage(3))));
+        assert!(names(4).iter().all(|name| name.ends_with("convShortcut.weight")));
+    }
+
+    #[test]
+    fn stem_and_classifier_stay_out_unless_asked() {
+        let (layers, clusters) = partition("wrn-10-1", "single");
+        assert_eq!(sizes(&clusters), [6, 2]);
+        let all = Clustering::Single.partition(&layers, Share { stem: true, classifier: true }).unwrap();
+        assert_eq!(all.iter().flatten().count(), layers.len());
+    }
+
+    #[test]
+    fn families_are_kept_apart() {
+        let (layers, clusters) = partition("mobilenet-v2,wrn-28-5", "single");
+        let families: Vec<Family> = clusters.iter().map(|c| layers[c[0].0].family()).collect();
+        let names: Vec<String> = families.iter().map(Family::to_string).collect();
+        assert_eq!(names, ["3×3 depthwise", "3×3", "1×1"]);
+    }
+
+    #[test]
+    fn positions_join_the_members_and_layers_stand_alone() {
+        let (_, clusters) = partition("wrn-28-5,wrn-28-5,wrn-28-5,wrn-28-5", "per-position");
+        assert_eq!(sizes(&clusters), [4; 27]);
+        let (_, clusters) = partition("wrn-28-5,wrn-28-5", "per-layer");
+        assert_eq!(sizes(&clusters), [1; 54]);
+        let (_, clusters) = partition("wrn-28-5", "dense");
+        assert!(clusters.is_empty());
+    }
+
+    #[test]
+    fn random_partitions_have_no_empty_cluster_and_follow_the_seed() {
+        for k in [1, 4, 23, 24] {
+            let (_, clusters) = partition("wrn-28-10", &format!("random:{k}:3"));
+            assert_eq!(clusters.len(), k + 1);
+        }
+        let of = |seed| partition("wrn-28-10", &format!("random:4:{seed}")).1;
+        assert_eq!(of(1), of(1));
+        assert_ne!(of(1), of(2));
+    }
+
+    #[test]
+    fn explicit_clusters_are_checked() {
+        let (layers, _) = partition("wrn-10-2", "single");
+        let explicit = |sets: &[&[usize]]| {
+            let sets = sets.iter().map(|s| s.iter().map(|&i| LayerId(i)).collect()).collect();
+            Clustering::Explicit(sets).partition(&layers, Share::default())
+        };
+        assert!(explicit(&[&[1, 2]]).is_ok());
+        assert!(matches!(explicit(&[&[1], &[1]]), Err(PlanError::LayerTwice { .. })));
+        assert!(matches!(explicit(&[&[99]]), Err(PlanError::NoSuchLayer { .. })));
+        assert!(matches!(explicit(&[&[]]), Err(PlanError::Empty { .. })));
+        assert!(matches!(explicit(&[&[1, 3]]), Err(PlanError::MixedCluster { .. })));
+    }
+
+    #[test]
+    fn words_print_as_they_parse() {
+        for text in ["single", "depth:4", "random:3", "random:3:7", "per-layer", "per-position", "dense"] {
+            assert_eq!(text.parse::<Clustering>().unwrap().to_string(), text);
+        }
+        for text in ["", "depth", "depth:0", "depth:x", "random:2:-1", "singles", "depth:4:4"] {
+            assert!(text.parse::<Clustering>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! SuperWeights of a cluster (paper §2.1.2): which rectangles its corner matrix is cut into.
+//!
+//! Every layer `[o, i]` is the corner `[:o, :i]` of its cluster's matrix. Taken from small to large, each layer adds
+//! the part of its corner that no earlier one covered. What is covered is always a staircase, wide rows above narrow
+//! ones; the new part is one rectangle per step of it. Nested shapes have one step, which gives the paper's two
+//! rectangles: extra inputs `[0:o′, i′:i]`, then extra outputs `[o′:o, 0:i]`. Shapes that cross
+//! (`[8, 2]` and `[2, 8]`) give more.
+//!
+//! ```text
+//!          i′       i
+//!     ┌────┬────────┐
+//!     │ 0  │   1    │    0: the small layer
+//!  o′ ├────┴────────┤    1: extra inputs
+//!     │      2      │    2: extra outputs
+//!  o  └─────────────┘
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+/// Half-open range of rows or columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "[usize; 2]", into = "[usize; 2]")]
+pub struct Span {
+    /// First index.
+    pub start: usize,
+    /// One past the last.
+    pub end: usize,
+}
+
+impl Span {
+    /// `start..end`.
+    pub fn new(start: usize, end: usize) -> Self {
+        Self { start, end }
+    }
+
+    /// Indices in it.
+    pub fn len(&self) -> usize {
+        self.end.saturating_sub(self.start)
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl From<[usize; 2]> for Span {
+    fn from([start, end]: [usize; 2]) -> Self {
+        Self { start, end }
+    }
+}
+
+impl From<Span> for [usize; 2] {
+    fn from(span: Span) -> Self {
+        [span.start, span.end]
+    }
+}
+
+/// A rectangle of a corner matrix: output channels × input channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rect {
+    /// Output channels.
+    pub rows: Span,
+    /// Input channels.
+    pub cols: Span,
+}
+
+impl Rect {
+    /// The part inside the corner `[:out, :inp]`, if any.
+    pub fn clip(&self, out: usize, inp: usize) -> Option<Rect> {
+        let cut = |span: Span, end: usize| Span::new(span.start, span.end.min(end));
+        let clipped = Rect { rows: cut(self.rows, out), cols: cut(self.cols, inp) };
+        (!clipped.rows.is_empty() && !clipped.cols.is_empty()).then_some(clipped)
+    }
+
+    /// Positions in it.
+    pub fn area(&self) -> usize {
+        self.rows.len() * self.cols.len()
+    }
+}
+
+/// The rectangles that layers of these shapes `(out, in)` are cut into, in the order they arise.
+///
+/// Every shape is covered exactly once by the rectangles clipped to it, and each rectangle lies whole inside the
+/// shape that added it.
+pub fn superweights(shapes: impl IntoIterator<Item = (usize, usize)>) -> Vec<Rect> {
+    let mut shapes: Vec<_> = shapes.into_iter().collect();
+    shapes.sort_by_key(|&(out, inp)| (out * inp, out, inp));
+    shapes.dedup();
+    let mut covered = Staircase::default();
+    shapes.into_iter().flat_map(|(out, inp)| covered.add(out, inp)).collect()
+}
+
+/// A union of corners: rows up to `end` are covered up to `width`; ends rise, widths fall.
+#[derive(Default)]
+struct Staircase {
+    steps: Vec<Step>,
+}
+
+#[derive(Clone, Copy)]
+struct Step {
+    end: usize,
+    width: usize,
+}
+
+impl Staircase {
+    /// Covers `[:out, :inp]` and returns what was not covered before.
+    fn add(&mut self, out: usize, inp: usize) -> Vec<Rect> {
+        let mut fresh = vec![];
+        let mut start = 0;
+        let uncovered = Step { end: usize::MAX, width: 0 };
+        for step in self.steps.iter().chain([&uncovered]) {
+            let rows = Span::new(start, step.end.min(out));
+            if step.width < inp && !rows.is_empty() {
+                fresh.push(Rect { rows, cols: Span::new(step.width, inp) });
+            }
+            start = step.end;
+        }
+        if !fresh.is_empty() {
+            let (wide, narrow): (Vec<Step>, Vec<Step>) = self.steps.iter().partition(|step| step.width > inp);
+            let below = narrow.into_iter().filter(|step| step.end > out);
+            self.steps = wide.into_iter().chain([Step { end: out, width: inp }]).chain(below).collect();
+        }
+        fresh
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rect(rows: [usize; 2], cols: [usize; 2]) -> Rect {
+        Rect { rows: rows.into(), cols: cols.into() }
+    }
+
+    #[test]
+    fn a_layer_larger_both_ways_adds_inputs_then_outputs() {
+        let expected = [rect([0, 4], [0, 2]), rect([0, 4], [2, 5]), rect([4, 9], [0, 5])];
+        assert_eq!(superweights([(9, 5), (4, 2)]), expected);
+    }
+
+    #[test]
+    fn a_layer_larger_one_way_adds_one() {
+        assert_eq!(superweights([(4, 2), (4, 6)]), [rect([0, 4], [0, 2]), rect([0, 4], [2, 6])]);
+        assert_eq!(superweights([(4, 2), (7, 2)]), [rect([0, 4], [0, 2]), rect([4, 7], [0, 2])]);
+    }
+
+    #[test]
+    fn crossing_shapes_add_one_rectangle_per_step() {
+        let expected = [
+            rect([0, 2], [0, 8]),
+            rect([2, 8], [0, 2]),
+            rect([2, 4], [2, 5]), // [4, 5] crosses both
+        ];
+        assert_eq!(superweights([(2, 8), (8, 2), (4, 5)]), expected);
+    }
+
+    #[test]
+    fn every_shape_is_covered_exactly_once() {
+        // All sets of up to four shapes from a small box, counted cell by cell.
+        let pick = |seed: u64, n: u64| 1 + (crate::number::mix(seed, n) % 7) as usize;
+        for seed in 0..3000 {
+            let shapes: Vec<_> =
+                (0..1 + seed % 4).map(|n| (pick(seed, 2 * n), pick(seed, 2 * n + 1))).collect();
+            let rects = superweights(shapes.iter().copied());
+            for &(out, inp) in &shapes {
+                let clipped: Vec<_> = rects.iter().filter_map(|r| r.clip(out, inp)).collect();
+                for (row, col) in (0..out).flat_map(|r| (0..inp).map(move |c| (r, c))) {
+                    let inside = |r: &&Rect| {
+                        (r.rows.start..r.rows.end).contains(&row) && (r.cols.start..r.cols.end).contains(&col)
+                    };
+                    assert_eq!(clipped.iter().filter(inside).count(), 1, "{shapes:?} ({row}, {col})");
+                }
+            }
+            assert!(rects.iter().all(|r| shapes.iter().any(|&(o, i)| r.clip(o, i) == Some(*r))));
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! The plan: for every layer of every member, how its weight is put together from trainable numbers.
+//!
+//! ```text
+//! layer ──tiles──► SuperWeights ──set──► template set: K templates of one block
+//!                       └──groups──► one α [cells × K] per group of layers
+//! ```
+//!
+//! Search only ever writes plans, training only ever reads one. A plan is a JSON file that can be written by hand:
+//! nothing in it has to come from this crate's planner, but everything in it is checked when it is read
+//! ([`SharingPlan::from_json`]).
+
+use serde::{Deserialize, Serialize};
+
+use crate::allocate::{Ledger, SetCost};
+use crate::cluster::Partition;
+use crate::corner::Rect;
+use crate::layer::{Layer, LayerId, LayerKind, Member, Vector, VectorKind, id};
+use std::fmt;
+
+/// The version this crate writes and reads.
+pub const VERSION: u32 = 1;
+
+id!(
+    /// Position in [`SharingPlan::clusters`].
+    ClusterId
+);
+id!(
+    /// Position in [`SharingPlan::template_sets`].
+    SetId
+);
+id!(
+    /// Position in [`SharingPlan::superweights`].
+    SuperWeightId
+);
+
+/// How SuperWeights are made of templates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tiling {
+    /// Nothing is shared.
+    Dense,
+    /// A template is as large as its SuperWeight.
+    Nested,
+    /// A SuperWeight is a grid of cells of at most `block` × `block` channels.
+    Grid {
+        /// b.
+        block: usize,
+    },
+}
+
+impl fmt::Display for Tiling {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::Dense => write!(f, "dense"),
+            Self::Nested => write!(f, "nested"),
+            Self::Grid { block } => write!(f, "grid {block}×{block}"),
+        }
+    }
+}
+
+/// A layer with its tiles; a layer without tiles is dense, its weight stored whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlannedLayer {
+    /// The layer.
+    pub layer: Layer,
+    /// What it is composed of; together they cover the weight exactly once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tiles: Vec<Tile>,
+}
+
+/// A SuperWeight as one layer uses it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tile {
+    /// Which one.
+    pub superweight: SuperWeightId,
+    /// Where in the layer: the SuperWeight's rectangle, clipped to the layer.
+    pub at: Rect,
+    /// What the composed numbers are multiplied by: s·Heᵢ/He_c, the same for all tiles of a layer on one set.
+    pub factor: f64,
+}
+
+/// Layers of one family that may draw on the same templates.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cluster {
+    /// Sorted.
+    pub layers: Vec<LayerId>,
+}
+
+/// K templates of one block shape.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TemplateSet {
+    /// Whose layers use it.
+    pub cluster: ClusterId,
+    /// Output channels, input channels, kernel height and width of one template.
+    pub block: [usize; 4],
+    /// K.
+    pub templates: usize,
+    /// Standard deviation the templates start with.
+    pub deviation: f64,
+}
+
+impl TemplateSet {
+    /// Numbers in one template.
+    pub fn block_len(&self) -> u64 {
+        self.block.iter().map(|&d| d as u64).product()
+    }
+}
+
+/// A rectangle of a cluster's corner matrix, composed as cells of its template set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SuperWeight {
+    /// What it is made of.
+    pub set: SetId,
+    /// Where it lies in the corner matrix.
+    pub at: Rect,
+    /// Which layers use which coefficients; empty where the set has one template.
+    pub groups: Vec<Group>,
+}
+
+/// Layers that use one α of one SuperWeight.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// Sorted.
+    pub layers: Vec<LayerId>,
+    /// Shape of α: cells that one of the layers uses (row by row), K.
+    pub shape: [usize; 2],
+}
+
+/// Every trainable number, by part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bill {
+    /// Template numbers.
+    pub templates: u64,
+    /// Coefficients that exist now.
+    pub coefficients: u64,
+    /// Coefficients that refinement may add.
+    pub reserved: u64,
+    /// Scales and shifts.
+    pub batch_norm: u64,
+    /// Linear layers with one owner, and biases.
+    pub classifier: u64,
+    /// Stem and everything else that is not shared.
+    pub dense: u64,
+}
+
+impl Bill {
+    /// What counts against the budget.
+    pub fn total(&self) -> u64 {
+        self.trained() + self.reserved
+    }
+
+    /// Numbers that exist and are trained now.
+    pub fn trained(&self) -> u64 {
+        self.templates + self.coefficients + self.batch_norm + self.classifier + self.dense
+    }
+}
+
+/// Which layers share what. See the module's head.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SharingPlan {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The networks.
+    pub members: Vec<Member>,
+    /// Never exceeded by `bill.total()`; none for plans without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<u64>,
+    /// Share of the coefficients that every layer of its own would need, kept for refinement.
+    pub reserve: f64,
+    /// How SuperWeights are made.
+    pub tiling: Tiling,
+    /// All convolution and linear weights.
+    pub layers: Vec<PlannedLayer>,
+    /// All other trainable tensors, each with one owner.
+    pub vectors: Vec<Vector>,
+    /// Disjoint sets of layers.
+    pub clusters: Vec<Cluster>,
+    /// Trainable templates.
+    pub template_sets: Vec<TemplateSet>,
+    /// What layers are made of.
+    pub superweights: Vec<SuperWeight>,
+    /// Every trainable number.
+    pub bill: Bill,
+}
+
+impl SharingPlan {
+    /// The layers alone.
+    pub fn layers(&self) -> impl Iterator<Item = &Layer> {
+        self.layers.iter().map(|l| &l.layer)
+    }
+
+    /// A layer by id.
+    pub fn layer(&self, id: LayerId) -> &Layer {
+        &self.layers[id.0].layer
+    }
+
+    /// A SuperWeight by id.
+    pub fn superweight(&self, id: SuperWeightId) -> &SuperWeight {
+        &self.superweights[id.0]
+    }
+
+    /// A template set by id.
+    pub fn set(&self, id: SetId) -> &TemplateSet {
+        &self.template_sets[id.0]
+    }
+
+    /// Trainable numbers of the members if nothing were shared.
+    pub fn dense_total(&self) -> u64 {
+        self.layers().map(Layer::len).sum::<u64>() + self.vectors.iter().map(|v| v.len).sum::<u64>()
+    }
+
+    /// Budget minus bill.
+    pub fn unused(&self) -> Option<u64> {
+        self.budget.map(|budget| budget.saturating_sub(self.bill.total()))
+    }
+
+    /// Rows and columns of cells that a tile of this extent takes up.
+    pub fn cells(&self, set: SetId, at: &Rect) -> [usize; 2] {
+        let [rows, cols, ..] = self.set(set).block;
+        [at.rows.len().div_ceil(rows), at.cols.len().div_ceil(cols)]
+    }
+
+    /// Layers that use each SuperWeight, with the cells they use, in the order of the layers.
+    pub fn users(&self) -> Vec<Vec<(LayerId, [usize; 2])>> {
+        let mut users = vec![vec![]; self.superweights.len()];
+        for (i, layer) in self.layers.iter().enumerate() {
+            for tile in &layer.tiles {
+                let cells = self.cells(self.superweight(tile.superweight).set, &tile.at);
+                users[tile.superweight.0].push((LayerId(i), cells));
+            }
+        }
+        users
+    }
+
+    /// The cells of a SuperWeight that belong to the rows of a group's α, as (row, column) in the SuperWeight's grid:
+    /// those that one of its layers uses, row by row.
+    pub fn coefficient_cells(&self, id: SuperWeightId, group: &Group) -> Vec<[usize; 2]> {
+        let widths = self.used_widths(id, &group.layers).into_iter().enumerate();
+        widths.flat_map(|(row, width)| (0..width).map(move |col| [row, col])).collect()
+    }
+
+    /// How many cells of each row of a SuperWeight's grid these layers use. Clipped grids all start at the first cell,
+    /// so their union is a staircase.
+    fn used_widths(&self, id: SuperWeightId, layers: &[LayerId]) -> Vec<usize> {
+        let superweight = self.superweight(id);
+        let mut widths = vec![0; self.cells(superweight.set, &superweight.at)[0]];
+        for tile in layers.iter().flat_map(|layer| &self.layers[layer.0].tiles) {
+            if tile.superweight == id {
+                let [rows, cols] = self.cells(superweight.set, &tile.at);
+                widths[..rows].iter_mut().for_each(|width| *width = cols.max(*width));
+            }
+        }
+        widths
+    }
+
+    /// Position of a layer in its member, from 0 for the stem to 1.
+    fn relative_depth(&self, id: LayerId) -> f64 {
+        let layer = self.layer(id);
+        let last = self.layers().filter(|other| other.member == layer.member).map(|other| other.depth).max();
+        layer.depth as f64 / last.unwrap_or(0).max(1) as f64
+    }
+
+    /// What every set costs, as the allocation saw it.
+    pub(crate) fn set_costs(&self) -> Vec<SetCost> {
+        let blank = |set: &TemplateSet| SetCost {
+            block: set.block_len(),
+            uses: 0,
+            live_rows: 0,
+            own_rows: 0,
+            depth: f64::INFINITY,
+        };
+        let mut costs: Vec<_> = self.template_sets.iter().map(blank).collect();
+        for (superweight, users) in self.superweights.iter().zip(self.users()) {
+            let cost = &mut costs[superweight.set.0];
+            let cells = users.iter().map(|(_, [rows, cols])| (rows * cols) as u64).sum::<u64>();
+            cost.uses += cells;
+            cost.depth = users.iter().map(|&(id, _)| self.relative_depth(id)).fold(cost.depth, f64::min);
+            cost.own_rows += cells;
+            cost.live_rows += superweight.groups.iter().map(|group| group.shape[0] as u64).sum::<u64>();
+        }
+        costs
+    }
+
+    /// The bill, counted from the plan's parts.
+    pub(crate) fn count(&self) -> Bill {
+        let counts: Vec<_> = self.template_sets.iter().map(|set| set.templates).collect();
+        let ledger = Ledger::of(&self.set_costs(), &counts);
+        let mut bill = Bill {
+            templates: ledger.templates,
+            coefficients: ledger.live,
+            reserved: ledger.charged(self.reserve) - ledger.live,
+            ..Bill::default()
+        };
+        for layer in self.layers.iter().filter(|layer| layer.tiles.is_empty()) {
+            *match layer.layer.kind {
+                LayerKind::Linear => &mut bill.classifier,
+                LayerKind::Conv | LayerKind::Depthwise => &mut bill.dense,
+            } += layer.layer.len();
+        }
+        for vector in &self.vectors {
+            *match vector.kind {
+                VectorKind::NormScale | VectorKind::NormShift => &mut bill.batch_norm,
+                VectorKind::Bias => &mut bill.classifier,
+            } += vector.len;
+        }
+        bill
+    }
+
+    /// Replaces the coefficient groups of one SuperWeight.
+    pub(crate) fn set_groups(&mut self, id: SuperWeightId, groups: Partition) {
+        let templates = self.set(self.superweight(id).set).templates;
+        let group = |mut layers: Vec<LayerId>| {
+            layers.sort();
+            let rows = self.used_widths(id, &layers).iter().sum();
+            Group { layers, shape: [rows, templates] }
+        };
+        let mut groups: Vec<_> = groups.into_iter().map(group).collect();
+        groups.sort_by_key(|group| group.layers[0]);
+        self.superweights[id.0].groups = groups;
+    }
+}

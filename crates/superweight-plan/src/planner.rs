@@ -1,0 +1,304 @@
+//! From a request to a plan: cluster, cut, count, allocate.
+//!
+//! *Nested or grid* is decided once: nested if its minimum is at most half the budget, else grid. (A tight nested plan
+//! has one template nearly everywhere: nothing to refine and no room to split.) Where the preferred one does not fit
+//! the other is taken, so that a larger budget is never worse: `minimum` is the smallest budget of all.
+
+use crate::allocate::{Ledger, Rule, allocate, least};
+use crate::cluster::{Clustering, Partition, Share, check_partition};
+use crate::corner::superweights;
+use crate::error::PlanError;
+use crate::layer::{Layer, LayerId, Member, Tensors};
+use crate::plan::{
+    Bill, Cluster, ClusterId, PlannedLayer, SetId, SharingPlan, SuperWeight, SuperWeightId, TemplateSet,
+    Tile, Tiling, VERSION,
+};
+use crate::scale;
+
+/// Which tiling is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TilingChoice {
+    /// Nested if it fits twice, else grid.
+    #[default]
+    Auto,
+    /// Always nested.
+    Nested,
+    /// Always grid.
+    Grid,
+}
+
+/// Which layers use one α of a SuperWeight when training starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Coefficients {
+    /// All of them: hard sharing, to be refined.
+    #[default]
+    Shared,
+    /// Each its own.
+    Own,
+    /// Layers of one set together, wherever they use the same SuperWeight; layers not named each their own.
+    Explicit(Partition),
+}
+
+/// What to plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanRequest {
+    /// The networks.
+    pub members: Vec<Member>,
+    /// Every trainable number counts against it; none for as little sharing as is useful.
+    pub budget: Option<u64>,
+    /// Which layers may share.
+    pub clusters: Clustering,
+    /// Nested or grid.
+    pub tiling: TilingChoice,
+    /// b; by default 16 below 3% of the dense total and 32 above.
+    pub block: Option<usize>,
+    /// Who shares coefficients.
+    pub coefficients: Coefficients,
+    /// `refine.reserve`: share of the own coefficients of every layer that is kept for refinement; 0 without it.
+    pub reserve: f64,
+    /// Whether stem and classifier take part.
+    pub share: Share,
+}
+
+/// What is known before anything is allocated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Survey {
+    /// Trainable numbers of all members if nothing is shared.
+    pub dense_total: u64,
+    /// The clusters.
+    pub partition: Partition,
+    /// The tiling that a plan would use.
+    pub tiling: Tiling,
+    /// Smallest budget with nested tiling.
+    pub nested_minimum: u64,
+    /// Block and smallest budget of the grid that is, or would be, used.
+    pub grid: (usize, u64),
+    /// Smallest budget that can be met as requested.
+    pub minimum: u64,
+}
+
+impl PlanRequest {
+    /// Defaults for everything but members and budget.
+    pub fn new(members: Vec<Member>, budget: impl Into<Option<u64>>) -> Self {
+        Self {
+            members,
+            budget: budget.into(),
+            clusters: Clustering::default(),
+            tiling: TilingChoice::default(),
+            block: None,
+            coefficients: Coefficients::default(),
+            reserve: 1.0,
+            share: Share::default(),
+        }
+    }
+
+    /// The same with its tiling fixed, for plans that must keep it.
+    pub fn with_tiling(&self, tiling: Tiling) -> Self {
+        let mut request = self.clone();
+        match tiling {
+            Tiling::Dense => {}
+            Tiling::Nested => request.tiling = TilingChoice::Nested,
+            Tiling::Grid { block } => {
+                (request.tiling, request.block) = (TilingChoice::Grid, Some(block));
+            }
+        }
+        request
+    }
+
+    /// What every tiling would need, and which one is chosen.
+    pub fn survey(&self) -> Result<Survey, PlanError> {
+        let tensors = self.check()?;
+        let dense_total = dense_total(&tensors);
+        let partition = self.clusters.partition(&tensors.layers, self.share)?;
+        let minimum = |tiling| Draft::new(self, &tensors, &partition, tiling).map(|draft| draft.minimum());
+        let nested = minimum(Tiling::Nested)?;
+        let (grid, grid_minimum) = self.choose_block(dense_total, |block| minimum(Tiling::Grid { block }))?;
+        let fits = |needed| self.budget.is_none_or(|budget| needed <= budget);
+        let (tiling, minimum) = match self.tiling {
+            _ if partition.is_empty() => (Tiling::Dense, nested),
+            TilingChoice::Nested => (Tiling::Nested, nested),
+            TilingChoice::Grid => (Tiling::Grid { block: grid.0 }, grid_minimum),
+            TilingChoice::Auto => {
+                let nested_wins = fits(nested.saturating_mul(2)) || (!fits(grid.1) && fits(nested));
+                let tiling = if nested_wins { Tiling::Nested } else { Tiling::Grid { block: grid.0 } };
+                (tiling, nested.min(grid_minimum))
+            }
+        };
+        Ok(Survey { dense_total, partition, tiling, nested_minimum: nested, grid, minimum })
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> Result<SharingPlan, PlanError> {
+        self.plan_with(&self.survey()?)
+    }
+
+    /// The plan of a survey of this request.
+    pub fn plan_with(&self, survey: &Survey) -> Result<SharingPlan, PlanError> {
+        let tensors = self.check()?;
+        let draft = Draft::new(self, &tensors, &survey.partition, survey.tiling)?;
+        let (tiling, needed) = (survey.tiling.to_string(), survey.minimum);
+        let budget = self.budget.unwrap_or(u64::MAX);
+        draft.allocate(budget).ok_or(PlanError::BudgetTooSmall { budget, needed, tiling })
+    }
+
+    /// The block of a grid with its minimum, and the smallest minimum of the blocks that may be chosen.
+    fn choose_block(
+        &self,
+        dense_total: u64,
+        minimum: impl Fn(usize) -> Result<u64, PlanError>,
+    ) -> Result<((usize, u64), u64), PlanError> {
+        if let Some(block) = self.block {
+            let needed = minimum(block)?;
+            return Ok(((block, needed), needed));
+        }
+        let small =
+            self.budget.is_some_and(|budget| budget.saturating_mul(100) < dense_total.saturating_mul(3));
+        let [first, second] = if small { [16, 32] } else { [32, 16] };
+        let (preferred, other) = ((first, minimum(first)?), (second, minimum(second)?));
+        let fits = |needed| self.budget.is_none_or(|budget| needed <= budget);
+        let chosen = if !fits(preferred.1) && other.1 < preferred.1 { other } else { preferred };
+        Ok((chosen, preferred.1.min(other.1)))
+    }
+
+    fn check(&self) -> Result<Tensors, PlanError> {
+        if self.members.is_empty() {
+            return Err(PlanError::NoMembers);
+        }
+        if !(0.0..=1.0).contains(&self.reserve) {
+            return Err(PlanError::Reserve { reserve: self.reserve });
+        }
+        if let Some(block) = self.block.filter(|b| !(1..=4096).contains(b)) {
+            return Err(PlanError::Block { block });
+        }
+        let tensors = Tensors::of(&self.members)?;
+        if let Coefficients::Explicit(sets) = &self.coefficients {
+            check_partition(&tensors.layers, sets, "coefficients")?;
+        }
+        Ok(tensors)
+    }
+}
+
+fn dense_total(tensors: &Tensors) -> u64 {
+    tensors.layers.iter().map(Layer::len).sum::<u64>() + tensors.vectors.iter().map(|v| v.len).sum::<u64>()
+}
+
+/// A plan whose template counts are still open. Every SuperWeight already has its groups, as if K were 2 or more.
+struct Draft {
+    plan: SharingPlan,
+    rule: Rule,
+}
+
+impl Draft {
+    fn new(
+        request: &PlanRequest,
+        tensors: &Tensors,
+        partition: &Partition,
+        tiling: Tiling,
+    ) -> Result<Self, PlanError> {
+        let layers = tensors.layers.iter().map(|layer| PlannedLayer { layer: layer.clone(), tiles: vec![] });
+        let plan = SharingPlan {
+            version: VERSION,
+            members: request.members.clone(),
+            budget: request.budget,
+            reserve: request.reserve,
+            tiling,
+            layers: layers.collect(),
+            vectors: tensors.vectors.clone(),
+            clusters: vec![],
+            template_sets: vec![],
+            superweights: vec![],
+            bill: Bill::default(),
+        };
+        let rule = if matches!(tiling, Tiling::Grid { .. }) { Rule::Grid } else { Rule::Nested };
+        let mut draft = Self { plan, rule };
+        for cluster in partition {
+            draft.add_cluster(cluster, tiling);
+        }
+        for (id, users) in draft.plan.users().into_iter().enumerate() {
+            let users: Vec<_> = users.into_iter().map(|(layer, _)| layer).collect();
+            draft.plan.set_groups(SuperWeightId(id), groups(&request.coefficients, &users));
+        }
+        Ok(draft)
+    }
+
+    fn add_cluster(&mut self, layers: &[LayerId], tiling: Tiling) {
+        let plan = &mut self.plan;
+        let cluster = ClusterId(plan.clusters.len());
+        let shapes: Vec<_> = layers.iter().map(|id| (plan.layer(*id).out, plan.layer(*id).inp)).collect();
+        let [kh, kw] = plan.layer(layers[0]).kernel;
+        let mut add_set = |rows: usize, cols: usize| {
+            plan.template_sets.push(TemplateSet {
+                cluster,
+                block: [rows, cols, kh, kw],
+                templates: 0,
+                deviation: 0.0,
+            });
+            SetId(plan.template_sets.len() - 1)
+        };
+        let shared = match tiling {
+            Tiling::Grid { block } => {
+                let out = shapes.iter().map(|s| s.0).max().unwrap_or(0);
+                let inp = shapes.iter().map(|s| s.1).max().unwrap_or(0);
+                Some(add_set(block.min(out), block.min(inp)))
+            }
+            Tiling::Dense | Tiling::Nested => None,
+        };
+        for at in superweights(shapes.iter().copied()) {
+            let set = shared.unwrap_or_else(|| add_set(at.rows.len(), at.cols.len()));
+            let superweight = SuperWeightId(plan.superweights.len());
+            plan.superweights.push(SuperWeight { set, at, groups: vec![] });
+            for (id, &(out, inp)) in layers.iter().zip(&shapes) {
+                if let Some(at) = at.clip(out, inp) {
+                    plan.layers[id.0].tiles.push(Tile { superweight, at, factor: 1.0 });
+                }
+            }
+        }
+        let mut layers = layers.to_vec();
+        layers.sort();
+        plan.clusters.push(Cluster { layers });
+    }
+
+    /// Everything with one owner.
+    fn fixed(&self) -> u64 {
+        let Bill { batch_norm, classifier, dense, .. } = self.plan.count();
+        batch_norm + classifier + dense
+    }
+
+    fn minimum(&self) -> u64 {
+        self.fixed() + least(self.rule, &self.plan.set_costs(), self.plan.reserve).1
+    }
+
+    fn allocate(mut self, budget: u64) -> Option<SharingPlan> {
+        let costs = self.plan.set_costs();
+        let counts = allocate(self.rule, &costs, budget.checked_sub(self.fixed())?, self.plan.reserve)?;
+        debug_assert!(self.fixed() + Ledger::of(&costs, &counts).total(self.plan.reserve) <= budget);
+        for (set, &templates) in self.plan.template_sets.iter_mut().zip(&counts) {
+            set.templates = templates;
+        }
+        for superweight in &mut self.plan.superweights {
+            match counts[superweight.set.0] {
+                1 => superweight.groups.clear(),
+                k => superweight.groups.iter_mut().for_each(|group| group.shape[1] = k),
+            }
+        }
+        scale::balance(&mut self.plan, &costs);
+        self.plan.bill = self.plan.count();
+        Some(self.plan)
+    }
+}
+
+fn groups(coefficients: &Coefficients, users: &[LayerId]) -> Partition {
+    match coefficients {
+        Coefficients::Shared => vec![users.to_vec()],
+        Coefficients::Own => users.iter().map(|&id| vec![id]).collect(),
+        Coefficients::Explicit(sets) => {
+            let here = |set: &Vec<LayerId>| -> Vec<LayerId> {
+                set.iter().copied().filter(|id| users.contains(id)).collect()
+            };
+            let mut groups: Partition = sets.iter().map(here).filter(|group| !group.is_empty()).collect();
+            let named = |id: &LayerId| sets.iter().any(|set| set.contains(id));
+            groups.extend(users.iter().filter(|id| !named(id)).map(|&id| vec![id]));
+            groups
+        }
+    }
+}

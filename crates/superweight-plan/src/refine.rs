@@ -1,0 +1,195 @@
+//! Refinement (paper §2.2.2): layers whose coefficient gradients disagree get coefficients of their own.
+//!
+//! One decision per SuperWeight: Algorithm 1 with β over the layers that use it. The groups together may cost what the
+//! plan charged for coefficients, live and reserved; where they would cost more, β is lowered to the largest similarity
+//! at which they fit. Templates, tiles and factors stay, so a split right after which every group holds a copy of the
+//! shared α changes no weight.
+
+use crate::assign::{Assignment, Pair, assign, merges};
+use crate::cluster::Partition;
+use crate::error::PlanError;
+use crate::layer::LayerId;
+use crate::number::grouped;
+use crate::plan::{SharingPlan, SuperWeightId};
+use crate::threshold;
+
+/// How alike the coefficient gradients of the layers on one SuperWeight are (Eq. 3).
+#[derive(Clone, Debug, PartialEq)]
+pub struct CoefficientPairs {
+    /// Which SuperWeight.
+    pub superweight: SuperWeightId,
+    /// Pairs of layers that use it.
+    pub pairs: Vec<Pair>,
+}
+
+/// A refined plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refined {
+    /// The same plan with new coefficient groups.
+    pub plan: SharingPlan,
+    /// The threshold that gave them.
+    pub beta: f64,
+    /// Why it is not the one asked for.
+    pub relaxed: Option<String>,
+}
+
+/// New coefficient groups for every SuperWeight given; the others keep theirs.
+pub fn refine(
+    plan: &SharingPlan,
+    similarities: &[CoefficientPairs],
+    beta: f64,
+    assignment: Assignment,
+) -> Result<Refined, PlanError> {
+    let users = users(plan, similarities)?;
+    let allowed = plan.bill.coefficients + plan.bill.reserved;
+    let at = |beta: f64| -> Result<SharingPlan, PlanError> {
+        let mut refined = plan.clone();
+        for (given, users) in similarities.iter().zip(&users) {
+            refined.set_groups(given.superweight, assign(users, &given.pairs, beta, assignment)?);
+        }
+        refined.bill = refined.count();
+        Ok(refined)
+    };
+    let fits = |refined: &SharingPlan| refined.bill.coefficients <= allowed;
+
+    let asked = at(beta)?;
+    if fits(&asked) {
+        return Ok(Refined { plan: asked, beta, relaxed: None });
+    }
+    let relaxed = format!(
+        "the groups would have {} coefficients, the plan has room for {}",
+        grouped(asked.bill.coefficients),
+        grouped(allowed)
+    );
+    // Every merge saves coefficients: what fits at one threshold fits at all lower ones.
+    let thresholds = thresholds(similarities, &users, beta)?;
+    let (mut low, mut high) = (0, thresholds.len());
+    while low < high {
+        let middle = (low + high) / 2;
+        if fits(&at(thresholds[middle])?) { high = middle } else { low = middle + 1 }
+    }
+    let beta = *thresholds.get(low).ok_or(PlanError::NoFeasibleThreshold { reason: relaxed.clone() })?;
+    Ok(Refined { plan: at(beta)?, beta, relaxed: Some(relaxed) })
+}
+
+fn users(plan: &SharingPlan, similarities: &[CoefficientPairs]) -> Result<Partition, PlanError> {
+    let all = plan.users();
+    let mut seen = vec![false; all.len()];
+    let of = |(i, given): (usize, &CoefficientPairs)| {
+        let id = given.superweight;
+        let wrong = |problem: String| PlanError::Invalid { place: format!("similarities[{i}]"), problem };
+        let superweight =
+            plan.superweights.get(id.0).ok_or_else(|| wrong(format!("there is no SuperWeight {id}")))?;
+        if superweight.groups.is_empty() {
+            return Err(wrong(format!("SuperWeight {id} has one template and no coefficients")));
+        }
+        if std::mem::replace(&mut seen[id.0], true) {
+            return Err(wrong(format!("SuperWeight {id} is given twice")));
+        }
+        Ok(all[id.0].iter().map(|&(layer, _)| layer).collect())
+    };
+    similarities.iter().enumerate().map(of).collect()
+}
+
+fn thresholds(
+    similarities: &[CoefficientPairs],
+    users: &[Vec<LayerId>],
+    beta: f64,
+) -> Result<Vec<f64>, PlanError> {
+    let (mut merging, mut all) = (vec![], vec![]);
+    for (given, users) in similarities.iter().zip(users) {
+        merging.extend(merges(users, &given.pairs)?.iter().map(|pair| pair.similarity));
+        all.extend(given.pairs.iter().map(|pair| pair.similarity));
+    }
+    Ok(threshold::below(beta, merging, all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::number::mix;
+    use crate::planner::PlanRequest;
+    use crate::testing::members;
+
+    fn similarities(
+        plan: &SharingPlan,
+        similarity: impl Fn(LayerId, LayerId) -> f64,
+    ) -> Vec<CoefficientPairs> {
+        let users = plan.users();
+        let given = |(i, users): (usize, &Vec<(LayerId, [usize; 2])>)| {
+            let pairs = users
+                .iter()
+                .enumerate()
+                .flat_map(|(n, &(b, _))| users[..n].iter().map(move |&(a, _)| (a, b)));
+            let pairs = pairs.map(|(a, b)| Pair::new(a, b, similarity(a, b))).collect();
+            CoefficientPairs { superweight: SuperWeightId(i), pairs }
+        };
+        let all = users.iter().enumerate().map(given);
+        all.filter(|g| !plan.superweight(g.superweight).groups.is_empty()).collect()
+    }
+
+    fn random(a: LayerId, b: LayerId) -> f64 {
+        (mix(5, (a.0 * 1000 + b.0) as u64) % 2001) as f64 / 1000.0 - 1.0
+    }
+
+    #[test]
+    fn groups_follow_beta_and_the_bill_keeps_the_budget() {
+        for (names, budget) in [("wrn-28-10", 3_653_688), ("wrn-28-7,wrn-28-4,wrn-28-3", 18_000_000)] {
+            let plan = PlanRequest::new(members(names, 100), budget).plan().unwrap();
+            for beta in [-1.0, 0.0, 0.5, 0.95, 2.0] {
+                let refined = refine(&plan, &similarities(&plan, random), beta, Assignment::Merge).unwrap();
+                refined.plan.validate().unwrap();
+                assert_eq!(
+                    (refined.beta, &refined.relaxed),
+                    (beta, &None),
+                    "reserve 1.0 pays for every group"
+                );
+                assert!(refined.plan.bill.total() <= budget);
+                assert_eq!(refined.plan.template_sets, plan.template_sets);
+            }
+            let shared = refine(&plan, &similarities(&plan, |_, _| 1.0), 0.9, Assignment::Merge).unwrap();
+            assert_eq!(shared.plan, plan);
+            let own = refine(&plan, &similarities(&plan, |_, _| 0.0), 0.9, Assignment::Merge).unwrap();
+            assert_eq!(own.plan.bill.reserved, 0);
+        }
+    }
+
+    #[test]
+    fn beta_falls_until_the_groups_fit_the_reserve() {
+        let mut request = PlanRequest::new(members("wrn-28-10", 100), 3_653_688);
+        request.reserve = 0.3;
+        let plan = request.plan().unwrap();
+        let given = similarities(&plan, random);
+        let refined = refine(&plan, &given, 0.999, Assignment::Merge).unwrap();
+        assert!(refined.relaxed.is_some());
+        assert!(refined.plan.bill.coefficients > plan.bill.coefficients);
+        assert!(refined.plan.bill.total() <= 3_653_688);
+        let larger = given.iter().flat_map(|g| &g.pairs).map(|p| p.similarity).filter(|&s| s > refined.beta);
+        let next = refine(&plan, &given, larger.fold(1.0, f64::min), Assignment::Merge).unwrap();
+        assert_eq!(next.beta, refined.beta, "the next larger similarity does not fit");
+    }
+
+    #[test]
+    fn without_reserve_nothing_splits_and_missing_pairs_are_an_error() {
+        let mut request = PlanRequest::new(members("wrn-28-10", 100), 3_653_688);
+        request.reserve = 0.0;
+        let plan = request.plan().unwrap();
+        let refined = refine(&plan, &similarities(&plan, random), 0.9, Assignment::Merge).unwrap();
+        assert_eq!(refined.plan, plan);
+        let none: Vec<_> = similarities(&plan, random)
+            .into_iter()
+            .map(|g| CoefficientPairs { pairs: vec![], ..g })
+            .collect();
+        let error = refine(&plan, &none, 0.9, Assignment::Merge).unwrap_err();
+        assert!(matches!(error, PlanError::NoFeasibleThreshold { .. }), "{error}");
+    }
+
+    #[test]
+    fn foreign_superweights_are_refused() {
+        let plan = PlanRequest::new(members("wrn-28-10", 100), 3_653_688).plan().unwrap();
+        let given = |id| CoefficientPairs { superweight: SuperWeightId(id), pairs: vec![] };
+        for bad in [vec![given(999)], vec![given(0), given(0)]] {
+            assert!(matches!(refine(&plan, &bad, 0.5, Assignment::Merge), Err(PlanError::Invalid { .. })));
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! From pair similarities to searched clusters (paper §2.2.1): Algorithm 1 with τ, relaxed where the clusters it gives
+//! cannot be paid for.
+//!
+//! Only layers of one starting cluster are pairs: Eq. 2 is over SuperWeights that both contain. Tiling and block stay
+//! those of the plan that training started from.
+
+use crate::allocate::Rule;
+use crate::assign::{Assignment, Pair, assign, merges};
+use crate::cluster::{Clustering, Partition};
+use crate::error::PlanError;
+use crate::layer::LayerId;
+use crate::number::grouped;
+use crate::plan::{ClusterId, SharingPlan, Tiling};
+use crate::planner::PlanRequest;
+use crate::threshold;
+
+/// How clusters are found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SearchSettings {
+    /// τ: pairs more alike than this stay together.
+    pub tau: f64,
+    /// A grid set must keep this many templates (or all it can use), else τ is relaxed.
+    pub min_templates: usize,
+    /// Which reading of Algorithm 1.
+    pub assignment: Assignment,
+}
+
+impl Default for SearchSettings {
+    fn default() -> Self {
+        Self { tau: 0.1, min_templates: 8, assignment: Assignment::Merge }
+    }
+}
+
+/// A searched plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The new plan.
+    pub plan: SharingPlan,
+    /// The threshold that gave it.
+    pub tau: f64,
+    /// Why it is not the one asked for.
+    pub relaxed: Option<String>,
+}
+
+/// Clusters of the layers shared in `start` by their similarities, and the plan they give under `request`, whose own
+/// clusters and tiling are not looked at.
+pub fn search(
+    start: &SharingPlan,
+    request: &PlanRequest,
+    pairs: &[Pair],
+    settings: SearchSettings,
+) -> Result<Found, PlanError> {
+    let layers: Vec<LayerId> = start.clusters.iter().flat_map(|c| c.layers.iter().copied()).collect();
+    check_pairs(start, pairs)?;
+    let request = request.with_tiling(start.tiling);
+    let mut first_reason = None;
+    for tau in thresholds(&layers, pairs, &settings)? {
+        let partition = assign(&layers, pairs, tau, settings.assignment)?;
+        match attempt(&request, partition, settings.min_templates)? {
+            Ok(plan) => return Ok(Found { plan, tau, relaxed: first_reason }),
+            Err(reason) => first_reason.get_or_insert(reason),
+        };
+    }
+    Err(PlanError::NoFeasibleThreshold { reason: first_reason.unwrap_or_default() })
+}
+
+/// τ, then every lower value that changes the clusters. The released variant is not monotone: it steps by 0.05 as the
+/// authors' code does, but ends at −1.
+fn thresholds(layers: &[LayerId], pairs: &[Pair], settings: &SearchSettings) -> Result<Vec<f64>, PlanError> {
+    let mut thresholds = vec![settings.tau];
+    match settings.assignment {
+        Assignment::Merge => {
+            let merges = merges(layers, pairs)?.iter().map(|pair| pair.similarity).collect();
+            let all = pairs.iter().map(|pair| pair.similarity).collect();
+            thresholds.extend(threshold::below(settings.tau, merges, all));
+        }
+        Assignment::Released => {
+            let step = |n: u32| settings.tau - 0.05 * f64::from(n);
+            thresholds.extend((1..).map(step).take_while(|&tau| tau > -1.0).chain([-1.0]));
+        }
+    }
+    Ok(thresholds)
+}
+
+fn check_pairs(start: &SharingPlan, pairs: &[Pair]) -> Result<(), PlanError> {
+    let mut cluster = vec![None; start.layers.len()];
+    for (i, c) in start.clusters.iter().enumerate() {
+        c.layers.iter().for_each(|id| cluster[id.0] = Some(ClusterId(i)));
+    }
+    let of = |id: LayerId| cluster.get(id.0).copied().flatten();
+    let apart = pairs.iter().find(|pair| of(pair.a).is_none() || of(pair.a) != of(pair.b));
+    apart.map_or(Ok(()), |pair| {
+        let problem = "only layers of one starting cluster are pairs";
+        Err(PlanError::Similarity { a: pair.a, b: pair.b, value: pair.similarity, problem })
+    })
+}
+
+/// The plan, or why these clusters do not do.
+fn attempt(
+    request: &PlanRequest,
+    partition: Partition,
+    min_templates: usize,
+) -> Result<Result<SharingPlan, String>, PlanError> {
+    let clusters = partition.len();
+    let request = PlanRequest { clusters: Clustering::Explicit(partition), ..request.clone() };
+    let plan = match request.plan() {
+        Ok(plan) => plan,
+        Err(PlanError::BudgetTooSmall { needed, budget, .. }) => {
+            let (needed, budget) = (grouped(needed), grouped(budget));
+            return Ok(Err(format!("{clusters} clusters need {needed}, the budget is {budget}")));
+        }
+        Err(error) => return Err(error),
+    };
+    if matches!(plan.tiling, Tiling::Grid { .. }) {
+        let starved = plan
+            .set_costs()
+            .into_iter()
+            .zip(&plan.template_sets)
+            .find(|(cost, set)| set.templates < min_templates.min(Rule::Grid.cap(cost)));
+        if let Some((_, set)) = starved {
+            let (cluster, k) = (set.cluster, set.templates);
+            return Ok(Err(format!(
+                "{clusters} clusters leave cluster {cluster} only {k} templates of {min_templates}"
+            )));
+        }
+    }
+    Ok(Ok(plan))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::number::mix;
+    use crate::testing::members;
+
+    fn start(names: &str, budget: u64) -> (PlanRequest, SharingPlan) {
+        let request = PlanRequest::new(members(names, 100), budget);
+        let plan = request.plan().unwrap();
+        (request, plan)
+    }
+
+    fn all_pairs(plan: &SharingPlan, similarity: impl Fn(LayerId, LayerId) -> f64) -> Vec<Pair> {
+        let mut pairs = vec![];
+        for cluster in &plan.clusters {
+            for (n, &b) in cluster.layers.iter().enumerate() {
+                pairs.extend(cluster.layers[..n].iter().map(|&a| Pair::new(a, b, similarity(a, b))));
+            }
+        }
+        pairs
+    }
+
+    fn partition(plan: &SharingPlan) -> Partition {
+        plan.clusters.iter().map(|c| c.layers.clone()).collect()
+    }
+
+    #[test]
+    fn agreeing_layers_stay_and_opposing_layers_part() {
+        let (request, start) = start("wrn-28-10", 3_653_688);
+        let parity = |id: LayerId| id.0 % 2;
+        let pairs = all_pairs(&start, |a, b| if parity(a) == parity(b) { 0.8 } else { -0.8 });
+        let found = search(&start, &request, &pairs, SearchSettings::default()).unwrap();
+        assert_eq!((found.tau, found.relaxed), (0.1, None));
+        assert_eq!(found.plan.tiling, start.tiling);
+        assert_eq!(found.plan.clusters.len(), 4);
+        assert!(
+            found.plan.clusters.iter().all(|c| c.layers.iter().all(|&l| parity(l) == parity(c.layers[0])))
+        );
+        found.plan.validate().unwrap();
+    }
+
+    #[test]
+    fn a_threshold_that_cannot_be_paid_for_is_relaxed_to_the_largest_that_can() {
+        let (request, start) = start("wrn-28-10", 365_368);
+        let pairs = all_pairs(&start, |a, b| (mix(1, (a.0 * 100 + b.0) as u64) % 2000) as f64 / 1000.0 - 1.0);
+        let layers: Vec<_> = start.clusters.iter().flat_map(|c| c.layers.clone()).collect();
+        let found =
+            search(&start, &request, &pairs, SearchSettings { tau: 0.999, ..Default::default() }).unwrap();
+        assert!(found.relaxed.unwrap().contains("templates"));
+        assert!(found.tau < 0.999 && pairs.iter().any(|p| p.similarity == found.tau));
+        assert!(found.plan.template_sets.iter().all(|set| set.templates >= 8));
+        // The used threshold gives these clusters, and the next larger similarity does not fit.
+        let at = |tau| assign(&layers, &pairs, tau, Assignment::Merge).unwrap();
+        let sorted = |mut p: Partition| {
+            p.sort();
+            p
+        };
+        assert_eq!(sorted(at(found.tau)), sorted(partition(&found.plan)));
+        let larger = pairs.iter().map(|p| p.similarity).filter(|&s| s > found.tau).fold(1.0, f64::min);
+        assert!(attempt(&request.with_tiling(start.tiling), at(larger), 8).unwrap().is_err());
+    }
+
+    #[test]
+    fn nested_clusters_are_relaxed_by_cost() {
+        let (request, start) = start("wrn-28-7,wrn-28-4,wrn-28-3", 18_000_000);
+        assert_eq!(start.tiling, Tiling::Nested);
+        let pairs = all_pairs(&start, |a, b| 0.5 - (a.0.abs_diff(b.0)) as f64 / 100.0);
+        let found =
+            search(&start, &request, &pairs, SearchSettings { tau: 0.6, ..Default::default() }).unwrap();
+        assert!(found.relaxed.unwrap().contains("need"));
+        assert!(found.plan.bill.total() <= 18_000_000);
+    }
+
+    #[test]
+    fn where_nothing_fits_the_error_says_so() {
+        let (request, start) = start("wrn-28-10", 365_368);
+        let pairs = all_pairs(&start, |_, _| -1.0);
+        let error = search(&start, &request, &pairs, SearchSettings::default()).unwrap_err();
+        assert!(matches!(error, PlanError::NoFeasibleThreshold { .. }), "{error}");
+        let settings = SearchSettings { assignment: Assignment::Released, ..Default::default() };
+        assert!(matches!(
+            search(&start, &request, &pairs, settings),
+            Err(PlanError::NoFeasibleThreshold { .. })
+        ));
+    }
+
+    #[test]
+    fn pairs_across_starting_clusters_are_refused() {
+        let (request, start) = start("wrn-28-10", 3_653_688);
+        let (a, b) = (start.clusters[0].layers[0], start.clusters[1].layers[0]);
+        let error = search(&start, &request, &[Pair::new(a, b, 0.5)], SearchSettings::default()).unwrap_err();
+        assert!(error.to_string().contains("one starting cluster"), "{error}");
+    }
+}

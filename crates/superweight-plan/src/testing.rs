@@ -1,0 +1,12 @@
+//! Shared by the unit tests.
+
+use crate::layer::Member;
+
+/// `wrn-28-10,wrn-16-4` on CIFAR's images.
+pub fn members(names: &str, classes: usize) -> Vec<Member> {
+    let member = |name: &str| {
+        let architecture: crate::arch::ArchName = name.parse().unwrap();
+        Member { input: architecture.usual_input(), architecture, classes }
+    };
+    names.split(',').map(member).collect()
+}

@@ -1,0 +1,264 @@
+//! What must hold of a plan, whoever wrote it. Nothing here asks how the planner would have done it: only that the
+//! plan speaks of its architectures, that every weight is covered exactly once, that coefficients fit the layers that
+//! use them, and that the bill is true.
+
+use std::collections::BTreeSet;
+
+use crate::cluster::{Clustering, Share};
+use crate::error::PlanError;
+use crate::layer::{Layer, LayerId, Tensors};
+use crate::plan::{PlannedLayer, SharingPlan, SuperWeightId, Tiling, VERSION};
+
+/// More templates than this are a mistake, not a plan; keeps every count far from overflow.
+const MOST_TEMPLATES: usize = 1 << 20;
+
+macro_rules! ensure {
+    ($condition:expr, $place:expr, $($problem:tt)+) => {
+        if !$condition {
+            return Err(PlanError::Invalid { place: format!("{}", $place), problem: format!($($problem)+) });
+        }
+    };
+}
+
+impl SharingPlan {
+    /// Checks the plan against its architectures and itself.
+    pub fn validate(&self) -> Result<(), PlanError> {
+        ensure!(self.version == VERSION, "version", "expected {VERSION}, found {}", self.version);
+        ensure!(!self.members.is_empty(), "members", "a plan has at least one member");
+        ensure!((0.0..=1.0).contains(&self.reserve), "reserve", "expected 0 to 1, found {}", self.reserve);
+        self.check_tensors()?;
+        self.check_clusters()?;
+        self.check_sets()?;
+        self.check_superweights()?;
+        let mut users = vec![vec![]; self.superweights.len()];
+        for (i, layer) in self.layers.iter().enumerate() {
+            self.check_tiles(i, layer)?;
+            layer.tiles.iter().for_each(|tile| users[tile.superweight.0].push(LayerId(i)));
+        }
+        for (i, users) in users.iter().enumerate() {
+            ensure!(!users.is_empty(), format_args!("superweights[{i}]"), "no layer uses it");
+            self.check_groups(SuperWeightId(i), users)?;
+        }
+        let used: BTreeSet<_> = self.superweights.iter().map(|superweight| superweight.set.0).collect();
+        let idle = (0..self.template_sets.len()).find(|set| !used.contains(set));
+        ensure!(
+            idle.is_none(),
+            format_args!("template_sets[{}]", idle.unwrap_or(0)),
+            "no SuperWeight uses it"
+        );
+        self.check_bill()
+    }
+
+    fn check_tensors(&self) -> Result<(), PlanError> {
+        for (i, member) in self.members.iter().enumerate() {
+            let built = member.build();
+            ensure!(built.is_ok(), format_args!("members[{i}]"), "{}", built.unwrap_err());
+        }
+        let Tensors { layers, vectors } = Tensors::of(&self.members)?;
+        let (found, expected) = (self.layers.len(), layers.len());
+        ensure!(found == expected, "layers", "the members have {expected} layers, the plan {found}");
+        for (i, (found, expected)) in self.layers().zip(&layers).enumerate() {
+            let describe = |l: &Layer| format!("{} {} of member {}", l.shape(), l.name, l.member);
+            let (a, b) = (describe(expected), describe(found));
+            ensure!(
+                found == expected,
+                format_args!("layers[{i}].layer"),
+                "the architecture has {a}, the plan {b}"
+            );
+        }
+        let (found, expected) = (self.vectors.len(), vectors.len());
+        ensure!(found == expected, "vectors", "the members have {expected} vectors, the plan {found}");
+        for (i, (found, expected)) in self.vectors.iter().zip(&vectors).enumerate() {
+            let (a, b) = (&expected.name, expected.len);
+            ensure!(
+                found == expected,
+                format_args!("vectors[{i}]"),
+                "the architecture has {a} of length {b} here"
+            );
+        }
+        Ok(())
+    }
+
+    fn check_clusters(&self) -> Result<(), PlanError> {
+        let layers: Vec<Layer> = self.layers().cloned().collect();
+        let partition = self.clusters.iter().map(|c| c.layers.clone()).collect();
+        // Reads as an explicit partition: ids exist, stand once, and share a family.
+        let checked = Clustering::Explicit(partition).partition(&layers, Share::default());
+        ensure!(checked.is_ok(), "clusters", "{}", checked.unwrap_err());
+        for (i, cluster) in self.clusters.iter().enumerate() {
+            ensure!(cluster.layers.is_sorted(), format_args!("clusters[{i}].layers"), "ids must be sorted");
+            for &id in &cluster.layers {
+                let tiles = self.layers[id.0].tiles.len();
+                ensure!(
+                    tiles > 0,
+                    format_args!("layers[{id}].tiles"),
+                    "the layer is in cluster {i} but has no tiles"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn check_sets(&self) -> Result<(), PlanError> {
+        for (i, set) in self.template_sets.iter().enumerate() {
+            let place = format!("template_sets[{i}]");
+            let known = set.cluster.0 < self.clusters.len();
+            ensure!(known, format_args!("{place}.cluster"), "there is no cluster {}", set.cluster);
+            let layers: Vec<_> =
+                self.clusters[set.cluster.0].layers.iter().map(|&id| self.layer(id)).collect();
+            let out = layers.iter().map(|l| l.out).max().unwrap_or(0);
+            let inp = layers.iter().map(|l| l.inp).max().unwrap_or(0);
+            let kernel = layers.first().map_or([0; 2], |l| l.kernel);
+            let [rows, cols, kh, kw] = set.block;
+            let fits = (1..=out).contains(&rows) && (1..=inp).contains(&cols) && [kh, kw] == kernel;
+            let (found, [h, w]) = (set.block, kernel);
+            ensure!(
+                fits,
+                format_args!("{place}.block"),
+                "{found:?} is not within the cluster's largest layer [{out}, {inp}, {h}, {w}]"
+            );
+            if let Tiling::Grid { block } = self.tiling {
+                let within = rows <= block && cols <= block;
+                ensure!(within, format_args!("{place}.block"), "{found:?} exceeds the grid's {block}");
+            }
+            let k = set.templates;
+            let range = 1..=MOST_TEMPLATES;
+            ensure!(
+                range.contains(&k),
+                format_args!("{place}.templates"),
+                "expected 1 to {MOST_TEMPLATES}, found {k}"
+            );
+            let d = set.deviation;
+            ensure!(
+                d.is_finite() && d > 0.0,
+                format_args!("{place}.deviation"),
+                "expected a positive number, found {d}"
+            );
+        }
+        let consistent = (self.tiling == Tiling::Dense) == self.clusters.is_empty();
+        ensure!(consistent, "tiling", "is {}, but there are {} clusters", self.tiling, self.clusters.len());
+        Ok(())
+    }
+
+    fn check_superweights(&self) -> Result<(), PlanError> {
+        for (i, superweight) in self.superweights.iter().enumerate() {
+            let place = format!("superweights[{i}]");
+            let set = self.template_sets.get(superweight.set.0);
+            ensure!(
+                set.is_some(),
+                format_args!("{place}.set"),
+                "there is no template set {}",
+                superweight.set
+            );
+            let set = self.set(superweight.set);
+            let (at, [rows, cols, ..]) = (superweight.at, set.block);
+            let layers = self.clusters[set.cluster.0].layers.iter().map(|&id| self.layer(id));
+            let whole = layers.into_iter().any(|l| at.clip(l.out, l.inp) == Some(at));
+            ensure!(whole, format_args!("{place}.at"), "{at:?} lies whole inside no layer of its cluster");
+            let nested = self.tiling != Tiling::Nested || (at.rows.len(), at.cols.len()) == (rows, cols);
+            ensure!(
+                nested,
+                format_args!("{place}.at"),
+                "nested tiling needs a block of its size, not [{rows}, {cols}]"
+            );
+        }
+        Ok(())
+    }
+
+    fn check_tiles(
+        &self,
+        index: usize,
+        PlannedLayer { layer, tiles }: &PlannedLayer,
+    ) -> Result<(), PlanError> {
+        let id = LayerId(index);
+        for (t, tile) in tiles.iter().enumerate() {
+            let place = format!("layers[{index}].tiles[{t}]");
+            let known = self.superweights.get(tile.superweight.0);
+            ensure!(known.is_some(), place, "there is no SuperWeight {}", tile.superweight);
+            let superweight = self.superweight(tile.superweight);
+            let cluster = self.set(superweight.set).cluster;
+            let own = self.clusters[cluster.0].layers.contains(&id);
+            ensure!(
+                own,
+                place,
+                "SuperWeight {} belongs to cluster {cluster}, the layer does not",
+                tile.superweight
+            );
+            let expected = superweight.at.clip(layer.out, layer.inp);
+            let (found, whole) = (tile.at, superweight.at);
+            ensure!(
+                expected == Some(found),
+                place,
+                "{found:?} is not where SuperWeight {} lies, {whole:?} clipped to [{}, {}]",
+                tile.superweight,
+                layer.out,
+                layer.inp
+            );
+            let factor = tile.factor;
+            ensure!(factor.is_finite() && factor != 0.0, place, "a factor of {factor} makes no weight");
+            for (o, other) in tiles[..t].iter().enumerate() {
+                let apart = |a: crate::Span, b: crate::Span| a.end <= b.start || b.end <= a.start;
+                let disjoint = apart(found.rows, other.at.rows) || apart(found.cols, other.at.cols);
+                ensure!(disjoint, place, "covers numbers that tiles[{o}] covers already");
+            }
+        }
+        // Disjoint tiles inside the layer cover it if and only if their areas add up.
+        let (covered, area) = (tiles.iter().map(|t| t.at.area()).sum::<usize>(), layer.out * layer.inp);
+        let place = format!("layers[{index}].tiles");
+        ensure!(
+            tiles.is_empty() || covered == area,
+            place,
+            "cover {covered} of {area} positions of {}",
+            layer.shape()
+        );
+        Ok(())
+    }
+
+    fn check_groups(&self, id: SuperWeightId, users: &[LayerId]) -> Result<(), PlanError> {
+        let superweight = self.superweight(id);
+        let templates = self.set(superweight.set).templates;
+        let place = format!("superweights[{id}].groups");
+        if templates == 1 {
+            ensure!(superweight.groups.is_empty(), place, "one template needs no coefficients");
+            return Ok(());
+        }
+        let mut missing: BTreeSet<_> = users.iter().collect();
+        for (g, group) in superweight.groups.iter().enumerate() {
+            let place = format!("{place}[{g}]");
+            ensure!(!group.layers.is_empty(), place, "has no layers");
+            for layer in &group.layers {
+                let user = users.contains(layer);
+                ensure!(user, format_args!("{place}.layers"), "layer {layer} does not use SuperWeight {id}");
+                let first = missing.remove(layer);
+                ensure!(
+                    first,
+                    format_args!("{place}.layers"),
+                    "layer {layer} is in two groups of SuperWeight {id}"
+                );
+            }
+            let expected = [self.coefficient_cells(id, group).len(), templates];
+            let found = group.shape;
+            ensure!(
+                found == expected,
+                format_args!("{place}.shape"),
+                "α is {found:?}, its layers need {expected:?}"
+            );
+        }
+        ensure!(
+            missing.is_empty(),
+            place,
+            "layers {missing:?} use SuperWeight {id} but have no coefficients"
+        );
+        Ok(())
+    }
+
+    fn check_bill(&self) -> Result<(), PlanError> {
+        let (found, counted) = (self.bill, self.count());
+        ensure!(found == counted, "bill", "says {found:?}, the plan has {counted:?}");
+        let total = self.bill.total();
+        if let Some(budget) = self.budget {
+            ensure!(total <= budget, "bill", "the plan has {total} numbers, the budget is {budget}");
+        }
+        Ok(())
+    }
+}

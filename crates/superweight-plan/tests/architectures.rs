@@ -1,0 +1,110 @@
+//! Exact counts of the networks the paper uses.
+
+use superweight_plan::arch::{ArchName, Architecture, Counts, ImageShape, Op, TensorKind};
+
+fn build(name: &str, classes: usize) -> Architecture {
+    let name: ArchName = name.parse().unwrap();
+    name.build(name.usual_input(), classes).unwrap()
+}
+
+fn convolutions(arch: &Architecture) -> usize {
+    arch.tensors.iter().filter(|t| t.kind == TensorKind::ConvWeight).count()
+}
+
+#[test]
+fn totals_are_exact() {
+    for (name, classes, total) in [
+        ("wrn-28-10", 100, 36_536_884),
+        ("wrn-28-10", 10, 36_479_194),
+        ("wrn-28-1", 100, 375_348),
+        ("wrn-16-2", 10, 691_674),
+        ("wrn-34-8", 100, 29_597_748),
+        ("wrn-28-12", 100, 52_587_060),
+        ("wrn-50-2", 1000, 68_883_240),
+        ("mobilenet-v2", 1000, 3_504_872),
+        // torchvision 0.26: resnet50, resnet101, resnet152, wide_resnet101_2, mobilenet_v2(width_mult=…)
+        ("resnet-50", 1000, 25_557_032),
+        ("resnet-101", 1000, 44_549_160),
+        ("resnet-152", 1000, 60_192_808),
+        ("wrn-101-2", 1000, 126_886_696),
+        ("mobilenet-v2-0.5", 1000, 1_968_680),
+        ("mobilenet-v2-0.75", 1000, 2_636_424),
+        ("mobilenet-v2-1.4", 1000, 6_108_776),
+    ] {
+        assert_eq!(build(name, classes).counts().total(), total, "{name} with {classes} classes");
+    }
+}
+
+#[test]
+fn wrn_28_10_by_part() {
+    let arch = build("wrn-28-10", 100);
+    let Counts { convolutions: conv, batch_norm, classifier, multiply_adds } = arch.counts();
+    assert_eq!((conv, batch_norm, classifier), (36_454_832, 17_952, 64_100));
+    assert_eq!(convolutions(&arch), 28);
+    let stage = |inp: u64, out: u64| inp * out * 9 + 7 * out * out * 9 + inp * out;
+    let by_hand = 1024 * (432 + stage(16, 160)) + 256 * stage(160, 320) + 64 * stage(320, 640) + 64_000;
+    assert_eq!(multiply_adds, by_hand);
+}
+
+#[test]
+fn any_input_shape_builds_and_only_the_stem_changes() {
+    for name in ["wrn-16-2", "resnet-50", "mobilenet-v2", "cnn-4-8"] {
+        let name: ArchName = name.parse().unwrap();
+        let one = name.build(ImageShape { channels: 1, height: 28, width: 28 }, 10).unwrap();
+        let three = name.build(ImageShape { channels: 3, height: 5, width: 9 }, 10).unwrap();
+        let (stem, rest) = one.tensors.split_first().unwrap();
+        assert_eq!(rest, &three.tensors[1..]);
+        assert_eq!((stem.shape[1], three.tensors[0].shape[1]), (1, 3));
+    }
+}
+
+#[test]
+fn nodes_come_after_what_they_read_and_every_tensor_is_used_once() {
+    for name in ["wrn-28-10", "wrn-10-1", "wrn-50-2", "mobilenet-v2-0.5", "cnn-4-8-8"] {
+        let arch = build(name, 10);
+        let mut used = vec![0; arch.tensors.len()];
+        for (i, node) in arch.nodes.iter().enumerate() {
+            assert!(node.inputs.iter().all(|input| input.0 < i), "{name}: {}", node.name);
+            match node.op {
+                Op::Conv { weight, .. } => used[weight.0] += 1,
+                Op::BatchNorm { scale: a, shift: b, .. } | Op::Linear { weight: a, bias: b } => {
+                    used[a.0] += 1;
+                    used[b.0] += 1;
+                }
+                Op::Input | Op::Add { .. } | Op::MaxPool { .. } | Op::GlobalAveragePool => {}
+            }
+        }
+        assert!(used.iter().all(|&n| n == 1), "{name}");
+        let mut names: Vec<_> = arch.tensors.iter().map(|t| &t.name).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), arch.tensors.len(), "{name}: tensor names are unique");
+    }
+}
+
+#[test]
+fn mobilenet_keeps_resolution_on_small_images_only() {
+    let last = |input| {
+        let arch = "mobilenet-v2".parse::<ArchName>().unwrap().build(input, 10).unwrap();
+        arch.nodes.iter().rev().find(|n| matches!(n.op, Op::Conv { .. })).unwrap().shape.height
+    };
+    assert_eq!((last(ImageShape::CIFAR), last(ImageShape::IMAGENET)), (4, 7));
+}
+
+#[test]
+fn names_and_shapes_are_torchvisions() {
+    let fixture = include_str!("fixtures/torchvision-parameters.txt");
+    for (theirs, ours) in [("wide_resnet50_2", "wrn-50-2"), ("mobilenet_v2", "mobilenet-v2")] {
+        let mut lines: Vec<String> = build(ours, 1000)
+            .tensors
+            .iter()
+            .map(|t| {
+                let shape: Vec<_> = t.shape.iter().map(|d| d.to_string()).collect();
+                format!("{theirs} {} {}", t.name, shape.join(" "))
+            })
+            .collect();
+        lines.sort();
+        let expected: Vec<_> = fixture.lines().filter(|l| l.starts_with(theirs)).collect();
+        assert_eq!(lines, expected);
+    }
+}

@@ -1,0 +1,121 @@
+//! A damaged plan is refused, and the error names the place.
+
+mod common;
+
+use serde_json::{Value, json};
+use superweight_plan::{PlanError, SharingPlan};
+
+fn plan(tiling: &str) -> Value {
+    let (names, budget) = match tiling {
+        "nested" => ("wrn-16-4,wrn-16-2", 2_000_000),
+        _ => ("wrn-16-4,wrn-16-2", 300_000),
+    };
+    let plan = common::request(names, 10, budget, "single").plan().unwrap();
+    assert!(plan.tiling.to_string().starts_with(tiling));
+    serde_json::from_str(&plan.to_json()).unwrap()
+}
+
+/// Applies the damage and returns the error's text.
+fn damaged(plan: &Value, damage: impl FnOnce(&mut Value)) -> String {
+    let mut plan = plan.clone();
+    SharingPlan::from_json(&plan.to_string()).expect("sound before the damage");
+    damage(&mut plan);
+    SharingPlan::from_json(&plan.to_string()).expect_err("the damage goes unseen").to_string()
+}
+
+fn list(value: &mut Value) -> &mut Vec<Value> {
+    value.as_array_mut().unwrap()
+}
+
+#[test]
+fn every_kind_of_damage_is_named() {
+    type Damage = fn(&mut Value);
+    // Layer 2 is 0/block1.layer.0.conv2.weight [64, 64]: two tiles or more.
+    let damages: &[(&str, Damage)] = &[
+        ("layers[2].tiles[1]", |p| p["layers"][2]["tiles"][1]["at"]["cols"] = json!([0, 48])),
+        ("layers[2].tiles[0]", |p| p["layers"][2]["tiles"][0]["at"]["rows"] = json!([1, 33])),
+        ("layers[2].tiles", |p| drop(list(&mut p["layers"][2]["tiles"]).remove(0))),
+        ("layers[2].tiles", |p| {
+            let tile = p["layers"][2]["tiles"][0].clone();
+            list(&mut p["layers"][2]["tiles"]).push(tile);
+        }),
+        ("layers[2].tiles", |p| drop(p["layers"][2].as_object_mut().unwrap().remove("tiles"))),
+        ("layers[2].tiles[0]", |p| p["layers"][2]["tiles"][0]["superweight"] = json!(9999)),
+        ("layers[2].tiles[0]", |p| p["layers"][2]["tiles"][0]["factor"] = json!(0.0)),
+        ("layers[2].tiles[0]", |p| {
+            // A SuperWeight of another cluster (the last one is 1×1).
+            let foreign = p["superweights"].as_array().unwrap().len() - 1;
+            p["layers"][2]["tiles"][0]["superweight"] = json!(foreign);
+        }),
+        ("superweights[0].groups[0].shape", |p| p["superweights"][0]["groups"][0]["shape"][0] = json!(77)),
+        ("superweights[0].groups[0].shape", |p| p["superweights"][0]["groups"][0]["shape"][1] = json!(1)),
+        ("superweights[0].groups[0].layers", |p| {
+            list(&mut p["superweights"][0]["groups"][0]["layers"]).push(json!(0))
+        }),
+        ("superweights[0].groups[0].layers", |p| {
+            let first = p["superweights"][0]["groups"][0]["layers"][0].clone();
+            list(&mut p["superweights"][0]["groups"][0]["layers"]).push(first);
+        }),
+        ("superweights[0].groups", |p| drop(list(&mut p["superweights"][0]["groups"][0]["layers"]).pop())),
+        ("superweights[0].set", |p| p["superweights"][0]["set"] = json!(4000)),
+        ("superweights[0].at", |p| p["superweights"][0]["at"]["rows"] = json!([0, 4000])),
+        ("superweights[0].at", |p| p["superweights"][0]["at"]["rows"] = json!([5, 2])),
+        ("template_sets[0].templates", |p| p["template_sets"][0]["templates"] = json!(0)),
+        ("template_sets[0].templates", |p| p["template_sets"][0]["templates"] = json!(u32::MAX)),
+        ("groups[0].shape", |p| {
+            let k = p["template_sets"][0]["templates"].as_u64().unwrap();
+            p["template_sets"][0]["templates"] = json!(k + 1);
+        }),
+        ("template_sets[0].block", |p| p["template_sets"][0]["block"][0] = json!(0)),
+        ("template_sets[0].block", |p| p["template_sets"][0]["block"][2] = json!(5)),
+        ("template_sets[0].cluster", |p| p["template_sets"][0]["cluster"] = json!(17)),
+        ("template_sets[0].deviation", |p| p["template_sets"][0]["deviation"] = json!(-1.0)),
+        ("clusters", |p| list(&mut p["clusters"][0]["layers"]).push(json!(0))),
+        ("clusters", |p| list(&mut p["clusters"][0]["layers"]).push(json!(12345))),
+        ("no cluster 0", |p| p["clusters"] = json!([])),
+        ("bill", |p| p["bill"]["templates"] = json!(1)),
+        ("bill", |p| p["budget"] = json!(1000)),
+        ("reserve", |p| p["reserve"] = json!(1.5)),
+        ("layers", |p| drop(list(&mut p["layers"]).pop())),
+        ("layers[3].layer", |p| p["layers"][3]["layer"]["out"] = json!(65)),
+        ("vectors[1]", |p| p["vectors"][1]["len"] = json!(1)),
+        ("vectors", |p| drop(list(&mut p["vectors"]).pop())),
+        ("members", |p| p["members"] = json!([])),
+        ("layers", |p| drop(list(&mut p["members"]).pop())),
+        ("wrn-17-4", |p| p["members"][0]["architecture"] = json!("wrn-17-4")),
+        ("members[0]", |p| p["members"][0]["classes"] = json!(0)),
+        ("version", |p| p["version"] = json!(2)),
+        ("version", |p| p["version"] = json!("one")),
+        ("version", |p| drop(p.as_object_mut().unwrap().remove("version"))),
+        ("unknown field `colour`", |p| p["colour"] = json!("blue")),
+        ("unknown field `angle`", |p| p["layers"][2]["tiles"][0]["angle"] = json!(90)),
+    ];
+    for tiling in ["nested", "grid"] {
+        let plan = plan(tiling);
+        for (i, (place, damage)) in damages.iter().enumerate() {
+            let error = damaged(&plan, damage);
+            assert!(error.contains(place), "{tiling}, damage {i}: expected '{place}' in: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_newer_version_says_what_can_be_read() {
+    let error = SharingPlan::from_json(r#"{"version": 7, "anything": [1, 2]}"#).unwrap_err();
+    assert_eq!(error, PlanError::Version { found: "7".into(), supported: 1 });
+}
+
+#[test]
+fn what_is_not_a_plan_is_said_to_be_none() {
+    for text in ["", "{}", "[]", "null", "{\"version\": 1}", "{\"version\": 1, \"members\": 3}", "\u{0}"] {
+        assert!(matches!(SharingPlan::from_json(text), Err(PlanError::Json(_))), "{text:?}");
+    }
+}
+
+#[test]
+fn truncation_anywhere_is_refused() {
+    let text = plan("grid").to_string();
+    for end in (0..text.len()).step_by(997) {
+        assert!(SharingPlan::from_json(&text[..end]).is_err());
+    }
+}

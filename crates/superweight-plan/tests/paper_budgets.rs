@@ -1,0 +1,150 @@
+//! Every budget of the paper can be met, and is nearly used up.
+
+mod common;
+
+use common::{members, request};
+use superweight_plan::{Clustering, PlanError, PlanRequest, SharingPlan, Tiling, TilingChoice};
+
+const HETEROGENEOUS: &str = "wrn-34-8,wrn-28-12,wrn-28-10,wrn-28-8";
+const HOMOGENEOUS: &str = "wrn-28-5,wrn-28-5,wrn-28-5,wrn-28-5";
+const LARGE: &str = "wrn-28-10,wrn-28-10,wrn-28-10,wrn-28-10";
+const MULTI_WIDTH: &str = "wrn-28-7,wrn-28-4,wrn-28-3";
+const MULTI_DEPTH_WIDTH: &str = "wrn-28-7,wrn-28-4,wrn-16-7,wrn-16-4";
+
+#[test]
+fn met_and_used() {
+    for (names, classes, budget, clusters) in [
+        ("wrn-28-10", 100, 365_368, "single"),
+        ("wrn-28-10", 100, 3_653_688, "single"),
+        ("wrn-50-2", 1000, 3_444_162, "single"),
+        ("wrn-50-2", 1000, 6_888_324, "single"),
+        (HOMOGENEOUS, 100, 7_000_000, "single"),
+        (HOMOGENEOUS, 100, 15_000_000, "single"),
+        (HOMOGENEOUS, 100, 36_500_000, "single"),
+        (HOMOGENEOUS, 100, 7_000_000, "per-position"),
+        (HOMOGENEOUS, 100, 15_000_000, "per-position"),
+        (HOMOGENEOUS, 100, 36_500_000, "per-position"),
+        (HETEROGENEOUS, 100, 7_000_000, "single"),
+        (HETEROGENEOUS, 100, 15_000_000, "single"),
+        (HETEROGENEOUS, 100, 36_500_000, "single"),
+        (HETEROGENEOUS, 100, 7_000_000, "depth:4"),
+        (HETEROGENEOUS, 100, 15_000_000, "depth:4"),
+        (HETEROGENEOUS, 100, 36_500_000, "depth:4"),
+        (LARGE, 100, 36_500_000, "per-position"),
+        (LARGE, 100, 120_000_000, "per-position"),
+        (MULTI_WIDTH, 100, 18_000_000, "single"),
+        (MULTI_WIDTH, 100, 18_000_000, "depth:4"),
+        (MULTI_DEPTH_WIDTH, 100, 18_000_000, "single"),
+        (MULTI_DEPTH_WIDTH, 100, 18_000_000, "depth:4"),
+        ("mobilenet-v2,wrn-28-5", 100, 9_000_000, "single"),
+        ("mobilenet-v2,wrn-28-5", 100, 9_000_000, "depth:4"),
+    ] {
+        let plan = request(names, classes, budget, clusters).plan().unwrap();
+        plan.validate().unwrap();
+        let unused = plan.unused().unwrap();
+        let share = unused as f64 / budget as f64;
+        println!("{names} {budget} {clusters}: {} unused {unused} ({:.2}%)", plan.tiling, 100.0 * share);
+        assert!(
+            plan.bill.total() + unused == budget && share < 0.03,
+            "{names} at {budget} with {clusters}: {share}"
+        );
+    }
+}
+
+fn nested_minimum(names: &str, clusters: &str) -> u64 {
+    let survey = request(names, 100, 3_653_688, clusters).survey().unwrap();
+    survey.nested_minimum
+}
+
+#[test]
+fn nested_minima_are_those_counted_by_hand() {
+    let fixed = 432 + 17_952 + 64_100; // stem, batch norm, classifier
+    assert_eq!(nested_minimum("wrn-28-10", "single"), 3_973_684);
+    assert_eq!(nested_minimum("wrn-28-10", "single"), 3_891_200 + fixed);
+    assert_eq!(nested_minimum("wrn-28-10", "depth:4"), 8_729_600 + fixed);
+    assert_eq!(nested_minimum("wrn-28-10", "per-layer"), 36_536_884);
+}
+
+/// K of every set, and the block.
+fn sets(plan: &SharingPlan) -> Vec<(usize, [usize; 4])> {
+    plan.template_sets.iter().map(|set| (set.templates, set.block)).collect()
+}
+
+#[test]
+fn table_1_rows_are_grids() {
+    // 14 × (2,304 + 256 + 15,710 + 1,010 own rows) of 282,884 numbers; what is left buys ten 1×1 templates.
+    let plan = request("wrn-28-10", 100, 365_368, "single").plan().unwrap();
+    assert_eq!(plan.tiling, Tiling::Grid { block: 16 });
+    assert_eq!(sets(&plan), [(14, [16, 16, 3, 3]), (24, [16, 16, 1, 1])]);
+    // 245 × (9,216 + 1,024 + 4,045 + 265) of 3,571,204.
+    let plan = request("wrn-28-10", 100, 3_653_688, "single").plan().unwrap();
+    assert_eq!(plan.tiling, Tiling::Grid { block: 32 });
+    assert_eq!(sets(&plan), [(245, [32, 32, 3, 3]), (250, [32, 32, 1, 1])]);
+}
+
+#[test]
+fn the_tiling_rule_turns_at_half_the_budget() {
+    let tiling = |budget| request("wrn-28-10", 100, budget, "single").plan().unwrap().tiling;
+    assert_eq!(tiling(2 * 3_973_684), Tiling::Nested);
+    assert_eq!(tiling(2 * 3_973_684 - 1), Tiling::Grid { block: 32 });
+    assert_eq!(tiling(1_096_107), Tiling::Grid { block: 32 }); // 3% of 36,536,884 is 1,096,106.52
+    assert_eq!(tiling(1_096_106), Tiling::Grid { block: 16 });
+}
+
+#[test]
+fn the_minimum_is_sharp_for_every_tiling() {
+    for (names, clusters) in [("wrn-28-10", "single"), (MULTI_WIDTH, "depth:4"), ("cnn-4-8-8", "per-layer")] {
+        for tiling in [TilingChoice::Auto, TilingChoice::Nested, TilingChoice::Grid] {
+            for block in [None, Some(5)] {
+                let with = |budget| PlanRequest { tiling, block, ..request(names, 100, budget, clusters) };
+                let minimum = with(1).survey().unwrap().minimum;
+                let plan = with(minimum).plan().unwrap();
+                plan.validate().unwrap();
+                match with(minimum - 1).plan() {
+                    Err(PlanError::BudgetTooSmall { needed, .. }) => assert_eq!(needed, minimum),
+                    other => panic!("{names} {tiling:?} {block:?}: {other:?}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_dense_plan_is_the_plain_network() {
+    let plan = PlanRequest { clusters: Clustering::Dense, ..PlanRequest::new(members(LARGE, 100), None) };
+    let plan = plan.plan().unwrap();
+    plan.validate().unwrap();
+    assert_eq!((plan.tiling, plan.bill.total()), (Tiling::Dense, 4 * 36_536_884));
+    assert_eq!(plan.bill.dense, 4 * 36_454_832);
+    assert!(plan.template_sets.is_empty());
+    let short = PlanRequest {
+        budget: Some(4 * 36_536_884 - 1),
+        clusters: Clustering::Dense,
+        ..request(LARGE, 100, 1, "dense")
+    };
+    assert!(matches!(short.plan(), Err(PlanError::BudgetTooSmall { needed: 146_147_536, .. })));
+}
+
+#[test]
+fn without_a_budget_every_set_is_at_its_cap() {
+    let plan = PlanRequest::new(members("wrn-16-2", 10), None).plan().unwrap();
+    plan.validate().unwrap();
+    // Nested, K = layers that use the set: as many template numbers as the layers have, more where tiles are clipped.
+    let shared: u64 = plan.layers.iter().filter(|l| !l.tiles.is_empty()).map(|l| l.layer.len()).sum();
+    assert_eq!((plan.tiling, plan.bill.templates), (Tiling::Nested, shared));
+}
+
+#[test]
+fn a_plain_layer_keeps_hes_deviation() {
+    for clusters in ["per-layer", "single", "depth:2"] {
+        let plan = request("wrn-16-4,wrn-10-2", 10, 2_000_000, clusters).plan().unwrap();
+        for planned in &plan.layers {
+            for tile in &planned.tiles {
+                let deviation = plan.set(plan.superweight(tile.superweight).set).deviation;
+                assert!((tile.factor * deviation / planned.layer.he() - 1.0).abs() < 1e-12);
+            }
+        }
+    }
+    let plan = request("wrn-10-1", 10, 100_000, "per-layer").plan().unwrap();
+    assert!(plan.layers.iter().flat_map(|l| &l.tiles).all(|tile| tile.factor == 1.0));
+}
