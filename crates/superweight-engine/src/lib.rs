@@ -1,4 +1,5 @@
 //! How numbers are computed.
 #![deny(missing_docs)]
 
+pub mod cpu;
 pub mod geometry;
