@@ -345,7 +345,7 @@ impl Block<'_> {
                             }
                         }
                         let at = (th * g.taps[1] + tw) * g.depth * N * V::LANES;
-                        accumulate(&mut acc, &rows, g.depth, packed.add(at));
+                        acc = accumulate(acc, &rows, g.depth, packed.add(at));
                     }
                 }
                 for (acc, pixel) in acc.iter().zip(&pixels).take(count) {

@@ -15,6 +15,7 @@ mod gather;
 mod outer;
 mod reference;
 mod tile;
+mod winograd;
 
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use crate::cpu::simd::Isa;
 use crate::geometry::ConvGeometry;
 use gather::Gather;
 use outer::Outer;
+use winograd::{Winograd, WinogradWeight};
 
 /// What happens to the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +42,8 @@ pub enum Algorithm {
     Fastest,
     /// Register tiles over the operands as they lie, no transforms.
     Direct,
+    /// F(4×4, 3×3) where it applies (3×3, stride 1, one group), else direct.
+    Winograd,
     /// The definition, in f64. Allocates.
     Reference,
 }
@@ -71,18 +75,21 @@ pub struct Conv {
 enum Forward {
     Reference,
     Gather(Gather),
+    Winograd(Winograd),
 }
 
 #[derive(Clone, Debug)]
 enum BackwardData {
     Reference,
     Gather(Vec<Gather>),
+    Winograd(Winograd),
 }
 
 #[derive(Clone, Debug)]
 enum BackwardWeight {
     Reference,
     Outer(Outer),
+    Winograd(WinogradWeight),
 }
 
 impl Conv {
@@ -115,6 +122,15 @@ impl Conv {
             let backward_weight = BackwardWeight::Reference;
             return Self { geometry, forward, backward_data, backward_weight };
         }
+        let winograd = algorithm == Algorithm::Winograd && Winograd::applies(g);
+        if winograd {
+            return Self {
+                forward: Forward::Winograd(Winograd::forward(g, isa)),
+                backward_data: BackwardData::Winograd(Winograd::backward(g, isa)),
+                backward_weight: BackwardWeight::Winograd(WinogradWeight::new(g, isa)),
+                geometry,
+            };
+        }
         Self {
             forward: Forward::Gather(Gather::forward(g, isa)),
             backward_data: BackwardData::Gather(Gather::backward(g, isa)),
@@ -133,6 +149,9 @@ impl Conv {
         match &self.forward {
             Forward::Reference => 0,
             Forward::Gather(gather) => gather.packed_len() + gather.zeros_len(),
+            Forward::Winograd(winograd) => {
+                winograd.packed_len() + winograd.run_scratch().max(winograd.pack_scratch())
+            }
         }
     }
 
@@ -143,6 +162,9 @@ impl Conv {
             BackwardData::Gather(gathers) => {
                 gathers.iter().map(|g| g.packed_len() + g.zeros_len()).max().unwrap_or(0)
             }
+            BackwardData::Winograd(winograd) => {
+                winograd.packed_len() + winograd.run_scratch().max(winograd.pack_scratch())
+            }
         }
     }
 
@@ -151,6 +173,7 @@ impl Conv {
         match &self.backward_weight {
             BackwardWeight::Reference => 0,
             BackwardWeight::Outer(outer) => outer.scratch(),
+            BackwardWeight::Winograd(winograd) => winograd.scratch(),
         }
     }
 
@@ -161,6 +184,11 @@ impl Conv {
         match &self.forward {
             Forward::Reference => reference::forward(&self.geometry, x, w, y, write),
             Forward::Gather(gather) => pack_and_run(gather, x, w, y, write, scratch),
+            Forward::Winograd(winograd) => {
+                let (packed, scratch) = scratch.split_at_mut(winograd.packed_len());
+                winograd.pack(w, packed, scratch);
+                winograd.run(x, packed, y, write, scratch);
+            }
         }
     }
 
@@ -175,6 +203,11 @@ impl Conv {
                     pack_and_run(gather, dy, w, dx, write, scratch);
                 }
             }
+            BackwardData::Winograd(winograd) => {
+                let (packed, scratch) = scratch.split_at_mut(winograd.packed_len());
+                winograd.pack(w, packed, scratch);
+                winograd.run(dy, packed, dx, write, scratch);
+            }
         }
     }
 
@@ -185,6 +218,7 @@ impl Conv {
         match &self.backward_weight {
             BackwardWeight::Reference => reference::backward_weight(&self.geometry, x, dy, dw, write),
             BackwardWeight::Outer(outer) => outer.run(x, dy, dw, write, scratch),
+            BackwardWeight::Winograd(winograd) => winograd.run(x, dy, dw, write, scratch),
         }
     }
 

@@ -79,7 +79,7 @@ fn run(conv: &Conv, write: Write, fill: f32) -> [Vec<f32>; 3] {
     out
 }
 
-const ALGORITHMS: [Algorithm; 2] = [Algorithm::Direct, Algorithm::Fastest];
+const ALGORITHMS: [Algorithm; 3] = [Algorithm::Direct, Algorithm::Winograd, Algorithm::Fastest];
 
 #[test]
 fn every_algorithm_computes_the_definition() {

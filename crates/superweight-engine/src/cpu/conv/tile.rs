@@ -10,7 +10,7 @@
 
 use crate::cpu::simd::Vector;
 
-/// Adds `rows · panel` to the tile.
+/// The tile plus `rows · panel`. By value, so that it stays in registers.
 ///
 /// # Safety
 ///
@@ -18,11 +18,11 @@ use crate::cpu::simd::Vector;
 /// `V` is present.
 #[inline(always)]
 pub(super) unsafe fn accumulate<V: Vector, const M: usize, const N: usize>(
-    acc: &mut [[V; N]; M],
+    mut acc: [[V; N]; M],
     rows: &[*const f32; M],
     depth: usize,
     panel: *const f32,
-) {
+) -> [[V; N]; M] {
     let mut panel = panel;
     for k in 0..depth {
         // SAFETY: k < depth, and the panel pointer has moved k rows of N vectors.
@@ -40,6 +40,7 @@ pub(super) unsafe fn accumulate<V: Vector, const M: usize, const N: usize>(
             panel = panel.add(N * V::LANES);
         }
     }
+    acc
 }
 
 /// Writes `width` channels of a tile's row, over what is there or added to it.
