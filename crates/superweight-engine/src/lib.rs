@@ -11,7 +11,7 @@
 //! only mode: results do not depend on the number of threads, nor on the run.
 #![deny(missing_docs)]
 
-mod cpu;
+pub mod cpu;
 mod device;
 mod error;
 pub mod geometry;

@@ -9,15 +9,17 @@ mod batch_norm;
 mod buffer;
 mod channel_scale;
 mod concat;
-mod conv;
+pub mod conv;
 mod external;
 mod linear;
 mod loss;
 mod pool;
 mod rows;
 mod sgd;
-mod vector;
+mod share;
+mod simd;
 mod softmax;
+mod vector;
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,7 +27,7 @@ use std::time::Instant;
 
 use crate::device::{Device, Observer, Storages};
 use crate::error::Error;
-use crate::ops::Call;
+use crate::ops::{Call, Write};
 use crate::optimizer::SgdStep;
 use crate::program::{Element, Program, Region, Space, Step};
 use buffer::{CpuBuffer, Views};
@@ -152,17 +154,25 @@ impl Device for CpuDevice {
     }
 }
 
+/// The convolution kernels stand on their own and have their own word for it.
+fn conv_write(write: Write) -> conv::Write {
+    match write {
+        Write::Set => conv::Write::Set,
+        Write::Add => conv::Write::Add,
+    }
+}
+
 fn execute(step: &Step<Kernel>, v: &Views<'_>) {
     let scratch = step.scratch.map_or(&mut [][..], |scratch| v.write(scratch));
     match (&step.call, &step.kernel) {
         (Call::ConvForward(c), Kernel::Conv(k)) => {
-            k.forward(v.read(c.x), v.read(c.w), v.write(c.y), c.write, scratch)
+            k.forward(v.read(c.x), v.read(c.w), v.write(c.y), conv_write(c.write), scratch)
         }
         (Call::ConvBackwardData(c), Kernel::Conv(k)) => {
-            k.backward_data(v.read(c.dy), v.read(c.w), v.write(c.dx), c.write, scratch)
+            k.backward_data(v.read(c.dy), v.read(c.w), v.write(c.dx), conv_write(c.write), scratch)
         }
         (Call::ConvBackwardWeight(c), Kernel::Conv(k)) => {
-            k.backward_weight(v.read(c.x), v.read(c.dy), v.write(c.dw), c.write, scratch)
+            k.backward_weight(v.read(c.x), v.read(c.dy), v.write(c.dw), conv_write(c.write), scratch)
         }
         (Call::BiasForward(c), _) => linear::bias_forward(c, v),
         (Call::BiasBackward(c), _) => linear::bias_backward(c, v),

@@ -1,195 +1,243 @@
-//! Convolution by im2col and one GEMM per image and group.
+//! Convolution on the CPU: planned once per geometry, then called forward and backward.
+//!
+//! | file | computes | used for |
+//! |---|---|---|
+//! | `gather` | y, dx | everything dense or grouped that is not below |
+//! | `outer` | dw | everything dense or grouped that is not below |
+//! | `depthwise` | y, dx, dw | one channel per group |
+//! | `reference` | y, dx, dw | tests; kernels past 64 taps a side |
+//!
+//! A plan depends on the geometry and the instruction set, never on the number of threads, and neither do the
+//! results: tasks are fixed and partial sums are added in a fixed order. Nothing is allocated in a call;
+//! scratch is the caller's and its contents do not matter.
 
+mod gather;
+mod outer;
+mod reference;
+mod tile;
+mod winograd;
+
+#[cfg(test)]
+mod tests;
+
+use crate::cpu::simd::Isa;
 use crate::geometry::ConvGeometry;
-pub use crate::ops::Write;
+use gather::Gather;
+use outer::Outer;
+use winograd::{Winograd, WinogradWeight};
 
-/// A convolution of one geometry.
-#[derive(Debug, Clone)]
-pub struct Conv {
-    g: ConvGeometry,
+/// What happens to the destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// It is overwritten.
+    Set,
+    /// The result is added to it.
+    Add,
 }
 
-#[allow(missing_docs)]
+/// How to convolve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// The fastest by measurement.
+    Fastest,
+    /// Register tiles over the operands as they lie, no transforms.
+    Direct,
+    /// F(4×4, 3×3) where it applies (3×3, stride 1, one group), else direct.
+    Winograd,
+    /// The definition, in f64. Allocates.
+    Reference,
+}
+
+/// One convolution, planned.
+///
+/// ```
+/// use superweight_engine::cpu::conv::{Conv, Write};
+/// use superweight_engine::geometry::ConvGeometry;
+///
+/// let conv = Conv::new(ConvGeometry {
+///     batch: 1, input: [3, 3], in_channels: 1, out_channels: 1,
+///     kernel: [3, 3], stride: [1, 1], padding: [1, 1], groups: 1,
+/// });
+/// let (x, w, mut y) = ([1.0; 9], [1.0; 9], [0.0; 9]);
+/// let mut scratch = vec![0.0; conv.forward_scratch()];
+/// conv.forward(&x, &w, &mut y, Write::Set, &mut scratch);
+/// assert_eq!(y, [4.0, 6.0, 4.0, 6.0, 9.0, 6.0, 4.0, 6.0, 4.0]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Conv {
+    geometry: ConvGeometry,
+    forward: Forward,
+    backward_data: BackwardData,
+    backward_weight: BackwardWeight,
+}
+
+#[derive(Clone, Debug)]
+enum Forward {
+    Reference,
+    Gather(Gather),
+    Winograd(Winograd),
+}
+
+#[derive(Clone, Debug)]
+enum BackwardData {
+    Reference,
+    Gather(Vec<Gather>),
+    Winograd(Winograd),
+}
+
+#[derive(Clone, Debug)]
+enum BackwardWeight {
+    Reference,
+    Outer(Outer),
+    Winograd(WinogradWeight),
+}
+
 impl Conv {
-    pub fn new(g: ConvGeometry) -> Self {
-        Self { g }
+    /// The fastest algorithm for each direction.
+    ///
+    /// # Panics
+    ///
+    /// If the groups do not divide the channels or a dimension is zero.
+    pub fn new(geometry: ConvGeometry) -> Self {
+        Self::with_algorithm(geometry, Algorithm::Fastest)
     }
-    fn cols(&self) -> usize {
-        self.g.kernel[0] * self.g.kernel[1] * (self.g.in_channels / self.g.groups)
+
+    /// One algorithm for all directions, where it applies.
+    pub fn with_algorithm(geometry: ConvGeometry, algorithm: Algorithm) -> Self {
+        Self::with_isa(geometry, algorithm, Isa::detect())
     }
-    fn pixels(&self) -> usize {
-        let [h, w] = self.g.output();
-        h * w
+
+    fn with_isa(geometry: ConvGeometry, algorithm: Algorithm, isa: Isa) -> Self {
+        let g = &geometry;
+        assert!(
+            g.groups > 0 && g.in_channels.is_multiple_of(g.groups) && g.out_channels.is_multiple_of(g.groups),
+            "groups divide the channels"
+        );
+        assert!(g.input_len() > 0 && g.output_len() > 0 && g.weight_len() > 0, "an empty convolution");
+        assert!(g.stride[0] > 0 && g.stride[1] > 0, "a stride is at least one");
+        let huge = g.kernel.iter().any(|&k| k > Gather::MOST_TAPS);
+        if huge || algorithm == Algorithm::Reference {
+            let forward = Forward::Reference;
+            let backward_data = BackwardData::Reference;
+            let backward_weight = BackwardWeight::Reference;
+            return Self { geometry, forward, backward_data, backward_weight };
+        }
+        let winograd = algorithm == Algorithm::Winograd && Winograd::applies(g);
+        if winograd {
+            return Self {
+                forward: Forward::Winograd(Winograd::forward(g, isa)),
+                backward_data: BackwardData::Winograd(Winograd::backward(g, isa)),
+                backward_weight: BackwardWeight::Winograd(WinogradWeight::new(g, isa)),
+                geometry,
+            };
+        }
+        Self {
+            forward: Forward::Gather(Gather::forward(g, isa)),
+            backward_data: BackwardData::Gather(Gather::backward(g, isa)),
+            backward_weight: BackwardWeight::Outer(Outer::new(g, isa)),
+            geometry,
+        }
     }
+
+    /// What was planned for.
+    pub fn geometry(&self) -> &ConvGeometry {
+        &self.geometry
+    }
+
+    /// Scratch of [`forward`](Self::forward), in numbers.
     pub fn forward_scratch(&self) -> usize {
-        self.cols() * self.pixels()
+        match &self.forward {
+            Forward::Reference => 0,
+            Forward::Gather(gather) => gather.packed_len() + gather.zeros_len(),
+            Forward::Winograd(winograd) => {
+                winograd.packed_len() + winograd.run_scratch().max(winograd.pack_scratch())
+            }
+        }
     }
+
+    /// Scratch of [`backward_data`](Self::backward_data), in numbers.
     pub fn backward_data_scratch(&self) -> usize {
-        self.cols() * self.pixels()
+        match &self.backward_data {
+            BackwardData::Reference => 0,
+            BackwardData::Gather(gathers) => {
+                gathers.iter().map(|g| g.packed_len() + g.zeros_len()).max().unwrap_or(0)
+            }
+            BackwardData::Winograd(winograd) => {
+                winograd.packed_len() + winograd.run_scratch().max(winograd.pack_scratch())
+            }
+        }
     }
+
+    /// Scratch of [`backward_weight`](Self::backward_weight), in numbers.
     pub fn backward_weight_scratch(&self) -> usize {
-        self.cols() * self.pixels()
+        match &self.backward_weight {
+            BackwardWeight::Reference => 0,
+            BackwardWeight::Outer(outer) => outer.scratch(),
+            BackwardWeight::Winograd(winograd) => winograd.scratch(),
+        }
     }
-    fn each(&self, mut f: impl FnMut(usize, usize, usize)) {
-        // f(pixel, col offset, input pixel) for valid taps
-        let g = &self.g;
-        let [oh, ow] = g.output();
-        for i in 0..oh {
-            for j in 0..ow {
-                for a in 0..g.kernel[0] {
-                    for b in 0..g.kernel[1] {
-                        let (y, x) = (i * g.stride[0] + a, j * g.stride[1] + b);
-                        if y < g.padding[0] || x < g.padding[1] {
-                            continue;
-                        }
-                        let (y, x) = (y - g.padding[0], x - g.padding[1]);
-                        if y < g.input[0] && x < g.input[1] {
-                            f(i * ow + j, a * g.kernel[1] + b, y * g.input[1] + x);
-                        }
-                    }
+
+    /// y from x and w.
+    pub fn forward(&self, x: &[f32], w: &[f32], y: &mut [f32], write: Write, scratch: &mut [f32]) {
+        self.check(x, w, y);
+        check_scratch(scratch, self.forward_scratch());
+        match &self.forward {
+            Forward::Reference => reference::forward(&self.geometry, x, w, y, write),
+            Forward::Gather(gather) => pack_and_run(gather, x, w, y, write, scratch),
+            Forward::Winograd(winograd) => {
+                let (packed, scratch) = scratch.split_at_mut(winograd.packed_len());
+                winograd.pack(w, packed, scratch);
+                winograd.run(x, packed, y, write, scratch);
+            }
+        }
+    }
+
+    /// dx from dy and w.
+    pub fn backward_data(&self, dy: &[f32], w: &[f32], dx: &mut [f32], write: Write, scratch: &mut [f32]) {
+        self.check(dx, w, dy);
+        check_scratch(scratch, self.backward_data_scratch());
+        match &self.backward_data {
+            BackwardData::Reference => reference::backward_data(&self.geometry, dy, w, dx, write),
+            BackwardData::Gather(gathers) => {
+                for gather in gathers {
+                    pack_and_run(gather, dy, w, dx, write, scratch);
                 }
             }
-        }
-    }
-    fn im2col(&self, x: &[f32], group: usize, cols: &mut [f32]) {
-        let k = self.g.in_channels / self.g.groups;
-        let width = self.cols();
-        cols.fill(0.0);
-        self.each(|p, t, q| {
-            cols[p * width + t * k..][..k].copy_from_slice(&x[q * self.g.in_channels + group * k..][..k])
-        });
-    }
-    pub fn forward(&self, x: &[f32], w: &[f32], y: &mut [f32], write: Write, scratch: &mut [f32]) {
-        let g = &self.g;
-        let (px, k) = (self.pixels(), self.cols());
-        let o = g.out_channels / g.groups;
-        let cols = &mut scratch[..px * k];
-        for n in 0..g.batch {
-            for group in 0..g.groups {
-                self.im2col(&x[n * g.input_len() / g.batch..][..g.input_len() / g.batch], group, cols);
-                let y = &mut y[n * px * g.out_channels..][..px * g.out_channels];
-                gemm_(
-                    px,
-                    o,
-                    k,
-                    &mut y[group * o..],
-                    g.out_channels,
-                    1,
-                    write == Write::Add,
-                    cols,
-                    k,
-                    1,
-                    &w[group * o * k..],
-                    1,
-                    k,
-                );
+            BackwardData::Winograd(winograd) => {
+                let (packed, scratch) = scratch.split_at_mut(winograd.packed_len());
+                winograd.pack(w, packed, scratch);
+                winograd.run(dy, packed, dx, write, scratch);
             }
         }
     }
-    pub fn backward_data(&self, dy: &[f32], w: &[f32], dx: &mut [f32], write: Write, scratch: &mut [f32]) {
-        let g = &self.g;
-        let (px, k) = (self.pixels(), self.cols());
-        let (o, c) = (g.out_channels / g.groups, g.in_channels / g.groups);
-        let cols = &mut scratch[..px * k];
-        if write == Write::Set {
-            dx.fill(0.0);
-        }
-        for n in 0..g.batch {
-            let dx = &mut dx[n * g.input_len() / g.batch..][..g.input_len() / g.batch];
-            for group in 0..g.groups {
-                let dy = &dy[n * px * g.out_channels..][..px * g.out_channels];
-                gemm_(
-                    px,
-                    k,
-                    o,
-                    cols,
-                    k,
-                    1,
-                    false,
-                    &dy[group * o..],
-                    g.out_channels,
-                    1,
-                    &w[group * o * k..],
-                    k,
-                    1,
-                );
-                self.each(|p, t, q| {
-                    let dx = &mut dx[q * g.in_channels + group * c..][..c];
-                    dx.iter_mut().zip(&cols[p * k + t * c..][..c]).for_each(|(d, v)| *d += v);
-                });
-            }
-        }
-    }
+
+    /// dw from x and dy.
     pub fn backward_weight(&self, x: &[f32], dy: &[f32], dw: &mut [f32], write: Write, scratch: &mut [f32]) {
-        let g = &self.g;
-        let (px, k) = (self.pixels(), self.cols());
-        let o = g.out_channels / g.groups;
-        let cols = &mut scratch[..px * k];
-        if write == Write::Set {
-            dw.fill(0.0);
+        self.check(x, dw, dy);
+        check_scratch(scratch, self.backward_weight_scratch());
+        match &self.backward_weight {
+            BackwardWeight::Reference => reference::backward_weight(&self.geometry, x, dy, dw, write),
+            BackwardWeight::Outer(outer) => outer.run(x, dy, dw, write, scratch),
+            BackwardWeight::Winograd(winograd) => winograd.run(x, dy, dw, write, scratch),
         }
-        for n in 0..g.batch {
-            for group in 0..g.groups {
-                self.im2col(&x[n * g.input_len() / g.batch..][..g.input_len() / g.batch], group, cols);
-                let dy = &dy[n * px * g.out_channels..][..px * g.out_channels];
-                gemm_(
-                    o,
-                    k,
-                    px,
-                    &mut dw[group * o * k..],
-                    k,
-                    1,
-                    true,
-                    &dy[group * o..],
-                    1,
-                    g.out_channels,
-                    cols,
-                    k,
-                    1,
-                );
-            }
-        }
+    }
+
+    fn check(&self, x: &[f32], w: &[f32], y: &[f32]) {
+        let g = &self.geometry;
+        assert_eq!(x.len(), g.input_len(), "input of {g:?}");
+        assert_eq!(w.len(), g.weight_len(), "weight of {g:?}");
+        assert_eq!(y.len(), g.output_len(), "output of {g:?}");
     }
 }
 
-#[allow(clippy::too_many_arguments)]
-fn gemm_(
-    m: usize,
-    n: usize,
-    k: usize,
-    dst: &mut [f32],
-    dr: usize,
-    dc: usize,
-    add: bool,
-    a: &[f32],
-    ar: usize,
-    ac: usize,
-    b: &[f32],
-    br: usize,
-    bc: usize,
-) {
-    // SAFETY: all matrices lie inside their slices, as the callers size them by the geometry.
-    unsafe {
-        gemm::gemm(
-            m,
-            n,
-            k,
-            dst.as_mut_ptr(),
-            dc as isize,
-            dr as isize,
-            add,
-            a.as_ptr(),
-            ac as isize,
-            ar as isize,
-            b.as_ptr(),
-            bc as isize,
-            br as isize,
-            1.0,
-            1.0,
-            false,
-            false,
-            false,
-            gemm::Parallelism::None,
-        )
-    }
+fn check_scratch(scratch: &[f32], needed: usize) {
+    assert!(scratch.len() >= needed, "scratch of {} numbers where {needed} are needed", scratch.len());
+}
+
+fn pack_and_run(gather: &Gather, src: &[f32], w: &[f32], dst: &mut [f32], write: Write, scratch: &mut [f32]) {
+    let (packed, zeros) = scratch.split_at_mut(gather.packed_len());
+    let zeros = &mut zeros[..gather.zeros_len()];
+    gather.pack(w, packed);
+    zeros.fill(0.0);
+    gather.run(src, packed, zeros, dst, write);
 }

@@ -1,0 +1,263 @@
+//! y from x, or dx from dy: spread a block of tiles to 36 planes, multiply each by its plane of the weight,
+//! collect.
+
+use core::ops::Range;
+
+use rayon::prelude::*;
+
+use super::tiling::{Collect, PLANES, POINTS, Planes, STEP, Spread, Tiling};
+use super::transform::{Inputs, Taps, both};
+use crate::cpu::conv::Write;
+use crate::cpu::conv::gather::Gather;
+use crate::cpu::conv::tile::{accumulate, write};
+use crate::cpu::share::{Shared, Slots};
+use crate::cpu::simd::{Isa, Kernel, Vector};
+use crate::geometry::ConvGeometry;
+
+/// A stride-1 3×3 convolution, forward or to the data, planned.
+#[derive(Clone, Debug)]
+pub(in crate::cpu::conv) struct Winograd {
+    isa: Isa,
+    src: Tiling,
+    dst: Tiling,
+    /// Packs the weight as the direct convolution would; the transform starts from there.
+    pack: Gather,
+    tiles: usize,
+    /// Tiles that go through the planes together.
+    block: usize,
+    tasks: usize,
+}
+
+/// Numbers in the planes of a block: half of a 2 MiB second-level cache.
+const BLOCK: usize = 1 << 18;
+
+impl Winograd {
+    /// Whether the algorithm applies.
+    pub fn applies(g: &ConvGeometry) -> bool {
+        g.kernel == [3, 3] && g.stride == [1, 1] && g.groups == 1 && g.padding.iter().all(|&p| p <= 2)
+    }
+
+    pub fn forward(g: &ConvGeometry, isa: Isa) -> Self {
+        let grid = g.output().map(|n| n.div_ceil(STEP));
+        let origin = g.padding.map(|p| -(p as isize));
+        let src = Tiling { size: g.input, channels: g.in_channels, origin, grid };
+        let dst = Tiling { size: g.output(), channels: g.out_channels, origin: [0, 0], grid };
+        Self::new(g, isa, src, dst, Gather::forward(g, isa))
+    }
+
+    pub fn backward(g: &ConvGeometry, isa: Isa) -> Self {
+        let grid = g.input.map(|n| n.div_ceil(STEP));
+        let origin = g.padding.map(|p| p as isize - 2);
+        let src = Tiling { size: g.output(), channels: g.out_channels, origin, grid };
+        let dst = Tiling { size: g.input, channels: g.in_channels, origin: [0, 0], grid };
+        let [pack] = Gather::backward(g, isa).try_into().expect("stride 1 has one residue");
+        Self::new(g, isa, src, dst, pack)
+    }
+
+    fn new(g: &ConvGeometry, isa: Isa, src: Tiling, dst: Tiling, pack: Gather) -> Self {
+        let tiles = g.batch * src.grid[0] * src.grid[1];
+        let fits = BLOCK / (PLANES * (src.channels + dst.channels));
+        let block = fits.clamp(32, 128).min(tiles.div_ceil(4)).next_multiple_of(isa.rows());
+        let tasks = tiles.div_ceil(block).min(Slots::MOST);
+        Self { isa, src, dst, pack, tiles, block, tasks }
+    }
+
+    /// Numbers of transformed weights.
+    pub fn packed_len(&self) -> usize {
+        self.pack.packed_len() * PLANES / 9
+    }
+
+    /// Numbers of scratch for [`pack`](Self::pack).
+    pub fn pack_scratch(&self) -> usize {
+        self.pack.packed_len()
+    }
+
+    /// Numbers of scratch for [`run`](Self::run).
+    pub fn run_scratch(&self) -> usize {
+        self.tasks * self.slot()
+    }
+
+    fn slot(&self) -> usize {
+        self.left().len() + self.product().len()
+    }
+
+    fn left(&self) -> Planes {
+        Planes::new(self.block, self.src.channels)
+    }
+
+    fn product(&self) -> Planes {
+        Planes::new(self.block, self.dst.channels)
+    }
+
+    /// Transforms the weight: per plane the panels `[depth][vectors]`.
+    pub fn pack(&self, weight: &[f32], packed: &mut [f32], scratch: &mut [f32]) {
+        let direct = &mut scratch[..self.pack.packed_len()];
+        self.pack.pack(weight, direct);
+        let (direct, packed) = (&*direct, Shared::new(&mut packed[..self.packed_len()]));
+        (0..self.panels()).into_par_iter().for_each(|panel| {
+            let kernel =
+                PackPanel { winograd: self, panel, direct: direct.as_ptr(), packed: packed.as_ptr() };
+            // SAFETY: a panel reads and writes its own part of both, whose lengths were checked.
+            unsafe { self.isa.run(kernel) }
+        });
+    }
+
+    /// Runs over packed weights.
+    pub fn run(&self, src: &[f32], packed: &[f32], dst: &mut [f32], mode: Write, scratch: &mut [f32]) {
+        let images = self.tiles / (self.src.grid[0] * self.src.grid[1]);
+        let len = |t: &Tiling| images * t.size[0] * t.size[1] * t.channels;
+        assert_eq!((src.len(), dst.len()), (len(&self.src), len(&self.dst)));
+        assert!(packed.len() >= self.packed_len());
+        let dst = Shared::new(dst);
+        let slots = Slots::new(scratch, self.tasks, self.slot());
+        let blocks = self.tiles.div_ceil(self.block);
+        (0..self.tasks).into_par_iter().for_each(|task| {
+            slots.with(|slot| {
+                let (left, product) = slot.split_at_mut(self.left().len());
+                for block in task * blocks / self.tasks..(task + 1) * blocks / self.tasks {
+                    let tiles = block * self.block..((block + 1) * self.block).min(self.tiles);
+                    // SAFETY: lengths were checked; tiles of different blocks have different pixels; the
+                    // slot is this task's.
+                    unsafe {
+                        self.isa.run(Spread::<Inputs, POINTS> {
+                            tiling: &self.src,
+                            tiles: tiles.clone(),
+                            pixels: src.as_ptr(),
+                            planes: self.left(),
+                            out: left.as_mut_ptr(),
+                            map: Inputs,
+                        });
+                        self.isa.run(Multiply {
+                            winograd: self,
+                            tiles: tiles.len(),
+                            planes: 0..PLANES,
+                            left: left.as_ptr(),
+                            packed: packed.as_ptr(),
+                            product: product.as_mut_ptr(),
+                        });
+                        self.isa.run(Collect {
+                            tiling: &self.dst,
+                            tiles,
+                            pixels: dst.as_ptr(),
+                            planes: self.product(),
+                            from: product.as_ptr(),
+                            add: matches!(mode, Write::Add),
+                        });
+                    }
+                }
+            });
+        });
+    }
+
+    fn panels(&self) -> usize {
+        self.dst.channels.div_ceil(2 * self.isa.lanes())
+    }
+
+    /// Numbers of one plane of the packed weight.
+    fn plane(&self) -> usize {
+        self.pack.packed_len() / 9
+    }
+
+    /// First channel of a panel and its width, padded to whole vectors.
+    #[inline(always)]
+    fn panel(&self, panel: usize) -> (usize, usize) {
+        let start = panel * 2 * self.isa.lanes();
+        (start, (self.dst.channels - start).min(2 * self.isa.lanes()).next_multiple_of(self.isa.lanes()))
+    }
+}
+
+/// G · G on the taps of one panel.
+struct PackPanel<'a> {
+    winograd: &'a Winograd,
+    panel: usize,
+    direct: *const f32,
+    packed: *mut f32,
+}
+
+impl Kernel for PackPanel<'_> {
+    #[inline(always)]
+    unsafe fn run<V: Vector, const M: usize>(self) {
+        let depth = self.winograd.src.channels;
+        let (start, width) = self.winograd.panel(self.panel);
+        for at in (0..depth * width).step_by(V::LANES) {
+            // SAFETY: the panel has depth · width numbers per tap and per plane.
+            unsafe {
+                let from = self.direct.add(start * depth * 9 + at);
+                let mut taps = [[V::splat(0.0); 3]; 3];
+                for (i, row) in taps.iter_mut().enumerate() {
+                    for (j, value) in row.iter_mut().enumerate() {
+                        *value = V::load(from.add((i * 3 + j) * depth * width));
+                    }
+                }
+                let points = both::<V, Taps, 3, POINTS>(&taps);
+                let to = self.packed.add(start * depth + at);
+                for (i, row) in points.iter().enumerate() {
+                    for (j, value) in row.iter().enumerate() {
+                        value.store(to.add((i * POINTS + j) * self.winograd.plane()));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Plane by plane: `[tiles][depth] · [depth][width]`.
+struct Multiply<'a> {
+    winograd: &'a Winograd,
+    tiles: usize,
+    planes: Range<usize>,
+    left: *const f32,
+    packed: *const f32,
+    product: *mut f32,
+}
+
+impl Kernel for Multiply<'_> {
+    #[inline(always)]
+    unsafe fn run<V: Vector, const M: usize>(self) {
+        let w = self.winograd;
+        let (left, product) = (w.left(), w.product());
+        for plane in self.planes.clone() {
+            for panel in 0..w.panels() {
+                let (start, width) = w.panel(panel);
+                // SAFETY: planes and panels lie where `run` and `pack` of the plan put them.
+                unsafe {
+                    let from = self.left.add(plane * left.plane);
+                    let packed = self.packed.add(plane * w.plane() + start * w.src.channels);
+                    let to = self.product.add(plane * product.plane + start);
+                    if width > V::LANES {
+                        self.tiles::<V, M, 2>(from, left.row, packed, to, product.row);
+                    } else {
+                        self.tiles::<V, M, 1>(from, left.row, packed, to, product.row);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Multiply<'_> {
+    #[inline(always)]
+    unsafe fn tiles<V: Vector, const M: usize, const N: usize>(
+        &self,
+        left: *const f32,
+        left_row: usize,
+        packed: *const f32,
+        to: *mut f32,
+        to_row: usize,
+    ) {
+        for tile in (0..self.tiles).step_by(M) {
+            // SAFETY: rows past the last tile repeat the last; only rows that exist are written, and rows of
+            // planes are padded to whole vectors.
+            unsafe {
+                let mut rows = [left; M];
+                for (i, row) in rows.iter_mut().enumerate() {
+                    *row = left.add((tile + i).min(self.tiles - 1) * left_row);
+                }
+                let acc = accumulate([[V::splat(0.0); N]; M], &rows, self.winograd.src.channels, packed);
+                for (i, acc) in acc.iter().enumerate().take(self.tiles - tile) {
+                    write(acc, to.add((tile + i) * to_row), N * V::LANES, false);
+                }
+            }
+        }
+    }
+}
