@@ -256,3 +256,47 @@ impl<'a> Check<'a> {
         external.sum::<f64>() + losses.sum::<f64>()
     }
 }
+
+/// What PyTorch computed, by `case tensor`; see `fixtures/make.py`.
+pub struct Fixtures(HashMap<String, Vec<f32>>);
+
+impl Fixtures {
+    pub fn parse(index: &str, bytes: &[u8]) -> Self {
+        let mut numbers = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+        let tensors = index.lines().map(|line| {
+            let (name, count) = line.rsplit_once(' ').unwrap();
+            (name.to_owned(), numbers.by_ref().take(count.parse().unwrap()).collect())
+        });
+        Self(tensors.collect())
+    }
+
+    pub fn get(&self, case: &str, tensor: &str) -> &[f32] {
+        self.0.get(&format!("{case} {tensor}")).unwrap_or_else(|| panic!("no fixture {case} {tensor}"))
+    }
+
+    /// Tensors of a case.
+    pub fn tensors(&self, case: &str) -> Vec<&str> {
+        let of_case = self.0.keys().filter_map(|key| key.split_once(' '));
+        let mut tensors: Vec<&str> = of_case.filter(|(c, _)| *c == case).map(|(_, tensor)| tensor).collect();
+        tensors.sort_unstable();
+        tensors
+    }
+
+    /// L2-relative distance below 1e-4; returns it.
+    pub fn assert_close(&self, case: &str, tensor: &str, ours: &[f32]) -> f64 {
+        let error = relative_error(ours, self.get(case, tensor));
+        assert!(error < 1e-4, "{case} {tensor}: relative error {error:.2e}");
+        error
+    }
+
+    /// The same for a tensor of which PyTorch's side is a sample.
+    pub fn assert_sample_close(&self, case: &str, tensor: &str, ours: &[f32]) -> f64 {
+        let count = self.get(case, tensor).len();
+        if count == ours.len() {
+            return self.assert_close(case, tensor, ours);
+        }
+        let place = |i: u32| ((hash(name_seed(tensor), i) + 1.0) / 2.0 * ours.len() as f32) as usize;
+        let sample: Vec<f32> = (0..count as u32).map(|i| ours[place(i).min(ours.len() - 1)]).collect();
+        self.assert_close(case, tensor, &sample)
+    }
+}
