@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::layout::{CONTROL, Control, Layout};
+use crate::mix::{Mix, MixSet};
 use crate::ops::Call;
 use crate::optimizer::SgdStep;
 use crate::program::{Element, Program, Region, Space};
@@ -21,6 +22,8 @@ pub trait Device: Clone + fmt::Debug + Sized {
     type Buffer: fmt::Debug;
     /// What it prepares for a call: chosen algorithm, compiled kernel, tuned plan.
     type Kernel: fmt::Debug;
+    /// What it prepares for a set of blocks to be mixed.
+    type Mixer: fmt::Debug;
 
     /// Bytes of a number.
     fn element_bytes(&self, element: Element) -> usize;
@@ -54,6 +57,15 @@ pub trait Device: Clone + fmt::Debug + Sized {
         gradients: &Self::Buffer,
         momentum: &mut Self::Buffer,
     );
+
+    /// Chooses how a set will be mixed, and how many bytes of scratch memory that takes.
+    fn prepare_mix(&self, set: &MixSet) -> Result<(Self::Mixer, usize), Error>;
+
+    /// Tensors from blocks and coefficients; see [`Mix`]. The arena is scratch.
+    fn mix(&self, mix: &Mix<Self>, storages: &mut Storages<Self>);
+
+    /// Gradients of blocks and coefficients from those of tensors.
+    fn mix_backward(&self, mix: &Mix<Self>, storages: &mut Storages<Self>);
 }
 
 /// What a loss reports.
@@ -118,14 +130,18 @@ impl<D: Device> Memory<D> {
     }
 
     fn check(&self, program: &Program<D>) -> Result<(), Error> {
-        let need = program.plan().arena_bytes;
-        let have = self.device.size(&self.storages[Space::Arena as usize]);
-        if have < need {
-            return Err(Error::MemoryTooSmall { space: Space::Arena.name(), need, have });
-        }
+        self.check_arena(program.plan().arena_bytes)?;
         match program.layout_fingerprint() == self.layout.fingerprint {
             true => Ok(()),
             false => Err(Error::OtherLayout { graph: program.graph().name().to_owned() }),
+        }
+    }
+
+    pub(crate) fn check_arena(&self, need: usize) -> Result<(), Error> {
+        let have = self.device.size(&self.storages[Space::Arena as usize]);
+        match have < need {
+            true => Err(Error::MemoryTooSmall { space: Space::Arena.name(), need, have }),
+            false => Ok(()),
         }
     }
 
@@ -140,6 +156,11 @@ impl<D: Device> Memory<D> {
     /// Sets a trainable tensor.
     pub fn set_parameter(&mut self, name: &str, values: &[f32]) -> Result<(), Error> {
         self.write(name, self.layout.parameter(name)?, values)
+    }
+
+    /// Sets the gradient of a trainable tensor, as a backward pass would.
+    pub fn set_gradient(&mut self, name: &str, values: &[f32]) -> Result<(), Error> {
+        self.write(name, self.layout.gradient(name)?, values)
     }
 
     /// Sets a running statistic.

@@ -256,4 +256,12 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// A set of blocks to be mixed contradicts itself.
+    #[error("mix `{set}`: {problem}")]
+    Mix {
+        /// The set.
+        set: String,
+        /// What is wrong.
+        problem: String,
+    },
 }

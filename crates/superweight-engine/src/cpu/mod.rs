@@ -13,6 +13,7 @@ pub mod conv;
 mod external;
 mod linear;
 mod loss;
+mod mix;
 mod pool;
 mod rows;
 mod sgd;
@@ -27,6 +28,7 @@ use std::time::Instant;
 
 use crate::device::{Device, Observer, Storages};
 use crate::error::Error;
+use crate::mix::{Mix, MixSet};
 use crate::ops::{Call, Write};
 use crate::optimizer::SgdStep;
 use crate::program::{Element, Program, Region, Space, Step};
@@ -70,6 +72,7 @@ pub enum Kernel {
 impl Device for CpuDevice {
     type Buffer = CpuBuffer;
     type Kernel = Kernel;
+    type Mixer = mix::Mixer;
 
     fn element_bytes(&self, _element: Element) -> usize {
         4
@@ -151,6 +154,19 @@ impl Device for CpuDevice {
     ) {
         self.pool
             .install(|| sgd::step(step, parameters.floats_mut(), gradients.floats(), momentum.floats_mut()));
+    }
+
+    fn prepare_mix(&self, set: &MixSet) -> Result<(mix::Mixer, usize), Error> {
+        let (mixer, floats) = mix::prepare(set);
+        Ok((mixer, floats * 4))
+    }
+
+    fn mix(&self, mix: &Mix<Self>, storages: &mut Storages<Self>) {
+        self.pool.install(|| mix::mix(mix, storages));
+    }
+
+    fn mix_backward(&self, mix: &Mix<Self>, storages: &mut Storages<Self>) {
+        self.pool.install(|| mix::mix_backward(mix, storages));
     }
 }
 
