@@ -147,7 +147,7 @@ fn check_sets(sets: &[MixSet]) -> Result<(), Error> {
 
 fn check_set(set: &MixSet) -> Result<(), Error> {
     let wrong = |problem: String| Err(Error::Mix { set: set.name.clone(), problem });
-    if set.block.is_empty() || set.blocks.len == 0 || set.blocks.len % set.block.len() != 0 {
+    if set.block.is_empty() || set.blocks.len == 0 || !set.blocks.len.is_multiple_of(set.block.len()) {
         return wrong(format!("{} numbers are not blocks of {:?}", set.blocks.len, set.block));
     }
     let regions = [Some(set.blocks), set.coefficients].into_iter().flatten();
@@ -156,7 +156,7 @@ fn check_set(set: &MixSet) -> Result<(), Error> {
     }
     match set.coefficients {
         None if set.count() != 1 => wrong(format!("{} blocks need coefficients", set.count())),
-        Some(region) if region.len == 0 || region.len % set.count() != 0 => {
+        Some(region) if region.len == 0 || !region.len.is_multiple_of(set.count()) => {
             wrong(format!("{} coefficients are not rows of {}", region.len, set.count()))
         }
         _ if !set.uses.is_sorted_by_key(|used| used.cell) => {
@@ -176,7 +176,7 @@ fn check_use(
         |problem: &str| Err(Error::Mix { set: set.name.clone(), problem: format!("use {index}: {problem}") });
     let MixUse { cell, tensor, inputs, at: [row, col], extent: [rows, cols], factor } = *used;
     let row_len = set.block.positions * inputs;
-    if row_len == 0 || tensor.len % row_len != 0 {
+    if row_len == 0 || !tensor.len.is_multiple_of(row_len) {
         return wrong("the tensor has no whole output channels");
     }
     let outputs = tensor.len / row_len;

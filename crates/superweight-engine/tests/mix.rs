@@ -181,7 +181,8 @@ fn threads_do_not_change_a_bit() {
 #[test]
 fn contradictions_are_named() {
     let device = CpuDevice::new(1).unwrap();
-    let Example { sets, .. } = example(3, 1);
+    let Example { sets, .. } = example(11, 1);
+    assert!(sets[0].block.len() > 1 && sets[0].cells() > 1);
     let error = |damage: &dyn Fn(&mut Vec<MixSet>)| {
         let mut sets = sets.clone();
         damage(&mut sets);
