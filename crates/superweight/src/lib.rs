@@ -1,3 +1,8 @@
-//! SuperWeight Networks.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
+
+pub mod files;
+
+pub use superweight_engine as engine;
+pub use superweight_plan as plan;
