@@ -122,21 +122,24 @@ impl Conv {
             let backward_weight = BackwardWeight::Reference;
             return Self { geometry, forward, backward_data, backward_weight };
         }
-        let winograd = algorithm == Algorithm::Winograd && Winograd::applies(g);
-        if winograd {
-            return Self {
-                forward: Forward::Winograd(Winograd::forward(g, isa)),
-                backward_data: BackwardData::Winograd(Winograd::backward(g, isa)),
-                backward_weight: BackwardWeight::Winograd(WinogradWeight::new(g, isa)),
-                geometry,
-            };
-        }
-        Self {
-            forward: Forward::Gather(Gather::forward(g, isa)),
-            backward_data: BackwardData::Gather(Gather::backward(g, isa)),
-            backward_weight: BackwardWeight::Outer(Outer::new(g, isa)),
-            geometry,
-        }
+        let [product, weight] = match algorithm {
+            Algorithm::Winograd => [Winograd::applies(g); 2],
+            Algorithm::Fastest => [Winograd::wins(g), WinogradWeight::wins(g)],
+            _ => [false; 2],
+        };
+        let (forward, backward_data) = if product {
+            let forward = Forward::Winograd(Winograd::forward(g, isa));
+            (forward, BackwardData::Winograd(Winograd::backward(g, isa)))
+        } else {
+            let forward = Forward::Gather(Gather::forward(g, isa));
+            (forward, BackwardData::Gather(Gather::backward(g, isa)))
+        };
+        let backward_weight = if weight {
+            BackwardWeight::Winograd(WinogradWeight::new(g, isa))
+        } else {
+            BackwardWeight::Outer(Outer::new(g, isa))
+        };
+        Self { geometry, forward, backward_data, backward_weight }
     }
 
     /// What was planned for.

@@ -6,7 +6,7 @@ use core::ops::Range;
 use rayon::prelude::*;
 
 use super::tiling::{Collect, PLANES, POINTS, Planes, STEP, Spread, Tiling};
-use super::transform::{Inputs, Taps, both};
+use super::transform::{Inputs, Regular, Taps, both};
 use crate::cpu::conv::Write;
 use crate::cpu::conv::gather::Gather;
 use crate::cpu::conv::tile::{accumulate, write};
@@ -35,6 +35,12 @@ impl Winograd {
     /// Whether the algorithm applies.
     pub fn applies(g: &ConvGeometry) -> bool {
         g.kernel == [3, 3] && g.stride == [1, 1] && g.groups == 1 && g.padding.iter().all(|&p| p <= 2)
+    }
+
+    /// Whether it is faster than the direct convolution, weight transform included.
+    pub fn wins(g: &ConvGeometry) -> bool {
+        let tiles: usize = g.batch * g.output().iter().map(|n| n.div_ceil(STEP)).product::<usize>();
+        Self::applies(g) && tiles >= 48 && g.in_channels.min(g.out_channels) >= 12
     }
 
     pub fn forward(g: &ConvGeometry, isa: Isa) -> Self {
@@ -183,13 +189,8 @@ impl Kernel for PackPanel<'_> {
             // SAFETY: the panel has depth · width numbers per tap and per plane.
             unsafe {
                 let from = self.direct.add(start * depth * 9 + at);
-                let mut taps = [[V::splat(0.0); 3]; 3];
-                for (i, row) in taps.iter_mut().enumerate() {
-                    for (j, value) in row.iter_mut().enumerate() {
-                        *value = V::load(from.add((i * 3 + j) * depth * width));
-                    }
-                }
-                let points = both::<V, Taps, 3, POINTS>(&taps);
+                let tap = depth * width;
+                let points = both::<V, Taps, 3, POINTS>(&Regular { start: from, row: 3 * tap, column: tap });
                 let to = self.packed.add(start * depth + at);
                 for (i, row) in points.iter().enumerate() {
                     for (j, value) in row.iter().enumerate() {
