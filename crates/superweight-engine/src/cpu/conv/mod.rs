@@ -11,7 +11,9 @@
 //! results: tasks are fixed and partial sums are added in a fixed order. Nothing is allocated in a call;
 //! scratch is the caller's and its contents do not matter.
 
+mod depthwise;
 mod gather;
+mod lattice;
 mod outer;
 mod reference;
 mod tile;
@@ -22,7 +24,9 @@ mod tests;
 
 use crate::cpu::simd::Isa;
 use crate::geometry::ConvGeometry;
+use depthwise::{Depthwise, DepthwiseWeight};
 use gather::Gather;
+use lattice::Lattice;
 use outer::Outer;
 use winograd::{Winograd, WinogradWeight};
 
@@ -75,6 +79,7 @@ pub struct Conv {
 enum Forward {
     Reference,
     Gather(Gather),
+    Depthwise(Depthwise),
     Winograd(Winograd),
 }
 
@@ -82,6 +87,7 @@ enum Forward {
 enum BackwardData {
     Reference,
     Gather(Vec<Gather>),
+    Depthwise(Vec<Depthwise>),
     Winograd(Winograd),
 }
 
@@ -89,6 +95,7 @@ enum BackwardData {
 enum BackwardWeight {
     Reference,
     Outer(Outer),
+    Depthwise(DepthwiseWeight),
     Winograd(WinogradWeight),
 }
 
@@ -115,11 +122,17 @@ impl Conv {
         );
         assert!(g.input_len() > 0 && g.output_len() > 0 && g.weight_len() > 0, "an empty convolution");
         assert!(g.stride[0] > 0 && g.stride[1] > 0, "a stride is at least one");
-        let huge = g.kernel.iter().any(|&k| k > Gather::MOST_TAPS);
+        let huge = g.kernel.iter().any(|&k| k > Lattice::MOST_TAPS);
         if huge || algorithm == Algorithm::Reference {
             let forward = Forward::Reference;
             let backward_data = BackwardData::Reference;
             let backward_weight = BackwardWeight::Reference;
+            return Self { geometry, forward, backward_data, backward_weight };
+        }
+        if algorithm != Algorithm::Direct && g.groups == g.in_channels && g.groups == g.out_channels {
+            let forward = Forward::Depthwise(Depthwise::forward(g, isa));
+            let backward_data = BackwardData::Depthwise(Depthwise::backward(g, isa));
+            let backward_weight = BackwardWeight::Depthwise(DepthwiseWeight::new(g, isa));
             return Self { geometry, forward, backward_data, backward_weight };
         }
         let [product, weight] = match algorithm {
@@ -152,6 +165,7 @@ impl Conv {
         match &self.forward {
             Forward::Reference => 0,
             Forward::Gather(gather) => gather.packed_len() + gather.zeros_len(),
+            Forward::Depthwise(depthwise) => depthwise.scratch(),
             Forward::Winograd(winograd) => {
                 winograd.packed_len() + winograd.run_scratch().max(winograd.pack_scratch())
             }
@@ -162,6 +176,7 @@ impl Conv {
     pub fn backward_data_scratch(&self) -> usize {
         match &self.backward_data {
             BackwardData::Reference => 0,
+            BackwardData::Depthwise(depthwise) => depthwise.iter().map(Depthwise::scratch).max().unwrap_or(0),
             BackwardData::Gather(gathers) => {
                 gathers.iter().map(|g| g.packed_len() + g.zeros_len()).max().unwrap_or(0)
             }
@@ -176,6 +191,7 @@ impl Conv {
         match &self.backward_weight {
             BackwardWeight::Reference => 0,
             BackwardWeight::Outer(outer) => outer.scratch(),
+            BackwardWeight::Depthwise(depthwise) => depthwise.scratch(),
             BackwardWeight::Winograd(winograd) => winograd.scratch(),
         }
     }
@@ -186,6 +202,7 @@ impl Conv {
         check_scratch(scratch, self.forward_scratch());
         match &self.forward {
             Forward::Reference => reference::forward(&self.geometry, x, w, y, write),
+            Forward::Depthwise(depthwise) => depthwise.run(x, w, y, write, scratch),
             Forward::Gather(gather) => pack_and_run(gather, x, w, y, write, scratch),
             Forward::Winograd(winograd) => {
                 let (packed, scratch) = scratch.split_at_mut(winograd.packed_len());
@@ -201,6 +218,9 @@ impl Conv {
         check_scratch(scratch, self.backward_data_scratch());
         match &self.backward_data {
             BackwardData::Reference => reference::backward_data(&self.geometry, dy, w, dx, write),
+            BackwardData::Depthwise(depthwise) => {
+                depthwise.iter().for_each(|depthwise| depthwise.run(dy, w, dx, write, scratch));
+            }
             BackwardData::Gather(gathers) => {
                 for gather in gathers {
                     pack_and_run(gather, dy, w, dx, write, scratch);
@@ -221,6 +241,7 @@ impl Conv {
         match &self.backward_weight {
             BackwardWeight::Reference => reference::backward_weight(&self.geometry, x, dy, dw, write),
             BackwardWeight::Outer(outer) => outer.run(x, dy, dw, write, scratch),
+            BackwardWeight::Depthwise(depthwise) => depthwise.run(x, dy, dw, write, scratch),
             BackwardWeight::Winograd(winograd) => winograd.run(x, dy, dw, write, scratch),
         }
     }
