@@ -46,22 +46,27 @@ impl Depthwise {
     }
 
     /// The taps, and a row of zeros for the padding.
-    pub fn scratch(&self) -> usize {
+    pub fn packed_len(&self) -> usize {
         (self.lattice.taps[0] * self.lattice.taps[1] + 1) * self.row()
     }
 
-    pub fn run(&self, src: &[f32], weight: &[f32], dst: &mut [f32], mode: Write, scratch: &mut [f32]) {
+    pub fn pack(&self, weight: &[f32], packed: &mut [f32]) {
         let l = &self.lattice;
-        assert_eq!(src.len(), l.batch * l.src_size[0] * l.src_size[1] * self.channels);
-        assert_eq!(dst.len(), l.batch * l.dst_size[0] * l.dst_size[1] * self.channels);
-        let packed = &mut scratch[..self.scratch()];
+        let packed = &mut packed[..self.packed_len()];
         packed.fill(0.0);
         for (t, row) in packed.chunks_exact_mut(self.row()).enumerate().take(l.taps[0] * l.taps[1]) {
             let [kh, kw] = l.kernel_tap([t / l.taps[1], t % l.taps[1]]);
             let tap = weight[kh * self.kernel[1] + kw..].iter().step_by(self.kernel[0] * self.kernel[1]);
             row.iter_mut().zip(tap).for_each(|(to, from)| *to = *from);
         }
-        let (packed, dst, pixels) = (&*packed, Shared::new(dst), l.pixels());
+    }
+
+    pub fn run(&self, src: &[f32], packed: &[f32], dst: &mut [f32], mode: Write) {
+        let l = &self.lattice;
+        assert_eq!(src.len(), l.batch * l.src_size[0] * l.src_size[1] * self.channels);
+        assert_eq!(dst.len(), l.batch * l.dst_size[0] * l.dst_size[1] * self.channels);
+        let packed = &packed[..self.packed_len()];
+        let (dst, pixels) = (Shared::new(dst), l.pixels());
         let tasks = (pixels * packed.len()).div_ceil(TASK).min(256);
         let each = pixels.div_ceil(tasks).next_multiple_of(self.isa.rows());
         (0..tasks).into_par_iter().for_each(|task| {

@@ -11,6 +11,7 @@ use core::ops::Range;
 use rayon::prelude::*;
 
 use super::Write;
+use super::fold::Fold;
 use super::lattice::{Cursor, Lattice, Run};
 use super::tile::{accumulate, write};
 use crate::cpu::share::Shared;
@@ -26,6 +27,8 @@ pub(super) struct Gather {
     /// Channels of a group that are summed over, and that are produced.
     depth: usize,
     width: usize,
+    /// From one source pixel to the next.
+    pitch: usize,
     weight: WeightWalk,
 }
 
@@ -49,7 +52,16 @@ impl Gather {
         let filter = g.kernel[0] * g.kernel[1] * depth;
         let tap = [g.kernel[1] * depth, depth];
         let weight = WeightWalk { group: width * filter, tap, depth: 1, width: filter };
-        Self { isa, lattice: Lattice::forward(g), groups: g.groups, depth, width, weight }
+        let pitch = g.in_channels;
+        Self { isa, lattice: Lattice::forward(g), groups: g.groups, depth, width, pitch, weight }
+    }
+
+    /// y from the padded copy of x.
+    pub fn folded(fold: &Fold, isa: Isa) -> Self {
+        let mut gather = Self::forward(&fold.padded(), isa);
+        gather.depth = fold.depth();
+        gather.lattice.taps[1] = 1;
+        gather
     }
 
     /// dx from dy: a gather per residue of the pixel modulo the stride.
@@ -58,18 +70,19 @@ impl Gather {
         let filter = g.kernel[0] * g.kernel[1] * width;
         let tap = [g.kernel[1] * width, width];
         let weight = WeightWalk { group: depth * filter, tap, depth: filter, width: 1 };
-        let one = |lattice| Self { isa, lattice, groups: g.groups, depth, width, weight: weight.clone() };
+        let (groups, pitch) = (g.groups, g.out_channels);
+        let one = |lattice| Self { isa, lattice, groups, depth, width, pitch, weight: weight.clone() };
         Lattice::backward(g).into_iter().map(one).collect()
     }
 
-    /// Numbers of packed weights.
+    /// Numbers of packed weights, and of the zeros behind them that taps in the padding read.
     pub fn packed_len(&self) -> usize {
-        self.groups * self.panel_offset(self.width.next_multiple_of(self.isa.lanes()))
+        self.panels_len() + self.depth
     }
 
-    /// Numbers of zeros that taps in the padding read.
-    pub fn zeros_len(&self) -> usize {
-        self.depth
+    /// Numbers of packed weights alone.
+    pub fn panels_len(&self) -> usize {
+        self.groups * self.panel_offset(self.width.next_multiple_of(self.isa.lanes()))
     }
 
     fn panel_offset(&self, channel: usize) -> usize {
@@ -99,7 +112,9 @@ impl Gather {
 
     /// Packs the weight: panel by panel `[tap][depth][vectors]`, ragged channels filled with zeros.
     pub fn pack(&self, weight: &[f32], packed: &mut [f32]) {
-        let packed = Shared::new(packed);
+        let (panels, zeros) = packed[..self.packed_len()].split_at_mut(self.panels_len());
+        zeros.fill(0.0);
+        let packed = Shared::new(panels);
         (0..self.groups * self.panels_per_group()).into_par_iter().for_each(|index| {
             let panel = self.panel(index);
             let lanes = panel.width.next_multiple_of(self.isa.lanes());
@@ -133,12 +148,12 @@ impl Gather {
         });
     }
 
-    /// Runs the gather over packed weights. `zeros` are [`zeros_len`](Self::zeros_len) zeros.
-    pub fn run(&self, src: &[f32], packed: &[f32], zeros: &[f32], dst: &mut [f32], mode: Write) {
+    /// Runs the gather over packed weights.
+    pub fn run(&self, src: &[f32], packed: &[f32], dst: &mut [f32], mode: Write) {
         let l = &self.lattice;
-        assert_eq!(src.len(), l.batch * l.src_size[0] * l.src_size[1] * self.depth * self.groups);
+        assert_eq!(src.len(), l.batch * l.src_size[0] * l.src_size[1] * self.pitch);
         assert_eq!(dst.len(), l.batch * l.dst_size[0] * l.dst_size[1] * self.width * self.groups);
-        assert!(packed.len() >= self.packed_len() && zeros.len() >= self.zeros_len());
+        let (packed, zeros) = packed[..self.packed_len()].split_at(self.panels_len());
         let (pixels, panels) = (l.pixels(), self.groups * self.panels_per_group());
         let [pixel_blocks, panel_blocks] = self.split(pixels, panels);
         let dst = Shared::new(dst);
@@ -163,10 +178,10 @@ impl Gather {
     /// Tasks over pixels and over panels. Panels are split first where the weights are the larger operand,
     /// so that each is read by one task only.
     fn split(&self, pixels: usize, panels: usize) -> [usize; 2] {
-        let work = pixels as u64 * self.packed_len() as u64;
+        let work = pixels as u64 * self.panels_len() as u64;
         let tasks = usize::try_from(work / TASK).unwrap_or(MOST_TASKS).clamp(1, MOST_TASKS);
         let most_pixels = pixels.div_ceil(self.isa.rows());
-        if pixels * self.groups * self.depth >= self.packed_len() {
+        if pixels * self.groups * self.depth >= self.panels_len() {
             let blocks = tasks.min(most_pixels);
             [blocks, (tasks / blocks).clamp(1, panels)]
         } else {
@@ -220,7 +235,7 @@ impl Block<'_> {
     #[inline(always)]
     unsafe fn tiles<V: Vector, const M: usize, const N: usize>(&self, panel: &Panel) {
         let g = self.gather;
-        let (src_pitch, dst_pitch) = (g.groups * g.depth, g.groups * g.width);
+        let dst_pitch = g.groups * g.width;
         // SAFETY: a group's channels start inside the buffers.
         let (src, dst, packed) = unsafe {
             (
@@ -239,7 +254,7 @@ impl Block<'_> {
                 let mut acc = [[V::splat(0.0); N]; M];
                 for th in 0..taps[0] {
                     for tw in 0..taps[1] {
-                        if let Some(rows) = run.rows(&g.lattice, [th, tw], src, src_pitch, self.zeros) {
+                        if let Some(rows) = run.rows(&g.lattice, [th, tw], src, g.pitch, self.zeros) {
                             let at = (th * taps[1] + tw) * g.depth * N * V::LANES;
                             acc = accumulate(acc, &rows, g.depth, packed.add(at));
                         }

@@ -1,6 +1,7 @@
 //! y from x, or dx from dy: spread a block of tiles to 36 planes, multiply each by its plane of the weight,
 //! collect.
 
+use core::marker::PhantomData;
 use core::ops::Range;
 
 use rayon::prelude::*;
@@ -28,8 +29,9 @@ pub(in crate::cpu::conv) struct Winograd {
     tasks: usize,
 }
 
-/// Numbers in the planes of a block: half of a 2 MiB second-level cache.
-const BLOCK: usize = 1 << 18;
+/// Numbers in the planes of a block: 256 KiB of second-level cache, next to the weights. Where those alone
+/// are more than the cache, blocks grow with the channels, so that weights are read less often.
+const BLOCK: usize = 1 << 16;
 
 impl Winograd {
     /// Whether the algorithm applies.
@@ -62,25 +64,21 @@ impl Winograd {
 
     fn new(g: &ConvGeometry, isa: Isa, src: Tiling, dst: Tiling, pack: Gather) -> Self {
         let tiles = g.batch * src.grid[0] * src.grid[1];
-        let fits = BLOCK / (PLANES * (src.channels + dst.channels));
-        let block = fits.clamp(32, 128).min(tiles.div_ceil(4)).next_multiple_of(isa.rows());
+        let channels = src.channels + dst.channels;
+        let block = (BLOCK / (PLANES * channels)).max(channels / 8).clamp(16, 64);
+        let block = block.min(tiles.div_ceil(4)).next_multiple_of(isa.rows());
         let tasks = tiles.div_ceil(block).min(Slots::MOST);
         Self { isa, src, dst, pack, tiles, block, tasks }
     }
 
     /// Numbers of transformed weights.
     pub fn packed_len(&self) -> usize {
-        self.pack.packed_len() * PLANES / 9
+        self.plane() * PLANES
     }
 
-    /// Numbers of scratch for [`pack`](Self::pack).
-    pub fn pack_scratch(&self) -> usize {
-        self.pack.packed_len()
-    }
-
-    /// Numbers of scratch for [`run`](Self::run).
-    pub fn run_scratch(&self) -> usize {
-        self.tasks * self.slot()
+    /// Numbers of scratch for [`pack`](Self::pack) and for [`run`](Self::run).
+    pub fn scratch(&self) -> usize {
+        self.pack.packed_len().max(self.tasks * self.slot())
     }
 
     fn slot(&self) -> usize {
@@ -131,7 +129,7 @@ impl Winograd {
                             pixels: src.as_ptr(),
                             planes: self.left(),
                             out: left.as_mut_ptr(),
-                            map: Inputs,
+                            map: PhantomData,
                         });
                         self.isa.run(Multiply {
                             winograd: self,
@@ -161,7 +159,7 @@ impl Winograd {
 
     /// Numbers of one plane of the packed weight.
     fn plane(&self) -> usize {
-        self.pack.packed_len() / 9
+        self.pack.panels_len() / 9
     }
 
     /// First channel of a panel and its width, padded to whole vectors.

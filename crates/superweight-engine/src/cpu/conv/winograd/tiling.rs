@@ -4,6 +4,7 @@
 //! Planes start a cache line off a multiple of the tile's size, or their 36 stores would fall into one set of
 //! the cache.
 
+use core::marker::PhantomData;
 use core::ops::Range;
 
 use super::transform::{Linear, Outputs, Patch, Regular, both};
@@ -69,7 +70,7 @@ pub(super) struct Spread<'a, L, const P: usize> {
     pub pixels: *const f32,
     pub planes: Planes,
     pub out: *mut f32,
-    pub map: L,
+    pub map: PhantomData<L>,
 }
 
 impl<L: Linear<P, POINTS>, const P: usize> Kernel for Spread<'_, L, P> {

@@ -9,6 +9,7 @@
 //! sums are large: then all tiles are spread first and the planes are shared out. Which of the two, and how
 //! many parts, is fixed by the geometry.
 
+use core::marker::PhantomData;
 use core::ops::Range;
 
 use rayon::prelude::*;
@@ -175,7 +176,7 @@ impl WinogradWeight {
                 pixels: x.as_ptr(),
                 planes: self.x_planes(),
                 out: right,
-                map: Inputs,
+                map: PhantomData,
             });
             self.isa.run(Spread::<OutputGradients, STEP> {
                 tiling: &self.dy,
@@ -183,7 +184,7 @@ impl WinogradWeight {
                 pixels: dy.as_ptr(),
                 planes: self.dy_planes(),
                 out: left,
-                map: OutputGradients,
+                map: PhantomData,
             });
         }
     }
