@@ -1,2 +1,35 @@
+//! `swn`: parse, run one verb, print one error.
 #![forbid(unsafe_code)]
-fn main() {}
+
+mod args;
+mod commands;
+mod table;
+
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut out = io::stdout().lock();
+    let answer = match cli.command {
+        Command::Plan(args) => commands::plan::run(args, &mut out),
+        Command::Bench(args) => commands::bench::run(args, &mut out),
+    };
+    match answer.and_then(|code| Ok(out.flush().map(|()| code)?)) {
+        Ok(code) => code,
+        // `swn plan … | head` is no error.
+        Err(error)
+            if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe) =>
+        {
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

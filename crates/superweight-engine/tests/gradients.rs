@@ -87,7 +87,7 @@ fn batch_norm_in_every_mode_scope_and_activation() {
 fn batch_norm_over_many_tasks() {
     let shape = Shape::new(13, 11, 19);
     let mut check = check("many tasks", 6, shape, |g, x| g.batch_norm("bn", x, BatchNorm::plain()).unwrap());
-    check.step = 3e-2;
+    check.steps = vec![3e-2];
     check.run(&device());
 }
 
@@ -145,7 +145,7 @@ fn add_that_is_accumulated_into() {
                     }
                 };
                 let mut check = check("accumulate", 2, Shape::new(5, 3, 3), add);
-                check.step = 2e-3;
+                check.steps = vec![2e-3];
                 check.tolerance = 2e-2;
                 check.run(&device());
             }
@@ -189,7 +189,7 @@ fn pooling() {
         let name = format!("{options:?}");
         let pool = |g: &mut GraphBuilder, x| g.pool("pool", x, options).unwrap();
         let mut check = check(&name, batch, shape, pool);
-        check.step = 1e-3;
+        check.steps = vec![1e-3];
         check.tolerance = 1e-2;
         check.run(&device());
     }
@@ -215,7 +215,7 @@ fn cross_entropy_with_classes_probabilities_smoothing_and_weights() {
         check.classes = vec![("labels", 5)];
         check.probabilities = vec![("teacher", 5)];
         check.losses = vec![("hard", 1.0), ("soft", -0.7)];
-        check.step = 3e-2;
+        check.steps = vec![3e-2];
         check.run(&device());
     }
 }

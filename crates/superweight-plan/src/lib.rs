@@ -1,4 +1,4 @@
-//! What is shared.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

@@ -92,6 +92,13 @@ impl PlanRequest {
         }
     }
 
+    /// What would give this plan's members, clusters and tiling again, hard-shared.
+    pub fn of(plan: &SharingPlan) -> Self {
+        let clusters = plan.clusters.iter().map(|cluster| cluster.layers.clone()).collect();
+        let request = Self { reserve: plan.reserve, ..Self::new(plan.members.clone(), plan.budget) };
+        Self { clusters: Clustering::Explicit(clusters), ..request }.with_tiling(plan.tiling)
+    }
+
     /// The same with its tiling fixed, for plans that must keep it.
     pub fn with_tiling(&self, tiling: Tiling) -> Self {
         let mut request = self.clone();

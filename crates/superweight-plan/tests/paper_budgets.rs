@@ -148,3 +148,13 @@ fn a_plain_layer_keeps_hes_deviation() {
     let plan = request("wrn-10-1", 10, 100_000, "per-layer").plan().unwrap();
     assert!(plan.layers.iter().flat_map(|l| &l.tiles).all(|tile| tile.factor == 1.0));
 }
+
+#[test]
+fn a_plan_says_what_was_asked_for() {
+    for (names, budget, clusters) in
+        [("wrn-28-10", 3_653_688, "random:3"), (MULTI_WIDTH, 18_000_000, "depth:4")]
+    {
+        let plan = request(names, 100, budget, clusters).plan().unwrap();
+        assert_eq!(PlanRequest::of(&plan).plan().unwrap(), plan);
+    }
+}

@@ -236,6 +236,26 @@ fn large_networks_hold_their_promises() {
     }
 }
 
+#[test]
+fn the_independent_reader_sees_damage() {
+    let plan = common::request("wrn-16-4,wrn-16-2", 10, 300_000, "single").plan().unwrap().to_json();
+    check(&plan);
+    let plan: Value = serde_json::from_str(&plan).unwrap();
+    let damages: [fn(&mut Value); 5] = [
+        |p| p["layers"][2]["tiles"][1]["at"]["cols"][0] = 1.into(),
+        |p| drop(p["layers"][2]["tiles"].as_array_mut().unwrap().pop()),
+        |p| p["superweights"][1]["at"]["rows"][0] = 1.into(),
+        |p| p["template_sets"][0]["templates"] = 3.into(),
+        |p| drop(p["superweights"][0]["groups"][0]["layers"].as_array_mut().unwrap().pop()),
+    ];
+    for (i, damage) in damages.iter().enumerate() {
+        let mut plan = plan.clone();
+        damage(&mut plan);
+        let text = plan.to_string();
+        assert!(std::panic::catch_unwind(|| check(&text)).is_err(), "damage {i} goes unseen");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 160, failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -1,6 +1,10 @@
-//! SuperWeight Networks.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod bench;
+pub mod files;
 pub mod lower;
+
+pub use superweight_engine as engine;
+pub use superweight_plan as plan;

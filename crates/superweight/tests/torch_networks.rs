@@ -12,7 +12,7 @@ use superweight_engine::{
 use superweight_plan::arch::{ArchName, ImageShape};
 
 /// The script's `network_values`.
-fn initial(slot: &Slot) -> Vec<f32> {
+fn initial(slot: &Slot, signed: bool) -> Vec<f32> {
     let mut values = hashed(name_seed(&slot.name), slot.len());
     let fan_in: usize = slot.dims[1..].iter().product();
     let is_bias_of_linear = slot.name.starts_with("fc") || slot.name.starts_with("classifier");
@@ -23,8 +23,8 @@ fn initial(slot: &Slot) -> Vec<f32> {
             _ if slot.name.ends_with(".running_mean") => 0.0,
             _ if slot.name.ends_with(".running_var") => 1.0,
             _ if is_bias_of_linear => 0.1 * *v,
-            _ if *v < 0.0 => *v - 1.0,
-            _ => *v + 1.0,
+            _ if signed && *v < 0.0 => -1.0 + 0.3 * *v,
+            _ => 1.0 + 0.3 * *v,
         }
     });
     values
@@ -42,7 +42,11 @@ fn groups<D: Device>(graph: &Graph, memory: &Memory<D>) -> Vec<ParameterGroup> {
     vec![group(SlotKind::Weight, 5e-4), group(SlotKind::Vector, 0.0)]
 }
 
-fn compare<D: Device>(device: &D, case: &str, batch: usize, size: usize) {
+fn rms(values: &[f32]) -> f64 {
+    (values.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>() / values.len() as f64).sqrt()
+}
+
+fn compare<D: Device>(device: &D, case: &str, batch: usize, size: usize, signed: bool) {
     let index = include_str!("../../superweight-engine/tests/fixtures/networks.txt");
     let bytes = include_bytes!("../../superweight-engine/tests/fixtures/networks.bin");
     let fixtures = Fixtures::parse(index, bytes);
@@ -56,8 +60,8 @@ fn compare<D: Device>(device: &D, case: &str, batch: usize, size: usize) {
     let mut memory = Memory::new(device, layout, program.plan().arena_bytes).unwrap();
     for slot in graph.slots() {
         match slot.kind {
-            SlotKind::Statistic => memory.set_statistic(&slot.name, &initial(slot)).unwrap(),
-            _ => memory.set_parameter(&slot.name, &initial(slot)).unwrap(),
+            SlotKind::Statistic => memory.set_statistic(&slot.name, &initial(slot, signed)).unwrap(),
+            _ => memory.set_parameter(&slot.name, &initial(slot, signed)).unwrap(),
         }
     }
     memory.set_input(IMAGES, &hashed(name_seed("images"), batch * size * size * 3)).unwrap();
@@ -83,6 +87,13 @@ fn compare<D: Device>(device: &D, case: &str, batch: usize, size: usize) {
             for slot in trained() {
                 let tensor = format!("gradient:{}", slot.name);
                 let ours = memory.gradient(&slot.name).unwrap();
+                if rms(fixtures.get(case, &tensor)) < 1e-10 {
+                    // A shift that the next batch norm removes has no gradient: PyTorch's is rounding in float64, ours
+                    // in float32, small beside the gradient of the scale in the same layer.
+                    let scale = fixtures.get(case, &tensor.replace(".bias", ".weight"));
+                    assert!(rms(&ours) < 1e-4 * rms(scale), "{case} {tensor}: {:e}", rms(&ours));
+                    continue;
+                }
                 note(fixtures.assert_sample_close(case, &tensor, &ours), tensor);
             }
         }
@@ -100,15 +111,15 @@ fn compare<D: Device>(device: &D, case: &str, batch: usize, size: usize) {
 
 #[test]
 fn wrn_16_2() {
-    compare(&CpuDevice::new(2).unwrap(), "wrn-16-2", 4, 16);
+    compare(&CpuDevice::new(2).unwrap(), "wrn-16-2", 4, 16, false);
 }
 
 #[test]
 fn resnet_50() {
-    compare(&CpuDevice::new(2).unwrap(), "resnet-50", 4, 64);
+    compare(&CpuDevice::new(2).unwrap(), "resnet-50", 4, 64, true);
 }
 
 #[test]
 fn mobilenet_v2() {
-    compare(&CpuDevice::new(2).unwrap(), "mobilenet-v2", 4, 16);
+    compare(&CpuDevice::new(2).unwrap(), "mobilenet-v2", 4, 16, false);
 }

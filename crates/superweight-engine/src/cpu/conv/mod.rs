@@ -11,8 +11,12 @@
 //! results: tasks are fixed and partial sums are added in a fixed order. Nothing is allocated in a call;
 //! scratch is the caller's and its contents do not matter.
 
+mod depthwise;
+mod fold;
 mod gather;
+mod lattice;
 mod outer;
+mod product;
 mod reference;
 mod tile;
 mod winograd;
@@ -22,8 +26,12 @@ mod tests;
 
 use crate::cpu::simd::Isa;
 use crate::geometry::ConvGeometry;
+use depthwise::{Depthwise, DepthwiseWeight};
+use fold::Fold;
 use gather::Gather;
+use lattice::Lattice;
 use outer::Outer;
+use product::Product;
 use winograd::{Winograd, WinogradWeight};
 
 /// What happens to the destination.
@@ -66,29 +74,24 @@ pub enum Algorithm {
 #[derive(Clone, Debug)]
 pub struct Conv {
     geometry: ConvGeometry,
-    forward: Forward,
-    backward_data: BackwardData,
-    backward_weight: BackwardWeight,
+    /// `None`: by the definition.
+    plan: Option<Plan>,
 }
 
 #[derive(Clone, Debug)]
-enum Forward {
-    Reference,
-    Gather(Gather),
-    Winograd(Winograd),
+struct Plan {
+    forward: Product,
+    /// One for each residue of a pixel modulo the stride.
+    backward_data: Vec<Product>,
+    backward_weight: WeightGradient,
 }
 
+/// dw from x and dy, by whichever algorithm.
 #[derive(Clone, Debug)]
-enum BackwardData {
-    Reference,
-    Gather(Vec<Gather>),
-    Winograd(Winograd),
-}
-
-#[derive(Clone, Debug)]
-enum BackwardWeight {
-    Reference,
+enum WeightGradient {
     Outer(Outer),
+    Folded(Fold, Outer),
+    Depthwise(DepthwiseWeight),
     Winograd(WinogradWeight),
 }
 
@@ -115,28 +118,9 @@ impl Conv {
         );
         assert!(g.input_len() > 0 && g.output_len() > 0 && g.weight_len() > 0, "an empty convolution");
         assert!(g.stride[0] > 0 && g.stride[1] > 0, "a stride is at least one");
-        let huge = g.kernel.iter().any(|&k| k > Gather::MOST_TAPS);
-        if huge || algorithm == Algorithm::Reference {
-            let forward = Forward::Reference;
-            let backward_data = BackwardData::Reference;
-            let backward_weight = BackwardWeight::Reference;
-            return Self { geometry, forward, backward_data, backward_weight };
-        }
-        let winograd = algorithm == Algorithm::Winograd && Winograd::applies(g);
-        if winograd {
-            return Self {
-                forward: Forward::Winograd(Winograd::forward(g, isa)),
-                backward_data: BackwardData::Winograd(Winograd::backward(g, isa)),
-                backward_weight: BackwardWeight::Winograd(WinogradWeight::new(g, isa)),
-                geometry,
-            };
-        }
-        Self {
-            forward: Forward::Gather(Gather::forward(g, isa)),
-            backward_data: BackwardData::Gather(Gather::backward(g, isa)),
-            backward_weight: BackwardWeight::Outer(Outer::new(g, isa)),
-            geometry,
-        }
+        let huge = g.kernel.iter().any(|&k| k > Lattice::MOST_TAPS);
+        let plan = (!huge && algorithm != Algorithm::Reference).then(|| Plan::new(g, algorithm, isa));
+        Self { geometry, plan }
     }
 
     /// What was planned for.
@@ -146,49 +130,66 @@ impl Conv {
 
     /// Scratch of [`forward`](Self::forward), in numbers.
     pub fn forward_scratch(&self) -> usize {
-        match &self.forward {
-            Forward::Reference => 0,
-            Forward::Gather(gather) => gather.packed_len() + gather.zeros_len(),
-            Forward::Winograd(winograd) => {
-                winograd.packed_len() + winograd.run_scratch().max(winograd.pack_scratch())
-            }
-        }
+        self.plan.as_ref().map_or(0, |plan| plan.forward.packed_len() + plan.forward.scratch())
     }
 
     /// Scratch of [`backward_data`](Self::backward_data), in numbers.
     pub fn backward_data_scratch(&self) -> usize {
-        match &self.backward_data {
-            BackwardData::Reference => 0,
-            BackwardData::Gather(gathers) => {
-                gathers.iter().map(|g| g.packed_len() + g.zeros_len()).max().unwrap_or(0)
-            }
-            BackwardData::Winograd(winograd) => {
-                winograd.packed_len() + winograd.run_scratch().max(winograd.pack_scratch())
-            }
-        }
+        let products = self.plan.iter().flat_map(|plan| &plan.backward_data);
+        products.map(|product| product.packed_len() + product.scratch()).max().unwrap_or(0)
     }
 
     /// Scratch of [`backward_weight`](Self::backward_weight), in numbers.
     pub fn backward_weight_scratch(&self) -> usize {
-        match &self.backward_weight {
-            BackwardWeight::Reference => 0,
-            BackwardWeight::Outer(outer) => outer.scratch(),
-            BackwardWeight::Winograd(winograd) => winograd.scratch(),
-        }
+        self.plan.as_ref().map_or(0, |plan| plan.backward_weight.scratch())
+    }
+
+    /// Numbers of a weight packed for [`forward_packed`](Self::forward_packed).
+    pub fn packed_len(&self) -> usize {
+        self.plan.as_ref().map_or(self.geometry.weight_len(), |plan| plan.forward.packed_len())
     }
 
     /// y from x and w.
+    ///
+    /// # Panics
+    ///
+    /// If a slice does not have the geometry's length or the scratch is too short; so do the others.
     pub fn forward(&self, x: &[f32], w: &[f32], y: &mut [f32], write: Write, scratch: &mut [f32]) {
         self.check(x, w, y);
         check_scratch(scratch, self.forward_scratch());
-        match &self.forward {
-            Forward::Reference => reference::forward(&self.geometry, x, w, y, write),
-            Forward::Gather(gather) => pack_and_run(gather, x, w, y, write, scratch),
-            Forward::Winograd(winograd) => {
-                let (packed, scratch) = scratch.split_at_mut(winograd.packed_len());
-                winograd.pack(w, packed, scratch);
-                winograd.run(x, packed, y, write, scratch);
-            }
+        match &self.plan {
+            None => reference::forward(&self.geometry, x, w, y, write),
+            Some(plan) => pack_and_run(&plan.forward, x, w, y, write, scratch),
+        }
+    }
+
+    /// Packs a weight that will be used many times, as in inference. Scratch as for [`forward`](Self::forward).
+    pub fn pack_forward(&self, w: &[f32], packed: &mut [f32], scratch: &mut [f32]) {
+        assert_eq!(w.len(), self.geometry.weight_len(), "weight of {:?}", self.geometry);
+        assert_eq!(packed.len(), self.packed_len(), "packed weight of {:?}", self.geometry);
+        check_scratch(scratch, self.forward_scratch());
+        match &self.plan {
+            None => packed.copy_from_slice(w),
+            Some(plan) => plan.forward.pack(w, packed, scratch),
+        }
+    }
+
+    /// y from x and a packed w; the same bits as [`forward`](Self::forward).
+    pub fn forward_packed(
+        &self,
+        x: &[f32],
+        packed: &[f32],
+        y: &mut [f32],
+        write: Write,
+        scratch: &mut [f32],
+    ) {
+        let g = &self.geometry;
+        assert_eq!((x.len(), y.len()), (g.input_len(), g.output_len()), "input and output of {g:?}");
+        assert_eq!(packed.len(), self.packed_len(), "packed weight of {g:?}");
+        check_scratch(scratch, self.forward_scratch());
+        match &self.plan {
+            None => reference::forward(g, x, packed, y, write),
+            Some(plan) => plan.forward.run(x, packed, y, write, scratch),
         }
     }
 
@@ -196,17 +197,12 @@ impl Conv {
     pub fn backward_data(&self, dy: &[f32], w: &[f32], dx: &mut [f32], write: Write, scratch: &mut [f32]) {
         self.check(dx, w, dy);
         check_scratch(scratch, self.backward_data_scratch());
-        match &self.backward_data {
-            BackwardData::Reference => reference::backward_data(&self.geometry, dy, w, dx, write),
-            BackwardData::Gather(gathers) => {
-                for gather in gathers {
-                    pack_and_run(gather, dy, w, dx, write, scratch);
+        match &self.plan {
+            None => reference::backward_data(&self.geometry, dy, w, dx, write),
+            Some(plan) => {
+                for product in &plan.backward_data {
+                    pack_and_run(product, dy, w, dx, write, scratch);
                 }
-            }
-            BackwardData::Winograd(winograd) => {
-                let (packed, scratch) = scratch.split_at_mut(winograd.packed_len());
-                winograd.pack(w, packed, scratch);
-                winograd.run(dy, packed, dx, write, scratch);
             }
         }
     }
@@ -215,10 +211,9 @@ impl Conv {
     pub fn backward_weight(&self, x: &[f32], dy: &[f32], dw: &mut [f32], write: Write, scratch: &mut [f32]) {
         self.check(x, dw, dy);
         check_scratch(scratch, self.backward_weight_scratch());
-        match &self.backward_weight {
-            BackwardWeight::Reference => reference::backward_weight(&self.geometry, x, dy, dw, write),
-            BackwardWeight::Outer(outer) => outer.run(x, dy, dw, write, scratch),
-            BackwardWeight::Winograd(winograd) => winograd.run(x, dy, dw, write, scratch),
+        match &self.plan {
+            None => reference::backward_weight(&self.geometry, x, dy, dw, write),
+            Some(plan) => plan.backward_weight.run(x, dy, dw, write, scratch),
         }
     }
 
@@ -230,14 +225,82 @@ impl Conv {
     }
 }
 
+impl Plan {
+    fn new(g: &ConvGeometry, algorithm: Algorithm, isa: Isa) -> Self {
+        let depthwise = g.groups == g.in_channels && g.groups == g.out_channels;
+        let [winograd, winograd_weight] = match algorithm {
+            Algorithm::Winograd => [Winograd::applies(g); 2],
+            Algorithm::Fastest => [Winograd::wins(g), WinogradWeight::wins(g)],
+            _ => [false; 2],
+        };
+        let fold = Fold::of(g).filter(|_| algorithm == Algorithm::Fastest);
+        let forward = if depthwise {
+            Product::Depthwise(Depthwise::forward(g, isa))
+        } else if winograd {
+            Product::Winograd(Winograd::forward(g, isa))
+        } else if let Some(fold) = &fold {
+            Product::Folded(fold.clone(), Gather::folded(fold, isa))
+        } else {
+            Product::Gather(Gather::forward(g, isa))
+        };
+        let backward_data = if depthwise {
+            Depthwise::backward(g, isa).into_iter().map(Product::Depthwise).collect()
+        } else if winograd {
+            vec![Product::Winograd(Winograd::backward(g, isa))]
+        } else {
+            Gather::backward(g, isa).into_iter().map(Product::Gather).collect()
+        };
+        let backward_weight = if depthwise {
+            WeightGradient::Depthwise(DepthwiseWeight::new(g, isa))
+        } else if winograd_weight {
+            WeightGradient::Winograd(WinogradWeight::new(g, isa))
+        } else if let Some(fold) = fold {
+            let outer = Outer::folded(&fold, isa);
+            WeightGradient::Folded(fold, outer)
+        } else {
+            WeightGradient::Outer(Outer::new(g, isa))
+        };
+        Self { forward, backward_data, backward_weight }
+    }
+}
+
+impl WeightGradient {
+    fn scratch(&self) -> usize {
+        match self {
+            Self::Outer(outer) => outer.scratch(),
+            Self::Folded(fold, outer) => fold.len() + outer.scratch(),
+            Self::Depthwise(depthwise) => depthwise.scratch(),
+            Self::Winograd(winograd) => winograd.scratch(),
+        }
+    }
+
+    fn run(&self, x: &[f32], dy: &[f32], dw: &mut [f32], write: Write, scratch: &mut [f32]) {
+        match self {
+            Self::Outer(outer) => outer.run(x, dy, dw, write, scratch),
+            Self::Folded(fold, outer) => {
+                let (copy, scratch) = scratch.split_at_mut(fold.len());
+                fold.copy(x, copy);
+                outer.run(copy, dy, dw, write, scratch);
+            }
+            Self::Depthwise(depthwise) => depthwise.run(x, dy, dw, write, scratch),
+            Self::Winograd(winograd) => winograd.run(x, dy, dw, write, scratch),
+        }
+    }
+}
+
 fn check_scratch(scratch: &[f32], needed: usize) {
     assert!(scratch.len() >= needed, "scratch of {} numbers where {needed} are needed", scratch.len());
 }
 
-fn pack_and_run(gather: &Gather, src: &[f32], w: &[f32], dst: &mut [f32], write: Write, scratch: &mut [f32]) {
-    let (packed, zeros) = scratch.split_at_mut(gather.packed_len());
-    let zeros = &mut zeros[..gather.zeros_len()];
-    gather.pack(w, packed);
-    zeros.fill(0.0);
-    gather.run(src, packed, zeros, dst, write);
+fn pack_and_run(
+    product: &Product,
+    src: &[f32],
+    w: &[f32],
+    dst: &mut [f32],
+    write: Write,
+    scratch: &mut [f32],
+) {
+    let (packed, scratch) = scratch.split_at_mut(product.packed_len());
+    product.pack(w, packed, scratch);
+    product.run(src, packed, dst, write, scratch);
 }

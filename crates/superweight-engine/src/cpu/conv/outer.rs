@@ -18,6 +18,7 @@ use core::ops::Range;
 use rayon::prelude::*;
 
 use super::Write;
+use super::fold::Fold;
 use super::tile::write;
 use crate::cpu::share::Shared;
 use crate::cpu::simd::{Isa, Kernel, Vector};
@@ -28,6 +29,9 @@ use crate::geometry::ConvGeometry;
 pub(super) struct Outer {
     isa: Isa,
     geometry: ConvGeometry,
+    /// Taps, and input channels of each: the kernel's, or folded.
+    kernel: [usize; 2],
+    depth: usize,
     /// Partial sums, and ranges of output channels, each a task.
     parts: usize,
     ranges: usize,
@@ -50,7 +54,17 @@ impl Outer {
         let row_tiles = (g.out_channels / g.groups).div_ceil(isa.rows());
         let ranges = tasks.div_ceil(parts).clamp(1, row_tiles);
         let [h, w] = g.output();
-        Self { isa, geometry: *g, parts, ranges, visit: VISIT.div_ceil(h * w).max(1) }
+        let depth = g.in_channels / g.groups;
+        let visit = VISIT.div_ceil(h * w).max(1);
+        Self { isa, geometry: *g, kernel: g.kernel, depth, parts, ranges, visit }
+    }
+
+    /// From the padded copy of x.
+    pub fn folded(fold: &Fold, isa: Isa) -> Self {
+        let mut outer = Self::new(&fold.padded(), isa);
+        outer.kernel[1] = 1;
+        outer.depth = fold.depth();
+        outer
     }
 
     pub fn scratch(&self) -> usize {
@@ -120,8 +134,8 @@ impl Kernel for Block<'_> {
     #[inline(always)]
     unsafe fn run<V: Vector, const M: usize>(self) {
         let g = &self.outer.geometry;
-        let vectors = (g.in_channels / g.groups).div_ceil(V::LANES);
-        let columns = g.kernel[0] * g.kernel[1] * vectors;
+        let [kh, kw] = self.outer.kernel;
+        let columns = kh * kw * self.outer.depth.div_ceil(V::LANES);
         let wide = M * 3 + 4 <= 32 && V::LANES == 16;
         let mut start = self.images.start;
         while start < self.images.end {
@@ -158,15 +172,14 @@ impl Block<'_> {
         images: Range<usize>,
         fresh: bool,
     ) -> usize {
-        let g = &self.outer.geometry;
-        let depth = g.in_channels / g.groups;
+        let Outer { kernel, depth, .. } = *self.outer;
         let vectors = depth.div_ceil(V::LANES);
         let mut columns = [Column::default(); N];
         for (j, column) in columns.iter_mut().enumerate() {
             let (tap, vector) = ((first + j) / vectors, (first + j) % vectors);
             let channel = vector * V::LANES;
             *column = Column {
-                tap: [tap / g.kernel[1], tap % g.kernel[1]],
+                tap: [tap / kernel[1], tap % kernel[1]],
                 channel,
                 width: (depth - channel).min(V::LANES),
             };
@@ -203,7 +216,7 @@ impl Block<'_> {
     ) {
         let g = &self.outer.geometry;
         let [oh, ow] = g.output();
-        let depth = g.in_channels / g.groups;
+        let Outer { kernel, depth, .. } = *self.outer;
         let channel = group * (g.out_channels / g.groups) + channel;
         let step = g.stride[1] * g.in_channels;
         // SAFETY: every column's source is a pixel checked to be inside, with `width` channels from the
@@ -257,10 +270,10 @@ impl Block<'_> {
                     acc = outer::<V, M, N, FULL>(acc, rows, columns, dy, g.out_channels, right - left);
                 }
             }
-            let taps = g.kernel[0] * g.kernel[1];
+            let taps = kernel[0] * kernel[1];
             for (i, acc) in acc.iter().enumerate() {
                 for (acc, column) in acc.iter().zip(columns) {
-                    let tap = column.tap[0] * g.kernel[1] + column.tap[1];
+                    let tap = column.tap[0] * kernel[1] + column.tap[1];
                     let dst = self.dw.add(((channel + i) * taps + tap) * depth + column.channel);
                     write(&[*acc], dst, column.width, !fresh);
                 }

@@ -144,6 +144,22 @@ impl Bits for Vec<f32> {
 }
 
 #[test]
+fn a_packed_weight_gives_the_same_bits() {
+    for g in geometries() {
+        for algorithm in ALGORITHMS {
+            let conv = Conv::with_algorithm(g, algorithm);
+            let [y, ..] = run(&conv, Write::Set, f32::NAN);
+            let mut scratch = vec![f32::NAN; conv.forward_scratch()];
+            let mut packed = vec![f32::NAN; conv.packed_len()];
+            conv.pack_forward(&random(2, g.weight_len()), &mut packed, &mut scratch);
+            let mut again = vec![f32::NAN; g.output_len()];
+            conv.forward_packed(&random(1, g.input_len()), &packed, &mut again, Write::Set, &mut scratch);
+            assert!(y.map_bits() == again.map_bits(), "{algorithm:?} {g:?}");
+        }
+    }
+}
+
+#[test]
 #[should_panic(expected = "weight of")]
 fn a_weight_of_the_wrong_size_is_refused() {
     let conv = Conv::new(geometry(1, [4, 4], [2, 2], [3, 3], [1, 1], [1, 1], 1));

@@ -1,12 +1,13 @@
 //! y from x, or dx from dy: spread a block of tiles to 36 planes, multiply each by its plane of the weight,
 //! collect.
 
+use core::marker::PhantomData;
 use core::ops::Range;
 
 use rayon::prelude::*;
 
 use super::tiling::{Collect, PLANES, POINTS, Planes, STEP, Spread, Tiling};
-use super::transform::{Inputs, Taps, both};
+use super::transform::{Inputs, Regular, Taps, both};
 use crate::cpu::conv::Write;
 use crate::cpu::conv::gather::Gather;
 use crate::cpu::conv::tile::{accumulate, write};
@@ -28,13 +29,20 @@ pub(in crate::cpu::conv) struct Winograd {
     tasks: usize,
 }
 
-/// Numbers in the planes of a block: half of a 2 MiB second-level cache.
-const BLOCK: usize = 1 << 18;
+/// Numbers in the planes of a block: 256 KiB of second-level cache, next to the weights. Where those alone
+/// are more than the cache, blocks grow with the channels, so that weights are read less often.
+const BLOCK: usize = 1 << 16;
 
 impl Winograd {
     /// Whether the algorithm applies.
     pub fn applies(g: &ConvGeometry) -> bool {
         g.kernel == [3, 3] && g.stride == [1, 1] && g.groups == 1 && g.padding.iter().all(|&p| p <= 2)
+    }
+
+    /// Whether it is faster than the direct convolution, weight transform included.
+    pub fn wins(g: &ConvGeometry) -> bool {
+        let tiles: usize = g.batch * g.output().iter().map(|n| n.div_ceil(STEP)).product::<usize>();
+        Self::applies(g) && tiles >= 48 && g.in_channels.min(g.out_channels) >= 12
     }
 
     pub fn forward(g: &ConvGeometry, isa: Isa) -> Self {
@@ -56,25 +64,21 @@ impl Winograd {
 
     fn new(g: &ConvGeometry, isa: Isa, src: Tiling, dst: Tiling, pack: Gather) -> Self {
         let tiles = g.batch * src.grid[0] * src.grid[1];
-        let fits = BLOCK / (PLANES * (src.channels + dst.channels));
-        let block = fits.clamp(32, 128).min(tiles.div_ceil(4)).next_multiple_of(isa.rows());
+        let channels = src.channels + dst.channels;
+        let block = (BLOCK / (PLANES * channels)).max(channels / 8).clamp(16, 64);
+        let block = block.min(tiles.div_ceil(4)).next_multiple_of(isa.rows());
         let tasks = tiles.div_ceil(block).min(Slots::MOST);
         Self { isa, src, dst, pack, tiles, block, tasks }
     }
 
     /// Numbers of transformed weights.
     pub fn packed_len(&self) -> usize {
-        self.pack.packed_len() * PLANES / 9
+        self.plane() * PLANES
     }
 
-    /// Numbers of scratch for [`pack`](Self::pack).
-    pub fn pack_scratch(&self) -> usize {
-        self.pack.packed_len()
-    }
-
-    /// Numbers of scratch for [`run`](Self::run).
-    pub fn run_scratch(&self) -> usize {
-        self.tasks * self.slot()
+    /// Numbers of scratch for [`pack`](Self::pack) and for [`run`](Self::run).
+    pub fn scratch(&self) -> usize {
+        self.pack.packed_len().max(self.tasks * self.slot())
     }
 
     fn slot(&self) -> usize {
@@ -125,7 +129,7 @@ impl Winograd {
                             pixels: src.as_ptr(),
                             planes: self.left(),
                             out: left.as_mut_ptr(),
-                            map: Inputs,
+                            map: PhantomData,
                         });
                         self.isa.run(Multiply {
                             winograd: self,
@@ -155,7 +159,7 @@ impl Winograd {
 
     /// Numbers of one plane of the packed weight.
     fn plane(&self) -> usize {
-        self.pack.packed_len() / 9
+        self.pack.panels_len() / 9
     }
 
     /// First channel of a panel and its width, padded to whole vectors.
@@ -183,13 +187,8 @@ impl Kernel for PackPanel<'_> {
             // SAFETY: the panel has depth · width numbers per tap and per plane.
             unsafe {
                 let from = self.direct.add(start * depth * 9 + at);
-                let mut taps = [[V::splat(0.0); 3]; 3];
-                for (i, row) in taps.iter_mut().enumerate() {
-                    for (j, value) in row.iter_mut().enumerate() {
-                        *value = V::load(from.add((i * 3 + j) * depth * width));
-                    }
-                }
-                let points = both::<V, Taps, 3, POINTS>(&taps);
+                let tap = depth * width;
+                let points = both::<V, Taps, 3, POINTS>(&Regular { start: from, row: 3 * tap, column: tap });
                 let to = self.packed.add(start * depth + at);
                 for (i, row) in points.iter().enumerate() {
                     for (j, value) in row.iter().enumerate() {

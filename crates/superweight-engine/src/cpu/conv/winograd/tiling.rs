@@ -4,9 +4,10 @@
 //! Planes start a cache line off a multiple of the tile's size, or their 36 stores would fall into one set of
 //! the cache.
 
+use core::marker::PhantomData;
 use core::ops::Range;
 
-use super::transform::{Linear, Outputs, both};
+use super::transform::{Linear, Outputs, Patch, Regular, both};
 use crate::cpu::simd::{Kernel, Vector};
 
 /// Outputs of a tile, along one side.
@@ -69,7 +70,7 @@ pub(super) struct Spread<'a, L, const P: usize> {
     pub pixels: *const f32,
     pub planes: Planes,
     pub out: *mut f32,
-    pub map: L,
+    pub map: PhantomData<L>,
 }
 
 impl<L: Linear<P, POINTS>, const P: usize> Kernel for Spread<'_, L, P> {
@@ -80,44 +81,83 @@ impl<L: Linear<P, POINTS>, const P: usize> Kernel for Spread<'_, L, P> {
             let (image, [top, left]) = t.locate(tile);
             let inside =
                 top >= 0 && left >= 0 && top as usize + P <= t.size[0] && left as usize + P <= t.size[1];
-            for channel in (0..t.channels).step_by(V::LANES) {
-                let width = (t.channels - channel).min(V::LANES);
-                // SAFETY: pixels are read only where they are inside the image, `width` channels each; the
-                // planes have a padded row per tile of the block.
-                unsafe {
-                    let mut patch = [[V::splat(0.0); P]; P];
-                    if inside && width == V::LANES {
-                        let start = self.pixels.add(t.pixel(image, top as usize, left as usize) + channel);
-                        for (i, row) in patch.iter_mut().enumerate() {
-                            for (j, value) in row.iter_mut().enumerate() {
-                                *value = V::load(start.add((i * t.size[1] + j) * t.channels));
-                            }
-                        }
-                    } else {
-                        for (i, row) in patch.iter_mut().enumerate() {
-                            let r = top.wrapping_add_unsigned(i) as usize;
-                            for (j, value) in row.iter_mut().enumerate() {
-                                let c = left.wrapping_add_unsigned(j) as usize;
-                                if r < t.size[0] && c < t.size[1] {
-                                    let at = self.pixels.add(t.pixel(image, r, c) + channel);
-                                    *value = if width == V::LANES {
-                                        V::load(at)
-                                    } else {
-                                        V::load_first(at, width)
-                                    };
-                                }
-                            }
-                        }
-                    }
-                    let points = both::<V, L, P, POINTS>(&patch);
-                    let out = self.out.add(index * self.planes.row + channel);
-                    for (i, row) in points.iter().enumerate() {
-                        for (j, value) in row.iter().enumerate() {
-                            value.store(out.add((i * POINTS + j) * self.planes.plane));
-                        }
-                    }
+            // Channels that need no care: whole vectors of a tile without a border.
+            let plain = if inside { t.channels - t.channels % V::LANES } else { 0 };
+            // SAFETY: pixels are read only where they are inside the image, and only channels that exist; the
+            // planes have a padded row per tile of the block.
+            unsafe {
+                let out = self.out.add(index * self.planes.row);
+                for channel in (0..plain).step_by(V::LANES) {
+                    let start = self.pixels.add(t.pixel(image, top as usize, left as usize) + channel);
+                    let patch = Regular { start, row: t.size[1] * t.channels, column: t.channels };
+                    self.store(both::<V, L, P, POINTS>(&patch), out.add(channel));
+                }
+                if plain == t.channels {
+                    continue;
+                }
+                let mut patch = Border::<P>::new(t, self.pixels, image, [top, left]);
+                for channel in (plain..t.channels).step_by(V::LANES) {
+                    patch.start = self.pixels.add(channel);
+                    patch.width = (t.channels - channel).min(V::LANES);
+                    self.store(both::<V, L, P, POINTS>(&patch), out.add(channel));
                 }
             }
+        }
+    }
+}
+
+impl<L, const P: usize> Spread<'_, L, P> {
+    #[inline(always)]
+    unsafe fn store<V: Vector>(&self, points: [[V; POINTS]; POINTS], out: *mut f32) {
+        for (i, row) in points.iter().enumerate() {
+            for (j, value) in row.iter().enumerate() {
+                // SAFETY: a row of every plane is the tile's.
+                unsafe { value.store(out.add((i * POINTS + j) * self.planes.plane)) }
+            }
+        }
+    }
+}
+
+/// A patch that is zero where the image ends; `width` channels. Pixels outside read zeros instead of not being
+/// read: a select, not a branch. At 8×8 every tile has a border.
+struct Border<const P: usize> {
+    start: *const f32,
+    /// Offsets of rows and columns that are inside.
+    rows: [Option<usize>; P],
+    columns: [Option<usize>; P],
+    width: usize,
+}
+
+impl<const P: usize> Border<P> {
+    #[inline(always)]
+    fn new(tiling: &Tiling, pixels: *const f32, image: usize, [top, left]: [isize; 2]) -> Self {
+        let (mut rows, mut columns) = ([None; P], [None; P]);
+        for i in 0..P {
+            let row = top.wrapping_add_unsigned(i) as usize;
+            let column = left.wrapping_add_unsigned(i) as usize;
+            if row < tiling.size[0] {
+                rows[i] = Some(tiling.pixel(image, row, 0));
+            }
+            if column < tiling.size[1] {
+                columns[i] = Some(column * tiling.channels);
+            }
+        }
+        Self { start: pixels, rows, columns, width: 0 }
+    }
+}
+
+static ZEROS: [f32; ALIGN] = [0.0; ALIGN];
+
+impl<V: Vector, const P: usize> Patch<V> for Border<P> {
+    #[inline(always)]
+    unsafe fn load(&self, row: usize, column: usize) -> V {
+        // SAFETY: only pixels inside of the image are read, or the zeros.
+        unsafe {
+            let at = match (self.rows[row], self.columns[column]) {
+                (Some(row), Some(column)) => self.start.add(row + column),
+                _ => ZEROS.as_ptr(),
+            };
+            if self.width == V::LANES { V::load(at) } else { V::load_first(at, self.width) }
         }
     }
 }
@@ -146,12 +186,8 @@ impl Kernel for Collect<'_> {
                 // SAFETY: the planes have a padded row per tile; pixels are inside by `rows` and `columns`.
                 unsafe {
                     let from = self.from.add(index * self.planes.row + channel);
-                    let mut points = [[V::splat(0.0); POINTS]; POINTS];
-                    for (i, row) in points.iter_mut().enumerate() {
-                        for (j, value) in row.iter_mut().enumerate() {
-                            *value = V::load(from.add((i * POINTS + j) * self.planes.plane));
-                        }
-                    }
+                    let planes = self.planes.plane;
+                    let points = Regular { start: from, row: POINTS * planes, column: planes };
                     let out = both::<V, Outputs, POINTS, STEP>(&points);
                     let start = self.pixels.add(t.pixel(image, top, left) + channel);
                     for (i, row) in out.iter().enumerate().take(rows) {

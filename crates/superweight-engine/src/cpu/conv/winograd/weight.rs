@@ -9,12 +9,14 @@
 //! sums are large: then all tiles are spread first and the planes are shared out. Which of the two, and how
 //! many parts, is fixed by the geometry.
 
+use core::marker::PhantomData;
 use core::ops::Range;
 
 use rayon::prelude::*;
 
+use super::Winograd;
 use super::tiling::{PLANES, POINTS, Planes, STEP, Spread, Tiling};
-use super::transform::{Inputs, OutputGradients, TapGradients, both};
+use super::transform::{Inputs, OutputGradients, Patch, TapGradients, both};
 use crate::cpu::conv::Write;
 use crate::cpu::conv::tile::write;
 use crate::cpu::share::{Shared, Slots};
@@ -44,6 +46,12 @@ const SUMS: usize = 5 << 17;
 const SPREAD: usize = 16;
 
 impl WinogradWeight {
+    /// Whether it is faster than the direct sum.
+    pub fn wins(g: &ConvGeometry) -> bool {
+        let tiles: usize = g.batch * g.output().iter().map(|n| n.div_ceil(STEP)).product::<usize>();
+        Winograd::applies(g) && tiles >= 12 && g.in_channels.min(g.out_channels) >= 8
+    }
+
     pub fn new(g: &ConvGeometry, isa: Isa) -> Self {
         let grid = g.output().map(|n| n.div_ceil(STEP));
         let origin = g.padding.map(|p| -(p as isize));
@@ -168,7 +176,7 @@ impl WinogradWeight {
                 pixels: x.as_ptr(),
                 planes: self.x_planes(),
                 out: right,
-                map: Inputs,
+                map: PhantomData,
             });
             self.isa.run(Spread::<OutputGradients, STEP> {
                 tiling: &self.dy,
@@ -176,7 +184,7 @@ impl WinogradWeight {
                 pixels: dy.as_ptr(),
                 planes: self.dy_planes(),
                 out: left,
-                map: OutputGradients,
+                map: PhantomData,
             });
         }
     }
@@ -258,6 +266,28 @@ impl Sum<'_> {
     }
 }
 
+/// The points of one vector of weights, the parts added in order.
+struct Parts {
+    start: *const f32,
+    sums: Planes,
+    parts: usize,
+}
+
+impl<V: Vector> Patch<V> for Parts {
+    #[inline(always)]
+    unsafe fn load(&self, row: usize, column: usize) -> V {
+        // SAFETY: `parts` blocks of sums lie behind each other.
+        unsafe {
+            let from = self.start.add((row * POINTS + column) * self.sums.plane);
+            let mut sum = V::load(from);
+            for part in 1..self.parts {
+                sum = sum.add(V::load(from.add(part * self.sums.len())));
+            }
+            sum
+        }
+    }
+}
+
 /// dw of one output channel: the parts added in order, then Gᵀ · G.
 struct Finish<'a> {
     weight: &'a WinogradWeight,
@@ -275,16 +305,8 @@ impl Kernel for Finish<'_> {
         for column in (0..channels).step_by(V::LANES) {
             // SAFETY: rows of sums are padded to whole vectors; of dw only channels that exist are written.
             unsafe {
-                let mut points = [[V::splat(0.0); POINTS]; POINTS];
-                for part in 0..w.parts {
-                    let from = self.sums.add(part * sums.len() + self.channel * sums.row + column);
-                    for (i, row) in points.iter_mut().enumerate() {
-                        for (j, value) in row.iter_mut().enumerate() {
-                            *value = value.add(V::load(from.add((i * POINTS + j) * sums.plane)));
-                        }
-                    }
-                }
-                let taps = both::<V, TapGradients, POINTS, 3>(&points);
+                let start = self.sums.add(self.channel * sums.row + column);
+                let taps = both::<V, TapGradients, POINTS, 3>(&Parts { start, sums, parts: w.parts });
                 for (i, row) in taps.iter().enumerate() {
                     for (j, &value) in row.iter().enumerate() {
                         let to = self.dw.add((i * 3 + j) * channels + column);

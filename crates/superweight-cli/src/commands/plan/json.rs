@@ -1,0 +1,94 @@
+//! `swn plan --json`: one object, the same keys whether or not the budget can be met.
+
+use serde::Serialize;
+use superweight::plan::{Bill, PlanRequest, SharingPlan, Survey, Tiling};
+
+#[derive(Serialize)]
+struct Answer {
+    feasible: bool,
+    budget: Option<u64>,
+    total: Option<u64>,
+    unused: Option<u64>,
+    min_budget: Option<u64>,
+    dense_total: u64,
+    members: Vec<String>,
+    tiling: &'static str,
+    block: Option<usize>,
+    parts: Option<Bill>,
+    clusters: Vec<ClusterAnswer>,
+}
+
+#[derive(Serialize)]
+struct ClusterAnswer {
+    kernel: String,
+    layers: Vec<String>,
+    superweights: usize,
+    templates: Vec<usize>,
+    template_numbers: u64,
+    coefficients: u64,
+}
+
+pub fn planned(plan: &SharingPlan, survey: &Survey) -> String {
+    print(&Answer { min_budget: Some(survey.minimum), ..answer(plan) })
+}
+
+pub fn shown(plan: &SharingPlan) -> String {
+    let minimum = PlanRequest::of(plan).survey().ok().map(|survey| survey.minimum);
+    print(&Answer { min_budget: minimum, ..answer(plan) })
+}
+
+pub fn infeasible(request: &PlanRequest, survey: &Survey) -> String {
+    let (tiling, block) = words(survey.tiling);
+    print(&Answer {
+        feasible: false,
+        budget: request.budget,
+        total: None,
+        unused: None,
+        min_budget: Some(survey.minimum),
+        dense_total: survey.dense_total,
+        members: request.members.iter().map(|m| m.architecture.to_string()).collect(),
+        tiling,
+        block,
+        parts: None,
+        clusters: vec![],
+    })
+}
+
+fn answer(plan: &SharingPlan) -> Answer {
+    let (tiling, block) = words(plan.tiling);
+    Answer {
+        feasible: true,
+        budget: plan.budget,
+        total: Some(plan.bill.total()),
+        unused: plan.unused(),
+        min_budget: None,
+        dense_total: plan.dense_total(),
+        members: plan.members.iter().map(|m| m.architecture.to_string()).collect(),
+        tiling,
+        block,
+        parts: Some(plan.bill),
+        clusters: super::text::clusters(plan)
+            .into_iter()
+            .map(|c| ClusterAnswer {
+                kernel: c.family.to_string(),
+                layers: c.layers.iter().map(|l| format!("{}/{}", l.member, l.name)).collect(),
+                superweights: c.superweights,
+                templates: c.templates,
+                template_numbers: c.numbers,
+                coefficients: c.coefficients,
+            })
+            .collect(),
+    }
+}
+
+fn words(tiling: Tiling) -> (&'static str, Option<usize>) {
+    match tiling {
+        Tiling::Dense => ("dense", None),
+        Tiling::Nested => ("nested", None),
+        Tiling::Grid { block } => ("grid", Some(block)),
+    }
+}
+
+fn print(answer: &Answer) -> String {
+    serde_json::to_string_pretty(answer).expect("counts and strings only")
+}

@@ -1,0 +1,162 @@
+//! `swn plan`: from flags to a request, from a plan to text or JSON.
+
+mod advice;
+mod json;
+mod text;
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, anyhow, bail};
+use superweight::files::write_whole;
+use superweight::plan::arch::{ArchName, ImageShape};
+use superweight::plan::{
+    Budget, Clustering, Coefficients, LayerId, Member, PlanError, PlanRequest, Share, SharingPlan, Survey,
+    TilingChoice,
+};
+
+use crate::args::{CoefficientsArg, NOTHING_TO_PLAN, PlanArgs, TilingArg};
+
+/// Prints the answer; an infeasible budget is a failure.
+pub fn run(args: PlanArgs, out: &mut impl Write) -> Result<ExitCode> {
+    if let Some(path) = &args.show {
+        let plan = read(path)?;
+        let answer = if args.json { json::shown(&plan) } else { text::shown(&plan, path) };
+        writeln!(out, "{answer}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let request = request(&args)?;
+    let survey = survey(&request)?;
+    match request.plan_with(&survey) {
+        Ok(plan) => {
+            if let Some(path) = &args.out {
+                let advice = "choose another file with --out";
+                write_whole(path, plan.to_json().as_bytes()).with_context(|| {
+                    format!("the plan could not be written to {}; {advice}", path.display())
+                })?;
+            }
+            let answer = match args.json {
+                true => json::planned(&plan, &survey),
+                false => text::planned(&plan, &survey, &args),
+            };
+            writeln!(out, "{answer}")?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(PlanError::BudgetTooSmall { .. }) if args.json => {
+            writeln!(out, "{}", json::infeasible(&request, &survey))?;
+            Ok(ExitCode::FAILURE)
+        }
+        Err(error @ PlanError::BudgetTooSmall { .. }) => Err(advice::explain(error, &request, &survey)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn read(path: &Path) -> Result<SharingPlan> {
+    let text = fs::read_to_string(path).with_context(|| format!("{} could not be read", path.display()))?;
+    SharingPlan::from_json(&text).with_context(|| format!("{} is not a sound plan", path.display()))
+}
+
+fn request(args: &PlanArgs) -> Result<PlanRequest> {
+    if args.members.is_empty() {
+        bail!("{NOTHING_TO_PLAN}");
+    }
+    let members = args.members.iter().map(|name| member(name, args)).collect::<Result<Vec<_>>>()?;
+    let mut request = PlanRequest {
+        tiling: match args.tiling {
+            TilingArg::Auto => TilingChoice::Auto,
+            TilingArg::Nested => TilingChoice::Nested,
+            TilingArg::Grid => TilingChoice::Grid,
+        },
+        block: args.block,
+        coefficients: match args.coefficients {
+            CoefficientsArg::Shared => Coefficients::Shared,
+            CoefficientsArg::Own => Coefficients::Own,
+        },
+        reserve: args.reserve,
+        share: Share { stem: args.share_stem, classifier: args.share_classifier },
+        ..PlanRequest::new(members, None)
+    };
+    request.clusters = clusters(&args.clusters, &request)?;
+    request.budget = match (&args.budget, &request.clusters) {
+        (Some(text), _) => {
+            let budget: Budget = text.parse().context("--budget")?;
+            match budget.resolve(survey(&request)?.dense_total) {
+                0 => bail!("--budget {text} of these members is less than one number"),
+                n => Some(n),
+            }
+        }
+        (None, Clustering::Dense) => None,
+        (None, _) => {
+            let Survey { minimum, dense_total, .. } = survey(&request)?;
+            let [minimum, dense] = [minimum, dense_total].map(superweight::plan::number::grouped);
+            bail!(
+                "--budget is missing: from {minimum} (the smallest feasible) to {dense} (nothing shared), e.g. 10%"
+            )
+        }
+    };
+    Ok(request)
+}
+
+/// The survey, with the flag that is to blame if there is none.
+fn survey(request: &PlanRequest) -> Result<Survey> {
+    request.survey().map_err(|error| {
+        let flag = match error {
+            PlanError::Block { .. } => "--block",
+            PlanError::Reserve { .. } => "--reserve",
+            PlanError::MixedCluster { .. } | PlanError::LayerTwice { .. } | PlanError::Empty { .. } => {
+                "--clusters"
+            }
+            _ => return error.into(),
+        };
+        anyhow!(error).context(flag)
+    })
+}
+
+fn member(name: &str, args: &PlanArgs) -> Result<Member> {
+    let architecture: ArchName = name.parse().context("--members")?;
+    let input = match &args.input {
+        Some(text) => image_shape(text)?,
+        None => architecture.usual_input(),
+    };
+    let member = Member { architecture, input, classes: args.classes };
+    member.build().context("--input and --classes")?;
+    Ok(member)
+}
+
+pub(super) fn image_shape(text: &str) -> Result<ImageShape> {
+    let numbers: Option<Vec<usize>> = text.split(['x', ',', '×']).map(|n| n.trim().parse().ok()).collect();
+    match numbers.as_deref() {
+        Some(&[channels, height, width]) => Ok(ImageShape { channels, height, width }),
+        _ => bail!("--input '{text}': write channels, height and width as 3x32x32"),
+    }
+}
+
+/// A word, or a JSON file with lists of layers.
+fn clusters(text: &str, request: &PlanRequest) -> Result<Clustering> {
+    let path = Path::new(text);
+    if path.extension().is_none_or(|extension| extension != "json") {
+        return text.parse().context("--clusters");
+    }
+    let place = || format!("--clusters {text}");
+    let content = fs::read_to_string(path).with_context(place)?;
+    let sets: Vec<Vec<String>> = serde_json::from_str(&content).with_context(|| {
+        format!("{}: expected lists of layer names, [[\"0/conv2.weight\", …], …]", place())
+    })?;
+    let dense = PlanRequest { clusters: Clustering::Dense, ..request.clone() }.plan()?;
+    let ids: HashMap<String, LayerId> =
+        dense.layers().enumerate().map(|(i, l)| (format!("{}/{}", l.member, l.name), LayerId(i))).collect();
+    let id = |name: &String| {
+        let known = || {
+            format!(
+                "{}: there is no layer '{name}'; 'swn plan --clusters per-layer --json' lists them",
+                place()
+            )
+        };
+        ids.get(name).copied().ok_or_else(|| anyhow!(known()))
+    };
+    let sets = sets.iter().map(|set| set.iter().map(id).collect()).collect::<Result<_>>()?;
+    Ok(Clustering::Explicit(sets))
+}

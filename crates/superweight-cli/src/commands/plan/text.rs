@@ -1,0 +1,185 @@
+//! `swn plan` for people: what was asked, the answer, clusters, the bill. Fits 100 columns.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use superweight::plan::number::grouped;
+use superweight::plan::{ClusterId, Family, Layer, SharingPlan, Survey, Tiling};
+
+use crate::args::PlanArgs;
+use crate::table;
+
+/// More clusters than this are printed as a sum.
+const SHOWN_CLUSTERS: usize = 40;
+
+/// A cluster, added up.
+pub struct ClusterSummary<'a> {
+    pub family: Family,
+    pub layers: Vec<&'a Layer>,
+    pub superweights: usize,
+    /// K of every set.
+    pub templates: Vec<usize>,
+    /// Template numbers.
+    pub numbers: u64,
+    pub coefficients: u64,
+}
+
+pub fn planned(plan: &SharingPlan, survey: &Survey, args: &PlanArgs) -> String {
+    let mut text = asked(plan);
+    let _ = writeln!(text, "clusters   {}", args.clusters);
+    let _ = writeln!(text, "answer     feasible: {}", totals(plan));
+    let _ = writeln!(text, "           the smallest feasible budget is {}", grouped(survey.minimum));
+    let _ = writeln!(text, "tiling     {}", why(plan, survey));
+    if plan.budget.is_some_and(|budget| budget >= survey.dense_total) && plan.tiling != Tiling::Dense {
+        let _ = writeln!(
+            text,
+            "note       the budget pays for every layer unshared: '--clusters dense' is the plain network"
+        );
+    }
+    text += &body(plan);
+    if let Some(path) = &args.out {
+        let _ = write!(text, "\n\nwritten to {}", path.display());
+    }
+    text
+}
+
+pub fn shown(plan: &SharingPlan, path: &Path) -> String {
+    let mut text = format!("plan       {}\n", path.display());
+    text += &asked(plan);
+    let _ = writeln!(text, "answer     {}", totals(plan));
+    let _ = writeln!(text, "tiling     {}", plan.tiling);
+    text + &body(plan)
+}
+
+fn asked(plan: &SharingPlan) -> String {
+    let mut text = String::new();
+    for (i, group) in plan.members.chunk_by(|a, b| a == b).enumerate() {
+        let member = &group[0];
+        let (times, input) = (group.len(), member.input);
+        let times = if times == 1 { String::new() } else { format!("{times} × ") };
+        let each = member.build().expect("the members of a plan build").counts();
+        let head = if i == 0 { "members    " } else { "           " };
+        let _ = writeln!(
+            text,
+            "{head}{times}{} for {}×{}×{} images, {} classes: {} numbers, {:.2} G multiply-adds",
+            member.architecture,
+            input.channels,
+            input.height,
+            input.width,
+            member.classes,
+            grouped(each.total()),
+            each.multiply_adds as f64 / 1e9,
+        );
+    }
+    let dense = plan.dense_total();
+    if let Some(budget) = plan.budget {
+        let share = 100.0 * budget as f64 / dense as f64;
+        let _ = writeln!(
+            text,
+            "budget     {} = {share:.2}% of {} without sharing",
+            grouped(budget),
+            grouped(dense)
+        );
+    }
+    text
+}
+
+fn totals(plan: &SharingPlan) -> String {
+    let total = grouped(plan.bill.total());
+    match (plan.budget, plan.unused()) {
+        (Some(budget), Some(unused)) => {
+            format!(
+                "{total} numbers, {} left over ({:.2}%)",
+                grouped(unused),
+                100.0 * unused as f64 / budget as f64
+            )
+        }
+        _ => format!("{total} numbers"),
+    }
+}
+
+fn why(plan: &SharingPlan, survey: &Survey) -> String {
+    let nested = grouped(survey.nested_minimum);
+    let (block, needed) = (survey.grid.0, grouped(survey.grid.1));
+    match plan.tiling {
+        Tiling::Dense => "dense: nothing is shared".to_owned(),
+        Tiling::Nested => format!("nested (needs {nested}; a grid of {block}×{block} would need {needed})"),
+        Tiling::Grid { block } => {
+            format!("grid of {block}×{block} (needs {needed}; nested would need {nested})")
+        }
+    }
+}
+
+fn body(plan: &SharingPlan) -> String {
+    let mut text = String::new();
+    let clusters = clusters(plan);
+    if !clusters.is_empty() {
+        let header =
+            ["cluster", "layers", "largest", "SuperWeights", "sets", "templates", "numbers", "coefficients"];
+        let mut rows: Vec<_> = clusters.iter().enumerate().map(|(i, c)| cluster_row(i, c)).collect();
+        let more = rows.len().saturating_sub(SHOWN_CLUSTERS);
+        rows.truncate(SHOWN_CLUSTERS);
+        let _ = write!(text, "\n{}", table::render(&header, &rows));
+        if more > 0 {
+            let _ = writeln!(text, "  and {more} more (--json lists all)");
+        }
+    }
+    text + "\n" + bill(plan).trim_end()
+}
+
+fn cluster_row(index: usize, cluster: &ClusterSummary) -> Vec<String> {
+    let largest = cluster.layers.iter().max_by_key(|l| l.len());
+    let (least, most) = (cluster.templates.iter().min(), cluster.templates.iter().max());
+    vec![
+        format!("{index}  {}", cluster.family),
+        cluster.layers.len().to_string(),
+        largest.map_or(String::new(), |l| format!("{}×{}", l.out, l.inp)),
+        cluster.superweights.to_string(),
+        cluster.templates.len().to_string(),
+        match (least, most) {
+            (Some(least), Some(most)) if least != most => format!("{least}–{most}"),
+            (Some(least), _) => least.to_string(),
+            _ => String::new(),
+        },
+        grouped(cluster.numbers),
+        grouped(cluster.coefficients),
+    ]
+}
+
+fn bill(plan: &SharingPlan) -> String {
+    let bill = &plan.bill;
+    let share = |n: u64| format!("{:.2}%", 100.0 * n as f64 / bill.total() as f64);
+    let rows: Vec<_> = [
+        ("templates", bill.templates),
+        ("coefficients", bill.coefficients),
+        ("  reserved for refinement", bill.reserved),
+        ("batch norm", bill.batch_norm),
+        ("classifier", bill.classifier),
+        ("dense (stem, unshared)", bill.dense),
+        ("total", bill.total()),
+    ]
+    .map(|(part, n)| vec![part.to_owned(), grouped(n), share(n)])
+    .into();
+    let convolutions = grouped(bill.templates + bill.dense);
+    table::render(&["bill", "numbers", "share"], &rows)
+        + &format!("  (convolution weights alone: {convolutions})")
+}
+
+pub fn clusters(plan: &SharingPlan) -> Vec<ClusterSummary<'_>> {
+    let summary = |(i, cluster): (usize, &superweight::plan::Cluster)| {
+        let sets = || plan.template_sets.iter().filter(move |set| set.cluster == ClusterId(i));
+        let superweights =
+            || plan.superweights.iter().filter(move |s| plan.set(s.set).cluster == ClusterId(i));
+        let coefficients = superweights().flat_map(|s| &s.groups).map(|g| (g.shape[0] * g.shape[1]) as u64);
+        let layers: Vec<_> = cluster.layers.iter().map(|&id| plan.layer(id)).collect();
+        ClusterSummary {
+            family: layers[0].family(),
+            superweights: superweights().count(),
+            templates: sets().map(|set| set.templates).collect(),
+            numbers: sets().map(|set| set.templates as u64 * set.block_len()).sum(),
+            coefficients: coefficients.sum(),
+            layers,
+        }
+    };
+    plan.clusters.iter().enumerate().map(summary).collect()
+}

@@ -1,0 +1,163 @@
+//! What people see of `swn plan`, pinned.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// A folder of its own for one test, gone afterwards.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("swn-plan-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn run(&self, args: &str) -> Output {
+        let swn = env!("CARGO_BIN_EXE_swn");
+        Command::new(swn).args(args.split_whitespace()).current_dir(&self.0).output().unwrap()
+    }
+
+    /// Exit code, output and errors as one text.
+    fn screen(&self, args: &str) -> String {
+        let output = self.run(args);
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        assert!(!stderr.contains("panicked"), "{stderr}");
+        assert!(stdout.lines().all(|line| line.chars().count() <= 100), "wider than 100 columns:\n{stdout}");
+        let code = output.status.code().expect("not killed");
+        format!("$ swn {args}\n[exit {code}]\n{stdout}{stderr}")
+    }
+
+    fn json(&self, args: &str) -> serde_json::Value {
+        serde_json::from_slice(&self.run(args).stdout).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+macro_rules! pinned {
+    ($($test:ident: $($args:literal),+;)+) => {$(
+        #[test]
+        fn $test() {
+            let folder = Folder::new(stringify!($test));
+            let screens: Vec<_> = [$($args),+].iter().map(|args| folder.screen(args)).collect();
+            insta::assert_snapshot!(stringify!($test), screens.join("\n"));
+        }
+    )+};
+}
+
+pinned! {
+    help: "", "plan --help", "plan -h";
+    nothing_to_plan: "plan", "plan --members wrn-28-10";
+    single_network: "plan --members wrn-28-10 --budget 10%", "plan --members wrn-28-10 --budget 1%";
+    heterogeneous_ensemble:
+        "plan --members wrn-34-8,wrn-28-12,wrn-28-10,wrn-28-8 --classes 100 --budget 36.5M",
+        "plan --members wrn-34-8,wrn-28-12,wrn-28-10,wrn-28-8 --clusters depth:4 --budget 7M";
+    homogeneous_ensemble: "plan --members wrn-28-5,wrn-28-5,wrn-28-5,wrn-28-5 --clusters per-position --budget 15M";
+    imagenet: "plan --members wrn-50-2 --classes 1000 --budget 5%";
+    families: "plan --members mobilenet-v2,wrn-28-5 --budget 9M";
+    plain_network: "plan --members wrn-16-2 --classes 10 --clusters dense";
+    bad_members:
+        "plan --members vgg-16 --budget 1M",
+        "plan --members wrn-29-10 --budget 10%",
+        "plan --members wrn28-10 --budget 10%",
+        "plan --members wrn-28-10, --budget 10%";
+    bad_budgets:
+        "plan --members wrn-28-10 --budget 0",
+        "plan --members wrn-28-10 --budget 1K",
+        "plan --members wrn-28-10 --budget abc",
+        "plan --members wrn-28-10 --budget -5%",
+        "plan --members wrn-28-10 --budget 0.0000001%",
+        "plan --members wrn-28-10 --budget 200%";
+    infeasible_says_what_to_change:
+        "plan --members wrn-28-10 --budget 10% --tiling nested",
+        "plan --members wrn-28-10 --budget 1M --clusters per-layer --block 64",
+        "plan --members wrn-28-10 --budget 1% --tiling nested --json";
+    bad_flags:
+        "plan --members wrn-28-10 --budget 10% --clusters depth:0",
+        "plan --members wrn-28-10 --budget 10% --clusters missing.json",
+        "plan --members wrn-28-10 --budget 10% --block 0",
+        "plan --members wrn-28-10 --budget 10% --reserve 2",
+        "plan --members wrn-28-10 --budget 10% --input 3x32",
+        "plan --members wrn-28-10 --budget 10% --classes 0",
+        "plan --members wrn-28-10 --budget 10% --out missing/plan.json",
+        "plan --show missing.json",
+        "plan --show missing.json --members wrn-28-10",
+        "plan --members wrn-28-10 --budget 10% --tiling rings",
+        "plan --colour";
+}
+
+#[test]
+fn json_has_the_promised_keys_and_its_parts_add_up() {
+    let folder = Folder::new("json");
+    let answer = folder.json("plan --members wrn-28-7,wrn-28-4,wrn-28-3 --budget 18M --json");
+    let count = |key: &str| answer[key].as_u64().unwrap_or_else(|| panic!("{key} in {answer}"));
+    assert_eq!(answer["feasible"], true);
+    assert_eq!(count("budget"), 18_000_000);
+    assert_eq!(count("total") + count("unused"), count("budget"));
+    assert!(count("min_budget") < count("total") && count("total") < count("dense_total"));
+    assert_eq!(answer["tiling"], "nested");
+    let parts = ["templates", "coefficients", "reserved", "batch_norm", "classifier", "dense"];
+    let sum: u64 = parts.iter().map(|part| answer["parts"][part].as_u64().unwrap()).sum();
+    assert_eq!(sum, count("total"));
+    assert_eq!(answer["parts"].as_object().unwrap().len(), parts.len());
+    assert_eq!(answer["clusters"].as_array().unwrap().len(), 2);
+
+    let answer = folder.json("plan --members wrn-28-10 --budget 1000 --json");
+    assert_eq!(answer["feasible"], false);
+    assert_eq!(answer["min_budget"], 111_584);
+}
+
+#[test]
+fn a_written_plan_is_shown_again() {
+    let folder = Folder::new("show");
+    let args = "plan --members wrn-16-4,wrn-16-2 --classes 10 --budget 25%";
+    assert!(folder.run(&format!("{args} --out plan.json")).status.success());
+    insta::assert_snapshot!("show", folder.screen("plan --show plan.json"));
+    let (made, shown) = (folder.json(&format!("{args} --json")), folder.json("plan --show plan.json --json"));
+    for key in ["total", "budget", "unused", "parts", "clusters", "tiling", "dense_total"] {
+        assert_eq!(made[key], shown[key], "{key}");
+    }
+    // A damaged file is refused by place.
+    let text = std::fs::read_to_string(folder.0.join("plan.json")).unwrap();
+    std::fs::write(folder.0.join("plan.json"), text.replacen("\"templates\":", "\"templates\":1", 1))
+        .unwrap();
+    let screen = folder.screen("plan --show plan.json");
+    assert!(screen.contains("[exit 1]") && screen.contains("plan.json is not a sound plan: "), "{screen}");
+}
+
+#[test]
+fn clusters_can_be_given_as_a_file() {
+    let folder = Folder::new("clusters");
+    let conv = |block, n| format!("\"0/block{block}.layer.0.conv{n}.weight\"");
+    let sets = format!("[[{}, {}], [{}, {}]]", conv(1, 1), conv(1, 2), conv(2, 1), conv(3, 2));
+    std::fs::write(folder.0.join("sets.json"), sets).unwrap();
+    let args = "plan --members wrn-10-2 --classes 10 --budget 80% --json --clusters sets.json";
+    let answer = folder.json(args);
+    assert_eq!(answer["clusters"].as_array().unwrap().len(), 2, "{answer}");
+    assert_eq!(answer["clusters"][1]["layers"][1], "0/block3.layer.0.conv2.weight");
+
+    std::fs::write(folder.0.join("sets.json"), "[[\"0/conv9.weight\"]]").unwrap();
+    assert!(folder.screen(args).contains("there is no layer '0/conv9.weight'"));
+    std::fs::write(
+        folder.0.join("sets.json"),
+        "[[\"0/block1.layer.0.conv1.weight\", \"0/block1.layer.0.convShortcut.weight\"]]",
+    )
+    .unwrap();
+    assert!(folder.screen(args).contains("kernel sizes and kinds are never shared"));
+    std::fs::write(folder.0.join("sets.json"), "{").unwrap();
+    assert!(folder.screen(args).contains("expected lists of layer names"));
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let swn = env!("CARGO_BIN_EXE_swn");
+    let command = format!("{swn} plan --members wrn-28-10 --budget 10% | true; exit ${{PIPESTATUS[0]}}");
+    let status = Command::new("bash").args(["-c", &command]).status().unwrap();
+    assert_eq!(status.code(), Some(0));
+}
