@@ -2,9 +2,11 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod bank;
 pub mod bench;
 pub mod files;
 pub mod lower;
+pub mod random;
 
 pub use superweight_engine as engine;
 pub use superweight_plan as plan;
