@@ -100,11 +100,16 @@ impl Winograd {
     }
 
     fn left(&self) -> Planes {
-        Planes::new(self.block, self.src.channels)
+        self.planes(&self.src)
     }
 
     fn product(&self) -> Planes {
-        Planes::new(self.block, self.dst.channels)
+        self.planes(&self.dst)
+    }
+
+    fn planes(&self, tiling: &Tiling) -> Planes {
+        let planes = if self.share_planes { Planes::by_plane } else { Planes::by_tile };
+        planes(self.block, tiling.channels)
     }
 
     /// Transforms the weight: per plane the panels `[depth][vectors]`.
