@@ -32,6 +32,8 @@ struct StepAnswer {
     gflops: f64,
     peak_bytes: usize,
     arena_bytes: usize,
+    /// The most memory the process ever had resident, where the system says so.
+    resident_bytes: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -134,7 +136,14 @@ fn step_answer(options: &BenchOptions, device: &CpuDevice, report: &StepReport) 
         gflops: report.gflops,
         peak_bytes: report.peak_bytes,
         arena_bytes: report.arena_bytes,
+        resident_bytes: resident_bytes(),
     }
+}
+
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
 }
 
 fn op_answer(report: &OpReport) -> OpAnswer {

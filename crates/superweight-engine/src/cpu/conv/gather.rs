@@ -133,16 +133,7 @@ impl Gather {
                         to[..panel.width].copy_from_slice(&from[k * self.weight.depth..][..panel.width]);
                     }
                 } else {
-                    // Sixteen steps of k at a time: their cache lines are written whole before they leave.
-                    for k in (0..self.depth).step_by(16) {
-                        let steps = (self.depth - k).min(16);
-                        for c in 0..panel.width {
-                            let from = &from[c * self.weight.width + k..][..steps];
-                            for (i, &value) in from.iter().enumerate() {
-                                to[(k + i) * lanes + c] = value;
-                            }
-                        }
-                    }
+                    transpose(from, self.weight.width, panel.width, to, lanes);
                 }
             }
         });
@@ -187,6 +178,30 @@ impl Gather {
         } else {
             let blocks = tasks.min(panels);
             [(tasks / blocks).clamp(1, most_pixels), blocks]
+        }
+    }
+}
+
+/// `to[k][c] = from[c][k]` for c below `width`. By blocks of 4×4, which the compiler keeps in registers: one by
+/// one it was 10% of a Winograd convolution of 256 channels, 8×8, batch 32.
+fn transpose(from: &[f32], from_row: usize, width: usize, to: &mut [f32], to_row: usize) {
+    let depth = to.len() / to_row;
+    let whole = [depth - depth % 4, width - width % 4];
+    for k in (0..whole[0]).step_by(4) {
+        for c in (0..whole[1]).step_by(4) {
+            let mut block = [[0.0; 4]; 4];
+            for (j, row) in block.iter_mut().enumerate() {
+                row.copy_from_slice(&from[(c + j) * from_row + k..][..4]);
+            }
+            for i in 0..4 {
+                let column = [block[0][i], block[1][i], block[2][i], block[3][i]];
+                to[(k + i) * to_row + c..][..4].copy_from_slice(&column);
+            }
+        }
+    }
+    for k in 0..depth {
+        for c in if k < whole[0] { whole[1] } else { 0 }..width {
+            to[k * to_row + c] = from[c * from_row + k];
         }
     }
 }

@@ -124,7 +124,7 @@ impl<const M: usize> Run<M> {
         if self.any[0] >> th & self.any[1] >> tw & 1 == 0 {
             return None;
         }
-        let src = src.wrapping_offset(((th * lattice.src_size[1] + tw) * pitch) as isize);
+        let src = src.wrapping_add((th * lattice.src_size[1] + tw) * pitch);
         let mut rows = [zeros; M];
         if self.all[0] >> th & self.all[1] >> tw & 1 == 1 {
             for (row, pixel) in rows.iter_mut().zip(&self.pixels) {

@@ -59,7 +59,7 @@ impl WinogradWeight {
         let dy = Tiling { size: g.output(), channels: g.out_channels, origin: [0, 0], grid };
         let tiles = g.batch * grid[0] * grid[1];
         let per_tile = PLANES * (x.channels + dy.channels);
-        let sums = Planes::new(dy.channels, x.channels).len();
+        let sums = Planes::by_plane(dy.channels, x.channels).len();
         let parts = (SUMS / sums).min(tiles / 32).clamp(1, 16);
         let parts = if parts > 1 { 1 << parts.ilog2() } else { 1 };
         let block = if parts > 1 { BLOCK } else { SHARED_BLOCK } / per_tile;
@@ -75,16 +75,22 @@ impl WinogradWeight {
     }
 
     fn x_planes(&self) -> Planes {
-        Planes::new(self.block, self.x.channels)
+        self.planes(&self.x)
     }
 
     fn dy_planes(&self) -> Planes {
-        Planes::new(self.block, self.dy.channels)
+        self.planes(&self.dy)
+    }
+
+    fn planes(&self, tiling: &Tiling) -> Planes {
+        let small = self.x.channels + self.dy.channels <= 64;
+        let planes = if small { Planes::by_tile } else { Planes::by_plane };
+        planes(self.block, tiling.channels)
     }
 
     /// Per plane `[out][in]`.
     fn sums(&self) -> Planes {
-        Planes::new(self.dy.channels, self.x.channels)
+        Planes::by_plane(self.dy.channels, self.x.channels)
     }
 
     pub fn run(&self, x: &[f32], dy: &[f32], dw: &mut [f32], mode: Write, scratch: &mut [f32]) {
