@@ -4,6 +4,7 @@
 
 pub mod bank;
 pub mod bench;
+pub mod ensemble;
 pub mod files;
 pub mod lower;
 pub mod random;
