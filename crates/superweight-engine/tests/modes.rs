@@ -107,6 +107,23 @@ fn batch_statistics_give_the_logits_of_training() {
 }
 
 #[test]
+fn frozen_weights_give_the_same_bits_until_they_are_frozen_again() {
+    let graph = network("n", 4, labels());
+    let settings = Settings::evaluate(4);
+    let mut memory = memory_for(&[(&graph, settings)]);
+    let (program, other) = (compile(&memory, &graph, settings), compile(&memory, &graph, settings));
+    memory.run(&program).unwrap();
+    let logits = memory.output("n.logits").unwrap();
+    let frozen = memory.freeze(&program).unwrap();
+    memory.set_parameter("n.conv1.weight", &[0.0; 8 * 27]).unwrap();
+    memory.run_frozen(&program, &frozen).unwrap();
+    assert_eq!(memory.output("n.logits").unwrap(), logits);
+    memory.run(&program).unwrap();
+    assert_ne!(memory.output("n.logits").unwrap(), logits);
+    assert!(memory.run_frozen(&other, &frozen).is_err(), "frozen for another program");
+}
+
+#[test]
 fn evaluation_keeps_nothing_for_a_backward_pass() {
     let graph = network("n", 4, labels());
     let settings = [Settings::train(64), Settings::evaluate(64)];
