@@ -101,6 +101,28 @@ fn every_algorithm_computes_the_definition() {
     }
 }
 
+/// Too large for the definition: several blocks, several parts, shared planes, ragged ends of all of them.
+#[test]
+fn large_shapes_agree_with_the_direct_convolution() {
+    for g in [
+        geometry(20, [16, 16], [176, 192], [3, 3], [1, 1], [1, 1], 1), // planes shared out, two blocks
+        geometry(37, [18, 15], [16, 24], [3, 3], [1, 1], [1, 1], 1),   // sixteen parts
+        geometry(5, [33, 31], [64, 80], [3, 3], [1, 1], [1, 1], 1),
+        geometry(3, [30, 30], [48, 40], [3, 3], [1, 1], [2, 0], 1),
+        geometry(21, [32, 32], [3, 16], [3, 3], [1, 1], [1, 1], 1),
+        geometry(2, [64, 62], [3, 32], [7, 7], [2, 2], [3, 3], 1),
+    ] {
+        let direct = run(&Conv::with_algorithm(g, Algorithm::Direct), Write::Set, f32::NAN);
+        for algorithm in [Algorithm::Winograd, Algorithm::Fastest] {
+            let other = run(&Conv::with_algorithm(g, algorithm), Write::Set, f32::NAN);
+            for (direction, (got, want)) in other.iter().zip(&direct).enumerate() {
+                let error = error(got, want);
+                assert!(error < 5e-6, "{error:e} {algorithm:?} {direction} {g:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn backward_is_the_adjoint_of_forward() {
     let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum::<f64>();
@@ -118,6 +140,7 @@ fn threads_do_not_change_a_bit() {
     let large = [
         geometry(17, [16, 16], [32, 32], [3, 3], [1, 1], [1, 1], 1),
         geometry(9, [32, 32], [16, 32], [3, 3], [2, 2], [1, 1], 1),
+        geometry(4, [8, 8], [176, 192], [3, 3], [1, 1], [1, 1], 1),
         geometry(6, [14, 14], [96, 96], [3, 3], [1, 1], [1, 1], 96),
     ];
     for g in geometries().into_iter().take(30).chain(large) {
