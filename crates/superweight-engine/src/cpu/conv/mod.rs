@@ -18,6 +18,7 @@ mod lattice;
 mod outer;
 mod product;
 mod reference;
+mod stretch;
 mod tile;
 mod winograd;
 

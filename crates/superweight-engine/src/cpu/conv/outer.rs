@@ -4,10 +4,9 @@
 //! dw[o, t, i] (+)= Σ_pixels dy[p, o] · x[p ∘ t, i]
 //! ```
 //!
-//! A column of dw is a vector of input channels of one tap; a register tile is `ROWS` output channels by
-//! three columns, which may belong to three taps: 11 loads for 24 multiply-adds, also at 16 channels where one
-//! column is a whole tap. Both operands are read where they lie. A row of the image is walked in one run where
-//! all columns are inside; at its ends each pixel is a run of its own whose outside columns read zeros.
+//! A column of dw is a vector of input channels of one tap; a register tile is M output channels by three columns,
+//! which may belong to three taps: 11 loads for 24 multiply-adds, also at 16 channels where one column is a
+//! whole tap. Both operands are read where they lie.
 //!
 //! The images are cut into a fixed number of parts, each with its own partial sum, added in order at the
 //! end: the result does not depend on how many threads did it. Many channels give enough tiles to share out,
@@ -19,6 +18,7 @@ use rayon::prelude::*;
 
 use super::Write;
 use super::fold::Fold;
+use super::stretch::{Column, Line, Stretch};
 use super::tile::write;
 use crate::cpu::share::Shared;
 use crate::cpu::simd::{Isa, Kernel, Vector};
@@ -43,6 +43,9 @@ pub(super) struct Outer {
 const TASK: u64 = 8 << 20;
 /// Most numbers in all partial sums: 4 MiB.
 const PARTIAL_SUMS: usize = 1 << 20;
+/// Stretches that a tile walks before it goes back to memory. They are the same for all output channels, so
+/// they are found once: with rows of 8 pixels finding them took as long as walking them.
+const WALK: usize = 64;
 /// Pixels that make loading and storing a tile cheap.
 const VISIT: usize = 256;
 
@@ -100,7 +103,7 @@ impl Outer {
 }
 
 /// dst (+)= Σ parts, in order.
-pub(super) fn add_parts(parts: &[f32], dst: &mut [f32], mode: Write) {
+fn add_parts(parts: &[f32], dst: &mut [f32], mode: Write) {
     const CHUNK: usize = 1 << 13;
     let len = dst.len();
     dst.par_chunks_mut(CHUNK).enumerate().for_each(|(index, dst)| {
@@ -123,14 +126,6 @@ struct Block<'a> {
     dw: *mut f32,
     images: Range<usize>,
     channels: Range<usize>,
-}
-
-/// A vector of input channels of one tap.
-#[derive(Clone, Copy, Default)]
-struct Column {
-    tap: [usize; 2],
-    channel: usize,
-    width: usize,
 }
 
 impl Kernel for Block<'_> {
@@ -186,55 +181,30 @@ impl Block<'_> {
             *column = Column { tap: [tap / kernel[1], tap % kernel[1]], channel, width };
         }
 
-        let mut walk = Walk { stretches: [Stretch::NONE; WALK], len: 0 };
+        let mut walk = [Stretch::NONE; WALK];
+        let mut len = 0;
+        let x = self.x.wrapping_add(group * depth);
         for image in images {
             for row in 0..g.output()[0] {
-                let line = self.line(&columns, group, image, row);
+                let line = Line::new(g, &columns, [image, row], x, self.dy);
                 let mut at = 0;
-                while let Some((stretch, next)) = line.stretch(at, g) {
+                while let Some((stretch, next)) = line.stretch(at) {
                     at = next;
-                    walk.stretches[walk.len] = stretch;
-                    walk.len += 1;
-                    if walk.len == WALK {
+                    walk[len] = stretch;
+                    len += 1;
+                    if len == WALK {
                         // SAFETY: passed on.
                         unsafe { self.tiles::<V, M, N>(&columns, group, &walk, fresh) };
-                        (walk.len, fresh) = (0, false);
+                        (len, fresh) = (0, false);
                     }
                 }
             }
         }
-        if walk.len > 0 || fresh {
+        if len > 0 || fresh {
             // SAFETY: passed on.
-            unsafe { self.tiles::<V, M, N>(&columns, group, &walk, fresh) };
+            unsafe { self.tiles::<V, M, N>(&columns, group, &walk[..len], fresh) };
         }
         N
-    }
-
-    /// One row of output pixels and what each column reads for it.
-    #[inline(always)]
-    fn line<const N: usize>(&self, columns: &[Column; N], group: usize, image: usize, row: usize) -> Line<N> {
-        let g = &self.outer.geometry;
-        let [oh, ow] = g.output();
-        let (p, s) = (g.padding[1], g.stride[1]);
-        let dy = self.dy.wrapping_add((image * oh + row) * ow * g.out_channels);
-        let mut line = Line { dy, sources: [Source::NONE; N], left: 0, right: ow, end: ow };
-        for (source, column) in line.sources.iter_mut().zip(columns) {
-            let row = (row * g.stride[0] + column.tap[0]).wrapping_sub(g.padding[0]);
-            if row >= g.input[0] {
-                continue;
-            }
-            // Columns c with 0 ≤ c·s + t − p < w.
-            let t = column.tap[1];
-            source.from = p.saturating_sub(t).div_ceil(s).min(ow);
-            source.to = (g.input[1] + p).saturating_sub(t).div_ceil(s).min(ow);
-            let pixel = (image * g.input[0] + row) * g.input[1] + t;
-            let at = pixel * g.in_channels + group * self.outer.depth + column.channel;
-            source.start = self.x.wrapping_add(at).wrapping_sub(p * g.in_channels);
-            line.left = line.left.max(source.from);
-            line.right = line.right.min(source.to);
-        }
-        line.right = line.right.max(line.left);
-        line
     }
 
     #[inline(always)]
@@ -242,7 +212,7 @@ impl Block<'_> {
         &self,
         columns: &[Column; N],
         group: usize,
-        walk: &Walk<N>,
+        walk: &[Stretch<N>],
         fresh: bool,
     ) {
         let full = columns.iter().all(|c| c.width == V::LANES);
@@ -271,7 +241,7 @@ impl Block<'_> {
         columns: &[Column; N],
         group: usize,
         channel: usize,
-        walk: &Walk<N>,
+        walk: &[Stretch<N>],
         fresh: bool,
     ) {
         let g = &self.outer.geometry;
@@ -281,7 +251,7 @@ impl Block<'_> {
         // or zeros; dy has M channels from `channel`; dw rows exist likewise.
         unsafe {
             let mut acc = [[V::splat(0.0); N]; M];
-            for stretch in &walk.stretches[..walk.len] {
+            for stretch in walk {
                 acc = outer::<V, M, N, FULL>(acc, stretch, columns, channel, g.out_channels);
             }
             for (i, acc) in acc.iter().enumerate() {
@@ -295,77 +265,6 @@ impl Block<'_> {
         }
     }
 }
-
-/// A column's pixels in one row: pixel c is `start + c` pixels, for c in `from..to`; elsewhere zeros.
-#[derive(Clone, Copy)]
-struct Source {
-    start: *const f32,
-    from: usize,
-    to: usize,
-}
-
-impl Source {
-    const NONE: Self = Self { start: ZEROS.as_ptr(), from: 0, to: 0 };
-}
-
-/// A row of output pixels: all sources that have any are inside for `left..right`.
-struct Line<const N: usize> {
-    dy: *const f32,
-    sources: [Source; N],
-    left: usize,
-    right: usize,
-    end: usize,
-}
-
-/// Pixels that follow each other, for each column behind a pointer with a step.
-#[derive(Clone, Copy)]
-struct Stretch<const N: usize> {
-    dy: *const f32,
-    rows: [(*const f32, usize); N],
-    count: usize,
-}
-
-/// Stretches that a tile walks before it goes back to memory. They are the same for all output channels, so
-/// they are found once: with rows of 8 pixels finding them took as long as walking them.
-struct Walk<const N: usize> {
-    stretches: [Stretch<N>; WALK],
-    len: usize,
-}
-
-const WALK: usize = 64;
-
-impl<const N: usize> Stretch<N> {
-    const NONE: Self = Self { dy: ZEROS.as_ptr(), rows: [(ZEROS.as_ptr(), 0); N], count: 0 };
-}
-
-impl<const N: usize> Line<N> {
-    /// The first stretch at pixel `at` or later that is not all zeros, and where it ends.
-    #[inline(always)]
-    fn stretch(&self, mut at: usize, g: &ConvGeometry) -> Option<(Stretch<N>, usize)> {
-        let step = g.stride[1] * g.in_channels;
-        while at < self.end {
-            let inner = at == self.left && self.left < self.right;
-            let next = if inner { self.right } else { at + 1 };
-            let mut stretch =
-                Stretch { dy: self.dy.wrapping_add(at * g.out_channels), count: next - at, ..Stretch::NONE };
-            let mut any = false;
-            for (row, source) in stretch.rows.iter_mut().zip(&self.sources) {
-                if (source.from..source.to).contains(&at) {
-                    *row = (source.start.wrapping_add(at * step), step);
-                    any = true;
-                }
-            }
-            if any {
-                return Some((stretch, next));
-            }
-            at = next;
-        }
-        None
-    }
-}
-
-/// What columns outside of the image read: a vector of any instruction set.
-static ZEROS: [f32; 16] = [0.0; 16];
 
 /// acc[i][j] + Σ over a stretch of dy[channel + i] · column[j]. By value: through a reference the compiler
 /// stored all 24 registers at every pixel, at half the speed.
