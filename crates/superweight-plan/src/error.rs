@@ -17,7 +17,10 @@ pub enum PlanError {
     #[error("no members: name at least one architecture")]
     NoMembers,
     /// The budget does not hold the smallest plan of these members, clusters and tiling.
-    #[error("a budget of {} is too small: {tiling} needs at least {}", grouped(*budget), grouped(*needed))]
+    #[error(
+        "a budget of {} is too small: the smallest feasible one is {} ({tiling})",
+        grouped(*budget), grouped(*needed)
+    )]
     BudgetTooSmall {
         /// What was given.
         budget: u64,
