@@ -24,6 +24,8 @@ pub trait Device: Clone + fmt::Debug + Sized {
     type Kernel: fmt::Debug;
     /// What it prepares for a set of blocks to be mixed.
     type Mixer: fmt::Debug;
+    /// A program's weights as its kernels like them best.
+    type Packed: fmt::Debug;
 
     /// Bytes of a number.
     fn element_bytes(&self, element: Element) -> usize;
@@ -46,8 +48,20 @@ pub trait Device: Clone + fmt::Debug + Sized {
     /// Chooses how a call will be run, and how many bytes of scratch memory that takes.
     fn prepare(&self, call: &Call) -> Result<(Self::Kernel, usize), Error>;
 
+    /// Packs the weights that a program's forward pass reads.
+    fn pack(&self, program: &Program<Self>, storages: &mut Storages<Self>) -> Result<Self::Packed, Error>;
+
+    /// Bytes of packed weights.
+    fn packed_bytes(&self, packed: &Self::Packed) -> usize;
+
     /// Runs a program over storages that are large enough for it.
-    fn run(&self, program: &Program<Self>, storages: &mut Storages<Self>, observer: Option<Observer<'_>>);
+    fn run(
+        &self,
+        program: &Program<Self>,
+        storages: &mut Storages<Self>,
+        packed: Option<&Self::Packed>,
+        observer: Option<Observer<'_>>,
+    );
 
     /// One optimizer step over flat storage.
     fn sgd(
@@ -79,6 +93,20 @@ pub struct Metrics {
     pub top5: f32,
     /// Rows that count.
     pub rows: f32,
+}
+
+/// Weights of one program, packed. Made by [`Memory::freeze`].
+#[derive(Debug)]
+pub struct Frozen<D: Device> {
+    packed: D::Packed,
+    program: u64,
+}
+
+impl<D: Device> Frozen<D> {
+    /// Bytes of the packed weights.
+    pub fn bytes(&self, device: &D) -> usize {
+        device.packed_bytes(&self.packed)
+    }
 }
 
 /// Everything that programs read and write, on one device.
@@ -118,14 +146,33 @@ impl<D: Device> Memory<D> {
     /// Runs a program once.
     pub fn run(&mut self, program: &Program<D>) -> Result<(), Error> {
         self.check(program)?;
-        self.device.run(program, &mut self.storages, None);
+        self.device.run(program, &mut self.storages, None, None);
+        Ok(())
+    }
+
+    /// Takes the weights of a program as they are now and packs them for many runs. It pays at small batches, where
+    /// packing is a good part of a run.
+    pub fn freeze(&mut self, program: &Program<D>) -> Result<Frozen<D>, Error> {
+        self.check(program)?;
+        let packed = self.device.pack(program, &mut self.storages)?;
+        Ok(Frozen { packed, program: program.id() })
+    }
+
+    /// Runs a program with weights frozen for it: the same bits as [`Memory::run`] gave then. Later changes of weights
+    /// are not seen; those of biases and batch norms are.
+    pub fn run_frozen(&mut self, program: &Program<D>, frozen: &Frozen<D>) -> Result<(), Error> {
+        self.check(program)?;
+        if frozen.program != program.id() {
+            return Err(Error::OtherProgram { graph: program.graph().name().to_owned() });
+        }
+        self.device.run(program, &mut self.storages, Some(&frozen.packed), None);
         Ok(())
     }
 
     /// Runs a program once and reports the time of each call. Slower: the device waits after each.
     pub fn profile(&mut self, program: &Program<D>, observer: Observer<'_>) -> Result<(), Error> {
         self.check(program)?;
-        self.device.run(program, &mut self.storages, Some(observer));
+        self.device.run(program, &mut self.storages, None, Some(observer));
         Ok(())
     }
 

@@ -142,6 +142,14 @@ pub enum Error {
         /// Rows of the batch.
         batch: usize,
     },
+    /// A weight no machine can hold.
+    #[error("tensor `{name}` of dimensions {dims:?} is too large to address")]
+    TensorTooLarge {
+        /// The tensor.
+        name: String,
+        /// Its dimensions.
+        dims: Vec<usize>,
+    },
     /// A backward pass needs something to start from.
     #[error("graph `{graph}` has no loss and no external gradient: there is nothing to run backward from")]
     NoLoss {
@@ -227,6 +235,12 @@ pub enum Error {
     /// A program run over memory that is laid out otherwise.
     #[error("the program of graph `{graph}` was compiled with another layout than this memory has")]
     OtherLayout {
+        /// The graph.
+        graph: String,
+    },
+    /// Weights frozen for another program.
+    #[error("the weights were frozen for another program than this one of graph `{graph}`")]
+    OtherProgram {
         /// The graph.
         graph: String,
     },

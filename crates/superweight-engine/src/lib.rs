@@ -25,7 +25,7 @@ mod program;
 mod weights;
 
 pub use cpu::CpuDevice;
-pub use device::{Device, Memory, Metrics, Observer, Storages};
+pub use device::{Device, Frozen, Memory, Metrics, Observer, Storages};
 pub use error::Error;
 pub use graph::{Graph, GraphBuilder, Node, NodeId, Shape, Slot, SlotId, SlotKind};
 pub use layout::{Control, Layout, LayoutBuilder};

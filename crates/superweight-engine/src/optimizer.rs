@@ -22,6 +22,13 @@ pub struct ParameterGroup {
     pub decay: f32,
 }
 
+impl ParameterGroup {
+    /// A group of one stretch.
+    pub fn new(range: Range<usize>, decay: f32) -> Self {
+        Self { ranges: Vec::from([range]), decay }
+    }
+}
+
 /// Options of the optimizer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SgdOptions {

@@ -40,7 +40,7 @@ fn train(threads: usize) -> Vec<u32> {
     bench.memory.set_input("x", &hashed(3, batch * 16 * 15 * 3)).unwrap();
     bench.memory.set_classes("labels", &(0..batch as u32).map(|i| i % 10).collect::<Vec<_>>()).unwrap();
     let numbers = bench.memory.layout().parameter_numbers;
-    let groups = vec![ParameterGroup { ranges: std::iter::once(0..numbers).collect(), decay: 1e-4 }];
+    let groups = vec![ParameterGroup::new(0..numbers, 1e-4)];
     let mut optimizer =
         Sgd::new(&bench.memory, SgdOptions { momentum: 0.9, nesterov: true }, groups).unwrap();
     for _ in 0..3 {

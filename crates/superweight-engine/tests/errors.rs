@@ -34,6 +34,18 @@ fn shape_errors_name_node_and_shapes() {
             "node `c`: the number of output channels is zero",
             message(|g, x| g.conv("c", x, Conv2d::new(0, 3))),
         ),
+        (
+            "tensor `fc.weight` of dimensions [1048576, 3145728] is too large to address",
+            message(|g, _| {
+                let x = g.input("wide", Shape::vector(1 << 20)).unwrap();
+                let x = g.concat("wider", &[x, x, x]).unwrap();
+                g.linear("fc", x, 1 << 20, false)
+            }),
+        ),
+        (
+            "node `vast`: a batch of 1 images of 1048576×1048576×1048576 is too large to address",
+            message(|g, _| g.input("vast", Shape::new(1 << 20, 1 << 20, 1 << 20))),
+        ),
         ("node `c`: the kernel is zero", message(|g, x| g.conv("c", x, Conv2d::new(8, 0)))),
         (
             "node `c`: the padding is 18446744000000000000, which must be at most 1048576",
@@ -179,11 +191,18 @@ fn layouts_memories_and_programs_that_do_not_belong_together() {
 }
 
 #[test]
+fn a_storage_that_does_not_fit_is_refused() {
+    let layout = LayoutBuilder::new().parameter("bank", 1 << 60).unwrap().finish(&device());
+    let error = Memory::new(&device(), layout, 0).unwrap_err().to_string();
+    assert!(error.contains("do not fit into memory"), "{error}");
+}
+
+#[test]
 fn parameter_groups_must_be_apart_and_inside() {
     let bench = Bench::new(&device(), small(), Settings::train(4));
     let numbers = bench.memory.layout().parameter_numbers;
     let options = SgdOptions { momentum: 0.9, nesterov: true };
-    let group = |range: std::ops::Range<usize>| ParameterGroup { ranges: vec![range], decay: 0.0 };
+    let group = |range| ParameterGroup::new(range, 0.0);
     let error = |groups| Sgd::new(&bench.memory, options, groups).unwrap_err().to_string();
     assert!(error(vec![group(0..numbers + 1)]).contains("lie outside the parameter storage"));
     assert!(error(vec![group(0..9), group(8..10)]).contains("belong to a group already"));

@@ -107,13 +107,42 @@ fn batch_statistics_give_the_logits_of_training() {
 }
 
 #[test]
-fn evaluation_keeps_nothing_for_a_backward_pass() {
+fn frozen_weights_give_the_same_bits_until_they_are_frozen_again() {
     let graph = network("n", 4, labels());
-    let settings = [Settings::train(64), Settings::evaluate(64)];
-    let memory = memory_for(&settings.map(|s| (&graph, s)));
-    let [train, evaluate] = settings.map(|s| *compile(&memory, &graph, s).plan());
-    // Two activations of 64 images of 6×6×8 alive at once, and the convolution's scratch.
-    assert!(evaluate.arena_bytes < train.arena_bytes / 2, "{evaluate:?} against {train:?}");
+    let settings = Settings::evaluate(4);
+    let mut memory = memory_for(&[(&graph, settings)]);
+    let (program, other) = (compile(&memory, &graph, settings), compile(&memory, &graph, settings));
+    memory.run(&program).unwrap();
+    let logits = memory.output("n.logits").unwrap();
+    let frozen = memory.freeze(&program).unwrap();
+    memory.set_parameter("n.conv1.weight", &[0.0; 8 * 27]).unwrap();
+    memory.run_frozen(&program, &frozen).unwrap();
+    assert_eq!(memory.output("n.logits").unwrap(), logits);
+    memory.run(&program).unwrap();
+    assert_ne!(memory.output("n.logits").unwrap(), logits);
+    assert!(memory.run_frozen(&other, &frozen).is_err(), "frozen for another program");
+}
+
+#[test]
+fn evaluation_keeps_nothing_for_a_backward_pass() {
+    let deep = |layers: usize| {
+        let mut g = GraphBuilder::new("deep");
+        let mut x = g.input("x", Shape::new(16, 16, 8)).unwrap();
+        for i in 0..layers {
+            x = g.conv(format!("conv{i}"), x, Conv2d::new(8, 3).padding(1)).unwrap();
+            x = g.batch_norm(format!("bn{i}"), x, BatchNorm::relu()).unwrap();
+        }
+        let x = g.global_average_pool("pool", x).unwrap();
+        g.cross_entropy("loss", x, labels()).unwrap();
+        let graph = g.finish().unwrap();
+        let settings = [Settings::train(64), Settings::evaluate(64)];
+        let layout = layout_of(&device(), &settings.map(|s| (&graph, s)));
+        settings.map(|s| Program::compile(&device(), &graph, &s, &layout).unwrap().plan().arena_bytes)
+    };
+    let ([short_train, short], [long_train, long]) = (deep(4), deep(12));
+    assert_eq!(long, short, "depth costs evaluation no memory");
+    let kept = 2 * 8 * 64 * 16 * 16 * 8 * 4;
+    assert!(long_train - short_train >= kept, "training keeps two activations per layer");
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn linear() {
 #[test]
 fn batch_norm() {
     let shape = Shape::new(3, 5, 6);
-    let mut run = |case: &str, norm: NormMode, options: BatchNorm| {
+    let run = |case: &str, norm: NormMode, options: BatchNorm| {
         let settings = Settings { norm, ..Settings::train(4) };
         compare(&device(), case, settings, shape, |g, x| g.batch_norm("bn", x, options).unwrap());
     };
@@ -183,7 +183,7 @@ fn sgd() {
             let tensor = format!("{name}.weight");
             memory.set_parameter(&tensor, &hashed(name_seed(name), len)).unwrap();
             let start = memory.layout().parameter(&tensor).unwrap().offset;
-            groups.push(ParameterGroup { ranges: vec![start..start + len], decay });
+            groups.push(ParameterGroup::new(start..start + len, decay));
         }
         let mut optimizer = Sgd::new(memory, SgdOptions { momentum, nesterov }, groups).unwrap();
         for step in 0..3 {

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-pub mod allocate;
+mod allocate;
 pub mod arch;
 mod assign;
 mod budget;

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use superweight_engine::{
-    Call, CpuDevice, Device, Error, Graph, LayoutBuilder, Memory, ParameterGroup, Program, Settings, Sgd,
-    SgdOptions, SlotKind,
+    Call, CpuDevice, Device, Error, Frozen, Graph, LayoutBuilder, Memory, ParameterGroup, Program, Settings,
+    Sgd, SgdOptions, SlotKind,
 };
 use superweight_plan::arch::Architecture;
 
@@ -32,6 +32,8 @@ pub struct Bench<D: Device> {
     programs: Vec<Program<D>>,
     memory: Memory<D>,
     optimizer: Option<Sgd<D>>,
+    /// One per program in inference, where weights do not change.
+    frozen: Vec<Frozen<D>>,
 }
 
 /// What a step costs.
@@ -47,7 +49,7 @@ pub struct StepReport {
     pub images_per_s: f64,
     /// Arithmetic of convolutions and linear layers per second, two per multiply-add.
     pub gflops: f64,
-    /// What the memory plans and layouts predict: arena, parameters, gradients, momentum, statistics, inputs.
+    /// What plans and layouts predict: arena, parameters, gradients, momentum, statistics, inputs, packed weights.
     pub peak_bytes: usize,
     /// The arena alone: activations, their gradients, scratch.
     pub arena_bytes: usize,
@@ -113,17 +115,24 @@ impl Bench<CpuDevice> {
             false => None,
             true => {
                 let numbers = memory.layout().parameter_numbers;
-                let group = ParameterGroup { ranges: std::iter::once(0..numbers).collect(), decay: 5e-4 };
+                let group = ParameterGroup::new(0..numbers, 5e-4);
                 Some(Sgd::new(&memory, SgdOptions { momentum: 0.9, nesterov: true }, vec![group])?)
             }
         };
-        Ok(Self { batch: request.batch, programs, memory, optimizer })
+        let frozen = match request.training {
+            true => Vec::new(),
+            false => programs.iter().map(|program| memory.freeze(program)).collect::<Result<_, _>>()?,
+        };
+        Ok(Self { batch: request.batch, programs, memory, optimizer, frozen })
     }
 
     /// One step.
     pub fn step(&mut self) -> Result<(), Error> {
-        for program in &self.programs {
-            self.memory.run(program)?;
+        for (index, program) in self.programs.iter().enumerate() {
+            match self.frozen.get(index) {
+                Some(frozen) => self.memory.run_frozen(program, frozen)?,
+                None => self.memory.run(program)?,
+            }
         }
         match &mut self.optimizer {
             // A rate of zero does all the work and keeps the numbers tame, however many steps are measured.
@@ -142,7 +151,8 @@ impl Bench<CpuDevice> {
         let layout = self.memory.layout();
         let copies = if self.optimizer.is_some() { 3 } else { 1 };
         let kept = copies * layout.parameter_numbers + layout.state_numbers;
-        self.arena_bytes() + layout.io_bytes + 4 * kept
+        let packed: usize = self.frozen.iter().map(|frozen| frozen.bytes(self.memory.device())).sum();
+        self.arena_bytes() + layout.io_bytes + 4 * kept + packed
     }
 
     /// Steps until `time` has passed, at least five, after two to warm up.

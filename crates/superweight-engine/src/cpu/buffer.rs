@@ -28,13 +28,10 @@ pub struct CpuBuffer {
 
 impl CpuBuffer {
     pub(super) fn new(size: usize, bytes_per_unit: usize) -> Result<Self, Error> {
-        let too_large = || Error::Device { reason: format!("{size} numbers do not fit into memory") };
-        let len = size.checked_mul(bytes_per_unit).ok_or_else(too_large)?.div_ceil(4);
-        // `vec![0; n]` is `calloc`: pages appear when they are touched. A size beyond the address space is refused here.
-        if len > isize::MAX as usize / 8 {
-            return Err(too_large());
-        }
-        let words = vec![0u32; len + ALIGNMENT_WORDS];
+        let refused =
+            || Error::Device { reason: format!("{size} × {bytes_per_unit} bytes do not fit into memory") };
+        let len = size.checked_mul(bytes_per_unit).ok_or_else(refused)?.div_ceil(4);
+        let words = zeroed_words(len + ALIGNMENT_WORDS).ok_or_else(refused)?;
         let start = words.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT_WORDS);
         Ok(Self { words, start, len, size, bytes_per_unit })
     }
@@ -69,6 +66,15 @@ impl CpuBuffer {
         // SAFETY: as above, and the borrow of `self` is exclusive.
         unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), words.len()) }
     }
+}
+
+/// Zeros whose pages appear when they are touched, or nothing if the system has no room for them (`vec!` would abort).
+fn zeroed_words(len: usize) -> Option<Vec<u32>> {
+    let layout = std::alloc::Layout::array::<u32>(len).ok()?;
+    // SAFETY: the layout is not of size zero: a storage has at least its alignment.
+    let start = unsafe { std::alloc::alloc_zeroed(layout) };
+    // SAFETY: allocated by the global allocator with the layout of a vector of this capacity, and zeros are `u32`s.
+    (!start.is_null()).then(|| unsafe { Vec::from_raw_parts(start.cast(), len, len) })
 }
 
 /// A program's buffers as slices of the storages it runs over.

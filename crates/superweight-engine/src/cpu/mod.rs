@@ -64,15 +64,20 @@ impl fmt::Debug for CpuDevice {
 #[derive(Debug)]
 pub enum Kernel {
     #[allow(missing_docs)]
-    Conv(conv::Conv),
+    Conv(Box<conv::Conv>),
     #[allow(missing_docs)]
     Plain,
 }
+
+/// Weights of the convolutions of a forward pass, packed; empty for the other steps.
+#[derive(Debug)]
+pub struct Packed(Vec<Vec<f32>>);
 
 impl Device for CpuDevice {
     type Buffer = CpuBuffer;
     type Kernel = Kernel;
     type Mixer = mix::Mixer;
+    type Packed = Packed;
 
     fn element_bytes(&self, _element: Element) -> usize {
         4
@@ -103,7 +108,7 @@ impl Device for CpuDevice {
     }
 
     fn prepare(&self, call: &Call) -> Result<(Kernel, usize), Error> {
-        let conv = |geometry| conv::Conv::new(geometry);
+        let conv = |geometry| Box::new(conv::Conv::new(geometry));
         let (kernel, floats) = match call {
             Call::ConvForward(call) => {
                 let conv = conv(call.geometry);
@@ -131,14 +136,39 @@ impl Device for CpuDevice {
         Ok((kernel, floats * 4))
     }
 
-    fn run(&self, program: &Program<Self>, storages: &mut Storages<Self>, observer: Option<Observer<'_>>) {
+    fn pack(&self, program: &Program<Self>, storages: &mut Storages<Self>) -> Result<Packed, Error> {
         let views = Views::new(program, storages);
+        let pack = |step: &Step<Kernel>| match (&step.call, &step.kernel) {
+            (Call::ConvForward(call), Kernel::Conv(conv)) => {
+                let mut packed = vec![0.0; conv.packed_len()];
+                conv.pack_forward(views.read(call.w), &mut packed, scratch_of(step, &views));
+                packed
+            }
+            _ => Vec::new(),
+        };
+        Ok(Packed(self.pool.install(|| program.steps().iter().map(pack).collect())))
+    }
+
+    fn packed_bytes(&self, packed: &Packed) -> usize {
+        packed.0.iter().map(|weight| 4 * weight.len()).sum()
+    }
+
+    fn run(
+        &self,
+        program: &Program<Self>,
+        storages: &mut Storages<Self>,
+        packed: Option<&Packed>,
+        observer: Option<Observer<'_>>,
+    ) {
+        let views = Views::new(program, storages);
+        let packed_of = |index: usize| packed.map_or(&[][..], |packed| &packed.0[index]);
+        let steps = || program.steps().iter().enumerate();
         match observer {
-            None => self.pool.install(|| program.steps().iter().for_each(|step| execute(step, &views))),
+            None => self.pool.install(|| steps().for_each(|(i, step)| execute(step, packed_of(i), &views))),
             Some(observe) => {
-                for (index, step) in program.steps().iter().enumerate() {
+                for (index, step) in steps() {
                     let start = Instant::now();
-                    self.pool.install(|| execute(step, &views));
+                    self.pool.install(|| execute(step, packed_of(index), &views));
                     observe(index, start.elapsed());
                 }
             }
@@ -178,9 +208,17 @@ fn conv_write(write: Write) -> conv::Write {
     }
 }
 
-fn execute(step: &Step<Kernel>, v: &Views<'_>) {
-    let scratch = step.scratch.map_or(&mut [][..], |scratch| v.write(scratch));
+fn scratch_of<'a>(step: &Step<Kernel>, v: &'a Views<'_>) -> &'a mut [f32] {
+    step.scratch.map_or(&mut [][..], |scratch| v.write(scratch))
+}
+
+/// Runs one step; `packed` is its packed weight, or empty.
+fn execute(step: &Step<Kernel>, packed: &[f32], v: &Views<'_>) {
+    let scratch = scratch_of(step, v);
     match (&step.call, &step.kernel) {
+        (Call::ConvForward(c), Kernel::Conv(k)) if !packed.is_empty() => {
+            k.forward_packed(v.read(c.x), packed, v.write(c.y), conv_write(c.write), scratch)
+        }
         (Call::ConvForward(c), Kernel::Conv(k)) => {
             k.forward(v.read(c.x), v.read(c.w), v.write(c.y), conv_write(c.write), scratch)
         }

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use super::check::check_size;
+use super::check::{LARGEST, check_size};
 use super::{Graph, Node, NodeId, Shape, Slot, SlotId, SlotKind};
 use crate::error::Error;
 use crate::ops::{Op, input::Input};
@@ -101,6 +101,9 @@ impl GraphBuilder {
 
     /// A new tensor for the graph to read.
     pub(crate) fn slot(&mut self, name: String, kind: SlotKind, dims: Vec<usize>) -> Result<SlotId, Error> {
+        if !dims.iter().try_fold(1usize, |len, d| len.checked_mul(*d)).is_some_and(|len| len <= LARGEST) {
+            return Err(Error::TensorTooLarge { name, dims });
+        }
         if !self.slot_names.insert(name.clone()) {
             return Err(Error::DuplicateName { graph: self.graph.name.clone(), name });
         }
@@ -115,6 +118,10 @@ impl GraphBuilder {
         inputs: Vec<NodeId>,
         shape: Shape,
     ) -> Result<NodeId, Error> {
+        let area = shape.height.checked_mul(shape.width);
+        if !area.and_then(|area| area.checked_mul(shape.channels)).is_some_and(|len| len <= LARGEST) {
+            return Err(Error::TooLarge { node: name, shape, batch: 1 });
+        }
         if !self.node_names.insert(name.clone()) {
             return Err(Error::DuplicateName { graph: self.graph.name.clone(), name });
         }

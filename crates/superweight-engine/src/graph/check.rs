@@ -3,6 +3,9 @@
 use super::Shape;
 use crate::error::Error;
 
+/// Numbers one tensor may have: far beyond any machine, near enough that sizes in bytes do not overflow.
+pub(crate) const LARGEST: usize = 1 << 40;
+
 /// A dimension past this is a mistake, and products of a few of them still fit into 64 bits.
 const LARGEST_DIMENSION: usize = 1 << 20;
 

@@ -18,16 +18,16 @@ pub use settings::{NormMode, Settings};
 pub(crate) use buffer::ALIGNMENT;
 pub(crate) use emit::{Destination, Emitter, Kept};
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::device::Device;
 use crate::error::Error;
+use crate::graph::check::LARGEST;
 use crate::graph::{Graph, Node, NodeId};
 use crate::layout::Layout;
 use crate::memory::{Demand, MemoryPlan};
 use crate::ops::{BatchContext, Call};
 use emit::Buffer;
-
-/// Numbers one buffer may have: far beyond any machine, near enough that sizes in bytes do not overflow.
-const LARGEST_BUFFER: usize = 1 << 40;
 
 /// A call ready to run.
 #[derive(Debug)]
@@ -53,7 +53,11 @@ pub struct Program<D: Device> {
     regions: Vec<Region>,
     plan: MemoryPlan,
     layout_fingerprint: u64,
+    /// Tells programs apart, for weights frozen for one of them.
+    id: u64,
 }
+
+static PROGRAMS: AtomicU64 = AtomicU64::new(0);
 
 impl<D: Device> Program<D> {
     /// Compiles `graph`; `layout` must have been made with this graph at this batch size or a larger one.
@@ -76,7 +80,8 @@ impl<D: Device> Program<D> {
 
         let (regions, plan) = place(device, &buffers, &steps);
         let (graph, layout_fingerprint) = (graph.clone(), layout.fingerprint);
-        let program = Self { graph, settings: *settings, steps, regions, plan, layout_fingerprint };
+        let id = PROGRAMS.fetch_add(1, Ordering::Relaxed);
+        let program = Self { graph, settings: *settings, steps, regions, plan, layout_fingerprint, id };
         program.assert_no_aliasing(device);
         Ok(program)
     }
@@ -109,6 +114,10 @@ impl<D: Device> Program<D> {
     /// What the program needs of the arena: known before anything runs.
     pub fn plan(&self) -> &MemoryPlan {
         &self.plan
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 
     pub(crate) fn layout_fingerprint(&self) -> u64 {
@@ -155,7 +164,7 @@ fn check_batch(graph: &Graph, settings: &Settings) -> Result<(), Error> {
     }
     let context = BatchContext { batch, batch_statistics: settings.norm != NormMode::Eval };
     for node in &graph.nodes {
-        if node.shape.len().checked_mul(batch).is_none_or(|len| len > LARGEST_BUFFER) {
+        if node.shape.len().checked_mul(batch).is_none_or(|len| len > LARGEST) {
             return Err(Error::TooLarge { node: node.name.clone(), shape: node.shape, batch });
         }
         node.op.operation().check_batch(graph, node, context)?;

@@ -132,23 +132,24 @@ impl Block<'_> {
             let src = self.src.add(channel);
             let zeros = self.packed.add(l.taps[0] * l.taps[1] * d.row());
             let mut acc = [[V::splat(0.0); N]; M];
-            for t in 0..l.taps[0] * l.taps[1] {
-                let tap = [t / l.taps[1], t % l.taps[1]];
-                let Some(rows) = run.rows(l, tap, src, d.channels, zeros) else { continue };
-                let weight = self.packed.add(t * d.row() + channel);
+            let mut weight = self.packed.add(channel);
+            for (th, tw) in (0..l.taps[0]).flat_map(|th| (0..l.taps[1]).map(move |tw| (th, tw))) {
+                let taps = weight;
+                weight = weight.wrapping_add(d.row());
+                let Some(rows) = run.rows(l, [th, tw], src, zeros) else { continue };
                 for j in 0..N {
                     let at = j * V::LANES;
                     if !FULL && at >= left {
                         break;
                     }
-                    let weight = V::load(weight.add(at));
+                    let tap = V::load(taps.add(at));
                     for (acc, row) in acc.iter_mut().zip(rows) {
                         let value = if FULL || left - at >= V::LANES {
                             V::load(row.add(at))
                         } else {
                             V::load_first(row.add(at), left - at)
                         };
-                        acc[j] = value.mul_add(weight, acc[j]);
+                        acc[j] = value.mul_add(tap, acc[j]);
                     }
                 }
             }

@@ -27,8 +27,6 @@ pub(super) struct Gather {
     /// Channels of a group that are summed over, and that are produced.
     depth: usize,
     width: usize,
-    /// From one source pixel to the next.
-    pitch: usize,
     weight: WeightWalk,
 }
 
@@ -52,8 +50,7 @@ impl Gather {
         let filter = g.kernel[0] * g.kernel[1] * depth;
         let tap = [g.kernel[1] * depth, depth];
         let weight = WeightWalk { group: width * filter, tap, depth: 1, width: filter };
-        let pitch = g.in_channels;
-        Self { isa, lattice: Lattice::forward(g), groups: g.groups, depth, width, pitch, weight }
+        Self { isa, lattice: Lattice::forward(g), groups: g.groups, depth, width, weight }
     }
 
     /// y from the padded copy of x.
@@ -70,8 +67,7 @@ impl Gather {
         let filter = g.kernel[0] * g.kernel[1] * width;
         let tap = [g.kernel[1] * width, width];
         let weight = WeightWalk { group: depth * filter, tap, depth: filter, width: 1 };
-        let (groups, pitch) = (g.groups, g.out_channels);
-        let one = |lattice| Self { isa, lattice, groups, depth, width, pitch, weight: weight.clone() };
+        let one = |lattice| Self { isa, lattice, groups: g.groups, depth, width, weight: weight.clone() };
         Lattice::backward(g).into_iter().map(one).collect()
     }
 
@@ -142,7 +138,7 @@ impl Gather {
     /// Runs the gather over packed weights.
     pub fn run(&self, src: &[f32], packed: &[f32], dst: &mut [f32], mode: Write) {
         let l = &self.lattice;
-        assert_eq!(src.len(), l.batch * l.src_size[0] * l.src_size[1] * self.pitch);
+        assert_eq!(src.len(), l.batch * l.src_size[0] * l.src_size[1] * l.pitch);
         assert_eq!(dst.len(), l.batch * l.dst_size[0] * l.dst_size[1] * self.width * self.groups);
         let (packed, zeros) = packed[..self.packed_len()].split_at(self.panels_len());
         let (pixels, panels) = (l.pixels(), self.groups * self.panels_per_group());
@@ -269,7 +265,7 @@ impl Block<'_> {
                 let mut acc = [[V::splat(0.0); N]; M];
                 for th in 0..taps[0] {
                     for tw in 0..taps[1] {
-                        if let Some(rows) = run.rows(&g.lattice, [th, tw], src, g.pitch, self.zeros) {
+                        if let Some(rows) = run.rows(&g.lattice, [th, tw], src, self.zeros) {
                             let at = (th * taps[1] + tw) * g.depth * N * V::LANES;
                             acc = accumulate(acc, &rows, g.depth, packed.add(at));
                         }

@@ -15,6 +15,8 @@ use crate::geometry::ConvGeometry;
 pub(super) struct Lattice {
     pub batch: usize,
     pub src_size: [usize; 2],
+    /// Numbers from one source pixel to the next.
+    pub pitch: usize,
     src_origin: [isize; 2],
     src_step: [usize; 2],
     pub dst_size: [usize; 2],
@@ -37,6 +39,7 @@ impl Lattice {
         Self {
             batch: g.batch,
             src_size: g.input,
+            pitch: g.in_channels,
             src_origin: g.padding.map(|p| -(p as isize)),
             src_step: g.stride,
             dst_size: g.output(),
@@ -68,6 +71,7 @@ impl Lattice {
         Self {
             batch: g.batch,
             src_size: g.output(),
+            pitch: g.out_channels,
             src_origin: origin,
             src_step: [1, 1],
             dst_size: g.input,
@@ -91,7 +95,7 @@ impl Lattice {
     }
 }
 
-/// A pixel of the lattice: its first tap in the source and its place in the destination, both in pixels;
+/// A pixel of the lattice: the offset of its first tap in the source, its place in the destination in pixels;
 /// a bit per row and per column of taps that lie inside the source.
 #[derive(Clone, Copy)]
 pub(super) struct Pixel {
@@ -118,22 +122,21 @@ impl<const M: usize> Run<M> {
         lattice: &Lattice,
         [th, tw]: [usize; 2],
         src: *const f32,
-        pitch: usize,
         zeros: *const f32,
     ) -> Option<[*const f32; M]> {
         if self.any[0] >> th & self.any[1] >> tw & 1 == 0 {
             return None;
         }
-        let src = src.wrapping_add((th * lattice.src_size[1] + tw) * pitch);
+        let src = src.wrapping_add((th * lattice.src_size[1] + tw) * lattice.pitch);
         let mut rows = [zeros; M];
         if self.all[0] >> th & self.all[1] >> tw & 1 == 1 {
             for (row, pixel) in rows.iter_mut().zip(&self.pixels) {
-                *row = src.wrapping_offset(pixel.src * pitch as isize);
+                *row = src.wrapping_offset(pixel.src);
             }
         } else {
             for (row, pixel) in rows.iter_mut().zip(&self.pixels) {
                 if pixel.valid[0] >> th & pixel.valid[1] >> tw & 1 == 1 {
-                    *row = src.wrapping_offset(pixel.src * pitch as isize);
+                    *row = src.wrapping_offset(pixel.src);
                 }
             }
         }
@@ -158,6 +161,12 @@ impl Cursor {
     /// The next `count ≤ M` pixels.
     #[inline(always)]
     pub fn next<const M: usize>(&mut self, l: &Lattice, count: usize) -> Run<M> {
+        if count == M
+            && self.column + M <= l.grid[1]
+            && let Some(run) = self.inner(l)
+        {
+            return run;
+        }
         let mut pixels = [Pixel { src: 0, dst: 0, valid: [0; 2] }; M];
         let (mut all, mut any) = ([u64::MAX; 2], [0; 2]);
         for pixel in pixels.iter_mut().take(count) {
@@ -172,6 +181,28 @@ impl Cursor {
             all = [0; 2];
         }
         Run { pixels, count, all, any }
+    }
+
+    /// The next M pixels of this row, if no tap of theirs is outside: the first says where the others are.
+    #[inline(always)]
+    fn inner<const M: usize>(&mut self, l: &Lattice) -> Option<Run<M>> {
+        let at = [self.row, self.column];
+        let first = [0, 1].map(|d| (at[d] * l.src_step[d]) as isize + l.src_origin[d]);
+        let last = [first[0], first[1] + ((M - 1) * l.src_step[1]) as isize];
+        let inside = |d: usize| first[d] >= 0 && last[d] + l.taps[d] as isize <= l.src_size[d] as isize;
+        if !(inside(0) && inside(1)) {
+            return None;
+        }
+        let mut pixel = Pixel { valid: [u64::MAX; 2], ..self.pixel(l) };
+        let mut pixels = [pixel; M];
+        for each in &mut pixels {
+            *each = pixel;
+            pixel.src += (l.src_step[1] * l.pitch) as isize;
+            pixel.dst += l.dst_step[1];
+        }
+        self.column += M - 1;
+        self.advance(l);
+        Some(Run { pixels, count: M, all: [u64::MAX; 2], any: [u64::MAX; 2] })
     }
 
     #[inline(always)]
@@ -193,7 +224,8 @@ impl Cursor {
         let [h, w] = [0, 1].map(|d| (at[d] * l.src_step[d]) as isize + l.src_origin[d]);
         let [dh, dw] = [0, 1].map(|d| at[d] * l.dst_step[d] + l.dst_origin[d]);
         Pixel {
-            src: ((self.image * l.src_size[0]) as isize + h) * l.src_size[1] as isize + w,
+            src: (((self.image * l.src_size[0]) as isize + h) * l.src_size[1] as isize + w)
+                * l.pitch as isize,
             dst: (self.image * l.dst_size[0] + dh) * l.dst_size[1] + dw,
             valid: [inside(h, l.src_size[0]), inside(w, l.src_size[1])],
         }

@@ -1,11 +1,16 @@
 //! Convolution on the CPU: planned once per geometry, then called forward and backward.
 //!
-//! | file | computes | used for |
+//! | file | computes | chosen for |
 //! |---|---|---|
-//! | `gather` | y, dx | everything dense or grouped that is not below |
-//! | `outer` | dw | everything dense or grouped that is not below |
+//! | `winograd` | y, dx, dw | 3×3 with stride 1, one group, enough tiles to pay for the transforms |
 //! | `depthwise` | y, dx, dw | one channel per group |
-//! | `reference` | y, dx, dw | tests; kernels past 64 taps a side |
+//! | `fold` | y, dw | at most 4 input channels, then as below |
+//! | `gather` | y, dx | everything else: strides, 1×1, groups, small batches |
+//! | `outer` | dw | likewise |
+//! | `reference` | y, dx, dw | tests; kernels of more than 64 taps a side |
+//!
+//! `gather` and `winograd` end in the same register tile (`tile`), `gather` and `depthwise` walk the same
+//! `lattice` of pixels, `outer` walks `stretch`es.
 //!
 //! A plan depends on the geometry and the instruction set, never on the number of threads, and neither do the
 //! results: tasks are fixed and partial sums are added in a fixed order. Nothing is allocated in a call;
@@ -18,6 +23,7 @@ mod lattice;
 mod outer;
 mod product;
 mod reference;
+mod stretch;
 mod tile;
 mod winograd;
 
@@ -236,10 +242,10 @@ impl Plan {
         let fold = Fold::of(g).filter(|_| algorithm == Algorithm::Fastest);
         let forward = if depthwise {
             Product::Depthwise(Depthwise::forward(g, isa))
-        } else if winograd {
-            Product::Winograd(Winograd::forward(g, isa))
         } else if let Some(fold) = &fold {
             Product::Folded(fold.clone(), Gather::folded(fold, isa))
+        } else if winograd {
+            Product::Winograd(Winograd::forward(g, isa))
         } else {
             Product::Gather(Gather::forward(g, isa))
         };
@@ -252,11 +258,11 @@ impl Plan {
         };
         let backward_weight = if depthwise {
             WeightGradient::Depthwise(DepthwiseWeight::new(g, isa))
-        } else if winograd_weight {
-            WeightGradient::Winograd(WinogradWeight::new(g, isa))
         } else if let Some(fold) = fold {
             let outer = Outer::folded(&fold, isa);
             WeightGradient::Folded(fold, outer)
+        } else if winograd_weight {
+            WeightGradient::Winograd(WinogradWeight::new(g, isa))
         } else {
             WeightGradient::Outer(Outer::new(g, isa))
         };

@@ -4,10 +4,9 @@
 //! dw[o, t, i] (+)= Σ_pixels dy[p, o] · x[p ∘ t, i]
 //! ```
 //!
-//! A column of dw is a vector of input channels of one tap; a register tile is `ROWS` output channels by
-//! three columns, which may belong to three taps: 11 loads for 24 multiply-adds, also at 16 channels where one
-//! column is a whole tap. Both operands are read where they lie. A row of the image is walked in one run where
-//! all columns are inside; at its ends each pixel is a run of its own whose outside columns read zeros.
+//! A column of dw is a vector of input channels of one tap; a register tile is M output channels by three columns,
+//! which may belong to three taps: 11 loads for 24 multiply-adds, also at 16 channels where one column is a
+//! whole tap. Both operands are read where they lie.
 //!
 //! The images are cut into a fixed number of parts, each with its own partial sum, added in order at the
 //! end: the result does not depend on how many threads did it. Many channels give enough tiles to share out,
@@ -19,6 +18,7 @@ use rayon::prelude::*;
 
 use super::Write;
 use super::fold::Fold;
+use super::stretch::{Column, Line, Stretch};
 use super::tile::write;
 use crate::cpu::share::Shared;
 use crate::cpu::simd::{Isa, Kernel, Vector};
@@ -43,12 +43,18 @@ pub(super) struct Outer {
 const TASK: u64 = 8 << 20;
 /// Most numbers in all partial sums: 4 MiB.
 const PARTIAL_SUMS: usize = 1 << 20;
+/// Stretches that a tile walks before it goes back to memory. They are the same for all output channels, so
+/// they are found once: with rows of 8 pixels finding them took as long as walking them.
+const WALK: usize = 64;
 /// Pixels that make loading and storing a tile cheap.
 const VISIT: usize = 256;
 
 impl Outer {
     pub fn new(geometry: &ConvGeometry, isa: Isa) -> Self {
-        let g = geometry;
+        let mut g = *geometry;
+        if g.kernel == [1, 1] && g.stride == [1, 1] && g.padding == [0, 0] {
+            g.input = [1, g.input[0] * g.input[1]]; // one long row
+        }
         let tasks = usize::try_from(g.multiply_adds() / TASK).unwrap_or(usize::MAX).clamp(1, 64);
         let parts = tasks.min(g.batch).min((PARTIAL_SUMS / g.weight_len()).max(1)).min(16);
         let row_tiles = (g.out_channels / g.groups).div_ceil(isa.rows());
@@ -56,7 +62,7 @@ impl Outer {
         let [h, w] = g.output();
         let depth = g.in_channels / g.groups;
         let visit = VISIT.div_ceil(h * w).max(1);
-        Self { isa, geometry: *g, kernel: g.kernel, depth, parts, ranges, visit }
+        Self { isa, geometry: g, kernel: g.kernel, depth, parts, ranges, visit }
     }
 
     /// From the padded copy of x.
@@ -97,7 +103,7 @@ impl Outer {
 }
 
 /// dst (+)= Σ parts, in order.
-pub(super) fn add_parts(parts: &[f32], dst: &mut [f32], mode: Write) {
+fn add_parts(parts: &[f32], dst: &mut [f32], mode: Write) {
     const CHUNK: usize = 1 << 13;
     let len = dst.len();
     dst.par_chunks_mut(CHUNK).enumerate().for_each(|(index, dst)| {
@@ -120,14 +126,6 @@ struct Block<'a> {
     dw: *mut f32,
     images: Range<usize>,
     channels: Range<usize>,
-}
-
-/// A vector of input channels of one tap.
-#[derive(Clone, Copy, Default)]
-struct Column {
-    tap: [usize; 2],
-    channel: usize,
-    width: usize,
 }
 
 impl Kernel for Block<'_> {
@@ -170,20 +168,53 @@ impl Block<'_> {
         group: usize,
         first: usize,
         images: Range<usize>,
-        fresh: bool,
+        mut fresh: bool,
     ) -> usize {
+        let g = &self.outer.geometry;
         let Outer { kernel, depth, .. } = *self.outer;
         let vectors = depth.div_ceil(V::LANES);
         let mut columns = [Column::default(); N];
         for (j, column) in columns.iter_mut().enumerate() {
             let (tap, vector) = ((first + j) / vectors, (first + j) % vectors);
             let channel = vector * V::LANES;
-            *column = Column {
-                tap: [tap / kernel[1], tap % kernel[1]],
-                channel,
-                width: (depth - channel).min(V::LANES),
-            };
+            let width = (depth - channel).min(V::LANES);
+            *column = Column { tap: [tap / kernel[1], tap % kernel[1]], channel, width };
         }
+
+        let mut walk = [Stretch::NONE; WALK];
+        let mut len = 0;
+        let x = self.x.wrapping_add(group * depth);
+        for image in images {
+            for row in 0..g.output()[0] {
+                let line = Line::new(g, &columns, [image, row], x, self.dy);
+                let mut at = 0;
+                while let Some((stretch, next)) = line.stretch(at) {
+                    at = next;
+                    walk[len] = stretch;
+                    len += 1;
+                    if len == WALK {
+                        // SAFETY: passed on.
+                        unsafe { self.tiles::<V, M, N>(&columns, group, &walk, fresh) };
+                        (len, fresh) = (0, false);
+                    }
+                }
+            }
+        }
+        if len > 0 || fresh {
+            // SAFETY: passed on.
+            unsafe { self.tiles::<V, M, N>(&columns, group, &walk[..len], fresh) };
+        }
+        N
+    }
+
+    #[inline(always)]
+    unsafe fn tiles<V: Vector, const M: usize, const N: usize>(
+        &self,
+        columns: &[Column; N],
+        group: usize,
+        walk: &[Stretch<N>],
+        fresh: bool,
+    ) {
         let full = columns.iter().all(|c| c.width == V::LANES);
         let mut channel = self.channels.start;
         while channel < self.channels.end {
@@ -191,18 +222,17 @@ impl Block<'_> {
             unsafe {
                 if channel + M <= self.channels.end {
                     if full {
-                        self.tile::<V, M, N, true>(&columns, group, channel, images.clone(), fresh);
+                        self.tile::<V, M, N, true>(columns, group, channel, walk, fresh);
                     } else {
-                        self.tile::<V, M, N, false>(&columns, group, channel, images.clone(), fresh);
+                        self.tile::<V, M, N, false>(columns, group, channel, walk, fresh);
                     }
                     channel += M;
                 } else {
-                    self.tile::<V, 1, N, false>(&columns, group, channel, images.clone(), fresh);
+                    self.tile::<V, 1, N, false>(columns, group, channel, walk, fresh);
                     channel += 1;
                 }
             }
         }
-        N
     }
 
     #[inline(always)]
@@ -211,70 +241,24 @@ impl Block<'_> {
         columns: &[Column; N],
         group: usize,
         channel: usize,
-        images: Range<usize>,
+        walk: &[Stretch<N>],
         fresh: bool,
     ) {
         let g = &self.outer.geometry;
-        let [oh, ow] = g.output();
         let Outer { kernel, depth, .. } = *self.outer;
         let channel = group * (g.out_channels / g.groups) + channel;
-        let step = g.stride[1] * g.in_channels;
-        // SAFETY: every column's source is a pixel checked to be inside, with `width` channels from the
-        // column's first, or the zeros; dy has M channels from `channel`; dw rows exist likewise.
+        // SAFETY: a stretch's pixels are inside of the image, with `width` channels from the column's first,
+        // or zeros; dy has M channels from `channel`; dw rows exist likewise.
         unsafe {
             let mut acc = [[V::splat(0.0); N]; M];
-            for image in images {
-                for r in 0..oh {
-                    let mut source = [Source { start: ZEROS.as_ptr(), step: 0, from: 0, to: ow }; N];
-                    let (mut left, mut right, mut any) = (0, ow, false);
-                    for (source, column) in source.iter_mut().zip(columns) {
-                        let row = (r * g.stride[0] + column.tap[0]).wrapping_sub(g.padding[0]);
-                        if row < g.input[0] {
-                            // Columns c with 0 ≤ c·s + t − p < w.
-                            let (t, p, s) = (column.tap[1], g.padding[1], g.stride[1]);
-                            source.from = p.saturating_sub(t).div_ceil(s).min(ow);
-                            source.to = (g.input[1] + p).saturating_sub(t).div_ceil(s).min(ow);
-                            let pixel = (image * g.input[0] + row) * g.input[1] + t;
-                            let at = pixel * g.in_channels + group * depth + column.channel;
-                            source.start = self.x.add(at).wrapping_sub(p * g.in_channels);
-                            source.step = step;
-                            left = source.from.max(left);
-                            right = source.to.min(right);
-                            any |= source.from < source.to;
-                        }
-                    }
-                    if !any {
-                        continue;
-                    }
-                    let right = right.max(left);
-                    let dy = self.dy.add((image * oh + r) * ow * g.out_channels + channel);
-                    for c in (0..left).chain(right..ow) {
-                        let mut rows = [(ZEROS.as_ptr(), 0); N];
-                        let mut any = false;
-                        for (row, s) in rows.iter_mut().zip(&source) {
-                            if s.step > 0 && (s.from..s.to).contains(&c) {
-                                row.0 = s.start.wrapping_add(c * s.step);
-                                any = true;
-                            }
-                        }
-                        if any {
-                            acc =
-                                outer::<V, M, N, FULL>(acc, rows, columns, dy.add(c * g.out_channels), 0, 1);
-                        }
-                    }
-                    let mut rows = [(ZEROS.as_ptr(), 0); N];
-                    for (row, s) in rows.iter_mut().zip(&source) {
-                        *row = (s.start.wrapping_add(left * s.step), s.step);
-                    }
-                    let dy = dy.add(left * g.out_channels);
-                    acc = outer::<V, M, N, FULL>(acc, rows, columns, dy, g.out_channels, right - left);
-                }
+            for stretch in walk {
+                acc = outer::<V, M, N, FULL>(acc, stretch, columns, channel, g.out_channels);
             }
-            let taps = kernel[0] * kernel[1];
             for (i, acc) in acc.iter().enumerate() {
                 for (acc, column) in acc.iter().zip(columns) {
                     let tap = column.tap[0] * kernel[1] + column.tap[1];
-                    let dst = self.dw.add(((channel + i) * taps + tap) * depth + column.channel);
+                    let row = (channel + i) * kernel[0] * kernel[1] + tap;
+                    let dst = self.dw.add(row * depth + column.channel);
                     write(&[*acc], dst, column.width, !fresh);
                 }
             }
@@ -282,32 +266,21 @@ impl Block<'_> {
     }
 }
 
-/// A column's pixels in one row: pixel c is at `start + c · step` for c in `from..to`. Step 0: all zeros.
-#[derive(Clone, Copy)]
-struct Source {
-    start: *const f32,
-    step: usize,
-    from: usize,
-    to: usize,
-}
-
-/// What columns outside of the image read: a vector of any instruction set.
-static ZEROS: [f32; 16] = [0.0; 16];
-
-/// acc[i][j] + Σ over `count` pixels of dy[i] · column[j]. By value: through a reference the compiler stored
-/// all 24 registers at every pixel, at half the speed.
+/// acc[i][j] + Σ over a stretch of dy[channel + i] · column[j]. By value: through a reference the compiler
+/// stored all 24 registers at every pixel, at half the speed.
 #[inline(always)]
 unsafe fn outer<V: Vector, const M: usize, const N: usize, const FULL: bool>(
     mut acc: [[V; N]; M],
-    mut rows: [(*const f32, usize); N],
+    stretch: &Stretch<N>,
     columns: &[Column; N],
-    mut dy: *const f32,
+    channel: usize,
     dy_step: usize,
-    count: usize,
 ) -> [[V; N]; M] {
-    for _ in 0..count {
-        // SAFETY: the caller has `count` pixels behind every pointer; the last step may leave the buffer, so
-        // it wraps.
+    let mut rows = stretch.rows;
+    let mut dy = stretch.dy.wrapping_add(channel);
+    for _ in 0..stretch.count {
+        // SAFETY: the caller has the stretch's pixels behind every pointer; the last step may leave the
+        // buffer, so it wraps.
         unsafe {
             let mut right = [V::splat(0.0); N];
             for ((right, row), column) in right.iter_mut().zip(&mut rows).zip(columns) {

@@ -67,16 +67,43 @@ fn geometries() -> Vec<ConvGeometry> {
     all
 }
 
+/// A buffer between two walls of NaN: reading past an end spoils the result, writing past it is noticed.
+struct Walled(Vec<f32>);
+
+impl Walled {
+    const WALL: usize = 64;
+
+    fn new(inside: Vec<f32>) -> Self {
+        let wall = [f32::NAN; Self::WALL];
+        Self([&wall[..], &inside, &wall].concat())
+    }
+
+    fn inside(&mut self) -> &mut [f32] {
+        let end = self.0.len() - Self::WALL;
+        &mut self.0[Self::WALL..end]
+    }
+
+    fn open(mut self) -> Vec<f32> {
+        let inside = self.inside().to_vec();
+        let (left, right) = (&self.0[..Self::WALL], &self.0[Self::WALL + inside.len()..]);
+        assert!(left.iter().chain(right).all(|x| x.is_nan()), "written past an end");
+        inside
+    }
+}
+
 /// y, dx and dw of seeded operands, written over `fill` or added to it.
 fn run(conv: &Conv, write: Write, fill: f32) -> [Vec<f32>; 3] {
     let g = conv.geometry();
-    let (x, w, dy) = (random(1, g.input_len()), random(2, g.weight_len()), random(3, g.output_len()));
-    let mut out = [vec![fill; g.output_len()], vec![fill; g.input_len()], vec![fill; g.weight_len()]];
-    let scratch = |len| vec![f32::NAN; len];
-    conv.forward(&x, &w, &mut out[0], write, &mut scratch(conv.forward_scratch()));
-    conv.backward_data(&dy, &w, &mut out[1], write, &mut scratch(conv.backward_data_scratch()));
-    conv.backward_weight(&x, &dy, &mut out[2], write, &mut scratch(conv.backward_weight_scratch()));
-    out
+    let lens = [g.input_len(), g.weight_len(), g.output_len()];
+    let [mut x, mut w, mut dy] = [0, 1, 2].map(|i| Walled::new(random(i as u64 + 1, lens[i])));
+    let [mut dx, mut dw, mut y] = lens.map(|len| Walled::new(vec![fill; len]));
+    let needs = [conv.forward_scratch(), conv.backward_data_scratch(), conv.backward_weight_scratch()];
+    let mut scratch = needs.map(|len| Walled::new(vec![f32::NAN; len]));
+    conv.forward(x.inside(), w.inside(), y.inside(), write, scratch[0].inside());
+    conv.backward_data(dy.inside(), w.inside(), dx.inside(), write, scratch[1].inside());
+    conv.backward_weight(x.inside(), dy.inside(), dw.inside(), write, scratch[2].inside());
+    scratch.into_iter().for_each(|scratch| drop(scratch.open()));
+    [y.open(), dx.open(), dw.open()]
 }
 
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::Direct, Algorithm::Winograd, Algorithm::Fastest];
@@ -101,6 +128,28 @@ fn every_algorithm_computes_the_definition() {
     }
 }
 
+/// Too large for the definition: several blocks, several parts, shared planes, ragged ends of all of them.
+#[test]
+fn large_shapes_agree_with_the_direct_convolution() {
+    for g in [
+        geometry(20, [16, 16], [176, 192], [3, 3], [1, 1], [1, 1], 1), // planes shared out, two blocks
+        geometry(37, [18, 15], [16, 24], [3, 3], [1, 1], [1, 1], 1),   // sixteen parts
+        geometry(5, [33, 31], [64, 80], [3, 3], [1, 1], [1, 1], 1),
+        geometry(3, [30, 30], [48, 40], [3, 3], [1, 1], [2, 0], 1),
+        geometry(21, [32, 32], [3, 16], [3, 3], [1, 1], [1, 1], 1),
+        geometry(2, [64, 62], [3, 32], [7, 7], [2, 2], [3, 3], 1),
+    ] {
+        let direct = run(&Conv::with_algorithm(g, Algorithm::Direct), Write::Set, f32::NAN);
+        for algorithm in [Algorithm::Winograd, Algorithm::Fastest] {
+            let other = run(&Conv::with_algorithm(g, algorithm), Write::Set, f32::NAN);
+            for (direction, (got, want)) in other.iter().zip(&direct).enumerate() {
+                let error = error(got, want);
+                assert!(error < 5e-6, "{error:e} {algorithm:?} {direction} {g:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn backward_is_the_adjoint_of_forward() {
     let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum::<f64>();
@@ -118,6 +167,7 @@ fn threads_do_not_change_a_bit() {
     let large = [
         geometry(17, [16, 16], [32, 32], [3, 3], [1, 1], [1, 1], 1),
         geometry(9, [32, 32], [16, 32], [3, 3], [2, 2], [1, 1], 1),
+        geometry(4, [8, 8], [176, 192], [3, 3], [1, 1], [1, 1], 1),
         geometry(6, [14, 14], [96, 96], [3, 3], [1, 1], [1, 1], 96),
     ];
     for g in geometries().into_iter().take(30).chain(large) {

@@ -48,10 +48,21 @@ impl Winograd {
         g.kernel == [3, 3] && g.stride == [1, 1] && g.groups == 1 && g.padding.iter().all(|&p| p <= 2)
     }
 
-    /// Whether it is faster than the direct convolution, weight transform included.
+    /// Whether it is faster than the direct convolution, with the transform of the weight in every call.
+    ///
+    /// That transform is what few tiles do not pay for; both it and the product grow with in · out, so the
+    /// crossover is a number of tiles. Bench `conv`, one thread, AVX-512, direct / Winograd time, y and dx:
+    ///
+    /// | tiles | 4 | 16 | 32 | 48 | 64 | many |
+    /// |---|---|---|---|---|---|---|
+    /// | 16 channels | | 0.9 | | | 1.6 | 1.9 |
+    /// | 64 channels | 0.5 | 1.0 | 1.3 | 1.6 | 1.7 | 2.2 |
+    /// | 256 channels | 0.4 | 0.9 | 1.0–1.2 | 1.3–1.5 | 1.4–1.5 | 2.1–2.4 |
+    ///
+    /// Even 4 to 8 channels gain, 1.5 to 2.6 times at 512 tiles: lanes are as empty in both.
     pub fn wins(g: &ConvGeometry) -> bool {
-        let tiles: usize = g.batch * g.output().iter().map(|n| n.div_ceil(STEP)).product::<usize>();
-        Self::applies(g) && tiles >= 48 && g.in_channels.min(g.out_channels) >= 12
+        let tiles = g.batch * g.output().iter().map(|n| n.div_ceil(STEP)).product::<usize>();
+        Self::applies(g) && tiles >= 32 && g.out_channels >= 4
     }
 
     pub fn forward(g: &ConvGeometry, isa: Isa) -> Self {
