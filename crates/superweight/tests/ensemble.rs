@@ -148,10 +148,10 @@ fn the_banks_gradient_is_the_slope_of_the_loss() {
                 (0..2).map(|m| f64::from(ensemble.metrics(MemberId(m)).unwrap().loss)).sum()
             };
             // Along the gradient the slope is its length; the step is small beside the curvature.
-            let h = 2e-3;
+            let h = 5e-3;
             let slope = (loss(h) - loss(-h)) / (2.0 * h);
             loss(0.0);
-            assert!((slope / length - 1.0).abs() < 0.02, "{} {name}: {slope} {length}", plan.tiling);
+            assert!((slope / length - 1.0).abs() < 0.03, "{} {name}: {slope} {length}", plan.tiling);
         }
     }
 }
