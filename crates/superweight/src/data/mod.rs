@@ -65,4 +65,4 @@ pub use order::epoch_order;
 pub use prefetch::Prefetch;
 pub use random::{Counter, Phase, Stream};
 pub use split::Split;
-pub use verify::{FileState, State, verify};
+pub use verify::{FileState, Presence, State, presence, verify};

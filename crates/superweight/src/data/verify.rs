@@ -7,8 +7,34 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::DataError;
-use super::catalogue::{Entry, FileEntry};
+use super::catalogue::{Entry, FileEntry, Layout};
 use super::source::Found;
+
+/// Whether a set can be opened, by a look at names and sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// Compiled into the program.
+    Embedded,
+    /// Every file, with its size.
+    Whole,
+    /// Some files, or some of another size.
+    Incomplete,
+    /// Nothing.
+    Absent,
+}
+
+/// Looks for a set in the data folder.
+pub fn presence(entry: &Entry, folder: &Path) -> Presence {
+    let size =
+        |file: &FileEntry| fs::metadata(folder.join(entry.folder).join(file.name)).ok().map(|m| m.len());
+    let sizes: Vec<_> = entry.files.iter().map(|file| (size(file), file.bytes)).collect();
+    match () {
+        () if entry.layout == Layout::Embedded => Presence::Embedded,
+        () if sizes.iter().all(|&(found, expected)| found == Some(expected)) => Presence::Whole,
+        () if sizes.iter().all(|(found, _)| found.is_none()) => Presence::Absent,
+        () => Presence::Incomplete,
+    }
+}
 
 /// How a file is.
 #[derive(Debug)]
@@ -101,13 +127,17 @@ mod tests {
         let inside = folder.0.join(fixture.entry.folder);
         let states =
             || verify(&fixture.entry, &folder.0).into_iter().map(|file| file.state).collect::<Vec<_>>();
+        let presence = || presence(&fixture.entry, &folder.0);
         assert!(matches!(states()[..], [State::Missing, State::Missing]));
+        assert_eq!(presence(), Presence::Absent);
         fixture.write(&inside);
         assert!(matches!(states()[..], [State::Whole, State::Whole]));
+        assert_eq!(presence(), Presence::Whole);
         let mut bytes = fixture.files[0].1.clone();
         bytes[77] ^= 1;
         fs::write(inside.join("train.bin"), &bytes).unwrap();
         fs::write(inside.join("test.bin"), b"short").unwrap();
+        assert_eq!(presence(), Presence::Incomplete);
         let [State::Damaged(one), State::Damaged(two)] = &states()[..] else { panic!("{:?}", states()) };
         assert!(matches!(one, DataError::Digest { .. }), "{one}");
         assert!(matches!(two, DataError::WrongSize { .. }), "{two}");
