@@ -14,33 +14,38 @@ use super::batch::{Batch, Batches};
 /// Batches in advance.
 pub struct Prefetch {
     /// None once the thread has ended.
-    channels: Option<(Receiver<Result<Batch, DataError>>, SyncSender<Batch>)>,
+    channels: Option<Channels>,
     thread: Option<JoinHandle<()>>,
     current: Option<Batch>,
+}
+
+struct Channels {
+    filled: Receiver<Result<Batch, DataError>>,
+    used: SyncSender<Batch>,
 }
 
 impl Prefetch {
     /// Makes the batches of `steps`, at most `ahead` (at least one) before they are asked for.
     pub fn start(mut batches: impl Batches + Send + 'static, steps: Range<u64>, ahead: usize) -> Self {
         let buffers = ahead.max(1) + 1; // one more is in the hands of the caller
-        let (filled, receiver) = sync_channel(buffers);
-        let (sender, used) = sync_channel(buffers);
+        let (fill, filled) = sync_channel(buffers);
+        let (used, empty) = sync_channel(buffers);
         for _ in 0..buffers {
-            sender.try_send(batches.buffer()).expect("the channel holds all buffers");
+            used.try_send(batches.buffer()).expect("the channel holds all buffers");
         }
         let work = move || {
             for step in steps {
-                let Ok(mut batch) = used.recv() else { return };
+                let Ok(mut batch) = empty.recv() else { return };
                 let result = batches.fill(step, &mut batch).map(|()| batch);
                 let failed = result.is_err();
-                if filled.send(result).is_err() || failed {
+                if fill.send(result).is_err() || failed {
                     return;
                 }
             }
         };
         let thread =
             thread::Builder::new().name("prefetch".to_owned()).spawn(work).expect("a thread can be started");
-        Self { channels: Some((receiver, sender)), thread: Some(thread), current: None }
+        Self { channels: Some(Channels { filled, used }), thread: Some(thread), current: None }
     }
 
     /// The next batch, or none after the last; it is reused by the next call.
@@ -50,11 +55,11 @@ impl Prefetch {
     /// With the panic of the thread, if it had one.
     #[allow(clippy::should_implement_trait)] // an iterator cannot lend
     pub fn next(&mut self) -> Result<Option<&Batch>, DataError> {
-        let Some((receiver, sender)) = &self.channels else { return Ok(None) };
-        if let Some(used) = self.current.take() {
-            let _ = sender.try_send(used); // the thread may have made its last batch
+        let Some(Channels { filled, used }) = &self.channels else { return Ok(None) };
+        if let Some(batch) = self.current.take() {
+            let _ = used.try_send(batch); // the thread may have made its last batch
         }
-        match receiver.recv() {
+        match filled.recv() {
             Ok(Ok(batch)) => Ok(Some(self.current.insert(batch))),
             Ok(Err(error)) => {
                 self.channels = None;
