@@ -16,7 +16,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use superweight::data::{self, Augment, Dataset, Part, Phase, Prefetch, Split, TrainBatches};
+//! use superweight::data::{self, Augment, Dataset, Phase, Prefetch, Split, TrainBatches};
 //!
 //! let data = Arc::new(Dataset::open("fashion-mnist-10k", &data::standard_folder()?)?);
 //! let split = Split::hold_out(&data.train.labels, data.classes.len(), 1000, 0)?;
