@@ -35,7 +35,7 @@ pub struct PlanArgs {
     pub budget: Option<String>,
 
     /// Classes told apart.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, allow_negative_numbers = true)]
     pub classes: usize,
 
     /// Channels, height and width of an image [default: 3x224x224 for bottleneck networks, else 3x32x32].
@@ -52,7 +52,7 @@ pub struct PlanArgs {
     pub tiling: TilingArg,
 
     /// Side of a grid's block [default: 16 below 3% of the members' total, else 32].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub block: Option<usize>,
 
     /// Who uses one set of coefficients when training starts.
@@ -60,7 +60,7 @@ pub struct PlanArgs {
     pub coefficients: CoefficientsArg,
 
     /// Share of every layer's own coefficients that is kept for refinement; 0 without refinement.
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     pub reserve: f64,
 
     /// Share the stem too.
@@ -80,7 +80,10 @@ pub struct PlanArgs {
     pub json: bool,
 
     /// Print an existing plan instead of making one.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["members", "budget", "out"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "members", "budget", "classes", "input", "clusters", "tiling", "block", "coefficients", "reserve", "share_stem",
+        "share_classifier", "out",
+    ])]
     pub show: Option<PathBuf>,
 }
 

@@ -17,6 +17,8 @@ pinned! {
     homogeneous_ensemble: "plan --members wrn-28-5,wrn-28-5,wrn-28-5,wrn-28-5 --clusters per-position --budget 15M";
     imagenet: "plan --members wrn-50-2 --classes 1000 --budget 5%";
     families: "plan --members mobilenet-v2,wrn-28-5 --budget 9M";
+    shared_ends: "plan --members mobilenet-v2,mobilenet-v2 --budget 2M --share-classifier --share-stem --coefficients own";
+    long_names: "plan --members cnn-1000-1000-1000-1000-1000-1000-1000-1000-1000-1000 --budget 10%";
     plain_network: "plan --members wrn-16-2 --classes 10 --clusters dense";
     bad_members:
         "plan --members vgg-16 --budget 1M",
@@ -33,6 +35,9 @@ pinned! {
     infeasible_says_what_to_change:
         "plan --members wrn-28-10 --budget 10% --tiling nested",
         "plan --members wrn-28-10 --budget 1M --clusters per-layer --block 64",
+        "plan --members wrn-28-10 --budget 3M --tiling nested --clusters depth:4",
+        "plan --members wrn-28-10 --budget 3M --block 1",
+        "plan --members mobilenet-v2,mobilenet-v2,mobilenet-v2,mobilenet-v2 --classes 1000 --budget 5M",
         "plan --members wrn-28-10 --budget 1% --tiling nested --json";
     bad_flags:
         "plan --members wrn-28-10 --budget 10% --clusters depth:0",
@@ -44,6 +49,10 @@ pinned! {
         "plan --members wrn-28-10 --budget 10% --out missing/plan.json",
         "plan --show missing.json",
         "plan --show missing.json --members wrn-28-10",
+        "plan --show missing.json --block 3",
+        "plan --members wrn-28-10 --budget 10% --reserve -1",
+        "plan --members resnet-50,wrn-28-10 --budget 10%",
+        "plan --members wrn-28-10000 --budget 10%",
         "plan --members wrn-28-10 --budget 10% --tiling rings",
         "plan --colour";
 }
@@ -84,7 +93,7 @@ fn a_written_plan_is_shown_again() {
     std::fs::write(folder.0.join("plan.json"), text.replacen("\"templates\":", "\"templates\":1", 1))
         .unwrap();
     let screen = folder.screen("plan --show plan.json");
-    assert!(screen.contains("[exit 1]") && screen.contains("plan.json is not a sound plan: "), "{screen}");
+    assert!(screen.contains("[exit 1]") && screen.contains("error: plan.json: "), "{screen}");
 }
 
 #[test]

@@ -9,11 +9,14 @@
 //! count if every layer had its own, which refinement may need later.
 
 /// Nested sets grow evenly up to this many templates before any grows further (as in the authors' code).
-pub const ROUND_ROBIN: usize = 8;
+pub(crate) const ROUND_ROBIN: usize = 8;
+
+/// No set has more templates than this: far more than are of use, far fewer than would overflow a count.
+pub(crate) const MOST_TEMPLATES: usize = 1 << 20;
 
 /// What one template set costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SetCost {
+pub(crate) struct SetCost {
     /// Numbers in one template.
     pub block: u64,
     /// Cells of all layers that are made from the set.
@@ -28,7 +31,7 @@ pub struct SetCost {
 
 /// Which rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
+pub(crate) enum Rule {
     /// A set per SuperWeight.
     Nested,
     /// A set per cluster.
@@ -45,17 +48,20 @@ impl Rule {
     }
 
     /// Most templates that are of use to a set.
+    ///
+    /// (Cells of a single number would be capped at one template, but a grid needs two: there the least wins.)
     pub fn cap(self, set: &SetCost) -> usize {
-        match self {
+        let useful = match self {
             Rule::Nested => set.uses as usize,
             Rule::Grid => (set.uses.min(set.block) as usize).max(self.least(set)),
-        }
+        };
+        useful.min(MOST_TEMPLATES)
     }
 }
 
 /// Templates and coefficients so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     /// Template numbers.
     pub templates: u64,
     /// Coefficients under the present groups.
@@ -92,14 +98,14 @@ impl Ledger {
 }
 
 /// The smallest K of every set, and what they cost.
-pub fn least(rule: Rule, sets: &[SetCost], reserve: f64) -> (Vec<usize>, u64) {
+pub(crate) fn least(rule: Rule, sets: &[SetCost], reserve: f64) -> (Vec<usize>, u64) {
     let counts: Vec<_> = sets.iter().map(|set| rule.least(set)).collect();
     let cost = Ledger::of(sets, &counts).total(reserve);
     (counts, cost)
 }
 
 /// K of every set within `available` numbers; `None` if not even the least fits.
-pub fn allocate(rule: Rule, sets: &[SetCost], available: u64, reserve: f64) -> Option<Vec<usize>> {
+pub(crate) fn allocate(rule: Rule, sets: &[SetCost], available: u64, reserve: f64) -> Option<Vec<usize>> {
     let (counts, cost) = least(rule, sets, reserve);
     if cost > available {
         return None;
@@ -133,7 +139,14 @@ fn grid(mut purse: Purse) -> Vec<usize> {
     }
     purse.counts = capped(low);
     purse.ledger = Ledger::of(purse.sets, &purse.counts);
-    while purse.cheapest().is_some_and(|set| purse.buy(set)) {}
+    while let Some(set) = purse.cheapest() {
+        let price = purse.price(set);
+        if !purse.buy(set) {
+            break;
+        }
+        // While its price stays, it stays the cheapest: prices change only where the reserve begins to matter.
+        while purse.price(set) == price && purse.buy(set) {}
+    }
     purse.counts
 }
 
@@ -150,6 +163,10 @@ struct Purse<'a> {
 impl Purse<'_> {
     fn with_one_more(&self, set: usize) -> Ledger {
         self.ledger.changed(&self.sets[set], self.counts[set], self.counts[set] + 1)
+    }
+
+    fn price(&self, set: usize) -> u64 {
+        self.with_one_more(set).total(self.reserve) - self.ledger.total(self.reserve)
     }
 
     fn at_cap(&self, set: usize) -> bool {
@@ -169,7 +186,7 @@ impl Purse<'_> {
 
     fn cheapest(&self) -> Option<usize> {
         let open = (0..self.sets.len()).filter(|&set| !self.at_cap(set));
-        open.min_by_key(|&set| (self.with_one_more(set).total(self.reserve), set))
+        open.min_by_key(|&set| (self.price(set), set))
     }
 }
 

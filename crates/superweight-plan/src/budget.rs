@@ -1,19 +1,17 @@
 //! A budget as people write it: `36.5M`, `365368`, `10%`.
 
-use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::number::grouped;
-
 /// How many trainable numbers there may be.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
     /// This many.
     Numbers(u64),
-    /// This share of what the members have without sharing, rounded down.
-    Percent(f64),
+    /// A share of what the members have without sharing, rounded down: `(numerator, denominator)`, so that 10% is
+    /// exactly a tenth.
+    Share(u64, u64),
 }
 
 /// Why a text is no budget.
@@ -31,8 +29,10 @@ impl Budget {
     pub fn resolve(self, dense_total: u64) -> u64 {
         match self {
             Self::Numbers(n) => n,
-            // Multiplied first: 10% of 36,536,884 is 3,653,688, not one less.
-            Self::Percent(percent) => (dense_total as f64 * percent / 100.0).floor() as u64,
+            Self::Share(numerator, denominator) => {
+                let share = u128::from(dense_total) * u128::from(numerator) / u128::from(denominator);
+                u64::try_from(share).unwrap_or(u64::MAX)
+            }
         }
     }
 }
@@ -42,40 +42,47 @@ impl FromStr for Budget {
 
     fn from_str(text: &str) -> Result<Self, BudgetError> {
         let wrong = |why| BudgetError { text: text.to_owned(), why };
-        let plain = text.trim().replace([',', '_'], "");
-        let (digits, unit) = match plain.strip_suffix(|c: char| !c.is_ascii_digit() && c != '.') {
-            Some(digits) => (digits, plain[digits.len()..].to_ascii_uppercase()),
-            None => (plain.as_str(), String::new()),
+        let typed = text.trim();
+        let digits = typed.trim_end_matches(|c: char| !c.is_ascii_digit() && c != '.');
+        let (mantissa, decimals) =
+            decimal(digits).ok_or_else(|| wrong("there is no plain number in it, or it is too long"))?;
+        let scale = 10u64.pow(decimals);
+        let unit: u64 = match typed[digits.len()..].trim() {
+            "" => 1,
+            "%" => {
+                return match mantissa {
+                    0 => Err(wrong("it must be more than zero")),
+                    _ => Ok(Self::Share(mantissa, 100 * scale)),
+                };
+            }
+            "K" | "k" => 1_000,
+            "M" | "m" => 1_000_000,
+            "G" | "g" | "B" | "b" => 1_000_000_000,
+            _ => return Err(wrong("its unit is unknown")),
         };
-        let scale = match unit.as_str() {
-            "" => 1.0,
-            "%" => 0.01,
-            "K" => 1e3,
-            "M" => 1e6,
-            "G" | "B" => 1e9,
-            _ => return Err(wrong("there is no number in it, or its unit is unknown")),
-        };
-        let number: f64 = digits.trim().parse().map_err(|_| wrong("there is no number in it"))?;
-        if !(number > 0.0 && number * scale < 1e15) {
-            return Err(wrong("it must be more than zero and less than 10^15"));
-        }
-        if unit == "%" {
-            return Ok(Self::Percent(number));
-        }
-        match (number * scale).round() {
-            n if n < 1.0 => Err(wrong("it must be at least one number")),
-            n => Ok(Self::Numbers(n as u64)),
+        match u128::from(mantissa) * u128::from(unit) / u128::from(scale) {
+            0 => Err(wrong("it must be at least one number")),
+            count => match u64::try_from(count) {
+                Ok(count) if count < 1_000_000_000_000_000 => Ok(Self::Numbers(count)),
+                _ => Err(wrong("it must be less than 10^15")),
+            },
         }
     }
 }
 
-impl fmt::Display for Budget {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Self::Numbers(n) => write!(f, "{}", grouped(*n)),
-            Self::Percent(percent) => write!(f, "{percent}%"),
-        }
+/// `3,653,688` or `36.5` as an integer and how many of its digits are decimals. Commas only between thousands.
+fn decimal(text: &str) -> Option<(u64, u32)> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let plain = whole.replace(['_', ','], "");
+    let mut groups = whole.split(',').rev();
+    let thousands = !whole.contains(',')
+        || (groups.by_ref().take(whole.matches(',').count()).all(|group| group.len() == 3)
+            && groups.next().is_some_and(|first| (1..=3).contains(&first.len())));
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if plain.is_empty() || !thousands || !digits(&plain) || !digits(fraction) || fraction.len() > 6 {
+        return None;
     }
+    Some((format!("{plain}{fraction}").parse().ok()?, fraction.len() as u32))
 }
 
 #[cfg(test)]
@@ -94,16 +101,45 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Budget>().unwrap(), Budget::Numbers(count), "{text}");
         }
-        for (text, count) in [("10%", 3_653_688), ("1%", 365_368), ("100%", 36_536_884), ("0.5%", 182_684)] {
+        for (text, count) in [
+            ("10%", 3_653_688),
+            ("1%", 365_368),
+            ("100%", 36_536_884),
+            ("0.5%", 182_684),
+            ("200%", 73_073_768),
+        ] {
             assert_eq!(text.parse::<Budget>().unwrap().resolve(36_536_884), count, "{text}");
         }
     }
 
     #[test]
+    fn shares_are_exact() {
+        assert_eq!("2.01%".parse::<Budget>().unwrap().resolve(1_000_000), 20_100);
+        assert_eq!("29%".parse::<Budget>().unwrap().resolve(100), 29);
+    }
+
+    #[test]
     fn nonsense_says_what_is_expected() {
         for text in [
-            "", "abc", "0", "-5%", "-1", "0%", "nan", "inf", "1e300M", "5 apples", "%", "M", "1.2.3", "0.2",
+            "",
+            "abc",
+            "0",
+            "-5%",
+            "-1",
+            "0%",
+            "nan",
+            "inf",
+            "1e300M",
+            "5 apples",
+            "%",
+            "M",
+            "1.2.3",
+            "0.2",
             "٣",
+            "36,5M",
+            "1,2,3",
+            ",5",
+            "1.0000001M",
         ] {
             let error = text.parse::<Budget>().unwrap_err().to_string();
             assert!(error.contains("36.5M") && error.contains("10%"), "{error}");

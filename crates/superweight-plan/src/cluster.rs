@@ -25,7 +25,7 @@ pub enum Clustering {
     Depth(usize),
     /// A random partition.
     Random {
-        /// Number of clusters.
+        /// Clusters per family, 1×1 apart.
         clusters: usize,
         /// Decides which.
         seed: u64,
@@ -60,7 +60,8 @@ impl Share {
 }
 
 impl Clustering {
-    /// The clusters of these layers: families in order of kind and kernel, shallow clusters first.
+    /// The clusters of these layers: linear, depthwise, then convolutions from large to small kernels; shallow clusters
+    /// first.
     pub fn partition(&self, layers: &[Layer], share: Share) -> Result<Partition, PlanError> {
         if let Self::Explicit(clusters) = self {
             check_partition(layers, clusters, "clusters")?;
@@ -75,32 +76,21 @@ impl Clustering {
             families.entry(layer.family()).or_default().push(LayerId(i));
         }
         let mut clusters = vec![];
-        // Large kernels first: they hold most of the numbers.
         for (family, ids) in families.into_iter().rev() {
-            let key = |index: usize, id: LayerId| -> usize {
-                match self {
-                    Self::Depth(bins) if family.is_split() => {
-                        let (position, of) = position(layers, &ids, id);
-                        position * bins / of
-                    }
-                    Self::Random { clusters, seed } if family.is_split() => {
-                        // The first `clusters` of a random order get one each, so that none is empty.
-                        let rank = |i: usize| (mix(*seed, ids[i].0 as u64), i);
-                        let place = (0..ids.len()).filter(|&i| rank(i) < rank(index)).count();
-                        if place < *clusters {
-                            place
-                        } else {
-                            (mix(!*seed, id.0 as u64) % *clusters as u64) as usize
-                        }
-                    }
-                    Self::PerLayer => index,
-                    Self::PerPosition => position(layers, &ids, id).0,
-                    _ => 0,
+            let keys: Vec<usize> = match self {
+                Self::Depth(bins) if family.is_split() => {
+                    positions(layers, &ids).into_iter().map(|(position, of)| position * bins / of).collect()
                 }
+                Self::Random { clusters, seed } if family.is_split() => random_bins(&ids, *clusters, *seed),
+                Self::PerLayer => (0..ids.len()).collect(),
+                Self::PerPosition => {
+                    positions(layers, &ids).into_iter().map(|(position, _)| position).collect()
+                }
+                _ => vec![0; ids.len()],
             };
             let mut bins = BTreeMap::<usize, Vec<LayerId>>::new();
-            for (index, &id) in ids.iter().enumerate() {
-                bins.entry(key(index, id)).or_default().push(id);
+            for (&id, key) in ids.iter().zip(keys) {
+                bins.entry(key).or_default().push(id);
             }
             clusters.extend(bins.into_values());
         }
@@ -108,10 +98,26 @@ impl Clustering {
     }
 }
 
-/// Where a layer stands among its member's layers of the same family, and how many those are.
-fn position(layers: &[Layer], family: &[LayerId], id: LayerId) -> (usize, usize) {
-    let peers = || family.iter().filter(|peer| layers[peer.0].member == layers[id.0].member);
-    (peers().filter(|peer| peer.0 < id.0).count(), peers().count())
+/// Where each layer stands among its member's layers of the same family, and how many those are.
+fn positions(layers: &[Layer], family: &[LayerId]) -> Vec<(usize, usize)> {
+    let mut counts = BTreeMap::new();
+    let place = |id: &LayerId| {
+        let count = counts.entry(layers[id.0].member).or_insert(0);
+        *count += 1;
+        *count - 1
+    };
+    let places: Vec<usize> = family.iter().map(place).collect();
+    family.iter().zip(places).map(|(id, place)| (place, counts[&layers[id.0].member])).collect()
+}
+
+/// A bin per layer; the first `bins` layers of a random order get one each, so that none is empty.
+fn random_bins(family: &[LayerId], bins: usize, seed: u64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..family.len()).collect();
+    order.sort_by_key(|&i| (mix(seed, family[i].0 as u64), i));
+    let mut keys: Vec<usize> =
+        family.iter().map(|id| (mix(!seed, id.0 as u64) % bins as u64) as usize).collect();
+    order.iter().take(bins).enumerate().for_each(|(bin, &i)| keys[i] = bin);
+    keys
 }
 
 /// Every id exists and stands in one set only; no set is empty.

@@ -17,7 +17,10 @@ pub enum PlanError {
     #[error("no members: name at least one architecture")]
     NoMembers,
     /// The budget does not hold the smallest plan of these members, clusters and tiling.
-    #[error("a budget of {} is too small: {tiling} needs at least {}", grouped(*budget), grouped(*needed))]
+    #[error(
+        "a budget of {} is too small: the smallest feasible one is {} ({tiling})",
+        grouped(*budget), grouped(*needed)
+    )]
     BudgetTooSmall {
         /// What was given.
         budget: u64,
@@ -25,6 +28,20 @@ pub enum PlanError {
         needed: u64,
         /// The tiling that was tried, in words.
         tiling: String,
+    },
+    /// More numbers than any machine holds: a typing error.
+    #[error("the members have more than {} numbers: check depths and widths", grouped(*limit))]
+    TooLarge {
+        /// Most numbers that are planned for.
+        limit: u64,
+    },
+    /// A threshold that orders nothing.
+    #[error("{name} must be a finite number, not {value}")]
+    Threshold {
+        /// τ or β.
+        name: &'static str,
+        /// What was given.
+        value: f64,
     },
     /// The reserve is a share of a count.
     #[error("refine.reserve must be between 0 and 1, not {reserve}")]
@@ -98,7 +115,7 @@ pub enum PlanError {
     /// No threshold gives clusters that fit.
     #[error("no threshold fits, even merging every pair above -1: {reason}")]
     NoFeasibleThreshold {
-        /// What the coarsest clusters lack.
+        /// What the coarsest groups lack.
         reason: String,
     },
     /// A plan contradicts itself or its architectures.

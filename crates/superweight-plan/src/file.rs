@@ -16,7 +16,8 @@ impl SharingPlan {
         let json = |error: serde_json::Error| PlanError::Json(error.to_string());
         let Versioned { version } = serde_json::from_str(text).map_err(json)?;
         if version != VERSION {
-            return Err(PlanError::Version { found: version.to_string(), supported: VERSION });
+            let found = version.to_string().chars().take(40).collect();
+            return Err(PlanError::Version { found, supported: VERSION });
         }
         let plan: Self = serde_json::from_str(text).map_err(json)?;
         plan.validate()?;

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::arch::{ArchError, ArchName, Architecture, ImageShape, NodeId, Op, TensorKind};
+use crate::error::PlanError;
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -188,17 +189,31 @@ pub(crate) struct Tensors {
     pub vectors: Vec<Vector>,
 }
 
+/// Most trainable numbers that all members together may have; keeps every count far from overflow.
+pub(crate) const MOST_NUMBERS: u64 = 1_000_000_000_000;
+
 impl Tensors {
     /// Members in order, tensors in the order they are used.
-    pub fn of(members: &[Member]) -> Result<Self, ArchError> {
+    pub fn of(members: &[Member]) -> Result<Self, PlanError> {
         let mut tensors = Self { layers: vec![], vectors: vec![] };
+        let mut total = 0u64;
         for (member, spec) in members.iter().enumerate() {
-            tensors.add(MemberId(member), &spec.build()?);
+            let architecture = spec.build()?;
+            total = total.saturating_add(architecture.counts().total());
+            if total > MOST_NUMBERS {
+                return Err(PlanError::TooLarge { limit: MOST_NUMBERS });
+            }
+            tensors.add(MemberId(member), &architecture);
         }
         Ok(tensors)
     }
 
-    fn add(&mut self, member: MemberId, arch: &Architecture) {
+    /// Trainable numbers if nothing is shared.
+    pub fn total(&self) -> u64 {
+        self.layers.iter().map(Layer::len).sum::<u64>() + self.vectors.iter().map(|v| v.len).sum::<u64>()
+    }
+
+    pub fn add(&mut self, member: MemberId, arch: &Architecture) {
         let mut depth = 0;
         for node in &arch.nodes {
             let (weight, kind, role) = match node.op {

@@ -1,8 +1,8 @@
-//! What is shared.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-pub mod allocate;
+mod allocate;
 pub mod arch;
 mod assign;
 mod budget;

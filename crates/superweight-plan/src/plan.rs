@@ -35,7 +35,7 @@ id!(
 
 /// How SuperWeights are made of templates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Tiling {
     /// Nothing is shared.
     Dense,
@@ -229,7 +229,7 @@ impl SharingPlan {
     }
 
     /// Layers that use each SuperWeight, with the cells they use, in the order of the layers.
-    pub fn users(&self) -> Vec<Vec<(LayerId, [usize; 2])>> {
+    pub fn users(&self) -> Vec<Users> {
         let mut users = vec![vec![]; self.superweights.len()];
         for (i, layer) in self.layers.iter().enumerate() {
             for tile in &layer.tiles {
@@ -241,35 +241,29 @@ impl SharingPlan {
     }
 
     /// The cells of a SuperWeight that belong to the rows of a group's α, as (row, column) in the SuperWeight's grid:
-    /// those that one of its layers uses, row by row.
+    /// those that one of its layers uses, row by row. Clipped grids all start at the first cell, so their union is a
+    /// staircase.
     pub fn coefficient_cells(&self, id: SuperWeightId, group: &Group) -> Vec<[usize; 2]> {
-        let widths = self.used_widths(id, &group.layers).into_iter().enumerate();
-        widths.flat_map(|(row, width)| (0..width).map(move |col| [row, col])).collect()
-    }
-
-    /// How many cells of each row of a SuperWeight's grid these layers use. Clipped grids all start at the first cell,
-    /// so their union is a staircase.
-    fn used_widths(&self, id: SuperWeightId, layers: &[LayerId]) -> Vec<usize> {
         let superweight = self.superweight(id);
         let mut widths = vec![0; self.cells(superweight.set, &superweight.at)[0]];
-        for tile in layers.iter().flat_map(|layer| &self.layers[layer.0].tiles) {
+        for tile in group.layers.iter().flat_map(|layer| &self.layers[layer.0].tiles) {
             if tile.superweight == id {
                 let [rows, cols] = self.cells(superweight.set, &tile.at);
                 widths[..rows].iter_mut().for_each(|width| *width = cols.max(*width));
             }
         }
-        widths
-    }
-
-    /// Position of a layer in its member, from 0 for the stem to 1.
-    fn relative_depth(&self, id: LayerId) -> f64 {
-        let layer = self.layer(id);
-        let last = self.layers().filter(|other| other.member == layer.member).map(|other| other.depth).max();
-        layer.depth as f64 / last.unwrap_or(0).max(1) as f64
+        let widths = widths.into_iter().enumerate();
+        widths.flat_map(|(row, width)| (0..width).map(move |col| [row, col])).collect()
     }
 
     /// What every set costs, as the allocation saw it.
     pub(crate) fn set_costs(&self) -> Vec<SetCost> {
+        let mut last_depth = vec![1; self.members.len()];
+        self.layers().for_each(|layer| last_depth[layer.member.0] = layer.depth.max(1));
+        let depth = |&(id, _): &(LayerId, [usize; 2])| {
+            let layer = self.layer(id);
+            layer.depth as f64 / last_depth[layer.member.0] as f64
+        };
         let blank = |set: &TemplateSet| SetCost {
             block: set.block_len(),
             uses: 0,
@@ -282,9 +276,9 @@ impl SharingPlan {
             let cost = &mut costs[superweight.set.0];
             let cells = users.iter().map(|(_, [rows, cols])| (rows * cols) as u64).sum::<u64>();
             cost.uses += cells;
-            cost.depth = users.iter().map(|&(id, _)| self.relative_depth(id)).fold(cost.depth, f64::min);
             cost.own_rows += cells;
             cost.live_rows += superweight.groups.iter().map(|group| group.shape[0] as u64).sum::<u64>();
+            cost.depth = users.iter().map(depth).fold(cost.depth, f64::min);
         }
         costs
     }
@@ -293,12 +287,14 @@ impl SharingPlan {
     pub(crate) fn count(&self) -> Bill {
         let counts: Vec<_> = self.template_sets.iter().map(|set| set.templates).collect();
         let ledger = Ledger::of(&self.set_costs(), &counts);
-        let mut bill = Bill {
-            templates: ledger.templates,
-            coefficients: ledger.live,
-            reserved: ledger.charged(self.reserve) - ledger.live,
-            ..Bill::default()
-        };
+        let (templates, coefficients) = (ledger.templates, ledger.live);
+        let reserved = ledger.charged(self.reserve) - ledger.live;
+        Bill { templates, coefficients, reserved, ..self.count_owned() }
+    }
+
+    /// The parts of the bill that have one owner.
+    pub(crate) fn count_owned(&self) -> Bill {
+        let mut bill = Bill::default();
         for layer in self.layers.iter().filter(|layer| layer.tiles.is_empty()) {
             *match layer.layer.kind {
                 LayerKind::Linear => &mut bill.classifier,
@@ -314,16 +310,34 @@ impl SharingPlan {
         bill
     }
 
-    /// Replaces the coefficient groups of one SuperWeight.
-    pub(crate) fn set_groups(&mut self, id: SuperWeightId, groups: Partition) {
+    /// Replaces the coefficient groups of one SuperWeight, whose users are given.
+    pub(crate) fn set_groups(&mut self, id: SuperWeightId, users: &Users, groups: Partition) {
         let templates = self.set(self.superweight(id).set).templates;
         let group = |mut layers: Vec<LayerId>| {
             layers.sort();
-            let rows = self.used_widths(id, &layers).iter().sum();
+            let rows = coefficient_rows(users, &layers);
             Group { layers, shape: [rows, templates] }
         };
         let mut groups: Vec<_> = groups.into_iter().map(group).collect();
         groups.sort_by_key(|group| group.layers[0]);
         self.superweights[id.0].groups = groups;
     }
+}
+
+/// The layers that use a SuperWeight, sorted, with the rows and columns of cells each uses.
+pub type Users = Vec<(LayerId, [usize; 2])>;
+
+/// Cells that one of the layers uses: the union of grids which all start at the first cell.
+pub(crate) fn coefficient_rows(users: &Users, layers: &[LayerId]) -> usize {
+    let used = |id: &LayerId| users.binary_search_by_key(id, |&(user, _)| user).ok().map(|at| users[at].1);
+    let mut grids: Vec<[usize; 2]> = layers.iter().filter_map(used).collect();
+    grids.sort_by(|a, b| b.cmp(a)); // tall first, so that a grid adds to what is above the next
+    let mut width = 0;
+    let mut cells = 0;
+    for (i, &[rows, cols]) in grids.iter().enumerate() {
+        let below = grids.get(i + 1).map_or(0, |next| next[0]);
+        width = cols.max(width);
+        cells += (rows - below) * width;
+    }
+    cells
 }

@@ -4,16 +4,22 @@
 //! has one template nearly everywhere: nothing to refine and no room to split.) Where the preferred one does not fit
 //! the other is taken, so that a larger budget is never worse: `minimum` is the smallest budget of all.
 
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
 use crate::allocate::{Ledger, Rule, allocate, least};
 use crate::cluster::{Clustering, Partition, Share, check_partition};
 use crate::corner::superweights;
 use crate::error::PlanError;
-use crate::layer::{Layer, LayerId, Member, Tensors};
+use crate::layer::{LayerId, Member, Tensors};
 use crate::plan::{
     Bill, Cluster, ClusterId, PlannedLayer, SetId, SharingPlan, SuperWeight, SuperWeightId, TemplateSet,
-    Tile, Tiling, VERSION,
+    Tile, Tiling, Users, VERSION,
 };
 use crate::scale;
+
+/// Sides a grid's block may have.
+pub(crate) const BLOCKS: RangeInclusive<usize> = 1..=4096;
 
 /// Which tiling is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,6 +81,8 @@ pub struct Survey {
     pub grid: (usize, u64),
     /// Smallest budget that can be met as requested.
     pub minimum: u64,
+    /// The tiling that meets it.
+    pub minimum_tiling: Tiling,
 }
 
 impl PlanRequest {
@@ -92,11 +100,9 @@ impl PlanRequest {
         }
     }
 
-    /// What would give this plan's members, clusters and tiling again, hard-shared.
-    pub fn of(plan: &SharingPlan) -> Self {
-        let clusters = plan.clusters.iter().map(|cluster| cluster.layers.clone()).collect();
-        let request = Self { reserve: plan.reserve, ..Self::new(plan.members.clone(), plan.budget) };
-        Self { clusters: Clustering::Explicit(clusters), ..request }.with_tiling(plan.tiling)
+    /// Trainable numbers of all members if nothing is shared.
+    pub fn dense_total(&self) -> Result<u64, PlanError> {
+        Ok(self.check()?.total())
     }
 
     /// The same with its tiling fixed, for plans that must keep it.
@@ -115,23 +121,25 @@ impl PlanRequest {
     /// What every tiling would need, and which one is chosen.
     pub fn survey(&self) -> Result<Survey, PlanError> {
         let tensors = self.check()?;
-        let dense_total = dense_total(&tensors);
+        let dense_total = tensors.total();
         let partition = self.clusters.partition(&tensors.layers, self.share)?;
-        let minimum = |tiling| Draft::new(self, &tensors, &partition, tiling).map(|draft| draft.minimum());
-        let nested = minimum(Tiling::Nested)?;
-        let (grid, grid_minimum) = self.choose_block(dense_total, |block| minimum(Tiling::Grid { block }))?;
+        let minimum = |tiling| Draft::new(self, &tensors, &partition, tiling).minimum();
+        let nested = minimum(Tiling::Nested);
+        let (grid, smallest_grid) = self.choose_block(dense_total, |block| minimum(Tiling::Grid { block }));
         let fits = |needed| self.budget.is_none_or(|budget| needed <= budget);
-        let (tiling, minimum) = match self.tiling {
-            _ if partition.is_empty() => (Tiling::Dense, nested),
-            TilingChoice::Nested => (Tiling::Nested, nested),
-            TilingChoice::Grid => (Tiling::Grid { block: grid.0 }, grid_minimum),
+        let as_grid = |(block, needed): (usize, u64)| (needed, Tiling::Grid { block });
+        let (tiling, (minimum, minimum_tiling)) = match self.tiling {
+            _ if partition.is_empty() => (Tiling::Dense, (nested, Tiling::Dense)),
+            TilingChoice::Nested => (Tiling::Nested, (nested, Tiling::Nested)),
+            TilingChoice::Grid => (as_grid(grid).1, as_grid(smallest_grid)),
             TilingChoice::Auto => {
                 let nested_wins = fits(nested.saturating_mul(2)) || (!fits(grid.1) && fits(nested));
-                let tiling = if nested_wins { Tiling::Nested } else { Tiling::Grid { block: grid.0 } };
-                (tiling, nested.min(grid_minimum))
+                let tiling = if nested_wins { Tiling::Nested } else { as_grid(grid).1 };
+                let smallest = as_grid(smallest_grid);
+                (tiling, if nested <= smallest.0 { (nested, Tiling::Nested) } else { smallest })
             }
         };
-        Ok(Survey { dense_total, partition, tiling, nested_minimum: nested, grid, minimum })
+        Ok(Survey { dense_total, partition, tiling, nested_minimum: nested, grid, minimum, minimum_tiling })
     }
 
     /// The plan.
@@ -142,29 +150,25 @@ impl PlanRequest {
     /// The plan of a survey of this request.
     pub fn plan_with(&self, survey: &Survey) -> Result<SharingPlan, PlanError> {
         let tensors = self.check()?;
-        let draft = Draft::new(self, &tensors, &survey.partition, survey.tiling)?;
-        let (tiling, needed) = (survey.tiling.to_string(), survey.minimum);
+        let draft = Draft::new(self, &tensors, &survey.partition, survey.tiling);
+        let (tiling, needed) = (survey.minimum_tiling.to_string(), survey.minimum);
         let budget = self.budget.unwrap_or(u64::MAX);
         draft.allocate(budget).ok_or(PlanError::BudgetTooSmall { budget, needed, tiling })
     }
 
-    /// The block of a grid with its minimum, and the smallest minimum of the blocks that may be chosen.
-    fn choose_block(
-        &self,
-        dense_total: u64,
-        minimum: impl Fn(usize) -> Result<u64, PlanError>,
-    ) -> Result<((usize, u64), u64), PlanError> {
+    /// The block of a grid with its minimum, and the one with the smallest minimum of those that may be chosen.
+    fn choose_block(&self, dense_total: u64, minimum: impl Fn(usize) -> u64) -> ((usize, u64), (usize, u64)) {
         if let Some(block) = self.block {
-            let needed = minimum(block)?;
-            return Ok(((block, needed), needed));
+            let only = (block, minimum(block));
+            return (only, only);
         }
         let small =
             self.budget.is_some_and(|budget| budget.saturating_mul(100) < dense_total.saturating_mul(3));
         let [first, second] = if small { [16, 32] } else { [32, 16] };
-        let (preferred, other) = ((first, minimum(first)?), (second, minimum(second)?));
+        let (preferred, other) = ((first, minimum(first)), (second, minimum(second)));
         let fits = |needed| self.budget.is_none_or(|budget| needed <= budget);
-        let chosen = if !fits(preferred.1) && other.1 < preferred.1 { other } else { preferred };
-        Ok((chosen, preferred.1.min(other.1)))
+        let smallest = if other.1 < preferred.1 { other } else { preferred };
+        (if fits(preferred.1) { preferred } else { smallest }, smallest)
     }
 
     fn check(&self) -> Result<Tensors, PlanError> {
@@ -174,7 +178,7 @@ impl PlanRequest {
         if !(0.0..=1.0).contains(&self.reserve) {
             return Err(PlanError::Reserve { reserve: self.reserve });
         }
-        if let Some(block) = self.block.filter(|b| !(1..=4096).contains(b)) {
+        if let Some(block) = self.block.filter(|block| !BLOCKS.contains(block)) {
             return Err(PlanError::Block { block });
         }
         let tensors = Tensors::of(&self.members)?;
@@ -185,10 +189,6 @@ impl PlanRequest {
     }
 }
 
-fn dense_total(tensors: &Tensors) -> u64 {
-    tensors.layers.iter().map(Layer::len).sum::<u64>() + tensors.vectors.iter().map(|v| v.len).sum::<u64>()
-}
-
 /// A plan whose template counts are still open. Every SuperWeight already has its groups, as if K were 2 or more.
 struct Draft {
     plan: SharingPlan,
@@ -196,12 +196,7 @@ struct Draft {
 }
 
 impl Draft {
-    fn new(
-        request: &PlanRequest,
-        tensors: &Tensors,
-        partition: &Partition,
-        tiling: Tiling,
-    ) -> Result<Self, PlanError> {
+    fn new(request: &PlanRequest, tensors: &Tensors, partition: &Partition, tiling: Tiling) -> Self {
         let layers = tensors.layers.iter().map(|layer| PlannedLayer { layer: layer.clone(), tiles: vec![] });
         let plan = SharingPlan {
             version: VERSION,
@@ -221,11 +216,10 @@ impl Draft {
         for cluster in partition {
             draft.add_cluster(cluster, tiling);
         }
-        for (id, users) in draft.plan.users().into_iter().enumerate() {
-            let users: Vec<_> = users.into_iter().map(|(layer, _)| layer).collect();
-            draft.plan.set_groups(SuperWeightId(id), groups(&request.coefficients, &users));
+        for (id, users) in draft.plan.users().iter().enumerate() {
+            draft.plan.set_groups(SuperWeightId(id), users, groups(&request.coefficients, users));
         }
-        Ok(draft)
+        draft
     }
 
     fn add_cluster(&mut self, layers: &[LayerId], tiling: Tiling) {
@@ -267,8 +261,7 @@ impl Draft {
 
     /// Everything with one owner.
     fn fixed(&self) -> u64 {
-        let Bill { batch_norm, classifier, dense, .. } = self.plan.count();
-        batch_norm + classifier + dense
+        self.plan.count_owned().total()
     }
 
     fn minimum(&self) -> u64 {
@@ -294,18 +287,20 @@ impl Draft {
     }
 }
 
-fn groups(coefficients: &Coefficients, users: &[LayerId]) -> Partition {
+fn groups(coefficients: &Coefficients, users: &Users) -> Partition {
+    let users = users.iter().map(|&(id, _)| id);
     match coefficients {
-        Coefficients::Shared => vec![users.to_vec()],
-        Coefficients::Own => users.iter().map(|&id| vec![id]).collect(),
+        Coefficients::Shared => vec![users.collect()],
+        Coefficients::Own => users.map(|id| vec![id]).collect(),
         Coefficients::Explicit(sets) => {
-            let here = |set: &Vec<LayerId>| -> Vec<LayerId> {
-                set.iter().copied().filter(|id| users.contains(id)).collect()
-            };
-            let mut groups: Partition = sets.iter().map(here).filter(|group| !group.is_empty()).collect();
-            let named = |id: &LayerId| sets.iter().any(|set| set.contains(id));
-            groups.extend(users.iter().filter(|id| !named(id)).map(|&id| vec![id]));
-            groups
+            let set_of = |id: LayerId| sets.iter().position(|set| set.contains(&id));
+            let mut groups = BTreeMap::<_, Vec<LayerId>>::new();
+            for id in users {
+                // Those of a set together; those of none by themselves, each under its own key.
+                let key = set_of(id).map_or((1, id.0), |set| (0, set));
+                groups.entry(key).or_default().push(id);
+            }
+            groups.into_values().collect()
         }
     }
 }

@@ -5,13 +5,10 @@
 //! at which they fit. Templates, tiles and factors stay, so a split right after which every group holds a copy of the
 //! shared α changes no weight.
 
-use crate::assign::{Assignment, Pair, assign, merges};
-use crate::cluster::Partition;
+use crate::assign::{Assignment, Pair, assign};
 use crate::error::PlanError;
-use crate::layer::LayerId;
 use crate::number::grouped;
-use crate::plan::{SharingPlan, SuperWeightId};
-use crate::threshold;
+use crate::plan::{SharingPlan, SuperWeightId, Users};
 
 /// How alike the coefficient gradients of the layers on one SuperWeight are (Eq. 3).
 #[derive(Clone, Debug, PartialEq)]
@@ -40,12 +37,16 @@ pub fn refine(
     beta: f64,
     assignment: Assignment,
 ) -> Result<Refined, PlanError> {
+    if !beta.is_finite() {
+        return Err(PlanError::Threshold { name: "β", value: beta });
+    }
     let users = users(plan, similarities)?;
     let allowed = plan.bill.coefficients + plan.bill.reserved;
     let at = |beta: f64| -> Result<SharingPlan, PlanError> {
         let mut refined = plan.clone();
         for (given, users) in similarities.iter().zip(&users) {
-            refined.set_groups(given.superweight, assign(users, &given.pairs, beta, assignment)?);
+            let layers: Vec<_> = users.iter().map(|&(layer, _)| layer).collect();
+            refined.set_groups(given.superweight, users, assign(&layers, &given.pairs, beta, assignment)?);
         }
         refined.bill = refined.count();
         Ok(refined)
@@ -61,18 +62,38 @@ pub fn refine(
         grouped(asked.bill.coefficients),
         grouped(allowed)
     );
-    // Every merge saves coefficients: what fits at one threshold fits at all lower ones.
-    let thresholds = thresholds(similarities, &users, beta)?;
-    let (mut low, mut high) = (0, thresholds.len());
-    while low < high {
-        let middle = (low + high) / 2;
-        if fits(&at(thresholds[middle])?) { high = middle } else { low = middle + 1 }
+    let lower = lower_thresholds(similarities, beta);
+    let first = match assignment {
+        // Every merge saves coefficients: what fits at one threshold fits at all lower ones.
+        Assignment::Merge => {
+            let (mut low, mut high) = (0, lower.len());
+            while low < high {
+                let middle = (low + high) / 2;
+                if fits(&at(lower[middle])?) { high = middle } else { low = middle + 1 }
+            }
+            low
+        }
+        // Here a lower threshold may cost more.
+        Assignment::Released => {
+            let mut tried = 0;
+            while tried < lower.len() && !fits(&at(lower[tried])?) {
+                tried += 1;
+            }
+            tried
+        }
+    };
+    match lower.get(first) {
+        Some(&beta) => Ok(Refined { plan: at(beta)?, beta, relaxed: Some(relaxed) }),
+        None => {
+            let coarsest = at(lower.last().copied().unwrap_or(beta))?.bill.coefficients;
+            let (needed, allowed) = (grouped(coarsest), grouped(allowed));
+            let reason = format!("the groups have {needed} coefficients, the plan has room for {allowed}");
+            Err(PlanError::NoFeasibleThreshold { reason })
+        }
     }
-    let beta = *thresholds.get(low).ok_or(PlanError::NoFeasibleThreshold { reason: relaxed.clone() })?;
-    Ok(Refined { plan: at(beta)?, beta, relaxed: Some(relaxed) })
 }
 
-fn users(plan: &SharingPlan, similarities: &[CoefficientPairs]) -> Result<Partition, PlanError> {
+fn users(plan: &SharingPlan, similarities: &[CoefficientPairs]) -> Result<Vec<Users>, PlanError> {
     let all = plan.users();
     let mut seen = vec![false; all.len()];
     let of = |(i, given): (usize, &CoefficientPairs)| {
@@ -86,27 +107,24 @@ fn users(plan: &SharingPlan, similarities: &[CoefficientPairs]) -> Result<Partit
         if std::mem::replace(&mut seen[id.0], true) {
             return Err(wrong(format!("SuperWeight {id} is given twice")));
         }
-        Ok(all[id.0].iter().map(|&(layer, _)| layer).collect())
+        Ok(all[id.0].clone())
     };
     similarities.iter().enumerate().map(of).collect()
 }
 
-fn thresholds(
-    similarities: &[CoefficientPairs],
-    users: &[Vec<LayerId>],
-    beta: f64,
-) -> Result<Vec<f64>, PlanError> {
-    let (mut merging, mut all) = (vec![], vec![]);
-    for (given, users) in similarities.iter().zip(users) {
-        merging.extend(merges(users, &given.pairs)?.iter().map(|pair| pair.similarity));
-        all.extend(given.pairs.iter().map(|pair| pair.similarity));
-    }
-    Ok(threshold::below(beta, merging, all))
+/// Similarities below β, falling, then −1: at these the groups may change.
+fn lower_thresholds(similarities: &[CoefficientPairs], beta: f64) -> Vec<f64> {
+    let all = similarities.iter().flat_map(|given| &given.pairs).map(|pair| pair.similarity);
+    let mut lower: Vec<f64> = all.chain([-1.0]).filter(|&s| s < beta && s >= -1.0).collect();
+    lower.sort_by(|a, b| b.total_cmp(a));
+    lower.dedup();
+    lower
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layer::LayerId;
     use crate::number::mix;
     use crate::planner::PlanRequest;
     use crate::testing::members;
@@ -182,6 +200,43 @@ mod tests {
             .collect();
         let error = refine(&plan, &none, 0.9, Assignment::Merge).unwrap_err();
         assert!(matches!(error, PlanError::NoFeasibleThreshold { .. }), "{error}");
+    }
+
+    #[test]
+    fn the_released_variant_gets_the_largest_beta_that_fits() {
+        let mut request = PlanRequest::new(members("wrn-16-4", 10), 300_000);
+        request.reserve = 0.4;
+        let plan = request.plan().unwrap();
+        let allowed = plan.bill.coefficients + plan.bill.reserved;
+        for seed in 0..12 {
+            let given =
+                similarities(&plan, |a, b| (mix(seed, (a.0 * 99 + b.0) as u64) % 41) as f64 / 20.0 - 1.0);
+            let cost = |beta: f64| {
+                let mut plan = plan.clone();
+                for (given, users) in given.iter().zip(users(&plan, &given).unwrap()) {
+                    let layers: Vec<_> = users.iter().map(|u| u.0).collect();
+                    let groups = assign(&layers, &given.pairs, beta, Assignment::Released).unwrap();
+                    plan.set_groups(given.superweight, &users, groups);
+                }
+                plan.count().coefficients
+            };
+            let mut all: Vec<f64> = given.iter().flat_map(|g| &g.pairs).map(|pair| pair.similarity).collect();
+            all.sort_by(|a, b| b.total_cmp(a));
+            let best = all.into_iter().chain([-1.0]).find(|&beta| cost(beta) <= allowed);
+            match refine(&plan, &given, 2.0, Assignment::Released) {
+                Ok(refined) => assert_eq!(Some(refined.beta), best, "seed {seed}"),
+                Err(error) => assert!(best.is_none(), "{error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_threshold_that_is_no_number_is_refused() {
+        let plan = PlanRequest::new(members("wrn-28-10", 100), 3_653_688).plan().unwrap();
+        for beta in [f64::NAN, f64::INFINITY] {
+            let error = refine(&plan, &similarities(&plan, random), beta, Assignment::Merge).unwrap_err();
+            assert!(matches!(error, PlanError::Threshold { .. }), "{error}");
+        }
     }
 
     #[test]

@@ -14,12 +14,15 @@ use crate::plan::{ClusterId, SharingPlan, Tiling};
 use crate::planner::PlanRequest;
 use crate::threshold;
 
+/// By how much the authors' code lowers τ until the groups fit.
+const RELEASED_STEP: f64 = 0.05;
+
 /// How clusters are found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SearchSettings {
     /// τ: pairs more alike than this stay together.
     pub tau: f64,
-    /// A grid set must keep this many templates (or all it can use), else τ is relaxed.
+    /// A grid set must keep this many templates, or as many as it can use where that is fewer; else τ is relaxed.
     pub min_templates: usize,
     /// Which reading of Algorithm 1.
     pub assignment: Assignment,
@@ -51,17 +54,20 @@ pub fn search(
     settings: SearchSettings,
 ) -> Result<Found, PlanError> {
     let layers: Vec<LayerId> = start.clusters.iter().flat_map(|c| c.layers.iter().copied()).collect();
-    check_pairs(start, pairs)?;
+    check(start, request, pairs, &settings)?;
     let request = request.with_tiling(start.tiling);
-    let mut first_reason = None;
+    let (mut relaxed, mut reason) = (None, String::new());
     for tau in thresholds(&layers, pairs, &settings)? {
         let partition = assign(&layers, pairs, tau, settings.assignment)?;
         match attempt(&request, partition, settings.min_templates)? {
-            Ok(plan) => return Ok(Found { plan, tau, relaxed: first_reason }),
-            Err(reason) => first_reason.get_or_insert(reason),
-        };
+            Ok(plan) => return Ok(Found { plan, tau, relaxed }),
+            Err(lacking) => {
+                relaxed.get_or_insert(lacking.clone());
+                reason = lacking;
+            }
+        }
     }
-    Err(PlanError::NoFeasibleThreshold { reason: first_reason.unwrap_or_default() })
+    Err(PlanError::NoFeasibleThreshold { reason })
 }
 
 /// τ, then every lower value that changes the clusters. The released variant is not monotone: it steps by 0.05 as the
@@ -75,14 +81,27 @@ fn thresholds(layers: &[LayerId], pairs: &[Pair], settings: &SearchSettings) -> 
             thresholds.extend(threshold::below(settings.tau, merges, all));
         }
         Assignment::Released => {
-            let step = |n: u32| settings.tau - 0.05 * f64::from(n);
-            thresholds.extend((1..).map(step).take_while(|&tau| tau > -1.0).chain([-1.0]));
+            let steps = ((settings.tau + 1.0) / RELEASED_STEP).clamp(0.0, 1e4).ceil() as usize;
+            let step = |n: usize| (settings.tau - RELEASED_STEP * n as f64).max(-1.0);
+            thresholds.extend((1..=steps).map(step));
         }
     }
     Ok(thresholds)
 }
 
-fn check_pairs(start: &SharingPlan, pairs: &[Pair]) -> Result<(), PlanError> {
+fn check(
+    start: &SharingPlan,
+    request: &PlanRequest,
+    pairs: &[Pair],
+    settings: &SearchSettings,
+) -> Result<(), PlanError> {
+    if !settings.tau.is_finite() {
+        return Err(PlanError::Threshold { name: "τ", value: settings.tau });
+    }
+    if start.members != request.members {
+        let problem = "the request has other members than the plan that training started from".to_owned();
+        return Err(PlanError::Invalid { place: "members".to_owned(), problem });
+    }
     let mut cluster = vec![None; start.layers.len()];
     for (i, c) in start.clusters.iter().enumerate() {
         c.layers.iter().for_each(|id| cluster[id.0] = Some(ClusterId(i)));

@@ -2,15 +2,16 @@
 //! plan speaks of its architectures, that every weight is covered exactly once, that coefficients fit the layers that
 //! use them, and that the bill is true.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::allocate::MOST_TEMPLATES;
 use crate::cluster::{Clustering, Share};
 use crate::error::PlanError;
-use crate::layer::{Layer, LayerId, Tensors};
-use crate::plan::{PlannedLayer, SharingPlan, SuperWeightId, Tiling, VERSION};
-
-/// More templates than this are a mistake, not a plan; keeps every count far from overflow.
-const MOST_TEMPLATES: usize = 1 << 20;
+use crate::layer::{Layer, LayerId, MOST_NUMBERS, MemberId, Tensors};
+use crate::plan::{
+    ClusterId, PlannedLayer, SharingPlan, SuperWeightId, Tiling, Users, VERSION, coefficient_rows,
+};
+use crate::planner::BLOCKS;
 
 macro_rules! ensure {
     ($condition:expr, $place:expr, $($problem:tt)+) => {
@@ -30,11 +31,8 @@ impl SharingPlan {
         self.check_clusters()?;
         self.check_sets()?;
         self.check_superweights()?;
-        let mut users = vec![vec![]; self.superweights.len()];
-        for (i, layer) in self.layers.iter().enumerate() {
-            self.check_tiles(i, layer)?;
-            layer.tiles.iter().for_each(|tile| users[tile.superweight.0].push(LayerId(i)));
-        }
+        self.check_layers()?;
+        let users = self.users();
         for (i, users) in users.iter().enumerate() {
             ensure!(!users.is_empty(), format_args!("superweights[{i}]"), "no layer uses it");
             self.check_groups(SuperWeightId(i), users)?;
@@ -50,14 +48,27 @@ impl SharingPlan {
     }
 
     fn check_tensors(&self) -> Result<(), PlanError> {
+        let mut expected = Tensors { layers: vec![], vectors: vec![] };
         for (i, member) in self.members.iter().enumerate() {
-            let built = member.build();
-            ensure!(built.is_ok(), format_args!("members[{i}]"), "{}", built.unwrap_err());
+            let built = match member.build() {
+                Ok(built) => built,
+                Err(error) => {
+                    return Err(PlanError::Invalid {
+                        place: format!("members[{i}]"),
+                        problem: error.to_string(),
+                    });
+                }
+            };
+            expected.add(MemberId(i), &built);
+            let total = expected.total();
+            ensure!(total <= MOST_NUMBERS, format_args!("members[{i}]"), "more than {MOST_NUMBERS} numbers");
+            // Looked at member by member: a short file with a thousand deep members is not worth building them all.
+            let (found, so_far) = (self.layers.len(), expected.layers.len());
+            ensure!(so_far <= found, "layers", "the members have at least {so_far} layers, the plan {found}");
         }
-        let Tensors { layers, vectors } = Tensors::of(&self.members)?;
-        let (found, expected) = (self.layers.len(), layers.len());
-        ensure!(found == expected, "layers", "the members have {expected} layers, the plan {found}");
-        for (i, (found, expected)) in self.layers().zip(&layers).enumerate() {
+        let (found, count) = (self.layers.len(), expected.layers.len());
+        ensure!(found == count, "layers", "the members have {count} layers, the plan {found}");
+        for (i, (found, expected)) in self.layers().zip(&expected.layers).enumerate() {
             let describe = |l: &Layer| format!("{} {} of member {}", l.shape(), l.name, l.member);
             let (a, b) = (describe(expected), describe(found));
             ensure!(
@@ -66,9 +77,9 @@ impl SharingPlan {
                 "the architecture has {a}, the plan {b}"
             );
         }
-        let (found, expected) = (self.vectors.len(), vectors.len());
-        ensure!(found == expected, "vectors", "the members have {expected} vectors, the plan {found}");
-        for (i, (found, expected)) in self.vectors.iter().zip(&vectors).enumerate() {
+        let (found, count) = (self.vectors.len(), expected.vectors.len());
+        ensure!(found == count, "vectors", "the members have {count} vectors, the plan {found}");
+        for (i, (found, expected)) in self.vectors.iter().zip(&expected.vectors).enumerate() {
             let (a, b) = (&expected.name, expected.len);
             ensure!(
                 found == expected,
@@ -100,6 +111,14 @@ impl SharingPlan {
     }
 
     fn check_sets(&self) -> Result<(), PlanError> {
+        if let Tiling::Grid { block } = self.tiling {
+            let (least, most) = (BLOCKS.start(), BLOCKS.end());
+            ensure!(
+                BLOCKS.contains(&block),
+                "tiling",
+                "a block of {block} is not between {least} and {most}"
+            );
+        }
         for (i, set) in self.template_sets.iter().enumerate() {
             let place = format!("template_sets[{i}]");
             let known = set.cluster.0 < self.clusters.len();
@@ -130,11 +149,15 @@ impl SharingPlan {
             );
             let d = set.deviation;
             ensure!(
-                d.is_finite() && d > 0.0,
+                (d as f32).is_normal() && d > 0.0,
                 format_args!("{place}.deviation"),
                 "expected a positive number, found {d}"
             );
         }
+        let numbers: u128 =
+            self.template_sets.iter().map(|set| set.templates as u128 * u128::from(set.block_len())).sum();
+        let few = numbers <= u128::from(MOST_NUMBERS);
+        ensure!(few, "template_sets", "{numbers} template numbers are more than {MOST_NUMBERS}");
         let consistent = (self.tiling == Tiling::Dense) == self.clusters.is_empty();
         ensure!(consistent, "tiling", "is {}, but there are {} clusters", self.tiling, self.clusters.len());
         Ok(())
@@ -165,23 +188,35 @@ impl SharingPlan {
         Ok(())
     }
 
+    fn check_layers(&self) -> Result<(), PlanError> {
+        let mut cluster_of = vec![None; self.layers.len()];
+        for (i, cluster) in self.clusters.iter().enumerate() {
+            cluster.layers.iter().for_each(|id| cluster_of[id.0] = Some(ClusterId(i)));
+        }
+        for (i, layer) in self.layers.iter().enumerate() {
+            self.check_tiles(i, layer, cluster_of[i])?;
+        }
+        Ok(())
+    }
+
     fn check_tiles(
         &self,
         index: usize,
         PlannedLayer { layer, tiles }: &PlannedLayer,
+        cluster: Option<ClusterId>,
     ) -> Result<(), PlanError> {
-        let id = LayerId(index);
+        let mut factors = BTreeMap::new();
         for (t, tile) in tiles.iter().enumerate() {
             let place = format!("layers[{index}].tiles[{t}]");
-            let known = self.superweights.get(tile.superweight.0);
-            ensure!(known.is_some(), place, "there is no SuperWeight {}", tile.superweight);
+            let known = tile.superweight.0 < self.superweights.len();
+            ensure!(known, place, "there is no SuperWeight {}", tile.superweight);
             let superweight = self.superweight(tile.superweight);
-            let cluster = self.set(superweight.set).cluster;
-            let own = self.clusters[cluster.0].layers.contains(&id);
+            let owner = self.set(superweight.set).cluster;
+            let own = cluster == Some(owner);
             ensure!(
                 own,
                 place,
-                "SuperWeight {} belongs to cluster {cluster}, the layer does not",
+                "SuperWeight {} belongs to cluster {owner}, the layer does not",
                 tile.superweight
             );
             let expected = superweight.at.clip(layer.out, layer.inp);
@@ -195,7 +230,9 @@ impl SharingPlan {
                 layer.inp
             );
             let factor = tile.factor;
-            ensure!(factor.is_finite() && factor != 0.0, place, "a factor of {factor} makes no weight");
+            ensure!((factor as f32).is_normal(), place, "a factor of {factor} makes no weight");
+            let same = *factors.entry(superweight.set).or_insert(factor) == factor;
+            ensure!(same, place, "the factor is not that of the layer's other tiles on this set");
             for (o, other) in tiles[..t].iter().enumerate() {
                 let apart = |a: crate::Span, b: crate::Span| a.end <= b.start || b.end <= a.start;
                 let disjoint = apart(found.rows, other.at.rows) || apart(found.cols, other.at.cols);
@@ -214,7 +251,7 @@ impl SharingPlan {
         Ok(())
     }
 
-    fn check_groups(&self, id: SuperWeightId, users: &[LayerId]) -> Result<(), PlanError> {
+    fn check_groups(&self, id: SuperWeightId, users: &Users) -> Result<(), PlanError> {
         let superweight = self.superweight(id);
         let templates = self.set(superweight.set).templates;
         let place = format!("superweights[{id}].groups");
@@ -222,12 +259,13 @@ impl SharingPlan {
             ensure!(superweight.groups.is_empty(), place, "one template needs no coefficients");
             return Ok(());
         }
-        let mut missing: BTreeSet<_> = users.iter().collect();
+        let all: BTreeSet<_> = users.iter().map(|&(layer, _)| layer).collect();
+        let mut missing = all.clone();
         for (g, group) in superweight.groups.iter().enumerate() {
             let place = format!("{place}[{g}]");
             ensure!(!group.layers.is_empty(), place, "has no layers");
             for layer in &group.layers {
-                let user = users.contains(layer);
+                let user = all.contains(layer);
                 ensure!(user, format_args!("{place}.layers"), "layer {layer} does not use SuperWeight {id}");
                 let first = missing.remove(layer);
                 ensure!(
@@ -236,7 +274,8 @@ impl SharingPlan {
                     "layer {layer} is in two groups of SuperWeight {id}"
                 );
             }
-            let expected = [self.coefficient_cells(id, group).len(), templates];
+            ensure!(group.layers.is_sorted(), format_args!("{place}.layers"), "ids must be sorted");
+            let expected = [coefficient_rows(users, &group.layers), templates];
             let found = group.shape;
             ensure!(
                 found == expected,
@@ -244,11 +283,9 @@ impl SharingPlan {
                 "α is {found:?}, its layers need {expected:?}"
             );
         }
-        ensure!(
-            missing.is_empty(),
-            place,
-            "layers {missing:?} use SuperWeight {id} but have no coefficients"
-        );
+        let missing: Vec<_> = missing.iter().map(LayerId::to_string).collect();
+        let names = missing.join(", ");
+        ensure!(missing.is_empty(), place, "layers {names} use SuperWeight {id} but have no coefficients");
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 mod common;
 
 use serde_json::{Value, json};
-use superweight_plan::{PlanError, SharingPlan};
+use superweight_plan::{PlanError, PlanRequest, SharingPlan, TilingChoice};
 
 fn plan(tiling: &str) -> Value {
     let (names, budget) = match tiling {
@@ -76,6 +76,21 @@ fn every_kind_of_damage_is_named() {
         ("bill", |p| p["bill"]["templates"] = json!(1)),
         ("bill", |p| p["budget"] = json!(1000)),
         ("reserve", |p| p["reserve"] = json!(1.5)),
+        ("layers[2].tiles[1]", |p| p["layers"][2]["tiles"][1]["factor"] = json!(-1e308)),
+        ("template_sets[0].deviation", |p| p["template_sets"][0]["deviation"] = json!(1e300)),
+        ("superweights[0].groups[0].layers", |p| {
+            list(&mut p["superweights"][0]["groups"][0]["layers"]).reverse()
+        }),
+        ("clusters[0].layers", |p| list(&mut p["clusters"][0]["layers"]).reverse()),
+        ("tiling", |p| p["tiling"] = json!("dense")),
+        ("template_sets[", |p| {
+            let set = p["template_sets"][0].clone();
+            list(&mut p["template_sets"]).push(set);
+        }),
+        ("superweights[", |p| {
+            let superweight = p["superweights"][0].clone();
+            list(&mut p["superweights"]).push(superweight);
+        }),
         ("layers", |p| drop(list(&mut p["layers"]).pop())),
         ("layers[3].layer", |p| p["layers"][3]["layer"]["out"] = json!(65)),
         ("vectors[1]", |p| p["vectors"][1]["len"] = json!(1)),
@@ -118,4 +133,55 @@ fn truncation_anywhere_is_refused() {
     for end in (0..text.len()).step_by(997) {
         assert!(SharingPlan::from_json(&text[..end]).is_err());
     }
+}
+
+#[test]
+fn damage_that_only_one_tiling_can_have() {
+    let nested = plan("nested");
+    let error = damaged(&nested, |p| p["template_sets"][0]["block"][0] = json!(1));
+    assert!(error.contains("nested tiling needs a block of its size"), "{error}");
+    // Two tiles of one layer on different sets may differ in their factor, but not on the same set (grid).
+    let grid = plan("grid");
+    let error = damaged(&grid, |p| p["layers"][2]["tiles"][1]["factor"] = json!(0.123));
+    assert!(error.contains("not that of the layer's other tiles"), "{error}");
+    let error = damaged(&grid, |p| p["tiling"]["grid"]["block"] = json!(4));
+    assert!(error.contains("exceeds the grid's 4"), "{error}");
+    let error = damaged(&grid, |p| p["tiling"]["grid"]["block"] = json!(999_999));
+    assert!(error.contains("not between 1 and 4096"), "{error}");
+    let error = damaged(&grid, |p| p["tiling"]["grid"]["colour"] = json!(1));
+    assert!(error.contains("unknown field `colour`"), "{error}");
+    // A SuperWeight moved over another: their tiles overlap.
+    let error = damaged(&grid, |p| {
+        p["superweights"][1]["at"] = p["superweights"][0]["at"].clone();
+        for layer in list(&mut p["layers"]) {
+            for tile in layer.get_mut("tiles").and_then(Value::as_array_mut).into_iter().flatten() {
+                if tile["superweight"] == 1 {
+                    tile["at"] = json!({"rows": [0, 32], "cols": [0, 16]});
+                }
+            }
+        }
+    });
+    assert!(error.contains("covers numbers that tiles[0] covers already"), "{error}");
+}
+
+#[test]
+fn a_short_file_with_a_thousand_deep_members_is_refused_at_once() {
+    let member = json!({"architecture": "wrn-9994-1", "input": [3, 32, 32], "classes": 10});
+    let mut hostile = plan("grid");
+    hostile["members"] = Value::Array(vec![member; 1000]);
+    let start = std::time::Instant::now();
+    let error = SharingPlan::from_json(&hostile.to_string()).unwrap_err().to_string();
+    assert!(error.contains("layers"), "{error}");
+    assert!(start.elapsed().as_secs() < 5, "one member is enough to see it");
+}
+
+#[test]
+fn counts_cannot_be_made_to_overflow() {
+    let request = common::request("wrn-28-10", 100, 40_000_000, "per-layer");
+    let plan = PlanRequest { tiling: TilingChoice::Nested, ..request }.plan().unwrap();
+    let plan = serde_json::from_str(&plan.to_json()).unwrap();
+    let error = damaged(&plan, |p| {
+        list(&mut p["template_sets"]).iter_mut().for_each(|s| s["templates"] = json!(1 << 20))
+    });
+    assert!(error.contains("template_sets") && error.contains("more than"), "{error}");
 }

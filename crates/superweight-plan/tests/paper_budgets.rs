@@ -3,7 +3,9 @@
 mod common;
 
 use common::{members, request};
-use superweight_plan::{Clustering, PlanError, PlanRequest, SharingPlan, Tiling, TilingChoice};
+use superweight_plan::{
+    Clustering, Coefficients, LayerId, PlanError, PlanRequest, SharingPlan, Tiling, TilingChoice,
+};
 
 const HETEROGENEOUS: &str = "wrn-34-8,wrn-28-12,wrn-28-10,wrn-28-8";
 const HOMOGENEOUS: &str = "wrn-28-5,wrn-28-5,wrn-28-5,wrn-28-5";
@@ -150,11 +152,69 @@ fn a_plain_layer_keeps_hes_deviation() {
 }
 
 #[test]
-fn a_plan_says_what_was_asked_for() {
-    for (names, budget, clusters) in
-        [("wrn-28-10", 3_653_688, "random:3"), (MULTI_WIDTH, 18_000_000, "depth:4")]
-    {
-        let plan = request(names, 100, budget, clusters).plan().unwrap();
-        assert_eq!(PlanRequest::of(&plan).plan().unwrap(), plan);
+fn nested_templates_go_from_shallow_to_deep() {
+    // A budget for a few second templates: the shallowest SuperWeights get them.
+    let members = "wrn-16-4,wrn-16-4";
+    let minimum = request(members, 10, 1, "per-position").survey().unwrap().nested_minimum;
+    let nested = PlanRequest {
+        tiling: TilingChoice::Nested,
+        ..request(members, 10, minimum + 100_000, "per-position")
+    };
+    let plan = nested.plan().unwrap();
+    let by_depth: Vec<(usize, usize)> = {
+        let mut sets: Vec<_> = plan
+            .superweights
+            .iter()
+            .map(|s| {
+                (
+                    plan.layer(plan.clusters[plan.set(s.set).cluster.0].layers[0]).depth,
+                    plan.set(s.set).templates,
+                )
+            })
+            .collect();
+        sets.sort();
+        sets
+    };
+    let doubled = by_depth.iter().filter(|(_, k)| *k == 2).count();
+    assert!(doubled > 2 && doubled < by_depth.len());
+    // Once a set could not be paid for, only cheaper ones deeper down may still have been: the first is among the paid.
+    assert!(by_depth.iter().take(3).all(|(_, k)| *k == 2), "{by_depth:?}");
+    assert!(by_depth.iter().rev().take(3).all(|(_, k)| *k == 1), "{by_depth:?}");
+}
+
+#[test]
+fn explicit_coefficients_group_layers_wherever_they_meet() {
+    let sets = vec![vec![LayerId(1), LayerId(2)], vec![LayerId(5), LayerId(4)]];
+    let coefficients = Coefficients::Explicit(sets);
+    let plan = PlanRequest { coefficients, ..request("wrn-16-4", 10, 600_000, "single") }.plan().unwrap();
+    plan.validate().unwrap();
+    for superweight in plan.superweights.iter().filter(|s| !s.groups.is_empty()) {
+        let users: Vec<_> = superweight.groups.iter().flat_map(|g| &g.layers).collect();
+        for group in &superweight.groups {
+            let ids: Vec<_> = group.layers.iter().map(|id| id.0).collect();
+            let meets = |pair: [usize; 2]| pair.iter().all(|&id| users.contains(&&LayerId(id)));
+            let expected = match ids[0] {
+                1 | 2 if meets([1, 2]) => vec![1, 2],
+                4 | 5 if meets([4, 5]) => vec![4, 5],
+                alone => vec![alone],
+            };
+            assert_eq!(ids, expected);
+        }
+    }
+    let twice = Coefficients::Explicit(vec![vec![LayerId(1)], vec![LayerId(1)]]);
+    let request = PlanRequest { coefficients: twice, ..request("wrn-16-4", 10, 600_000, "single") };
+    assert!(matches!(request.plan(), Err(PlanError::LayerTwice { .. })));
+}
+
+#[test]
+fn absurd_sizes_are_refused_and_large_ones_are_quick() {
+    let absurd = request("wrn-28-10000", 10, 1_000, "single");
+    assert!(matches!(absurd.survey(), Err(PlanError::TooLarge { .. })));
+    // What the planner writes, the reader reads: many templates, many cells.
+    for (names, block) in [("wrn-28-40", 1), ("wrn-28-100", 400)] {
+        let request = request(names, 10, 1_000_000_000_000, "single");
+        let request = PlanRequest { tiling: TilingChoice::Grid, block: Some(block), ..request };
+        let plan = request.plan().unwrap();
+        assert_eq!(SharingPlan::from_json(&plan.to_json()).unwrap(), plan);
     }
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::members;
 use proptest::prelude::*;
@@ -40,14 +40,26 @@ prop_compose! {
         clusters in clustering(),
         tiling in prop_oneof![Just(TilingChoice::Auto), Just(TilingChoice::Nested), Just(TilingChoice::Grid)],
         block in prop::option::of(1..40usize),
-        own in any::<bool>(),
+        own in 0..3usize,
+        explicit in any::<bool>(),
         reserve in prop_oneof![Just(0.0), Just(1.0), 0.0..1.0f64],
         share in (any::<bool>(), any::<bool>()),
     ) -> PlanRequest {
-        let coefficients = if own { Coefficients::Own } else { Coefficients::Shared };
         let share = Share { stem: share.0, classifier: share.1 };
         let request = PlanRequest::new(members(&names.join(","), 10), None);
-        PlanRequest { clusters, tiling, block, coefficients, reserve, share, ..request }
+        let mut request = PlanRequest { clusters, tiling, block, reserve, share, ..request };
+        let mut partition = request.survey().unwrap().partition;
+        request.coefficients = match own {
+            0 => Coefficients::Shared,
+            1 => Coefficients::Own,
+            // Every other layer of each cluster together.
+            _ => Coefficients::Explicit(partition.iter().map(|c| c.iter().copied().step_by(2).collect()).collect()),
+        };
+        if explicit {
+            partition.truncate(partition.len().div_ceil(2));
+            request.clusters = Clustering::Explicit(partition);
+        }
+        request
     }
 }
 
@@ -177,24 +189,75 @@ fn check_bill(plan: &Value) {
     }
 }
 
-/// Every composed layer has one α per SuperWeight with more than one template, large enough for its cells.
+/// Every composed layer has one α per SuperWeight with more than one template, with a row for every cell that one of the
+/// layers of its group uses; what is reserved is what every layer's own would need beyond that.
 fn check_groups(plan: &Value) {
-    let mut users = vec![BTreeSet::new(); list(&plan["superweights"]).len()];
-    for (i, layer) in list(&plan["layers"]).iter().enumerate() {
-        for tile in layer["tiles"].as_array().into_iter().flatten() {
-            assert!(users[int(&tile["superweight"])].insert(i), "a layer uses a SuperWeight twice");
-        }
-    }
-    for (superweight, users) in list(&plan["superweights"]).iter().zip(users) {
+    let (mut live, mut own) = (0, 0);
+    for (i, superweight) in list(&plan["superweights"]).iter().enumerate() {
         let set = &plan["template_sets"][int(&superweight["set"])];
+        let k = int(&set["templates"]);
+        let users = cells_by_layer(plan, i);
         let mut seen = BTreeSet::new();
         for group in list(&superweight["groups"]) {
-            assert_eq!(int(&group["shape"][1]), int(&set["templates"]));
-            for layer in list(&group["layers"]) {
-                assert!(seen.insert(int(layer)), "a layer has two α");
+            let layers: Vec<_> = list(&group["layers"]).iter().map(int).collect();
+            let cells: BTreeSet<_> = layers.iter().flat_map(|layer| &users[layer]).collect();
+            assert_eq!([int(&group["shape"][0]), int(&group["shape"][1])], [cells.len(), k], "shape of α");
+            live += cells.len() * k;
+            for layer in layers {
+                assert!(seen.insert(layer), "a layer has two α");
             }
         }
-        assert_eq!(seen, if int(&set["templates"]) > 1 { users } else { BTreeSet::new() });
+        let all: BTreeSet<usize> = users.keys().copied().collect();
+        assert_eq!(seen, if k > 1 { all } else { BTreeSet::new() });
+        own += if k > 1 { users.values().map(BTreeSet::len).sum::<usize>() * k } else { 0 };
+    }
+    let reserve = plan["reserve"].as_f64().unwrap();
+    let charged = live.max((reserve * own as f64).ceil() as usize);
+    assert_eq!(int(&plan["bill"]["reserved"]), charged - live, "reserved");
+}
+
+/// Which cells of a SuperWeight's grid each layer uses, number by number.
+fn cells_by_layer(plan: &Value, superweight: usize) -> BTreeMap<usize, BTreeSet<(usize, usize)>> {
+    let at = rect(&plan["superweights"][superweight]["at"]);
+    let block = &plan["template_sets"][int(&plan["superweights"][superweight]["set"])]["block"];
+    let (height, width) = (int(&block[0]), int(&block[1]));
+    let mut users = BTreeMap::new();
+    for (i, layer) in list(&plan["layers"]).iter().enumerate() {
+        for tile in layer["tiles"].as_array().into_iter().flatten() {
+            if int(&tile["superweight"]) == superweight {
+                let [top, bottom, left, right] = rect(&tile["at"]);
+                let rows: BTreeSet<_> = (top..bottom).map(|r| (r - at[0]) / height).collect();
+                let cols: BTreeSet<_> = (left..right).map(|c| (c - at[2]) / width).collect();
+                let cells = rows.iter().flat_map(|&r| cols.iter().map(move |&c| (r, c))).collect();
+                assert!(users.insert(i, cells).is_none(), "a layer uses a SuperWeight twice");
+            }
+        }
+    }
+    users
+}
+
+/// s = √(K/uses), factor = s·Heᵢ/He_c, deviation = He_c/s, with He_c of the largest fan-in on the set.
+fn check_scale(plan: &Value) {
+    let he = |layer: &Value| {
+        let fan_in = int(&layer["in"]) * int(&layer["kernel"][0]) * int(&layer["kernel"][1]);
+        (2.0 / fan_in as f64).sqrt()
+    };
+    let close = |a: &Value, b: f64| (a.as_f64().unwrap() / b - 1.0).abs() < 1e-9;
+    for (s, set) in list(&plan["template_sets"]).iter().enumerate() {
+        let superweights = list(&plan["superweights"]).iter().enumerate();
+        let here: Vec<usize> = superweights.filter(|(_, w)| int(&w["set"]) == s).map(|(i, _)| i).collect();
+        let users: Vec<_> = here.iter().map(|&i| cells_by_layer(plan, i)).collect();
+        let uses: usize = users.iter().flat_map(|u| u.values()).map(BTreeSet::len).sum();
+        let layers: BTreeSet<usize> = users.iter().flat_map(|u| u.keys().copied()).collect();
+        let he_c = layers.iter().map(|&l| he(&plan["layers"][l]["layer"])).fold(f64::INFINITY, f64::min);
+        let scale = (int(&set["templates"]) as f64 / uses as f64).sqrt();
+        assert!(close(&set["deviation"], he_c / scale), "deviation of set {s}");
+        for &l in &layers {
+            let layer = &plan["layers"][l];
+            for tile in list(&layer["tiles"]).iter().filter(|t| here.contains(&int(&t["superweight"]))) {
+                assert!(close(&tile["factor"], scale * he(&layer["layer"]) / he_c), "factor of layer {l}");
+            }
+        }
     }
 }
 
@@ -204,6 +267,7 @@ fn check(json: &str) {
     check_corners(&plan);
     check_groups(&plan);
     check_bill(&plan);
+    check_scale(&plan);
 }
 
 fn random_similarities(plan: &SharingPlan, seed: u64) -> Vec<CoefficientPairs> {
@@ -236,8 +300,32 @@ fn large_networks_hold_their_promises() {
     }
 }
 
+#[test]
+fn the_independent_reader_sees_damage() {
+    let plan = common::request("wrn-16-4,wrn-16-2", 10, 300_000, "single").plan().unwrap().to_json();
+    check(&plan);
+    let plan: Value = serde_json::from_str(&plan).unwrap();
+    let damages: [fn(&mut Value); 9] = [
+        |p| p["superweights"][0]["groups"][0]["shape"][0] = 999.into(),
+        |p| p["layers"][2]["tiles"][0]["factor"] = 0.5.into(),
+        |p| p["template_sets"][0]["deviation"] = 0.5.into(),
+        |p| p["bill"]["reserved"] = 7.into(),
+        |p| p["layers"][2]["tiles"][1]["at"]["cols"][0] = 1.into(),
+        |p| drop(p["layers"][2]["tiles"].as_array_mut().unwrap().pop()),
+        |p| p["superweights"][1]["at"]["rows"][0] = 1.into(),
+        |p| p["template_sets"][0]["templates"] = 3.into(),
+        |p| drop(p["superweights"][0]["groups"][0]["layers"].as_array_mut().unwrap().pop()),
+    ];
+    for (i, damage) in damages.iter().enumerate() {
+        let mut plan = plan.clone();
+        damage(&mut plan);
+        let text = plan.to_string();
+        assert!(std::panic::catch_unwind(|| check(&text)).is_err(), "damage {i} goes unseen");
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 160, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn feasible_plans_hold_their_promises(request in feasible_request()) {

@@ -5,10 +5,19 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Writes `contents` under a temporary name beside `path`, syncs, then renames: a reader sees the old file or the new
-/// one, and a full disk leaves the old one as it was.
+/// one, and a full disk leaves the old one as it was. A link is followed, and an existing file's permissions are kept;
+/// what is no plain file (a pipe, `/dev/stdout`) is written as it is.
 pub fn write_whole(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let existing = fs::metadata(path).ok();
+    if existing.as_ref().is_some_and(|existing| !existing.is_file() && !existing.is_dir()) {
+        return File::options().write(true).open(path)?.write_all(contents);
+    }
     let temporary = temporary_name(path)?;
     let written = File::create(&temporary).and_then(|mut file| {
+        if let Some(existing) = &existing {
+            file.set_permissions(existing.permissions())?;
+        }
         file.write_all(contents)?;
         file.sync_all()
     });
@@ -44,6 +53,26 @@ mod tests {
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
         fs::remove_dir_all(&folder).unwrap();
         assert!(write_whole(&path, b"three").is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_permissions_and_devices_survive() {
+        use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+        let folder = std::env::temp_dir().join(format!("superweight-links-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (file, link) = (folder.join("plan.json"), folder.join("link.json"));
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        symlink(&file, &link).unwrap();
+        write_whole(&link, b"new").unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        write_whole(Path::new("/dev/null"), b"nothing").unwrap();
+        assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+        assert!(write_whole(&folder, b"a folder").is_err());
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -178,7 +178,7 @@ pub struct Counts {
     pub batch_norm: u64,
     /// Linear weights and biases.
     pub classifier: u64,
-    /// Multiply-adds of convolutions and linear layers for one image.
+    /// Multiply-adds of convolutions and linear layers for one image, at most `u64::MAX`.
     pub multiply_adds: u64,
 }
 
@@ -223,7 +223,8 @@ impl Architecture {
         for node in &self.nodes {
             if let Op::Conv { weight, .. } | Op::Linear { weight, .. } = node.op {
                 let positions = (node.shape.height * node.shape.width) as u64;
-                counts.multiply_adds += positions * self.tensor(weight).len();
+                let here = positions.saturating_mul(self.tensor(weight).len());
+                counts.multiply_adds = counts.multiply_adds.saturating_add(here);
             }
         }
         counts

@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::{Architecture, ImageShape, bottleneck, cnn, mobilenet, wrn};
 
 /// What can be asked for, as shown in help and errors.
-pub const FAMILIES: &str = "wrn-D-K with D = 6n+4 (wrn-28-10), wrn-50-K and wrn-101-K (wrn-50-2), \
+pub const FAMILIES: &str = "wrn-D-K with D = 6n+4 (wrn-28-10), wrn-50|101|152-K (wrn-50-2), \
 resnet-50|101|152, mobilenet-v2[-WIDTH] (mobilenet-v2-0.5), cnn-C1-C2-... (cnn-16-32)";
 
 /// Largest accepted depth, width factor and channel count: far past any network that trains, far below overflow.
@@ -142,7 +142,11 @@ impl FromStr for ArchName {
     fn from_str(text: &str) -> Result<Self, ArchError> {
         let lower = text.trim().to_ascii_lowercase();
         let numbers = |why: &str| ArchError::Numbers { name: text.to_owned(), why: why.to_owned() };
-        let parse = |part: &str| part.parse::<usize>().ok().filter(|n| (1..=LIMIT).contains(n));
+        let plain = |part: &str| part.bytes().all(|b| b.is_ascii_digit()) && !part.starts_with('0');
+        let parse = |part: &str| {
+            let number = if plain(part) { part.parse::<usize>().ok() } else { None };
+            number.filter(|n| (1..=LIMIT).contains(n))
+        };
         let parts: Vec<&str> = lower.split('-').collect();
         match parts[..] {
             ["wrn", depth, width] => match (parse(depth), parse(width)) {
@@ -181,9 +185,11 @@ impl FromStr for ArchName {
 fn nearest_depths(depth: usize, width: usize) -> String {
     let below = if depth < 10 { 10 } else { (depth - 4) / 6 * 6 + 4 };
     let above = if depth < 10 { 16 } else { below + 6 };
-    format!(
-        "the depth must be 6n+4 (or 50, 101, 152 for ImageNet); nearest: wrn-{below}-{width}, wrn-{above}-{width}"
-    )
+    let mut nearest = vec![below, above];
+    nearest.extend([50, 101, 152].iter().filter(|bottleneck| (below..=above).contains(bottleneck)));
+    nearest.sort();
+    let nearest: Vec<_> = nearest.iter().map(|depth| format!("wrn-{depth}-{width}")).collect();
+    format!("the depth must be 6n+4 (or 50, 101, 152 for ImageNet); nearest: {}", nearest.join(", "))
 }
 
 /// A known spelling for what people type from memory (`wrn28-10`, `WideResNet-28-10`, `mobilenetv2`, `resnet50`).
@@ -223,6 +229,8 @@ mod tests {
         assert!(message.contains("wrn-28-10, wrn-34-10"), "{message}");
         let message = "wrn-4-1".parse::<ArchName>().unwrap_err().to_string();
         assert!(message.contains("wrn-10-1, wrn-16-1"), "{message}");
+        let message = "wrn-51-2".parse::<ArchName>().unwrap_err().to_string();
+        assert!(message.contains("wrn-46-2, wrn-50-2, wrn-52-2"), "{message}");
     }
 
     #[test]
@@ -253,6 +261,8 @@ mod tests {
             "",
             "-",
             "cnn-8--8",
+            "wrn-+28-1",
+            "wrn-028-1",
         ] {
             assert!(name.parse::<ArchName>().is_err(), "{name:?}");
         }

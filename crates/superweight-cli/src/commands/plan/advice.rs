@@ -1,70 +1,82 @@
-//! What to change when a budget cannot be met: the same request with one thing changed, tried.
+//! What to change when a budget cannot be met: the same request with something changed, tried.
 
-use anyhow::{Error, anyhow};
+use serde::Serialize;
 use superweight::plan::number::grouped;
 use superweight::plan::{Clustering, PlanError, PlanRequest, Survey, TilingChoice};
 
+/// Flags to change, and the smallest budget that is feasible then.
+#[derive(Serialize)]
+pub struct Change {
+    pub change: String,
+    pub min_budget: u64,
+    pub feasible: bool,
+}
+
 /// The error, with the smallest feasible budget and the changes that would help.
-pub fn explain(error: PlanError, request: &PlanRequest, survey: &Survey) -> Error {
-    let mut text = format!("{error}\n\nthe smallest feasible budget is {}", grouped(survey.minimum));
-    if survey.minimum > 0 && survey.dense_total > 0 {
-        text += &format!(" ({:.2}% of what the members have)", percent(survey.minimum, survey.dense_total));
-    }
-    let budget = request.budget.unwrap_or(0);
-    let mut changes: Vec<(u64, &str)> = changes(request)
-        .into_iter()
-        .filter_map(|(request, words)| Some((request.survey().ok()?.minimum, words)))
-        .filter(|&(minimum, _)| minimum < survey.minimum)
-        .collect();
-    changes.sort_by_key(|&(minimum, _)| minimum);
-    changes.dedup_by_key(|&mut (minimum, _)| minimum); // the sort is stable: the smallest change of equals stays
-    let fixed = fixed(request);
+pub fn explain(error: &PlanError, request: &PlanRequest, survey: &Survey) -> String {
+    let share = 100.0 * survey.minimum as f64 / survey.dense_total as f64;
+    let mut text = format!("{error},\n{share:.2}% of what the members have without sharing");
+    let changes = changes(request, survey);
     match changes.first() {
-        Some((best, _)) if *best <= budget => text += "\nany of these meets the budget:",
-        Some(_) => text += "\nthese come closer:",
+        Some(first) if first.feasible => text += "\nany of these meets the budget:",
+        Some(_) => text += "\nthese come closer (or use narrower or fewer members):",
         None => text += "\nuse narrower or fewer members",
     }
-    for (minimum, words) in changes {
-        text += &format!("\n  {words:<42} needs {}", grouped(minimum));
+    for Change { change, min_budget, .. } in &changes {
+        text += &format!("\n  {change:<54} needs {}", grouped(*min_budget));
     }
-    if fixed > budget {
-        let (fixed, budget) = (grouped(fixed), grouped(budget));
-        text += &format!(
-            "\nbatch norm, stem and classifiers alone are {fixed}: no sharing of layers brings them to {budget}"
-        );
-    }
-    anyhow!(text)
+    text
 }
 
-/// What no choice of clusters or tiling can share.
-fn fixed(request: &PlanRequest) -> u64 {
-    let dense = PlanRequest { clusters: Clustering::Dense, budget: None, ..request.clone() };
-    let shared = Clustering::Single;
-    let Ok(plan) = dense.plan() else { return 0 };
-    let layers: Vec<_> = plan.layers().cloned().collect();
-    let clusters = shared.partition(&layers, request.share).unwrap_or_default();
-    plan.bill.total() - clusters.iter().flatten().map(|id| layers[id.0].len()).sum::<u64>()
+/// Changes that meet the budget, small ones first; where none does, those that come closer.
+pub fn changes(request: &PlanRequest, survey: &Survey) -> Vec<Change> {
+    let budget = request.budget.unwrap_or(u64::MAX);
+    let tried = candidates(request).into_iter().filter_map(|(request, change)| {
+        let min_budget = request.survey().ok()?.minimum;
+        let lower = min_budget < survey.minimum;
+        lower.then_some(Change { change, min_budget, feasible: min_budget <= budget })
+    });
+    let mut changes: Vec<Change> = vec![];
+    for change in tried {
+        // A larger change that gains nothing over a smaller one is no advice.
+        if changes.iter().all(|smaller| change.min_budget < smaller.min_budget || !smaller.feasible) {
+            changes.push(change);
+        }
+    }
+    if changes.iter().any(|change| change.feasible) {
+        changes.retain(|change| change.feasible);
+    }
+    changes.truncate(4);
+    changes
 }
 
-fn changes(request: &PlanRequest) -> Vec<(PlanRequest, &'static str)> {
-    let with = |change: &dyn Fn(&mut PlanRequest)| {
-        let mut request = request.clone();
-        change(&mut request);
-        request
+/// Single changes first, then all of those that lift a restriction together, then that and shared ends.
+fn candidates(request: &PlanRequest) -> Vec<(PlanRequest, String)> {
+    type Step = (&'static str, bool, fn(&mut PlanRequest));
+    let lifts: [Step; 3] = [
+        ("--clusters single", request.clusters != Clustering::Single, |r| r.clusters = Clustering::Single),
+        ("--tiling auto", request.tiling != TilingChoice::Auto, |r| r.tiling = TilingChoice::Auto),
+        ("without --block", request.block.is_some(), |r| r.block = None),
+    ];
+    let others: [Step; 4] = [
+        ("--block 8", request.block != Some(8), |r| r.block = Some(8)),
+        ("--reserve 0 (no refinement)", request.reserve > 0.0, |r| r.reserve = 0.0),
+        ("--share-classifier", !request.share.classifier, |r| r.share.classifier = true),
+        ("--share-stem", !request.share.stem, |r| r.share.stem = true),
+    ];
+    let apply = |steps: &[&Step]| {
+        let mut changed = request.clone();
+        steps.iter().for_each(|(_, _, change)| change(&mut changed));
+        (changed, steps.iter().map(|(words, ..)| *words).collect::<Vec<_>>().join(" "))
     };
-    vec![
-        (with(&|r| r.clusters = Clustering::Single), "--clusters single"),
-        (with(&|r| r.tiling = TilingChoice::Auto), "--tiling auto"),
-        (with(&|r| r.block = None), "without --block"),
-        (with(&|r| r.block = Some(8)), "--block 8"),
-        (with(&|r| r.reserve = 0.0), "--reserve 0 (no refinement)"),
-        (
-            with(&|r| (r.clusters, r.tiling, r.block) = (Clustering::Single, TilingChoice::Auto, None)),
-            "--clusters single --tiling auto",
-        ),
-    ]
-}
-
-fn percent(part: u64, whole: u64) -> f64 {
-    100.0 * part as f64 / whole as f64
+    let useful: Vec<&Step> = lifts.iter().filter(|(_, useful, _)| *useful).collect();
+    let mut all: Vec<_> = useful.iter().map(|step| apply(&[step])).collect();
+    all.extend(others.iter().filter(|(_, useful, _)| *useful).map(|step| apply(&[step])));
+    if useful.len() > 1 {
+        all.push(apply(&useful));
+    }
+    if !request.share.classifier {
+        all.push(apply(&[&useful[..], &[&others[2]]].concat()));
+    }
+    all
 }

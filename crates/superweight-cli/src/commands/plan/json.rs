@@ -1,5 +1,6 @@
 //! `swn plan --json`: one object, the same keys whether or not the budget can be met.
 
+use super::advice::{Change, changes};
 use serde::Serialize;
 use superweight::plan::{Bill, PlanRequest, SharingPlan, Survey, Tiling};
 
@@ -16,6 +17,9 @@ struct Answer {
     block: Option<usize>,
     parts: Option<Bill>,
     clusters: Vec<ClusterAnswer>,
+    /// What to change where the budget cannot be met.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    advice: Vec<Change>,
 }
 
 #[derive(Serialize)]
@@ -32,9 +36,9 @@ pub fn planned(plan: &SharingPlan, survey: &Survey) -> String {
     print(&Answer { min_budget: Some(survey.minimum), ..answer(plan) })
 }
 
+/// A plan does not remember what else it could have been: its `min_budget` is null.
 pub fn shown(plan: &SharingPlan) -> String {
-    let minimum = PlanRequest::of(plan).survey().ok().map(|survey| survey.minimum);
-    print(&Answer { min_budget: minimum, ..answer(plan) })
+    print(&answer(plan))
 }
 
 pub fn infeasible(request: &PlanRequest, survey: &Survey) -> String {
@@ -51,6 +55,7 @@ pub fn infeasible(request: &PlanRequest, survey: &Survey) -> String {
         block,
         parts: None,
         clusters: vec![],
+        advice: changes(request, survey),
     })
 }
 
@@ -78,6 +83,7 @@ fn answer(plan: &SharingPlan) -> Answer {
                 coefficients: c.coefficients,
             })
             .collect(),
+        advice: vec![],
     }
 }
 

@@ -6,7 +6,7 @@ mod text;
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -49,14 +49,23 @@ pub fn run(args: PlanArgs, out: &mut impl Write) -> Result<ExitCode> {
             writeln!(out, "{}", json::infeasible(&request, &survey))?;
             Ok(ExitCode::FAILURE)
         }
-        Err(error @ PlanError::BudgetTooSmall { .. }) => Err(advice::explain(error, &request, &survey)),
+        Err(error @ PlanError::BudgetTooSmall { .. }) => bail!(advice::explain(&error, &request, &survey)),
         Err(error) => Err(error.into()),
     }
 }
 
+/// Plans of hundreds of members are a few dozen megabytes; what is larger is no plan.
+const LARGEST_PLAN: u64 = 1 << 28;
+
 fn read(path: &Path) -> Result<SharingPlan> {
-    let text = fs::read_to_string(path).with_context(|| format!("{} could not be read", path.display()))?;
-    SharingPlan::from_json(&text).with_context(|| format!("{} is not a sound plan", path.display()))
+    let name = path.display().to_string();
+    let mut text = String::new();
+    let file = fs::File::open(path).with_context(|| format!("--show {name}"))?;
+    file.take(LARGEST_PLAN + 1).read_to_string(&mut text).with_context(|| format!("--show {name}"))?;
+    if text.len() as u64 > LARGEST_PLAN {
+        bail!("--show {name}: more than {} MiB is no plan", LARGEST_PLAN >> 20);
+    }
+    SharingPlan::from_json(&text).context(name)
 }
 
 fn request(args: &PlanArgs) -> Result<PlanRequest> {
@@ -64,6 +73,12 @@ fn request(args: &PlanArgs) -> Result<PlanRequest> {
         bail!("{NOTHING_TO_PLAN}");
     }
     let members = args.members.iter().map(|name| member(name, args)).collect::<Result<Vec<_>>>()?;
+    if let Some(other) = members.iter().find(|member| member.input != members[0].input) {
+        let (a, b) = (&members[0].architecture, &other.architecture);
+        bail!(
+            "{a} and {b} are made for images of different sizes; give one for all with --input, e.g. --input 3x32x32"
+        );
+    }
     let mut request = PlanRequest {
         tiling: match args.tiling {
             TilingArg::Auto => TilingChoice::Auto,
@@ -83,7 +98,7 @@ fn request(args: &PlanArgs) -> Result<PlanRequest> {
     request.budget = match (&args.budget, &request.clusters) {
         (Some(text), _) => {
             let budget: Budget = text.parse().context("--budget")?;
-            match budget.resolve(survey(&request)?.dense_total) {
+            match budget.resolve(request.dense_total()?) {
                 0 => bail!("--budget {text} of these members is less than one number"),
                 n => Some(n),
             }
@@ -92,9 +107,7 @@ fn request(args: &PlanArgs) -> Result<PlanRequest> {
         (None, _) => {
             let Survey { minimum, dense_total, .. } = survey(&request)?;
             let [minimum, dense] = [minimum, dense_total].map(superweight::plan::number::grouped);
-            bail!(
-                "--budget is missing: from {minimum} (the smallest feasible) to {dense} (nothing shared), e.g. 10%"
-            )
+            bail!("--budget is missing: from {minimum} (the smallest feasible) to {dense} (nothing shared)")
         }
     };
     Ok(request)
@@ -148,14 +161,11 @@ fn clusters(text: &str, request: &PlanRequest) -> Result<Clustering> {
     let dense = PlanRequest { clusters: Clustering::Dense, ..request.clone() }.plan()?;
     let ids: HashMap<String, LayerId> =
         dense.layers().enumerate().map(|(i, l)| (format!("{}/{}", l.member, l.name), LayerId(i))).collect();
+    let example =
+        dense.layers().nth(1).map_or(String::new(), |l| format!(", e.g. \"{}/{}\"", l.member, l.name));
     let id = |name: &String| {
-        let known = || {
-            format!(
-                "{}: there is no layer '{name}'; 'swn plan --clusters per-layer --json' lists them",
-                place()
-            )
-        };
-        ids.get(name).copied().ok_or_else(|| anyhow!(known()))
+        let unknown = || anyhow!("{}: there is no layer '{name}'; write MEMBER/NAME{example}", place());
+        ids.get(name).copied().ok_or_else(unknown)
     };
     let sets = sets.iter().map(|set| set.iter().map(id).collect()).collect::<Result<_>>()?;
     Ok(Clustering::Explicit(sets))

@@ -3,8 +3,12 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+
+use superweight::plan::arch::ArchName;
 use superweight::plan::number::grouped;
-use superweight::plan::{ClusterId, Family, Layer, SharingPlan, Survey, Tiling};
+use superweight::plan::{ClusterId, Family, Layer, LayerKind, SharingPlan, Survey, Tiling};
 
 use crate::args::PlanArgs;
 use crate::table;
@@ -26,7 +30,7 @@ pub struct ClusterSummary<'a> {
 
 pub fn planned(plan: &SharingPlan, survey: &Survey, args: &PlanArgs) -> String {
     let mut text = asked(plan);
-    let _ = writeln!(text, "clusters   {}", args.clusters);
+    text += &headed("asked", &choices(args));
     let _ = writeln!(text, "answer     feasible: {}", totals(plan));
     let _ = writeln!(text, "           the smallest feasible budget is {}", grouped(survey.minimum));
     let _ = writeln!(text, "tiling     {}", why(plan, survey));
@@ -51,6 +55,45 @@ pub fn shown(plan: &SharingPlan, path: &Path) -> String {
     text + &body(plan)
 }
 
+/// The flags that shape a plan, defaults included.
+fn choices(args: &PlanArgs) -> String {
+    let word = |value: &dyn Fn() -> Option<PossibleValue>| {
+        value().map_or(String::new(), |v| v.get_name().to_owned())
+    };
+    let mut words = vec![
+        format!("clusters {}", args.clusters),
+        format!("tiling {}", word(&|| args.tiling.to_possible_value())),
+        format!("coefficients {}", word(&|| args.coefficients.to_possible_value())),
+        format!("reserve {}", args.reserve),
+    ];
+    words.extend(args.block.map(|block| format!("block {block}")));
+    words.extend(args.share_stem.then(|| "stem shared".to_owned()));
+    words.extend(args.share_classifier.then(|| "classifiers shared".to_owned()));
+    words.join(", ")
+}
+
+/// A name of a reasonable length.
+fn short(name: &ArchName) -> String {
+    let name = name.to_string();
+    if name.len() <= 24 { name } else { format!("{}…", &name[..23]) }
+}
+
+/// A headed line, broken between words at 100 columns.
+fn headed(head: &str, words: &str) -> String {
+    let mut text = format!("{head:<10}");
+    let mut column = text.chars().count();
+    for word in words.split(' ') {
+        let width = word.chars().count();
+        if column + 1 + width > 100 {
+            let _ = write!(text, "\n{:<10}", "");
+            column = 10;
+        }
+        let _ = write!(text, " {word}");
+        column += 1 + width;
+    }
+    text + "\n"
+}
+
 fn asked(plan: &SharingPlan) -> String {
     let mut text = String::new();
     for (i, group) in plan.members.chunk_by(|a, b| a == b).enumerate() {
@@ -58,11 +101,9 @@ fn asked(plan: &SharingPlan) -> String {
         let (times, input) = (group.len(), member.input);
         let times = if times == 1 { String::new() } else { format!("{times} × ") };
         let each = member.build().expect("the members of a plan build").counts();
-        let head = if i == 0 { "members    " } else { "           " };
-        let _ = writeln!(
-            text,
-            "{head}{times}{} for {}×{}×{} images, {} classes: {} numbers, {:.2} G multiply-adds",
-            member.architecture,
+        let line = format!(
+            "{times}{} for {}×{}×{} images, {} classes: {} numbers, {:.2} G multiply-adds",
+            short(&member.architecture),
             input.channels,
             input.height,
             input.width,
@@ -70,6 +111,7 @@ fn asked(plan: &SharingPlan) -> String {
             grouped(each.total()),
             each.multiply_adds as f64 / 1e9,
         );
+        text += &headed(if i == 0 { "members" } else { "" }, &line);
     }
     let dense = plan.dense_total();
     if let Some(budget) = plan.budget {
@@ -160,7 +202,12 @@ fn bill(plan: &SharingPlan) -> String {
     ]
     .map(|(part, n)| vec![part.to_owned(), grouped(n), share(n)])
     .into();
-    let convolutions = grouped(bill.templates + bill.dense);
+    let shared = plan.template_sets.iter().filter(|set| {
+        let first = plan.clusters[set.cluster.0].layers[0];
+        plan.layer(first).kind != LayerKind::Linear
+    });
+    let shared: u64 = shared.map(|set| set.templates as u64 * set.block_len()).sum();
+    let convolutions = grouped(shared + bill.dense);
     table::render(&["bill", "numbers", "share"], &rows)
         + &format!("  (convolution weights alone: {convolutions})")
 }
