@@ -119,6 +119,16 @@ mod tests {
     }
 
     #[test]
+    fn buffers_go_round() {
+        let mut prefetch = Prefetch::start(train(), 0..40, 2);
+        let mut addresses = std::collections::HashSet::new();
+        while let Some(batch) = prefetch.next().unwrap() {
+            addresses.insert((batch.images.as_ptr(), batch.labels.as_ptr()));
+        }
+        assert!(addresses.len() <= 3, "{addresses:?}");
+    }
+
+    #[test]
     fn ends_when_dropped_at_any_moment() {
         for taken in 0..6 {
             let mut prefetch = Prefetch::start(train(), 0..1_000_000_000, 2);

@@ -64,6 +64,15 @@ mod tests {
         assert_eq!(to_binary(Path::new("b"), &hundred, 2).unwrap(), [1, 7, 10, 11, 12, 2, 8, 13, 14, 15]);
     }
 
+    /// Numpy marks Fortran's order by a True (0x88) before the bytes.
+    #[test]
+    fn arrays_by_column_are_turned() {
+        let mut ten = pickled(&[("labels", &[7, 8])], 2, 3, &[10, 13, 11, 14, 12, 15], 1);
+        let at = ten.windows(2).position(|pair| pair == [0x89, b'T']).unwrap();
+        ten[at] = 0x88;
+        assert_eq!(to_binary(Path::new("b"), &ten, 1).unwrap(), [7, 10, 11, 12, 8, 13, 14, 15]);
+    }
+
     #[test]
     fn what_is_missing_is_named() {
         let refused = |bytes: &[u8], label_bytes| {

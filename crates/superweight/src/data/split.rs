@@ -17,6 +17,10 @@ pub struct Split {
 
 impl Split {
     /// Holds out `count` of the images with these labels.
+    ///
+    /// # Panics
+    ///
+    /// If a label is not below `classes`; readers have checked that.
     pub fn hold_out(
         labels: &[u16],
         classes: usize,
