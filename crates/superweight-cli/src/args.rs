@@ -1,4 +1,5 @@
 //! What can be typed. Only clap lives here; meaning is given to it in `commands`.
+#![allow(rustdoc::broken_intra_doc_links)] // these comments are help text: [:SEED] is no link
 
 use std::path::PathBuf;
 
