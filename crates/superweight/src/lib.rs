@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod data;
 pub mod files;
 
 pub use superweight_engine as engine;

@@ -1,3 +1,4 @@
 //! One file per verb.
 
+pub mod data;
 pub mod plan;
