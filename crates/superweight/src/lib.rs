@@ -4,6 +4,8 @@
 
 pub mod bank;
 pub mod bench;
+
+pub mod data;
 pub mod ensemble;
 pub mod files;
 pub mod lower;
