@@ -1,4 +1,5 @@
 //! What can be typed. Only clap lives here; meaning is given to it in `commands`.
+#![allow(rustdoc::broken_intra_doc_links)] // these comments are help text: [:SEED] is no link
 
 use std::path::PathBuf;
 
@@ -16,6 +17,7 @@ pub struct Cli {
 pub enum Command {
     Plan(PlanArgs),
     Bench(BenchArgs),
+    Data(DataArgs),
 }
 
 /// Decide what is shared, for any architectures and any budget, before anything is trained.
@@ -87,6 +89,72 @@ pub struct PlanArgs {
     pub show: Option<PathBuf>,
 }
 
+/// Fetch, verify and list data sets.
+///
+/// They lie in $SWN_DATA, else in superweight/data of the user's cache ($XDG_CACHE_HOME or ~/.cache).
+#[derive(Args)]
+#[command(after_help = DATA_EXAMPLES)]
+pub struct DataArgs {
+    #[command(subcommand)]
+    pub command: DataCommand,
+}
+
+#[derive(Subcommand)]
+pub enum DataCommand {
+    List(ListArgs),
+    Fetch(FetchArgs),
+    Verify(VerifyArgs),
+}
+
+/// Which data sets are known, and which are here.
+#[derive(Args)]
+pub struct ListArgs {
+    /// Look in this folder [default: the data folder].
+    #[arg(long = "in", value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Download a data set, or take it from files already there; verify it and put it into the data folder.
+///
+/// Downloads by curl or wget from the official address; from $SWN_DATA_MIRROR, if set, an address with the same
+/// files. Nothing is replaced before the new files are whole and verified.
+#[derive(Args)]
+pub struct FetchArgs {
+    /// Which one: 'swn data list' names them.
+    pub name: String,
+
+    /// Take it from this file, folder or archive (.tar.gz, .gz; CIFAR in binary or python layout).
+    #[arg(long, value_name = "PATH")]
+    pub from: Option<PathBuf>,
+
+    /// Put it into this folder [default: the data folder].
+    #[arg(long, value_name = "DIR")]
+    pub to: Option<PathBuf>,
+
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Compare the files that are here with the official ones, by SHA-256.
+#[derive(Args)]
+pub struct VerifyArgs {
+    /// Which data set [default: all that are here].
+    pub name: Option<String>,
+
+    /// Look in this folder [default: the data folder].
+    #[arg(long = "in", value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
 #[derive(Clone, Copy, Default, ValueEnum)]
 pub enum TilingArg {
     /// Nested if its minimum is at most half the budget, else grid.
@@ -113,6 +181,13 @@ Examples:
   swn plan --members wrn-34-8,wrn-28-12,wrn-28-10,wrn-28-8 --clusters depth:4 --budget 36.5M
   swn plan --members mobilenet-v2,wrn-28-5 --budget 9M --out plan.json
   swn plan --show plan.json";
+
+const DATA_EXAMPLES: &str = "\
+Examples:
+  swn data fetch cifar-100
+  swn data fetch cifar-100 --from ~/Downloads/cifar-100-python.tar.gz
+  swn data fetch fashion-mnist --from /usr/share/datasets/fashion-mnist
+  swn data verify";
 
 /// Printed when `swn plan` is called with nothing to plan.
 pub const NOTHING_TO_PLAN: &str = "\

@@ -1,55 +1,11 @@
 //! What people see of `swn plan`, pinned.
 
-use std::path::PathBuf;
-use std::process::{Command, Output};
+#[macro_use]
+mod common;
 
-/// A folder of its own for one test, gone afterwards.
-struct Folder(PathBuf);
+use std::process::Command;
 
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("swn-plan-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn run(&self, args: &str) -> Output {
-        let swn = env!("CARGO_BIN_EXE_swn");
-        Command::new(swn).args(args.split_whitespace()).current_dir(&self.0).output().unwrap()
-    }
-
-    /// Exit code, output and errors as one text.
-    fn screen(&self, args: &str) -> String {
-        let output = self.run(args);
-        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-        assert!(!stderr.contains("panicked"), "{stderr}");
-        assert!(stdout.lines().all(|line| line.chars().count() <= 100), "wider than 100 columns:\n{stdout}");
-        let code = output.status.code().expect("not killed");
-        format!("$ swn {args}\n[exit {code}]\n{stdout}{stderr}")
-    }
-
-    fn json(&self, args: &str) -> serde_json::Value {
-        serde_json::from_slice(&self.run(args).stdout).unwrap()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-macro_rules! pinned {
-    ($($test:ident: $($args:literal),+;)+) => {$(
-        #[test]
-        fn $test() {
-            let folder = Folder::new(stringify!($test));
-            let screens: Vec<_> = [$($args),+].iter().map(|args| folder.screen(args)).collect();
-            insta::assert_snapshot!(stringify!($test), screens.join("\n"));
-        }
-    )+};
-}
+use common::Folder;
 
 pinned! {
     help: "", "plan --help", "plan -h";

@@ -156,10 +156,14 @@ fn nested_templates_go_from_shallow_to_deep() {
     // A budget for a few second templates: the shallowest SuperWeights get them.
     let members = "wrn-16-4,wrn-16-4";
     let minimum = request(members, 10, 1, "per-position").survey().unwrap().nested_minimum;
-    let nested = PlanRequest {
+    let mut nested = PlanRequest {
         tiling: TilingChoice::Nested,
         ..request(members, 10, minimum + 100_000, "per-position")
     };
+    // Deep clusters first, so that the order of the sets is not that of depth.
+    let mut partition = nested.survey().unwrap().partition;
+    partition.reverse();
+    nested.clusters = Clustering::Explicit(partition);
     let plan = nested.plan().unwrap();
     let by_depth: Vec<(usize, usize)> = {
         let mut sets: Vec<_> = plan

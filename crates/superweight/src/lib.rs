@@ -3,6 +3,7 @@
 #![deny(missing_docs)]
 
 pub mod bench;
+pub mod data;
 pub mod files;
 pub mod lower;
 

@@ -1,0 +1,52 @@
+//! `swn data fetch`: a data set into the data folder. Progress goes to the error output, the answer to the other.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use superweight::data::{self, Layout, State, Step};
+use superweight::plan::number::grouped;
+
+use super::{folder, megabytes};
+use crate::args::FetchArgs;
+
+pub fn run(args: FetchArgs, out: &mut impl Write) -> Result<ExitCode> {
+    let entry = data::find(&args.name)?;
+    let name = entry.name;
+    if entry.layout == Layout::Embedded {
+        match args.json {
+            true => writeln!(out, "{:#}", json!({ "name": name, "folder": null, "fetched": false }))?,
+            false => writeln!(out, "{name} is part of the program: there is nothing to fetch")?,
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let to = folder(args.to)?;
+    let mut report = |step: Step| match step {
+        Step::Downloading(address) => eprintln!("downloading {address}"),
+        Step::Reading(path) => eprintln!("reading and verifying {}", path.display()),
+        Step::Writing(path) => eprintln!("writing {}", path.display()),
+    };
+    let here = || data::verify(entry, &to).iter().all(|file| matches!(file.state, State::Whole));
+    let (target, fetched) = match &args.from {
+        Some(from) => {
+            let place = || format!("--from {}", from.display());
+            (data::install(entry, from, &to, &mut report).with_context(place)?, true)
+        }
+        None if here() => (to.join(entry.folder), false),
+        None => {
+            let mirror = std::env::var("SWN_DATA_MIRROR").ok().filter(|mirror| !mirror.is_empty());
+            (data::fetch(entry, &to, mirror.as_deref(), &mut report)?, true)
+        }
+    };
+    let (train, test) = entry.images;
+    if args.json {
+        let answer = json!({ "name": name, "folder": target, "fetched": fetched, "bytes": entry.bytes() });
+        writeln!(out, "{answer:#}")?;
+    } else {
+        let already = if fetched { "" } else { "already there, " };
+        let (images, size) = (grouped((train + test) as u64), megabytes(entry.bytes()));
+        writeln!(out, "{name}: {already}{images} images, {size}, verified, in {}", target.display())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

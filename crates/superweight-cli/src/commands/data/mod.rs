@@ -1,0 +1,31 @@
+//! `swn data`: one file per verb below it.
+
+mod fetch;
+mod list;
+mod verify;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use superweight::data::standard_folder;
+
+use crate::args::{DataArgs, DataCommand};
+
+pub fn run(args: DataArgs, out: &mut impl Write) -> Result<ExitCode> {
+    match args.command {
+        DataCommand::List(args) => list::run(args, out),
+        DataCommand::Fetch(args) => fetch::run(args, out),
+        DataCommand::Verify(args) => verify::run(args, out),
+    }
+}
+
+/// The folder that was asked for, or the standard one.
+fn folder(asked: Option<PathBuf>) -> Result<PathBuf> {
+    Ok(asked.map_or_else(standard_folder, Ok)?)
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}

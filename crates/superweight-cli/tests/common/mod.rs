@@ -1,0 +1,55 @@
+//! Running `swn` in a folder of its own; text pinned as a screen.
+#![allow(dead_code, unused_macros)] // each test file uses what it needs
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// A folder of its own for one test, gone afterwards.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("swn-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn run(&self, args: &str) -> Output {
+        let swn = env!("CARGO_BIN_EXE_swn");
+        let mut command = Command::new(swn);
+        command.args(args.split_whitespace()).current_dir(&self.0).env("SWN_DATA", "data");
+        command.env("SWN_DATA_MIRROR", format!("file://{}/mirror", self.0.display())).output().unwrap()
+    }
+
+    /// Exit code, output and errors as one text.
+    pub fn screen(&self, args: &str) -> String {
+        let output = self.run(args);
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        assert!(!stderr.contains("panicked"), "{stderr}");
+        assert!(stdout.lines().all(|line| line.chars().count() <= 100), "wider than 100 columns:\n{stdout}");
+        let code = output.status.code().expect("not killed");
+        format!("$ swn {args}\n[exit {code}]\n{stdout}{stderr}")
+    }
+
+    pub fn json(&self, args: &str) -> serde_json::Value {
+        serde_json::from_slice(&self.run(args).stdout).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+macro_rules! pinned {
+    ($($test:ident: $($args:literal),+;)+) => {$(
+        #[test]
+        fn $test() {
+            let folder = Folder::new(stringify!($test));
+            let screens: Vec<_> = [$($args),+].iter().map(|args| folder.screen(args)).collect();
+            insta::assert_snapshot!(stringify!($test), screens.join("\n"));
+        }
+    )+};
+}

@@ -1,0 +1,209 @@
+//! An image on its way into a batch: flip, shifted crop, normalise, cutout.
+//!
+//! - *flip*: left to right, for half of the images;
+//! - *crop*: the image is padded by `pad` pixels on every side and a window of its old size cut out, all
+//!   (2·pad + 1)² windows as likely. Padding is 0 in *raw* bytes, before normalising, as torchvision's
+//!   `RandomCrop(32, padding=4)` on images does: black, not the mean;
+//! - *normalise*: (v − mean) / deviation, from a table of 256 numbers per channel;
+//! - *cutout*: a square of `cutout` pixels around a uniformly drawn centre, clipped at the border, is 0 *after*
+//!   normalising, as in the code of Cutout's authors: the mean, so that it carries no information.
+//!
+//! Where an image lands ([`Placement`]) is drawn apart from moving its bytes: a device draws the same.
+
+use superweight_plan::arch::ImageShape;
+
+use super::dataset::Normalisation;
+use super::random::{Counter, Stream};
+
+/// What may happen to a training image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Augment {
+    /// Shift by up to so many pixels.
+    pub pad: usize,
+    /// Flip half of the images.
+    pub flip: bool,
+    /// Side of the square that is cut out; 0 for none.
+    pub cutout: usize,
+}
+
+impl Augment {
+    /// Nothing happens.
+    pub const NONE: Self = Self { pad: 0, flip: false, cutout: 0 };
+    /// The CIFAR recipe.
+    pub const CIFAR: Self = Self { pad: 4, flip: true, cutout: 0 };
+
+    /// What happens to this image in this epoch.
+    pub fn place(&self, shape: ImageShape, epoch: Counter, image: u64) -> Placement {
+        let shift = |stream| epoch.below(image, stream, 2 * self.pad as u64 + 1) as isize - self.pad as isize;
+        let hole = |stream, side: usize| {
+            let start = epoch.below(image, stream, side as u64) as isize - (self.cutout / 2) as isize;
+            let end = start + self.cutout as isize;
+            (start.max(0) as usize, (end as usize).min(side))
+        };
+        Placement {
+            down: shift(Stream::CropY),
+            right: shift(Stream::CropX),
+            flip: self.flip && epoch.below(image, Stream::Flip, 2) == 1,
+            hole: (self.cutout > 0).then(|| Hole {
+                rows: hole(Stream::CutoutY, shape.height),
+                columns: hole(Stream::CutoutX, shape.width),
+            }),
+        }
+    }
+}
+
+/// Where an image lands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// Row y shows row y + down of the (flipped) image, or padding.
+    pub down: isize,
+    /// Column x shows column x + right of the (flipped) image, or padding.
+    pub right: isize,
+    /// Left to right.
+    pub flip: bool,
+    /// What is cut out.
+    pub hole: Option<Hole>,
+}
+
+/// A rectangle: first, and one past the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hole {
+    /// Rows cut out.
+    pub rows: (usize, usize),
+    /// Columns cut out.
+    pub columns: (usize, usize),
+}
+
+/// The normalised value of every byte in every channel.
+#[derive(Clone, Debug)]
+pub struct Table {
+    shape: ImageShape,
+    values: Vec<[f32; 256]>,
+}
+
+impl Table {
+    /// For images of this shape.
+    pub fn new(shape: ImageShape, normalisation: Normalisation) -> Self {
+        let channel =
+            |(mean, deviation): (&f32, &f32)| std::array::from_fn(|v| (v as f32 - mean) / deviation);
+        let values: Vec<_> = normalisation.mean.iter().zip(normalisation.deviation).map(channel).collect();
+        assert_eq!(values.len(), shape.channels, "a mean and a deviation per channel");
+        Self { shape, values }
+    }
+
+    /// Writes an image (`[row][column][channel]`) as it is placed. Allocates nothing.
+    pub fn render(&self, image: &[u8], placement: Placement, out: &mut [f32]) {
+        let ImageShape { channels, height, width } = self.shape;
+        assert_eq!((image.len(), out.len()), (height * width * channels, height * width * channels));
+        for (y, row) in out.chunks_exact_mut(width * channels).enumerate() {
+            let from = y.checked_add_signed(placement.down).filter(|&from| from < height);
+            let source = from.map(|from| &image[from * width * channels..][..width * channels]);
+            for (x, pixel) in row.chunks_exact_mut(channels).enumerate() {
+                let from = x.checked_add_signed(placement.right).filter(|&from| from < width);
+                let from = from.map(|from| if placement.flip { width - 1 - from } else { from });
+                match source.zip(from).map(|(source, from)| &source[from * channels..][..channels]) {
+                    Some(source) => {
+                        for ((value, table), &byte) in pixel.iter_mut().zip(&self.values).zip(source) {
+                            *value = table[usize::from(byte)];
+                        }
+                    }
+                    None => pixel.iter_mut().zip(&self.values).for_each(|(value, table)| *value = table[0]),
+                }
+            }
+        }
+        if let Some(Hole { rows, columns }) = placement.hole {
+            for row in out.chunks_exact_mut(width * channels).take(rows.1).skip(rows.0) {
+                row[columns.0 * channels..columns.1 * channels].fill(0.0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::random::Phase;
+
+    const SHAPE: ImageShape = ImageShape { channels: 3, height: 6, width: 5 };
+    const NORMALISATION: Normalisation =
+        Normalisation { mean: &[120.0, 100.0, 90.5], deviation: &[60.0, 50.0, 70.25] };
+
+    /// Step by step on whole arrays: flip, pad, cut the window, normalise, cut out.
+    fn naive(image: &[u8], pad: usize, placement: Placement) -> Vec<f32> {
+        let (h, w) = (SHAPE.height, SHAPE.width);
+        let pixel = |y: usize, x: usize, c: usize| image[(y * w + x) * 3 + c];
+        let mut padded = vec![vec![[0u8; 3]; w + 2 * pad]; h + 2 * pad];
+        for y in 0..h {
+            for x in 0..w {
+                let from = if placement.flip { w - 1 - x } else { x };
+                padded[y + pad][x + pad] = [0, 1, 2].map(|c| pixel(y, from, c));
+            }
+        }
+        let (top, left) =
+            ((placement.down + pad as isize) as usize, (placement.right + pad as isize) as usize);
+        let mut out = vec![];
+        for (y, row) in padded[top..top + h].iter().enumerate() {
+            for (x, pixel) in row[left..left + w].iter().enumerate() {
+                let inside = |range: (usize, usize), at: usize| range.0 <= at && at < range.1;
+                let cut = placement.hole.is_some_and(|hole| inside(hole.rows, y) && inside(hole.columns, x));
+                for (c, &v) in pixel.iter().enumerate() {
+                    let value = (f32::from(v) - NORMALISATION.mean[c]) / NORMALISATION.deviation[c];
+                    out.push(if cut { 0.0 } else { value });
+                }
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn equals_the_naive_steps() {
+        let table = Table::new(SHAPE, NORMALISATION);
+        let image: Vec<u8> = (0..90).map(|i| (i * 37 % 256) as u8).collect();
+        let settings = [(0, false, 0), (2, true, 0), (4, true, 3), (1, false, 4), (4, true, 16)];
+        for (pad, flip, cutout) in settings {
+            let augment = Augment { pad, flip, cutout };
+            for number in 0..200 {
+                let placement = augment.place(SHAPE, Counter::new(1, Phase::Train, 2), number);
+                let mut out = vec![f32::NAN; 90];
+                table.render(&image, placement, &mut out);
+                assert_eq!(out, naive(&image, pad, placement), "{augment:?} {placement:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_only_normalised() {
+        let image: Vec<u8> = (0..90).collect();
+        let placement = Augment::NONE.place(SHAPE, Counter::new(1, Phase::Train, 2), 3);
+        assert_eq!(placement, Placement::default());
+        let mut out = vec![0.0; 90];
+        Table::new(SHAPE, NORMALISATION).render(&image, placement, &mut out);
+        assert!(out.iter().zip(&image).enumerate().all(|(i, (&value, &v))| {
+            value == (f32::from(v) - NORMALISATION.mean[i % 3]) / NORMALISATION.deviation[i % 3]
+        }));
+    }
+
+    /// All 81 windows, both flips and every centre come up, alike within 5 deviations.
+    #[test]
+    fn placements_are_uniform() {
+        let shape = ImageShape::CIFAR;
+        let augment = Augment { cutout: 16, ..Augment::CIFAR };
+        let n = 81_000u64;
+        let (mut windows, mut flips, mut full) = (vec![0f64; 81], 0f64, 0f64);
+        for image in 0..n {
+            let placed = augment.place(shape, Counter::new(9, Phase::Train, 1), image);
+            windows[((placed.down + 4) * 9 + placed.right + 4) as usize] += 1.0;
+            flips += f64::from(u8::from(placed.flip));
+            let Hole { rows, columns } = placed.hole.unwrap();
+            assert!(rows.0 < rows.1 && rows.1 <= 32 && (8..=16).contains(&(rows.1 - rows.0)));
+            full += f64::from(u8::from(rows.1 - rows.0 == 16 && columns.1 - columns.0 == 16));
+        }
+        let near = |count: f64, share: f64| {
+            let (mean, n) = (share * n as f64, n as f64);
+            (count - mean).abs() < 5.0 * (n * share * (1.0 - share)).sqrt()
+        };
+        assert!(windows.iter().all(|&count| near(count, 1.0 / 81.0)), "{windows:?}");
+        assert!(near(flips, 0.5), "{flips}");
+        assert!(near(full, (17.0 / 32.0) * (17.0 / 32.0)), "{full}"); // centres 8 to 24 of 32 cut a whole square
+    }
+}

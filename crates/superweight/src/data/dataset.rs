@@ -1,0 +1,160 @@
+//! A data set in memory: bytes `[image][row][column][channel]`, labels, names, means and deviations.
+//!
+//! Bytes, because CIFAR takes 184 MB as bytes and 737 as floats, and because a GPU keeps them so. Opening checks sizes,
+//! headers and labels; digests are the business of [`verify`](super::verify) and of fetching.
+
+use std::path::Path;
+
+use superweight_plan::arch::ImageShape;
+
+use super::catalogue::{Entry, Layout, find};
+use super::{DataError, cifar, embedded, idx, source};
+
+/// What a model may learn from, and what it is judged by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Training images; what is held out is a part of them.
+    Train,
+    /// Test images.
+    Test,
+}
+
+/// Images of one shape and their labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Images {
+    /// `[image][row][column][channel]`.
+    pub pixels: Vec<u8>,
+    /// Below the number of classes.
+    pub labels: Vec<u16>,
+}
+
+impl Images {
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty()
+    }
+
+    /// The bytes of one image.
+    pub fn image(&self, index: usize) -> &[u8] {
+        let size = self.pixels.len() / self.len();
+        &self.pixels[index * size..][..size]
+    }
+}
+
+/// Per channel, in 0–255: a pixel v becomes (v − mean) / deviation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Normalisation {
+    /// Over all training images.
+    pub mean: &'static [f32],
+    /// Over all training images.
+    pub deviation: &'static [f32],
+}
+
+/// A data set in memory.
+#[derive(Clone, Debug)]
+pub struct Dataset {
+    /// As it is typed.
+    pub name: String,
+    /// Of every image.
+    pub shape: ImageShape,
+    /// Names of the classes.
+    pub classes: Vec<String>,
+    /// To learn from.
+    pub train: Images,
+    /// To be judged by.
+    pub test: Images,
+    /// Means and deviations of the training images.
+    pub normalisation: Normalisation,
+}
+
+impl Dataset {
+    /// Opens a data set by name from the data folder (which the embedded one does not need).
+    pub fn open(name: &str, folder: &Path) -> Result<Self, DataError> {
+        let entry = find(name)?;
+        let place = folder.join(entry.folder);
+        if entry.layout != Layout::Embedded && !place.exists() {
+            return Err(DataError::NotFetched { name: name.to_owned(), folder: folder.to_owned() });
+        }
+        Self::read(entry, &place)
+    }
+
+    /// Reads a data set from a folder, file or archive.
+    pub fn read(entry: &Entry, from: &Path) -> Result<Self, DataError> {
+        let mut parts = [Images::default(), Images::default()];
+        match entry.layout {
+            Layout::Embedded => parts = embedded::fashion_mnist_10k(),
+            Layout::Cifar { label_bytes, .. } => {
+                for (file, found) in entry.files.iter().zip(source::collect(entry, from)?) {
+                    let record =
+                        cifar::Record { label_bytes, shape: entry.shape, classes: entry.classes.len() };
+                    record.read(&found.path, &found.bytes, &mut parts[file.part as usize])?;
+                }
+            }
+            Layout::Idx => {
+                for (file, found) in entry.files.chunks(2).zip(source::collect(entry, from)?.chunks(2)) {
+                    let into = &mut parts[file[0].part as usize];
+                    into.pixels = idx::images(&found[0].path, &found[0].bytes, entry.shape)?;
+                    let count = into.pixels.len() / (entry.shape.height * entry.shape.width);
+                    into.labels = idx::labels(&found[1].path, &found[1].bytes, count, entry.classes.len())?;
+                }
+            }
+        }
+        let [train, test] = parts;
+        Ok(Self {
+            name: entry.name.to_owned(),
+            shape: entry.shape,
+            classes: entry.classes.iter().map(|&name| name.to_owned()).collect(),
+            train,
+            test,
+            normalisation: entry.normalisation,
+        })
+    }
+
+    /// Training or test images.
+    pub fn part(&self, part: Part) -> &Images {
+        match part {
+            Part::Train => &self.train,
+            Part::Test => &self.test,
+        }
+    }
+
+    /// Numbers of one image.
+    pub fn image_len(&self) -> usize {
+        self.shape.channels * self.shape.height * self.shape.width
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::testing::{Folder, cifar_entry, idx_entry};
+
+    #[test]
+    fn cifar_and_idx_folders_are_read_whole() {
+        for (fixture, label) in [(cifar_entry(), 2), (idx_entry(), 1)] {
+            let folder = Folder::new("dataset-read");
+            fixture.write(&folder.0);
+            let data = Dataset::read(&fixture.entry, &folder.0).unwrap();
+            assert_eq!((data.train.len(), data.test.len()), fixture.entry.images);
+            assert_eq!(data.train.pixels.len(), data.train.len() * data.image_len());
+            assert_eq!(data.train.labels[label], fixture.label(label), "{}", data.name);
+            assert_eq!(data.part(Part::Test).image(1).len(), data.image_len());
+        }
+    }
+
+    #[test]
+    fn what_was_never_fetched_says_how() {
+        let folder = Path::new("/nowhere");
+        assert_eq!(
+            Dataset::open("cifar-100", folder).unwrap_err().to_string(),
+            "cifar-100 is not in /nowhere: 'swn data fetch cifar-100' downloads it, '--from PATH' takes files \
+             already there"
+        );
+        assert_eq!(Dataset::open("fashion-mnist-10k", folder).unwrap().test.len(), 2000);
+    }
+}

@@ -1,0 +1,68 @@
+//! Images: where they come from, in which order they are seen, how a batch is made of them.
+//!
+//! ```text
+//! fetch / --from ─► source ─► cifar | python | idx ─► Dataset ─► Split ─► epoch_order ─► Augment ─► Batch ─► Prefetch
+//! ```
+//!
+//! | file | question |
+//! |---|---|
+//! | `catalogue` | which data sets are known: files, sizes, digests, addresses, means |
+//! | `folder`, `fetch`, `download`, `verify` | where they lie, how they get there, whether they are whole |
+//! | `source`, `archive` | the files of a set out of a folder, a file or an archive |
+//! | `cifar`, `python`, `pickle`, `idx`, `embedded` | one layout each |
+//! | `dataset`, `split` | images in memory; what is held out |
+//! | `random`, `order`, `augment` | pure functions of (seed, phase, epoch, image) |
+//! | `batch`, `prefetch` | batches, here or on a thread |
+//!
+//! ```
+//! use std::sync::Arc;
+//! use superweight::data::{self, Augment, Dataset, Phase, Prefetch, Split, TrainBatches};
+//!
+//! let data = Arc::new(Dataset::open("fashion-mnist-10k", &data::standard_folder()?)?);
+//! let split = Split::hold_out(&data.train.labels, data.classes.len(), 1000, 0)?;
+//! let batches = TrainBatches::new(data, split.train, 128, Augment::CIFAR, 7, Phase::Train)?;
+//! let one_epoch = 0..batches.steps_per_epoch();
+//! let mut prefetch = Prefetch::start(batches, one_epoch, 2);
+//! while let Some(batch) = prefetch.next()? {
+//!     assert_eq!(batch.images.len(), 128 * 28 * 28);
+//! #   break;
+//! }
+//! # Ok::<(), data::DataError>(())
+//! ```
+
+mod archive;
+mod augment;
+mod batch;
+mod catalogue;
+mod cifar;
+mod classes;
+mod dataset;
+mod download;
+mod embedded;
+mod error;
+mod fetch;
+mod folder;
+mod idx;
+mod order;
+mod pickle;
+mod prefetch;
+mod python;
+mod random;
+mod source;
+mod split;
+#[cfg(test)]
+mod testing;
+mod verify;
+
+pub use augment::{Augment, Hole, Placement, Table};
+pub use batch::{Batch, Batches, EvalBatches, TrainBatches};
+pub use catalogue::{CATALOGUE, Entry, FileEntry, Layout, find};
+pub use dataset::{Dataset, Images, Normalisation, Part};
+pub use error::DataError;
+pub use fetch::{Step, fetch, install};
+pub use folder::standard_folder;
+pub use order::epoch_order;
+pub use prefetch::Prefetch;
+pub use random::{Counter, Phase, Stream};
+pub use split::Split;
+pub use verify::{FileState, Presence, State, presence, verify};
