@@ -231,6 +231,10 @@ pub struct BenchOptions {
     #[arg(long)]
     pub inference: bool,
 
+    /// With --inference: pack the weights in every step instead of once. Slower at small batches, less memory.
+    #[arg(long, requires = "inference")]
+    pub repack: bool,
+
     /// Threads; 0 is one per core.
     #[arg(long, default_value_t = 0)]
     pub threads: usize,

@@ -23,6 +23,8 @@ pub struct BenchRequest {
     pub batch: usize,
     /// Forward, backward and update, or forward alone with the running statistics.
     pub training: bool,
+    /// In inference, pack the weights in every step instead of once: slower at small batches, half the memory.
+    pub repack: bool,
 }
 
 /// A bench that is ready to run.
@@ -32,7 +34,7 @@ pub struct Bench<D: Device> {
     programs: Vec<Program<D>>,
     memory: Memory<D>,
     optimizer: Option<Sgd<D>>,
-    /// One per program in inference, where weights do not change.
+    /// One per program where weights do not change and are packed once.
     frozen: Vec<Frozen<D>>,
 }
 
@@ -119,7 +121,7 @@ impl Bench<CpuDevice> {
                 Some(Sgd::new(&memory, SgdOptions { momentum: 0.9, nesterov: true }, vec![group])?)
             }
         };
-        let frozen = match request.training {
+        let frozen = match request.training || request.repack {
             true => Vec::new(),
             false => programs.iter().map(|program| memory.freeze(program)).collect::<Result<_, _>>()?,
         };

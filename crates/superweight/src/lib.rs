@@ -4,7 +4,6 @@
 
 pub mod bank;
 pub mod bench;
-
 pub mod data;
 pub mod ensemble;
 pub mod files;

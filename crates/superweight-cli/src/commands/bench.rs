@@ -32,7 +32,7 @@ struct StepAnswer {
     gflops: f64,
     peak_bytes: usize,
     arena_bytes: usize,
-    /// The most memory the process ever had resident, where the system says so.
+    /// The most memory ever resident beyond what was when the command started, where the system says so.
     resident_bytes: Option<u64>,
 }
 
@@ -54,10 +54,12 @@ pub fn run(args: BenchArgs, out: &mut impl Write) -> Result<ExitCode> {
 }
 
 fn step(options: &BenchOptions, out: &mut impl Write) -> Result<()> {
+    let idle = status_bytes("VmRSS:");
     let (device, mut bench) = prepare(options, out)?;
     let report = bench.measure(Duration::from_secs_f64(options.seconds))?;
     if options.json {
-        let answer = step_answer(options, &device, &report);
+        let peak = status_bytes("VmHWM:").zip(idle).map(|(peak, idle)| peak.saturating_sub(idle));
+        let answer = step_answer(options, &device, &report, peak);
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&answer)?)?);
     }
     let StepReport { step_ms, range_ms: (shortest, longest), repeats, .. } = report;
@@ -96,7 +98,8 @@ fn prepare(options: &BenchOptions, out: &mut impl Write) -> Result<(CpuDevice, B
         options.members.iter().map(|name| architecture(name, options)).collect::<Result<Vec<_>>>()?;
     let DeviceArg::Cpu = options.device;
     let device = CpuDevice::new(options.threads).context("--threads")?;
-    let request = BenchRequest { members, batch: options.batch, training: !options.inference };
+    let request =
+        BenchRequest { members, batch: options.batch, training: !options.inference, repack: options.repack };
     let bench = Bench::new(&device, &request).context("--members and --batch")?;
     if !options.json {
         let what = if options.inference { "inference" } else { "training" };
@@ -121,7 +124,12 @@ fn architecture(name: &str, options: &BenchOptions) -> Result<Architecture> {
     name.build(input, options.classes).context("--input and --classes")
 }
 
-fn step_answer(options: &BenchOptions, device: &CpuDevice, report: &StepReport) -> StepAnswer {
+fn step_answer(
+    options: &BenchOptions,
+    device: &CpuDevice,
+    report: &StepReport,
+    resident_bytes: Option<u64>,
+) -> StepAnswer {
     StepAnswer {
         members: options.members.clone(),
         batch: options.batch,
@@ -136,13 +144,14 @@ fn step_answer(options: &BenchOptions, device: &CpuDevice, report: &StepReport) 
         gflops: report.gflops,
         peak_bytes: report.peak_bytes,
         arena_bytes: report.arena_bytes,
-        resident_bytes: resident_bytes(),
+        resident_bytes,
     }
 }
 
-fn resident_bytes() -> Option<u64> {
+/// A line of the process's status, on Linux.
+fn status_bytes(key: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let line = status.lines().find(|line| line.starts_with(key))?;
     Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
 }
 

@@ -3,6 +3,7 @@
 //! Determinism: work is cut into tasks by shape alone; a reduction writes one partial sum per task and adds them in the
 //! order of the tasks. Threads only decide who runs which task, so 1, 2 and 7 threads give the same bits.
 
+mod access;
 mod activation;
 mod add;
 mod batch_norm;

@@ -101,7 +101,7 @@ impl GraphBuilder {
 
     /// A new tensor for the graph to read.
     pub(crate) fn slot(&mut self, name: String, kind: SlotKind, dims: Vec<usize>) -> Result<SlotId, Error> {
-        if !dims.iter().try_fold(1usize, |len, d| len.checked_mul(*d)).is_some_and(|len| len <= LARGEST) {
+        if dims.iter().try_fold(1usize, |len, d| len.checked_mul(*d)).is_none_or(|len| len > LARGEST) {
             return Err(Error::TensorTooLarge { name, dims });
         }
         if !self.slot_names.insert(name.clone()) {
@@ -119,7 +119,7 @@ impl GraphBuilder {
         shape: Shape,
     ) -> Result<NodeId, Error> {
         let area = shape.height.checked_mul(shape.width);
-        if !area.and_then(|area| area.checked_mul(shape.channels)).is_some_and(|len| len <= LARGEST) {
+        if area.and_then(|area| area.checked_mul(shape.channels)).is_none_or(|len| len > LARGEST) {
             return Err(Error::TooLarge { node: name, shape, batch: 1 });
         }
         if !self.node_names.insert(name.clone()) {

@@ -179,7 +179,7 @@ impl Gather {
 }
 
 /// `to[k][c] = from[c][k]` for c below `width`. By blocks of 4×4, which the compiler keeps in registers: one by
-/// one it was 10% of a Winograd convolution of 256 channels, 8×8, batch 32.
+/// one it was about a tenth of a Winograd convolution of 256 channels, 8×8, batch 32 (by profile).
 fn transpose(from: &[f32], from_row: usize, width: usize, to: &mut [f32], to_row: usize) {
     let depth = to.len() / to_row;
     let whole = [depth - depth % 4, width - width % 4];

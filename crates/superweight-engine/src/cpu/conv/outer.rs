@@ -44,7 +44,7 @@ const TASK: u64 = 8 << 20;
 /// Most numbers in all partial sums: 4 MiB.
 const PARTIAL_SUMS: usize = 1 << 20;
 /// Stretches that a tile walks before it goes back to memory. They are the same for all output channels, so
-/// they are found once: with rows of 8 pixels finding them took as long as walking them.
+/// they are found once: finding them again per tile was a quarter of the time at 8×8 outputs.
 const WALK: usize = 64;
 /// Pixels that make loading and storing a tile cheap.
 const VISIT: usize = 256;

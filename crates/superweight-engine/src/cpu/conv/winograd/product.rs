@@ -36,9 +36,11 @@ const BLOCK: usize = 1 << 16;
 /// Numbers in the planes when all tasks share them: 16 MiB.
 const SHARED_BLOCK: usize = 1 << 22;
 /// Above this many transformed weights, 4 MiB, planes are shared out: by blocks, each block would read all of
-/// them again from the third level. One thread, batch 32, 8×8: 256 channels run 1.15 times as fast by planes,
-/// 128 channels 0.95, 64 channels 0.7 times.
+/// them again from the third level. One thread, batch 32, two runs each: by planes y of 256 channels runs 1.15
+/// times as fast and dx 0.9 times, both of 128 channels 0.9 times, of 64 channels 0.7 times.
 const WEIGHTS: usize = 1 << 20;
+/// Tasks by blocks: each may need a slot of planes.
+const MOST_TASKS: usize = 32;
 /// Tiles of a task that only spreads or collects.
 const SOME: usize = 16;
 
@@ -51,7 +53,8 @@ impl Winograd {
     /// Whether it is faster than the direct convolution, with the transform of the weight in every call.
     ///
     /// That transform is what few tiles do not pay for; both it and the product grow with in · out, so the
-    /// crossover is a number of tiles. Bench `conv`, one thread, AVX-512, direct / Winograd time, y and dx:
+    /// crossover is a number of tiles. Direct / Winograd time, y and dx, measured as in the module's table
+    /// (shapes `tiles…` of bench `conv`):
     ///
     /// | tiles | 4 | 16 | 32 | 48 | 64 | many |
     /// |---|---|---|---|---|---|---|
@@ -92,7 +95,7 @@ impl Winograd {
             (BLOCK / (PLANES * channels)).clamp(16, 64).min(tiles.div_ceil(4))
         };
         let block = block.next_multiple_of(isa.rows());
-        let tasks = if share_planes { 1 } else { tiles.div_ceil(block).min(Slots::MOST) };
+        let tasks = if share_planes { 1 } else { tiles.div_ceil(block).min(MOST_TASKS) };
         Self { isa, src, dst, pack, tiles, block, tasks, share_planes }
     }
 

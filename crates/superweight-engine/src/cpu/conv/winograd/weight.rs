@@ -48,7 +48,7 @@ const SPREAD: usize = 16;
 impl WinogradWeight {
     /// Whether it is faster than the direct sum.
     ///
-    /// Bench `conv`, one thread, AVX-512, direct / Winograd time: 64 channels 0.7 at 4 tiles, 1.6 at 16, 2.0 at
+    /// Direct / Winograd time, measured as in the module's table: 64 channels 0.7 at 4 tiles, 1.6 at 16, 2.0 at
     /// 64, 3.2 at 512; 256 channels 1.9 at 16 tiles; but 16 channels 0.5 at 16 tiles, 1.0 at 64, 1.9 at 8192.
     pub fn wins(g: &ConvGeometry) -> bool {
         let tiles = g.batch * g.output().iter().map(|n| n.div_ceil(STEP)).product::<usize>();
