@@ -4,6 +4,8 @@
 
 pub mod data;
 pub mod files;
+pub mod recipe;
+pub mod schedule;
 
 pub use superweight_engine as engine;
 pub use superweight_plan as plan;
