@@ -1,4 +1,6 @@
-use proptest::prelude::*;
+use proptest::prelude::{
+    BoxedStrategy, Just, ProptestConfig, Strategy as _, prop_assert_eq, prop_oneof, proptest,
+};
 use superweight_plan::Coefficients;
 use toml::Table;
 
