@@ -57,7 +57,7 @@ fn every_recipe_is_short_says_what_it_is_and_loads_back() {
         let resolved = resolve(&path, &[]);
         let again = Recipe::parse(&name, &resolved.to_toml(), &[] as &[&str]).unwrap().resolve().unwrap();
         assert_eq!(again, resolved, "{name}");
-        stems.push((resolved.data.name, resolved.name));
+        stems.push(resolved.name);
     }
     let all = stems.len();
     stems.sort();

@@ -79,12 +79,7 @@ fn check_key(table: Option<&str>, name: &str, value: &Value, source: &Source) ->
     let Some(key) = keys::find(&path.join(".")).filter(|_| !name.contains('.')) else {
         return Err(overrides::unknown(source.key_place(&path), &path.join(".")));
     };
-    key.kind.check(value).map_err(|(element, problem)| RecipeError::Value {
-        place: source.place(key.path, element),
-        key: key.path,
-        problem,
-        allowed: key.kind.to_string(),
-    })
+    key.kind.check(value).map_err(|(element, problem)| source.wrong(key.path, element, problem))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 
 use std::fmt::Display;
 
-use superweight_plan::arch::{ArchName, ImageShape};
+use superweight_plan::arch::{ArchError, ArchName, ImageShape};
 use superweight_plan::{Assignment, Clustering, PlanError, SearchSettings, Share, TilingChoice};
 
 use super::error::RecipeError;
@@ -58,7 +58,7 @@ impl Recipe {
     }
 
     fn wrong(&self, key: &'static str, problem: impl Display) -> RecipeError {
-        self.source.wrong(key, problem.to_string())
+        self.source.wrong(key, None, problem.to_string())
     }
 
     fn name(&self) -> Result<String, RecipeError> {
@@ -77,7 +77,10 @@ impl Recipe {
         if names.is_empty() || names.len() > MOST_MEMBERS {
             return Err(self.wrong("members", format!("there are {}, not 1 to {MOST_MEMBERS}", names.len())));
         }
-        names.iter().map(|name| name.parse().map_err(|error| self.wrong("members", error))).collect()
+        let parse = |(i, name): (usize, &String)| {
+            name.parse().map_err(|error: ArchError| self.source.wrong("members", Some(i), error.to_string()))
+        };
+        names.iter().enumerate().map(parse).collect()
     }
 
     fn seeds(&self, seed: u64) -> Result<Vec<u64>, RecipeError> {
@@ -164,9 +167,9 @@ impl Recipe {
     fn train(&self, heterogeneous: bool) -> Result<TrainSettings, RecipeError> {
         let table = &self.train;
         let batch = table.batch.unwrap_or(128);
-        let usual = if !heterogeneous && batch % 64 == 0 { 64 } else { batch };
+        let usual = if !heterogeneous && batch.is_multiple_of(64) { 64 } else { batch };
         let bn_batch = table.bn_batch.unwrap_or(usual);
-        if bn_batch > batch || batch % bn_batch != 0 {
+        if bn_batch > batch || !batch.is_multiple_of(bn_batch) {
             let problem = format!("batches of {batch} images cannot be cut into parts of {bn_batch}");
             return Err(self.wrong("train.bn_batch", problem));
         }
@@ -227,9 +230,9 @@ impl Recipe {
             ["30%", "60%", last].map(|share| CountOrText::Text(share.into())).to_vec()
         };
         let mut at: Vec<u64> = vec![];
-        for drop in self.train.drops.clone().unwrap_or_else(usual) {
+        for (i, drop) in self.train.drops.clone().unwrap_or_else(usual).into_iter().enumerate() {
             let text = drop.text();
-            let wrong = |problem: String| self.wrong("train.drops", problem);
+            let wrong = |problem: String| self.source.wrong("train.drops", Some(i), problem);
             let share = text.strip_suffix('%').map(|share| share.trim().parse::<f64>());
             let epoch = match share {
                 None => match text.parse::<u64>() {

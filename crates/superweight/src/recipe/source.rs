@@ -50,10 +50,10 @@ impl Source {
         Place::File { file: self.file.clone(), line, column }
     }
 
-    /// What is wrong with a known key.
-    pub(super) fn wrong(&self, key: &'static str, problem: impl Into<String>) -> RecipeError {
+    /// What is wrong with a known key, or with an element of its list.
+    pub(super) fn wrong(&self, key: &'static str, element: Option<usize>, problem: String) -> RecipeError {
         let allowed = keys::find(key).map_or(String::new(), |key| key.kind.to_string());
-        RecipeError::Value { place: self.place(key, None), key, problem: problem.into(), allowed }
+        RecipeError::Value { place: self.place(key, element), key, problem, allowed }
     }
 
     /// Spans of a key and of its value, or of an element of it.
