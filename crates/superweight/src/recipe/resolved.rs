@@ -169,9 +169,18 @@ impl Resolved {
         Ok(request)
     }
 
-    /// Learning rates of the search.
+    /// Learning rates of the search: constant, but that of Shapeshifter Networks falls by 10 after 8 and 13 of its 15
+    /// epochs (of others, after the same shares).
     pub fn search_schedule(&self) -> Option<Schedule> {
-        self.search.as_ref().map(|search| Schedule::Constant { rate: search.rate, warm_up: 0 })
+        let search = self.search.as_ref()?;
+        Some(match search.similarity {
+            Similarity::Coefficient => {
+                let mut at = vec![search.epochs * 8 / 15, search.epochs * 13 / 15];
+                at.retain(|&epoch| epoch > 0);
+                Schedule::Drops { rate: search.rate, factor: 0.1, at, warm_up: 0 }
+            }
+            Similarity::Gradient | Similarity::Weight => Schedule::Constant { rate: search.rate, warm_up: 0 },
+        })
     }
 
     /// A complete file that loads back to the same value.

@@ -1,5 +1,5 @@
 use proptest::prelude::{
-    BoxedStrategy, Just, ProptestConfig, Strategy as _, prop_assert_eq, prop_oneof, proptest,
+    BoxedStrategy, Just, ProptestConfig, Strategy as _, any, prop_assert_eq, prop_oneof, proptest,
 };
 use superweight_plan::Coefficients;
 use toml::Table;
@@ -112,7 +112,11 @@ fn short_runs_search_and_refine_sooner_and_still_work() {
         assert!(matches!(r.train.schedule, Schedule::Drops { at, .. } if at == drops), "{epochs}");
     }
     let ssn = resolve("strategy = 'coefficient-clustering'", &[]).unwrap();
+    let falls = Schedule::Drops { rate: 0.1, factor: 0.1, at: vec![8, 13], warm_up: 0 };
+    assert_eq!(ssn.search_schedule(), Some(falls));
     assert_eq!((ssn.search.unwrap().epochs, ssn.refine), (15, None));
+    let swn = resolve("train.rate = 0.5", &[]).unwrap();
+    assert_eq!(swn.search_schedule(), Some(Schedule::Constant { rate: 0.5, warm_up: 0 }));
 }
 
 #[test]
@@ -277,5 +281,14 @@ proptest! {
         prop_assert_eq!(again.to_toml(), resolved.to_toml());
         let flags: Vec<&str> = set.iter().map(String::as_str).collect();
         prop_assert_eq!(resolve("", &flags).unwrap(), resolved, "by flags");
+    }
+
+    #[test]
+    fn no_flag_and_no_file_panics(key in 0..KEYS.len(), value in proptest::collection::vec(any::<char>(), 0..12)) {
+        let (key, value) = (KEYS[key].path, value.into_iter().collect::<String>());
+        for typed in [format!("{key}={value}"), format!("{key}=[{value},{value}]"), format!("{key}{value}")] {
+            let _ = resolve("", &[&typed]);
+            let _ = resolve(&typed, &[]);
+        }
     }
 }
