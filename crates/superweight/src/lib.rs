@@ -9,6 +9,8 @@ pub mod ensemble;
 pub mod files;
 pub mod lower;
 pub mod random;
+pub mod recipe;
+pub mod schedule;
 
 pub use superweight_engine as engine;
 pub use superweight_plan as plan;

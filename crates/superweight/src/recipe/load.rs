@@ -1,0 +1,180 @@
+//! From a file and `--set` flags to a [`Recipe`]: parse, check every key and value against
+//! [`KEYS`](super::KEYS), put the flags over it, and only then read the fields.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::error::{Place, RecipeError};
+use super::file::Recipe;
+use super::source::Source;
+use super::{keys, overrides};
+
+/// No recipe is longer; anything longer is not one.
+const LONGEST: u64 = 1 << 20;
+
+impl Recipe {
+    /// The recipe in a file, with `key=value` overrides put over it in their order.
+    pub fn load(path: &Path, overrides: &[impl AsRef<str>]) -> Result<Self, RecipeError> {
+        let file = path.display().to_string();
+        let text = read(path).map_err(|source| RecipeError::Read { file: file.clone(), source })?;
+        Self::parse(&file, &text, overrides)
+    }
+
+    /// The same of a text; `file` is what messages call it.
+    pub fn parse(file: &str, text: &str, overrides: &[impl AsRef<str>]) -> Result<Self, RecipeError> {
+        let mut source = Source { file: file.to_owned(), text: text.to_owned(), flags: vec![] };
+        let mut table = text.parse::<Table>().map_err(|error| RecipeError::Syntax {
+            place: source.at(error.span().map_or(0, |span| span.start)),
+            problem: error.message().to_owned(),
+        })?;
+        check(&table, &source)?;
+        for typed in overrides {
+            let (key, value) = overrides::parse(typed.as_ref())?;
+            overrides::put(&mut table, key.path, value);
+            source.flags.push((key.path, typed.as_ref().to_owned()));
+        }
+        let read = Self::deserialize(Value::Table(table));
+        let recipe = read.map_err(|error| RecipeError::Syntax {
+            place: Place::Default { file: file.to_owned() },
+            problem: error.message().to_owned(),
+        })?;
+        Ok(Self { source, ..recipe })
+    }
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(LONGEST + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LONGEST {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is longer than 1 MiB"));
+    }
+    Ok(text)
+}
+
+fn check(table: &Table, source: &Source) -> Result<(), RecipeError> {
+    for (name, value) in table {
+        match value {
+            Value::Table(inner) if keys::is_table(name) => {
+                inner.iter().try_for_each(|(key, value)| check_key(Some(name), key, value, source))?;
+            }
+            _ if keys::is_table(name) => {
+                let problem = format!(
+                    "'{name}' is a table: write [{name}] and its keys below, {}",
+                    keys::names(Some(name))
+                );
+                return Err(RecipeError::Syntax { place: source.key_place(&[name]), problem });
+            }
+            value => check_key(None, name, value, source)?,
+        }
+    }
+    Ok(())
+}
+
+fn check_key(table: Option<&str>, name: &str, value: &Value, source: &Source) -> Result<(), RecipeError> {
+    let path: Vec<&str> = table.into_iter().chain([name]).collect();
+    let Some(key) = keys::find(&path.join(".")).filter(|_| !name.contains('.')) else {
+        return Err(overrides::unknown(source.key_place(&path), &path.join(".")));
+    };
+    key.kind.check(value).map_err(|(element, problem)| source.wrong(key.path, element, problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn refused(text: &str, message: &str) {
+        let error = Recipe::parse("r.toml", text, &[] as &[&str]).unwrap_err().to_string();
+        assert_eq!(error, message);
+    }
+
+    #[test]
+    fn unknown_keys_get_their_place_and_the_nearest() {
+        refused(
+            "name = 'x'\n\n[refine]\n  epochs = 3",
+            "r.toml:4:3: there is no key 'refine.epochs', did you mean 'refine.epoch'?; allowed here: epoch, beta, reserve",
+        );
+        refused(
+            "epochs = 3",
+            "r.toml:1:1: there is no key 'epochs', did you mean 'train.epochs'?; allowed here: name, members, budget, \
+             strategy, seed, seeds, data, plan, train, search, refine, eval",
+        );
+        refused(
+            "[evla]\ntest_every = 1",
+            "r.toml:1:2: there is no key 'evla', did you mean 'eval'?; allowed here: name, members, budget, strategy, \
+             seed, seeds, data, plan, train, search, refine, eval",
+        );
+        refused(
+            "'eval.test_every' = 1",
+            "r.toml:1:1: there is no key 'eval.test_every'; allowed here: test_every",
+        );
+        refused("[eval]\nx.y = 1", "r.toml:2:1: there is no key 'eval.x'; allowed here: test_every");
+    }
+
+    #[test]
+    fn wrong_values_get_their_place_and_what_is_allowed() {
+        refused(
+            "[train]\nepochs = 'ten'",
+            "r.toml:2:10: train.epochs: \"ten\" is not allowed; allowed: a whole number from 1 to 100000",
+        );
+        refused(
+            "train.epochs = 0",
+            "r.toml:1:16: train.epochs: 0 is not allowed; allowed: a whole number from 1 to 100000",
+        );
+        refused(
+            "train.epochs = 1.5",
+            "r.toml:1:16: train.epochs: 1.5 is not allowed; allowed: a whole number from 1 to 100000",
+        );
+        refused("seed = -1", "r.toml:1:8: seed: -1 is not allowed; allowed: a whole number, 0 or more");
+        refused(
+            "search.tau = nan",
+            "r.toml:1:14: search.tau: nan is not allowed; allowed: a number from -1 to 1",
+        );
+        refused(
+            "search = { pq = 'x' }",
+            "r.toml:1:17: search.pq: \"x\" is not allowed; allowed: merge, released",
+        );
+        refused(
+            "members = 'wrn-28-10'",
+            "r.toml:1:11: members: \"wrn-28-10\" is not a list; allowed: a list of network names such as wrn-28-10, wrn-50-2, resnet-50, mobilenet-v2, cnn-8-16",
+        );
+        refused(
+            "train.decay_on = [\n'templates',\n 'bn']",
+            "r.toml:3:2: train.decay_on: \"bn\" is not allowed; allowed: a list of some of templates, coefficients, convolutions, depthwise, batch-norm, classifier",
+        );
+        refused("data.flip = 1", "r.toml:1:13: data.flip: 1 is not allowed; allowed: true or false");
+        refused(
+            "strategy = { swn = 1 }",
+            "r.toml:1:12: strategy: a table is not allowed; allowed: swn, no-refine, no-search, depth-binned, random, all-soft, weight-similarity, coefficient-clustering",
+        );
+        refused("eval = 3", "r.toml:1:1: 'eval' is a table: write [eval] and its keys below, test_every");
+    }
+
+    #[test]
+    fn what_is_not_toml_gets_its_place() {
+        for (text, place) in [
+            ("name = ", "r.toml:1:8: "),
+            ("name = 'a'\nname = 'b'", "r.toml:2:1: "),
+            ("\n[train", "r.toml:2:7: "),
+        ] {
+            let error = Recipe::parse("r.toml", text, &[] as &[&str]).unwrap_err();
+            assert!(
+                matches!(error, RecipeError::Syntax { .. }) && error.to_string().starts_with(place),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn hostile_files_are_errors() {
+        let deep = format!("name = {}{}", "[".repeat(100_000), "]".repeat(100_000));
+        assert!(Recipe::parse("r.toml", &deep, &[] as &[&str]).is_err());
+        let missing = Recipe::load(Path::new("no/such.toml"), &[] as &[&str]).unwrap_err().to_string();
+        assert!(missing.starts_with("cannot read the recipe no/such.toml: "), "{missing}");
+        assert!(Recipe::load(Path::new("."), &[] as &[&str]).is_err());
+    }
+}

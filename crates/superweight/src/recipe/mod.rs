@@ -1,0 +1,49 @@
+//! Recipes: what a user writes in a short TOML file, and the complete, checked form that a run is made from.
+//!
+//! ```text
+//! recipe.toml ─┐
+//!              ├─► check keys and values ─► Recipe ─► resolve ─► Resolved ─► resolved.toml
+//! --set k=v ───┘        (KEYS)          as asked   defaults,      │  │
+//!                                                  checks         │  └─► Schedule, Augment, SearchSettings
+//!                                                                 └─► PlanRequest
+//! ```
+//!
+//! | file | question |
+//! |---|---|
+//! | `keys` | what may stand in a recipe, in which range, and what it is when left out |
+//! | `file` | the fields, all optional |
+//! | `load`, `overrides`, `source` | file and flags into fields; where each of them stands |
+//! | `strategy` | the eight ways to decide sharing, as a table |
+//! | `resolve` | defaults and checks |
+//! | `resolved` | the complete form, its file, the request to the planner |
+//! | `error` | what can be wrong |
+//!
+//! ```
+//! use superweight::recipe::Recipe;
+//!
+//! let recipe = Recipe::parse("mine.toml", "members = ['wrn-16-4']\nbudget = '20%'", &["train.epochs=30"])?;
+//! let resolved = recipe.resolve()?;
+//! assert_eq!(resolved.search.as_ref().unwrap().epochs, 3);
+//! let plan = resolved.plan_request()?.plan()?;
+//! assert!(plan.bill.total() <= plan.budget.unwrap());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod error;
+mod file;
+mod keys;
+mod load;
+mod overrides;
+mod resolve;
+mod resolved;
+mod source;
+mod strategy;
+
+pub use error::{Place, RecipeError};
+pub use file::{
+    CountOrText, Crop, DataTable, EvalTable, ParameterKind, PlanTable, Precision, Recipe, RefineTable,
+    ScheduleWord, SearchTable, TrainTable,
+};
+pub use keys::{KEYS, Key, Kind};
+pub use resolved::{DataSettings, PlanSettings, RefineSettings, Resolved, SearchPhase, TrainSettings};
+pub use strategy::{Alpha, Method, Similarity, Start, Strategy};

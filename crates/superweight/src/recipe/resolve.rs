@@ -1,0 +1,331 @@
+//! From what was asked to what is run: defaults filled in, names parsed, and everything checked that can be without
+//! data or a device, down to whether the budget pays for the plan.
+//!
+//! Defaults are the CIFAR recipe of the paper. They depend on two things only: whether the members differ (four depth
+//! bins, cutout, whole-batch statistics, the last drop at 80%: the paper's appendix on heterogeneous ensembles) and how long
+//! training is (short runs search and refine after a share of it).
+
+use std::fmt::Display;
+
+use superweight_plan::arch::{ArchError, ArchName, ImageShape};
+use superweight_plan::{Assignment, Clustering, PlanError, SearchSettings, Share, TilingChoice};
+
+use super::error::RecipeError;
+use super::file::{CountOrText, Crop, ParameterKind, Precision, Recipe, ScheduleWord};
+use super::resolved::{DataSettings, PlanSettings, RefineSettings, Resolved, SearchPhase, TrainSettings};
+use super::strategy::{Similarity, Strategy};
+use crate::data::{self, Augment};
+use crate::schedule::Schedule;
+
+/// From this many epochs on, search and refinement take as long as in the paper.
+const LONG: u64 = 200;
+const MOST_MEMBERS: usize = 64;
+
+/// What a data set is, as far as a recipe needs to know.
+struct Set {
+    shape: ImageShape,
+    classes: usize,
+    train: usize,
+}
+
+/// Known to recipes, so that they can be written and planned; there is no reader yet.
+const IMAGENET: Set = Set { shape: ImageShape::IMAGENET, classes: 1000, train: 1_281_167 };
+
+impl Recipe {
+    /// Everything filled in and checked.
+    pub fn resolve(&self) -> Result<Resolved, RecipeError> {
+        let members = self.members()?;
+        let heterogeneous = members.windows(2).any(|pair| pair[0] != pair[1]);
+        let budget = self.budget.as_ref().map_or("10%".into(), CountOrText::text);
+        let strategy = self.strategy.unwrap_or_default();
+        let seed = self.seed.unwrap_or_else(|| self.seeds.iter().flatten().next().copied().unwrap_or(0));
+        let resolved = Resolved {
+            name: self.name()?,
+            budget: budget.parse().map_err(|e| self.wrong("budget", e))?,
+            strategy,
+            seed,
+            seeds: self.seeds(seed)?,
+            data: self.data(heterogeneous)?,
+            plan: self.plan(strategy, heterogeneous, seed)?,
+            train: self.train(heterogeneous)?,
+            search: self.search(strategy),
+            refine: self.refine(strategy)?,
+            test_every: self.eval.test_every.unwrap_or(0),
+            members,
+        };
+        self.check_together(&resolved)?;
+        Ok(resolved)
+    }
+
+    fn wrong(&self, key: &'static str, problem: impl Display) -> RecipeError {
+        self.source.wrong(key, None, problem.to_string())
+    }
+
+    fn name(&self) -> Result<String, RecipeError> {
+        let name = self.name.clone().unwrap_or_else(|| self.source.stem());
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if name.is_empty() || name.len() > 100 || name.starts_with(['.', '-']) || !name.chars().all(plain) {
+            return Err(self.wrong("name", format!("'{name}' cannot name a folder")));
+        }
+        Ok(name)
+    }
+
+    fn members(&self) -> Result<Vec<ArchName>, RecipeError> {
+        let Some(names) = &self.members else {
+            return Ok(vec!["wrn-28-10".parse().expect("the default is a network")]);
+        };
+        if names.is_empty() || names.len() > MOST_MEMBERS {
+            return Err(self.wrong("members", format!("there are {}, not 1 to {MOST_MEMBERS}", names.len())));
+        }
+        let parse = |(i, name): (usize, &String)| {
+            name.parse().map_err(|error: ArchError| self.source.wrong("members", Some(i), error.to_string()))
+        };
+        names.iter().enumerate().map(parse).collect()
+    }
+
+    fn seeds(&self, seed: u64) -> Result<Vec<u64>, RecipeError> {
+        let seeds = self.seeds.clone().unwrap_or_else(|| vec![seed]);
+        let mut once = seeds.clone();
+        once.sort_unstable();
+        once.dedup();
+        match seeds.len() {
+            0 => Err(self.wrong("seeds", "the list is empty")),
+            n if n > once.len() => Err(self.wrong("seeds", "a seed is there twice")),
+            _ => Ok(seeds),
+        }
+    }
+
+    fn set(&self) -> Result<(String, Set), RecipeError> {
+        let name = self.data.name.clone().unwrap_or_else(|| "cifar-100".into());
+        let set = match data::find(&name) {
+            Ok(entry) => Set { shape: entry.shape, classes: entry.classes.len(), train: entry.images.0 },
+            Err(_) if name == "imagenet" => IMAGENET,
+            Err(error) => return Err(self.wrong("data.name", format!("{error}, imagenet"))),
+        };
+        Ok((name, set))
+    }
+
+    fn data(&self, heterogeneous: bool) -> Result<DataSettings, RecipeError> {
+        let (name, Set { shape, classes, train }) = self.set()?;
+        let table = &self.data;
+        let validation = table.validation.unwrap_or(0);
+        if validation >= train as u64 {
+            return Err(self.wrong("data.validation", format!("{name} has {train} training images")));
+        }
+        let usual = if name == "imagenet" { Crop::RandomResized } else { Crop::Pad };
+        let crop = table.crop.unwrap_or(usual);
+        let pad = table.padding.unwrap_or(if crop == Crop::Pad { 4 } else { 0 }) as usize;
+        if crop == Crop::RandomResized && pad > 0 {
+            return Err(self.wrong("data.padding", "crop = \"random-resized\" pads nothing"));
+        }
+        let flip = table.flip.unwrap_or(name != "mnist");
+        let cutout = table.cutout.unwrap_or(if heterogeneous { 16 } else { 0 }) as usize;
+        let augment = Augment { pad, flip, cutout };
+        let (validation, split_seed) = (validation as usize, table.split_seed.unwrap_or(0));
+        Ok(DataSettings { name, shape, classes, validation, split_seed, crop, augment })
+    }
+
+    fn plan(&self, strategy: Strategy, heterogeneous: bool, seed: u64) -> Result<PlanSettings, RecipeError> {
+        let table = &self.plan;
+        let clusters = match &table.clusters {
+            Some(text) => text.parse().map_err(|error| self.wrong("plan.clusters", error))?,
+            None => strategy.method().start.clusters(heterogeneous, seed),
+        };
+        let alone = matches!(clusters, Clustering::Dense | Clustering::PerLayer);
+        if alone && strategy.method().search.is_some() {
+            let word = strategy.word();
+            let problem =
+                format!("strategy {word} searches among layers that share, and here none do; use no-search");
+            return Err(self.wrong("plan.clusters", problem));
+        }
+        let tiling = match table.tiling.as_deref() {
+            Some("nested") => TilingChoice::Nested,
+            Some("grid") => TilingChoice::Grid,
+            _ => TilingChoice::Auto,
+        };
+        let block = match table.block.as_ref().map(CountOrText::text).as_deref() {
+            None | Some("auto") => None,
+            Some(text) => {
+                let block = text.parse().ok().filter(|block| (1..=4096).contains(block));
+                Some(
+                    block
+                        .ok_or_else(|| self.wrong("plan.block", format!("'{text}' is no side of a block")))?,
+                )
+            }
+        };
+        let share = Share {
+            stem: table.share_stem.unwrap_or(false),
+            classifier: table.share_classifier.unwrap_or(false),
+        };
+        Ok(PlanSettings { clusters, tiling, block, share })
+    }
+
+    fn epochs(&self) -> u64 {
+        self.train.epochs.unwrap_or(LONG)
+    }
+
+    fn train(&self, heterogeneous: bool) -> Result<TrainSettings, RecipeError> {
+        let table = &self.train;
+        let batch = table.batch.unwrap_or(128);
+        let usual = if !heterogeneous && batch.is_multiple_of(64) { 64 } else { batch };
+        let bn_batch = table.bn_batch.unwrap_or(usual);
+        if bn_batch > batch || !batch.is_multiple_of(bn_batch) {
+            let problem = format!("batches of {batch} images cannot be cut into parts of {bn_batch}");
+            return Err(self.wrong("train.bn_batch", problem));
+        }
+        let decayed = || {
+            use ParameterKind::{BatchNorm, Classifier, Convolutions, Templates};
+            vec![Templates, Convolutions, BatchNorm, Classifier]
+        };
+        let mut decay_on = table.decay_on.clone().unwrap_or_else(decayed);
+        decay_on.sort_unstable();
+        decay_on.dedup();
+        Ok(TrainSettings {
+            epochs: self.epochs(),
+            batch: batch as usize,
+            bn_batch: bn_batch as usize,
+            momentum: table.momentum.unwrap_or(0.9),
+            nesterov: table.nesterov.unwrap_or(true),
+            schedule: self.schedule(heterogeneous)?,
+            decay: table.decay.unwrap_or(5e-4),
+            decay_on,
+            label_smoothing: table.label_smoothing.unwrap_or(0.0),
+            precision: table.precision.unwrap_or(Precision::Auto),
+        })
+    }
+
+    fn schedule(&self, heterogeneous: bool) -> Result<Schedule, RecipeError> {
+        let table = &self.train;
+        let rate = table.rate.unwrap_or(0.1);
+        let warm_up = table.warm_up.unwrap_or(0);
+        let word = table.schedule.unwrap_or(ScheduleWord::Drops);
+        if warm_up > 0 && word == ScheduleWord::OneCycle {
+            return Err(self.wrong("train.warm_up", "one-cycle rises by itself (train.rise)"));
+        }
+        if warm_up > self.epochs() {
+            let problem = format!("{warm_up} epochs of warm-up in a training of {}", self.epochs());
+            return Err(self.wrong("train.warm_up", problem));
+        }
+        Ok(match word {
+            ScheduleWord::Constant => Schedule::Constant { rate, warm_up },
+            ScheduleWord::Drops => {
+                let factor = table.drop_factor.unwrap_or(0.2);
+                Schedule::Drops { rate, factor, at: self.drops(heterogeneous)?, warm_up }
+            }
+            ScheduleWord::OneCycle => Schedule::OneCycle {
+                rate,
+                rise: table.rise.unwrap_or(0.3),
+                start_divisor: table.start_divisor.unwrap_or(25.0),
+                end_divisor: table.end_divisor.unwrap_or(1e4),
+            },
+        })
+    }
+
+    /// Epochs as given; shares rounded down, without those that fall on the start or on one another: a training of one
+    /// epoch has no drops.
+    fn drops(&self, heterogeneous: bool) -> Result<Vec<u64>, RecipeError> {
+        let epochs = self.epochs();
+        let usual = || {
+            let last = if heterogeneous { "80%" } else { "90%" };
+            ["30%", "60%", last].map(|share| CountOrText::Text(share.into())).to_vec()
+        };
+        let mut at: Vec<u64> = vec![];
+        for (i, drop) in self.train.drops.clone().unwrap_or_else(usual).into_iter().enumerate() {
+            let text = drop.text();
+            let wrong = |problem: String| self.source.wrong("train.drops", Some(i), problem);
+            let share = text.strip_suffix('%').map(|share| share.trim().parse::<f64>());
+            let epoch = match share {
+                None => match text.parse::<u64>() {
+                    Ok(epoch) if epoch > 0 && epoch < epochs => epoch,
+                    Ok(epoch) => {
+                        return Err(wrong(format!("epoch {epoch} is not inside of {epochs} epochs")));
+                    }
+                    Err(_) => return Err(wrong(format!("'{text}' is neither an epoch nor a share"))),
+                },
+                Some(Ok(share)) if share > 0.0 && share < 100.0 => (share * epochs as f64 / 100.0) as u64,
+                Some(_) => return Err(wrong(format!("'{text}' is not a share between 0% and 100%"))),
+            };
+            match at.last() {
+                _ if share.is_some() && epoch == 0 => {}
+                Some(&last) if share.is_some() && epoch == last => {}
+                Some(&last) if epoch <= last => {
+                    return Err(wrong(format!("'{text}' does not come after epoch {last}")));
+                }
+                _ => at.push(epoch),
+            }
+        }
+        Ok(at)
+    }
+
+    fn search(&self, strategy: Strategy) -> Option<SearchPhase> {
+        let (similarity, coefficients) = strategy.method().search?;
+        let table = &self.search;
+        let usual = SearchSettings::default();
+        let epochs = match similarity {
+            Similarity::Coefficient => 15,
+            _ => 20,
+        };
+        Some(SearchPhase {
+            epochs: table.epochs.unwrap_or_else(|| short(epochs, 10, self.epochs())),
+            rate: table.rate.or(self.train.rate).unwrap_or(0.1),
+            similarity,
+            coefficients,
+            settings: SearchSettings {
+                tau: table.tau.unwrap_or(usual.tau),
+                min_templates: table.min_templates.map_or(usual.min_templates, |n| n as usize),
+                assignment: table.pq.unwrap_or(Assignment::Merge),
+            },
+            batches: table.batches.filter(|&batches| batches > 0),
+            clusters: table.clusters.unwrap_or(4) as usize,
+        })
+    }
+
+    fn refine(&self, strategy: Strategy) -> Result<Option<RefineSettings>, RecipeError> {
+        if !strategy.method().refine {
+            return Ok(None);
+        }
+        let table = &self.refine;
+        let epoch = table.epoch.unwrap_or_else(|| short(10, 5, self.epochs()));
+        if epoch > self.epochs() {
+            let problem = format!("epoch {epoch} does not come in a training of {}", self.epochs());
+            return Err(self.wrong("refine.epoch", problem));
+        }
+        let (beta, reserve) = (table.beta.unwrap_or(0.9), table.reserve.unwrap_or(1.0));
+        Ok(Some(RefineSettings { epoch, beta, reserve }))
+    }
+
+    /// What no key by itself shows.
+    fn check_together(&self, resolved: &Resolved) -> Result<(), RecipeError> {
+        let (_, set) = self.set()?;
+        let (left, batch) = (set.train - resolved.data.validation, resolved.train.batch);
+        if batch > left {
+            return Err(
+                self.wrong("train.batch", format!("{batch} is more than the {left} images trained on"))
+            );
+        }
+        if let Some(batches) = resolved.search.as_ref().and_then(|search| search.batches) {
+            let epoch = (left / batch) as u64;
+            if batches > epoch {
+                return Err(
+                    self.wrong("search.batches", format!("{batches} is more than the {epoch} of an epoch"))
+                );
+            }
+        }
+        let request = resolved.plan_request().map_err(|error| self.wrong("members", error))?;
+        let budget = request.budget.unwrap_or(u64::MAX);
+        let survey = request.survey().map_err(|error| self.wrong("members", error))?;
+        if survey.minimum > budget {
+            let (needed, tiling) = (survey.minimum, survey.minimum_tiling.to_string());
+            return Err(self.wrong("budget", PlanError::BudgetTooSmall { budget, needed, tiling }));
+        }
+        Ok(())
+    }
+}
+
+/// As in the paper, or a share of a short training, at least one.
+fn short(paper: u64, percent: u64, epochs: u64) -> u64 {
+    if epochs >= LONG { paper } else { ((epochs * percent + 50) / 100).clamp(1, paper) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,294 @@
+use proptest::prelude::{
+    BoxedStrategy, Just, ProptestConfig, Strategy as _, any, prop_assert_eq, prop_oneof, proptest,
+};
+use superweight_plan::Coefficients;
+use toml::Table;
+
+use super::*;
+use crate::recipe::{KEYS, Kind};
+
+fn resolve(text: &str, overrides: &[&str]) -> Result<Resolved, RecipeError> {
+    Recipe::parse("r.toml", text, overrides)?.resolve()
+}
+
+#[track_caller]
+fn refused(text: &str, message: &str) {
+    let error = resolve(text, &[]).unwrap_err().to_string();
+    assert!(error.starts_with(message), "{error}\n{message}");
+}
+
+/// The CIFAR recipe of the paper, number by number.
+#[test]
+fn an_empty_file_is_the_papers_recipe() {
+    let r = resolve("", &[]).unwrap();
+    assert_eq!(
+        r.to_toml(),
+        r#"# Every default filled in: what this run is made from.
+name = "r"
+members = ["wrn-28-10"]
+budget = "10%"
+strategy = "swn"
+seed = 0
+seeds = [0]
+
+[data]
+name = "cifar-100"
+validation = 0
+split_seed = 0
+crop = "pad"
+padding = 4
+flip = true
+cutout = 0
+
+[plan]
+clusters = "single"
+tiling = "auto"
+block = "auto"
+share_stem = false
+share_classifier = false
+
+[train]
+epochs = 200
+batch = 128
+bn_batch = 64
+momentum = 0.9
+nesterov = true
+rate = 0.1
+schedule = "drops"
+drops = [60, 120, 180]
+drop_factor = 0.2
+warm_up = 0
+decay = 0.0005
+decay_on = ["templates", "convolutions", "batch-norm", "classifier"]
+label_smoothing = 0.0
+precision = "auto"
+
+[search]
+epochs = 20
+rate = 0.1
+tau = 0.1
+min_templates = 8
+pq = "merge"
+batches = 0
+clusters = 4
+
+[refine]
+epoch = 10
+beta = 0.9
+reserve = 1.0
+
+[eval]
+test_every = 0
+"#
+    );
+    let request = r.plan_request().unwrap();
+    assert_eq!((request.budget, request.reserve), (Some(3_653_688), 1.0));
+    assert_eq!(request.coefficients, Coefficients::Shared);
+}
+
+#[test]
+fn members_that_differ_change_the_defaults() {
+    let r = resolve("members = ['wrn-28-7', 'wrn-28-4', 'wrn-28-3']\nbudget = '18M'", &[]).unwrap();
+    assert_eq!(r.plan.clusters, Clustering::Depth(4));
+    assert_eq!((r.data.augment.cutout, r.train.bn_batch), (16, 128));
+    assert!(matches!(r.train.schedule, Schedule::Drops { ref at, .. } if at == &[60, 120, 160]));
+    let alike = resolve("members = ['wrn-28-5', 'wrn-28-5']", &[]).unwrap();
+    assert_eq!((alike.plan.clusters, alike.data.augment.cutout), (Clustering::Single, 0));
+    assert_eq!(alike.train.bn_batch, 64);
+}
+
+#[test]
+fn short_runs_search_and_refine_sooner_and_still_work() {
+    for (epochs, search, refine, drops) in [
+        (400, 20, 10, vec![120, 240, 360]),
+        (199, 20, 10, vec![59, 119, 179]),
+        (100, 10, 5, vec![30, 60, 90]),
+        (16, 2, 1, vec![4, 9, 14]),
+        (3, 1, 1, vec![1, 2]),
+        (1, 1, 1, vec![]),
+    ] {
+        let r = resolve("", &[&format!("train.epochs={epochs}")]).unwrap();
+        assert_eq!((r.search.unwrap().epochs, r.refine.unwrap().epoch), (search, refine), "{epochs}");
+        assert!(matches!(r.train.schedule, Schedule::Drops { at, .. } if at == drops), "{epochs}");
+    }
+    let ssn = resolve("strategy = 'coefficient-clustering'", &[]).unwrap();
+    let falls = Schedule::Drops { rate: 0.1, factor: 0.1, at: vec![8, 13], warm_up: 0 };
+    assert_eq!(ssn.search_schedule(), Some(falls));
+    assert_eq!((ssn.search.unwrap().epochs, ssn.refine), (15, None));
+    let swn = resolve("train.rate = 0.5", &[]).unwrap();
+    assert_eq!(swn.search_schedule(), Some(Schedule::Constant { rate: 0.5, warm_up: 0 }));
+}
+
+#[test]
+fn strategies_decide_the_first_plan() {
+    for (strategy, clusters, searches, start, trained, reserve) in [
+        ("swn", "single", true, Coefficients::Shared, Coefficients::Shared, 1.0),
+        ("no-refine", "single", true, Coefficients::Shared, Coefficients::Shared, 0.0),
+        ("no-search", "single", false, Coefficients::Own, Coefficients::Own, 1.0),
+        ("depth-binned", "depth:4", false, Coefficients::Own, Coefficients::Own, 1.0),
+        ("random", "random:4:7", false, Coefficients::Own, Coefficients::Own, 1.0),
+        ("all-soft", "single", true, Coefficients::Shared, Coefficients::Own, 1.0),
+        ("weight-similarity", "single", true, Coefficients::Own, Coefficients::Own, 1.0),
+        ("coefficient-clustering", "single", true, Coefficients::Own, Coefficients::Own, 1.0),
+    ] {
+        let r = resolve("seed = 7", &[&format!("strategy={strategy}")]).unwrap();
+        let (first, second) = (r.plan_request().unwrap(), r.train_request().unwrap());
+        assert_eq!(first.clusters.to_string(), clusters, "{strategy}");
+        assert_eq!(r.search.is_some(), searches, "{strategy}");
+        assert_eq!(r.refine.is_some(), strategy == "swn", "{strategy}");
+        assert_eq!((first.coefficients, second.coefficients), (start, trained), "{strategy}");
+        assert_eq!((first.reserve, second.reserve), (reserve, reserve), "{strategy}");
+    }
+}
+
+#[test]
+fn seeds_are_for_the_row_and_seed_for_the_run() {
+    let seeds = |text: &str, set: &[&str]| resolve(text, set).map(|r| (r.seed, r.seeds)).unwrap();
+    assert_eq!(seeds("seeds = [3, 1]", &[]), (3, vec![3, 1]));
+    assert_eq!(seeds("seeds = [3, 1]", &["seed=1"]), (1, vec![3, 1]));
+    assert_eq!(seeds("seed = 5", &[]), (5, vec![5]));
+    refused("seeds = []", "r.toml:1:9: seeds: the list is empty; allowed: a list");
+    refused("seeds = [1, 1]", "r.toml:1:9: seeds: a seed is there twice;");
+}
+
+#[test]
+fn what_does_not_fit_together_is_refused_where_it_stands() {
+    refused("name = 'a/b'", "r.toml:1:8: name: 'a/b' cannot name a folder; allowed: letters");
+    refused("name = '..'", "r.toml:1:8: name: '..' cannot name");
+    refused("members = []", "r.toml:1:11: members: there are 0, not 1 to 64;");
+    refused("members = ['wrn-29-10']", "r.toml:1:12: members: 'wrn-29-10' is not a network of its family");
+    refused("budget = 'lots'", "r.toml:1:10: budget: 'lots' is not a budget");
+    refused(
+        "budget = 1000",
+        "r.toml:1:10: budget: a budget of 1,000 is too small: the smallest feasible one is 111,584",
+    );
+    refused(
+        "[data]\nname = 'cifar'",
+        "r.toml:2:8: data.name: unknown data set 'cifar': there are fashion-mnist-10k, ",
+    );
+    refused("data.validation = 50000", "r.toml:1:19: data.validation: cifar-100 has 50000 training images;");
+    refused("data = { crop = 'random-resized', padding = 4 }", "r.toml:1:45: data.padding: ");
+    refused(
+        "train.batch = 100\ntrain.bn_batch = 64",
+        "r.toml:2:18: train.bn_batch: batches of 100 images cannot be cut",
+    );
+    refused(
+        "data.validation = 49900",
+        "r.toml (by default): train.batch: 128 is more than the 100 images trained on;",
+    );
+    refused("train.drops = [60, 200]", "r.toml:1:20: train.drops: epoch 200 is not inside of 200 epochs;");
+    refused("train.drops = [60, 30]", "r.toml:1:20: train.drops: '30' does not come after epoch 60;");
+    refused("train.drops = [60, 60]", "r.toml:1:20: train.drops: '60' does not come after epoch 60;");
+    refused("train.drops = ['60%', '30%']", "r.toml:1:23: train.drops: '30%' does not come after epoch 120;");
+    refused("train.drops = ['0%']", "r.toml:1:16: train.drops: '0%' is not a share between");
+    refused("train.drops = ['nan%']", "r.toml:1:16: train.drops: 'nan%' is not a share between");
+    refused(
+        "train = { schedule = 'one-cycle', warm_up = 5 }",
+        "r.toml:1:45: train.warm_up: one-cycle rises by itself",
+    );
+    refused(
+        "train = { epochs = 3, warm_up = 5 }",
+        "r.toml:1:33: train.warm_up: 5 epochs of warm-up in a training of 3;",
+    );
+    refused("refine.epoch = 201", "r.toml:1:16: refine.epoch: epoch 201 does not come in a training of 200;");
+    refused("search.batches = 391", "r.toml:1:18: search.batches: 391 is more than the 390 of an epoch;");
+    refused("plan.clusters = 'dense'", "r.toml:1:17: plan.clusters: strategy swn searches among layers");
+    refused("plan.clusters = 'depth'", "r.toml:1:17: plan.clusters: ");
+    refused("plan.block = 0", "r.toml:1:14: plan.block: '0' is no side of a block; allowed: auto, or");
+    let flag = resolve("train.drops = [2, 3]", &["train.drops=300"]).unwrap_err().to_string();
+    assert!(flag.starts_with("--set train.drops=300: train.drops: epoch 300 is not inside"), "{flag}");
+}
+
+/// `KEYS` is what [`Recipe`] has, in the same order: three schedules together write every key.
+#[test]
+fn keys_and_fields_are_the_same() {
+    let mut written = vec![];
+    for schedule in ["drops", "one-cycle"] {
+        let text = resolve("", &[&format!("train.schedule={schedule}")]).unwrap().to_toml();
+        for (name, value) in &text.parse::<Table>().unwrap() {
+            match value.as_table() {
+                None => written.push(name.clone()),
+                Some(table) => written.extend(table.keys().map(|key| format!("{name}.{key}"))),
+            }
+        }
+    }
+    written.sort();
+    written.dedup();
+    let mut known: Vec<&str> = KEYS.iter().map(|key| key.path).collect();
+    known.sort();
+    assert_eq!(written, known);
+}
+
+/// A value of every kind, as TOML, and sometimes nothing.
+fn value(key: &'static crate::recipe::Key) -> BoxedStrategy<Option<String>> {
+    let texts: &'static [&'static str] = match key.path {
+        "name" => &["'a'", "'b-1.x'"],
+        "members" => &[
+            "['wrn-10-1']",
+            "['wrn-10-2', 'wrn-16-1']",
+            "['wrn-10-1', 'wrn-10-1']",
+            "['cnn-8-16', 'mobilenet-v2-0.1']",
+        ],
+        "budget" => &["'50%'", "'66.60%'", "400_000", "'1M'", "'100%'"],
+        "data.name" => &["'cifar-10'", "'fashion-mnist-10k'", "'mnist'"],
+        "plan.clusters" => &["'single'", "'depth:3'", "'random:2:9'", "'per-position'"],
+        "plan.block" => &["'auto'", "8", "32"],
+        "train.drops" => &["[]", "[1]", "['30%', '60.5%']", "[1, '50%']"],
+        "data.validation" => &["0", "1000"],
+        "data.padding" | "train.warm_up" => &["0"],
+        "train.batch" => &["128", "64", "6"],
+        "train.bn_batch" => &["2"],
+        "search.batches" => &["0", "7"],
+        "train.epochs" => &["2", "30", "250"],
+        "refine.epoch" => &["1", "2"],
+        _ => match key.kind {
+            Kind::Whole(least, most) => {
+                return proptest::option::of((least..=most).prop_map(|n| n.to_string())).boxed();
+            }
+            Kind::Real(least, most) => {
+                let real = prop_oneof![Just(least), Just(most), least..=most];
+                return proptest::option::of(real.prop_map(|x| format!("{x:?}"))).boxed();
+            }
+            Kind::Switch => &["true", "false"],
+            Kind::Word(words) => {
+                return proptest::option::of(proptest::sample::select(words).prop_map(|w| format!("'{w}'")))
+                    .boxed();
+            }
+            Kind::List(_) if key.path == "seeds" => &["[0, 1, 2]", "[9223372036854775807]"],
+            Kind::List(_) => {
+                &["[]", "['templates']", "['classifier', 'templates', 'classifier', 'depthwise']"]
+            }
+            Kind::Text(_) | Kind::Amount(_) => unreachable!("a text without examples: {}", key.path),
+        },
+    };
+    proptest::option::of(proptest::sample::select(texts).prop_map(str::to_owned)).boxed()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_resolved_recipe_loads_back_to_the_same(values in KEYS.iter().map(value).collect::<Vec<_>>()) {
+        let set = KEYS.iter().zip(values).filter_map(|(key, value)| Some(format!("{} = {}", key.path, value?)));
+        let set: Vec<String> = set.collect();
+        let resolved = match resolve(&set.join("\n"), &[]) {
+            Ok(resolved) => resolved,
+            Err(RecipeError::Value { key: "budget", .. }) => return Ok(()),
+            Err(error) => panic!("{error}\n{}", set.join("\n")),
+        };
+        let again = Recipe::parse("other.toml", &resolved.to_toml(), &[] as &[&str]).unwrap().resolve().unwrap();
+        prop_assert_eq!(&again, &resolved);
+        prop_assert_eq!(again.to_toml(), resolved.to_toml());
+        let flags: Vec<&str> = set.iter().map(String::as_str).collect();
+        prop_assert_eq!(resolve("", &flags).unwrap(), resolved, "by flags");
+    }
+
+    #[test]
+    fn no_flag_and_no_file_panics(key in 0..KEYS.len(), value in proptest::collection::vec(any::<char>(), 0..12)) {
+        let (key, value) = (KEYS[key].path, value.into_iter().collect::<String>());
+        for typed in [format!("{key}={value}"), format!("{key}=[{value},{value}]"), format!("{key}{value}")] {
+            let _ = resolve("", &[&typed]);
+            let _ = resolve(&typed, &[]);
+        }
+    }
+}

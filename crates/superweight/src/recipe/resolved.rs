@@ -1,0 +1,303 @@
+//! A recipe with nothing left open: what a run is made from, and what `resolved.toml` keeps.
+//!
+//! [`Resolved::to_toml`] writes every key that has a say; loading that file gives the same value.
+
+use superweight_plan::arch::{ArchName, ImageShape};
+use superweight_plan::{
+    Budget, Clustering, Member, PlanError, PlanRequest, SearchSettings, Share, TilingChoice,
+};
+
+use super::file::{
+    CountOrText, Crop, DataTable, EvalTable, ParameterKind, PlanTable, Precision, Recipe, RefineTable,
+    ScheduleWord, SearchTable, TrainTable,
+};
+use super::strategy::{Alpha, Similarity, Strategy};
+use crate::data::Augment;
+use crate::schedule::Schedule;
+
+/// Everything that decides a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resolved {
+    /// Of the run and its folder.
+    pub name: String,
+    /// The networks.
+    pub members: Vec<ArchName>,
+    /// Every trainable number counts against it.
+    pub budget: Budget,
+    /// How sharing is decided.
+    pub strategy: Strategy,
+    /// Every random choice of the run comes from it.
+    pub seed: u64,
+    /// Seeds of all runs that the row is the mean of.
+    pub seeds: Vec<u64>,
+    /// Images.
+    pub data: DataSettings,
+    /// Where sharing starts.
+    pub plan: PlanSettings,
+    /// Training.
+    pub train: TrainSettings,
+    /// Search of clusters, where the strategy has one.
+    pub search: Option<SearchPhase>,
+    /// Refinement of coefficients, where the strategy has it.
+    pub refine: Option<RefineSettings>,
+    /// Epochs between looks at the test set; 0 for the end only.
+    pub test_every: u64,
+}
+
+/// Which images, and what happens to them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DataSettings {
+    /// As [`data::find`](crate::data::find) knows it, or `imagenet`.
+    pub name: String,
+    /// Of every image.
+    pub shape: ImageShape,
+    /// Told apart.
+    pub classes: usize,
+    /// Training images held out.
+    pub validation: usize,
+    /// Decides which.
+    pub split_seed: u64,
+    /// How training images are cut.
+    pub crop: Crop,
+    /// What else happens to them.
+    pub augment: Augment,
+}
+
+/// What the planner is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanSettings {
+    /// Starting clusters.
+    pub clusters: Clustering,
+    /// Nested or grid.
+    pub tiling: TilingChoice,
+    /// Side of a grid's blocks, where it is not the planner's choice.
+    pub block: Option<usize>,
+    /// Whether stem and classifier take part.
+    pub share: Share,
+}
+
+/// How training goes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrainSettings {
+    /// Those of the search do not count.
+    pub epochs: u64,
+    /// Images of a step.
+    pub batch: usize,
+    /// Images that batch norm takes its statistics over; divides the batch.
+    pub bn_batch: usize,
+    /// Of SGD.
+    pub momentum: f64,
+    /// Nesterov's variant of it.
+    pub nesterov: bool,
+    /// Learning rates.
+    pub schedule: Schedule,
+    /// Weight decay.
+    pub decay: f64,
+    /// What is decayed, sorted.
+    pub decay_on: Vec<ParameterKind>,
+    /// Share of the target spread over all classes.
+    pub label_smoothing: f64,
+    /// Of activations and composed weights.
+    pub precision: Precision,
+}
+
+/// How clusters are searched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SearchPhase {
+    /// Trained before layers are compared.
+    pub epochs: u64,
+    /// Constant learning rate.
+    pub rate: f64,
+    /// What is compared.
+    pub similarity: Similarity,
+    /// Coefficients while searching.
+    pub coefficients: Alpha,
+    /// τ, templates to keep, reading of Algorithm 1.
+    pub settings: SearchSettings,
+    /// Last batches whose gradients are summed; none for the whole last epoch.
+    pub batches: Option<u64>,
+    /// k of coefficient-clustering.
+    pub clusters: usize,
+}
+
+/// How coefficients are refined.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RefineSettings {
+    /// E: hard-shared epochs before coefficients split.
+    pub epoch: u64,
+    /// β: layers more alike than this keep the same coefficients.
+    pub beta: f64,
+    /// Share of every layer's own coefficients that the budget keeps free for splitting.
+    pub reserve: f64,
+}
+
+impl Resolved {
+    /// Whether members differ in architecture.
+    pub fn heterogeneous(&self) -> bool {
+        self.members.windows(2).any(|pair| pair[0] != pair[1])
+    }
+
+    /// What the planner is asked for first: the plan of the search where there is one, else of training.
+    pub fn plan_request(&self) -> Result<PlanRequest, PlanError> {
+        let start =
+            self.search.as_ref().map_or(self.strategy.method().coefficients, |search| search.coefficients);
+        self.request(start)
+    }
+
+    /// What [`superweight_plan::search`] is given to make the plan of training from.
+    pub fn train_request(&self) -> Result<PlanRequest, PlanError> {
+        self.request(self.strategy.method().coefficients)
+    }
+
+    /// A budget that pays for each layer's own coefficients where they come, now or later: so tiling, decided once,
+    /// fits both.
+    fn request(&self, coefficients: Alpha) -> Result<PlanRequest, PlanError> {
+        let later_own = self.strategy.method().coefficients == Alpha::Own;
+        let reserve = self.refine.as_ref().map_or(if later_own { 1.0 } else { 0.0 }, |refine| refine.reserve);
+        let DataSettings { shape: input, classes, .. } = self.data;
+        let member = |name: &ArchName| Member { architecture: name.clone(), input, classes };
+        let mut request = PlanRequest {
+            clusters: self.plan.clusters.clone(),
+            tiling: self.plan.tiling,
+            block: self.plan.block,
+            coefficients: coefficients.into(),
+            reserve,
+            share: self.plan.share,
+            ..PlanRequest::new(self.members.iter().map(member).collect(), None)
+        };
+        request.budget = Some(self.budget.resolve(request.dense_total()?));
+        Ok(request)
+    }
+
+    /// Learning rates of the search: constant, but that of Shapeshifter Networks falls by 10 after 8 and 13 of its 15
+    /// epochs (of others, after the same shares).
+    pub fn search_schedule(&self) -> Option<Schedule> {
+        let search = self.search.as_ref()?;
+        Some(match search.similarity {
+            Similarity::Coefficient => {
+                let mut at = vec![search.epochs * 8 / 15, search.epochs * 13 / 15];
+                at.retain(|&epoch| epoch > 0);
+                Schedule::Drops { rate: search.rate, factor: 0.1, at, warm_up: 0 }
+            }
+            Similarity::Gradient | Similarity::Weight => Schedule::Constant { rate: search.rate, warm_up: 0 },
+        })
+    }
+
+    /// A complete file that loads back to the same value.
+    pub fn to_toml(&self) -> String {
+        let text = toml::to_string(&self.to_recipe()).expect("names, numbers and lists are TOML");
+        format!("# Every default filled in: what this run is made from.\n{text}")
+    }
+
+    /// As it would be written in full; phases that the strategy does not have are left out.
+    pub fn to_recipe(&self) -> Recipe {
+        let Self { data, plan, train, .. } = self;
+        let mut written = TrainTable {
+            epochs: Some(train.epochs),
+            batch: Some(train.batch as u64),
+            bn_batch: Some(train.bn_batch as u64),
+            momentum: Some(train.momentum),
+            nesterov: Some(train.nesterov),
+            decay: Some(train.decay),
+            decay_on: Some(train.decay_on.clone()),
+            label_smoothing: Some(train.label_smoothing),
+            precision: Some(train.precision),
+            ..TrainTable::default()
+        };
+        match &train.schedule {
+            Schedule::Drops { rate, factor, at, warm_up } => {
+                written.schedule = Some(ScheduleWord::Drops);
+                written.rate = Some(*rate);
+                written.drop_factor = Some(*factor);
+                written.drops = Some(at.iter().map(|&epoch| CountOrText::Count(epoch)).collect());
+                written.warm_up = Some(*warm_up);
+            }
+            Schedule::Constant { rate, warm_up } => {
+                written.schedule = Some(ScheduleWord::Constant);
+                (written.rate, written.warm_up) = (Some(*rate), Some(*warm_up));
+            }
+            Schedule::OneCycle { rate, rise, start_divisor, end_divisor } => {
+                written.schedule = Some(ScheduleWord::OneCycle);
+                (written.rate, written.rise) = (Some(*rate), Some(*rise));
+                (written.start_divisor, written.end_divisor) = (Some(*start_divisor), Some(*end_divisor));
+            }
+        }
+        let tiling = match plan.tiling {
+            TilingChoice::Auto => "auto",
+            TilingChoice::Nested => "nested",
+            TilingChoice::Grid => "grid",
+        };
+        Recipe {
+            name: Some(self.name.clone()),
+            members: Some(self.members.iter().map(ToString::to_string).collect()),
+            budget: Some(CountOrText::Text(budget_text(self.budget))),
+            strategy: Some(self.strategy),
+            seed: Some(self.seed),
+            seeds: Some(self.seeds.clone()),
+            data: DataTable {
+                name: Some(data.name.clone()),
+                validation: Some(data.validation as u64),
+                split_seed: Some(data.split_seed),
+                crop: Some(data.crop),
+                padding: Some(data.augment.pad as u64),
+                flip: Some(data.augment.flip),
+                cutout: Some(data.augment.cutout as u64),
+            },
+            plan: PlanTable {
+                clusters: Some(plan.clusters.to_string()),
+                tiling: Some(tiling.to_owned()),
+                block: Some(
+                    plan.block.map_or(CountOrText::Text("auto".into()), |b| CountOrText::Count(b as u64)),
+                ),
+                share_stem: Some(plan.share.stem),
+                share_classifier: Some(plan.share.classifier),
+            },
+            train: written,
+            search: self.search.as_ref().map_or_else(SearchTable::default, |search| SearchTable {
+                epochs: Some(search.epochs),
+                rate: Some(search.rate),
+                tau: Some(search.settings.tau),
+                min_templates: Some(search.settings.min_templates as u64),
+                pq: Some(search.settings.assignment),
+                batches: Some(search.batches.unwrap_or(0)),
+                clusters: Some(search.clusters as u64),
+            }),
+            refine: self.refine.as_ref().map_or_else(RefineTable::default, |refine| RefineTable {
+                epoch: Some(refine.epoch),
+                beta: Some(refine.beta),
+                reserve: Some(refine.reserve),
+            }),
+            eval: EvalTable { test_every: Some(self.test_every) },
+            source: Default::default(),
+        }
+    }
+}
+
+/// A budget as it is typed: [`Budget`] parses it back to the same.
+fn budget_text(budget: Budget) -> String {
+    match budget {
+        Budget::Numbers(count) => count.to_string(),
+        Budget::Share(mantissa, denominator) => {
+            // The denominator is 100 times a power of ten: that many decimals.
+            let scale = denominator / 100;
+            let decimals = scale.ilog10() as usize;
+            let fraction =
+                if decimals == 0 { String::new() } else { format!(".{:0decimals$}", mantissa % scale) };
+            format!("{}{fraction}%", mantissa / scale)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_print_as_they_parse() {
+        for text in ["10%", "0.5%", "10.0%", "12.345678%", "0.000001%", "200%", "36.5M", "365368", "7G"] {
+            let budget: Budget = text.parse().unwrap();
+            assert_eq!(budget_text(budget).parse::<Budget>().unwrap(), budget, "{text}");
+        }
+        assert_eq!(budget_text("0.50%".parse().unwrap()), "0.50%");
+    }
+}

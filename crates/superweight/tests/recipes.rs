@@ -1,0 +1,96 @@
+//! Every file in `recipes/` loads, resolves and has a plan within its budget, without data; its README lists them all.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use superweight::recipe::{KEYS, Recipe, Resolved};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recipes")
+}
+
+/// Path below `recipes/` and the path to open.
+fn files() -> Vec<(String, PathBuf)> {
+    let mut files = vec![];
+    let mut folders = vec![folder()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "toml") {
+                let name = path.strip_prefix(self::folder()).unwrap().display().to_string();
+                files.push((name, path));
+            }
+        }
+    }
+    files.sort();
+    assert!(files.len() > 40, "the recipes are gone");
+    files
+}
+
+fn resolve(path: &Path, overrides: &[&str]) -> Resolved {
+    let recipe = Recipe::load(path, overrides).unwrap_or_else(|error| panic!("{error}"));
+    recipe.resolve().unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn every_recipe_has_a_plan_within_its_budget() {
+    for (name, path) in files() {
+        let resolved = resolve(&path, &[]);
+        let request = resolved.plan_request().unwrap();
+        let plan = request.plan().unwrap_or_else(|error| panic!("{name}: {error}"));
+        plan.validate().unwrap();
+        assert!(plan.bill.total() <= request.budget.unwrap(), "{name}");
+        assert!(!plan.clusters.is_empty(), "{name}: nothing is shared");
+        assert!(resolved.train_request().unwrap().plan().is_ok(), "{name}");
+    }
+}
+
+#[test]
+fn every_recipe_is_short_says_what_it_is_and_loads_back() {
+    let mut stems = vec![];
+    for (name, path) in files() {
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("# ") && text.lines().count() <= 25, "{name}");
+        let resolved = resolve(&path, &[]);
+        let again = Recipe::parse(&name, &resolved.to_toml(), &[] as &[&str]).unwrap().resolve().unwrap();
+        assert_eq!(again, resolved, "{name}");
+        stems.push(resolved.name);
+    }
+    let all = stems.len();
+    stems.sort();
+    stems.dedup();
+    assert_eq!(stems.len(), all, "two recipes would have the same run folder");
+}
+
+/// What a new user tries first.
+#[test]
+fn every_cifar_recipe_can_be_tried_for_an_epoch() {
+    for (_, path) in files().iter().filter(|(name, _)| !name.contains("imagenet")) {
+        assert_eq!(resolve(path, &["train.epochs=1"]).train.epochs, 1);
+    }
+}
+
+/// `UPDATE_RECIPES=1` rewrites the list of keys.
+#[test]
+fn the_readme_lists_every_recipe_and_every_key() {
+    let path = folder().join("README.md");
+    let text = fs::read_to_string(&path).unwrap();
+    let linked: Vec<&str> = text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    for (name, _) in files() {
+        assert_eq!(linked.iter().filter(|link| **link == name).count(), 1, "{name}");
+    }
+    let marker = "cargo test -p superweight --test recipes` -->\n\n";
+    let (before, keys) = text.split_once(marker).expect("the README has a place for the keys");
+    let mut table = "| key | may be | left out |\n|---|---|---|\n".to_owned();
+    for key in KEYS {
+        writeln!(table, "| `{}` | {} | {} |", key.path, key.kind, key.default).unwrap();
+    }
+    if std::env::var_os("UPDATE_RECIPES").is_some() {
+        fs::write(&path, format!("{before}{marker}{table}")).unwrap();
+    } else {
+        assert_eq!(keys, table, "run with UPDATE_RECIPES=1");
+    }
+}
