@@ -4,6 +4,7 @@
 
 pub mod data;
 pub mod files;
+pub mod run;
 
 pub use superweight_engine as engine;
 pub use superweight_plan as plan;
