@@ -47,6 +47,21 @@ pub struct State {
     pub training: serde_json::Value,
 }
 
+/// Of the files; older programs refuse newer ones.
+const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Written<'a> {
+    version: u32,
+    #[serde(flatten)]
+    state: &'a State,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
+}
+
 impl Checkpoint {
     /// Writes the files into an empty folder, each synced; the list of digests comes last.
     pub(super) fn write(&self, disk: &Disk, folder: &Path) -> Result<(), RunError> {
@@ -65,7 +80,7 @@ impl Checkpoint {
         for (name, tensors) in [(BANK, &self.bank), (MEMBERS, &self.members), (OPTIMIZER, &self.optimizer)] {
             put(name, &|mut to| safetensors::write(&mut to, tensors))?;
         }
-        let mut state = serde_json::to_string_pretty(&self.state)
+        let mut state = serde_json::to_string_pretty(&Written { version: VERSION, state: &self.state })
             .map_err(io::Error::from)
             .map_err(RunError::io("write", &folder.join(STATE)))?;
         state.push('\n');
@@ -99,11 +114,13 @@ impl Checkpoint {
             sums.check(name, &path, file).map(|()| tensors)
         };
         let (plan, state) = (text(PLAN)?, text(STATE)?);
-        let state = serde_json::from_str(&state).map_err(|error| RunError::Malformed {
-            file: folder.join(STATE),
-            offset: 0,
-            what: error.to_string(),
-        })?;
+        let malformed = |what| RunError::Malformed { file: folder.join(STATE), offset: 0, what };
+        let Version { version } =
+            serde_json::from_str(&state).map_err(|error| malformed(error.to_string()))?;
+        if version != VERSION {
+            return Err(malformed(format!("version {version}; this program reads version {VERSION}")));
+        }
+        let state = serde_json::from_str(&state).map_err(|error| malformed(error.to_string()))?;
         let (bank, members, optimizer) = (tensors(BANK)?, tensors(MEMBERS)?, tensors(OPTIMIZER)?);
         Ok(Self { plan, bank, members, optimizer, state })
     }

@@ -88,11 +88,14 @@ impl Checkpoints {
         }
         self.remove_leftovers()?;
         let target = self.folder(number);
+        if let Ok(Some(latest)) = self.latest()
+            && latest >= number
+            && Checkpoint::read(&self.folder(latest)).is_ok()
+        {
+            return Err(RunError::NotNewer { number, latest, path: self.path.clone() });
+        }
         if target.exists() {
-            // A crash came before `latest`, or it is damaged; the latest whole one is never touched.
-            if self.latest().is_ok_and(|latest| latest == Some(number)) && Checkpoint::read(&target).is_ok() {
-                return Err(RunError::CheckpointExists { number, path: self.path.clone() });
-            }
+            // A crash came before `latest`, or it is damaged.
             self.remove(number)?;
         }
         let temporary = self.path.join(format!(".{number:04}.tmp"));

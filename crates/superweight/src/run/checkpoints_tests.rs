@@ -75,8 +75,10 @@ fn the_last_two_are_kept_and_the_newest_is_read() {
         "state.json",
     ];
     assert_eq!(names(&checkpoints.folder(9999)), files);
-    let taken = checkpoints.save(10_000, &sample(1, SIZE)).unwrap_err();
-    assert!(matches!(taken, RunError::CheckpointExists { number: 10_000, .. }), "{taken}");
+    for number in [5, 9999, 10_000] {
+        let taken = checkpoints.save(number, &sample(1, SIZE)).unwrap_err();
+        assert!(matches!(taken, RunError::NotNewer { latest: 10_000, .. }), "{taken}");
+    }
     check(&checkpoints.load().unwrap().unwrap());
 }
 

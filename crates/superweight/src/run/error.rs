@@ -88,16 +88,18 @@ pub enum RunError {
         /// The process that holds it, as far as known.
         process: Option<u32>,
     },
-    /// The number is taken by a whole checkpoint.
-    #[error("checkpoint {number} is there already, whole, in {}; checkpoints are numbered upwards", path.display())]
-    CheckpointExists {
+    /// The latest checkpoint is whole and has this number or a higher one.
+    #[error("checkpoint {number} cannot be saved in {}: {latest} is there already, whole", path.display())]
+    NotNewer {
         /// Of the checkpoint.
         number: u64,
+        /// Of the one that is there.
+        latest: u64,
         /// The folder of checkpoints.
         path: PathBuf,
     },
     /// There are checkpoints, all damaged.
-    #[error("no checkpoint in {} is whole: {}", path.display(), list(.damaged))]
+    #[error("no checkpoint in {} is whole, so that the run must be started anew: {}", path.display(), list(.damaged))]
     NoWholeCheckpoint {
         /// The folder of checkpoints.
         path: PathBuf,
@@ -121,11 +123,6 @@ impl RunError {
     pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let path = path.to_owned();
         move |source| Self::Io { doing, path, source }
-    }
-
-    /// Whether the system said that it is not there.
-    pub(super) fn is_not_found(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 }
 

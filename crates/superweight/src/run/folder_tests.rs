@@ -96,7 +96,8 @@ fn one_process_at_a_time_and_a_dead_ones_lock_is_free() {
     // As a killed process leaves it; its number may be another's by now.
     fs::write(path.join("lock"), format!("{}\n", std::process::id())).unwrap();
     assert!(RunFolder::resume(&path).is_ok());
-    assert!(RunFolder::resume(&folder.0.join("none")).unwrap_err().is_not_found());
+    let none = RunFolder::resume(&folder.0.join("none")).unwrap_err();
+    assert!(matches!(&none, RunError::Io { source, .. } if source.kind() == ErrorKind::NotFound), "{none}");
     assert!(matches!(RunFolder::resume(&folder.0), Err(RunError::NotARun { .. })));
     assert!(matches!(load_checkpoint(&folder.0), Err(RunError::NotARun { .. })));
 }

@@ -18,7 +18,7 @@ use std::path::Path;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize as Derive, Serialize};
 
-use super::tensors::{Dtype, METADATA, Tensor, Tensors, Values};
+use super::tensors::{Dtype, METADATA, Tensors, Values};
 use super::{Disk, RunError};
 
 /// Longest header that is read, in bytes: that of the reference implementation.
@@ -132,7 +132,9 @@ pub(super) fn read(path: &Path, mut from: impl Read, length: u64) -> Result<Tens
     let mut header = vec![0; usize::try_from(size).expect("a header is below its limit")];
     from.read_exact(&mut header).map_err(|error| failed(error, 8))?;
     let header: Header = serde_json::from_slice(&header).map_err(|error| {
-        malformed(8 + (error.column() as u64).saturating_sub(1), format!("header: {error}"))
+        let lines = header.split_inclusive(|&byte| byte == b'\n').take(error.line().saturating_sub(1));
+        let offset = 8 + lines.map(<[u8]>::len).sum::<usize>() + error.column().saturating_sub(1);
+        malformed(offset as u64, format!("header: {error}"))
     })?;
 
     let data = 8 + size;

@@ -1,5 +1,6 @@
 use super::*;
 use crate::data::testing::Folder;
+use crate::run::Tensor;
 
 fn all_kinds() -> Tensors {
     let mut tensors = Tensors::default();
