@@ -70,6 +70,11 @@ impl Checkpoints {
         Self { path, disk }
     }
 
+    /// The folder of all.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The folder of one checkpoint.
     pub fn folder(&self, number: u64) -> PathBuf {
         self.path.join(format!("{number:04}"))
@@ -79,10 +84,7 @@ impl Checkpoints {
     /// at a time may do so, which the run's lock sees to; readers may come at any time.
     pub fn save(&self, number: u64, checkpoint: &Checkpoint) -> Result<(), RunError> {
         match self.disk.create_folder(&self.path) {
-            Ok(()) => {
-                let parent = self.path.parent().unwrap_or(Path::new("/"));
-                self.disk.sync_folder(parent).map_err(RunError::io("sync", parent))?;
-            }
+            Ok(()) => self.disk.sync_parent(&self.path).map_err(RunError::io("sync", &self.path))?,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(RunError::io("create", &self.path)(error)),
         }

@@ -77,6 +77,12 @@ impl Disk {
         }
     }
 
+    /// The same of the folder that a path is in.
+    pub fn sync_parent(&self, path: &Path) -> io::Result<()> {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        self.sync_folder(parent.unwrap_or(Path::new(".")))
+    }
+
     /// Gives a file or folder another name.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.before(Operation::Rename(from, to))?;

@@ -42,6 +42,8 @@
 
 mod checkpoint;
 mod checkpoints;
+#[cfg(test)]
+mod crash_tests;
 mod disk;
 mod error;
 mod folder;
@@ -50,6 +52,8 @@ mod log;
 pub mod safetensors;
 mod tensorboard;
 mod tensors;
+#[cfg(test)]
+mod testing;
 
 pub use checkpoint::{Checkpoint, State};
 pub use checkpoints::{Checkpoints, Loaded, Warning};

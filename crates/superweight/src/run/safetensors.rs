@@ -41,7 +41,7 @@ pub fn save(disk: &Disk, path: &Path, tensors: &Tensors) -> Result<(), RunError>
         write(&mut file, tensors)?;
         file.sync()?;
         disk.rename(&temporary, path)?;
-        disk.sync_folder(path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new(".")))
+        disk.sync_parent(path)
     });
     if written.is_err() {
         // The first failure is the one to report.
