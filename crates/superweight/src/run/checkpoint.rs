@@ -183,3 +183,31 @@ impl<T: Read> Read for Hashed<T> {
 fn hex(sha256: Sha256) -> String {
     sha256.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::testing::Folder;
+
+    #[test]
+    fn files_of_another_version_are_refused() {
+        let folder = Folder::new("checkpoint");
+        let path = |name| folder.0.join(name);
+        Checkpoint::default().write(&Disk::default(), &folder.0).unwrap();
+        assert_eq!(Checkpoint::read(&folder.0).unwrap(), Checkpoint::default());
+        let old = fs::read_to_string(path(STATE)).unwrap();
+        assert!(old.starts_with("{\n  \"version\": 1,\n  \"log_bytes\": 0,"), "{old}");
+        let new = old.replace("\"version\": 1", "\"version\": 2");
+        let digest = |text: &str| hex(Sha256::new().chain_update(text));
+        let sums = fs::read_to_string(path(SUMS)).unwrap().replace(&digest(&old), &digest(&new));
+        fs::write(path(STATE), new).unwrap();
+        fs::write(path(SUMS), &sums).unwrap();
+        let error = Checkpoint::read(&folder.0).unwrap_err().to_string();
+        assert!(error.ends_with("version 2; this program reads version 1"), "{error}");
+        // A file that the list does not name.
+        let without: String = sums.lines().filter(|line| !line.ends_with(PLAN)).collect();
+        fs::write(path(SUMS), without).unwrap();
+        let error = Checkpoint::read(&folder.0).unwrap_err().to_string();
+        assert!(error.ends_with("there is no line for plan.json"), "{error}");
+    }
+}

@@ -200,6 +200,10 @@ fn a_power_cut_before_every_operation_leaves_the_old_or_the_new_checkpoint() {
                     coin = coin.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                     variant == 0 || coin >> 63 == 1
                 });
+                if done.is_ok() {
+                    let loaded = checkpoints.load().unwrap().unwrap();
+                    assert_eq!(loaded.number, scene.number, "{}: what was saved is there", scene.name);
+                }
                 look_and_go_on(
                     scene,
                     &checkpoints,

@@ -130,3 +130,30 @@ fn no_truncation_and_no_flipped_bit_panics() {
         let _ = parse(&flipped);
     }
 }
+
+#[test]
+fn a_save_that_fails_leaves_the_old_file_and_no_other() {
+    let folder = Folder::new("safetensors");
+    let path = folder.0.join("statistics.safetensors");
+    save(&Disk::default(), &path, &Tensors::default()).unwrap();
+    for failing in 0.. {
+        let count = std::sync::atomic::AtomicUsize::new(0);
+        let disk = Disk::with_hook(move |_| {
+            match count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == failing {
+                true => Err(io::Error::other("bad sector")),
+                false => Ok(()),
+            }
+        });
+        let done = save(&disk, &path, &all_kinds());
+        let found = load(&path).unwrap();
+        assert!(done.is_err() || failing > 5 && found == all_kinds());
+        assert!(found == Tensors::default() || found == all_kinds());
+        assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1);
+        match done {
+            Ok(()) => break,
+            Err(error) => {
+                assert!(error.to_string().ends_with("statistics.safetensors: bad sector"), "{error}")
+            }
+        }
+    }
+}
