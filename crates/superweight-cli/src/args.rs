@@ -16,6 +16,7 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     Plan(PlanArgs),
+    Bench(BenchArgs),
     Data(DataArgs),
 }
 
@@ -195,3 +196,75 @@ nothing to plan: name the networks and a budget, for example
   swn plan --members wrn-28-10 --budget 10%
 
 or print an existing plan with 'swn plan --show plan.json'; 'swn plan --help' lists everything";
+
+/// Measure how long a step takes on this machine, on random weights and images.
+#[derive(Args)]
+#[command(after_help = BENCH_EXAMPLES)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    pub what: BenchCommand,
+}
+
+#[derive(Subcommand)]
+pub enum BenchCommand {
+    /// A whole step: forward, backward and update of all members, or forward alone.
+    Step(BenchOptions),
+    /// Each operation with its share of the step.
+    Ops(BenchOptions),
+}
+
+#[derive(Args)]
+pub struct BenchOptions {
+    /// Architectures trained together, separated by commas.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', required = true)]
+    pub members: Vec<String>,
+
+    /// Images per step.
+    #[arg(long, default_value_t = 32)]
+    pub batch: usize,
+
+    /// Where to run.
+    #[arg(long, value_enum, default_value_t)]
+    pub device: DeviceArg,
+
+    /// Forward alone, with the running statistics, as in evaluation.
+    #[arg(long)]
+    pub inference: bool,
+
+    /// With --inference: pack the weights in every step instead of once. Slower at small batches, less memory.
+    #[arg(long, requires = "inference")]
+    pub repack: bool,
+
+    /// Threads; 0 is one per core.
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+
+    /// How long to repeat the step; at least five are measured.
+    #[arg(long, default_value_t = 5.0)]
+    pub seconds: f64,
+
+    /// Classes told apart.
+    #[arg(long, default_value_t = 100)]
+    pub classes: usize,
+
+    /// Channels, height and width of an image [default: 3x224x224 for bottleneck networks, else 3x32x32].
+    #[arg(long, value_name = "CxHxW")]
+    pub input: Option<String>,
+
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+pub enum DeviceArg {
+    /// The processor.
+    #[default]
+    Cpu,
+}
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  swn bench step --members wrn-16-2 --batch 32 --device cpu
+  swn bench step --members wrn-28-4 --batch 1 --inference --json
+  swn bench ops --members mobilenet-v2 --batch 32";

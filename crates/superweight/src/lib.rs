@@ -2,8 +2,13 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod bank;
+pub mod bench;
 pub mod data;
+pub mod ensemble;
 pub mod files;
+pub mod lower;
+pub mod random;
 pub mod run;
 
 pub use superweight_engine as engine;

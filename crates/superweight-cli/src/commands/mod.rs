@@ -1,4 +1,5 @@
 //! One file per verb.
 
+pub mod bench;
 pub mod data;
 pub mod plan;

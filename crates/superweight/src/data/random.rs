@@ -1,10 +1,8 @@
-//! Random numbers without a state: a pure function from (seed, phase, epoch, index, stream) to 64 bits.
+//! Which random numbers are drawn for data: (seed, phase, epoch, image, stream), on the mixer of [`crate::random`].
 //!
 //! Any draw can be made at any time, on any thread or device, in any order; a resumed run needs no saved generator.
-//! Each word is absorbed by `h ← mix(h + γ ⊕ word)`, where `mix` is the finaliser of SplitMix64 (Stafford's variant 13)
-//! and γ its increment. `mix` is a bijection, so different indices of one stream never collide. Philox would do as
-//! well and costs ten rounds of two multiplications per draw where this costs two per word; both are a few lines of
-//! integer arithmetic in a CUDA kernel.
+
+use crate::random::Draws;
 
 /// What the numbers are for: a search and the training after it must not see the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +34,6 @@ pub enum Stream {
     CutoutX = 5,
 }
 
-const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
-
 /// All draws of one (seed, phase, epoch).
 ///
 /// ```
@@ -47,30 +43,23 @@ const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 /// assert!(epoch.below(41, Stream::CropX, 9) < 9);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counter(u64);
+pub struct Counter(Draws);
 
 impl Counter {
     /// The draws of an epoch of a phase.
     pub fn new(seed: u64, phase: Phase, epoch: u64) -> Self {
-        Self(absorb(absorb(absorb(0, seed), phase as u64), epoch))
+        Self(Draws::new(&[seed, phase as u64, epoch]))
     }
 
     /// 64 uniform bits for an image (or position).
     pub fn draw(self, index: u64, stream: Stream) -> u64 {
-        absorb(absorb(self.0, stream as u64), index)
+        self.0.under(stream as u64).bits(index)
     }
 
     /// Uniform in `0..n`: the high half of a product, off by at most n/2⁶⁴ from uniform.
     pub fn below(self, index: u64, stream: Stream, n: u64) -> u64 {
         ((u128::from(self.draw(index, stream)) * u128::from(n)) >> 64) as u64
     }
-}
-
-fn absorb(state: u64, word: u64) -> u64 {
-    let mut z = state.wrapping_add(GAMMA) ^ word;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

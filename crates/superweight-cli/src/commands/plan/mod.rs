@@ -139,7 +139,7 @@ fn member(name: &str, args: &PlanArgs) -> Result<Member> {
     Ok(member)
 }
 
-fn image_shape(text: &str) -> Result<ImageShape> {
+pub(super) fn image_shape(text: &str) -> Result<ImageShape> {
     let numbers: Option<Vec<usize>> = text.split(['x', ',', '×']).map(|n| n.trim().parse().ok()).collect();
     match numbers.as_deref() {
         Some(&[channels, height, width]) => Ok(ImageShape { channels, height, width }),

@@ -1,0 +1,166 @@
+//! `swn bench`: what a step costs, printed as a table or as JSON. What it will need of memory is said before it runs.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+use superweight::bench::{Bench, BenchRequest, OpReport, StepReport};
+use superweight::engine::CpuDevice;
+use superweight::plan::arch::{ArchName, Architecture};
+
+use super::plan::image_shape;
+use crate::args::{BenchArgs, BenchCommand, BenchOptions, DeviceArg};
+use crate::table;
+
+/// Rounds of `swn bench ops` per second asked for.
+const ROUNDS_PER_SECOND: f64 = 4.0;
+
+#[derive(Serialize)]
+struct StepAnswer {
+    members: Vec<String>,
+    batch: usize,
+    device: &'static str,
+    threads: usize,
+    training: bool,
+    step_ms: f64,
+    shortest_ms: f64,
+    longest_ms: f64,
+    repeats: usize,
+    images_per_s: f64,
+    gflops: f64,
+    peak_bytes: usize,
+    arena_bytes: usize,
+    /// The most memory ever resident beyond what was when the command started, where the system says so.
+    resident_bytes: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct OpAnswer {
+    operation: &'static str,
+    calls: usize,
+    ms: f64,
+    share: f64,
+    gflops: Option<f64>,
+}
+
+pub fn run(args: BenchArgs, out: &mut impl Write) -> Result<ExitCode> {
+    match args.what {
+        BenchCommand::Step(options) => step(&options, out)?,
+        BenchCommand::Ops(options) => ops(&options, out)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn step(options: &BenchOptions, out: &mut impl Write) -> Result<()> {
+    let idle = status_bytes("VmRSS:");
+    let (device, mut bench) = prepare(options, out)?;
+    let report = bench.measure(Duration::from_secs_f64(options.seconds))?;
+    if options.json {
+        let peak = status_bytes("VmHWM:").zip(idle).map(|(peak, idle)| peak.saturating_sub(idle));
+        let answer = step_answer(options, &device, &report, peak);
+        return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&answer)?)?);
+    }
+    let StepReport { step_ms, range_ms: (shortest, longest), repeats, .. } = report;
+    writeln!(out, "step       {step_ms:.2} ms, the median of {repeats} ({shortest:.2} to {longest:.2})")?;
+    writeln!(out, "images     {:.1} per second", report.images_per_s)?;
+    writeln!(out, "arithmetic {:.1} GFLOP/s in convolutions and linear layers", report.gflops)?;
+    Ok(())
+}
+
+fn ops(options: &BenchOptions, out: &mut impl Write) -> Result<()> {
+    let (_, mut bench) = prepare(options, out)?;
+    let rounds = (options.seconds * ROUNDS_PER_SECOND).clamp(3.0, 1000.0) as usize;
+    let reports = bench.profile(rounds)?;
+    if options.json {
+        let answer: Vec<OpAnswer> = reports.iter().map(op_answer).collect();
+        return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&answer)?)?);
+    }
+    let row = |report: &OpReport| {
+        let gflops = report.gflops.map_or(String::new(), |g| format!("{g:.1}"));
+        let (ms, share) = (format!("{:.2}", report.ms), format!("{:.1}%", 100.0 * report.share));
+        vec![report.kernel.to_owned(), report.calls.to_string(), ms, share, gflops]
+    };
+    let rows: Vec<Vec<String>> = reports.iter().map(row).collect();
+    writeln!(out, "\n{}", table::render(&["operation", "calls", "ms", "share", "GFLOP/s"], &rows))?;
+    Ok(())
+}
+
+/// Everything compiled and allocated; says what that took.
+fn prepare(options: &BenchOptions, out: &mut impl Write) -> Result<(CpuDevice, Bench<CpuDevice>)> {
+    ensure!(
+        options.seconds.is_finite() && (0.0..=3600.0).contains(&options.seconds),
+        "--seconds {}: must be between 0 and 3600",
+        options.seconds
+    );
+    let members =
+        options.members.iter().map(|name| architecture(name, options)).collect::<Result<Vec<_>>>()?;
+    let DeviceArg::Cpu = options.device;
+    let device = CpuDevice::new(options.threads).context("--threads")?;
+    let request =
+        BenchRequest { members, batch: options.batch, training: !options.inference, repack: options.repack };
+    let bench = Bench::new(&device, &request).context("--members and --batch")?;
+    if !options.json {
+        let what = if options.inference { "inference" } else { "training" };
+        let (members, batch) = (options.members.join(", "), options.batch);
+        writeln!(out, "what       {what} of {members}, batch {batch}, {} threads", device.threads())?;
+        let mebibytes = |bytes: usize| bytes as f64 / f64::from(1 << 20);
+        let (arena, all) = (mebibytes(bench.arena_bytes()), mebibytes(bench.peak_bytes()));
+        writeln!(
+            out,
+            "memory     {arena:.1} MiB planned for activations, {all:.1} MiB with everything else"
+        )?;
+    }
+    Ok((device, bench))
+}
+
+fn architecture(name: &str, options: &BenchOptions) -> Result<Architecture> {
+    let name: ArchName = name.parse().context("--members")?;
+    let input = match &options.input {
+        Some(text) => image_shape(text)?,
+        None => name.usual_input(),
+    };
+    name.build(input, options.classes).context("--input and --classes")
+}
+
+fn step_answer(
+    options: &BenchOptions,
+    device: &CpuDevice,
+    report: &StepReport,
+    resident_bytes: Option<u64>,
+) -> StepAnswer {
+    StepAnswer {
+        members: options.members.clone(),
+        batch: options.batch,
+        device: "cpu",
+        threads: device.threads(),
+        training: !options.inference,
+        step_ms: report.step_ms,
+        shortest_ms: report.range_ms.0,
+        longest_ms: report.range_ms.1,
+        repeats: report.repeats,
+        images_per_s: report.images_per_s,
+        gflops: report.gflops,
+        peak_bytes: report.peak_bytes,
+        arena_bytes: report.arena_bytes,
+        resident_bytes,
+    }
+}
+
+/// A line of the process's status, on Linux.
+fn status_bytes(key: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with(key))?;
+    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
+}
+
+fn op_answer(report: &OpReport) -> OpAnswer {
+    OpAnswer {
+        operation: report.kernel,
+        calls: report.calls,
+        ms: report.ms,
+        share: report.share,
+        gflops: report.gflops,
+    }
+}

@@ -1,0 +1,53 @@
+//! What `swn bench` answers, as far as it does not depend on the machine.
+
+use std::process::{Command, Output};
+
+fn swn(args: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_swn")).args(args.split_whitespace()).output().unwrap()
+}
+
+fn errors(args: &str) -> String {
+    let output = swn(args);
+    assert_eq!(output.status.code(), Some(1), "{args}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_step_is_reported_as_json() {
+    let output = swn("bench step --members cnn-4-8,cnn-8 --batch 3 --device cpu --seconds 0 --json");
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for key in ["step_ms", "images_per_s", "gflops", "peak_bytes", "arena_bytes"] {
+        assert!(answer[key].as_f64().is_some_and(|v| v > 0.0), "{key}: {answer}");
+    }
+    assert_eq!(answer["batch"], 3);
+    assert_eq!(answer["training"], true);
+}
+
+#[test]
+fn memory_is_predicted_before_the_step_is_measured() {
+    let output = swn("bench step --members cnn-4 --batch 2 --seconds 0 --inference");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let words: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(words, ["what", "memory", "step", "images", "arithmetic"], "{text}");
+}
+
+#[test]
+fn operations_are_listed_with_their_share() {
+    let output = swn("bench ops --members cnn-4 --batch 2 --seconds 0 --json");
+    let answer: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let share: f64 = answer.iter().map(|op| op["share"].as_f64().unwrap()).sum();
+    assert!((share - 1.0).abs() < 1e-9);
+    assert!(answer.iter().any(|op| op["operation"] == "ConvBackwardWeight"));
+    let text = String::from_utf8(swn("bench ops --members cnn-4 --batch 2 --seconds 0").stdout).unwrap();
+    assert!(text.contains("operation") && text.contains("NormBackward"), "{text}");
+}
+
+#[test]
+fn errors_name_the_flag() {
+    assert!(errors("bench step --members wrn-29-10").starts_with("error: --members: 'wrn-29-10' is not"));
+    let zero = errors("bench step --members cnn-4 --batch 0");
+    assert_eq!(zero, "error: --members and --batch: graph `0.cnn-4`: the batch is zero\n");
+    assert!(errors("bench step --members cnn-4 --input 3x32").contains("--input '3x32'"));
+    assert!(errors("bench step --members cnn-4 --seconds nan").contains("--seconds NaN"));
+    assert_eq!(swn("bench step").status.code(), Some(2), "clap's own");
+}

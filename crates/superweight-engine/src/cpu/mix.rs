@@ -1,0 +1,125 @@
+//! Mixing on the CPU. A set is a linear map, and so is a 1×1 convolution whose weight is the blocks `[K, numbers]` and
+//! whose pixels are the cells: mixing is its gradient to the data, dL/dα its forward pass, dL/dT its gradient to the
+//! weight. All three kernels are there already, fast and deterministic; what is left is moving tiles.
+
+use rayon::prelude::*;
+
+use super::conv::{Conv, Write};
+use super::share::Shared;
+use super::{CpuBuffer, CpuDevice};
+use crate::device::Storages;
+use crate::geometry::ConvGeometry;
+use crate::mix::{Block, Mix, MixSet, MixUse};
+use crate::program::Region;
+
+/// Uses moved by one task.
+const TASK: usize = 32;
+
+/// What is prepared for one set.
+#[derive(Debug)]
+pub struct Mixer {
+    /// None for a set without coefficients.
+    product: Option<Conv>,
+    /// First use of each cell, and the end of the last.
+    first_use: Vec<usize>,
+}
+
+pub(super) fn prepare(set: &MixSet) -> (Mixer, usize) {
+    let product = set.coefficients.map(|_| {
+        Conv::new(ConvGeometry {
+            batch: 1,
+            input: [set.cells(), 1],
+            in_channels: set.block.len(),
+            out_channels: set.count(),
+            kernel: [1, 1],
+            stride: [1, 1],
+            padding: [0, 0],
+            groups: 1,
+        })
+    });
+    let first_use = (0..=set.cells()).map(|cell| set.uses.partition_point(|used| used.cell < cell)).collect();
+    let inner = product.as_ref().map_or(0, |conv| {
+        conv.backward_data_scratch().max(conv.forward_scratch()).max(conv.backward_weight_scratch())
+    });
+    (Mixer { product, first_use }, set.cells() * set.block.len() + inner)
+}
+
+pub(super) fn mix(mix: &Mix<CpuDevice>, storages: &mut Storages<CpuDevice>) {
+    let [arena, _, parameters, ..] = storages;
+    let (arena, parameters) = (arena.floats_mut(), parameters.floats_mut());
+    for (set, mixer) in mix.sets() {
+        let (cells, scratch) = arena.split_at_mut(set.cells() * set.block.len());
+        let blocks = at(parameters, set.blocks);
+        match (&mixer.product, set.coefficients) {
+            (Some(product), Some(region)) => {
+                product.backward_data(at(parameters, region), blocks, cells, Write::Set, scratch)
+            }
+            _ => cells.copy_from_slice(blocks),
+        }
+        let target = Shared::new(parameters);
+        set.uses.par_chunks(TASK).for_each(|uses| {
+            for used in uses {
+                let cell = &cells[used.cell * set.block.len()..][..set.block.len()];
+                each_run(set.block, used, |from, to, len| {
+                    // SAFETY: `Mix::new` checked that no number of a tensor belongs to two uses.
+                    let run = unsafe { target.part(to, len) };
+                    run.iter_mut().zip(&cell[from..from + len]).for_each(|(w, c)| *w = used.factor * c);
+                });
+            }
+        });
+    }
+}
+
+pub(super) fn mix_backward(mix: &Mix<CpuDevice>, storages: &mut Storages<CpuDevice>) {
+    let [arena, _, parameters, gradients, _] = storages;
+    let (arena, gradients) = (arena.floats_mut(), gradients.floats_mut());
+    let parameters: &CpuBuffer = parameters;
+    let parameters = parameters.floats();
+    for (set, mixer) in mix.sets() {
+        let (cells, scratch) = arena.split_at_mut(set.cells() * set.block.len());
+        gather(set, mixer, gradients, cells);
+        match (&mixer.product, set.coefficients) {
+            (Some(product), Some(region)) => {
+                let (alpha, blocks) = (at(parameters, region), at(parameters, set.blocks));
+                product.forward(cells, blocks, at_mut(gradients, region), Write::Set, scratch);
+                product.backward_weight(cells, alpha, at_mut(gradients, set.blocks), Write::Set, scratch);
+            }
+            _ => at_mut(gradients, set.blocks).copy_from_slice(cells),
+        }
+    }
+}
+
+/// dL/dcell: every use of a cell, in order.
+fn gather(set: &MixSet, mixer: &Mixer, gradients: &[f32], cells: &mut [f32]) {
+    cells.par_chunks_mut(set.block.len()).enumerate().for_each(|(index, cell)| {
+        cell.fill(0.0);
+        for used in &set.uses[mixer.first_use[index]..mixer.first_use[index + 1]] {
+            each_run(set.block, used, |from, to, len| {
+                let run = cell[from..from + len].iter_mut().zip(&gradients[to..to + len]);
+                run.for_each(|(c, g)| *c += used.factor * g);
+            });
+        }
+    });
+}
+
+/// Calls back with (start in the block, start in the storage, length) of every contiguous run of a tile.
+#[inline]
+fn each_run(block: Block, used: &MixUse, mut run: impl FnMut(usize, usize, usize)) {
+    let [row, col] = used.at;
+    let [rows, cols] = used.extent;
+    for r in 0..rows {
+        for p in 0..block.positions {
+            let from = (r * block.positions + p) * block.cols;
+            let to = ((row + r) * block.positions + p) * used.inputs + col;
+            run(from, used.tensor.offset + to, cols);
+        }
+    }
+}
+
+fn at(numbers: &[f32], region: Region) -> &[f32] {
+    &numbers[region.offset..region.offset + region.len]
+}
+
+fn at_mut(numbers: &mut [f32], region: Region) -> &mut [f32] {
+    &mut numbers[region.offset..region.offset + region.len]
+}

@@ -1,0 +1,258 @@
+//! The CPU: f32 throughout, NHWC, one thread pool per device.
+//!
+//! Determinism: work is cut into tasks by shape alone; a reduction writes one partial sum per task and adds them in the
+//! order of the tasks. Threads only decide who runs which task, so 1, 2 and 7 threads give the same bits.
+
+mod access;
+mod activation;
+mod add;
+mod batch_norm;
+mod buffer;
+mod channel_scale;
+mod concat;
+pub mod conv;
+mod external;
+mod linear;
+mod loss;
+mod mix;
+mod pool;
+mod rows;
+mod sgd;
+mod share;
+mod simd;
+mod softmax;
+mod vector;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::device::{Device, Observer, Storages};
+use crate::error::Error;
+use crate::mix::{Mix, MixSet};
+use crate::ops::{Call, Write};
+use crate::optimizer::SgdStep;
+use crate::program::{Element, Program, Region, Space, Step};
+use buffer::{CpuBuffer, Views};
+
+/// The CPU with a number of threads of its own.
+#[derive(Clone)]
+pub struct CpuDevice {
+    pool: Arc<rayon::ThreadPool>,
+}
+
+impl CpuDevice {
+    /// A pool of `threads` threads; 0 means one per core.
+    pub fn new(threads: usize) -> Result<Self, Error> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        let pool = pool.map_err(|e| Error::Device { reason: e.to_string() })?;
+        Ok(Self { pool: Arc::new(pool) })
+    }
+
+    /// Threads in the pool.
+    pub fn threads(&self) -> usize {
+        self.pool.current_num_threads()
+    }
+}
+
+impl fmt::Debug for CpuDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CpuDevice({} threads)", self.threads())
+    }
+}
+
+/// What a call keeps from preparation: a convolution its algorithm, the others nothing.
+#[derive(Debug)]
+pub enum Kernel {
+    #[allow(missing_docs)]
+    Conv(Box<conv::Conv>),
+    #[allow(missing_docs)]
+    Plain,
+}
+
+/// Weights of the convolutions of a forward pass, packed; empty for the other steps.
+#[derive(Debug)]
+pub struct Packed(Vec<Vec<f32>>);
+
+impl Device for CpuDevice {
+    type Buffer = CpuBuffer;
+    type Kernel = Kernel;
+    type Mixer = mix::Mixer;
+    type Packed = Packed;
+
+    fn element_bytes(&self, _element: Element) -> usize {
+        4
+    }
+
+    fn allocate(&self, space: Space, size: usize) -> Result<CpuBuffer, Error> {
+        let bytes_per_unit = match space {
+            Space::Arena | Space::Io => 1,
+            Space::Parameters | Space::Gradients | Space::State => 4,
+        };
+        CpuBuffer::new(size, bytes_per_unit)
+    }
+
+    fn size(&self, buffer: &CpuBuffer) -> usize {
+        buffer.size()
+    }
+
+    fn write(&self, buffer: &mut CpuBuffer, region: Region, values: &[f32]) {
+        buffer.words_mut(region).iter_mut().zip(values).for_each(|(to, from)| *to = from.to_bits());
+    }
+
+    fn write_indices(&self, buffer: &mut CpuBuffer, region: Region, values: &[u32]) {
+        buffer.words_mut(region).copy_from_slice(values);
+    }
+
+    fn read(&self, buffer: &CpuBuffer, region: Region, values: &mut [f32]) {
+        values.iter_mut().zip(buffer.words(region)).for_each(|(to, from)| *to = f32::from_bits(*from));
+    }
+
+    fn prepare(&self, call: &Call) -> Result<(Kernel, usize), Error> {
+        let conv = |geometry| Box::new(conv::Conv::new(geometry));
+        let (kernel, floats) = match call {
+            Call::ConvForward(call) => {
+                let conv = conv(call.geometry);
+                let scratch = conv.forward_scratch();
+                (Kernel::Conv(conv), scratch)
+            }
+            Call::ConvBackwardData(call) => {
+                let conv = conv(call.geometry);
+                let scratch = conv.backward_data_scratch();
+                (Kernel::Conv(conv), scratch)
+            }
+            Call::ConvBackwardWeight(call) => {
+                let conv = conv(call.geometry);
+                let scratch = conv.backward_weight_scratch();
+                (Kernel::Conv(conv), scratch)
+            }
+            Call::NormStatistics(call) => (Kernel::Plain, batch_norm::statistics_scratch(call)),
+            Call::NormApply(call) => (Kernel::Plain, batch_norm::apply_scratch(call)),
+            Call::NormBackward(call) => (Kernel::Plain, batch_norm::backward_scratch(call)),
+            Call::ScaleForward(call) => (Kernel::Plain, channel_scale::forward_scratch(call)),
+            Call::ScaleBackward(call) => (Kernel::Plain, channel_scale::backward_scratch(call)),
+            Call::CrossEntropy(call) => (Kernel::Plain, loss::scratch(call)),
+            _ => (Kernel::Plain, 0),
+        };
+        Ok((kernel, floats * 4))
+    }
+
+    fn pack(&self, program: &Program<Self>, storages: &mut Storages<Self>) -> Result<Packed, Error> {
+        let views = Views::new(program, storages);
+        let pack = |step: &Step<Kernel>| match (&step.call, &step.kernel) {
+            (Call::ConvForward(call), Kernel::Conv(conv)) => {
+                let mut packed = vec![0.0; conv.packed_len()];
+                conv.pack_forward(views.read(call.w), &mut packed, scratch_of(step, &views));
+                packed
+            }
+            _ => Vec::new(),
+        };
+        Ok(Packed(self.pool.install(|| program.steps().iter().map(pack).collect())))
+    }
+
+    fn packed_bytes(&self, packed: &Packed) -> usize {
+        packed.0.iter().map(|weight| 4 * weight.len()).sum()
+    }
+
+    fn run(
+        &self,
+        program: &Program<Self>,
+        storages: &mut Storages<Self>,
+        packed: Option<&Packed>,
+        observer: Option<Observer<'_>>,
+    ) {
+        let views = Views::new(program, storages);
+        let packed_of = |index: usize| packed.map_or(&[][..], |packed| &packed.0[index]);
+        let steps = || program.steps().iter().enumerate();
+        match observer {
+            None => self.pool.install(|| steps().for_each(|(i, step)| execute(step, packed_of(i), &views))),
+            Some(observe) => {
+                for (index, step) in steps() {
+                    let start = Instant::now();
+                    self.pool.install(|| execute(step, packed_of(index), &views));
+                    observe(index, start.elapsed());
+                }
+            }
+        }
+    }
+
+    fn sgd(
+        &self,
+        step: &SgdStep<'_>,
+        parameters: &mut CpuBuffer,
+        gradients: &CpuBuffer,
+        momentum: &mut CpuBuffer,
+    ) {
+        self.pool
+            .install(|| sgd::step(step, parameters.floats_mut(), gradients.floats(), momentum.floats_mut()));
+    }
+
+    fn prepare_mix(&self, set: &MixSet) -> Result<(mix::Mixer, usize), Error> {
+        let (mixer, floats) = mix::prepare(set);
+        Ok((mixer, floats * 4))
+    }
+
+    fn mix(&self, mix: &Mix<Self>, storages: &mut Storages<Self>) {
+        self.pool.install(|| mix::mix(mix, storages));
+    }
+
+    fn mix_backward(&self, mix: &Mix<Self>, storages: &mut Storages<Self>) {
+        self.pool.install(|| mix::mix_backward(mix, storages));
+    }
+}
+
+/// The convolution kernels stand on their own and have their own word for it.
+fn conv_write(write: Write) -> conv::Write {
+    match write {
+        Write::Set => conv::Write::Set,
+        Write::Add => conv::Write::Add,
+    }
+}
+
+fn scratch_of<'a>(step: &Step<Kernel>, v: &'a Views<'_>) -> &'a mut [f32] {
+    step.scratch.map_or(&mut [][..], |scratch| v.write(scratch))
+}
+
+/// Runs one step; `packed` is its packed weight, or empty.
+fn execute(step: &Step<Kernel>, packed: &[f32], v: &Views<'_>) {
+    let scratch = scratch_of(step, v);
+    match (&step.call, &step.kernel) {
+        (Call::ConvForward(c), Kernel::Conv(k)) if !packed.is_empty() => {
+            k.forward_packed(v.read(c.x), packed, v.write(c.y), conv_write(c.write), scratch)
+        }
+        (Call::ConvForward(c), Kernel::Conv(k)) => {
+            k.forward(v.read(c.x), v.read(c.w), v.write(c.y), conv_write(c.write), scratch)
+        }
+        (Call::ConvBackwardData(c), Kernel::Conv(k)) => {
+            k.backward_data(v.read(c.dy), v.read(c.w), v.write(c.dx), conv_write(c.write), scratch)
+        }
+        (Call::ConvBackwardWeight(c), Kernel::Conv(k)) => {
+            k.backward_weight(v.read(c.x), v.read(c.dy), v.write(c.dw), conv_write(c.write), scratch)
+        }
+        (Call::BiasForward(c), _) => linear::bias_forward(c, v),
+        (Call::BiasBackward(c), _) => linear::bias_backward(c, v),
+        (Call::NormStatistics(c), _) => batch_norm::statistics(c, v, scratch),
+        (Call::NormApply(c), _) => batch_norm::apply(c, v, scratch),
+        (Call::NormBackward(c), _) => batch_norm::backward(c, v, scratch),
+        (Call::ScaleForward(c), _) => channel_scale::forward(c, v, scratch),
+        (Call::ScaleBackward(c), _) => channel_scale::backward(c, v, scratch),
+        (Call::ActivationForward(c), _) => activation::forward(c, v),
+        (Call::ActivationBackward(c), _) => activation::backward(c, v),
+        (Call::Sum(c), _) => add::sum(c, v),
+        (Call::Copy(c), _) => add::copy(c, v),
+        (Call::Fill(c), _) => v.write(c.y).fill(0.0),
+        (Call::ConcatForward(c), _) => concat::forward(c, v),
+        (Call::ConcatBackward(c), _) => concat::backward(c, v),
+        (Call::PoolForward(c), _) => pool::forward(c, v),
+        (Call::PoolBackward(c), _) => pool::backward(c, v),
+        (Call::GlobalPoolForward(c), _) => pool::global_forward(c, v),
+        (Call::GlobalPoolBackward(c), _) => pool::global_backward(c, v),
+        (Call::SoftmaxForward(c), _) => softmax::forward(c, v),
+        (Call::SoftmaxBackward(c), _) => softmax::backward(c, v),
+        (Call::CrossEntropy(c), _) => loss::run(c, v, scratch),
+        (Call::ExternalGradient(c), _) => external::run(c, v),
+        (Call::ConvForward(_) | Call::ConvBackwardData(_) | Call::ConvBackwardWeight(_), Kernel::Plain) => {
+            unreachable!("a convolution is prepared as one")
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The optimizer step: one pass over parameters, gradients and momentum.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::rows::FLAT_TASK;
+use super::vector::vectorised;
+use crate::optimizer::{SgdOptions, SgdStep};
+
+/// Factors of one group.
+#[derive(Clone, Copy)]
+struct Factors {
+    rate: f32,
+    decay: f32,
+    options: SgdOptions,
+}
+
+pub(super) fn step(step: &SgdStep<'_>, parameters: &mut [f32], gradients: &[f32], momentum: &mut [f32]) {
+    for (group, rate) in step.groups.iter().zip(step.rates) {
+        let factors = Factors { rate: *rate, decay: group.decay, options: step.options };
+        for range in &group.ranges {
+            one_range(factors, range.clone(), parameters, gradients, momentum);
+        }
+    }
+}
+
+fn one_range(
+    f: Factors,
+    range: Range<usize>,
+    parameters: &mut [f32],
+    gradients: &[f32],
+    momentum: &mut [f32],
+) {
+    let (p, g) = (&mut parameters[range.clone()], &gradients[range.clone()]);
+    let pieces = p.par_chunks_mut(FLAT_TASK).zip(g.par_chunks(FLAT_TASK));
+    if f.options.momentum == 0.0 {
+        return pieces.for_each(|(p, g)| plain(p, g, f));
+    }
+    let pieces = pieces.zip(momentum[range].par_chunks_mut(FLAT_TASK));
+    match f.options.nesterov {
+        true => pieces.for_each(|((p, g), b)| nesterov(p, g, b, f)),
+        false => pieces.for_each(|((p, g), b)| heavy_ball(p, g, b, f)),
+    }
+}
+
+vectorised! {
+    fn plain(p: &mut [f32], g: &[f32], f: Factors) {
+        p.iter_mut().zip(g).for_each(|(p, g)| *p -= f.rate * (g + f.decay * *p));
+    }
+
+    fn heavy_ball(p: &mut [f32], g: &[f32], b: &mut [f32], f: Factors) {
+        for ((p, g), b) in p.iter_mut().zip(g).zip(b) {
+            *b = f.options.momentum * *b + (g + f.decay * *p);
+            *p -= f.rate * *b;
+        }
+    }
+
+    fn nesterov(p: &mut [f32], g: &[f32], b: &mut [f32], f: Factors) {
+        for ((p, g), b) in p.iter_mut().zip(g).zip(b) {
+            let g = g + f.decay * *p;
+            *b = f.options.momentum * *b + g;
+            *p -= f.rate * (g + f.options.momentum * *b);
+        }
+    }
+}

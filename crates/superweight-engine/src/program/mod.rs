@@ -1,0 +1,200 @@
+//! A compiled graph: kernel calls over buffers with addresses, made once and run many times.
+//!
+//! ```text
+//! graph + settings ─► Emitter ─► calls over buffers ─► device.prepare ─► scratch ─► memory plan ─► Program
+//! ```
+//!
+//! All programs of a device may share one arena: it is as large as the largest plan, and a program assumes nothing
+//! about what it finds there. What must outlive a run lies in the other storages.
+
+mod buffer;
+mod emit;
+mod settings;
+
+pub use buffer::{Access, BufferId, Element, Region, Space};
+pub use emit::InputGradient;
+pub use settings::{NormMode, Settings};
+
+pub(crate) use buffer::ALIGNMENT;
+pub(crate) use emit::{Destination, Emitter, Kept};
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::device::Device;
+use crate::error::Error;
+use crate::graph::check::LARGEST;
+use crate::graph::{Graph, Node, NodeId};
+use crate::layout::Layout;
+use crate::memory::{Demand, MemoryPlan};
+use crate::ops::{BatchContext, Call};
+use emit::Buffer;
+
+/// A call ready to run.
+#[derive(Debug)]
+pub struct Step<K> {
+    /// What to compute.
+    pub call: Call,
+    /// What the device prepared for it.
+    pub kernel: K,
+    /// Its scratch memory, if it needs any.
+    pub scratch: Option<BufferId>,
+    /// The node it belongs to.
+    pub node: NodeId,
+    /// Whether it is part of the backward pass.
+    pub backward: bool,
+}
+
+/// A graph compiled for one device, batch size and mode.
+#[derive(Debug)]
+pub struct Program<D: Device> {
+    graph: Graph,
+    settings: Settings,
+    steps: Vec<Step<D::Kernel>>,
+    regions: Vec<Region>,
+    plan: MemoryPlan,
+    layout_fingerprint: u64,
+    /// Tells programs apart, for weights frozen for one of them.
+    id: u64,
+}
+
+static PROGRAMS: AtomicU64 = AtomicU64::new(0);
+
+impl<D: Device> Program<D> {
+    /// Compiles `graph`; `layout` must have been made with this graph at this batch size or a larger one.
+    pub fn compile(device: &D, graph: &Graph, settings: &Settings, layout: &Layout) -> Result<Self, Error> {
+        check_batch(graph, settings)?;
+        layout.check(graph, settings)?;
+        let mut emitter = Emitter::new(graph, layout, *settings);
+        emitter.emit();
+        let (emitted, mut buffers) = (emitter.calls, emitter.buffers);
+
+        let mut steps = Vec::with_capacity(emitted.len());
+        for emit::Emitted { call, node, backward } in emitted {
+            let (kernel, scratch_bytes) = device.prepare(&call)?;
+            let scratch = (scratch_bytes > 0).then(|| {
+                buffers.push(Buffer::Arena { element: Element::Float, len: scratch_bytes.div_ceil(4) });
+                BufferId(buffers.len() - 1)
+            });
+            steps.push(Step { call, kernel, scratch, node, backward });
+        }
+
+        let (regions, plan) = place(device, &buffers, &steps);
+        let (graph, layout_fingerprint) = (graph.clone(), layout.fingerprint);
+        let id = PROGRAMS.fetch_add(1, Ordering::Relaxed);
+        let program = Self { graph, settings: *settings, steps, regions, plan, layout_fingerprint, id };
+        program.assert_no_aliasing(device);
+        Ok(program)
+    }
+
+    /// The settings it was compiled with.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The calls in order.
+    pub fn steps(&self) -> &[Step<D::Kernel>] {
+        &self.steps
+    }
+
+    /// The graph it was compiled from.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The node a step belongs to.
+    pub fn node(&self, step: &Step<D::Kernel>) -> &Node {
+        self.graph.node(step.node)
+    }
+
+    /// Where a buffer lies.
+    pub fn region(&self, buffer: BufferId) -> Region {
+        self.regions[buffer.0]
+    }
+
+    /// What the program needs of the arena: known before anything runs.
+    pub fn plan(&self) -> &MemoryPlan {
+        &self.plan
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn layout_fingerprint(&self) -> u64 {
+        self.layout_fingerprint
+    }
+
+    /// A call must not write where it also reads, unless it names the buffer once: kernels rely on it.
+    fn assert_no_aliasing(&self, device: &D) {
+        let extent = |buffer: BufferId| {
+            let region = self.region(buffer);
+            let unit = match region.space {
+                Space::Arena | Space::Io => device.element_bytes(region.element),
+                _ => 1,
+            };
+            (region.space, region.offset, region.offset + region.len * unit)
+        };
+        for step in &self.steps {
+            let mut operands = step.call.operands();
+            operands.extend(step.scratch.map(|scratch| (scratch, Access::Write)));
+            for (i, (written, access)) in operands.iter().enumerate() {
+                let (space, start, end) = extent(*written);
+                for (j, (other, _)) in operands.iter().enumerate() {
+                    let (other_space, other_start, other_end) = extent(*other);
+                    let overlap = space == other_space && start < other_end && other_start < end;
+                    assert!(
+                        i == j || *access == Access::Read || !overlap,
+                        "{} of node `{}` writes over one of its operands",
+                        step.call.name(),
+                        self.node(step).name()
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn check_batch(graph: &Graph, settings: &Settings) -> Result<(), Error> {
+    let batch = settings.batch;
+    if batch == 0 {
+        return Err(Error::EmptyBatch { graph: graph.name.clone() });
+    }
+    if settings.backward && !graph.nodes.iter().any(|node| node.op.operation().is_loss()) {
+        return Err(Error::NoLoss { graph: graph.name.clone() });
+    }
+    let context = BatchContext { batch, batch_statistics: settings.norm != NormMode::Eval };
+    for node in &graph.nodes {
+        if node.shape.len().checked_mul(batch).is_none_or(|len| len > LARGEST) {
+            return Err(Error::TooLarge { node: node.name.clone(), shape: node.shape, batch });
+        }
+        node.op.operation().check_batch(graph, node, context)?;
+    }
+    Ok(())
+}
+
+/// Lifetimes from the calls, places from the plan.
+fn place<D: Device>(device: &D, buffers: &[Buffer], steps: &[Step<D::Kernel>]) -> (Vec<Region>, MemoryPlan) {
+    let mut life: Vec<Option<(usize, usize)>> = vec![None; buffers.len()];
+    for (time, step) in steps.iter().enumerate() {
+        let operands = step.call.operands().into_iter().map(|(buffer, _)| buffer);
+        for buffer in operands.chain(step.scratch) {
+            life[buffer.0] = Some((life[buffer.0].map_or(time, |(first, _)| first), time));
+        }
+    }
+    let demands: Vec<Option<Demand>> = (buffers.iter().zip(&life))
+        .map(|(buffer, life)| match (buffer, life) {
+            (Buffer::Arena { element, len }, Some((first, last))) => {
+                Some(Demand { bytes: len * device.element_bytes(*element), first: *first, last: *last })
+            }
+            _ => None,
+        })
+        .collect();
+    let (offsets, plan) = MemoryPlan::place(&demands, ALIGNMENT);
+    let regions = (buffers.iter().zip(offsets))
+        .map(|(buffer, offset)| match *buffer {
+            Buffer::Fixed(region) => region,
+            Buffer::Arena { element, len } => Region { space: Space::Arena, offset, len, element },
+        })
+        .collect();
+    (regions, plan)
+}

@@ -1,0 +1,69 @@
+//! Same bits with 1, 2 and 7 threads, and from run to run.
+
+mod common;
+
+use common::{Bench, hashed};
+use superweight_engine::{
+    Activation, BatchNorm, Conv2d, CpuDevice, CrossEntropy, Graph, GraphBuilder, ParameterGroup, Pool2d,
+    Scope, Settings, Sgd, SgdOptions, Shape,
+};
+
+/// Every operation once, large enough to be cut into many tasks.
+fn graph() -> Graph {
+    let mut g = GraphBuilder::new("everything");
+    let x = g.input("x", Shape::new(16, 15, 3)).unwrap();
+    let x = g.conv("stem", x, Conv2d::new(24, 3).padding(1)).unwrap();
+    let ghost = BatchNorm::relu().segmented(2, Scope::Segment, Scope::Joint);
+    let a = g.batch_norm("bn1", x, ghost).unwrap();
+    let h = g.conv("conv1", a, Conv2d::new(24, 3).padding(1)).unwrap();
+    let h = g.batch_norm("bn2", h, BatchNorm::relu()).unwrap();
+    let h = g.conv("depthwise", h, Conv2d::new(24, 3).padding(1).groups(24)).unwrap();
+    let x = g.add("add", x, h, Activation::Relu).unwrap();
+    let s = g.channel_scale("scale", x, 2).unwrap();
+    let c = g.conv("strided", s, Conv2d::new(40, 3).stride(2).padding(1)).unwrap();
+    let m = g.pool("max", s, Pool2d::max(3, 2, 1)).unwrap();
+    let v = g.pool("average", s, Pool2d::average(3, 2, 1)).unwrap();
+    let x = g.concat("concat", &[c, m, v]).unwrap();
+    let x = g.batch_norm("bn3", x, BatchNorm::relu6()).unwrap();
+    let x = g.global_average_pool("pool", x).unwrap();
+    let z = g.linear("fc", x, 10, true).unwrap();
+    g.cross_entropy("loss", z, CrossEntropy::classes("labels").smoothing(0.1)).unwrap();
+    g.output("logits", z).unwrap();
+    g.finish().unwrap()
+}
+
+/// All bits after three training steps.
+fn train(threads: usize) -> Vec<u32> {
+    let device = CpuDevice::new(threads).unwrap();
+    let batch = 12;
+    let mut bench = Bench::new(&device, graph(), Settings::train(batch));
+    bench.memory.set_input("x", &hashed(3, batch * 16 * 15 * 3)).unwrap();
+    bench.memory.set_classes("labels", &(0..batch as u32).map(|i| i % 10).collect::<Vec<_>>()).unwrap();
+    let numbers = bench.memory.layout().parameter_numbers;
+    let groups = vec![ParameterGroup::new(0..numbers, 1e-4)];
+    let mut optimizer =
+        Sgd::new(&bench.memory, SgdOptions { momentum: 0.9, nesterov: true }, groups).unwrap();
+    for _ in 0..3 {
+        bench.run();
+        optimizer.step(&mut bench.memory, &[0.05]).unwrap();
+    }
+    let memory = &bench.memory;
+    let mut bits: Vec<u32> = memory.output("logits").unwrap().iter().map(|v| v.to_bits()).collect();
+    for slot in bench.graph.slots() {
+        let values = match slot.name.contains("running") {
+            true => memory.statistic(&slot.name).unwrap(),
+            false => [memory.parameter(&slot.name).unwrap(), memory.gradient(&slot.name).unwrap()].concat(),
+        };
+        assert!(values.iter().all(|v| v.is_finite()), "{}", slot.name);
+        bits.extend(values.iter().map(|v| v.to_bits()));
+    }
+    bits
+}
+
+#[test]
+fn same_bits_with_one_two_and_seven_threads_and_from_run_to_run() {
+    let one = train(1);
+    for threads in [1, 2, 7, 7] {
+        assert!(train(threads) == one, "{threads} threads");
+    }
+}

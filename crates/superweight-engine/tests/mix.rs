@@ -1,0 +1,210 @@
+//! Mixing against its definition, forward and backward.
+
+mod common;
+
+use common::{dot, hash, hashed, relative_error};
+use superweight_engine::{Block, CpuDevice, Error, LayoutBuilder, Memory, Mix, MixSet, MixUse, Region};
+
+fn pick(seed: u32, n: u32, from: usize, to: usize) -> usize {
+    from + ((hash(seed, n) + 1.0) / 2.0 * (to - from) as f32) as usize
+}
+
+/// Two layers cut into cells of one set, hard-shared where both have a cell; and a third layer that is one block.
+struct Example {
+    memory: Memory<CpuDevice>,
+    sets: Vec<MixSet>,
+    mix: Mix<CpuDevice>,
+}
+
+fn example(seed: u32, threads: usize) -> Example {
+    let device = CpuDevice::new(threads).unwrap();
+    let block = Block {
+        rows: pick(seed, 1, 1, 9),
+        positions: [1, 9][pick(seed, 2, 0, 2)],
+        cols: pick(seed, 3, 1, 20),
+    };
+    let k = pick(seed, 4, 2, 12);
+    let large = [pick(seed, 5, 1, 30), pick(seed, 6, 1, 60)];
+    let small = [pick(seed, 7, 1, large[0] + 1), pick(seed, 8, 1, large[1] + 1)];
+    let grid = [large[0].div_ceil(block.rows), large[1].div_ceil(block.cols)];
+    let lone = Block { rows: 5, positions: 1, cols: 7 };
+
+    let mut builder = LayoutBuilder::new();
+    for (name, len) in [
+        ("templates", k * block.len()),
+        ("coefficients", grid[0] * grid[1] * k),
+        ("large", large[0] * large[1] * block.positions),
+        ("small", small[0] * small[1] * block.positions),
+        ("single", lone.len()),
+        ("lone", lone.len()),
+    ] {
+        builder.parameter(name, len).unwrap();
+    }
+    let layout = builder.finish(&device);
+    let region = |name: &str| layout.parameter(name).unwrap();
+    let mut uses = vec![];
+    for cell in 0..grid[0] * grid[1] {
+        let at = [cell / grid[1] * block.rows, cell % grid[1] * block.cols];
+        for (name, shape, factor) in [("large", large, 0.5), ("small", small, -1.5)] {
+            if at[0] < shape[0] && at[1] < shape[1] {
+                let extent = [block.rows.min(shape[0] - at[0]), block.cols.min(shape[1] - at[1])];
+                uses.push(MixUse { cell, tensor: region(name), inputs: shape[1], at, extent, factor });
+            }
+        }
+    }
+    let sets = vec![
+        MixSet {
+            name: "grid".into(),
+            block,
+            blocks: region("templates"),
+            coefficients: Some(region("coefficients")),
+            uses,
+        },
+        MixSet {
+            name: "alone".into(),
+            block: lone,
+            blocks: region("single"),
+            coefficients: None,
+            uses: vec![MixUse {
+                cell: 0,
+                tensor: region("lone"),
+                inputs: lone.cols,
+                at: [0, 0],
+                extent: [lone.rows, lone.cols],
+                factor: 2.0,
+            }],
+        },
+    ];
+    let mix = Mix::new(&device, sets.clone()).unwrap();
+    let mut memory = Memory::new(&device, layout.clone(), mix.scratch_bytes()).unwrap();
+    for (i, (name, region)) in layout.parameters().enumerate() {
+        memory.set_parameter(name, &hashed(seed * 100 + i as u32, region.len)).unwrap();
+    }
+    Example { memory, sets, mix }
+}
+
+/// The definition, number by number, in f64: what each parameter region holds after mixing.
+fn naive(memory: &Memory<CpuDevice>, set: &MixSet, used: &MixUse) -> Vec<(usize, f32)> {
+    let (blocks, alpha) = (memory.read(set.blocks), set.coefficients.map(|region| memory.read(region)));
+    let (len, k) = (set.block.len(), set.count());
+    let mut numbers = vec![];
+    for r in 0..used.extent[0] {
+        for p in 0..set.block.positions {
+            for c in 0..used.extent[1] {
+                let inside = (r * set.block.positions + p) * set.block.cols + c;
+                let coefficient = |t: usize| alpha.as_ref().map_or(1.0, |a| f64::from(a[used.cell * k + t]));
+                let cell: f64 = (0..k).map(|t| coefficient(t) * f64::from(blocks[t * len + inside])).sum();
+                let at = ((used.at[0] + r) * set.block.positions + p) * used.inputs + used.at[1] + c;
+                numbers.push((at, (f64::from(used.factor) * cell) as f32));
+            }
+        }
+    }
+    numbers
+}
+
+#[test]
+fn equals_the_definition() {
+    for seed in 0..60 {
+        let Example { mut memory, sets, mix } = example(seed, 2);
+        memory.mix(&mix).unwrap();
+        for set in &sets {
+            for used in &set.uses {
+                let tensor = memory.read(used.tensor);
+                let (found, expected): (Vec<_>, Vec<_>) =
+                    naive(&memory, set, used).into_iter().map(|(at, e)| (tensor[at], e)).unzip();
+                assert!(relative_error(&found, &expected) < 1e-5, "seed {seed}");
+            }
+        }
+    }
+}
+
+/// ⟨dW, dW/dp·δ⟩ computed two ways: mixing is linear in the blocks and in the coefficients.
+#[test]
+fn backward_is_the_adjoint() {
+    for seed in 100..160 {
+        let Example { mut memory, mix, .. } = example(seed, 2);
+        let names = ["large", "small", "lone"];
+        // dL/dW is what a graph would have left; L = ⟨dW, W⟩.
+        let upstream: Vec<Vec<f32>> =
+            names.iter().map(|name| hashed(!seed, memory.layout().parameter(name).unwrap().len)).collect();
+        for (name, values) in names.iter().zip(&upstream) {
+            memory.set_gradient(name, values).unwrap();
+        }
+        memory.mix_backward(&mix).unwrap();
+        for tensor in ["templates", "coefficients", "single"] {
+            let gradient = memory.gradient(tensor).unwrap();
+            let before = memory.parameter(tensor).unwrap();
+            let direction = hashed(seed * 7, before.len());
+            let mut loss = |step: f32| -> f64 {
+                let moved: Vec<f32> = before.iter().zip(&direction).map(|(p, d)| p + step * d).collect();
+                memory.set_parameter(tensor, &moved).unwrap();
+                memory.mix(&mix).unwrap();
+                let value = |(name, upstream): (&&str, &Vec<f32>)| -> f64 {
+                    dot(&memory.parameter(name).unwrap(), upstream)
+                };
+                names.iter().zip(&upstream).map(value).sum()
+            };
+            let slope = (loss(1.0) - loss(-1.0)) / 2.0; // exact up to rounding: L is linear in each tensor
+            loss(0.0);
+            let expected: f64 =
+                gradient.iter().zip(&direction).map(|(g, d)| f64::from(*g) * f64::from(*d)).sum();
+            let scale: f64 = gradient.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
+            assert!(
+                (slope - expected).abs() < 1e-4 * scale.max(1e-3),
+                "seed {seed} {tensor}: {slope} {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    let run = |threads| {
+        let Example { mut memory, mix, .. } = example(7, threads);
+        memory.mix(&mix).unwrap();
+        for name in ["large", "small", "lone"] {
+            let weights = memory.parameter(name).unwrap();
+            memory.set_gradient(name, &weights).unwrap();
+        }
+        memory.mix_backward(&mix).unwrap();
+        ["large", "small"]
+            .map(|n| memory.parameter(n).unwrap())
+            .into_iter()
+            .chain(["templates", "coefficients"].map(|n| memory.gradient(n).unwrap()))
+            .map(|values| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(run(1), run(2));
+    assert_eq!(run(1), run(7));
+}
+
+#[test]
+fn contradictions_are_named() {
+    let device = CpuDevice::new(1).unwrap();
+    let Example { sets, .. } = example(11, 1);
+    assert!(sets[0].block.len() > 1 && sets[0].cells() > 1);
+    let error = |damage: &dyn Fn(&mut Vec<MixSet>)| {
+        let mut sets = sets.clone();
+        damage(&mut sets);
+        match Mix::new(&device, sets) {
+            Err(Error::Mix { problem, .. }) => problem,
+            other => panic!("{other:?}"),
+        }
+    };
+    let longer = |region: Region| Region { len: region.len + 1, ..region };
+    assert!(error(&|s| s[0].uses.reverse()).contains("order"));
+    assert!(error(&|s| s[0].uses[0].cell = usize::MAX).contains("order"));
+    assert!(error(&|s| s[0].blocks = longer(s[0].blocks)).contains("blocks"));
+    assert!(error(&|s| s[0].coefficients = s[0].coefficients.map(longer)).contains("rows of"));
+    assert!(error(&|s| s[0].coefficients = None).contains("need coefficients"));
+    assert!(error(&|s| s[1].uses[0].at = [1, 0]).contains("outside the tensor"));
+    assert!(error(&|s| s[1].uses[0].extent = [6, 7]).contains("no such cell"));
+    assert!(error(&|s| s[1].uses[0].factor = f32::NAN).contains("finite"));
+    assert!(
+        error(&|s| {
+            let twice = s[1].uses[0];
+            s[1].uses.push(twice);
+        })
+        .contains("written twice")
+    );
+}

@@ -1,0 +1,109 @@
+//! Where training starts: every number from the seed and its own place, so that order and device do not matter.
+//!
+//! | numbers | start |
+//! |---|---|
+//! | templates | N(0, d²), d from the plan: He's deviation of the set's largest fan-in over s |
+//! | coefficients | rows of length 1: orthonormal where the set has at most K rows, else random directions |
+//! | dense convolutions | N(0, 2 / fan-in) |
+//! | dense linear weights, biases | U(±1/√in) as PyTorch has it, 0 |
+//! | batch norm | scale 1, shift 0, running mean 0, running variance 1 |
+
+use superweight_engine::{Device, Error, Memory, oihw_to_ohwi};
+use superweight_plan::{LayerId, LayerKind, SetId, SharingPlan, VectorKind};
+
+use super::rows::CoefficientRows;
+use super::{coefficients_name, scope, templates_name, weight_name};
+use crate::random::Draws;
+
+/// What a tensor is drawn for.
+#[derive(Clone, Copy)]
+enum Purpose {
+    Templates = 1,
+    Coefficients = 2,
+    Dense = 3,
+}
+
+/// Sets every trainable number and running statistic.
+pub fn initialise<D: Device>(plan: &SharingPlan, memory: &mut Memory<D>, seed: u64) -> Result<(), Error> {
+    let draws = |purpose: Purpose, index: usize| Draws::new(&[seed, purpose as u64, index as u64]);
+    let rows = CoefficientRows::of(plan);
+    for (i, set) in plan.template_sets.iter().enumerate() {
+        let normal = draws(Purpose::Templates, i);
+        let numbers = set.templates as u64 * set.block_len();
+        let templates: Vec<f32> = (0..numbers).map(|n| (set.deviation * normal.normal(n)) as f32).collect();
+        memory.set_parameter(&templates_name(SetId(i)), &templates)?;
+        if set.templates > 1 {
+            let mut alpha = unit_rows(rows.live(SetId(i)), set.templates, draws(Purpose::Coefficients, i));
+            alpha.resize(rows.capacity(SetId(i)) * set.templates, 0.0);
+            memory.set_parameter(&coefficients_name(SetId(i)), &alpha)?;
+        }
+    }
+    for (i, planned) in plan.layers.iter().enumerate().filter(|(_, planned)| planned.tiles.is_empty()) {
+        let (layer, draws) = (&planned.layer, draws(Purpose::Dense, i));
+        let values: Vec<f32> = match layer.kind {
+            LayerKind::Linear => {
+                let bound = 1.0 / (layer.inp as f64).sqrt();
+                (0..layer.len()).map(|n| (bound * draws.signed_unit(n)) as f32).collect()
+            }
+            LayerKind::Conv | LayerKind::Depthwise => {
+                (0..layer.len()).map(|n| (layer.he() * draws.normal(n)) as f32).collect()
+            }
+        };
+        let dims = [layer.out, layer.inp, layer.kernel[0], layer.kernel[1]];
+        memory.set_parameter(&weight_name(plan, LayerId(i)), &oihw_to_ohwi(&values, dims))?;
+    }
+    for vector in &plan.vectors {
+        let value = if vector.kind == VectorKind::NormScale { 1.0 } else { 0.0 };
+        memory.set_parameter(&(scope(vector.member) + &vector.name), &vec![value; vector.len as usize])?;
+    }
+    let statistics: Vec<_> =
+        memory.layout().statistics().map(|(name, region)| (name.to_owned(), region.len)).collect();
+    for (name, len) in statistics {
+        let value = if name.ends_with(".running_var") { 1.0 } else { 0.0 };
+        memory.set_statistic(&name, &vec![value; len])?;
+    }
+    Ok(())
+}
+
+/// `rows` unit vectors of length `k`: orthonormal (Gram–Schmidt, twice, in f64) as far as there is room.
+fn unit_rows(rows: usize, k: usize, draws: Draws) -> Vec<f32> {
+    let mut basis: Vec<Vec<f64>> = Vec::with_capacity(rows);
+    for row in 0..rows {
+        let mut v: Vec<f64> = (0..k).map(|n| draws.normal((row * k + n) as u64)).collect();
+        if rows <= k {
+            for _ in 0..2 {
+                for other in &basis {
+                    let along = dot(&v, other);
+                    v.iter_mut().zip(other).for_each(|(x, o)| *x -= along * o);
+                }
+            }
+        }
+        let length = dot(&v, &v).sqrt();
+        v.iter_mut().for_each(|x| *x /= length);
+        basis.push(v);
+    }
+    basis.into_iter().flatten().map(|x| x as f32).collect()
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_length_one_and_are_orthogonal_where_they_can_be() {
+        for (rows, k) in [(1, 2), (5, 5), (7, 30), (40, 3)] {
+            let alpha = unit_rows(rows, k, Draws::new(&[rows as u64]));
+            let row = |r: usize| alpha[r * k..(r + 1) * k].iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
+            for a in 0..rows {
+                assert!((dot(&row(a), &row(a)) - 1.0).abs() < 1e-6);
+                for b in (0..a).filter(|_| rows <= k) {
+                    assert!(dot(&row(a), &row(b)).abs() < 1e-6);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The bank: one owner of every trainable number, and what the members' weights are made of.
+//!
+//! All numbers lie in the engine's flat parameter storage: dense tensors and vectors where the graphs read them, then
+//! per template set its templates and its coefficient rows, and the composed weights, which no optimizer touches.
+//! [`Bank::compose`] writes the composed weights, [`Bank::compose_backward`] turns dL/dW into gradients of templates
+//! and coefficients. A dense plan has no sets: its weights are trained in place and composing costs nothing.
+
+mod init;
+mod rows;
+
+use superweight_engine::{Block, Device, Error, Layout, LayoutBuilder, Memory, Mix, MixSet, MixUse};
+use superweight_plan::{LayerId, MemberId, SetId, SharingPlan, SuperWeightId};
+
+pub use init::initialise;
+use rows::CoefficientRows;
+
+/// Put before the names of a member's tensors.
+pub fn scope(member: MemberId) -> String {
+    format!("{member}.")
+}
+
+/// Name of a layer's weight in the engine's storage.
+pub fn weight_name(plan: &SharingPlan, id: LayerId) -> String {
+    let layer = plan.layer(id);
+    scope(layer.member) + &layer.name
+}
+
+/// Name of a set's templates, `[K, rows, kernel positions, columns]`.
+pub fn templates_name(set: SetId) -> String {
+    format!("templates.{set}")
+}
+
+/// Name of a set's coefficients, `[rows, K]`.
+pub fn coefficients_name(set: SetId) -> String {
+    format!("coefficients.{set}")
+}
+
+/// Adds templates and coefficients to a layout. Coefficients get room for every layer's own where the plan keeps a
+/// reserve, so that refinement moves nothing else.
+pub fn declare(plan: &SharingPlan, layout: &mut LayoutBuilder) -> Result<(), Error> {
+    let rows = CoefficientRows::of(plan);
+    for (i, set) in plan.template_sets.iter().enumerate() {
+        let id = SetId(i);
+        layout.parameter(templates_name(id), set.templates * set.block_len() as usize)?;
+        if set.templates > 1 {
+            layout.parameter(coefficients_name(id), rows.capacity(id) * set.templates)?;
+        }
+    }
+    Ok(())
+}
+
+/// The composition of a plan, prepared for a device.
+#[derive(Debug)]
+pub struct Bank<D: Device> {
+    plan: SharingPlan,
+    mix: Mix<D>,
+}
+
+impl<D: Device> Bank<D> {
+    /// Prepares the composition; `layout` has all members' tensors and what [`declare`] added.
+    pub fn new(device: &D, plan: SharingPlan, layout: &Layout) -> Result<Self, Error> {
+        let mix = Mix::new(device, mix_sets(&plan, layout)?)?;
+        Ok(Self { plan, mix })
+    }
+
+    /// What is shared.
+    pub fn plan(&self) -> &SharingPlan {
+        &self.plan
+    }
+
+    /// Bytes of the arena that composing needs; programs may use the same bytes before and after.
+    pub fn scratch_bytes(&self) -> usize {
+        self.mix.scratch_bytes()
+    }
+
+    /// Writes the weight of every composed layer of every member.
+    pub fn compose(&self, memory: &mut Memory<D>) -> Result<(), Error> {
+        memory.mix(&self.mix)
+    }
+
+    /// Gradients of templates and coefficients from dL/dW of every composed layer.
+    pub fn compose_backward(&self, memory: &mut Memory<D>) -> Result<(), Error> {
+        memory.mix_backward(&self.mix)
+    }
+}
+
+/// Every cell of every layer: which coefficient row makes it and where it goes.
+fn mix_sets(plan: &SharingPlan, layout: &Layout) -> Result<Vec<MixSet>, Error> {
+    let rows = CoefficientRows::of(plan);
+    let mut sets = Vec::with_capacity(plan.template_sets.len());
+    for (i, set) in plan.template_sets.iter().enumerate() {
+        let [height, width, kh, kw] = set.block;
+        let coefficients = match set.templates {
+            1 => None,
+            k => {
+                let room = layout.parameter(&coefficients_name(SetId(i)))?;
+                Some(superweight_engine::Region { len: rows.live(SetId(i)) * k, ..room })
+            }
+        };
+        sets.push(MixSet {
+            name: format!("template set {i}"),
+            block: Block { rows: height, positions: kh * kw, cols: width },
+            blocks: layout.parameter(&templates_name(SetId(i)))?,
+            coefficients,
+            uses: vec![],
+        });
+    }
+    for (i, planned) in plan.layers.iter().enumerate().filter(|(_, planned)| !planned.tiles.is_empty()) {
+        let tensor = layout.parameter(&weight_name(plan, LayerId(i)))?;
+        for tile in &planned.tiles {
+            let id = tile.superweight;
+            let SetId(set) = plan.superweight(id).set;
+            let Block { rows: height, cols: width, .. } = sets[set].block;
+            let [down, across] = plan.cells(SetId(set), &tile.at);
+            for [r, c] in (0..down).flat_map(|r| (0..across).map(move |c| [r, c])) {
+                let from = [r * height, c * width];
+                sets[set].uses.push(MixUse {
+                    cell: rows.row(id, LayerId(i), [r, c]),
+                    tensor,
+                    inputs: planned.layer.inp,
+                    at: [tile.at.rows.start + from[0], tile.at.cols.start + from[1]],
+                    extent: [
+                        height.min(tile.at.rows.len() - from[0]),
+                        width.min(tile.at.cols.len() - from[1]),
+                    ],
+                    factor: tile.factor as f32,
+                });
+            }
+        }
+    }
+    sets.iter_mut().for_each(|set| set.uses.sort_by_key(|used| used.cell));
+    Ok(sets)
+}
+
+/// Which SuperWeights are made of each set.
+fn superweights_of(plan: &SharingPlan, set: SetId) -> impl Iterator<Item = SuperWeightId> + '_ {
+    let all = plan.superweights.iter().enumerate();
+    all.filter(move |(_, superweight)| superweight.set == set).map(|(i, _)| SuperWeightId(i))
+}

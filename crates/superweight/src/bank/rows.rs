@@ -1,0 +1,65 @@
+//! Where coefficients lie: the rows of a set's α, SuperWeight after SuperWeight, group after group, cell after cell.
+
+use std::collections::HashMap;
+
+use superweight_plan::{LayerId, SetId, SharingPlan, SuperWeightId};
+
+use super::superweights_of;
+
+/// Rows of one group.
+struct GroupRows {
+    /// Its first row.
+    first: usize,
+    /// Row of each row of cells, counted from `first`: groups use staircases of cells.
+    starts: Vec<usize>,
+}
+
+/// The coefficient rows of a plan.
+pub(super) struct CoefficientRows {
+    groups: HashMap<(SuperWeightId, LayerId), usize>,
+    rows: Vec<GroupRows>,
+    live: Vec<usize>,
+    capacity: Vec<usize>,
+}
+
+impl CoefficientRows {
+    pub fn of(plan: &SharingPlan) -> Self {
+        let mut this = Self { groups: HashMap::new(), rows: vec![], live: vec![], capacity: vec![] };
+        let users = plan.users();
+        for set in (0..plan.template_sets.len()).map(SetId) {
+            let (mut live, mut own) = (0, 0);
+            for id in superweights_of(plan, set) {
+                own += users[id.0].iter().map(|(_, [down, across])| down * across).sum::<usize>();
+                for group in &plan.superweight(id).groups {
+                    let cells = plan.coefficient_cells(id, group);
+                    let down = cells.last().map_or(0, |cell| cell[0] + 1);
+                    let starts = (0..down).map(|r| cells.partition_point(|cell| cell[0] < r)).collect();
+                    this.groups.extend(group.layers.iter().map(|&layer| ((id, layer), this.rows.len())));
+                    this.rows.push(GroupRows { first: live, starts });
+                    live += cells.len();
+                }
+            }
+            this.live.push(live);
+            this.capacity.push(if plan.reserve > 0.0 { own.max(live) } else { live });
+        }
+        this
+    }
+
+    /// Rows in use.
+    pub fn live(&self, set: SetId) -> usize {
+        self.live[set.0]
+    }
+
+    /// Rows there is room for.
+    pub fn capacity(&self, set: SetId) -> usize {
+        self.capacity[set.0]
+    }
+
+    /// The row that makes a cell of a SuperWeight for a layer; 0 where there are no coefficients: the set is one block.
+    pub fn row(&self, superweight: SuperWeightId, layer: LayerId, [r, c]: [usize; 2]) -> usize {
+        self.groups.get(&(superweight, layer)).map_or(0, |&group| {
+            let GroupRows { first, starts } = &self.rows[group];
+            first + starts[r] + c
+        })
+    }
+}

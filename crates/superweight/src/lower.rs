@@ -1,0 +1,103 @@
+//! Architecture → engine graph: one engine call per node, tensors under the names of the plan.
+//!
+//! Both lists are in the order of computation and shapes agree, so this is a walk. Names of tensors are PyTorch's with
+//! the member's scope in front; images and labels are shared by all members and have none.
+
+use superweight_engine::{
+    Activation, BatchNorm, Conv2d, CrossEntropy, Error, Graph, GraphBuilder, NodeId, Pool2d, Shape,
+};
+use superweight_plan::arch::{self, Architecture, ImageShape, Op};
+
+/// Name of the images every member reads.
+pub const IMAGES: &str = "images";
+/// Name of the classes every member learns.
+pub const LABELS: &str = "labels";
+
+/// What a lowered graph is made for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lowering {
+    /// Put before the names of tensors, losses and outputs: the member's, ending in a dot, or nothing.
+    pub scope: String,
+    /// Label smoothing of the loss.
+    pub smoothing: f32,
+}
+
+impl Lowering {
+    /// Name of the logits among the outputs.
+    pub fn logits(&self) -> String {
+        format!("{}logits", self.scope)
+    }
+
+    /// Name of the loss and its metrics.
+    pub fn loss(&self) -> String {
+        format!("{}loss", self.scope)
+    }
+}
+
+/// The graph of one member: its logits are an output, its loss is cross-entropy against [`LABELS`].
+pub fn lower(architecture: &Architecture, lowering: &Lowering) -> Result<Graph, Error> {
+    let mut g = GraphBuilder::new(format!("{}{}", lowering.scope, architecture.name));
+    let mut nodes: Vec<NodeId> = Vec::with_capacity(architecture.nodes.len());
+    for node in &architecture.nodes {
+        let name = format!("{}{}", lowering.scope, node.name);
+        let input = |index: usize| nodes[node.inputs[index].0];
+        nodes.push(match node.op {
+            Op::Input => g.input(IMAGES, shape(architecture.input))?,
+            Op::Conv { kernel, stride, padding, groups, .. } => {
+                let out_channels = node.shape.channels;
+                let (stride, padding) = ([stride; 2], [padding; 2]);
+                g.conv(name, input(0), Conv2d { out_channels, kernel, stride, padding, groups })?
+            }
+            Op::BatchNorm { activation: a, .. } => {
+                g.batch_norm(name, input(0), BatchNorm { activation: activation(a), ..BatchNorm::plain() })?
+            }
+            Op::Add { activation: a } => g.add(name, input(0), input(1), activation(a))?,
+            Op::MaxPool { kernel, stride, padding } => {
+                g.pool(name, input(0), Pool2d::max(kernel, stride, padding))?
+            }
+            Op::GlobalAveragePool => g.global_average_pool(name, input(0))?,
+            Op::Linear { .. } => g.linear(name, input(0), node.shape.channels, true)?,
+        });
+    }
+    let logits =
+        *nodes.last().ok_or_else(|| Error::NothingToCompute { graph: architecture.name.to_string() })?;
+    g.output(lowering.logits(), logits)?;
+    g.cross_entropy(lowering.loss(), logits, CrossEntropy::classes(LABELS).smoothing(lowering.smoothing))?;
+    g.finish()
+}
+
+fn shape(image: ImageShape) -> Shape {
+    Shape::new(image.height, image.width, image.channels)
+}
+
+fn activation(activation: arch::Activation) -> Activation {
+    match activation {
+        arch::Activation::None => Activation::None,
+        arch::Activation::Relu => Activation::Relu,
+        arch::Activation::Relu6 => Activation::Relu6,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use superweight_plan::arch::ArchName;
+
+    #[test]
+    fn shapes_names_and_counts_agree_with_the_architecture() {
+        for name in ["wrn-16-2", "wrn-28-10", "resnet-50", "wrn-50-2", "mobilenet-v2", "cnn-8-16"] {
+            let name: ArchName = name.parse().unwrap();
+            let architecture = name.build(name.usual_input(), 10).unwrap();
+            let graph = lower(&architecture, &Lowering { scope: "a.".into(), smoothing: 0.0 }).unwrap();
+            for (ours, theirs) in graph.nodes().iter().zip(&architecture.nodes) {
+                assert_eq!(ours.shape(), shape(theirs.shape), "{name}: {}", theirs.name);
+            }
+            for tensor in &architecture.tensors {
+                let name = format!("a.{}", tensor.name);
+                let slot = graph.slots().iter().find(|slot| slot.name == name).expect("a slot per tensor");
+                assert_eq!(slot.len() as u64, tensor.len(), "{name}");
+            }
+            assert_eq!(graph.multiply_adds(), architecture.counts().multiply_adds);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Composition against its definition, its backward pass against finite differences, and where training starts.
+
+use superweight::bank::{self, Bank, coefficients_name, templates_name, weight_name};
+use superweight::engine::{CpuDevice, LayoutBuilder, Memory, ohwi_to_oihw};
+use superweight::plan::arch::ArchName;
+use superweight::plan::{
+    Clustering, Coefficients, LayerId, Member, PlanRequest, SetId, SharingPlan, Tiling, TilingChoice,
+};
+use superweight::random::Draws;
+
+fn request(names: &str, percent: u64) -> PlanRequest {
+    let member = |name: &str| {
+        let architecture: ArchName = name.parse().unwrap();
+        Member { input: architecture.usual_input(), architecture, classes: 10 }
+    };
+    let mut request = PlanRequest::new(names.split(',').map(member).collect(), None);
+    request.budget = Some(request.survey().unwrap().dense_total * percent / 100);
+    request
+}
+
+/// Plans of many kinds: nested and grid, shared and own coefficients, crossing shapes, refined-like groups.
+fn plans() -> Vec<SharingPlan> {
+    let mut plans = vec![];
+    for (names, percent) in [
+        ("wrn-10-2,wrn-10-1", 30),
+        ("wrn-16-1", 70),
+        ("cnn-12-20-9,cnn-7-20-33", 60),
+        ("mobilenet-v2-0.1,wrn-10-1", 80),
+    ] {
+        for tiling in [TilingChoice::Nested, TilingChoice::Grid] {
+            for coefficients in [
+                Coefficients::Shared,
+                Coefficients::Own,
+                Coefficients::Explicit(vec![vec![LayerId(1), LayerId(2)]]),
+            ] {
+                for (clusters, block) in [("single", 8), ("depth:2", 5), ("random:3:1", 16)] {
+                    let clusters: Clustering = clusters.parse().unwrap();
+                    let coefficients = coefficients.clone();
+                    let request = PlanRequest {
+                        tiling,
+                        coefficients,
+                        clusters,
+                        block: Some(block),
+                        ..request(names, percent)
+                    };
+                    plans.extend(request.plan());
+                }
+            }
+        }
+    }
+    let count = |nested: bool| plans.iter().filter(|plan| (plan.tiling == Tiling::Nested) == nested).count();
+    assert!(count(true) > 10 && count(false) > 10);
+    plans
+}
+
+fn bank(plan: &SharingPlan, threads: usize) -> (Bank<CpuDevice>, Memory<CpuDevice>) {
+    let device = CpuDevice::new(threads).unwrap();
+    let mut builder = LayoutBuilder::new();
+    for (i, layer) in plan.layers().enumerate() {
+        builder.parameter(weight_name(plan, LayerId(i)), layer.len() as usize).unwrap();
+    }
+    for vector in &plan.vectors {
+        builder.parameter(bank::scope(vector.member) + &vector.name, vector.len as usize).unwrap();
+    }
+    bank::declare(plan, &mut builder).unwrap();
+    let layout = builder.finish(&device);
+    let bank = Bank::new(&device, plan.clone(), &layout).unwrap();
+    let mut memory = Memory::new(&device, layout, bank.scratch_bytes()).unwrap();
+    bank::initialise(plan, &mut memory, 7).unwrap();
+    (bank, memory)
+}
+
+/// A layer's weight by the words of the plan, number by number in f64, OIHW.
+fn by_definition(plan: &SharingPlan, memory: &Memory<CpuDevice>, id: LayerId) -> Vec<f64> {
+    let planned = &plan.layers[id.0];
+    let (inp, kernel) = (planned.layer.inp, planned.layer.kernel_area());
+    let mut weight = vec![f64::NAN; planned.layer.len() as usize];
+    for tile in &planned.tiles {
+        let superweight = plan.superweight(tile.superweight);
+        let set = plan.set(superweight.set);
+        let [height, width, kh, kw] = set.block;
+        let k = set.templates;
+        let templates = memory.parameter(&templates_name(superweight.set)).unwrap();
+        // α rows lie SuperWeight after SuperWeight, group after group.
+        let mut alpha: Option<(Vec<[usize; 2]>, Vec<f32>)> = None;
+        if k > 1 {
+            let numbers = memory.parameter(&coefficients_name(superweight.set)).unwrap();
+            let mut row = 0;
+            for (s, other) in plan.superweights.iter().enumerate().filter(|(_, o)| o.set == superweight.set) {
+                for group in &other.groups {
+                    if s == tile.superweight.0 && group.layers.contains(&id) {
+                        let cells = plan.coefficient_cells(tile.superweight, group);
+                        alpha = Some((cells, numbers[row * k..(row + group.shape[0]) * k].to_vec()));
+                    }
+                    row += group.shape[0];
+                }
+            }
+        }
+        for o in tile.at.rows.start..tile.at.rows.end {
+            for i in tile.at.cols.start..tile.at.cols.end {
+                let (r, c) = (o - superweight.at.rows.start, i - superweight.at.cols.start);
+                let cell = [r / height, c / width];
+                for p in 0..kernel {
+                    let template = |t: usize| {
+                        let inside = ((r % height) * kh * kw + p) * width + c % width;
+                        f64::from(templates[t * height * width * kh * kw + inside])
+                    };
+                    let value: f64 = match &alpha {
+                        None => template(0),
+                        Some((cells, alpha)) => {
+                            let row = cells.iter().position(|c| *c == cell).unwrap();
+                            (0..k).map(|t| f64::from(alpha[row * k + t]) * template(t)).sum()
+                        }
+                    };
+                    weight[(o * inp + i) * kernel + p] = tile.factor * value;
+                }
+            }
+        }
+    }
+    weight
+}
+
+fn oihw(plan: &SharingPlan, memory: &Memory<CpuDevice>, id: LayerId) -> Vec<f32> {
+    let layer = plan.layer(id);
+    let dims = [layer.out, layer.inp, layer.kernel[0], layer.kernel[1]];
+    ohwi_to_oihw(&memory.parameter(&weight_name(plan, id)).unwrap(), dims)
+}
+
+fn composed(plan: &SharingPlan) -> impl Iterator<Item = LayerId> + '_ {
+    plan.layers.iter().enumerate().filter(|(_, l)| !l.tiles.is_empty()).map(|(i, _)| LayerId(i))
+}
+
+#[test]
+fn equals_the_definition() {
+    for plan in plans() {
+        let (bank, mut memory) = bank(&plan, 2);
+        bank.compose(&mut memory).unwrap();
+        for id in composed(&plan) {
+            let (found, expected) = (oihw(&plan, &memory, id), by_definition(&plan, &memory, id));
+            let error: f64 = found.iter().zip(&expected).map(|(f, e)| (f64::from(*f) - e).powi(2)).sum();
+            let norm: f64 = expected.iter().map(|e| e * e).sum();
+            assert!((error / norm).sqrt() < 1e-6, "{} of {}", plan.layer(id).name, plan.tiling);
+        }
+    }
+}
+
+/// L = Σ ⟨u, W⟩ is linear in the templates and in the coefficients: a central difference with step 1 is exact but for
+/// rounding.
+#[test]
+fn backward_equals_finite_differences() {
+    for (n, plan) in plans().into_iter().enumerate() {
+        let (bank, mut memory) = bank(&plan, 2);
+        let random = |word: usize, len: usize| -> Vec<f32> {
+            let draws = Draws::new(&[n as u64, word as u64]);
+            (0..len as u64).map(|i| draws.signed_unit(i) as f32).collect()
+        };
+        let upstream: Vec<(String, Vec<f32>)> = composed(&plan)
+            .map(|id| (weight_name(&plan, id), random(id.0, plan.layer(id).len() as usize)))
+            .collect();
+        for (name, values) in &upstream {
+            memory.set_gradient(name, values).unwrap();
+        }
+        bank.compose_backward(&mut memory).unwrap();
+        let dot =
+            |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
+        for set in (0..plan.template_sets.len()).map(SetId) {
+            let mut names = vec![templates_name(set)];
+            names.extend((plan.set(set).templates > 1).then(|| coefficients_name(set)));
+            for name in names {
+                let (before, gradient) = (memory.parameter(&name).unwrap(), memory.gradient(&name).unwrap());
+                let direction = random(1000 + set.0, before.len());
+                let mut loss = |step: f32| -> f64 {
+                    let moved: Vec<f32> = before.iter().zip(&direction).map(|(p, d)| p + step * d).collect();
+                    memory.set_parameter(&name, &moved).unwrap();
+                    bank.compose(&mut memory).unwrap();
+                    upstream.iter().map(|(w, u)| dot(&memory.parameter(w).unwrap(), u)).sum()
+                };
+                let slope = (loss(1.0) - loss(-1.0)) / 2.0;
+                loss(0.0);
+                let scale = dot(&gradient, &gradient).sqrt().max(1e-6) * dot(&direction, &direction).sqrt();
+                let expected = dot(&gradient, &direction);
+                assert!((slope - expected).abs() < 1e-5 * scale, "{name}: {slope} {expected}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_layer_starts_with_hes_deviation() {
+    let mut checked = 0;
+    let requests =
+        [("wrn-28-10", 10), ("wrn-28-10", 1), ("wrn-16-4,wrn-16-2", 25), ("wrn-16-4,wrn-10-2", 60)];
+    for (names, percent) in requests {
+        for coefficients in [Coefficients::Shared, Coefficients::Own] {
+            let plan = PlanRequest { coefficients, ..request(names, percent) }.plan().unwrap();
+            let (bank, mut memory) = bank(&plan, 2);
+            bank.compose(&mut memory).unwrap();
+            for id in composed(&plan) {
+                let sets: std::collections::BTreeSet<_> =
+                    plan.layers[id.0].tiles.iter().map(|t| plan.superweight(t.superweight).set).collect();
+                let numbers: u64 =
+                    sets.iter().map(|&s| plan.set(s).templates as u64 * plan.set(s).block_len()).sum();
+                if numbers < 2000 {
+                    continue;
+                }
+                let weight = memory.parameter(&weight_name(&plan, id)).unwrap();
+                let square: f64 = weight.iter().map(|w| f64::from(*w).powi(2)).sum();
+                let ratio = (square / weight.len() as f64).sqrt() / plan.layer(id).he();
+                assert!(
+                    (ratio - 1.0).abs() < 0.1,
+                    "{} of {names} at {percent}%: {ratio}",
+                    plan.layer(id).name
+                );
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 150, "{checked}");
+}
+
+#[test]
+fn a_dense_plan_composes_nothing() {
+    let plan = PlanRequest { clusters: Clustering::Dense, ..request("wrn-10-1", 100) }.plan().unwrap();
+    let (bank, mut memory) = bank(&plan, 1);
+    assert_eq!(bank.scratch_bytes(), 0);
+    let before = memory.parameter("0.conv1.weight").unwrap();
+    bank.compose(&mut memory).unwrap();
+    assert_eq!(memory.parameter("0.conv1.weight").unwrap(), before);
+}

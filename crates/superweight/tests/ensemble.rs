@@ -1,0 +1,157 @@
+//! Training steps of whole plans.
+
+use superweight::bank;
+use superweight::engine::{CpuDevice, LayoutBuilder, Memory, Program, Settings, Sgd, SgdOptions};
+use superweight::engine::{ParameterGroup, Region};
+use superweight::ensemble::{Ensemble, EnsembleOptions, ParameterKind};
+use superweight::lower::{IMAGES, LABELS, Lowering, lower};
+use superweight::plan::arch::{ArchName, ImageShape};
+use superweight::plan::{Clustering, Coefficients, Member, MemberId, PlanRequest, SharingPlan, TilingChoice};
+use superweight::random::Draws;
+
+const IMAGE: ImageShape = ImageShape { channels: 3, height: 8, width: 8 };
+const BATCH: usize = 6;
+const SGD: SgdOptions = SgdOptions { momentum: 0.9, nesterov: true };
+
+fn members(names: &str) -> Vec<Member> {
+    let member =
+        |name: &str| Member { architecture: name.parse::<ArchName>().unwrap(), input: IMAGE, classes: 10 };
+    names.split(',').map(member).collect()
+}
+
+fn batch(seed: u64) -> (Vec<f32>, Vec<u32>) {
+    let draws = Draws::new(&[seed]);
+    let images = (0..(BATCH * 8 * 8 * 3) as u64).map(|n| draws.normal(n) as f32).collect();
+    (images, (0..BATCH as u64).map(|n| (draws.bits(1_000_000 + n) % 10) as u32).collect())
+}
+
+fn ensemble(plan: &SharingPlan, threads: usize) -> Ensemble<CpuDevice> {
+    let device = CpuDevice::new(threads).unwrap();
+    let options = EnsembleOptions { batch: BATCH, training: true, smoothing: 0.0 };
+    let mut ensemble = Ensemble::new(&device, plan, &options).unwrap();
+    bank::initialise(plan, ensemble.memory_mut(), 3).unwrap();
+    ensemble
+}
+
+fn train(ensemble: &mut Ensemble<CpuDevice>, steps: u64) -> Vec<f32> {
+    let mut sgd =
+        ensemble.optimizer(SGD, |kind| if kind == ParameterKind::Coefficients { 0.0 } else { 5e-4 }).unwrap();
+    let members = ensemble.plan().members.len();
+    let mut losses = vec![];
+    for step in 0..steps {
+        let (images, labels) = batch(step % 2);
+        ensemble.set_batch(&images, &labels).unwrap();
+        ensemble.run(true).unwrap();
+        losses.push((0..members).map(|m| ensemble.metrics(MemberId(m)).unwrap().loss).sum());
+        ensemble.update(&mut sgd, &[0.05; 6]).unwrap();
+    }
+    losses
+}
+
+/// The plain network, driven by hand: no plan, no bank, one group over everything.
+#[test]
+fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
+    let request = PlanRequest { clusters: Clustering::Dense, ..PlanRequest::new(members("wrn-10-1"), None) };
+    let plan = request.plan().unwrap();
+    let mut ensemble = ensemble(&plan, 2);
+    let weights = |memory: &Memory<CpuDevice>, name: &str| memory.parameter(name).unwrap();
+
+    let device = CpuDevice::new(2).unwrap();
+    let graph = lower(&plan.members[0].build().unwrap(), &Lowering::default()).unwrap();
+    let mut builder = LayoutBuilder::new();
+    let layout = builder.graph(&graph, &Settings::train(BATCH)).unwrap().finish(&device);
+    let program = Program::compile(&device, &graph, &Settings::train(BATCH), &layout).unwrap();
+    let mut memory = Memory::new(&device, layout.clone(), program.plan().arena_bytes).unwrap();
+    let names: Vec<String> = layout.parameters().map(|(name, _)| name.to_owned()).collect();
+    for name in &names {
+        memory.set_parameter(name, &weights(ensemble.memory(), &format!("0.{name}"))).unwrap();
+    }
+    for (name, Region { len, .. }) in layout.statistics() {
+        let one = name.ends_with("running_var");
+        memory.set_statistic(name, &vec![if one { 1.0 } else { 0.0 }; len]).unwrap();
+    }
+    let everything =
+        ParameterGroup { ranges: std::iter::once(0..layout.parameter_numbers).collect(), decay: 5e-4 };
+    let mut sgd = Sgd::new(&memory, SGD, vec![everything]).unwrap();
+
+    train(&mut ensemble, 5);
+    for step in 0..5 {
+        let (images, labels) = batch(step % 2);
+        memory.set_input(IMAGES, &images).unwrap();
+        memory.set_classes(LABELS, &labels).unwrap();
+        memory.run(&program).unwrap();
+        sgd.step(&mut memory, &[0.05]).unwrap();
+    }
+    for name in &names {
+        let (ours, plain) = (weights(ensemble.memory(), &format!("0.{name}")), weights(&memory, name));
+        assert_eq!(ours, plain, "{name}");
+    }
+}
+
+fn shared_plans() -> Vec<SharingPlan> {
+    let mut plans = vec![];
+    for tiling in [TilingChoice::Nested, TilingChoice::Grid] {
+        for coefficients in [Coefficients::Shared, Coefficients::Own] {
+            let request = PlanRequest::new(members("wrn-10-2,wrn-10-1"), 180_000);
+            plans.push(PlanRequest { tiling, coefficients, block: Some(8), ..request }.plan().unwrap());
+        }
+    }
+    plans
+}
+
+#[test]
+fn shared_plans_learn_and_the_optimizer_owns_exactly_the_bill() {
+    for plan in shared_plans() {
+        let mut ensemble = ensemble(&plan, 2);
+        let owned: usize = ParameterKind::ALL
+            .iter()
+            .filter(|&&kind| kind != ParameterKind::Coefficients)
+            .flat_map(|&kind| ensemble.ranges(kind).unwrap())
+            .map(|range| range.len())
+            .sum();
+        assert_eq!(owned as u64, plan.bill.trained() - plan.bill.coefficients);
+        let losses = train(&mut ensemble, 30);
+        let (first, last) = (losses[0] + losses[1], losses[28] + losses[29]);
+        assert!(last < 0.3 * first, "{}: {first} to {last}", plan.tiling);
+    }
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    for plan in shared_plans() {
+        let bits = |threads| -> Vec<u32> {
+            let losses = train(&mut ensemble(&plan, threads), 4);
+            losses.iter().map(|loss| loss.to_bits()).collect()
+        };
+        assert_eq!(bits(1), bits(2));
+        assert_eq!(bits(1), bits(7));
+    }
+}
+
+/// The whole way from dL/dW through the members and the bank, against finite differences of the loss.
+#[test]
+fn the_banks_gradient_is_the_slope_of_the_loss() {
+    for plan in shared_plans() {
+        let mut ensemble = ensemble(&plan, 2);
+        let (images, labels) = batch(5);
+        ensemble.set_batch(&images, &labels).unwrap();
+        ensemble.run(true).unwrap();
+        for name in ["templates.0", "coefficients.0"] {
+            let Ok(gradient) = ensemble.memory().gradient(name) else { continue };
+            let before = ensemble.memory().parameter(name).unwrap();
+            let length = gradient.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
+            let mut loss = |step: f64| -> f64 {
+                let along = |(p, g): (&f32, &f32)| (f64::from(*p) + step * f64::from(*g) / length) as f32;
+                let moved: Vec<f32> = before.iter().zip(&gradient).map(along).collect();
+                ensemble.memory_mut().set_parameter(name, &moved).unwrap();
+                ensemble.run(true).unwrap();
+                (0..2).map(|m| f64::from(ensemble.metrics(MemberId(m)).unwrap().loss)).sum()
+            };
+            // Along the gradient the slope is its length; the step is small beside the curvature.
+            let h = 5e-3;
+            let slope = (loss(h) - loss(-h)) / (2.0 * h);
+            loss(0.0);
+            assert!((slope / length - 1.0).abs() < 0.03, "{} {name}: {slope} {length}", plan.tiling);
+        }
+    }
+}
