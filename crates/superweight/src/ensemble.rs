@@ -10,6 +10,7 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
 use superweight_engine::{
     Device, Error, LayoutBuilder, Memory, Metrics, ParameterGroup, Program, Settings, Sgd, SgdOptions,
 };
@@ -18,20 +19,22 @@ use superweight_plan::{LayerId, LayerKind, MemberId, SetId, SharingPlan, VectorK
 use crate::bank::{self, Bank, coefficients_name, scope, templates_name, weight_name};
 use crate::lower::{IMAGES, LABELS, Lowering, lower};
 
-/// What a trainable number is, as far as weight decay and learning rate care.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// What a trained number is, as far as weight decay and learning rate care. Every number is of one kind; composed weights
+/// are of none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ParameterKind {
-    /// Templates of shared layers.
+    /// Shared templates, those of depthwise layers apart.
     Templates,
-    /// α; never decayed in the paper.
+    /// α, what they are combined by.
     Coefficients,
-    /// Convolutions with one owner: the stem, unshared layers.
+    /// Weights of dense convolutions, such as the stem.
     Convolutions,
-    /// Depthwise convolutions with one owner; not decayed.
+    /// Depthwise convolutions, dense or as templates.
     Depthwise,
     /// Scales and shifts.
     BatchNorm,
-    /// Linear weights and biases.
+    /// Linear weights where they are dense, and biases.
     Classifier,
 }
 
@@ -183,15 +186,16 @@ impl<D: Device> Ensemble<D> {
     pub fn ranges(&self, kind: ParameterKind) -> Result<Vec<Range<usize>>, Error> {
         let plan = self.plan();
         let mut names = vec![];
-        match kind {
-            ParameterKind::Templates => {
-                names.extend((0..plan.template_sets.len()).map(|i| templates_name(SetId(i))));
-            }
-            ParameterKind::Coefficients => {
-                let sets = plan.template_sets.iter().enumerate().filter(|(_, set)| set.templates > 1);
-                names.extend(sets.map(|(i, _)| coefficients_name(SetId(i))));
-            }
-            _ => {}
+        for (i, set) in plan.template_sets.iter().enumerate() {
+            let shared = plan.layer(plan.clusters[set.cluster.0].layers[0]).kind;
+            let of = if shared == LayerKind::Depthwise {
+                ParameterKind::Depthwise
+            } else {
+                ParameterKind::Templates
+            };
+            names.extend((of == kind).then(|| templates_name(SetId(i))));
+            let mixed = kind == ParameterKind::Coefficients && set.templates > 1;
+            names.extend(mixed.then(|| coefficients_name(SetId(i))));
         }
         for (i, planned) in plan.layers.iter().enumerate().filter(|(_, planned)| planned.tiles.is_empty()) {
             let of = match planned.layer.kind {

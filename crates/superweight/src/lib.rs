@@ -10,6 +10,7 @@ pub mod files;
 pub mod lower;
 pub mod random;
 pub mod recipe;
+pub mod run;
 pub mod schedule;
 
 pub use superweight_engine as engine;

@@ -51,7 +51,7 @@ mod random;
 mod source;
 mod split;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod verify;
 
 pub use augment::{Augment, Hole, Placement, Table};

@@ -1,5 +1,6 @@
 //! A recipe as it is written: every field may be left out; [`KEYS`](super::KEYS) says what it is then.
 
+use crate::ensemble::ParameterKind;
 use serde::{Deserialize, Serialize};
 
 use super::source::Source;
@@ -205,22 +206,4 @@ pub enum Precision {
     F32,
     /// 16 bits with f32's range.
     Bf16,
-}
-
-/// What a trained number is, for weight decay. Every number is of one kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ParameterKind {
-    /// Shared templates, those of depthwise layers apart.
-    Templates,
-    /// What they are combined by.
-    Coefficients,
-    /// Weights of dense convolutions, such as the stem.
-    Convolutions,
-    /// Depthwise convolutions, dense or as templates.
-    Depthwise,
-    /// Scale and shift.
-    BatchNorm,
-    /// The last layer's weight and bias where it is dense.
-    Classifier,
 }

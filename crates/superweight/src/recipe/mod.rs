@@ -39,10 +39,11 @@ mod resolved;
 mod source;
 mod strategy;
 
+pub use crate::ensemble::ParameterKind;
 pub use error::{Place, RecipeError};
 pub use file::{
-    CountOrText, Crop, DataTable, EvalTable, ParameterKind, PlanTable, Precision, Recipe, RefineTable,
-    ScheduleWord, SearchTable, TrainTable,
+    CountOrText, Crop, DataTable, EvalTable, PlanTable, Precision, Recipe, RefineTable, ScheduleWord,
+    SearchTable, TrainTable,
 };
 pub use keys::{KEYS, Key, Kind};
 pub use resolved::{DataSettings, PlanSettings, RefineSettings, Resolved, SearchPhase, TrainSettings};

@@ -11,10 +11,11 @@ use superweight_plan::arch::{ArchError, ArchName, ImageShape};
 use superweight_plan::{Assignment, Clustering, PlanError, SearchSettings, Share, TilingChoice};
 
 use super::error::RecipeError;
-use super::file::{CountOrText, Crop, ParameterKind, Precision, Recipe, ScheduleWord};
+use super::file::{CountOrText, Crop, Precision, Recipe, ScheduleWord};
 use super::resolved::{DataSettings, PlanSettings, RefineSettings, Resolved, SearchPhase, TrainSettings};
 use super::strategy::{Similarity, Strategy};
 use crate::data::{self, Augment};
+use crate::ensemble::ParameterKind;
 use crate::schedule::Schedule;
 
 /// From this many epochs on, search and refinement take as long as in the paper.

@@ -8,11 +8,12 @@ use superweight_plan::{
 };
 
 use super::file::{
-    CountOrText, Crop, DataTable, EvalTable, ParameterKind, PlanTable, Precision, Recipe, RefineTable,
-    ScheduleWord, SearchTable, TrainTable,
+    CountOrText, Crop, DataTable, EvalTable, PlanTable, Precision, Recipe, RefineTable, ScheduleWord,
+    SearchTable, TrainTable,
 };
 use super::strategy::{Alpha, Similarity, Strategy};
 use crate::data::Augment;
+use crate::ensemble::ParameterKind;
 use crate::schedule::Schedule;
 
 /// Everything that decides a run.

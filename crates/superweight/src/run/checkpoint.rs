@@ -1,0 +1,213 @@
+//! One checkpoint: the files of a folder, and a list of their digests.
+//!
+//! ```text
+//! plan.json   bank.safetensors   members.safetensors   optimizer.safetensors   state.json   SHA256SUMS
+//! ```
+//!
+//! `SHA256SUMS` is what `sha256sum --check` reads, so that a bit that fell over on the disk is noticed, by us and by
+//! anyone. Not a digest inside `state.json`: that file could not vouch for itself.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{Disk, RunError, Tensors, safetensors};
+
+const SUMS: &str = "SHA256SUMS";
+const PLAN: &str = "plan.json";
+const STATE: &str = "state.json";
+const BANK: &str = "bank.safetensors";
+const MEMBERS: &str = "members.safetensors";
+const OPTIMIZER: &str = "optimizer.safetensors";
+
+/// Everything from which training goes on bit for bit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Checkpoint {
+    /// `plan.json`, as the planner writes it.
+    pub plan: String,
+    /// Templates and coefficients, each shared number once.
+    pub bank: Tensors,
+    /// Batch norm, classifiers: what belongs to one member.
+    pub members: Tensors,
+    /// Momentum.
+    pub optimizer: Tensors,
+    /// Phase, epoch, counters.
+    pub state: State,
+}
+
+/// `state.json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// How long the log was: what the checkpoint has seen of it.
+    pub log_bytes: u64,
+    /// Whatever training needs to go on, as it likes.
+    pub training: serde_json::Value,
+}
+
+/// Of the files; older programs refuse newer ones.
+const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Written<'a> {
+    version: u32,
+    #[serde(flatten)]
+    state: &'a State,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
+}
+
+impl Checkpoint {
+    /// Writes the files into an empty folder, each synced; the list of digests comes last.
+    pub(super) fn write(&self, disk: &Disk, folder: &Path) -> Result<(), RunError> {
+        let mut sums = String::new();
+        let mut put = |name: &str, write: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
+            let path = folder.join(name);
+            let written = disk.create_file(&path).and_then(|file| {
+                let mut file = Hashed { inner: file, sha256: Sha256::new() };
+                write(&mut file)?;
+                sums += &format!("{}  {name}\n", hex(file.sha256));
+                file.inner.sync()
+            });
+            written.map_err(RunError::io("write", &path))
+        };
+        put(PLAN, &|to| to.write_all(self.plan.as_bytes()))?;
+        for (name, tensors) in [(BANK, &self.bank), (MEMBERS, &self.members), (OPTIMIZER, &self.optimizer)] {
+            put(name, &|mut to| safetensors::write(&mut to, tensors))?;
+        }
+        let mut state = serde_json::to_string_pretty(&Written { version: VERSION, state: &self.state })
+            .map_err(io::Error::from)
+            .map_err(RunError::io("write", &folder.join(STATE)))?;
+        state.push('\n');
+        put(STATE, &|to| to.write_all(state.as_bytes()))?;
+        let path = folder.join(SUMS);
+        disk.write_file(&path, sums.as_bytes()).map_err(RunError::io("write", &path))
+    }
+
+    /// Reads a folder and compares every file with its digest.
+    pub(super) fn read(folder: &Path) -> Result<Self, RunError> {
+        let path = folder.join(SUMS);
+        let sums = fs::read_to_string(&path).map_err(RunError::io("read", &path))?;
+        let sums = Sums { list: &sums, path: &path };
+        let text = |name: &str| {
+            let path = folder.join(name);
+            let (mut file, _) = sums.open(&path)?;
+            let mut text = Vec::new();
+            file.read_to_end(&mut text).map_err(RunError::io("read", &path))?;
+            sums.check(name, &path, file)?;
+            let not_text = |error: std::string::FromUtf8Error| RunError::Malformed {
+                offset: error.utf8_error().valid_up_to() as u64,
+                what: "not UTF-8".to_owned(),
+                file: path,
+            };
+            String::from_utf8(text).map_err(not_text)
+        };
+        let tensors = |name: &str| {
+            let path = folder.join(name);
+            let (mut file, length) = sums.open(&path)?;
+            let tensors = safetensors::read(&path, &mut file, length)?;
+            sums.check(name, &path, file).map(|()| tensors)
+        };
+        let (plan, state) = (text(PLAN)?, text(STATE)?);
+        let malformed = |what| RunError::Malformed { file: folder.join(STATE), offset: 0, what };
+        let Version { version } =
+            serde_json::from_str(&state).map_err(|error| malformed(error.to_string()))?;
+        if version != VERSION {
+            return Err(malformed(format!("version {version}; this program reads version {VERSION}")));
+        }
+        let state = serde_json::from_str(&state).map_err(|error| malformed(error.to_string()))?;
+        let (bank, members, optimizer) = (tensors(BANK)?, tensors(MEMBERS)?, tensors(OPTIMIZER)?);
+        Ok(Self { plan, bank, members, optimizer, state })
+    }
+}
+
+/// `SHA256SUMS`.
+struct Sums<'a> {
+    list: &'a str,
+    path: &'a Path,
+}
+
+impl Sums<'_> {
+    fn open(&self, path: &Path) -> Result<(Hashed<fs::File>, u64), RunError> {
+        let (inner, length) = safetensors::open(path)?;
+        Ok((Hashed { inner, sha256: Sha256::new() }, length))
+    }
+
+    /// Of a file that was read to its end.
+    fn check(&self, name: &str, path: &Path, file: Hashed<fs::File>) -> Result<(), RunError> {
+        let mut lines = self.list.lines().filter_map(|line| line.split_once("  "));
+        let (expected, _) = lines.find(|(_, listed)| *listed == name).ok_or_else(|| RunError::Malformed {
+            file: self.path.to_owned(),
+            offset: 0,
+            what: format!("there is no line for {name}"),
+        })?;
+        let found = hex(file.sha256);
+        match found == expected {
+            true => Ok(()),
+            false => Err(RunError::Digest { file: path.to_owned(), expected: expected.to_owned(), found }),
+        }
+    }
+}
+
+/// Passes bytes through and keeps their digest.
+struct Hashed<T> {
+    inner: T,
+    sha256: Sha256,
+}
+
+impl<T: Write> Write for Hashed<T> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.sha256.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl<T: Read> Read for Hashed<T> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(bytes)?;
+        self.sha256.update(&bytes[..read]);
+        Ok(read)
+    }
+}
+
+fn hex(sha256: Sha256) -> String {
+    sha256.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::testing::Folder;
+
+    #[test]
+    fn files_of_another_version_are_refused() {
+        let folder = Folder::new("checkpoint");
+        let path = |name| folder.0.join(name);
+        Checkpoint::default().write(&Disk::default(), &folder.0).unwrap();
+        assert_eq!(Checkpoint::read(&folder.0).unwrap(), Checkpoint::default());
+        let old = fs::read_to_string(path(STATE)).unwrap();
+        assert!(old.starts_with("{\n  \"version\": 1,\n  \"log_bytes\": 0,"), "{old}");
+        let new = old.replace("\"version\": 1", "\"version\": 2");
+        let digest = |text: &str| hex(Sha256::new().chain_update(text));
+        let sums = fs::read_to_string(path(SUMS)).unwrap().replace(&digest(&old), &digest(&new));
+        fs::write(path(STATE), new).unwrap();
+        fs::write(path(SUMS), &sums).unwrap();
+        let error = Checkpoint::read(&folder.0).unwrap_err().to_string();
+        assert!(error.ends_with("version 2; this program reads version 1"), "{error}");
+        // A file that the list does not name.
+        let without: String = sums.lines().filter(|line| !line.ends_with(PLAN)).collect();
+        fs::write(path(SUMS), without).unwrap();
+        let error = Checkpoint::read(&folder.0).unwrap_err().to_string();
+        assert!(error.ends_with("there is no line for plan.json"), "{error}");
+    }
+}
