@@ -29,7 +29,7 @@ if "CARGO_TARGET_DIR" in os.environ:
 # Network, batch, training, our flags.
 ROWS = [
     ("wrn-16-2", 32, True, []), ("wrn-28-1", 128, True, []), ("wrn-28-4", 32, True, []),
-    ("wrn-28-4", 1, False, []), ("wrn-28-4", 1, False, ["--repack"]), ("wrn-28-4", 128, False, []),
+    ("wrn-28-4", 1, False, []), ("wrn-28-4", 1, False, ["--packed"]), ("wrn-28-4", 128, False, []),
     ("mobilenet-v2", 32, True, []),
 ]
 

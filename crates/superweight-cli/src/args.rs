@@ -231,9 +231,10 @@ pub struct BenchOptions {
     #[arg(long)]
     pub inference: bool,
 
-    /// With --inference: pack the weights in every step instead of once. Slower at small batches, less memory.
+    /// With --inference: pack the weights once and keep them beside the plain ones; faster at small batches, twice the
+    /// memory for weights.
     #[arg(long, requires = "inference")]
-    pub repack: bool,
+    pub packed: bool,
 
     /// Threads; 0 is one per core.
     #[arg(long, default_value_t = 0)]

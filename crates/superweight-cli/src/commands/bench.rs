@@ -99,7 +99,7 @@ fn prepare(options: &BenchOptions, out: &mut impl Write) -> Result<(CpuDevice, B
     let DeviceArg::Cpu = options.device;
     let device = CpuDevice::new(options.threads).context("--threads")?;
     let request =
-        BenchRequest { members, batch: options.batch, training: !options.inference, repack: options.repack };
+        BenchRequest { members, batch: options.batch, training: !options.inference, packed: options.packed };
     let bench = Bench::new(&device, &request).context("--members and --batch")?;
     if !options.json {
         let what = if options.inference { "inference" } else { "training" };
