@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Check, device};
+use common::{Check, device, hash};
 use superweight_engine::{
     Activation, BatchNorm, Conv2d, CrossEntropy, Graph, GraphBuilder, NodeId, NormMode, Pool2d, Scope, Shape,
 };
@@ -233,4 +233,47 @@ fn several_external_gradients_with_weights() {
     let mut check = Check::new(g.finish().unwrap(), 3, ("x", 4));
     check.external = vec![("ya", "ra", 2.0, 3), ("yb", "rb", -0.5, 2)];
     check.run(&device());
+}
+
+/// Shapes nobody chose: sizes 1 to 9, channels 1 to 20, batch 1 to 3, every option that a shape allows.
+#[test]
+fn random_shapes() {
+    for seed in 0..60 {
+        let pick = |n: u32, from: usize, to: usize| {
+            from + ((hash(seed, n) + 1.0) / 2.0 * (to - from) as f32) as usize
+        };
+        let batch = pick(0, 1, 4);
+        let shape = Shape::new(pick(1, 1, 10), pick(2, 1, 10), pick(3, 1, 21));
+        let groups = if pick(4, 0, 3) == 0 { shape.channels } else { 1 };
+        let padding = [pick(5, 0, 3), pick(6, 0, 3)];
+        let conv = Conv2d {
+            out_channels: groups * pick(7, 1, if groups > 1 { 3 } else { 20 }),
+            kernel: [
+                pick(8, 1, 6).min(shape.height + 2 * padding[0]),
+                pick(9, 1, 6).min(shape.width + 2 * padding[1]),
+            ],
+            stride: [pick(10, 1, 4), pick(11, 1, 4)],
+            padding,
+            groups,
+        };
+        let name = format!("seed {seed}: batch {batch}, {shape}, {conv:?}");
+        check(&name, batch, shape, |g, x| g.conv("conv", x, conv).unwrap()).run(&device());
+
+        let name = format!("seed {seed}: batch {batch}, {shape}");
+        check(&name, batch, shape, |g, x| g.channel_scale("r1", x, batch).unwrap()).run(&device());
+        let flat = Shape::vector(shape.channels);
+        check(&name, batch, flat, |g, x| g.linear("fc", x, pick(12, 1, 9), true).unwrap()).run(&device());
+        let window = pick(13, 1, 4).min(shape.height).min(shape.width);
+        let pool = Pool2d::average(window, pick(14, 1, 4), window / 2);
+        check(&name, batch, shape, |g, x| g.pool("pool", x, pool).unwrap()).run(&device());
+        check(&name, batch, shape, |g, x| g.global_average_pool("pool", x).unwrap()).run(&device());
+        check(&name, batch, shape, |g, x| g.concat("xx", &[x, x]).unwrap()).run(&device());
+
+        // Statistics of a handful of numbers are too curved for any step: enough of them, in any shape.
+        let shape = Shape::new(shape.height + 3, shape.width + 3, shape.channels);
+        let mut norm =
+            check(&name, batch + 1, shape, |g, x| g.batch_norm("bn", x, BatchNorm::plain()).unwrap());
+        norm.tolerance = 1e-2;
+        norm.run(&device());
+    }
 }
