@@ -13,6 +13,7 @@ use superweight_engine::{
 use superweight_plan::arch::Architecture;
 
 use crate::lower::{IMAGES, LABELS, Lowering, lower};
+use crate::random::Draws;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -247,12 +248,6 @@ fn fill<D: Device>(graph: &Graph, memory: &mut Memory<D>) -> Result<(), Error> {
 
 /// Uniform numbers in [-1, 1).
 fn noise(seed: u64, len: usize) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 40) as f32 / 8_388_608.0 - 1.0
-    };
-    (0..len).map(|_| next()).collect()
+    let draws = Draws::new(&[seed]);
+    (0..len as u64).map(|n| draws.signed_unit(n) as f32).collect()
 }
