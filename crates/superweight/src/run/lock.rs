@@ -48,8 +48,10 @@ impl Lock {
 }
 
 impl Drop for Lock {
-    /// The file stays, empty: were it removed, another process could lock the one that is gone.
+    /// The file stays, empty: were it removed, another process could lock the one that is gone. Unlocked, not only
+    /// closed: a child that another thread has just forked holds every open file until it executes its program.
     fn drop(&mut self) {
         let _ = self.note("");
+        let _ = self.file.unlock();
     }
 }
