@@ -12,6 +12,7 @@
 #![deny(missing_docs)]
 
 pub mod cpu;
+pub mod cuda;
 mod device;
 mod error;
 pub mod geometry;

@@ -1,0 +1,9 @@
+//! CUDA: an NVIDIA GPU through the driver, cuDNN, cuBLASLt and kernels of our own, all opened at run time, so that one
+//! binary runs with and without a GPU.
+
+mod context;
+mod error;
+mod libraries;
+
+pub use context::Precision;
+pub use error::CudaError;
