@@ -5,6 +5,9 @@
 //! output's precision are not allowed. f32 means f32; tf32 is a choice of its own, for products whose result is rounded
 //! to bf16 anyway.
 
+#[cfg(test)]
+mod tests;
+
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr::null_mut;

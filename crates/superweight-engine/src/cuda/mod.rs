@@ -6,6 +6,8 @@ mod context;
 mod cudnn;
 mod error;
 mod libraries;
+#[cfg(test)]
+mod on_device;
 
 pub use context::Precision;
 pub use cudnn::{ConvRecord, Tuning};
