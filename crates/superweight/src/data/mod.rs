@@ -54,7 +54,7 @@ mod split;
 pub(crate) mod testing;
 mod verify;
 
-pub use augment::{Augment, Hole, Placement, Table};
+pub use augment::{Augment, Hole, Placement};
 pub use batch::{Batch, Batches, EvalBatches, TrainBatches};
 pub use catalogue::{CATALOGUE, Entry, FileEntry, Layout, find};
 pub use dataset::{Dataset, Images, Normalisation, Part};
