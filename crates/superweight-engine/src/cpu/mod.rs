@@ -33,6 +33,7 @@ use std::time::Instant;
 use crate::device::{Device, Observer, Storages};
 use crate::error::Error;
 use crate::images::{ImageDraw, ImageSet};
+use crate::layout::Layout;
 use crate::mix::{Mix, MixSet};
 use crate::ops::{Call, Write};
 use crate::optimizer::SgdGroups;
@@ -81,7 +82,7 @@ pub struct Packed(Vec<Vec<f32>>);
 impl Device for CpuDevice {
     type Buffer = CpuBuffer;
     type Kernel = Kernel;
-    type Mixer = mix::Mixer;
+    type Mixer = Vec<mix::Mixer>;
     type Packed = Packed;
     type Updater = SgdGroups;
     type Images = images::CpuImages;
@@ -187,7 +188,7 @@ impl Device for CpuDevice {
         }
     }
 
-    fn prepare_sgd(&self, groups: &SgdGroups) -> Result<SgdGroups, Error> {
+    fn prepare_sgd(&self, groups: &SgdGroups, _: &Layout) -> Result<SgdGroups, Error> {
         Ok(groups.clone())
     }
 
@@ -203,9 +204,9 @@ impl Device for CpuDevice {
         self.pool.install(|| sgd::step(groups, rates.floats(), parameters, gradients, momentum.floats_mut()));
     }
 
-    fn prepare_mix(&self, set: &MixSet) -> Result<(mix::Mixer, usize), Error> {
-        let (mixer, floats) = mix::prepare(set);
-        Ok((mixer, floats * 4))
+    fn prepare_mix(&self, sets: &[MixSet]) -> Result<(Vec<mix::Mixer>, usize), Error> {
+        let (mixers, floats): (Vec<_>, Vec<usize>) = sets.iter().map(mix::prepare).unzip();
+        Ok((mixers, 4 * floats.into_iter().max().unwrap_or(0)))
     }
 
     fn mix(&self, mix: &Mix<Self>, storages: &mut Storages<Self>) {

@@ -74,9 +74,8 @@ impl Source {
         };
         check("nvrtcCreateProgram", code)?;
         // SAFETY: the program was just made, the options outlive the call.
-        let code = unsafe {
-            (nvrtc.nvrtcCompileProgram)(program.handle, options.len() as c_int, options.as_ptr())
-        };
+        let code =
+            unsafe { (nvrtc.nvrtcCompileProgram)(program.handle, options.len() as c_int, options.as_ptr()) };
         if code != 0 {
             let (file, arch, log) = (self.file, arch.to_owned(), program.log()?);
             return Err(CudaError::Compilation { file, arch, log });
@@ -93,7 +92,8 @@ impl Source {
         cache: Option<&Path>,
     ) -> Result<Vec<u8>, CudaError> {
         let path = cache.map(|folder| folder.join("kernels").join(self.cache_name(nvrtc, arch, precision)));
-        if let Some(code) = path.as_ref().and_then(|path| fs::read(path).ok()).filter(|code| !code.is_empty()) {
+        if let Some(code) = path.as_ref().and_then(|path| fs::read(path).ok()).filter(|code| !code.is_empty())
+        {
             return Ok(code);
         }
         let code = self.compile(nvrtc, arch, precision)?;
@@ -148,7 +148,9 @@ impl Program<'_> {
     fn log(&self) -> Result<String, CudaError> {
         let mut len = 0;
         // SAFETY: the program lives, the pointer is to a live number.
-        check("nvrtcGetProgramLogSize", unsafe { (self.nvrtc.nvrtcGetProgramLogSize)(self.handle, &mut len) })?;
+        check("nvrtcGetProgramLogSize", unsafe {
+            (self.nvrtc.nvrtcGetProgramLogSize)(self.handle, &mut len)
+        })?;
         let mut text = vec![0u8; len + 1];
         // SAFETY: there is room for the size just reported, and a zero after it.
         check("nvrtcGetProgramLog", unsafe {

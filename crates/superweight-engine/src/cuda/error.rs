@@ -7,7 +7,9 @@ use cudarc::driver::DriverError;
 #[non_exhaustive]
 pub enum CudaError {
     /// No driver on this machine.
-    #[error("no NVIDIA driver: libcuda.so.1 does not open ({reason}); use `--device cpu`, or install the driver")]
+    #[error(
+        "no NVIDIA driver: libcuda.so.1 does not open ({reason}); use `--device cpu`, or install the driver"
+    )]
     NoDriver {
         /// What the loader said.
         reason: String,
