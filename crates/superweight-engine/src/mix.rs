@@ -53,6 +53,19 @@ pub struct MixSet {
     pub coefficients: Option<Region>,
     /// In the order of the cells.
     pub uses: Vec<MixUse>,
+    /// What the backward pass computes.
+    pub gradients: MixGradients,
+}
+
+/// What the backward pass of a set computes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MixGradients {
+    /// Those of blocks and coefficients.
+    #[default]
+    Both,
+    /// Those of the coefficients alone; the blocks' are left as they are. What a set gives whose every use has a cell of
+    /// its own is the gradient that each use asks of the coefficients it shares.
+    Coefficients,
 }
 
 impl MixSet {
@@ -87,7 +100,8 @@ pub struct MixUse {
 /// Sets checked against a layout and prepared for a device.
 #[derive(Debug)]
 pub struct Mix<D: Device> {
-    sets: Vec<(MixSet, D::Mixer)>,
+    sets: Vec<MixSet>,
+    mixer: D::Mixer,
     scratch_bytes: usize,
 }
 
@@ -95,19 +109,18 @@ impl<D: Device> Mix<D> {
     /// Checks that every region and tile lies where it should and no number is written twice.
     pub fn new(device: &D, sets: Vec<MixSet>) -> Result<Self, Error> {
         check_sets(&sets)?;
-        let mut scratch_bytes = 0;
-        let mut prepared = Vec::with_capacity(sets.len());
-        for set in sets {
-            let (mixer, bytes) = device.prepare_mix(&set)?;
-            scratch_bytes = scratch_bytes.max(bytes);
-            prepared.push((set, mixer));
-        }
-        Ok(Self { sets: prepared, scratch_bytes })
+        let (mixer, scratch_bytes) = device.prepare_mix(&sets)?;
+        Ok(Self { sets, mixer, scratch_bytes })
     }
 
-    /// The sets with what the device prepared for each.
-    pub fn sets(&self) -> &[(MixSet, D::Mixer)] {
+    /// The sets.
+    pub fn sets(&self) -> &[MixSet] {
         &self.sets
+    }
+
+    /// What the device prepared for them.
+    pub fn mixer(&self) -> &D::Mixer {
+        &self.mixer
     }
 
     /// Bytes of the arena that mixing needs; programs may use the same bytes before and after.
@@ -159,6 +172,7 @@ fn check_set(set: &MixSet) -> Result<(), Error> {
         Some(region) if region.len == 0 || !region.len.is_multiple_of(set.count()) => {
             wrong(format!("{} coefficients are not rows of {}", region.len, set.count()))
         }
+        None if set.gradients == MixGradients::Coefficients => wrong("there are no coefficients".into()),
         _ if !set.uses.is_sorted_by_key(|used| used.cell) => {
             wrong("uses are not in the order of cells".into())
         }

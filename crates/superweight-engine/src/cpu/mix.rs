@@ -9,7 +9,7 @@ use super::share::Shared;
 use super::{CpuBuffer, CpuDevice};
 use crate::device::Storages;
 use crate::geometry::ConvGeometry;
-use crate::mix::{Block, Mix, MixSet, MixUse};
+use crate::mix::{Block, Mix, MixGradients, MixSet, MixUse};
 use crate::program::Region;
 
 /// Uses moved by one task.
@@ -47,7 +47,7 @@ pub(super) fn prepare(set: &MixSet) -> (Mixer, usize) {
 pub(super) fn mix(mix: &Mix<CpuDevice>, storages: &mut Storages<CpuDevice>) {
     let [arena, _, parameters, ..] = storages;
     let (arena, parameters) = (arena.floats_mut(), parameters.floats_mut());
-    for (set, mixer) in mix.sets() {
+    for (set, mixer) in mix.sets().iter().zip(mix.mixer()) {
         let (cells, scratch) = arena.split_at_mut(set.cells() * set.block.len());
         let blocks = at(parameters, set.blocks);
         match (&mixer.product, set.coefficients) {
@@ -75,14 +75,17 @@ pub(super) fn mix_backward(mix: &Mix<CpuDevice>, storages: &mut Storages<CpuDevi
     let (arena, gradients) = (arena.floats_mut(), gradients.floats_mut());
     let parameters: &CpuBuffer = parameters;
     let parameters = parameters.floats();
-    for (set, mixer) in mix.sets() {
+    for (set, mixer) in mix.sets().iter().zip(mix.mixer()) {
         let (cells, scratch) = arena.split_at_mut(set.cells() * set.block.len());
         gather(set, mixer, gradients, cells);
         match (&mixer.product, set.coefficients) {
             (Some(product), Some(region)) => {
                 let (alpha, blocks) = (at(parameters, region), at(parameters, set.blocks));
                 product.forward(cells, blocks, at_mut(gradients, region), Write::Set, scratch);
-                product.backward_weight(cells, alpha, at_mut(gradients, set.blocks), Write::Set, scratch);
+                if set.gradients == MixGradients::Both {
+                    let blocks = at_mut(gradients, set.blocks);
+                    product.backward_weight(cells, alpha, blocks, Write::Set, scratch);
+                }
             }
             _ => at_mut(gradients, set.blocks).copy_from_slice(cells),
         }

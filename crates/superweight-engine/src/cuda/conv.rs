@@ -1,0 +1,101 @@
+//! Convolutions: who computes which.
+
+use super::context::Context;
+use super::error::CudaError;
+use super::launch::{Grid, launch};
+use super::view::{View, adds};
+use crate::geometry::ConvGeometry;
+use crate::ops::Write;
+use crate::ops::conv::{BackwardData, BackwardWeight, Forward};
+
+/// Blocks per multiprocessor that the direct gradient of a weight aims at.
+const BUSY: usize = 8;
+/// Outputs that a split of it has at least.
+const SPLIT: usize = 256;
+
+/// How a convolution is computed.
+#[derive(Debug)]
+pub(crate) enum Conv {
+    /// From the definition, by a kernel of ours.
+    Direct,
+}
+
+impl Conv {
+    pub(super) fn forward(context: &Context, call: &Forward) -> Result<(Self, usize), CudaError> {
+        let _ = (context, call);
+        Ok((Self::Direct, 0))
+    }
+
+    pub(super) fn backward_data(context: &Context, call: &BackwardData) -> Result<(Self, usize), CudaError> {
+        let _ = (context, call);
+        Ok((Self::Direct, 0))
+    }
+
+    pub(super) fn backward_weight(
+        context: &Context,
+        call: &BackwardWeight,
+    ) -> Result<(Self, usize), CudaError> {
+        Ok((Self::Direct, direct_weight_scratch(context, &call.geometry)))
+    }
+}
+
+/// Sizes as the kernels take them.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Sizes([u32; 14]);
+
+impl Sizes {
+    fn of(g: &ConvGeometry) -> Self {
+        let [oh, ow] = g.output();
+        let ([h, w], [kh, kw], [sh, sw], [ph, pw]) = (g.input, g.kernel, g.stride, g.padding);
+        let (c, k) = (g.in_channels, g.out_channels);
+        Self([g.batch, h, w, c, k, oh, ow, kh, kw, sh, sw, ph, pw, g.groups].map(|size| size as u32))
+    }
+}
+
+pub(super) fn forward(call: &Forward, conv: &Conv, v: &View<'_>, _scratch: u64) {
+    let (x, w, y, add) = (v.at(call.x), v.at(call.w), v.at(call.y), adds(call.write));
+    let Conv::Direct = conv;
+    let (grid, sizes) = (v.kernels.flat(call.geometry.output_len()), Sizes::of(&call.geometry));
+    // SAFETY: see `View`.
+    unsafe { launch!(v.kernels, "conv_forward", grid, x, w, y, sizes, add) }
+}
+
+pub(super) fn backward_data(call: &BackwardData, conv: &Conv, v: &View<'_>, _scratch: u64) {
+    let (dy, w, dx, add) = (v.at(call.dy), v.at(call.w), v.at(call.dx), adds(call.write));
+    let Conv::Direct = conv;
+    let (grid, sizes) = (v.kernels.flat(call.geometry.input_len()), Sizes::of(&call.geometry));
+    // SAFETY: see `View`.
+    unsafe { launch!(v.kernels, "conv_backward_data", grid, dy, w, dx, sizes, add) }
+}
+
+pub(super) fn backward_weight(call: &BackwardWeight, conv: &Conv, v: &View<'_>, scratch: u64) {
+    let (x, dy, dw) = (v.at(call.x), v.at(call.dy), v.at(call.dw));
+    let Conv::Direct = conv;
+    direct_weight(&call.geometry, call.write, [x, dy, dw], v, scratch);
+}
+
+fn direct_weight_grid(context: &Context, g: &ConvGeometry) -> Grid {
+    let inner = g.in_channels / g.groups;
+    let tiles = if inner == 1 { g.out_channels.div_ceil(32) } else { g.out_channels * inner.div_ceil(32) };
+    let positions = g.kernel[0] * g.kernel[1];
+    let outputs = g.output_len() / g.out_channels;
+    let wanted = (context.properties.multiprocessors * BUSY).div_ceil(tiles * positions);
+    let splits = wanted.clamp(1, outputs.div_ceil(SPLIT));
+    Grid::new([tiles as u32, positions as u32, splits as u32], [32, 8, 1])
+}
+
+fn direct_weight_scratch(context: &Context, g: &ConvGeometry) -> usize {
+    direct_weight_grid(context, g).blocks[2] as usize * g.weight_len() * 4
+}
+
+fn direct_weight(g: &ConvGeometry, write: Write, [x, dy, dw]: [u64; 3], v: &View<'_>, scratch: u64) {
+    let grid = direct_weight_grid(v.context, g);
+    let (sizes, n, splits) = (Sizes::of(g), g.weight_len(), grid.blocks[2]);
+    let (flat, add) = (v.kernels.flat(n), adds(write));
+    // SAFETY: see `View`; the scratch has the size that `direct_weight_scratch` gave.
+    unsafe {
+        launch!(v.kernels, "conv_backward_weight", grid, x, dy, scratch, sizes);
+        launch!(v.kernels, "add_splits", flat, scratch, splits, dw, n as u64, add);
+    }
+}
