@@ -100,3 +100,48 @@ fn a_product_that_cublas_lacks_is_an_error_with_its_shape() {
     let message = Product::new(&ctx, shape).unwrap_err().to_string();
     assert!(message.contains("8×8"), "{message}");
 }
+
+/// Prints a table for `docs/notes`; run with `--ignored --nocapture` on an idle GPU. The grid of WRN-28-10 at 10%: 3,960 cells of
+/// K = 247 blocks of 32×32×9, forward and its two gradients; then with K filled up to a multiple of 8.
+#[test]
+#[ignore = "a measurement on a GPU"]
+fn grid_mixing_in_three_arithmetics() {
+    let Some(ctx) = context() else { return };
+    let (cells, len) = (3960, 9216);
+    let products = |count| {
+        [
+            ("cells = α·T", (cells, len, count), [false, false]),
+            ("dα = dcells·Tᵀ", (cells, count, len), [false, true]),
+            ("dT = αᵀ·dcells", (count, len, cells), [true, false]),
+        ]
+    };
+    for (name, (m, n, k), transposed) in products(247).into_iter().chain(products(248)) {
+        for (arithmetic, output) in [
+            (Arithmetic::Bf16, Precision::Bf16),
+            (Arithmetic::Bf16, Precision::F32),
+            (Arithmetic::Tf32, Precision::F32),
+            (Arithmetic::F32, Precision::F32),
+        ] {
+            let shape = ProductShape { m, n, k, transposed, arithmetic, output, write: Write::Set };
+            let (plan, bytes) = Product::new(&ctx, shape).unwrap();
+            let of = |seed, len| Buffer::new(&ctx, arithmetic.operands(), &random(seed, len));
+            let (a, b, workspace) = (of(1, m * k), of(2, k * n), Buffer::bytes(&ctx, bytes));
+            let c = Buffer::new(&ctx, output, &random(3, m * n));
+            // SAFETY: buffers of the shape's sizes, alive until the loop below has waited.
+            let run = || unsafe { plan.run(&ctx, a.at(), b.at(), c.at(), workspace.at()) }.unwrap();
+            let mut times: Vec<f64> = (0..9)
+                .map(|_| {
+                    ctx.synchronize().unwrap();
+                    let clock = std::time::Instant::now();
+                    (0..10).for_each(|_| run());
+                    ctx.synchronize().unwrap();
+                    1e5 * clock.elapsed().as_secs_f64()
+                })
+                .collect();
+            times.sort_by(f64::total_cmp);
+            let rate = 2e-6 * (m * n * k) as f64 / times[4];
+            println!("{name} {shape}: {:.1} µs ({rate:.0} TFLOP/s), workspace {bytes}", times[4]);
+            assert!(rate > 1.0, "{shape} ran at {rate:.2} TFLOP/s");
+        }
+    }
+}

@@ -174,10 +174,6 @@ impl Descriptor {
         self.get(Attribute::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, Type::CUDNN_TYPE_NUMERICAL_NOTE, MOST_VALUES)
     }
 
-    pub(super) fn behavior_notes(&self) -> Result<Vec<u32>, CudaError> {
-        self.get(Attribute::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, Type::CUDNN_TYPE_BEHAVIOR_NOTE, MOST_VALUES)
-    }
-
     pub(super) fn knob_type(&self, name: Attribute) -> Result<u32, CudaError> {
         first(name, &self.get(name, Type::CUDNN_TYPE_KNOB_TYPE, 1)?)
     }

@@ -68,7 +68,7 @@ pub enum Tuning {
     Heuristic,
     /// All proposals, timed. At most a second per convolution.
     Quick,
-    /// Proposals, then the knobs of the best and engines that nobody proposed. At most 15 seconds per convolution.
+    /// Proposals, then the knobs of the best. At most four seconds per convolution.
     Full,
 }
 
@@ -138,14 +138,35 @@ pub(crate) struct Dnn {
 struct Handle {
     raw: sys::cudnnHandle_t,
     cudnn: &'static Cudnn,
+    _stream: Arc<CudaStream>,
 }
 
 // SAFETY: cuDNN asks only that no two threads use a handle at once, which the mutex around it sees to.
 unsafe impl Send for Handle {}
 
+impl Handle {
+    /// A handle of the calling thread's device, which becomes the stream's.
+    fn new(cudnn: &'static Cudnn, stream: &Arc<CudaStream>) -> Result<Self, CudaError> {
+        stream.context().bind_to_thread().named("cuCtxSetCurrent")?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: `raw` receives a handle that `drop` gives back.
+        check(cudnn, "cudnnCreate", unsafe { (cudnn.cudnnCreate)(&mut raw) })?;
+        let handle = Self { raw, cudnn, _stream: stream.clone() };
+        // SAFETY: a live handle; it holds the stream.
+        let status = unsafe { (cudnn.cudnnSetStream)(raw, stream.cu_stream().cast()) };
+        check(cudnn, "cudnnSetStream", status)?;
+        Ok(handle)
+    }
+
+    /// Its device as a target of plans.
+    fn target(&self) -> Target {
+        Target { cudnn: self.cudnn, device: Device::Handle(self.raw) }
+    }
+}
+
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: created in `Dnn::new`, destroyed once.
+        // SAFETY: created by `new`, destroyed once.
         unsafe { (self.cudnn.cudnnDestroy)(self.raw) };
     }
 }
@@ -164,14 +185,7 @@ impl Dnn {
         properties: &Properties,
         cache_folder: Option<&Path>,
     ) -> Result<Self, CudaError> {
-        stream.context().bind_to_thread().named("cuCtxSetCurrent")?;
-        let mut raw = std::ptr::null_mut();
-        // SAFETY: `raw` receives a handle that `drop` gives back.
-        check(cudnn, "cudnnCreate", unsafe { (cudnn.cudnnCreate)(&mut raw) })?;
-        let handle = Handle { raw, cudnn };
-        // SAFETY: a live handle; the stream outlives it, as `Self` holds both.
-        let status = unsafe { (cudnn.cudnnSetStream)(raw, stream.cu_stream().cast()) };
-        check(cudnn, "cudnnSetStream", status)?;
+        let handle = Handle::new(cudnn, stream)?;
         let machine =
             Machine { gpu: properties.name.clone(), driver: properties.driver, cudnn: cudnn.version() };
         Ok(Self {
@@ -219,7 +233,7 @@ impl Dnn {
     fn choose(&self, conv: &Conv) -> Result<Plan, CudaError> {
         let tuning = self.tuning();
         let handle = lock(&self.handle);
-        let target = Target { cudnn: self.cudnn, device: Device::Handle(handle.raw) };
+        let target = handle.target();
         let graph = Arc::new(Graph::new(&target, conv)?);
         if let Some(known) = self.cache.get(conv).filter(|known| known.tuning >= tuning) {
             let built = Config::new(&target, &graph, &known.choice(), conv.precision)
@@ -234,8 +248,9 @@ impl Dnn {
             return first(&target, &graph, conv);
         }
         let bench = Bench::new(&self.stream, handle.raw, self.cudnn, conv)?;
-        let (plan, microseconds) = search::best(&bench, &target, &graph, conv, tuning)?;
-        self.cache.put(conv, plan.choice(), plan.workspace(), microseconds, tuning);
+        let found = search::best(&bench, &target, &graph, conv, tuning, tuning.limit())?;
+        let plan = found.plan;
+        self.cache.put(conv, plan.choice(), plan.workspace(), found.microseconds, tuning);
         Ok(plan)
     }
 }

@@ -1,56 +1,66 @@
 //! The fastest plan of a convolution, within a time limit.
 //!
-//! First what the heuristics propose; then, in a full search, the knobs of the best engines one after another (coordinate
-//! descent), and last the engines that compile their kernel at run time, which nobody proposes for a plain convolution.
-//! Whatever wins must agree with the first proposal and with itself before it is believed.
+//! First what the heuristics propose; then, in a full search, the knobs of the two best engines one after another (coordinate
+//! descent). Whatever wins must agree with the first proposal and with itself before it is believed. Not taken: engines
+//! that compile their kernel at run time and that nobody proposes for a plain convolution. On WRN-28-10's three large
+//! shapes the best of the 12–65 kernels tried took 1.01–1.71 times as long (`docs/notes/convolution-plans.md`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::engine::{Choice, Config, Engine, Knob, MODES, engines, proposals};
+use super::engine::{Choice, Config, Knob, MODES, knobs, proposals};
 use super::graph::{Graph, Target};
 use super::plan::Plan;
 use super::timing::Bench;
 use super::{Conv, Tuning};
 use crate::cuda::error::CudaError;
 
-/// Replays per candidate, and per finalist.
+/// Replays per candidate; finalists have them several times over, in turns, because a warm card slows down.
 const REPEATS: usize = 5;
-const FINAL_REPEATS: usize = 15;
+const FINAL_ROUNDS: usize = 5;
 const FINALISTS: usize = 4;
 /// Knobs with more values than this are tried around where they are.
 const FEW_VALUES: i64 = 24;
 /// Engines whose knobs are varied.
 const VARIED_ENGINES: usize = 2;
-/// cuDNN's number of the knob that chooses among the kernels an engine can compile (`CUDNN_KNOB_TYPE_KERNEL_CFG`).
-const KERNEL_CONFIGURATION: u32 = 24;
 
 impl Tuning {
-    fn limit(self) -> Duration {
+    /// Time for one convolution.
+    pub(super) fn limit(self) -> Duration {
         match self {
             Tuning::Heuristic => Duration::ZERO,
             Tuning::Quick => Duration::from_secs(1),
-            Tuning::Full => Duration::from_secs(15),
+            Tuning::Full => Duration::from_secs(4),
         }
     }
 }
 
-/// The best plan and its median microseconds.
+/// What a search found.
+pub(super) struct Found {
+    pub(super) plan: Plan,
+    /// Median of a run.
+    pub(super) microseconds: f64,
+    /// Everything that ran, and how long.
+    #[cfg_attr(not(test), expect(dead_code, reason = "tables of measurements are made by tests"))]
+    pub(super) times: HashMap<Choice, f64>,
+}
+
+/// The best plan within a level's reach and a time limit.
 pub(super) fn best(
     bench: &Bench<'_>,
     target: &Target,
     graph: &Arc<Graph>,
     conv: &Conv,
     tuning: Tuning,
-) -> Result<(Plan, f64), CudaError> {
-    let start = Instant::now();
+    limit: Duration,
+) -> Result<Found, CudaError> {
     let mut search = Search {
         bench,
         target,
         graph,
         conv,
-        deadline: start + tuning.limit(),
+        deadline: Instant::now() + limit,
         tried: HashSet::new(),
         times: HashMap::new(),
         ran: vec![],
@@ -58,12 +68,7 @@ pub(super) fn best(
     };
     search.try_proposals();
     if tuning == Tuning::Full {
-        let engines = engines(target, graph, conv.precision)?;
-        let end = search.deadline;
-        search.deadline = start + tuning.limit().mul_f64(0.6);
-        search.vary_knobs(&engines);
-        search.deadline = end;
-        search.compile_engines(&engines);
+        search.vary_knobs()?;
     }
     search.finish()
 }
@@ -117,7 +122,10 @@ impl Search<'_> {
     }
 
     fn try_proposals(&mut self) {
-        for mode in MODES {
+        for (index, mode) in MODES.into_iter().enumerate() {
+            if index + 1 == MODES.len() && !self.ran.is_empty() {
+                return;
+            }
             match proposals(self.target, self.graph, mode, self.conv.precision) {
                 Ok(configs) => {
                     for config in configs {
@@ -133,19 +141,19 @@ impl Search<'_> {
     }
 
     /// One knob after another of the best configuration of each of the best engines, until none helps.
-    fn vary_knobs(&mut self, engines: &[Engine]) {
+    fn vary_knobs(&mut self) -> Result<(), CudaError> {
         for mut choice in self.best_of_engines() {
-            let Some(engine) = engines.iter().find(|engine| engine.index == choice.engine) else { continue };
+            let knobs = knobs(self.target, self.graph, choice.engine)?;
             let mut improved = true;
             while improved && !self.over() {
                 improved = false;
-                for knob in &engine.knobs {
+                for knob in &knobs {
                     let Some(at) = choice.knobs.iter().position(|(kind, _)| *kind == knob.kind) else {
                         continue;
                     };
                     for value in values(knob, choice.knobs[at].1) {
                         if self.over() {
-                            return;
+                            return Ok(());
                         }
                         let mut other = choice.clone();
                         other.knobs[at].1 = value;
@@ -159,6 +167,7 @@ impl Search<'_> {
                 }
             }
         }
+        Ok(())
     }
 
     /// The fastest configuration of each engine, fastest engine first.
@@ -174,41 +183,32 @@ impl Search<'_> {
         best
     }
 
-    fn compile_engines(&mut self, engines: &[Engine]) {
-        for engine in engines.iter().filter(|engine| engine.compiles) {
-            let plain: Vec<(u32, i64)> = engine.knobs.iter().map(|knob| (knob.kind, knob.least)).collect();
-            let Some(at) = engine.knobs.iter().position(|knob| knob.kind == KERNEL_CONFIGURATION) else {
-                continue;
-            };
-            for value in values(&Knob { most: engine.knobs[at].most, ..engine.knobs[at] }, 0) {
-                if self.over() {
-                    return;
-                }
-                let mut choice = Choice { engine: engine.index, knobs: plain.clone() };
-                choice.knobs[at].1 = value;
-                self.attempt_choice(&choice);
-            }
-        }
-    }
-
     /// The finalists timed again at length; the fastest that agrees.
-    fn finish(mut self) -> Result<(Plan, f64), CudaError> {
+    fn finish(mut self) -> Result<Found, CudaError> {
         if self.ran.is_empty() {
             return Err(CudaError::call(format!("planning the convolution {}", self.conv), self.refusal));
         }
         let mut order: Vec<usize> = (0..self.ran.len()).collect();
         order.sort_by(|&a, &b| self.ran[a].0.total_cmp(&self.ran[b].0));
-        let mut finalists = vec![];
-        for &index in order.iter().take(FINALISTS) {
-            let time = self.bench.measure(&self.ran[index].1, f64::INFINITY, FINAL_REPEATS)?;
-            finalists.push((time, index));
+        let mut rounds: Vec<(Vec<f64>, usize)> =
+            order.iter().take(FINALISTS).map(|&index| (vec![], index)).collect();
+        for _ in 0..FINAL_ROUNDS {
+            for (times, index) in &mut rounds {
+                times.push(self.bench.measure(&self.ran[*index].1, f64::INFINITY, REPEATS)?);
+            }
         }
+        let median = |mut times: Vec<f64>| {
+            times.sort_by(f64::total_cmp);
+            times[times.len() / 2]
+        };
+        let mut finalists: Vec<_> = rounds.into_iter().map(|(times, index)| (median(times), index)).collect();
         finalists.sort_by(|a, b| a.0.total_cmp(&b.0));
         // The first proposal ends the list: it agrees with itself, or nothing does.
         finalists.push((self.ran[0].0, 0));
-        for (time, index) in finalists {
+        for (microseconds, index) in finalists {
             if self.bench.agrees(&self.ran[index].1, &self.ran[0].1)? {
-                return Ok((self.ran.swap_remove(index).1, time));
+                let plan = self.ran.swap_remove(index).1;
+                return Ok(Found { plan, microseconds, times: self.times });
             }
             eprintln!(
                 "warning: {}: {} is not what it should be and is not used",
@@ -223,10 +223,9 @@ impl Search<'_> {
     }
 }
 
-/// Values of a knob worth trying: all if they are few or the kernels of a compiling engine, else around where it is.
+/// Values of a knob worth trying: all if they are few, else around where it is.
 fn values(knob: &Knob, at: i64) -> Vec<i64> {
-    let all = knob.kind == KERNEL_CONFIGURATION || (knob.most - knob.least) / knob.stride <= FEW_VALUES;
-    match all {
+    match (knob.most - knob.least) / knob.stride <= FEW_VALUES {
         true => (knob.least..=knob.most).step_by(knob.stride as usize).collect(),
         false => {
             let near = [at / 2, at - 1, at + 1, at + 2, at * 2, 1, 2, 3, 4, 6, 8, 12, 16];
@@ -247,7 +246,7 @@ mod tests {
     fn long_ranges_are_tried_around_where_the_knob_is() {
         let knob = |kind, least, most| Knob { kind, least, most, stride: 1 };
         assert_eq!(values(&knob(2, 0, 3), 1), [0, 1, 2, 3]);
-        assert_eq!(values(&knob(KERNEL_CONFIGURATION, 0, 77), 0).len(), 78);
+        assert_eq!(values(&knob(2, 0, 23), 5).len(), 24);
         let split_k = values(&knob(17, 1, 2048), 10);
         assert!([5, 9, 11, 20].iter().all(|v| split_k.contains(v)) && split_k.len() < 24, "{split_k:?}");
         assert!(values(&knob(17, 1, 128), 1).iter().all(|v| (1..=128).contains(v)));

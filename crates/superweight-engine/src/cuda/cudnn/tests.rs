@@ -109,57 +109,80 @@ const WRN_28_10: [(usize, [usize; 2], usize, usize, usize, usize); 10] = [
     (1, [320, 640], 1, 2, 16, 0),
 ];
 
-/// Prints the table of `docs/notes`; run with `--ignored --nocapture` on an idle GPU. `SWN_TUNING=full` searches further, for
-/// the shapes that occur seven times.
+/// Prints tables for `docs/notes`; run with `--ignored --nocapture` on an idle GPU. `SWN_TUNING=full` searches the shapes that
+/// occur seven times further, for `SWN_TUNING_SECONDS` each.
 #[test]
 #[ignore = "a measurement of a minute on a GPU"]
 fn tuned_plans_of_wrn_28_10_are_no_slower_than_the_first_proposals() {
     let Some(ctx) = context() else { return };
-    let full = std::env::var("SWN_TUNING").is_ok_and(|level| level == "full");
+    let set = |variable: &str| std::env::var(variable).ok();
+    let full = set("SWN_TUNING").is_some_and(|level| level == "full");
     let tuning = if full { Tuning::Full } else { Tuning::Quick };
-    let mut sums = [[0f64; 2]; 3];
-    println!("{tuning:?}, µs of the first proposal → tuned (TFLOP/s)");
-    for (times, channels, kernel, stride, side, padding) in WRN_28_10 {
-        if full && times == 1 {
-            continue;
-        }
-        let g = geometry(128, [side; 2], channels, kernel, stride, padding, 1);
-        for (index, direction) in DIRECTIONS.into_iter().enumerate() {
-            if channels[0] == 3 && direction == Direction::BackwardData {
+    let seconds = set("SWN_TUNING_SECONDS").and_then(|s| s.parse().ok());
+    let limit = seconds.map_or(tuning.limit(), std::time::Duration::from_secs_f64);
+    for write in [Write::Set, Write::Add] {
+        // What adding costs shows at the quick level already.
+        let (tuning, limit) = match write {
+            Write::Set => (tuning, limit),
+            Write::Add => (Tuning::Quick, Tuning::Quick.limit()),
+        };
+        let mut sums = [[0f64; 2]; 3];
+        println!("{tuning:?} {write:?}, µs of the first proposal → tuned (TFLOP/s)");
+        for (times, channels, kernel, stride, side, padding) in WRN_28_10 {
+            if (full || write == Write::Add) && times == 1 {
                 continue;
             }
-            let conv = Conv { geometry: g, direction, write: Write::Set, precision: Precision::Bf16 };
-            let clock = std::time::Instant::now();
-            ctx.dnn.set_tuning(Tuning::Heuristic);
-            ctx.dnn.cache.forget();
-            let first = ctx.dnn.plan(&conv).unwrap();
-            let before = time(&ctx, &conv, &first);
-            ctx.dnn.set_tuning(tuning);
-            let plan = ctx.dnn.plan(&conv).unwrap();
-            let after = time(&ctx, &conv, &plan);
-            let rate = 2e-6 * g.multiply_adds() as f64 / after;
-            println!(
-                "{times}× {conv}: {before:.1} → {after:.1} ({rate:.0}) {} ws {} [{:.1} s]",
-                plan.choice(),
-                plan.workspace(),
-                clock.elapsed().as_secs_f64()
-            );
-            sums[index][0] += times as f64 * before;
-            sums[index][1] += times as f64 * after;
+            let geometry = geometry(128, [side; 2], channels, kernel, stride, padding, 1);
+            for (index, direction) in DIRECTIONS.into_iter().enumerate() {
+                let to_images = channels[0] == 3 && direction == Direction::BackwardData;
+                if to_images || (write == Write::Add && direction == Direction::BackwardWeight) {
+                    continue;
+                }
+                let conv = Conv { geometry, direction, write, precision: Precision::Bf16 };
+                let [before, after] = tune(&ctx, &conv, tuning, limit, times);
+                sums[index][0] += times as f64 * before;
+                sums[index][1] += times as f64 * after;
+            }
         }
+        let [forward, data, weight] = sums.map(|[_, after]| after / 1e3);
+        let [before, after] = [0, 1].map(|i| sums.iter().map(|sum| sum[i]).sum::<f64>() / 1e3);
+        println!(
+            "forward {forward:.3} + data {data:.3} + weight {weight:.3} = {after:.3} ms, first {before:.3} ms"
+        );
+        assert!(after <= 1.02 * before, "tuning made it slower: {before:.3} → {after:.3} ms");
     }
-    let [forward, data, weight] = sums.map(|[_, after]| after / 1e3);
-    let [before, after] = [0, 1].map(|i| sums.iter().map(|sum| sum[i]).sum::<f64>() / 1e3);
-    println!(
-        "forward {forward:.3} + data {data:.3} + weight {weight:.3} = {after:.3} ms; first proposals {before:.3} ms"
-    );
-    assert!(after <= 1.02 * before, "tuning made it slower: {before:.3} → {after:.3} ms");
 }
 
-fn time(ctx: &Context, conv: &Conv, plan: &Plan) -> f64 {
+/// Times the first proposal and the winner, prints both, and the best of every engine after a full search.
+fn tune(ctx: &Context, conv: &Conv, tuning: Tuning, limit: std::time::Duration, times: usize) -> [f64; 2] {
     let handle = lock(&ctx.dnn.handle);
+    let target = handle.target();
     let bench = Bench::new(&ctx.stream, handle.raw, ctx.dnn.cudnn, conv).unwrap();
-    bench.measure(plan, f64::INFINITY, 15).unwrap()
+    let graph = Arc::new(Graph::new(&target, conv).unwrap());
+    let clock = std::time::Instant::now();
+    let plan = first(&target, &graph, conv).unwrap();
+    let milliseconds = 1e3 * clock.elapsed().as_secs_f64();
+    let before = bench.measure(&plan, f64::INFINITY, 15).unwrap();
+    let clock = std::time::Instant::now();
+    let found = search::best(&bench, &target, &graph, conv, tuning, limit).unwrap();
+    let after = bench.measure(&found.plan, f64::INFINITY, 15).unwrap();
+    println!(
+        "{times}× {conv}: {before:.1} → {after:.1} ({:.0}) {} ws {} [{milliseconds:.0} ms, {:.1} s for {}]",
+        2e-6 * conv.geometry.multiply_adds() as f64 / after,
+        found.plan.choice(),
+        found.plan.workspace(),
+        clock.elapsed().as_secs_f64(),
+        found.times.len()
+    );
+    if tuning == Tuning::Full {
+        let mut best = std::collections::BTreeMap::<i64, (f64, &engine::Choice, usize)>::new();
+        for (choice, &time) in &found.times {
+            let entry = best.entry(choice.engine).or_insert((f64::INFINITY, choice, 0));
+            *entry = (entry.0.min(time), if time < entry.0 { choice } else { entry.1 }, entry.2 + 1);
+        }
+        best.values().for_each(|(time, choice, count)| println!("    {time:.1} {choice} of {count}"));
+    }
+    [before, after]
 }
 
 /// cuDNN plans for a GPU described in words: an H200's properties as the driver reports them.
@@ -216,13 +239,12 @@ fn the_heuristics_propose_many_settings_of_an_engine() {
         let choices: std::collections::HashSet<_> = proposed.iter().map(|c| c.choice.clone()).collect();
         let engines: std::collections::HashSet<_> = choices.iter().map(|c| c.engine).collect();
         assert!(choices.len() > 3 * engines.len(), "{conv}: {} of {}", choices.len(), engines.len());
-        let known = engine::engines(&target, &graph, conv.precision).unwrap();
         for choice in &choices {
-            let engine = known.iter().find(|e| e.index == choice.engine).unwrap();
+            let knobs = engine::knobs(&target, &graph, choice.engine).unwrap();
             let in_range = |&(kind, value): &(u32, i64)| {
-                engine.knobs.iter().any(|k| k.kind == kind && (k.least..=k.most).contains(&value))
+                knobs.iter().any(|k| k.kind == kind && (k.least..=k.most).contains(&value))
             };
-            assert!(choice.knobs.iter().all(in_range), "{conv}: {choice} of {engine:?}");
+            assert!(choice.knobs.iter().all(in_range), "{conv}: {choice} of {knobs:?}");
         }
     }
 }
