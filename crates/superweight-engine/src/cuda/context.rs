@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::{CudaContext, CudaStream, result, sys as cu};
 
+use super::blas::Blas;
+use super::cudnn::Dnn;
 use super::error::{CudaError, Named};
 use super::libraries::Libraries;
 
@@ -69,6 +71,10 @@ pub(crate) struct Context {
     pub cuda: Arc<CudaContext>,
     pub stream: Arc<CudaStream>,
     pub libraries: Libraries,
+    /// Convolutions.
+    pub dnn: Dnn,
+    /// Matrix products.
+    pub blas: Blas,
     pub properties: Properties,
     pub precision: Precision,
     /// Folder for compiled kernels and tuned plans; `None` where the user has none.
@@ -103,7 +109,9 @@ impl Context {
         let multiprocessors = multiprocessors.max(1) as usize;
         let properties = Properties { name, capability, multiprocessors, driver };
         let (cache, failure) = (cache_folder(), Mutex::new(None));
-        Ok(Arc::new(Self { cuda, stream, libraries, properties, precision, cache, failure }))
+        let dnn = Dnn::new(libraries.cudnn, &stream, &properties, cache.as_deref())?;
+        let blas = Blas::new(libraries.cublas_lt)?;
+        Ok(Arc::new(Self { cuda, stream, libraries, dnn, blas, properties, precision, cache, failure }))
     }
 
     /// Makes the device the calling thread's: before anything else is called on that thread.

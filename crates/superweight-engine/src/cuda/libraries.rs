@@ -253,16 +253,17 @@ impl CublasLt {
 #[derive(Debug)]
 pub(crate) struct Libraries {
     pub nvrtc: Nvrtc,
-    pub cublas_lt: CublasLt,
-    pub cudnn: Cudnn,
+    /// Tables live as long as the libraries behind them: what they make is given back through them.
+    pub cublas_lt: &'static CublasLt,
+    pub cudnn: &'static Cudnn,
 }
 
 impl Libraries {
     /// Opens them all, or says which one is missing.
     pub(crate) fn open() -> Result<Self, CudaError> {
         let nvrtc = Nvrtc::open()?;
-        let cublas_lt = CublasLt::open()?;
-        let cudnn = Cudnn::open(&cublas_lt)?;
+        let cublas_lt = Box::leak(Box::new(CublasLt::open()?));
+        let cudnn = Box::leak(Box::new(Cudnn::open(cublas_lt)?));
         Ok(Self { nvrtc, cublas_lt, cudnn })
     }
 }

@@ -33,6 +33,7 @@ pub fn with_cuda(precision: Precision, body: impl FnOnce(&CudaDevice)) {
 }
 
 /// Runs a body on the CPU and, in f32, on the GPU if there is one: `on_every_device!(|device| { … })`.
+#[allow(unused_macros)]
 macro_rules! on_every_device {
     (|$device:ident| $body:block) => {{
         {
