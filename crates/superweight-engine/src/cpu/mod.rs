@@ -44,6 +44,7 @@ use buffer::{CpuBuffer, Views};
 #[derive(Clone)]
 pub struct CpuDevice {
     pool: Arc<rayon::ThreadPool>,
+    convolutions: conv::Algorithm,
 }
 
 impl CpuDevice {
@@ -51,7 +52,12 @@ impl CpuDevice {
     pub fn new(threads: usize) -> Result<Self, Error> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         let pool = pool.map_err(|e| Error::Device { reason: e.to_string() })?;
-        Ok(Self { pool: Arc::new(pool) })
+        Ok(Self { pool: Arc::new(pool), convolutions: conv::Algorithm::Fastest })
+    }
+
+    /// The same device with another way to convolve: a test of something else may want it exact rather than fast.
+    pub fn with_convolutions(self, convolutions: conv::Algorithm) -> Self {
+        Self { convolutions, ..self }
     }
 
     /// Threads in the pool.
@@ -121,7 +127,7 @@ impl Device for CpuDevice {
     }
 
     fn prepare(&self, call: &Call) -> Result<(Kernel, usize), Error> {
-        let conv = |geometry| Box::new(conv::Conv::new(geometry));
+        let conv = |geometry| Box::new(conv::Conv::with_algorithm(geometry, self.convolutions));
         let (kernel, floats) = match call {
             Call::ConvForward(call) => {
                 let conv = conv(call.geometry);

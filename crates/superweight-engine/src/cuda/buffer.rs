@@ -58,6 +58,10 @@ impl Allocation {
         Ok(allocation)
     }
 
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(crate) fn clear(&self) -> Result<(), CudaError> {
         fill(&self.context, self.pointer, self.bytes)
     }

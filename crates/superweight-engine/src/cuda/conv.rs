@@ -1,6 +1,7 @@
 //! Convolutions: who computes which.
 
 use super::context::Context;
+use super::cudnn::{ConvPlan, Direction};
 use super::error::CudaError;
 use super::launch::{Grid, launch};
 use super::view::{View, adds};
@@ -16,26 +17,54 @@ const SPLIT: usize = 256;
 /// How a convolution is computed.
 #[derive(Debug)]
 pub(crate) enum Conv {
+    /// By a plan of cuDNN's.
+    Plan(ConvPlan),
     /// From the definition, by a kernel of ours.
     Direct,
 }
 
 impl Conv {
+    /// A plan of cuDNN's where it has one; depthwise convolutions are bound by memory, and our kernel reads it once.
+    fn new(
+        context: &Context,
+        geometry: ConvGeometry,
+        direction: Direction,
+        write: Write,
+    ) -> Result<(Self, usize), CudaError> {
+        if geometry.in_channels > 1 && geometry.in_channels != geometry.groups {
+            match ConvPlan::new(context, geometry, direction, write, context.precision) {
+                Ok((plan, workspace)) => return Ok((Self::Plan(plan), workspace)),
+                Err(error) => eprintln!("warning: {error}; a slower kernel takes its place"),
+            }
+        }
+        let scratch = match direction {
+            Direction::BackwardWeight => direct_weight_scratch(context, &geometry),
+            Direction::Forward | Direction::BackwardData => 0,
+        };
+        Ok((Self::Direct, scratch))
+    }
+
     pub(super) fn forward(context: &Context, call: &Forward) -> Result<(Self, usize), CudaError> {
-        let _ = (context, call);
-        Ok((Self::Direct, 0))
+        Self::new(context, call.geometry, Direction::Forward, call.write)
     }
 
     pub(super) fn backward_data(context: &Context, call: &BackwardData) -> Result<(Self, usize), CudaError> {
-        let _ = (context, call);
-        Ok((Self::Direct, 0))
+        Self::new(context, call.geometry, Direction::BackwardData, call.write)
     }
 
     pub(super) fn backward_weight(
         context: &Context,
         call: &BackwardWeight,
     ) -> Result<(Self, usize), CudaError> {
-        Ok((Self::Direct, direct_weight_scratch(context, &call.geometry)))
+        Self::new(context, call.geometry, Direction::BackwardWeight, call.write)
+    }
+
+    /// Runs the plan, if it is one; else says that the definition is to be used.
+    fn planned(&self, v: &View<'_>, [a, b, out]: [u64; 3], scratch: u64) -> bool {
+        let Self::Plan(plan) = self else { return false };
+        // SAFETY: see `View`; the scratch has the size that the plan asked for.
+        v.context.note(unsafe { plan.run(v.context, a, b, out, scratch) });
+        true
     }
 }
 
@@ -53,17 +82,22 @@ impl Sizes {
     }
 }
 
-pub(super) fn forward(call: &Forward, conv: &Conv, v: &View<'_>, _scratch: u64) {
-    let (x, w, y, add) = (v.at(call.x), v.at(call.w), v.at(call.y), adds(call.write));
-    let Conv::Direct = conv;
+/// `w` is where the weight lies: with the parameters, or frozen.
+pub(super) fn forward(call: &Forward, conv: &Conv, v: &View<'_>, w: u64, scratch: u64) {
+    let (x, y, add) = (v.at(call.x), v.at(call.y), adds(call.write));
+    if conv.planned(v, [x, w, y], scratch) {
+        return;
+    }
     let (grid, sizes) = (v.kernels.flat(call.geometry.output_len()), Sizes::of(&call.geometry));
     // SAFETY: see `View`.
     unsafe { launch!(v.kernels, "conv_forward", grid, x, w, y, sizes, add) }
 }
 
-pub(super) fn backward_data(call: &BackwardData, conv: &Conv, v: &View<'_>, _scratch: u64) {
+pub(super) fn backward_data(call: &BackwardData, conv: &Conv, v: &View<'_>, scratch: u64) {
     let (dy, w, dx, add) = (v.at(call.dy), v.at(call.w), v.at(call.dx), adds(call.write));
-    let Conv::Direct = conv;
+    if conv.planned(v, [dy, w, dx], scratch) {
+        return;
+    }
     let (grid, sizes) = (v.kernels.flat(call.geometry.input_len()), Sizes::of(&call.geometry));
     // SAFETY: see `View`.
     unsafe { launch!(v.kernels, "conv_backward_data", grid, dy, w, dx, sizes, add) }
@@ -71,8 +105,9 @@ pub(super) fn backward_data(call: &BackwardData, conv: &Conv, v: &View<'_>, _scr
 
 pub(super) fn backward_weight(call: &BackwardWeight, conv: &Conv, v: &View<'_>, scratch: u64) {
     let (x, dy, dw) = (v.at(call.x), v.at(call.dy), v.at(call.dw));
-    let Conv::Direct = conv;
-    direct_weight(&call.geometry, call.write, [x, dy, dw], v, scratch);
+    if !conv.planned(v, [x, dy, dw], scratch) {
+        direct_weight(&call.geometry, call.write, [x, dy, dw], v, scratch);
+    }
 }
 
 fn direct_weight_grid(context: &Context, g: &ConvGeometry) -> Grid {

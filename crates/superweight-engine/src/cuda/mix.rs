@@ -5,22 +5,22 @@
 //! launch writes the tensors of all sets, and one or two read their gradients: a launch per tensor would cost more than
 //! the work.
 
+use super::blas::{Arithmetic, Product, ProductShape};
 use super::buffer::Allocation;
 use super::context::{Context, Precision};
 use super::error::CudaError;
-use super::launch::{Grid, Kernels, launch};
+use super::launch::{Grid, launch};
 use super::{CudaDevice, Storages};
 use crate::mix::{MixGradients, MixSet};
+use crate::ops::Write;
 use crate::program::{Element, Space};
 
 /// Blocks of a set that is mixed directly, at most; `MOST` in `kernels/mix.cu`.
 const DIRECT: usize = 8;
 /// Numbers of a piece of work; `PIECE` in `kernels/mix.cu`.
 const PIECE: usize = 2048;
-/// Tile of a product.
-const TILE: usize = 64;
-/// Steps of a split of a product, at least.
-const SPLIT: usize = 512;
+/// Numbers that the cells of a set are aligned to.
+const ALIGNMENT: usize = 64;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -68,18 +68,68 @@ struct Coefficient {
     count: u32,
 }
 
-/// A set that goes through its cells.
+/// A set that goes through its cells: `cells = α·T`, `dα = dcells·Tᵀ`, `dT = αᵀ·dcells`.
 #[derive(Debug)]
 struct Products {
-    cells: usize,
-    count: usize,
-    len: usize,
     /// Offsets in the parameters.
     blocks: u64,
     coefficients: u64,
     /// Offset in the scratch memory.
-    at: u64,
-    both: bool,
+    cells: u64,
+    forward: Product,
+    of_coefficients: Product,
+    of_blocks: Option<Product>,
+}
+
+impl Products {
+    /// And how many bytes of workspace they need. Where weights are rounded to bf16 anyway, tf32 is exact enough.
+    fn new(context: &Context, set: &MixSet, cells: u64) -> Result<(Self, usize), CudaError> {
+        let (rows, count, len) = (set.cells(), set.count(), set.block.len());
+        let arithmetic = match context.precision {
+            Precision::Bf16 => Arithmetic::Tf32,
+            Precision::F32 => Arithmetic::F32,
+        };
+        let mut workspace = 0;
+        let mut product = |m, n, k, transposed| {
+            let (output, write) = (Precision::F32, Write::Set);
+            let shape = ProductShape { m, n, k, transposed, arithmetic, output, write };
+            Product::new(context, shape).map(|(product, bytes)| {
+                workspace = workspace.max(bytes);
+                product
+            })
+        };
+        let products = Self {
+            blocks: set.blocks.offset as u64,
+            coefficients: set.coefficients.map_or(0, |region| region.offset as u64),
+            cells,
+            forward: product(rows, len, count, [false, false])?,
+            of_coefficients: product(rows, count, len, [false, true])?,
+            of_blocks: match set.gradients {
+                MixGradients::Both => Some(product(count, len, rows, [true, false])?),
+                MixGradients::Coefficients => None,
+            },
+        };
+        Ok((products, workspace))
+    }
+
+    fn forward(&self, context: &Context, parameters: u64, cells: u64, workspace: u64) {
+        let (alpha, blocks) = (parameters + 4 * self.coefficients, parameters + 4 * self.blocks);
+        let cells = cells + 4 * self.cells;
+        // SAFETY: `Mix::new` checked that the operands lie in the parameters; cells and workspace were sized by `Mixer::new`.
+        context.note(unsafe { self.forward.run(context, alpha, blocks, cells, workspace) });
+    }
+
+    fn backward(&self, context: &Context, parameters: u64, gradients: u64, cells: u64, workspace: u64) {
+        let (alpha, blocks) = (parameters + 4 * self.coefficients, parameters + 4 * self.blocks);
+        let (dalpha, dblocks) = (gradients + 4 * self.coefficients, gradients + 4 * self.blocks);
+        let cells = cells + 4 * self.cells;
+        // SAFETY: as in `forward`.
+        context.note(unsafe { self.of_coefficients.run(context, cells, blocks, dalpha, workspace) });
+        if let Some(product) = &self.of_blocks {
+            // SAFETY: as in `forward`.
+            context.note(unsafe { product.run(context, alpha, cells, dblocks, workspace) });
+        }
+    }
 }
 
 /// Tables of all sets of a mix.
@@ -95,7 +145,7 @@ pub struct Mixer {
     partial_at: Allocation,
     coefficients: (Allocation, usize),
     products: Vec<Products>,
-    /// Numbers of cells, then of partial sums (direct sets) or of splits (products), in the scratch memory.
+    /// Numbers of cells in the scratch memory; after them partial sums (direct sets) or the products' workspace.
     cells: usize,
 }
 
@@ -105,7 +155,7 @@ impl Mixer {
         let (mut uses, mut first_use, mut table, mut counts) = (vec![], vec![], vec![], vec![]);
         let (mut write, mut gather, mut direct, mut partial_at, mut coefficients) =
             (vec![], vec![], vec![], vec![], vec![]);
-        let (mut products, mut cells, mut partials, mut splits) = (vec![], 0u64, 0u64, 0usize);
+        let (mut products, mut cells, mut partials, mut workspace) = (vec![], 0u64, 0u64, 0usize);
         for (index, set) in sets.iter().enumerate() {
             let (len, count, set_cells) = (set.block.len(), set.count(), set.cells());
             let is_direct = set.coefficients.is_none() || count <= DIRECT;
@@ -165,18 +215,10 @@ impl Mixer {
                 gather.extend(
                     (0..numbers.div_ceil(PIECE)).map(|i| Piece { of: index as u32, first: i as u32 }),
                 );
-                let set = Products {
-                    cells: set_cells,
-                    count,
-                    len,
-                    blocks: table[index].blocks,
-                    coefficients: table[index].coefficients,
-                    at: cells,
-                    both,
-                };
-                splits = splits.max(set.split_numbers(context));
+                let (set, bytes) = Products::new(context, set, cells)?;
+                workspace = workspace.max(bytes);
                 products.push(set);
-                cells += numbers as u64;
+                cells += numbers.next_multiple_of(ALIGNMENT) as u64;
             }
         }
         let what = "the tables of composition";
@@ -194,15 +236,15 @@ impl Mixer {
             products,
             cells: cells as usize,
         };
-        Ok((mixer, 4 * (cells as usize + splits.max(partials as usize))))
+        Ok((mixer, 4 * cells as usize + workspace.max(4 * partials as usize)))
     }
 
     pub(super) fn mix(&self, device: &CudaDevice, storages: &Storages<CudaDevice>) {
         let parameters = storages[Space::Parameters as usize].base();
         let cells = storages[Space::Arena as usize].base().main;
-        let splits = cells + 4 * self.cells as u64;
+        let workspace = cells + 4 * self.cells as u64;
         for set in &self.products {
-            set.forward(device, parameters.main, cells, splits);
+            set.forward(&device.context, parameters.main, cells, workspace);
         }
         let (pieces, count) = (self.write.0.pointer, self.write.1);
         // SAFETY: the tables were made of sets that `Mix::new` checked to lie inside their tensors, and the scratch memory has
@@ -264,99 +306,11 @@ impl Mixer {
             );
         }
         for set in &self.products {
-            set.backward(device, parameters, gradients.main, cells, partials);
+            set.backward(&device.context, parameters, gradients.main, cells, partials);
         }
     }
 }
 
 fn pieces(of: usize, len: usize) -> Vec<Piece> {
     (0..len).step_by(PIECE).map(|first| Piece { of: of as u32, first: first as u32 }).collect()
-}
-
-/// A product `C[m, n] = A·B` of numbers that lie with these strides.
-struct Product {
-    sizes: [usize; 3],
-    a: (u64, [u64; 2]),
-    b: (u64, [u64; 2]),
-    c: u64,
-}
-
-impl Products {
-    /// Splits of a product, and steps of each.
-    fn splits(context: &Context, [m, n, k]: [usize; 3]) -> (usize, usize) {
-        let tiles = m.div_ceil(TILE) * n.div_ceil(TILE);
-        let wanted = (2 * context.properties.multiprocessors).div_ceil(tiles);
-        let splits = wanted.clamp(1, k.div_ceil(SPLIT));
-        let per_split = k.div_ceil(splits).next_multiple_of(16);
-        (k.div_ceil(per_split), per_split)
-    }
-
-    fn shapes(&self) -> [[usize; 3]; 3] {
-        let (cells, count, len) = (self.cells, self.count, self.len);
-        [[cells, len, count], [cells, count, len], [count, len, cells]]
-    }
-
-    fn split_numbers(&self, context: &Context) -> usize {
-        let numbers = |sizes: [usize; 3]| match Self::splits(context, sizes).0 {
-            1 => 0,
-            splits => splits * sizes[0] * sizes[1],
-        };
-        self.shapes().map(numbers).into_iter().max().unwrap_or(0)
-    }
-
-    /// cells = α·T.
-    fn forward(&self, device: &CudaDevice, parameters: u64, cells: u64, splits: u64) {
-        let (alpha, blocks) = (parameters + 4 * self.coefficients, parameters + 4 * self.blocks);
-        let product = Product {
-            sizes: self.shapes()[0],
-            a: (alpha, [self.count as u64, 1]),
-            b: (blocks, [self.len as u64, 1]),
-            c: cells + 4 * self.at,
-        };
-        product.run(&device.context, &device.kernels, splits);
-    }
-
-    /// dα = dcells·Tᵀ, dT = αᵀ·dcells.
-    fn backward(&self, device: &CudaDevice, parameters: u64, gradients: u64, cells: u64, splits: u64) {
-        let (len, count, cells) = (self.len as u64, self.count as u64, cells + 4 * self.at);
-        let [_, of_alpha, of_blocks] = self.shapes();
-        let alpha = Product {
-            sizes: of_alpha,
-            a: (cells, [len, 1]),
-            b: (parameters + 4 * self.blocks, [1, len]),
-            c: gradients + 4 * self.coefficients,
-        };
-        alpha.run(&device.context, &device.kernels, splits);
-        if self.both {
-            let blocks = Product {
-                sizes: of_blocks,
-                a: (parameters + 4 * self.coefficients, [1, count]),
-                b: (cells, [len, 1]),
-                c: gradients + 4 * self.blocks,
-            };
-            blocks.run(&device.context, &device.kernels, splits);
-        }
-    }
-}
-
-impl Product {
-    fn run(&self, context: &Context, kernels: &Kernels, partials: u64) {
-        let (splits, per_split) = Products::splits(context, self.sizes);
-        let to = if splits == 1 { self.c } else { partials };
-        let [m, n, k] = self.sizes;
-        let grid = [n.div_ceil(TILE), m.div_ceil(TILE), splits].map(|size| size as u32);
-        let ((a, [am, ak]), (b, [bk, bn])) = (self.a, self.b);
-        let [m, n, k] = [m, n, k].map(|size| size as u32);
-        let numbers = u64::from(m) * u64::from(n);
-        // SAFETY: operands and result lie in the storages (`Mix::new` checked their regions), the splits in the scratch memory
-        // that was sized for them.
-        unsafe {
-            let grid = Grid::new(grid, [256, 1, 1]);
-            launch!(kernels, "product", grid, a, b, to, m, n, k, am, ak, bk, bn, per_split as u32);
-            if splits > 1 {
-                let flat = kernels.flat(numbers as usize);
-                launch!(kernels, "product_splits", flat, partials, splits as u32, self.c, numbers);
-            }
-        }
-    }
 }

@@ -6,6 +6,7 @@
 //! | `libraries.rs`, `context.rs`, `error.rs` | which GPU, which libraries, and what went wrong? |
 //! | `compile.rs`, `launch.rs`, `kernels/` | where do kernels come from, how are they started? |
 //! | `buffer.rs`, `view.rs` | where does a number lie, and how wide is it there? |
+//! | `cudnn/`, `blas.rs` | how are convolutions and matrix products planned? |
 //! | `conv.rs`, `norm.rs`, `pool.rs`, `loss.rs`, `view.rs` | one call each |
 //! | `cudnn/`, `tuning.rs` | which plan does a convolution run by, and what was tuned? |
 //! | `blas.rs` | how are matrices multiplied? |
@@ -43,6 +44,7 @@ use std::time::Duration;
 
 use cudarc::driver::sys as cu;
 
+use buffer::Allocation;
 pub use buffer::CudaBuffer;
 pub use compile::compile_all;
 pub use context::Precision;
@@ -87,6 +89,21 @@ impl CudaDevice {
         self.context.precision
     }
 
+    /// How much time convolutions compiled from now on may take to choose.
+    pub fn set_tuning(&self, tuning: Tuning) {
+        self.context.dnn.set_tuning(tuning);
+    }
+
+    /// Forgets tuned plans, so that programs compiled from now on tune theirs anew.
+    pub fn refresh_tuning(&self) {
+        self.context.dnn.refresh();
+    }
+
+    /// The convolutions tuned for this GPU, driver and cuDNN.
+    pub fn tuned(&self) -> Vec<ConvRecord> {
+        self.context.dnn.records()
+    }
+
     /// What it is and what it runs on, for logs.
     pub fn description(&self) -> String {
         let (properties, libraries) = (&self.context.properties, &self.context.libraries);
@@ -122,9 +139,9 @@ impl fmt::Debug for CudaDevice {
 #[derive(Debug)]
 pub struct Kernel(Option<Conv>);
 
-/// Weights are read where they lie, in the precision of the device: nothing is packed.
+/// Weights of the convolutions of a forward pass as they were; they are copied, not packed.
 #[derive(Debug)]
-pub struct Packed;
+pub struct Packed(Vec<Option<Allocation>>);
 
 impl Device for CudaDevice {
     type Buffer = CudaBuffer;
@@ -193,30 +210,37 @@ impl Device for CudaDevice {
         Ok((Kernel(None), scratch))
     }
 
-    fn pack(&self, _: &Program<Self>, _: &mut Storages<Self>) -> Result<Packed, Error> {
-        Ok(Packed)
+    fn pack(&self, program: &Program<Self>, storages: &mut Storages<Self>) -> Result<Packed, Error> {
+        self.context.bind()?;
+        let view = View::new(self, program, storages, None);
+        let copies = program.steps().iter().map(|step| match &step.call {
+            Call::ConvForward(call) => view.copy_of(call.w).map(Some),
+            _ => Ok(None),
+        });
+        Ok(Packed(copies.collect::<Result<_, CudaError>>()?))
     }
 
-    fn packed_bytes(&self, _: &Packed) -> usize {
-        0
+    fn packed_bytes(&self, packed: &Packed) -> usize {
+        packed.0.iter().flatten().map(Allocation::bytes).sum()
     }
 
     fn run(
         &self,
         program: &Program<Self>,
         storages: &mut Storages<Self>,
-        _packed: Option<&Packed>,
+        packed: Option<&Packed>,
         observer: Option<Observer<'_>>,
     ) {
         if !self.bound() {
             return;
         }
-        let view = View::new(self, program, storages);
+        let view = View::new(self, program, storages, packed);
+        let steps = program.steps().iter().enumerate();
         match observer {
-            None => program.steps().iter().for_each(|step| execute(step, &view)),
+            None => steps.for_each(|(index, step)| execute(index, step, &view)),
             Some(observe) => {
-                for (index, step) in program.steps().iter().enumerate() {
-                    match self.timed(|| execute(step, &view)) {
+                for (index, step) in steps {
+                    match self.timed(|| execute(index, step, &view)) {
                         Ok(time) => observe(index, time),
                         Err(error) => self.context.note(Err(error)),
                     }
@@ -330,10 +354,12 @@ impl CudaDevice {
 }
 
 /// Puts one step on the stream.
-fn execute(step: &Step<Kernel>, v: &View<'_>) {
+fn execute(index: usize, step: &Step<Kernel>, v: &View<'_>) {
     let scratch = v.at_some(step.scratch);
     match (&step.call, &step.kernel.0) {
-        (Call::ConvForward(c), Some(conv)) => conv::forward(c, conv, v, scratch),
+        (Call::ConvForward(c), Some(conv)) => {
+            conv::forward(c, conv, v, v.frozen(index).unwrap_or(v.at(c.w)), scratch)
+        }
         (Call::ConvBackwardData(c), Some(conv)) => conv::backward_data(c, conv, v, scratch),
         (Call::ConvBackwardWeight(c), Some(conv)) => conv::backward_weight(c, conv, v, scratch),
         (Call::BiasForward(c), _) => view::bias_forward(c, v),

@@ -1,17 +1,19 @@
 //! A program's buffers as pointers of the GPU, and the calls that need no file of their own.
 
-use super::buffer::{Base, Place, fill};
+use std::sync::Arc;
+
+use cudarc::driver::result;
+
+use super::buffer::{Allocation, Base, Place, fill};
 use super::context::Context;
+use super::error::{CudaError, Named};
 use super::launch::{Kernels, launch};
-use super::{CudaDevice, Storages};
+use super::{CudaDevice, Packed, Storages};
 use crate::ops::Write;
 use crate::ops::activation::{self, Activation};
 use crate::ops::add::{Copy, Fill, Sum};
 use crate::ops::{concat, external, linear};
 use crate::program::{BufferId, InputGradient, Program, Region, Space};
-use cudarc::driver::result;
-
-use super::error::Named;
 
 /// Where the buffers of a program lie.
 ///
@@ -21,10 +23,11 @@ use super::error::Named;
 /// storages are those of the program's layout. Kernels are told the sizes that the call was made with. So every pointer
 /// below is good for the length given with it.
 pub(super) struct View<'a> {
-    pub context: &'a Context,
+    pub context: &'a Arc<Context>,
     pub kernels: &'a Kernels,
     program: &'a Program<CudaDevice>,
     bases: [Base; 5],
+    packed: Option<&'a Packed>,
 }
 
 impl<'a> View<'a> {
@@ -32,9 +35,10 @@ impl<'a> View<'a> {
         device: &'a CudaDevice,
         program: &'a Program<CudaDevice>,
         storages: &Storages<CudaDevice>,
+        packed: Option<&'a Packed>,
     ) -> Self {
         let bases = Space::ALL.map(|space| storages[space as usize].base());
-        Self { context: &device.context, kernels: &device.kernels, program, bases }
+        Self { context: &device.context, kernels: &device.kernels, program, bases, packed }
     }
 
     pub(super) fn region(&self, buffer: BufferId) -> Region {
@@ -52,6 +56,23 @@ impl<'a> View<'a> {
 
     pub(super) fn at(&self, buffer: BufferId) -> u64 {
         self.place(buffer).pointer
+    }
+
+    /// A frozen weight of a step.
+    pub(super) fn frozen(&self, step: usize) -> Option<u64> {
+        self.packed.and_then(|packed| packed.0[step].as_ref()).map(|copy| copy.pointer)
+    }
+
+    /// The numbers of a buffer as they are now, elsewhere.
+    pub(super) fn copy_of(&self, buffer: BufferId) -> Result<Allocation, CudaError> {
+        let place = self.place(buffer);
+        let copy = Allocation::zeros(self.context, "frozen weights", self.len(buffer) * place.bytes)?;
+        // SAFETY: see the type; the copy has the same size.
+        let copied = unsafe {
+            let stream = self.context.raw_stream();
+            result::memcpy_dtod_async(copy.pointer, place.pointer, copy.bytes(), stream)
+        };
+        copied.named("copying weights").map(|()| copy)
     }
 
     /// A pointer, or null.

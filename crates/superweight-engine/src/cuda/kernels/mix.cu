@@ -1,7 +1,7 @@
 // Tensors mixed from blocks: cell[r] = Σₖ α[r, k]·T[k], weight[tile] = factor·cell, and back.
 //
 // *Direct* sets have few blocks (nested tiling): one launch makes the tensors of all of them, another takes all gradients.
-// The others go through cells in memory: a matrix product per set, and one launch that moves all tiles.
+// The others go through cells in memory: a matrix product per set (cuBLASLt), and one launch that moves all tiles.
 
 // A cell at its place. `kind`: 1 where the gradient is an `act`.
 struct Use {
@@ -159,55 +159,4 @@ extern "C" __global__ void mix_coefficients(const Coefficient* table, u32 count,
   for (u32 i = lane; i < c.count; i += 32) sum += partials[c.first + (u64)i * c.stride];
   for (int o = 16; o; o >>= 1) sum += __shfl_xor_sync(~0u, sum, o);
   if (lane == 0) gradients[c.at] = (float)sum;
-}
-
-// C[split][m, n] = Σ over the split's k of A(m, k)·B(k, n), with any strides. Tiles of 64×64, 256 threads, 4×4 each.
-extern "C" __global__ void product(const float* a, const float* b, float* c, u32 m, u32 n, u32 k, u64 am, u64 ak,
-                                   u64 bk, u64 bn, u32 per_split) {
-  __shared__ float sa[16][65], sb[16][65];
-  u32 m0 = blockIdx.y * 64, n0 = blockIdx.x * 64, tx = threadIdx.x % 16, ty = threadIdx.x / 16;
-  u32 first = blockIdx.z * per_split, end = first + per_split < k ? first + per_split : k;
-  float acc[4][4];
-#pragma unroll
-  for (int i = 0; i < 4; i++)
-#pragma unroll
-    for (int j = 0; j < 4; j++) acc[i][j] = 0.f;
-  for (u32 k0 = first; k0 < end; k0 += 16) {
-    for (u32 i = threadIdx.x; i < 1024; i += 256) {
-      // Neighbouring threads take neighbouring numbers, whichever way the operand lies.
-      u32 r = ak == 1 ? i / 16 : i % 64, q = ak == 1 ? i % 16 : i / 64;
-      sa[q][r] = m0 + r < m && k0 + q < end ? a[(m0 + r) * am + (k0 + q) * ak] : 0.f;
-      r = bk == 1 ? i / 16 : i % 64;
-      q = bk == 1 ? i % 16 : i / 64;
-      sb[q][r] = n0 + r < n && k0 + q < end ? b[(k0 + q) * bk + (n0 + r) * bn] : 0.f;
-    }
-    __syncthreads();
-#pragma unroll
-    for (int q = 0; q < 16; q++) {
-      float av[4], bv[4];
-#pragma unroll
-      for (int i = 0; i < 4; i++) { av[i] = sa[q][ty + 16 * i]; bv[i] = sb[q][tx + 16 * i]; }
-#pragma unroll
-      for (int i = 0; i < 4; i++)
-#pragma unroll
-        for (int j = 0; j < 4; j++) acc[i][j] = fmaf(av[i], bv[j], acc[i][j]);
-    }
-    __syncthreads();
-  }
-#pragma unroll
-  for (int i = 0; i < 4; i++)
-#pragma unroll
-    for (int j = 0; j < 4; j++) {
-      u32 r = m0 + ty + 16 * i, q = n0 + tx + 16 * j;
-      if (r < m && q < n) c[((u64)blockIdx.z * m + r) * n + q] = acc[i][j];
-    }
-}
-
-// to = the sum of the splits, in order.
-extern "C" __global__ void product_splits(const float* partials, u32 splits, float* to, u64 n) {
-  for (u64 i = thread_index(); i < n; i += thread_count()) {
-    double sum = 0;
-    for (u32 s = 0; s < splits; s++) sum += partials[s * n + i];
-    to[i] = (float)sum;
-  }
 }
