@@ -105,6 +105,7 @@ macro_rules! table {
         $(#[$doc])*
         #[derive(Debug)]
         pub(crate) struct $table {
+            #[allow(dead_code, reason = "where a library came from is told of some of them only")]
             pub opened: Opened,
             $(pub $function: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
         }
@@ -137,7 +138,18 @@ impl Nvrtc {
     pub(crate) fn open() -> Result<Self, CudaError> {
         let folders = usual_folders(&["cu13", "cuda_nvrtc"]);
         let advice = "Install the CUDA toolkit or the package nvidia-cuda-nvrtc, and set SWN_CUDA_DIR to its folder of libraries";
-        Self::of(open("NVRTC", &["libnvrtc.so.13", "libnvrtc.so.12"], CUDA_DIR, &folders, advice)?)
+        let opened = open("NVRTC", &["libnvrtc.so.13", "libnvrtc.so.12"], CUDA_DIR, &folders, advice)?;
+        // It asks for its builtins by name when it compiles; outside of the loader's path only an opened file is found.
+        let folder = opened.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        for file in folder.and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten().flatten() {
+            if file.file_name().to_string_lossy().starts_with("libnvrtc-builtins.so.") {
+                // SAFETY: as for every library here.
+                if let Ok(library) = unsafe { Library::new(file.path()) } {
+                    Opened::keep(library, "NVRTC", file.path());
+                }
+            }
+        }
+        Self::of(opened)
     }
 
     /// Major and minor version.
@@ -223,7 +235,6 @@ impl Cudnn {
 table! {
     /// cuBLASLt: matrix products.
     CublasLt {
-        cublasLtGetVersion: fn() -> usize,
         cublasLtCreate: fn(*mut lt::cublasLtHandle_t) -> lt::cublasStatus_t,
         cublasLtDestroy: fn(lt::cublasLtHandle_t) -> lt::cublasStatus_t,
         cublasLtMatmul: fn(lt::cublasLtHandle_t, lt::cublasLtMatmulDesc_t, *const c_void, *const c_void, lt::cublasLtMatrixLayout_t, *const c_void, lt::cublasLtMatrixLayout_t, *const c_void, *const c_void, lt::cublasLtMatrixLayout_t, *mut c_void, lt::cublasLtMatrixLayout_t, *const lt::cublasLtMatmulAlgo_t, *mut c_void, usize, lt::cudaStream_t) -> lt::cublasStatus_t,
@@ -236,7 +247,6 @@ table! {
         cublasLtMatmulPreferenceSetAttribute: fn(lt::cublasLtMatmulPreference_t, lt::cublasLtMatmulPreferenceAttributes_t, *const c_void, usize) -> lt::cublasStatus_t,
         cublasLtMatrixLayoutCreate: fn(*mut lt::cublasLtMatrixLayout_t, lt::cudaDataType, u64, u64, i64) -> lt::cublasStatus_t,
         cublasLtMatrixLayoutDestroy: fn(lt::cublasLtMatrixLayout_t) -> lt::cublasStatus_t,
-        cublasLtMatrixLayoutSetAttribute: fn(lt::cublasLtMatrixLayout_t, lt::cublasLtMatrixLayoutAttribute_t, *const c_void, usize) -> lt::cublasStatus_t,
     }
 }
 

@@ -8,8 +8,6 @@
 //! | `buffer.rs`, `view.rs` | where does a number lie, and how wide is it there? |
 //! | `cudnn/`, `blas.rs` | how are convolutions and matrix products planned? |
 //! | `conv.rs`, `norm.rs`, `pool.rs`, `loss.rs`, `view.rs` | one call each |
-//! | `cudnn/`, `tuning.rs` | which plan does a convolution run by, and what was tuned? |
-//! | `blas.rs` | how are matrices multiplied? |
 //! | `mix.rs`, `sgd.rs`, `images.rs`, `record.rs` | what surrounds a program in a step |
 //!
 //! Determinism is the only mode here too: no float atomics, reductions in a fixed order, deterministic plans.
@@ -35,7 +33,6 @@ mod on_device;
 mod pool;
 mod record;
 mod sgd;
-mod tuning;
 mod view;
 
 use std::fmt;

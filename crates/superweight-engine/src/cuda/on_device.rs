@@ -107,7 +107,10 @@ impl<'a> Buffer<'a> {
 
 #[test]
 fn rounding_to_bf16_is_to_nearest_even() {
-    // torch.tensor([1 + 2**-8, 1 + 3 * 2**-8, 3.14159274]).bfloat16().float()
-    assert_eq!(rounded(&[1.0 + 0.00390625, 1.0 + 0.01171875, 3.14159274]), [1.0, 1.015625, 3.140625]);
+    // torch.tensor([1 + 2**-8, 1 + 3 * 2**-8, 3.1415927]).bfloat16().float()
+    assert_eq!(
+        rounded(&[1.0 + 0.00390625, 1.0 + 0.01171875, std::f32::consts::PI]),
+        [1.0, 1.015625, 3.140625]
+    );
     assert!(rounded(&[f32::NAN])[0].is_nan());
 }

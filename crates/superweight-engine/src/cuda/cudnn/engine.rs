@@ -44,7 +44,8 @@ fn allowed(notes: &[u32], precision: Precision) -> bool {
     const IN_F32: [Note; 2] =
         [Note::CUDNN_NUMERICAL_NOTE_TENSOR_CORE, Note::CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS];
     let has = |list: &[Note]| list.iter().any(|note| notes.contains(&(*note as u32)));
-    !has(&ALWAYS) && !(precision == Precision::F32 && has(&IN_F32))
+    let refused = has(&ALWAYS) || (precision == Precision::F32 && has(&IN_F32));
+    !refused
 }
 
 /// A configuration that cuDNN has accepted.

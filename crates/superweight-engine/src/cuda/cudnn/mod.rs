@@ -322,8 +322,9 @@ impl ConvPlan {
         unsafe { self.plan.run(ctx.dnn.cudnn, lock(&ctx.dnn.handle).raw, tensors, workspace) }
     }
 
-    /// Engine and knobs, for tables.
-    pub(crate) fn choice(&self) -> String {
+    /// Engine and knobs, for messages.
+    #[cfg(test)]
+    fn choice(&self) -> String {
         self.plan.choice().to_string()
     }
 }
