@@ -15,7 +15,9 @@ use superweight_engine::{
     Control, Device, Error, Graph, LayoutBuilder, Memory, Metrics, ParameterGroup, Program, Settings, Sgd,
     SgdOptions,
 };
-use superweight_plan::{LayerId, LayerKind, MemberId, SetId, SharingPlan, VectorKind};
+use superweight_plan::{
+    Group, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId, VectorKind,
+};
 
 use crate::bank::{self, Bank, coefficients_name, scope, templates_name, weight_name};
 use crate::lower::{IMAGES, LABELS, Lowering, lower};
@@ -265,6 +267,27 @@ impl<D: Device> Ensemble<D> {
         };
         names.into_iter().map(range).collect()
     }
+}
+
+/// Trained numbers that a member needs by itself: its own, the templates it draws on, the coefficient rows it uses.
+/// Members share some of them, so the sum over members is more than the plan has.
+pub fn member_numbers(plan: &SharingPlan, member: MemberId) -> u64 {
+    let of_member = |&id: &LayerId| plan.layer(id).member == member;
+    let (mut sets, mut total) = (vec![false; plan.template_sets.len()], 0);
+    for planned in plan.layers.iter().filter(|planned| planned.layer.member == member) {
+        total += if planned.tiles.is_empty() { planned.layer.len() } else { 0 };
+        planned.tiles.iter().for_each(|tile| sets[plan.superweight(tile.superweight).set.0] = true);
+    }
+    for (i, superweight) in plan.superweights.iter().enumerate() {
+        for group in &superweight.groups {
+            let own = Group { layers: group.layers.iter().copied().filter(of_member).collect(), ..*group };
+            let rows = plan.coefficient_cells(SuperWeightId(i), &own).len();
+            total += (rows * group.shape[1]) as u64;
+        }
+    }
+    let used = plan.template_sets.iter().zip(sets).filter(|(_, used)| *used);
+    total += used.map(|(set, _)| set.templates as u64 * set.block_len()).sum::<u64>();
+    total + plan.vectors.iter().filter(|v| v.member == member).map(|v| v.len).sum::<u64>()
 }
 
 fn arena_bytes<'a, D: Device>(bank: &Bank<D>, programs: impl Iterator<Item = &'a Program<D>>) -> usize
