@@ -71,7 +71,7 @@ fn head(ready: &Ready<'_>) -> Vec<String> {
         format!("members    {}, {}", members.join(", "), plan.tiling),
         format!("numbers    {}", bill(plan)),
         format!("decayed    {}", decay(ready.groups, true)),
-        format!("not        {}", decay(ready.groups, false)),
+        format!("undecayed  {}", decay(ready.groups, false)),
         format!("images     {train} to train on, {held_out} held out, {test} to test; {steps} steps an epoch"),
     ];
     if let Some((number, position)) = ready.resumed {
@@ -97,12 +97,15 @@ fn bill(plan: &SharingPlan) -> String {
 }
 
 fn decay(groups: &[DecayGroup], decayed: bool) -> String {
-    let show = |group: &DecayGroup| {
-        let by = if decayed { format!(" by {}", group.decay) } else { String::new() };
-        format!("{} {}{by}", grouped(group.numbers), group.kind.name())
-    };
-    let all: Vec<_> = groups.iter().filter(|group| (group.decay > 0.0) == decayed).map(show).collect();
-    if all.is_empty() { "nothing".to_owned() } else { all.join(", ") }
+    let of: Vec<_> = groups.iter().filter(|group| (group.decay > 0.0) == decayed).collect();
+    let shown: Vec<_> =
+        of.iter().map(|group| format!("{} {}", grouped(group.numbers), group.kind.name())).collect();
+    match of.first() {
+        None => "nothing".to_owned(),
+        // A recipe has one decay for all that it decays.
+        Some(group) if decayed => format!("by {}: {}", group.decay, shown.join(", ")),
+        Some(_) => shown.join(", "),
+    }
 }
 
 fn epoch(report: &EpochReport) -> String {
