@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use superweight_engine::{
-    Control, Device, Error, Graph, LayoutBuilder, Memory, Metrics, ParameterGroup, Program, Settings, Sgd,
+    Accumulator, Control, Device, Error, Graph, LayoutBuilder, Memory, Metrics, ParameterGroup, Program, Settings, Sgd,
     SgdOptions,
 };
 use superweight_plan::{
@@ -187,27 +187,37 @@ impl<D: Device> Ensemble<D> {
         self.memory.set_control(Control::ValidRows, images as u32);
     }
 
-    /// One step of training on the batch that was set: compose, members forward and backward, compose backward, update.
-    pub fn train_step(&mut self, optimizer: &mut Sgd<D>, rates: &[f32]) -> Result<(), Error> {
-        self.gradients()?;
-        optimizer.step(&mut self.memory, rates)
+    /// Fills the batch from images on the device, as they were last said to be drawn.
+    pub fn draw(&mut self, images: &D::Images) -> Result<(), Error> {
+        self.memory.draw(images, IMAGES, LABELS)
     }
 
-    /// The same without the update: dL/dW of every layer and the bank's gradients are there to be read.
+    /// Compose, members forward and backward, compose backward: dL/dW of every layer and the bank's gradients are there.
     pub fn gradients(&mut self) -> Result<(), Error> {
         self.bank.compose(&mut self.memory)?;
         self.train.iter().try_for_each(|program| self.memory.run(program))?;
         self.bank.compose_backward(&mut self.memory)
     }
 
-    /// Writes the weights that [`Ensemble::evaluate_step`] reads. Once for many steps: they change with training only.
+    /// One step of the optimizer over these gradients, with the rates it was last given.
+    pub fn update(&mut self, optimizer: &mut Sgd<D>) {
+        optimizer.step(&mut self.memory);
+    }
+
+    /// Writes the weights that [`Ensemble::evaluate`] reads. Once for many steps: they change with training only.
     pub fn compose(&mut self) -> Result<(), Error> {
         self.bank.compose(&mut self.memory)
     }
 
     /// Every member's logits and loss for the batch that was set, with the running statistics.
-    pub fn evaluate_step(&mut self) -> Result<(), Error> {
+    pub fn evaluate(&mut self) -> Result<(), Error> {
         self.evaluate.iter().try_for_each(|program| self.memory.run(program))
+    }
+
+    /// Sums of every member's metrics over steps, on the device: nothing yet.
+    pub fn metric_sums(&self) -> Result<Accumulator<D>, Error> {
+        let regions = self.losses.iter().map(|loss| self.memory.layout().io(loss)).collect::<Result<_, _>>()?;
+        Accumulator::new(&self.memory, regions)
     }
 
     /// What a member's loss reported.

@@ -10,6 +10,7 @@ pub mod files;
 pub mod lower;
 pub mod random;
 pub mod recipe;
+mod replay;
 pub mod run;
 pub mod schedule;
 pub mod train;

@@ -36,12 +36,14 @@ fn ensemble(plan: &SharingPlan, threads: usize) -> Ensemble<CpuDevice> {
 fn train(ensemble: &mut Ensemble<CpuDevice>, steps: u64) -> Vec<f32> {
     let mut sgd =
         ensemble.optimizer(SGD, |kind| if kind == ParameterKind::Coefficients { 0.0 } else { 5e-4 }).unwrap();
-    let members = ensemble.plan().members.len();
+    sgd.set_rates(&[0.05; 6]).unwrap();
+    let members = ensemble.members();
     let mut losses = vec![];
     for step in 0..steps {
         let (images, labels) = batch(step % 2);
         ensemble.set_batch(&images, &labels).unwrap();
-        ensemble.train_step(&mut sgd, &[0.05; 6]).unwrap();
+        ensemble.gradients().unwrap();
+        ensemble.update(&mut sgd);
         losses.push((0..members).map(|m| ensemble.metrics(MemberId(m)).unwrap().loss).sum());
     }
     losses
@@ -79,7 +81,8 @@ fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
         memory.set_input(IMAGES, &images).unwrap();
         memory.set_classes(LABELS, &labels).unwrap();
         memory.run(&program).unwrap();
-        sgd.step(&mut memory, &[0.05]).unwrap();
+        sgd.set_rates(&[0.05]).unwrap();
+        sgd.step(&mut memory);
     }
     for name in &names {
         let (ours, plain) = (weights(ensemble.memory(), &format!("0.{name}")), weights(&memory, name));

@@ -8,7 +8,9 @@
 mod init;
 mod rows;
 
-use superweight_engine::{Block, Device, Error, Layout, LayoutBuilder, Memory, Mix, MixSet, MixUse};
+use superweight_engine::{
+    Block, Device, Error, Layout, LayoutBuilder, Memory, Mix, MixGradients, MixSet, MixUse,
+};
 use superweight_plan::{LayerId, MemberId, SetId, SharingPlan, SuperWeightId};
 
 pub use init::initialise;
@@ -109,6 +111,7 @@ fn mix_sets(plan: &SharingPlan, layout: &Layout) -> Result<Vec<MixSet>, Error> {
             blocks: layout.parameter(&templates_name(SetId(i)))?,
             coefficients,
             uses: vec![],
+            gradients: MixGradients::Both,
         });
     }
     for (i, planned) in plan.layers.iter().enumerate().filter(|(_, planned)| !planned.tiles.is_empty()) {

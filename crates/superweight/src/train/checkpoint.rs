@@ -8,11 +8,11 @@
 //!
 //! Composed weights are in none: they are made of the others.
 
-use superweight_engine::{Device, Region, Sgd, ohwi_to_oihw, oihw_to_ohwi};
+use superweight_engine::{Device, Sgd, ohwi_to_oihw, oihw_to_ohwi};
 use superweight_plan::{LayerId, LayerKind, SetId, SharingPlan};
 
 use crate::bank::{coefficients_name, live_rows, scope, templates_name, weight_name};
-use crate::engine::{Error, Memory};
+use crate::engine::Error;
 use crate::ensemble::Ensemble;
 use crate::run::{Checkpoint, RunError, Tensor, Tensors};
 
@@ -87,13 +87,11 @@ fn stored(plan: &SharingPlan) -> Vec<Stored> {
 pub fn capture<D: Device>(ensemble: &Ensemble<D>, optimizer: &Sgd<D>) -> Result<Checkpoint, Error> {
     let (plan, memory) = (ensemble.plan(), ensemble.memory());
     let mut checkpoint = Checkpoint { plan: plan.to_json(), ..Checkpoint::default() };
-    let has_momentum = memory.device().size(optimizer.momentum()) > 0;
     for tensor in stored(plan) {
         let region = memory.layout().parameter(&tensor.name)?;
         let file = if tensor.shared { &mut checkpoint.bank } else { &mut checkpoint.members };
         file.insert(&tensor.name, tensor.to_file(memory.read(region)));
-        if has_momentum {
-            let momentum = read_momentum(memory, optimizer, region);
+        if let Some(momentum) = optimizer.momentum(region) {
             checkpoint.optimizer.insert(&tensor.name, tensor.to_file(momentum));
         }
     }
@@ -101,12 +99,6 @@ pub fn capture<D: Device>(ensemble: &Ensemble<D>, optimizer: &Sgd<D>) -> Result<
         checkpoint.members.insert(name, Tensor::new(&[region.len], memory.read(region)));
     }
     Ok(checkpoint)
-}
-
-fn read_momentum<D: Device>(memory: &Memory<D>, optimizer: &Sgd<D>, region: Region) -> Vec<f32> {
-    let mut values = vec![0.0; region.len];
-    memory.device().read(optimizer.momentum(), region, &mut values);
-    values
 }
 
 /// What keeps a checkpoint from being restored.
@@ -127,12 +119,11 @@ pub fn restore<D: Device>(
     checkpoint: &Checkpoint,
 ) -> Result<(), RestoreError> {
     restore_parameters(ensemble, checkpoint)?;
-    let device = ensemble.memory().device().clone();
-    if device.size(optimizer.momentum()) > 0 {
-        for tensor in stored(ensemble.plan()) {
-            let region = ensemble.memory().layout().parameter(&tensor.name)?;
+    for tensor in stored(ensemble.plan()) {
+        let region = ensemble.memory().layout().parameter(&tensor.name)?;
+        if optimizer.has_momentum() {
             let values = checkpoint.optimizer.expect::<f32>(&tensor.name, &tensor.shape)?;
-            device.write(optimizer.momentum_mut(), region, &tensor.to_memory(values, region.len));
+            optimizer.set_momentum(region, &tensor.to_memory(values, region.len))?;
         }
     }
     Ok(())

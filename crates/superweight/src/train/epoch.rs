@@ -1,29 +1,16 @@
 //! One epoch: every training image once, less the tail, in the epoch's order, with the epoch's rates.
 //!
-//! ```text
-//! images ─► compose ─► members forward, backward ─► compose backward ─► update ─► sums of the members' metrics
-//! ```
+//! The host makes the table of what each step draws (some microseconds); the device does the rest and is waited for every
+//! fifty steps, to see whether the loss is still a number.
 
 use std::time::Instant;
 
 use superweight_engine::Device;
-use superweight_plan::MemberId;
 
 use super::stop::{STEPS_BETWEEN_LOOKS, Stopped, diverged};
 use super::{Limits, Observer, Phase, Progress, Session, StepReport, TrainError, TrainFigures};
-use crate::data::{Prefetch, TrainBatches};
-use crate::ensemble::ParameterKind;
+use crate::data::{Batches, TrainBatches};
 use crate::schedule::Length;
-
-/// Batches made ahead of the one that is trained on.
-const AHEAD: usize = 2;
-
-/// What a member's losses and hits add up to.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sums {
-    loss: f64,
-    top1: f64,
-}
 
 impl<D: Device> Session<D> {
     /// Steps of an epoch of any phase.
@@ -40,20 +27,23 @@ impl<D: Device> Session<D> {
     ) -> Result<Result<TrainFigures, Stopped>, TrainError> {
         let (epoch, steps, batch) = (self.position.epoch, self.steps_per_epoch(), self.resolved.train.batch);
         let rates = phase.schedule.rates(Length { epochs: phase.epochs, steps_per_epoch: steps }, epoch);
-        let mut images = self.feed(phase, epoch)?;
-        let mut sums = vec![Sums::default(); self.ensemble.members()];
+        let mut batches = TrainBatches::new(
+            self.data.clone(),
+            self.split.train.clone(),
+            batch,
+            self.resolved.data.augment,
+            self.resolved.seed,
+            phase.stage.stream(),
+        )?;
+        let mut draws = batches.buffer();
         let start = Instant::now();
+        self.trainer.begin_epoch();
         for (step, rate) in (1..).zip(&rates) {
-            let batch = images.next()?.expect("as many batches as steps");
-            self.ensemble.set_batch(&batch.images, &batch.labels)?;
-            self.ensemble.train_step(&mut self.optimizer, &[*rate; ParameterKind::ALL.len()])?;
-            for (m, sums) in sums.iter_mut().enumerate() {
-                let metrics = self.ensemble.metrics(MemberId(m))?;
-                sums.loss += f64::from(metrics.loss);
-                sums.top1 += f64::from(metrics.top1);
-            }
-            let look = step % STEPS_BETWEEN_LOOKS == 0;
-            if look && let Some(m) = sums.iter().position(|sums| !sums.loss.is_finite()) {
+            batches.fill(epoch * steps + step - 1, &mut draws)?;
+            self.trainer.train_step(&draws, *rate, None)?;
+            if step % STEPS_BETWEEN_LOOKS == 0
+                && let Some(m) = self.trainer.metrics()?.iter().position(|sums| !sums.loss.is_finite())
+            {
                 let what = format!("the loss of member {m} is no longer finite at step {step} of {steps}");
                 return Ok(Err(Stopped::Diverged { what }));
             }
@@ -63,34 +53,21 @@ impl<D: Device> Session<D> {
                 return Ok(Err(Stopped::Interrupted));
             }
         }
+        let sums = self.trainer.metrics()?;
         let seconds = start.elapsed().as_secs_f64();
         let trained = (steps * batch as u64) as f64;
-        let losses: Vec<f64> = sums.iter().map(|sums| sums.loss / steps as f64).collect();
+        let losses: Vec<f64> = sums.iter().map(|sums| f64::from(sums.loss) / steps as f64).collect();
         if let Some(m) = losses.iter().position(|&loss| diverged(loss, self.data.classes.len())) {
             let what = format!("the mean loss of member {m} was {:.4} in this epoch", losses[m]);
             return Ok(Err(Stopped::Diverged { what }));
         }
         Ok(Ok(TrainFigures {
             loss: losses.iter().sum::<f64>() / losses.len() as f64,
-            top1: sums.iter().map(|sums| 100.0 * sums.top1 / trained).collect(),
+            top1: sums.iter().map(|sums| 100.0 * f64::from(sums.top1) / trained).collect(),
             losses,
             rate: rates.last().copied().unwrap_or(0.0).into(),
             seconds,
             images_per_s: trained / seconds,
         }))
-    }
-
-    /// The batches of an epoch, made on a thread.
-    fn feed(&self, phase: &Phase, epoch: u64) -> Result<Prefetch, TrainError> {
-        let batches = TrainBatches::new(
-            self.data.clone(),
-            self.split.train.clone(),
-            self.resolved.train.batch,
-            self.resolved.data.augment,
-            self.resolved.seed,
-            phase.stage.stream(),
-        )?;
-        let steps = batches.steps_per_epoch();
-        Ok(Prefetch::start(batches, epoch * steps..(epoch + 1) * steps, AHEAD))
     }
 }

@@ -5,15 +5,11 @@
 //! engine. Not the engine's own counts: they know no ensemble, and one rule for both columns of a table is better than two.
 
 use serde::Serialize;
-use superweight_engine::Device;
+use superweight_engine::{Device, ImageDraw};
 use superweight_plan::MemberId;
 
-use super::TrainError;
-use crate::data::{EvalBatches, Prefetch};
-use crate::ensemble::Ensemble;
-
-/// Batches made ahead of the one that is evaluated.
-const AHEAD: usize = 2;
+use super::{TrainError, Trainer};
+use crate::data::{Batches, Dataset, EvalBatches, Part};
 
 /// Figures of one member, or of all together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -54,43 +50,70 @@ pub struct Evaluation {
     pub members: Vec<Scores>,
 }
 
-/// Runs every image once through every member.
-pub fn evaluate<D: Device>(
-    ensemble: &mut Ensemble<D>,
-    batches: EvalBatches,
-) -> Result<Evaluation, TrainError> {
-    let classes = ensemble.plan().members[0].classes;
-    let steps = batches.steps();
-    let mut prefetch = Prefetch::start(batches, 0..steps, AHEAD);
-    let (mut images, mut together) = (0, Scores::default());
-    let mut alone = vec![Scores::default(); ensemble.members()];
-    let mut mean = Vec::new();
-    ensemble.compose()?;
-    while let Some(batch) = prefetch.next()? {
-        ensemble.set_batch(&batch.images, &batch.labels)?;
-        ensemble.set_valid(batch.valid);
-        ensemble.evaluate_step()?;
-        mean.clear();
-        mean.resize(batch.valid * classes, 0.0);
-        for (m, scores) in alone.iter_mut().enumerate() {
-            let logits = ensemble.logits(MemberId(m))?;
-            let rows = logits.chunks_exact(classes).zip(mean.chunks_exact_mut(classes));
-            for ((logits, mean), &label) in rows.zip(&batch.labels) {
+/// What the images seen so far add up to.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    classes: usize,
+    images: usize,
+    ensemble: Scores,
+    members: Vec<Scores>,
+}
+
+impl Tally {
+    /// Nothing seen yet.
+    pub fn new(members: usize, classes: usize) -> Self {
+        Self { classes, images: 0, ensemble: Scores::default(), members: vec![Scores::default(); members] }
+    }
+
+    /// Adds a batch: each member's logits, rows beyond the labels are padding.
+    pub fn add(&mut self, logits: &[Vec<f32>], labels: &[u16]) {
+        let mut mean = vec![0.0; labels.len() * self.classes];
+        for (scores, logits) in self.members.iter_mut().zip(logits) {
+            let rows = logits.chunks_exact(self.classes).zip(mean.chunks_exact_mut(self.classes));
+            for ((logits, mean), &label) in rows.zip(labels) {
                 let probabilities = softmax(logits);
-                scores.add(&probabilities, label as usize);
+                scores.add(&probabilities, label.into());
                 mean.iter_mut().zip(&probabilities).for_each(|(sum, p)| *sum += p);
             }
         }
-        let members = alone.len() as f64;
+        let members = self.members.len() as f64;
         mean.iter_mut().for_each(|p| *p /= members);
-        for (mean, &label) in mean.chunks_exact(classes).zip(&batch.labels) {
-            together.add(mean, label as usize);
+        for (mean, &label) in mean.chunks_exact(self.classes).zip(labels) {
+            self.ensemble.add(mean, label.into());
         }
-        images += batch.valid;
+        self.images += labels.len();
     }
-    ensemble.set_valid(u32::MAX as usize);
-    let members = alone.into_iter().map(|scores| scores.over(images)).collect();
-    Ok(Evaluation { images, ensemble: together.over(images), members })
+
+    /// The figures.
+    pub fn finish(self) -> Evaluation {
+        let over = |scores: Scores| scores.over(self.images);
+        let members = self.members.into_iter().map(over).collect();
+        Evaluation { images: self.images, ensemble: over(self.ensemble), members }
+    }
+}
+
+impl<D: Device> Trainer<D> {
+    /// Runs these images of a part once through every member.
+    pub fn evaluate(
+        &mut self,
+        data: &Dataset,
+        part: Part,
+        mut batches: EvalBatches,
+    ) -> Result<Evaluation, TrainError> {
+        let mut tally = Tally::new(self.ensemble().members(), data.classes.len());
+        let mut draws = batches.buffer();
+        self.compose()?;
+        for step in 0..batches.steps() {
+            batches.fill(step, &mut draws)?;
+            self.evaluate_step(part, &draws)?;
+            let label = |draw: &ImageDraw| data.part(part).labels[draw.image as usize];
+            let labels: Vec<u16> = draws.iter().map(label).collect();
+            let members = (0..self.ensemble().members()).map(MemberId);
+            let logits = members.map(|m| self.ensemble().logits(m)).collect::<Result<Vec<_>, _>>()?;
+            tally.add(&logits, &labels);
+        }
+        Ok(tally.finish())
+    }
 }
 
 fn softmax(logits: &[f32]) -> Vec<f64> {

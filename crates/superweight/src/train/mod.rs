@@ -15,6 +15,7 @@
 //! |---|---|
 //! | `setup` | recipe or folder → plan, images, ensemble: what can be wrong before anything is trained? |
 //! | `phase` | which phases does a run have, and how far is it? |
+//! | `trainer` | what is a step, on any device? |
 //! | `epoch` | what is an epoch? |
 //! | `evaluate` | how good are members and ensemble on some images? |
 //! | `checkpoint` | which tensors make a checkpoint, and back? |
@@ -36,24 +37,25 @@ mod setup;
 mod stop;
 #[cfg(test)]
 mod testing;
+mod trainer;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use superweight_engine::{Device, Sgd};
+use superweight_engine::Device;
 use superweight_plan::SharingPlan;
 
 pub use checkpoint::{RestoreError, capture, restore, restore_parameters};
 pub use error::TrainError;
-pub use evaluate::{Evaluation, Scores, evaluate};
+pub use evaluate::{Evaluation, Scores, Tally};
 pub use phase::{Phase, Position, Stage};
 pub use progress::{DecayGroup, EpochReport, Observer, Outcome, Progress, Ready, StepReport, TrainFigures};
-pub use setup::{Request, compile};
+pub use setup::Request;
 pub use stop::{Limits, Stopped};
+pub use trainer::{Trainer, Watch};
 
 use crate::data::{Dataset, EvalBatches, Part, Split};
-use crate::ensemble::Ensemble;
 use crate::recipe::Resolved;
 use crate::run::{Log, RunFolder, TensorBoard};
 
@@ -67,8 +69,7 @@ pub struct Session<D: Device> {
     folder: RunFolder,
     log: Log,
     board: TensorBoard,
-    ensemble: Ensemble<D>,
-    optimizer: Sgd<D>,
+    trainer: Trainer<D>,
     groups: Vec<DecayGroup>,
     position: Position,
     /// Of the newest checkpoint; they count through all phases.
@@ -86,7 +87,7 @@ impl<D: Device> Session<D> {
 
     /// What is shared now.
     pub fn plan(&self) -> &SharingPlan {
-        self.ensemble.plan()
+        self.trainer.ensemble().plan()
     }
 
     /// Images trained on, held out, and in the test set.
@@ -98,7 +99,7 @@ impl<D: Device> Session<D> {
     pub fn run(&mut self, limits: &Limits, observer: &mut dyn Observer) -> Result<Outcome, TrainError> {
         observer.see(Progress::Ready(Ready {
             folder: self.folder.path(),
-            plan: self.ensemble.plan(),
+            plan: self.trainer.ensemble().plan(),
             groups: &self.groups,
             images: self.images(),
             steps_per_epoch: self.steps_per_epoch(),
@@ -165,7 +166,7 @@ impl<D: Device> Session<D> {
         self.position.epoch += 1;
         self.position.steps += self.steps_per_epoch();
         // Here an epoch is over and no checkpoint is written yet: what decides about sharing decides here.
-        let captured = capture(&self.ensemble, &self.optimizer)?;
+        let captured = capture(self.trainer.ensemble(), self.trainer.optimizer())?;
         if let Some(name) = checkpoint::not_finite(&captured) {
             let what = format!("'{name}' holds numbers that are not finite");
             return Ok(Err(Stopped::Diverged { what }));
@@ -190,13 +191,13 @@ impl<D: Device> Session<D> {
             return Ok(None);
         }
         let (images, batch) = (self.split.validation.clone(), self.resolved.train.batch);
-        let batches = EvalBatches::new(self.data.clone(), Part::Train, images, batch)?;
-        evaluate(&mut self.ensemble, batches).map(Some)
+        let batches = EvalBatches::new(images, batch)?;
+        self.trainer.evaluate(&self.data, Part::Train, batches).map(Some)
     }
 
     /// On the test set.
     fn test(&mut self) -> Result<Evaluation, TrainError> {
-        let batches = EvalBatches::test(self.data.clone(), self.resolved.train.batch)?;
-        evaluate(&mut self.ensemble, batches)
+        let batches = EvalBatches::all(&self.data, Part::Test, self.resolved.train.batch)?;
+        self.trainer.evaluate(&self.data, Part::Test, batches)
     }
 }

@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::json;
-use superweight_engine::{Device, Sgd, SgdOptions};
+use superweight_engine::Device;
 use superweight_plan::SharingPlan;
 
 use super::checkpoint::restore;
-use super::{DecayGroup, Phase, Position, Session, TrainError};
+use super::trainer::decay;
+use super::{DecayGroup, Phase, Position, Session, TrainError, Trainer};
 use crate::bank;
 use crate::data::{DataError, Dataset, Split};
-use crate::ensemble::{Ensemble, EnsembleOptions, ParameterKind};
+use crate::ensemble::{Ensemble, ParameterKind};
 use crate::recipe::{Crop, Recipe, Resolved};
 use crate::run::{Cut, Disk, Event, Existing, Facts, Loaded, Log, Resumed, RunFolder, TensorBoard};
 
@@ -92,7 +93,7 @@ impl<D: Device> Session<D> {
 
     /// For the log's first line.
     fn facts(&self) -> Facts {
-        let plan = self.ensemble.plan();
+        let plan = self.plan();
         Facts::from([
             ("version", json!(env!("CARGO_PKG_VERSION"))),
             ("name", json!(self.resolved.name)),
@@ -113,18 +114,17 @@ impl<D: Device> Session<D> {
 struct Parts<D: Device> {
     phases: Vec<Phase>,
     split: Split,
-    ensemble: Ensemble<D>,
-    optimizer: Sgd<D>,
+    trainer: Trainer<D>,
     position: Position,
 }
 
 impl<D: Device> Parts<D> {
     /// At the first step of the first phase.
-    fn begin(device: &D, resolved: &Resolved, data: &Dataset) -> Result<Self, TrainError> {
+    fn begin(device: &D, resolved: &Resolved, data: &Arc<Dataset>) -> Result<Self, TrainError> {
         let plan = resolved.plan_request()?.plan()?;
         let mut parts = Self::build(device, resolved, data, &plan)?;
         let seed = parts.position.phase.seed(resolved.seed);
-        bank::initialise(&plan, parts.ensemble.memory_mut(), seed)?;
+        bank::initialise(&plan, parts.trainer.parts_mut().0.memory_mut(), seed)?;
         Ok(parts)
     }
 
@@ -132,7 +132,7 @@ impl<D: Device> Parts<D> {
     fn from_checkpoint(
         device: &D,
         resolved: &Resolved,
-        data: &Dataset,
+        data: &Arc<Dataset>,
         folder: &RunFolder,
         Loaded { number, checkpoint, .. }: &Loaded,
     ) -> Result<Self, TrainError> {
@@ -150,14 +150,15 @@ impl<D: Device> Parts<D> {
             let Position { phase, epoch, .. } = position;
             return Err(unusable(format!("state.json: the recipe has no epoch {epoch} of phase '{phase}'")));
         }
-        restore(&mut parts.ensemble, &mut parts.optimizer, checkpoint).map_err(|e| unusable(e.to_string()))?;
+        let (ensemble, optimizer) = parts.trainer.parts_mut();
+        restore(ensemble, optimizer, checkpoint).map_err(|e| unusable(e.to_string()))?;
         Ok(Self { position, ..parts })
     }
 
     fn build(
         device: &D,
         resolved: &Resolved,
-        data: &Dataset,
+        data: &Arc<Dataset>,
         plan: &SharingPlan,
     ) -> Result<Self, TrainError> {
         let phases = Phase::of(resolved)?;
@@ -174,9 +175,9 @@ impl<D: Device> Parts<D> {
             let (batch, images) = (resolved.train.batch, split.train.len());
             return Err(DataError::BatchSize { batch, images }.into());
         }
-        let (ensemble, optimizer) = compile(device, resolved, plan)?;
+        let trainer = Trainer::new(device, resolved, plan, data)?;
         let position = Position::start(phases[0].stage);
-        Ok(Self { phases, split, ensemble, optimizer, position })
+        Ok(Self { phases, split, trainer, position })
     }
 
     fn session(
@@ -188,8 +189,8 @@ impl<D: Device> Parts<D> {
         board: TensorBoard,
         number: Option<u64>,
     ) -> Session<D> {
-        let Self { phases, split, ensemble, optimizer, position } = self;
-        let groups = decay_groups(&resolved, ensemble.plan(), &ensemble);
+        let Self { phases, split, trainer, position } = self;
+        let groups = decay_groups(&resolved, trainer.ensemble());
         let (resumed, warnings) = (number.map(|number| (number, position)), vec![]);
         Session {
             resolved,
@@ -199,8 +200,7 @@ impl<D: Device> Parts<D> {
             folder,
             log,
             board,
-            ensemble,
-            optimizer,
+            trainer,
             groups,
             position,
             number,
@@ -210,41 +210,10 @@ impl<D: Device> Parts<D> {
     }
 }
 
-/// Members, bank and optimizer of a plan, with the recipe's settings; a plan over its budget is refused.
-pub fn compile<D: Device>(
-    device: &D,
-    resolved: &Resolved,
-    plan: &SharingPlan,
-) -> Result<(Ensemble<D>, Sgd<D>), TrainError> {
-    let (total, budget) = (plan.bill.total(), plan.budget.unwrap_or(u64::MAX));
-    if total > budget {
-        return Err(TrainError::OverBudget { total, budget });
-    }
-    let train = &resolved.train;
-    let options = EnsembleOptions {
-        batch: train.batch,
-        bn_batch: train.bn_batch,
-        training: true,
-        smoothing: train.label_smoothing as f32,
-    };
-    let ensemble = Ensemble::new(device, plan, &options)?;
-    let sgd = SgdOptions { momentum: train.momentum as f32, nesterov: train.nesterov };
-    let optimizer = ensemble.optimizer(sgd, |kind| decay(resolved, kind) as f32)?;
-    Ok((ensemble, optimizer))
-}
-
-fn decay(resolved: &Resolved, kind: ParameterKind) -> f64 {
-    if resolved.train.decay_on.contains(&kind) { resolved.train.decay } else { 0.0 }
-}
-
 /// Counts of live numbers: the room for coefficients to come belongs to no one yet.
-fn decay_groups<D: Device>(
-    resolved: &Resolved,
-    plan: &SharingPlan,
-    ensemble: &Ensemble<D>,
-) -> Vec<DecayGroup> {
+pub(super) fn decay_groups<D: Device>(resolved: &Resolved, ensemble: &Ensemble<D>) -> Vec<DecayGroup> {
     let count = |kind| match kind {
-        ParameterKind::Coefficients => plan.bill.coefficients,
+        ParameterKind::Coefficients => ensemble.plan().bill.coefficients,
         kind => {
             let ranges = ensemble.ranges(kind).expect("the ensemble was laid out by this plan");
             ranges.iter().map(|range| range.len() as u64).sum()
