@@ -12,6 +12,7 @@ pub mod random;
 pub mod recipe;
 pub mod run;
 pub mod schedule;
+pub mod search;
 
 pub use superweight_engine as engine;
 pub use superweight_plan as plan;
