@@ -221,6 +221,8 @@ impl<D: Device> Ensemble<D> {
 
     /// One step of the optimizer over the gradients of the last run.
     pub fn update(&mut self, optimizer: &mut Sgd<D>, rates: &[f32]) -> Result<(), Error> {
-        optimizer.step(&mut self.memory, rates)
+        optimizer.set_rates(rates)?;
+        optimizer.step(&mut self.memory);
+        Ok(())
     }
 }

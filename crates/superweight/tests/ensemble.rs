@@ -80,7 +80,8 @@ fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
         memory.set_input(IMAGES, &images).unwrap();
         memory.set_classes(LABELS, &labels).unwrap();
         memory.run(&program).unwrap();
-        sgd.step(&mut memory, &[0.05]).unwrap();
+        sgd.set_rates(&[0.05]).unwrap();
+        sgd.step(&mut memory);
     }
     for name in &names {
         let (ours, plain) = (weights(ensemble.memory(), &format!("0.{name}")), weights(&memory, name));

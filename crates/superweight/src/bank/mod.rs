@@ -10,7 +10,9 @@ mod probe;
 mod rows;
 mod transfer;
 
-use superweight_engine::{Block, Device, Error, Layout, LayoutBuilder, Memory, Mix, MixSet, MixUse};
+use superweight_engine::{
+    Block, Device, Error, Layout, LayoutBuilder, Memory, Mix, MixGradients, MixSet, MixUse,
+};
 use superweight_plan::{LayerId, MemberId, SetId, SharingPlan, SuperWeightId};
 
 pub use init::initialise;
@@ -119,6 +121,7 @@ fn mix_sets(plan: &SharingPlan, rows: &CoefficientRows, layout: &Layout) -> Resu
             blocks: layout.parameter(&templates_name(SetId(i)))?,
             coefficients,
             uses: vec![],
+            gradients: MixGradients::Both,
         });
     }
     for (i, planned) in plan.layers.iter().enumerate().filter(|(_, planned)| !planned.tiles.is_empty()) {
