@@ -7,6 +7,7 @@ use superweight_plan::{Group, LayerId, SetId, SharingPlan, SuperWeightId};
 use super::superweights_of;
 
 /// Rows of one group.
+#[derive(Debug)]
 struct GroupRows {
     /// Its first row.
     first: usize,
@@ -15,6 +16,7 @@ struct GroupRows {
 }
 
 /// The coefficient rows of a plan.
+#[derive(Debug)]
 pub(crate) struct CoefficientRows {
     groups: HashMap<(SuperWeightId, LayerId), usize>,
     rows: Vec<GroupRows>,

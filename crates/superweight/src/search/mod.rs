@@ -6,12 +6,12 @@
 //! ```
 //!
 //! Algorithm 1 itself, and what a partition costs, is the planner's; here is what it is fed with, and what is kept so
-//! that it can be fed again ([`replay`]). Gradients come from whoever trains: [`GradientSums`] and [`AlphaSums`] look at
-//! the memory of an ensemble after each step.
+//! that it can be fed again ([`replay`]). Gradients come from whoever trains: [`SearchWatch`] and [`AlphaSums`] look at
+//! an ensemble after each backward pass.
 //!
 //! | file | question |
 //! |---|---|
-//! | `sums` | how are gradients summed over an epoch? |
+//! | `sums`, `watch` | how are gradients summed over an epoch, and what else is looked at? |
 //! | `pairs` | how alike are two layers? (Eq. 2) |
 //! | `coefficients` | how alike is what two layers ask of one α? (Eq. 3) |
 //! | `means`, `softmax`, `kmeans` | coefficient clustering, as Shapeshifter Networks have it |
@@ -28,6 +28,7 @@ mod replay;
 mod softmax;
 mod statistics;
 mod sums;
+mod watch;
 
 pub use coefficients::{CoefficientGradient, asked, coefficient_pairs};
 pub use decide::{Decision, Threshold, decide_clusters, decide_groups};
@@ -39,3 +40,4 @@ pub use replay::{Replay, Replayed, replay};
 pub use softmax::through_softmax;
 pub use statistics::{Compared, RefineStatistics, SearchStatistics, Statistics};
 pub use sums::{AlphaSums, GradientSums};
+pub use watch::SearchWatch;
