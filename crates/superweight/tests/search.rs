@@ -40,7 +40,7 @@ fn plans() -> Vec<SharingPlan> {
 
 fn ensemble(plan: &SharingPlan) -> (Ensemble<CpuDevice>, Sgd<CpuDevice>) {
     let device = CpuDevice::new(2).unwrap();
-    let options = EnsembleOptions { batch: BATCH, training: true, smoothing: 0.0 };
+    let options = EnsembleOptions::train(BATCH);
     let mut ensemble = Ensemble::new(&device, plan, &options).unwrap();
     bank::initialise(plan, ensemble.memory_mut(), 3).unwrap();
     let optimizer = ensemble.optimizer(SGD, |_| 5e-4).unwrap();
