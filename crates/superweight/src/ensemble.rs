@@ -98,6 +98,7 @@ pub struct Ensemble<D: Device> {
     train: Vec<Program<D>>,
     evaluate: Vec<Program<D>>,
     memory: Memory<D>,
+    arena_bytes: usize,
     losses: Vec<String>,
     logits: Vec<String>,
 }
@@ -135,10 +136,11 @@ impl<D: Device> Ensemble<D> {
         };
         let [train, evaluate]: [Result<Vec<_>, Error>; 2] = modes.each_ref().map(compile);
         let (train, evaluate) = (train?, evaluate?);
-        let arena = arena_bytes(&bank, train.iter().chain(&evaluate));
-        let scratch = if refinable { bank.refined_scratch_bytes() } else { 0 };
-        let memory = Memory::new(device, layout, arena.max(scratch))?;
-        Ok(Self { bank, train, evaluate, memory, losses, logits })
+        let scratch = if refinable { bank.refined_scratch_bytes() } else { bank.scratch_bytes() };
+        let programs = train.iter().chain(&evaluate).map(|program| program.plan().arena_bytes);
+        let arena_bytes = programs.fold(scratch, usize::max);
+        let memory = Memory::new(device, layout, arena_bytes)?;
+        Ok(Self { bank, train, evaluate, memory, arena_bytes, losses, logits })
     }
 
     /// What is shared.
@@ -178,7 +180,7 @@ impl<D: Device> Ensemble<D> {
 
     /// Bytes of the arena: activations, their gradients and scratch, known before anything has run.
     pub fn arena_bytes(&self) -> usize {
-        arena_bytes(&self.bank, self.train.iter().chain(&self.evaluate))
+        self.arena_bytes
     }
 
     /// Sets the images (NHWC) and classes that every member sees next.
@@ -309,11 +311,4 @@ pub fn member_numbers(plan: &SharingPlan, member: MemberId) -> u64 {
     let used = plan.template_sets.iter().zip(sets).filter(|(_, used)| *used);
     total += used.map(|(set, _)| set.templates as u64 * set.block_len()).sum::<u64>();
     total + plan.vectors.iter().filter(|v| v.member == member).map(|v| v.len).sum::<u64>()
-}
-
-fn arena_bytes<'a, D: Device>(bank: &Bank<D>, programs: impl Iterator<Item = &'a Program<D>>) -> usize
-where
-    D: 'a,
-{
-    programs.map(|program| program.plan().arena_bytes).fold(bank.scratch_bytes(), usize::max)
 }
