@@ -113,12 +113,17 @@ fn equals_the_definition() {
             let Example { mut memory, sets, mix } = example(device, seed);
             memory.mix(&mix).unwrap();
             for set in &sets {
+                // All tiles together: one of a single number may cancel to nothing.
+                let (mut found, mut expected) = (vec![], vec![]);
                 for used in &set.uses {
                     let tensor = memory.read(used.tensor);
-                    let (found, expected): (Vec<_>, Vec<_>) =
-                        naive(&memory, set, used).into_iter().map(|(at, e)| (tensor[at], e)).unzip();
-                    assert!(relative_error(&found, &expected) < 1e-5, "seed {seed}");
+                    for (at, number) in naive(&memory, set, used) {
+                        found.push(tensor[at]);
+                        expected.push(number);
+                    }
                 }
+                let error = relative_error(&found, &expected);
+                assert!(error < 1e-6, "seed {seed}, {}: {error:.2e}", set.name);
             }
         }
     });

@@ -10,8 +10,11 @@ pub mod files;
 pub mod lower;
 pub mod random;
 pub mod recipe;
+mod replay;
 pub mod run;
 pub mod schedule;
+pub mod search;
+pub mod train;
 
 pub use superweight_engine as engine;
 pub use superweight_plan as plan;
