@@ -91,6 +91,56 @@ fn every_direction_write_and_precision_is_the_definition_and_the_same_twice() {
     println!("largest relative L2 error: bf16 {:.2e}, f32 {:.2e}", worst[0], worst[1]);
 }
 
+/// Tuning in a folder of its own: what wins computes the definition, and another process takes it from the folder.
+#[test]
+fn a_tuned_plan_is_right_and_found_again() {
+    let Some(ctx) = context() else { return };
+    let folder = std::env::temp_dir().join(format!("superweight-tuned-{}", std::process::id()));
+    let new = || Dnn::new(ctx.libraries.cudnn, &ctx.stream, &ctx.properties, Some(&folder)).unwrap();
+    let g = geometry(4, [8, 8], [24, 40], 3, 2, 1, 1);
+    let levels = [Tuning::Quick, Tuning::Full, Tuning::Quick];
+    for ((direction, tuning), write) in
+        DIRECTIONS.into_iter().zip(levels).zip([Write::Set, Write::Add, Write::Set])
+    {
+        let conv = Conv { geometry: g, direction, write, precision: Precision::Bf16 };
+        let dnn = new();
+        dnn.set_tuning(tuning);
+        let plan = dnn.plan(&conv).unwrap();
+        let written = conv.written();
+        let numbers: Vec<Vec<f32>> =
+            conv.lens().iter().zip(1..).map(|(&len, seed)| rounded(&random(seed, len))).collect();
+        let buffers: Vec<_> = numbers.iter().map(|n| Buffer::new(&ctx, conv.precision, n)).collect();
+        let workspace = Buffer::bytes(&ctx, plan.workspace());
+        let tensors = [0, 1, 2].map(|i| buffers[i].at());
+        // SAFETY: buffers of the geometry's sizes, alive until `read` has waited.
+        unsafe { plan.run(dnn.cudnn, lock(&dnn.handle).raw, tensors, workspace.at()) }.unwrap();
+        let [x, w, y] = [0, 1, 2].map(|i| &numbers[i][..]);
+        let (a, b) = match direction {
+            Direction::Forward => (x, w),
+            Direction::BackwardData => (y, w),
+            Direction::BackwardWeight => (x, y),
+        };
+        let mut wanted = definition(&g, direction, a, b, conv.lens()[written]);
+        if write == Write::Add {
+            wanted.iter_mut().zip(&numbers[written]).for_each(|(sum, start)| *sum += start);
+        }
+        let off = error(&buffers[written].read(), &wanted);
+        assert!(off < conv.precision.tolerance(), "{conv} by {}: {off:.2e}", plan.choice());
+
+        let again = new();
+        let record = again.cache.get(&conv).unwrap();
+        assert_eq!((record.choice(), record.tuning), (plan.choice().clone(), tuning), "{conv}");
+        assert!(record.microseconds > 0.0 && record.microseconds.is_finite());
+        // At the heuristics' level too: what was tuned serves.
+        assert_eq!(again.plan(&conv).unwrap().choice(), plan.choice(), "{conv}");
+    }
+    let dnn = new();
+    assert_eq!(dnn.records().len(), DIRECTIONS.len());
+    dnn.refresh();
+    assert!(new().records().is_empty());
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|v| v.to_bits()).collect()
 }
