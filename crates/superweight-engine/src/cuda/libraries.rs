@@ -236,7 +236,6 @@ table! {
         cublasLtMatmulPreferenceSetAttribute: fn(lt::cublasLtMatmulPreference_t, lt::cublasLtMatmulPreferenceAttributes_t, *const c_void, usize) -> lt::cublasStatus_t,
         cublasLtMatrixLayoutCreate: fn(*mut lt::cublasLtMatrixLayout_t, lt::cudaDataType, u64, u64, i64) -> lt::cublasStatus_t,
         cublasLtMatrixLayoutDestroy: fn(lt::cublasLtMatrixLayout_t) -> lt::cublasStatus_t,
-        cublasLtMatrixLayoutSetAttribute: fn(lt::cublasLtMatrixLayout_t, lt::cublasLtMatrixLayoutAttribute_t, *const c_void, usize) -> lt::cublasStatus_t,
     }
 }
 
@@ -246,6 +245,14 @@ impl CublasLt {
         let folders = usual_folders(&["cu13", "cublas"]);
         let advice = "Install the CUDA toolkit or the package nvidia-cublas, and set SWN_CUDA_DIR to its folder of libraries";
         Self::of(open("cuBLASLt", &["libcublasLt.so.13", "libcublasLt.so.12"], CUDA_DIR, &folders, advice)?)
+    }
+}
+
+impl CublasLt {
+    /// The version as cuBLASLt counts it: 130000 is 13.0.0.
+    pub(crate) fn version(&self) -> usize {
+        // SAFETY: takes nothing, changes nothing.
+        unsafe { (self.cublasLtGetVersion)() }
     }
 }
 

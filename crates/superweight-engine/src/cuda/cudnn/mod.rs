@@ -307,7 +307,8 @@ impl ConvPlan {
         unsafe { self.plan.run(ctx.dnn.cudnn, lock(&ctx.dnn.handle).raw, tensors, workspace) }
     }
 
-    /// Engine and knobs, for tables.
+    /// Engine and knobs.
+    #[cfg(test)]
     pub(crate) fn choice(&self) -> String {
         self.plan.choice().to_string()
     }
