@@ -32,10 +32,6 @@ const POINTER_ALIGNMENT: u32 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Arithmetic {
     /// bf16 operands, exact products.
-    #[allow(
-        dead_code,
-        reason = "composition takes tf32, linear layers are convolutions: for now only tests use it"
-    )]
     Bf16,
     /// f32 operands, f32 products.
     F32,

@@ -1,6 +1,7 @@
 //! Convolutions: who computes which.
 
-use super::context::Context;
+use super::blas::{Arithmetic, Product, ProductShape};
+use super::context::{Context, Precision};
 use super::cudnn::{ConvPlan, Direction};
 use super::error::CudaError;
 use super::launch::{Grid, launch};
@@ -19,6 +20,8 @@ const SPLIT: usize = 256;
 pub(crate) enum Conv {
     /// By a plan of cuDNN's.
     Plan(ConvPlan),
+    /// A linear layer, as a matrix product.
+    Product(Product, Direction),
     /// From the definition, by a kernel of ours.
     Direct,
 }
@@ -31,6 +34,10 @@ impl Conv {
         direction: Direction,
         write: Write,
     ) -> Result<(Self, usize), CudaError> {
+        if is_linear(&geometry) {
+            let (product, workspace) = Product::new(context, product(context, &geometry, direction, write))?;
+            return Ok((Self::Product(product, direction), workspace));
+        }
         if geometry.in_channels > 1 && geometry.in_channels != geometry.groups {
             match ConvPlan::new(context, geometry, direction, write, context.precision) {
                 Ok((plan, workspace)) => return Ok((Self::Plan(plan), workspace)),
@@ -59,13 +66,42 @@ impl Conv {
         Self::new(context, call.geometry, Direction::BackwardWeight, call.write)
     }
 
-    /// Runs the plan, if it is one; else says that the definition is to be used.
+    /// Runs the plan or product, if it is one; else says that the definition is to be used.
     fn planned(&self, v: &View<'_>, [a, b, out]: [u64; 3], scratch: u64) -> bool {
-        let Self::Plan(plan) = self else { return false };
-        // SAFETY: see `View`; the scratch has the size that the plan asked for.
-        v.context.note(unsafe { plan.run(v.context, a, b, out, scratch) });
+        // SAFETY: see `View`; the scratch has the size that plan or product asked for.
+        let run = unsafe {
+            match self {
+                Self::Direct => return false,
+                Self::Plan(plan) => plan.run(v.context, a, b, out, scratch),
+                Self::Product(product, Direction::BackwardWeight) => {
+                    product.run(v.context, b, a, out, scratch)
+                }
+                Self::Product(product, _) => product.run(v.context, a, b, out, scratch),
+            }
+        };
+        v.context.note(run);
         true
     }
+}
+
+/// Pixels that are whole images.
+fn is_linear(g: &ConvGeometry) -> bool {
+    g.groups == 1 && g.input == [1; 2] && g.kernel == [1; 2] && g.padding == [0; 2]
+}
+
+/// `y = x·wᵀ`, `dx = dy·w`, `dw = dyᵀ·x`.
+fn product(context: &Context, g: &ConvGeometry, direction: Direction, write: Write) -> ProductShape {
+    let (batch, input, output) = (g.batch, g.in_channels, g.out_channels);
+    let ([m, n, k], transposed) = match direction {
+        Direction::Forward => ([batch, output, input], [false, true]),
+        Direction::BackwardData => ([batch, input, output], [false, false]),
+        Direction::BackwardWeight => ([output, input, batch], [true, false]),
+    };
+    let arithmetic = match context.precision {
+        Precision::Bf16 => Arithmetic::Bf16,
+        Precision::F32 => Arithmetic::F32,
+    };
+    ProductShape { m, n, k, transposed, arithmetic, output: context.precision, write }
 }
 
 /// Sizes as the kernels take them.

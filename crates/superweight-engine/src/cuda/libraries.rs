@@ -259,6 +259,14 @@ impl CublasLt {
     }
 }
 
+impl CublasLt {
+    /// The version as cuBLASLt counts it: 130000 is 13.0.0.
+    pub(crate) fn version(&self) -> usize {
+        // SAFETY: takes nothing, changes nothing.
+        unsafe { (self.cublasLtGetVersion)() }
+    }
+}
+
 /// Everything that the device calls besides the driver.
 #[derive(Debug)]
 pub(crate) struct Libraries {

@@ -106,12 +106,14 @@ impl CudaDevice {
         let (properties, libraries) = (&self.context.properties, &self.context.libraries);
         let (major, minor) = libraries.nvrtc.version();
         format!(
-            "{} ({}), {}, CUDA {}.{} driver, NVRTC {major}.{minor}, cuDNN {} ({})",
+            "{} ({}), {}, driver for CUDA {}.{}, NVRTC {major}.{minor}, cuBLASLt {} ({}), cuDNN {} ({})",
             properties.name,
             properties.arch(),
             self.context.precision.name(),
             properties.driver / 1000,
             properties.driver % 1000 / 10,
+            libraries.cublas_lt.version(),
+            libraries.cublas_lt.opened.path.display(),
             libraries.cudnn.version(),
             libraries.cudnn.opened.path.display(),
         )

@@ -322,9 +322,9 @@ impl ConvPlan {
         unsafe { self.plan.run(ctx.dnn.cudnn, lock(&ctx.dnn.handle).raw, tensors, workspace) }
     }
 
-    /// Engine and knobs, for messages.
+    /// Engine and knobs.
     #[cfg(test)]
-    fn choice(&self) -> String {
+    pub(crate) fn choice(&self) -> String {
         self.plan.choice().to_string()
     }
 }
