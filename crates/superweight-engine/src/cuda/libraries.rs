@@ -105,7 +105,6 @@ macro_rules! table {
         $(#[$doc])*
         #[derive(Debug)]
         pub(crate) struct $table {
-            #[allow(dead_code, reason = "where a library came from is told of some of them only")]
             pub opened: Opened,
             $(pub $function: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
         }
@@ -235,6 +234,7 @@ impl Cudnn {
 table! {
     /// cuBLASLt: matrix products.
     CublasLt {
+        cublasLtGetVersion: fn() -> usize,
         cublasLtCreate: fn(*mut lt::cublasLtHandle_t) -> lt::cublasStatus_t,
         cublasLtDestroy: fn(lt::cublasLtHandle_t) -> lt::cublasStatus_t,
         cublasLtMatmul: fn(lt::cublasLtHandle_t, lt::cublasLtMatmulDesc_t, *const c_void, *const c_void, lt::cublasLtMatrixLayout_t, *const c_void, lt::cublasLtMatrixLayout_t, *const c_void, *const c_void, lt::cublasLtMatrixLayout_t, *mut c_void, lt::cublasLtMatrixLayout_t, *const lt::cublasLtMatmulAlgo_t, *mut c_void, usize, lt::cudaStream_t) -> lt::cublasStatus_t,
