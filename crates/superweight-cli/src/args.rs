@@ -16,6 +16,8 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     Plan(PlanArgs),
+    Search(SearchArgs),
+    Sweep(SweepArgs),
     Train(TrainArgs),
     Bench(BenchArgs),
     Data(DataArgs),
@@ -143,6 +145,103 @@ pub struct TrainArgs {
     pub json: bool,
 }
 
+/// Find which layers should share templates: the first phase of 'swn train', by itself; or decide again, without training.
+///
+/// Trains as long as the recipe's search says, compares layers and prints the clusters. The run it leaves behind can be
+/// trained ('swn train --resume'), and what it saw (statistics.safetensors) can be looked at with another threshold
+/// ('--replay').
+#[derive(Args)]
+#[command(after_help = SEARCH_EXAMPLES)]
+pub struct SearchArgs {
+    /// A recipe (TOML) whose strategy searches.
+    #[arg(required_unless_present_any = ["resume", "replay"])]
+    pub recipe: Option<PathBuf>,
+
+    /// Set a key of the recipe, such as search.epochs=2; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+
+    /// Name of the run and its folder [default: the recipe's; a number is added where it is taken].
+    #[arg(long)]
+    pub name: Option<String>,
+
+    /// Folder of all runs.
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    pub runs: PathBuf,
+
+    /// Remove the run of this name first, if there is one.
+    #[arg(long)]
+    pub replace: bool,
+
+    /// Go on with the search of this run.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["recipe", "set", "name", "runs", "replace", "replay"])]
+    pub resume: Option<PathBuf>,
+
+    /// Decide again from what this run saw, without training.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["recipe", "set", "name", "runs", "replace"])]
+    pub replay: Option<PathBuf>,
+
+    /// τ: with --replay, layers more alike than this share templates [default: the run's].
+    #[arg(long, requires = "replay", allow_negative_numbers = true)]
+    pub tau: Option<f64>,
+
+    /// β: with --replay, refine too; layers that are more alike in what they ask of coefficients share them.
+    #[arg(long, requires = "replay", allow_negative_numbers = true)]
+    pub beta: Option<f64>,
+
+    /// Write the plan to this file.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+
+    /// Where to train: auto, cpu, cuda or cuda:N.
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+
+    /// Threads of the processor; 0 is one per core. The numbers do not depend on it.
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+
+    /// Print the result as JSON, and nothing else.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Train a recipe with every combination of some settings, one run folder each, and compare them.
+///
+/// A combination that is finished is not trained again, one that was stopped goes on: the same command after Ctrl-C
+/// continues the sweep.
+#[derive(Args)]
+#[command(after_help = SWEEP_EXAMPLES)]
+pub struct SweepArgs {
+    /// A recipe (TOML).
+    pub recipe: PathBuf,
+
+    /// A key and its values: search.tau=0,0.1,0.3. Keys that hold lists take semicolons: members=wrn-10-2;wrn-10-1,wrn-16-1.
+    /// Several keys make a grid; one with a single value holds for all.
+    #[arg(long, value_name = "KEY=VALUES", required = true)]
+    pub set: Vec<String>,
+
+    /// The sweep's runs lie in DIR/NAME of --runs [default: the recipe's name and '-sweep'].
+    #[arg(long)]
+    pub name: Option<String>,
+
+    /// Folder of all runs.
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    pub runs: PathBuf,
+
+    /// Where to train: auto, cpu, cuda or cuda:N.
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+
+    /// Threads of the processor; 0 is one per core. The numbers do not depend on it.
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+
+    /// Print the table as JSON, and nothing else.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Fetch, verify and list data sets.
 ///
 /// They lie in $SWN_DATA, else in superweight/data of the user's cache ($XDG_CACHE_HOME or ~/.cache).
@@ -238,9 +337,22 @@ Examples:
 
 const TRAIN_EXAMPLES: &str = "\
 Examples:
+  swn train recipes/quick.toml
   swn train recipes/quick.toml --set strategy=no-search
   swn train recipes/quick.toml --set train.epochs=1 --set seed=7 --name seven
   swn train --resume runs/quick --time-limit 9m";
+
+const SEARCH_EXAMPLES: &str = "\
+Examples:
+  swn search recipes/quick.toml --out plan.json
+  swn search --replay runs/quick --tau 0.3 --out plan.json
+  swn search --replay runs/quick --beta 0.5
+  swn train --resume runs/quick";
+
+const SWEEP_EXAMPLES: &str = "\
+Examples:
+  swn sweep recipes/quick.toml --set search.tau=0,0.1,0.3
+  swn sweep recipes/quick.toml --set strategy=swn,no-search,depth-binned --set seed=1,2,3";
 
 const DATA_EXAMPLES: &str = "\
 Examples:
