@@ -125,7 +125,7 @@ pub struct TrainArgs {
     pub replace: bool,
 
     /// Go on with this run from its newest checkpoint.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["recipe", "set", "name", "validation", "runs", "replace"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["recipe", "set", "name", "validation", "replace"])]
     pub resume: Option<PathBuf>,
 
     /// Stop between two epochs when the next would not end within this time: 9m, 90s, 1h30m.
@@ -403,6 +403,15 @@ pub struct BenchOptions {
     #[arg(long)]
     pub inference: bool,
 
+    /// Measure a step with weights composed within this budget beside the step without sharing, in turns (bench step
+    /// only): a count or a share, such as 25%.
+    #[arg(long, conflicts_with = "inference")]
+    pub budget: Option<String>,
+
+    /// With --budget: whether a template is as large as its SuperWeight or a block of a grid.
+    #[arg(long, value_enum, default_value_t, requires = "budget")]
+    pub tiling: TilingArg,
+
     /// With --inference: pack the weights once and keep them beside the plain ones; faster at small batches, twice the
     /// memory for weights.
     #[arg(long, requires = "inference")]
@@ -440,4 +449,5 @@ const BENCH_EXAMPLES: &str = "\
 Examples:
   swn bench step --members wrn-16-2 --batch 32 --device cpu
   swn bench step --members wrn-28-4 --batch 1 --inference --json
+  swn bench step --members wrn-16-2 --budget 25% --tiling grid
   swn bench ops --members mobilenet-v2 --batch 32";

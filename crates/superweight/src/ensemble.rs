@@ -12,12 +12,10 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use superweight_engine::{
-    Accumulator, Control, Device, Error, Graph, LayoutBuilder, Memory, Metrics, ParameterGroup, Program, Settings, Sgd,
-    SgdOptions,
+    Accumulator, Device, Error, Graph, LayoutBuilder, Memory, Metrics, ParameterGroup, Program, Settings,
+    Sgd, SgdOptions,
 };
-use superweight_plan::{
-    Group, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId, VectorKind,
-};
+use superweight_plan::{Group, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId, VectorKind};
 
 use crate::bank::{self, Bank, coefficients_name, scope, templates_name, weight_name};
 use crate::lower::{IMAGES, LABELS, Lowering, lower};
@@ -189,11 +187,6 @@ impl<D: Device> Ensemble<D> {
         self.memory.set_classes(LABELS, classes)
     }
 
-    /// How many images of the batch count in evaluation; the rest is padding.
-    pub fn set_valid(&mut self, images: usize) {
-        self.memory.set_control(Control::ValidRows, images as u32);
-    }
-
     /// Fills the batch from images on the device, as they were last said to be drawn.
     pub fn draw(&mut self, images: &D::Images) -> Result<(), Error> {
         self.memory.draw(images, IMAGES, LABELS)
@@ -223,7 +216,8 @@ impl<D: Device> Ensemble<D> {
 
     /// Sums of every member's metrics over steps, on the device: nothing yet.
     pub fn metric_sums(&self) -> Result<Accumulator<D>, Error> {
-        let regions = self.losses.iter().map(|loss| self.memory.layout().io(loss)).collect::<Result<_, _>>()?;
+        let regions =
+            self.losses.iter().map(|loss| self.memory.layout().io(loss)).collect::<Result<_, _>>()?;
         Accumulator::new(&self.memory, regions)
     }
 
