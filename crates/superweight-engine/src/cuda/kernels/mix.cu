@@ -1,7 +1,9 @@
 // Tensors mixed from blocks: cell[r] = Σₖ α[r, k]·T[k], weight[tile] = factor·cell, and back.
 //
 // *Direct* sets have few blocks (nested tiling): one launch makes the tensors of all of them, another takes all gradients.
-// The others go through cells in memory: a matrix product per set (cuBLASLt), and one launch that moves all tiles.
+// The others go through cells in memory: a matrix product per set (cuBLASLt), and one launch that moves all tiles. Their
+// operands are packed first, as `act`s and in rows of whole 16 bytes: with rows of 247 numbers the product takes four times
+// as long.
 
 // A cell at its place. `kind`: 1 where the gradient is an `act`.
 struct Use {
@@ -13,9 +15,15 @@ struct Use {
 
 struct Set {
   u64 blocks, coefficients;  // numbers from the start of the parameters
-  u64 cells;                 // numbers from the start of the scratch memory
+  // Bytes from the start of the scratch memory, for products: cells[cells][len], α[cells][width] and T[width][len] packed;
+  // their gradients, as floats.
+  u64 cells, alpha, templates, dalpha, dtemplates;
   u32 count, positions, cols, len, first_use, direct, both, mixed;
+  u32 width, cell_count;  // count, a whole number of 16 bytes; cells
 };
+
+__device__ __forceinline__ act* acts(char* scratch, u64 at) { return reinterpret_cast<act*>(scratch + at); }
+__device__ __forceinline__ float* floats(char* scratch, u64 at) { return reinterpret_cast<float*>(scratch + at); }
 
 // A piece of work: numbers first.. of a use (or of the cell of a set).
 struct Piece { u32 of, first; };
@@ -48,6 +56,22 @@ __device__ __forceinline__ void store_floats(float* p, const float* v) {
   reinterpret_cast<float4*>(p)[1] = make_float4(v[4], v[5], v[6], v[7]);
 }
 
+__device__ __forceinline__ void load_acts(const act* p, float* v) {
+#if BF16
+  *reinterpret_cast<Pack<EACH>*>(v) = load<EACH>(p);
+#else
+  load_floats(p, v);
+#endif
+}
+
+__device__ __forceinline__ void store_acts(act* p, const float* v) {
+#if BF16
+  store<EACH>(p, *reinterpret_cast<const Pack<EACH>*>(v));
+#else
+  store_floats(p, v);
+#endif
+}
+
 // Numbers i.. of something of this length; zeros beyond it.
 __device__ __forceinline__ void load_numbers(const float* p, u32 i, u32 len, bool step, float* v) {
   if (step) return load_floats(p + i, v);
@@ -57,7 +81,7 @@ __device__ __forceinline__ void load_numbers(const float* p, u32 i, u32 len, boo
 
 // Writes the tensors: straight from blocks where a set is direct, else from its cells. A block of threads per piece.
 extern "C" __global__ void mix_forward(const Piece* pieces, const Use* uses, const Set* sets, float* parameters,
-                                       act* copies, const float* cells) {
+                                       act* copies, char* scratch) {
   Piece piece = pieces[blockIdx.x];
   Use u = uses[piece.of];
   Set s = sets[u.set];
@@ -69,8 +93,12 @@ extern "C" __global__ void mix_forward(const Piece* pieces, const Use* uses, con
   bool inside = place(s, u, i, at);
   if (whole && !inside) return;
   float v[EACH];
-  if (!s.direct) load_numbers(cells + s.cells + (u64)u.cell * s.len, i, s.len, step, v);
-  else if (!s.mixed) load_numbers(parameters + s.blocks, i, s.len, step, v);
+  if (!s.direct) {
+    const act* cell = acts(scratch, s.cells) + (u64)u.cell * s.len;
+    if (step) load_acts(cell + i, v);
+    else
+      for (int e = 0; e < EACH; e++) v[e] = i + e < s.len ? to_float(cell[i + e]) : 0.f;
+  } else if (!s.mixed) load_numbers(parameters + s.blocks, i, s.len, step, v);
   else {
     const float* alpha = parameters + s.coefficients + (u64)u.cell * s.count;
     const float* block = parameters + s.blocks;
@@ -87,9 +115,7 @@ extern "C" __global__ void mix_forward(const Piece* pieces, const Use* uses, con
   for (int e = 0; e < EACH; e++) v[e] *= u.factor;
   if (whole) {
     store_floats(parameters + at, v);
-#if BF16
-    if (u.kind) store<EACH>(copies + at, *reinterpret_cast<Pack<EACH>*>(v));
-#endif
+    if (u.kind) store_acts(copies + at, v);
     return;
   }
   for (int e = 0; e < EACH; e++)
@@ -114,11 +140,8 @@ __device__ __forceinline__ void gather(const Set& s, const Use* uses, const u32*
     if (in_step(s, u)) {
       if (!place(s, u, i, at)) continue;
       float g[EACH];
-#if BF16
-      if (u.kind) *reinterpret_cast<Pack<EACH>*>(g) = load<EACH>(narrow + at);
-      else
-#endif
-        load_floats(gradients + at, g);
+      if (u.kind) load_acts(narrow + at, g);
+      else load_floats(gradients + at, g);
 #pragma unroll
       for (int e = 0; e < EACH; e++) d[e] = fmaf(u.factor, g[e], d[e]);
     } else {
@@ -129,23 +152,60 @@ __device__ __forceinline__ void gather(const Set& s, const Use* uses, const u32*
   }
 }
 
-// cells = dL/dcell of the sets that are not direct. A piece is (set, which PIECE of all its cells).
-extern "C" __global__ void mix_gather(const Piece* pieces, const Use* uses, const u32* first_use, const Set* sets,
-                                      const u32* cell_counts, const float* gradients, const act* narrow, float* cells) {
+// α and T of the sets that are not direct, packed; a piece is (set, which PIECE of both).
+extern "C" __global__ void mix_pack(const Piece* pieces, const Set* sets, const float* parameters, char* scratch) {
   Piece piece = pieces[blockIdx.x];
   Set s = sets[piece.of];
-  u64 count = (u64)cell_counts[piece.of] * s.len, i = (u64)piece.first * PIECE + threadIdx.x * EACH;
+  u64 alphas = (u64)s.cell_count * s.width, all = alphas + (u64)s.width * s.len;
+  const float *alpha = parameters + s.coefficients, *blocks = parameters + s.blocks;
+  for (u32 n = threadIdx.x; n < PIECE; n += blockDim.x) {
+    u64 i = (u64)piece.first * PIECE + n;
+    if (i >= all) return;
+    if (i < alphas) {
+      u32 row = i / s.width, k = i % s.width;
+      acts(scratch, s.alpha)[i] = to_act(k < s.count ? alpha[(u64)row * s.count + k] : 0.f);
+    } else {
+      u64 j = i - alphas;
+      acts(scratch, s.templates)[j] = to_act(j < (u64)s.count * s.len ? blocks[j] : 0.f);
+    }
+  }
+}
+
+// The gradients of both where they belong.
+extern "C" __global__ void mix_unpack(const Piece* pieces, const Set* sets, float* gradients, char* scratch) {
+  Piece piece = pieces[blockIdx.x];
+  Set s = sets[piece.of];
+  u64 alphas = (u64)s.cell_count * s.width, all = alphas + (s.both ? (u64)s.count * s.len : 0);
+  for (u32 n = threadIdx.x; n < PIECE; n += blockDim.x) {
+    u64 i = (u64)piece.first * PIECE + n;
+    if (i >= all) return;
+    if (i < alphas) {
+      u32 row = i / s.width, k = i % s.width;
+      if (k < s.count) gradients[s.coefficients + (u64)row * s.count + k] = floats(scratch, s.dalpha)[i];
+    } else {
+      gradients[s.blocks + i - alphas] = floats(scratch, s.dtemplates)[i - alphas];
+    }
+  }
+}
+
+// cells = dL/dcell of the sets that are not direct. A piece is (set, which PIECE of all its cells).
+extern "C" __global__ void mix_gather(const Piece* pieces, const Use* uses, const u32* first_use, const Set* sets,
+                                      const float* gradients, const act* narrow, char* scratch) {
+  Piece piece = pieces[blockIdx.x];
+  Set s = sets[piece.of];
+  u64 count = (u64)s.cell_count * s.len, i = (u64)piece.first * PIECE + threadIdx.x * EACH;
   if (i >= count) return;
+  act* cells = acts(scratch, s.cells);
   float d[EACH];
   if (in_step(s)) {
     gather(s, uses, first_use, i / s.len, i % s.len, gradients, narrow, d);
-    return store_floats(cells + s.cells + i, d);
+    return store_acts(cells + i, d);
   }
   for (int e = 0; e < EACH; e++)
     if (i + e < count) {
       // Cells of an odd length end anywhere: one number at a time, the first of those gathered.
       gather(s, uses, first_use, (i + e) / s.len, (i + e) % s.len, gradients, narrow, d);
-      cells[s.cells + i + e] = d[0];
+      cells[i + e] = to_act(d[0]);
     }
 }
 
@@ -155,12 +215,11 @@ extern "C" __global__ void mix_gather(const Piece* pieces, const Use* uses, cons
 // Direct sets: dL/dT, and partials[piece][cell][k] of dL/dα. A block of 256 threads per piece of a set's block.
 extern "C" __global__ void __launch_bounds__(256, 2)
     mix_backward(const Piece* pieces, const u64* partial_at, const Use* uses, const u32* first_use, const Set* sets,
-                 const u32* cell_counts, const float* parameters, float* gradients, const act* narrow,
-                 float* partials) {
+                 const float* parameters, float* gradients, const act* narrow, float* partials) {
   __shared__ float part[MOST][WARPS];
   Piece piece = pieces[blockIdx.x];
   Set s = sets[piece.of];
-  u32 cells = cell_counts[piece.of], i = piece.first + threadIdx.x * EACH;
+  u32 cells = s.cell_count, i = piece.first + threadIdx.x * EACH;
   bool step = in_step(s), valid = i < s.len;
   const float* alpha = parameters + s.coefficients;
   const float* blocks = parameters + s.blocks;

@@ -7,6 +7,10 @@
 
 #define U 4
 
+// Passes that sum walk the rows backward, those that write forward: what was read (or, by the layer before, written) last is
+// still in the cache when it is read again.
+__device__ __forceinline__ u32 backward(u32 row, u32 rows) { return rows - 1 - row; }
+
 template <int V> struct Place {
   u32 c, rows, step, first;
   bool valid;
@@ -49,7 +53,7 @@ template <int V> __device__ void statistics(const act* x, float* partials, u32 r
       Raw<V> raw[U];
 #pragma unroll
       for (int u = 0; u < U; u++)
-        raw[u] = fetch<V>(x + (u64)(r + u * at.step < rows ? r + u * at.step : 0) * channels + at.c);
+        raw[u] = fetch<V>(x + (u64)(r + u * at.step < rows ? backward(r + u * at.step, rows) : 0) * channels + at.c);
 #pragma unroll
       for (int u = 0; u < U; u++) {
         Pack<V> v = unpack<V>(raw[u]);
@@ -221,7 +225,7 @@ __device__ void gradient_sums(const act* x, const act* dy, Moments m, float* par
 #pragma unroll
       for (int u = 0; u < U; u++) {
         // Beyond the last row, any row: it does not count below.
-        u64 i = base + (u64)(r + u * at.step < rows ? r + u * at.step : r) * channels;
+        u64 i = base + (u64)backward(r + u * at.step < rows ? r + u * at.step : r, rows) * channels;
         v[u] = fetch<V>(x + i);
         d[u] = fetch<V>(dy + i);
       }
