@@ -66,8 +66,14 @@ fn search_and_refinement_are_the_same_however_often_a_run_is_stopped() {
             }
         }
     }
-    let resolved =
-        tiny(&["strategy=swn", "search.epochs=2", "search.tau=0.3", "refine.epoch=2", "train.epochs=3"]);
+    let resolved = tiny(&[
+        "strategy=swn",
+        "plan.clusters=single",
+        "search.epochs=2",
+        "search.tau=-1",
+        "refine.epoch=2",
+        "train.epochs=3",
+    ]);
     let whole = Folder::new("whole");
     assert_eq!(unbroken(&whole.0, &resolved).stopped, Stopped::Finished);
     let expected = numbers(&run_path(&whole.0));
