@@ -395,9 +395,17 @@ pub struct BenchOptions {
     #[arg(long, default_value_t = 32)]
     pub batch: usize,
 
-    /// Where to run.
+    /// Where to run: auto, cpu, cuda or cuda:N.
+    #[arg(long, default_value = "cpu")]
+    pub device: String,
+
+    /// Activations and weights on a GPU; the processor computes in f32.
     #[arg(long, value_enum, default_value_t)]
-    pub device: DeviceArg,
+    pub precision: PrecisionArg,
+
+    /// How long to choose the GPU's convolutions; what was tuned is kept.
+    #[arg(long, value_enum, default_value_t)]
+    pub tuning: TuningArg,
 
     /// Forward alone, with the running statistics, as in evaluation.
     #[arg(long)]
@@ -439,15 +447,29 @@ pub struct BenchOptions {
 }
 
 #[derive(Clone, Copy, Default, ValueEnum)]
-pub enum DeviceArg {
-    /// The processor.
+pub enum PrecisionArg {
+    /// 16 bits with the range of 32, on tensor cores.
     #[default]
-    Cpu,
+    Bf16,
+    /// 32 bits.
+    F32,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+pub enum TuningArg {
+    /// What cuDNN proposes first: milliseconds.
+    Heuristic,
+    /// All it proposes, timed: about a second per convolution.
+    #[default]
+    Quick,
+    /// And variants of the best: up to fifteen seconds per convolution.
+    Full,
 }
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
   swn bench step --members wrn-16-2 --batch 32 --device cpu
+  swn bench step --members wrn-28-10 --batch 128 --device cuda --tuning full
   swn bench step --members wrn-28-4 --batch 1 --inference --json
   swn bench step --members wrn-16-2 --budget 25% --tiling grid
   swn bench ops --members mobilenet-v2 --batch 32";

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod data;
+mod device;
 pub mod plan;
 pub mod search;
 pub mod sweep;

@@ -17,9 +17,9 @@ use superweight::run::Existing;
 use superweight::search::{Decision, Replay, SearchError, Statistics, Threshold, groups, replay};
 use superweight::train::{Limits, Session, Stopped};
 
-use super::train::device::{self, Chosen};
+use super::device::{self, on_device};
 use super::train::screen::Screen;
-use super::train::{INTERRUPTED, load, watched_limits};
+use super::train::{INTERRUPTED, load, precision_of_run, watched_limits};
 use crate::args::SearchArgs;
 use crate::table;
 
@@ -37,8 +37,14 @@ pub fn run(args: SearchArgs, out: &mut impl Write) -> Result<ExitCode> {
         let decision = decide(run, with).with_context(|| format!("--replay {}", run.display()))?;
         return answer(&args, &decision, run, out);
     }
-    let Chosen::Cpu(device) = device::choose(&args.device, args.threads)?;
-    search(&device, &args, out)
+    let wanted = device::parse(&args.device)?;
+    let precision = match (&args.resume, &args.recipe) {
+        (Some(run), _) => precision_of_run(run),
+        (None, Some(recipe)) => Recipe::load(recipe, &args.set)?.resolve()?.train.precision,
+        (None, None) => unreachable!("clap asks for a recipe where there is no run"),
+    };
+    let device = device::open(wanted, args.threads, precision)?;
+    on_device!(device, |device| search(&device, &args, out))
 }
 
 fn search<D: Device>(device: &D, args: &SearchArgs, out: &mut impl Write) -> Result<ExitCode> {
