@@ -6,6 +6,7 @@ pub mod bank;
 pub mod bench;
 pub mod data;
 pub mod ensemble;
+pub mod evaluate;
 pub mod files;
 pub mod lower;
 pub mod random;
