@@ -4,6 +4,7 @@
 
 pub mod bank;
 pub mod bench;
+pub mod corrupt;
 pub mod data;
 pub mod ensemble;
 pub mod evaluate;
