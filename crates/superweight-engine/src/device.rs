@@ -4,10 +4,11 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::images::{ImageDraw, ImageSet};
 use crate::layout::{CONTROL, Control, Layout};
 use crate::mix::{Mix, MixSet};
 use crate::ops::Call;
-use crate::optimizer::SgdStep;
+use crate::optimizer::SgdGroups;
 use crate::program::{Element, Program, Region, Space};
 
 /// Called after each step of a profiled run with the step's index and the time it took.
@@ -26,6 +27,12 @@ pub trait Device: Clone + fmt::Debug + Sized {
     type Mixer: fmt::Debug;
     /// A program's weights as its kernels like them best.
     type Packed: fmt::Debug;
+    /// What it prepares for an optimizer's groups.
+    type Updater: fmt::Debug;
+    /// Images that stay on the device, as bytes.
+    type Images: fmt::Debug;
+    /// Work that was noted down to be done again; see [`Device::record`].
+    type Recording: fmt::Debug;
 
     /// Bytes of a number.
     fn element_bytes(&self, element: Element) -> usize;
@@ -35,6 +42,9 @@ pub trait Device: Clone + fmt::Debug + Sized {
 
     /// What [`Device::allocate`] was asked for.
     fn size(&self, buffer: &Self::Buffer) -> usize;
+
+    /// Makes all numbers of a storage zero.
+    fn clear(&self, buffer: &mut Self::Buffer);
 
     /// Copies numbers to the device, in its precision.
     fn write(&self, buffer: &mut Self::Buffer, region: Region, values: &[f32]);
@@ -63,13 +73,16 @@ pub trait Device: Clone + fmt::Debug + Sized {
         observer: Option<Observer<'_>>,
     );
 
-    /// One optimizer step over flat storage.
+    /// Takes in an optimizer's groups.
+    fn prepare_sgd(&self, groups: &SgdGroups) -> Result<Self::Updater, Error>;
+
+    /// One optimizer step over flat storage, with one learning rate per group read from `rates`.
     fn sgd(
         &self,
-        step: &SgdStep<'_>,
-        parameters: &mut Self::Buffer,
-        gradients: &Self::Buffer,
+        updater: &Self::Updater,
+        rates: &Self::Buffer,
         momentum: &mut Self::Buffer,
+        storages: &mut Storages<Self>,
     );
 
     /// Chooses how a set will be mixed, and how many bytes of scratch memory that takes.
@@ -80,6 +93,30 @@ pub trait Device: Clone + fmt::Debug + Sized {
 
     /// Gradients of blocks and coefficients from those of tensors.
     fn mix_backward(&self, mix: &Mix<Self>, storages: &mut Storages<Self>);
+
+    /// Adds the numbers of each region, one region after another, to `sums`, in 32 bits.
+    fn accumulate(&self, storages: &Storages<Self>, regions: &[Region], sums: &mut Self::Buffer);
+
+    /// Takes in images to draw batches of up to `batch` from.
+    fn load_images(&self, set: &ImageSet, batch: usize) -> Result<Self::Images, Error>;
+
+    /// Says which images the next [`Device::draw`] makes a batch of, and how they are placed. Not part of a recording.
+    fn set_draws(&self, images: &mut Self::Images, draws: &[ImageDraw]);
+
+    /// Writes the batch last said, in the order said, and its classes. Rows beyond it are zeros of class 0.
+    fn draw(&self, images: &Self::Images, storages: &mut Storages<Self>, to: Region, classes: Region);
+
+    /// Notes down what `body` asks of the device, to be asked again at once by [`Device::replay`]. Nothing is done yet,
+    /// and what `body` reads is of no use. None where nothing would be gained: then `body` is not called. Not
+    /// noted are copies between host and device and what says so.
+    fn record(&self, body: &mut dyn FnMut() -> Result<(), Error>) -> Result<Option<Self::Recording>, Error>;
+
+    /// Does what was recorded, over the same storages, which must still be there.
+    fn replay(&self, recording: &Self::Recording) -> Result<(), Error>;
+
+    /// Waits until everything asked for has been done. The first failure since the last time is reported here, unless a
+    /// call before could.
+    fn finish(&self) -> Result<(), Error>;
 }
 
 /// What a loss reports.
@@ -190,6 +227,18 @@ impl<D: Device> Memory<D> {
             true => Err(Error::MemoryTooSmall { space: Space::Arena.name(), need, have }),
             false => Ok(()),
         }
+    }
+
+    /// Fills a batch of images and its classes from images on the device; see [`Device::set_draws`].
+    pub fn draw(&mut self, images: &D::Images, to: &str, classes: &str) -> Result<(), Error> {
+        let (to, classes) = (self.layout.io(to)?, self.layout.io(classes)?);
+        self.device.draw(images, &mut self.storages, to, classes);
+        Ok(())
+    }
+
+    /// Waits for the device; see [`Device::finish`].
+    pub fn finish(&self) -> Result<(), Error> {
+        self.device.finish()
     }
 
     /// Sets a control word.

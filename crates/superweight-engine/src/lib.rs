@@ -11,11 +11,13 @@
 //! only mode: results do not depend on the number of threads, nor on the run.
 #![deny(missing_docs)]
 
+mod accumulate;
 pub mod cpu;
 mod device;
 mod error;
 pub mod geometry;
 mod graph;
+mod images;
 mod layout;
 mod memory;
 mod mix;
@@ -24,20 +26,22 @@ mod optimizer;
 mod program;
 mod weights;
 
+pub use accumulate::Accumulator;
 pub use cpu::CpuDevice;
 pub use device::{Device, Frozen, Memory, Metrics, Observer, Storages};
 pub use error::Error;
 pub use graph::{Graph, GraphBuilder, Node, NodeId, Shape, Slot, SlotId, SlotKind};
+pub use images::{ImageDraw, ImageSet};
 pub use layout::{Control, Layout, LayoutBuilder};
 pub use memory::MemoryPlan;
-pub use mix::{Block, Mix, MixSet, MixUse};
+pub use mix::{Block, Mix, MixGradients, MixSet, MixUse};
 pub use ops::activation::Activation;
 pub use ops::batch_norm::{BatchNorm, Scope};
 pub use ops::conv::Conv2d;
 pub use ops::loss::{CrossEntropy, Target};
 pub use ops::pool::{Pool2d, PoolKind};
 pub use ops::{Call, Write};
-pub use optimizer::{ParameterGroup, Sgd, SgdOptions, SgdStep};
+pub use optimizer::{ParameterGroup, Sgd, SgdGroups, SgdOptions};
 pub use program::{
     Access, BufferId, Element, InputGradient, NormMode, Program, Region, Settings, Space, Step,
 };

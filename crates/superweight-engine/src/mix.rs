@@ -53,6 +53,19 @@ pub struct MixSet {
     pub coefficients: Option<Region>,
     /// In the order of the cells.
     pub uses: Vec<MixUse>,
+    /// What the backward pass computes.
+    pub gradients: MixGradients,
+}
+
+/// What the backward pass of a set computes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MixGradients {
+    /// Those of blocks and coefficients.
+    #[default]
+    Both,
+    /// Those of the coefficients alone; the blocks' are left as they are. What a set gives whose every use has a cell of
+    /// its own is the gradient that each use asks of the coefficients it shares.
+    Coefficients,
 }
 
 impl MixSet {
@@ -159,6 +172,7 @@ fn check_set(set: &MixSet) -> Result<(), Error> {
         Some(region) if region.len == 0 || !region.len.is_multiple_of(set.count()) => {
             wrong(format!("{} coefficients are not rows of {}", region.len, set.count()))
         }
+        None if set.gradients == MixGradients::Coefficients => wrong("there are no coefficients".into()),
         _ if !set.uses.is_sorted_by_key(|used| used.cell) => {
             wrong("uses are not in the order of cells".into())
         }

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use crate::device::{Device, Memory};
 use crate::error::Error;
-use crate::program::Space;
+use crate::program::{Element, Region, Space};
 
 /// Parameters that are decayed alike.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,61 +38,89 @@ pub struct SgdOptions {
     pub nesterov: bool,
 }
 
-/// One step, as a device sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct SgdStep<'a> {
+/// The groups and how they move, as a device sees them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SgdGroups {
     /// Momentum and kind.
     pub options: SgdOptions,
     /// The groups.
-    pub groups: &'a [ParameterGroup],
-    /// One learning rate per group.
-    pub rates: &'a [f32],
+    pub groups: Vec<ParameterGroup>,
 }
 
-/// The optimizer with its momentum.
+/// The optimizer with its momentum. Rates lie on the device, so that a recorded step takes the rates of its time.
 #[derive(Debug)]
 pub struct Sgd<D: Device> {
-    options: SgdOptions,
-    groups: Vec<ParameterGroup>,
+    device: D,
+    groups: SgdGroups,
+    updater: D::Updater,
+    rates: D::Buffer,
     momentum: D::Buffer,
 }
 
 impl<D: Device> Sgd<D> {
-    /// An optimizer of the given groups, with zero momentum.
+    /// An optimizer of the given groups, with zero momentum and rates.
     pub fn new(memory: &Memory<D>, options: SgdOptions, groups: Vec<ParameterGroup>) -> Result<Self, Error> {
         let numbers = memory.layout().parameter_numbers;
         check_groups(&groups, numbers)?;
+        let device = memory.device().clone();
         let kept = if options.momentum == 0.0 { 0 } else { numbers };
-        let momentum = memory.device().allocate(Space::Parameters, kept)?;
-        Ok(Self { options, groups, momentum })
+        let momentum = device.allocate(Space::State, kept)?;
+        let rates = device.allocate(Space::State, groups.len())?;
+        let groups = SgdGroups { options, groups };
+        let updater = device.prepare_sgd(&groups)?;
+        Ok(Self { device, groups, updater, rates, momentum })
     }
 
-    /// One step with one learning rate per group.
-    pub fn step(&mut self, memory: &mut Memory<D>, rates: &[f32]) -> Result<(), Error> {
-        if rates.len() != self.groups.len() {
-            return Err(Error::LearningRates { groups: self.groups.len(), rates: rates.len() });
+    /// Sets one learning rate per group for the steps to come.
+    pub fn set_rates(&mut self, rates: &[f32]) -> Result<(), Error> {
+        let groups = self.groups.groups.len();
+        if rates.len() != groups {
+            return Err(Error::LearningRates { groups, rates: rates.len() });
         }
-        let device = memory.device().clone();
-        let step = SgdStep { options: self.options, groups: &self.groups, rates };
-        let [_, _, parameters, gradients, _] = &mut memory.storages;
-        device.sgd(&step, parameters, gradients, &mut self.momentum);
+        self.device.write(&mut self.rates, numbers(0, groups), rates);
         Ok(())
+    }
+
+    /// One step over the gradients as they are.
+    pub fn step(&mut self, memory: &mut Memory<D>) {
+        self.device.sgd(&self.updater, &self.rates, &mut self.momentum, &mut memory.storages);
     }
 
     /// The groups.
     pub fn groups(&self) -> &[ParameterGroup] {
-        &self.groups
+        &self.groups.groups
     }
 
-    /// The momentum buffer, for checkpoints; laid out like the parameters.
-    pub fn momentum(&self) -> &D::Buffer {
-        &self.momentum
+    /// Whether any momentum is kept.
+    pub fn has_momentum(&self) -> bool {
+        self.groups.options.momentum != 0.0
     }
 
-    /// The momentum buffer, to restore it.
-    pub fn momentum_mut(&mut self) -> &mut D::Buffer {
-        &mut self.momentum
+    /// Momentum of the tensor at a place of the parameter storage; none is kept without momentum.
+    pub fn momentum(&self, parameter: Region) -> Option<Vec<f32>> {
+        self.has_momentum().then(|| {
+            let mut values = vec![0.0; parameter.len];
+            self.device.read(&self.momentum, numbers(parameter.offset, parameter.len), &mut values);
+            values
+        })
     }
+
+    /// Sets the momentum of the tensor at a place of the parameter storage, where any is kept.
+    pub fn set_momentum(&mut self, parameter: Region, values: &[f32]) -> Result<(), Error> {
+        if values.len() != parameter.len {
+            let (expected, got) = (parameter.len, values.len());
+            return Err(Error::WrongLength { name: "momentum".to_owned(), expected, got });
+        }
+        if self.has_momentum() {
+            self.device.write(&mut self.momentum, numbers(parameter.offset, parameter.len), values);
+        }
+        Ok(())
+    }
+}
+
+/// A stretch of a storage of plain numbers.
+fn numbers(offset: usize, len: usize) -> Region {
+    Region { space: Space::State, offset, len, element: Element::Float }
 }
 
 fn check_groups(groups: &[ParameterGroup], numbers: usize) -> Result<(), Error> {

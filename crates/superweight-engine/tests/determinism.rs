@@ -45,7 +45,8 @@ fn train(threads: usize) -> Vec<u32> {
         Sgd::new(&bench.memory, SgdOptions { momentum: 0.9, nesterov: true }, groups).unwrap();
     for _ in 0..3 {
         bench.run();
-        optimizer.step(&mut bench.memory, &[0.05]).unwrap();
+        optimizer.set_rates(&[0.05]).unwrap();
+        optimizer.step(&mut bench.memory);
     }
     let memory = &bench.memory;
     let mut bits: Vec<u32> = memory.output("logits").unwrap().iter().map(|v| v.to_bits()).collect();

@@ -206,7 +206,7 @@ fn parameter_groups_must_be_apart_and_inside() {
     let error = |groups| Sgd::new(&bench.memory, options, groups).unwrap_err().to_string();
     assert!(error(vec![group(0..numbers + 1)]).contains("lie outside the parameter storage"));
     assert!(error(vec![group(0..9), group(8..10)]).contains("belong to a group already"));
-    let mut memory = bench.memory;
+    let memory = bench.memory;
     let mut optimizer = Sgd::new(&memory, options, vec![group(0..9)]).unwrap();
-    assert_eq!(optimizer.step(&mut memory, &[]), Err(Error::LearningRates { groups: 1, rates: 0 }));
+    assert_eq!(optimizer.set_rates(&[]), Err(Error::LearningRates { groups: 1, rates: 0 }));
 }

@@ -3,7 +3,9 @@
 mod common;
 
 use common::{dot, hash, hashed, relative_error};
-use superweight_engine::{Block, CpuDevice, Error, LayoutBuilder, Memory, Mix, MixSet, MixUse, Region};
+use superweight_engine::{
+    Block, CpuDevice, Error, LayoutBuilder, Memory, Mix, MixGradients, MixSet, MixUse, Region,
+};
 
 fn pick(seed: u32, n: u32, from: usize, to: usize) -> usize {
     from + ((hash(seed, n) + 1.0) / 2.0 * (to - from) as f32) as usize
@@ -37,6 +39,7 @@ fn example(seed: u32, threads: usize) -> Example {
         ("small", small[0] * small[1] * block.positions),
         ("single", lone.len()),
         ("lone", lone.len()),
+        ("probe", 2 * grid[0] * grid[1] * k),
     ] {
         builder.parameter(name, len).unwrap();
     }
@@ -59,6 +62,7 @@ fn example(seed: u32, threads: usize) -> Example {
             blocks: region("templates"),
             coefficients: Some(region("coefficients")),
             uses,
+            gradients: MixGradients::Both,
         },
         MixSet {
             name: "alone".into(),
@@ -73,6 +77,7 @@ fn example(seed: u32, threads: usize) -> Example {
                 extent: [lone.rows, lone.cols],
                 factor: 2.0,
             }],
+            gradients: MixGradients::Both,
         },
     ];
     let mix = Mix::new(&device, sets.clone()).unwrap();
@@ -207,4 +212,45 @@ fn contradictions_are_named() {
         })
         .contains("written twice")
     );
+}
+
+/// A set whose every use has its own cell gives what each use asks of the coefficients; for a hard-shared cell the parts
+/// add up to its gradient. The blocks' gradient stays.
+#[test]
+fn a_probe_takes_the_gradient_of_coefficients_apart() {
+    for seed in 200..230 {
+        let Example { mut memory, sets, mix } = example(seed, 2);
+        for name in ["large", "small", "lone"] {
+            let len = memory.layout().parameter(name).unwrap().len;
+            memory.set_gradient(name, &hashed(seed, len)).unwrap();
+        }
+        memory.mix_backward(&mix).unwrap();
+        let whole = ["templates", "coefficients"].map(|name| memory.gradient(name).unwrap());
+
+        let (set, k) = (&sets[0], sets[0].count());
+        let room = memory.layout().parameter("probe").unwrap();
+        let uses: Vec<MixUse> =
+            set.uses.iter().enumerate().map(|(cell, used)| MixUse { cell, ..*used }).collect();
+        let coefficients = Some(Region { len: uses.len() * k, ..room });
+        let probe = MixSet { coefficients, uses, gradients: MixGradients::Coefficients, ..set.clone() };
+        let probe = Mix::new(memory.device(), vec![probe]).unwrap();
+        let mut larger = Memory::new(
+            memory.device(),
+            memory.layout().clone(),
+            probe.scratch_bytes().max(mix.scratch_bytes()),
+        )
+        .unwrap();
+        for (name, _) in memory.layout().parameters() {
+            larger.set_parameter(name, &memory.parameter(name).unwrap()).unwrap();
+            larger.set_gradient(name, &memory.gradient(name).unwrap()).unwrap();
+        }
+        larger.mix_backward(&probe).unwrap();
+
+        assert_eq!(larger.gradient("templates").unwrap(), whole[0]);
+        let mut sum = vec![0.0; whole[1].len()];
+        for (used, part) in set.uses.iter().zip(larger.gradient("probe").unwrap().chunks(k)) {
+            sum[used.cell * k..][..k].iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
+        }
+        assert!(relative_error(&sum, &whole[1]) < 1e-5, "seed {seed}");
+    }
 }

@@ -192,7 +192,8 @@ fn sgd() {
                 memory.set_input(&format!("d{name}"), &gradient).unwrap();
             }
             memory.run(&bench.program).unwrap();
-            optimizer.step(memory, &[0.1, 0.02]).unwrap();
+            optimizer.set_rates(&[0.1, 0.02]).unwrap();
+            optimizer.step(memory);
         }
         fixtures.assert_close(case, "p", &memory.parameter("p.weight").unwrap());
         fixtures.assert_close(case, "q", &memory.parameter("q.weight").unwrap());

@@ -93,7 +93,7 @@ impl Bench<CpuDevice> {
         };
         let mut graphs = Vec::new();
         for (index, member) in request.members.iter().enumerate() {
-            graphs.push(lower(member, &Lowering { scope: format!("{index}."), smoothing: 0.0 })?);
+            graphs.push(lower(member, &Lowering { scope: format!("{index}."), ..Lowering::default() })?);
         }
         let mut layout = LayoutBuilder::new();
         for graph in &graphs {
@@ -140,7 +140,10 @@ impl Bench<CpuDevice> {
         }
         match &mut self.optimizer {
             // A rate of zero does all the work and keeps the numbers tame, however many steps are measured.
-            Some(optimizer) => optimizer.step(&mut self.memory, &[0.0]),
+            Some(optimizer) => {
+                optimizer.step(&mut self.memory);
+                Ok(())
+            }
             None => Ok(()),
         }
     }
@@ -200,7 +203,7 @@ impl Bench<CpuDevice> {
             }
             if let Some(optimizer) = &mut self.optimizer {
                 let start = Instant::now();
-                optimizer.step(&mut self.memory, &[0.0])?;
+                optimizer.step(&mut self.memory);
                 round.insert("SgdStep", (1, start.elapsed().as_secs_f64() * 1e3, 0));
             }
             rounds.push(round);

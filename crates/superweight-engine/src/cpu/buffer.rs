@@ -54,6 +54,17 @@ impl CpuBuffer {
         &mut self.words[range]
     }
 
+    /// The numbers of a region.
+    pub(super) fn floats_of(&self, region: Region) -> &[f32] {
+        let first = region.offset * self.bytes_per_unit / 4;
+        &self.floats()[first..first + region.len]
+    }
+
+    pub(super) fn floats_of_mut(&mut self, region: Region) -> &mut [f32] {
+        let first = region.offset * self.bytes_per_unit / 4;
+        &mut self.floats_mut()[first..first + region.len]
+    }
+
     /// All of it as numbers.
     pub(super) fn floats(&self) -> &[f32] {
         let words = &self.words[self.start..self.start + self.len];

@@ -9,7 +9,7 @@ use super::share::Shared;
 use super::{CpuBuffer, CpuDevice};
 use crate::device::Storages;
 use crate::geometry::ConvGeometry;
-use crate::mix::{Block, Mix, MixSet, MixUse};
+use crate::mix::{Block, Mix, MixGradients, MixSet, MixUse};
 use crate::program::Region;
 
 /// Uses moved by one task.
@@ -82,7 +82,10 @@ pub(super) fn mix_backward(mix: &Mix<CpuDevice>, storages: &mut Storages<CpuDevi
             (Some(product), Some(region)) => {
                 let (alpha, blocks) = (at(parameters, region), at(parameters, set.blocks));
                 product.forward(cells, blocks, at_mut(gradients, region), Write::Set, scratch);
-                product.backward_weight(cells, alpha, at_mut(gradients, set.blocks), Write::Set, scratch);
+                if set.gradients == MixGradients::Both {
+                    let blocks = at_mut(gradients, set.blocks);
+                    product.backward_weight(cells, alpha, blocks, Write::Set, scratch);
+                }
             }
             _ => at_mut(gradients, set.blocks).copy_from_slice(cells),
         }

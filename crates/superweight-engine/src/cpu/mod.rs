@@ -12,6 +12,7 @@ mod channel_scale;
 mod concat;
 pub mod conv;
 mod external;
+mod images;
 mod linear;
 mod loss;
 mod mix;
@@ -21,17 +22,20 @@ mod sgd;
 mod share;
 mod simd;
 mod softmax;
+mod sums;
 mod vector;
 
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::device::{Device, Observer, Storages};
 use crate::error::Error;
+use crate::images::{ImageDraw, ImageSet};
 use crate::mix::{Mix, MixSet};
 use crate::ops::{Call, Write};
-use crate::optimizer::SgdStep;
+use crate::optimizer::SgdGroups;
 use crate::program::{Element, Program, Region, Space, Step};
 use buffer::{CpuBuffer, Views};
 
@@ -79,6 +83,9 @@ impl Device for CpuDevice {
     type Kernel = Kernel;
     type Mixer = mix::Mixer;
     type Packed = Packed;
+    type Updater = SgdGroups;
+    type Images = images::CpuImages;
+    type Recording = Infallible;
 
     fn element_bytes(&self, _element: Element) -> usize {
         4
@@ -94,6 +101,10 @@ impl Device for CpuDevice {
 
     fn size(&self, buffer: &CpuBuffer) -> usize {
         buffer.size()
+    }
+
+    fn clear(&self, buffer: &mut CpuBuffer) {
+        self.pool.install(|| buffer.floats_mut().fill(0.0));
     }
 
     fn write(&self, buffer: &mut CpuBuffer, region: Region, values: &[f32]) {
@@ -176,15 +187,20 @@ impl Device for CpuDevice {
         }
     }
 
+    fn prepare_sgd(&self, groups: &SgdGroups) -> Result<SgdGroups, Error> {
+        Ok(groups.clone())
+    }
+
     fn sgd(
         &self,
-        step: &SgdStep<'_>,
-        parameters: &mut CpuBuffer,
-        gradients: &CpuBuffer,
+        groups: &SgdGroups,
+        rates: &CpuBuffer,
         momentum: &mut CpuBuffer,
+        storages: &mut Storages<Self>,
     ) {
-        self.pool
-            .install(|| sgd::step(step, parameters.floats_mut(), gradients.floats(), momentum.floats_mut()));
+        let [_, _, parameters, gradients, _] = storages;
+        let (parameters, gradients) = (parameters.floats_mut(), gradients.floats());
+        self.pool.install(|| sgd::step(groups, rates.floats(), parameters, gradients, momentum.floats_mut()));
     }
 
     fn prepare_mix(&self, set: &MixSet) -> Result<(mix::Mixer, usize), Error> {
@@ -198,6 +214,37 @@ impl Device for CpuDevice {
 
     fn mix_backward(&self, mix: &Mix<Self>, storages: &mut Storages<Self>) {
         self.pool.install(|| mix::mix_backward(mix, storages));
+    }
+
+    fn accumulate(&self, storages: &Storages<Self>, regions: &[Region], sums: &mut CpuBuffer) {
+        self.pool.install(|| sums::accumulate(storages, regions, sums.floats_mut()));
+    }
+
+    fn load_images(&self, set: &ImageSet, batch: usize) -> Result<images::CpuImages, Error> {
+        Ok(images::CpuImages::new(set, batch))
+    }
+
+    fn set_draws(&self, images: &mut images::CpuImages, draws: &[ImageDraw]) {
+        images.set_draws(draws);
+    }
+
+    fn draw(&self, images: &images::CpuImages, storages: &mut Storages<Self>, to: Region, classes: Region) {
+        let io = &mut storages[Space::Io as usize];
+        images.classes(io.words_mut(classes));
+        self.pool.install(|| images.pixels(io.floats_of_mut(to)));
+    }
+
+    /// Calling a kernel costs the CPU nothing worth saving.
+    fn record(&self, _: &mut dyn FnMut() -> Result<(), Error>) -> Result<Option<Infallible>, Error> {
+        Ok(None)
+    }
+
+    fn replay(&self, recording: &Infallible) -> Result<(), Error> {
+        match *recording {}
+    }
+
+    fn finish(&self) -> Result<(), Error> {
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::rows::FLAT_TASK;
 use super::vector::vectorised;
-use crate::optimizer::{SgdOptions, SgdStep};
+use crate::optimizer::{SgdGroups, SgdOptions};
 
 /// Factors of one group.
 #[derive(Clone, Copy)]
@@ -16,9 +16,15 @@ struct Factors {
     options: SgdOptions,
 }
 
-pub(super) fn step(step: &SgdStep<'_>, parameters: &mut [f32], gradients: &[f32], momentum: &mut [f32]) {
-    for (group, rate) in step.groups.iter().zip(step.rates) {
-        let factors = Factors { rate: *rate, decay: group.decay, options: step.options };
+pub(super) fn step(
+    groups: &SgdGroups,
+    rates: &[f32],
+    parameters: &mut [f32],
+    gradients: &[f32],
+    momentum: &mut [f32],
+) {
+    for (group, rate) in groups.groups.iter().zip(rates) {
+        let factors = Factors { rate: *rate, decay: group.decay, options: groups.options };
         for range in &group.ranges {
             one_range(factors, range.clone(), parameters, gradients, momentum);
         }

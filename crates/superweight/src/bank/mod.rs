@@ -8,7 +8,9 @@
 mod init;
 mod rows;
 
-use superweight_engine::{Block, Device, Error, Layout, LayoutBuilder, Memory, Mix, MixSet, MixUse};
+use superweight_engine::{
+    Block, Device, Error, Layout, LayoutBuilder, Memory, Mix, MixGradients, MixSet, MixUse,
+};
 use superweight_plan::{LayerId, MemberId, SetId, SharingPlan, SuperWeightId};
 
 pub use init::initialise;
@@ -33,6 +35,12 @@ pub fn templates_name(set: SetId) -> String {
 /// Name of a set's coefficients, `[rows, K]`.
 pub fn coefficients_name(set: SetId) -> String {
     format!("coefficients.{set}")
+}
+
+/// Rows of every set's coefficients that are in use; room for more may follow them.
+pub fn live_rows(plan: &SharingPlan) -> Vec<usize> {
+    let rows = CoefficientRows::of(plan);
+    (0..plan.template_sets.len()).map(|i| rows.live(SetId(i))).collect()
 }
 
 /// Adds templates and coefficients to a layout. Coefficients get room for every layer's own where the plan keeps a
@@ -103,6 +111,7 @@ fn mix_sets(plan: &SharingPlan, layout: &Layout) -> Result<Vec<MixSet>, Error> {
             blocks: layout.parameter(&templates_name(SetId(i)))?,
             coefficients,
             uses: vec![],
+            gradients: MixGradients::Both,
         });
     }
     for (i, planned) in plan.layers.iter().enumerate().filter(|(_, planned)| !planned.tiles.is_empty()) {

@@ -8,8 +8,9 @@
 //! - *cutout*: a square of `cutout` pixels around a uniformly drawn centre, clipped at the border, is 0 *after*
 //!   normalising, as in the code of Cutout's authors: the mean, so that it carries no information.
 //!
-//! Where an image lands ([`Placement`]) is drawn apart from moving its bytes: a device draws the same.
+//! Where an image lands ([`Placement`]) is drawn here; the device moves its bytes ([`superweight_engine::ImageSet`]).
 
+use superweight_engine::ImageDraw;
 use superweight_plan::arch::ImageShape;
 
 use super::dataset::Normalisation;
@@ -74,55 +75,33 @@ pub struct Hole {
     pub columns: (usize, usize),
 }
 
-/// The normalised value of every byte in every channel.
-#[derive(Clone, Debug)]
-pub struct Table {
-    shape: ImageShape,
-    values: Vec<[f32; 256]>,
+impl Placement {
+    /// This image, placed so, as a device draws it.
+    pub fn draw(&self, image: u32) -> ImageDraw {
+        let pair = |(first, end): (usize, usize)| [first as u32, end as u32];
+        ImageDraw {
+            image,
+            flip: u32::from(self.flip),
+            down: self.down as i32,
+            right: self.right as i32,
+            hole_rows: self.hole.map_or([0; 2], |hole| pair(hole.rows)),
+            hole_columns: self.hole.map_or([0; 2], |hole| pair(hole.columns)),
+        }
+    }
 }
 
-impl Table {
-    /// For images of this shape.
-    pub fn new(shape: ImageShape, normalisation: Normalisation) -> Self {
-        let channel =
-            |(mean, deviation): (&f32, &f32)| std::array::from_fn(|v| (v as f32 - mean) / deviation);
-        let values: Vec<_> = normalisation.mean.iter().zip(normalisation.deviation).map(channel).collect();
-        assert_eq!(values.len(), shape.channels, "a mean and a deviation per channel");
-        Self { shape, values }
-    }
-
-    /// Writes an image (`[row][column][channel]`) as it is placed. Allocates nothing.
-    pub fn render(&self, image: &[u8], placement: Placement, out: &mut [f32]) {
-        let ImageShape { channels, height, width } = self.shape;
-        assert_eq!((image.len(), out.len()), (height * width * channels, height * width * channels));
-        for (y, row) in out.chunks_exact_mut(width * channels).enumerate() {
-            let from = y.checked_add_signed(placement.down).filter(|&from| from < height);
-            let source = from.map(|from| &image[from * width * channels..][..width * channels]);
-            for (x, pixel) in row.chunks_exact_mut(channels).enumerate() {
-                let from = x.checked_add_signed(placement.right).filter(|&from| from < width);
-                let from = from.map(|from| if placement.flip { width - 1 - from } else { from });
-                match source.zip(from).map(|(source, from)| &source[from * channels..][..channels]) {
-                    Some(source) => {
-                        for ((value, table), &byte) in pixel.iter_mut().zip(&self.values).zip(source) {
-                            *value = table[usize::from(byte)];
-                        }
-                    }
-                    None => pixel.iter_mut().zip(&self.values).for_each(|(value, table)| *value = table[0]),
-                }
-            }
-        }
-        if let Some(Hole { rows, columns }) = placement.hole {
-            for row in out.chunks_exact_mut(width * channels).take(rows.1).skip(rows.0) {
-                row[columns.0 * channels..columns.1 * channels].fill(0.0);
-            }
-        }
-    }
+/// The number every byte becomes, per channel.
+pub(super) fn table(normalisation: Normalisation) -> Vec<[f32; 256]> {
+    let channel = |(mean, deviation): (&f32, &f32)| std::array::from_fn(|v| (v as f32 - mean) / deviation);
+    normalisation.mean.iter().zip(normalisation.deviation).map(channel).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::data::random::Phase;
+    use std::sync::Arc;
+    use superweight_engine::{ImageSet, Shape};
 
     const SHAPE: ImageShape = ImageShape { channels: 3, height: 6, width: 5 };
     const NORMALISATION: Normalisation =
@@ -155,18 +134,28 @@ mod tests {
         out
     }
 
+    /// What a device shows of one image.
+    fn rendered(image: &[u8], placement: Placement) -> Vec<f32> {
+        let set = ImageSet {
+            shape: Shape::new(SHAPE.height, SHAPE.width, SHAPE.channels),
+            pixels: Arc::new([&[7; 90], image].concat()),
+            classes: vec![0, 1],
+            table: table(NORMALISATION),
+        };
+        let mut out = vec![f32::NAN; 90];
+        set.render(&placement.draw(1), &mut out);
+        out
+    }
+
     #[test]
     fn equals_the_naive_steps() {
-        let table = Table::new(SHAPE, NORMALISATION);
         let image: Vec<u8> = (0..90).map(|i| (i * 37 % 256) as u8).collect();
         let settings = [(0, false, 0), (2, true, 0), (4, true, 3), (1, false, 4), (4, true, 16)];
         for (pad, flip, cutout) in settings {
             let augment = Augment { pad, flip, cutout };
             for number in 0..200 {
                 let placement = augment.place(SHAPE, Counter::new(1, Phase::Train, 2), number);
-                let mut out = vec![f32::NAN; 90];
-                table.render(&image, placement, &mut out);
-                assert_eq!(out, naive(&image, pad, placement), "{augment:?} {placement:?}");
+                assert_eq!(rendered(&image, placement), naive(&image, pad, placement), "{placement:?}");
             }
         }
     }
@@ -176,9 +165,7 @@ mod tests {
         let image: Vec<u8> = (0..90).collect();
         let placement = Augment::NONE.place(SHAPE, Counter::new(1, Phase::Train, 2), 3);
         assert_eq!(placement, Placement::default());
-        let mut out = vec![0.0; 90];
-        Table::new(SHAPE, NORMALISATION).render(&image, placement, &mut out);
-        assert!(out.iter().zip(&image).enumerate().all(|(i, (&value, &v))| {
+        assert!(rendered(&image, placement).iter().zip(&image).enumerate().all(|(i, (&value, &v))| {
             value == (f32::from(v) - NORMALISATION.mean[i % 3]) / NORMALISATION.deviation[i % 3]
         }));
     }

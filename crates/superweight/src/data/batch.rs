@@ -1,47 +1,39 @@
-//! Batches of training (shuffled, augmented, tail dropped) and of evaluation (in order, as they are, tail padded).
+//! Batches of training (shuffled, augmented, tail dropped) and of evaluation (in order, as they are, tail short).
 //!
-//! A batch is a function of its step alone: `fill(step)` gives the same numbers whichever step was made before, on
-//! whichever thread.
+//! A batch is a table of what is drawn: which image lands where. The pixels are on the device already
+//! ([`Dataset::image_set`]), which fills the batch by the table. A batch is a function of its step alone: `fill(step)`
+//! gives the same table whichever step was made before, on whichever thread.
 
 use std::sync::Arc;
 
+use superweight_engine::ImageDraw;
+
 use super::DataError;
-use super::augment::{Augment, Placement, Table};
+use super::augment::Augment;
 use super::dataset::{Dataset, Part};
 use super::order::epoch_order;
 use super::random::{Counter, Phase};
 
-/// Images and labels as the engine takes them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Batch {
-    /// `[image][row][column][channel]`, normalised.
-    pub images: Vec<f32>,
-    /// Classes.
-    pub labels: Vec<u32>,
-    /// How many of them count; the others are zeros of class 0.
-    pub valid: usize,
-}
+/// What is drawn, in order.
+pub type Batch = Vec<ImageDraw>;
 
 /// Something that makes batches by number.
 pub trait Batches {
     /// Images in a batch.
     fn batch_size(&self) -> usize;
-    /// Numbers in an image.
-    fn image_len(&self) -> usize;
+
     /// Makes batch `step` in a buffer made by [`Batches::buffer`]. Allocates nothing.
     fn fill(&mut self, step: u64, batch: &mut Batch) -> Result<(), DataError>;
 
     /// A buffer of the right size.
     fn buffer(&self) -> Batch {
-        let size = self.batch_size();
-        Batch { images: vec![0.0; size * self.image_len()], labels: vec![0; size], valid: 0 }
+        Vec::with_capacity(self.batch_size())
     }
 }
 
 /// Training batches of all epochs: step s is batch `s % steps_per_epoch` of epoch `s / steps_per_epoch`.
 pub struct TrainBatches {
     data: Arc<Dataset>,
-    table: Table,
     images: Vec<u32>,
     batch_size: usize,
     augment: Augment,
@@ -65,9 +57,8 @@ impl TrainBatches {
         if batch_size == 0 || batch_size > images.len() {
             return Err(DataError::BatchSize { batch: batch_size, images: images.len() });
         }
-        let table = Table::new(data.shape, data.normalisation);
         let order = Vec::with_capacity(images.len());
-        Ok(Self { data, table, images, batch_size, augment, seed, phase, order, order_epoch: None })
+        Ok(Self { data, images, batch_size, augment, seed, phase, order, order_epoch: None })
     }
 
     /// Whole batches in an epoch; what is left over is dropped, another part in every epoch.
@@ -81,10 +72,6 @@ impl Batches for TrainBatches {
         self.batch_size
     }
 
-    fn image_len(&self) -> usize {
-        self.data.image_len()
-    }
-
     fn fill(&mut self, step: u64, batch: &mut Batch) -> Result<(), DataError> {
         let epoch = step / self.steps_per_epoch();
         if self.order_epoch != Some(epoch) {
@@ -92,50 +79,35 @@ impl Batches for TrainBatches {
             self.order_epoch = Some(epoch);
         }
         let start = (step % self.steps_per_epoch()) as usize * self.batch_size;
-        let draws = Counter::new(self.seed, self.phase, epoch);
-        let outs = batch.images.chunks_exact_mut(self.data.image_len());
-        for ((out, label), &image) in outs.zip(&mut batch.labels).zip(&self.order[start..][..self.batch_size])
-        {
-            let placement = self.augment.place(self.data.shape, draws, u64::from(image));
-            self.table.render(self.data.train.image(image as usize), placement, out);
-            *label = self.data.train.labels[image as usize].into();
-        }
-        batch.valid = self.batch_size;
+        let counter = Counter::new(self.seed, self.phase, epoch);
+        let place = |&image: &u32| self.augment.place(self.data.shape, counter, u64::from(image)).draw(image);
+        batch.clear();
+        batch.extend(self.order[start..][..self.batch_size].iter().map(place));
         Ok(())
     }
 }
 
-/// Every image once, in order, never augmented.
+/// Every image once, in order, never augmented; the last batch may be short.
 pub struct EvalBatches {
-    data: Arc<Dataset>,
-    part: Part,
-    table: Table,
     images: Vec<u32>,
     batch_size: usize,
 }
 
 impl EvalBatches {
     /// Batches of these images of a part; the held-out images are part of the training images.
-    pub fn new(
-        data: Arc<Dataset>,
-        part: Part,
-        images: Vec<u32>,
-        batch_size: usize,
-    ) -> Result<Self, DataError> {
+    pub fn new(images: Vec<u32>, batch_size: usize) -> Result<Self, DataError> {
         if batch_size == 0 {
             return Err(DataError::BatchSize { batch: batch_size, images: images.len() });
         }
-        let table = Table::new(data.shape, data.normalisation);
-        Ok(Self { data, part, table, images, batch_size })
+        Ok(Self { images, batch_size })
     }
 
-    /// Batches of all test images.
-    pub fn test(data: Arc<Dataset>, batch_size: usize) -> Result<Self, DataError> {
-        let images = (0..data.test.len() as u32).collect();
-        Self::new(data, Part::Test, images, batch_size)
+    /// Batches of all images of a part.
+    pub fn all(data: &Dataset, part: Part, batch_size: usize) -> Result<Self, DataError> {
+        Self::new((0..data.part(part).len() as u32).collect(), batch_size)
     }
 
-    /// Batches, the last one padded.
+    /// How many batches.
     pub fn steps(&self) -> u64 {
         self.images.len().div_ceil(self.batch_size) as u64
     }
@@ -146,22 +118,11 @@ impl Batches for EvalBatches {
         self.batch_size
     }
 
-    fn image_len(&self) -> usize {
-        self.data.image_len()
-    }
-
     fn fill(&mut self, step: u64, batch: &mut Batch) -> Result<(), DataError> {
         let start = (step as usize).saturating_mul(self.batch_size).min(self.images.len());
         let chosen = &self.images[start..self.images.len().min(start + self.batch_size)];
-        let images = self.data.part(self.part);
-        let mut outs = batch.images.chunks_exact_mut(self.data.image_len());
-        for ((out, label), &image) in outs.by_ref().zip(&mut batch.labels).zip(chosen) {
-            self.table.render(images.image(image as usize), Placement::default(), out);
-            *label = images.labels[image as usize].into();
-        }
-        batch.valid = chosen.len();
-        batch.labels[chosen.len()..].fill(0);
-        batch.images[chosen.len() * self.data.image_len()..].fill(0.0);
+        batch.clear();
+        batch.extend(chosen.iter().map(|&image| ImageDraw::plain(image)));
         Ok(())
     }
 }
@@ -197,24 +158,15 @@ mod tests {
         let images: Vec<u32> = (0..50).filter(|i| i % 10 != 3).collect(); // 45
         let mut batches = TrainBatches::new(data, images, 8, Augment::NONE, 1, Phase::Train).unwrap();
         assert_eq!(batches.steps_per_epoch(), 5);
-        let table = Table::new(batches.data.shape, batches.data.normalisation);
-        let rendered: Vec<Vec<f32>> = (0..50)
-            .map(|i| {
-                let mut out = vec![0.0; 48];
-                table.render(batches.data.train.image(i), Placement::default(), &mut out);
-                out
-            })
-            .collect();
         let mut left_out = vec![];
         for epoch in 0..2 {
             let mut seen = [0; 50];
             for step in 5 * epoch..5 * epoch + 5 {
                 let batch = batch(&mut batches, step);
-                assert_eq!(batch.valid, 8);
-                for (image, &label) in batch.images.chunks(48).zip(&batch.labels) {
-                    let number = rendered.iter().position(|known| known == image).unwrap();
-                    assert_eq!(label, (number % 5) as u32);
-                    seen[number] += 1;
+                assert_eq!(batch.len(), 8);
+                for draw in batch {
+                    assert_eq!(draw, ImageDraw::plain(draw.image));
+                    seen[draw.image as usize] += 1;
                 }
             }
             assert_eq!(seen.iter().sum::<i32>(), 40);
@@ -242,28 +194,17 @@ mod tests {
         for step in 0..3 {
             let small = batch(&mut small, step);
             let at = step as usize * 3;
-            assert_eq!(small.images, large.images[at * 48..(at + 3) * 48]);
-            assert_eq!(small.labels, large.labels[at..at + 3]);
+            assert_eq!(small, large[at..at + 3]);
         }
     }
 
     #[test]
-    fn evaluation_pads_its_tail() {
-        let mut batches = EvalBatches::test(Arc::new(dataset(5, 7)), 3).unwrap();
+    fn evaluation_has_a_short_tail() {
+        let mut batches = EvalBatches::all(&dataset(5, 7), Part::Test, 3).unwrap();
         assert_eq!(batches.steps(), 3);
-        let mut buffer = batches.buffer();
-        buffer.images.fill(9.0); // leftovers of another batch
-        buffer.labels.fill(9);
-        let mut labels: Vec<u32> = vec![];
-        for step in 0..3 {
-            batches.fill(step, &mut buffer).unwrap();
-            labels.extend(&buffer.labels[..buffer.valid]);
-        }
-        assert_eq!(labels, [0, 1, 2, 3, 4, 0, 1]);
-        assert_eq!(buffer.valid, 1);
-        assert!(buffer.images[48..].iter().all(|&v| v == 0.0) && buffer.labels[1..] == [0, 0]);
-        batches.fill(7, &mut buffer).unwrap();
-        assert_eq!(buffer.valid, 0);
+        let sizes: Vec<Batch> = (0..4).map(|step| batch(&mut batches, step)).collect();
+        assert_eq!(sizes.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 1, 0]);
+        assert!(sizes.concat().into_iter().eq((0..7).map(ImageDraw::plain)));
     }
 
     #[test]
@@ -274,7 +215,7 @@ mod tests {
         assert!(new(5).is_ok());
         let error = new(6).err().unwrap().to_string();
         assert_eq!(error, "a batch of 6 cannot be made of 5 images: choose between 1 and 5");
-        assert!(new(0).is_err() && EvalBatches::test(data.clone(), 0).is_err());
-        assert_eq!(EvalBatches::test(data, 4).unwrap().steps(), 0);
+        assert!(new(0).is_err() && EvalBatches::all(&data, Part::Test, 0).is_err());
+        assert_eq!(EvalBatches::all(&data, Part::Test, 4).unwrap().steps(), 0);
     }
 }

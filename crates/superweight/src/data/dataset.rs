@@ -4,11 +4,13 @@
 //! headers and labels; digests are the business of [`verify`](super::verify) and of fetching.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use superweight_engine::{ImageSet, Shape};
 use superweight_plan::arch::ImageShape;
 
 use super::catalogue::{Entry, Layout, find};
-use super::{DataError, cifar, embedded, idx, source};
+use super::{DataError, augment, cifar, embedded, idx, source};
 
 /// What a model may learn from, and what it is judged by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,9 +125,32 @@ impl Dataset {
         }
     }
 
+    /// A part as devices take it in; the bytes are shared, not copied.
+    pub fn image_set(self: &Arc<Self>, part: Part) -> ImageSet {
+        let ImageShape { channels, height, width } = self.shape;
+        ImageSet {
+            shape: Shape::new(height, width, channels),
+            pixels: Arc::new(Pixels { data: Arc::clone(self), part }),
+            classes: self.part(part).labels.iter().map(|&class| class.into()).collect(),
+            table: augment::table(self.normalisation),
+        }
+    }
+
     /// Numbers of one image.
     pub fn image_len(&self) -> usize {
         self.shape.channels * self.shape.height * self.shape.width
+    }
+}
+
+/// The bytes of a part.
+struct Pixels {
+    data: Arc<Dataset>,
+    part: Part,
+}
+
+impl AsRef<[u8]> for Pixels {
+    fn as_ref(&self) -> &[u8] {
+        &self.data.part(self.part).pixels
     }
 }
 

@@ -12,7 +12,7 @@
 //! | `cifar`, `python`, `pickle`, `idx`, `embedded` | one layout each |
 //! | `dataset`, `split` | images in memory; what is held out |
 //! | `random`, `order`, `augment` | pure functions of (seed, phase, epoch, image) |
-//! | `batch`, `prefetch` | batches, here or on a thread |
+//! | `batch`, `prefetch` | tables of what a device draws, made here or on a thread |
 //!
 //! ```
 //! use std::sync::Arc;
@@ -24,7 +24,7 @@
 //! let one_epoch = 0..batches.steps_per_epoch();
 //! let mut prefetch = Prefetch::start(batches, one_epoch, 2);
 //! while let Some(batch) = prefetch.next()? {
-//!     assert_eq!(batch.images.len(), 128 * 28 * 28);
+//!     assert_eq!(batch.len(), 128); // what is drawn; the pixels are on the device: Dataset::image_set
 //! #   break;
 //! }
 //! # Ok::<(), data::DataError>(())
@@ -54,7 +54,7 @@ mod split;
 pub(crate) mod testing;
 mod verify;
 
-pub use augment::{Augment, Hole, Placement, Table};
+pub use augment::{Augment, Hole, Placement};
 pub use batch::{Batch, Batches, EvalBatches, TrainBatches};
 pub use catalogue::{CATALOGUE, Entry, FileEntry, Layout, find};
 pub use dataset::{Dataset, Images, Normalisation, Part};

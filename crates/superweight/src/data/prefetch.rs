@@ -89,7 +89,7 @@ impl Drop for Prefetch {
 mod tests {
     use super::*;
     use crate::data::testing::dataset;
-    use crate::data::{Augment, EvalBatches, Phase, TrainBatches};
+    use crate::data::{Augment, EvalBatches, Part, Phase, TrainBatches};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -112,7 +112,7 @@ mod tests {
     fn gives_what_the_direct_path_gives() {
         for ahead in 0..5 {
             equal(train(), Prefetch::start(train(), 4..21, ahead), 4..21);
-            let eval = || EvalBatches::test(Arc::new(dataset(50, 7)), 3).unwrap();
+            let eval = || EvalBatches::all(&dataset(50, 7), Part::Test, 3).unwrap();
             equal(eval(), Prefetch::start(eval(), 0..3, ahead), 0..3);
         }
         equal(train(), Prefetch::start(train(), 5..5, 2), 5..5);
@@ -123,7 +123,7 @@ mod tests {
         let mut prefetch = Prefetch::start(train(), 0..40, 2);
         let mut addresses = std::collections::HashSet::new();
         while let Some(batch) = prefetch.next().unwrap() {
-            addresses.insert((batch.images.as_ptr(), batch.labels.as_ptr()));
+            addresses.insert(batch.as_ptr());
         }
         assert!(addresses.len() <= 3, "{addresses:?}");
     }
@@ -149,13 +149,9 @@ mod tests {
             1
         }
 
-        fn image_len(&self) -> usize {
-            1
-        }
-
         fn buffer(&self) -> Batch {
             self.buffers.fetch_add(1, Ordering::Relaxed);
-            Batch { images: vec![0.0], labels: vec![0], valid: 1 }
+            Batch::with_capacity(1)
         }
 
         fn fill(&mut self, step: u64, _: &mut Batch) -> Result<(), DataError> {

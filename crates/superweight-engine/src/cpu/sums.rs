@@ -1,0 +1,24 @@
+//! Sums over many runs: gradients over an epoch, metrics over a data set.
+
+use rayon::prelude::*;
+
+use super::CpuDevice;
+use super::rows::FLAT_TASK;
+use super::vector::vectorised;
+use crate::device::Storages;
+use crate::program::Region;
+
+pub(super) fn accumulate(storages: &Storages<CpuDevice>, regions: &[Region], mut sums: &mut [f32]) {
+    for region in regions {
+        let (sum, rest) = sums.split_at_mut(region.len);
+        let numbers = storages[region.space as usize].floats_of(*region);
+        sum.par_chunks_mut(FLAT_TASK).zip(numbers.par_chunks(FLAT_TASK)).for_each(|(sum, x)| add(sum, x));
+        sums = rest;
+    }
+}
+
+vectorised! {
+    fn add(sum: &mut [f32], x: &[f32]) {
+        sum.iter_mut().zip(x).for_each(|(sum, x)| *sum += x);
+    }
+}
