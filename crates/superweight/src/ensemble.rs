@@ -12,12 +12,10 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use superweight_engine::{
-    Accumulator, Control, Device, Error, Graph, LayoutBuilder, Memory, Metrics, ParameterGroup, Program, Settings, Sgd,
-    SgdOptions,
+    Accumulator, Control, Device, Error, Frozen, Graph, LayoutBuilder, Memory, Metrics, ParameterGroup,
+    Program, Settings, Sgd, SgdOptions,
 };
-use superweight_plan::{
-    Group, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId, VectorKind,
-};
+use superweight_plan::{Group, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId, VectorKind};
 
 use crate::bank::{self, Bank, coefficients_name, scope, templates_name, weight_name};
 use crate::lower::{IMAGES, LABELS, Lowering, lower};
@@ -214,9 +212,20 @@ impl<D: Device> Ensemble<D> {
         self.evaluate.iter().try_for_each(|program| self.memory.run(program))
     }
 
+    /// Packs every member's composed weights for many runs by [`Ensemble::run_frozen`].
+    pub fn freeze(&mut self) -> Result<Vec<Frozen<D>>, Error> {
+        self.evaluate.iter().map(|program| self.memory.freeze(program)).collect()
+    }
+
+    /// One member's logits for the batch that was set, with weights frozen before.
+    pub fn run_frozen(&mut self, member: MemberId, frozen: &Frozen<D>) -> Result<(), Error> {
+        self.memory.run_frozen(&self.evaluate[member.0], frozen)
+    }
+
     /// Sums of every member's metrics over steps, on the device: nothing yet.
     pub fn metric_sums(&self) -> Result<Accumulator<D>, Error> {
-        let regions = self.losses.iter().map(|loss| self.memory.layout().io(loss)).collect::<Result<_, _>>()?;
+        let regions =
+            self.losses.iter().map(|loss| self.memory.layout().io(loss)).collect::<Result<_, _>>()?;
         Accumulator::new(&self.memory, regions)
     }
 

@@ -20,6 +20,9 @@ pub const MAX_MEMBERS: usize = 10;
 pub struct Subset(u32);
 
 impl Subset {
+    /// No member.
+    pub const EMPTY: Self = Self(0);
+
     /// All `members` of them.
     pub fn all(members: usize) -> Self {
         assert!(members < 32, "members are counted in the bits of a word");

@@ -175,8 +175,7 @@ impl<D: Device> Session<D> {
         let test_every = self.resolved.test_every;
         let due = phase.stage == Stage::Train && test_every > 0 && (epoch + 1).is_multiple_of(test_every);
         let test = if due { Some(self.test()?) } else { None };
-        let report =
-            EpochReport { phase: phase.stage, epoch, epochs: phase.epochs, train, validation, test };
+        let report = EpochReport { phase: phase.stage, epoch, epochs: phase.epochs, train, validation, test };
         self.record_epoch(&report)?;
         self.position.epoch_seconds = start.elapsed().as_secs_f64();
         let number = self.save(captured)?;

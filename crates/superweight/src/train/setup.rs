@@ -80,8 +80,7 @@ impl<D: Device> Session<D> {
             None => session.log.add(Event::Start(session.facts()))?,
             Some(number) => {
                 let Position { phase, epoch, .. } = position;
-                let facts =
-                    [("checkpoint", json!(number)), ("phase", json!(phase)), ("epoch", json!(epoch))];
+                let facts = [("checkpoint", json!(number)), ("phase", json!(phase)), ("epoch", json!(epoch))];
                 session.log.add(Event::Resume(facts.into()))?;
             }
         }
@@ -136,11 +135,8 @@ impl<D: Device> Parts<D> {
         folder: &RunFolder,
         Loaded { number, checkpoint, .. }: &Loaded,
     ) -> Result<Self, TrainError> {
-        let unusable = |why: String| TrainError::Checkpoint {
-            number: *number,
-            path: folder.path().to_owned(),
-            why,
-        };
+        let unusable =
+            |why: String| TrainError::Checkpoint { number: *number, path: folder.path().to_owned(), why };
         let plan =
             SharingPlan::from_json(&checkpoint.plan).map_err(|e| unusable(format!("plan.json: {e}")))?;
         let position: Position = serde_json::from_value(checkpoint.state.training.clone())

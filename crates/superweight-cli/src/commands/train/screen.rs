@@ -72,7 +72,9 @@ fn head(ready: &Ready<'_>) -> Vec<String> {
         format!("numbers    {}", bill(plan)),
         format!("decayed    {}", decay(ready.groups, true)),
         format!("undecayed  {}", decay(ready.groups, false)),
-        format!("images     {train} to train on, {held_out} held out, {test} to test; {steps} steps an epoch"),
+        format!(
+            "images     {train} to train on, {held_out} held out, {test} to test; {steps} steps an epoch"
+        ),
     ];
     if let Some((number, position)) = ready.resumed {
         let (phase, epoch) = (position.phase, position.epoch);
