@@ -6,21 +6,62 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Find which layers share parameters, train, and use the result.
+///
+/// Without a command: the demo.
 #[derive(Parser)]
-#[command(name = "swn", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "swn", version, max_term_width = 100)]
 pub struct Cli {
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
 }
 
 #[derive(Subcommand)]
 pub enum Command {
+    Demo(DemoArgs),
     Plan(PlanArgs),
     Search(SearchArgs),
     Sweep(SweepArgs),
     Train(TrainArgs),
     Bench(BenchArgs),
     Data(DataArgs),
+}
+
+/// The whole method in some minutes: search, train, refine, compare, on images that come with the program.
+///
+/// Two networks of different width learn to share fewer numbers than half of what they have apart; beside them a plain
+/// network of as many numbers is trained. Everything is measured while you watch.
+#[derive(Args)]
+pub struct DemoArgs {
+    /// Of every random choice.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+
+    /// Train this many epochs instead of the recipe's.
+    #[arg(long)]
+    pub epochs: Option<u64>,
+
+    /// Folder of all runs.
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    pub runs: PathBuf,
+
+    /// Where to train: auto, cpu, cuda or cuda:N.
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+
+    /// Threads of the processor; 0 is one per core. The numbers do not depend on it.
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+
+    /// Print the result as JSON, and nothing else.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Default for DemoArgs {
+    fn default() -> Self {
+        let (runs, device) = ("runs".into(), "auto".to_owned());
+        Self { seed: 0, epochs: None, runs, device, threads: 0, json: false }
+    }
 }
 
 /// Decide what is shared, for any architectures and any budget, before anything is trained.

@@ -120,8 +120,8 @@ fn answer(args: &SearchArgs, decision: &Decision, run: &Path, out: &mut impl Wri
     Ok(ExitCode::SUCCESS)
 }
 
-fn to_text(decision: &Decision, args: &SearchArgs, run: &Path) -> String {
-    let plan = &decision.plan;
+/// A row per cluster.
+pub(super) fn cluster_table(plan: &SharingPlan) -> String {
     let templates = |cluster: usize| -> usize {
         let of = plan.template_sets.iter().filter(|set| set.cluster.0 == cluster);
         of.map(|set| set.templates).sum()
@@ -136,7 +136,12 @@ fn to_text(decision: &Decision, args: &SearchArgs, run: &Path) -> String {
     };
     let clusters: Vec<_> = plan.clusters.iter().map(|cluster| cluster.layers.clone()).collect();
     let rows: Vec<_> = clusters.iter().enumerate().map(row).collect();
-    let mut text = table::render(&["cluster", "layers", "templates", "kernel"], &rows);
+    table::render(&["cluster", "layers", "templates", "kernel"], &rows)
+}
+
+fn to_text(decision: &Decision, args: &SearchArgs, run: &Path) -> String {
+    let plan = &decision.plan;
+    let mut text = cluster_table(plan);
     let by = match &decision.threshold {
         Some(Threshold { name, asked, used, relaxed: Some(reason) }) => {
             format!("{name} = {used}, relaxed from {asked}: {reason}")

@@ -6,7 +6,7 @@
 //! | 1 | refused, failed or diverged |
 //! | 130 | stopped by Ctrl-C |
 
-mod duration;
+pub(super) mod duration;
 pub(super) mod screen;
 mod summary;
 
