@@ -2,6 +2,8 @@
 
 pub mod bench;
 pub mod data;
+pub mod demo;
+mod device;
 pub mod plan;
 pub mod search;
 pub mod sweep;
