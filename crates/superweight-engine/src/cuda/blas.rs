@@ -35,7 +35,8 @@ pub(crate) enum Arithmetic {
     Bf16,
     /// f32 operands, f32 products.
     F32,
-    /// f32 operands, rounded to 11 bits before they are multiplied.
+    /// f32 operands, rounded to 11 bits before they are multiplied. Measured and not taken; the tests keep it honest.
+    #[cfg_attr(not(test), allow(dead_code))]
     Tf32,
 }
 

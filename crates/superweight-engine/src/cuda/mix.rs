@@ -19,8 +19,8 @@ use crate::program::{Element, Space};
 const DIRECT: usize = 8;
 /// Numbers of a piece of work; `PIECE` in `kernels/mix.cu`.
 const PIECE: usize = 2048;
-/// Numbers that the cells of a set are aligned to.
-const ALIGNMENT: usize = 64;
+/// Bytes that operands are aligned to.
+const ALIGNMENT: usize = 256;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -41,7 +41,7 @@ struct Use {
 struct Set {
     blocks: u64,
     coefficients: u64,
-    cells: u64,
+    packed: Packed,
     count: u32,
     positions: u32,
     cols: u32,
@@ -50,6 +50,38 @@ struct Set {
     direct: u32,
     both: u32,
     mixed: u32,
+    width: u32,
+    cells: u32,
+}
+
+/// Where the operands of a set's products lie in the scratch memory, in bytes from its start.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct Packed {
+    cells: u64,
+    alpha: u64,
+    templates: u64,
+    dalpha: u64,
+    dtemplates: u64,
+}
+
+impl Packed {
+    /// One after another from `end` on, which moves.
+    fn place(set: &MixSet, width: usize, bytes: usize, end: &mut u64) -> Self {
+        let mut take = |numbers: usize, bytes: usize| {
+            let at = *end;
+            *end += (numbers * bytes).next_multiple_of(ALIGNMENT) as u64;
+            at
+        };
+        let (cells, len) = (set.cells(), set.block.len());
+        Self {
+            cells: take(cells * len, bytes),
+            alpha: take(cells * width, bytes),
+            templates: take(width * len, bytes),
+            dalpha: take(cells * width, 4),
+            dtemplates: take(width * len, 4),
+        }
+    }
 }
 
 #[repr(C)]
@@ -71,63 +103,61 @@ struct Coefficient {
 /// A set that goes through its cells: `cells = α·T`, `dα = dcells·Tᵀ`, `dT = αᵀ·dcells`.
 #[derive(Debug)]
 struct Products {
-    /// Offsets in the parameters.
-    blocks: u64,
-    coefficients: u64,
-    /// Offset in the scratch memory.
-    cells: u64,
+    packed: Packed,
     forward: Product,
     of_coefficients: Product,
     of_blocks: Option<Product>,
 }
 
 impl Products {
-    /// And how many bytes of workspace they need. Where weights are rounded to bf16 anyway, tf32 is exact enough.
-    fn new(context: &Context, set: &MixSet, cells: u64) -> Result<(Self, usize), CudaError> {
-        let (rows, count, len) = (set.cells(), set.count(), set.block.len());
+    /// And how many bytes of workspace they need.
+    fn new(
+        context: &Context,
+        set: &MixSet,
+        width: usize,
+        packed: Packed,
+    ) -> Result<(Self, usize), CudaError> {
+        let (rows, len) = (set.cells(), set.block.len());
         let arithmetic = match context.precision {
-            Precision::Bf16 => Arithmetic::Tf32,
+            Precision::Bf16 => Arithmetic::Bf16,
             Precision::F32 => Arithmetic::F32,
         };
         let mut workspace = 0;
-        let mut product = |m, n, k, transposed| {
-            let (output, write) = (Precision::F32, Write::Set);
-            let shape = ProductShape { m, n, k, transposed, arithmetic, output, write };
+        let mut product = |[m, n, k]: [usize; 3], transposed, output| {
+            let shape = ProductShape { m, n, k, transposed, arithmetic, output, write: Write::Set };
             Product::new(context, shape).map(|(product, bytes)| {
                 workspace = workspace.max(bytes);
                 product
             })
         };
         let products = Self {
-            blocks: set.blocks.offset as u64,
-            coefficients: set.coefficients.map_or(0, |region| region.offset as u64),
-            cells,
-            forward: product(rows, len, count, [false, false])?,
-            of_coefficients: product(rows, count, len, [false, true])?,
+            packed,
+            forward: product([rows, len, width], [false, false], context.precision)?,
+            of_coefficients: product([rows, width, len], [false, true], Precision::F32)?,
             of_blocks: match set.gradients {
-                MixGradients::Both => Some(product(count, len, rows, [true, false])?),
+                MixGradients::Both => Some(product([width, len, rows], [true, false], Precision::F32)?),
                 MixGradients::Coefficients => None,
             },
         };
         Ok((products, workspace))
     }
 
-    fn forward(&self, context: &Context, parameters: u64, cells: u64, workspace: u64) {
-        let (alpha, blocks) = (parameters + 4 * self.coefficients, parameters + 4 * self.blocks);
-        let cells = cells + 4 * self.cells;
-        // SAFETY: `Mix::new` checked that the operands lie in the parameters; cells and workspace were sized by `Mixer::new`.
-        context.note(unsafe { self.forward.run(context, alpha, blocks, cells, workspace) });
+    fn forward(&self, context: &Context, scratch: u64, workspace: u64) {
+        let Packed { cells, alpha, templates, .. } = self.packed;
+        let [alpha, templates, cells] = [alpha, templates, cells].map(|at| scratch + at);
+        // SAFETY: `Mixer::new` gave the scratch memory room for all of them.
+        context.note(unsafe { self.forward.run(context, alpha, templates, cells, workspace) });
     }
 
-    fn backward(&self, context: &Context, parameters: u64, gradients: u64, cells: u64, workspace: u64) {
-        let (alpha, blocks) = (parameters + 4 * self.coefficients, parameters + 4 * self.blocks);
-        let (dalpha, dblocks) = (gradients + 4 * self.coefficients, gradients + 4 * self.blocks);
-        let cells = cells + 4 * self.cells;
+    fn backward(&self, context: &Context, scratch: u64, workspace: u64) {
+        let Packed { cells, alpha, templates, dalpha, dtemplates } = self.packed;
+        let [cells, alpha, templates] = [cells, alpha, templates].map(|at| scratch + at);
+        let [dalpha, dtemplates] = [dalpha, dtemplates].map(|at| scratch + at);
         // SAFETY: as in `forward`.
-        context.note(unsafe { self.of_coefficients.run(context, cells, blocks, dalpha, workspace) });
+        context.note(unsafe { self.of_coefficients.run(context, cells, templates, dalpha, workspace) });
         if let Some(product) = &self.of_blocks {
             // SAFETY: as in `forward`.
-            context.note(unsafe { product.run(context, alpha, cells, dblocks, workspace) });
+            context.note(unsafe { product.run(context, alpha, cells, dtemplates, workspace) });
         }
     }
 }
@@ -138,32 +168,37 @@ pub struct Mixer {
     uses: Allocation,
     first_use: Allocation,
     sets: Allocation,
-    cell_counts: Allocation,
     write: (Allocation, usize),
     gather: (Allocation, usize),
+    /// Pieces of the operands of products.
+    operands: (Allocation, usize),
     direct: (Allocation, usize),
     partial_at: Allocation,
     coefficients: (Allocation, usize),
     products: Vec<Products>,
-    /// Numbers of cells in the scratch memory; after them partial sums (direct sets) or the products' workspace.
-    cells: usize,
+    /// Bytes of operands in the scratch memory; after them partial sums (direct sets) or the products' workspace.
+    operand_bytes: u64,
 }
 
 impl Mixer {
     pub(super) fn new(device: &CudaDevice, sets: &[MixSet]) -> Result<(Self, usize), CudaError> {
         let context = &device.context;
-        let (mut uses, mut first_use, mut table, mut counts) = (vec![], vec![], vec![], vec![]);
-        let (mut write, mut gather, mut direct, mut partial_at, mut coefficients) =
-            (vec![], vec![], vec![], vec![], vec![]);
-        let (mut products, mut cells, mut partials, mut workspace) = (vec![], 0u64, 0u64, 0usize);
+        let (mut uses, mut first_use, mut table) = (vec![], vec![], vec![]);
+        let (mut write, mut gather, mut operands) = (vec![], vec![], vec![]);
+        let (mut direct, mut partial_at, mut coefficients) = (vec![], vec![], vec![]);
+        let (mut products, mut end, mut partials, mut workspace) = (vec![], 0u64, 0u64, 0usize);
+        let bytes = context.precision.bytes();
         for (index, set) in sets.iter().enumerate() {
             let (len, count, set_cells) = (set.block.len(), set.count(), set.cells());
             let is_direct = set.coefficients.is_none() || count <= DIRECT;
             let both = set.gradients == MixGradients::Both;
+            let width = count.next_multiple_of(16 / bytes);
+            let packed =
+                if is_direct { Packed::default() } else { Packed::place(set, width, bytes, &mut end) };
             table.push(Set {
                 blocks: set.blocks.offset as u64,
                 coefficients: set.coefficients.map_or(0, |region| region.offset as u64),
-                cells,
+                packed,
                 count: count as u32,
                 positions: set.block.positions as u32,
                 cols: set.block.cols as u32,
@@ -172,8 +207,9 @@ impl Mixer {
                 direct: u32::from(is_direct),
                 both: u32::from(both),
                 mixed: u32::from(set.coefficients.is_some()),
+                width: width as u32,
+                cells: set_cells as u32,
             });
-            counts.push(set_cells as u32);
             let start = uses.len();
             first_use.extend(
                 (0..=set_cells)
@@ -211,14 +247,14 @@ impl Mixer {
                     count: pieces as u32,
                 }));
             } else {
-                let numbers = set_cells * len;
-                gather.extend(
-                    (0..numbers.div_ceil(PIECE)).map(|i| Piece { of: index as u32, first: i as u32 }),
-                );
-                let (set, bytes) = Products::new(context, set, cells)?;
-                workspace = workspace.max(bytes);
+                let numbered = |numbers: usize| {
+                    (0..numbers.div_ceil(PIECE)).map(|i| Piece { of: index as u32, first: i as u32 })
+                };
+                gather.extend(numbered(set_cells * len));
+                operands.extend(numbered((set_cells + len) * width));
+                let (set, asked) = Products::new(context, set, width, packed)?;
+                workspace = workspace.max(asked);
                 products.push(set);
-                cells += numbers.next_multiple_of(ALIGNMENT) as u64;
             }
         }
         let what = "the tables of composition";
@@ -227,24 +263,25 @@ impl Mixer {
             uses: Allocation::of(context, what, &uses)?,
             first_use: Allocation::of(context, what, &first_use)?,
             sets: Allocation::of(context, what, &table)?,
-            cell_counts: Allocation::of(context, what, &counts)?,
             write: pieces(&write)?,
             gather: pieces(&gather)?,
+            operands: pieces(&operands)?,
             direct: pieces(&direct)?,
             partial_at: Allocation::of(context, what, &partial_at)?,
             coefficients: (Allocation::of(context, what, &coefficients)?, coefficients.len()),
             products,
-            cells: cells as usize,
+            operand_bytes: end,
         };
-        Ok((mixer, 4 * cells as usize + workspace.max(4 * partials as usize)))
+        Ok((mixer, end as usize + workspace.max(4 * partials as usize)))
     }
 
     pub(super) fn mix(&self, device: &CudaDevice, storages: &Storages<CudaDevice>) {
         let parameters = storages[Space::Parameters as usize].base();
-        let cells = storages[Space::Arena as usize].base().main;
-        let workspace = cells + 4 * self.cells as u64;
+        let scratch = storages[Space::Arena as usize].base().main;
+        let workspace = scratch + self.operand_bytes;
+        self.pack(device, parameters.main, scratch);
         for set in &self.products {
-            set.forward(&device.context, parameters.main, cells, workspace);
+            set.forward(&device.context, scratch, workspace);
         }
         let (pieces, count) = (self.write.0.pointer, self.write.1);
         // SAFETY: the tables were made of sets that `Mix::new` checked to lie inside their tensors, and the scratch memory has
@@ -259,18 +296,24 @@ impl Mixer {
                 self.sets.pointer,
                 parameters.main,
                 parameters.narrow,
-                cells,
+                scratch,
             );
         }
+    }
+
+    /// Coefficients and templates as products take them.
+    fn pack(&self, device: &CudaDevice, parameters: u64, scratch: u64) {
+        let (pieces, grid) = (self.operands.0.pointer, Grid::each(self.operands.1));
+        // SAFETY: as in `mix`.
+        unsafe { launch!(device.kernels, "mix_pack", grid, pieces, self.sets.pointer, parameters, scratch) }
     }
 
     pub(super) fn backward(&self, device: &CudaDevice, storages: &Storages<CudaDevice>) {
         let parameters = storages[Space::Parameters as usize].base().main;
         let gradients = storages[Space::Gradients as usize].base();
-        let cells = storages[Space::Arena as usize].base().main;
-        let partials = cells + 4 * self.cells as u64;
+        let scratch = storages[Space::Arena as usize].base().main;
+        let partials = scratch + self.operand_bytes;
         let (uses, first_use, sets) = (self.uses.pointer, self.first_use.pointer, self.sets.pointer);
-        let counts = self.cell_counts.pointer;
         // SAFETY: as in `mix`.
         unsafe {
             launch!(
@@ -282,7 +325,6 @@ impl Mixer {
                 uses,
                 first_use,
                 sets,
-                counts,
                 parameters,
                 gradients.main,
                 gradients.narrow,
@@ -299,15 +341,18 @@ impl Mixer {
                 uses,
                 first_use,
                 sets,
-                counts,
                 gradients.main,
                 gradients.narrow,
-                cells,
+                scratch,
             );
         }
+        self.pack(device, parameters, scratch);
         for set in &self.products {
-            set.backward(&device.context, parameters, gradients.main, cells, partials);
+            set.backward(&device.context, scratch, partials);
         }
+        let (pieces, grid) = (self.operands.0.pointer, Grid::each(self.operands.1));
+        // SAFETY: as in `mix`.
+        unsafe { launch!(device.kernels, "mix_unpack", grid, pieces, sets, gradients.main, scratch) }
     }
 }
 

@@ -9,18 +9,16 @@ use crate::program::InputGradient;
 
 /// Rows that a thread sums at least: fewer would make the partial sums a notable part of the work.
 const ROWS_EACH: usize = 8;
-/// Blocks per multiprocessor of the passes that sum.
-const SUM_BLOCKS: usize = 4;
-/// Blocks per multiprocessor of the passes that write activations.
-const WRITE_BLOCKS: usize = 8;
+/// Blocks per multiprocessor: as many as registers leave room for, so that all walk over the rows together.
+const BLOCKS: usize = 3;
 
 /// Blocks of (channels, rows) over `sets` of `rows`.
-fn row_grid(context: &Context, rows: usize, channels: usize, sets: usize, each: usize, busy: usize) -> Grid {
+fn row_grid(context: &Context, rows: usize, channels: usize, sets: usize, each: usize) -> Grid {
     let packs = channels / each;
     let across = packs.min(THREADS as usize);
     let down = (THREADS as usize / across).max(1);
     let tiles = packs.div_ceil(across);
-    let wanted = (context.properties.multiprocessors * busy).div_ceil(tiles * sets);
+    let wanted = (context.properties.multiprocessors * BLOCKS).div_ceil(tiles * sets);
     let blocks = rows.div_ceil(down * ROWS_EACH).clamp(1, wanted.max(1));
     Grid::new([blocks as u32, tiles as u32, sets as u32], [across as u32, down as u32, 1])
 }
@@ -28,7 +26,7 @@ fn row_grid(context: &Context, rows: usize, channels: usize, sets: usize, each: 
 /// The same with room for a block's sums: two per channel and row of threads.
 fn sum_grid(context: &Context, rows: usize, channels: usize, sets: usize) -> Grid {
     let each = if channels.is_multiple_of(vector(context)) { vector(context) } else { 1 };
-    let grid = row_grid(context, rows, channels, sets, each, SUM_BLOCKS);
+    let grid = row_grid(context, rows, channels, sets, each);
     Grid { shared: grid.threads[1] * 2 * grid.threads[0] * each as u32 * 4, ..grid }
 }
 
@@ -37,9 +35,9 @@ fn partial_bytes(grid: Grid, channels: usize) -> usize {
     grid.blocks[0] as usize * grid.blocks[2] as usize * 2 * channels * 4
 }
 
-/// 32 channels per block, 8 threads each.
-pub(super) fn finish_grid(channels: usize) -> Grid {
-    Grid::new([channels.div_ceil(32) as u32, 1, 1], [32, 8, 1])
+/// 32 channels per block, 32 threads each: `PARTS` in `kernels/norm.cu`.
+fn finish_grid(channels: usize) -> Grid {
+    Grid::new([channels.div_ceil(32) as u32, 1, 1], [32, 32, 1])
 }
 
 fn statistics_grid(context: &Context, call: &Statistics) -> (Grid, usize) {
@@ -138,7 +136,7 @@ pub(super) fn apply(call: &Apply, v: &View<'_>) {
         Some(Residual::From(from)) => (["norm_apply_residual_v", "norm_apply_residual_1"], v.at(from)),
     };
     let (name, each) = variant(v.context, names, &[c]);
-    let grid = row_grid(v.context, rows, c, segments, each, WRITE_BLOCKS);
+    let grid = row_grid(v.context, rows, c, segments, each);
     let (rows, channels) = (rows as u32, c as u32);
     // SAFETY: see `View`.
     unsafe {
@@ -232,7 +230,7 @@ pub(super) fn backward(call: &Backward, v: &View<'_>, scratch: u64) {
         Some(InputGradient::To(dx, write)) => (v.at(dx), adds(write)),
     };
     let (name, each) = variant(v.context, ["norm_gradient_v", "norm_gradient_1"], &[c]);
-    let grid = row_grid(v.context, shape.rows, c, segments, each, WRITE_BLOCKS);
+    let grid = row_grid(v.context, shape.rows, c, segments, each);
     // SAFETY: as above.
     unsafe {
         launch!(
@@ -266,7 +264,7 @@ pub(super) fn scale_forward(call: &channel_scale::Forward, v: &View<'_>) {
 
 fn scale_rows(shape: &channel_scale::ScaleShape, x: u64, scale: u64, y: u64, add: i32, v: &View<'_>) {
     let (name, each) = variant(v.context, ["scale_rows_v", "scale_rows_1"], &[shape.channels]);
-    let grid = row_grid(v.context, shape.rows, shape.channels, shape.segments, each, WRITE_BLOCKS);
+    let grid = row_grid(v.context, shape.rows, shape.channels, shape.segments, each);
     let (rows, channels) = (shape.rows as u32, shape.channels as u32);
     // SAFETY: see `View`.
     unsafe { launch!(v.kernels, name, grid, x, scale, y, rows, channels, add) }
