@@ -12,8 +12,8 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use superweight_engine::{
-    Accumulator, Control, Device, Error, Frozen, Graph, LayoutBuilder, Memory, Metrics, ParameterGroup,
-    Program, Settings, Sgd, SgdOptions,
+    Accumulator, Device, Error, Frozen, Graph, LayoutBuilder, Memory, Metrics, ParameterGroup, Program, Settings,
+    Sgd, SgdOptions,
 };
 use superweight_plan::{Group, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId, VectorKind};
 
@@ -96,6 +96,7 @@ pub struct Ensemble<D: Device> {
     train: Vec<Program<D>>,
     evaluate: Vec<Program<D>>,
     memory: Memory<D>,
+    arena_bytes: usize,
     losses: Vec<String>,
     logits: Vec<String>,
 }
@@ -119,6 +120,10 @@ impl<D: Device> Ensemble<D> {
         let modes = [(train, Settings::train(batch)), (evaluate, Settings::evaluate(batch))];
         let mut layout = LayoutBuilder::new();
         bank::declare(plan, &mut layout)?;
+        let refinable = training && plan.bill.reserved > 0;
+        if refinable {
+            bank::declare_probe(plan, &mut layout)?;
+        }
         for (graphs, settings) in &modes {
             graphs.iter().try_for_each(|graph| layout.graph(graph, settings).map(|_| ()))?;
         }
@@ -129,9 +134,11 @@ impl<D: Device> Ensemble<D> {
         };
         let [train, evaluate]: [Result<Vec<_>, Error>; 2] = modes.each_ref().map(compile);
         let (train, evaluate) = (train?, evaluate?);
-        let arena = arena_bytes(&bank, train.iter().chain(&evaluate));
-        let memory = Memory::new(device, layout, arena)?;
-        Ok(Self { bank, train, evaluate, memory, losses, logits })
+        let scratch = if refinable { bank.refined_scratch_bytes() } else { bank.scratch_bytes() };
+        let programs = train.iter().chain(&evaluate).map(|program| program.plan().arena_bytes);
+        let arena_bytes = programs.fold(scratch, usize::max);
+        let memory = Memory::new(device, layout, arena_bytes)?;
+        Ok(Self { bank, train, evaluate, memory, arena_bytes, losses, logits })
     }
 
     /// What is shared.
@@ -171,18 +178,13 @@ impl<D: Device> Ensemble<D> {
 
     /// Bytes of the arena: activations, their gradients and scratch, known before anything has run.
     pub fn arena_bytes(&self) -> usize {
-        arena_bytes(&self.bank, self.train.iter().chain(&self.evaluate))
+        self.arena_bytes
     }
 
     /// Sets the images (NHWC) and classes that every member sees next.
     pub fn set_batch(&mut self, images: &[f32], classes: &[u32]) -> Result<(), Error> {
         self.memory.set_input(IMAGES, images)?;
         self.memory.set_classes(LABELS, classes)
-    }
-
-    /// How many images of the batch count in evaluation; the rest is padding.
-    pub fn set_valid(&mut self, images: usize) {
-        self.memory.set_control(Control::ValidRows, images as u32);
     }
 
     /// Fills the batch from images on the device, as they were last said to be drawn.
@@ -237,6 +239,12 @@ impl<D: Device> Ensemble<D> {
     /// A member's logits for the batch.
     pub fn logits(&self, member: MemberId) -> Result<Vec<f32>, Error> {
         self.memory.output(&self.logits[member.0])
+    }
+
+    /// Goes over to a refined plan: coefficients and their momentum are copied to the groups that split, everything else
+    /// stays where it is. See [`Bank::refine`].
+    pub fn refine(&mut self, plan: SharingPlan, optimizer: &mut Sgd<D>) -> Result<(), Error> {
+        self.bank.refine(plan, &mut self.memory, optimizer)
     }
 
     /// An optimizer with one group per [`ParameterKind`], in that order.
@@ -307,11 +315,4 @@ pub fn member_numbers(plan: &SharingPlan, member: MemberId) -> u64 {
     let used = plan.template_sets.iter().zip(sets).filter(|(_, used)| *used);
     total += used.map(|(set, _)| set.templates as u64 * set.block_len()).sum::<u64>();
     total + plan.vectors.iter().filter(|v| v.member == member).map(|v| v.len).sum::<u64>()
-}
-
-fn arena_bytes<'a, D: Device>(bank: &Bank<D>, programs: impl Iterator<Item = &'a Program<D>>) -> usize
-where
-    D: 'a,
-{
-    programs.map(|program| program.plan().arena_bytes).fold(bank.scratch_bytes(), usize::max)
 }

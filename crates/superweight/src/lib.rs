@@ -18,6 +18,7 @@ pub mod recipe;
 mod replay;
 pub mod run;
 pub mod schedule;
+pub mod search;
 pub mod train;
 
 pub use superweight_engine as engine;

@@ -3,4 +3,6 @@
 pub mod bench;
 pub mod data;
 pub mod plan;
+pub mod search;
+pub mod sweep;
 pub mod train;

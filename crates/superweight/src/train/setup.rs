@@ -10,12 +10,14 @@ use superweight_engine::Device;
 use superweight_plan::SharingPlan;
 
 use super::checkpoint::restore;
+use super::sharing::resumed_statistics;
 use super::trainer::decay;
 use super::{DecayGroup, Phase, Position, Session, TrainError, Trainer};
 use crate::bank;
 use crate::data::{DataError, Dataset, Split};
 use crate::ensemble::{Ensemble, ParameterKind};
 use crate::recipe::{Crop, Recipe, Resolved};
+use crate::search::Statistics;
 use crate::run::{Cut, Disk, Event, Existing, Facts, Loaded, Log, Resumed, RunFolder, TensorBoard};
 
 /// A run to begin.
@@ -75,7 +77,9 @@ impl<D: Device> Session<D> {
         };
         let position = parts.position;
         let board = folder.tensorboard(Some(position.steps as i64 + 1))?;
+        let (statistics, lost) = resumed_statistics(&folder, position);
         let mut session = parts.session(resolved, data, folder, log, board, number);
+        session.statistics = statistics;
         match number {
             None => session.log.add(Event::Start(session.facts()))?,
             Some(number) => {
@@ -84,7 +88,7 @@ impl<D: Device> Session<D> {
                 session.log.add(Event::Resume(facts.into()))?;
             }
         }
-        for warning in warnings(&loaded, cut) {
+        for warning in warnings(&loaded, cut).into_iter().chain(lost) {
             session.warn(warning)?;
         }
         Ok(session)
@@ -157,7 +161,7 @@ impl<D: Device> Parts<D> {
         data: &Arc<Dataset>,
         plan: &SharingPlan,
     ) -> Result<Self, TrainError> {
-        let phases = Phase::of(resolved)?;
+        let phases = Phase::of(resolved);
         if resolved.data.crop != Crop::Pad {
             return Err(TrainError::Crop);
         }
@@ -202,6 +206,7 @@ impl<D: Device> Parts<D> {
             number,
             resumed,
             warnings,
+            statistics: Statistics::default(),
         }
     }
 }
