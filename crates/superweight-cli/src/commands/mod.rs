@@ -1,8 +1,12 @@
 //! One file per verb.
 
+pub mod anytime;
 pub mod bench;
 pub mod data;
+pub mod eval;
+pub mod export;
 pub mod plan;
+pub mod predict;
 pub mod search;
 pub mod sweep;
 pub mod train;
