@@ -12,8 +12,8 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use superweight_engine::{
-    Accumulator, Device, Error, Frozen, Graph, LayoutBuilder, Memory, Metrics, ParameterGroup, Program, Settings,
-    Sgd, SgdOptions,
+    Accumulator, Device, Error, Frozen, Graph, LayoutBuilder, Memory, Metrics, ParameterGroup, Program,
+    Settings, Sgd, SgdOptions,
 };
 use superweight_plan::{Group, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId, VectorKind};
 

@@ -61,9 +61,8 @@ fn profiles<D: Device>(
     let data = trained.dataset(&standard_folder()?)?;
     let images = images(trained, &data, args.held_out, args.images)?;
     let normalisation = trained.normalisation()?;
-    let predictions = trained
-        .networks(device, PASS_BATCH.min(images.len()))?
-        .predict(&images, normalisation, |_| ())?;
+    let predictions =
+        trained.networks(device, PASS_BATCH.min(images.len()))?.predict(&images, normalisation, |_| ())?;
     let scores = evaluate_subsets(&predictions);
     let part = if args.held_out { "held-out" } else { "test" };
     let mut profiles = vec![];

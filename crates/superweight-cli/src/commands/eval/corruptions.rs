@@ -42,8 +42,12 @@ pub(super) fn prepare(args: &EvalArgs, trained: &Trained) -> Result<Option<Makin
         shape.width
     );
     ensure!(!args.held_out || args.corrupted.is_none(), "--corrupted has test images: leave --held-out out");
-    let severities: Vec<Severity> =
-        args.severities.iter().map(|&s| Severity::new(s)).collect::<Result<_, _>>().context("--severities")?;
+    let severities: Vec<Severity> = args
+        .severities
+        .iter()
+        .map(|&s| Severity::new(s))
+        .collect::<Result<_, _>>()
+        .context("--severities")?;
     let all = args.corrupted.is_some() || args.corruptions == ["all"];
     let mut kinds = match all {
         true => Corruption::ALL.to_vec(),
@@ -58,7 +62,9 @@ pub(super) fn prepare(args: &EvalArgs, trained: &Trained) -> Result<Option<Makin
         None => {
             let corruptor = Corruptor::new(args.seed, args.frost.as_deref().map(textures).transpose()?);
             if all && !corruptor.can(Corruption::Frost) {
-                eprintln!("warning: frost is left out, and averages with it: '--frost DIR' names its textures");
+                eprintln!(
+                    "warning: frost is left out, and averages with it: '--frost DIR' names its textures"
+                );
                 kinds.retain(|&kind| corruptor.can(kind));
             }
             From::Made(corruptor)
@@ -85,11 +91,16 @@ impl Making {
         folder: &Path,
     ) -> Result<Corruptions> {
         let mut sets = vec![];
-        for (&kind, &severity) in self.kinds.iter().flat_map(|k| self.severities.iter().map(move |s| (k, s))) {
+        for (&kind, &severity) in self.kinds.iter().flat_map(|k| self.severities.iter().map(move |s| (k, s)))
+        {
             let images = self.images(kind, severity, clean, networks.classes())?;
             let mut predictions = networks.predict(&images, normalisation, |_| ())?;
-            predictions.about.insert("corruption".to_owned(), format!("{kind} {severity}, {}", self.source()));
-            predictions.to_classes().save(&folder.join(format!("{kind}-{severity}.classes.safetensors.gz")))?;
+            predictions
+                .about
+                .insert("corruption".to_owned(), format!("{kind} {severity}, {}", self.source()));
+            predictions
+                .to_classes()
+                .save(&folder.join(format!("{kind}-{severity}.classes.safetensors.gz")))?;
             sets.push(CorruptedReport { kind, severity, report: SetReport::brief(&predictions) });
         }
         let tables = [Corruption::standard().to_vec(), Corruption::earlier(), Corruption::ALL.to_vec()];
