@@ -21,6 +21,10 @@ fn main() -> ExitCode {
         Command::Search(args) => commands::search::run(args, &mut out),
         Command::Sweep(args) => commands::sweep::run(args, &mut out),
         Command::Train(args) => commands::train::run(args, &mut out),
+        Command::Eval(args) => commands::eval::run(args, &mut out),
+        Command::Anytime(args) => commands::anytime::run(args, &mut out),
+        Command::Predict(args) => commands::predict::run(args, &mut out),
+        Command::Export(args) => commands::export::run(args, &mut out),
         Command::Bench(args) => commands::bench::run(args, &mut out),
         Command::Data(args) => commands::data::run(args, &mut out),
     };

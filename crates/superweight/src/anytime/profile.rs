@@ -48,11 +48,11 @@ pub enum ProfileError {
 pub struct SubsetProfile {
     /// Which members.
     pub members: Subset,
-    /// Share of images it got right.
+    /// Images it got right, in percent.
     pub top1: f64,
     /// Negative log-likelihood.
     pub nll: f64,
-    /// Expected calibration error.
+    /// Expected calibration error, in percent.
     pub ece: f64,
     /// Time of a call.
     pub time: Summary,
@@ -89,7 +89,7 @@ impl Profile {
         let members = (0..names.len()).map(|m| latencies.member(MemberId(m))).collect();
         let one = |scored: &SubsetScores| {
             let (scores, time) = (scored.scores(), latencies.subset(scored.subset));
-            let (top1, nll, ece) = (scores.top1, scores.nll, scores.ece);
+            let (top1, nll, ece) = (100.0 * scores.top1, scores.nll, 100.0 * scores.ece);
             SubsetProfile { members: scored.subset, top1, nll, ece, time, dominated: false }
         };
         let mut subsets: Vec<_> = scores.iter().map(one).collect();

@@ -12,12 +12,18 @@
 //! |---|---|
 //! | `metrics` | how good are these probabilities? |
 //! | `subsets` | which subsets are there, and how good is each? |
+//! | `report` | which figures are printed, in percent? |
+//! | `interpolate` | how good are weights between two members? |
 //! | `predictions` | what is kept on disk: logits in full, classes in about 10 KB |
 
+mod interpolate;
 pub mod metrics;
 mod predictions;
+mod report;
 mod subsets;
 
+pub use interpolate::{Line, Point};
 pub use metrics::{Bin, ECE_BINS, Scores, Tally, diversity, softmax};
 pub use predictions::{Classes, PredictionError, Predictions};
+pub use report::{CorruptedAverage, CorruptedReport, Figures, SetReport, SubsetReport, average, subset_name};
 pub use subsets::{MAX_MEMBERS, Subset, SubsetScores, evaluate_subsets};
