@@ -10,6 +10,7 @@ pub mod files;
 pub mod lower;
 pub mod random;
 pub mod recipe;
+pub mod report;
 pub mod run;
 pub mod schedule;
 

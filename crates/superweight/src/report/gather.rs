@@ -1,0 +1,73 @@
+//! A run folder as everything the report shows of it. Reading is here; what is read goes to pure functions.
+//!
+//! What a run does not have is none, and the page leaves it out: a run that was stopped in its search has curves and
+//! similarities but no checkpoint of its training. What is there but damaged is an error with its place.
+
+use std::path::Path;
+
+use serde::Serialize;
+use superweight_plan::SharingPlan;
+
+use super::curves::Curves;
+use super::error::ReportError;
+use super::headline::{About, Headline};
+use super::replay::{ClusterReplay, GroupReplay};
+use super::sharing::Sharing;
+use crate::recipe::Recipe;
+use crate::run::{RunError, load_checkpoint, read_log};
+
+/// One run, ready to be drawn.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunView {
+    /// Of its folder.
+    pub name: String,
+    /// What was run.
+    pub about: About,
+    /// The few numbers that matter.
+    pub headline: Headline,
+    /// What is shared.
+    pub sharing: Sharing,
+    /// How training went.
+    pub curves: Option<Curves>,
+    /// Algorithm 1 for any τ.
+    pub search: Option<ClusterReplay>,
+    /// Algorithm 1 for any β.
+    pub refine: Option<GroupReplay>,
+}
+
+impl RunView {
+    /// Reads a run folder; the run may be going on.
+    pub fn open(path: &Path) -> Result<Self, ReportError> {
+        let loaded = load_checkpoint(path)?;
+        let file = path.join("resolved.toml");
+        let no_overrides: [&str; 0] = [];
+        let resolved = Recipe::load(&file, &no_overrides)?.resolve()?;
+        let recipe = std::fs::read_to_string(path.join("recipe.toml")).unwrap_or_default();
+        let log = match read_log(&path.join("log.jsonl")) {
+            Err(RunError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => vec![],
+            read => read?,
+        };
+        let of_plan = |source| ReportError::Plan { run: path.to_owned(), source };
+        let plan = match &loaded {
+            Some(loaded) => SharingPlan::from_json(&loaded.checkpoint.plan),
+            None => resolved.plan_request().and_then(|request| request.plan()),
+        };
+        let plan = plan.map_err(of_plan)?;
+        let bank = loaded.as_ref().map(|loaded| &loaded.checkpoint.bank);
+        Ok(Self {
+            name: name(path),
+            about: About::new(&resolved, recipe),
+            headline: Headline::new(&plan, &log),
+            sharing: Sharing::new(&plan, bank),
+            curves: Curves::new(&log),
+            search: None,
+            refine: None,
+        })
+    }
+}
+
+/// The last part of a path that says something: `runs/a/.` and `runs/a` are `a`.
+fn name(path: &Path) -> String {
+    let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    whole.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
