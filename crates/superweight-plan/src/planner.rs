@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use crate::allocate::{Ledger, Rule, allocate, least};
+use crate::allocate::{Ledger, Rule, SetCost, allocate, least};
 use crate::cluster::{Clustering, Partition, Share, check_partition};
 use crate::corner::superweights;
 use crate::error::PlanError;
@@ -64,6 +64,8 @@ pub struct PlanRequest {
     pub reserve: f64,
     /// Whether stem and classifier take part.
     pub share: Share,
+    /// No set gets more templates than this, or than it needs: the one bank of 4 that coefficients are clustered on.
+    pub most_templates: Option<usize>,
 }
 
 /// What is known before anything is allocated.
@@ -97,6 +99,7 @@ impl PlanRequest {
             coefficients: Coefficients::default(),
             reserve: 1.0,
             share: Share::default(),
+            most_templates: None,
         }
     }
 
@@ -153,7 +156,7 @@ impl PlanRequest {
         let draft = Draft::new(self, &tensors, &survey.partition, survey.tiling);
         let (tiling, needed) = (survey.minimum_tiling.to_string(), survey.minimum);
         let budget = self.budget.unwrap_or(u64::MAX);
-        draft.allocate(budget).ok_or(PlanError::BudgetTooSmall { budget, needed, tiling })
+        draft.allocate(budget, self.most_templates).ok_or(PlanError::BudgetTooSmall { budget, needed, tiling })
     }
 
     /// The block of a grid with its minimum, and the one with the smallest minimum of those that may be chosen.
@@ -268,9 +271,13 @@ impl Draft {
         self.fixed() + least(self.rule, &self.plan.set_costs(), self.plan.reserve).1
     }
 
-    fn allocate(mut self, budget: u64) -> Option<SharingPlan> {
+    fn allocate(mut self, budget: u64, most: Option<usize>) -> Option<SharingPlan> {
         let costs = self.plan.set_costs();
-        let counts = allocate(self.rule, &costs, budget.checked_sub(self.fixed())?, self.plan.reserve)?;
+        let mut counts = allocate(self.rule, &costs, budget.checked_sub(self.fixed())?, self.plan.reserve)?;
+        if let Some(most) = most {
+            let least = |cost: &SetCost| self.rule.least(cost);
+            counts.iter_mut().zip(&costs).for_each(|(k, cost)| *k = (*k).min(most.max(least(cost))));
+        }
         debug_assert!(self.fixed() + Ledger::of(&costs, &counts).total(self.plan.reserve) <= budget);
         for (set, &templates) in self.plan.template_sets.iter_mut().zip(&counts) {
             set.templates = templates;

@@ -100,6 +100,10 @@ impl<D: Device> Ensemble<D> {
         }
         let mut layout = LayoutBuilder::new();
         bank::declare(plan, &mut layout)?;
+        let refinable = options.training && plan.bill.reserved > 0;
+        if refinable {
+            bank::declare_probe(plan, &mut layout)?;
+        }
         for graph in &graphs {
             layout.graph(graph, &settings)?;
         }
@@ -108,7 +112,8 @@ impl<D: Device> Ensemble<D> {
         let compile = |graph| Program::compile(device, graph, &settings, &layout);
         let programs = graphs.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
         let arena = programs.iter().map(|program| program.plan().arena_bytes).max().unwrap_or(0);
-        let memory = Memory::new(device, layout, arena.max(bank.scratch_bytes()))?;
+        let scratch = if refinable { bank.refined_scratch_bytes() } else { bank.scratch_bytes() };
+        let memory = Memory::new(device, layout, arena.max(scratch))?;
         Ok(Self { bank, programs, memory, losses, logits })
     }
 
@@ -161,6 +166,16 @@ impl<D: Device> Ensemble<D> {
         Ok(())
     }
 
+    /// Composes, members forward and backward, compose backward.
+    pub fn gradients(&mut self) -> Result<(), Error> {
+        self.run(true)
+    }
+
+    /// Writes the composed weights.
+    pub fn compose(&mut self) -> Result<(), Error> {
+        self.bank.compose(&mut self.memory)
+    }
+
     /// What a member's loss reported.
     pub fn metrics(&self, member: MemberId) -> Result<Metrics, Error> {
         self.memory.metrics(&self.losses[member.0])
@@ -169,6 +184,12 @@ impl<D: Device> Ensemble<D> {
     /// A member's logits for the batch.
     pub fn logits(&self, member: MemberId) -> Result<Vec<f32>, Error> {
         self.memory.output(&self.logits[member.0])
+    }
+
+    /// Goes over to a refined plan: coefficients and their momentum are copied to the groups that split, everything else
+    /// stays where it is. See [`Bank::refine`].
+    pub fn refine(&mut self, plan: SharingPlan, optimizer: &mut Sgd<D>) -> Result<(), Error> {
+        self.bank.refine(plan, &mut self.memory, optimizer)
     }
 
     /// An optimizer with one group per [`ParameterKind`], in that order.

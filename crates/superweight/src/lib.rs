@@ -13,6 +13,7 @@ pub mod recipe;
 pub mod report;
 pub mod run;
 pub mod schedule;
+pub mod search;
 
 pub use superweight_engine as engine;
 pub use superweight_plan as plan;

@@ -6,7 +6,9 @@
 //! and coefficients. A dense plan has no sets: its weights are trained in place and composing costs nothing.
 
 mod init;
+mod probe;
 mod rows;
+mod transfer;
 
 use superweight_engine::{
     Block, Device, Error, Layout, LayoutBuilder, Memory, Mix, MixGradients, MixSet, MixUse,
@@ -14,7 +16,8 @@ use superweight_engine::{
 use superweight_plan::{LayerId, MemberId, SetId, SharingPlan, SuperWeightId};
 
 pub use init::initialise;
-use rows::CoefficientRows;
+pub use probe::{Probe, declare_probe};
+pub(crate) use rows::CoefficientRows;
 
 /// Put before the names of a member's tensors.
 pub fn scope(member: MemberId) -> String {
@@ -56,13 +59,22 @@ pub fn declare(plan: &SharingPlan, layout: &mut LayoutBuilder) -> Result<(), Err
 pub struct Bank<D: Device> {
     plan: SharingPlan,
     mix: Mix<D>,
+    /// The most that composing may need once coefficients are refined.
+    refined_scratch_bytes: usize,
 }
 
 impl<D: Device> Bank<D> {
     /// Prepares the composition; `layout` has all members' tensors and what [`declare`] added.
     pub fn new(device: &D, plan: SharingPlan, layout: &Layout) -> Result<Self, Error> {
-        let mix = Mix::new(device, mix_sets(&plan, layout)?)?;
-        Ok(Self { plan, mix })
+        let mix = Mix::new(device, mix_sets(&plan, &CoefficientRows::of(&plan), layout)?)?;
+        let refined_scratch_bytes = match plan.bill.reserved {
+            0 => mix.scratch_bytes(),
+            _ => {
+                let own = Mix::new(device, mix_sets(&plan, &CoefficientRows::own(&plan), layout)?)?;
+                own.scratch_bytes().max(mix.scratch_bytes())
+            }
+        };
+        Ok(Self { plan, mix, refined_scratch_bytes })
     }
 
     /// What is shared.
@@ -73,6 +85,11 @@ impl<D: Device> Bank<D> {
     /// Bytes of the arena that composing needs; programs may use the same bytes before and after.
     pub fn scratch_bytes(&self) -> usize {
         self.mix.scratch_bytes()
+    }
+
+    /// The same where coefficients are to be refined: [`Bank::refine`] must fit into the arena that is there.
+    pub fn refined_scratch_bytes(&self) -> usize {
+        self.refined_scratch_bytes
     }
 
     /// Writes the weight of every composed layer of every member.
@@ -87,8 +104,7 @@ impl<D: Device> Bank<D> {
 }
 
 /// Every cell of every layer: which coefficient row makes it and where it goes.
-fn mix_sets(plan: &SharingPlan, layout: &Layout) -> Result<Vec<MixSet>, Error> {
-    let rows = CoefficientRows::of(plan);
+fn mix_sets(plan: &SharingPlan, rows: &CoefficientRows, layout: &Layout) -> Result<Vec<MixSet>, Error> {
     let mut sets = Vec::with_capacity(plan.template_sets.len());
     for (i, set) in plan.template_sets.iter().enumerate() {
         let [height, width, kh, kw] = set.block;

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use superweight_plan::{LayerId, SetId, SharingPlan, SuperWeightId};
+use superweight_plan::{Group, LayerId, SetId, SharingPlan, SuperWeightId};
 
 use super::superweights_of;
 
 /// Rows of one group.
+#[derive(Debug)]
 struct GroupRows {
     /// Its first row.
     first: usize,
@@ -15,7 +16,8 @@ struct GroupRows {
 }
 
 /// The coefficient rows of a plan.
-pub(super) struct CoefficientRows {
+#[derive(Debug)]
+pub(crate) struct CoefficientRows {
     groups: HashMap<(SuperWeightId, LayerId), usize>,
     rows: Vec<GroupRows>,
     live: Vec<usize>,
@@ -23,15 +25,35 @@ pub(super) struct CoefficientRows {
 }
 
 impl CoefficientRows {
+    /// Those of the plan's groups.
     pub fn of(plan: &SharingPlan) -> Self {
+        Self::under(plan, |id| plan.superweight(id).groups.clone())
+    }
+
+    /// Those there would be if every layer had its own.
+    pub fn own(plan: &SharingPlan) -> Self {
+        let users = plan.users();
+        Self::under(plan, |id| match plan.superweight(id).groups.first() {
+            None => vec![],
+            Some(Group { shape: [_, k], .. }) => {
+                let alone = |&(layer, [down, across]): &(LayerId, [usize; 2])| Group {
+                    layers: vec![layer],
+                    shape: [down * across, *k],
+                };
+                users[id.0].iter().map(alone).collect()
+            }
+        })
+    }
+
+    fn under(plan: &SharingPlan, groups: impl Fn(SuperWeightId) -> Vec<Group>) -> Self {
         let mut this = Self { groups: HashMap::new(), rows: vec![], live: vec![], capacity: vec![] };
         let users = plan.users();
         for set in (0..plan.template_sets.len()).map(SetId) {
             let (mut live, mut own) = (0, 0);
             for id in superweights_of(plan, set) {
                 own += users[id.0].iter().map(|(_, [down, across])| down * across).sum::<usize>();
-                for group in &plan.superweight(id).groups {
-                    let cells = plan.coefficient_cells(id, group);
+                for group in groups(id) {
+                    let cells = plan.coefficient_cells(id, &group);
                     let down = cells.last().map_or(0, |cell| cell[0] + 1);
                     let starts = (0..down).map(|r| cells.partition_point(|cell| cell[0] < r)).collect();
                     this.groups.extend(group.layers.iter().map(|&layer| ((id, layer), this.rows.len())));

@@ -142,7 +142,8 @@ impl Resolved {
     pub fn plan_request(&self) -> Result<PlanRequest, PlanError> {
         let start =
             self.search.as_ref().map_or(self.strategy.method().coefficients, |search| search.coefficients);
-        self.request(start)
+        let most_templates = self.search.as_ref().and_then(|search| search.similarity.most_templates());
+        Ok(PlanRequest { most_templates, ..self.request(start)? })
     }
 
     /// What [`superweight_plan::search`] is given to make the plan of training from.

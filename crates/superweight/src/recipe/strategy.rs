@@ -64,6 +64,13 @@ pub enum Similarity {
     Coefficient,
 }
 
+impl Similarity {
+    /// Most templates of a set while searching: coefficients are clustered on one bank of 4, as Shapeshifter Networks are.
+    pub fn most_templates(self) -> Option<usize> {
+        (self == Self::Coefficient).then_some(4)
+    }
+}
+
 /// Whether layers of a cluster begin with the same coefficients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alpha {

@@ -1,0 +1,68 @@
+//! Refinement moves coefficients: every new group gets a copy of the rows its layers used, and of their momentum.
+//!
+//! Templates, tensors and programs stay where they are; only the table of which row makes which cell is written anew. So
+//! right after it every weight is the same, bit for bit.
+
+use superweight_engine::{Device, Error, Memory, Mix, Sgd};
+use superweight_plan::{SetId, SharingPlan};
+
+use super::{Bank, CoefficientRows, coefficients_name, mix_sets, superweights_of};
+
+impl<D: Device> Bank<D> {
+    /// Goes over to a plan that differs in its coefficient groups alone, which split those there are.
+    ///
+    /// # Panics
+    /// Where it differs otherwise, joins layers that had different coefficients, or is over what was reserved: such a
+    /// plan does not come from refinement.
+    pub fn refine(
+        &mut self,
+        plan: SharingPlan,
+        memory: &mut Memory<D>,
+        optimizer: &mut Sgd<D>,
+    ) -> Result<(), Error> {
+        let same = self.plan.template_sets == plan.template_sets && self.plan.layers == plan.layers;
+        assert!(same, "refinement changes coefficient groups and nothing else");
+        let (old, new) = (CoefficientRows::of(&self.plan), CoefficientRows::of(&plan));
+        for (i, set) in plan.template_sets.iter().enumerate().filter(|(_, set)| set.templates > 1) {
+            let (id, k) = (SetId(i), set.templates);
+            assert!(new.live(id) <= old.capacity(id), "refinement keeps within the reserve");
+            let sources = sources(&plan, id, &old, &new);
+            let copied = |from: Vec<f32>| {
+                let mut to = vec![0.0; from.len()];
+                for (row, &source) in sources.iter().enumerate() {
+                    to[row * k..(row + 1) * k].copy_from_slice(&from[source * k..(source + 1) * k]);
+                }
+                to
+            };
+            let name = coefficients_name(id);
+            let region = memory.layout().parameter(&name)?;
+            let alpha = copied(memory.parameter(&name)?);
+            memory.set_parameter(&name, &alpha)?;
+            if let Some(momentum) = optimizer.momentum(region) {
+                optimizer.set_momentum(region, &copied(momentum))?;
+            }
+        }
+        self.mix = Mix::new(memory.device(), mix_sets(&plan, &new, memory.layout())?)?;
+        self.plan = plan;
+        Ok(())
+    }
+}
+
+/// The old row that each new row is a copy of.
+fn sources(plan: &SharingPlan, set: SetId, old: &CoefficientRows, new: &CoefficientRows) -> Vec<usize> {
+    let mut sources = vec![None; new.live(set)];
+    for id in superweights_of(plan, set) {
+        for &layer in plan.superweight(id).groups.iter().flat_map(|group| &group.layers) {
+            for tile in plan.layers[layer.0].tiles.iter().filter(|tile| tile.superweight == id) {
+                let [down, across] = plan.cells(set, &tile.at);
+                for cell in (0..down).flat_map(|r| (0..across).map(move |c| [r, c])) {
+                    let (from, to) = (old.row(id, layer, cell), new.row(id, layer, cell));
+                    let before = sources[to].replace(from);
+                    assert!(before.is_none_or(|before| before == from), "refinement only splits groups");
+                }
+            }
+        }
+    }
+    let used = |source: Option<usize>| source.expect("every row of a group is some layer's cell");
+    sources.into_iter().map(used).collect()
+}

@@ -1,0 +1,107 @@
+//! From statistics to a plan. Training and replay both come through here, so that they decide alike.
+
+use superweight_plan::{
+    Assignment, Clustering, LayerId, Partition, PlanRequest, Refined, SharingPlan, refine, search,
+};
+
+use super::SearchError;
+use super::coefficients::coefficient_pairs;
+use super::kmeans::kmeans;
+use super::means::is_split;
+use super::pairs::PairStatistic;
+use super::statistics::{Compared, RefineStatistics, SearchStatistics};
+use crate::random::Draws;
+use crate::recipe::Resolved;
+
+/// Tells the draws of k-means from others of the seed.
+const KMEANS: u64 = 0x6b6d_6561_6e73;
+
+/// A plan, and how it came about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// What to train next.
+    pub plan: SharingPlan,
+    /// τ or β; none where k-means decided.
+    pub threshold: Option<Threshold>,
+}
+
+/// A threshold as asked and as used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Threshold {
+    /// `τ` or `β`.
+    pub name: &'static str,
+    /// As in the recipe.
+    pub asked: f64,
+    /// What gave the plan.
+    pub used: f64,
+    /// Why that is not the same.
+    pub relaxed: Option<String>,
+}
+
+impl Threshold {
+    fn new(name: &'static str, asked: f64, used: f64, relaxed: Option<String>) -> Self {
+        Self { name, asked, used, relaxed }
+    }
+}
+
+/// The plan of training: clusters by what the search found out (Algorithm 1 with τ, or k-means).
+pub fn decide_clusters(
+    resolved: &Resolved,
+    statistics: &SearchStatistics,
+) -> Result<Decision, SearchError> {
+    let strategy = resolved.strategy.word();
+    let phase = resolved.search.as_ref().ok_or(SearchError::NoPhase { strategy, phase: "search" })?;
+    if !statistics.compared.is(phase.similarity) {
+        let compared = statistics.compared.word();
+        let problem = format!("they compare {compared}, which strategy {strategy} does not");
+        return Err(SearchError::Statistics { problem });
+    }
+    let (start, request) = (&statistics.plan, resolved.train_request()?);
+    match &statistics.compared {
+        Compared::Gradients(pairs) | Compared::Weights(pairs) => {
+            let pairs: Vec<_> = pairs.iter().map(PairStatistic::pair).collect();
+            let found = search(start, &request, &pairs, phase.settings)?;
+            let threshold = Threshold::new("τ", phase.settings.tau, found.tau, found.relaxed);
+            Ok(Decision { plan: found.plan, threshold: Some(threshold) })
+        }
+        Compared::Coefficients(means) => {
+            let partition = kmeans_clusters(start, means, phase.clusters, resolved.seed);
+            let clusters = Clustering::Explicit(partition);
+            let plan = PlanRequest { clusters, ..request.with_tiling(start.tiling) }.plan()?;
+            Ok(Decision { plan, threshold: None })
+        }
+    }
+}
+
+/// The refined plan: coefficient groups by what every layer asked of them (Algorithm 1 with β).
+pub fn decide_groups(resolved: &Resolved, statistics: &RefineStatistics) -> Result<Decision, SearchError> {
+    let strategy = resolved.strategy.word();
+    let phase = resolved.refine.as_ref().ok_or(SearchError::NoPhase { strategy, phase: "refinement" })?;
+    let assignment = resolved.search.as_ref().map_or(Assignment::Merge, |search| search.settings.assignment);
+    let pairs = coefficient_pairs(&statistics.plan, &statistics.gradients)?;
+    let Refined { plan, beta, relaxed } = refine(&statistics.plan, &pairs, phase.beta, assignment)?;
+    Ok(Decision { plan, threshold: Some(Threshold::new("β", phase.beta, beta, relaxed)) })
+}
+
+/// k groups of every starting cluster of layers larger than 1×1; the others stay as they are.
+fn kmeans_clusters(start: &SharingPlan, means: &[(LayerId, Vec<f64>)], k: usize, seed: u64) -> Partition {
+    let mut partition = vec![];
+    for (i, cluster) in start.clusters.iter().enumerate() {
+        if !is_split(start, &cluster.layers) {
+            partition.push(cluster.layers.clone());
+            continue;
+        }
+        let of = |layer: &LayerId| means.iter().find(|(of, _)| of == layer).map(|(_, mean)| mean.clone());
+        let points: Vec<Vec<f64>> = cluster.layers.iter().filter_map(of).collect();
+        assert_eq!(points.len(), cluster.layers.len(), "every clustered layer has its mean coefficients");
+        let groups = kmeans(&points, k, Draws::new(&[seed, KMEANS, i as u64]));
+        let mut sets: Vec<Vec<LayerId>> = vec![vec![]; k];
+        for (&layer, group) in cluster.layers.iter().zip(groups) {
+            sets[group].push(layer);
+        }
+        sets.retain(|set| !set.is_empty());
+        sets.sort();
+        partition.extend(sets);
+    }
+    partition
+}

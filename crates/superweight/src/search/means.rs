@@ -1,0 +1,69 @@
+//! What Shapeshifter Networks' search compares: the coefficients by which each layer mixes the templates.
+//!
+//! There a layer has one α ∈ R⁴ over one bank. Here a layer has one row per cell, so its α is the mean of its rows on
+//! the template set of its cluster's first SuperWeight: the whole layer where the tiling is a grid, the corner that all
+//! layers have where it is nested. (Comparing one corner cell of a grid would let 1 of 400 cells speak for a layer.)
+//! 1×1 layers stay together, as in every partition by depth or chance; the paper clusters 3×3 layers.
+
+use superweight_engine::{Device, Memory};
+use superweight_plan::{ClusterId, LayerId, SetId, SharingPlan, SuperWeightId};
+
+use super::SearchError;
+use super::softmax::softmax;
+use crate::bank::{CoefficientRows, coefficients_name};
+
+/// Layers that are clustered, with K of the set they are compared on.
+pub(super) fn clustered(plan: &SharingPlan) -> Result<Vec<(LayerId, usize)>, SearchError> {
+    let mut all = vec![];
+    for (i, cluster) in plan.clusters.iter().enumerate().filter(|(_, c)| is_split(plan, &c.layers)) {
+        let k = plan.set(first_set(plan, cluster.layers[0])).templates;
+        if k < 2 {
+            return Err(SearchError::NoCoefficients { cluster: ClusterId(i) });
+        }
+        all.extend(cluster.layers.iter().map(|&layer| (layer, k)));
+    }
+    Ok(all)
+}
+
+/// Whether k-means looks at a cluster at all.
+pub(super) fn is_split(plan: &SharingPlan, layers: &[LayerId]) -> bool {
+    layers.len() > 1 && plan.layer(layers[0]).kernel != [1, 1]
+}
+
+/// The set of the first SuperWeight of a layer's cluster, which holds the corner of all its layers.
+fn first_set(plan: &SharingPlan, layer: LayerId) -> SetId {
+    let first = plan.layers[layer.0].tiles.iter().map(|tile| tile.superweight).min();
+    plan.superweight(first.expect("a clustered layer has tiles")).set
+}
+
+/// The mean of every clustered layer's coefficients, which lie in memory as logits.
+pub fn means<D: Device>(
+    plan: &SharingPlan,
+    memory: &Memory<D>,
+) -> Result<Vec<(LayerId, Vec<f64>)>, SearchError> {
+    let rows = CoefficientRows::of(plan);
+    let mut means = vec![];
+    for (layer, k) in clustered(plan)? {
+        let set = first_set(plan, layer);
+        let logits = memory.parameter(&coefficients_name(set))?;
+        let (mut mean, mut count) = (vec![0.0; k], 0);
+        for tile in plan.layers[layer.0].tiles.iter().filter(|tile| plan.superweight(tile.superweight).set == set)
+        {
+            let [down, across] = plan.cells(set, &tile.at);
+            let id: SuperWeightId = tile.superweight;
+            for cell in (0..down).flat_map(|r| (0..across).map(move |c| [r, c])) {
+                let row = rows.row(id, layer, cell);
+                let alpha = softmax(&logits[row * k..(row + 1) * k]);
+                mean.iter_mut().zip(alpha).for_each(|(sum, a)| *sum += f64::from(a));
+                count += 1;
+            }
+        }
+        mean.iter_mut().for_each(|sum| *sum /= f64::from(count));
+        if !mean.iter().all(|number| number.is_finite()) {
+            let layer = crate::bank::weight_name(plan, layer);
+            return Err(SearchError::NotFinite { what: "mean α", layer });
+        }
+        means.push((layer, mean));
+    }
+    Ok(means)
+}

@@ -1,0 +1,73 @@
+//! Gradients summed over an epoch, on the device: a look at the memory after each step, read once at the end.
+//!
+//! dL/dW of every clustered layer takes one copy of the weights. dL/dα is small; computing it reads dL/dW once more, as
+//! much work as composing the layers with coefficients of their own.
+
+use superweight_engine::{Accumulator, Device, Error, Memory};
+use superweight_plan::{LayerId, SharingPlan};
+
+use super::coefficients::{CoefficientGradient, asked};
+use super::pairs::LayerNumbers;
+use crate::bank::{Probe, weight_name};
+
+/// Σ dL/dW of every clustered layer, in f32.
+#[derive(Debug)]
+pub struct GradientSums<D: Device> {
+    layers: Vec<LayerId>,
+    sums: Accumulator<D>,
+}
+
+impl<D: Device> GradientSums<D> {
+    /// Nothing summed yet.
+    pub fn new(plan: &SharingPlan, memory: &Memory<D>) -> Result<Self, Error> {
+        let layers: Vec<LayerId> = plan.clusters.iter().flat_map(|cluster| cluster.layers.clone()).collect();
+        let region = |&id: &LayerId| memory.layout().gradient(&weight_name(plan, id));
+        let regions = layers.iter().map(region).collect::<Result<_, _>>()?;
+        Ok(Self { layers, sums: Accumulator::new(memory, regions)? })
+    }
+
+    /// Adds the gradients of the last backward pass.
+    pub fn observe(&mut self, memory: &Memory<D>) {
+        memory.accumulate(&mut self.sums);
+    }
+
+    /// The sums, layer by layer.
+    pub fn read(&self) -> LayerNumbers {
+        self.layers.iter().enumerate().map(|(i, &layer)| (layer, self.sums.read(i))).collect()
+    }
+}
+
+/// Σ dL/dα of every layer of every SuperWeight, in f32.
+#[derive(Debug)]
+pub struct AlphaSums<D: Device> {
+    probe: Probe<D>,
+    sums: Accumulator<D>,
+}
+
+impl<D: Device> AlphaSums<D> {
+    /// Nothing summed yet. The ensemble must have been made for a plan that can be refined.
+    pub fn new(plan: &SharingPlan, memory: &Memory<D>) -> Result<Self, Error> {
+        let probe = Probe::new(memory.device(), plan, memory.layout())?;
+        let sums = Accumulator::new(memory, probe.gradients())?;
+        Ok(Self { probe, sums })
+    }
+
+    /// Adds what the gradients of the last backward pass ask of α. Templates must be those of that pass: before the
+    /// optimizer's step.
+    pub fn observe(&mut self, memory: &mut Memory<D>) -> Result<(), Error> {
+        self.probe.run(memory)?;
+        memory.accumulate(&mut self.sums);
+        Ok(())
+    }
+
+    /// The sums, for every layer that has a say in refinement.
+    pub fn read(&self, plan: &SharingPlan) -> Vec<CoefficientGradient> {
+        let sums: Vec<Vec<f32>> = (0..self.probe.gradients().len()).map(|set| self.sums.read(set)).collect();
+        let of = |(superweight, layer, shape): (_, _, [usize; 3])| {
+            let (set, first) = self.probe.place(plan, superweight, layer);
+            let values = sums[set][first..first + shape.iter().product::<usize>()].to_vec();
+            CoefficientGradient { superweight, layer, shape, values }
+        };
+        asked(plan).into_iter().map(of).collect()
+    }
+}

@@ -1,0 +1,64 @@
+//! What a search looks at: gradients during its last batches, or weights or coefficients at its end.
+
+use superweight_engine::{Device, Error};
+use superweight_plan::LayerId;
+
+use super::SearchError;
+use super::means::means;
+use super::pairs::{LayerNumbers, compare};
+use super::statistics::{Compared, SearchStatistics};
+use super::sums::GradientSums;
+use crate::bank::weight_name;
+use crate::ensemble::Ensemble;
+use crate::recipe::Similarity;
+
+/// A look at the end of a search.
+#[derive(Debug)]
+pub enum SearchWatch<D: Device> {
+    /// Eq. 2.
+    Gradients(GradientSums<D>),
+    /// Cosine of the composed weights.
+    Weights,
+    /// k-means over α.
+    Coefficients,
+}
+
+impl<D: Device> SearchWatch<D> {
+    /// Ready to look.
+    pub fn new(similarity: Similarity, ensemble: &Ensemble<D>) -> Result<Self, Error> {
+        Ok(match similarity {
+            Similarity::Gradient => {
+                Self::Gradients(GradientSums::new(ensemble.plan(), ensemble.memory())?)
+            }
+            Similarity::Weight => Self::Weights,
+            Similarity::Coefficient => Self::Coefficients,
+        })
+    }
+
+    /// Looks at one of the last batches, after its backward pass.
+    pub fn observe(&mut self, ensemble: &Ensemble<D>) {
+        if let Self::Gradients(sums) = self {
+            sums.observe(ensemble.memory());
+        }
+    }
+
+    /// What was found out, when the search is over.
+    pub fn finish(self, ensemble: &mut Ensemble<D>) -> Result<SearchStatistics, SearchError> {
+        let plan = ensemble.plan().clone();
+        let compared = match self {
+            Self::Gradients(sums) => Compared::Gradients(compare(&plan, &sums.read(), "Σ dL/dW")?),
+            Self::Weights => Compared::Weights(compare(&plan, &weights(ensemble)?, "the weight")?),
+            Self::Coefficients => Compared::Coefficients(means(&plan, ensemble.memory())?),
+        };
+        Ok(SearchStatistics { plan, compared })
+    }
+}
+
+/// The weights that the numbers make now: those in memory are one update old.
+fn weights<D: Device>(ensemble: &mut Ensemble<D>) -> Result<LayerNumbers, Error> {
+    ensemble.compose()?;
+    let plan = ensemble.plan();
+    let layers = plan.clusters.iter().flat_map(|cluster| &cluster.layers);
+    let of = |&id: &LayerId| Ok((id, ensemble.memory().parameter(&weight_name(plan, id))?));
+    layers.map(of).collect()
+}

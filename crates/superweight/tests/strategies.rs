@@ -1,0 +1,287 @@
+//! All eight strategies on one example whose answer is known: gradients, weights and coefficients are planted, and go
+//! through what `swn search` and `swn train` run: watch → statistics → file → decision.
+//!
+//! Two members with four shared layers each (stem and classifier are dense), in numbers of the plan:
+//!
+//! ```text
+//! member 0   1: 8←8   2: 16←8   3: 16←16   4: 32←16        member 1   7: 8←8   8: 8←8   9: 16←8   10: 16←16
+//! depth bins {1 7} {2 8} {3 9} {4 10}
+//! ```
+
+use std::path::PathBuf;
+
+use superweight::bank::{self, coefficients_name, weight_name};
+use superweight::engine::CpuDevice;
+use superweight::ensemble::{Ensemble, EnsembleOptions};
+use superweight::plan::{LayerId, SharingPlan, Tiling};
+use superweight::random::Draws;
+use superweight::recipe::{Recipe, Resolved, Strategy};
+use superweight::run::Disk;
+use superweight::search::{
+    AlphaSums, Decision, RefineStatistics, Replay, SearchError, SearchWatch, Statistics, decide_clusters,
+    decide_groups, replay,
+};
+
+const SHARED: [usize; 8] = [1, 2, 3, 4, 7, 8, 9, 10];
+
+const RECIPE: &str = r#"
+members = ["cnn-8-8-16-16-32", "cnn-8-8-8-16-16"]
+budget = "200%"
+seed = 5
+[data]
+name = "fashion-mnist-10k"
+[plan]
+tiling = "grid"
+block = 8
+[search]
+clusters = 3
+"#;
+
+fn resolved(overrides: &[&str]) -> Resolved {
+    Recipe::parse("example.toml", RECIPE, overrides).unwrap().resolve().unwrap()
+}
+
+fn ensemble(plan: &SharingPlan) -> Ensemble<CpuDevice> {
+    let device = CpuDevice::new(1).unwrap();
+    let options = EnsembleOptions { batch: 2, training: true, smoothing: 0.0 };
+    let mut ensemble = Ensemble::new(&device, plan, &options).unwrap();
+    bank::initialise(plan, ensemble.memory_mut(), 3).unwrap();
+    ensemble
+}
+
+/// Which way each of the eight layers goes: along a direction, or against it. Directions are drawn once for the largest
+/// corner; a layer has its part of it, so that two layers agree exactly on the corner that both have.
+type Ways = [i32; 8];
+
+fn gradient(plan: &SharingPlan, id: LayerId, way: i32) -> Vec<f32> {
+    let layer = plan.layer(id);
+    let draws = Draws::new(&[way.unsigned_abs().into()]);
+    let sign = way.signum() as f32;
+    let mut numbers = vec![];
+    for o in 0..layer.out {
+        for (p, i) in (0..layer.kernel_area()).flat_map(|p| (0..layer.inp).map(move |i| (p, i))) {
+            numbers.push(sign * draws.normal(((o * 64 + i) * 9 + p) as u64) as f32);
+        }
+    }
+    numbers
+}
+
+fn plant_gradients(ensemble: &mut Ensemble<CpuDevice>, ways: Ways) {
+    let plan = ensemble.plan().clone();
+    for (layer, way) in SHARED.into_iter().zip(ways) {
+        let id = LayerId(layer);
+        ensemble.memory_mut().set_gradient(&weight_name(&plan, id), &gradient(&plan, id, way)).unwrap();
+    }
+}
+
+/// Every cell of a layer gets ± the unit row of its way.
+fn plant_coefficients(ensemble: &mut Ensemble<CpuDevice>, ways: Ways, size: f32) {
+    let plan = ensemble.plan().clone();
+    for (s, set) in plan.template_sets.iter().enumerate().filter(|(_, set)| set.templates > 1) {
+        let name = coefficients_name(superweight::plan::SetId(s));
+        let mut alpha = ensemble.memory().parameter(&name).unwrap();
+        let mut row = 0;
+        for superweight in plan.superweights.iter().filter(|superweight| superweight.set.0 == s) {
+            for group in &superweight.groups {
+                let [layer] = group.layers[..] else { panic!("own coefficients") };
+                let way = SHARED.iter().position(|&shared| shared == layer.0).map(|at| ways[at]);
+                for _ in 0..group.shape[0] {
+                    let unit = &mut alpha[row * set.templates..(row + 1) * set.templates];
+                    if let Some(way) = way {
+                        unit.fill(0.0);
+                        unit[way.unsigned_abs() as usize - 1] = size * way.signum() as f32;
+                    }
+                    row += 1;
+                }
+            }
+        }
+        ensemble.memory_mut().set_parameter(&name, &alpha).unwrap();
+    }
+}
+
+/// The search: what is planted is watched, written, read and decided from.
+fn searched(resolved: &Resolved, plant: impl Fn(&mut Ensemble<CpuDevice>)) -> (Statistics, Decision) {
+    let start = resolved.plan_request().unwrap().plan().unwrap();
+    let mut ensemble = ensemble(&start);
+    let mut watch =
+        SearchWatch::new(resolved.search.as_ref().unwrap().similarity, &ensemble).unwrap();
+    plant(&mut ensemble);
+    watch.observe(&ensemble);
+    let search = Some(watch.finish(&mut ensemble).unwrap());
+    let statistics = through_file(Statistics { search, refine: None });
+    let decision = decide_clusters(resolved, statistics.search.as_ref().unwrap()).unwrap();
+    decision.plan.validate().unwrap();
+    (statistics, decision)
+}
+
+fn refined(resolved: &Resolved, plan: &SharingPlan, ways: Ways) -> (RefineStatistics, Decision) {
+    let mut ensemble = ensemble(plan);
+    let mut sums = AlphaSums::new(plan, ensemble.memory()).unwrap();
+    plant_gradients(&mut ensemble, ways);
+    sums.observe(ensemble.memory_mut()).unwrap();
+    let refine = RefineStatistics { plan: plan.clone(), gradients: sums.read(plan) };
+    let statistics = through_file(Statistics { search: None, refine: Some(refine) }).refine.unwrap();
+    let decision = decide_groups(resolved, &statistics).unwrap();
+    decision.plan.validate().unwrap();
+    (statistics, decision)
+}
+
+fn through_file(statistics: Statistics) -> Statistics {
+    static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let name = format!("superweight-strategies-{}-{count}.safetensors", std::process::id());
+    let path: PathBuf = std::env::temp_dir().join(name);
+    statistics.save(&Disk::default(), &path).unwrap();
+    let read = Statistics::load(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(read, statistics);
+    read
+}
+
+/// `1 7 | 2 | 8`.
+fn text(sets: &mut [Vec<LayerId>]) -> String {
+    sets.sort();
+    let set = |set: &Vec<LayerId>| set.iter().map(LayerId::to_string).collect::<Vec<_>>().join(" ");
+    sets.iter().map(set).collect::<Vec<_>>().join(" | ")
+}
+
+fn clusters(plan: &SharingPlan) -> String {
+    text(&mut plan.clusters.iter().map(|cluster| cluster.layers.clone()).collect::<Vec<_>>())
+}
+
+/// Coefficient groups of more than one layer; who is not named has its own.
+fn sharing(plan: &SharingPlan) -> String {
+    let groups = plan.superweights.iter().flat_map(|superweight| &superweight.groups);
+    let mut shared: Vec<_> = groups.map(|g| g.layers.clone()).filter(|layers| layers.len() > 1).collect();
+    shared.sort();
+    shared.dedup();
+    text(&mut shared)
+}
+
+/// Bins {1 7} and {3 9} agree, {2 8} oppose, {4 10} have nothing in common.
+const BINS: Ways = [1, 1, 2, 1, 1, -1, 2, 3];
+const BINS_FOUND: &str = "1 7 | 2 | 3 9 | 4 | 8 | 10";
+/// Two directions and the opposite of one, across the bins.
+const ACROSS: Ways = [1, 1, -1, 2, 1, -1, 2, 1];
+const ACROSS_FOUND: &str = "1 2 7 10 | 3 8 | 4 9";
+
+fn pinned(strategy: Strategy) -> (String, String) {
+    let word = format!("strategy={}", strategy.word());
+    let resolved = resolved(&[&word]);
+    let plan = match strategy {
+        Strategy::Swn | Strategy::NoRefine | Strategy::AllSoft => {
+            searched(&resolved, |ensemble| plant_gradients(ensemble, BINS)).1.plan
+        }
+        Strategy::WeightSimilarity => {
+            searched(&resolved, |ensemble| plant_coefficients(ensemble, [1, 1, 2, 1, 1, -1, 2, 2], 1.0)).1.plan
+        }
+        Strategy::CoefficientClustering => {
+            let ways = [1, 1, 3, 2, 1, 3, 2, 1];
+            searched(&resolved, |ensemble| plant_coefficients(ensemble, ways, 5.0)).1.plan
+        }
+        Strategy::NoSearch | Strategy::DepthBinned | Strategy::Random => {
+            resolved.plan_request().unwrap().plan().unwrap()
+        }
+    };
+    assert_eq!(plan.tiling, Tiling::Grid { block: 8 });
+    // Layers 3 and 9 fall out over their coefficients, 1 and 7 do not.
+    let plan = match resolved.refine {
+        Some(_) => refined(&resolved, &plan, [1, 1, 2, 1, 1, 1, -2, 1]).1.plan,
+        None => plan,
+    };
+    (clusters(&plan), sharing(&plan))
+}
+
+#[test]
+fn each_strategy_partitions_and_groups_as_it_says() {
+    let expected = |strategy| match strategy {
+        // Searched in the bins, hard-shared, then refined: 3 and 9 part.
+        Strategy::Swn => (BINS_FOUND, "1 7"),
+        Strategy::NoRefine => (BINS_FOUND, "1 7 | 3 9"),
+        Strategy::AllSoft => (BINS_FOUND, ""),
+        // By weights: 1 7 and 3 9 have the same coefficients, 2 8 opposite ones, 4 10 other templates.
+        Strategy::WeightSimilarity => (BINS_FOUND, ""),
+        Strategy::NoSearch => ("1 2 3 4 7 8 9 10", ""),
+        Strategy::DepthBinned => ("1 7 | 2 8 | 3 9 | 4 10", ""),
+        // Drawn by seed 5.
+        Strategy::Random => ("1 3 | 2 | 4 7 9 | 8 10", ""),
+        // k = 3, over all depths.
+        Strategy::CoefficientClustering => ("1 2 7 10 | 3 8 | 4 9", ""),
+    };
+    for strategy in Strategy::ALL {
+        let (clusters, groups) = pinned(strategy);
+        assert_eq!((clusters.as_str(), groups.as_str()), expected(strategy), "{strategy:?}");
+    }
+}
+
+/// Must show: opposing layers part, agreeing layers stay; and the answer is that of the gradients, not of the layers.
+#[test]
+fn planted_gradients_are_found_and_shuffled_ones_are_not() {
+    for tiling in ["plan.tiling=grid", "plan.tiling=nested"] {
+        let resolved = resolved(&["plan.clusters=single", tiling]);
+        let found = |ways: Ways| {
+            clusters(&searched(&resolved, |ensemble| plant_gradients(ensemble, ways)).1.plan)
+        };
+        assert_eq!(found(ACROSS), ACROSS_FOUND, "{tiling}");
+        assert_eq!(found([1; 8]), "1 2 3 4 7 8 9 10");
+        for shift in 1..8 {
+            let mut shuffled = ACROSS;
+            shuffled.rotate_left(shift);
+            assert_ne!(found(shuffled), ACROSS_FOUND, "{tiling}, shifted by {shift}");
+        }
+    }
+}
+
+/// Must show: the statistics of a run give its plan again, and for another τ what a fresh clustering gives.
+#[test]
+fn replay_gives_the_plan_of_the_run_and_other_thresholds_theirs() {
+    let run = resolved(&["plan.clusters=single"]);
+    let (mut statistics, trained) = searched(&run, |ensemble| plant_gradients(ensemble, ACROSS));
+    let (refine, groups) = refined(&run, &trained.plan, [1, 1, 2, 1, 1, 1, -2, 1]);
+    statistics.refine = Some(refine);
+
+    let again = replay(&run, &statistics, Replay::default()).unwrap();
+    assert_eq!(again.decision(), &trained);
+    let with = |tau, beta| replay(&run, &statistics, Replay { tau, beta });
+    let beta = run.refine.as_ref().unwrap().beta;
+    assert_eq!(with(Some(0.1), Some(beta)).unwrap().groups, Some(groups));
+
+    // τ = −1: whatever is not exactly opposite stays together, and 2 4 keeps all connected.
+    let coarse = with(Some(-1.0), None).unwrap();
+    assert_eq!(clusters(&coarse.decision().plan), "1 2 3 4 7 8 9 10");
+    let mut fresh = run.clone();
+    fresh.search.as_mut().unwrap().settings.tau = -1.0;
+    let (_, fresh) = searched(&fresh, |ensemble| plant_gradients(ensemble, ACROSS));
+    assert_eq!(coarse.decision(), &fresh);
+    // Other clusters have other SuperWeights: what was asked of the old ones says nothing about them.
+    assert!(matches!(with(Some(-1.0), Some(beta)), Err(SearchError::OtherClusters)));
+    // A finer β splits what the run kept.
+    let fine = with(None, Some(1.0)).unwrap();
+    assert_eq!(sharing(&fine.decision().plan), "");
+}
+
+#[test]
+fn statistics_that_do_not_fit_are_refused_by_name() {
+    let run = resolved(&[]);
+    let (statistics, _) = searched(&run, |ensemble| plant_gradients(ensemble, BINS));
+    let error = replay(&run, &Statistics::default(), Replay::default()).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "there are no statistics of a search: the run has not come to it, or its strategy has none"
+    );
+    let other = resolved(&["strategy=weight-similarity"]);
+    let error = replay(&other, &statistics, Replay::default()).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "statistics: they compare gradients, which strategy weight-similarity does not"
+    );
+    let tensors = statistics.to_tensors();
+    let mut empty = superweight::run::Tensors::default();
+    assert!(Statistics::from_tensors(&empty).unwrap_err().to_string().contains("no statistics"));
+    empty.metadata = tensors.metadata.clone();
+    let error = Statistics::from_tensors(&empty).unwrap_err().to_string();
+    assert_eq!(error, "there is no tensor 'search.pairs'");
+    empty.metadata.insert("superweight.statistics".into(), "2".into());
+    let error = Statistics::from_tensors(&empty).unwrap_err().to_string();
+    assert_eq!(error, "statistics: version 2; this program reads version 1");
+}
