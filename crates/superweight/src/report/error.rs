@@ -7,6 +7,7 @@ use superweight_plan::PlanError;
 
 use crate::recipe::RecipeError;
 use crate::run::RunError;
+use crate::search::SearchError;
 
 /// Anything about a report.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +27,9 @@ pub enum ReportError {
         /// What is wrong with it.
         source: PlanError,
     },
+    /// The statistics of search and refinement.
+    #[error(transparent)]
+    Statistics(#[from] SearchError),
     /// A file that an evaluation left.
     #[error("{}: {what}", file.display())]
     File {

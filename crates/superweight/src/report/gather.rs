@@ -6,15 +6,16 @@
 use std::path::Path;
 
 use serde::Serialize;
-use superweight_plan::SharingPlan;
+use superweight_plan::{Assignment, SharingPlan};
 
 use super::curves::Curves;
 use super::error::ReportError;
 use super::headline::{About, Headline};
 use super::replay::{ClusterReplay, GroupReplay};
 use super::sharing::Sharing;
-use crate::recipe::Recipe;
+use crate::recipe::{Recipe, Resolved};
 use crate::run::{RunError, load_checkpoint, read_log};
+use crate::search::{Compared, PairStatistic, Statistics, coefficient_pairs};
 
 /// One run, ready to be drawn.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -53,6 +54,7 @@ impl RunView {
             None => resolved.plan_request().and_then(|request| request.plan()),
         };
         let plan = plan.map_err(of_plan)?;
+        let (search, refine) = replays(path, &resolved)?;
         let bank = loaded.as_ref().map(|loaded| &loaded.checkpoint.bank);
         Ok(Self {
             name: name(path),
@@ -60,10 +62,48 @@ impl RunView {
             headline: Headline::new(&plan, &log),
             sharing: Sharing::new(&plan, bank),
             curves: Curves::new(&log),
-            search: None,
-            refine: None,
+            search,
+            refine,
         })
     }
+}
+
+/// What the statistics of a run allow to be decided again.
+fn replays(
+    path: &Path,
+    resolved: &Resolved,
+) -> Result<(Option<ClusterReplay>, Option<GroupReplay>), ReportError> {
+    let file = path.join("statistics.safetensors");
+    if !file.exists() {
+        return Ok((None, None));
+    }
+    let statistics = Statistics::load(&file)?;
+    let of_plan = |source| ReportError::Plan { run: path.to_owned(), source };
+    let search = match (&statistics.search, &resolved.search) {
+        (Some(found), Some(phase)) => {
+            let (compared, pairs) = match &found.compared {
+                Compared::Gradients(pairs) => ("gradients", pairs),
+                Compared::Weights(pairs) => ("weights", pairs),
+                Compared::Coefficients(_) => ("", &vec![]),
+            };
+            let pairs: Vec<_> = pairs.iter().map(PairStatistic::pair).collect();
+            let request = resolved.train_request().map_err(of_plan)?;
+            let replay = (!compared.is_empty())
+                .then(|| ClusterReplay::new(&found.plan, &request, compared, &pairs, phase.settings));
+            replay.transpose().map_err(of_plan)?
+        }
+        _ => None,
+    };
+    let refine = match (&statistics.refine, &resolved.refine) {
+        (Some(found), Some(settings)) => {
+            let phase = resolved.search.as_ref();
+            let assignment = phase.map_or(Assignment::Merge, |phase| phase.settings.assignment);
+            let pairs = coefficient_pairs(&found.plan, &found.gradients)?;
+            Some(GroupReplay::new(&found.plan, &pairs, settings.beta, assignment).map_err(of_plan)?)
+        }
+        _ => None,
+    };
+    Ok((search, refine))
 }
 
 /// The last part of a path that says something: `runs/a/.` and `runs/a` are `a`.
