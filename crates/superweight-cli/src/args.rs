@@ -16,6 +16,7 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     Plan(PlanArgs),
+    Train(TrainArgs),
     Bench(BenchArgs),
     Data(DataArgs),
 }
@@ -87,6 +88,59 @@ pub struct PlanArgs {
         "share_classifier", "out",
     ])]
     pub show: Option<PathBuf>,
+}
+
+/// Train the networks of a recipe on shared parameters, or go on with a run.
+///
+/// A run is a folder: the recipe, a log (log.jsonl), curves (TensorBoard) and checkpoints, one after every epoch.
+/// Ctrl-C finishes the step and says how to go on; what is lost is the current epoch. A resumed run gives the same
+/// numbers, bit for bit, as one that was never stopped.
+#[derive(Args)]
+#[command(after_help = TRAIN_EXAMPLES)]
+pub struct TrainArgs {
+    /// A recipe (TOML); recipes/README.md lists its keys.
+    #[arg(required_unless_present = "resume")]
+    pub recipe: Option<PathBuf>,
+
+    /// Set a key of the recipe, such as train.epochs=10; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+
+    /// Name of the run and its folder [default: the recipe's; a number is added where it is taken].
+    #[arg(long)]
+    pub name: Option<String>,
+
+    /// Hold out this many training images and look at them after every epoch.
+    #[arg(long, value_name = "IMAGES")]
+    pub validation: Option<usize>,
+
+    /// Folder of all runs.
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    pub runs: PathBuf,
+
+    /// Remove the run of this name first, if there is one.
+    #[arg(long)]
+    pub replace: bool,
+
+    /// Go on with this run from its newest checkpoint.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["recipe", "set", "name", "validation", "runs", "replace"])]
+    pub resume: Option<PathBuf>,
+
+    /// Stop between two epochs when the next would not end within this time: 9m, 90s, 1h30m.
+    #[arg(long, value_name = "TIME")]
+    pub time_limit: Option<String>,
+
+    /// Where to train: auto, cpu, cuda or cuda:N.
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+
+    /// Threads of the processor; 0 is one per core. The numbers do not depend on it.
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+
+    /// Print the result as JSON, and nothing else.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Fetch, verify and list data sets.
@@ -181,6 +235,12 @@ Examples:
   swn plan --members wrn-34-8,wrn-28-12,wrn-28-10,wrn-28-8 --clusters depth:4 --budget 36.5M
   swn plan --members mobilenet-v2,wrn-28-5 --budget 9M --out plan.json
   swn plan --show plan.json";
+
+const TRAIN_EXAMPLES: &str = "\
+Examples:
+  swn train recipes/quick.toml --set strategy=no-search
+  swn train recipes/quick.toml --set train.epochs=1 --set seed=7 --name seven
+  swn train --resume runs/quick --time-limit 9m";
 
 const DATA_EXAMPLES: &str = "\
 Examples:

@@ -17,6 +17,7 @@ fn main() -> ExitCode {
     let mut out = io::stdout().lock();
     let answer = match cli.command {
         Command::Plan(args) => commands::plan::run(args, &mut out),
+        Command::Train(args) => commands::train::run(args, &mut out),
         Command::Bench(args) => commands::bench::run(args, &mut out),
         Command::Data(args) => commands::data::run(args, &mut out),
     };
@@ -30,8 +31,21 @@ fn main() -> ExitCode {
         }
         Err(error) => {
             // Where even this cannot be written, the exit code still tells.
-            let _ = writeln!(io::stderr(), "error: {error:#}");
+            let _ = writeln!(io::stderr(), "error: {}", told(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The error and its causes, each once: some messages end with their cause already.
+fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        match text.is_empty() {
+            true => text = cause,
+            false if text.ends_with(&cause) => {}
+            false => text += &format!(": {cause}"),
+        }
+    }
+    text
 }

@@ -91,9 +91,14 @@ impl<D: Device> Sgd<D> {
         &self.groups.groups
     }
 
+    /// Whether any momentum is kept.
+    pub fn has_momentum(&self) -> bool {
+        self.groups.options.momentum != 0.0
+    }
+
     /// Momentum of the tensor at a place of the parameter storage; none is kept without momentum.
     pub fn momentum(&self, parameter: Region) -> Option<Vec<f32>> {
-        (self.groups.options.momentum != 0.0).then(|| {
+        self.has_momentum().then(|| {
             let mut values = vec![0.0; parameter.len];
             self.device.read(&self.momentum, numbers(parameter.offset, parameter.len), &mut values);
             values
@@ -106,7 +111,7 @@ impl<D: Device> Sgd<D> {
             let (expected, got) = (parameter.len, values.len());
             return Err(Error::WrongLength { name: "momentum".to_owned(), expected, got });
         }
-        if self.groups.options.momentum != 0.0 {
+        if self.has_momentum() {
             self.device.write(&mut self.momentum, numbers(parameter.offset, parameter.len), values);
         }
         Ok(())

@@ -93,7 +93,7 @@ impl Bench<CpuDevice> {
         };
         let mut graphs = Vec::new();
         for (index, member) in request.members.iter().enumerate() {
-            graphs.push(lower(member, &Lowering { scope: format!("{index}."), smoothing: 0.0 })?);
+            graphs.push(lower(member, &Lowering { scope: format!("{index}."), ..Lowering::default() })?);
         }
         let mut layout = LayoutBuilder::new();
         for graph in &graphs {

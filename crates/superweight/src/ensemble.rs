@@ -12,9 +12,12 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use superweight_engine::{
-    Device, Error, LayoutBuilder, Memory, Metrics, ParameterGroup, Program, Settings, Sgd, SgdOptions,
+    Accumulator, Control, Device, Error, Graph, LayoutBuilder, Memory, Metrics, ParameterGroup, Program, Settings, Sgd,
+    SgdOptions,
 };
-use superweight_plan::{LayerId, LayerKind, MemberId, SetId, SharingPlan, VectorKind};
+use superweight_plan::{
+    Group, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId, VectorKind,
+};
 
 use crate::bank::{self, Bank, coefficients_name, scope, templates_name, weight_name};
 use crate::lower::{IMAGES, LABELS, Lowering, lower};
@@ -67,17 +70,33 @@ impl ParameterKind {
 pub struct EnsembleOptions {
     /// Images per step.
     pub batch: usize,
-    /// Forward, backward and update; or forward alone with the running statistics.
+    /// Images that batch norm takes its statistics over in training; divides the batch.
+    pub bn_batch: usize,
+    /// Whether there are training programs beside the evaluation programs.
     pub training: bool,
-    /// Label smoothing of every member's loss.
+    /// Label smoothing of every member's loss in training.
     pub smoothing: f32,
 }
 
-/// All members of a plan, ready to run.
+impl EnsembleOptions {
+    /// To train and to evaluate, with statistics over the whole batch and plain labels.
+    pub fn train(batch: usize) -> Self {
+        Self { batch, bn_batch: batch, training: true, smoothing: 0.0 }
+    }
+
+    /// To evaluate only.
+    pub fn evaluate(batch: usize) -> Self {
+        Self { training: false, ..Self::train(batch) }
+    }
+}
+
+/// All members of a plan, ready to run. Training and evaluation are two programs per member over one layout and one
+/// arena: the same names are the same numbers.
 #[derive(Debug)]
 pub struct Ensemble<D: Device> {
     bank: Bank<D>,
-    programs: Vec<Program<D>>,
+    train: Vec<Program<D>>,
+    evaluate: Vec<Program<D>>,
     memory: Memory<D>,
     losses: Vec<String>,
     logits: Vec<String>,
@@ -86,35 +105,40 @@ pub struct Ensemble<D: Device> {
 impl<D: Device> Ensemble<D> {
     /// Compiles every member and allocates; numbers are zero until [`bank::initialise`] or a checkpoint sets them.
     pub fn new(device: &D, plan: &SharingPlan, options: &EnsembleOptions) -> Result<Self, Error> {
-        let settings = match options.training {
-            true => Settings::train(options.batch),
-            false => Settings::evaluate(options.batch),
-        };
-        let (mut graphs, mut losses, mut logits) = (vec![], vec![], vec![]);
+        let EnsembleOptions { batch, bn_batch, training, smoothing } = *options;
+        assert!(bn_batch > 0 && batch.is_multiple_of(bn_batch), "ghost batches divide the batch");
+        let (mut train, mut evaluate, mut losses, mut logits) = (vec![], vec![], vec![], vec![]);
         for (i, member) in plan.members.iter().enumerate() {
-            let lowering = Lowering { scope: scope(MemberId(i)), smoothing: options.smoothing };
             let architecture = member.build().expect("the members of a plan build");
-            graphs.push(lower(&architecture, &lowering)?);
-            losses.push(lowering.loss());
-            logits.push(lowering.logits());
+            let plain = Lowering { scope: scope(MemberId(i)), ..Lowering::default() };
+            losses.push(plain.loss());
+            logits.push(plain.logits());
+            evaluate.push(lower(&architecture, &plain)?);
+            if training {
+                train.push(lower(&architecture, &Lowering { smoothing, ghosts: batch / bn_batch, ..plain })?);
+            }
         }
+        let modes = [(train, Settings::train(batch)), (evaluate, Settings::evaluate(batch))];
         let mut layout = LayoutBuilder::new();
         bank::declare(plan, &mut layout)?;
-        let refinable = options.training && plan.bill.reserved > 0;
+        let refinable = training && plan.bill.reserved > 0;
         if refinable {
             bank::declare_probe(plan, &mut layout)?;
         }
-        for graph in &graphs {
-            layout.graph(graph, &settings)?;
+        for (graphs, settings) in &modes {
+            graphs.iter().try_for_each(|graph| layout.graph(graph, settings).map(|_| ()))?;
         }
         let layout = layout.finish(device);
         let bank = Bank::new(device, plan.clone(), &layout)?;
-        let compile = |graph| Program::compile(device, graph, &settings, &layout);
-        let programs = graphs.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
-        let arena = programs.iter().map(|program| program.plan().arena_bytes).max().unwrap_or(0);
-        let scratch = if refinable { bank.refined_scratch_bytes() } else { bank.scratch_bytes() };
+        let compile = |(graphs, settings): &(Vec<Graph>, Settings)| {
+            graphs.iter().map(|graph| Program::compile(device, graph, settings, &layout)).collect()
+        };
+        let [train, evaluate]: [Result<Vec<_>, Error>; 2] = modes.each_ref().map(compile);
+        let (train, evaluate) = (train?, evaluate?);
+        let arena = arena_bytes(&bank, train.iter().chain(&evaluate));
+        let scratch = if refinable { bank.refined_scratch_bytes() } else { 0 };
         let memory = Memory::new(device, layout, arena.max(scratch))?;
-        Ok(Self { bank, programs, memory, losses, logits })
+        Ok(Self { bank, train, evaluate, memory, losses, logits })
     }
 
     /// What is shared.
@@ -127,9 +151,19 @@ impl<D: Device> Ensemble<D> {
         &self.bank
     }
 
-    /// The members' programs.
-    pub fn programs(&self) -> &[Program<D>] {
-        &self.programs
+    /// How many members.
+    pub fn members(&self) -> usize {
+        self.losses.len()
+    }
+
+    /// The members' training programs; none where the ensemble only evaluates.
+    pub fn train_programs(&self) -> &[Program<D>] {
+        &self.train
+    }
+
+    /// The members' evaluation programs.
+    pub fn evaluate_programs(&self) -> &[Program<D>] {
+        &self.evaluate
     }
 
     /// All numbers.
@@ -144,8 +178,7 @@ impl<D: Device> Ensemble<D> {
 
     /// Bytes of the arena: activations, their gradients and scratch, known before anything has run.
     pub fn arena_bytes(&self) -> usize {
-        let programs = self.programs.iter().map(|program| program.plan().arena_bytes).max().unwrap_or(0);
-        programs.max(self.bank.scratch_bytes())
+        arena_bytes(&self.bank, self.train.iter().chain(&self.evaluate))
     }
 
     /// Sets the images (NHWC) and classes that every member sees next.
@@ -154,26 +187,42 @@ impl<D: Device> Ensemble<D> {
         self.memory.set_classes(LABELS, classes)
     }
 
-    /// Composes, runs every member forward (and backward), and turns dL/dW into the bank's gradients.
-    pub fn run(&mut self, training: bool) -> Result<(), Error> {
-        self.bank.compose(&mut self.memory)?;
-        for program in &self.programs {
-            self.memory.run(program)?;
-        }
-        if training {
-            self.bank.compose_backward(&mut self.memory)?;
-        }
-        Ok(())
+    /// How many images of the batch count in evaluation; the rest is padding.
+    pub fn set_valid(&mut self, images: usize) {
+        self.memory.set_control(Control::ValidRows, images as u32);
     }
 
-    /// Composes, members forward and backward, compose backward.
+    /// Fills the batch from images on the device, as they were last said to be drawn.
+    pub fn draw(&mut self, images: &D::Images) -> Result<(), Error> {
+        self.memory.draw(images, IMAGES, LABELS)
+    }
+
+    /// Compose, members forward and backward, compose backward: dL/dW of every layer and the bank's gradients are there.
     pub fn gradients(&mut self) -> Result<(), Error> {
-        self.run(true)
+        self.bank.compose(&mut self.memory)?;
+        self.train.iter().try_for_each(|program| self.memory.run(program))?;
+        self.bank.compose_backward(&mut self.memory)
     }
 
-    /// Writes the composed weights.
+    /// One step of the optimizer over these gradients, with the rates it was last given.
+    pub fn update(&mut self, optimizer: &mut Sgd<D>) {
+        optimizer.step(&mut self.memory);
+    }
+
+    /// Writes the weights that [`Ensemble::evaluate`] reads. Once for many steps: they change with training only.
     pub fn compose(&mut self) -> Result<(), Error> {
         self.bank.compose(&mut self.memory)
+    }
+
+    /// Every member's logits and loss for the batch that was set, with the running statistics.
+    pub fn evaluate(&mut self) -> Result<(), Error> {
+        self.evaluate.iter().try_for_each(|program| self.memory.run(program))
+    }
+
+    /// Sums of every member's metrics over steps, on the device: nothing yet.
+    pub fn metric_sums(&self) -> Result<Accumulator<D>, Error> {
+        let regions = self.losses.iter().map(|loss| self.memory.layout().io(loss)).collect::<Result<_, _>>()?;
+        Accumulator::new(&self.memory, regions)
     }
 
     /// What a member's loss reported.
@@ -239,11 +288,32 @@ impl<D: Device> Ensemble<D> {
         };
         names.into_iter().map(range).collect()
     }
+}
 
-    /// One step of the optimizer over the gradients of the last run.
-    pub fn update(&mut self, optimizer: &mut Sgd<D>, rates: &[f32]) -> Result<(), Error> {
-        optimizer.set_rates(rates)?;
-        optimizer.step(&mut self.memory);
-        Ok(())
+/// Trained numbers that a member needs by itself: its own, the templates it draws on, the coefficient rows it uses.
+/// Members share some of them, so the sum over members is more than the plan has.
+pub fn member_numbers(plan: &SharingPlan, member: MemberId) -> u64 {
+    let of_member = |&id: &LayerId| plan.layer(id).member == member;
+    let (mut sets, mut total) = (vec![false; plan.template_sets.len()], 0);
+    for planned in plan.layers.iter().filter(|planned| planned.layer.member == member) {
+        total += if planned.tiles.is_empty() { planned.layer.len() } else { 0 };
+        planned.tiles.iter().for_each(|tile| sets[plan.superweight(tile.superweight).set.0] = true);
     }
+    for (i, superweight) in plan.superweights.iter().enumerate() {
+        for group in &superweight.groups {
+            let own = Group { layers: group.layers.iter().copied().filter(of_member).collect(), ..*group };
+            let rows = plan.coefficient_cells(SuperWeightId(i), &own).len();
+            total += (rows * group.shape[1]) as u64;
+        }
+    }
+    let used = plan.template_sets.iter().zip(sets).filter(|(_, used)| *used);
+    total += used.map(|(set, _)| set.templates as u64 * set.block_len()).sum::<u64>();
+    total + plan.vectors.iter().filter(|v| v.member == member).map(|v| v.len).sum::<u64>()
+}
+
+fn arena_bytes<'a, D: Device>(bank: &Bank<D>, programs: impl Iterator<Item = &'a Program<D>>) -> usize
+where
+    D: 'a,
+{
+    programs.map(|program| program.plan().arena_bytes).fold(bank.scratch_bytes(), usize::max)
 }

@@ -10,10 +10,12 @@ pub mod files;
 pub mod lower;
 pub mod random;
 pub mod recipe;
+mod replay;
 pub mod report;
 pub mod run;
 pub mod schedule;
 pub mod search;
+pub mod train;
 
 pub use superweight_engine as engine;
 pub use superweight_plan as plan;

@@ -4,7 +4,7 @@
 //! the member's scope in front; images and labels are shared by all members and have none.
 
 use superweight_engine::{
-    Activation, BatchNorm, Conv2d, CrossEntropy, Error, Graph, GraphBuilder, NodeId, Pool2d, Shape,
+    Activation, BatchNorm, Conv2d, CrossEntropy, Error, Graph, GraphBuilder, NodeId, Pool2d, Scope, Shape,
 };
 use superweight_plan::arch::{self, Architecture, ImageShape, Op};
 
@@ -14,12 +14,21 @@ pub const IMAGES: &str = "images";
 pub const LABELS: &str = "labels";
 
 /// What a lowered graph is made for.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Lowering {
     /// Put before the names of tensors, losses and outputs: the member's, ending in a dot, or nothing.
     pub scope: String,
     /// Label smoothing of the loss.
     pub smoothing: f32,
+    /// Equal parts of the batch that batch norm takes its statistics over, each by itself (ghost batch norm); 1 for
+    /// the whole batch. Names, parameters and running statistics are the same either way.
+    pub ghosts: usize,
+}
+
+impl Default for Lowering {
+    fn default() -> Self {
+        Self { scope: String::new(), smoothing: 0.0, ghosts: 1 }
+    }
 }
 
 impl Lowering {
@@ -49,7 +58,12 @@ pub fn lower(architecture: &Architecture, lowering: &Lowering) -> Result<Graph, 
                 g.conv(name, input(0), Conv2d { out_channels, kernel, stride, padding, groups })?
             }
             Op::BatchNorm { activation: a, .. } => {
-                g.batch_norm(name, input(0), BatchNorm { activation: activation(a), ..BatchNorm::plain() })?
+                let plain = BatchNorm { activation: activation(a), ..BatchNorm::plain() };
+                let options = match lowering.ghosts {
+                    1 => plain,
+                    ghosts => plain.segmented(ghosts, Scope::Segment, Scope::Joint),
+                };
+                g.batch_norm(name, input(0), options)?
             }
             Op::Add { activation: a } => g.add(name, input(0), input(1), activation(a))?,
             Op::MaxPool { kernel, stride, padding } => {
@@ -88,7 +102,7 @@ mod tests {
         for name in ["wrn-16-2", "wrn-28-10", "resnet-50", "wrn-50-2", "mobilenet-v2", "cnn-8-16"] {
             let name: ArchName = name.parse().unwrap();
             let architecture = name.build(name.usual_input(), 10).unwrap();
-            let graph = lower(&architecture, &Lowering { scope: "a.".into(), smoothing: 0.0 }).unwrap();
+            let graph = lower(&architecture, &Lowering { scope: "a.".into(), ..Lowering::default() }).unwrap();
             for (ours, theirs) in graph.nodes().iter().zip(&architecture.nodes) {
                 assert_eq!(ours.shape(), shape(theirs.shape), "{name}: {}", theirs.name);
             }

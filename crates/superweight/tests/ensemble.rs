@@ -27,7 +27,7 @@ fn batch(seed: u64) -> (Vec<f32>, Vec<u32>) {
 
 fn ensemble(plan: &SharingPlan, threads: usize) -> Ensemble<CpuDevice> {
     let device = CpuDevice::new(threads).unwrap();
-    let options = EnsembleOptions { batch: BATCH, training: true, smoothing: 0.0 };
+    let options = EnsembleOptions::train(BATCH);
     let mut ensemble = Ensemble::new(&device, plan, &options).unwrap();
     bank::initialise(plan, ensemble.memory_mut(), 3).unwrap();
     ensemble
@@ -36,14 +36,15 @@ fn ensemble(plan: &SharingPlan, threads: usize) -> Ensemble<CpuDevice> {
 fn train(ensemble: &mut Ensemble<CpuDevice>, steps: u64) -> Vec<f32> {
     let mut sgd =
         ensemble.optimizer(SGD, |kind| if kind == ParameterKind::Coefficients { 0.0 } else { 5e-4 }).unwrap();
-    let members = ensemble.plan().members.len();
+    sgd.set_rates(&[0.05; 6]).unwrap();
+    let members = ensemble.members();
     let mut losses = vec![];
     for step in 0..steps {
         let (images, labels) = batch(step % 2);
         ensemble.set_batch(&images, &labels).unwrap();
-        ensemble.run(true).unwrap();
+        ensemble.gradients().unwrap();
+        ensemble.update(&mut sgd);
         losses.push((0..members).map(|m| ensemble.metrics(MemberId(m)).unwrap().loss).sum());
-        ensemble.update(&mut sgd, &[0.05; 6]).unwrap();
     }
     losses
 }
@@ -136,7 +137,7 @@ fn the_banks_gradient_is_the_slope_of_the_loss() {
         let mut ensemble = ensemble(&plan, 2);
         let (images, labels) = batch(5);
         ensemble.set_batch(&images, &labels).unwrap();
-        ensemble.run(true).unwrap();
+        ensemble.gradients().unwrap();
         for name in ["templates.0", "coefficients.0"] {
             let Ok(gradient) = ensemble.memory().gradient(name) else { continue };
             let before = ensemble.memory().parameter(name).unwrap();
@@ -145,7 +146,7 @@ fn the_banks_gradient_is_the_slope_of_the_loss() {
                 let along = |(p, g): (&f32, &f32)| (f64::from(*p) + step * f64::from(*g) / length) as f32;
                 let moved: Vec<f32> = before.iter().zip(&gradient).map(along).collect();
                 ensemble.memory_mut().set_parameter(name, &moved).unwrap();
-                ensemble.run(true).unwrap();
+                ensemble.gradients().unwrap();
                 (0..2).map(|m| f64::from(ensemble.metrics(MemberId(m)).unwrap().loss)).sum()
             };
             // Along the gradient the slope is its length; the step is small beside the curvature.

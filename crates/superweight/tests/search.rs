@@ -13,7 +13,7 @@ use superweight::plan::{
 use superweight::random::Draws;
 use superweight::recipe::Similarity;
 use superweight::search::{
-    AlphaSums, Compared, SearchError, SearchWatch, coefficient_pairs, compare, through_softmax,
+    AlphaSums, Compared, SearchError, SearchWatch, Softened, coefficient_pairs, compare,
 };
 
 const IMAGE: ImageShape = ImageShape { channels: 3, height: 8, width: 8 };
@@ -40,7 +40,7 @@ fn plans() -> Vec<SharingPlan> {
 
 fn ensemble(plan: &SharingPlan) -> (Ensemble<CpuDevice>, Sgd<CpuDevice>) {
     let device = CpuDevice::new(2).unwrap();
-    let options = EnsembleOptions { batch: BATCH, training: true, smoothing: 0.0 };
+    let options = EnsembleOptions::train(BATCH);
     let mut ensemble = Ensemble::new(&device, plan, &options).unwrap();
     bank::initialise(plan, ensemble.memory_mut(), 3).unwrap();
     let optimizer = ensemble.optimizer(SGD, |_| 5e-4).unwrap();
@@ -307,15 +307,16 @@ fn logits_learn_through_the_softmax() {
     let (mut ensemble, _) = ensemble(plan);
     let name = coefficients_name(SetId(0));
     let logits = ensemble.memory().parameter(&name).unwrap();
-    through_softmax(&mut ensemble, |ensemble| {
+    let softened = Softened::begin(&mut ensemble).unwrap();
+    {
         let rows = ensemble.memory().parameter(&name).unwrap();
         for row in rows.chunks(plan.set(SetId(0)).templates).take(bank::live_rows(plan)[0]) {
             assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-5 && row.iter().all(|&x| x > 0.0));
         }
-        backward(ensemble, 5);
-        Ok(())
-    })
-    .unwrap();
+    }
+    backward(&mut ensemble, 5);
+    softened.turn_gradients(&mut ensemble).unwrap();
+    softened.end(&mut ensemble).unwrap();
     assert_eq!(ensemble.memory().parameter(&name).unwrap(), logits);
     let gradient = ensemble.memory().gradient(&name).unwrap();
     let length = gradient.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
@@ -324,11 +325,9 @@ fn logits_learn_through_the_softmax() {
         let along = |(p, g): (&f32, &f32)| (f64::from(*p) + step * f64::from(*g) / length) as f32;
         let moved: Vec<f32> = logits.iter().zip(&gradient).map(along).collect();
         ensemble.memory_mut().set_parameter(&name, &moved).unwrap();
-        through_softmax(&mut ensemble, |ensemble| {
-            backward(ensemble, 5);
-            Ok(())
-        })
-        .unwrap();
+        let softened = Softened::begin(&mut ensemble).unwrap();
+        backward(&mut ensemble, 5);
+        softened.end(&mut ensemble).unwrap();
         (0..2).map(|m| f64::from(ensemble.metrics(MemberId(m)).unwrap().loss)).sum()
     };
     // The step is small beside the curvature and large beside the rounding of the loss.

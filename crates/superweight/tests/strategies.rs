@@ -43,7 +43,7 @@ fn resolved(overrides: &[&str]) -> Resolved {
 
 fn ensemble(plan: &SharingPlan) -> Ensemble<CpuDevice> {
     let device = CpuDevice::new(1).unwrap();
-    let options = EnsembleOptions { batch: 2, training: true, smoothing: 0.0 };
+    let options = EnsembleOptions::train(2);
     let mut ensemble = Ensemble::new(&device, plan, &options).unwrap();
     bank::initialise(plan, ensemble.memory_mut(), 3).unwrap();
     ensemble

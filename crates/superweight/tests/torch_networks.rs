@@ -53,7 +53,7 @@ fn compare<D: Device>(device: &D, case: &str, batch: usize, size: usize, signed:
 
     let name: ArchName = case.parse().unwrap();
     let architecture = name.build(ImageShape { channels: 3, height: size, width: size }, 10).unwrap();
-    let graph = lower(&architecture, &Lowering { scope: String::new(), smoothing: 0.1 }).unwrap();
+    let graph = lower(&architecture, &Lowering { smoothing: 0.1, ..Lowering::default() }).unwrap();
     let settings = Settings::train(batch);
     let layout = layout_of(device, &[(&graph, settings)]);
     let program = Program::compile(device, &graph, &settings, &layout).unwrap();

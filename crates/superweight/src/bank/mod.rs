@@ -40,6 +40,12 @@ pub fn coefficients_name(set: SetId) -> String {
     format!("coefficients.{set}")
 }
 
+/// Rows of every set's coefficients that are in use; room for more may follow them.
+pub fn live_rows(plan: &SharingPlan) -> Vec<usize> {
+    let rows = CoefficientRows::of(plan);
+    (0..plan.template_sets.len()).map(|i| rows.live(SetId(i))).collect()
+}
+
 /// Adds templates and coefficients to a layout. Coefficients get room for every layer's own where the plan keeps a
 /// reserve, so that refinement moves nothing else.
 pub fn declare(plan: &SharingPlan, layout: &mut LayoutBuilder) -> Result<(), Error> {

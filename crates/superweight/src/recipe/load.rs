@@ -44,6 +44,16 @@ impl Recipe {
         })?;
         Ok(Self { source, ..recipe })
     }
+
+    /// The text as it was written, and below it what was set over it: the `recipe.toml` of a run.
+    pub fn as_asked(&self) -> String {
+        let mut text = self.source.text.clone();
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        self.source.flags.iter().for_each(|(_, typed)| text += &format!("# --set {}\n", typed.replace('\n', " ")));
+        text
+    }
 }
 
 fn read(path: &Path) -> io::Result<String> {

@@ -37,7 +37,7 @@ pub use kmeans::kmeans;
 pub use means::means;
 pub use pairs::{LayerNumbers, PairStatistic, compare};
 pub use replay::{Replay, Replayed, replay};
-pub use softmax::through_softmax;
+pub use softmax::Softened;
 pub use statistics::{Compared, RefineStatistics, SearchStatistics, Statistics};
 pub use sums::{AlphaSums, GradientSums};
 pub use watch::SearchWatch;

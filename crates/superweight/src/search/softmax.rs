@@ -12,40 +12,62 @@
 use superweight_engine::{Device, Error};
 use superweight_plan::{SetId, TemplateSet};
 
-use crate::bank::{CoefficientRows, coefficients_name};
+use crate::bank::{coefficients_name, live_rows};
 use crate::ensemble::Ensemble;
 
-/// Runs `body` with α in place of the logits, then puts the logits back and turns dL/dα into their gradient.
-pub fn through_softmax<D: Device>(
-    ensemble: &mut Ensemble<D>,
-    body: impl FnOnce(&mut Ensemble<D>) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let rows = CoefficientRows::of(ensemble.plan());
-    let of = |(i, set): (usize, &TemplateSet)| (SetId(i), set.templates);
-    let mixed: Vec<_> = ensemble.plan().template_sets.iter().enumerate().map(of).collect();
-    let mut sets = vec![];
-    for (set, k) in mixed.into_iter().filter(|&(_, k)| k > 1) {
-        let name = coefficients_name(set);
-        let logits = ensemble.memory().parameter(&name)?;
-        let mut alpha = logits.clone();
-        for row in alpha.chunks_exact_mut(k).take(rows.live(set)) {
-            let soft = softmax(row);
-            row.copy_from_slice(&soft);
+/// Logits put aside while α is in their place.
+#[derive(Debug)]
+pub struct Softened {
+    sets: Vec<Set>,
+}
+
+#[derive(Debug)]
+struct Set {
+    name: String,
+    k: usize,
+    logits: Vec<f32>,
+    alpha: Vec<f32>,
+    /// Numbers of the rows in use.
+    live: usize,
+}
+
+impl Softened {
+    /// Puts α in place of the logits.
+    pub fn begin<D: Device>(ensemble: &mut Ensemble<D>) -> Result<Self, Error> {
+        let live = live_rows(ensemble.plan());
+        let of = |(i, set): (usize, &TemplateSet)| (coefficients_name(SetId(i)), set.templates, live[i]);
+        let all: Vec<_> = ensemble.plan().template_sets.iter().enumerate().map(of).collect();
+        let mut sets = vec![];
+        for (name, k, rows) in all.into_iter().filter(|&(_, k, _)| k > 1) {
+            let logits = ensemble.memory().parameter(&name)?;
+            let mut alpha = logits.clone();
+            for row in alpha.chunks_exact_mut(k).take(rows) {
+                let soft = softmax(row);
+                row.copy_from_slice(&soft);
+            }
+            ensemble.memory_mut().set_parameter(&name, &alpha)?;
+            sets.push(Set { name, k, logits, alpha, live: rows * k });
         }
-        ensemble.memory_mut().set_parameter(&name, &alpha)?;
-        sets.push((name, k, rows.live(set), logits, alpha));
+        Ok(Self { sets })
     }
-    body(ensemble)?;
-    for (name, k, live, logits, alpha) in sets {
-        let mut gradient = ensemble.memory().gradient(&name)?;
-        for (g, a) in gradient.chunks_exact_mut(k).zip(alpha.chunks_exact(k)).take(live) {
-            let along: f64 = g.iter().zip(a).map(|(g, a)| f64::from(*g) * f64::from(*a)).sum();
-            g.iter_mut().zip(a).for_each(|(g, a)| *g = (f64::from(*a) * (f64::from(*g) - along)) as f32);
+
+    /// Turns dL/dα into the gradient of the logits.
+    pub fn turn_gradients<D: Device>(&self, ensemble: &mut Ensemble<D>) -> Result<(), Error> {
+        for Set { name, k, alpha, live, .. } in &self.sets {
+            let mut gradient = ensemble.memory().gradient(name)?;
+            for (g, a) in gradient[..*live].chunks_exact_mut(*k).zip(alpha.chunks_exact(*k)) {
+                let along: f64 = g.iter().zip(a).map(|(g, a)| f64::from(*g) * f64::from(*a)).sum();
+                g.iter_mut().zip(a).for_each(|(g, a)| *g = (f64::from(*a) * (f64::from(*g) - along)) as f32);
+            }
+            ensemble.memory_mut().set_gradient(name, &gradient)?;
         }
-        ensemble.memory_mut().set_gradient(&name, &gradient)?;
-        ensemble.memory_mut().set_parameter(&name, &logits)?;
+        Ok(())
     }
-    Ok(())
+
+    /// Puts the logits back.
+    pub fn end<D: Device>(self, ensemble: &mut Ensemble<D>) -> Result<(), Error> {
+        self.sets.iter().try_for_each(|set| ensemble.memory_mut().set_parameter(&set.name, &set.logits))
+    }
 }
 
 /// exp(x) over the sum of all, in f64.

@@ -1,0 +1,96 @@
+//! `swn train`: from a recipe or a run's folder to a session, from its outcome to a table and an exit code.
+//!
+//! | exit code | |
+//! |---|---|
+//! | 0 | finished, or stopped by `--time-limit` |
+//! | 1 | refused, failed or diverged |
+//! | 130 | stopped by Ctrl-C |
+
+mod device;
+mod duration;
+mod screen;
+mod summary;
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use superweight::data::{Dataset, standard_folder};
+use superweight::engine::Device;
+use superweight::recipe::{Recipe, Resolved};
+use superweight::run::Existing;
+use superweight::train::{Limits, Request, Session, Stopped};
+
+use self::device::Chosen;
+use self::screen::Screen;
+use crate::args::TrainArgs;
+
+/// What a shell expects of a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+const TERMINATED: u8 = 143;
+
+pub fn run(args: TrainArgs, out: &mut impl Write) -> Result<ExitCode> {
+    let deadline = match &args.time_limit {
+        Some(text) => Some(Instant::now() + duration::parse(text).context("--time-limit")?),
+        None => None,
+    };
+    let Chosen::Cpu(device) = device::choose(&args.device, args.threads)?;
+    train(&device, args, deadline, out)
+}
+
+fn train<D: Device>(
+    device: &D,
+    args: TrainArgs,
+    deadline: Option<Instant>,
+    out: &mut impl Write,
+) -> Result<ExitCode> {
+    let limits = Limits { interrupt: Arc::new(AtomicBool::new(false)), deadline };
+    watch_signals(&limits.interrupt).context("signals cannot be watched")?;
+    let mut session = match &args.resume {
+        Some(run) => Session::resume(device, run, &standard_folder()?)
+            .with_context(|| format!("--resume {}", run.display()))?,
+        None => Session::create(device, request(&args)?)?,
+    };
+    let mut screen = Screen::new(if args.json { None } else { Some(&mut *out) }, io::stderr().is_terminal());
+    let outcome = session.run(&limits, &mut screen)?;
+    screen.clear();
+    match args.json {
+        true => writeln!(out, "{:#}", summary::json(&outcome, session.plan()))?,
+        false => write!(out, "{}", summary::text(&outcome, session.plan()))?,
+    }
+    Ok(match &outcome.stopped {
+        Stopped::Finished | Stopped::TimeLimit => ExitCode::SUCCESS,
+        Stopped::Interrupted => ExitCode::from(INTERRUPTED),
+        Stopped::Diverged { what } => bail!("training has diverged: {what}; {}", summary::advice(&outcome)),
+    })
+}
+
+/// The first signal sets a flag that is looked at after every step; the second ends the program.
+fn watch_signals(interrupt: &Arc<AtomicBool>) -> io::Result<()> {
+    for (signal, code) in [(SIGINT, INTERRUPTED), (SIGTERM, TERMINATED)] {
+        flag::register_conditional_shutdown(signal, code.into(), interrupt.clone())?;
+        flag::register(signal, interrupt.clone())?;
+    }
+    Ok(())
+}
+
+fn request(args: &TrainArgs) -> Result<Request> {
+    let path = args.recipe.as_ref().expect("clap asks for a recipe where there is no run");
+    let mut set = args.set.clone();
+    set.extend(args.name.as_ref().map(|name| format!("name={name:?}")));
+    set.extend(args.validation.map(|images| format!("data.validation={images}")));
+    let recipe = Recipe::load(path, &set)?;
+    let resolved: Resolved = recipe.resolve()?;
+    let data = Arc::new(Dataset::open(&resolved.data.name, &standard_folder()?)?);
+    let existing = match (args.replace, &args.name) {
+        (true, _) => Existing::Replace,
+        (false, Some(_)) => Existing::Refuse,
+        (false, None) => Existing::NextName,
+    };
+    Ok(Request { resolved, recipe: recipe.as_asked(), data, runs: args.runs.clone(), existing })
+}

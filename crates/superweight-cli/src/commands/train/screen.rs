@@ -1,0 +1,161 @@
+//! A run as people watch it: a head, a line per epoch, and on a terminal a bar with the time that is left.
+//!
+//! Lines go to the output, the bar to the error output: it vanishes, they stay. Own code instead of a crate of bars: it
+//! is one line that is written again.
+
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use superweight::plan::SharingPlan;
+use superweight::plan::number::grouped;
+use superweight::train::{DecayGroup, EpochReport, Evaluation, Observer, Progress, Ready, StepReport};
+
+use super::duration;
+
+/// Time between two looks of the bar.
+const REFRESH: Duration = Duration::from_millis(100);
+/// Characters of the bar itself.
+const WIDTH: usize = 24;
+
+/// Draws what a run tells.
+pub struct Screen<'a, W: Write> {
+    /// None where nothing is wanted.
+    lines: Option<&'a mut W>,
+    bar: Option<Bar>,
+}
+
+impl<'a, W: Write> Screen<'a, W> {
+    pub fn new(lines: Option<&'a mut W>, terminal: bool) -> Self {
+        Self { lines, bar: terminal.then(Bar::default) }
+    }
+
+    /// Takes the bar away.
+    pub fn clear(&mut self) {
+        if self.bar.as_mut().is_some_and(|bar| std::mem::take(&mut bar.visible)) {
+            eprint!("\r\x1b[2K");
+        }
+    }
+
+    /// A line that stays. Training goes on where nobody can read it: the log has everything.
+    fn line(&mut self, text: &str) {
+        self.clear();
+        if let Some(lines) = &mut self.lines {
+            let _ = writeln!(lines, "{text}").and_then(|()| lines.flush());
+        }
+    }
+}
+
+impl<W: Write> Observer for Screen<'_, W> {
+    fn see(&mut self, progress: Progress<'_>) {
+        match progress {
+            Progress::Ready(ready) => head(&ready).iter().for_each(|line| self.line(line)),
+            Progress::Step(step) => {
+                if let Some(bar) = &mut self.bar {
+                    bar.step(step);
+                }
+            }
+            Progress::Epoch(report) => self.line(&epoch(report)),
+            Progress::Warning(warning) => self.line(&format!("warning: {warning}")),
+            Progress::Saved(_) | Progress::Tested(_) => {}
+        }
+    }
+}
+
+fn head(ready: &Ready<'_>) -> Vec<String> {
+    let plan = ready.plan;
+    let members: Vec<_> = plan.members.iter().map(|member| member.architecture.to_string()).collect();
+    let [train, held_out, test] = ready.images.map(|images| grouped(images as u64));
+    let steps = grouped(ready.steps_per_epoch);
+    let mut lines = vec![
+        format!("run        {}", ready.folder.display()),
+        format!("members    {}, {}", members.join(", "), plan.tiling),
+        format!("numbers    {}", bill(plan)),
+        format!("decayed    {}", decay(ready.groups, true)),
+        format!("undecayed  {}", decay(ready.groups, false)),
+        format!("images     {train} to train on, {held_out} held out, {test} to test; {steps} steps an epoch"),
+    ];
+    if let Some((number, position)) = ready.resumed {
+        let (phase, epoch) = (position.phase, position.epoch);
+        lines.push(format!("resumed    from checkpoint {number}, after epoch {epoch} of phase {phase}"));
+    }
+    lines
+}
+
+fn bill(plan: &SharingPlan) -> String {
+    let (trained, dense) = (grouped(plan.bill.trained()), grouped(plan.dense_total()));
+    let reserved = match plan.bill.reserved {
+        0 => String::new(),
+        reserved => format!(", {} kept for refinement", grouped(reserved)),
+    };
+    let budget = match (plan.budget, plan.unused()) {
+        (Some(budget), Some(unused)) => {
+            format!(" of a budget of {} ({} left over)", grouped(budget), grouped(unused))
+        }
+        _ => String::new(),
+    };
+    format!("{trained} trained{reserved}{budget}; {dense} without sharing")
+}
+
+fn decay(groups: &[DecayGroup], decayed: bool) -> String {
+    let of: Vec<_> = groups.iter().filter(|group| (group.decay > 0.0) == decayed).collect();
+    let shown: Vec<_> =
+        of.iter().map(|group| format!("{} {}", grouped(group.numbers), group.kind.name())).collect();
+    match of.first() {
+        None => "nothing".to_owned(),
+        // A recipe has one decay for all that it decays.
+        Some(group) if decayed => format!("by {}: {}", group.decay, shown.join(", ")),
+        Some(_) => shown.join(", "),
+    }
+}
+
+fn epoch(report: &EpochReport) -> String {
+    let EpochReport { phase, epoch, epochs, train, validation, test } = report;
+    let width = epochs.to_string().len();
+    let mut line = format!("{phase} {:>width$}/{epochs}  loss {:.4}", epoch + 1, train.loss);
+    if train.losses.len() > 1 {
+        let losses: Vec<_> = train.losses.iter().map(|loss| format!("{loss:.3}")).collect();
+        line += &format!(" ({})", losses.join(" "));
+    }
+    for (part, seen) in [("held out", validation), ("test", test)] {
+        line += &seen.as_ref().map_or(String::new(), |seen| format!("  {part} {}", scores(seen)));
+    }
+    let time = duration::show(Duration::from_secs_f64(train.seconds));
+    line + &format!("  rate {:.3e}  {} images/s  {time}", train.rate, grouped(train.images_per_s as u64))
+}
+
+fn scores(seen: &Evaluation) -> String {
+    let members: Vec<_> = seen.members.iter().map(|member| format!("{:.1}", member.top1)).collect();
+    let members = if members.len() > 1 { format!(" ({})", members.join(" ")) } else { String::new() };
+    format!("{:.2}%{members}", seen.ensemble.top1)
+}
+
+/// The line that is written again.
+#[derive(Default)]
+struct Bar {
+    visible: bool,
+    drawn: Option<Instant>,
+    /// When this process's first step was done, and which it was.
+    first: Option<(Instant, u64)>,
+}
+
+impl Bar {
+    fn step(&mut self, step: StepReport) {
+        let now = Instant::now();
+        let done = step.epoch * step.steps + step.step;
+        let (start, first) = *self.first.get_or_insert((now, done));
+        if self.drawn.is_some_and(|drawn| now - drawn < REFRESH) && step.step < step.steps {
+            return;
+        }
+        (self.drawn, self.visible) = (Some(now), true);
+        let left = step.epochs * step.steps - done;
+        let time = match done - first {
+            0 => "…".to_owned(),
+            steps => duration::show((now - start).mul_f64(left as f64 / steps as f64)),
+        };
+        let full = (WIDTH as u64 * step.step / step.steps.max(1)) as usize;
+        let bar = "#".repeat(full) + &"-".repeat(WIDTH - full);
+        let StepReport { stage, epoch, epochs, step, steps } = step;
+        eprint!("\r\x1b[2K{stage} {}/{epochs} [{bar}] {step}/{steps}, {time} left", epoch + 1);
+        let _ = io::stderr().flush();
+    }
+}

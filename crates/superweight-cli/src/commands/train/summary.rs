@@ -1,0 +1,84 @@
+//! How a run ended: a table, where it lies, what to do next; or the same as JSON.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+use superweight::ensemble::member_numbers;
+use superweight::plan::number::grouped;
+use superweight::plan::{MemberId, SharingPlan};
+use superweight::train::{Evaluation, Outcome, Scores, Stopped};
+
+use crate::table;
+
+pub fn text(outcome: &Outcome, plan: &SharingPlan) -> String {
+    let mut text = String::new();
+    let seen = [("test set", &outcome.test), ("held-out images", &outcome.validation)];
+    if let Some((part, Some(seen))) = seen.into_iter().find(|(_, seen)| seen.is_some()) {
+        let _ = writeln!(text, "\n{part}, {} images\n{}", grouped(seen.images as u64), scores(seen, plan));
+    }
+    let run = outcome.folder.display();
+    let _ = match outcome.stopped {
+        Stopped::Finished => {
+            writeln!(text, "run        {run}, checkpoint {}", outcome.checkpoint.unwrap_or(0))
+        }
+        _ => writeln!(text, "stopped    {}: {}", outcome.stopped.word(), advice(outcome)),
+    };
+    let _ = writeln!(text, "next       tensorboard --logdir {run}");
+    let _ = writeln!(text, "           jq 'select(.event == \"epoch\") | {{epoch, loss}}' {run}/log.jsonl");
+    text
+}
+
+/// How to go on.
+pub fn advice(outcome: &Outcome) -> String {
+    let run = outcome.folder.display();
+    let kept = match outcome.checkpoint {
+        Some(number) => {
+            format!("checkpoint {number} (epoch {} of {}) is kept", outcome.position.epoch, outcome.position.phase)
+        }
+        None => "no checkpoint was written yet".to_owned(),
+    };
+    match outcome.stopped {
+        Stopped::Diverged { .. } => {
+            format!("{kept} in {run}; try a lower rate ('--set train.rate=…') or a warm-up ('--set train.warm_up=1')")
+        }
+        _ => format!("{kept}; 'swn train --resume {run}' goes on"),
+    }
+}
+
+fn scores(seen: &Evaluation, plan: &SharingPlan) -> String {
+    let row = |name: String, numbers: u64, scores: &Scores| {
+        let percent = |share: f64| format!("{share:.2}%");
+        vec![name, grouped(numbers), percent(scores.top1), percent(scores.top5), format!("{:.4}", scores.loss)]
+    };
+    let member = |(m, scores): (usize, &Scores)| {
+        let name = format!("{m} {}", plan.members[m].architecture);
+        row(name, member_numbers(plan, MemberId(m)), scores)
+    };
+    let mut rows: Vec<_> = seen.members.iter().enumerate().map(member).collect();
+    if rows.len() > 1 {
+        rows.push(row("ensemble".to_owned(), plan.bill.trained(), &seen.ensemble));
+    }
+    table::render(&["", "numbers", "top-1", "top-5", "loss"], &rows)
+}
+
+pub fn json(outcome: &Outcome, plan: &SharingPlan) -> Value {
+    let members = (0..plan.members.len()).map(MemberId);
+    let member = |id: MemberId| {
+        json!({
+            "architecture": plan.members[id.0].architecture.to_string(),
+            "numbers": member_numbers(plan, id),
+        })
+    };
+    json!({
+        "run": outcome.folder,
+        "stopped": outcome.stopped.word(),
+        "phase": outcome.position.phase,
+        "epoch": outcome.position.epoch,
+        "checkpoint": outcome.checkpoint,
+        "budget": plan.budget,
+        "numbers": plan.bill.trained(),
+        "members": members.map(member).collect::<Vec<_>>(),
+        "validation": outcome.validation,
+        "test": outcome.test,
+    })
+}

@@ -1,0 +1,160 @@
+//! An ensemble and its optimizer as the tensors of a checkpoint, and back: each shared number once.
+//!
+//! | file | tensors |
+//! |---|---|
+//! | `bank` | `templates.S` `[K, out, in, kh, kw]`, `coefficients.S` `[rows, K]`: the rows in use, not those in reserve |
+//! | `members` | `M.` and PyTorch's name: dense weights (OIHW, or `[out, in]`), scales, shifts, biases, running statistics |
+//! | `optimizer` | momentum, under the name of what it moves |
+//!
+//! Composed weights are in none: they are made of the others.
+
+use superweight_engine::{Device, Sgd, ohwi_to_oihw, oihw_to_ohwi};
+use superweight_plan::{LayerId, LayerKind, SetId, SharingPlan};
+
+use crate::bank::{coefficients_name, live_rows, scope, templates_name, weight_name};
+use crate::engine::Error;
+use crate::ensemble::Ensemble;
+use crate::run::{Checkpoint, RunError, Tensor, Tensors};
+
+/// A trained tensor: its name, where the file shows it, its shape there.
+struct Stored {
+    name: String,
+    shape: Vec<usize>,
+    shared: bool,
+    /// Memory has the channels last: out (or K·out), in, height, width.
+    channels_last: Option<[usize; 4]>,
+}
+
+impl Stored {
+    fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    fn to_file(&self, mut values: Vec<f32>) -> Tensor {
+        values.truncate(self.len());
+        let values = match self.channels_last {
+            Some(dims) => ohwi_to_oihw(&values, dims),
+            None => values,
+        };
+        Tensor::new(&self.shape, values)
+    }
+
+    /// With the rows in reserve, which are zero.
+    fn to_memory(&self, values: &[f32], room: usize) -> Vec<f32> {
+        let mut values = match self.channels_last {
+            Some(dims) => oihw_to_ohwi(values, dims),
+            None => values.to_vec(),
+        };
+        values.resize(room, 0.0);
+        values
+    }
+}
+
+/// Every trained tensor of a plan.
+fn stored(plan: &SharingPlan) -> Vec<Stored> {
+    let mut all = vec![];
+    let live = live_rows(plan);
+    for (i, set) in plan.template_sets.iter().enumerate() {
+        let ([out, inp, kh, kw], k) = (set.block, set.templates);
+        all.push(Stored {
+            name: templates_name(SetId(i)),
+            shape: vec![k, out, inp, kh, kw],
+            shared: true,
+            channels_last: Some([k * out, inp, kh, kw]),
+        });
+        if k > 1 {
+            let (name, shape) = (coefficients_name(SetId(i)), vec![live[i], k]);
+            all.push(Stored { name, shape, shared: true, channels_last: None });
+        }
+    }
+    for (i, planned) in plan.layers.iter().enumerate().filter(|(_, planned)| planned.tiles.is_empty()) {
+        let layer = &planned.layer;
+        let dims = [layer.out, layer.inp, layer.kernel[0], layer.kernel[1]];
+        let (shape, channels_last) = match layer.kind {
+            LayerKind::Linear => (vec![layer.out, layer.inp], None),
+            LayerKind::Conv | LayerKind::Depthwise => (dims.to_vec(), Some(dims)),
+        };
+        all.push(Stored { name: weight_name(plan, LayerId(i)), shape, shared: false, channels_last });
+    }
+    for vector in &plan.vectors {
+        let (name, shape) = (scope(vector.member) + &vector.name, vec![vector.len as usize]);
+        all.push(Stored { name, shape, shared: false, channels_last: None });
+    }
+    all
+}
+
+/// Everything that training changed. `log_bytes` and `training` of the state are left to the caller.
+pub fn capture<D: Device>(ensemble: &Ensemble<D>, optimizer: &Sgd<D>) -> Result<Checkpoint, Error> {
+    let (plan, memory) = (ensemble.plan(), ensemble.memory());
+    let mut checkpoint = Checkpoint { plan: plan.to_json(), ..Checkpoint::default() };
+    for tensor in stored(plan) {
+        let region = memory.layout().parameter(&tensor.name)?;
+        let file = if tensor.shared { &mut checkpoint.bank } else { &mut checkpoint.members };
+        file.insert(&tensor.name, tensor.to_file(memory.read(region)));
+        if let Some(momentum) = optimizer.momentum(region) {
+            checkpoint.optimizer.insert(&tensor.name, tensor.to_file(momentum));
+        }
+    }
+    for (name, region) in memory.layout().statistics() {
+        checkpoint.members.insert(name, Tensor::new(&[region.len], memory.read(region)));
+    }
+    Ok(checkpoint)
+}
+
+/// What keeps a checkpoint from being restored.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// A tensor is missing or of another shape.
+    #[error(transparent)]
+    Tensor(#[from] RunError),
+    /// The device.
+    #[error(transparent)]
+    Engine(#[from] Error),
+}
+
+/// Sets all trained numbers, momentum and statistics to those of a checkpoint of the same plan.
+pub fn restore<D: Device>(
+    ensemble: &mut Ensemble<D>,
+    optimizer: &mut Sgd<D>,
+    checkpoint: &Checkpoint,
+) -> Result<(), RestoreError> {
+    restore_parameters(ensemble, checkpoint)?;
+    for tensor in stored(ensemble.plan()) {
+        let region = ensemble.memory().layout().parameter(&tensor.name)?;
+        if optimizer.has_momentum() {
+            let values = checkpoint.optimizer.expect::<f32>(&tensor.name, &tensor.shape)?;
+            optimizer.set_momentum(region, &tensor.to_memory(values, region.len))?;
+        }
+    }
+    Ok(())
+}
+
+/// The same without an optimizer: to evaluate.
+pub fn restore_parameters<D: Device>(
+    ensemble: &mut Ensemble<D>,
+    checkpoint: &Checkpoint,
+) -> Result<(), RestoreError> {
+    for tensor in stored(ensemble.plan()) {
+        let file = if tensor.shared { &checkpoint.bank } else { &checkpoint.members };
+        let values = file.expect::<f32>(&tensor.name, &tensor.shape)?;
+        let room = ensemble.memory().layout().parameter(&tensor.name)?.len;
+        ensemble.memory_mut().set_parameter(&tensor.name, &tensor.to_memory(values, room))?;
+    }
+    let statistics: Vec<_> =
+        ensemble.memory().layout().statistics().map(|(name, region)| (name.to_owned(), region.len)).collect();
+    for (name, len) in statistics {
+        let values = checkpoint.members.expect::<f32>(&name, &[len])?;
+        ensemble.memory_mut().set_statistic(&name, values)?;
+    }
+    Ok(())
+}
+
+/// The first trained number that is none, by the name of its tensor.
+pub(super) fn not_finite(checkpoint: &Checkpoint) -> Option<&str> {
+    let infinite = |tensor: &Tensor| match tensor.values() {
+        crate::run::Values::F32(values) => values.iter().any(|value| !value.is_finite()),
+        _ => false,
+    };
+    let files: [&Tensors; 3] = [&checkpoint.bank, &checkpoint.members, &checkpoint.optimizer];
+    files.into_iter().flat_map(Tensors::iter).find(|(_, tensor)| infinite(tensor)).map(|(name, _)| name)
+}

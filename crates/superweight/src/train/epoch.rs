@@ -1,0 +1,73 @@
+//! One epoch: every training image once, less the tail, in the epoch's order, with the epoch's rates.
+//!
+//! The host makes the table of what each step draws (some microseconds); the device does the rest and is waited for every
+//! fifty steps, to see whether the loss is still a number.
+
+use std::time::Instant;
+
+use superweight_engine::Device;
+
+use super::stop::{STEPS_BETWEEN_LOOKS, Stopped, diverged};
+use super::{Limits, Observer, Phase, Progress, Session, StepReport, TrainError, TrainFigures};
+use crate::data::{Batches, TrainBatches};
+use crate::schedule::Length;
+
+impl<D: Device> Session<D> {
+    /// Steps of an epoch of any phase.
+    pub fn steps_per_epoch(&self) -> u64 {
+        (self.split.train.len() / self.resolved.train.batch) as u64
+    }
+
+    /// Trains the next epoch of a phase. Where it stops early, the numbers are between two checkpoints.
+    pub(super) fn train_epoch(
+        &mut self,
+        phase: &Phase,
+        limits: &Limits,
+        observer: &mut dyn Observer,
+    ) -> Result<Result<TrainFigures, Stopped>, TrainError> {
+        let (epoch, steps, batch) = (self.position.epoch, self.steps_per_epoch(), self.resolved.train.batch);
+        let rates = phase.schedule.rates(Length { epochs: phase.epochs, steps_per_epoch: steps }, epoch);
+        let mut batches = TrainBatches::new(
+            self.data.clone(),
+            self.split.train.clone(),
+            batch,
+            self.resolved.data.augment,
+            self.resolved.seed,
+            phase.stage.stream(),
+        )?;
+        let mut draws = batches.buffer();
+        let start = Instant::now();
+        self.trainer.begin_epoch();
+        for (step, rate) in (1..).zip(&rates) {
+            batches.fill(epoch * steps + step - 1, &mut draws)?;
+            self.trainer.train_step(&draws, *rate, None)?;
+            if step % STEPS_BETWEEN_LOOKS == 0
+                && let Some(m) = self.trainer.metrics()?.iter().position(|sums| !sums.loss.is_finite())
+            {
+                let what = format!("the loss of member {m} is no longer finite at step {step} of {steps}");
+                return Ok(Err(Stopped::Diverged { what }));
+            }
+            let (stage, epochs) = (phase.stage, phase.epochs);
+            observer.see(Progress::Step(StepReport { stage, epoch, epochs, step, steps }));
+            if limits.interrupted() {
+                return Ok(Err(Stopped::Interrupted));
+            }
+        }
+        let sums = self.trainer.metrics()?;
+        let seconds = start.elapsed().as_secs_f64();
+        let trained = (steps * batch as u64) as f64;
+        let losses: Vec<f64> = sums.iter().map(|sums| f64::from(sums.loss) / steps as f64).collect();
+        if let Some(m) = losses.iter().position(|&loss| diverged(loss, self.data.classes.len())) {
+            let what = format!("the mean loss of member {m} was {:.4} in this epoch", losses[m]);
+            return Ok(Err(Stopped::Diverged { what }));
+        }
+        Ok(Ok(TrainFigures {
+            loss: losses.iter().sum::<f64>() / losses.len() as f64,
+            top1: sums.iter().map(|sums| 100.0 * f64::from(sums.top1) / trained).collect(),
+            losses,
+            rate: rates.last().copied().unwrap_or(0.0).into(),
+            seconds,
+            images_per_s: trained / seconds,
+        }))
+    }
+}

@@ -1,0 +1,61 @@
+//! What keeps a run from starting, going on or being saved.
+
+use std::path::PathBuf;
+
+use superweight_plan::PlanError;
+
+use crate::data::DataError;
+use crate::engine;
+use crate::recipe::RecipeError;
+use crate::run::RunError;
+
+/// Anything about training.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    /// The recipe that a run keeps.
+    #[error(transparent)]
+    Recipe(#[from] RecipeError),
+    /// The plan.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The images.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The run's folder.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The device.
+    #[error(transparent)]
+    Engine(#[from] engine::Error),
+    /// A strategy that needs what is not there.
+    #[error(
+        "strategy '{strategy}' searches or refines, which this version cannot do yet: \
+         '--set strategy=no-search' trains one cluster with own coefficients per layer, \
+         '--set strategy=depth-binned' four depth bins"
+    )]
+    NotYet {
+        /// As typed.
+        strategy: &'static str,
+    },
+    /// Images would have to be cut in a way that is not there.
+    #[error("data.crop = \"random-resized\" has no implementation yet: use '--set data.crop=pad'")]
+    Crop,
+    /// More trainable numbers than were asked for.
+    #[error("the plan has {total} trainable numbers, the budget is {budget}: raise the budget, or plan anew")]
+    OverBudget {
+        /// Every trainable number, and what is kept for refinement.
+        total: u64,
+        /// What was asked for.
+        budget: u64,
+    },
+    /// A checkpoint that cannot be gone on from.
+    #[error("checkpoint {number} of {} cannot be used: {why}", path.display())]
+    Checkpoint {
+        /// Of the checkpoint.
+        number: u64,
+        /// The run.
+        path: PathBuf,
+        /// What was found and what was expected.
+        why: String,
+    },
+}

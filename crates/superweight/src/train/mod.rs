@@ -1,0 +1,203 @@
+//! Training: from a recipe to a run folder, from a run folder on to its end.
+//!
+//! ```text
+//! recipe ─► plan, ensemble, optimizer, images ─► Session ─► phase ─► epoch: steps ─► held-out images ─► log, curves
+//!                       ▲                                               ▲                                  │
+//!               newest checkpoint ◄─────────────────────────────────────┴───────────────────────────── checkpoint
+//! ```
+//!
+//! A session is all that changes while a run goes on, and a checkpoint is all of it that cannot be had from the recipe:
+//! trained numbers, momentum, running statistics, position. Rates, order of images and augmentation are functions of the
+//! position; so N epochs, a resume and N more are 2N epochs, bit for bit. Checkpoints are written between epochs only: a
+//! kill loses at most the epoch it falls into.
+//!
+//! | file | question |
+//! |---|---|
+//! | `setup` | recipe or folder → plan, images, ensemble: what can be wrong before anything is trained? |
+//! | `phase` | which phases does a run have, and how far is it? |
+//! | `trainer` | what is a step, on any device? |
+//! | `epoch` | what is an epoch? |
+//! | `evaluate` | how good are members and ensemble on some images? |
+//! | `checkpoint` | which tensors make a checkpoint, and back? |
+//! | `stop` | why does a run end early? |
+//! | `progress` | what can be seen of it? |
+
+mod checkpoint;
+#[cfg(test)]
+mod crash_tests;
+mod epoch;
+mod error;
+mod evaluate;
+mod phase;
+mod progress;
+mod record;
+#[cfg(test)]
+mod resume_tests;
+mod setup;
+mod stop;
+#[cfg(test)]
+mod testing;
+mod trainer;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use superweight_engine::Device;
+use superweight_plan::SharingPlan;
+
+pub use checkpoint::{RestoreError, capture, restore, restore_parameters};
+pub use error::TrainError;
+pub use evaluate::{Evaluation, Scores, Tally};
+pub use phase::{Phase, Position, Stage};
+pub use progress::{DecayGroup, EpochReport, Observer, Outcome, Progress, Ready, StepReport, TrainFigures};
+pub use setup::Request;
+pub use stop::{Limits, Stopped};
+pub use trainer::{Trainer, Watch};
+
+use crate::data::{Dataset, EvalBatches, Part, Split};
+use crate::recipe::Resolved;
+use crate::run::{Log, RunFolder, TensorBoard};
+
+/// A run in the hands of this process.
+#[derive(Debug)]
+pub struct Session<D: Device> {
+    resolved: Resolved,
+    phases: Vec<Phase>,
+    data: Arc<Dataset>,
+    split: Split,
+    folder: RunFolder,
+    log: Log,
+    board: TensorBoard,
+    trainer: Trainer<D>,
+    groups: Vec<DecayGroup>,
+    position: Position,
+    /// Of the newest checkpoint; they count through all phases.
+    number: Option<u64>,
+    resumed: Option<(u64, Position)>,
+    /// Not shown yet.
+    warnings: Vec<String>,
+}
+
+impl<D: Device> Session<D> {
+    /// Where the run lies.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// What is shared now.
+    pub fn plan(&self) -> &SharingPlan {
+        self.trainer.ensemble().plan()
+    }
+
+    /// Images trained on, held out, and in the test set.
+    pub fn images(&self) -> [usize; 3] {
+        [self.split.train.len(), self.split.validation.len(), self.data.test.len()]
+    }
+
+    /// Trains until the end, or until something stops it; then looks at the test set.
+    pub fn run(&mut self, limits: &Limits, observer: &mut dyn Observer) -> Result<Outcome, TrainError> {
+        observer.see(Progress::Ready(Ready {
+            folder: self.folder.path(),
+            plan: self.trainer.ensemble().plan(),
+            groups: &self.groups,
+            images: self.images(),
+            steps_per_epoch: self.steps_per_epoch(),
+            resumed: self.resumed,
+        }));
+        for warning in std::mem::take(&mut self.warnings) {
+            observer.see(Progress::Warning(&warning));
+        }
+        let (mut validation, mut test) = (None, None);
+        let stopped = loop {
+            let phase = self.phase();
+            if self.position.epoch == phase.epochs {
+                break Stopped::Finished;
+            }
+            if limits.interrupted() {
+                break Stopped::Interrupted;
+            }
+            if limits.out_of_time(self.position.epoch_seconds) {
+                break Stopped::TimeLimit;
+            }
+            match self.next_epoch(&phase, limits, observer)? {
+                Ok(report) => (validation, test) = (report.validation, report.test),
+                Err(stopped) => break stopped,
+            }
+        };
+        if stopped == Stopped::Finished && test.is_none() {
+            test = Some(self.test()?);
+        }
+        let test = test.filter(|_| stopped == Stopped::Finished);
+        if let Some(test) = &test {
+            self.record_test(test)?;
+            observer.see(Progress::Tested(test));
+        }
+        self.record_stop(&stopped)?;
+        Ok(Outcome {
+            stopped,
+            folder: self.folder.path().to_owned(),
+            position: self.position,
+            checkpoint: self.number,
+            validation,
+            test,
+        })
+    }
+
+    /// The phase the run is in.
+    fn phase(&self) -> Phase {
+        let current = self.phases.iter().find(|phase| phase.stage == self.position.phase);
+        current.expect("the position was checked against the phases").clone()
+    }
+
+    /// An epoch, its evaluation, its line in the log, its checkpoint.
+    fn next_epoch(
+        &mut self,
+        phase: &Phase,
+        limits: &Limits,
+        observer: &mut dyn Observer,
+    ) -> Result<Result<EpochReport, Stopped>, TrainError> {
+        let start = Instant::now();
+        let train = match self.train_epoch(phase, limits, observer)? {
+            Ok(figures) => figures,
+            Err(stopped) => return Ok(Err(stopped)),
+        };
+        let epoch = self.position.epoch;
+        self.position.epoch += 1;
+        self.position.steps += self.steps_per_epoch();
+        // Here an epoch is over and no checkpoint is written yet: what decides about sharing decides here.
+        let captured = capture(self.trainer.ensemble(), self.trainer.optimizer())?;
+        if let Some(name) = checkpoint::not_finite(&captured) {
+            let what = format!("'{name}' holds numbers that are not finite");
+            return Ok(Err(Stopped::Diverged { what }));
+        }
+        let validation = self.validate()?;
+        let test_every = self.resolved.test_every;
+        let due = phase.stage == Stage::Train && test_every > 0 && (epoch + 1).is_multiple_of(test_every);
+        let test = if due { Some(self.test()?) } else { None };
+        let report =
+            EpochReport { phase: phase.stage, epoch, epochs: phase.epochs, train, validation, test };
+        self.record_epoch(&report)?;
+        self.position.epoch_seconds = start.elapsed().as_secs_f64();
+        let number = self.save(captured)?;
+        observer.see(Progress::Epoch(&report));
+        observer.see(Progress::Saved(number));
+        Ok(Ok(report))
+    }
+
+    /// On the images held out, where there are any.
+    fn validate(&mut self) -> Result<Option<Evaluation>, TrainError> {
+        if self.split.validation.is_empty() {
+            return Ok(None);
+        }
+        let (images, batch) = (self.split.validation.clone(), self.resolved.train.batch);
+        let batches = EvalBatches::new(images, batch)?;
+        self.trainer.evaluate(&self.data, Part::Train, batches).map(Some)
+    }
+
+    /// On the test set.
+    fn test(&mut self) -> Result<Evaluation, TrainError> {
+        let batches = EvalBatches::all(&self.data, Part::Test, self.resolved.train.batch)?;
+        self.trainer.evaluate(&self.data, Part::Test, batches)
+    }
+}

@@ -1,0 +1,131 @@
+//! What a run tells while it goes on: facts with types. Whoever watches draws bars or prints lines.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use superweight_plan::SharingPlan;
+
+use super::{Evaluation, Position, Stage, Stopped};
+use crate::ensemble::ParameterKind;
+
+/// Somebody who watches a run.
+pub trait Observer {
+    /// Called from the training thread, between steps: what takes long here takes longer there.
+    fn see(&mut self, progress: Progress<'_>);
+}
+
+/// Nobody.
+impl Observer for () {
+    fn see(&mut self, _: Progress<'_>) {}
+}
+
+/// What there is to see.
+#[derive(Clone, Debug)]
+pub enum Progress<'a> {
+    /// Everything is ready.
+    Ready(Ready<'a>),
+    /// A step is done.
+    Step(StepReport),
+    /// An epoch is done, and evaluated.
+    Epoch(&'a EpochReport),
+    /// A checkpoint is on the disk.
+    Saved(u64),
+    /// The test set was looked at.
+    Tested(&'a Evaluation),
+    /// Something to know that does not stop the run.
+    Warning(&'a str),
+}
+
+/// What is about to be trained.
+#[derive(Clone, Debug)]
+pub struct Ready<'a> {
+    /// The run.
+    pub folder: &'a Path,
+    /// What is shared, and what it costs.
+    pub plan: &'a SharingPlan,
+    /// Every trained number is in one of them.
+    pub groups: &'a [DecayGroup],
+    /// Images trained on, held out, and in the test set.
+    pub images: [usize; 3],
+    /// Steps of an epoch.
+    pub steps_per_epoch: u64,
+    /// Where it goes on, and from which checkpoint; none at the beginning.
+    pub resumed: Option<(u64, Position)>,
+}
+
+/// Numbers that are decayed alike.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DecayGroup {
+    /// What they are.
+    pub kind: ParameterKind,
+    /// How many.
+    pub numbers: u64,
+    /// λ.
+    pub decay: f64,
+}
+
+/// A step that is done.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StepReport {
+    /// Of this phase,
+    pub stage: Stage,
+    /// this epoch, from 0,
+    pub epoch: u64,
+    /// of so many,
+    pub epochs: u64,
+    /// so many steps are done
+    pub step: u64,
+    /// of so many.
+    pub steps: u64,
+}
+
+/// An epoch that is done.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EpochReport {
+    /// Of this phase.
+    pub phase: Stage,
+    /// From 0.
+    pub epoch: u64,
+    /// Of so many.
+    pub epochs: u64,
+    /// What training itself saw.
+    pub train: TrainFigures,
+    /// On the images held out, where there are any.
+    pub validation: Option<Evaluation>,
+    /// On the test set, where it was asked for.
+    pub test: Option<Evaluation>,
+}
+
+/// What the steps of an epoch add up to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TrainFigures {
+    /// Mean of the members'.
+    pub loss: f64,
+    /// Each member's mean over the epoch, while the weights moved.
+    pub losses: Vec<f64>,
+    /// Each member's share of images it was right about, in percent.
+    pub top1: Vec<f64>,
+    /// Learning rate of the last step.
+    pub rate: f64,
+    /// Of the steps alone.
+    pub seconds: f64,
+    /// All members together counted once.
+    pub images_per_s: f64,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Why.
+    pub stopped: Stopped,
+    /// The run.
+    pub folder: PathBuf,
+    /// How far it is.
+    pub position: Position,
+    /// The newest checkpoint; none where it ended before the first.
+    pub checkpoint: Option<u64>,
+    /// The last look at the held-out images, by this process.
+    pub validation: Option<Evaluation>,
+    /// The test set, at the end.
+    pub test: Option<Evaluation>,
+}

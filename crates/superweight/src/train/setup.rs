@@ -1,0 +1,234 @@
+//! From a recipe, or from a run's folder, to a session that is ready to train.
+//!
+//! Whatever can be wrong is looked at before a folder is made: the plan and its bill, the images, the memory.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::json;
+use superweight_engine::Device;
+use superweight_plan::SharingPlan;
+
+use super::checkpoint::restore;
+use super::trainer::decay;
+use super::{DecayGroup, Phase, Position, Session, TrainError, Trainer};
+use crate::bank;
+use crate::data::{DataError, Dataset, Split};
+use crate::ensemble::{Ensemble, ParameterKind};
+use crate::recipe::{Crop, Recipe, Resolved};
+use crate::run::{Cut, Disk, Event, Existing, Facts, Loaded, Log, Resumed, RunFolder, TensorBoard};
+
+/// A run to begin.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// What is trained, and how.
+    pub resolved: Resolved,
+    /// The same as the user wrote it, for the folder.
+    pub recipe: String,
+    /// The images.
+    pub data: Arc<Dataset>,
+    /// Where runs lie.
+    pub runs: PathBuf,
+    /// What to do where there is a run of the name already.
+    pub existing: Existing,
+}
+
+impl<D: Device> Session<D> {
+    /// Begins a run: plans, compiles, draws the first numbers, makes the folder.
+    pub fn create(device: &D, request: Request) -> Result<Self, TrainError> {
+        Self::create_on(Disk::default(), device, request)
+    }
+
+    pub(crate) fn create_on(disk: Disk, device: &D, request: Request) -> Result<Self, TrainError> {
+        let Request { resolved, recipe, data, runs, existing } = request;
+        let parts = Parts::begin(device, &resolved, &data)?;
+        let (name, complete) = (&resolved.name, resolved.to_toml());
+        let folder = RunFolder::create_on(disk, &runs, name, existing, &recipe, &complete)?;
+        let (log, board) = (folder.log()?, folder.tensorboard(None)?);
+        let mut session = parts.session(resolved, data, folder, log, board, None);
+        session.log.add(Event::Start(session.facts()))?;
+        Ok(session)
+    }
+
+    /// Goes on with a run from its newest whole checkpoint; from the beginning where there is none yet. `data` is the
+    /// folder of data sets.
+    pub fn resume(device: &D, run: &Path, data: &Path) -> Result<Self, TrainError> {
+        let resumed = RunFolder::resume(run)?;
+        let file = run.join("resolved.toml").display().to_string();
+        let resolved = Recipe::parse(&file, &resumed.folder.resolved()?, &[] as &[&str])?.resolve()?;
+        let data = Arc::new(Dataset::open(&resolved.data.name, data)?);
+        Self::open(device, resumed, resolved, data)
+    }
+
+    pub(crate) fn open(
+        device: &D,
+        resumed: Resumed,
+        resolved: Resolved,
+        data: Arc<Dataset>,
+    ) -> Result<Self, TrainError> {
+        let Resumed { folder, loaded, log, cut } = resumed;
+        let (parts, number) = match &loaded {
+            Some(loaded) => {
+                (Parts::from_checkpoint(device, &resolved, &data, &folder, loaded)?, Some(loaded.number))
+            }
+            None => (Parts::begin(device, &resolved, &data)?, None),
+        };
+        let position = parts.position;
+        let board = folder.tensorboard(Some(position.steps as i64 + 1))?;
+        let mut session = parts.session(resolved, data, folder, log, board, number);
+        match number {
+            None => session.log.add(Event::Start(session.facts()))?,
+            Some(number) => {
+                let Position { phase, epoch, .. } = position;
+                let facts =
+                    [("checkpoint", json!(number)), ("phase", json!(phase)), ("epoch", json!(epoch))];
+                session.log.add(Event::Resume(facts.into()))?;
+            }
+        }
+        for warning in warnings(&loaded, cut) {
+            session.warn(warning)?;
+        }
+        Ok(session)
+    }
+
+    /// For the log's first line.
+    fn facts(&self) -> Facts {
+        let plan = self.plan();
+        Facts::from([
+            ("version", json!(env!("CARGO_PKG_VERSION"))),
+            ("name", json!(self.resolved.name)),
+            ("strategy", json!(self.resolved.strategy)),
+            ("seed", json!(self.resolved.seed)),
+            ("members", self.resolved.members.iter().map(ToString::to_string).collect()),
+            ("budget", json!(plan.budget)),
+            ("bill", json!(plan.bill)),
+            ("decay", json!(self.groups)),
+            ("data", json!(self.resolved.data.name)),
+            ("images", json!(self.images())),
+            ("test_every", json!(self.resolved.test_every)),
+        ])
+    }
+}
+
+/// What a session is made of, before it has a folder.
+struct Parts<D: Device> {
+    phases: Vec<Phase>,
+    split: Split,
+    trainer: Trainer<D>,
+    position: Position,
+}
+
+impl<D: Device> Parts<D> {
+    /// At the first step of the first phase.
+    fn begin(device: &D, resolved: &Resolved, data: &Arc<Dataset>) -> Result<Self, TrainError> {
+        let plan = resolved.plan_request()?.plan()?;
+        let mut parts = Self::build(device, resolved, data, &plan)?;
+        let seed = parts.position.phase.seed(resolved.seed);
+        bank::initialise(&plan, parts.trainer.parts_mut().0.memory_mut(), seed)?;
+        Ok(parts)
+    }
+
+    /// Where a checkpoint was written.
+    fn from_checkpoint(
+        device: &D,
+        resolved: &Resolved,
+        data: &Arc<Dataset>,
+        folder: &RunFolder,
+        Loaded { number, checkpoint, .. }: &Loaded,
+    ) -> Result<Self, TrainError> {
+        let unusable = |why: String| TrainError::Checkpoint {
+            number: *number,
+            path: folder.path().to_owned(),
+            why,
+        };
+        let plan =
+            SharingPlan::from_json(&checkpoint.plan).map_err(|e| unusable(format!("plan.json: {e}")))?;
+        let position: Position = serde_json::from_value(checkpoint.state.training.clone())
+            .map_err(|e| unusable(format!("state.json: training: {e}")))?;
+        let mut parts = Self::build(device, resolved, data, &plan)?;
+        if !parts.phases.iter().any(|p| p.stage == position.phase && position.epoch <= p.epochs) {
+            let Position { phase, epoch, .. } = position;
+            return Err(unusable(format!("state.json: the recipe has no epoch {epoch} of phase '{phase}'")));
+        }
+        let (ensemble, optimizer) = parts.trainer.parts_mut();
+        restore(ensemble, optimizer, checkpoint).map_err(|e| unusable(e.to_string()))?;
+        Ok(Self { position, ..parts })
+    }
+
+    fn build(
+        device: &D,
+        resolved: &Resolved,
+        data: &Arc<Dataset>,
+        plan: &SharingPlan,
+    ) -> Result<Self, TrainError> {
+        let phases = Phase::of(resolved)?;
+        if resolved.data.crop != Crop::Pad {
+            return Err(TrainError::Crop);
+        }
+        let split = Split::hold_out(
+            &data.train.labels,
+            data.classes.len(),
+            resolved.data.validation,
+            resolved.data.split_seed,
+        )?;
+        if split.train.len() < resolved.train.batch {
+            let (batch, images) = (resolved.train.batch, split.train.len());
+            return Err(DataError::BatchSize { batch, images }.into());
+        }
+        let trainer = Trainer::new(device, resolved, plan, data)?;
+        let position = Position::start(phases[0].stage);
+        Ok(Self { phases, split, trainer, position })
+    }
+
+    fn session(
+        self,
+        resolved: Resolved,
+        data: Arc<Dataset>,
+        folder: RunFolder,
+        log: Log,
+        board: TensorBoard,
+        number: Option<u64>,
+    ) -> Session<D> {
+        let Self { phases, split, trainer, position } = self;
+        let groups = decay_groups(&resolved, trainer.ensemble());
+        let (resumed, warnings) = (number.map(|number| (number, position)), vec![]);
+        Session {
+            resolved,
+            phases,
+            data,
+            split,
+            folder,
+            log,
+            board,
+            trainer,
+            groups,
+            position,
+            number,
+            resumed,
+            warnings,
+        }
+    }
+}
+
+/// Counts of live numbers: the room for coefficients to come belongs to no one yet.
+pub(super) fn decay_groups<D: Device>(resolved: &Resolved, ensemble: &Ensemble<D>) -> Vec<DecayGroup> {
+    let count = |kind| match kind {
+        ParameterKind::Coefficients => ensemble.plan().bill.coefficients,
+        kind => {
+            let ranges = ensemble.ranges(kind).expect("the ensemble was laid out by this plan");
+            ranges.iter().map(|range| range.len() as u64).sum()
+        }
+    };
+    let group = |kind| DecayGroup { kind, numbers: count(kind), decay: decay(resolved, kind) };
+    ParameterKind::ALL.into_iter().map(group).filter(|group| group.numbers > 0).collect()
+}
+
+/// What resuming found that somebody should know.
+fn warnings(loaded: &Option<Loaded>, cut: Cut) -> Vec<String> {
+    let mut all: Vec<String> =
+        loaded.iter().flat_map(|loaded| &loaded.warnings).map(ToString::to_string).collect();
+    if cut.missing > 0 {
+        all.push(format!("log.jsonl has lost {} bytes that the checkpoint had seen", cut.missing));
+    }
+    all
+}

@@ -1,0 +1,163 @@
+//! What trains: members, bank, optimizer and images on one device, and the two steps they do.
+//!
+//! ```text
+//! train:    draw images ─► compose ─► members forward, backward ─► compose backward ─► update ─► add up metrics
+//! evaluate: draw images ─► members forward
+//! ```
+//!
+//! Before a step the host says which images and which rate; then the device is asked for all of it at once, which a GPU
+//! does from a recording. Metrics are added up on the device and read when somebody looks.
+
+use std::sync::Arc;
+
+use superweight_engine::{Accumulator, Device, Error, ImageDraw, Metrics, Sgd, SgdOptions};
+use superweight_plan::SharingPlan;
+
+use super::TrainError;
+use crate::data::{Dataset, Part};
+use crate::ensemble::{Ensemble, EnsembleOptions, ParameterKind};
+use crate::recipe::Resolved;
+use crate::replay::Replayed;
+
+/// Somebody who looks at gradients before they are used: search and refinement.
+pub trait Watch<D: Device> {
+    /// Does the backward pass ([`Ensemble::gradients`]) and looks at it.
+    fn gradients(&mut self, ensemble: &mut Ensemble<D>) -> Result<(), Error>;
+
+    /// Whether all of it happens on the device, so that it can be recorded.
+    fn stays_on_device(&self) -> bool {
+        true
+    }
+}
+
+/// An ensemble being trained.
+#[derive(Debug)]
+pub struct Trainer<D: Device> {
+    ensemble: Ensemble<D>,
+    optimizer: Sgd<D>,
+    images: [D::Images; 2],
+    metrics: Accumulator<D>,
+    train: Replayed<D>,
+    watched: Replayed<D>,
+    evaluate: [Replayed<D>; 2],
+}
+
+impl<D: Device> Trainer<D> {
+    /// Compiles, allocates, loads the images. A plan over its budget is refused. Numbers are zero.
+    pub fn new(
+        device: &D,
+        resolved: &Resolved,
+        plan: &SharingPlan,
+        data: &Arc<Dataset>,
+    ) -> Result<Self, TrainError> {
+        let (total, budget) = (plan.bill.total(), plan.budget.unwrap_or(u64::MAX));
+        if total > budget {
+            return Err(TrainError::OverBudget { total, budget });
+        }
+        let train = &resolved.train;
+        let options = EnsembleOptions {
+            batch: train.batch,
+            bn_batch: train.bn_batch,
+            training: true,
+            smoothing: train.label_smoothing as f32,
+        };
+        let ensemble = Ensemble::new(device, plan, &options)?;
+        let sgd = SgdOptions { momentum: train.momentum as f32, nesterov: train.nesterov };
+        let optimizer = ensemble.optimizer(sgd, |kind| decay(resolved, kind) as f32)?;
+        let load = |part| device.load_images(&data.image_set(part), train.batch);
+        Ok(Self {
+            images: [load(Part::Train)?, load(Part::Test)?],
+            metrics: ensemble.metric_sums()?,
+            ensemble,
+            optimizer,
+            train: Replayed::New,
+            watched: Replayed::New,
+            evaluate: [Replayed::New, Replayed::New],
+        })
+    }
+
+    /// Members and bank.
+    pub fn ensemble(&self) -> &Ensemble<D> {
+        &self.ensemble
+    }
+
+    /// The optimizer.
+    pub fn optimizer(&self) -> &Sgd<D> {
+        &self.optimizer
+    }
+
+    /// Both, to set their numbers or to go over to a refined plan.
+    pub fn parts_mut(&mut self) -> (&mut Ensemble<D>, &mut Sgd<D>) {
+        // Whatever is changed may be part of a recording.
+        (self.train, self.watched) = (Replayed::New, Replayed::New);
+        self.evaluate = [Replayed::New, Replayed::New];
+        (&mut self.ensemble, &mut self.optimizer)
+    }
+
+    /// Forgets the metrics of the last epoch, and who watched it.
+    pub fn begin_epoch(&mut self) {
+        self.metrics.clear();
+        self.watched = Replayed::New;
+    }
+
+    /// One step of training on these images at this rate. Within an epoch only one may watch.
+    pub fn train_step(
+        &mut self,
+        draws: &[ImageDraw],
+        rate: f32,
+        watch: Option<&mut dyn Watch<D>>,
+    ) -> Result<(), Error> {
+        let device = self.ensemble.memory().device().clone();
+        device.set_draws(&mut self.images[Part::Train as usize], draws);
+        self.optimizer.set_rates(&[rate; ParameterKind::ALL.len()])?;
+        let Self { ensemble, optimizer, images, metrics, train, watched, .. } = self;
+        let (replayed, mut watch) = match watch {
+            Some(watch) => (watched, Some(watch)),
+            None => (train, None),
+        };
+        let plain = watch.as_ref().is_some_and(|watch| !watch.stays_on_device());
+        let mut body = || {
+            ensemble.draw(&images[Part::Train as usize])?;
+            match &mut watch {
+                Some(watch) => watch.gradients(ensemble)?,
+                None => ensemble.gradients()?,
+            }
+            ensemble.update(optimizer);
+            ensemble.memory().accumulate(metrics);
+            Ok(())
+        };
+        if plain { body() } else { replayed.run(&device, &mut body) }
+    }
+
+    /// Every member's metrics, added up since [`Trainer::begin_epoch`]. Waits for the device.
+    pub fn metrics(&self) -> Result<Vec<Metrics>, Error> {
+        self.ensemble.memory().finish()?;
+        let of = |m| match self.metrics.read(m)[..] {
+            [loss, top1, top5, rows] => Metrics { loss, top1, top5, rows },
+            _ => unreachable!("a loss has four metrics"),
+        };
+        Ok((0..self.ensemble.members()).map(of).collect())
+    }
+
+    /// Writes the weights that [`Trainer::evaluate_step`] reads.
+    pub fn compose(&mut self) -> Result<(), Error> {
+        self.ensemble.compose()
+    }
+
+    /// Every member's logits for these images of a part.
+    pub fn evaluate_step(&mut self, part: Part, draws: &[ImageDraw]) -> Result<(), Error> {
+        let device = self.ensemble.memory().device().clone();
+        let Self { ensemble, images, evaluate, .. } = self;
+        let images = &mut images[part as usize];
+        device.set_draws(images, draws);
+        evaluate[part as usize].run(&device, &mut || {
+            ensemble.draw(images)?;
+            ensemble.evaluate()
+        })
+    }
+}
+
+/// λ of a kind.
+pub(super) fn decay(resolved: &Resolved, kind: ParameterKind) -> f64 {
+    if resolved.train.decay_on.contains(&kind) { resolved.train.decay } else { 0.0 }
+}
