@@ -18,6 +18,7 @@ fn main() -> ExitCode {
     let answer = match cli.command {
         Command::Plan(args) => commands::plan::run(args, &mut out),
         Command::Train(args) => commands::train::run(args, &mut out),
+        Command::Report(args) => commands::report::run(args, &mut out),
         Command::Bench(args) => commands::bench::run(args, &mut out),
         Command::Data(args) => commands::data::run(args, &mut out),
     };

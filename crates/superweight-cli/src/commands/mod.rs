@@ -3,4 +3,5 @@
 pub mod bench;
 pub mod data;
 pub mod plan;
+pub mod report;
 pub mod train;

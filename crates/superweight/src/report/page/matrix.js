@@ -17,7 +17,7 @@ function drawMatrix(run) {
   function draw(width) {
     const n = search.start.flat().length;
     order = state.shown.clusters.map((ids) => ids.filter((id) => search.start.some((c) => c.includes(id)))).flat();
-    size = Math.max(2, Math.floor(Math.min(width - BAND - 4, 640) / n));
+    size = Math.max(2, Math.floor(Math.min(width - BAND - 4, 620) / n));
     const side = n * size + BAND + 2;
     const sharp = Math.min(2, devicePixelRatio || 1);
     canvas.width = side * sharp;
@@ -84,5 +84,56 @@ function drawMatrix(run) {
   const similar = search.compared === 'gradients' ? 'gradients' : 'weights';
   return section('conflicts', 'Conflict matrix',
     `Cosine of the ${similar} of every two layers over the corner both have (Eq. 2), ordered by cluster. Blue: they pull the same way. Orange: they conflict.`,
-    holder, h('p', { class: 'scale', 'aria-hidden': 'true' }, '−1 ', h('i', {}), ' 1'), said);
+    h('div', { class: 'matrix-body' },
+      h('div', {}, holder, h('p', { class: 'scale', 'aria-hidden': 'true' }, '−1 ', h('i', {}), ' 1'), said),
+      h('div', {}, drawCounts(search), drawHistogram(search, [...psi].filter(([key]) => Math.floor(key / 1e6) < key % 1e6)))));
+}
+
+/** How many clusters every τ gives, and from where on a plan can be paid for. */
+function drawCounts(search) {
+  if (!search.steps.length) return null;
+  const points = [];
+  search.steps.forEach((step, i) => {
+    const from = i === 0 ? 1 : search.steps[i].merge;
+    const to = i + 1 < search.steps.length ? search.steps[i + 1].merge : -1;
+    points.push([from, step.clusters, step], [to, step.clusters, step]);
+  });
+  const chart = drawn('side-chart', (width) => {
+    const f = frame({ width, height: 220, x: [-1, 1], y: [0, Math.max(...points.map((p) => p[1])) * 1.06], xName: 'τ', yName: 'clusters', label: 'Number of clusters for every τ' });
+    const { svg, X, Y, margin, bottom } = f;
+    for (let i = 0; i < points.length; i += 2) {
+      if (!points[i][2].bill) svg.append(s('rect', { x: X(points[i + 1][0]), width: Math.max(0, X(points[i][0]) - X(points[i + 1][0])), y: margin.top, height: bottom - margin.top, class: 'infeasible' }));
+    }
+    svg.append(s('path', { d: path(points, X, Y), class: 'line', style: { stroke: 'var(--accent)' } }),
+      s('line', { x1: X(state.tau), x2: X(state.tau), y1: margin.top, y2: bottom, class: 'now' }));
+    return svg;
+  });
+  on('tau', chart.redraw);
+  const some = search.steps.some((step) => !step.bill);
+  return h('figure', {}, chart, h('figcaption', {}, 'Clusters for every τ; the line is τ now.', some ? ' Shaded: more clusters than the budget can pay for; τ is relaxed from there.' : ''));
+}
+
+/** How similarities are spread, inside clusters and between them. */
+function drawHistogram(search, pairs) {
+  const BINS = 40;
+  const chart = drawn('side-chart', (width) => {
+    const bins = Array.from({ length: BINS }, () => [0, 0]);
+    for (const [key, psi] of pairs) {
+      const together = state.shown.of.get(Math.floor(key / 1e6)) === state.shown.of.get(key % 1e6);
+      bins[Math.min(BINS - 1, Math.floor((psi + 1) / 2 * BINS))][together ? 0 : 1]++;
+    }
+    const f = frame({ width, height: 200, x: [-1, 1], y: [0, Math.max(1, ...bins.map(([a, b]) => a + b)) * 1.05], xName: 'ψ, similarity', yName: 'pairs', label: 'How similarities are spread' });
+    const { svg, X, Y, margin, bottom } = f;
+    bins.forEach(([inside, between], i) => {
+      const [x, w] = [X(-1 + 2 * i / BINS), X(-1 + 2 / BINS) - X(-1) - 1];
+      svg.append(s('rect', { x, width: w, y: Y(inside), height: bottom - Y(inside), style: { fill: 'var(--line-0)' } }),
+        s('rect', { x, width: w, y: Y(inside + between), height: Y(inside) - Y(inside + between), style: { fill: 'var(--line-1)' } }));
+    });
+    svg.append(s('line', { x1: X(state.tau), x2: X(state.tau), y1: margin.top, y2: bottom, class: 'now' }));
+    return svg;
+  });
+  on('tau', chart.redraw);
+  return h('figure', {}, chart, h('figcaption', { class: 'legend' },
+    h('span', {}, h('i', { class: 'swatch', style: { background: 'var(--line-0)' } }), 'pairs of one cluster'),
+    h('span', {}, h('i', { class: 'swatch', style: { background: 'var(--line-1)' } }), 'pairs of different clusters')));
 }
