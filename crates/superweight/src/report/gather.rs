@@ -10,6 +10,7 @@ use superweight_plan::{Assignment, SharingPlan};
 
 use super::curves::Curves;
 use super::error::ReportError;
+use super::evaluation::Evaluation;
 use super::headline::{About, Headline};
 use super::replay::{ClusterReplay, GroupReplay};
 use super::sharing::Sharing;
@@ -34,6 +35,8 @@ pub struct RunView {
     pub search: Option<ClusterReplay>,
     /// Algorithm 1 for any β.
     pub refine: Option<GroupReplay>,
+    /// What evaluation found.
+    pub evaluation: Option<Evaluation>,
 }
 
 impl RunView {
@@ -64,6 +67,7 @@ impl RunView {
             curves: Curves::new(&log),
             search,
             refine,
+            evaluation: None,
         })
     }
 }

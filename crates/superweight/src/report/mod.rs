@@ -14,25 +14,39 @@
 //! |---|---|
 //! | `gather` | which files of a run say something? |
 //! | `headline`, `curves`, `sharing`, `replay` | what do they say? pure functions, one section of the page each |
+//! | `evaluation` | what are the members worth? |
+//! | `paper`, `compare` | and beside each other, and beside the paper's tables? |
 //! | `page`, `page/` | how is it one HTML file? |
+//! | `text`, `svg`, `plots` | and for those who want no page? |
 
 mod base64;
+mod compare;
 mod curves;
 mod error;
+mod evaluation;
 mod gather;
 mod headline;
 mod page;
+mod paper;
+mod plots;
 mod replay;
 mod sharing;
+mod svg;
+mod text;
 
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+pub use compare::{Ablation, Beside, Comparison, Measure, Row, Sweep};
 pub use curves::{Curves, Mark, PhaseSpan, Series};
 pub use error::ReportError;
+pub use evaluation::{
+    BinView, CorruptionRow, Corruptions, Evaluation, Interpolation, Latency, LatencyView, SubsetView,
+};
 pub use gather::RunView;
 pub use headline::{About, Accuracy, Headline};
+pub use paper::{PaperRow, PaperValue, paper};
 pub use replay::{ClusterReplay, GroupChoice, GroupReplay, Step};
 pub use sharing::{Alpha, GroupView, LayerView, SetView, Sharing, SuperWeightView, TileView};
 
@@ -47,6 +61,8 @@ pub struct Report {
     pub program: String,
     /// In the order given.
     pub runs: Vec<RunView>,
+    /// Of more than one.
+    pub comparison: Option<Comparison>,
 }
 
 impl Report {
@@ -58,7 +74,8 @@ impl Report {
 
     /// Of runs that were read.
     pub fn new(runs: Vec<RunView>) -> Self {
-        Self { version: 1, program: concat!("superweight ", env!("CARGO_PKG_VERSION")).to_owned(), runs }
+        let program = concat!("superweight ", env!("CARGO_PKG_VERSION")).to_owned();
+        Self { version: 1, program, comparison: Comparison::new(&runs), runs }
     }
 
     /// The page.
@@ -68,17 +85,17 @@ impl Report {
 
     /// Tables.
     pub fn to_markdown(&self) -> String {
-        String::new()
+        text::markdown(self)
     }
 
     /// Figures, a line each.
     pub fn to_csv(&self) -> String {
-        String::new()
+        text::csv(self)
     }
 
     /// Every figure as an SVG file in a folder; their paths.
-    pub fn write_plots(&self, _folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
-        Ok(vec![])
+    pub fn write_plots(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
+        plots::write(self, folder)
     }
 
     /// The data.

@@ -12,7 +12,7 @@ const SKELETON: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/style.css");
 
 /// In the order they need each other; together one script.
-const SCRIPTS: [&str; 13] = [
+const SCRIPTS: [&str; 15] = [
     include_str!("page/dom.js"),
     include_str!("page/palette.js"),
     include_str!("page/algorithm.js"),
@@ -25,6 +25,8 @@ const SCRIPTS: [&str; 13] = [
     include_str!("page/bill.js"),
     include_str!("page/composition.js"),
     include_str!("page/matrix.js"),
+    include_str!("page/evaluation.js"),
+    include_str!("page/compare.js"),
     include_str!("page/main.js"),
 ];
 

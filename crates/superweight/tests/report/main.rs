@@ -10,7 +10,7 @@ use browser::Browser;
 use serde_json::{Value, json};
 use superweight::plan::{Assignment, LayerId, Pair, assign, refine, search};
 use superweight::random::Draws;
-use superweight::report::{self, Report};
+use superweight::report::{self, Report, RunView};
 use superweight::search::{Compared, PairStatistic, coefficient_pairs};
 
 /// The paper's heterogeneous ensemble: 118 convolutions.
@@ -223,5 +223,107 @@ fn hostile_texts_are_texts() {
     let warning = browser.evaluate("document.querySelector('.warnings p').textContent");
     assert_eq!(warning, format!("⚠ {attack}"));
     assert!(browser.evaluate("document.querySelector('pre').textContent").as_str().unwrap().contains("window.hacked = 2"));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// What evaluation would leave, drawn: the page shows it, and what is not there it does not show.
+#[test]
+fn what_was_evaluated_is_shown() {
+    let folder = Folder::new("evaluated");
+    let Some(mut browser) = Browser::start(&folder.0) else { return };
+    let made = synthetic::run(&folder.0, "evaluated", HETEROGENEOUS, 20, None);
+    let mut view = RunView::open(&made.path).unwrap();
+    let page = folder.0.join("page.html");
+    let sections = "[...document.querySelectorAll('section')].map(s => s.id)";
+    fs::write(&page, Report::new(vec![view.clone()]).to_html()).unwrap();
+    browser.open(&page);
+    let before = browser.evaluate(sections);
+    assert_eq!(before, json!(["headline", "sharing", "bill", "conflicts", "training", "about"]));
+    view.evaluation = Some(synthetic::evaluation(4, 7));
+    fs::write(&page, Report::new(vec![view]).to_html()).unwrap();
+    browser.look(1200, 900, false);
+    browser.open(&page);
+    for section in ["scores", "anytime", "reliability", "corruptions", "interpolation"] {
+        assert!(browser.evaluate(sections).as_array().unwrap().contains(&json!(section)), "{section}");
+    }
+    assert_eq!(browser.evaluate("document.querySelectorAll('#anytime .point').length"), 15);
+    assert_eq!(browser.evaluate("document.querySelectorAll('#corruptions td.heat').length"), 75);
+    keep("evaluated-light", &browser.screenshot(true));
+    browser.look(1200, 900, true);
+    browser.open(&page);
+    keep("evaluated-dark", &browser.screenshot(true));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// Three strategies, seeds, a sweep over τ: the rows that the recipes ask for, and a page that shows them.
+#[test]
+fn runs_are_compared() {
+    let folder = Folder::new("compared");
+    let mut paths = vec![];
+    let recipe = |more: &str| format!("members = ['wrn-28-10']\nbudget = '10%'\n{more}\n[data]\nname = 'cifar-100'\n");
+    for (name, more) in [
+        ("swn-0", "seed = 0"),
+        ("swn-1", "seed = 1"),
+        ("swn-2", "seed = 2"),
+        ("tau-0", "seed = 0\nsearch.tau = 0.0"),
+        ("tau-3", "seed = 0\nsearch.tau = 0.3"),
+    ] {
+        paths.push(synthetic::run(&folder.0, name, &recipe(more), 8, None).path);
+    }
+    let mut views: Vec<RunView> = paths.iter().map(|path| RunView::open(path).unwrap()).collect();
+    // Strategies without a search are not made here; what the comparison looks at is the recipe.
+    let mut ablated = views[0].clone();
+    ablated.name = "no-refine".to_owned();
+    ablated.about.strategy = "no-refine".to_owned();
+    ablated.about.resolved = ablated.about.resolved.replace("strategy = \"swn\"", "strategy = \"no-refine\"");
+    views.push(ablated);
+    for (i, view) in views.iter_mut().enumerate() {
+        let mut evaluation = synthetic::evaluation(1, i as u64);
+        evaluation.subsets[0].top1 = 79.0 + i as f64;
+        view.evaluation = Some(evaluation);
+    }
+    let report = Report::new(views);
+    let comparison = report.comparison.as_ref().unwrap();
+    let rows: Vec<_> = comparison.rows.iter().map(|row| row.runs.clone()).collect();
+    assert_eq!(rows, [vec![0, 1, 2], vec![3], vec![4], vec![5]]);
+    // 79, 80, 81: mean 80, deviation 1; Table 1 of the paper has 78.94 ± 0.26.
+    let top1 = comparison.rows[0].measure("top1").unwrap();
+    assert_eq!((top1.mean, top1.deviation), (80.0, Some(1.0)));
+    assert_eq!((top1.paper, top1.paper_error), (Some(78.94), Some(0.26)));
+    assert!((top1.difference.unwrap() - 1.06).abs() < 1e-9);
+    assert_eq!(comparison.rows[3].measure("top1").unwrap().paper, Some(78.26));
+    assert_eq!(comparison.ablations.len(), 1);
+    assert_eq!(comparison.ablations[0].rows, [0, 1, 2, 3]);
+    let sweep: Vec<_> = comparison.sweeps.iter().map(|s| (s.key.as_str(), s.points.clone())).collect();
+    assert_eq!(sweep, [("search.tau", vec![(0.0, 1), (0.1, 0), (0.3, 2)])]);
+    let others: Vec<_> = comparison.beside.iter().map(|row| row.label.as_str()).collect();
+    assert!(others.contains(&"Table 1: SSN") && others.len() == 4, "{others:?}");
+
+    let markdown = report.to_markdown();
+    assert!(markdown.contains("| top-1 % | 78.94 ± 0.26 | 80.00 ± 1.00 | +1.06 |"), "{markdown}");
+    let csv = report.to_csv();
+    assert!(csv.contains("swn-1,1,wrn-28-10,cifar-100,swn,3653688,8,top1,80,78.94,0.26\n"), "{csv}");
+    assert!(csv.lines().all(|line| line.split(',').count() == 11));
+    let json: Value = serde_json::from_str(&report.to_json()).unwrap();
+    assert_eq!(json["comparison"]["rows"][0]["measures"][0]["mean"], 80.0);
+    let plots = report.write_plots(&folder.0.join("plots")).unwrap();
+    for name in ["anytime.svg", "ablation-00.svg", "sweep-00.svg", "00-cluster-map.svg", "05-conflict-matrix.svg"] {
+        assert!(plots.iter().any(|path| path.ends_with(name)), "{name} of {plots:?}");
+    }
+
+    let Some(mut browser) = Browser::start(&folder.0) else { return };
+    for plot in &plots {
+        browser.open(plot);
+        assert_eq!(browser.evaluate("document.documentElement.tagName"), "svg", "{}", plot.display());
+        assert_eq!(browser.evaluate("document.querySelector('parsererror') === null"), true, "{}", plot.display());
+    }
+    let page = folder.0.join("page.html");
+    fs::write(&page, report.to_html()).unwrap();
+    browser.look(1200, 900, false);
+    browser.open(&page);
+    keep("compared-light", &browser.screenshot(true));
+    let chosen = "document.querySelector('#picker').value = 3; document.querySelector('#picker').dispatchEvent(new Event('change')); document.querySelector('.of-run').textContent";
+    assert_eq!(browser.evaluate(chosen), "tau-0");
+    assert_eq!(browser.evaluate("swn.state.tau"), 0.0);
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

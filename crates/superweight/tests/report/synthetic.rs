@@ -7,6 +7,9 @@ use serde_json::json;
 use superweight::plan::{LayerId, SetId, SharingPlan};
 use superweight::random::Draws;
 use superweight::recipe::{Recipe, Resolved};
+use superweight::report::{
+    BinView, CorruptionRow, Corruptions, Evaluation, Interpolation, Latency, LatencyView, SubsetView,
+};
 use superweight::run::{Checkpoint, Disk, Event, Existing, Facts, RunFolder, Tensor};
 use superweight::search::{
     CoefficientGradient, Compared, PairStatistic, RefineStatistics, SearchStatistics, Statistics, asked,
@@ -134,4 +137,66 @@ fn write_log(folder: &RunFolder, plan: &SharingPlan, epochs: u64, warning: Optio
     let test = json!({ "images": 10000, "ensemble": one(78.42), "members": members });
     log.add(Event::Eval(Facts::from([("part", json!("test")), ("test", test)]))).unwrap();
     log.add(Event::Stop { reason: "finished".to_owned(), metrics: Default::default() }).unwrap();
+}
+
+/// What an evaluation could say.
+pub fn evaluation(members: usize, seed: u64) -> Evaluation {
+    let draws = Draws::new(&[seed, 0xe7]);
+    let subsets: Vec<Vec<usize>> =
+        (1..1usize << members).map(|bits| (0..members).filter(|m| bits >> m & 1 == 1).collect()).collect();
+    let top1 = |subset: &[usize]| {
+        let best = subset.iter().map(|m| 76.0 - 1.7 * *m as f64).fold(0.0, f64::max);
+        best + 1.9 * (subset.len() as f64).ln() + 0.2 * draws.normal(subset.iter().map(|m| 1 << m).sum())
+    };
+    let cost = [9.3, 6.1, 4.4, 2.9];
+    let ms = |subset: &[usize]| subset.iter().map(|m| cost[m % 4]).sum::<f64>() + 0.1 * seed as f64;
+    let bins = |off: f64| -> Vec<BinView> {
+        let bin = |i: u64| {
+            let confidence = (i as f64 + 0.5) * 100.0 / 15.0;
+            let accuracy = (confidence - off * (confidence * (100.0 - confidence) / 2500.0)).clamp(0.0, 100.0);
+            BinView { images: 20 + i.pow(3) * 2, confidence, accuracy }
+        };
+        (0..15).map(bin).collect()
+    };
+    let kinds = [
+        "gaussian noise", "shot noise", "impulse noise", "defocus blur", "glass blur", "motion blur", "zoom blur", "snow",
+        "frost", "fog", "brightness", "contrast", "elastic transform", "pixelate", "jpeg compression",
+    ];
+    let kind = |(k, name): (usize, &&str)| CorruptionRow {
+        name: (*name).to_owned(),
+        top1: (1..=5u32).map(|s| Some(74.0 - f64::from(s) * (3.0 + (k * 7 % 11) as f64))).collect(),
+    };
+    let mut latency = Latency {
+        device: "two cores".to_owned(),
+        batch: 1,
+        subsets: subsets
+            .iter()
+            .map(|s| LatencyView { members: s.clone(), ms: ms(s), p99: Some(ms(s) * 1.3), top1: top1(s), front: false })
+            .collect(),
+    };
+    latency.mark_front();
+    let scores = |s: &Vec<usize>| SubsetView {
+        members: s.clone(),
+        top1: top1(s),
+        top5: Some(93.0),
+        nll: Some(1.1 - 0.1 * s.len() as f64),
+        ece: Some(6.0 / s.len() as f64),
+        bins: bins(8.0 / s.len() as f64),
+    };
+    let valley = |i: u32| (f64::from(i) / 20.0, 74.0 - 60.0 * (std::f64::consts::PI * f64::from(i) / 20.0).sin().powi(2));
+    Evaluation {
+        on: "the test set of cifar-100".to_owned(),
+        images: 10_000,
+        subsets: subsets.iter().map(scores).collect(),
+        diversity: (members > 1).then_some(0.74),
+        corruptions: Some(Corruptions {
+            source: "regenerated".to_owned(),
+            kinds: kinds.iter().enumerate().map(kind).collect(),
+            mean_top1: Some(52.9),
+            mean_nll: Some(2.17),
+            mean_ece: Some(10.3),
+        }),
+        latency: Some(latency),
+        interpolations: vec![Interpolation { from: 0, to: 1 % members, points: (0..=20).map(valley).collect() }],
+    }
 }

@@ -14,7 +14,7 @@ function drawHeader() {
   const picker = report.runs.length > 1 && h('label', { class: 'picker' }, 'Run ', h('select', { id: 'picker', onchange: (event) => choose(Number(event.target.value)) },
     report.runs.map((run, i) => h('option', { value: i, selected: run === state.run }, run.name))));
   clear(document.getElementById('top')).append(
-    h('div', { class: 'head' }, h('div', {}, h('h1', {}, name),
+    h('div', { class: 'head' }, h('div', {}, h('h1', {}, report.runs.length > 1 ? plural(report.runs.length, 'run') : name),
       h('p', { class: 'sub' }, `${members} on ${about.data} (${about.classes} classes) · strategy ${about.strategy} · seed ${about.seed}`)),
     h('div', { class: 'head-right' }, picker, theme)));
 }
@@ -38,13 +38,18 @@ function drawRun(run) {
   sections.length = 0;
   for (const what of Object.keys(listeners)) delete listeners[what];
   select(run);
-  const parts = [drawHeadline(run), drawSharing(run), drawBill(run), drawMatrix(run), drawCurves(run), drawAbout(run)];
+  const compared = drawComparison();
+  const parts = [...compared, compared.length > 0 && h('h2', { class: 'of-run', id: 'run' }, run.name), drawHeadline(run), drawSharing(run), drawBill(run), drawMatrix(run), drawCurves(run),
+    drawScores(run), drawAnytime(run), drawReliability(run), drawCorruptions(run), drawInterpolation(run), drawAbout(run)];
   clear(document.getElementById('content')).append(patternDefs(), ...parts.filter((part) => part));
   clear(document.getElementById('nav')).append(...sections.map(([id, title]) => h('a', { href: '#' + id }, title)));
   drawHeader();
 }
-function choose(index) { drawRun(report.runs[index]); document.getElementById('picker')?.focus(); }
+function choose(index, move = true) {
+  drawRun(report.runs[index]);
+  if (move) { document.getElementById('picker')?.focus({ preventScroll: true }); document.getElementById('run')?.scrollIntoView(); }
+}
 
-choose(0);
+choose(0, false);
 // For the tests, and for whoever wants to compute with what the page shows.
 window.swn = { report, state, assign, pairsOf, stepAt, clustersAt, groupsAt, setTau, setBeta, open };
