@@ -16,6 +16,8 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     Plan(PlanArgs),
+    Search(SearchArgs),
+    Sweep(SweepArgs),
     Train(TrainArgs),
     Report(ReportArgs),
     Bench(BenchArgs),
@@ -124,7 +126,7 @@ pub struct TrainArgs {
     pub replace: bool,
 
     /// Go on with this run from its newest checkpoint.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["recipe", "set", "name", "validation", "runs", "replace"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["recipe", "set", "name", "validation", "replace"])]
     pub resume: Option<PathBuf>,
 
     /// Stop between two epochs when the next would not end within this time: 9m, 90s, 1h30m.
@@ -140,6 +142,103 @@ pub struct TrainArgs {
     pub threads: usize,
 
     /// Print the result as JSON, and nothing else.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Find which layers should share templates: the first phase of 'swn train', by itself; or decide again, without training.
+///
+/// Trains as long as the recipe's search says, compares layers and prints the clusters. The run it leaves behind can be
+/// trained ('swn train --resume'), and what it saw (statistics.safetensors) can be looked at with another threshold
+/// ('--replay').
+#[derive(Args)]
+#[command(after_help = SEARCH_EXAMPLES)]
+pub struct SearchArgs {
+    /// A recipe (TOML) whose strategy searches.
+    #[arg(required_unless_present_any = ["resume", "replay"])]
+    pub recipe: Option<PathBuf>,
+
+    /// Set a key of the recipe, such as search.epochs=2; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+
+    /// Name of the run and its folder [default: the recipe's; a number is added where it is taken].
+    #[arg(long)]
+    pub name: Option<String>,
+
+    /// Folder of all runs.
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    pub runs: PathBuf,
+
+    /// Remove the run of this name first, if there is one.
+    #[arg(long)]
+    pub replace: bool,
+
+    /// Go on with the search of this run.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["recipe", "set", "name", "runs", "replace", "replay"])]
+    pub resume: Option<PathBuf>,
+
+    /// Decide again from what this run saw, without training.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["recipe", "set", "name", "runs", "replace"])]
+    pub replay: Option<PathBuf>,
+
+    /// τ: with --replay, layers more alike than this share templates [default: the run's].
+    #[arg(long, requires = "replay", allow_negative_numbers = true)]
+    pub tau: Option<f64>,
+
+    /// β: with --replay, refine too; layers that are more alike in what they ask of coefficients share them.
+    #[arg(long, requires = "replay", allow_negative_numbers = true)]
+    pub beta: Option<f64>,
+
+    /// Write the plan to this file.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+
+    /// Where to train: auto, cpu, cuda or cuda:N.
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+
+    /// Threads of the processor; 0 is one per core. The numbers do not depend on it.
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+
+    /// Print the result as JSON, and nothing else.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Train a recipe with every combination of some settings, one run folder each, and compare them.
+///
+/// A combination that is finished is not trained again, one that was stopped goes on: the same command after Ctrl-C
+/// continues the sweep.
+#[derive(Args)]
+#[command(after_help = SWEEP_EXAMPLES)]
+pub struct SweepArgs {
+    /// A recipe (TOML).
+    pub recipe: PathBuf,
+
+    /// A key and its values: search.tau=0,0.1,0.3. Keys that hold lists take semicolons: members=wrn-10-2;wrn-10-1,wrn-16-1.
+    /// Several keys make a grid; one with a single value holds for all.
+    #[arg(long, value_name = "KEY=VALUES", required = true)]
+    pub set: Vec<String>,
+
+    /// The sweep's runs lie in DIR/NAME of --runs [default: the recipe's name and '-sweep'].
+    #[arg(long)]
+    pub name: Option<String>,
+
+    /// Folder of all runs.
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    pub runs: PathBuf,
+
+    /// Where to train: auto, cpu, cuda or cuda:N.
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+
+    /// Threads of the processor; 0 is one per core. The numbers do not depend on it.
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+
+    /// Print the table as JSON, and nothing else.
     #[arg(long)]
     pub json: bool,
 }
@@ -239,9 +338,22 @@ Examples:
 
 const TRAIN_EXAMPLES: &str = "\
 Examples:
+  swn train recipes/quick.toml
   swn train recipes/quick.toml --set strategy=no-search
   swn train recipes/quick.toml --set train.epochs=1 --set seed=7 --name seven
   swn train --resume runs/quick --time-limit 9m";
+
+const SEARCH_EXAMPLES: &str = "\
+Examples:
+  swn search recipes/quick.toml --out plan.json
+  swn search --replay runs/quick --tau 0.3 --out plan.json
+  swn search --replay runs/quick --beta 0.5
+  swn train --resume runs/quick";
+
+const SWEEP_EXAMPLES: &str = "\
+Examples:
+  swn sweep recipes/quick.toml --set search.tau=0,0.1,0.3
+  swn sweep recipes/quick.toml --set strategy=swn,no-search,depth-binned --set seed=1,2,3";
 
 const DATA_EXAMPLES: &str = "\
 Examples:
@@ -337,6 +449,15 @@ pub struct BenchOptions {
     #[arg(long)]
     pub inference: bool,
 
+    /// Measure a step with weights composed within this budget beside the step without sharing, in turns (bench step
+    /// only): a count or a share, such as 25%.
+    #[arg(long, conflicts_with = "inference")]
+    pub budget: Option<String>,
+
+    /// With --budget: whether a template is as large as its SuperWeight or a block of a grid.
+    #[arg(long, value_enum, default_value_t, requires = "budget")]
+    pub tiling: TilingArg,
+
     /// With --inference: pack the weights once and keep them beside the plain ones; faster at small batches, twice the
     /// memory for weights.
     #[arg(long, requires = "inference")]
@@ -374,4 +495,5 @@ const BENCH_EXAMPLES: &str = "\
 Examples:
   swn bench step --members wrn-16-2 --batch 32 --device cpu
   swn bench step --members wrn-28-4 --batch 1 --inference --json
+  swn bench step --members wrn-16-2 --budget 25% --tiling grid
   swn bench ops --members mobilenet-v2 --batch 32";

@@ -17,6 +17,8 @@ fn main() -> ExitCode {
     let mut out = io::stdout().lock();
     let answer = match cli.command {
         Command::Plan(args) => commands::plan::run(args, &mut out),
+        Command::Search(args) => commands::search::run(args, &mut out),
+        Command::Sweep(args) => commands::sweep::run(args, &mut out),
         Command::Train(args) => commands::train::run(args, &mut out),
         Command::Report(args) => commands::report::run(args, &mut out),
         Command::Bench(args) => commands::bench::run(args, &mut out),

@@ -43,6 +43,26 @@ fn operations_are_listed_with_their_share() {
 }
 
 #[test]
+fn what_sharing_costs_is_measured_in_turns() {
+    for tiling in ["nested", "grid"] {
+        let args =
+            format!("bench step --members wrn-10-1 --input 3x8x8 --batch 2 --budget 60% --tiling {tiling}");
+        let output = swn(&format!("{args} --seconds 0 --json"));
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let number = |key: &str| answer[key].as_f64().unwrap_or_else(|| panic!("{key}: {answer}"));
+        assert!(number("dense_ms") > 0.0 && number("shared_ms") > 0.0 && number("ratio") > 0.0);
+        assert!(number("numbers") <= 0.6 * number("dense_numbers") && number("repeats") >= 5.0);
+        assert!(answer["tiling"].as_str().unwrap().starts_with(tiling), "{answer}");
+    }
+    assert!(
+        errors("bench ops --members cnn-4 --budget 50%").starts_with("error: --budget: 'swn bench step'")
+    );
+    assert!(
+        errors("bench step --members cnn-4 --budget x").starts_with("error: --budget: 'x' is not a budget")
+    );
+}
+
+#[test]
 fn errors_name_the_flag() {
     assert!(errors("bench step --members wrn-29-10").starts_with("error: --members: 'wrn-29-10' is not"));
     let zero = errors("bench step --members cnn-4 --batch 0");

@@ -3,6 +3,8 @@
 //! A step of several members is what training them together costs: forward and backward one after another over one
 //! arena, then one update. Weights are random, images are noise: the time does not depend on either.
 
+mod shared;
+
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -11,6 +13,8 @@ use superweight_engine::{
     Sgd, SgdOptions, SlotKind,
 };
 use superweight_plan::arch::Architecture;
+
+pub use shared::{Comparison, SharedBench};
 
 use crate::lower::{IMAGES, LABELS, Lowering, lower};
 use crate::random::Draws;

@@ -12,12 +12,10 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use superweight_engine::{
-    Accumulator, Control, Device, Error, Graph, LayoutBuilder, Memory, Metrics, ParameterGroup, Program, Settings, Sgd,
-    SgdOptions,
+    Accumulator, Device, Error, Graph, LayoutBuilder, Memory, Metrics, ParameterGroup, Program, Settings,
+    Sgd, SgdOptions,
 };
-use superweight_plan::{
-    Group, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId, VectorKind,
-};
+use superweight_plan::{Group, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId, VectorKind};
 
 use crate::bank::{self, Bank, coefficients_name, scope, templates_name, weight_name};
 use crate::lower::{IMAGES, LABELS, Lowering, lower};
@@ -98,6 +96,7 @@ pub struct Ensemble<D: Device> {
     train: Vec<Program<D>>,
     evaluate: Vec<Program<D>>,
     memory: Memory<D>,
+    arena_bytes: usize,
     losses: Vec<String>,
     logits: Vec<String>,
 }
@@ -135,10 +134,11 @@ impl<D: Device> Ensemble<D> {
         };
         let [train, evaluate]: [Result<Vec<_>, Error>; 2] = modes.each_ref().map(compile);
         let (train, evaluate) = (train?, evaluate?);
-        let arena = arena_bytes(&bank, train.iter().chain(&evaluate));
-        let scratch = if refinable { bank.refined_scratch_bytes() } else { 0 };
-        let memory = Memory::new(device, layout, arena.max(scratch))?;
-        Ok(Self { bank, train, evaluate, memory, losses, logits })
+        let scratch = if refinable { bank.refined_scratch_bytes() } else { bank.scratch_bytes() };
+        let programs = train.iter().chain(&evaluate).map(|program| program.plan().arena_bytes);
+        let arena_bytes = programs.fold(scratch, usize::max);
+        let memory = Memory::new(device, layout, arena_bytes)?;
+        Ok(Self { bank, train, evaluate, memory, arena_bytes, losses, logits })
     }
 
     /// What is shared.
@@ -178,18 +178,13 @@ impl<D: Device> Ensemble<D> {
 
     /// Bytes of the arena: activations, their gradients and scratch, known before anything has run.
     pub fn arena_bytes(&self) -> usize {
-        arena_bytes(&self.bank, self.train.iter().chain(&self.evaluate))
+        self.arena_bytes
     }
 
     /// Sets the images (NHWC) and classes that every member sees next.
     pub fn set_batch(&mut self, images: &[f32], classes: &[u32]) -> Result<(), Error> {
         self.memory.set_input(IMAGES, images)?;
         self.memory.set_classes(LABELS, classes)
-    }
-
-    /// How many images of the batch count in evaluation; the rest is padding.
-    pub fn set_valid(&mut self, images: usize) {
-        self.memory.set_control(Control::ValidRows, images as u32);
     }
 
     /// Fills the batch from images on the device, as they were last said to be drawn.
@@ -221,7 +216,8 @@ impl<D: Device> Ensemble<D> {
 
     /// Sums of every member's metrics over steps, on the device: nothing yet.
     pub fn metric_sums(&self) -> Result<Accumulator<D>, Error> {
-        let regions = self.losses.iter().map(|loss| self.memory.layout().io(loss)).collect::<Result<_, _>>()?;
+        let regions =
+            self.losses.iter().map(|loss| self.memory.layout().io(loss)).collect::<Result<_, _>>()?;
         Accumulator::new(&self.memory, regions)
     }
 
@@ -309,11 +305,4 @@ pub fn member_numbers(plan: &SharingPlan, member: MemberId) -> u64 {
     let used = plan.template_sets.iter().zip(sets).filter(|(_, used)| *used);
     total += used.map(|(set, _)| set.templates as u64 * set.block_len()).sum::<u64>();
     total + plan.vectors.iter().filter(|v| v.member == member).map(|v| v.len).sum::<u64>()
-}
-
-fn arena_bytes<'a, D: Device>(bank: &Bank<D>, programs: impl Iterator<Item = &'a Program<D>>) -> usize
-where
-    D: 'a,
-{
-    programs.map(|program| program.plan().arena_bytes).fold(bank.scratch_bytes(), usize::max)
 }

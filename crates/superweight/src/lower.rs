@@ -102,7 +102,8 @@ mod tests {
         for name in ["wrn-16-2", "wrn-28-10", "resnet-50", "wrn-50-2", "mobilenet-v2", "cnn-8-16"] {
             let name: ArchName = name.parse().unwrap();
             let architecture = name.build(name.usual_input(), 10).unwrap();
-            let graph = lower(&architecture, &Lowering { scope: "a.".into(), ..Lowering::default() }).unwrap();
+            let graph =
+                lower(&architecture, &Lowering { scope: "a.".into(), ..Lowering::default() }).unwrap();
             for (ours, theirs) in graph.nodes().iter().zip(&architecture.nodes) {
                 assert_eq!(ours.shape(), shape(theirs.shape), "{name}: {}", theirs.name);
             }

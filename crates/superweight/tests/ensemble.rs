@@ -157,3 +157,83 @@ fn the_banks_gradient_is_the_slope_of_the_loss() {
         }
     }
 }
+
+/// Row 24 of the method notes, on the first batch norm, whose input does not depend on any other: what it takes over from
+/// a batch of two ghosts is the mean of what it takes over from each by itself.
+#[test]
+fn running_statistics_are_the_mean_over_ghost_batches() {
+    let request = PlanRequest { clusters: Clustering::Dense, ..PlanRequest::new(members("wrn-10-1"), None) };
+    let plan = request.plan().unwrap();
+    let (images, labels) = batch(1);
+    let after_a_step = |options: EnsembleOptions, from: usize| {
+        let mut ensemble = Ensemble::new(&CpuDevice::new(2).unwrap(), &plan, &options).unwrap();
+        bank::initialise(&plan, ensemble.memory_mut(), 3).unwrap();
+        let pixels = images.len() / BATCH;
+        let chosen = from..from + options.batch;
+        let chosen_images = &images[chosen.start * pixels..chosen.end * pixels];
+        ensemble.set_batch(chosen_images, &labels[chosen]).unwrap();
+        ensemble.gradients().unwrap();
+        ensemble
+    };
+    let ghosts = after_a_step(EnsembleOptions { bn_batch: BATCH / 2, ..EnsembleOptions::train(BATCH) }, 0);
+    let halves = [0, BATCH / 2].map(|from| after_a_step(EnsembleOptions::train(BATCH / 2), from));
+    let whole = after_a_step(EnsembleOptions::train(BATCH), 0);
+    for what in ["running_mean", "running_var"] {
+        let read = |ensemble: &Ensemble<CpuDevice>| {
+            let name = format!("0.block1.layer.0.bn1.{what}");
+            ensemble.memory().statistic(&name).unwrap()
+        };
+        let (ghosts, whole, [a, b]) = (read(&ghosts), read(&whole), halves.each_ref().map(read));
+        let mean: Vec<f32> = a.iter().zip(&b).map(|(a, b)| (a + b) / 2.0).collect();
+        let near = |x: &[f32], y: &[f32]| x.iter().zip(y).all(|(x, y)| (x - y).abs() < 1e-6);
+        assert!(near(&ghosts, &mean), "{what}: {ghosts:?} {mean:?}");
+        assert!(what == "running_mean" || !near(&ghosts, &whole), "variances inside of ghosts are smaller");
+    }
+}
+
+/// Evaluation knows no ghosts, and ghosts as large as the batch are none.
+#[test]
+fn ghost_batches_change_training_alone() {
+    let plan = &shared_plans()[0];
+    let run = |bn_batch: usize| {
+        let options = EnsembleOptions { bn_batch, ..EnsembleOptions::train(BATCH) };
+        let mut ensemble = Ensemble::new(&CpuDevice::new(2).unwrap(), plan, &options).unwrap();
+        bank::initialise(plan, ensemble.memory_mut(), 3).unwrap();
+        let (images, labels) = batch(1);
+        ensemble.set_batch(&images, &labels).unwrap();
+        ensemble.compose().unwrap();
+        ensemble.evaluate().unwrap();
+        (ensemble.logits(MemberId(0)).unwrap(), train(&mut ensemble, 3))
+    };
+    let (whole, ghosts) = (run(BATCH), run(2));
+    assert_eq!(whole.0, ghosts.0);
+    assert_ne!(whole.1, ghosts.1);
+    let plain = train(&mut ensemble(plan, 2), 3);
+    assert_eq!(whole.1, plain);
+}
+
+/// Training and evaluation are two programs over the same numbers: evaluating in between changes nothing.
+#[test]
+fn evaluation_in_between_changes_nothing() {
+    for plan in shared_plans() {
+        let straight = train(&mut ensemble(&plan, 2), 4);
+        let mut interrupted = ensemble(&plan, 2);
+        let mut sgd =
+            interrupted.optimizer(SGD, |kind| if kind == ParameterKind::Coefficients { 0.0 } else { 5e-4 });
+        let sgd = sgd.as_mut().unwrap();
+        sgd.set_rates(&[0.05; 6]).unwrap();
+        let mut losses = vec![];
+        for step in 0..4 {
+            let (images, labels) = batch(9);
+            interrupted.set_batch(&images, &labels).unwrap();
+            interrupted.compose().unwrap();
+            interrupted.evaluate().unwrap();
+            let (images, labels) = batch(step % 2);
+            interrupted.set_batch(&images, &labels).unwrap();
+            interrupted.gradients().unwrap();
+            interrupted.update(sgd);
+            losses.push((0..2).map(|m| interrupted.metrics(MemberId(m)).unwrap().loss).sum::<f32>());
+        }
+        assert_eq!(straight, losses);
+    }
+}

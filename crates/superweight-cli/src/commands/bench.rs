@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
-use superweight::bench::{Bench, BenchRequest, OpReport, StepReport};
+use superweight::bench::{Bench, BenchRequest, Comparison, OpReport, SharedBench, StepReport};
 use superweight::engine::CpuDevice;
 use superweight::plan::arch::{ArchName, Architecture};
+use superweight::plan::number::grouped;
+use superweight::plan::{Budget, Clustering, Coefficients, Member, PlanRequest};
 
-use super::plan::image_shape;
+use super::plan::{image_shape, tiling};
 use crate::args::{BenchArgs, BenchCommand, BenchOptions, DeviceArg};
 use crate::table;
 
@@ -47,7 +49,10 @@ struct OpAnswer {
 
 pub fn run(args: BenchArgs, out: &mut impl Write) -> Result<ExitCode> {
     match args.what {
-        BenchCommand::Step(options) => step(&options, out)?,
+        BenchCommand::Step(options) => match &options.budget {
+            Some(budget) => shared(&options, budget, out)?,
+            None => step(&options, out)?,
+        },
         BenchCommand::Ops(options) => ops(&options, out)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -69,7 +74,51 @@ fn step(options: &BenchOptions, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
+/// A step with composed weights beside the step of the same members without sharing.
+fn shared(options: &BenchOptions, budget: &str, out: &mut impl Write) -> Result<()> {
+    let (time, device) = (seconds(options)?, CpuDevice::new(options.threads).context("--threads")?);
+    let member = |name: &String| {
+        let architecture = architecture(name, options)?;
+        let (input, classes) = (architecture.input, architecture.classes);
+        Ok(Member { architecture: architecture.name, input, classes })
+    };
+    let members = options.members.iter().map(member).collect::<Result<Vec<_>>>()?;
+    let asked = PlanRequest { clusters: Clustering::Dense, ..PlanRequest::new(members, None) };
+    let dense = asked.plan().context("--members")?;
+    let budget: Budget = budget.parse().context("--budget")?;
+    // Own coefficients are the most that composing can have to do.
+    let request = PlanRequest {
+        clusters: Clustering::Single,
+        budget: Some(budget.resolve(dense.dense_total())),
+        tiling: tiling(options.tiling),
+        coefficients: Coefficients::Own,
+        reserve: 0.0,
+        ..asked
+    };
+    let plan = request.plan().context("--budget")?;
+    let bench = SharedBench::new(&device, &dense, &plan, options.batch).context("--members and --batch");
+    let Comparison { dense_ms, shared_ms, ratio, repeats } = bench?.measure(time)?;
+    if options.json {
+        let answer = serde_json::json!({
+            "members": options.members, "batch": options.batch, "device": "cpu", "threads": device.threads(),
+            "tiling": plan.tiling.to_string(), "numbers": plan.bill.trained(), "dense_numbers": dense.dense_total(),
+            "dense_ms": dense_ms, "shared_ms": shared_ms, "ratio": ratio, "repeats": repeats,
+        });
+        return Ok(writeln!(out, "{answer:#}")?);
+    }
+    let (members, batch, threads) = (options.members.join(", "), options.batch, device.threads());
+    writeln!(out, "what       training of {members}, batch {batch}, {threads} threads")?;
+    let (numbers, all) = (grouped(plan.bill.trained()), grouped(dense.dense_total()));
+    writeln!(out, "shared     {numbers} numbers of {all}, {}, own coefficients", plan.tiling)?;
+    writeln!(
+        out,
+        "steps      {dense_ms:.2} ms without sharing, {shared_ms:.2} ms with, medians of {repeats}"
+    )?;
+    Ok(writeln!(out, "ratio      {ratio:.3}, the median over turns")?)
+}
+
 fn ops(options: &BenchOptions, out: &mut impl Write) -> Result<()> {
+    ensure!(options.budget.is_none(), "--budget: 'swn bench step' measures what sharing costs, not 'ops'");
     let (_, mut bench) = prepare(options, out)?;
     let rounds = (options.seconds * ROUNDS_PER_SECOND).clamp(3.0, 1000.0) as usize;
     let reports = bench.profile(rounds)?;
@@ -89,11 +138,7 @@ fn ops(options: &BenchOptions, out: &mut impl Write) -> Result<()> {
 
 /// Everything compiled and allocated; says what that took.
 fn prepare(options: &BenchOptions, out: &mut impl Write) -> Result<(CpuDevice, Bench<CpuDevice>)> {
-    ensure!(
-        options.seconds.is_finite() && (0.0..=3600.0).contains(&options.seconds),
-        "--seconds {}: must be between 0 and 3600",
-        options.seconds
-    );
+    seconds(options)?;
     let members =
         options.members.iter().map(|name| architecture(name, options)).collect::<Result<Vec<_>>>()?;
     let DeviceArg::Cpu = options.device;
@@ -113,6 +158,14 @@ fn prepare(options: &BenchOptions, out: &mut impl Write) -> Result<(CpuDevice, B
         )?;
     }
     Ok((device, bench))
+}
+
+/// How long to measure.
+fn seconds(options: &BenchOptions) -> Result<Duration> {
+    let seconds = options.seconds;
+    let fine = seconds.is_finite() && (0.0..=3600.0).contains(&seconds);
+    ensure!(fine, "--seconds {seconds}: must be between 0 and 3600");
+    Ok(Duration::from_secs_f64(seconds))
 }
 
 fn architecture(name: &str, options: &BenchOptions) -> Result<Architecture> {

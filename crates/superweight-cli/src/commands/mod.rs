@@ -4,4 +4,6 @@ pub mod bench;
 pub mod data;
 pub mod plan;
 pub mod report;
+pub mod search;
+pub mod sweep;
 pub mod train;

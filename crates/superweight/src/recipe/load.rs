@@ -51,7 +51,10 @@ impl Recipe {
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
-        self.source.flags.iter().for_each(|(_, typed)| text += &format!("# --set {}\n", typed.replace('\n', " ")));
+        self.source
+            .flags
+            .iter()
+            .for_each(|(_, typed)| text += &format!("# --set {}\n", typed.replace('\n', " ")));
         text
     }
 }

@@ -160,6 +160,11 @@ impl RunFolder {
         read(&self.path.join(RESOLVED))
     }
 
+    /// What its files are written through.
+    pub fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
     /// Its checkpoints.
     pub fn checkpoints(&self) -> Checkpoints {
         Checkpoints::new(self.path.join("checkpoints"), self.disk.clone())

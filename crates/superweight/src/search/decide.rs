@@ -1,5 +1,6 @@
 //! From statistics to a plan. Training and replay both come through here, so that they decide alike.
 
+use serde_json::json;
 use superweight_plan::{
     Assignment, Clustering, LayerId, Partition, PlanRequest, Refined, SharingPlan, refine, search,
 };
@@ -12,6 +13,7 @@ use super::pairs::PairStatistic;
 use super::statistics::{Compared, RefineStatistics, SearchStatistics};
 use crate::random::Draws;
 use crate::recipe::Resolved;
+use crate::run::Facts;
 
 /// Tells the draws of k-means from others of the seed.
 const KMEANS: u64 = 0x6b6d_6561_6e73;
@@ -23,6 +25,35 @@ pub struct Decision {
     pub plan: SharingPlan,
     /// τ or β; none where k-means decided.
     pub threshold: Option<Threshold>,
+}
+
+impl Decision {
+    /// What was decided and why, for the log.
+    pub fn facts(&self, before: &SharingPlan) -> Facts {
+        let sizes: Vec<usize> = self.plan.clusters.iter().map(|cluster| cluster.layers.len()).collect();
+        let mut facts = Facts::from([
+            ("clusters_before", json!(before.clusters.len())),
+            ("clusters", json!(sizes.len())),
+            ("sizes", json!(sizes)),
+            ("groups_before", json!(groups(before))),
+            ("groups", json!(groups(&self.plan))),
+            ("bill_before", json!(before.bill)),
+            ("bill", json!(self.plan.bill)),
+            ("budget", json!(self.plan.budget)),
+        ]);
+        if let Some(Threshold { name, asked, used, relaxed }) = &self.threshold {
+            let name = if *name == "τ" { "tau" } else { "beta" };
+            facts.metrics.insert(name.to_owned(), json!(asked));
+            facts.metrics.insert(format!("{name}_used"), json!(used));
+            facts.metrics.insert("relaxed".to_owned(), json!(relaxed));
+        }
+        facts
+    }
+}
+
+/// Coefficient groups of all SuperWeights.
+pub fn groups(plan: &SharingPlan) -> usize {
+    plan.superweights.iter().map(|superweight| superweight.groups.len()).sum()
 }
 
 /// A threshold as asked and as used.

@@ -31,7 +31,7 @@ mod sums;
 mod watch;
 
 pub use coefficients::{CoefficientGradient, asked, coefficient_pairs};
-pub use decide::{Decision, Threshold, decide_clusters, decide_groups};
+pub use decide::{Decision, Threshold, decide_clusters, decide_groups, groups};
 pub use error::SearchError;
 pub use kmeans::kmeans;
 pub use means::means;

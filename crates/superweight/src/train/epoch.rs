@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use superweight_engine::Device;
 
+use super::sharing::Look;
 use super::stop::{STEPS_BETWEEN_LOOKS, Stopped, diverged};
+use super::trainer::Watch;
 use super::{Limits, Observer, Phase, Progress, Session, StepReport, TrainError, TrainFigures};
 use crate::data::{Batches, TrainBatches};
 use crate::schedule::Length;
@@ -22,6 +24,7 @@ impl<D: Device> Session<D> {
     pub(super) fn train_epoch(
         &mut self,
         phase: &Phase,
+        mut look: Option<&mut Look<D>>,
         limits: &Limits,
         observer: &mut dyn Observer,
     ) -> Result<Result<TrainFigures, Stopped>, TrainError> {
@@ -40,7 +43,8 @@ impl<D: Device> Session<D> {
         self.trainer.begin_epoch();
         for (step, rate) in (1..).zip(&rates) {
             batches.fill(epoch * steps + step - 1, &mut draws)?;
-            self.trainer.train_step(&draws, *rate, None)?;
+            let watch = look.as_deref_mut().filter(|look| step >= look.from);
+            self.trainer.train_step(&draws, *rate, watch.map(|look| look as &mut dyn Watch<D>))?;
             if step % STEPS_BETWEEN_LOOKS == 0
                 && let Some(m) = self.trainer.metrics()?.iter().position(|sums| !sums.loss.is_finite())
             {

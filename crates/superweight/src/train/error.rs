@@ -8,6 +8,7 @@ use crate::data::DataError;
 use crate::engine;
 use crate::recipe::RecipeError;
 use crate::run::RunError;
+use crate::search::SearchError;
 
 /// Anything about training.
 #[derive(Debug, thiserror::Error)]
@@ -27,16 +28,9 @@ pub enum TrainError {
     /// The device.
     #[error(transparent)]
     Engine(#[from] engine::Error),
-    /// A strategy that needs what is not there.
-    #[error(
-        "strategy '{strategy}' searches or refines, which this version cannot do yet: \
-         '--set strategy=no-search' trains one cluster with own coefficients per layer, \
-         '--set strategy=depth-binned' four depth bins"
-    )]
-    NotYet {
-        /// As typed.
-        strategy: &'static str,
-    },
+    /// Search or refinement.
+    #[error(transparent)]
+    Search(#[from] SearchError),
     /// Images would have to be cut in a way that is not there.
     #[error("data.crop = \"random-resized\" has no implementation yet: use '--set data.crop=pad'")]
     Crop,

@@ -19,6 +19,7 @@
 //! | `epoch` | what is an epoch? |
 //! | `evaluate` | how good are members and ensemble on some images? |
 //! | `checkpoint` | which tensors make a checkpoint, and back? |
+//! | `sharing` | when is decided what is shared, and what then? |
 //! | `stop` | why does a run end early? |
 //! | `progress` | what can be seen of it? |
 
@@ -34,6 +35,9 @@ mod record;
 #[cfg(test)]
 mod resume_tests;
 mod setup;
+mod sharing;
+#[cfg(test)]
+mod sharing_tests;
 mod stop;
 #[cfg(test)]
 mod testing;
@@ -51,6 +55,7 @@ pub use error::TrainError;
 pub use evaluate::{Evaluation, Scores, Tally};
 pub use phase::{Phase, Position, Stage};
 pub use progress::{DecayGroup, EpochReport, Observer, Outcome, Progress, Ready, StepReport, TrainFigures};
+pub use sharing::Decided;
 pub use setup::Request;
 pub use stop::{Limits, Stopped};
 pub use trainer::{Trainer, Watch};
@@ -58,6 +63,7 @@ pub use trainer::{Trainer, Watch};
 use crate::data::{Dataset, EvalBatches, Part, Split};
 use crate::recipe::Resolved;
 use crate::run::{Log, RunFolder, TensorBoard};
+use crate::search::Statistics;
 
 /// A run in the hands of this process.
 #[derive(Debug)]
@@ -77,6 +83,8 @@ pub struct Session<D: Device> {
     resumed: Option<(u64, Position)>,
     /// Not shown yet.
     warnings: Vec<String>,
+    /// What search and refinement have seen.
+    statistics: Statistics,
 }
 
 impl<D: Device> Session<D> {
@@ -105,14 +113,15 @@ impl<D: Device> Session<D> {
             steps_per_epoch: self.steps_per_epoch(),
             resumed: self.resumed,
         }));
-        for warning in std::mem::take(&mut self.warnings) {
-            observer.see(Progress::Warning(&warning));
-        }
+        self.show_warnings(observer);
         let (mut validation, mut test) = (None, None);
         let stopped = loop {
             let phase = self.phase();
             if self.position.epoch == phase.epochs {
                 break Stopped::Finished;
+            }
+            if limits.search_only && phase.stage == Stage::Train {
+                break Stopped::Searched;
             }
             if limits.interrupted() {
                 break Stopped::Interrupted;
@@ -121,6 +130,8 @@ impl<D: Device> Session<D> {
                 break Stopped::TimeLimit;
             }
             match self.next_epoch(&phase, limits, observer)? {
+                // What a search has trained is forgotten: its figures are not the run's.
+                Ok(report) if report.phase == Stage::Search => {}
                 Ok(report) => (validation, test) = (report.validation, report.test),
                 Err(stopped) => break stopped,
             }
@@ -144,6 +155,12 @@ impl<D: Device> Session<D> {
         })
     }
 
+    fn show_warnings(&mut self, observer: &mut dyn Observer) {
+        for warning in std::mem::take(&mut self.warnings) {
+            observer.see(Progress::Warning(&warning));
+        }
+    }
+
     /// The phase the run is in.
     fn phase(&self) -> Phase {
         let current = self.phases.iter().find(|phase| phase.stage == self.position.phase);
@@ -158,29 +175,31 @@ impl<D: Device> Session<D> {
         observer: &mut dyn Observer,
     ) -> Result<Result<EpochReport, Stopped>, TrainError> {
         let start = Instant::now();
-        let train = match self.train_epoch(phase, limits, observer)? {
+        let mut look = self.look(phase)?;
+        let train = match self.train_epoch(phase, look.as_mut(), limits, observer)? {
             Ok(figures) => figures,
             Err(stopped) => return Ok(Err(stopped)),
         };
         let epoch = self.position.epoch;
         self.position.epoch += 1;
         self.position.steps += self.steps_per_epoch();
-        // Here an epoch is over and no checkpoint is written yet: what decides about sharing decides here.
-        let captured = capture(self.trainer.ensemble(), self.trainer.optimizer())?;
+        let mut captured = capture(self.trainer.ensemble(), self.trainer.optimizer())?;
         if let Some(name) = checkpoint::not_finite(&captured) {
             let what = format!("'{name}' holds numbers that are not finite");
             return Ok(Err(Stopped::Diverged { what }));
         }
-        let validation = self.validate()?;
+        let validation = self.softened(Self::validate)?;
         let test_every = self.resolved.test_every;
         let due = phase.stage == Stage::Train && test_every > 0 && (epoch + 1).is_multiple_of(test_every);
         let test = if due { Some(self.test()?) } else { None };
-        let report =
-            EpochReport { phase: phase.stage, epoch, epochs: phase.epochs, train, validation, test };
+        let report = EpochReport { phase: phase.stage, epoch, epochs: phase.epochs, train, validation, test };
         self.record_epoch(&report)?;
         self.position.epoch_seconds = start.elapsed().as_secs_f64();
-        let number = self.save(captured)?;
         observer.see(Progress::Epoch(&report));
+        if self.decide(phase, look, observer)? {
+            captured = capture(self.trainer.ensemble(), self.trainer.optimizer())?;
+        }
+        let number = self.save(captured)?;
         observer.see(Progress::Saved(number));
         Ok(Ok(report))
     }

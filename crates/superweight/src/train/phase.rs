@@ -7,7 +7,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::TrainError;
 use crate::data;
 use crate::random::Draws;
 use crate::recipe::Resolved;
@@ -68,12 +67,13 @@ pub struct Phase {
 
 impl Phase {
     /// The phases of a run, in their order.
-    pub fn of(resolved: &Resolved) -> Result<Vec<Self>, TrainError> {
-        if resolved.search.is_some() || resolved.refine.is_some() {
-            return Err(TrainError::NotYet { strategy: resolved.strategy.word() });
-        }
+    pub fn of(resolved: &Resolved) -> Vec<Self> {
         let train = &resolved.train;
-        Ok(vec![Self { stage: Stage::Train, epochs: train.epochs, schedule: train.schedule.clone() }])
+        let search = resolved.search.as_ref().zip(resolved.search_schedule());
+        let search =
+            search.map(|(search, schedule)| Self { stage: Stage::Search, epochs: search.epochs, schedule });
+        let train = Self { stage: Stage::Train, epochs: train.epochs, schedule: train.schedule.clone() };
+        search.into_iter().chain([train]).collect()
     }
 }
 

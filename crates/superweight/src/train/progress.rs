@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use superweight_plan::SharingPlan;
 
-use super::{Evaluation, Position, Stage, Stopped};
+use super::{Decided, Evaluation, Position, Stage, Stopped};
 use crate::ensemble::ParameterKind;
 
 /// Somebody who watches a run.
@@ -28,6 +28,8 @@ pub enum Progress<'a> {
     Step(StepReport),
     /// An epoch is done, and evaluated.
     Epoch(&'a EpochReport),
+    /// What is shared was decided anew.
+    Decided(&'a Decided),
     /// A checkpoint is on the disk.
     Saved(u64),
     /// The test set was looked at.

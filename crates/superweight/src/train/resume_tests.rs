@@ -1,0 +1,229 @@
+//! Runs that stop and go on: the same numbers as if they had not.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use superweight_engine::{LayoutBuilder, Memory, ParameterGroup, Program, Settings, Sgd, SgdOptions};
+
+use super::testing::{StopAfter, create, data, device, numbers, resume, run_path, tiny, unbroken};
+use super::{Limits, Observer, Progress, Stopped, TrainError};
+use crate::bank;
+use crate::data::testing::Folder;
+use crate::data::{Batches, Part, Phase, Split, TrainBatches};
+use crate::lower::{IMAGES, LABELS, Lowering, lower};
+use crate::run::{Disk, Event, read_log};
+use crate::schedule::Length;
+
+/// One of each, with their turning points inside of four epochs.
+const SCHEDULES: [&[&str]; 4] = [
+    &["train.schedule=constant", "train.warm_up=2"],
+    &["train.schedule=drops", "train.drops=[1, 3]", "train.warm_up=1"],
+    &["train.schedule=one-cycle", "train.rise=0.5"],
+    &["train.schedule=drops", "train.momentum=0", "train.nesterov=false", "train.label_smoothing=0.1"],
+];
+
+#[test]
+fn epochs_a_resume_and_more_epochs_are_the_same_as_all_at_once() {
+    for set in SCHEDULES {
+        let resolved = tiny(set);
+        let whole = Folder::new("whole");
+        assert_eq!(unbroken(&whole.0, &resolved).stopped, Stopped::Finished);
+        let expected = numbers(&run_path(&whole.0));
+        assert_eq!(expected.0, 4);
+        // After each epoch, and inside of the first and the third.
+        for (epochs, steps) in [(1, 0), (2, 0), (3, 0), (0, 2), (2, 1)] {
+            let folder = Folder::new("parts");
+            let mut stop = StopAfter::new(epochs, steps);
+            let limits = stop.limits.clone();
+            let outcome =
+                create(Disk::default(), &folder.0, &resolved).unwrap().run(&limits, &mut stop).unwrap();
+            assert_eq!((outcome.stopped, outcome.position.epoch), (Stopped::Interrupted, epochs), "{set:?}");
+            let mut session = resume(Disk::default(), &run_path(&folder.0), &resolved).unwrap();
+            assert_eq!(session.run(&Limits::default(), &mut ()).unwrap().stopped, Stopped::Finished);
+            assert_eq!(numbers(&run_path(&folder.0)), expected, "{set:?}, stopped after {epochs}, {steps}");
+        }
+    }
+}
+
+#[test]
+fn evaluations_and_log_are_those_of_a_run_that_never_stopped() {
+    let resolved = tiny(&["eval.test_every=2"]);
+    let (whole, parts) = (Folder::new("whole"), Folder::new("parts"));
+    let expected = unbroken(&whole.0, &resolved);
+    let mut stop = StopAfter::new(2, 0);
+    let limits = stop.limits.clone();
+    create(Disk::default(), &parts.0, &resolved).unwrap().run(&limits, &mut stop).unwrap();
+    let mut session = resume(Disk::default(), &run_path(&parts.0), &resolved).unwrap();
+    let outcome = session.run(&Limits::default(), &mut ()).unwrap();
+    assert_eq!((&outcome.test, &outcome.validation), (&expected.test, &expected.validation));
+    let test = outcome.test.unwrap();
+    assert_eq!((test.images, test.members.len(), outcome.validation.unwrap().images), (9, 2, 6));
+    let figures = |folder: &Folder| {
+        let lines = read_log(&run_path(&folder.0).join("log.jsonl")).unwrap();
+        let epoch = |line: crate::run::Line| match line.event {
+            Event::Epoch { epoch, metrics, .. } => {
+                let loss = metrics["loss"].clone();
+                Some((epoch, loss, metrics["validation"].clone(), metrics.get("test").cloned()))
+            }
+            _ => None,
+        };
+        lines.into_iter().filter_map(epoch).collect::<Vec<_>>()
+    };
+    assert_eq!(figures(&whole), figures(&parts));
+    let tested: Vec<bool> = figures(&whole).iter().map(|(.., test)| test.is_some()).collect();
+    assert_eq!(tested, [false, true, false, true]);
+}
+
+#[test]
+fn a_finished_run_resumes_to_its_test_and_nothing_else() {
+    let (folder, resolved) = (Folder::new("finished"), tiny(&["train.epochs=1"]));
+    let first = unbroken(&folder.0, &resolved);
+    let before = numbers(&run_path(&folder.0));
+    let mut session = resume(Disk::default(), &run_path(&folder.0), &resolved).unwrap();
+    let again = session.run(&Limits::default(), &mut ()).unwrap();
+    assert_eq!((again.stopped, again.test), (Stopped::Finished, first.test));
+    assert_eq!(numbers(&run_path(&folder.0)), before);
+}
+
+#[test]
+fn a_damaged_checkpoint_is_passed_over_with_a_warning_and_the_numbers_stay() {
+    let (folder, resolved) = (Folder::new("damaged"), tiny(&["train.epochs=3"]));
+    unbroken(&folder.0, &resolved);
+    let run = run_path(&folder.0);
+    let expected = numbers(&run);
+    let bank = run.join("checkpoints/0003/bank.safetensors");
+    let mut bytes = fs::read(&bank).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&bank, bytes).unwrap();
+    #[derive(Default)]
+    struct Warnings(Vec<String>);
+    impl Observer for Warnings {
+        fn see(&mut self, progress: Progress<'_>) {
+            if let Progress::Warning(warning) = progress {
+                self.0.push(warning.to_owned());
+            }
+        }
+    }
+    let mut seen = Warnings::default();
+    resume(Disk::default(), &run, &resolved).unwrap().run(&Limits::default(), &mut seen).unwrap();
+    assert!(seen.0.len() == 1 && seen.0[0].contains("checkpoint 3 is left out"), "{:?}", seen.0);
+    assert_eq!(numbers(&run), expected);
+    let lines = read_log(&run.join("log.jsonl")).unwrap();
+    assert!(lines.iter().any(|line| matches!(line.event, Event::Warning(_))));
+}
+
+#[test]
+fn divergence_keeps_the_last_good_checkpoint() {
+    let resolved = tiny(&["train.schedule=drops", "train.drops=[2]", "train.drop_factor=1"]);
+    let folder = Folder::new("diverged");
+    // Two good epochs, then a rate at which nothing stays finite.
+    let mut stop = StopAfter::new(2, 0);
+    let limits = stop.limits.clone();
+    create(Disk::default(), &folder.0, &resolved).unwrap().run(&limits, &mut stop).unwrap();
+    let good = numbers(&run_path(&folder.0));
+    let wild = tiny(&["train.rate=1000", "train.decay=1"]);
+    let mut session = resume(Disk::default(), &run_path(&folder.0), &wild).unwrap();
+    let outcome = session.run(&Limits::default(), &mut ()).unwrap();
+    assert!(matches!(outcome.stopped, Stopped::Diverged { .. }), "{outcome:?}");
+    assert_eq!((outcome.checkpoint, outcome.test), (Some(2), None));
+    assert_eq!(numbers(&run_path(&folder.0)), good);
+    drop(session);
+    let lines = read_log(&run_path(&folder.0).join("log.jsonl")).unwrap();
+    let last = &lines.last().unwrap().event;
+    assert!(matches!(last, Event::Stop { reason, .. } if reason == "diverged"), "{last:?}");
+}
+
+#[test]
+fn a_time_limit_stops_between_epochs() {
+    let (folder, resolved) = (Folder::new("limit"), tiny(&["train.epochs=2"]));
+    let limits = Limits { deadline: Some(Instant::now() + Duration::from_nanos(1)), ..Limits::default() };
+    let mut session = create(Disk::default(), &folder.0, &resolved).unwrap();
+    let outcome = session.run(&limits, &mut ()).unwrap();
+    assert_eq!((outcome.stopped, outcome.position.epoch), (Stopped::TimeLimit, 1));
+    drop(session);
+    // The checkpoint says how long an epoch takes: the next process does not even begin.
+    let outcome = resume(Disk::default(), &run_path(&folder.0), &resolved).unwrap().run(&limits, &mut ());
+    assert_eq!(outcome.unwrap().position.epoch, 1);
+}
+
+#[test]
+fn a_checkpoint_of_another_recipe_is_refused_by_what_does_not_fit() {
+    let (folder, short) =
+        (Folder::new("other"), tiny(&["train.epochs=2", "train.momentum=0", "train.nesterov=false"]));
+    unbroken(&folder.0, &short);
+    let refused = |set: &[&str]| {
+        let error = resume(Disk::default(), &run_path(&folder.0), &tiny(set)).unwrap_err();
+        assert!(matches!(error, TrainError::Checkpoint { number: 2, .. }), "{error}");
+        error.to_string()
+    };
+    assert!(refused(&[]).ends_with("there is no tensor 'templates.0'"), "momentum is asked for");
+    let later = refused(&["train.epochs=1", "train.momentum=0"]);
+    assert!(later.ends_with("state.json: the recipe has no epoch 2 of phase 'train'"), "{later}");
+}
+
+/// The plain network, driven by hand on the same images: no plan, no bank, no session.
+#[test]
+fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
+    let mut resolved = tiny(&[
+        "members=['wrn-10-1']",
+        "budget='100%'",
+        "plan.clusters=dense",
+        "train.bn_batch=8",
+        "train.epochs=2",
+        "train.schedule=one-cycle",
+    ]);
+    resolved.train.decay_on = crate::ensemble::ParameterKind::ALL.to_vec();
+    let folder = Folder::new("dense");
+    unbroken(&folder.0, &resolved);
+    let (_, checkpoint) = numbers(&run_path(&folder.0));
+
+    let (device, data, batch) = (device(), data(), resolved.train.batch);
+    let plan = resolved.plan_request().unwrap().plan().unwrap();
+    let graph =
+        lower(&plan.members[0].build().unwrap(), &Lowering { scope: "0.".into(), ..Lowering::default() })
+            .unwrap();
+    let mut builder = LayoutBuilder::new();
+    let layout = builder.graph(&graph, &Settings::train(batch)).unwrap().finish(&device);
+    let program = Program::compile(&device, &graph, &Settings::train(batch), &layout).unwrap();
+    let mut memory = Memory::new(&device, layout.clone(), program.plan().arena_bytes).unwrap();
+    bank::initialise(&plan, &mut memory, resolved.seed).unwrap();
+    let everything = ParameterGroup::new(0..layout.parameter_numbers, resolved.train.decay as f32);
+    let mut sgd = Sgd::new(&memory, SgdOptions { momentum: 0.9, nesterov: true }, vec![everything]).unwrap();
+    let split = Split::hold_out(&data.train.labels, 5, 6, 0).unwrap();
+    let augment = resolved.data.augment;
+    let mut batches =
+        TrainBatches::new(data.clone(), split.train, batch, augment, resolved.seed, Phase::Train).unwrap();
+    let (steps, images) = (batches.steps_per_epoch(), data.image_set(Part::Train));
+    for epoch in 0..2 {
+        let length = Length { epochs: 2, steps_per_epoch: steps };
+        for (step, rate) in resolved.train.schedule.rates(length, epoch).into_iter().enumerate() {
+            let mut draws = batches.buffer();
+            batches.fill(epoch * steps + step as u64, &mut draws).unwrap();
+            let mut pixels = vec![0.0; batch * data.image_len()];
+            let outs = pixels.chunks_exact_mut(data.image_len());
+            outs.zip(&draws).for_each(|(out, draw)| images.render(draw, out));
+            let labels: Vec<u32> = draws.iter().map(|draw| images.classes[draw.image as usize]).collect();
+            memory.set_input(IMAGES, &pixels).unwrap();
+            memory.set_classes(LABELS, &labels).unwrap();
+            memory.run(&program).unwrap();
+            sgd.set_rates(&[rate]).unwrap();
+            sgd.step(&mut memory);
+        }
+    }
+    let mut compared = 0;
+    for slot in graph.slots() {
+        let ours = checkpoint.members.get(&slot.name).unwrap_or_else(|| panic!("{} is saved", slot.name));
+        let plain = match slot.kind {
+            superweight_engine::SlotKind::Statistic => memory.statistic(&slot.name),
+            _ => memory.parameter(&slot.name),
+        };
+        let plain = match ours.shape() {
+            &[out, inp, h, w] => superweight_engine::ohwi_to_oihw(&plain.unwrap(), [out, inp, h, w]),
+            _ => plain.unwrap(),
+        };
+        assert_eq!(ours.values(), &crate::run::Values::F32(plain), "{}", slot.name);
+        compared += 1;
+    }
+    assert_eq!(compared, checkpoint.members.len(), "nothing else is saved");
+    assert!(checkpoint.bank.is_empty() && compared > 20);
+}

@@ -10,12 +10,14 @@ use superweight_engine::Device;
 use superweight_plan::SharingPlan;
 
 use super::checkpoint::restore;
+use super::sharing::resumed_statistics;
 use super::trainer::decay;
 use super::{DecayGroup, Phase, Position, Session, TrainError, Trainer};
 use crate::bank;
 use crate::data::{DataError, Dataset, Split};
 use crate::ensemble::{Ensemble, ParameterKind};
 use crate::recipe::{Crop, Recipe, Resolved};
+use crate::search::Statistics;
 use crate::run::{Cut, Disk, Event, Existing, Facts, Loaded, Log, Resumed, RunFolder, TensorBoard};
 
 /// A run to begin.
@@ -75,17 +77,18 @@ impl<D: Device> Session<D> {
         };
         let position = parts.position;
         let board = folder.tensorboard(Some(position.steps as i64 + 1))?;
+        let (statistics, lost) = resumed_statistics(&folder, position);
         let mut session = parts.session(resolved, data, folder, log, board, number);
+        session.statistics = statistics;
         match number {
             None => session.log.add(Event::Start(session.facts()))?,
             Some(number) => {
                 let Position { phase, epoch, .. } = position;
-                let facts =
-                    [("checkpoint", json!(number)), ("phase", json!(phase)), ("epoch", json!(epoch))];
+                let facts = [("checkpoint", json!(number)), ("phase", json!(phase)), ("epoch", json!(epoch))];
                 session.log.add(Event::Resume(facts.into()))?;
             }
         }
-        for warning in warnings(&loaded, cut) {
+        for warning in warnings(&loaded, cut).into_iter().chain(lost) {
             session.warn(warning)?;
         }
         Ok(session)
@@ -136,11 +139,8 @@ impl<D: Device> Parts<D> {
         folder: &RunFolder,
         Loaded { number, checkpoint, .. }: &Loaded,
     ) -> Result<Self, TrainError> {
-        let unusable = |why: String| TrainError::Checkpoint {
-            number: *number,
-            path: folder.path().to_owned(),
-            why,
-        };
+        let unusable =
+            |why: String| TrainError::Checkpoint { number: *number, path: folder.path().to_owned(), why };
         let plan =
             SharingPlan::from_json(&checkpoint.plan).map_err(|e| unusable(format!("plan.json: {e}")))?;
         let position: Position = serde_json::from_value(checkpoint.state.training.clone())
@@ -161,7 +161,7 @@ impl<D: Device> Parts<D> {
         data: &Arc<Dataset>,
         plan: &SharingPlan,
     ) -> Result<Self, TrainError> {
-        let phases = Phase::of(resolved)?;
+        let phases = Phase::of(resolved);
         if resolved.data.crop != Crop::Pad {
             return Err(TrainError::Crop);
         }
@@ -206,6 +206,7 @@ impl<D: Device> Parts<D> {
             number,
             resumed,
             warnings,
+            statistics: Statistics::default(),
         }
     }
 }

@@ -24,6 +24,8 @@ pub struct Limits {
     pub interrupt: Arc<AtomicBool>,
     /// When all must be over.
     pub deadline: Option<Instant>,
+    /// Whether to stop where the search ends and training would begin.
+    pub search_only: bool,
 }
 
 impl Limits {
@@ -55,6 +57,8 @@ pub enum Stopped {
     Interrupted,
     /// The next epoch would not have fit.
     TimeLimit,
+    /// The search is over, and no more was asked for.
+    Searched,
     /// A loss or a trained number is no longer finite, or the loss is far above that of guessing.
     Diverged {
         /// What was seen.
@@ -69,6 +73,7 @@ impl Stopped {
             Self::Finished => "finished",
             Self::Interrupted => "interrupted",
             Self::TimeLimit => "time limit",
+            Self::Searched => "searched",
             Self::Diverged { .. } => "diverged",
         }
     }

@@ -50,21 +50,8 @@ impl<D: Device> Trainer<D> {
         plan: &SharingPlan,
         data: &Arc<Dataset>,
     ) -> Result<Self, TrainError> {
-        let (total, budget) = (plan.bill.total(), plan.budget.unwrap_or(u64::MAX));
-        if total > budget {
-            return Err(TrainError::OverBudget { total, budget });
-        }
-        let train = &resolved.train;
-        let options = EnsembleOptions {
-            batch: train.batch,
-            bn_batch: train.bn_batch,
-            training: true,
-            smoothing: train.label_smoothing as f32,
-        };
-        let ensemble = Ensemble::new(device, plan, &options)?;
-        let sgd = SgdOptions { momentum: train.momentum as f32, nesterov: train.nesterov };
-        let optimizer = ensemble.optimizer(sgd, |kind| decay(resolved, kind) as f32)?;
-        let load = |part| device.load_images(&data.image_set(part), train.batch);
+        let (ensemble, optimizer) = compile(device, resolved, plan)?;
+        let load = |part| device.load_images(&data.image_set(part), resolved.train.batch);
         Ok(Self {
             images: [load(Part::Train)?, load(Part::Test)?],
             metrics: ensemble.metric_sums()?,
@@ -74,6 +61,16 @@ impl<D: Device> Trainer<D> {
             watched: Replayed::New,
             evaluate: [Replayed::New, Replayed::New],
         })
+    }
+
+    /// Goes over to another plan of the same members; numbers are zero again. Both plans' memory is there for a moment.
+    pub fn replan(&mut self, resolved: &Resolved, plan: &SharingPlan) -> Result<(), TrainError> {
+        let device = self.ensemble.memory().device().clone();
+        let (ensemble, optimizer) = compile(&device, resolved, plan)?;
+        self.metrics = ensemble.metric_sums()?;
+        let (old_ensemble, old_optimizer) = self.parts_mut();
+        (*old_ensemble, *old_optimizer) = (ensemble, optimizer);
+        Ok(())
     }
 
     /// Members and bank.
@@ -155,6 +152,29 @@ impl<D: Device> Trainer<D> {
             ensemble.evaluate()
         })
     }
+}
+
+/// Members, bank and optimizer with the recipe's settings; a plan over its budget is refused.
+fn compile<D: Device>(
+    device: &D,
+    resolved: &Resolved,
+    plan: &SharingPlan,
+) -> Result<(Ensemble<D>, Sgd<D>), TrainError> {
+    let (total, budget) = (plan.bill.total(), plan.budget.unwrap_or(u64::MAX));
+    if total > budget {
+        return Err(TrainError::OverBudget { total, budget });
+    }
+    let train = &resolved.train;
+    let options = EnsembleOptions {
+        batch: train.batch,
+        bn_batch: train.bn_batch,
+        training: true,
+        smoothing: train.label_smoothing as f32,
+    };
+    let ensemble = Ensemble::new(device, plan, &options)?;
+    let sgd = SgdOptions { momentum: train.momentum as f32, nesterov: train.nesterov };
+    let optimizer = ensemble.optimizer(sgd, |kind| decay(resolved, kind) as f32)?;
+    Ok((ensemble, optimizer))
 }
 
 /// λ of a kind.

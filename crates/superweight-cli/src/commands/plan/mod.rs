@@ -80,11 +80,7 @@ fn request(args: &PlanArgs) -> Result<PlanRequest> {
         );
     }
     let mut request = PlanRequest {
-        tiling: match args.tiling {
-            TilingArg::Auto => TilingChoice::Auto,
-            TilingArg::Nested => TilingChoice::Nested,
-            TilingArg::Grid => TilingChoice::Grid,
-        },
+        tiling: tiling(args.tiling),
         block: args.block,
         coefficients: match args.coefficients {
             CoefficientsArg::Shared => Coefficients::Shared,
@@ -169,4 +165,13 @@ fn clusters(text: &str, request: &PlanRequest) -> Result<Clustering> {
     };
     let sets = sets.iter().map(|set| set.iter().map(id).collect()).collect::<Result<_>>()?;
     Ok(Clustering::Explicit(sets))
+}
+
+/// The choice that a word means.
+pub fn tiling(word: TilingArg) -> TilingChoice {
+    match word {
+        TilingArg::Auto => TilingChoice::Auto,
+        TilingArg::Nested => TilingChoice::Nested,
+        TilingArg::Grid => TilingChoice::Grid,
+    }
 }

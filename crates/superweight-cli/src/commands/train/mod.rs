@@ -6,12 +6,13 @@
 //! | 1 | refused, failed or diverged |
 //! | 130 | stopped by Ctrl-C |
 
-mod device;
+pub(super) mod device;
 mod duration;
-mod screen;
+pub(super) mod screen;
 mod summary;
 
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -31,7 +32,7 @@ use self::screen::Screen;
 use crate::args::TrainArgs;
 
 /// What a shell expects of a program that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
+pub(super) const INTERRUPTED: u8 = 130;
 const TERMINATED: u8 = 143;
 
 pub fn run(args: TrainArgs, out: &mut impl Write) -> Result<ExitCode> {
@@ -49,8 +50,7 @@ fn train<D: Device>(
     deadline: Option<Instant>,
     out: &mut impl Write,
 ) -> Result<ExitCode> {
-    let limits = Limits { interrupt: Arc::new(AtomicBool::new(false)), deadline };
-    watch_signals(&limits.interrupt).context("signals cannot be watched")?;
+    let limits = Limits { deadline, ..watched_limits()? };
     let mut session = match &args.resume {
         Some(run) => Session::resume(device, run, &standard_folder()?)
             .with_context(|| format!("--resume {}", run.display()))?,
@@ -64,10 +64,17 @@ fn train<D: Device>(
         false => write!(out, "{}", summary::text(&outcome, session.plan()))?,
     }
     Ok(match &outcome.stopped {
-        Stopped::Finished | Stopped::TimeLimit => ExitCode::SUCCESS,
+        Stopped::Finished | Stopped::TimeLimit | Stopped::Searched => ExitCode::SUCCESS,
         Stopped::Interrupted => ExitCode::from(INTERRUPTED),
         Stopped::Diverged { what } => bail!("training has diverged: {what}; {}", summary::advice(&outcome)),
     })
+}
+
+/// Limits that Ctrl-C reaches.
+pub(super) fn watched_limits() -> Result<Limits> {
+    let limits = Limits { interrupt: Arc::new(AtomicBool::new(false)), ..Limits::default() };
+    watch_signals(&limits.interrupt).context("signals cannot be watched")?;
+    Ok(limits)
 }
 
 /// The first signal sets a flag that is looked at after every step; the second ends the program.
@@ -84,13 +91,18 @@ fn request(args: &TrainArgs) -> Result<Request> {
     let mut set = args.set.clone();
     set.extend(args.name.as_ref().map(|name| format!("name={name:?}")));
     set.extend(args.validation.map(|images| format!("data.validation={images}")));
-    let recipe = Recipe::load(path, &set)?;
-    let resolved: Resolved = recipe.resolve()?;
-    let data = Arc::new(Dataset::open(&resolved.data.name, &standard_folder()?)?);
     let existing = match (args.replace, &args.name) {
         (true, _) => Existing::Replace,
         (false, Some(_)) => Existing::Refuse,
         (false, None) => Existing::NextName,
     };
-    Ok(Request { resolved, recipe: recipe.as_asked(), data, runs: args.runs.clone(), existing })
+    load(path, &set, &args.runs, existing)
+}
+
+/// A recipe with what is set over it, and its images.
+pub(super) fn load(path: &Path, set: &[String], runs: &Path, existing: Existing) -> Result<Request> {
+    let recipe = Recipe::load(path, set)?;
+    let resolved: Resolved = recipe.resolve()?;
+    let data = Arc::new(Dataset::open(&resolved.data.name, &standard_folder()?)?);
+    Ok(Request { resolved, recipe: recipe.as_asked(), data, runs: runs.to_owned(), existing })
 }

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use superweight::plan::SharingPlan;
 use superweight::plan::number::grouped;
-use superweight::train::{DecayGroup, EpochReport, Evaluation, Observer, Progress, Ready, StepReport};
+use superweight::search::{Threshold, groups};
+use superweight::train::{Decided, Stage, DecayGroup, EpochReport, Evaluation, Observer, Progress, Ready, StepReport};
 
 use super::duration;
 
@@ -55,6 +56,7 @@ impl<W: Write> Observer for Screen<'_, W> {
                 }
             }
             Progress::Epoch(report) => self.line(&epoch(report)),
+            Progress::Decided(decided) => decision(decided).iter().for_each(|line| self.line(line)),
             Progress::Warning(warning) => self.line(&format!("warning: {warning}")),
             Progress::Saved(_) | Progress::Tested(_) => {}
         }
@@ -72,13 +74,72 @@ fn head(ready: &Ready<'_>) -> Vec<String> {
         format!("numbers    {}", bill(plan)),
         format!("decayed    {}", decay(ready.groups, true)),
         format!("undecayed  {}", decay(ready.groups, false)),
-        format!("images     {train} to train on, {held_out} held out, {test} to test; {steps} steps an epoch"),
+        format!(
+            "images     {train} to train on, {held_out} held out, {test} to test; {steps} steps an epoch"
+        ),
     ];
     if let Some((number, position)) = ready.resumed {
         let (phase, epoch) = (position.phase, position.epoch);
         lines.push(format!("resumed    from checkpoint {number}, after epoch {epoch} of phase {phase}"));
     }
     lines
+}
+
+/// What was decided, why, and what it costs.
+fn decision(Decided { stage, before, decision }: &Decided) -> Vec<String> {
+    let plan = &decision.plan;
+    let threshold = decision.threshold.as_ref();
+    let by = threshold.map_or("k-means".to_owned(), |t| format!("{} = {}", t.name, number(t.used)));
+    let mut lines = match stage {
+        Stage::Search => {
+            let sizes: Vec<_> = plan.clusters.iter().map(|cluster| cluster.layers.len().to_string()).collect();
+            let layers: usize = before.clusters.iter().map(|cluster| cluster.layers.len()).sum();
+            vec![
+                format!(
+                    "searched   {layers} layers: {} become {}, by {by}",
+                    count(before.clusters.len(), "cluster"),
+                    count(plan.clusters.len(), "cluster"),
+                ),
+                wrapped("clusters of ", &sizes, " layers"),
+            ]
+        }
+        Stage::Train => vec![format!(
+            "refined    {} of coefficients become {}, by {by}; {} coefficients become {}",
+            count(groups(before), "group"),
+            grouped(groups(plan) as u64),
+            grouped(before.bill.coefficients),
+            grouped(plan.bill.coefficients),
+        )],
+    };
+    if let Some(Threshold { name, asked, relaxed: Some(reason), .. }) = threshold {
+        lines.push(format!("relaxed    {name} = {} was asked for: {reason}", number(*asked)));
+    }
+    lines.push(format!("numbers    {}", bill(plan)));
+    if *stage == Stage::Search {
+        lines.push("           everything starts anew".to_owned());
+    }
+    lines
+}
+
+fn count(n: usize, what: &str) -> String {
+    format!("{} {what}{}", grouped(n as u64), if n == 1 { "" } else { "s" })
+}
+
+/// A threshold: as typed, or four digits of a similarity.
+fn number(x: f64) -> String {
+    let short = format!("{x:.4}");
+    if x.to_string().len() <= short.len() { x.to_string() } else { short }
+}
+
+/// One line, cut where it would be too long.
+fn wrapped(before: &str, items: &[String], after: &str) -> String {
+    const ROOM: usize = 60;
+    let mut text = items.join(" ");
+    if text.len() > ROOM {
+        text.truncate(text[..ROOM].rfind(' ').unwrap_or(ROOM));
+        text += " …";
+    }
+    format!("           {before}{text}{after}")
 }
 
 fn bill(plan: &SharingPlan) -> String {

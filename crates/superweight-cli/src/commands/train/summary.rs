@@ -33,13 +33,18 @@ pub fn advice(outcome: &Outcome) -> String {
     let run = outcome.folder.display();
     let kept = match outcome.checkpoint {
         Some(number) => {
-            format!("checkpoint {number} (epoch {} of {}) is kept", outcome.position.epoch, outcome.position.phase)
+            format!(
+                "checkpoint {number} (epoch {} of {}) is kept",
+                outcome.position.epoch, outcome.position.phase
+            )
         }
         None => "no checkpoint was written yet".to_owned(),
     };
     match outcome.stopped {
         Stopped::Diverged { .. } => {
-            format!("{kept} in {run}; try a lower rate ('--set train.rate=…') or a warm-up ('--set train.warm_up=1')")
+            format!(
+                "{kept} in {run}; try a lower rate ('--set train.rate=…') or a warm-up ('--set train.warm_up=1')"
+            )
         }
         _ => format!("{kept}; 'swn train --resume {run}' goes on"),
     }
@@ -48,7 +53,13 @@ pub fn advice(outcome: &Outcome) -> String {
 fn scores(seen: &Evaluation, plan: &SharingPlan) -> String {
     let row = |name: String, numbers: u64, scores: &Scores| {
         let percent = |share: f64| format!("{share:.2}%");
-        vec![name, grouped(numbers), percent(scores.top1), percent(scores.top5), format!("{:.4}", scores.loss)]
+        vec![
+            name,
+            grouped(numbers),
+            percent(scores.top1),
+            percent(scores.top5),
+            format!("{:.4}", scores.loss),
+        ]
     };
     let member = |(m, scores): (usize, &Scores)| {
         let name = format!("{m} {}", plan.members[m].architecture);

@@ -1,0 +1,188 @@
+//! `swn search`: the first phase of a run by itself, or its decision again from what it saw.
+
+use std::fs::OpenOptions;
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use superweight::data::standard_folder;
+use superweight::engine::Device;
+use superweight::files::write_whole;
+use superweight::plan::number::grouped;
+use superweight::plan::{LayerId, SharingPlan};
+use superweight::recipe::{Recipe, Resolved};
+use superweight::run::Existing;
+use superweight::search::{Decision, Replay, SearchError, Statistics, Threshold, groups, replay};
+use superweight::train::{Limits, Session, Stopped};
+
+use super::train::device::{self, Chosen};
+use super::train::screen::Screen;
+use super::train::{INTERRUPTED, load, watched_limits};
+use crate::args::SearchArgs;
+use crate::table;
+
+/// Characters of the layers' names in a row of the table.
+const NAMES: usize = 66;
+
+pub fn run(args: SearchArgs, out: &mut impl Write) -> Result<ExitCode> {
+    if let Some(path) = &args.out {
+        // A path that cannot be written fails now, not after the search.
+        let opened = OpenOptions::new().create(true).append(true).open(path);
+        opened.with_context(|| format!("--out {}: choose another file", path.display()))?;
+    }
+    let with = Replay { tau: args.tau, beta: args.beta };
+    if let Some(run) = &args.replay {
+        let decision = decide(run, with).with_context(|| format!("--replay {}", run.display()))?;
+        return answer(&args, &decision, run, out);
+    }
+    let Chosen::Cpu(device) = device::choose(&args.device, args.threads)?;
+    search(&device, &args, out)
+}
+
+fn search<D: Device>(device: &D, args: &SearchArgs, out: &mut impl Write) -> Result<ExitCode> {
+    let limits = Limits { search_only: true, ..watched_limits()? };
+    let mut session = match (&args.resume, &args.recipe) {
+        (Some(run), _) => Session::resume(device, run, &standard_folder()?)
+            .with_context(|| format!("--resume {}", run.display()))?,
+        (None, recipe) => {
+            let mut set = args.set.clone();
+            set.extend(args.name.as_ref().map(|name| format!("name={name:?}")));
+            let existing = match (args.replace, &args.name) {
+                (true, _) => Existing::Replace,
+                (false, Some(_)) => Existing::Refuse,
+                (false, None) => Existing::NextName,
+            };
+            let recipe = recipe.as_ref().expect("clap asks for a recipe where there is no run");
+            let request = load(recipe, &set, &args.runs, existing)?;
+            check_searches(&request.resolved)?;
+            Session::create(device, request)?
+        }
+    };
+    let mut screen = Screen::new(if args.json { None } else { Some(&mut *out) }, io::stderr().is_terminal());
+    let outcome = session.run(&limits, &mut screen)?;
+    screen.clear();
+    let run = session.folder().to_owned();
+    drop(session);
+    match outcome.stopped {
+        Stopped::Searched => answer(args, &decide(&run, Replay::default())?, &run, out),
+        Stopped::Interrupted => {
+            writeln!(out, "stopped    'swn search --resume {}' goes on", run.display())?;
+            Ok(ExitCode::from(INTERRUPTED))
+        }
+        Stopped::Diverged { what } => {
+            bail!("the search has diverged: {what}; try a lower rate ('--set search.rate=…')")
+        }
+        stopped => bail!("{}: there is no search left to do ({})", run.display(), stopped.word()),
+    }
+}
+
+/// A recipe without a search is refused before a folder is made.
+fn check_searches(resolved: &Resolved) -> Result<()> {
+    let strategy = resolved.strategy.word();
+    match resolved.search {
+        Some(_) => Ok(()),
+        None => Err(SearchError::NoPhase { strategy, phase: "search" })
+            .context("'swn plan' shows its clusters, 'swn train' trains it"),
+    }
+}
+
+/// What a run's statistics give.
+fn decide(run: &Path, with: Replay) -> Result<Decision> {
+    let file = run.join("resolved.toml");
+    let text = std::fs::read_to_string(&file).with_context(|| format!("{} is not a run", run.display()))?;
+    let resolved = Recipe::parse(&file.display().to_string(), &text, &[] as &[&str])?.resolve()?;
+    check_searches(&resolved)?;
+    let file = run.join("statistics.safetensors");
+    let statistics = match file.exists() {
+        true => Statistics::load(&file).with_context(|| file.display().to_string())?,
+        false => Statistics::default(),
+    };
+    Ok(replay(&resolved, &statistics, with)?.decision().clone())
+}
+
+fn answer(args: &SearchArgs, decision: &Decision, run: &Path, out: &mut impl Write) -> Result<ExitCode> {
+    if let Some(path) = &args.out {
+        let written = write_whole(path, decision.plan.to_json().as_bytes());
+        written.with_context(|| format!("--out {}: choose another file", path.display()))?;
+    }
+    match args.json {
+        true => writeln!(out, "{:#}", to_json(decision, run))?,
+        false => write!(out, "{}", to_text(decision, args, run))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn to_text(decision: &Decision, args: &SearchArgs, run: &Path) -> String {
+    let plan = &decision.plan;
+    let templates = |cluster: usize| -> usize {
+        let of = plan.template_sets.iter().filter(|set| set.cluster.0 == cluster);
+        of.map(|set| set.templates).sum()
+    };
+    let row = |(i, layers): (usize, &Vec<LayerId>)| {
+        vec![
+            names(plan, layers),
+            layers.len().to_string(),
+            grouped(templates(i) as u64),
+            plan.layer(layers[0]).family().to_string(),
+        ]
+    };
+    let clusters: Vec<_> = plan.clusters.iter().map(|cluster| cluster.layers.clone()).collect();
+    let rows: Vec<_> = clusters.iter().enumerate().map(row).collect();
+    let mut text = table::render(&["cluster", "layers", "templates", "kernel"], &rows);
+    let by = match &decision.threshold {
+        Some(Threshold { name, asked, used, relaxed: Some(reason) }) => {
+            format!("{name} = {used}, relaxed from {asked}: {reason}")
+        }
+        Some(Threshold { name, used, .. }) => format!("{name} = {used}"),
+        None => "k-means over coefficients".to_owned(),
+    };
+    text += &format!("\nby         {by}\n");
+    text += &format!("groups     {} of coefficients\n", grouped(groups(plan) as u64));
+    let budget = plan.budget.map_or(String::new(), |budget| format!(" of a budget of {}", grouped(budget)));
+    text += &format!("numbers    {} trained{budget}\n", grouped(plan.bill.trained()));
+    if let Some(path) = &args.out {
+        text += &format!("plan       {}\n", path.display());
+    }
+    let run = run.display();
+    text += &format!("next       swn train --resume {run}\n");
+    text += &format!("           swn search --replay {run} --tau 0.3\n");
+    text
+}
+
+/// `0/block1.layer.0.conv1 …`: member and layer, as many as fit.
+fn names(plan: &SharingPlan, layers: &[LayerId]) -> String {
+    let name = |&id: &LayerId| {
+        let layer = plan.layer(id);
+        format!("{}/{}", layer.member, layer.name.trim_end_matches(".weight"))
+    };
+    let mut text = String::new();
+    for (n, name) in layers.iter().map(name).enumerate() {
+        if n > 0 && text.len() + name.len() + 3 > NAMES {
+            return text + " …";
+        }
+        text += if n > 0 { " " } else { "" };
+        text += &name;
+    }
+    text
+}
+
+fn to_json(decision: &Decision, run: &Path) -> Value {
+    let plan = &decision.plan;
+    let name = |&id: &LayerId| format!("{}/{}", plan.layer(id).member, plan.layer(id).name);
+    let clusters: Vec<Vec<String>> =
+        plan.clusters.iter().map(|cluster| cluster.layers.iter().map(name).collect()).collect();
+    let threshold = decision.threshold.as_ref().map(|t| {
+        json!({ "name": if t.name == "τ" { "tau" } else { "beta" }, "asked": t.asked, "used": t.used, "relaxed": t.relaxed })
+    });
+    json!({
+        "run": run,
+        "threshold": threshold,
+        "clusters": clusters,
+        "groups": groups(plan),
+        "numbers": plan.bill.trained(),
+        "bill": plan.bill,
+        "budget": plan.budget,
+    })
+}

@@ -1,0 +1,105 @@
+//! `--set key=a,b --set key=c,d` as a grid: every combination, the last key fastest.
+
+use anyhow::{Result, bail};
+use superweight::recipe::{KEYS, Kind};
+
+/// One key and the values it takes.
+#[derive(Debug, PartialEq)]
+pub struct Axis {
+    pub key: String,
+    pub values: Vec<String>,
+}
+
+impl Axis {
+    /// Values are separated by commas; by semicolons where the key holds a list, whose own separator is the comma.
+    pub fn parse(typed: &str) -> Result<Self> {
+        let Some((key, values)) = typed.split_once('=') else {
+            bail!("--set '{typed}': write key=values, for example --set search.tau=0,0.1,0.3");
+        };
+        let key = key.trim();
+        let list = KEYS.iter().any(|known| known.path == key && matches!(known.kind, Kind::List(_)));
+        let values: Vec<String> =
+            values.split(if list { ';' } else { ',' }).map(|value| value.trim().to_owned()).collect();
+        if let Some(twice) = values.iter().enumerate().find(|(n, value)| values[..*n].contains(value)) {
+            bail!("--set '{typed}': '{}' stands there twice", twice.1);
+        }
+        Ok(Self { key: key.to_owned(), values })
+    }
+}
+
+/// A combination: one value per axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point(pub Vec<(String, String)>);
+
+impl Point {
+    /// For the recipe.
+    pub fn overrides(&self) -> Vec<String> {
+        self.0.iter().map(|(key, value)| format!("{key}={value}")).collect()
+    }
+
+    /// Name of its run: the keys that vary, in signs that every file system takes.
+    pub fn name(&self, axes: &[Axis]) -> String {
+        let varies = |key: &str| axes.iter().any(|axis| axis.key == key && axis.values.len() > 1);
+        let parts: Vec<_> = self.0.iter().filter(|(key, _)| varies(key)).collect();
+        let parts = if parts.is_empty() { self.0.iter().collect() } else { parts };
+        let text: Vec<_> = parts.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let plain = |c: char| if c.is_alphanumeric() || "=.,-_+%".contains(c) { c } else { '_' };
+        text.join(",").chars().map(plain).collect()
+    }
+}
+
+/// Every combination of the values.
+pub fn points(axes: &[Axis]) -> Result<Vec<Point>> {
+    let mut points = vec![Point(vec![])];
+    for (n, axis) in axes.iter().enumerate() {
+        if axes[..n].iter().any(|other| other.key == axis.key) {
+            bail!("--set {}: give all values of a key at once", axis.key);
+        }
+        let with = |point: Point| {
+            axis.values.iter().map(move |value| {
+                let mut point = point.clone();
+                point.0.push((axis.key.clone(), value.clone()));
+                point
+            })
+        };
+        points = points.into_iter().flat_map(with).collect();
+    }
+    Ok(points)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axes(typed: &[&str]) -> Vec<Axis> {
+        typed.iter().map(|typed| Axis::parse(typed).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_grid_has_every_combination_once() {
+        let axes = axes(&["search.tau=0,0.1", "train.epochs=3", "seed=1,2"]);
+        let points = points(&axes).unwrap();
+        let names: Vec<_> = points.iter().map(|point| point.name(&axes)).collect();
+        assert_eq!(
+            names,
+            ["search.tau=0,seed=1", "search.tau=0,seed=2", "search.tau=0.1,seed=1", "search.tau=0.1,seed=2"]
+        );
+        assert_eq!(points[3].overrides(), ["search.tau=0.1", "train.epochs=3", "seed=2"]);
+    }
+
+    #[test]
+    fn lists_keep_their_commas_and_names_are_names() {
+        let axes = axes(&["members=wrn-10-2;wrn-10-1,wrn-16-1", "plan.clusters=single,depth:4"]);
+        assert_eq!(axes[0].values, ["wrn-10-2", "wrn-10-1,wrn-16-1"]);
+        let points = points(&axes).unwrap();
+        assert_eq!(points[3].name(&axes), "members=wrn-10-1,wrn-16-1,plan.clusters=depth_4");
+    }
+
+    #[test]
+    fn what_is_no_grid_is_refused() {
+        assert!(Axis::parse("search.tau").unwrap_err().to_string().contains("write key=values"));
+        assert!(Axis::parse("seed=1,2,1").unwrap_err().to_string().contains("'1' stands there twice"));
+        let error = points(&axes(&["seed=1", "seed=2"])).unwrap_err().to_string();
+        assert!(error.contains("all values of a key at once"), "{error}");
+    }
+}

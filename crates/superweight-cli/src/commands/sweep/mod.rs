@@ -1,0 +1,159 @@
+//! `swn sweep`: a grid of settings, a run folder for each, a table at the end.
+//!
+//! There is no file of the sweep: a point's run is its folder, and the folder says how far it is. So the same command
+//! goes on where it was stopped, and a run can be looked at, resumed or removed like any other.
+
+mod grid;
+mod row;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use superweight::data::standard_folder;
+use superweight::engine::Device;
+use superweight::plan::number::grouped;
+use superweight::recipe::{Recipe, Resolved};
+use superweight::run::Existing;
+use superweight::train::{Limits, Session, Stopped};
+
+use self::grid::{Axis, Point, points};
+use self::row::Row;
+use super::train::device::{self, Chosen};
+use super::train::screen::Screen;
+use super::train::{INTERRUPTED, load, watched_limits};
+use crate::args::SweepArgs;
+use crate::table;
+
+/// One combination, checked.
+struct Job {
+    point: Point,
+    overrides: Vec<String>,
+    resolved: Resolved,
+    run: PathBuf,
+}
+
+pub fn run(args: SweepArgs, out: &mut impl Write) -> Result<ExitCode> {
+    let axes = args.set.iter().map(|typed| Axis::parse(typed)).collect::<Result<Vec<_>>>()?;
+    let (folder, jobs) = jobs(&args, &axes)?;
+    let Chosen::Cpu(device) = device::choose(&args.device, args.threads)?;
+    let limits = watched_limits()?;
+    for (n, job) in jobs.iter().enumerate() {
+        let name = job.point.name(&axes);
+        if job.run.exists() && Row::read(&job.run)?.finished() {
+            say(&args, out, &format!("{}/{}  {name}: finished already", n + 1, jobs.len()))?;
+            continue;
+        }
+        say(&args, out, &format!("{}/{}  {name}", n + 1, jobs.len()))?;
+        let stopped = train(&device, &args, job, &folder, &limits, out).with_context(|| name.clone())?;
+        match stopped {
+            Stopped::Interrupted => {
+                say(&args, out, "stopped    the same command goes on")?;
+                return Ok(ExitCode::from(INTERRUPTED));
+            }
+            Stopped::Diverged { what } => say(&args, out, &format!("diverged   {what}"))?,
+            _ => {}
+        }
+    }
+    let rows = jobs.iter().map(|job| Row::read(&job.run)).collect::<Result<Vec<_>>>()?;
+    match args.json {
+        true => writeln!(out, "{:#}", to_json(&jobs, &rows))?,
+        false => write!(out, "\n{}\nruns       {}\n", to_text(&axes, &jobs, &rows), folder.display())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn say(args: &SweepArgs, out: &mut impl Write, line: &str) -> io::Result<()> {
+    if args.json { Ok(()) } else { writeln!(out, "{line}").and_then(|()| out.flush()) }
+}
+
+/// Every combination resolves and plans, and a folder that is there is of the same recipe, before anything is trained.
+fn jobs(args: &SweepArgs, axes: &[Axis]) -> Result<(PathBuf, Vec<Job>)> {
+    let first = points(axes)?;
+    let plain = Recipe::load(&args.recipe, &first[0].overrides())?.resolve()?;
+    let name = args.name.clone().unwrap_or_else(|| format!("{}-sweep", plain.name));
+    let folder = args.runs.join(name);
+    let mut jobs: Vec<Job> = vec![];
+    for point in first {
+        let name = point.name(axes);
+        let mut overrides = point.overrides();
+        overrides.push(format!("name={name:?}"));
+        let resolved = Recipe::load(&args.recipe, &overrides)?.resolve().with_context(|| name.clone())?;
+        resolved.plan_request()?.plan().with_context(|| name.clone())?;
+        let run = folder.join(&name);
+        if jobs.iter().any(|job| job.run == run) {
+            bail!("two combinations would both be called {name}: leave one out");
+        }
+        check_same(&run, &resolved)?;
+        jobs.push(Job { point, overrides, resolved, run });
+    }
+    Ok((folder, jobs))
+}
+
+fn check_same(run: &Path, resolved: &Resolved) -> Result<()> {
+    let file = run.join("resolved.toml");
+    if !run.exists() {
+        return Ok(());
+    }
+    let text = std::fs::read_to_string(&file)
+        .with_context(|| format!("{} is not a run: remove it, or choose another --name", run.display()))?;
+    if text != resolved.to_toml() {
+        bail!("{} is a run of another recipe: remove it, or choose another --name", run.display());
+    }
+    Ok(())
+}
+
+fn train<D: Device>(
+    device: &D,
+    args: &SweepArgs,
+    job: &Job,
+    folder: &Path,
+    limits: &Limits,
+    out: &mut impl Write,
+) -> Result<Stopped> {
+    let mut session = match job.run.exists() {
+        true => Session::resume(device, &job.run, &standard_folder()?)?,
+        false => Session::create(device, load(&args.recipe, &job.overrides, folder, Existing::Refuse)?)?,
+    };
+    let mut screen = Screen::new(if args.json { None } else { Some(out) }, io::stderr().is_terminal());
+    let outcome = session.run(limits, &mut screen)?;
+    screen.clear();
+    Ok(outcome.stopped)
+}
+
+fn to_text(axes: &[Axis], jobs: &[Job], rows: &[Row]) -> String {
+    let percent = |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{share:.2}%"));
+    let row = |(job, row): (&Job, &Row)| {
+        let counts = row.shape().map_or(["–".to_owned(), "–".to_owned(), "–".to_owned()], |s| s.map(grouped));
+        let mut cells = vec![job.point.name(axes)];
+        cells.extend(counts);
+        cells.push(row.loss.map_or("–".to_owned(), |loss| format!("{loss:.4}")));
+        cells.extend([percent(row.validation), percent(row.test), row.state.clone()]);
+        cells
+    };
+    let rows: Vec<_> = jobs.iter().zip(rows).map(row).collect();
+    table::render(&["", "clusters", "groups", "numbers", "loss", "held out", "test", ""], &rows)
+}
+
+fn to_json(jobs: &[Job], rows: &[Row]) -> Value {
+    let row = |(job, row): (&Job, &Row)| {
+        let set: serde_json::Map<_, _> =
+            job.point.0.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+        let shape = row.shape();
+        json!({
+            "run": job.run,
+            "set": set,
+            "seed": job.resolved.seed,
+            "state": row.state,
+            "clusters": shape.map(|shape| shape[0]),
+            "groups": shape.map(|shape| shape[1]),
+            "numbers": shape.map(|shape| shape[2]),
+            "loss": row.loss,
+            "validation": row.validation,
+            "test": row.test,
+        })
+    };
+    jobs.iter().zip(rows).map(row).collect()
+}

@@ -1,0 +1,219 @@
+//! `swn train` as it is typed: help and errors pinned, runs stopped and gone on with, processes killed.
+
+#[macro_use]
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use common::Folder;
+
+/// Ten steps an epoch on the images that come with the program; an epoch takes a fraction of a second.
+const RECIPE: &str = "\
+members = ['cnn-4-8', 'cnn-4']
+budget = '100%'
+strategy = 'no-search'
+[data]
+name = 'fashion-mnist-10k'
+validation = 7800
+[train]
+epochs = 6
+batch = 20
+schedule = 'one-cycle'
+";
+
+fn folder(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    fs::write(folder.0.join("tiny.toml"), RECIPE).unwrap();
+    folder
+}
+
+pinned! {
+    train_help:
+        "train --help";
+    train_bad_flags:
+        "train",
+        "train missing.toml",
+        "train missing.toml --device tpu",
+        "train missing.toml --device cuda:0",
+        "train missing.toml --time-limit 9",
+        "train --resume missing",
+        "train --resume .",
+        "train --resume run missing.toml",
+        "train --resume run --set seed=1";
+}
+
+#[test]
+fn bad_recipes_are_refused_with_file_line_and_key_and_leave_nothing() {
+    let folder = folder("bad-recipes");
+    fs::write(folder.0.join("typo.toml"), "members = ['cnn-4']\n[train]\nepoch = 3\n").unwrap();
+    fs::write(folder.0.join("type.toml"), "[train]\nepochs = 'ten'\n").unwrap();
+    fs::write(folder.0.join("small.toml"), "members = ['wrn-10-1']\nbudget = 100\n").unwrap();
+    let screens = [
+        "train typo.toml",
+        "train type.toml",
+        "train small.toml",
+        "train tiny.toml --set train.epochs",
+        "train tiny.toml --set train.epoch=3",
+        "train tiny.toml --set strategy=swn",
+        "train tiny.toml --set data.name=cifar-10 --validation 0",
+        "train tiny.toml --set data.crop=random-resized --set data.padding=0",
+        "train tiny.toml --validation 7990",
+        "train tiny.toml --name a/b",
+        "train tiny.toml --runs tiny.toml",
+    ]
+    .map(|args| folder.screen(args));
+    insta::assert_snapshot!("train_bad_recipes", screens.join("\n"));
+    assert!(!folder.0.join("runs").exists(), "nothing was begun");
+}
+
+/// What must be the same of two runs: every file of tensors of the newest checkpoint, byte by byte.
+fn numbers(run: &Path) -> Vec<Vec<u8>> {
+    let latest = fs::read_to_string(run.join("checkpoints/latest")).unwrap();
+    let checkpoint = run.join("checkpoints").join(latest.trim());
+    let files = ["plan.json", "bank.safetensors", "members.safetensors", "optimizer.safetensors"];
+    files.map(|file| fs::read(checkpoint.join(file)).unwrap()).to_vec()
+}
+
+#[test]
+fn a_run_is_a_folder_that_says_what_was_asked_and_what_came_of_it() {
+    let folder = folder("train-run");
+    let screen = folder.screen("train tiny.toml --set train.epochs=2 --threads 1");
+    for part in [
+        "[exit 0]",
+        "run        runs/tiny",
+        "members    cnn-4-8, cnn-4, ",
+        "decayed    by 0.0005: ",
+        "200 to train on, 7,800 held out, 2,000 to test; 10 steps an epoch",
+        "train 1/2  loss ",
+        "train 2/2  loss ",
+        "test set, 2,000 images",
+        "ensemble",
+        "runs/tiny, checkpoint 2",
+    ] {
+        assert!(screen.contains(part), "{part}:\n{screen}");
+    }
+    let run = folder.0.join("runs/tiny");
+    let recipe = fs::read_to_string(run.join("recipe.toml")).unwrap();
+    assert_eq!(recipe, format!("{RECIPE}# --set train.epochs=2\n"));
+    assert!(fs::read_to_string(run.join("resolved.toml")).unwrap().contains("epochs = 2"));
+    let log = fs::read_to_string(run.join("log.jsonl")).unwrap();
+    let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events: Vec<&str> = lines.iter().map(|line| line["event"].as_str().unwrap()).collect();
+    assert_eq!(events, ["start", "epoch", "epoch", "eval", "stop"]);
+    assert_eq!(lines[0]["images"], serde_json::json!([200, 7800, 2000]));
+    for key in ["loss", "train", "validation"] {
+        assert!(!lines[1][key].is_null(), "{key} in {}", lines[1]);
+    }
+    assert_eq!(lines[3]["test"]["members"].as_array().unwrap().len(), 2);
+    assert_eq!(lines[4]["reason"], "finished");
+
+    // The name is taken: another one is found, refused, or made free, as asked; threads change nothing.
+    let again = folder.json("train tiny.toml --set train.epochs=2 --threads 3 --json");
+    assert_eq!((&again["run"], &again["stopped"]), (&"runs/tiny-2".into(), &"finished".into()));
+    assert_eq!(again["test"], lines[3]["test"]);
+    assert_eq!(numbers(&run), numbers(&folder.0.join("runs/tiny-2")));
+    let refused = folder.screen("train tiny.toml --name tiny");
+    assert!(refused.contains("runs/tiny is there already: resume it, choose another name"), "{refused}");
+    let replaced = folder.json("train tiny.toml --set train.epochs=1 --name tiny --replace --json");
+    assert_eq!((&replaced["run"], &replaced["epoch"]), (&"runs/tiny".into(), &1.into()));
+}
+
+fn start(folder: &Folder, args: &str) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_swn"));
+    command.args(args.split_whitespace()).args(["--threads", "1"]).current_dir(&folder.0);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn finish(folder: &Folder, args: &str) -> ExitStatus {
+    start(folder, args).wait_with_output().unwrap().status
+}
+
+/// Twenty kills at moments that a clock decides; whenever a run gets through, the next one begins.
+#[test]
+fn killed_at_any_moment_a_run_goes_on_to_the_same_numbers() {
+    let folder = folder("kill");
+    assert!(finish(&folder, "train tiny.toml --name whole").success());
+    let expected = numbers(&folder.0.join("runs/whole"));
+    let (mut kills, mut runs, mut last) = (0, 0, 0);
+    while kills < 20 || last != runs {
+        let name = format!("run-{runs}");
+        let path = folder.0.join("runs").join(&name);
+        let args = match path.exists() {
+            true => format!("train --resume runs/{name}"),
+            false => format!("train tiny.toml --name {name}"),
+        };
+        let mut child = start(&folder, &args);
+        let patience = Duration::from_millis(random(700));
+        let begin = Instant::now();
+        let ended = loop {
+            match child.try_wait().unwrap() {
+                Some(status) => break Some(status),
+                None if kills < 20 && begin.elapsed() >= patience => break None,
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        match ended {
+            Some(status) => {
+                assert!(status.success(), "{name} after {kills} kills: {status}");
+                assert_eq!(numbers(&path), expected, "{name} after {kills} kills");
+                (runs, last) = (runs + 1, runs + 1);
+            }
+            None => {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                (kills, last) = (kills + 1, usize::MAX);
+                if path.exists() {
+                    // A reader comes at any moment: what is named is whole.
+                    if path.join("checkpoints/latest").exists() {
+                        assert_eq!(numbers(&path).len(), 4);
+                    }
+                }
+            }
+        }
+    }
+    assert!(runs > 0);
+}
+
+fn random(below: u64) -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(0) % below
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_finishes_the_step_and_says_how_to_go_on() {
+    let folder = folder("interrupt");
+    assert!(finish(&folder, "train tiny.toml --name whole").success());
+    let child = start(&folder, "train tiny.toml --name stopped");
+    let first = folder.0.join("runs/stopped/checkpoints/latest");
+    while !first.exists() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("stopped    interrupted: checkpoint "), "{text}");
+    assert!(text.contains("'swn train --resume runs/stopped' goes on"), "{text}");
+    let resumed = start(&folder, "train --resume runs/stopped").wait_with_output().unwrap();
+    assert!(resumed.status.success());
+    let text = String::from_utf8(resumed.stdout).unwrap();
+    assert!(text.contains("resumed    from checkpoint "), "{text}");
+    assert_eq!(numbers(&folder.0.join("runs/stopped")), numbers(&folder.0.join("runs/whole")));
+}
+
+#[test]
+fn a_time_limit_ends_a_run_cleanly_and_a_diverging_one_ends_with_advice() {
+    let folder = folder("limits");
+    let answer = folder.json("train tiny.toml --set train.epochs=5000 --time-limit 2s --json");
+    assert_eq!(answer["stopped"], "time limit", "{answer}");
+    assert!(answer["checkpoint"].as_u64().unwrap() >= 1 && answer["test"].is_null(), "{answer}");
+    let screen =
+        folder.screen("train tiny.toml --name wild --set train.rate=1000 --set train.schedule=constant");
+    assert!(screen.contains("[exit 1]") && screen.contains("error: training has diverged: "), "{screen}");
+    assert!(screen.contains("try a lower rate"), "{screen}");
+}

@@ -1,0 +1,193 @@
+//! Where a run decides what is shared: after the last epoch of the search, and after epoch E of training.
+//!
+//! ```text
+//! search, last epoch: Σ dL/dW ─► statistics.safetensors ─► clusters ─► a new plan, every number drawn anew ─► checkpoint
+//! train, epoch E:     Σ dL/dα ─► statistics.safetensors ─► groups   ─► the same numbers, α copied          ─► checkpoint
+//! ```
+//!
+//! Sums live within one epoch, and the checkpoint after it holds what was decided, not what it was decided from: a kill
+//! before it repeats the epoch and decides the same again, a kill after it never decides twice. The alternative, sums in
+//! checkpoints, would make each of them as large as the networks.
+
+use superweight_engine::{Device, Error};
+use superweight_plan::SharingPlan;
+
+use super::trainer::Watch;
+use super::{Observer, Phase, Position, Progress, Session, Stage, TrainError};
+use crate::bank;
+use crate::ensemble::Ensemble;
+use crate::recipe::{SearchPhase, Similarity};
+use crate::run::{Event, RunFolder};
+use crate::search::{
+    AlphaSums, Decision, RefineStatistics, SearchWatch, Softened, Statistics, decide_clusters, decide_groups,
+};
+
+/// Somebody who looks at the steps of an epoch.
+#[derive(Debug)]
+pub(super) struct Look<D: Device> {
+    /// From this step of the epoch on, counted from 1.
+    pub from: u64,
+    at: At<D>,
+}
+
+#[derive(Debug)]
+enum At<D: Device> {
+    /// At nothing: α is trained through a softmax.
+    Softmax,
+    /// At dL/dW.
+    Gradients(SearchWatch<D>),
+    /// At dL/dα.
+    Alpha(AlphaSums<D>),
+}
+
+impl<D: Device> Watch<D> for Look<D> {
+    fn gradients(&mut self, ensemble: &mut Ensemble<D>) -> Result<(), Error> {
+        match &mut self.at {
+            At::Softmax => {
+                let softened = Softened::begin(ensemble)?;
+                ensemble.gradients()?;
+                softened.turn_gradients(ensemble)?;
+                softened.end(ensemble)
+            }
+            At::Gradients(watch) => {
+                ensemble.gradients()?;
+                watch.observe(ensemble);
+                Ok(())
+            }
+            At::Alpha(sums) => {
+                ensemble.gradients()?;
+                sums.observe(ensemble.memory_mut())
+            }
+        }
+    }
+
+    fn stays_on_device(&self) -> bool {
+        !matches!(self.at, At::Softmax)
+    }
+}
+
+/// What was decided between two epochs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decided {
+    /// Clusters at the end of the search, coefficient groups within training.
+    pub stage: Stage,
+    /// The plan until now.
+    pub before: SharingPlan,
+    /// The plan from now on, and why.
+    pub decision: Decision,
+}
+
+impl<D: Device> Session<D> {
+    /// Who looks at the epoch that comes next.
+    pub(super) fn look(&self, phase: &Phase) -> Result<Option<Look<D>>, TrainError> {
+        let (ensemble, next) = (self.trainer.ensemble(), self.position.epoch + 1);
+        let at = match (phase.stage, &self.resolved.search, &self.resolved.refine) {
+            (Stage::Search, Some(SearchPhase { similarity: Similarity::Coefficient, .. }), _) => At::Softmax,
+            (Stage::Search, Some(search), _)
+                if search.similarity == Similarity::Gradient && next == phase.epochs =>
+            {
+                let from = self.steps_per_epoch() - search.batches.unwrap_or(self.steps_per_epoch());
+                let watch = SearchWatch::new(search.similarity, ensemble)?;
+                return Ok(Some(Look { from: from + 1, at: At::Gradients(watch) }));
+            }
+            (Stage::Train, _, Some(refine)) if next == refine.epoch && can_split(ensemble.plan()) => {
+                At::Alpha(AlphaSums::new(ensemble.plan(), ensemble.memory())?)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Look { from: 1, at }))
+    }
+
+    /// Decides, where the epoch that is over was the last before a decision.
+    pub(super) fn decide(
+        &mut self,
+        phase: &Phase,
+        look: Option<Look<D>>,
+        observer: &mut dyn Observer,
+    ) -> Result<bool, TrainError> {
+        let refine_at = self.resolved.refine.as_ref().map(|refine| refine.epoch);
+        let before = self.trainer.ensemble().plan().clone();
+        let decision = match (phase.stage, look.map(|look| look.at)) {
+            (Stage::Search, at) if self.position.epoch == phase.epochs => self.find_clusters(at)?,
+            (Stage::Train, Some(At::Alpha(sums))) => self.find_groups(&before, &sums)?,
+            (Stage::Train, _) if Some(self.position.epoch) == refine_at => {
+                self.warn("nothing is refined: the plan has no coefficients to split, or no reserve".to_owned())?;
+                self.show_warnings(observer);
+                return Ok(false);
+            }
+            _ => return Ok(false),
+        };
+        let facts = decision.facts(&before);
+        self.log.add(if phase.stage == Stage::Search { Event::Search(facts) } else { Event::Refine(facts) })?;
+        self.groups = super::setup::decay_groups(&self.resolved, self.trainer.ensemble());
+        observer.see(Progress::Decided(&Decided { stage: phase.stage, before, decision }));
+        Ok(true)
+    }
+
+    /// The end of the search: a plan from what was seen, and training at its first step.
+    fn find_clusters(&mut self, at: Option<At<D>>) -> Result<Decision, TrainError> {
+        let similarity = self.resolved.search.as_ref().expect("a phase of the recipe").similarity;
+        let ensemble = self.trainer.parts_mut().0;
+        let watch = match at {
+            Some(At::Gradients(watch)) => watch,
+            _ => SearchWatch::new(similarity, ensemble)?,
+        };
+        let search = watch.finish(ensemble)?;
+        let decision = decide_clusters(&self.resolved, &search)?;
+        self.statistics = Statistics { search: Some(search), refine: None };
+        self.statistics.save(self.folder.disk(), &self.folder.statistics())?;
+        self.trainer.replan(&self.resolved, &decision.plan)?;
+        let seed = Stage::Train.seed(self.resolved.seed);
+        bank::initialise(&decision.plan, self.trainer.parts_mut().0.memory_mut(), seed)?;
+        self.position = Position { phase: Stage::Train, epoch: 0, ..self.position };
+        Ok(decision)
+    }
+
+    /// Epoch E: layers that ask different things of one α get their own copies.
+    fn find_groups(&mut self, plan: &SharingPlan, sums: &AlphaSums<D>) -> Result<Decision, TrainError> {
+        let refine = RefineStatistics { plan: plan.clone(), gradients: sums.read(plan) };
+        let decision = decide_groups(&self.resolved, &refine)?;
+        self.statistics.refine = Some(refine);
+        self.statistics.save(self.folder.disk(), &self.folder.statistics())?;
+        let (total, budget) = (decision.plan.bill.total(), plan.budget.unwrap_or(u64::MAX));
+        if total > budget {
+            return Err(TrainError::OverBudget { total, budget });
+        }
+        let (ensemble, optimizer) = self.trainer.parts_mut();
+        ensemble.refine(decision.plan.clone(), optimizer)?;
+        Ok(decision)
+    }
+
+    /// Evaluates with α in place of the logits, where a search trains those.
+    pub(super) fn softened<T>(
+        &mut self,
+        body: impl FnOnce(&mut Self) -> Result<T, TrainError>,
+    ) -> Result<T, TrainError> {
+        let similarity = self.resolved.search.as_ref().map(|search| search.similarity);
+        if self.position.phase != Stage::Search || similarity != Some(Similarity::Coefficient) {
+            return body(self);
+        }
+        let softened = Softened::begin(self.trainer.parts_mut().0)?;
+        let seen = body(self);
+        softened.end(self.trainer.parts_mut().0)?;
+        seen
+    }
+}
+
+/// Whether refinement can change anything.
+fn can_split(plan: &SharingPlan) -> bool {
+    plan.bill.reserved > 0
+}
+
+/// The statistics that a run has gathered when it is resumed. They are not needed to go on: where they cannot be read,
+/// the reason is returned beside what is left.
+pub(super) fn resumed_statistics(folder: &RunFolder, position: Position) -> (Statistics, Option<String>) {
+    let path = folder.statistics();
+    if position.phase == Stage::Search || !path.exists() {
+        return (Statistics::default(), None);
+    }
+    match Statistics::load(&path) {
+        Ok(statistics) => (statistics, None),
+        Err(error) => (Statistics::default(), Some(format!("{}: {error}", path.display()))),
+    }
+}
