@@ -30,7 +30,10 @@ pub fn run(args: ReportArgs, out: &mut impl Write) -> Result<ExitCode> {
     match args.out.or(usual) {
         Some(path) => {
             write_whole(&path, text.as_bytes()).with_context(|| {
-                format!("the report could not be written to {}; choose another file with --out", path.display())
+                format!(
+                    "the report could not be written to {}; choose another file with --out",
+                    path.display()
+                )
             })?;
             writeln!(out, "{}", path.display())?;
         }

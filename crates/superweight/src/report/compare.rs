@@ -78,6 +78,8 @@ pub struct Ablation {
     pub title: String,
     /// Rows of the table.
     pub rows: Vec<usize>,
+    /// The strategy of each, and what else tells it from others of that strategy.
+    pub names: Vec<String>,
 }
 
 /// A number that was varied.
@@ -96,8 +98,17 @@ const SEEDS: [&str; 3] = ["name", "seed", "seeds"];
 /// What a strategy brings with it.
 const OF_STRATEGY: [&str; 4] = ["strategy", "search.", "refine.", "plan.clusters"];
 /// The order of the table's columns.
-const ORDER: [&str; 9] =
-    ["top1", "top5", "nll", "ece", "corrupted_top1", "corrupted_nll", "corrupted_ece", "diversity", "numbers"];
+const ORDER: [&str; 9] = [
+    "top1",
+    "top5",
+    "nll",
+    "ece",
+    "corrupted_top1",
+    "corrupted_nll",
+    "corrupted_ece",
+    "diversity",
+    "numbers",
+];
 
 /// A resolved recipe as keys and values.
 type Keys = BTreeMap<String, toml::Value>;
@@ -182,7 +193,8 @@ pub(super) fn measured(run: &RunView) -> Vec<(String, f64)> {
     let unlike = |member: usize| {
         run.about.members.iter().filter(|other| **other == run.about.members[member]).count() == 1
     };
-    let evaluated = run.evaluation.as_ref().and_then(|evaluation| evaluation.ensemble().map(|all| (evaluation, all)));
+    let tested = run.evaluation.as_ref().filter(|evaluation| evaluation.part == "test");
+    let evaluated = tested.and_then(|evaluation| evaluation.ensemble().map(|all| (evaluation, all)));
     let members = run.about.members.len();
     match (evaluated, &run.headline.accuracy) {
         (Some((evaluation, ensemble)), _) => {
@@ -197,13 +209,19 @@ pub(super) fn measured(run: &RunView) -> Vec<(String, f64)> {
             all.extend(evaluation.diversity.map(|value| ("diversity".to_owned(), value)));
             if let Some(c) = &evaluation.corruptions {
                 let means = [("top1", c.mean_top1), ("nll", c.mean_nll), ("ece", c.mean_ece)];
-                all.extend(means.into_iter().filter_map(|(name, value)| Some((format!("corrupted_{name}"), value?))));
+                all.extend(
+                    means.into_iter().filter_map(|(name, value)| Some((format!("corrupted_{name}"), value?))),
+                );
             }
         }
         (None, Some(accuracy)) if accuracy.part == "test" => {
             all.push(("top1".to_owned(), accuracy.ensemble));
             if members > 1 {
-                let each = accuracy.members.iter().enumerate().filter(|(member, _)| *member < members && unlike(*member));
+                let each = accuracy
+                    .members
+                    .iter()
+                    .enumerate()
+                    .filter(|(member, _)| *member < members && unlike(*member));
                 all.extend(each.map(|(member, top1)| (name(member), *top1)));
             }
         }
@@ -298,7 +316,25 @@ fn ablations(rows: &[&Keys]) -> Vec<Ablation> {
         words.len()
     };
     let found = found.into_iter().filter(|(_, of)| strategies(of) > 1);
-    found.map(|(keys, rows)| Ablation { title: title(&keys), rows }).collect()
+    let ablation = |(common, of): (Keys, Vec<usize>)| Ablation {
+        title: title(&common),
+        names: of.iter().map(|&row| ablation_name(rows, &of, row)).collect(),
+        rows: of,
+    };
+    found.map(ablation).collect()
+}
+
+/// `swn`, or `swn, search.tau 0.3` where there is another `swn` beside it.
+fn ablation_name(rows: &[&Keys], among: &[usize], row: usize) -> String {
+    let strategy = text(rows[row], "strategy");
+    let mut name = strategy.clone();
+    for (key, value) in rows[row] {
+        let alike = among.iter().filter(|&&other| text(rows[other], "strategy") == strategy);
+        if { alike }.any(|&other| rows[other].get(key).is_some_and(|theirs| theirs != value)) {
+            name += &format!(", {key} {}", value.to_string().replace('"', ""));
+        }
+    }
+    name
 }
 
 /// For every key with numbers: groups of rows that are equal but for it.
@@ -307,7 +343,9 @@ fn sweeps(rows: &[&Keys]) -> Vec<Sweep> {
     let mut varied: Vec<&String> = rows
         .iter()
         .flat_map(|keys| keys.iter())
-        .filter(|(key, value)| number(value).is_some() && rows.iter().any(|other| other.get(*key).is_some_and(|v| v != *value)))
+        .filter(|(key, value)| {
+            number(value).is_some() && rows.iter().any(|other| other.get(*key).is_some_and(|v| v != *value))
+        })
         .map(|(key, _)| key)
         .collect();
     varied.sort();
@@ -326,7 +364,11 @@ fn sweeps(rows: &[&Keys]) -> Vec<Sweep> {
         }
         for (keys, mut points) in found.into_iter().filter(|(_, points)| points.len() > 1) {
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            sweeps.push(Sweep { key: key.clone(), title: format!("{}, {}", title(&keys), text(&keys, "strategy")), points });
+            sweeps.push(Sweep {
+                key: key.clone(),
+                title: format!("{}, {}", title(&keys), text(&keys, "strategy")),
+                points,
+            });
         }
     }
     sweeps

@@ -150,10 +150,8 @@ mod tests {
         let phases: Vec<_> = curves.phases.iter().map(|p| (p.phase.as_str(), p.from, p.to)).collect();
         assert_eq!(phases, [("search", 0.0, 2.0), ("train", 2.0, 3.0)]);
         assert_eq!(curves.marks, [Mark { at: 2.0, what: "clusters found, everything anew" }]);
-        let ensemble = curves
-            .series
-            .iter()
-            .find(|s| (s.metric, s.part, s.member) == ("top1", "validation", None));
+        let ensemble =
+            curves.series.iter().find(|s| (s.metric, s.part, s.member) == ("top1", "validation", None));
         assert_eq!(ensemble.unwrap().points, [(1.0, 10.0), (2.0, 11.0), (3.0, 20.0)]);
         // What is no number is no point, and no line.
         assert!(!curves.series.iter().any(|s| (s.metric, s.part, s.member) == ("loss", "train", Some(1))));

@@ -6,6 +6,8 @@ use serde::Serialize;
 /// Everything that evaluation left in a run folder.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Evaluation {
+    /// `test` or `held-out`.
+    pub part: String,
     /// What was evaluated, in words.
     pub on: String,
     /// How many images.
@@ -145,7 +147,13 @@ mod tests {
     fn the_front_is_what_nothing_beats() {
         let subset = |ms, top1| LatencyView { ms, top1, ..LatencyView::default() };
         let mut latency = Latency {
-            subsets: vec![subset(1.0, 70.0), subset(2.0, 69.0), subset(2.0, 75.0), subset(3.0, 75.0), subset(1.0, 70.0)],
+            subsets: vec![
+                subset(1.0, 70.0),
+                subset(2.0, 69.0),
+                subset(2.0, 75.0),
+                subset(3.0, 75.0),
+                subset(1.0, 70.0),
+            ],
             ..Latency::default()
         };
         latency.mark_front();

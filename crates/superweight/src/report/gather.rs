@@ -10,6 +10,7 @@ use superweight_plan::{Assignment, SharingPlan};
 
 use super::curves::Curves;
 use super::error::ReportError;
+use super::evaluated;
 use super::evaluation::Evaluation;
 use super::headline::{About, Headline};
 use super::replay::{ClusterReplay, GroupReplay};
@@ -58,6 +59,8 @@ impl RunView {
         };
         let plan = plan.map_err(of_plan)?;
         let (search, refine) = replays(path, &resolved)?;
+        let newest = loaded.as_ref().map(|loaded| loaded.number);
+        let evaluation = evaluated::read(path, newest, plan.members.len())?;
         let bank = loaded.as_ref().map(|loaded| &loaded.checkpoint.bank);
         Ok(Self {
             name: name(path),
@@ -67,7 +70,7 @@ impl RunView {
             curves: Curves::new(&log),
             search,
             refine,
-            evaluation: None,
+            evaluation,
         })
     }
 }

@@ -158,7 +158,8 @@ mod tests {
 
     #[test]
     fn the_last_look_counts_and_the_test_set_most() {
-        let seen = |top1: f64| json!({ "images": 9, "ensemble": { "top1": top1 }, "members": [{ "top1": 1.0 }] });
+        let seen =
+            |top1: f64| json!({ "images": 9, "ensemble": { "top1": top1 }, "members": [{ "top1": 1.0 }] });
         let epoch = |epoch, metrics: Value| Event::Epoch {
             phase: "train".to_owned(),
             epoch,

@@ -14,7 +14,7 @@
 //! |---|---|
 //! | `gather` | which files of a run say something? |
 //! | `headline`, `curves`, `sharing`, `replay` | what do they say? pure functions, one section of the page each |
-//! | `evaluation` | what are the members worth? |
+//! | `evaluated`, `evaluation` | what are the members worth? |
 //! | `paper`, `compare` | and beside each other, and beside the paper's tables? |
 //! | `page`, `page/` | how is it one HTML file? |
 //! | `text`, `svg`, `plots` | and for those who want no page? |
@@ -23,6 +23,7 @@ mod base64;
 mod compare;
 mod curves;
 mod error;
+mod evaluated;
 mod evaluation;
 mod gather;
 mod headline;

@@ -100,7 +100,9 @@ mod tests {
     fn the_script_ends_no_element_and_asks_for_nothing() {
         let script = script();
         assert!(!script.contains("</script") && !script.contains("<!--"));
-        for forbidden in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "fetch(", "XMLHttp", "eval("] {
+        for forbidden in
+            ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "fetch(", "XMLHttp", "eval("]
+        {
             assert!(!script.contains(forbidden), "{forbidden}");
         }
     }

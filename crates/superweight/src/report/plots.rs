@@ -15,7 +15,8 @@ pub(super) fn write(report: &Report, folder: &Path) -> Result<Vec<PathBuf>, Repo
     let mut paths = vec![];
     for (name, svg) in figures(report) {
         let path = folder.join(format!("{name}.svg"));
-        write_whole(&path, svg.as_bytes()).map_err(|source| ReportError::Write { path: path.clone(), source })?;
+        write_whole(&path, svg.as_bytes())
+            .map_err(|source| ReportError::Write { path: path.clone(), source })?;
         paths.push(path);
     }
     Ok(paths)
@@ -84,9 +85,15 @@ fn cluster_map(run: &RunView) -> String {
             match layer.cluster {
                 Some(cluster) => {
                     canvas.rect(at, colours[cluster].unwrap_or("#c9cbd1"), r#"rx="3""#);
-                    let dark = matches!(colours[cluster], Some("#4c3fb0" | "#882255" | "#117733" | "#aa4499"));
+                    let dark =
+                        matches!(colours[cluster], Some("#4c3fb0" | "#882255" | "#117733" | "#aa4499"));
                     let ink = format!(r#"font-size="10" fill="{}""#, if dark { "white" } else { "black" });
-                    canvas.text([at[0] + CELL / 2.0 - 1.0, at[1] + height / 2.0 + 4.0], "middle", cluster, &ink);
+                    canvas.text(
+                        [at[0] + CELL / 2.0 - 1.0, at[1] + height / 2.0 + 4.0],
+                        "middle",
+                        cluster,
+                        &ink,
+                    );
                 }
                 None => canvas.rect(at, "none", r##"stroke="#888" stroke-dasharray="2 2" rx="3""##),
             }
@@ -155,7 +162,8 @@ fn anytime(runs: &[&RunView]) -> String {
     let all: Vec<_> = runs.iter().filter_map(|run| Some((run.name.clone(), of(run)?))).collect();
     let points = || all.iter().flat_map(|(_, latency)| &latency.subsets);
     let most = points().map(|p| p.ms).fold(0.0, f64::max) * 1.05;
-    let mut chart = Chart::new("Anytime", "latency (ms)", "top-1 (%)", [0.0, most], range(points().map(|p| p.top1)));
+    let mut chart =
+        Chart::new("Anytime", "latency (ms)", "top-1 (%)", [0.0, most], range(points().map(|p| p.top1)));
     for (i, (name, latency)) in all.iter().enumerate() {
         let mut front: Vec<_> = latency.subsets.iter().filter(|s| s.front).map(|s| (s.ms, s.top1)).collect();
         front.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -197,7 +205,12 @@ fn corruptions(run: &RunView) -> Option<String> {
             let x = 150.0 + column as f64 * 56.0;
             canvas.rect([x, y, 54.0, 20.0], &diverging(top1 / 100.0), "");
             let ink = if *top1 > 55.0 { "white" } else { "black" };
-            canvas.text([x + 27.0, y + 14.0], "middle", format!("{top1:.1}"), &format!(r#"font-size="11" fill="{ink}""#));
+            canvas.text(
+                [x + 27.0, y + 14.0],
+                "middle",
+                format!("{top1:.1}"),
+                &format!(r#"font-size="11" fill="{ink}""#),
+            );
         }
     }
     Some(canvas.finish())
@@ -206,7 +219,8 @@ fn corruptions(run: &RunView) -> Option<String> {
 fn interpolation(run: &RunView) -> Option<String> {
     let lines = &run.evaluation.as_ref()?.interpolations;
     let values = lines.iter().flat_map(|line| &line.points).map(|p| p.1);
-    let mut chart = Chart::new(&run.name, "from one member to another", "top-1 (%)", [0.0, 1.0], range(values));
+    let mut chart =
+        Chart::new(&run.name, "from one member to another", "top-1 (%)", [0.0, 1.0], range(values));
     for (i, line) in lines.iter().enumerate() {
         chart.series(&format!("{} to {}", line.from, line.to), &line.points, hue(i), 1.8);
     }
@@ -214,26 +228,32 @@ fn interpolation(run: &RunView) -> Option<String> {
 }
 
 fn together(runs: &[RunView]) -> Option<(String, String)> {
-    let timed = |run: &&RunView| run.evaluation.as_ref().is_some_and(|evaluation| evaluation.latency.is_some());
+    let timed =
+        |run: &&RunView| run.evaluation.as_ref().is_some_and(|evaluation| evaluation.latency.is_some());
     let timed: Vec<_> = runs.iter().filter(timed).collect();
     (timed.len() > 1).then(|| ("anytime".to_owned(), anytime(&timed)))
 }
 
 fn compared(comparison: &Comparison) -> Vec<(String, String)> {
-    let top1 = |row: usize| comparison.rows[row].measure("top1").map(|m| (m.mean, m.deviation.unwrap_or(0.0)));
+    let top1 =
+        |row: usize| comparison.rows[row].measure("top1").map(|m| (m.mean, m.deviation.unwrap_or(0.0)));
     let mut all = vec![];
     for (n, ablation) in comparison.ablations.iter().enumerate() {
-        let bars: Vec<_> = ablation.rows.iter().filter_map(|&row| Some((row, top1(row)?))).collect();
+        let named = ablation.rows.iter().zip(&ablation.names);
+        let bars: Vec<_> = named.filter_map(|(&row, name)| Some((name, top1(row)?))).collect();
         let ends = bars.iter().flat_map(|(_, (mean, deviation))| [mean - deviation, mean + deviation]);
         let [low, high] = range(ends);
         let mut chart = Chart::new(&ablation.title, "", "top-1 (%)", [0.0, bars.len() as f64], [low, high]);
-        for (i, (row, (mean, deviation))) in bars.iter().enumerate() {
+        for (i, (name, (mean, deviation))) in bars.iter().enumerate() {
             let [x, y] = chart.place([i as f64 + 0.15, *mean]);
             let [right, bottom] = chart.place([i as f64 + 0.85, low]);
             chart.canvas.rect([x, y, right - x, bottom - y], hue(i), "");
-            let (from, to) = (chart.place([i as f64 + 0.5, mean - deviation]), chart.place([i as f64 + 0.5, mean + deviation]));
+            let (from, to) = (
+                chart.place([i as f64 + 0.5, mean - deviation]),
+                chart.place([i as f64 + 0.5, mean + deviation]),
+            );
             chart.canvas.path(&[from, to], r#"stroke="black" stroke-width="1.5""#);
-            chart.name(&comparison.rows[*row].strategy, hue(i));
+            chart.name(name, hue(i));
         }
         all.push((format!("ablation-{n:02}"), chart.finish()));
     }

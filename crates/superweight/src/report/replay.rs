@@ -187,9 +187,8 @@ impl GroupReplay {
             let users = &users[given.superweight.0];
             decided += superweight.groups.iter().map(|g| (g.shape[0] * g.shape[1]) as u64).sum::<u64>();
             let layers: Vec<LayerId> = users.iter().map(|&(layer, _)| layer).collect();
-            let merge = |pair: Pair| {
-                (pair.a.0, pair.b.0, pair.similarity, next_below(&sorted, pair.similarity))
-            };
+            let merge =
+                |pair: Pair| (pair.a.0, pair.b.0, pair.similarity, next_below(&sorted, pair.similarity));
             superweights.push(GroupChoice {
                 id: given.superweight.0,
                 templates,

@@ -75,7 +75,8 @@ impl Canvas {
     /// `anchor` is `start`, `middle` or `end`.
     pub fn text(&mut self, [x, y]: [f64; 2], anchor: &str, text: impl Display, more: &str) {
         let text = escaped(text);
-        let _ = writeln!(self.body, r#"<text x="{x:.2}" y="{y:.2}" text-anchor="{anchor}" {more}>{text}</text>"#);
+        let _ =
+            writeln!(self.body, r#"<text x="{x:.2}" y="{y:.2}" text-anchor="{anchor}" {more}>{text}</text>"#);
     }
 
     pub fn finish(self) -> String {
@@ -122,7 +123,8 @@ impl Chart {
 
     /// Where a value lies.
     pub fn place(&self, [x, y]: [f64; 2]) -> [f64; 2] {
-        let share = |value: f64, [low, high]: [f64; 2]| (value - low) / if high > low { high - low } else { 1.0 };
+        let share =
+            |value: f64, [low, high]: [f64; 2]| (value - low) / if high > low { high - low } else { 1.0 };
         [
             LEFT + share(x, self.x) * (WIDTH - LEFT - RIGHT),
             HEIGHT - BOTTOM - share(y, self.y) * (HEIGHT - TOP - BOTTOM),
@@ -132,7 +134,8 @@ impl Chart {
     /// A line with its name in the legend.
     pub fn series(&mut self, name: &str, points: &[(f64, f64)], colour: &str, width: f64) {
         let placed: Vec<_> = points.iter().map(|&(x, y)| self.place([x, y])).collect();
-        self.canvas.path(&placed, &format!(r#"stroke="{colour}" stroke-width="{width}" stroke-linejoin="round""#));
+        self.canvas
+            .path(&placed, &format!(r#"stroke="{colour}" stroke-width="{width}" stroke-linejoin="round""#));
         if placed.len() < 30 {
             placed.iter().for_each(|at| self.canvas.circle(*at, 2.5, &format!(r#"fill="{colour}""#)));
         }

@@ -77,7 +77,13 @@ fn one(run: &RunView) -> String {
     let about = &run.about;
     let mut out = format!("## {}\n\n", plain(&run.name));
     let members = about.members.join(", ");
-    let _ = writeln!(out, "{members} on {}, strategy {}, seed {}\n", plain(&about.data), about.strategy, about.seed);
+    let _ = writeln!(
+        out,
+        "{members} on {}, strategy {}, seed {}\n",
+        plain(&about.data),
+        about.strategy,
+        about.seed
+    );
     out += "| figure | value |\n|---|---:|\n";
     for (name, value) in measured(run) {
         out += &row(&[plain(&heading(&name)), figure(&name, value)]);
@@ -102,7 +108,8 @@ fn one(run: &RunView) -> String {
         out += "| members | top-1 % | top-5 % | NLL | ECE % |\n|---|---:|---:|---:|---:|\n";
         for subset in &evaluation.subsets {
             let members: Vec<_> = subset.members.iter().map(ToString::to_string).collect();
-            let or_none = |name: &str, value: Option<f64>| value.map_or("–".to_owned(), |v| figure(name, v));
+            let or_none =
+                |name: &str, value: Option<f64>| value.map_or("–".to_owned(), |v| figure(name, v));
             out += &row(&[
                 members.join(" + "),
                 figure("top1", subset.top1),
@@ -142,12 +149,15 @@ fn compared(comparison: &Comparison) -> String {
                 plain(&heading(name)),
                 paper.map_or_else(dash, |value| with_error(name, value, *paper_error)),
                 with_error(name, *mean, *deviation),
-                difference.map_or_else(dash, |value| format!("{}{}", if value >= 0.0 { "+" } else { "" }, figure_signed(name, value))),
+                difference.map_or_else(dash, |value| {
+                    format!("{}{}", if value >= 0.0 { "+" } else { "" }, figure_signed(name, value))
+                }),
             ]);
         }
     }
     if !comparison.beside.is_empty() {
-        out += "\nIn the same settings the paper also has:\n\n| method | setting | figures |\n|---|---|---|\n";
+        out +=
+            "\nIn the same settings the paper also has:\n\n| method | setting | figures |\n|---|---|---|\n";
         for beside in &comparison.beside {
             let figures: Vec<_> = beside
                 .values

@@ -140,7 +140,8 @@ impl Browser {
              const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; }})()"
         ));
         for kind in ["mousePressed", "mouseReleased"] {
-            let params = json!({ "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1 });
+            let params =
+                json!({ "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1 });
             self.ask("Input.dispatchMouseEvent", params);
         }
     }
@@ -161,7 +162,8 @@ impl Browser {
             false => params,
             true => {
                 let size = self.ask("Page.getLayoutMetrics", json!({}))["cssContentSize"].take();
-                let clip = json!({ "x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1 });
+                let clip =
+                    json!({ "x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1 });
                 json!({ "format": "png", "captureBeyondViewport": true, "clip": clip })
             }
         };

@@ -54,7 +54,11 @@ fn a_person_can_use_the_page() {
     keep("small-light", &browser.screenshot(true));
 
     // A slider moves and the map follows; β says why it does not.
-    let slide = |to: f64| format!("(() => {{ const t = document.getElementById('tau'); t.value = {to}; t.dispatchEvent(new Event('input')); }})()");
+    let slide = |to: f64| {
+        format!(
+            "(() => {{ const t = document.getElementById('tau'); t.value = {to}; t.dispatchEvent(new Event('input')); }})()"
+        )
+    };
     browser.evaluate(&slide(0.6));
     assert_ne!(browser.evaluate(map), trained);
     assert_eq!(browser.evaluate("document.getElementById('beta').disabled"), true);
@@ -84,7 +88,8 @@ fn a_person_can_use_the_page() {
     browser.press("Escape", 27);
     assert_eq!(browser.evaluate(open), "");
     // The tab key comes to everything that can be used.
-    let reached = browser.evaluate("document.querySelectorAll('a[href], button, input, summary, [tabindex=\"0\"]').length");
+    let reached = browser
+        .evaluate("document.querySelectorAll('a[href], button, input, summary, [tabindex=\"0\"]').length");
     assert!(reached.as_u64() > Some(10));
 
     // Dark, by the system and by the button; text stands out in both.
@@ -122,7 +127,11 @@ fn the_page_decides_as_the_planner_does() {
     let folder = Folder::new("decides");
     let Some(mut browser) = Browser::start(&folder.0) else { return };
     let mut relaxed = [0, 0];
-    for (name, recipe) in [("small", SMALL), ("nested", "members = ['wrn-16-2', 'wrn-10-1']\nbudget = '500K'\n"), ("tight", "members = ['wrn-16-2']\nbudget = '100K'\n")] {
+    for (name, recipe) in [
+        ("small", SMALL),
+        ("nested", "members = ['wrn-16-2', 'wrn-10-1']\nbudget = '500K'\n"),
+        ("tight", "members = ['wrn-16-2']\nbudget = '100K'\n"),
+    ] {
         let made = synthetic::run(&folder.0, name, recipe, 4, None);
         let page = report::write(&made.path).unwrap();
         browser.open(&page);
@@ -145,7 +154,12 @@ fn the_page_decides_as_the_planner_does() {
         for (tau, answer) in taus.iter().zip(answers.as_array().unwrap()) {
             let groups = assign(&layers, &pairs, *tau, Assignment::Merge).unwrap();
             assert_eq!(answer[0], json!(groups), "{name}, τ = {tau}");
-            match search(&found.plan, &request, &pairs, superweight::plan::SearchSettings { tau: *tau, ..settings }) {
+            match search(
+                &found.plan,
+                &request,
+                &pairs,
+                superweight::plan::SearchSettings { tau: *tau, ..settings },
+            ) {
                 Ok(expected) => {
                     let clusters: Vec<_> = expected.plan.clusters.iter().map(|c| &c.layers).collect();
                     assert_eq!(answer[1], json!(expected.tau), "{name}, τ = {tau}");
@@ -222,7 +236,13 @@ fn hostile_texts_are_texts() {
     assert_eq!(browser.evaluate("document.title"), format!("{name} – SuperWeight report"));
     let warning = browser.evaluate("document.querySelector('.warnings p').textContent");
     assert_eq!(warning, format!("⚠ {attack}"));
-    assert!(browser.evaluate("document.querySelector('pre').textContent").as_str().unwrap().contains("window.hacked = 2"));
+    assert!(
+        browser
+            .evaluate("document.querySelector('pre').textContent")
+            .as_str()
+            .unwrap()
+            .contains("window.hacked = 2")
+    );
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
@@ -260,7 +280,8 @@ fn what_was_evaluated_is_shown() {
 fn runs_are_compared() {
     let folder = Folder::new("compared");
     let mut paths = vec![];
-    let recipe = |more: &str| format!("members = ['wrn-28-10']\nbudget = '10%'\n{more}\n[data]\nname = 'cifar-100'\n");
+    let recipe =
+        |more: &str| format!("members = ['wrn-28-10']\nbudget = '10%'\n{more}\n[data]\nname = 'cifar-100'\n");
     for (name, more) in [
         ("swn-0", "seed = 0"),
         ("swn-1", "seed = 1"),
@@ -307,7 +328,9 @@ fn runs_are_compared() {
     let json: Value = serde_json::from_str(&report.to_json()).unwrap();
     assert_eq!(json["comparison"]["rows"][0]["measures"][0]["mean"], 80.0);
     let plots = report.write_plots(&folder.0.join("plots")).unwrap();
-    for name in ["anytime.svg", "ablation-00.svg", "sweep-00.svg", "00-cluster-map.svg", "05-conflict-matrix.svg"] {
+    for name in
+        ["anytime.svg", "ablation-00.svg", "sweep-00.svg", "00-cluster-map.svg", "05-conflict-matrix.svg"]
+    {
         assert!(plots.iter().any(|path| path.ends_with(name)), "{name} of {plots:?}");
     }
 
@@ -315,7 +338,12 @@ fn runs_are_compared() {
     for plot in &plots {
         browser.open(plot);
         assert_eq!(browser.evaluate("document.documentElement.tagName"), "svg", "{}", plot.display());
-        assert_eq!(browser.evaluate("document.querySelector('parsererror') === null"), true, "{}", plot.display());
+        assert_eq!(
+            browser.evaluate("document.querySelector('parsererror') === null"),
+            true,
+            "{}",
+            plot.display()
+        );
     }
     let page = folder.0.join("page.html");
     fs::write(&page, report.to_html()).unwrap();

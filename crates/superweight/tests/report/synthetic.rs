@@ -29,7 +29,8 @@ pub fn run(runs: &Path, name: &str, recipe: &str, epochs: u64, warning: Option<&
     let resolved = Recipe::parse("recipe.toml", recipe, &overrides).unwrap().resolve().unwrap();
     let draws = Draws::new(&[resolved.seed, 0x5e]);
     let start = resolved.plan_request().unwrap().plan().unwrap();
-    let search = SearchStatistics { compared: Compared::Gradients(pairs(&start, draws.under(1))), plan: start };
+    let search =
+        SearchStatistics { compared: Compared::Gradients(pairs(&start, draws.under(1))), plan: start };
     let plan = decide_clusters(&resolved, &search).unwrap().plan;
     let refine = RefineStatistics { gradients: gradients(&plan, draws.under(2)), plan };
     let plan = decide_groups(&resolved, &refine).unwrap().plan;
@@ -153,14 +154,28 @@ pub fn evaluation(members: usize, seed: u64) -> Evaluation {
     let bins = |off: f64| -> Vec<BinView> {
         let bin = |i: u64| {
             let confidence = (i as f64 + 0.5) * 100.0 / 15.0;
-            let accuracy = (confidence - off * (confidence * (100.0 - confidence) / 2500.0)).clamp(0.0, 100.0);
+            let accuracy =
+                (confidence - off * (confidence * (100.0 - confidence) / 2500.0)).clamp(0.0, 100.0);
             BinView { images: 20 + i.pow(3) * 2, confidence, accuracy }
         };
         (0..15).map(bin).collect()
     };
     let kinds = [
-        "gaussian noise", "shot noise", "impulse noise", "defocus blur", "glass blur", "motion blur", "zoom blur", "snow",
-        "frost", "fog", "brightness", "contrast", "elastic transform", "pixelate", "jpeg compression",
+        "gaussian noise",
+        "shot noise",
+        "impulse noise",
+        "defocus blur",
+        "glass blur",
+        "motion blur",
+        "zoom blur",
+        "snow",
+        "frost",
+        "fog",
+        "brightness",
+        "contrast",
+        "elastic transform",
+        "pixelate",
+        "jpeg compression",
     ];
     let kind = |(k, name): (usize, &&str)| CorruptionRow {
         name: (*name).to_owned(),
@@ -171,7 +186,13 @@ pub fn evaluation(members: usize, seed: u64) -> Evaluation {
         batch: 1,
         subsets: subsets
             .iter()
-            .map(|s| LatencyView { members: s.clone(), ms: ms(s), p99: Some(ms(s) * 1.3), top1: top1(s), front: false })
+            .map(|s| LatencyView {
+                members: s.clone(),
+                ms: ms(s),
+                p99: Some(ms(s) * 1.3),
+                top1: top1(s),
+                front: false,
+            })
             .collect(),
     };
     latency.mark_front();
@@ -183,9 +204,12 @@ pub fn evaluation(members: usize, seed: u64) -> Evaluation {
         ece: Some(6.0 / s.len() as f64),
         bins: bins(8.0 / s.len() as f64),
     };
-    let valley = |i: u32| (f64::from(i) / 20.0, 74.0 - 60.0 * (std::f64::consts::PI * f64::from(i) / 20.0).sin().powi(2));
+    let valley = |i: u32| {
+        (f64::from(i) / 20.0, 74.0 - 60.0 * (std::f64::consts::PI * f64::from(i) / 20.0).sin().powi(2))
+    };
     Evaluation {
-        on: "the test set of cifar-100".to_owned(),
+        part: "test".to_owned(),
+        on: "the test set".to_owned(),
         images: 10_000,
         subsets: subsets.iter().map(scores).collect(),
         diversity: (members > 1).then_some(0.74),
@@ -197,6 +221,10 @@ pub fn evaluation(members: usize, seed: u64) -> Evaluation {
             mean_ece: Some(10.3),
         }),
         latency: Some(latency),
-        interpolations: vec![Interpolation { from: 0, to: 1 % members, points: (0..=20).map(valley).collect() }],
+        interpolations: vec![Interpolation {
+            from: 0,
+            to: 1 % members,
+            points: (0..=20).map(valley).collect(),
+        }],
     }
 }

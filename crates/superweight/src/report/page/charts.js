@@ -55,7 +55,9 @@ function frame({ width, height, x, y, xName, yName, right = 16, top = 14, label,
   return { svg, X, Y, margin, inner, bottom };
 }
 
-const path = (points, X, Y) => points.map(([x, y], i) => `${i ? 'L' : 'M'}${X(x).toFixed(1)} ${Y(y).toFixed(1)}`).join('');
+/** breaks: values of x that no line crosses. */
+const path = (points, X, Y, breaks = []) => points.map(([x, y], i) =>
+  `${i && !breaks.some((at) => points[i - 1][0] <= at && at < x) ? 'L' : 'M'}${X(x).toFixed(1)} ${Y(y).toFixed(1)}`).join('');
 
 /** Heights of labels so that none lies on another: pushed apart, kept inside. */
 function spread(wanted, low, high, gap = 15) {
@@ -75,7 +77,7 @@ function spread(wanted, low, high, gap = 15) {
  * Lines with their names at their ends and a reading line that follows pointer and arrow keys.
  * series: { name, points, colour, dash, strong, faint }.
  */
-function lineChart({ width, height = 320, series, xName, yName, label, marks = [], yFormat, xFormat, y, x, reading }) {
+function lineChart({ width, height = 320, series, xName, yName, label, marks = [], breaks = [], yFormat, xFormat, y, x, reading }) {
   const points = series.flatMap((line) => line.points);
   const longest = Math.max(...series.map((line) => line.name.length));
   const labelled = series.length <= 10 && width > 420;
@@ -94,7 +96,7 @@ function lineChart({ width, height = 320, series, xName, yName, label, marks = [
   const ends = series.map((line) => line.points[line.points.length - 1]);
   const heights = spread(ends.map((end) => Y(end[1]) + 4), margin.top + 4, bottom);
   series.forEach((line, i) => {
-    svg.append(s('path', { d: path(line.points, X, Y), class: 'line' + (line.strong ? ' strong' : '') + (line.faint ? ' faint' : ''), style: { stroke: line.colour }, 'stroke-dasharray': line.dash }));
+    svg.append(s('path', { d: path(line.points, X, Y, breaks), class: 'line' + (line.strong ? ' strong' : '') + (line.faint ? ' faint' : ''), style: { stroke: line.colour }, 'stroke-dasharray': line.dash }));
     if (line.points.length < 3 || line.dots) {
       line.points.forEach((p) => svg.append(s('circle', { cx: X(p[0]), cy: Y(p[1]), r: 3.5, style: { fill: line.colour } })));
     }

@@ -45,6 +45,7 @@ const figureOf = (row, name) => report.comparison.rows[row].measures.find((measu
 function drawAblation(ablation) {
   const names = [...new Set(ablation.rows.flatMap((row) => report.comparison.rows[row].measures.map((measure) => measure.name)))].filter((name) => name.startsWith('top1'));
   const rows = ablation.rows.filter((row) => figureOf(row, 'top1'));
+  const nameOf = (row) => ablation.names[ablation.rows.indexOf(row)];
   const figure = drawn('wide-chart', (width) => {
     const values = rows.flatMap((row) => names.map((name) => figureOf(row, name)).filter((m) => m).flatMap((m) => [m.mean - (m.deviation || 0), m.mean + (m.deviation || 0), m.paper ?? m.mean]));
     const [low, high] = extent(values, 0.12);
@@ -59,7 +60,7 @@ function drawAblation(ablation) {
         const x = X(n + 0.1 + i * w);
         const wide = X(w) - X(0);
         const middle = x + wide / 2;
-        svg.append(s('g', { tabindex: 0, role: 'img', 'aria-label': `${report.comparison.rows[row].strategy}: ${withError(name, m.mean, m.deviation)}`, ...withTip(() => [report.comparison.rows[row].label, ['ours', withError(name, m.mean, m.deviation)], m.paper !== null && ['paper', withError(name, m.paper, m.paper_error)]]) },
+        svg.append(s('g', { tabindex: 0, role: 'img', 'aria-label': `${nameOf(row)}: ${withError(name, m.mean, m.deviation)}`, ...withTip(() => [report.comparison.rows[row].label, ['ours', withError(name, m.mean, m.deviation)], m.paper !== null && ['paper', withError(name, m.paper, m.paper_error)]]) },
           s('rect', { x: x + 1, width: Math.max(2, wide - 2), y: Y(m.mean), height: bottom - Y(m.mean), style: { fill: memberColour(i) } }),
           m.deviation !== null && s('line', { x1: middle, x2: middle, y1: Y(m.mean - m.deviation), y2: Y(m.mean + m.deviation), class: 'whisker' }),
           m.paper !== null && s('path', { d: `M${middle} ${Y(m.paper) - 6}l6 6l-6 6l-6-6z`, class: 'diamond' })));
@@ -67,7 +68,7 @@ function drawAblation(ablation) {
     });
     return svg;
   });
-  return h('figure', {}, h('figcaption', {}, ablation.title), figure, h('p', { class: 'legend' }, rows.map((row, i) => h('span', {}, h('i', { class: 'swatch', style: { background: memberColour(i) } }), report.comparison.rows[row].strategy))));
+  return h('figure', {}, h('figcaption', {}, ablation.title), figure, h('p', { class: 'legend' }, rows.map((row, i) => h('span', {}, h('i', { class: 'swatch', style: { background: memberColour(i) } }), nameOf(row)))));
 }
 
 function drawSweep(sweep) {

@@ -29,7 +29,8 @@ const inkOf = (index) => index === null ? 'var(--ink)' : inkOn(look(index).hue);
 
 /** ψ in [−1, 1] as [r, g, b]: orange for conflict, blue for agreement, the paper's colour for neither. */
 function diverging(psi, paper) {
-  const end = psi < 0 ? [213, 94, 0] : [0, 98, 178];
+  const dark = paper[0] < 128;
+  const end = psi < 0 ? (dark ? [255, 138, 51] : [213, 94, 0]) : (dark ? [84, 164, 255] : [0, 98, 178]);
   const t = Math.min(1, Math.abs(psi)) ** 0.75;
   return end.map((c, i) => Math.round(paper[i] + (c - paper[i]) * t));
 }
