@@ -14,7 +14,8 @@ pub fn run(args: ReportArgs, out: &mut impl Write) -> Result<ExitCode> {
     let report = Report::open(&args.runs)?;
     if let Some(folder) = &args.plots {
         let written = report.write_plots(folder)?;
-        writeln!(out, "{} figures in {}", written.len(), folder.display())?;
+        let figures = if written.len() == 1 { "figure" } else { "figures" };
+        writeln!(out, "{} {figures} in {}", written.len(), folder.display())?;
     }
     let text = match args.format {
         ReportFormat::Html => report.to_html(),

@@ -39,7 +39,7 @@ pub enum ReportError {
         what: String,
     },
     /// The report could not be written.
-    #[error("the report could not be written to {}: {source}; choose another file with --out", path.display())]
+    #[error("{} could not be written: {source}; choose another place with --out or --plots", path.display())]
     Write {
         /// Where to.
         path: PathBuf,
