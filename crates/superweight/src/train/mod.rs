@@ -55,8 +55,8 @@ pub use error::TrainError;
 pub use evaluate::{Evaluation, Scores, Tally};
 pub use phase::{Phase, Position, Stage};
 pub use progress::{DecayGroup, EpochReport, Observer, Outcome, Progress, Ready, StepReport, TrainFigures};
-pub use sharing::Decided;
 pub use setup::Request;
+pub use sharing::Decided;
 pub use stop::{Limits, Stopped};
 pub use trainer::{Trainer, Watch};
 

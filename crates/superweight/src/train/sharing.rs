@@ -111,14 +111,20 @@ impl<D: Device> Session<D> {
             (Stage::Search, at) if self.position.epoch == phase.epochs => self.find_clusters(at)?,
             (Stage::Train, Some(At::Alpha(sums))) => self.find_groups(&before, &sums)?,
             (Stage::Train, _) if Some(self.position.epoch) == refine_at => {
-                self.warn("nothing is refined: the plan has no coefficients to split, or no reserve".to_owned())?;
+                self.warn(
+                    "nothing is refined: the plan has no coefficients to split, or no reserve".to_owned(),
+                )?;
                 self.show_warnings(observer);
                 return Ok(false);
             }
             _ => return Ok(false),
         };
         let facts = decision.facts(&before);
-        self.log.add(if phase.stage == Stage::Search { Event::Search(facts) } else { Event::Refine(facts) })?;
+        self.log.add(if phase.stage == Stage::Search {
+            Event::Search(facts)
+        } else {
+            Event::Refine(facts)
+        })?;
         self.groups = super::setup::decay_groups(&self.resolved, self.trainer.ensemble());
         observer.see(Progress::Decided(&Decided { stage: phase.stage, before, decision }));
         Ok(true)

@@ -94,7 +94,10 @@ fn what_was_trained_in_the_search_is_forgotten() {
     unbroken(&plain.0, &given);
     let (_, expected) = numbers(&run_path(&plain.0));
     assert_eq!(found.plan, expected.plan);
-    assert_eq!((found.bank, found.members, found.optimizer), (expected.bank, expected.members, expected.optimizer));
+    assert_eq!(
+        (found.bank, found.members, found.optimizer),
+        (expected.bank, expected.members, expected.optimizer)
+    );
 }
 
 #[test]
@@ -115,7 +118,8 @@ fn a_run_stopped_around_its_decisions_decides_the_same() {
             let run = run_path(&folder.0);
             let mut stop = StopAfter::new(epochs, steps);
             let limits = stop.limits.clone();
-            let first = create(Disk::default(), &folder.0, &resolved).unwrap().run(&limits, &mut stop).unwrap();
+            let first =
+                create(Disk::default(), &folder.0, &resolved).unwrap().run(&limits, &mut stop).unwrap();
             assert_eq!(first.stopped, Stopped::Interrupted, "{strategy:?}");
             // Once more at the same place of the next phase, where there is one.
             let mut stop = StopAfter::new(epochs, steps);
@@ -135,7 +139,10 @@ fn a_search_alone_stops_where_training_would_begin() {
     let (folder, resolved) = (Folder::new("alone"), searching(Strategy::Swn, &[]));
     let limits = Limits { search_only: true, ..Limits::default() };
     let outcome = create(Disk::default(), &folder.0, &resolved).unwrap().run(&limits, &mut ()).unwrap();
-    assert_eq!((outcome.stopped, outcome.position.phase, outcome.position.epoch), (Stopped::Searched, Stage::Train, 0));
+    assert_eq!(
+        (outcome.stopped, outcome.position.phase, outcome.position.epoch),
+        (Stopped::Searched, Stage::Train, 0)
+    );
     assert_eq!((outcome.validation, outcome.test), (None, None), "what was trained is forgotten");
     let run = run_path(&folder.0);
     resume(Disk::default(), &run, &resolved).unwrap().run(&Limits::default(), &mut ()).unwrap();

@@ -126,7 +126,8 @@ fn train<D: Device>(
 fn to_text(axes: &[Axis], jobs: &[Job], rows: &[Row]) -> String {
     let percent = |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{share:.2}%"));
     let row = |(job, row): (&Job, &Row)| {
-        let counts = row.shape().map_or(["–".to_owned(), "–".to_owned(), "–".to_owned()], |s| s.map(grouped));
+        let counts =
+            row.shape().map_or(["–".to_owned(), "–".to_owned(), "–".to_owned()], |s| s.map(grouped));
         let mut cells = vec![job.point.name(axes)];
         cells.extend(counts);
         cells.push(row.loss.map_or("–".to_owned(), |loss| format!("{loss:.4}")));

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use superweight::plan::SharingPlan;
 use superweight::plan::number::grouped;
 use superweight::search::{Threshold, groups};
-use superweight::train::{Decided, Stage, DecayGroup, EpochReport, Evaluation, Observer, Progress, Ready, StepReport};
+use superweight::train::{
+    DecayGroup, Decided, EpochReport, Evaluation, Observer, Progress, Ready, Stage, StepReport,
+};
 
 use super::duration;
 
@@ -92,7 +94,8 @@ fn decision(Decided { stage, before, decision }: &Decided) -> Vec<String> {
     let by = threshold.map_or("k-means".to_owned(), |t| format!("{} = {}", t.name, number(t.used)));
     let mut lines = match stage {
         Stage::Search => {
-            let sizes: Vec<_> = plan.clusters.iter().map(|cluster| cluster.layers.len().to_string()).collect();
+            let sizes: Vec<_> =
+                plan.clusters.iter().map(|cluster| cluster.layers.len().to_string()).collect();
             let layers: usize = before.clusters.iter().map(|cluster| cluster.layers.len()).sum();
             vec![
                 format!(
