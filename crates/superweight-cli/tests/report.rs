@@ -17,7 +17,7 @@ pinned! {
 /// A run that was stopped before its first checkpoint.
 fn started(folder: &Folder) {
     let recipe =
-        "members = ['cnn-8-16']\nbudget = '60%'\nstrategy = 'no-search'\n[data]\nname = 'cifar-10'\n";
+        "members = ['cnn-8-16-16']\nbudget = '90%'\nstrategy = 'no-search'\n[data]\nname = 'cifar-10'\n";
     let none: [&str; 0] = [];
     let resolved = Recipe::parse("recipe.toml", recipe, &none).unwrap().resolve().unwrap();
     let runs = folder.0.join("runs");
@@ -35,10 +35,10 @@ fn every_format_of_a_run_that_has_just_begun() {
         "$ swn report runs/tiny --plots figures\n[exit 0]\n1 figure in figures\nruns/tiny/report.html\n"
     );
     let page = fs::read_to_string(folder.0.join("runs/tiny/report.html")).unwrap();
-    assert!(page.starts_with("<!doctype html>") && page.contains("cnn-8-16"));
+    assert!(page.starts_with("<!doctype html>") && page.contains("cnn-8-16-16"));
     assert!(fs::read_to_string(folder.0.join("figures/cluster-map.svg")).unwrap().starts_with("<svg"));
     let csv = folder.screen("report runs/tiny --format csv");
-    assert!(csv.contains("\ntiny,0,cnn-8-16,cifar-10,no-search,"), "{csv}");
+    assert!(csv.contains("\ntiny,0,cnn-8-16-16,cifar-10,no-search,"), "{csv}");
     let markdown = String::from_utf8(folder.run("report runs/tiny --format md").stdout).unwrap();
     assert!(markdown.starts_with("## tiny\n"), "{markdown}");
     let json = folder.json("report runs/tiny --format json");
