@@ -26,6 +26,7 @@ pub enum Command {
     Anytime(AnytimeArgs),
     Predict(PredictArgs),
     Export(ExportArgs),
+    Report(ReportArgs),
     Bench(BenchArgs),
     Data(DataArgs),
 }
@@ -607,6 +608,51 @@ nothing to plan: name the networks and a budget, for example
   swn plan --members wrn-28-10 --budget 10%
 
 or print an existing plan with 'swn plan --show plan.json'; 'swn plan --help' lists everything";
+
+/// Make something to look at from run folders: one HTML file with everything inside.
+///
+/// Of one run: accuracy, training, which layers share what, why, and what other thresholds would have given. Of several:
+/// a table beside the paper's figures, means over seeds, curves over each other.
+#[derive(Args)]
+#[command(after_help = REPORT_EXAMPLES)]
+pub struct ReportArgs {
+    /// Run folders.
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<PathBuf>,
+
+    /// Write to this file [default: report.html in the run's folder, or here for several runs; other formats are
+    /// printed].
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+
+    /// What to make.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: ReportFormat,
+
+    /// Write every figure as an SVG file into this folder too.
+    #[arg(long, value_name = "DIR")]
+    pub plots: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// A page that opens in any browser, without a network.
+    #[default]
+    Html,
+    /// Tables for a README or an issue.
+    Md,
+    /// One line per run and figure.
+    Csv,
+    /// Everything that the page shows, as data.
+    Json,
+}
+
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  swn report runs/quick
+  swn report runs/swn-seed-* runs/no-refine-seed-* --out comparison.html
+  swn report runs/* --format md
+  swn report runs/quick --plots figures";
 
 /// Measure how long a step takes on this machine, on random weights and images.
 #[derive(Args)]

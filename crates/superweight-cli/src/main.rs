@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         Command::Anytime(args) => commands::anytime::run(args, &mut out),
         Command::Predict(args) => commands::predict::run(args, &mut out),
         Command::Export(args) => commands::export::run(args, &mut out),
+        Command::Report(args) => commands::report::run(args, &mut out),
         Command::Bench(args) => commands::bench::run(args, &mut out),
         Command::Data(args) => commands::data::run(args, &mut out),
     };

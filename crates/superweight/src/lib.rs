@@ -16,6 +16,7 @@ pub mod lower;
 pub mod random;
 pub mod recipe;
 mod replay;
+pub mod report;
 pub mod run;
 pub mod schedule;
 pub mod search;

@@ -9,6 +9,7 @@ pub mod eval;
 pub mod export;
 pub mod plan;
 pub mod predict;
+pub mod report;
 pub mod search;
 pub mod sweep;
 pub mod train;
