@@ -27,7 +27,7 @@ const POINTS: usize = 11;
 
 /// Everything that is printed and kept.
 #[derive(Serialize)]
-struct Answer {
+pub(super) struct Answer {
     run: PathBuf,
     checkpoint: u64,
     data: String,
@@ -118,7 +118,7 @@ pub fn images(trained: &Trained, data: &Dataset, held_out: bool, first: Option<u
     Ok(chosen)
 }
 
-fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained) -> Result<Answer> {
+pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained) -> Result<Answer> {
     let members = trained.plan.members.len();
     ensure!(members <= MAX_MEMBERS, "{members} members: subsets are listed for at most {MAX_MEMBERS}");
     ensure!(args.batch > 0, "--batch 0: at least one image");
