@@ -54,7 +54,7 @@ fn train_all<D: Device>(
 ) -> Result<ExitCode> {
     let limits = watched_limits()?;
     for (n, job) in jobs.iter().enumerate() {
-        let name = job.point.name(axes);
+        let name = job.point.label(axes);
         if job.run.exists() && Row::read(&job.run)?.finished() {
             say(args, out, &format!("{}/{}  {name}: finished already", n + 1, jobs.len()))?;
             continue;
@@ -141,7 +141,7 @@ fn to_text(axes: &[Axis], jobs: &[Job], rows: &[Row]) -> String {
     let row = |(job, row): (&Job, &Row)| {
         let counts =
             row.shape().map_or(["–".to_owned(), "–".to_owned(), "–".to_owned()], |s| s.map(grouped));
-        let mut cells = vec![job.point.name(axes)];
+        let mut cells = vec![job.point.label(axes)];
         cells.extend(counts);
         cells.push(row.loss.map_or("–".to_owned(), |loss| format!("{loss:.4}")));
         cells.extend([percent(row.validation), percent(row.test), row.state.clone()]);

@@ -1,0 +1,101 @@
+//! Who is better and how fast: both runs evaluated and timed here and now, through what `swn eval` and `swn anytime` do.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use superweight::anytime::{Profile, SubsetProfile};
+use superweight::engine::Device;
+use superweight::ensemble::member_numbers;
+use superweight::infer::Trained;
+use superweight::plan::number::grouped;
+use superweight::plan::{MemberId, SharingPlan};
+
+use crate::args::{AnytimeArgs, DemoArgs, EvalArgs, OnArgs};
+use crate::commands::anytime::{PROFILE, profiles};
+use crate::commands::eval::evaluate;
+use crate::commands::search::cluster_table;
+use crate::table;
+
+/// How long a run's members are timed.
+const SECONDS: f64 = 1.5;
+
+/// A row of the table.
+struct Row {
+    name: String,
+    numbers: u64,
+    top1: f64,
+    /// Of one image, weights composed beforehand.
+    milliseconds: f64,
+}
+
+/// What the demo found.
+pub struct Verdict {
+    rows: Vec<Row>,
+    plan: SharingPlan,
+    images: String,
+}
+
+impl Verdict {
+    /// Of the shared run and the plain one. Their figures and profiles are kept in their folders.
+    pub fn new<D: Device>(device: &D, where_: &str, args: &DemoArgs, runs: [&Path; 2]) -> Result<Self> {
+        let [(shared, profile), (plain, alone)] = [
+            look(device, where_, args, runs[0]).with_context(|| runs[0].display().to_string())?,
+            look(device, where_, args, runs[1]).with_context(|| runs[1].display().to_string())?,
+        ];
+        let mut rows = rows(&shared.plan, &profile);
+        rows.extend(self::rows(&plain.plan, &alone));
+        Ok(Self { rows, plan: shared.plan, images: profile.data })
+    }
+
+    pub fn to_text(&self) -> String {
+        let row = |row: &Row| {
+            let Row { name, numbers, top1, milliseconds } = row;
+            vec![name.clone(), grouped(*numbers), format!("{top1:.2}%"), format!("{milliseconds:.2}")]
+        };
+        let rows: Vec<_> = self.rows.iter().map(row).collect();
+        format!(
+            "{}\non {}; milliseconds for one image\n\nwho shares with whom\n{}",
+            table::render(&["", "numbers", "top-1", "ms"], &rows),
+            self.images,
+            cluster_table(&self.plan),
+        )
+    }
+
+    pub fn to_json(&self) -> Value {
+        let row = |row: &Row| {
+            let Row { name, numbers, top1, milliseconds } = row;
+            json!({ "name": name, "numbers": numbers, "top1": top1, "milliseconds": milliseconds })
+        };
+        json!({ "on": self.images, "rows": self.rows.iter().map(row).collect::<Vec<_>>() })
+    }
+}
+
+/// Evaluates and times a run, and keeps what was found.
+fn look<D: Device>(device: &D, where_: &str, args: &DemoArgs, run: &Path) -> Result<(Trained, Profile)> {
+    let on = || OnArgs { device: args.device.clone(), threads: args.threads, json: false };
+    let trained = Trained::open(run)?;
+    evaluate(device, &EvalArgs::of(run, on()), &trained)?;
+    let timed = AnytimeArgs { seconds: SECONDS, ..AnytimeArgs::of(run, on()) };
+    let profile = profiles(device, where_, &timed, &trained)?.swap_remove(0);
+    profile.save(&run.join(PROFILE))?;
+    Ok((trained, profile))
+}
+
+/// The ensemble first, then its members.
+fn rows(plan: &SharingPlan, profile: &Profile) -> Vec<Row> {
+    let members = plan.members.len();
+    let mut subsets: Vec<&SubsetProfile> = profile.subsets.iter().collect();
+    subsets.retain(|subset| [1, members].contains(&subset.members.members().count()));
+    subsets.sort_by_key(|subset| std::cmp::Reverse(subset.members.members().count()));
+    let row = |subset: &&SubsetProfile| {
+        let alone: Vec<MemberId> = subset.members.members().collect();
+        let (name, numbers) = match (members, &alone[..]) {
+            (1, &[m]) => (format!("plain {}", plan.members[m.0].architecture), plan.bill.trained()),
+            (_, &[m]) => (format!("  {}", plan.members[m.0].architecture), member_numbers(plan, m)),
+            _ => ("shared ensemble".to_owned(), plan.bill.trained()),
+        };
+        Row { name, numbers, top1: subset.top1, milliseconds: subset.time.median_ms }
+    };
+    subsets.iter().map(row).collect()
+}
