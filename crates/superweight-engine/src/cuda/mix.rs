@@ -5,22 +5,19 @@
 //! launch writes the tensors of all sets, and one or two read their gradients: a launch per tensor would cost more than
 //! the work.
 
-use super::blas::{Arithmetic, Product, ProductShape};
 use super::buffer::Allocation;
-use super::context::{Context, Precision};
+use super::context::Precision;
 use super::error::CudaError;
 use super::launch::{Grid, launch};
+use super::products::{Filling, Products};
 use super::{CudaDevice, Storages};
 use crate::mix::{MixGradients, MixSet};
-use crate::ops::Write;
 use crate::program::{Element, Space};
 
 /// Blocks of a set that is mixed directly, at most; `MOST` in `kernels/mix.cu`.
 const DIRECT: usize = 8;
 /// Numbers of a piece of work; `PIECE` in `kernels/mix.cu`.
 const PIECE: usize = 2048;
-/// Numbers that the cells of a set are aligned to.
-const ALIGNMENT: usize = 64;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -68,70 +65,6 @@ struct Coefficient {
     count: u32,
 }
 
-/// A set that goes through its cells: `cells = α·T`, `dα = dcells·Tᵀ`, `dT = αᵀ·dcells`.
-#[derive(Debug)]
-struct Products {
-    /// Offsets in the parameters.
-    blocks: u64,
-    coefficients: u64,
-    /// Offset in the scratch memory.
-    cells: u64,
-    forward: Product,
-    of_coefficients: Product,
-    of_blocks: Option<Product>,
-}
-
-impl Products {
-    /// And how many bytes of workspace they need. Where weights are rounded to bf16 anyway, tf32 is exact enough.
-    fn new(context: &Context, set: &MixSet, cells: u64) -> Result<(Self, usize), CudaError> {
-        let (rows, count, len) = (set.cells(), set.count(), set.block.len());
-        let arithmetic = match context.precision {
-            Precision::Bf16 => Arithmetic::Tf32,
-            Precision::F32 => Arithmetic::F32,
-        };
-        let mut workspace = 0;
-        let mut product = |m, n, k, transposed| {
-            let (output, write) = (Precision::F32, Write::Set);
-            let shape = ProductShape { m, n, k, transposed, arithmetic, output, write };
-            Product::new(context, shape).map(|(product, bytes)| {
-                workspace = workspace.max(bytes);
-                product
-            })
-        };
-        let products = Self {
-            blocks: set.blocks.offset as u64,
-            coefficients: set.coefficients.map_or(0, |region| region.offset as u64),
-            cells,
-            forward: product(rows, len, count, [false, false])?,
-            of_coefficients: product(rows, count, len, [false, true])?,
-            of_blocks: match set.gradients {
-                MixGradients::Both => Some(product(count, len, rows, [true, false])?),
-                MixGradients::Coefficients => None,
-            },
-        };
-        Ok((products, workspace))
-    }
-
-    fn forward(&self, context: &Context, parameters: u64, cells: u64, workspace: u64) {
-        let (alpha, blocks) = (parameters + 4 * self.coefficients, parameters + 4 * self.blocks);
-        let cells = cells + 4 * self.cells;
-        // SAFETY: `Mix::new` checked that the operands lie in the parameters; cells and workspace were sized by `Mixer::new`.
-        context.note(unsafe { self.forward.run(context, alpha, blocks, cells, workspace) });
-    }
-
-    fn backward(&self, context: &Context, parameters: u64, gradients: u64, cells: u64, workspace: u64) {
-        let (alpha, blocks) = (parameters + 4 * self.coefficients, parameters + 4 * self.blocks);
-        let (dalpha, dblocks) = (gradients + 4 * self.coefficients, gradients + 4 * self.blocks);
-        let cells = cells + 4 * self.cells;
-        // SAFETY: as in `forward`.
-        context.note(unsafe { self.of_coefficients.run(context, cells, blocks, dalpha, workspace) });
-        if let Some(product) = &self.of_blocks {
-            // SAFETY: as in `forward`.
-            context.note(unsafe { product.run(context, alpha, cells, dblocks, workspace) });
-        }
-    }
-}
-
 /// Tables of all sets of a mix.
 #[derive(Debug)]
 pub struct Mixer {
@@ -145,7 +78,7 @@ pub struct Mixer {
     partial_at: Allocation,
     coefficients: (Allocation, usize),
     products: Vec<Products>,
-    /// Numbers of cells in the scratch memory; after them partial sums (direct sets) or the products' workspace.
+    /// Numbers of cells and filled operands in the scratch memory; after them partial sums (direct sets) or the products' workspace.
     cells: usize,
 }
 
@@ -215,10 +148,10 @@ impl Mixer {
                 gather.extend(
                     (0..numbers.div_ceil(PIECE)).map(|i| Piece { of: index as u32, first: i as u32 }),
                 );
-                let (set, bytes) = Products::new(context, set, cells)?;
+                let (set, scratch, bytes) = Products::new(context, set, cells, Filling::WherePays)?;
                 workspace = workspace.max(bytes);
                 products.push(set);
-                cells += numbers.next_multiple_of(ALIGNMENT) as u64;
+                cells += scratch as u64;
             }
         }
         let what = "the tables of composition";
@@ -244,7 +177,7 @@ impl Mixer {
         let cells = storages[Space::Arena as usize].base().main;
         let workspace = cells + 4 * self.cells as u64;
         for set in &self.products {
-            set.forward(&device.context, parameters.main, cells, workspace);
+            set.forward(device, parameters.main, cells, workspace);
         }
         let (pieces, count) = (self.write.0.pointer, self.write.1);
         // SAFETY: the tables were made of sets that `Mix::new` checked to lie inside their tensors, and the scratch memory has
@@ -306,7 +239,7 @@ impl Mixer {
             );
         }
         for set in &self.products {
-            set.backward(&device.context, parameters, gradients.main, cells, partials);
+            set.backward(device, parameters, gradients.main, cells, partials);
         }
     }
 }

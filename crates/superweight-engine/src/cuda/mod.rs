@@ -8,7 +8,7 @@
 //! | `buffer.rs`, `view.rs` | where does a number lie, and how wide is it there? |
 //! | `cudnn/`, `blas.rs` | how are convolutions and matrix products planned? |
 //! | `conv.rs`, `norm.rs`, `pool.rs`, `loss.rs`, `view.rs` | one call each |
-//! | `mix.rs`, `sgd.rs`, `images.rs`, `record.rs` | what surrounds a program in a step |
+//! | `mix.rs`, `products.rs`, `sgd.rs`, `images.rs`, `record.rs` | what surrounds a program in a step |
 //!
 //! Determinism is the only mode here too: no float atomics, reductions in a fixed order, deterministic plans.
 //!
@@ -31,6 +31,7 @@ mod norm;
 #[cfg(test)]
 mod on_device;
 mod pool;
+mod products;
 mod record;
 mod sgd;
 mod view;

@@ -160,3 +160,13 @@ extern "C" __global__ void mix_coefficients(const Coefficient* table, u32 count,
   for (int o = 16; o; o >>= 1) sum += __shfl_xor_sync(~0u, sum, o);
   if (lane == 0) gradients[c.at] = (float)sum;
 }
+
+// to[r, c] = from[r, c], or 0 where `from` has no such row or column. Rows are filled up to whole 16 bytes before a product
+// and cut back after it.
+extern "C" __global__ void resize(const float* from, u32 from_rows, u32 from_cols, float* to, u32 to_rows, u32 to_cols) {
+  u64 n = (u64)to_rows * to_cols;
+  for (u64 i = thread_index(); i < n; i += thread_count()) {
+    u32 row = (u32)(i / to_cols), col = (u32)(i % to_cols);
+    to[i] = row < from_rows && col < from_cols ? from[(u64)row * from_cols + col] : 0.f;
+  }
+}
