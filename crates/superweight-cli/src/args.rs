@@ -338,7 +338,7 @@ Examples:
 const TRAIN_EXAMPLES: &str = "\
 Examples:
   swn train recipes/quick.toml
-  swn train recipes/quick.toml --set strategy=no-search
+  swn train recipes/quick.toml --set strategy=no-search --name one-cluster
   swn train recipes/quick.toml --set train.epochs=1 --set seed=7 --name seven
   swn train --resume runs/quick --time-limit 9m";
 

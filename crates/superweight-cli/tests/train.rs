@@ -57,7 +57,6 @@ fn bad_recipes_are_refused_with_file_line_and_key_and_leave_nothing() {
         "train small.toml",
         "train tiny.toml --set train.epochs",
         "train tiny.toml --set train.epoch=3",
-        "train tiny.toml --set strategy=swn",
         "train tiny.toml --set data.name=cifar-10 --validation 0",
         "train tiny.toml --set data.crop=random-resized --set data.padding=0",
         "train tiny.toml --validation 7990",

@@ -5,7 +5,7 @@
 //! output's precision are not allowed. f32 means f32; tf32 is a choice of its own, for products whose result is rounded
 //! to bf16 anyway.
 //!
-//! Rows should be multiples of 16 bytes: 247 columns instead of 248 cost a factor of 2 in tf32 and 4 to 5 in bf16 (H200,
+//! Rows should be multiples of 16 bytes: 247 columns instead of 248 cost a factor of 2 in tf32 and 4 to 6 in bf16 (H200,
 //! `docs/notes/convolution-plans.md`). Whoever copies operands anyway should fill them up with zeros.
 
 #[cfg(test)]

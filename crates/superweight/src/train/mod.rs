@@ -36,6 +36,8 @@ mod record;
 mod resume_tests;
 mod setup;
 mod sharing;
+#[cfg(test)]
+mod sharing_tests;
 mod stop;
 #[cfg(test)]
 mod testing;

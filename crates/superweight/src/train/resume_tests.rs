@@ -45,6 +45,49 @@ fn epochs_a_resume_and_more_epochs_are_the_same_as_all_at_once() {
     }
 }
 
+/// Search for two epochs, train for three, refined after the second: stopped at each of the five boundaries.
+#[test]
+fn search_and_refinement_are_the_same_however_often_a_run_is_stopped() {
+    #[derive(Default)]
+    struct Count {
+        left: u64,
+        limits: Limits,
+        decided: u64,
+    }
+    impl Observer for Count {
+        fn see(&mut self, progress: Progress<'_>) {
+            match progress {
+                Progress::Decided(_) => self.decided += 1,
+                Progress::Epoch(_) => {
+                    self.left -= 1;
+                    self.limits.interrupt.store(self.left == 0, std::sync::atomic::Ordering::Relaxed);
+                }
+                _ => {}
+            }
+        }
+    }
+    let resolved =
+        tiny(&["strategy=swn", "search.epochs=2", "search.tau=0.3", "refine.epoch=2", "train.epochs=3"]);
+    let whole = Folder::new("whole");
+    assert_eq!(unbroken(&whole.0, &resolved).stopped, Stopped::Finished);
+    let expected = numbers(&run_path(&whole.0));
+    assert_eq!(expected.0, 5);
+    for first in 1..5 {
+        let folder = Folder::new("parts");
+        let (mut session, mut decided) = (create(Disk::default(), &folder.0, &resolved).unwrap(), 0);
+        for left in [first, 5 - first] {
+            let mut count = Count { left, ..Count::default() };
+            let limits = count.limits.clone();
+            session.run(&limits, &mut count).unwrap();
+            decided += count.decided;
+            drop(session);
+            session = resume(Disk::default(), &run_path(&folder.0), &resolved).unwrap();
+        }
+        assert_eq!(decided, 2, "clusters once, groups once");
+        assert_eq!(numbers(&run_path(&folder.0)), expected, "stopped after {first} of 5 epochs");
+    }
+}
+
 #[test]
 fn evaluations_and_log_are_those_of_a_run_that_never_stopped() {
     let resolved = tiny(&["eval.test_every=2"]);
