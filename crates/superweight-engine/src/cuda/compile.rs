@@ -20,6 +20,10 @@ pub(crate) struct Source {
     pub functions: &'static [&'static str],
 }
 
+/// A folder whose kernels are used instead of those built in, for who works on them: a build takes minutes, a kernel one
+/// second.
+const KERNELS_DIR: &str = "SWN_KERNELS_DIR";
+
 /// What stands before every file.
 const COMMON: &str = include_str!("kernels/common.cuh");
 
@@ -52,7 +56,12 @@ sources! {
 
 impl Source {
     fn whole(&self) -> String {
-        format!("{COMMON}\n#line 1 \"{}\"\n{}", self.file, self.text)
+        let changed = |file: &str, built_in: &str| {
+            let path = std::env::var_os(KERNELS_DIR).map(|folder| Path::new(&folder).join(file));
+            path.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_else(|| built_in.to_owned())
+        };
+        let (common, text) = (changed("common.cuh", COMMON), changed(self.file, self.text));
+        format!("{common}\n#line 1 \"{}\"\n{text}", self.file)
     }
 
     /// Machine code for an architecture such as `sm_90`.

@@ -9,10 +9,10 @@ use crate::program::InputGradient;
 
 /// Rows that a thread sums at least: fewer would make the partial sums a notable part of the work.
 const ROWS_EACH: usize = 8;
-/// Blocks per multiprocessor of the passes that sum.
-const SUM_BLOCKS: usize = 4;
-/// Blocks per multiprocessor of the passes that write activations.
-const WRITE_BLOCKS: usize = 8;
+/// Blocks per multiprocessor of the passes that sum: as many as their registers leave room for.
+const SUM_BLOCKS: usize = 3;
+/// Blocks per multiprocessor of the passes that write activations: two rounds of them.
+const WRITE_BLOCKS: usize = 6;
 
 /// Blocks of (channels, rows) over `sets` of `rows`.
 fn row_grid(context: &Context, rows: usize, channels: usize, sets: usize, each: usize, busy: usize) -> Grid {
@@ -37,9 +37,9 @@ fn partial_bytes(grid: Grid, channels: usize) -> usize {
     grid.blocks[0] as usize * grid.blocks[2] as usize * 2 * channels * 4
 }
 
-/// 32 channels per block, 8 threads each.
-pub(super) fn finish_grid(channels: usize) -> Grid {
-    Grid::new([channels.div_ceil(32) as u32, 1, 1], [32, 8, 1])
+/// 32 channels per block, 32 threads each: `PARTS` in `kernels/norm.cu`.
+fn finish_grid(channels: usize) -> Grid {
+    Grid::new([channels.div_ceil(32) as u32, 1, 1], [32, 32, 1])
 }
 
 fn statistics_grid(context: &Context, call: &Statistics) -> (Grid, usize) {

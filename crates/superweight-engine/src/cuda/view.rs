@@ -7,7 +7,7 @@ use cudarc::driver::result;
 use super::buffer::{Allocation, Base, Place, fill};
 use super::context::Context;
 use super::error::{CudaError, Named};
-use super::launch::{Kernels, launch};
+use super::launch::{Grid, Kernels, launch};
 use super::{CudaDevice, Packed, Storages};
 use crate::ops::Write;
 use crate::ops::activation::{self, Activation};
@@ -187,7 +187,7 @@ pub(super) fn bias_forward(call: &linear::BiasForward, v: &View<'_>) {
 pub(super) fn bias_backward(call: &linear::BiasBackward, v: &View<'_>) {
     let rows = v.len(call.dy) / call.channels;
     let (dy, dbias, add) = (v.at(call.dy), v.at(call.dbias), adds(call.write));
-    let grid = super::norm::finish_grid(call.channels);
+    let grid = Grid::new([call.channels.div_ceil(32) as u32, 1, 1], [32, 8, 1]);
     let channels = call.channels as u32;
     // SAFETY: see `View`.
     unsafe { launch!(v.kernels, "bias_backward", grid, dy, dbias, rows as u32, channels, add) }

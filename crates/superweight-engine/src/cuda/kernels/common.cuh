@@ -27,28 +27,33 @@ __device__ __forceinline__ act to_act(float v) { return v; }
 // V numbers at once: V is VEC (one access of 16 bytes, to an aligned address) or 1.
 template <int V> struct Pack { float f[V]; };
 
-template <int V> __device__ __forceinline__ Pack<V> load(const act* p) {
+// The same as it lies in memory: half the registers in bf16, for kernels that have several loads under way.
+template <int V> struct Raw { uint4 bits; };
+template <> struct Raw<1> { act bits; };
+
+template <int V> __device__ __forceinline__ Raw<V> fetch(const act* p) {
+  return Raw<V>{*reinterpret_cast<const uint4*>(p)};
+}
+template <> __device__ __forceinline__ Raw<1> fetch<1>(const act* p) { return Raw<1>{*p}; }
+
+template <int V> __device__ __forceinline__ Pack<V> unpack(const Raw<V>& raw) {
+  u32 w[4] = {raw.bits.x, raw.bits.y, raw.bits.z, raw.bits.w};
   Pack<V> r;
-  if (V == 1) {
-    r.f[0] = to_float(*p);
-  } else {
 #if BF16
-    uint4 v = *reinterpret_cast<const uint4*>(p);
-    u32 w[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
-    for (int i = 0; i < V / 2; i++) {
-      r.f[2 * i] = __uint_as_float(w[i] << 16);
-      r.f[2 * i + 1] = __uint_as_float(w[i] & 0xffff0000u);
-    }
-#else
-    float4 v = *reinterpret_cast<const float4*>(p);
-    float w[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-    for (int i = 0; i < V; i++) r.f[i] = w[i];
-#endif
+  for (int i = 0; i < V / 2; i++) {
+    r.f[2 * i] = __uint_as_float(w[i] << 16);
+    r.f[2 * i + 1] = __uint_as_float(w[i] & 0xffff0000u);
   }
+#else
+#pragma unroll
+  for (int i = 0; i < V; i++) r.f[i] = __uint_as_float(w[i]);
+#endif
   return r;
 }
+template <> __device__ __forceinline__ Pack<1> unpack<1>(const Raw<1>& raw) { return Pack<1>{{to_float(raw.bits)}}; }
+
+template <int V> __device__ __forceinline__ Pack<V> load(const act* p) { return unpack<V>(fetch<V>(p)); }
 
 template <int V> __device__ __forceinline__ void store(act* p, const Pack<V>& r) {
   if (V == 1) {

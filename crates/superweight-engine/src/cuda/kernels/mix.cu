@@ -21,6 +21,7 @@ struct Set {
 struct Piece { u32 of, first; };
 
 #define PIECE 2048
+#define EACH 8  // numbers of a thread, side by side
 
 // Where number i of a block lies in a use's tensor, if it is part of the tile.
 __device__ __forceinline__ bool place(const Set& s, const Use& u, u32 i, u64& at) {
@@ -29,104 +30,170 @@ __device__ __forceinline__ bool place(const Set& s, const Use& u, u32 i, u64& at
   return r < u.rows && c < u.cols;
 }
 
+// Whether EACH numbers side by side in a block lie side by side in the tensor, all of them in the tile or none: then they
+// are moved as one. Offsets of tensors and blocks are multiples of 64 numbers.
+__device__ __forceinline__ bool in_step(const Set& s) { return s.cols % EACH == 0; }
+__device__ __forceinline__ bool in_step(const Set& s, const Use& u) {
+  return ((s.cols | u.cols | u.inputs | u.col) % EACH) == 0;
+}
+
+__device__ __forceinline__ void load_floats(const float* p, float* v) {
+  float4 a = reinterpret_cast<const float4*>(p)[0], b = reinterpret_cast<const float4*>(p)[1];
+  v[0] = a.x; v[1] = a.y; v[2] = a.z; v[3] = a.w;
+  v[4] = b.x; v[5] = b.y; v[6] = b.z; v[7] = b.w;
+}
+
+__device__ __forceinline__ void store_floats(float* p, const float* v) {
+  reinterpret_cast<float4*>(p)[0] = make_float4(v[0], v[1], v[2], v[3]);
+  reinterpret_cast<float4*>(p)[1] = make_float4(v[4], v[5], v[6], v[7]);
+}
+
+// Numbers i.. of something of this length; zeros beyond it.
+__device__ __forceinline__ void load_numbers(const float* p, u32 i, u32 len, bool step, float* v) {
+  if (step) return load_floats(p + i, v);
+#pragma unroll
+  for (int e = 0; e < EACH; e++) v[e] = i + e < len ? p[i + e] : 0.f;
+}
+
 // Writes the tensors: straight from blocks where a set is direct, else from its cells. A block of threads per piece.
 extern "C" __global__ void mix_forward(const Piece* pieces, const Use* uses, const Set* sets, float* parameters,
                                        act* copies, const float* cells) {
   Piece piece = pieces[blockIdx.x];
   Use u = uses[piece.of];
   Set s = sets[u.set];
-  u32 end = piece.first + PIECE < s.len ? piece.first + PIECE : s.len;
-  const float* alpha = parameters + s.coefficients + (u64)u.cell * s.count;
-  const float* blocks = parameters + s.blocks;
-  const float* cell = cells + s.cells + (u64)u.cell * s.len;
-  for (u32 i = piece.first + threadIdx.x; i < end; i += blockDim.x) {
-    u64 at;
-    if (!place(s, u, i, at)) continue;
-    float v;
-    if (!s.direct) v = cell[i];
-    else if (!s.mixed) v = blocks[i];
-    else {
-      v = 0.f;
-      for (u32 k = 0; k < s.count; k++) v = fmaf(alpha[k], blocks[(u64)k * s.len + i], v);
+  u32 i = piece.first + threadIdx.x * EACH;
+  if (i >= s.len) return;
+  bool step = in_step(s);
+  u64 at;
+  bool whole = in_step(s, u);
+  bool inside = place(s, u, i, at);
+  if (whole && !inside) return;
+  float v[EACH];
+  if (!s.direct) load_numbers(cells + s.cells + (u64)u.cell * s.len, i, s.len, step, v);
+  else if (!s.mixed) load_numbers(parameters + s.blocks, i, s.len, step, v);
+  else {
+    const float* alpha = parameters + s.coefficients + (u64)u.cell * s.count;
+    const float* block = parameters + s.blocks;
+#pragma unroll
+    for (int e = 0; e < EACH; e++) v[e] = 0.f;
+    for (u32 k = 0; k < s.count; k++, block += s.len) {
+      float t[EACH], a = alpha[k];
+      load_numbers(block, i, s.len, step, t);
+#pragma unroll
+      for (int e = 0; e < EACH; e++) v[e] = fmaf(a, t[e], v[e]);
     }
-    v *= u.factor;
-    parameters[at] = v;
-    if (u.kind) copies[at] = to_act(v);
   }
+#pragma unroll
+  for (int e = 0; e < EACH; e++) v[e] *= u.factor;
+  if (whole) {
+    store_floats(parameters + at, v);
+#if BF16
+    if (u.kind) store<EACH>(copies + at, *reinterpret_cast<Pack<EACH>*>(v));
+#endif
+    return;
+  }
+  for (int e = 0; e < EACH; e++)
+    if (i + e < s.len && place(s, u, i + e, at)) {
+      parameters[at] = v[e];
+      if (u.kind) copies[at] = to_act(v[e]);
+    }
 }
 
 __device__ __forceinline__ float gradient_of(const Use& u, u64 at, const float* gradients, const act* narrow) {
   return u.kind ? to_float(narrow[at]) : gradients[at];
 }
 
-// dL/dcell of number i: every use of the cell, in order.
-__device__ __forceinline__ float gather(const Set& s, const Use* uses, const u32* first_use, u32 cell, u32 i,
-                                        const float* gradients, const act* narrow) {
-  float d = 0.f;
+// d = dL/dcell of numbers i..: every use of the cell, in order.
+__device__ __forceinline__ void gather(const Set& s, const Use* uses, const u32* first_use, u32 cell, u32 i,
+                                       const float* gradients, const act* narrow, float* d) {
+#pragma unroll
+  for (int e = 0; e < EACH; e++) d[e] = 0.f;
   for (u32 n = first_use[s.first_use + cell]; n < first_use[s.first_use + cell + 1]; n++) {
     Use u = uses[n];
     u64 at;
-    if (place(s, u, i, at)) d = fmaf(u.factor, gradient_of(u, at, gradients, narrow), d);
+    if (in_step(s, u)) {
+      if (!place(s, u, i, at)) continue;
+      float g[EACH];
+#if BF16
+      if (u.kind) *reinterpret_cast<Pack<EACH>*>(g) = load<EACH>(narrow + at);
+      else
+#endif
+        load_floats(gradients + at, g);
+#pragma unroll
+      for (int e = 0; e < EACH; e++) d[e] = fmaf(u.factor, g[e], d[e]);
+    } else {
+#pragma unroll
+      for (int e = 0; e < EACH; e++)
+        if (i + e < s.len && place(s, u, i + e, at)) d[e] = fmaf(u.factor, gradient_of(u, at, gradients, narrow), d[e]);
+    }
   }
-  return d;
 }
 
-// cells = dL/dcell of the sets that are not direct; a piece is (set, first number of all its cells).
+// cells = dL/dcell of the sets that are not direct. A piece is (set, which PIECE of all its cells).
 extern "C" __global__ void mix_gather(const Piece* pieces, const Use* uses, const u32* first_use, const Set* sets,
                                       const u32* cell_counts, const float* gradients, const act* narrow, float* cells) {
   Piece piece = pieces[blockIdx.x];
   Set s = sets[piece.of];
-  u64 count = (u64)cell_counts[piece.of] * s.len, first = (u64)piece.first * PIECE;
-  u64 end = first + PIECE < count ? first + PIECE : count;
-  for (u64 i = first + threadIdx.x; i < end; i += blockDim.x)
-    cells[s.cells + i] = gather(s, uses, first_use, i / s.len, i % s.len, gradients, narrow);
+  u64 count = (u64)cell_counts[piece.of] * s.len, i = (u64)piece.first * PIECE + threadIdx.x * EACH;
+  if (i >= count) return;
+  float d[EACH];
+  if (in_step(s)) {
+    gather(s, uses, first_use, i / s.len, i % s.len, gradients, narrow, d);
+    return store_floats(cells + s.cells + i, d);
+  }
+  for (int e = 0; e < EACH; e++)
+    if (i + e < count) {
+      // Cells of an odd length end anywhere: one number at a time, the first of those gathered.
+      gather(s, uses, first_use, (i + e) / s.len, (i + e) % s.len, gradients, narrow, d);
+      cells[s.cells + i + e] = d[0];
+    }
 }
 
 #define MOST 8
 #define WARPS 8
 
 // Direct sets: dL/dT, and partials[piece][cell][k] of dL/dα. A block of 256 threads per piece of a set's block.
-extern "C" __global__ void mix_backward(const Piece* pieces, const u64* partial_at, const Use* uses,
-                                        const u32* first_use, const Set* sets, const u32* cell_counts,
-                                        const float* parameters, float* gradients, const act* narrow, float* partials) {
+extern "C" __global__ void __launch_bounds__(256, 2)
+    mix_backward(const Piece* pieces, const u64* partial_at, const Use* uses, const u32* first_use, const Set* sets,
+                 const u32* cell_counts, const float* parameters, float* gradients, const act* narrow,
+                 float* partials) {
   __shared__ float part[MOST][WARPS];
   Piece piece = pieces[blockIdx.x];
   Set s = sets[piece.of];
-  u32 cells = cell_counts[piece.of];
+  u32 cells = cell_counts[piece.of], i = piece.first + threadIdx.x * EACH;
+  bool step = in_step(s), valid = i < s.len;
   const float* alpha = parameters + s.coefficients;
   const float* blocks = parameters + s.blocks;
-  const u32 EACH = PIECE / 256;
   float dt[MOST][EACH];
 #pragma unroll
   for (u32 k = 0; k < MOST; k++)
 #pragma unroll
     for (u32 e = 0; e < EACH; e++) dt[k][e] = 0.f;
   for (u32 cell = 0; cell < cells; cell++) {
-    float da[MOST];
+    float d[EACH];
+    if (valid) gather(s, uses, first_use, cell, i, gradients, narrow, d);
+    if (!s.mixed) {
+      if (valid) {
 #pragma unroll
-    for (u32 k = 0; k < MOST; k++) da[k] = 0.f;
-#pragma unroll
-    for (u32 e = 0; e < EACH; e++) {
-      u32 i = piece.first + e * 256 + threadIdx.x;
-      if (i >= s.len) continue;
-      float d = gather(s, uses, first_use, cell, i, gradients, narrow);
-      if (!s.mixed) {
-        dt[0][e] += d;
-        continue;
+        for (u32 e = 0; e < EACH; e++) dt[0][e] += d[e];
       }
-#pragma unroll
-      for (u32 k = 0; k < MOST; k++)
-        if (k < s.count) {
-          dt[k][e] = fmaf(alpha[cell * s.count + k], d, dt[k][e]);
-          da[k] = fmaf(d, blocks[(u64)k * s.len + i], da[k]);
-        }
+      continue;
     }
-    if (!s.mixed) continue;
 #pragma unroll
     for (u32 k = 0; k < MOST; k++) {
-      float v = da[k];
-      for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
-      if (threadIdx.x % 32 == 0) part[k][threadIdx.x / 32] = v;
+      if (k >= s.count) break;
+      float da = 0.f;
+      if (valid) {
+        float t[EACH], a = alpha[cell * s.count + k];
+        load_numbers(blocks + (u64)k * s.len, i, s.len, step, t);
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++) {
+          dt[k][e] = fmaf(a, d[e], dt[k][e]);
+          da = fmaf(d[e], t[e], da);
+        }
+      }
+      for (int o = 16; o; o >>= 1) da += __shfl_xor_sync(~0u, da, o);
+      if (threadIdx.x % 32 == 0) part[k][threadIdx.x / 32] = da;
     }
     __syncthreads();
     if (threadIdx.x < s.count) {
@@ -136,14 +203,18 @@ extern "C" __global__ void mix_backward(const Piece* pieces, const u64* partial_
     }
     __syncthreads();
   }
-  if (!s.both) return;
+  if (!s.both || !valid) return;
 #pragma unroll
-  for (u32 k = 0; k < MOST; k++)
+  for (u32 k = 0; k < MOST; k++) {
+    if (k >= s.count) break;
+    float* to = gradients + s.blocks + (u64)k * s.len + i;
+    if (step) store_floats(to, dt[k]);
+    else {
 #pragma unroll
-    for (u32 e = 0; e < EACH; e++) {
-      u32 i = piece.first + e * 256 + threadIdx.x;
-      if (k < s.count && i < s.len) gradients[s.blocks + (u64)k * s.len + i] = dt[k][e];
+      for (u32 e = 0; e < EACH; e++)
+        if (i + e < s.len) to[e] = dt[k][e];
     }
+  }
 }
 
 // dL/dα of direct sets: the partials of a set's pieces, in order. A warp per coefficient; `table` has, per warp,

@@ -46,18 +46,21 @@ template <int V> __device__ void statistics(const act* x, float* partials, u32 r
   if (at.valid) {
     Pack<V> k = load<V>(x + at.c);
     for (u32 r = at.first; r < rows; r += U * at.step) {
-      Pack<V> v[U];
+      Raw<V> raw[U];
 #pragma unroll
       for (int u = 0; u < U; u++)
-        v[u] = r + u * at.step < rows ? load<V>(x + (u64)(r + u * at.step) * channels + at.c) : k;
+        raw[u] = fetch<V>(x + (u64)(r + u * at.step < rows ? r + u * at.step : 0) * channels + at.c);
 #pragma unroll
-      for (int u = 0; u < U; u++)
+      for (int u = 0; u < U; u++) {
+        Pack<V> v = unpack<V>(raw[u]);
 #pragma unroll
         for (int j = 0; j < V; j++) {
-          float d = v[u].f[j] - k.f[j];
+          // Beyond the last row this is the first one again: a distance of zero.
+          float d = v.f[j] - k.f[j];
           s[j] += d;
           q[j] = fmaf(d, d, q[j]);
         }
+      }
     }
   }
   block_sums<V>(s, q, partials, channels, at);
@@ -69,25 +72,31 @@ extern "C" __global__ void norm_statistics_1(const act* x, float* partials, u32 
   statistics<1>(x, partials, rows, channels);
 }
 
-// Adds two columns of partials[blocks][2][C] for 32 channels by 8 threads each; the sums are the first thread's.
+// Adds two columns of partials[blocks][2][C] for 32 channels by 32 threads each: with 8 it waited longer for memory than
+// the sums before it took. The sums are the first thread's.
+#define PARTS 32
+
 __device__ __forceinline__ void add_partials(const float* partials, u32 blocks, u32 channels, u32 c, double& a,
                                              double& b) {
-  __shared__ double sa[8][33], sb[8][33];
+  __shared__ double sa[PARTS][33], sb[PARTS][33];
   a = b = 0;
-  if (c < channels)
-    for (u32 p = threadIdx.y; p < blocks; p += 8) {
+  if (c < channels) {
+#pragma unroll 8
+    for (u32 p = threadIdx.y; p < blocks; p += PARTS) {
       a += partials[(u64)p * 2 * channels + c];
       b += partials[((u64)p * 2 + 1) * channels + c];
     }
+  }
   __syncthreads();
   sa[threadIdx.y][threadIdx.x] = a;
   sb[threadIdx.y][threadIdx.x] = b;
   __syncthreads();
+  if (threadIdx.y != 0) return;
   a = b = 0;
-  for (int i = 0; i < 8; i++) { a += sa[i][threadIdx.x]; b += sb[i][threadIdx.x]; }
+  for (int i = 0; i < PARTS; i++) { a += sa[i][threadIdx.x]; b += sb[i][threadIdx.x]; }
 }
 
-// Block (32, 8), grid ceil(C/32). `rule`: 0 leave the running statistics, 1 momentum, 2 average over a pass.
+// Block (32, PARTS), grid ceil(C/32). `rule`: 0 leave the running statistics, 1 momentum, 2 average over a pass.
 extern "C" __global__ void norm_statistics_finish(const act* x, const float* partials, u32 blocks, u32 sets, u32 rows,
                                                   u32 channels, float epsilon, float* mean, float* inverse, int rule,
                                                   float momentum, const u32* control, float* running_mean,
@@ -149,29 +158,31 @@ __device__ void apply(const act* x, const act* residual, act* y, Moments m, u32 
     shift[j] = c.shift;
   }
   for (u32 r = at.first; r < rows; r += U * at.step) {
-    Pack<V> v[U], o[U];
+    Raw<V> v[U], o[U];
 #pragma unroll
     for (int u = 0; u < U; u++)
       if (r + u * at.step < rows) {
         u64 i = base + (u64)(r + u * at.step) * channels;
-        v[u] = load<V>(x + i);
-        if (RESIDUAL) o[u] = load<V>(residual + i);
+        v[u] = fetch<V>(x + i);
+        if (RESIDUAL) o[u] = fetch<V>(residual + i);
       }
 #pragma unroll
     for (int u = 0; u < U; u++)
       if (r + u * at.step < rows) {
+        Pack<V> p = unpack<V>(v[u]), q;
+        if (RESIDUAL) q = unpack<V>(o[u]);
 #pragma unroll
         for (int j = 0; j < V; j++) {
-          float z = fmaf(v[u].f[j], scale[j], shift[j]);
-          v[u].f[j] = clamp(RESIDUAL ? z + o[u].f[j] : z, low, high);
+          float z = fmaf(p.f[j], scale[j], shift[j]);
+          p.f[j] = clamp(RESIDUAL ? z + q.f[j] : z, low, high);
         }
-        store<V>(y + base + (u64)(r + u * at.step) * channels, v[u]);
+        store<V>(y + base + (u64)(r + u * at.step) * channels, p);
       }
   }
 }
 
 #define APPLY(NAME, V, RESIDUAL)                                                                                       \
-  extern "C" __global__ void NAME(const act* x, const act* residual, act* y, const float* mean, const float* second,   \
+  extern "C" __global__ void __launch_bounds__(256, 3) NAME(const act* x, const act* residual, act* y, const float* mean, const float* second,   \
                                   const float* gamma, const float* beta, float epsilon, u32 statistic_sets,            \
                                   u32 parameter_sets, u32 rows, u32 channels, float low, float high) {                 \
     apply<V, RESIDUAL>(x, residual, y, Moments{mean, second, gamma, beta, epsilon, statistic_sets, parameter_sets},    \
@@ -206,32 +217,32 @@ __device__ void gradient_sums(const act* x, const act* dy, Moments m, float* par
       shift[j] = c.shift;
     }
     for (u32 r = at.first; r < rows; r += U * at.step) {
-      Pack<V> v[U], d[U];
+      Raw<V> v[U], d[U];
 #pragma unroll
-      for (int u = 0; u < U; u++)
-        if (r + u * at.step < rows) {
-          u64 i = base + (u64)(r + u * at.step) * channels;
-          v[u] = load<V>(x + i);
-          d[u] = load<V>(dy + i);
-        } else {
+      for (int u = 0; u < U; u++) {
+        // Beyond the last row, any row: it does not count below.
+        u64 i = base + (u64)(r + u * at.step < rows ? r + u * at.step : r) * channels;
+        v[u] = fetch<V>(x + i);
+        d[u] = fetch<V>(dy + i);
+      }
 #pragma unroll
-          for (int j = 0; j < V; j++) v[u].f[j] = d[u].f[j] = 0.f;
-        }
-#pragma unroll
-      for (int u = 0; u < U; u++)
+      for (int u = 0; u < U; u++) {
+        if (r + u * at.step >= rows) break;
+        Pack<V> p = unpack<V>(v[u]), g = unpack<V>(d[u]);
 #pragma unroll
         for (int j = 0; j < V; j++) {
-          float dz = masked(v[u].f[j], d[u].f[j], scale[j], shift[j], low, high);
+          float dz = masked(p.f[j], g.f[j], scale[j], shift[j], low, high);
           s[j] += dz;
-          q[j] = fmaf(dz, v[u].f[j] - mean[j], q[j]);
+          q[j] = fmaf(dz, p.f[j] - mean[j], q[j]);
         }
+      }
     }
   }
   block_sums<V>(s, q, partials, channels, at);
 }
 
 #define SUMS(NAME, V)                                                                                                  \
-  extern "C" __global__ void NAME(const act* x, const act* dy, const float* mean, const float* second,                 \
+  extern "C" __global__ void __launch_bounds__(256, 3) NAME(const act* x, const act* dy, const float* mean, const float* second,                 \
                                   const float* gamma, const float* beta, float epsilon, u32 statistic_sets,            \
                                   u32 parameter_sets, float* partials, u32 rows, u32 channels, float low,              \
                                   float high) {                                                                        \
@@ -242,7 +253,7 @@ SUMS(norm_sums_v, VEC)
 SUMS(norm_sums_1, 1)
 
 // dβ, dγ, and lines[segment][2][C]: slope = −Σ(γ·dz·x̂)/(M·σ²) and offset = −Σ(γ·dz)/(M·σ). `sums` has room for
-// [segments][2][C]. Block (32, 8), grid ceil(C/32).
+// [segments][2][C]. Block (32, PARTS), grid ceil(C/32).
 extern "C" __global__ void norm_sums_finish(const float* partials, u32 blocks, u32 segments, const float* mean,
                                             const float* second, const float* gamma, const float* beta, float epsilon,
                                             u32 statistic_sets, u32 parameter_sets, u32 rows, u32 channels,
@@ -284,49 +295,50 @@ extern "C" __global__ void norm_sums_finish(const float* partials, u32 blocks, u
   }
 }
 
-// dx (+)= scale·dz + (slope·(x − μ) + offset); dx may be dy.
+// dx (+)= scale·dz + (slope·x + (offset − slope·μ)); dx may be dy.
 template <int V>
 __device__ void gradient(const act* x, const act* dy, act* dx, Moments m, const float* lines, u32 rows, u32 channels,
                          float low, float high, int add) {
   Place<V> at(rows, channels);
   if (!at.valid) return;
   u64 base = (u64)blockIdx.z * rows * channels + at.c;
-  float mean[V], scale[V], shift[V], slope[V], offset[V];
+  float scale[V], shift[V], slope[V], offset[V];
 #pragma unroll
   for (int j = 0; j < V; j++) {
     Channel c = channel_of(m, blockIdx.z, at.c + j, channels);
-    mean[j] = c.mean;
     scale[j] = c.scale;
     shift[j] = c.shift;
     slope[j] = lines[blockIdx.z * 2 * channels + at.c + j];
-    offset[j] = lines[(blockIdx.z * 2 + 1) * channels + at.c + j];
+    offset[j] = lines[(blockIdx.z * 2 + 1) * channels + at.c + j] - slope[j] * c.mean;
   }
   for (u32 r = at.first; r < rows; r += 2 * at.step) {
-    Pack<V> v[2], d[2], o[2];
+    Raw<V> v[2], d[2], o[2];
 #pragma unroll
     for (int u = 0; u < 2; u++)
       if (r + u * at.step < rows) {
         u64 i = base + (u64)(r + u * at.step) * channels;
-        v[u] = load<V>(x + i);
-        d[u] = load<V>(dy + i);
-        if (add) o[u] = load<V>(dx + i);
+        v[u] = fetch<V>(x + i);
+        d[u] = fetch<V>(dy + i);
+        if (add) o[u] = fetch<V>(dx + i);
       }
 #pragma unroll
     for (int u = 0; u < 2; u++)
       if (r + u * at.step < rows) {
+        Pack<V> p = unpack<V>(v[u]), g = unpack<V>(d[u]), old;
+        if (add) old = unpack<V>(o[u]);
 #pragma unroll
         for (int j = 0; j < V; j++) {
-          float dz = masked(v[u].f[j], d[u].f[j], scale[j], shift[j], low, high);
-          float g = fmaf(scale[j], dz, fmaf(slope[j], v[u].f[j] - mean[j], offset[j]));
-          v[u].f[j] = add ? o[u].f[j] + g : g;
+          float dz = masked(p.f[j], g.f[j], scale[j], shift[j], low, high);
+          float dx = fmaf(scale[j], dz, fmaf(slope[j], p.f[j], offset[j]));
+          p.f[j] = add ? old.f[j] + dx : dx;
         }
-        store<V>(dx + base + (u64)(r + u * at.step) * channels, v[u]);
+        store<V>(dx + base + (u64)(r + u * at.step) * channels, p);
       }
   }
 }
 
 #define GRADIENT(NAME, V)                                                                                              \
-  extern "C" __global__ void NAME(const act* x, const act* dy, act* dx, const float* mean, const float* second,        \
+  extern "C" __global__ void __launch_bounds__(256, 3) NAME(const act* x, const act* dy, act* dx, const float* mean, const float* second,        \
                                   const float* gamma, const float* beta, float epsilon, u32 statistic_sets,            \
                                   u32 parameter_sets, const float* lines, u32 rows, u32 channels, float low,           \
                                   float high, int add) {                                                               \
