@@ -6,15 +6,18 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Find which layers share parameters, train, and use the result.
+///
+/// Without a command: the demo.
 #[derive(Parser)]
-#[command(name = "swn", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "swn", version, max_term_width = 100)]
 pub struct Cli {
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
 }
 
 #[derive(Subcommand)]
 pub enum Command {
+    Demo(DemoArgs),
     Plan(PlanArgs),
     Search(SearchArgs),
     Sweep(SweepArgs),
@@ -25,6 +28,44 @@ pub enum Command {
     Export(ExportArgs),
     Bench(BenchArgs),
     Data(DataArgs),
+}
+
+/// The whole method in some minutes: search, train, refine, compare, on images that come with the program.
+///
+/// Two networks of different width learn to share fewer numbers than half of what they have apart; beside them a plain
+/// network of as many numbers is trained. Everything is measured while you watch.
+#[derive(Args)]
+pub struct DemoArgs {
+    /// Of every random choice.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+
+    /// Train this many epochs instead of the recipe's.
+    #[arg(long)]
+    pub epochs: Option<u64>,
+
+    /// Folder of all runs.
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    pub runs: PathBuf,
+
+    /// Where to train: auto, cpu, cuda or cuda:N.
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+
+    /// Threads of the processor; 0 is one per core. The numbers do not depend on it.
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+
+    /// Print the result as JSON, and nothing else.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Default for DemoArgs {
+    fn default() -> Self {
+        let (runs, device) = ("runs".into(), "auto".to_owned());
+        Self { seed: 0, epochs: None, runs, device, threads: 0, json: false }
+    }
 }
 
 /// Decide what is shared, for any architectures and any budget, before anything is trained.
@@ -536,7 +577,7 @@ Examples:
 const TRAIN_EXAMPLES: &str = "\
 Examples:
   swn train recipes/quick.toml
-  swn train recipes/quick.toml --set strategy=no-search
+  swn train recipes/quick.toml --set strategy=no-search --name one-cluster
   swn train recipes/quick.toml --set train.epochs=1 --set seed=7 --name seven
   swn train --resume runs/quick --time-limit 9m";
 
@@ -593,9 +634,17 @@ pub struct BenchOptions {
     #[arg(long, default_value_t = 32)]
     pub batch: usize,
 
-    /// Where to run.
+    /// Where to run: auto, cpu, cuda or cuda:N.
+    #[arg(long, default_value = "cpu")]
+    pub device: String,
+
+    /// Activations and weights on a GPU; the processor computes in f32.
     #[arg(long, value_enum, default_value_t)]
-    pub device: DeviceArg,
+    pub precision: PrecisionArg,
+
+    /// How long to choose the GPU's convolutions; what was tuned is kept.
+    #[arg(long, value_enum, default_value_t)]
+    pub tuning: TuningArg,
 
     /// Forward alone, with the running statistics, as in evaluation.
     #[arg(long)]
@@ -637,15 +686,29 @@ pub struct BenchOptions {
 }
 
 #[derive(Clone, Copy, Default, ValueEnum)]
-pub enum DeviceArg {
-    /// The processor.
+pub enum PrecisionArg {
+    /// 16 bits with the range of 32, on tensor cores.
     #[default]
-    Cpu,
+    Bf16,
+    /// 32 bits.
+    F32,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+pub enum TuningArg {
+    /// What cuDNN proposes first: milliseconds.
+    Heuristic,
+    /// All it proposes, timed: about a second per convolution.
+    #[default]
+    Quick,
+    /// And variants of the best: up to fifteen seconds per convolution.
+    Full,
 }
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
   swn bench step --members wrn-16-2 --batch 32 --device cpu
+  swn bench step --members wrn-28-10 --batch 128 --device cuda --tuning full
   swn bench step --members wrn-28-4 --batch 1 --inference --json
   swn bench step --members wrn-16-2 --budget 25% --tiling grid
   swn bench ops --members mobilenet-v2 --batch 32";

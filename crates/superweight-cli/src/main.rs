@@ -10,12 +10,13 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Command, DemoArgs};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let mut out = io::stdout().lock();
-    let answer = match cli.command {
+    let answer = match cli.command.unwrap_or_else(|| Command::Demo(DemoArgs::default())) {
+        Command::Demo(args) => commands::demo::run(args, &mut out),
         Command::Plan(args) => commands::plan::run(args, &mut out),
         Command::Search(args) => commands::search::run(args, &mut out),
         Command::Sweep(args) => commands::sweep::run(args, &mut out),

@@ -156,7 +156,11 @@ impl PlanRequest {
         let draft = Draft::new(self, &tensors, &survey.partition, survey.tiling);
         let (tiling, needed) = (survey.minimum_tiling.to_string(), survey.minimum);
         let budget = self.budget.unwrap_or(u64::MAX);
-        draft.allocate(budget, self.most_templates).ok_or(PlanError::BudgetTooSmall { budget, needed, tiling })
+        draft.allocate(budget, self.most_templates).ok_or(PlanError::BudgetTooSmall {
+            budget,
+            needed,
+            tiling,
+        })
     }
 
     /// The block of a grid with its minimum, and the one with the smallest minimum of those that may be chosen.

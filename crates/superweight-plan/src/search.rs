@@ -22,7 +22,8 @@ const RELEASED_STEP: f64 = 0.05;
 pub struct SearchSettings {
     /// τ: pairs more alike than this stay together.
     pub tau: f64,
-    /// A grid set must keep this many templates, or as many as it can use where that is fewer; else τ is relaxed.
+    /// A grid set must keep this many templates, or as many as it can use, or as some set has at the start, where that is
+    /// fewer; else τ is relaxed.
     pub min_templates: usize,
     /// Which reading of Algorithm 1.
     pub assignment: Assignment,
@@ -56,10 +57,11 @@ pub fn search(
     let layers: Vec<LayerId> = start.clusters.iter().flat_map(|c| c.layers.iter().copied()).collect();
     check(start, request, pairs, &settings)?;
     let request = request.with_tiling(start.tiling);
+    let min_templates = affordable(start, settings.min_templates);
     let (mut relaxed, mut reason) = (None, String::new());
     for tau in thresholds(&layers, pairs, &settings)? {
         let partition = assign(&layers, pairs, tau, settings.assignment)?;
-        match attempt(&request, partition, settings.min_templates)? {
+        match attempt(&request, partition, min_templates)? {
             Ok(plan) => return Ok(Found { plan, tau, relaxed }),
             Err(lacking) => {
                 relaxed.get_or_insert(lacking.clone());
@@ -112,6 +114,14 @@ fn check(
         let problem = "only layers of one starting cluster are pairs";
         Err(PlanError::Similarity { a: pair.a, b: pair.b, value: pair.similarity, problem })
     })
+}
+
+/// Templates that a set must keep: no more than the poorest set has where training started, so that not splitting is
+/// always an answer.
+fn affordable(start: &SharingPlan, min_templates: usize) -> usize {
+    let sets = start.set_costs().into_iter().zip(&start.template_sets);
+    let poor = sets.filter(|(cost, set)| set.templates < min_templates.min(Rule::Grid.cap(cost)));
+    poor.map(|(_, set)| set.templates).min().unwrap_or(min_templates)
 }
 
 /// The plan, or why these clusters do not do.
@@ -230,6 +240,18 @@ mod tests {
             search(&start, &request, &pairs, settings),
             Err(PlanError::NoFeasibleThreshold { .. })
         ));
+    }
+
+    /// A quarter of a small network pays for 7 templates of 32×32 in one cluster: splitting would leave fewer still, and
+    /// staying together is no error.
+    #[test]
+    fn a_start_with_few_templates_is_an_answer() {
+        let (request, start) = start("wrn-10-2", 76_000);
+        assert!(start.template_sets.iter().any(|set| set.templates < 8));
+        let pairs = all_pairs(&start, |a, b| 0.01 * (a.0 + b.0) as f64 - 0.1);
+        let found = search(&start, &request, &pairs, SearchSettings::default()).unwrap();
+        assert!(found.relaxed.is_some() && found.tau < 0.1);
+        assert_eq!(partition(&found.plan), partition(&start));
     }
 
     #[test]

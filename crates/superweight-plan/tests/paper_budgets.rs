@@ -228,7 +228,8 @@ fn absurd_sizes_are_refused_and_large_ones_are_quick() {
 fn a_limit_on_templates_holds_in_every_set() {
     let free = request("wrn-28-10,wrn-16-4", 100, 5_000_000, "single");
     for tiling in [TilingChoice::Grid, TilingChoice::Nested] {
-        let request = PlanRequest { tiling, most_templates: Some(4), budget: Some(40_000_000), ..free.clone() };
+        let request =
+            PlanRequest { tiling, most_templates: Some(4), budget: Some(40_000_000), ..free.clone() };
         let plan = request.plan().unwrap();
         plan.validate().unwrap();
         assert_eq!(plan.template_sets.iter().map(|set| set.templates).max(), Some(4));

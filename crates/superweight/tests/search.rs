@@ -202,9 +202,8 @@ fn add_directly(
                     for (p, t) in (0..area).flat_map(|p| (0..k).map(move |t| (p, t))) {
                         // Templates lie [k, rows, positions, columns].
                         let at = ((t * height + r % height) * area + p) * width + c % width;
-                        sum[row * k + t] += tile.factor
-                            * gradient[(o * layer.inp + i) * area + p]
-                            * f64::from(templates[at]);
+                        sum[row * k + t] +=
+                            tile.factor * gradient[(o * layer.inp + i) * area + p] * f64::from(templates[at]);
                     }
                 }
             }
@@ -262,7 +261,8 @@ fn refinement_changes_no_logit_and_keeps_the_budget() {
             };
             let new = momentum(&ensemble, &optimizer, set);
             assert_eq!(rows(&new), rows(&old), "every row is a copy, and every row was copied");
-            let live = |numbers: &[f32]| numbers.chunks(k).filter(|row| row.iter().any(|&x| x != 0.0)).count();
+            let live =
+                |numbers: &[f32]| numbers.chunks(k).filter(|row| row.iter().any(|&x| x != 0.0)).count();
             assert!(live(&new) >= live(&old));
         }
         // Groups that were one go their own ways from here on.

@@ -103,8 +103,7 @@ fn plant_coefficients(ensemble: &mut Ensemble<CpuDevice>, ways: Ways, size: f32)
 fn searched(resolved: &Resolved, plant: impl Fn(&mut Ensemble<CpuDevice>)) -> (Statistics, Decision) {
     let start = resolved.plan_request().unwrap().plan().unwrap();
     let mut ensemble = ensemble(&start);
-    let mut watch =
-        SearchWatch::new(resolved.search.as_ref().unwrap().similarity, &ensemble).unwrap();
+    let mut watch = SearchWatch::new(resolved.search.as_ref().unwrap().similarity, &ensemble).unwrap();
     plant(&mut ensemble);
     watch.observe(&ensemble);
     let search = Some(watch.finish(&mut ensemble).unwrap());
@@ -173,7 +172,9 @@ fn pinned(strategy: Strategy) -> (String, String) {
             searched(&resolved, |ensemble| plant_gradients(ensemble, BINS)).1.plan
         }
         Strategy::WeightSimilarity => {
-            searched(&resolved, |ensemble| plant_coefficients(ensemble, [1, 1, 2, 1, 1, -1, 2, 2], 1.0)).1.plan
+            searched(&resolved, |ensemble| plant_coefficients(ensemble, [1, 1, 2, 1, 1, -1, 2, 2], 1.0))
+                .1
+                .plan
         }
         Strategy::CoefficientClustering => {
             let ways = [1, 1, 3, 2, 1, 3, 2, 1];
@@ -219,9 +220,8 @@ fn each_strategy_partitions_and_groups_as_it_says() {
 fn planted_gradients_are_found_and_shuffled_ones_are_not() {
     for tiling in ["plan.tiling=grid", "plan.tiling=nested"] {
         let resolved = resolved(&["plan.clusters=single", tiling]);
-        let found = |ways: Ways| {
-            clusters(&searched(&resolved, |ensemble| plant_gradients(ensemble, ways)).1.plan)
-        };
+        let found =
+            |ways: Ways| clusters(&searched(&resolved, |ensemble| plant_gradients(ensemble, ways)).1.plan);
         assert_eq!(found(ACROSS), ACROSS_FOUND, "{tiling}");
         assert_eq!(found([1; 8]), "1 2 3 4 7 8 9 10");
         for shift in 1..8 {
@@ -271,10 +271,7 @@ fn statistics_that_do_not_fit_are_refused_by_name() {
     );
     let other = resolved(&["strategy=weight-similarity"]);
     let error = replay(&other, &statistics, Replay::default()).unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "statistics: they compare gradients, which strategy weight-similarity does not"
-    );
+    assert_eq!(error, "statistics: they compare gradients, which strategy weight-similarity does not");
     let tensors = statistics.to_tensors();
     let mut empty = superweight::run::Tensors::default();
     assert!(Statistics::from_tensors(&empty).unwrap_err().to_string().contains("no statistics"));

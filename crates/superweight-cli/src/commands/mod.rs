@@ -3,6 +3,8 @@
 pub mod anytime;
 pub mod bench;
 pub mod data;
+pub mod demo;
+mod device;
 pub mod eval;
 pub mod export;
 pub mod plan;

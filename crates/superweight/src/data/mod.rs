@@ -1,7 +1,7 @@
 //! Images: where they come from, in which order they are seen, how a batch is made of them.
 //!
 //! ```text
-//! fetch / --from ─► source ─► cifar | python | idx ─► Dataset ─► Split ─► epoch_order ─► Augment ─► Batch ─► Prefetch
+//! fetch / --from ─► source ─► cifar | python | idx ─► Dataset ─► Split ─► epoch_order ─► Augment ─► Batch
 //! ```
 //!
 //! | file | question |
@@ -12,20 +12,19 @@
 //! | `cifar`, `python`, `pickle`, `idx`, `embedded` | one layout each |
 //! | `dataset`, `split` | images in memory; what is held out |
 //! | `random`, `order`, `augment` | pure functions of (seed, phase, epoch, image) |
-//! | `batch`, `prefetch` | tables of what a device draws, made here or on a thread |
+//! | `batch` | tables of what a device draws |
 //!
 //! ```
 //! use std::sync::Arc;
-//! use superweight::data::{self, Augment, Dataset, Phase, Prefetch, Split, TrainBatches};
+//! use superweight::data::{self, Augment, Batches, Dataset, Phase, Split, TrainBatches};
 //!
 //! let data = Arc::new(Dataset::open("fashion-mnist-10k", &data::standard_folder()?)?);
 //! let split = Split::hold_out(&data.train.labels, data.classes.len(), 1000, 0)?;
-//! let batches = TrainBatches::new(data, split.train, 128, Augment::CIFAR, 7, Phase::Train)?;
-//! let one_epoch = 0..batches.steps_per_epoch();
-//! let mut prefetch = Prefetch::start(batches, one_epoch, 2);
-//! while let Some(batch) = prefetch.next()? {
+//! let mut batches = TrainBatches::new(data, split.train, 128, Augment::CIFAR, 7, Phase::Train)?;
+//! let mut batch = batches.buffer();
+//! for step in 0..batches.steps_per_epoch() {
+//!     batches.fill(step, &mut batch)?;
 //!     assert_eq!(batch.len(), 128); // what is drawn; the pixels are on the device: Dataset::image_set
-//! #   break;
 //! }
 //! # Ok::<(), data::DataError>(())
 //! ```
@@ -47,7 +46,6 @@ mod npy;
 mod order;
 mod pickle;
 mod picture;
-mod prefetch;
 mod python;
 mod random;
 mod source;
@@ -66,7 +64,6 @@ pub use folder::standard_folder;
 pub use npy::{CORRUPTED_IMAGES, Header as NpyHeader, corrupted, read_rows as read_npy_rows};
 pub use order::epoch_order;
 pub use picture::{MOST_PIXELS, Picture};
-pub use prefetch::Prefetch;
 pub use random::{Counter, Phase, Stream};
 pub use split::Split;
 pub use verify::{FileState, Presence, State, presence, verify};

@@ -80,7 +80,9 @@ pub fn asked(plan: &SharingPlan) -> Vec<(SuperWeightId, LayerId, [usize; 3])> {
             continue;
         }
         let k = plan.set(superweight.set).templates;
-        asked.extend(users.into_iter().map(|(layer, [rows, cols])| (SuperWeightId(i), layer, [rows, cols, k])));
+        asked.extend(
+            users.into_iter().map(|(layer, [rows, cols])| (SuperWeightId(i), layer, [rows, cols, k])),
+        );
     }
     asked
 }

@@ -76,10 +76,7 @@ impl Threshold {
 }
 
 /// The plan of training: clusters by what the search found out (Algorithm 1 with τ, or k-means).
-pub fn decide_clusters(
-    resolved: &Resolved,
-    statistics: &SearchStatistics,
-) -> Result<Decision, SearchError> {
+pub fn decide_clusters(resolved: &Resolved, statistics: &SearchStatistics) -> Result<Decision, SearchError> {
     let strategy = resolved.strategy.word();
     let phase = resolved.search.as_ref().ok_or(SearchError::NoPhase { strategy, phase: "search" })?;
     if !statistics.compared.is(phase.similarity) {

@@ -63,7 +63,8 @@ fn lloyd(points: &[Vec<f64>], mut centres: Vec<Vec<f64>>) -> (Vec<usize>, f64) {
             break;
         }
         for (c, centre) in centres.iter_mut().enumerate() {
-            let inside: Vec<_> = points.iter().zip(&groups).filter(|(_, g)| **g == c).map(|(p, _)| p).collect();
+            let inside: Vec<_> =
+                points.iter().zip(&groups).filter(|(_, g)| **g == c).map(|(p, _)| p).collect();
             if !inside.is_empty() {
                 let mean = |d: usize| inside.iter().map(|point| point[d]).sum::<f64>() / inside.len() as f64;
                 *centre = (0..centre.len()).map(mean).collect();

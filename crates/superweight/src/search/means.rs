@@ -47,7 +47,8 @@ pub fn means<D: Device>(
         let set = first_set(plan, layer);
         let logits = memory.parameter(&coefficients_name(set))?;
         let (mut mean, mut count) = (vec![0.0; k], 0);
-        for tile in plan.layers[layer.0].tiles.iter().filter(|tile| plan.superweight(tile.superweight).set == set)
+        for tile in
+            plan.layers[layer.0].tiles.iter().filter(|tile| plan.superweight(tile.superweight).set == set)
         {
             let [down, across] = plan.cells(set, &tile.at);
             let id: SuperWeightId = tile.superweight;

@@ -51,7 +51,8 @@ pub fn replay(resolved: &Resolved, statistics: &Statistics, with: Replay) -> Res
             if let Some(refine) = resolved.refine.as_mut() {
                 refine.beta = beta;
             }
-            let refine = statistics.refine.as_ref().ok_or(SearchError::NoStatistics { phase: "refinement" })?;
+            let refine =
+                statistics.refine.as_ref().ok_or(SearchError::NoStatistics { phase: "refinement" })?;
             let same = |RefineStatistics { plan, .. }: &RefineStatistics| {
                 clusters.as_ref().is_none_or(|decision| decision.plan == *plan)
             };

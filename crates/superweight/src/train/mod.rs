@@ -36,6 +36,8 @@ mod record;
 mod resume_tests;
 mod setup;
 mod sharing;
+#[cfg(test)]
+mod sharing_tests;
 mod stop;
 #[cfg(test)]
 mod testing;
@@ -53,8 +55,8 @@ pub use error::TrainError;
 pub use evaluate::{Evaluation, Scores, Tally};
 pub use phase::{Phase, Position, Stage};
 pub use progress::{DecayGroup, EpochReport, Observer, Outcome, Progress, Ready, StepReport, TrainFigures};
-pub use sharing::Decided;
 pub use setup::Request;
+pub use sharing::Decided;
 pub use stop::{Limits, Stopped};
 pub use trainer::{Trainer, Watch};
 

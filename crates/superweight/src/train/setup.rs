@@ -17,8 +17,8 @@ use crate::bank;
 use crate::data::{DataError, Dataset, Split};
 use crate::ensemble::{Ensemble, ParameterKind};
 use crate::recipe::{Crop, Recipe, Resolved};
-use crate::search::Statistics;
 use crate::run::{Cut, Disk, Event, Existing, Facts, Loaded, Log, Resumed, RunFolder, TensorBoard};
+use crate::search::Statistics;
 
 /// A run to begin.
 #[derive(Clone, Debug)]

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use superweight::plan::SharingPlan;
 use superweight::plan::number::grouped;
 use superweight::search::{Threshold, groups};
-use superweight::train::{Decided, Stage, DecayGroup, EpochReport, Evaluation, Observer, Progress, Ready, StepReport};
+use superweight::train::{
+    DecayGroup, Decided, EpochReport, Evaluation, Observer, Progress, Ready, Stage, StepReport,
+};
 
 use super::duration;
 
@@ -38,7 +40,7 @@ impl<'a, W: Write> Screen<'a, W> {
     }
 
     /// A line that stays. Training goes on where nobody can read it: the log has everything.
-    fn line(&mut self, text: &str) {
+    pub fn line(&mut self, text: &str) {
         self.clear();
         if let Some(lines) = &mut self.lines {
             let _ = writeln!(lines, "{text}").and_then(|()| lines.flush());
@@ -92,7 +94,8 @@ fn decision(Decided { stage, before, decision }: &Decided) -> Vec<String> {
     let by = threshold.map_or("k-means".to_owned(), |t| format!("{} = {}", t.name, number(t.used)));
     let mut lines = match stage {
         Stage::Search => {
-            let sizes: Vec<_> = plan.clusters.iter().map(|cluster| cluster.layers.len().to_string()).collect();
+            let sizes: Vec<_> =
+                plan.clusters.iter().map(|cluster| cluster.layers.len().to_string()).collect();
             let layers: usize = before.clusters.iter().map(|cluster| cluster.layers.len()).sum();
             vec![
                 format!(

@@ -18,6 +18,8 @@ pub fn text(outcome: &Outcome, plan: &SharingPlan) -> String {
     }
     let run = outcome.folder.display();
     let _ = match outcome.stopped {
+        // Why, and what to do, is the error's to say.
+        Stopped::Diverged { .. } => writeln!(text, "stopped    diverged"),
         Stopped::Finished => {
             writeln!(text, "run        {run}, checkpoint {}", outcome.checkpoint.unwrap_or(0))
         }
