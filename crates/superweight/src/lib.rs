@@ -2,15 +2,21 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod anytime;
 pub mod bank;
 pub mod bench;
+pub mod corrupt;
 pub mod data;
 pub mod ensemble;
+pub mod evaluate;
+pub mod export;
 pub mod files;
+pub mod infer;
 pub mod lower;
 pub mod random;
 pub mod recipe;
 mod replay;
+pub mod report;
 pub mod run;
 pub mod schedule;
 pub mod search;

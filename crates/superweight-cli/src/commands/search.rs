@@ -17,9 +17,9 @@ use superweight::run::Existing;
 use superweight::search::{Decision, Replay, Statistics, Threshold, groups, replay};
 use superweight::train::{Limits, Session, Stopped};
 
-use super::train::device::{self, Chosen};
+use super::device::{self, on_device};
 use super::train::screen::Screen;
-use super::train::{INTERRUPTED, load, watched_limits};
+use super::train::{INTERRUPTED, load, precision_of_run, watched_limits};
 use crate::args::SearchArgs;
 use crate::table;
 
@@ -35,8 +35,14 @@ pub fn run(args: SearchArgs, out: &mut impl Write) -> Result<ExitCode> {
     if let Some(path) = &args.out {
         check_writable(path).with_context(|| format!("--out {}: choose another file", path.display()))?;
     }
-    let Chosen::Cpu(device) = device::choose(&args.device, args.threads)?;
-    search(&device, &args, out)
+    let wanted = device::parse(&args.device)?;
+    let precision = match (&args.resume, &args.recipe) {
+        (Some(run), _) => precision_of_run(run),
+        (None, Some(recipe)) => Recipe::load(recipe, &args.set)?.resolve()?.train.precision,
+        (None, None) => unreachable!("clap asks for a recipe where there is no run"),
+    };
+    let device = device::open(wanted, args.threads, precision)?;
+    on_device!(device, |device| search(&device, &args, out))
 }
 
 fn search<D: Device>(device: &D, args: &SearchArgs, out: &mut impl Write) -> Result<ExitCode> {
@@ -118,8 +124,8 @@ fn answer(args: &SearchArgs, decision: &Decision, run: &Path, out: &mut impl Wri
     Ok(ExitCode::SUCCESS)
 }
 
-fn to_text(decision: &Decision, args: &SearchArgs, run: &Path) -> String {
-    let plan = &decision.plan;
+/// A row per cluster.
+pub(super) fn cluster_table(plan: &SharingPlan) -> String {
     let templates = |cluster: usize| -> usize {
         let of = plan.template_sets.iter().filter(|set| set.cluster.0 == cluster);
         of.map(|set| set.templates).sum()
@@ -134,7 +140,12 @@ fn to_text(decision: &Decision, args: &SearchArgs, run: &Path) -> String {
     };
     let clusters: Vec<_> = plan.clusters.iter().map(|cluster| cluster.layers.clone()).collect();
     let rows: Vec<_> = clusters.iter().enumerate().map(row).collect();
-    let mut text = table::render(&["cluster", "layers", "templates", "kernel"], &rows);
+    table::render(&["cluster", "layers", "templates", "kernel"], &rows)
+}
+
+fn to_text(decision: &Decision, args: &SearchArgs, run: &Path) -> String {
+    let plan = &decision.plan;
+    let mut text = cluster_table(plan);
     let by = match &decision.threshold {
         Some(Threshold { name, asked, used, relaxed: Some(reason) }) => {
             format!("{name} = {used}, relaxed from {asked}: {reason}")

@@ -1,0 +1,120 @@
+//! A run folder as everything the report shows of it. Reading is here; what is read goes to pure functions.
+//!
+//! What a run does not have is none, and the page leaves it out: a run that was stopped in its search has curves and
+//! similarities but no checkpoint of its training. What is there but damaged is an error with its place.
+
+use std::path::Path;
+
+use serde::Serialize;
+use superweight_plan::{Assignment, SharingPlan};
+
+use super::curves::Curves;
+use super::error::ReportError;
+use super::evaluated;
+use super::evaluation::Evaluation;
+use super::headline::{About, Headline};
+use super::replay::{ClusterReplay, GroupReplay};
+use super::sharing::Sharing;
+use crate::recipe::{Recipe, Resolved};
+use crate::run::{RunError, load_checkpoint, read_log};
+use crate::search::{Compared, PairStatistic, Statistics, coefficient_pairs};
+
+/// One run, ready to be drawn.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunView {
+    /// Of its folder.
+    pub name: String,
+    /// What was run.
+    pub about: About,
+    /// The few numbers that matter.
+    pub headline: Headline,
+    /// What is shared.
+    pub sharing: Sharing,
+    /// How training went.
+    pub curves: Option<Curves>,
+    /// Algorithm 1 for any τ.
+    pub search: Option<ClusterReplay>,
+    /// Algorithm 1 for any β.
+    pub refine: Option<GroupReplay>,
+    /// What evaluation found.
+    pub evaluation: Option<Evaluation>,
+}
+
+impl RunView {
+    /// Reads a run folder; the run may be going on.
+    pub fn open(path: &Path) -> Result<Self, ReportError> {
+        let loaded = load_checkpoint(path)?;
+        let file = path.join("resolved.toml");
+        let no_overrides: [&str; 0] = [];
+        let resolved = Recipe::load(&file, &no_overrides)?.resolve()?;
+        let recipe = std::fs::read_to_string(path.join("recipe.toml")).unwrap_or_default();
+        let log = match read_log(&path.join("log.jsonl")) {
+            Err(RunError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => vec![],
+            read => read?,
+        };
+        let of_plan = |source| ReportError::Plan { run: path.to_owned(), source };
+        let plan = match &loaded {
+            Some(loaded) => SharingPlan::from_json(&loaded.checkpoint.plan),
+            None => resolved.plan_request().and_then(|request| request.plan()),
+        };
+        let plan = plan.map_err(of_plan)?;
+        let (search, refine) = replays(path, &resolved)?;
+        let newest = loaded.as_ref().map(|loaded| loaded.number);
+        let evaluation = evaluated::read(path, newest, plan.members.len())?;
+        let bank = loaded.as_ref().map(|loaded| &loaded.checkpoint.bank);
+        Ok(Self {
+            name: name(path),
+            about: About::new(&resolved, recipe),
+            headline: Headline::new(&plan, &log),
+            sharing: Sharing::new(&plan, bank),
+            curves: Curves::new(&log),
+            search,
+            refine,
+            evaluation,
+        })
+    }
+}
+
+/// What the statistics of a run allow to be decided again.
+fn replays(
+    path: &Path,
+    resolved: &Resolved,
+) -> Result<(Option<ClusterReplay>, Option<GroupReplay>), ReportError> {
+    let file = path.join("statistics.safetensors");
+    if !file.exists() {
+        return Ok((None, None));
+    }
+    let statistics = Statistics::load(&file)?;
+    let of_plan = |source| ReportError::Plan { run: path.to_owned(), source };
+    let search = match (&statistics.search, &resolved.search) {
+        (Some(found), Some(phase)) => {
+            let (compared, pairs) = match &found.compared {
+                Compared::Gradients(pairs) => ("gradients", pairs),
+                Compared::Weights(pairs) => ("weights", pairs),
+                Compared::Coefficients(_) => ("", &vec![]),
+            };
+            let pairs: Vec<_> = pairs.iter().map(PairStatistic::pair).collect();
+            let request = resolved.train_request().map_err(of_plan)?;
+            let replay = (!compared.is_empty())
+                .then(|| ClusterReplay::new(&found.plan, &request, compared, &pairs, phase.settings));
+            replay.transpose().map_err(of_plan)?
+        }
+        _ => None,
+    };
+    let refine = match (&statistics.refine, &resolved.refine) {
+        (Some(found), Some(settings)) => {
+            let phase = resolved.search.as_ref();
+            let assignment = phase.map_or(Assignment::Merge, |phase| phase.settings.assignment);
+            let pairs = coefficient_pairs(&found.plan, &found.gradients)?;
+            Some(GroupReplay::new(&found.plan, &pairs, settings.beta, assignment).map_err(of_plan)?)
+        }
+        _ => None,
+    };
+    Ok((search, refine))
+}
+
+/// The last part of a path that says something: `runs/a/.` and `runs/a` are `a`.
+fn name(path: &Path) -> String {
+    let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    whole.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}

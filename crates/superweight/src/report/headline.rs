@@ -1,0 +1,181 @@
+//! The few numbers that matter, and what the run was.
+
+use serde::Serialize;
+use serde_json::Value;
+use superweight_plan::SharingPlan;
+
+use crate::recipe::Resolved;
+use crate::run::{Event, Line};
+
+/// What was run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct About {
+    /// Architectures.
+    pub members: Vec<String>,
+    /// Data set.
+    pub data: String,
+    /// Told apart.
+    pub classes: usize,
+    /// As the recipe writes it.
+    pub strategy: String,
+    /// As the recipe writes it, resolved: starting clusters.
+    pub clusters: String,
+    /// Of this run.
+    pub seed: u64,
+    /// Of training.
+    pub epochs: u64,
+    /// τ, where there is a search.
+    pub tau: Option<f64>,
+    /// β, where there is a refinement.
+    pub beta: Option<f64>,
+    /// As the user wrote it.
+    pub recipe: String,
+    /// With every default filled in.
+    pub resolved: String,
+}
+
+/// The numbers at the top.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Headline {
+    /// Accuracy, where something was measured.
+    pub accuracy: Option<Accuracy>,
+    /// Trainable numbers there are.
+    pub trained: u64,
+    /// What there may be.
+    pub budget: Option<u64>,
+    /// What there would be without sharing.
+    pub dense_total: u64,
+    /// Of steps, all phases together.
+    pub seconds: f64,
+    /// Epochs of training done.
+    pub epochs: u64,
+    /// With more than one layer.
+    pub shared_clusters: usize,
+    /// All.
+    pub clusters: usize,
+    /// Why it ended; none while it goes on.
+    pub stopped: Option<String>,
+    /// What the run had to say.
+    pub warnings: Vec<String>,
+}
+
+/// A look at some images.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Accuracy {
+    /// `test` or `validation`.
+    pub part: String,
+    /// How many images, where that is known.
+    pub images: Option<u64>,
+    /// Top-1 of all members together, in percent.
+    pub ensemble: f64,
+    /// Of each.
+    pub members: Vec<f64>,
+}
+
+impl About {
+    /// From the recipe that the run keeps.
+    pub fn new(resolved: &Resolved, recipe: String) -> Self {
+        Self {
+            members: resolved.members.iter().map(ToString::to_string).collect(),
+            data: resolved.data.name.clone(),
+            classes: resolved.data.classes,
+            strategy: resolved.strategy.word().to_owned(),
+            clusters: resolved.plan.clusters.to_string(),
+            seed: resolved.seed,
+            epochs: resolved.train.epochs,
+            tau: resolved.search.as_ref().map(|search| search.settings.tau),
+            beta: resolved.refine.as_ref().map(|refine| refine.beta),
+            recipe,
+            resolved: resolved.to_toml(),
+        }
+    }
+}
+
+impl Headline {
+    /// From the plan and the log.
+    pub fn new(plan: &SharingPlan, log: &[Line]) -> Self {
+        let mut headline = Self {
+            trained: plan.bill.trained(),
+            budget: plan.budget,
+            dense_total: plan.dense_total(),
+            clusters: plan.clusters.len(),
+            shared_clusters: plan.clusters.iter().filter(|cluster| cluster.layers.len() > 1).count(),
+            ..Self::default()
+        };
+        for line in log {
+            headline.add(&line.event);
+        }
+        headline
+    }
+
+    fn add(&mut self, event: &Event) {
+        match event {
+            Event::Start(_) | Event::Resume(_) => self.stopped = None,
+            Event::Epoch { phase, epoch, metrics } => {
+                self.stopped = None;
+                if phase == "train" {
+                    self.epochs = epoch + 1;
+                    let looks = ["test", "validation"];
+                    let look = looks.into_iter().find_map(|part| Accuracy::read(part, metrics.get(part)?));
+                    self.accuracy = look.or(self.accuracy.take());
+                }
+                let seconds = metrics.get("train").and_then(|train| train.get("seconds"));
+                self.seconds += seconds.and_then(Value::as_f64).unwrap_or(0.0);
+            }
+            Event::Eval(facts) => {
+                let test = facts.metrics.get("test").and_then(|test| Accuracy::read("test", test));
+                self.accuracy = test.or(self.accuracy.take());
+            }
+            Event::Warning(facts) => {
+                let text = facts.metrics.get("warning").and_then(Value::as_str);
+                self.warnings.extend(text.map(str::to_owned));
+            }
+            Event::Stop { reason, .. } => self.stopped = Some(reason.clone()),
+            Event::Search(_) | Event::Refine(_) => {}
+        }
+    }
+}
+
+impl Accuracy {
+    /// From `{images, ensemble: {top1}, members: [{top1}]}`.
+    fn read(part: &str, seen: &Value) -> Option<Self> {
+        let top1 = |scores: &Value| scores.get("top1").and_then(Value::as_f64);
+        let members = seen.get("members").and_then(Value::as_array);
+        Some(Self {
+            part: part.to_owned(),
+            images: seen.get("images").and_then(Value::as_u64),
+            ensemble: top1(seen.get("ensemble")?)?,
+            members: members.into_iter().flatten().filter_map(top1).collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Facts;
+    use serde_json::json;
+
+    #[test]
+    fn the_last_look_counts_and_the_test_set_most() {
+        let seen =
+            |top1: f64| json!({ "images": 9, "ensemble": { "top1": top1 }, "members": [{ "top1": 1.0 }] });
+        let epoch = |epoch, metrics: Value| Event::Epoch {
+            phase: "train".to_owned(),
+            epoch,
+            metrics: metrics.as_object().unwrap().clone(),
+        };
+        let mut headline = Headline::default();
+        headline.add(&epoch(0, json!({ "train": { "seconds": 2.5 }, "validation": seen(10.0) })));
+        headline.add(&epoch(1, json!({ "train": { "seconds": 1.5 }, "validation": seen(12.0) })));
+        let look = headline.accuracy.clone().unwrap();
+        assert_eq!((look.part.as_str(), look.ensemble, headline.seconds), ("validation", 12.0, 4.0));
+        headline.add(&Event::Stop { reason: "time limit".to_owned(), metrics: Default::default() });
+        assert_eq!(headline.stopped.as_deref(), Some("time limit"));
+        headline.add(&epoch(2, json!({})));
+        assert_eq!((headline.stopped.as_deref(), headline.epochs), (None, 3));
+        headline.add(&Event::Eval(Facts::from([("test", seen(11.0))])));
+        let look = headline.accuracy.unwrap();
+        assert_eq!((look.part.as_str(), look.ensemble, look.members), ("test", 11.0, vec![1.0]));
+    }
+}

@@ -1,0 +1,39 @@
+// How training went.
+
+const METRICS = { top1: 'top-1 accuracy (%)', loss: 'loss', rate: 'learning rate' };
+const PART_NAMES = { validation: 'held-out images', test: 'test images', train: 'training images' };
+
+function drawCurves(run) {
+  const { curves, about } = run;
+  if (!curves) return null;
+  const has = (metric, part) => curves.series.some((line) => line.metric === metric && line.part === part);
+  const metrics = Object.keys(METRICS).filter((metric) => curves.series.some((line) => line.metric === metric));
+  if (metrics.length === 0) return null;
+  const parts = ['validation', 'test', 'train'].filter((part) => has('top1', part) || has('loss', part));
+  let [metric, part] = [metrics[0], parts[0]];
+  const many = about.members.length > 1;
+  const name = (member) => member === null ? (metric === 'rate' ? 'rate' : many ? 'ensemble' : about.members[0]) : about.members[member] + (about.members.filter((m) => m === about.members[member]).length > 1 ? ` #${member}` : '');
+  const chart = drawn('wide-chart', (width) => {
+    let lines = curves.series.filter((line) => line.metric === metric && (metric === 'rate' || line.part === part));
+    if (!many && lines.some((line) => line.member === null)) lines = lines.filter((line) => line.member === null);
+    if (lines.length === 0) return h('p', { class: 'none' }, 'Nothing was measured here.');
+    const series = lines.map((line) => ({
+      name: name(line.member), points: line.points, strong: line.member === null,
+      colour: line.member === null ? 'var(--ink)' : memberColour(line.member), dash: line.member === null ? null : memberDash(line.member),
+    }));
+    const last = curves.phases[curves.phases.length - 1];
+    const marks = curves.marks.filter((mark) => mark.at > 0 && mark.at < last.to);
+    const phase = (at) => [...curves.phases].reverse().find((p) => at > p.from) || curves.phases[0];
+    return lineChart({
+      width, series, marks, breaks: curves.phases.slice(1).map((phase) => phase.from), xName: 'epochs', yName: METRICS[metric], x: [0, last.to],
+      label: `${METRICS[metric]} over ${last.to} epochs, ${series.map((line) => line.name).join(', ')}`,
+      yFormat: metric === 'rate' ? (v, d) => fixed(v, Math.max(d, 3)) : fixed,
+      reading: (at) => `epoch ${at - phase(at).from} of ${phase(at).phase}`,
+    });
+  });
+  return section('training', 'Training', many ? 'Every member, and the mean of their probabilities as the ensemble.' : null,
+    h('div', { class: 'controls' },
+      metrics.length > 1 && choices('Show', metrics.map((m) => [m, METRICS[m].replace(/ \(.*/, '')]), (m) => { metric = m; chart.redraw(); }),
+      parts.length > 1 && choices('On', parts.map((p) => [p, PART_NAMES[p]]), (p) => { part = p; chart.redraw(); })),
+    chart);
+}

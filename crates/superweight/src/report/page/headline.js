@@ -1,0 +1,29 @@
+// The top: what was run, and the few numbers that matter.
+
+function tile(name, value, detail, bar) {
+  return h('div', { class: 'tile' }, h('div', { class: 'name' }, name), h('div', { class: 'value' }, value),
+    detail && h('div', { class: 'detail' }, detail),
+    bar !== undefined && h('div', { class: 'meter', role: 'presentation' }, h('i', { style: { width: Math.min(100, bar * 100) + '%' } })));
+}
+
+function drawHeadline(run) {
+  const { headline, about, sharing } = run;
+  const { accuracy } = headline;
+  const many = about.members.length > 1;
+  const tiles = [];
+  if (accuracy) {
+    const where = `${accuracy.part === 'test' ? 'test' : 'held-out'} images` + (accuracy.images ? ` (${grouped(accuracy.images)})` : '');
+    tiles.push(tile(many ? 'Ensemble accuracy' : 'Accuracy', percent(accuracy.ensemble, 2), `top-1 on ${where}`));
+    if (many && accuracy.members.length) {
+      const best = accuracy.members.indexOf(Math.max(...accuracy.members));
+      tiles.push(tile('Best single member', percent(accuracy.members[best], 2), `${about.members[best]}; together ${fixed(accuracy.ensemble - accuracy.members[best], 2)} points more`));
+    }
+  }
+  const share = headline.trained / headline.dense_total;
+  tiles.push(tile('Trainable numbers', short(headline.trained), `${percent(share * 100, share < 0.1 ? 1 : 0)} of the ${short(headline.dense_total)} that ${many ? 'the members have' : 'the network has'} without sharing`, share));
+  const shared = sharing.layers.filter((layer) => layer.cluster !== null).length;
+  tiles.push(tile('Sharing', plural(headline.clusters, 'cluster'), `over ${shared} of ${sharing.layers.length} layers, ${sharing.tiling} tiling`));
+  if (headline.seconds > 0) tiles.push(tile('Training time', duration(headline.seconds), `${headline.epochs} of ${about.epochs} epochs, ${headline.stopped || 'not ended'}`));
+  return h('section', { id: 'headline', 'aria-label': 'Headline' }, h('div', { class: 'tiles' }, tiles),
+    headline.warnings.length > 0 && h('div', { class: 'warnings' }, headline.warnings.map((text) => h('p', {}, '⚠ ', text))));
+}

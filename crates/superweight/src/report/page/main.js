@@ -1,0 +1,58 @@
+// The page: header, navigation, sections of the chosen run.
+
+function drawHeader() {
+  const dark = () => document.documentElement.dataset.theme ? document.documentElement.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
+  const theme = h('button', { type: 'button', class: 'plain', id: 'theme' });
+  const say = () => { theme.textContent = dark() ? '☀ Light' : '☾ Dark'; };
+  theme.addEventListener('click', () => { document.documentElement.dataset.theme = dark() ? 'light' : 'dark'; say(); tell('theme'); });
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { say(); tell('theme'); });
+  say();
+  const { name, about } = state.run;
+  const count = new Map();
+  about.members.forEach((member) => count.set(member, (count.get(member) || 0) + 1));
+  const members = [...count].map(([member, n]) => n > 1 ? `${n} × ${member}` : member).join(' + ');
+  const picker = report.runs.length > 1 && h('label', { class: 'picker' }, 'Run ', h('select', { id: 'picker', onchange: (event) => choose(Number(event.target.value)) },
+    report.runs.map((run, i) => h('option', { value: i, selected: run === state.run }, run.name))));
+  clear(document.getElementById('top')).append(
+    h('div', { class: 'head' }, h('div', {}, h('h1', {}, report.runs.length > 1 ? plural(report.runs.length, 'run') : name),
+      h('p', { class: 'sub' }, `${members} on ${about.data} (${about.classes} classes) · strategy ${about.strategy} · seed ${about.seed}`)),
+    h('div', { class: 'head-right' }, picker, theme)));
+}
+
+function drawAbout(run) {
+  const block = (title, text) => text && h('details', {}, h('summary', {}, title), h('pre', { tabindex: 0 }, text));
+  return section('about', 'How it was made', null, block('The recipe, as it was written', run.about.recipe), block('The recipe with every default', run.about.resolved),
+    h('p', { class: 'small' }, `Written by ${report.program}. The page has everything inside and asks nobody for anything; its data are in the element #data as JSON.`));
+}
+
+function drawSharing(run) {
+  const map = drawMap(run);
+  const sliders = drawSliders(run);
+  const many = run.about.members.length > 1;
+  return section('sharing', 'Who shares with whom',
+    `Layers of ${many ? 'every member' : 'the network'} from first to last. Layers of one cluster are put together from the same templates.`,
+    map, sliders, drawComposition(run, map));
+}
+
+/** Two sections beside each other where there is room. */
+const halves = (...both) => both.every((part) => part) ? h('div', { class: 'halves' }, both) : both.find((part) => part);
+
+function drawRun(run) {
+  sections.length = 0;
+  for (const what of Object.keys(listeners)) delete listeners[what];
+  select(run);
+  const compared = drawComparison();
+  const parts = [...compared, compared.length > 0 && h('h2', { class: 'of-run', id: 'run' }, run.name), drawHeadline(run), drawSharing(run), drawBill(run), drawMatrix(run), drawCurves(run),
+    drawScores(run), drawAnytime(run), halves(drawReliability(run), drawCorruptions(run)), drawInterpolation(run), drawAbout(run)];
+  clear(document.getElementById('content')).append(patternDefs(), ...parts.filter((part) => part));
+  clear(document.getElementById('nav')).append(...sections.map(([id, title]) => h('a', { href: '#' + id }, title)));
+  drawHeader();
+}
+function choose(index, move = true) {
+  drawRun(report.runs[index]);
+  if (move) { document.getElementById('picker')?.focus({ preventScroll: true }); document.getElementById('run')?.scrollIntoView(); }
+}
+
+choose(0, false);
+// For the tests, and for whoever wants to compute with what the page shows.
+window.swn = { report, state, assign, pairsOf, stepAt, clustersAt, groupsAt, setTau, setBeta, open };

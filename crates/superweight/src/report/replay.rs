@@ -1,0 +1,283 @@
+//! What the page needs to run Algorithm 1 again for any τ and β: similarities, and what every outcome would cost.
+//!
+//! Clusters change only where a pair becomes a merge, so there are at most as many outcomes as layers: each is planned
+//! here, once, and the page looks its bill up. Planning in the page instead would be a second planner, in another
+//! language, to be kept equal to the first. What the page does itself is Algorithm 1, the walk to a feasible threshold and the
+//! count of coefficients, each compared with the planner by a test.
+
+use serde::Serialize;
+use superweight_plan::{
+    Assignment, Bill, CoefficientPairs, LayerId, Pair, PlanError, PlanRequest, SearchSettings, SharingPlan,
+    merges, search,
+};
+
+/// Everything about τ.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClusterReplay {
+    /// What layers were compared by: `gradients` or `weights`.
+    pub compared: &'static str,
+    /// As the recipe asks.
+    pub tau: f64,
+    /// Starting clusters: only layers of one of them are pairs.
+    pub start: Vec<Vec<usize>>,
+    /// ψ of the pairs of each starting cluster: of its second layer with its first, of its third with the first and the
+    /// second, … `null` where a pair was not compared.
+    pub psi: Vec<Vec<Option<f64>>>,
+    /// What falling thresholds give, one after the other; empty where the page cannot replay.
+    pub steps: Vec<Step>,
+    /// Why it cannot.
+    pub note: Option<String>,
+}
+
+/// The clusters that a range of thresholds gives.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Step {
+    /// Similarity of the merge that sets it apart from the one before; none for the first, where every layer is alone.
+    pub merge: Option<f64>,
+    /// The threshold that relaxing to it would end at.
+    pub relaxed: f64,
+    /// How many clusters.
+    pub clusters: usize,
+    /// What the plan costs; none where there is none.
+    pub bill: Option<Bill>,
+    /// Fewest and most templates of a set.
+    pub templates: Option<[usize; 2]>,
+    /// Why there is no plan.
+    pub why: Option<String>,
+}
+
+/// Everything about β.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupReplay {
+    /// As the recipe asks.
+    pub beta: f64,
+    /// Coefficients there is room for.
+    pub allowed: u64,
+    /// Coefficients of SuperWeights that nothing is decided about.
+    pub others: u64,
+    /// For which β has a meaning.
+    pub clusters: Vec<Vec<usize>>,
+    /// What is decided.
+    pub superweights: Vec<GroupChoice>,
+    /// Why the page cannot replay.
+    pub note: Option<String>,
+}
+
+/// The layers on one SuperWeight.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupChoice {
+    /// Which SuperWeight.
+    pub id: usize,
+    /// K.
+    pub templates: usize,
+    /// Layer, rows and columns of cells it uses.
+    pub users: Vec<[usize; 3]>,
+    /// Layers, ψ, and the next lower similarity of any pair: only pairs at which groups merge. Groups under any
+    /// threshold are the same as with all of them.
+    pub merges: Vec<(usize, usize, f64, f64)>,
+}
+
+/// The reason for a slider that does not move.
+const RELEASED: &str = "the run used the released code's variant of Algorithm 1, whose groups depend on the order of \
+                        pairs; 'swn search --replay' has it, this page has not";
+
+impl ClusterReplay {
+    /// All outcomes of a search. `start` is the plan of the search, `request` what training's plan is asked for.
+    pub fn new(
+        start: &SharingPlan,
+        request: &PlanRequest,
+        compared: &'static str,
+        pairs: &[Pair],
+        settings: SearchSettings,
+    ) -> Result<Self, PlanError> {
+        let ids = |layers: &[LayerId]| layers.iter().map(|id| id.0).collect::<Vec<_>>();
+        let mut replay = Self {
+            compared,
+            tau: settings.tau,
+            start: start.clusters.iter().map(|cluster| ids(&cluster.layers)).collect(),
+            psi: triangles(start, pairs),
+            steps: vec![],
+            note: None,
+        };
+        match settings.assignment {
+            Assignment::Merge => replay.steps = steps(start, request, pairs, settings)?,
+            Assignment::Released => replay.note = Some(RELEASED.to_owned()),
+        }
+        Ok(replay)
+    }
+}
+
+fn triangles(start: &SharingPlan, pairs: &[Pair]) -> Vec<Vec<Option<f64>>> {
+    let mut place = vec![None; start.layers.len()];
+    for (c, cluster) in start.clusters.iter().enumerate() {
+        cluster.layers.iter().enumerate().for_each(|(n, id)| place[id.0] = Some((c, n)));
+    }
+    let sizes = start.clusters.iter().map(|cluster| cluster.layers.len());
+    let mut triangles: Vec<_> = sizes.map(|n| vec![None; n * n.saturating_sub(1) / 2]).collect();
+    for pair in pairs {
+        let places = [pair.a, pair.b].map(|id| place.get(id.0).copied().flatten());
+        if let [Some((c, m)), Some((other, n))] = places
+            && c == other
+            && m != n
+        {
+            let (low, high) = (m.min(n), m.max(n));
+            triangles[c][high * (high - 1) / 2 + low] = Some(pair.similarity);
+        }
+    }
+    triangles
+}
+
+fn steps(
+    start: &SharingPlan,
+    request: &PlanRequest,
+    pairs: &[Pair],
+    settings: SearchSettings,
+) -> Result<Vec<Step>, PlanError> {
+    let layers: Vec<LayerId> = start.clusters.iter().flat_map(|c| c.layers.iter().copied()).collect();
+    let merging = merges(&layers, pairs)?;
+    let mut similarities: Vec<f64> = pairs.iter().map(|pair| pair.similarity).collect();
+    similarities.sort_by(f64::total_cmp);
+    let mut values: Vec<f64> = merging.iter().map(|pair| pair.similarity).filter(|&m| m > -1.0).collect();
+    values.dedup();
+    let mut all = vec![];
+    for merge in [None].into_iter().chain(values.iter().copied().map(Some)) {
+        let relaxed = merge.map_or(1.0, |m| next_below(&similarities, m));
+        // With these pairs alone there is nothing to relax to: the planner answers for this outcome only.
+        let above: Vec<Pair> =
+            merging.iter().filter(|pair| merge.is_some_and(|m| pair.similarity >= m)).copied().collect();
+        let outcome = search(start, request, &above, SearchSettings { tau: relaxed, ..settings });
+        let clusters = layers.len() - above.len();
+        let step = Step { merge, relaxed, clusters, bill: None, templates: None, why: None };
+        all.push(match outcome {
+            Ok(found) => {
+                let counts = || found.plan.template_sets.iter().map(|set| set.templates);
+                let templates = counts().min().zip(counts().max()).map(|(least, most)| [least, most]);
+                Step { bill: Some(found.plan.bill), templates, ..step }
+            }
+            Err(PlanError::NoFeasibleThreshold { reason }) => Step { why: Some(reason), ..step },
+            Err(error) => return Err(error),
+        });
+    }
+    Ok(all)
+}
+
+/// The largest similarity below another, or −1.
+fn next_below(sorted: &[f64], value: f64) -> f64 {
+    let below = sorted.partition_point(|&s| s < value);
+    sorted[..below].last().map_or(-1.0, |s| s.max(-1.0))
+}
+
+impl GroupReplay {
+    /// All outcomes of a refinement. `plan` is the plan that was trained until then.
+    pub fn new(
+        plan: &SharingPlan,
+        similarities: &[CoefficientPairs],
+        beta: f64,
+        assignment: Assignment,
+    ) -> Result<Self, PlanError> {
+        let users = plan.users();
+        let mut sorted: Vec<f64> =
+            similarities.iter().flat_map(|given| &given.pairs).map(|pair| pair.similarity).collect();
+        sorted.sort_by(f64::total_cmp);
+        let mut decided = 0;
+        let mut superweights = vec![];
+        for given in similarities {
+            let superweight = plan.superweight(given.superweight);
+            let templates = plan.set(superweight.set).templates;
+            let users = &users[given.superweight.0];
+            decided += superweight.groups.iter().map(|g| (g.shape[0] * g.shape[1]) as u64).sum::<u64>();
+            let layers: Vec<LayerId> = users.iter().map(|&(layer, _)| layer).collect();
+            let merge =
+                |pair: Pair| (pair.a.0, pair.b.0, pair.similarity, next_below(&sorted, pair.similarity));
+            superweights.push(GroupChoice {
+                id: given.superweight.0,
+                templates,
+                users: users.iter().map(|&(layer, [rows, cols])| [layer.0, rows, cols]).collect(),
+                merges: merges(&layers, &given.pairs)?.into_iter().map(merge).collect(),
+            });
+        }
+        Ok(Self {
+            beta,
+            allowed: plan.bill.coefficients + plan.bill.reserved,
+            others: plan.bill.coefficients - decided,
+            clusters: plan.clusters.iter().map(|c| c.layers.iter().map(|id| id.0).collect()).collect(),
+            superweights,
+            note: (assignment == Assignment::Released).then(|| RELEASED.to_owned()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Draws;
+    use crate::recipe::{Recipe, Resolved};
+    use superweight_plan::assign;
+
+    fn resolved() -> Resolved {
+        let recipe = "members = ['wrn-16-2', 'wrn-10-1']\nbudget = '60K'\n[plan]\nclusters = 'single'";
+        let no_overrides: [&str; 0] = [];
+        Recipe::parse("r", recipe, &no_overrides).unwrap().resolve().unwrap()
+    }
+
+    fn random_pairs(start: &SharingPlan, draws: Draws) -> Vec<Pair> {
+        let mut pairs = vec![];
+        for cluster in &start.clusters {
+            for (n, &b) in cluster.layers.iter().enumerate() {
+                for &a in &cluster.layers[..n] {
+                    let at = (a.0 * 1000 + b.0) as u64;
+                    pairs.push(Pair::new(a, b, draws.signed_unit(at)));
+                }
+            }
+        }
+        pairs
+    }
+
+    /// Looking a threshold up in the steps is what the planner's search says about it.
+    #[test]
+    fn the_steps_know_every_threshold() {
+        let resolved = resolved();
+        let start = resolved.plan_request().unwrap().plan().unwrap();
+        let request = resolved.train_request().unwrap();
+        let settings = resolved.search.unwrap().settings;
+        let (mut relaxed, mut kept) = (0, 0);
+        for seed in 0..3 {
+            let draws = Draws::new(&[seed, 77]);
+            let pairs = random_pairs(&start, draws);
+            let replay = ClusterReplay::new(&start, &request, "gradients", &pairs, settings).unwrap();
+            let layers: Vec<LayerId> = start.clusters.iter().flat_map(|c| c.layers.clone()).collect();
+            for n in 0..20 {
+                let tau = draws.signed_unit(1 << 30 | n);
+                let asked = replay.steps.iter().filter(|s| s.merge.is_none_or(|m| m > tau)).count() - 1;
+                let partition = assign(&layers, &pairs, tau, Assignment::Merge).unwrap();
+                assert_eq!(replay.steps[asked].clusters, partition.len());
+                let settings = SearchSettings { tau, ..settings };
+                match search(&start, &request, &pairs, settings) {
+                    Ok(found) => {
+                        let fits = replay.steps[asked..].iter().position(|s| s.bill.is_some()).unwrap();
+                        let step = &replay.steps[asked + fits];
+                        assert_eq!(step.bill, Some(found.plan.bill));
+                        assert_eq!(found.tau, if fits == 0 { tau } else { step.relaxed });
+                        assert_eq!(found.relaxed, replay.steps[asked].why);
+                        if fits == 0 { kept += 1 } else { relaxed += 1 }
+                    }
+                    Err(_) => assert!(replay.steps[asked..].iter().all(|s| s.bill.is_none())),
+                }
+            }
+        }
+        assert!(relaxed > 5 && kept > 5, "both happen: {relaxed} relaxed, {kept} kept");
+    }
+
+    #[test]
+    fn pairs_stand_where_the_page_looks_for_them() {
+        let resolved = resolved();
+        let start = resolved.plan_request().unwrap().plan().unwrap();
+        let pairs = random_pairs(&start, Draws::new(&[5]));
+        let psi = triangles(&start, &pairs);
+        let layers = &start.clusters[0].layers;
+        let pair = pairs.iter().find(|p| (p.a, p.b) == (layers[2], layers[4])).unwrap();
+        // Before row 4 there are 0 + 1 + 2 + 3 pairs.
+        assert_eq!(psi[0][6 + 2], Some(pair.similarity));
+        assert_eq!(triangles(&start, &[])[0], vec![None; layers.len() * (layers.len() - 1) / 2]);
+    }
+}

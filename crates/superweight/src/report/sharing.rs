@@ -1,0 +1,242 @@
+//! What is shared, as the page draws it: layers with their tiles, the SuperWeights and template sets behind them.
+//!
+//! Coefficients are pictures here, not numbers to compute with: a window of every α in 8 bits, as large as
+//! [`ROOM`] allows. An ensemble has up to millions of them, and a page has to open at once.
+
+use serde::Serialize;
+use superweight_plan::{Bill, Rect, SetId, SharingPlan};
+
+use super::base64;
+use crate::bank::coefficients_name;
+use crate::run::{Tensors, Values};
+
+/// Bytes that all pictures of coefficients together may take.
+const ROOM: usize = 400_000;
+/// Largest window of an α, rows and columns, to smallest: the first with which all fit into [`ROOM`].
+const WINDOWS: [[usize; 2]; 6] = [[64, 64], [32, 64], [24, 32], [12, 24], [6, 16], [2, 8]];
+
+/// A plan to look at.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sharing {
+    /// `grid 16×16`, `nested`, …
+    pub tiling: String,
+    /// Architectures.
+    pub members: Vec<String>,
+    /// All convolution and linear weights.
+    pub layers: Vec<LayerView>,
+    /// Layers of each.
+    pub clusters: Vec<Vec<usize>>,
+    /// Templates.
+    pub sets: Vec<SetView>,
+    /// Rectangles of corner matrices.
+    pub superweights: Vec<SuperWeightView>,
+    /// What everything costs.
+    pub bill: Bill,
+    /// What it may cost.
+    pub budget: Option<u64>,
+    /// What it would cost without sharing.
+    pub dense_total: u64,
+}
+
+/// A layer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LayerView {
+    /// Whose.
+    pub member: usize,
+    /// PyTorch's name.
+    pub name: String,
+    /// `conv`, `depthwise`, `linear`.
+    pub kind: String,
+    /// out, in, kernel height and width.
+    pub shape: [usize; 4],
+    /// Position in its member.
+    pub depth: usize,
+    /// None for a dense layer.
+    pub cluster: Option<usize>,
+    /// What it is made of.
+    pub tiles: Vec<TileView>,
+}
+
+/// A SuperWeight in a layer: its number, rows from and to, columns from and to, factor.
+pub type TileView = (usize, [usize; 4], f64);
+
+/// A template set.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SetView {
+    /// Whose layers use it.
+    pub cluster: usize,
+    /// out, in, kernel height and width of a template.
+    pub block: [usize; 4],
+    /// K.
+    pub templates: usize,
+}
+
+/// A SuperWeight.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SuperWeightView {
+    /// Its templates.
+    pub set: usize,
+    /// Rows from and to, columns from and to, in the corner matrix of its cluster.
+    pub at: [usize; 4],
+    /// Who uses one α; empty where there is one template.
+    pub groups: Vec<GroupView>,
+}
+
+/// Layers with one α.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupView {
+    /// Which.
+    pub layers: Vec<usize>,
+    /// Cells, templates.
+    pub shape: [usize; 2],
+    /// A picture of α, where there is a checkpoint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alpha: Option<Alpha>,
+}
+
+/// The first rows and columns of an α.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Alpha {
+    /// Rows and columns shown.
+    pub shown: [usize; 2],
+    /// What 127 stands for.
+    pub most: f32,
+    /// Signed bytes, base64.
+    pub bytes: String,
+}
+
+impl Sharing {
+    /// The plan, with the coefficients of a bank where there is one.
+    pub fn new(plan: &SharingPlan, bank: Option<&Tensors>) -> Self {
+        let mut cluster = vec![None; plan.layers.len()];
+        for (i, c) in plan.clusters.iter().enumerate() {
+            c.layers.iter().for_each(|id| cluster[id.0] = Some(i));
+        }
+        let layers = plan.layers.iter().zip(cluster).map(|(planned, cluster)| {
+            let layer = &planned.layer;
+            LayerView {
+                member: layer.member.0,
+                name: layer.name.clone(),
+                kind: format!("{:?}", layer.kind).to_lowercase(),
+                shape: [layer.out, layer.inp, layer.kernel[0], layer.kernel[1]],
+                depth: layer.depth,
+                cluster,
+                tiles: planned.tiles.iter().map(|t| (t.superweight.0, corners(&t.at), t.factor)).collect(),
+            }
+        });
+        let set = |set: &superweight_plan::TemplateSet| SetView {
+            cluster: set.cluster.0,
+            block: set.block,
+            templates: set.templates,
+        };
+        Self {
+            tiling: plan.tiling.to_string(),
+            members: plan.members.iter().map(|member| member.architecture.to_string()).collect(),
+            layers: layers.collect(),
+            clusters: plan.clusters.iter().map(|c| c.layers.iter().map(|id| id.0).collect()).collect(),
+            sets: plan.template_sets.iter().map(set).collect(),
+            superweights: superweights(plan, bank),
+            bill: plan.bill,
+            budget: plan.budget,
+            dense_total: plan.dense_total(),
+        }
+    }
+}
+
+fn corners(at: &Rect) -> [usize; 4] {
+    [at.rows.start, at.rows.end, at.cols.start, at.cols.end]
+}
+
+fn superweights(plan: &SharingPlan, bank: Option<&Tensors>) -> Vec<SuperWeightView> {
+    let window = window(plan);
+    // Rows of a set's α lie SuperWeight after SuperWeight, group after group.
+    let mut next_row = vec![0; plan.template_sets.len()];
+    let all = plan.superweights.iter().map(|superweight| {
+        let SetId(set) = superweight.set;
+        let alpha = bank.and_then(|bank| coefficients(bank, superweight.set));
+        let groups = superweight.groups.iter().map(|group| {
+            let [rows, templates] = group.shape;
+            let first = next_row[set] * templates;
+            next_row[set] += rows;
+            let numbers = alpha.and_then(|alpha| alpha.get(first..first + rows * templates));
+            GroupView {
+                layers: group.layers.iter().map(|id| id.0).collect(),
+                shape: group.shape,
+                alpha: numbers.map(|numbers| picture(numbers, templates, window)),
+            }
+        });
+        SuperWeightView { set, at: corners(&superweight.at), groups: groups.collect() }
+    });
+    all.collect()
+}
+
+fn coefficients(bank: &Tensors, set: SetId) -> Option<&[f32]> {
+    match bank.get(&coefficients_name(set))?.values() {
+        Values::F32(numbers) => Some(numbers),
+        _ => None,
+    }
+}
+
+/// The largest window with which all groups fit.
+fn window(plan: &SharingPlan) -> [usize; 2] {
+    let groups = || plan.superweights.iter().flat_map(|superweight| &superweight.groups);
+    let size = |[rows, cols]: [usize; 2]| -> usize {
+        groups().map(|g| g.shape[0].min(rows) * g.shape[1].min(cols) * 4 / 3 + 60).sum()
+    };
+    let fits = WINDOWS.into_iter().find(|&window| size(window) <= ROOM);
+    fits.unwrap_or([0, 0])
+}
+
+fn picture(numbers: &[f32], templates: usize, [rows, cols]: [usize; 2]) -> Alpha {
+    let cols = cols.min(templates);
+    let shown: Vec<&[f32]> = numbers.chunks(templates).take(rows).map(|row| &row[..cols]).collect();
+    let most = shown.iter().flat_map(|row| row.iter()).fold(0f32, |most, a| most.max(a.abs()));
+    let byte = |a: &f32| if most > 0.0 { (a / most * 127.0).round() as i8 as u8 } else { 0 };
+    let bytes: Vec<u8> = shown.iter().flat_map(|row| row.iter().map(byte)).collect();
+    Alpha { shown: [shown.len(), cols], most, bytes: base64::encode(&bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Tensor;
+
+    #[test]
+    fn a_group_shows_its_own_rows() {
+        let recipe = "members = ['wrn-10-1']\nbudget = '50%'\n[plan]\ntiling = 'grid'\nblock = 8";
+        let no_overrides: [&str; 0] = [];
+        let resolved = crate::recipe::Recipe::parse("r", recipe, &no_overrides).unwrap().resolve().unwrap();
+        let plan = resolved.plan_request().unwrap().plan().unwrap();
+        let mut bank = Tensors::default();
+        let mut rows = vec![0; plan.template_sets.len()];
+        for superweight in &plan.superweights {
+            rows[superweight.set.0] += superweight.groups.iter().map(|g| g.shape[0]).sum::<usize>();
+        }
+        for (i, set) in plan.template_sets.iter().enumerate() {
+            // Every number of row r is r + 1: a picture of rows r… has the largest of its window as its most.
+            let numbers = (0..rows[i]).flat_map(|r| vec![r as f32 + 1.0; set.templates]).collect::<Vec<_>>();
+            bank.insert(&coefficients_name(SetId(i)), Tensor::new(&[rows[i], set.templates], numbers));
+        }
+        let sharing = Sharing::new(&plan, Some(&bank));
+        let mut before = vec![0; plan.template_sets.len()];
+        let mut seen = 0;
+        for superweight in &sharing.superweights {
+            for group in &superweight.groups {
+                let alpha = group.alpha.as_ref().unwrap();
+                let last = before[superweight.set] + alpha.shown[0];
+                assert_eq!(alpha.most, last as f32, "the last row shown is the largest");
+                before[superweight.set] += group.shape[0];
+                seen += 1;
+            }
+        }
+        assert!(seen > 2);
+        let bare = Sharing::new(&plan, None);
+        assert!(bare.superweights.iter().flat_map(|s| &s.groups).all(|g| g.alpha.is_none()));
+    }
+
+    #[test]
+    fn signs_survive_eight_bits() {
+        let alpha = picture(&[0.5, -1.0, 0.0, 0.25, 9.0, 9.0], 3, [1, 2]);
+        assert_eq!(alpha, Alpha { shown: [1, 2], most: 1.0, bytes: base64::encode(&[64, 129]) });
+    }
+}

@@ -1,0 +1,199 @@
+//! A headless Chromium, spoken to in its own protocol through two pipes: no driver, no web socket, no crate.
+//!
+//! `--remote-debugging-pipe` reads commands from descriptor 3 and writes answers to 4, JSON with a zero byte after each
+//! (https://chromedevtools.github.io/devtools-protocol). A shell joins the descriptors to named pipes.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// Set by the checks that have installed one: then its absence is a failure.
+const NEEDED: &str = "SWN_NEED_BROWSER";
+const NAMES: [&str; 4] = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
+/// Longest wait for an answer, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One browser with one page.
+pub struct Browser {
+    process: Child,
+    to: File,
+    from: Receiver<Value>,
+    folder: PathBuf,
+    session: Option<String>,
+    count: u64,
+    /// What came that was no answer.
+    events: Vec<Value>,
+}
+
+impl Browser {
+    /// None, with the reason printed, where there is no browser and none is demanded.
+    pub fn start(folder: &Path) -> Option<Self> {
+        let program = std::env::var("SWN_BROWSER").ok().or_else(|| {
+            let paths = std::env::var_os("PATH").unwrap_or_default();
+            let there = |name: &&&str| std::env::split_paths(&paths).any(|path| path.join(name).is_file());
+            NAMES.iter().find(there).map(|name| (*name).to_owned())
+        });
+        let Some(program) = program else {
+            let why = format!("none of {} is on the path; set SWN_BROWSER", NAMES.join(", "));
+            assert!(std::env::var_os(NEEDED).is_none(), "{NEEDED} is set, but {why}");
+            eprintln!("skipped, there is no browser: {why}");
+            return None;
+        };
+        let folder = folder.join("browser");
+        fs::create_dir_all(&folder).unwrap();
+        let [to, from] = ["to", "from"].map(|name| folder.join(name));
+        assert!(Command::new("mkfifo").args([&to, &from]).status().unwrap().success());
+        let flags = "--headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --hide-scrollbars \
+                     --disable-background-networking --disable-component-update --disable-sync --no-default-browser-check";
+        let script = format!(
+            "exec \"$0\" {flags} --remote-debugging-pipe --user-data-dir=\"$1/data\" 3<\"$1/to\" 4>\"$1/from\""
+        );
+        let process = Command::new("sh")
+            .args(["-c", &script, &program])
+            .arg(&folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let to = File::options().write(true).open(to).unwrap();
+        let reader = BufReader::new(File::open(from).unwrap());
+        let (send, from) = channel();
+        std::thread::spawn(move || {
+            for message in reader.split(0).map_while(Result::ok) {
+                let Ok(message) = serde_json::from_slice(&message) else { return };
+                if send.send(message).is_err() {
+                    return;
+                }
+            }
+        });
+        let (session, count, events) = (None, 0, vec![]);
+        let mut browser = Self { process, to, from, folder, session, count, events };
+        let target = browser.ask("Target.createTarget", json!({ "url": "about:blank" }));
+        let attach = json!({ "targetId": target["targetId"], "flatten": true });
+        let session = browser.ask("Target.attachToTarget", attach);
+        browser.session = session["sessionId"].as_str().map(str::to_owned);
+        for domain in ["Page", "Runtime", "Log", "Network"] {
+            browser.ask(&format!("{domain}.enable"), json!({}));
+        }
+        Some(browser)
+    }
+
+    /// Sends a command and waits for its answer.
+    pub fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.count += 1;
+        let mut message = json!({ "id": self.count, "method": method, "params": params });
+        if let Some(session) = &self.session {
+            message["sessionId"] = json!(session);
+        }
+        let mut bytes = serde_json::to_vec(&message).unwrap();
+        bytes.push(0);
+        self.to.write_all(&bytes).unwrap();
+        loop {
+            let mut answer = self.from.recv_timeout(PATIENCE).expect("the browser answers");
+            if answer["id"] == self.count {
+                assert!(answer.get("error").is_none(), "{method}: {answer}");
+                return answer["result"].take();
+            }
+            self.events.push(answer);
+        }
+    }
+
+    /// Opens a file and waits until it is drawn; the time that took, in milliseconds.
+    pub fn open(&mut self, file: &Path) -> f64 {
+        self.events.clear();
+        let url = format!("file://{}", file.display());
+        self.ask("Page.navigate", json!({ "url": url }));
+        while !self.events.iter().any(|event| event["method"] == "Page.loadEventFired") {
+            let event = self.from.recv_timeout(PATIENCE).expect("the page loads");
+            self.events.push(event);
+        }
+        let drawn = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now()))))";
+        self.evaluate(drawn).as_f64().unwrap()
+    }
+
+    /// The value of an expression in the page.
+    pub fn evaluate(&mut self, expression: &str) -> Value {
+        let params = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        let mut result = self.ask("Runtime.evaluate", params);
+        assert!(result.get("exceptionDetails").is_none(), "{expression}: {result}");
+        result["result"]["value"].take()
+    }
+
+    /// Presses a key, as a person would.
+    pub fn press(&mut self, key: &str, code: u32) {
+        for kind in ["rawKeyDown", "keyUp"] {
+            let params = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code });
+            self.ask("Input.dispatchKeyEvent", params);
+        }
+    }
+
+    /// Clicks in the middle of the first element that the selector finds, where it is on the screen.
+    pub fn click(&mut self, selector: &str) {
+        let place = self.evaluate(&format!(
+            "(() => {{ const e = document.querySelector({selector:?}); e.scrollIntoView({{ block: 'center', behavior: 'instant' }}); \
+             const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; }})()"
+        ));
+        for kind in ["mousePressed", "mouseReleased"] {
+            let params =
+                json!({ "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1 });
+            self.ask("Input.dispatchMouseEvent", params);
+        }
+    }
+
+    /// Width of the window, and whether the system prefers dark.
+    pub fn look(&mut self, width: u32, height: u32, dark: bool) {
+        let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.ask("Emulation.setDeviceMetricsOverride", metrics);
+        let scheme = if dark { "dark" } else { "light" };
+        let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        self.ask("Emulation.setEmulatedMedia", features);
+    }
+
+    /// A PNG, base64: of the window, or of the whole page.
+    pub fn screenshot(&mut self, whole: bool) -> String {
+        let params = json!({ "format": "png", "captureBeyondViewport": whole });
+        let params = match whole {
+            false => params,
+            true => {
+                let size = self.ask("Page.getLayoutMetrics", json!({}))["cssContentSize"].take();
+                let clip =
+                    json!({ "x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1 });
+                json!({ "format": "png", "captureBeyondViewport": true, "clip": clip })
+            }
+        };
+        self.ask("Page.captureScreenshot", params)["data"].as_str().unwrap().to_owned()
+    }
+
+    /// Errors and warnings of the page since it was opened, and requests other than for the page itself.
+    pub fn complaints(&mut self) -> Vec<String> {
+        self.evaluate("1"); // what was sent before this answer has come
+        let mut complaints = vec![];
+        for event in &self.events {
+            let params = &event["params"];
+            match event["method"].as_str().unwrap_or_default() {
+                "Runtime.exceptionThrown" => complaints.push(params["exceptionDetails"].to_string()),
+                "Runtime.consoleAPICalled" => complaints.push(params["args"].to_string()),
+                "Log.entryAdded" => complaints.push(params["entry"].to_string()),
+                "Network.requestWillBeSent" if params["type"] != "Document" => {
+                    complaints.push(params["request"]["url"].to_string());
+                }
+                _ => {}
+            }
+        }
+        complaints
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
