@@ -106,13 +106,17 @@ pub fn images(trained: &Trained, data: &Dataset, held_out: bool, first: Option<u
             )?;
             let each = split.validation.iter().map(|&image| image as usize);
             let pixels: Vec<u8> = each.clone().flat_map(|i| data.train.image(i).iter().copied()).collect();
-            Images { pixels: pixels.into(), labels: each.map(|i| data.train.labels[i]).collect() }
+            Images { pixels, labels: each.map(|i| data.train.labels[i]).collect() }
         }
     };
     if let Some(first) = first {
-        ensure!((1..=chosen.len()).contains(&first), "--images {first}: there are {}", chosen.len());
+        ensure!(
+            (1..=chosen.len()).contains(&first),
+            "--images {first}: choose between 1 and {}",
+            chosen.len()
+        );
         let len = chosen.pixels.len() / chosen.len();
-        chosen.pixels = chosen.pixels[..first * len].to_vec().into();
+        chosen.pixels = chosen.pixels[..first * len].to_vec();
         chosen.labels.truncate(first);
     }
     Ok(chosen)
