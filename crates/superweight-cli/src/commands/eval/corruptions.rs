@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use superweight::corrupt::{
-    Corruption, Corruptor, FROST_FILES, FrostTexture, FrostTextures, IMAGE_LEN, Severity,
+    CorruptError, Corruption, Corruptor, FROST_FILES, FrostTexture, FrostTextures, IMAGE_LEN, Severity,
 };
 use superweight::data::{Images, Normalisation, Picture, corrupted};
 use superweight::engine::Device;
@@ -67,6 +67,7 @@ pub(super) fn prepare(args: &EvalArgs, trained: &Trained) -> Result<Option<Makin
                 );
                 kinds.retain(|&kind| corruptor.can(kind));
             }
+            ensure!(kinds.iter().all(|&kind| corruptor.can(kind)), CorruptError::NoTextures);
             From::Made(corruptor)
         }
     };
