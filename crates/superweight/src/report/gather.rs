@@ -62,10 +62,12 @@ impl RunView {
         let newest = loaded.as_ref().map(|loaded| loaded.number);
         let evaluation = evaluated::read(path, newest, plan.members.len())?;
         let bank = loaded.as_ref().map(|loaded| &loaded.checkpoint.bank);
+        let mut headline = Headline::new(&plan, &log);
+        evaluation.iter().for_each(|evaluation| headline.complete(evaluation));
         Ok(Self {
             name: name(path),
             about: About::new(&resolved, recipe),
-            headline: Headline::new(&plan, &log),
+            headline,
             sharing: Sharing::new(&plan, bank),
             curves: Curves::new(&log),
             search,

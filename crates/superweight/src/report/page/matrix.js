@@ -6,6 +6,8 @@ function drawMatrix(run) {
   const { layers, members } = sharing;
   const psi = new Map();
   for (const [a, b, value] of state.pairs.length ? state.pairs : pairsOf(search)) psi.set(a * 1e6 + b, value).set(b * 1e6 + a, value);
+  /** Full colour stands for the largest similarity there is; layers with themselves say nothing. */
+  const most = Math.min(1, Math.max(0.1, ...[...psi.values()].map(Math.abs)));
   let order = [];
   let cursor = null;
   let size = 0;
@@ -26,16 +28,16 @@ function drawMatrix(run) {
     const ctx = canvas.getContext('2d');
     ctx.scale(sharp, sharp);
     const paper = paperColour();
+    const [single, none] = [css('--single'), css('--hatch')];
     const gap = size > 5 ? 1 : 0;
-    const none = css('--hatch');
     order.forEach((a, i) => order.forEach((b, j) => {
-      const value = a === b ? 1 : psi.get(a * 1e6 + b);
-      ctx.fillStyle = value === undefined ? none : `rgb(${diverging(value, paper).join()})`;
+      const value = psi.get(a * 1e6 + b);
+      ctx.fillStyle = a === b ? single : value === undefined ? none : `rgb(${diverging(value / most, paper).join()})`;
       ctx.fillRect(BAND + 2 + j * size, BAND + 2 + i * size, size - gap, size - gap);
     }));
     order.forEach((id, i) => {
       const colour = state.shown.colour(state.shown.of.get(id));
-      ctx.fillStyle = colour === null ? css('--single') : HUES[colour % HUES.length];
+      ctx.fillStyle = colour === null ? single : HUES[colour % HUES.length];
       ctx.fillRect(BAND + 2 + i * size, 0, size - gap, BAND - 3);
       ctx.fillRect(0, BAND + 2 + i * size, BAND - 3, size - gap);
     });
@@ -85,7 +87,7 @@ function drawMatrix(run) {
   return section('conflicts', 'Conflict matrix',
     `Cosine of the ${similar} of every two layers over the corner both have (Eq. 2), ordered by cluster. Blue: they pull the same way. Orange: they conflict.`,
     h('div', { class: 'matrix-body' },
-      h('div', {}, holder, h('p', { class: 'scale', 'aria-hidden': 'true' }, '−1 ', h('i', {}), ' 1'), said),
+      h('div', {}, holder, h('p', { class: 'scale', 'aria-hidden': 'true' }, `−${fixed(most, 2)} `, h('i', {}), ` ${fixed(most, 2)}`, h('i', { class: 'swatch', style: { background: 'var(--hatch)' } }), 'not compared'), said),
       h('div', {}, drawCounts(search), drawHistogram(search, [...psi].filter(([key]) => Math.floor(key / 1e6) < key % 1e6)))));
 }
 
