@@ -38,6 +38,8 @@ pub struct RunView {
     pub refine: Option<GroupReplay>,
     /// What evaluation found.
     pub evaluation: Option<Evaluation>,
+    /// Whether [`RunView::shorten`] took something away.
+    pub shortened: bool,
 }
 
 impl RunView {
@@ -73,7 +75,17 @@ impl RunView {
             search,
             refine,
             evaluation,
+            shortened: false,
         })
+    }
+}
+
+impl RunView {
+    /// Leaves out what only a look at this one run needs: similarities and pictures of coefficients.
+    pub(super) fn shorten(&mut self) {
+        (self.search, self.refine, self.shortened) = (None, None, true);
+        let groups = self.sharing.superweights.iter_mut().flat_map(|superweight| &mut superweight.groups);
+        groups.for_each(|group| group.alpha = None);
     }
 }
 
