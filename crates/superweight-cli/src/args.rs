@@ -6,22 +6,67 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Find which layers share parameters, train, and use the result.
+///
+/// Without a command: the demo.
 #[derive(Parser)]
-#[command(name = "swn", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "swn", version, max_term_width = 100)]
 pub struct Cli {
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
 }
 
 #[derive(Subcommand)]
 pub enum Command {
+    Demo(DemoArgs),
     Plan(PlanArgs),
     Search(SearchArgs),
     Sweep(SweepArgs),
     Train(TrainArgs),
+    Eval(EvalArgs),
+    Anytime(AnytimeArgs),
+    Predict(PredictArgs),
+    Export(ExportArgs),
     Report(ReportArgs),
     Bench(BenchArgs),
     Data(DataArgs),
+}
+
+/// The whole method in some minutes: search, train, refine, compare, on images that come with the program.
+///
+/// Two networks of different width learn to share fewer numbers than half of what they have apart; beside them a plain
+/// network of as many numbers is trained. Everything is measured while you watch.
+#[derive(Args)]
+pub struct DemoArgs {
+    /// Of every random choice.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+
+    /// Train this many epochs instead of the recipe's.
+    #[arg(long)]
+    pub epochs: Option<u64>,
+
+    /// Folder of all runs.
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    pub runs: PathBuf,
+
+    /// Where to train: auto, cpu, cuda or cuda:N.
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+
+    /// Threads of the processor; 0 is one per core. The numbers do not depend on it.
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+
+    /// Print the result as JSON, and nothing else.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Default for DemoArgs {
+    fn default() -> Self {
+        let (runs, device) = ("runs".into(), "auto".to_owned());
+        Self { seed: 0, epochs: None, runs, device, threads: 0, json: false }
+    }
 }
 
 /// Decide what is shared, for any architectures and any budget, before anything is trained.
@@ -329,6 +374,200 @@ pub enum CoefficientsArg {
     Own,
 }
 
+/// Judge a run: every member and every ensemble of members, on the test set and beyond.
+///
+/// Top-1, top-5, negative log-likelihood and expected calibration error; diversity of the members. What was predicted is
+/// kept in the run's folder, so that every figure can be computed again.
+#[derive(Args)]
+#[command(after_help = EVAL_EXAMPLES)]
+pub struct EvalArgs {
+    /// Folder of the run.
+    pub run: PathBuf,
+
+    /// On the training images that were held out, instead of the test images.
+    #[arg(long)]
+    pub held_out: bool,
+
+    /// Also on corrupted test images made here (the constants of CIFAR-C, labelled "regenerated"): all, or types
+    /// separated by commas.
+    #[arg(long, value_name = "TYPES", value_delimiter = ',', num_args = 0..=1, default_missing_value = "all")]
+    pub corruptions: Vec<String>,
+
+    /// Also on the published files of CIFAR-10-C or CIFAR-100-C in this folder.
+    #[arg(long, value_name = "DIR", conflicts_with = "corruptions")]
+    pub corrupted: Option<PathBuf>,
+
+    /// Severities of corruption.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,2,3,4,5")]
+    pub severities: Vec<u64>,
+
+    /// Folder with the textures frost1.png to frost5.jpg that the type "frost" is made of.
+    #[arg(long, value_name = "DIR")]
+    pub frost: Option<PathBuf>,
+
+    /// Seed of the corruptions' noise.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+
+    /// Also on the line between two members of one architecture, at 11 points.
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub interpolate: Vec<usize>,
+
+    /// Only the first images.
+    #[arg(long, value_name = "IMAGES")]
+    pub images: Option<usize>,
+
+    /// Images of a step.
+    #[arg(long, default_value_t = 128)]
+    pub batch: usize,
+
+    /// Where predictions and figures are kept [default: RUN/evaluation].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+
+    /// Write the figures of all sets and subsets to this file, one line each.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub on: OnArgs,
+}
+
+/// Measure what every subset of a run's members costs on this machine, and what it is worth.
+///
+/// Every member is timed in turn with its weights composed once; all 2^M - 1 subsets are judged from one pass over the
+/// test images. The profile (anytime.json in the run's folder) is what 'swn predict --deadline' goes by.
+#[derive(Args)]
+#[command(after_help = ANYTIME_EXAMPLES)]
+pub struct AnytimeArgs {
+    /// Folder of the run.
+    pub run: PathBuf,
+
+    /// Images of a call, separated by commas; the profile that is kept is of the first.
+    #[arg(long, value_delimiter = ',', default_value = "1")]
+    pub batch: Vec<usize>,
+
+    /// Time to measure for, per batch size.
+    #[arg(long, default_value_t = 5.0)]
+    pub seconds: f64,
+
+    /// Accuracies on the training images that were held out, instead of the test images.
+    #[arg(long)]
+    pub held_out: bool,
+
+    /// Accuracies on the first images only.
+    #[arg(long, value_name = "IMAGES")]
+    pub images: Option<usize>,
+
+    #[command(flatten)]
+    pub on: OnArgs,
+}
+
+/// Say what is on pictures, within a deadline.
+///
+/// Runs the members of the most accurate subset that fits the deadline by the profile of 'swn anytime', cheapest first,
+/// and stops where the next would end too late. Without a deadline all members run.
+#[derive(Args)]
+#[command(after_help = PREDICT_EXAMPLES)]
+pub struct PredictArgs {
+    /// Folder of the run.
+    pub run: PathBuf,
+
+    /// Pictures: PNG or JPEG of any size.
+    #[arg(required = true, value_name = "IMAGE")]
+    pub pictures: Vec<PathBuf>,
+
+    /// Time for each answer, such as 5ms, 800us or 1s; the picture is decoded before it begins.
+    #[arg(long, value_name = "TIME")]
+    pub deadline: Option<String>,
+
+    /// Classes to name, most probable first.
+    #[arg(long, value_name = "CLASSES", default_value_t = 3)]
+    pub top: usize,
+
+    /// The profile [default: RUN/anytime.json].
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub on: OnArgs,
+}
+
+/// Write members for other programs: a PyTorch state dict, or ONNX.
+///
+/// Weights are composed and written out in full; who opens the file needs to know nothing of SuperWeights.
+#[derive(Args)]
+#[command(after_help = EXPORT_EXAMPLES)]
+pub struct ExportArgs {
+    /// Folder of the run.
+    pub run: PathBuf,
+
+    /// What to write: safetensors is a file per member, onnx one graph (of several members: their mean probability).
+    #[arg(long, value_enum)]
+    pub to: FormatArg,
+
+    /// Members, separated by commas [default: all].
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
+    pub members: Vec<usize>,
+
+    /// Let the ONNX graph take images in 0 to 255 and normalise them itself.
+    #[arg(long)]
+    pub normalise: bool,
+
+    /// Folder for the files [default: RUN/export].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub on: OnArgs,
+}
+
+/// A file format.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum FormatArg {
+    Safetensors,
+    Onnx,
+}
+
+/// Where to compute, and how to print.
+#[derive(Args)]
+pub struct OnArgs {
+    /// Where to run: auto, cpu, cuda or cuda:N.
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+
+    /// Threads of the processor; 0 is one per core.
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+const EVAL_EXAMPLES: &str = "\
+Examples:
+  swn eval runs/quick
+  swn eval runs/three --corruptions --frost frost --csv figures.csv
+  swn eval runs/three --corruptions fog,contrast --severities 1,5 --images 1000
+  swn eval runs/three --corrupted CIFAR-100-C
+  swn eval runs/pair --interpolate 0,1";
+
+const ANYTIME_EXAMPLES: &str = "\
+Examples:
+  swn anytime runs/three
+  swn anytime runs/three --batch 1,128 --json";
+
+const PREDICT_EXAMPLES: &str = "\
+Examples:
+  swn predict runs/three shoe.png bag.jpg
+  swn predict runs/three --deadline 5ms shoe.png";
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  swn export runs/three --members 0,2 --to safetensors
+  swn export runs/three --to onnx --normalise";
+
 const EXAMPLES: &str = "\
 Examples:
   swn plan --members wrn-28-10 --budget 10%
@@ -441,9 +680,17 @@ pub struct BenchOptions {
     #[arg(long, default_value_t = 32)]
     pub batch: usize,
 
-    /// Where to run.
+    /// Where to run: auto, cpu, cuda or cuda:N.
+    #[arg(long, default_value = "cpu")]
+    pub device: String,
+
+    /// Activations and weights on a GPU; the processor computes in f32.
     #[arg(long, value_enum, default_value_t)]
-    pub device: DeviceArg,
+    pub precision: PrecisionArg,
+
+    /// How long to choose the GPU's convolutions; what was tuned is kept.
+    #[arg(long, value_enum, default_value_t)]
+    pub tuning: TuningArg,
 
     /// Forward alone, with the running statistics, as in evaluation.
     #[arg(long)]
@@ -485,15 +732,29 @@ pub struct BenchOptions {
 }
 
 #[derive(Clone, Copy, Default, ValueEnum)]
-pub enum DeviceArg {
-    /// The processor.
+pub enum PrecisionArg {
+    /// 16 bits with the range of 32, on tensor cores.
     #[default]
-    Cpu,
+    Bf16,
+    /// 32 bits.
+    F32,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+pub enum TuningArg {
+    /// What cuDNN proposes first: milliseconds.
+    Heuristic,
+    /// All it proposes, timed: about a second per convolution.
+    #[default]
+    Quick,
+    /// And variants of the best: up to fifteen seconds per convolution.
+    Full,
 }
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
   swn bench step --members wrn-16-2 --batch 32 --device cpu
+  swn bench step --members wrn-28-10 --batch 128 --device cuda --tuning full
   swn bench step --members wrn-28-4 --batch 1 --inference --json
   swn bench step --members wrn-16-2 --budget 25% --tiling grid
   swn bench ops --members mobilenet-v2 --batch 32";

@@ -10,16 +10,21 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Command, DemoArgs};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let mut out = io::stdout().lock();
-    let answer = match cli.command {
+    let answer = match cli.command.unwrap_or_else(|| Command::Demo(DemoArgs::default())) {
+        Command::Demo(args) => commands::demo::run(args, &mut out),
         Command::Plan(args) => commands::plan::run(args, &mut out),
         Command::Search(args) => commands::search::run(args, &mut out),
         Command::Sweep(args) => commands::sweep::run(args, &mut out),
         Command::Train(args) => commands::train::run(args, &mut out),
+        Command::Eval(args) => commands::eval::run(args, &mut out),
+        Command::Anytime(args) => commands::anytime::run(args, &mut out),
+        Command::Predict(args) => commands::predict::run(args, &mut out),
+        Command::Export(args) => commands::export::run(args, &mut out),
         Command::Report(args) => commands::report::run(args, &mut out),
         Command::Bench(args) => commands::bench::run(args, &mut out),
         Command::Data(args) => commands::data::run(args, &mut out),

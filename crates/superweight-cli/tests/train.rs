@@ -37,7 +37,7 @@ pinned! {
         "train",
         "train missing.toml",
         "train missing.toml --device tpu",
-        "train missing.toml --device cuda:0",
+        "train missing.toml --device cuda:x",
         "train missing.toml --time-limit 9",
         "train --resume missing",
         "train --resume .",

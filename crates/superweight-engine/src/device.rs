@@ -23,7 +23,7 @@ pub trait Device: Clone + fmt::Debug + Sized {
     type Buffer: fmt::Debug;
     /// What it prepares for a call: chosen algorithm, compiled kernel, tuned plan.
     type Kernel: fmt::Debug;
-    /// What it prepares for a set of blocks to be mixed.
+    /// What it prepares for sets of blocks to be mixed.
     type Mixer: fmt::Debug;
     /// A program's weights as its kernels like them best.
     type Packed: fmt::Debug;
@@ -74,7 +74,7 @@ pub trait Device: Clone + fmt::Debug + Sized {
     );
 
     /// Takes in an optimizer's groups.
-    fn prepare_sgd(&self, groups: &SgdGroups) -> Result<Self::Updater, Error>;
+    fn prepare_sgd(&self, groups: &SgdGroups, layout: &Layout) -> Result<Self::Updater, Error>;
 
     /// One optimizer step over flat storage, with one learning rate per group read from `rates`.
     fn sgd(
@@ -85,8 +85,8 @@ pub trait Device: Clone + fmt::Debug + Sized {
         storages: &mut Storages<Self>,
     );
 
-    /// Chooses how a set will be mixed, and how many bytes of scratch memory that takes.
-    fn prepare_mix(&self, set: &MixSet) -> Result<(Self::Mixer, usize), Error>;
+    /// Chooses how sets will be mixed, and how many bytes of scratch memory that takes.
+    fn prepare_mix(&self, sets: &[MixSet]) -> Result<(Self::Mixer, usize), Error>;
 
     /// Tensors from blocks and coefficients; see [`Mix`]. The arena is scratch.
     fn mix(&self, mix: &Mix<Self>, storages: &mut Storages<Self>);

@@ -3,6 +3,7 @@
 //! Every message names the node (or tensor) and the sizes involved, so that the reader can fix the description
 //! without a debugger. Broken invariants of the engine itself are assertions, not variants of this type.
 
+use crate::cuda::CudaError;
 use crate::graph::Shape;
 
 /// A failure caused by a description, a setting or data handed to the engine.
@@ -270,6 +271,9 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// The GPU, its driver or its libraries.
+    #[error(transparent)]
+    Cuda(#[from] CudaError),
     /// A set of blocks to be mixed contradicts itself.
     #[error("mix `{set}`: {problem}")]
     Mix {

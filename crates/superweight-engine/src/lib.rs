@@ -13,6 +13,7 @@
 
 mod accumulate;
 pub mod cpu;
+pub mod cuda;
 mod device;
 mod error;
 pub mod geometry;
@@ -28,6 +29,7 @@ mod weights;
 
 pub use accumulate::Accumulator;
 pub use cpu::CpuDevice;
+pub use cuda::{CudaDevice, CudaError, Precision};
 pub use device::{Device, Frozen, Memory, Metrics, Observer, Storages};
 pub use error::Error;
 pub use graph::{Graph, GraphBuilder, Node, NodeId, Shape, Slot, SlotId, SlotKind};

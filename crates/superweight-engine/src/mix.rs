@@ -100,7 +100,8 @@ pub struct MixUse {
 /// Sets checked against a layout and prepared for a device.
 #[derive(Debug)]
 pub struct Mix<D: Device> {
-    sets: Vec<(MixSet, D::Mixer)>,
+    sets: Vec<MixSet>,
+    mixer: D::Mixer,
     scratch_bytes: usize,
 }
 
@@ -108,19 +109,18 @@ impl<D: Device> Mix<D> {
     /// Checks that every region and tile lies where it should and no number is written twice.
     pub fn new(device: &D, sets: Vec<MixSet>) -> Result<Self, Error> {
         check_sets(&sets)?;
-        let mut scratch_bytes = 0;
-        let mut prepared = Vec::with_capacity(sets.len());
-        for set in sets {
-            let (mixer, bytes) = device.prepare_mix(&set)?;
-            scratch_bytes = scratch_bytes.max(bytes);
-            prepared.push((set, mixer));
-        }
-        Ok(Self { sets: prepared, scratch_bytes })
+        let (mixer, scratch_bytes) = device.prepare_mix(&sets)?;
+        Ok(Self { sets, mixer, scratch_bytes })
     }
 
-    /// The sets with what the device prepared for each.
-    pub fn sets(&self) -> &[(MixSet, D::Mixer)] {
+    /// The sets.
+    pub fn sets(&self) -> &[MixSet] {
         &self.sets
+    }
+
+    /// What the device prepared for them.
+    pub fn mixer(&self) -> &D::Mixer {
+        &self.mixer
     }
 
     /// Bytes of the arena that mixing needs; programs may use the same bytes before and after.

@@ -67,7 +67,7 @@ impl<D: Device> Sgd<D> {
         let momentum = device.allocate(Space::State, kept)?;
         let rates = device.allocate(Space::State, groups.len())?;
         let groups = SgdGroups { options, groups };
-        let updater = device.prepare_sgd(&groups)?;
+        let updater = device.prepare_sgd(&groups, memory.layout())?;
         Ok(Self { device, groups, updater, rates, momentum })
     }
 

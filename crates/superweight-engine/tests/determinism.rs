@@ -1,11 +1,11 @@
-//! Same bits with 1, 2 and 7 threads, and from run to run.
+//! Same bits with 1, 2 and 7 threads, from run to run, and replayed from a recording.
 
 mod common;
 
-use common::{Bench, hashed};
+use common::{Bench, hashed, with_cuda};
 use superweight_engine::{
-    Activation, BatchNorm, Conv2d, CpuDevice, CrossEntropy, Graph, GraphBuilder, ParameterGroup, Pool2d,
-    Scope, Settings, Sgd, SgdOptions, Shape,
+    Activation, BatchNorm, Conv2d, CpuDevice, CrossEntropy, Device, Graph, GraphBuilder, ParameterGroup,
+    Pool2d, Precision, Scope, Settings, Sgd, SgdOptions, Shape,
 };
 
 /// Every operation once, large enough to be cut into many tasks.
@@ -32,22 +32,31 @@ fn graph() -> Graph {
     g.finish().unwrap()
 }
 
-/// All bits after three training steps.
-fn train(threads: usize) -> Vec<u32> {
-    let device = CpuDevice::new(threads).unwrap();
+/// The graph and an optimizer of all its parameters.
+fn trainer<D: Device>(device: &D) -> (Bench<D>, Sgd<D>) {
     let batch = 12;
-    let mut bench = Bench::new(&device, graph(), Settings::train(batch));
+    let mut bench = Bench::new(device, graph(), Settings::train(batch));
     bench.memory.set_input("x", &hashed(3, batch * 16 * 15 * 3)).unwrap();
     bench.memory.set_classes("labels", &(0..batch as u32).map(|i| i % 10).collect::<Vec<_>>()).unwrap();
     let numbers = bench.memory.layout().parameter_numbers;
     let groups = vec![ParameterGroup::new(0..numbers, 1e-4)];
     let mut optimizer =
         Sgd::new(&bench.memory, SgdOptions { momentum: 0.9, nesterov: true }, groups).unwrap();
+    optimizer.set_rates(&[0.05]).unwrap();
+    (bench, optimizer)
+}
+
+/// All bits after three training steps.
+fn train<D: Device>(device: &D) -> Vec<u32> {
+    let (mut bench, mut optimizer) = trainer(device);
     for _ in 0..3 {
         bench.run();
-        optimizer.set_rates(&[0.05]).unwrap();
         optimizer.step(&mut bench.memory);
     }
+    bits(&bench)
+}
+
+fn bits<D: Device>(bench: &Bench<D>) -> Vec<u32> {
     let memory = &bench.memory;
     let mut bits: Vec<u32> = memory.output("logits").unwrap().iter().map(|v| v.to_bits()).collect();
     for slot in bench.graph.slots() {
@@ -63,8 +72,37 @@ fn train(threads: usize) -> Vec<u32> {
 
 #[test]
 fn same_bits_with_one_two_and_seven_threads_and_from_run_to_run() {
+    let train = |threads| train(&CpuDevice::new(threads).unwrap());
     let one = train(1);
     for threads in [1, 2, 7, 7] {
         assert!(train(threads) == one, "{threads} threads");
+    }
+}
+
+#[test]
+fn same_bits_from_run_to_run_on_the_gpu() {
+    for precision in [Precision::F32, Precision::Bf16] {
+        with_cuda(precision, |device| assert!(train(device) == train(device), "{precision:?}"));
+    }
+}
+
+/// Three steps replayed from one recording against three asked for one by one.
+#[test]
+fn a_replayed_step_has_the_bits_of_an_eager_one() {
+    for precision in [Precision::F32, Precision::Bf16] {
+        with_cuda(precision, |device| {
+            let eager = train(device);
+            let (mut bench, mut optimizer) = trainer(device);
+            let recording = device
+                .record(&mut || {
+                    bench.run();
+                    optimizer.step(&mut bench.memory);
+                    Ok(())
+                })
+                .unwrap()
+                .expect("a GPU gains by recording");
+            (0..3).for_each(|_| device.replay(&recording).unwrap());
+            assert!(bits(&bench) == eager, "{precision:?}");
+        });
     }
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Bench, device, layout_of};
+use common::{Bench, device, layout_of, on_every_device};
 use superweight_engine::{
     Activation, BatchNorm, Conv2d, CrossEntropy, Error, GraphBuilder, LayoutBuilder, Memory, NodeId,
     ParameterGroup, Pool2d, Program, Scope, Settings, Sgd, SgdOptions, Shape,
@@ -151,43 +151,47 @@ fn a_graph_needs_something_to_compute() {
 
 #[test]
 fn data_of_the_wrong_size() {
-    let mut bench = Bench::new(&device(), small(), Settings::train(4));
-    let memory = &mut bench.memory;
-    let wrong = |name: &str, expected, got| Err(Error::WrongLength { name: name.into(), expected, got });
-    assert_eq!(memory.set_parameter("fc.weight", &[0.0; 11]), wrong("fc.weight", 12, 11));
-    assert_eq!(memory.set_statistic("bn.running_mean", &[0.0; 2]), wrong("bn.running_mean", 3, 2));
-    assert_eq!(memory.set_input("x", &[0.0; 13]), wrong("x", 12, 13));
-    assert_eq!(memory.set_classes("labels", &[0; 5]), wrong("labels", 4, 5));
-    assert!(memory.set_input("labels", &[0.0; 4]).is_err(), "classes are not activations");
-    let unknown = Err(Error::UnknownTensor { space: "parameter", name: "fc.wait".into() });
-    assert_eq!(memory.set_parameter("fc.wait", &[]), unknown);
-    assert!(memory.metrics("x").is_err());
+    on_every_device!(|device| {
+        let mut bench = Bench::new(device, small(), Settings::train(4));
+        let memory = &mut bench.memory;
+        let wrong = |name: &str, expected, got| Err(Error::WrongLength { name: name.into(), expected, got });
+        assert_eq!(memory.set_parameter("fc.weight", &[0.0; 11]), wrong("fc.weight", 12, 11));
+        assert_eq!(memory.set_statistic("bn.running_mean", &[0.0; 2]), wrong("bn.running_mean", 3, 2));
+        assert_eq!(memory.set_input("x", &[0.0; 13]), wrong("x", 12, 13));
+        assert_eq!(memory.set_classes("labels", &[0; 5]), wrong("labels", 4, 5));
+        assert!(memory.set_input("labels", &[0.0; 4]).is_err(), "classes are not activations");
+        let unknown = Err(Error::UnknownTensor { space: "parameter", name: "fc.wait".into() });
+        assert_eq!(memory.set_parameter("fc.wait", &[]), unknown);
+        assert!(memory.metrics("x").is_err());
+    });
 }
 
 #[test]
 fn layouts_memories_and_programs_that_do_not_belong_together() {
-    let (device, graph) = (device(), small());
-    let (small_batch, large_batch) = (Settings::train(4), Settings::train(8));
-    let layout = layout_of(&device, &[(&graph, small_batch)]);
-    let error = Program::compile(&device, &graph, &large_batch, &layout).unwrap_err();
-    assert_eq!(error, Error::LayoutTooSmall { name: "x".into(), needed: 24, placed: 12 });
+    on_every_device!(|device| {
+        let graph = small();
+        let (small_batch, large_batch) = (Settings::train(4), Settings::train(8));
+        let layout = layout_of(device, &[(&graph, small_batch)]);
+        let error = Program::compile(device, &graph, &large_batch, &layout).unwrap_err();
+        assert_eq!(error, Error::LayoutTooSmall { name: "x".into(), needed: 24, placed: 12 });
 
-    let program = Program::compile(&device, &graph, &small_batch, &layout).unwrap();
-    let mut starved = Memory::new(&device, layout.clone(), 16).unwrap();
-    assert!(matches!(starved.run(&program), Err(Error::MemoryTooSmall { have: 16, .. })));
-    let other = layout_of(&device, &[(&graph, large_batch)]);
-    let mut other = Memory::new(&device, other, 1 << 20).unwrap();
-    assert_eq!(other.run(&program), Err(Error::OtherLayout { graph: "net".into() }));
+        let program = Program::compile(device, &graph, &small_batch, &layout).unwrap();
+        let mut starved = Memory::new(device, layout.clone(), 16).unwrap();
+        assert!(matches!(starved.run(&program), Err(Error::MemoryTooSmall { have: 16, .. })));
+        let other = layout_of(device, &[(&graph, large_batch)]);
+        let mut other = Memory::new(device, other, 1 << 20).unwrap();
+        assert_eq!(other.run(&program), Err(Error::OtherLayout { graph: "net".into() }));
 
-    let mut wider = GraphBuilder::new("wider");
-    let x = wider.input("x", Shape::vector(5)).unwrap();
-    let z = wider.linear("fc", x, 4, true).unwrap();
-    wider.output("z", z).unwrap();
-    let wider = wider.finish().unwrap();
-    let mut builder = LayoutBuilder::new();
-    builder.graph(&graph, &small_batch).unwrap();
-    let error = builder.graph(&wider, &small_batch).unwrap_err().to_string();
-    assert_eq!(error, "parameter tensor `fc.weight` has 12 numbers in one graph and 20 in another");
+        let mut wider = GraphBuilder::new("wider");
+        let x = wider.input("x", Shape::vector(5)).unwrap();
+        let z = wider.linear("fc", x, 4, true).unwrap();
+        wider.output("z", z).unwrap();
+        let wider = wider.finish().unwrap();
+        let mut builder = LayoutBuilder::new();
+        builder.graph(&graph, &small_batch).unwrap();
+        let error = builder.graph(&wider, &small_batch).unwrap_err().to_string();
+        assert_eq!(error, "parameter tensor `fc.weight` has 12 numbers in one graph and 20 in another");
+    });
 }
 
 #[test]
@@ -199,14 +203,16 @@ fn a_storage_that_does_not_fit_is_refused() {
 
 #[test]
 fn parameter_groups_must_be_apart_and_inside() {
-    let bench = Bench::new(&device(), small(), Settings::train(4));
-    let numbers = bench.memory.layout().parameter_numbers;
-    let options = SgdOptions { momentum: 0.9, nesterov: true };
-    let group = |range| ParameterGroup::new(range, 0.0);
-    let error = |groups| Sgd::new(&bench.memory, options, groups).unwrap_err().to_string();
-    assert!(error(vec![group(0..numbers + 1)]).contains("lie outside the parameter storage"));
-    assert!(error(vec![group(0..9), group(8..10)]).contains("belong to a group already"));
-    let memory = bench.memory;
-    let mut optimizer = Sgd::new(&memory, options, vec![group(0..9)]).unwrap();
-    assert_eq!(optimizer.set_rates(&[]), Err(Error::LearningRates { groups: 1, rates: 0 }));
+    on_every_device!(|device| {
+        let bench = Bench::new(device, small(), Settings::train(4));
+        let numbers = bench.memory.layout().parameter_numbers;
+        let options = SgdOptions { momentum: 0.9, nesterov: true };
+        let group = |range| ParameterGroup::new(range, 0.0);
+        let error = |groups| Sgd::new(&bench.memory, options, groups).unwrap_err().to_string();
+        assert!(error(vec![group(0..numbers + 1)]).contains("lie outside the parameter storage"));
+        assert!(error(vec![group(0..9), group(8..10)]).contains("belong to a group already"));
+        let memory = bench.memory;
+        let mut optimizer = Sgd::new(&memory, options, vec![group(0..9)]).unwrap();
+        assert_eq!(optimizer.set_rates(&[]), Err(Error::LearningRates { groups: 1, rates: 0 }));
+    });
 }

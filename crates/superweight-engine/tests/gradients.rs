@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Check, device, hash};
+use common::{Check, hash};
 use superweight_engine::{
     Activation, BatchNorm, Conv2d, CrossEntropy, Graph, GraphBuilder, NodeId, NormMode, Pool2d, Scope, Shape,
 };
@@ -43,7 +43,7 @@ fn convolution() {
         (1, Shape::new(3, 3, 2), Conv2d::new(2, 3)),
     ] {
         check(&format!("{options:?}"), batch, shape, |g, x| g.conv("conv", x, options).unwrap())
-            .run(&device());
+            .run_everywhere();
     }
 }
 
@@ -51,7 +51,7 @@ fn convolution() {
 fn linear() {
     for (batch, width, out, bias) in [(1, 1, 1, true), (5, 7, 3, true), (4, 33, 17, false)] {
         check("linear", batch, Shape::vector(width), |g, x| g.linear("fc", x, out, bias).unwrap())
-            .run(&device());
+            .run_everywhere();
     }
 }
 
@@ -76,7 +76,7 @@ fn batch_norm_in_every_mode_scope_and_activation() {
                     check.norm = norm;
                     // Kinks: a step across one costs a part of the slope.
                     check.tolerance = if activation == Activation::None { 5e-3 } else { 2e-2 };
-                    check.run(&device());
+                    check.run_everywhere();
                 }
             }
         }
@@ -88,7 +88,7 @@ fn batch_norm_over_many_tasks() {
     let shape = Shape::new(13, 11, 19);
     let mut check = check("many tasks", 6, shape, |g, x| g.batch_norm("bn", x, BatchNorm::plain()).unwrap());
     check.steps = vec![3e-2];
-    check.run(&device());
+    check.run_everywhere();
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn channel_scale() {
     for (batch, segments, shape) in
         [(4, 2, Shape::new(3, 5, 7)), (3, 3, Shape::vector(1)), (1, 1, Shape::new(2, 2, 3))]
     {
-        check("scale", batch, shape, |g, x| g.channel_scale("r1", x, segments).unwrap()).run(&device());
+        check("scale", batch, shape, |g, x| g.channel_scale("r1", x, segments).unwrap()).run_everywhere();
     }
 }
 
@@ -106,7 +106,7 @@ fn activation() {
         let mut check =
             check("activation", 2, Shape::new(3, 5, 4), |g, x| g.activation("act", x, activation).unwrap());
         check.tolerance = 2e-2;
-        check.run(&device());
+        check.run_everywhere();
     }
 }
 
@@ -121,7 +121,7 @@ fn add_of_plain_nodes_and_of_a_node_with_itself() {
         };
         let mut check = check("add", 3, Shape::new(3, 2, 5), add);
         check.tolerance = 2e-2;
-        check.run(&device());
+        check.run_everywhere();
     }
 }
 
@@ -147,7 +147,7 @@ fn add_that_is_accumulated_into() {
                 let mut check = check("accumulate", 2, Shape::new(5, 3, 3), add);
                 check.steps = vec![2e-3];
                 check.tolerance = 2e-2;
-                check.run(&device());
+                check.run_everywhere();
             }
         }
     }
@@ -163,7 +163,7 @@ fn gradient_shared_by_three() {
         let second = g.add("second", b, first, Activation::None).unwrap();
         g.add("third", second, a, Activation::None).unwrap()
     };
-    check("ladder", 2, Shape::new(2, 3, 4), ladder).run(&device());
+    check("ladder", 2, Shape::new(2, 3, 4), ladder).run_everywhere();
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn concat() {
         let ab = g.concat("ab", &[a, b, a]).unwrap();
         g.concat("abx", &[ab, x]).unwrap()
     };
-    check("concat", 2, Shape::new(3, 5, 2), concat).run(&device());
+    check("concat", 2, Shape::new(3, 5, 2), concat).run_everywhere();
 }
 
 #[test]
@@ -191,15 +191,15 @@ fn pooling() {
         let mut check = check(&name, batch, shape, pool);
         check.steps = vec![1e-3];
         check.tolerance = 1e-2;
-        check.run(&device());
+        check.run_everywhere();
     }
     let pool = |g: &mut GraphBuilder, x| g.global_average_pool("pool", x).unwrap();
-    check("global", 3, Shape::new(5, 3, 7), pool).run(&device());
+    check("global", 3, Shape::new(5, 3, 7), pool).run_everywhere();
 }
 
 #[test]
 fn softmax() {
-    check("softmax", 3, Shape::vector(7), |g, x| g.softmax("p", x).unwrap()).run(&device());
+    check("softmax", 3, Shape::vector(7), |g, x| g.softmax("p", x).unwrap()).run_everywhere();
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn cross_entropy_with_classes_probabilities_smoothing_and_weights() {
         check.probabilities = vec![("teacher", 5)];
         check.losses = vec![("hard", 1.0), ("soft", -0.7)];
         check.steps = vec![3e-2];
-        check.run(&device());
+        check.run_everywhere();
     }
 }
 
@@ -232,7 +232,7 @@ fn several_external_gradients_with_weights() {
     g.external_gradient("rb", b, -0.5).unwrap();
     let mut check = Check::new(g.finish().unwrap(), 3, ("x", 4));
     check.external = vec![("ya", "ra", 2.0, 3), ("yb", "rb", -0.5, 2)];
-    check.run(&device());
+    check.run_everywhere();
 }
 
 /// Shapes nobody chose: sizes 1 to 9, channels 1 to 20, batch 1 to 3, every option that a shape allows.
@@ -257,23 +257,23 @@ fn random_shapes() {
             groups,
         };
         let name = format!("seed {seed}: batch {batch}, {shape}, {conv:?}");
-        check(&name, batch, shape, |g, x| g.conv("conv", x, conv).unwrap()).run(&device());
+        check(&name, batch, shape, |g, x| g.conv("conv", x, conv).unwrap()).run_everywhere();
 
         let name = format!("seed {seed}: batch {batch}, {shape}");
-        check(&name, batch, shape, |g, x| g.channel_scale("r1", x, batch).unwrap()).run(&device());
+        check(&name, batch, shape, |g, x| g.channel_scale("r1", x, batch).unwrap()).run_everywhere();
         let flat = Shape::vector(shape.channels);
-        check(&name, batch, flat, |g, x| g.linear("fc", x, pick(12, 1, 9), true).unwrap()).run(&device());
+        check(&name, batch, flat, |g, x| g.linear("fc", x, pick(12, 1, 9), true).unwrap()).run_everywhere();
         let window = pick(13, 1, 4).min(shape.height).min(shape.width);
         let pool = Pool2d::average(window, pick(14, 1, 4), window / 2);
-        check(&name, batch, shape, |g, x| g.pool("pool", x, pool).unwrap()).run(&device());
-        check(&name, batch, shape, |g, x| g.global_average_pool("pool", x).unwrap()).run(&device());
-        check(&name, batch, shape, |g, x| g.concat("xx", &[x, x]).unwrap()).run(&device());
+        check(&name, batch, shape, |g, x| g.pool("pool", x, pool).unwrap()).run_everywhere();
+        check(&name, batch, shape, |g, x| g.global_average_pool("pool", x).unwrap()).run_everywhere();
+        check(&name, batch, shape, |g, x| g.concat("xx", &[x, x]).unwrap()).run_everywhere();
 
         // Statistics of a handful of numbers are too curved for any step: enough of them, in any shape.
         let shape = Shape::new(shape.height + 3, shape.width + 3, shape.channels);
         let mut norm =
             check(&name, batch + 1, shape, |g, x| g.batch_norm("bn", x, BatchNorm::plain()).unwrap());
         norm.tolerance = 1e-2;
-        norm.run(&device());
+        norm.run_everywhere();
     }
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Bench, device, fill, hashed, layout_of, relative_error};
+use common::{Bench, fill, hashed, layout_of, on_every_device, relative_error};
 use superweight_engine::{
     Activation, BatchNorm, Control, Conv2d, CrossEntropy, Device, Graph, GraphBuilder, Memory, NormMode,
     Program, Settings, Shape,
@@ -30,14 +30,13 @@ fn compile<D: Device>(memory: &Memory<D>, graph: &Graph, settings: Settings) -> 
 }
 
 /// Memory for all of these, with parameters, images and labels.
-fn memory_for(all: &[(&Graph, Settings)]) -> Memory<impl Device + use<>> {
-    let device = device();
-    let layout = layout_of(&device, all);
+fn memory_for<D: Device>(device: &D, all: &[(&Graph, Settings)]) -> Memory<D> {
+    let layout = layout_of(device, all);
     let arena = all.iter().map(|(graph, settings)| {
-        Program::compile(&device, graph, settings, &layout).unwrap().plan().arena_bytes
+        Program::compile(device, graph, settings, &layout).unwrap().plan().arena_bytes
     });
     let arena = arena.max().unwrap();
-    let mut memory = Memory::new(&device, layout, arena).unwrap();
+    let mut memory = Memory::new(device, layout, arena).unwrap();
     all.iter().for_each(|(graph, _)| fill(graph, &mut memory));
     let images = memory.layout().io("x").unwrap().len;
     memory.set_input("x", &hashed(5, images)).unwrap();
@@ -54,236 +53,260 @@ fn labels() -> CrossEntropy {
 
 #[test]
 fn running_statistics_change_in_training_and_recalibration_only() {
-    let graph = network("n", 4, labels());
-    for (settings, changes) in [
-        (Settings::train(4), true),
-        (Settings::evaluate(4), false),
-        (Settings::batch_statistics(4), false),
-        (Settings::recalibrate(4), true),
-    ] {
-        let mut memory = memory_for(&[(&graph, settings)]);
-        let before = memory.statistic("n.bn1.running_mean").unwrap();
-        let program = compile(&memory, &graph, settings);
-        memory.run(&program).unwrap();
-        assert_eq!(memory.statistic("n.bn1.running_mean").unwrap() != before, changes, "{settings:?}");
-    }
+    on_every_device!(|device| {
+        let graph = network("n", 4, labels());
+        for (settings, changes) in [
+            (Settings::train(4), true),
+            (Settings::evaluate(4), false),
+            (Settings::batch_statistics(4), false),
+            (Settings::recalibrate(4), true),
+        ] {
+            let mut memory = memory_for(device, &[(&graph, settings)]);
+            let before = memory.statistic("n.bn1.running_mean").unwrap();
+            let program = compile(&memory, &graph, settings);
+            memory.run(&program).unwrap();
+            assert_eq!(memory.statistic("n.bn1.running_mean").unwrap() != before, changes, "{settings:?}");
+        }
+    });
 }
 
 #[test]
 fn recalibration_is_the_average_over_the_pass() {
-    let mut g = GraphBuilder::new("bn");
-    let x = g.input("x", Shape::new(3, 3, 5)).unwrap();
-    let y = g.batch_norm("bn", x, BatchNorm::plain()).unwrap();
-    g.output("y", y).unwrap();
-    let mut bench = Bench::new(&device(), g.finish().unwrap(), Settings::recalibrate(4));
-    let (mut mean, mut variance) = (vec![0f64; 5], vec![0f64; 5]);
-    for batch in 0..3u32 {
-        let data = hashed(batch, 4 * 9 * 5);
-        for c in 0..5 {
-            let values: Vec<f64> = data.iter().skip(c).step_by(5).map(|v| f64::from(*v)).collect();
-            let m = values.iter().sum::<f64>() / 36.0;
-            mean[c] += m / 3.0;
-            variance[c] += values.iter().map(|v| (v - m) * (v - m)).sum::<f64>() / 35.0 / 3.0;
+    on_every_device!(|device| {
+        let mut g = GraphBuilder::new("bn");
+        let x = g.input("x", Shape::new(3, 3, 5)).unwrap();
+        let y = g.batch_norm("bn", x, BatchNorm::plain()).unwrap();
+        g.output("y", y).unwrap();
+        let mut bench = Bench::new(device, g.finish().unwrap(), Settings::recalibrate(4));
+        let (mut mean, mut variance) = (vec![0f64; 5], vec![0f64; 5]);
+        for batch in 0..3u32 {
+            let data = hashed(batch, 4 * 9 * 5);
+            for c in 0..5 {
+                let values: Vec<f64> = data.iter().skip(c).step_by(5).map(|v| f64::from(*v)).collect();
+                let m = values.iter().sum::<f64>() / 36.0;
+                mean[c] += m / 3.0;
+                variance[c] += values.iter().map(|v| (v - m) * (v - m)).sum::<f64>() / 35.0 / 3.0;
+            }
+            bench.memory.set_input("x", &data).unwrap();
+            bench.memory.set_control(Control::BatchOfPass, batch + 1);
+            bench.run();
         }
-        bench.memory.set_input("x", &data).unwrap();
-        bench.memory.set_control(Control::BatchOfPass, batch + 1);
-        bench.run();
-    }
-    let as_f32 = |v: Vec<f64>| v.into_iter().map(|v| v as f32).collect::<Vec<_>>();
-    assert!(relative_error(&bench.memory.statistic("bn.running_mean").unwrap(), &as_f32(mean)) < 1e-6);
-    assert!(relative_error(&bench.memory.statistic("bn.running_var").unwrap(), &as_f32(variance)) < 1e-6);
+        let as_f32 = |v: Vec<f64>| v.into_iter().map(|v| v as f32).collect::<Vec<_>>();
+        assert!(relative_error(&bench.memory.statistic("bn.running_mean").unwrap(), &as_f32(mean)) < 1e-6);
+        assert!(relative_error(&bench.memory.statistic("bn.running_var").unwrap(), &as_f32(variance)) < 1e-6);
+    });
 }
 
 #[test]
 fn batch_statistics_give_the_logits_of_training() {
-    let graph = network("n", 4, labels());
-    let (train, still) = (Settings::train(4), Settings::batch_statistics(4));
-    let mut memory = memory_for(&[(&graph, train), (&graph, still)]);
-    let (train, still) = (compile(&memory, &graph, train), compile(&memory, &graph, still));
-    memory.run(&train).unwrap();
-    let logits = memory.output("n.logits").unwrap();
-    memory.run(&still).unwrap();
-    assert_eq!(memory.output("n.logits").unwrap(), logits);
+    on_every_device!(|device| {
+        let graph = network("n", 4, labels());
+        let (train, still) = (Settings::train(4), Settings::batch_statistics(4));
+        let mut memory = memory_for(device, &[(&graph, train), (&graph, still)]);
+        let (train, still) = (compile(&memory, &graph, train), compile(&memory, &graph, still));
+        memory.run(&train).unwrap();
+        let logits = memory.output("n.logits").unwrap();
+        memory.run(&still).unwrap();
+        assert_eq!(memory.output("n.logits").unwrap(), logits);
+    });
 }
 
 #[test]
 fn frozen_weights_give_the_same_bits_until_they_are_frozen_again() {
-    let graph = network("n", 4, labels());
-    let settings = Settings::evaluate(4);
-    let mut memory = memory_for(&[(&graph, settings)]);
-    let (program, other) = (compile(&memory, &graph, settings), compile(&memory, &graph, settings));
-    memory.run(&program).unwrap();
-    let logits = memory.output("n.logits").unwrap();
-    let frozen = memory.freeze(&program).unwrap();
-    memory.set_parameter("n.conv1.weight", &[0.0; 8 * 27]).unwrap();
-    memory.run_frozen(&program, &frozen).unwrap();
-    assert_eq!(memory.output("n.logits").unwrap(), logits);
-    memory.run(&program).unwrap();
-    assert_ne!(memory.output("n.logits").unwrap(), logits);
-    assert!(memory.run_frozen(&other, &frozen).is_err(), "frozen for another program");
+    on_every_device!(|device| {
+        let graph = network("n", 4, labels());
+        let settings = Settings::evaluate(4);
+        let mut memory = memory_for(device, &[(&graph, settings)]);
+        let (program, other) = (compile(&memory, &graph, settings), compile(&memory, &graph, settings));
+        memory.run(&program).unwrap();
+        let logits = memory.output("n.logits").unwrap();
+        let frozen = memory.freeze(&program).unwrap();
+        memory.set_parameter("n.conv1.weight", &[0.0; 8 * 27]).unwrap();
+        memory.run_frozen(&program, &frozen).unwrap();
+        assert_eq!(memory.output("n.logits").unwrap(), logits);
+        memory.run(&program).unwrap();
+        assert_ne!(memory.output("n.logits").unwrap(), logits);
+        assert!(memory.run_frozen(&other, &frozen).is_err(), "frozen for another program");
+    });
 }
 
 #[test]
 fn evaluation_keeps_nothing_for_a_backward_pass() {
-    let deep = |layers: usize| {
-        let mut g = GraphBuilder::new("deep");
-        let mut x = g.input("x", Shape::new(16, 16, 8)).unwrap();
-        for i in 0..layers {
-            x = g.conv(format!("conv{i}"), x, Conv2d::new(8, 3).padding(1)).unwrap();
-            x = g.batch_norm(format!("bn{i}"), x, BatchNorm::relu()).unwrap();
-        }
-        let x = g.global_average_pool("pool", x).unwrap();
-        g.cross_entropy("loss", x, labels()).unwrap();
-        let graph = g.finish().unwrap();
-        let settings = [Settings::train(64), Settings::evaluate(64)];
-        let layout = layout_of(&device(), &settings.map(|s| (&graph, s)));
-        settings.map(|s| Program::compile(&device(), &graph, &s, &layout).unwrap().plan().arena_bytes)
-    };
-    let ([short_train, short], [long_train, long]) = (deep(4), deep(12));
-    assert_eq!(long, short, "depth costs evaluation no memory");
-    let kept = 2 * 8 * 64 * 16 * 16 * 8 * 4;
-    assert!(long_train - short_train >= kept, "training keeps two activations per layer");
+    on_every_device!(|device| {
+        let deep = |layers: usize| {
+            let mut g = GraphBuilder::new("deep");
+            let mut x = g.input("x", Shape::new(16, 16, 8)).unwrap();
+            for i in 0..layers {
+                x = g.conv(format!("conv{i}"), x, Conv2d::new(8, 3).padding(1)).unwrap();
+                x = g.batch_norm(format!("bn{i}"), x, BatchNorm::relu()).unwrap();
+            }
+            let x = g.global_average_pool("pool", x).unwrap();
+            g.cross_entropy("loss", x, labels()).unwrap();
+            let graph = g.finish().unwrap();
+            let settings = [Settings::train(64), Settings::evaluate(64)];
+            let layout = layout_of(device, &settings.map(|s| (&graph, s)));
+            settings.map(|s| Program::compile(device, &graph, &s, &layout).unwrap().plan().arena_bytes)
+        };
+        let ([short_train, short], [long_train, long]) = (deep(4), deep(12));
+        assert_eq!(long, short, "depth costs evaluation no memory");
+        let kept = 2 * 8 * 64 * 16 * 16 * 8 * 4;
+        assert!(long_train - short_train >= kept, "training keeps two activations per layer");
+    });
 }
 
 #[test]
 fn a_padded_tail_counts_only_its_valid_rows() {
-    let graph = network("n", 4, labels());
-    let settings = [Settings::evaluate(3), Settings::evaluate(8)];
-    let mut memory = memory_for(&settings.map(|s| (&graph, s)));
-    let [small, large] = settings.map(|s| compile(&memory, &graph, s));
-    memory.run(&small).unwrap();
-    let exact = memory.metrics("n.loss").unwrap();
-    memory.set_control(Control::ValidRows, 3);
-    memory.run(&large).unwrap();
-    let padded = memory.metrics("n.loss").unwrap();
-    assert_eq!((padded.rows, padded.top1, padded.top5), (3.0, exact.top1, 3.0));
-    assert!((padded.loss - exact.loss).abs() < 1e-6);
-    memory.set_control(Control::ValidRows, 0);
-    memory.run(&large).unwrap();
-    assert_eq!(memory.metrics("n.loss").unwrap().loss, 0.0);
+    on_every_device!(|device| {
+        let graph = network("n", 4, labels());
+        let settings = [Settings::evaluate(3), Settings::evaluate(8)];
+        let mut memory = memory_for(device, &settings.map(|s| (&graph, s)));
+        let [small, large] = settings.map(|s| compile(&memory, &graph, s));
+        memory.run(&small).unwrap();
+        let exact = memory.metrics("n.loss").unwrap();
+        memory.set_control(Control::ValidRows, 3);
+        memory.run(&large).unwrap();
+        let padded = memory.metrics("n.loss").unwrap();
+        assert_eq!((padded.rows, padded.top1, padded.top5), (3.0, exact.top1, 3.0));
+        assert!((padded.loss - exact.loss).abs() < 1e-6);
+        memory.set_control(Control::ValidRows, 0);
+        memory.run(&large).unwrap();
+        assert_eq!(memory.metrics("n.loss").unwrap().loss, 0.0);
+    });
 }
 
 #[test]
 fn rows_that_do_not_count_have_no_gradient() {
-    let graph = network("n", 4, labels().segments(2));
-    let settings = Settings { norm: NormMode::Eval, input_gradients: true, ..Settings::train(6) };
-    let mut memory = memory_for(&[(&graph, settings)]);
-    let program = compile(&memory, &graph, settings);
-    memory.set_control(Control::ValidRows, 2);
-    memory.run(&program).unwrap();
-    assert_eq!(memory.metrics("n.loss").unwrap().rows, 4.0);
-    let gradient = memory.output("x.gradient").unwrap();
-    for (row, gradient) in gradient.chunks_exact(6 * 6 * 3).enumerate() {
-        assert_eq!(gradient.iter().all(|g| *g == 0.0), row % 3 == 2, "row {row}");
-    }
+    on_every_device!(|device| {
+        let graph = network("n", 4, labels().segments(2));
+        let settings = Settings { norm: NormMode::Eval, input_gradients: true, ..Settings::train(6) };
+        let mut memory = memory_for(device, &[(&graph, settings)]);
+        let program = compile(&memory, &graph, settings);
+        memory.set_control(Control::ValidRows, 2);
+        memory.run(&program).unwrap();
+        assert_eq!(memory.metrics("n.loss").unwrap().rows, 4.0);
+        let gradient = memory.output("x.gradient").unwrap();
+        for (row, gradient) in gradient.chunks_exact(6 * 6 * 3).enumerate() {
+            assert_eq!(gradient.iter().all(|g| *g == 0.0), row % 3 == 2, "row {row}");
+        }
+    });
 }
 
 /// Slimmable training: the wide network's probabilities are the narrow one's target.
 #[test]
 fn one_graph_teaches_another() {
-    let teacher = network("teacher", 4, labels());
-    let student = network("student", 4, CrossEntropy::probabilities("teacher.probabilities"));
-    let settings = Settings::train(4);
-    let mut memory = memory_for(&[(&teacher, settings), (&student, settings)]);
-    let (teach, learn) = (compile(&memory, &teacher, settings), compile(&memory, &student, settings));
-    memory.run(&teach).unwrap();
-    let probabilities = memory.output("teacher.probabilities").unwrap();
-    let gradient = memory.gradient("teacher.conv1.weight").unwrap();
-    memory.run(&learn).unwrap();
-    assert_eq!(
-        memory.output("teacher.probabilities").unwrap(),
-        probabilities,
-        "outputs outlive other programs"
-    );
-    assert_eq!(memory.gradient("teacher.conv1.weight").unwrap(), gradient, "and so do gradients");
-    let logits = memory.output("student.logits").unwrap();
-    let mut expected = 0f64;
-    for (z, t) in logits.chunks_exact(4).zip(probabilities.chunks_exact(4)) {
-        let log_sum = z.iter().map(|z| f64::from(*z).exp()).sum::<f64>().ln();
-        expected +=
-            z.iter().zip(t).map(|(z, t)| f64::from(*t) * (log_sum - f64::from(*z))).sum::<f64>() / 4.0;
-    }
-    assert!((f64::from(memory.metrics("student.loss").unwrap().loss) - expected).abs() < 1e-5);
+    on_every_device!(|device| {
+        let teacher = network("teacher", 4, labels());
+        let student = network("student", 4, CrossEntropy::probabilities("teacher.probabilities"));
+        let settings = Settings::train(4);
+        let mut memory = memory_for(device, &[(&teacher, settings), (&student, settings)]);
+        let (teach, learn) = (compile(&memory, &teacher, settings), compile(&memory, &student, settings));
+        memory.run(&teach).unwrap();
+        let probabilities = memory.output("teacher.probabilities").unwrap();
+        let gradient = memory.gradient("teacher.conv1.weight").unwrap();
+        memory.run(&learn).unwrap();
+        assert_eq!(
+            memory.output("teacher.probabilities").unwrap(),
+            probabilities,
+            "outputs outlive other programs"
+        );
+        assert_eq!(memory.gradient("teacher.conv1.weight").unwrap(), gradient, "and so do gradients");
+        let logits = memory.output("student.logits").unwrap();
+        let mut expected = 0f64;
+        for (z, t) in logits.chunks_exact(4).zip(probabilities.chunks_exact(4)) {
+            let log_sum = z.iter().map(|z| f64::from(*z).exp()).sum::<f64>().ln();
+            expected +=
+                z.iter().zip(t).map(|(z, t)| f64::from(*t) * (log_sum - f64::from(*z))).sum::<f64>() / 4.0;
+        }
+        assert!((f64::from(memory.metrics("student.loss").unwrap().loss) - expected).abs() < 1e-5);
+    });
 }
 
 #[test]
 fn gradients_accumulate_when_asked_to() {
-    let graph = network("n", 4, labels());
-    let (set, add) = (Settings::train(4), Settings { accumulate: true, ..Settings::train(4) });
-    let mut memory = memory_for(&[(&graph, set), (&graph, add)]);
-    let (set, add) = (compile(&memory, &graph, set), compile(&memory, &graph, add));
-    let names: Vec<String> = memory.layout().parameters().map(|(name, _)| name.to_owned()).collect();
-    memory.run(&set).unwrap();
-    let once: Vec<Vec<f32>> = names.iter().map(|name| memory.gradient(name).unwrap()).collect();
-    memory.run(&add).unwrap();
-    for (name, once) in names.iter().zip(once) {
-        let twice: Vec<f32> = once.iter().map(|g| 2.0 * g).collect();
-        let norm: f64 = once.iter().map(|g| f64::from(g.abs())).sum();
-        if norm > 1e-4 {
-            assert!(relative_error(&memory.gradient(name).unwrap(), &twice) < 1e-5, "{name}");
+    on_every_device!(|device| {
+        let graph = network("n", 4, labels());
+        let (set, add) = (Settings::train(4), Settings { accumulate: true, ..Settings::train(4) });
+        let mut memory = memory_for(device, &[(&graph, set), (&graph, add)]);
+        let (set, add) = (compile(&memory, &graph, set), compile(&memory, &graph, add));
+        let names: Vec<String> = memory.layout().parameters().map(|(name, _)| name.to_owned()).collect();
+        memory.run(&set).unwrap();
+        let once: Vec<Vec<f32>> = names.iter().map(|name| memory.gradient(name).unwrap()).collect();
+        memory.run(&add).unwrap();
+        for (name, once) in names.iter().zip(once) {
+            let twice: Vec<f32> = once.iter().map(|g| 2.0 * g).collect();
+            let norm: f64 = once.iter().map(|g| f64::from(g.abs())).sum();
+            if norm > 1e-4 {
+                assert!(relative_error(&memory.gradient(name).unwrap(), &twice) < 1e-5, "{name}");
+            }
         }
-    }
+    });
 }
 
 /// Weighted losses at two depths; the gradient is the weighted sum of their gradients.
 #[test]
 fn several_weighted_losses() {
-    let two_exits = |early: f32, late: f32| {
-        let mut g = GraphBuilder::new("exits");
-        let x = g.input("x", Shape::new(6, 6, 3)).unwrap();
-        let x = g.conv("conv", x, Conv2d::new(5, 3).padding(1)).unwrap();
-        let p = g.global_average_pool("pool1", x).unwrap();
-        let z = g.linear("exit1", p, 4, true).unwrap();
-        g.cross_entropy("early", z, labels().weight(early)).unwrap();
-        let x = g.conv("conv2", x, Conv2d::new(5, 3).padding(1)).unwrap();
-        let p = g.global_average_pool("pool2", x).unwrap();
-        let z = g.linear("exit2", p, 4, true).unwrap();
-        g.cross_entropy("late", z, labels().weight(late)).unwrap();
-        let graph = g.finish().unwrap();
-        let settings = Settings::train(4);
-        let mut memory = memory_for(&[(&graph, settings)]);
-        let program = compile(&memory, &graph, settings);
-        memory.run(&program).unwrap();
-        memory.gradient("conv.weight").unwrap()
-    };
-    let (a, b, both) = (two_exits(1.0, 0.0), two_exits(0.0, 1.0), two_exits(0.3, 0.7));
-    let expected: Vec<f32> = a.iter().zip(&b).map(|(a, b)| 0.3 * a + 0.7 * b).collect();
-    assert!(relative_error(&both, &expected) < 1e-5);
+    on_every_device!(|device| {
+        let two_exits = |early: f32, late: f32| {
+            let mut g = GraphBuilder::new("exits");
+            let x = g.input("x", Shape::new(6, 6, 3)).unwrap();
+            let x = g.conv("conv", x, Conv2d::new(5, 3).padding(1)).unwrap();
+            let p = g.global_average_pool("pool1", x).unwrap();
+            let z = g.linear("exit1", p, 4, true).unwrap();
+            g.cross_entropy("early", z, labels().weight(early)).unwrap();
+            let x = g.conv("conv2", x, Conv2d::new(5, 3).padding(1)).unwrap();
+            let p = g.global_average_pool("pool2", x).unwrap();
+            let z = g.linear("exit2", p, 4, true).unwrap();
+            g.cross_entropy("late", z, labels().weight(late)).unwrap();
+            let graph = g.finish().unwrap();
+            let settings = Settings::train(4);
+            let mut memory = memory_for(device, &[(&graph, settings)]);
+            let program = compile(&memory, &graph, settings);
+            memory.run(&program).unwrap();
+            memory.gradient("conv.weight").unwrap()
+        };
+        let (a, b, both) = (two_exits(1.0, 0.0), two_exits(0.0, 1.0), two_exits(0.3, 0.7));
+        let expected: Vec<f32> = a.iter().zip(&b).map(|(a, b)| 0.3 * a + 0.7 * b).collect();
+        assert!(relative_error(&both, &expected) < 1e-5);
+    });
 }
 
 #[test]
 fn a_parameter_that_no_loss_depends_on_has_gradient_zero() {
-    let mut g = GraphBuilder::new("unused");
-    let x = g.input("x", Shape::vector(3)).unwrap();
-    let used = g.linear("used", x, 4, true).unwrap();
-    let unused = g.linear("unused", x, 4, true).unwrap();
-    g.linear("dead", x, 4, true).unwrap();
-    g.output("y", unused).unwrap();
-    g.cross_entropy("loss", used, labels()).unwrap();
-    let graph = g.finish().unwrap();
-    let settings = Settings::train(4);
-    let mut memory = memory_for(&[(&graph, settings)]);
-    let program = compile(&memory, &graph, settings);
-    memory.run(&program).unwrap();
-    assert!(memory.gradient("used.weight").unwrap().iter().any(|g| *g != 0.0));
-    for name in ["unused.weight", "dead.bias"] {
-        assert!(memory.gradient(name).unwrap().iter().all(|g| *g == 0.0), "{name}");
-    }
+    on_every_device!(|device| {
+        let mut g = GraphBuilder::new("unused");
+        let x = g.input("x", Shape::vector(3)).unwrap();
+        let used = g.linear("used", x, 4, true).unwrap();
+        let unused = g.linear("unused", x, 4, true).unwrap();
+        g.linear("dead", x, 4, true).unwrap();
+        g.output("y", unused).unwrap();
+        g.cross_entropy("loss", used, labels()).unwrap();
+        let graph = g.finish().unwrap();
+        let settings = Settings::train(4);
+        let mut memory = memory_for(device, &[(&graph, settings)]);
+        let program = compile(&memory, &graph, settings);
+        memory.run(&program).unwrap();
+        assert!(memory.gradient("used.weight").unwrap().iter().any(|g| *g != 0.0));
+        for name in ["unused.weight", "dead.bias"] {
+            assert!(memory.gradient(name).unwrap().iter().all(|g| *g == 0.0), "{name}");
+        }
+    });
 }
 
 #[test]
 fn nan_is_not_hidden_by_activations_and_pools() {
-    let graph = network("n", 4, labels());
-    let settings = Settings::evaluate(4);
-    let mut memory = memory_for(&[(&graph, settings)]);
-    let program = compile(&memory, &graph, settings);
-    let mut images = hashed(5, 4 * 6 * 6 * 3);
-    images[0] = f32::NAN;
-    memory.set_input("x", &images).unwrap();
-    memory.run(&program).unwrap();
-    assert!(memory.metrics("n.loss").unwrap().loss.is_nan());
-    memory.set_input("x", &hashed(5, 4 * 6 * 6 * 3)).unwrap();
-    memory.set_classes("labels", &[0, 1, 2, 77]).unwrap();
-    memory.run(&program).unwrap();
-    assert!(memory.metrics("n.loss").unwrap().loss.is_nan(), "a class out of range shows");
+    on_every_device!(|device| {
+        let graph = network("n", 4, labels());
+        let settings = Settings::evaluate(4);
+        let mut memory = memory_for(device, &[(&graph, settings)]);
+        let program = compile(&memory, &graph, settings);
+        let mut images = hashed(5, 4 * 6 * 6 * 3);
+        images[0] = f32::NAN;
+        memory.set_input("x", &images).unwrap();
+        memory.run(&program).unwrap();
+        assert!(memory.metrics("n.loss").unwrap().loss.is_nan());
+        memory.set_input("x", &hashed(5, 4 * 6 * 6 * 3)).unwrap();
+        memory.set_classes("labels", &[0, 1, 2, 77]).unwrap();
+        memory.run(&program).unwrap();
+        assert!(memory.metrics("n.loss").unwrap().loss.is_nan(), "a class out of range shows");
+    });
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Check, device};
+use common::Check;
 use superweight_engine::{
     Activation, BatchNorm, Conv2d, CrossEntropy, Error, GraphBuilder, NodeId, Pool2d, Scope, Shape,
 };
@@ -24,7 +24,7 @@ fn check(name: &str, batch: usize, shape: Shape, body: impl FnOnce(&mut GraphBui
     check.tolerance = 2e-2;
     // The loss is one float of about 2, known to 1e-7; the steps are of about 1e-3.
     check.floor = 2e-4;
-    check.run(&device());
+    check.run_everywhere();
 }
 
 fn basic_block(g: &mut GraphBuilder, name: &str, x: NodeId, out: usize, stride: usize) -> Built {

@@ -4,16 +4,16 @@ mod common;
 
 use std::sync::Arc;
 
-use common::hashed;
+use common::{hashed, on_every_device};
 use superweight_engine::{
-    Accumulator, CpuDevice, CrossEntropy, Device, GraphBuilder, ImageDraw, ImageSet, LayoutBuilder, Memory,
+    Accumulator, CrossEntropy, Device, GraphBuilder, ImageDraw, ImageSet, LayoutBuilder, Memory,
     ParameterGroup, Settings, Sgd, SgdOptions, Shape,
 };
 
 const SHAPE: Shape = Shape { height: 3, width: 4, channels: 2 };
 
 /// A linear classifier of small images.
-fn memory(device: &CpuDevice, batch: usize) -> Memory<CpuDevice> {
+fn memory<D: Device>(device: &D, batch: usize) -> Memory<D> {
     let mut graph = GraphBuilder::new("linear");
     let images = graph.input("images", SHAPE).unwrap();
     let pooled = graph.global_average_pool("pool", images).unwrap();
@@ -36,75 +36,83 @@ fn set() -> ImageSet {
 
 #[test]
 fn a_batch_is_drawn_as_each_image_is_rendered_and_its_tail_is_zero() {
-    let device = CpuDevice::new(2).unwrap();
-    let (mut memory, set) = (memory(&device, 6), set());
-    let mut images = device.load_images(&set, 6).unwrap();
-    let hole = ImageDraw { image: 4, hole_rows: [1, 2], hole_columns: [0, 3], ..ImageDraw::default() };
-    let moved = ImageDraw { image: 1, flip: 1, down: -1, right: 2, ..ImageDraw::default() };
-    for draws in [vec![ImageDraw::plain(3); 6], vec![ImageDraw::plain(2), hole, moved]] {
-        device.set_draws(&mut images, &draws);
-        memory.draw(&images, "images", "labels").unwrap();
-        let found = memory.output("images").unwrap();
-        let mut expected = vec![0.0; 6 * SHAPE.len()];
-        for (draw, out) in draws.iter().zip(expected.chunks_mut(SHAPE.len())) {
-            set.render(draw, out);
+    on_every_device!(|device| {
+        let (mut memory, set) = (memory(device, 6), set());
+        let mut images = device.load_images(&set, 6).unwrap();
+        let hole = ImageDraw { image: 4, hole_rows: [1, 2], hole_columns: [0, 3], ..ImageDraw::default() };
+        let moved = ImageDraw { image: 1, flip: 1, down: -1, right: 2, ..ImageDraw::default() };
+        for draws in [vec![ImageDraw::plain(3); 6], vec![ImageDraw::plain(2), hole, moved]] {
+            device.set_draws(&mut images, &draws);
+            memory.draw(&images, "images", "labels").unwrap();
+            let found = memory.output("images").unwrap();
+            let mut expected = vec![0.0; 6 * SHAPE.len()];
+            for (draw, out) in draws.iter().zip(expected.chunks_mut(SHAPE.len())) {
+                set.render(draw, out);
+            }
+            assert_eq!(found, expected);
+            let classes = memory.output("labels").unwrap().into_iter().map(f32::to_bits);
+            assert!(
+                classes.eq((0..6).map(|i| draws.get(i).map_or(0, |draw| set.classes[draw.image as usize])))
+            );
         }
-        assert_eq!(found, expected);
-        let classes = memory.output("labels").unwrap().into_iter().map(f32::to_bits);
-        assert!(classes.eq((0..6).map(|i| draws.get(i).map_or(0, |draw| set.classes[draw.image as usize]))));
-    }
-    // Row 0 shows row −1: byte 0 of each channel. Row 1 shows row 0 of the flipped image, two to the right.
-    let moved = &memory.output("images").unwrap()[2 * SHAPE.len()..][..2 * 8];
-    let byte = |x: usize, c: usize| ((SHAPE.len() + x * 2 + c) * 7 % 256) as f32 + 1000.0 * c as f32;
-    assert_eq!(moved[..8], [0.0, 1000.0, 0.0, 1000.0, 0.0, 1000.0, 0.0, 1000.0]);
-    assert_eq!(moved[8..], [byte(1, 0), byte(1, 1), byte(0, 0), byte(0, 1), 0.0, 1000.0, 0.0, 1000.0]);
+        // Row 0 shows row −1: byte 0 of each channel. Row 1 shows row 0 of the flipped image, two to the right.
+        let moved = &memory.output("images").unwrap()[2 * SHAPE.len()..][..2 * 8];
+        let byte = |x: usize, c: usize| ((SHAPE.len() + x * 2 + c) * 7 % 256) as f32 + 1000.0 * c as f32;
+        assert_eq!(moved[..8], [0.0, 1000.0, 0.0, 1000.0, 0.0, 1000.0, 0.0, 1000.0]);
+        assert_eq!(moved[8..], [byte(1, 0), byte(1, 1), byte(0, 0), byte(0, 1), 0.0, 1000.0, 0.0, 1000.0]);
+    });
 }
 
 #[test]
 fn sums_are_those_of_the_numbers_at_the_time() {
-    let mut memory = memory(&CpuDevice::new(2).unwrap(), 4);
-    let names = ["classifier.bias", "classifier.weight"];
-    let regions = names.map(|name| memory.layout().gradient(name).unwrap());
-    let mut sums = Accumulator::new(&memory, regions.to_vec()).unwrap();
-    for _ in 0..2 {
-        let mut expected = regions.map(|region| vec![0.0; region.len]);
-        for run in 0..3 {
-            for ((name, region), expected) in names.iter().zip(regions).zip(&mut expected) {
-                let values = hashed(run, region.len);
-                memory.set_gradient(name, &values).unwrap();
-                expected.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+    on_every_device!(|device| {
+        let mut memory = memory(device, 4);
+        let names = ["classifier.bias", "classifier.weight"];
+        let regions = names.map(|name| memory.layout().gradient(name).unwrap());
+        let mut sums = Accumulator::new(&memory, regions.to_vec()).unwrap();
+        for _ in 0..2 {
+            let mut expected = regions.map(|region| vec![0.0; region.len]);
+            for run in 0..3 {
+                for ((name, region), expected) in names.iter().zip(regions).zip(&mut expected) {
+                    let values = hashed(run, region.len);
+                    memory.set_gradient(name, &values).unwrap();
+                    expected.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+                }
+                memory.accumulate(&mut sums);
             }
-            memory.accumulate(&mut sums);
+            assert_eq!([sums.read(0), sums.read(1)], expected);
+            sums.clear();
         }
-        assert_eq!([sums.read(0), sums.read(1)], expected);
-        sums.clear();
-    }
+    });
 }
 
 #[test]
 fn momentum_is_read_and_restored_by_place() {
-    let mut memory = memory(&CpuDevice::new(1).unwrap(), 4);
-    let all = memory.layout().parameter_numbers;
-    let optimizer = |memory: &Memory<CpuDevice>, momentum| {
-        let options = SgdOptions { momentum, nesterov: momentum > 0.0 };
-        Sgd::new(memory, options, vec![ParameterGroup::new(0..all, 0.0)]).unwrap()
-    };
-    let weight = memory.layout().parameter("classifier.weight").unwrap();
-    memory.set_gradient("classifier.weight", &hashed(3, weight.len)).unwrap();
-    let mut first = optimizer(&memory, 0.9);
-    first.set_rates(&[0.1]).unwrap();
-    first.step(&mut memory);
-    assert_eq!(first.momentum(weight).unwrap(), hashed(3, weight.len)); // b ← 0.9·0 + g
-    let (kept, parameter) = (first.momentum(weight).unwrap(), memory.parameter("classifier.weight").unwrap());
-    first.step(&mut memory);
-    let expected = memory.parameter("classifier.weight").unwrap();
+    on_every_device!(|device| {
+        let mut memory = memory(device, 4);
+        let all = memory.layout().parameter_numbers;
+        let optimizer = |memory: &Memory<_>, momentum| {
+            let options = SgdOptions { momentum, nesterov: momentum > 0.0 };
+            Sgd::new(memory, options, vec![ParameterGroup::new(0..all, 0.0)]).unwrap()
+        };
+        let weight = memory.layout().parameter("classifier.weight").unwrap();
+        memory.set_gradient("classifier.weight", &hashed(3, weight.len)).unwrap();
+        let mut first = optimizer(&memory, 0.9);
+        first.set_rates(&[0.1]).unwrap();
+        first.step(&mut memory);
+        assert_eq!(first.momentum(weight).unwrap(), hashed(3, weight.len)); // b ← 0.9·0 + g
+        let (kept, parameter) =
+            (first.momentum(weight).unwrap(), memory.parameter("classifier.weight").unwrap());
+        first.step(&mut memory);
+        let expected = memory.parameter("classifier.weight").unwrap();
 
-    memory.set_parameter("classifier.weight", &parameter).unwrap();
-    let mut second = optimizer(&memory, 0.9);
-    second.set_momentum(weight, &kept).unwrap();
-    second.set_rates(&[0.1]).unwrap();
-    second.step(&mut memory);
-    assert_eq!(memory.parameter("classifier.weight").unwrap(), expected);
-    assert!(second.set_momentum(weight, &[0.0]).is_err());
-    assert_eq!(optimizer(&memory, 0.0).momentum(weight), None);
+        memory.set_parameter("classifier.weight", &parameter).unwrap();
+        let mut second = optimizer(&memory, 0.9);
+        second.set_momentum(weight, &kept).unwrap();
+        second.set_rates(&[0.1]).unwrap();
+        second.step(&mut memory);
+        assert_eq!(memory.parameter("classifier.weight").unwrap(), expected);
+        assert!(second.set_momentum(weight, &[0.0]).is_err());
+        assert_eq!(optimizer(&memory, 0.0).momentum(weight), None);
+    });
 }

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use superweight_engine::{
-    Call, CpuDevice, Device, Error, Frozen, Graph, LayoutBuilder, Memory, ParameterGroup, Program, Settings,
-    Sgd, SgdOptions, SlotKind,
+    Call, Device, Error, Frozen, Graph, LayoutBuilder, Memory, ParameterGroup, Program, Settings, Sgd,
+    SgdOptions, SlotKind,
 };
 use superweight_plan::arch::Architecture;
 
@@ -18,6 +18,7 @@ pub use shared::{Comparison, SharedBench};
 
 use crate::lower::{IMAGES, LABELS, Lowering, lower};
 use crate::random::Draws;
+use crate::replay::Replayed;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -42,6 +43,7 @@ pub struct Bench<D: Device> {
     optimizer: Option<Sgd<D>>,
     /// One per program where weights do not change and are packed once.
     frozen: Vec<Frozen<D>>,
+    replayed: Replayed<D>,
 }
 
 /// What a step costs.
@@ -88,9 +90,9 @@ fn multiply_adds(call: &Call) -> u64 {
     }
 }
 
-impl Bench<CpuDevice> {
+impl<D: Device> Bench<D> {
     /// Compiles and allocates; what it will need is known before the first step.
-    pub fn new(device: &CpuDevice, request: &BenchRequest) -> Result<Self, Error> {
+    pub fn new(device: &D, request: &BenchRequest) -> Result<Self, Error> {
         let settings = match request.training {
             true => Settings::train(request.batch),
             false => Settings::evaluate(request.batch),
@@ -131,25 +133,25 @@ impl Bench<CpuDevice> {
             true => Vec::new(),
             false => programs.iter().map(|program| memory.freeze(program)).collect::<Result<_, _>>()?,
         };
-        Ok(Self { batch: request.batch, programs, memory, optimizer, frozen })
+        Ok(Self { batch: request.batch, programs, memory, optimizer, frozen, replayed: Replayed::New })
     }
 
-    /// One step.
+    /// One step, from a recording where the device gains by it; done when it returns.
     pub fn step(&mut self) -> Result<(), Error> {
-        for (index, program) in self.programs.iter().enumerate() {
-            match self.frozen.get(index) {
-                Some(frozen) => self.memory.run_frozen(program, frozen)?,
-                None => self.memory.run(program)?,
+        let Self { programs, memory, optimizer, frozen, replayed, .. } = self;
+        let device = memory.device().clone();
+        replayed.run(&device, &mut || {
+            for (index, program) in programs.iter().enumerate() {
+                match frozen.get(index) {
+                    Some(frozen) => memory.run_frozen(program, frozen)?,
+                    None => memory.run(program)?,
+                }
             }
-        }
-        match &mut self.optimizer {
             // A rate of zero does all the work and keeps the numbers tame, however many steps are measured.
-            Some(optimizer) => {
-                optimizer.step(&mut self.memory);
-                Ok(())
-            }
-            None => Ok(()),
-        }
+            optimizer.iter_mut().for_each(|optimizer| optimizer.step(memory));
+            Ok(())
+        })?;
+        device.finish()
     }
 
     /// Bytes of the arena: what the memory plan predicts for activations, before anything has run.
@@ -166,9 +168,9 @@ impl Bench<CpuDevice> {
         self.arena_bytes() + layout.io_bytes + 4 * kept + packed
     }
 
-    /// Steps until `time` has passed, at least five, after two to warm up.
+    /// Steps until `time` has passed, at least five, after three to warm up and to be recorded.
     pub fn measure(&mut self, time: Duration) -> Result<StepReport, Error> {
-        (0..2).try_for_each(|_| self.step())?;
+        (0..3).try_for_each(|_| self.step())?;
         let begin = Instant::now();
         let mut times = Vec::new();
         while times.len() < 5 || begin.elapsed() < time {
@@ -194,6 +196,7 @@ impl Bench<CpuDevice> {
     /// Time of each kind of kernel, most expensive first.
     pub fn profile(&mut self, repeats: usize) -> Result<Vec<OpReport>, Error> {
         self.step()?;
+        self.memory.finish()?;
         let mut rounds: Vec<HashMap<&'static str, (usize, f64, u64)>> = Vec::new();
         for _ in 0..repeats.max(1) {
             let mut round = HashMap::new();
@@ -208,6 +211,7 @@ impl Bench<CpuDevice> {
             if let Some(optimizer) = &mut self.optimizer {
                 let start = Instant::now();
                 optimizer.step(&mut self.memory);
+                self.memory.finish()?;
                 round.insert("SgdStep", (1, start.elapsed().as_secs_f64() * 1e3, 0));
             }
             rounds.push(round);

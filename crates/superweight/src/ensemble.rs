@@ -12,8 +12,8 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use superweight_engine::{
-    Accumulator, Device, Error, Graph, LayoutBuilder, Memory, Metrics, ParameterGroup, Program, Settings,
-    Sgd, SgdOptions,
+    Accumulator, Device, Error, Frozen, Graph, LayoutBuilder, Memory, Metrics, ParameterGroup, Program,
+    Settings, Sgd, SgdOptions,
 };
 use superweight_plan::{Group, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId, VectorKind};
 
@@ -212,6 +212,16 @@ impl<D: Device> Ensemble<D> {
     /// Every member's logits and loss for the batch that was set, with the running statistics.
     pub fn evaluate(&mut self) -> Result<(), Error> {
         self.evaluate.iter().try_for_each(|program| self.memory.run(program))
+    }
+
+    /// Packs every member's composed weights for many runs by [`Ensemble::run_frozen`].
+    pub fn freeze(&mut self) -> Result<Vec<Frozen<D>>, Error> {
+        self.evaluate.iter().map(|program| self.memory.freeze(program)).collect()
+    }
+
+    /// One member's logits for the batch that was set, with weights frozen before.
+    pub fn run_frozen(&mut self, member: MemberId, frozen: &Frozen<D>) -> Result<(), Error> {
+        self.memory.run_frozen(&self.evaluate[member.0], frozen)
     }
 
     /// Sums of every member's metrics over steps, on the device: nothing yet.

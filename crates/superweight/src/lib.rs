@@ -2,11 +2,16 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod anytime;
 pub mod bank;
 pub mod bench;
+pub mod corrupt;
 pub mod data;
 pub mod ensemble;
+pub mod evaluate;
+pub mod export;
 pub mod files;
+pub mod infer;
 pub mod lower;
 pub mod random;
 pub mod recipe;

@@ -7,13 +7,16 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use superweight::bench::{Bench, BenchRequest, Comparison, OpReport, SharedBench, StepReport};
-use superweight::engine::CpuDevice;
+use superweight::engine::Device;
+use superweight::engine::cuda::Tuning;
 use superweight::plan::arch::{ArchName, Architecture};
 use superweight::plan::number::grouped;
 use superweight::plan::{Budget, Clustering, Coefficients, Member, PlanRequest};
+use superweight::recipe::Precision;
 
+use super::device::{self, Chosen, on_device};
 use super::plan::{image_shape, tiling};
-use crate::args::{BenchArgs, BenchCommand, BenchOptions, DeviceArg};
+use crate::args::{BenchArgs, BenchCommand, BenchOptions, PrecisionArg, TuningArg};
 use crate::table;
 
 /// Rounds of `swn bench ops` per second asked for.
@@ -23,8 +26,8 @@ const ROUNDS_PER_SECOND: f64 = 4.0;
 struct StepAnswer {
     members: Vec<String>,
     batch: usize,
-    device: &'static str,
-    threads: usize,
+    device: String,
+    threads: Option<usize>,
     training: bool,
     step_ms: f64,
     shortest_ms: f64,
@@ -48,23 +51,69 @@ struct OpAnswer {
 }
 
 pub fn run(args: BenchArgs, out: &mut impl Write) -> Result<ExitCode> {
-    match args.what {
+    let idle = status_bytes("VmRSS:");
+    let (BenchCommand::Step(options) | BenchCommand::Ops(options)) = &args.what;
+    seconds(options)?;
+    let chosen = chosen(options)?;
+    let on = Place::of(&chosen);
+    match &args.what {
         BenchCommand::Step(options) => match &options.budget {
-            Some(budget) => shared(&options, budget, out)?,
-            None => step(&options, out)?,
+            Some(budget) => on_device!(chosen, |device| shared(&device, &on, options, budget, out))?,
+            None => on_device!(chosen, |device| step(&device, &on, options, idle, out))?,
         },
-        BenchCommand::Ops(options) => ops(&options, out)?,
+        BenchCommand::Ops(options) => on_device!(chosen, |device| ops(&device, &on, options, out))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn step(options: &BenchOptions, out: &mut impl Write) -> Result<()> {
-    let idle = status_bytes("VmRSS:");
-    let (device, mut bench) = prepare(options, out)?;
+/// Where it runs, in words.
+struct Place {
+    device: String,
+    threads: Option<usize>,
+}
+
+impl Place {
+    fn of(chosen: &Chosen) -> Self {
+        match chosen {
+            Chosen::Cpu(device) => Self { device: "cpu".into(), threads: Some(device.threads()) },
+            Chosen::Cuda(device) => Self { device: device.description(), threads: None },
+        }
+    }
+
+    /// For the line that says what is measured.
+    fn words(&self) -> String {
+        self.threads.map_or_else(|| self.device.clone(), |threads| format!("{threads} threads"))
+    }
+}
+
+fn chosen(options: &BenchOptions) -> Result<Chosen> {
+    let precision = match options.precision {
+        PrecisionArg::Bf16 => Precision::Bf16,
+        PrecisionArg::F32 => Precision::F32,
+    };
+    let chosen = device::open(device::parse(&options.device)?, options.threads, precision)?;
+    if let Chosen::Cuda(device) = &chosen {
+        device.set_tuning(match options.tuning {
+            TuningArg::Heuristic => Tuning::Heuristic,
+            TuningArg::Quick => Tuning::Quick,
+            TuningArg::Full => Tuning::Full,
+        });
+    }
+    Ok(chosen)
+}
+
+fn step<D: Device>(
+    device: &D,
+    on: &Place,
+    options: &BenchOptions,
+    idle: Option<u64>,
+    out: &mut impl Write,
+) -> Result<()> {
+    let mut bench = prepare(device, on, options, out)?;
     let report = bench.measure(Duration::from_secs_f64(options.seconds))?;
     if options.json {
         let peak = status_bytes("VmHWM:").zip(idle).map(|(peak, idle)| peak.saturating_sub(idle));
-        let answer = step_answer(options, &device, &report, peak);
+        let answer = step_answer(options, on, &report, peak);
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&answer)?)?);
     }
     let StepReport { step_ms, range_ms: (shortest, longest), repeats, .. } = report;
@@ -75,8 +124,14 @@ fn step(options: &BenchOptions, out: &mut impl Write) -> Result<()> {
 }
 
 /// A step with composed weights beside the step of the same members without sharing.
-fn shared(options: &BenchOptions, budget: &str, out: &mut impl Write) -> Result<()> {
-    let (time, device) = (seconds(options)?, CpuDevice::new(options.threads).context("--threads")?);
+fn shared<D: Device>(
+    device: &D,
+    on: &Place,
+    options: &BenchOptions,
+    budget: &str,
+    out: &mut impl Write,
+) -> Result<()> {
+    let time = seconds(options)?;
     let member = |name: &String| {
         let architecture = architecture(name, options)?;
         let (input, classes) = (architecture.input, architecture.classes);
@@ -96,18 +151,18 @@ fn shared(options: &BenchOptions, budget: &str, out: &mut impl Write) -> Result<
         ..asked
     };
     let plan = request.plan().context("--budget")?;
-    let bench = SharedBench::new(&device, &dense, &plan, options.batch).context("--members and --batch");
+    let bench = SharedBench::new(device, &dense, &plan, options.batch).context("--members and --batch");
     let Comparison { dense_ms, shared_ms, ratio, repeats } = bench?.measure(time)?;
     if options.json {
         let answer = serde_json::json!({
-            "members": options.members, "batch": options.batch, "device": "cpu", "threads": device.threads(),
+            "members": options.members, "batch": options.batch, "device": on.device, "threads": on.threads,
             "tiling": plan.tiling.to_string(), "numbers": plan.bill.trained(), "dense_numbers": dense.dense_total(),
             "dense_ms": dense_ms, "shared_ms": shared_ms, "ratio": ratio, "repeats": repeats,
         });
         return Ok(writeln!(out, "{answer:#}")?);
     }
-    let (members, batch, threads) = (options.members.join(", "), options.batch, device.threads());
-    writeln!(out, "what       training of {members}, batch {batch}, {threads} threads")?;
+    let (members, batch, on) = (options.members.join(", "), options.batch, on.words());
+    writeln!(out, "what       training of {members}, batch {batch}, {on}")?;
     let (numbers, all) = (grouped(plan.bill.trained()), grouped(dense.dense_total()));
     writeln!(out, "shared     {numbers} numbers of {all}, {}, own coefficients", plan.tiling)?;
     writeln!(
@@ -117,9 +172,9 @@ fn shared(options: &BenchOptions, budget: &str, out: &mut impl Write) -> Result<
     Ok(writeln!(out, "ratio      {ratio:.3}, the median over turns")?)
 }
 
-fn ops(options: &BenchOptions, out: &mut impl Write) -> Result<()> {
+fn ops<D: Device>(device: &D, on: &Place, options: &BenchOptions, out: &mut impl Write) -> Result<()> {
     ensure!(options.budget.is_none(), "--budget: 'swn bench step' measures what sharing costs, not 'ops'");
-    let (_, mut bench) = prepare(options, out)?;
+    let mut bench = prepare(device, on, options, out)?;
     let rounds = (options.seconds * ROUNDS_PER_SECOND).clamp(3.0, 1000.0) as usize;
     let reports = bench.profile(rounds)?;
     if options.json {
@@ -137,19 +192,21 @@ fn ops(options: &BenchOptions, out: &mut impl Write) -> Result<()> {
 }
 
 /// Everything compiled and allocated; says what that took.
-fn prepare(options: &BenchOptions, out: &mut impl Write) -> Result<(CpuDevice, Bench<CpuDevice>)> {
-    seconds(options)?;
+fn prepare<D: Device>(
+    device: &D,
+    on: &Place,
+    options: &BenchOptions,
+    out: &mut impl Write,
+) -> Result<Bench<D>> {
     let members =
         options.members.iter().map(|name| architecture(name, options)).collect::<Result<Vec<_>>>()?;
-    let DeviceArg::Cpu = options.device;
-    let device = CpuDevice::new(options.threads).context("--threads")?;
     let request =
         BenchRequest { members, batch: options.batch, training: !options.inference, packed: options.packed };
-    let bench = Bench::new(&device, &request).context("--members and --batch")?;
+    let bench = Bench::new(device, &request).context("--members and --batch")?;
     if !options.json {
         let what = if options.inference { "inference" } else { "training" };
         let (members, batch) = (options.members.join(", "), options.batch);
-        writeln!(out, "what       {what} of {members}, batch {batch}, {} threads", device.threads())?;
+        writeln!(out, "what       {what} of {members}, batch {batch}, {}", on.words())?;
         let mebibytes = |bytes: usize| bytes as f64 / f64::from(1 << 20);
         let (arena, all) = (mebibytes(bench.arena_bytes()), mebibytes(bench.peak_bytes()));
         writeln!(
@@ -157,7 +214,7 @@ fn prepare(options: &BenchOptions, out: &mut impl Write) -> Result<(CpuDevice, B
             "memory     {arena:.1} MiB planned for activations, {all:.1} MiB with everything else"
         )?;
     }
-    Ok((device, bench))
+    Ok(bench)
 }
 
 /// How long to measure.
@@ -179,15 +236,15 @@ fn architecture(name: &str, options: &BenchOptions) -> Result<Architecture> {
 
 fn step_answer(
     options: &BenchOptions,
-    device: &CpuDevice,
+    on: &Place,
     report: &StepReport,
     resident_bytes: Option<u64>,
 ) -> StepAnswer {
     StepAnswer {
         members: options.members.clone(),
         batch: options.batch,
-        device: "cpu",
-        threads: device.threads(),
+        device: on.device.clone(),
+        threads: on.threads,
         training: !options.inference,
         step_ms: report.step_ms,
         shortest_ms: report.range_ms.0,

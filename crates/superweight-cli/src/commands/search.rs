@@ -14,12 +14,12 @@ use superweight::plan::number::grouped;
 use superweight::plan::{LayerId, SharingPlan};
 use superweight::recipe::{Recipe, Resolved};
 use superweight::run::Existing;
-use superweight::search::{Decision, Replay, SearchError, Statistics, Threshold, groups, replay};
+use superweight::search::{Decision, Replay, Statistics, Threshold, groups, replay};
 use superweight::train::{Limits, Session, Stopped};
 
-use super::train::device::{self, Chosen};
+use super::device::{self, on_device};
 use super::train::screen::Screen;
-use super::train::{INTERRUPTED, load, watched_limits};
+use super::train::{INTERRUPTED, load, precision_of_run, watched_limits};
 use crate::args::SearchArgs;
 use crate::table;
 
@@ -27,18 +27,22 @@ use crate::table;
 const NAMES: usize = 66;
 
 pub fn run(args: SearchArgs, out: &mut impl Write) -> Result<ExitCode> {
-    if let Some(path) = &args.out {
-        // A path that cannot be written fails now, not after the search.
-        let opened = OpenOptions::new().create(true).append(true).open(path);
-        opened.with_context(|| format!("--out {}: choose another file", path.display()))?;
-    }
     let with = Replay { tau: args.tau, beta: args.beta };
     if let Some(run) = &args.replay {
         let decision = decide(run, with).with_context(|| format!("--replay {}", run.display()))?;
         return answer(&args, &decision, run, out);
     }
-    let Chosen::Cpu(device) = device::choose(&args.device, args.threads)?;
-    search(&device, &args, out)
+    if let Some(path) = &args.out {
+        check_writable(path).with_context(|| format!("--out {}: choose another file", path.display()))?;
+    }
+    let wanted = device::parse(&args.device)?;
+    let precision = match (&args.resume, &args.recipe) {
+        (Some(run), _) => precision_of_run(run),
+        (None, Some(recipe)) => Recipe::load(recipe, &args.set)?.resolve()?.train.precision,
+        (None, None) => unreachable!("clap asks for a recipe where there is no run"),
+    };
+    let device = device::open(wanted, args.threads, precision)?;
+    on_device!(device, |device| search(&device, &args, out))
 }
 
 fn search<D: Device>(device: &D, args: &SearchArgs, out: &mut impl Write) -> Result<ExitCode> {
@@ -78,14 +82,20 @@ fn search<D: Device>(device: &D, args: &SearchArgs, out: &mut impl Write) -> Res
     }
 }
 
+/// A path that cannot be written fails now, not after the search.
+fn check_writable(path: &Path) -> io::Result<()> {
+    let new = !path.exists();
+    OpenOptions::new().create(true).append(true).open(path)?;
+    if new { std::fs::remove_file(path) } else { Ok(()) }
+}
+
 /// A recipe without a search is refused before a folder is made.
 fn check_searches(resolved: &Resolved) -> Result<()> {
-    let strategy = resolved.strategy.word();
-    match resolved.search {
-        Some(_) => Ok(()),
-        None => Err(SearchError::NoPhase { strategy, phase: "search" })
-            .context("'swn plan' shows its clusters, 'swn train' trains it"),
+    if resolved.search.is_none() {
+        let strategy = resolved.strategy.word();
+        bail!("strategy {strategy} has no search: 'swn train' trains it at once, 'swn plan' shows clusters");
     }
+    Ok(())
 }
 
 /// What a run's statistics give.
@@ -114,8 +124,8 @@ fn answer(args: &SearchArgs, decision: &Decision, run: &Path, out: &mut impl Wri
     Ok(ExitCode::SUCCESS)
 }
 
-fn to_text(decision: &Decision, args: &SearchArgs, run: &Path) -> String {
-    let plan = &decision.plan;
+/// A row per cluster.
+pub(super) fn cluster_table(plan: &SharingPlan) -> String {
     let templates = |cluster: usize| -> usize {
         let of = plan.template_sets.iter().filter(|set| set.cluster.0 == cluster);
         of.map(|set| set.templates).sum()
@@ -130,7 +140,12 @@ fn to_text(decision: &Decision, args: &SearchArgs, run: &Path) -> String {
     };
     let clusters: Vec<_> = plan.clusters.iter().map(|cluster| cluster.layers.clone()).collect();
     let rows: Vec<_> = clusters.iter().enumerate().map(row).collect();
-    let mut text = table::render(&["cluster", "layers", "templates", "kernel"], &rows);
+    table::render(&["cluster", "layers", "templates", "kernel"], &rows)
+}
+
+fn to_text(decision: &Decision, args: &SearchArgs, run: &Path) -> String {
+    let plan = &decision.plan;
+    let mut text = cluster_table(plan);
     let by = match &decision.threshold {
         Some(Threshold { name, asked, used, relaxed: Some(reason) }) => {
             format!("{name} = {used}, relaxed from {asked}: {reason}")
@@ -145,9 +160,11 @@ fn to_text(decision: &Decision, args: &SearchArgs, run: &Path) -> String {
     if let Some(path) = &args.out {
         text += &format!("plan       {}\n", path.display());
     }
-    let run = run.display();
-    text += &format!("next       swn train --resume {run}\n");
-    text += &format!("           swn search --replay {run} --tau 0.3\n");
+    if args.replay.is_none() {
+        let run = run.display();
+        text += &format!("next       swn train --resume {run}\n");
+        text += &format!("           swn search --replay {run} --tau 0.3\n");
+    }
     text
 }
 

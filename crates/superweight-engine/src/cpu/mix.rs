@@ -47,7 +47,7 @@ pub(super) fn prepare(set: &MixSet) -> (Mixer, usize) {
 pub(super) fn mix(mix: &Mix<CpuDevice>, storages: &mut Storages<CpuDevice>) {
     let [arena, _, parameters, ..] = storages;
     let (arena, parameters) = (arena.floats_mut(), parameters.floats_mut());
-    for (set, mixer) in mix.sets() {
+    for (set, mixer) in mix.sets().iter().zip(mix.mixer()) {
         let (cells, scratch) = arena.split_at_mut(set.cells() * set.block.len());
         let blocks = at(parameters, set.blocks);
         match (&mixer.product, set.coefficients) {
@@ -75,7 +75,7 @@ pub(super) fn mix_backward(mix: &Mix<CpuDevice>, storages: &mut Storages<CpuDevi
     let (arena, gradients) = (arena.floats_mut(), gradients.floats_mut());
     let parameters: &CpuBuffer = parameters;
     let parameters = parameters.floats();
-    for (set, mixer) in mix.sets() {
+    for (set, mixer) in mix.sets().iter().zip(mix.mixer()) {
         let (cells, scratch) = arena.split_at_mut(set.cells() * set.block.len());
         gather(set, mixer, gradients, cells);
         match (&mixer.product, set.coefficients) {

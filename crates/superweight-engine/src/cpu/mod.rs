@@ -33,6 +33,7 @@ use std::time::Instant;
 use crate::device::{Device, Observer, Storages};
 use crate::error::Error;
 use crate::images::{ImageDraw, ImageSet};
+use crate::layout::Layout;
 use crate::mix::{Mix, MixSet};
 use crate::ops::{Call, Write};
 use crate::optimizer::SgdGroups;
@@ -43,6 +44,7 @@ use buffer::{CpuBuffer, Views};
 #[derive(Clone)]
 pub struct CpuDevice {
     pool: Arc<rayon::ThreadPool>,
+    convolutions: conv::Algorithm,
 }
 
 impl CpuDevice {
@@ -50,7 +52,12 @@ impl CpuDevice {
     pub fn new(threads: usize) -> Result<Self, Error> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         let pool = pool.map_err(|e| Error::Device { reason: e.to_string() })?;
-        Ok(Self { pool: Arc::new(pool) })
+        Ok(Self { pool: Arc::new(pool), convolutions: conv::Algorithm::Fastest })
+    }
+
+    /// The same device with another way to convolve: a test of something else may want it exact rather than fast.
+    pub fn with_convolutions(self, convolutions: conv::Algorithm) -> Self {
+        Self { convolutions, ..self }
     }
 
     /// Threads in the pool.
@@ -81,7 +88,7 @@ pub struct Packed(Vec<Vec<f32>>);
 impl Device for CpuDevice {
     type Buffer = CpuBuffer;
     type Kernel = Kernel;
-    type Mixer = mix::Mixer;
+    type Mixer = Vec<mix::Mixer>;
     type Packed = Packed;
     type Updater = SgdGroups;
     type Images = images::CpuImages;
@@ -120,7 +127,7 @@ impl Device for CpuDevice {
     }
 
     fn prepare(&self, call: &Call) -> Result<(Kernel, usize), Error> {
-        let conv = |geometry| Box::new(conv::Conv::new(geometry));
+        let conv = |geometry| Box::new(conv::Conv::with_algorithm(geometry, self.convolutions));
         let (kernel, floats) = match call {
             Call::ConvForward(call) => {
                 let conv = conv(call.geometry);
@@ -187,7 +194,7 @@ impl Device for CpuDevice {
         }
     }
 
-    fn prepare_sgd(&self, groups: &SgdGroups) -> Result<SgdGroups, Error> {
+    fn prepare_sgd(&self, groups: &SgdGroups, _: &Layout) -> Result<SgdGroups, Error> {
         Ok(groups.clone())
     }
 
@@ -203,9 +210,9 @@ impl Device for CpuDevice {
         self.pool.install(|| sgd::step(groups, rates.floats(), parameters, gradients, momentum.floats_mut()));
     }
 
-    fn prepare_mix(&self, set: &MixSet) -> Result<(mix::Mixer, usize), Error> {
-        let (mixer, floats) = mix::prepare(set);
-        Ok((mixer, floats * 4))
+    fn prepare_mix(&self, sets: &[MixSet]) -> Result<(Vec<mix::Mixer>, usize), Error> {
+        let (mixers, floats): (Vec<_>, Vec<usize>) = sets.iter().map(mix::prepare).unzip();
+        Ok((mixers, 4 * floats.into_iter().max().unwrap_or(0)))
     }
 
     fn mix(&self, mix: &Mix<Self>, storages: &mut Storages<Self>) {

@@ -3,15 +3,49 @@
 #![allow(dead_code)]
 
 use std::collections::HashMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use superweight_engine::{
-    CpuDevice, Device, Graph, Layout, LayoutBuilder, Memory, NormMode, Program, Settings, SlotKind,
+    CpuDevice, CudaDevice, Device, Graph, Layout, LayoutBuilder, Memory, NormMode, Precision, Program,
+    Settings, SlotKind,
 };
 
-/// The devices under test.
+/// The device that is always there.
 pub fn device() -> CpuDevice {
     CpuDevice::new(2).unwrap()
 }
+
+/// Runs `body` on the first GPU, or says why not. With `SWN_REQUIRE_CUDA` set, a GPU that is not there is a failure. One
+/// body at a time: a recording is of all that its stream is asked.
+pub fn with_cuda(precision: Precision, body: impl FnOnce(&CudaDevice)) {
+    static DEVICES: [OnceLock<Result<Mutex<CudaDevice>, String>>; 2] = [OnceLock::new(), OnceLock::new()];
+    let index = usize::from(precision == Precision::Bf16);
+    let open = || CudaDevice::new(0, precision).map(Mutex::new).map_err(|error| error.to_string());
+    match DEVICES[index].get_or_init(open) {
+        Ok(device) => {
+            let device = device.lock().unwrap_or_else(PoisonError::into_inner);
+            body(&device);
+            device.finish().unwrap();
+        }
+        Err(reason) if std::env::var_os("SWN_REQUIRE_CUDA").is_some() => panic!("no CUDA device: {reason}"),
+        Err(reason) => println!("CUDA was skipped: {reason}"),
+    }
+}
+
+/// Runs a body on the CPU and, in f32, on the GPU if there is one: `on_every_device!(|device| { … })`.
+#[allow(unused_macros)]
+macro_rules! on_every_device {
+    (|$device:ident| $body:block) => {{
+        {
+            let cpu = $crate::common::device();
+            let $device = &cpu;
+            $body
+        }
+        $crate::common::with_cuda(superweight_engine::Precision::F32, |$device| $body);
+    }};
+}
+#[allow(unused_imports)]
+pub(crate) use on_every_device;
 
 /// A number in [-1, 1) from a seed and an index: the generator that `fixtures/make.py` has too (murmur3's finaliser).
 pub fn hash(seed: u32, index: u32) -> f32 {
@@ -145,6 +179,12 @@ impl<'a> Check<'a> {
     pub fn on_output(mut self, len: usize) -> Self {
         self.external = vec![("y", "r", 1.0, len)];
         self
+    }
+
+    /// On the CPU and, in f32, on the GPU if there is one.
+    pub fn run_everywhere(&self) {
+        self.run(&device());
+        with_cuda(Precision::F32, |device| self.run(device));
     }
 
     /// Compares slopes of the objective with the gradients, tensor by tensor, along a random direction and along the

@@ -10,6 +10,7 @@ use superweight_plan::SharingPlan;
 use super::{median, noise};
 use crate::bank;
 use crate::ensemble::{Ensemble, EnsembleOptions};
+use crate::replay::Replayed;
 
 /// Two ensembles that take turns.
 #[derive(Debug)]
@@ -35,6 +36,7 @@ pub struct Comparison {
 struct Side<D: Device> {
     ensemble: Ensemble<D>,
     optimizer: Sgd<D>,
+    replayed: Replayed<D>,
 }
 
 impl<D: Device> Side<D> {
@@ -48,14 +50,19 @@ impl<D: Device> Side<D> {
         ensemble.set_batch(&images, &labels)?;
         // A rate of zero, which is what rates are at first, does all the work and keeps the numbers tame.
         let optimizer = ensemble.optimizer(SgdOptions { momentum: 0.9, nesterov: true }, |_| 5e-4)?;
-        Ok(Self { ensemble, optimizer })
+        Ok(Self { ensemble, optimizer, replayed: Replayed::New })
     }
 
     fn step(&mut self) -> Result<f64, Error> {
         let start = Instant::now();
-        self.ensemble.gradients()?;
-        self.ensemble.update(&mut self.optimizer);
-        self.ensemble.memory().finish()?;
+        let Self { ensemble, optimizer, replayed } = self;
+        let device = ensemble.memory().device().clone();
+        replayed.run(&device, &mut || {
+            ensemble.gradients()?;
+            ensemble.update(optimizer);
+            Ok(())
+        })?;
+        device.finish()?;
         Ok(start.elapsed().as_secs_f64() * 1e3)
     }
 }
@@ -66,10 +73,10 @@ impl<D: Device> SharedBench<D> {
         Ok(Self { dense: Side::new(device, dense, batch)?, shared: Side::new(device, plan, batch)? })
     }
 
-    /// Turns until `time` has passed, at least five, after two to warm up; who begins changes from turn to turn.
+    /// Turns until `time` has passed, at least five, after three to warm up and to be recorded; who begins changes from turn to turn.
     pub fn measure(&mut self, time: Duration) -> Result<Comparison, Error> {
         let (mut dense, mut shared) = (vec![], vec![]);
-        for _ in 0..2 {
+        for _ in 0..3 {
             self.dense.step()?;
             self.shared.step()?;
         }

@@ -56,6 +56,18 @@ pub fn load(path: &Path) -> Result<Tensors, RunError> {
     read(path, file, length)
 }
 
+/// A file's bytes, in memory.
+pub fn to_bytes(tensors: &Tensors) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![];
+    write(&mut bytes, tensors)?;
+    Ok(bytes)
+}
+
+/// Reads and checks a file that is in memory; `path` is for errors.
+pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Tensors, RunError> {
+    read(path, bytes, bytes.len() as u64)
+}
+
 pub(super) fn open(path: &Path) -> Result<(File, u64), RunError> {
     let file = File::open(path).map_err(RunError::io("read", path))?;
     let length = file.metadata().map_err(RunError::io("read", path))?.len();

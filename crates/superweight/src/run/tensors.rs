@@ -161,6 +161,11 @@ pub struct Tensors {
 }
 
 impl Tensors {
+    /// No tensors yet, and these strings.
+    pub fn about(metadata: BTreeMap<String, String>) -> Self {
+        Self { metadata, tensors: BTreeMap::new() }
+    }
+
     /// Adds a tensor.
     ///
     /// # Panics

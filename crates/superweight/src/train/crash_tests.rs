@@ -10,7 +10,7 @@ use crate::data::testing::{Folder, Tmpfs};
 use crate::run::{Disk, Warning, load_checkpoint};
 
 /// A disk on which everything from the `stop`th operation on fails, and how many were asked for.
-fn dying(stop: usize) -> (Disk, Arc<AtomicUsize>) {
+pub(super) fn dying(stop: usize) -> (Disk, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let seen = count.clone();
     let disk = Disk::with_hook(move |_| match seen.fetch_add(1, Ordering::Relaxed) {

@@ -139,9 +139,11 @@ impl<D: Device> Session<D> {
             _ => SearchWatch::new(similarity, ensemble)?,
         };
         let search = watch.finish(ensemble)?;
+        // Kept before anything is decided: where no plan fits, another threshold may be tried on it.
+        let statistics = Statistics { search: Some(search.clone()), refine: None };
+        statistics.save(self.folder.disk(), &self.folder.statistics())?;
+        self.statistics = statistics;
         let decision = decide_clusters(&self.resolved, &search)?;
-        self.statistics = Statistics { search: Some(search), refine: None };
-        self.statistics.save(self.folder.disk(), &self.folder.statistics())?;
         self.trainer.replan(&self.resolved, &decision.plan)?;
         let seed = Stage::Train.seed(self.resolved.seed);
         bank::initialise(&decision.plan, self.trainer.parts_mut().0.memory_mut(), seed)?;
@@ -152,9 +154,9 @@ impl<D: Device> Session<D> {
     /// Epoch E: layers that ask different things of one α get their own copies.
     fn find_groups(&mut self, plan: &SharingPlan, sums: &AlphaSums<D>) -> Result<Decision, TrainError> {
         let refine = RefineStatistics { plan: plan.clone(), gradients: sums.read(plan) };
-        let decision = decide_groups(&self.resolved, &refine)?;
-        self.statistics.refine = Some(refine);
+        self.statistics.refine = Some(refine.clone());
         self.statistics.save(self.folder.disk(), &self.folder.statistics())?;
+        let decision = decide_groups(&self.resolved, &refine)?;
         let (total, budget) = (decision.plan.bill.total(), plan.budget.unwrap_or(u64::MAX));
         if total > budget {
             return Err(TrainError::OverBudget { total, budget });

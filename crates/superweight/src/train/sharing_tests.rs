@@ -1,7 +1,9 @@
 //! Runs that search and refine: what is decided, what is kept, and that stopping anywhere changes nothing.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
+use super::crash_tests::dying;
 use super::testing::{StopAfter, create, numbers, resume, run_path, tiny, unbroken};
 use super::{Decided, Limits, Observer, Progress, Stage, Stopped};
 use crate::data::testing::Folder;
@@ -15,7 +17,8 @@ fn searching(strategy: Strategy, set: &[&str]) -> Resolved {
     let word = format!("strategy={}", strategy.word());
     let mut all = vec![word.as_str(), "search.epochs=2", "search.clusters=2", "search.min_templates=2"];
     if strategy == Strategy::Swn {
-        all.extend(["refine.epoch=2", "refine.beta=0.5"]);
+        // One cluster at the start and a low τ: in so small networks little stays together otherwise.
+        all.extend(["refine.epoch=2", "refine.beta=0.5", "plan.clusters=single", "search.tau=0"]);
     }
     all.extend(set);
     tiny(&all)
@@ -39,8 +42,8 @@ fn statistics(run: &Path) -> Statistics {
 
 #[test]
 fn a_run_searches_starts_anew_and_refines_within_its_budget() {
-    for tiling in ["plan.tiling=grid", "plan.tiling=nested"] {
-        let (folder, resolved) = (Folder::new("swn"), searching(Strategy::Swn, &[tiling, "budget='90%'"]));
+    for set in [["plan.tiling=grid", "budget='90%'"], ["plan.tiling=nested", "budget='300%'"]] {
+        let (folder, resolved) = (Folder::new("swn"), searching(Strategy::Swn, &set));
         let mut seen = Decisions::default();
         let outcome = create(Disk::default(), &folder.0, &resolved)
             .unwrap()
@@ -50,6 +53,8 @@ fn a_run_searches_starts_anew_and_refines_within_its_budget() {
         let [clusters, refined] = &seen.0[..] else { panic!("{} decisions", seen.0.len()) };
         assert_eq!((clusters.stage, refined.stage), (Stage::Search, Stage::Train));
         assert_eq!(clusters.decision.plan, refined.before);
+        let count = |plan: &SharingPlan| plan.clusters.len();
+        assert!(count(&clusters.decision.plan) > count(&clusters.before), "τ = 0 parts something here");
         assert!(groups(&refined.decision.plan) > groups(&refined.before), "β = 0.5 splits something here");
         let budget = resolved.plan_request().unwrap().budget.unwrap();
         for plan in [&clusters.before, &refined.before, &refined.decision.plan] {
@@ -67,6 +72,11 @@ fn a_run_searches_starts_anew_and_refines_within_its_budget() {
 
         // Must show: the file gives the same plans again.
         let statistics = statistics(&run);
+        let Compared::Gradients(pairs) = &statistics.search.as_ref().unwrap().compared else { panic!() };
+        assert!(
+            pairs.iter().all(|pair| pair.squares[0] > 0.0 && pair.squares[1] > 0.0),
+            "something is learnt"
+        );
         let beta = resolved.refine.as_ref().unwrap().beta;
         let again = replay(&resolved, &statistics, Replay { tau: None, beta: Some(beta) }).unwrap();
         assert_eq!(again.clusters.as_ref(), Some(&clusters.decision));
@@ -131,6 +141,37 @@ fn a_run_stopped_around_its_decisions_decides_the_same() {
             assert_eq!(numbers(&run), expected, "{strategy:?}, stopped after {epochs}, {steps}");
             assert_eq!(statistics(&run), statistics(&run_path(&whole.0)));
         }
+    }
+}
+
+/// The search's last epoch and refinement's are the first of their phases, so that every checkpoint is one of a decision.
+#[test]
+fn a_crash_between_any_two_operations_around_decisions_changes_nothing() {
+    let set = ["members=['cnn-4-8-8', 'cnn-4-8']", "budget='200%'", "plan.block=4", "data.validation=0"];
+    let short = ["search.epochs=1", "train.epochs=2", "refine.epoch=1", "search.tau=-1"];
+    let resolved = searching(Strategy::Swn, &[&set[..], &short].concat());
+    let whole = Folder::new("whole");
+    let (disk, count) = dying(usize::MAX);
+    let mut seen = Decisions::default();
+    create(disk, &whole.0, &resolved).unwrap().run(&Limits::default(), &mut seen).unwrap();
+    assert_eq!(seen.0.len(), 2);
+    assert_ne!(seen.0[1].before, seen.0[1].decision.plan, "refinement splits something here");
+    let operations = count.load(Ordering::Relaxed);
+    let (expected, kept) = (numbers(&run_path(&whole.0)), statistics(&run_path(&whole.0)));
+    for stop in (0..operations).step_by(3) {
+        let folder = Folder::new("crash");
+        let run = run_path(&folder.0);
+        let (disk, _) = dying(stop);
+        let crashed = create(disk, &folder.0, &resolved)
+            .and_then(|mut session| session.run(&Limits::default(), &mut ()).map(|_| ()));
+        assert!(crashed.is_err(), "before operation {stop}");
+        let mut session = match run.exists() {
+            true => resume(Disk::default(), &run, &resolved).unwrap(),
+            false => create(Disk::default(), &folder.0, &resolved).unwrap(),
+        };
+        assert_eq!(session.run(&Limits::default(), &mut ()).unwrap().stopped, Stopped::Finished);
+        assert_eq!(numbers(&run), expected, "crash before operation {stop} of {operations}");
+        assert_eq!(statistics(&run), kept, "crash before operation {stop} of {operations}");
     }
 }
 

@@ -11,14 +11,15 @@ use crate::data::testing::dataset;
 use crate::recipe::{Recipe, Resolved};
 use crate::run::{Checkpoint, Disk, Existing, RunFolder, load_checkpoint};
 
-/// Two members, shared parameters, three steps an epoch.
+/// Two members, shared parameters, three steps an epoch. Cutout is 16 pixels wide by default, which is more than the image:
+/// nothing would be left to learn from.
 const RECIPE: &str = "
 name = 'tiny'
 members = ['wrn-10-1', 'cnn-4-8']
 budget = '60%'
 strategy = 'no-search'
 plan = { tiling = 'grid', block = 8 }
-data = { name = 'fashion-mnist-10k', validation = 6, padding = 1 }
+data = { name = 'fashion-mnist-10k', validation = 6, padding = 1, cutout = 2 }
 train = { batch = 8, bn_batch = 4, epochs = 4, schedule = 'constant' }
 ";
 

@@ -37,14 +37,22 @@ impl Point {
         self.0.iter().map(|(key, value)| format!("{key}={value}")).collect()
     }
 
-    /// Name of its run: the keys that vary, in signs that every file system takes.
-    pub fn name(&self, axes: &[Axis]) -> String {
+    /// For people: the keys that vary.
+    pub fn label(&self, axes: &[Axis]) -> String {
         let varies = |key: &str| axes.iter().any(|axis| axis.key == key && axis.values.len() > 1);
         let parts: Vec<_> = self.0.iter().filter(|(key, _)| varies(key)).collect();
         let parts = if parts.is_empty() { self.0.iter().collect() } else { parts };
-        let text: Vec<_> = parts.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let plain = |c: char| if c.is_alphanumeric() || "=.,-_+%".contains(c) { c } else { '_' };
-        text.join(",").chars().map(plain).collect()
+        parts.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Name of its run: the same in signs that the name of a run may have.
+    pub fn name(&self, axes: &[Axis]) -> String {
+        let plain = |c: char| match c {
+            '=' => '-',
+            c if c.is_ascii_alphanumeric() || ".-".contains(c) => c,
+            _ => '_',
+        };
+        self.label(axes).chars().map(plain).collect()
     }
 }
 
@@ -82,7 +90,7 @@ mod tests {
         let names: Vec<_> = points.iter().map(|point| point.name(&axes)).collect();
         assert_eq!(
             names,
-            ["search.tau=0,seed=1", "search.tau=0,seed=2", "search.tau=0.1,seed=1", "search.tau=0.1,seed=2"]
+            ["search.tau-0_seed-1", "search.tau-0_seed-2", "search.tau-0.1_seed-1", "search.tau-0.1_seed-2"]
         );
         assert_eq!(points[3].overrides(), ["search.tau=0.1", "train.epochs=3", "seed=2"]);
     }
@@ -92,7 +100,8 @@ mod tests {
         let axes = axes(&["members=wrn-10-2;wrn-10-1,wrn-16-1", "plan.clusters=single,depth:4"]);
         assert_eq!(axes[0].values, ["wrn-10-2", "wrn-10-1,wrn-16-1"]);
         let points = points(&axes).unwrap();
-        assert_eq!(points[3].name(&axes), "members=wrn-10-1,wrn-16-1,plan.clusters=depth_4");
+        assert_eq!(points[3].label(&axes), "members=wrn-10-1,wrn-16-1 plan.clusters=depth:4");
+        assert_eq!(points[3].name(&axes), "members-wrn-10-1_wrn-16-1_plan.clusters-depth_4");
     }
 
     #[test]

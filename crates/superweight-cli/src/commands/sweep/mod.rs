@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 use superweight::data::standard_folder;
 use superweight::engine::Device;
 use superweight::plan::number::grouped;
-use superweight::recipe::{Recipe, Resolved};
+use superweight::recipe::{Precision, Recipe, Resolved};
 use superweight::run::Existing;
 use superweight::train::{Limits, Session, Stopped};
 
 use self::grid::{Axis, Point, points};
 use self::row::Row;
-use super::train::device::{self, Chosen};
+use super::device::{self, on_device};
 use super::train::screen::Screen;
 use super::train::{INTERRUPTED, load, watched_limits};
 use crate::args::SweepArgs;
@@ -37,30 +37,43 @@ struct Job {
 
 pub fn run(args: SweepArgs, out: &mut impl Write) -> Result<ExitCode> {
     let axes = args.set.iter().map(|typed| Axis::parse(typed)).collect::<Result<Vec<_>>>()?;
+    let wanted = device::parse(&args.device)?;
     let (folder, jobs) = jobs(&args, &axes)?;
-    let Chosen::Cpu(device) = device::choose(&args.device, args.threads)?;
+    let precision = jobs.first().map_or(Precision::Auto, |job| job.resolved.train.precision);
+    let device = device::open(wanted, args.threads, precision)?;
+    on_device!(device, |device| train_all(&device, &args, &axes, &folder, &jobs, out))
+}
+
+fn train_all<D: Device>(
+    device: &D,
+    args: &SweepArgs,
+    axes: &[Axis],
+    folder: &Path,
+    jobs: &[Job],
+    out: &mut impl Write,
+) -> Result<ExitCode> {
     let limits = watched_limits()?;
     for (n, job) in jobs.iter().enumerate() {
-        let name = job.point.name(&axes);
+        let name = job.point.label(axes);
         if job.run.exists() && Row::read(&job.run)?.finished() {
-            say(&args, out, &format!("{}/{}  {name}: finished already", n + 1, jobs.len()))?;
+            say(args, out, &format!("{}/{}  {name}: finished already", n + 1, jobs.len()))?;
             continue;
         }
-        say(&args, out, &format!("{}/{}  {name}", n + 1, jobs.len()))?;
-        let stopped = train(&device, &args, job, &folder, &limits, out).with_context(|| name.clone())?;
+        say(args, out, &format!("{}/{}  {name}", n + 1, jobs.len()))?;
+        let stopped = train(device, args, job, folder, &limits, out).with_context(|| name.clone())?;
         match stopped {
             Stopped::Interrupted => {
-                say(&args, out, "stopped    the same command goes on")?;
+                say(args, out, "stopped    the same command goes on")?;
                 return Ok(ExitCode::from(INTERRUPTED));
             }
-            Stopped::Diverged { what } => say(&args, out, &format!("diverged   {what}"))?,
+            Stopped::Diverged { what } => say(args, out, &format!("diverged   {what}"))?,
             _ => {}
         }
     }
     let rows = jobs.iter().map(|job| Row::read(&job.run)).collect::<Result<Vec<_>>>()?;
     match args.json {
-        true => writeln!(out, "{:#}", to_json(&jobs, &rows))?,
-        false => write!(out, "\n{}\nruns       {}\n", to_text(&axes, &jobs, &rows), folder.display())?,
+        true => writeln!(out, "{:#}", to_json(jobs, &rows))?,
+        false => write!(out, "\n{}\nruns       {}\n", to_text(axes, jobs, &rows), folder.display())?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -128,7 +141,7 @@ fn to_text(axes: &[Axis], jobs: &[Job], rows: &[Row]) -> String {
     let row = |(job, row): (&Job, &Row)| {
         let counts =
             row.shape().map_or(["–".to_owned(), "–".to_owned(), "–".to_owned()], |s| s.map(grouped));
-        let mut cells = vec![job.point.name(axes)];
+        let mut cells = vec![job.point.label(axes)];
         cells.extend(counts);
         cells.push(row.loss.map_or("–".to_owned(), |loss| format!("{loss:.4}")));
         cells.extend([percent(row.validation), percent(row.test), row.state.clone()]);

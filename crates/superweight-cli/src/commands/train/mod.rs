@@ -6,8 +6,7 @@
 //! | 1 | refused, failed or diverged |
 //! | 130 | stopped by Ctrl-C |
 
-pub(super) mod device;
-mod duration;
+pub(super) mod duration;
 pub(super) mod screen;
 mod summary;
 
@@ -23,12 +22,12 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use superweight::data::{Dataset, standard_folder};
 use superweight::engine::Device;
-use superweight::recipe::{Recipe, Resolved};
+use superweight::recipe::{Precision, Recipe, Resolved};
 use superweight::run::Existing;
 use superweight::train::{Limits, Request, Session, Stopped};
 
-use self::device::Chosen;
 use self::screen::Screen;
+use super::device::{self, on_device};
 use crate::args::TrainArgs;
 
 /// What a shell expects of a program that Ctrl-C ended.
@@ -40,8 +39,14 @@ pub fn run(args: TrainArgs, out: &mut impl Write) -> Result<ExitCode> {
         Some(text) => Some(Instant::now() + duration::parse(text).context("--time-limit")?),
         None => None,
     };
-    let Chosen::Cpu(device) = device::choose(&args.device, args.threads)?;
-    train(&device, args, deadline, out)
+    let wanted = device::parse(&args.device)?;
+    let precision = match (&args.resume, &args.recipe) {
+        (Some(run), _) => precision_of_run(run),
+        (None, Some(recipe)) => Recipe::load(recipe, &args.set)?.resolve()?.train.precision,
+        (None, None) => unreachable!("clap asks for a recipe where there is no run"),
+    };
+    let device = device::open(wanted, args.threads, precision)?;
+    on_device!(device, |device| train(&device, args, deadline, out))
 }
 
 fn train<D: Device>(
@@ -68,6 +73,13 @@ fn train<D: Device>(
         Stopped::Interrupted => ExitCode::from(INTERRUPTED),
         Stopped::Diverged { what } => bail!("training has diverged: {what}; {}", summary::advice(&outcome)),
     })
+}
+
+/// What a run computes in. A folder that does not say is refused when it is opened, with what is wrong with it.
+pub(super) fn precision_of_run(run: &Path) -> Precision {
+    let resolved =
+        Recipe::load(&run.join("resolved.toml"), &[] as &[&str]).and_then(|recipe| recipe.resolve());
+    resolved.map_or(Precision::Auto, |resolved| resolved.train.precision)
 }
 
 /// Limits that Ctrl-C reaches.

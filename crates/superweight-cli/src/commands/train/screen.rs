@@ -40,7 +40,7 @@ impl<'a, W: Write> Screen<'a, W> {
     }
 
     /// A line that stays. Training goes on where nobody can read it: the log has everything.
-    fn line(&mut self, text: &str) {
+    pub fn line(&mut self, text: &str) {
         self.clear();
         if let Some(lines) = &mut self.lines {
             let _ = writeln!(lines, "{text}").and_then(|()| lines.flush());

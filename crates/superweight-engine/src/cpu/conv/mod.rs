@@ -22,7 +22,7 @@ mod gather;
 mod lattice;
 mod outer;
 mod product;
-mod reference;
+pub(crate) mod reference;
 mod stretch;
 mod tile;
 mod winograd;

@@ -10,17 +10,17 @@ use super::Write;
 use crate::geometry::ConvGeometry;
 
 /// y from x and w.
-pub(super) fn forward(g: &ConvGeometry, x: &[f32], w: &[f32], y: &mut [f32], mode: Write) {
+pub(crate) fn forward(g: &ConvGeometry, x: &[f32], w: &[f32], y: &mut [f32], mode: Write) {
     gather(y, mode, |sum| triples(g, |xi, wi, yi| sum(yi, f64::from(x[xi]) * f64::from(w[wi]))));
 }
 
 /// dx from dy and w.
-pub(super) fn backward_data(g: &ConvGeometry, dy: &[f32], w: &[f32], dx: &mut [f32], mode: Write) {
+pub(crate) fn backward_data(g: &ConvGeometry, dy: &[f32], w: &[f32], dx: &mut [f32], mode: Write) {
     gather(dx, mode, |sum| triples(g, |xi, wi, yi| sum(xi, f64::from(dy[yi]) * f64::from(w[wi]))));
 }
 
 /// dw from x and dy.
-pub(super) fn backward_weight(g: &ConvGeometry, x: &[f32], dy: &[f32], dw: &mut [f32], mode: Write) {
+pub(crate) fn backward_weight(g: &ConvGeometry, x: &[f32], dy: &[f32], dw: &mut [f32], mode: Write) {
     gather(dw, mode, |sum| triples(g, |xi, wi, yi| sum(wi, f64::from(x[xi]) * f64::from(dy[yi]))));
 }
 

@@ -1,0 +1,111 @@
+//! `swn anytime`: time of every member, worth of every subset, a profile for `swn predict`.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use superweight::anytime::{Profile, SystemClock, measure};
+use superweight::data::standard_folder;
+use superweight::engine::Device;
+use superweight::evaluate::{MAX_MEMBERS, evaluate_subsets, subset_name};
+use superweight::infer::{Trained, normalise};
+
+use super::eval::{images, names, open};
+use super::train::device::{self, Chosen};
+use crate::args::AnytimeArgs;
+use crate::table;
+
+/// Rounds before any counts, and at least so many that do: a p99 needs a hundred.
+const ROUNDS: [usize; 2] = [5, 100];
+/// Images of a step of the pass that accuracies come from.
+const PASS_BATCH: usize = 128;
+/// In the run's folder.
+pub const PROFILE: &str = "anytime.json";
+
+pub fn run(args: AnytimeArgs, out: &mut impl Write) -> Result<ExitCode> {
+    ensure!(args.batch.iter().all(|&batch| batch > 0), "--batch: at least one image");
+    ensure!(
+        args.seconds.is_finite() && (0.0..=3600.0).contains(&args.seconds),
+        "--seconds {}: must be between 0 and 3600",
+        args.seconds
+    );
+    let trained = open(&args.run)?;
+    let Chosen::Cpu(device) = device::choose(&args.on.device, args.on.threads)?;
+    let where_ = format!("cpu, {} threads", device.threads());
+    let profiles = profiles(&device, &where_, &args, &trained)?;
+    let path = args.run.join(PROFILE);
+    profiles[0].save(&path)?;
+    if args.on.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&profiles)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    writeln!(out, "run        {}, checkpoint {}", args.run.display(), trained.number)?;
+    writeln!(out, "accuracy   on {}", profiles[0].data)?;
+    writeln!(out, "device     {where_}, load {}", load())?;
+    for profile in &profiles {
+        writeln!(out, "\nbatch {}, {} rounds\n{}", profile.batch, profile.rounds, text(profile))?;
+    }
+    writeln!(out, "profile    {} (batch {})", path.display(), profiles[0].batch)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn profiles<D: Device>(
+    device: &D,
+    where_: &str,
+    args: &AnytimeArgs,
+    trained: &Trained,
+) -> Result<Vec<Profile>> {
+    let members = trained.plan.members.len();
+    ensure!(members <= MAX_MEMBERS, "{members} members: subsets are listed for at most {MAX_MEMBERS}");
+    let data = trained.dataset(&standard_folder()?)?;
+    let images = images(trained, &data, args.held_out, args.images)?;
+    let normalisation = trained.normalisation()?;
+    let predictions =
+        trained.networks(device, PASS_BATCH.min(images.len()))?.predict(&images, normalisation, |_| ())?;
+    let scores = evaluate_subsets(&predictions);
+    let part = if args.held_out { "held-out" } else { "test" };
+    let mut profiles = vec![];
+    for &batch in &args.batch {
+        let mut networks = trained.networks(device, batch)?;
+        let len = networks.image_len();
+        let mut input = vec![];
+        let pixels = images.pixels.iter().copied().cycle().take(batch * len).collect::<Vec<_>>();
+        normalise(&pixels, normalisation, &mut input);
+        let time = Duration::from_secs_f64(args.seconds);
+        let latencies = measure(&mut networks, &SystemClock::default(), &input, ROUNDS, time)
+            .with_context(|| format!("--batch {batch}"))?;
+        profiles.push(Profile {
+            checkpoint: trained.number,
+            device: where_.to_owned(),
+            data: format!("{} {part} images of {}", images.len(), trained.resolved.data.name),
+            ..Profile::new(names(trained), batch, &scores, &latencies)
+        });
+    }
+    Ok(profiles)
+}
+
+/// Quickest first; what another subset beats is marked.
+fn text(profile: &Profile) -> String {
+    let mut subsets: Vec<_> = profile.subsets.iter().collect();
+    subsets.sort_by(|a, b| a.time.median_ms.total_cmp(&b.time.median_ms));
+    let row = |subset: &&superweight::anytime::SubsetProfile| {
+        vec![
+            subset_name(subset.members, &profile.names),
+            format!("{:.3}", subset.time.median_ms),
+            format!("{:.3}", subset.time.p99_ms),
+            format!("{:.2}", subset.top1),
+            format!("{:.4}", subset.nll),
+            format!("{:.2}", subset.ece),
+            if subset.dominated { "dominated" } else { "" }.to_owned(),
+        ]
+    };
+    let rows: Vec<_> = subsets.iter().map(row).collect();
+    table::render(&["members", "median ms", "p99 ms", "top-1", "NLL", "ECE", ""], &rows)
+}
+
+/// How busy the machine is, where the system says so.
+fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().filter(|word| !word.is_empty()).unwrap_or("unknown").to_owned()
+}

@@ -1,0 +1,68 @@
+//! `--device`: which device a word means on this machine.
+
+use anyhow::{Context, Result, bail};
+use superweight::engine::{CpuDevice, CudaDevice, CudaError, Error, Precision};
+use superweight::recipe;
+
+/// A device that is there.
+pub enum Chosen {
+    Cpu(CpuDevice),
+    Cuda(CudaDevice),
+}
+
+/// Calls a generic function with whichever device was chosen.
+macro_rules! on_device {
+    ($chosen:expr, |$device:ident| $body:expr) => {
+        match $chosen {
+            $crate::commands::device::Chosen::Cpu($device) => $body,
+            $crate::commands::device::Chosen::Cuda($device) => $body,
+        }
+    };
+}
+pub(crate) use on_device;
+
+/// What `--device` asks for.
+#[derive(Clone, Copy)]
+pub enum Wanted {
+    /// The first GPU if there is one that works, else the processor.
+    Auto,
+    Cpu,
+    Cuda(usize),
+}
+
+/// Reads the word, before anything slow is done.
+pub fn parse(word: &str) -> Result<Wanted> {
+    match word {
+        "auto" => Ok(Wanted::Auto),
+        "cpu" => Ok(Wanted::Cpu),
+        "cuda" => Ok(Wanted::Cuda(0)),
+        _ => match word.strip_prefix("cuda:").and_then(|ordinal| ordinal.parse().ok()) {
+            Some(ordinal) => Ok(Wanted::Cuda(ordinal)),
+            None => bail!("--device '{word}' is not a device: there are auto, cpu, cuda and cuda:N"),
+        },
+    }
+}
+
+/// Opens it.
+pub fn open(wanted: Wanted, threads: usize, precision: recipe::Precision) -> Result<Chosen> {
+    let cpu = || Ok(Chosen::Cpu(CpuDevice::new(threads).context("--threads")?));
+    let cuda = |ordinal| {
+        let precision = match precision {
+            recipe::Precision::F32 => Precision::F32,
+            recipe::Precision::Auto | recipe::Precision::Bf16 => Precision::Bf16,
+        };
+        CudaDevice::new(ordinal, precision).map(Chosen::Cuda)
+    };
+    match wanted {
+        Wanted::Cpu => cpu(),
+        Wanted::Cuda(ordinal) => cuda(ordinal).with_context(|| format!("--device cuda:{ordinal}")),
+        Wanted::Auto => match cuda(0) {
+            Ok(device) => Ok(device),
+            Err(Error::Cuda(CudaError::NoDriver { .. } | CudaError::NoSuchDevice { .. })) => cpu(),
+            Err(error) => {
+                eprintln!("warning: the GPU is not used: {error}");
+                cpu()
+            }
+        },
+    }
+}

@@ -1,0 +1,203 @@
+//! `swn eval`: which images, through which members, into which table and files.
+
+mod corruptions;
+mod csv;
+mod text;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+use superweight::data::{Dataset, Images, Split, standard_folder};
+use superweight::engine::Device;
+use superweight::evaluate::{CorruptedAverage, CorruptedReport, Line, MAX_MEMBERS, Point, SetReport};
+use superweight::files::write_whole;
+use superweight::infer::{InferError, Networks, Trained};
+use superweight::plan::MemberId;
+
+use super::train::device::{self, Chosen};
+use crate::args::EvalArgs;
+
+/// Points on the line between two members.
+const POINTS: usize = 11;
+
+/// Everything that is printed and kept.
+#[derive(Serialize)]
+struct Answer {
+    run: PathBuf,
+    checkpoint: u64,
+    data: String,
+    part: &'static str,
+    members: Vec<String>,
+    #[serde(flatten)]
+    report: SetReport,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    corruptions: Option<Corruptions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interpolation: Option<Interpolation>,
+    /// Of the pass over the images, and of the subsets after it.
+    pass_seconds: f64,
+    subsets_seconds: f64,
+}
+
+#[derive(Serialize)]
+struct Corruptions {
+    /// `regenerated`, or the folder of the published files.
+    source: String,
+    seed: Option<u64>,
+    sets: Vec<CorruptedReport>,
+    averages: Vec<CorruptedAverage>,
+}
+
+#[derive(Serialize)]
+struct Interpolation {
+    members: [usize; 2],
+    points: Vec<Point>,
+}
+
+pub fn run(args: EvalArgs, out: &mut impl Write) -> Result<ExitCode> {
+    let trained = open(&args.run)?;
+    if let Some(path) = &args.csv {
+        // A path that cannot be written fails now, not after the evaluation.
+        let opened = fs::OpenOptions::new().create(true).append(true).open(path);
+        opened.with_context(|| format!("--csv {}: choose another file", path.display()))?;
+    }
+    let Chosen::Cpu(device) = device::choose(&args.on.device, args.on.threads)?;
+    let answer = evaluate(&device, &args, &trained)?;
+    if let Some(path) = &args.csv {
+        write_whole(path, csv::lines(&answer).as_bytes())
+            .with_context(|| format!("--csv {}", path.display()))?;
+    }
+    match args.on.json {
+        true => writeln!(out, "{}", serde_json::to_string_pretty(&answer)?)?,
+        false => write!(out, "{}", text::table(&answer))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A run's newest checkpoint; what is odd about it goes to the error stream.
+pub fn open(run: &Path) -> Result<Trained> {
+    let trained = Trained::open(run)?;
+    trained.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    Ok(trained)
+}
+
+/// As tables name the members.
+pub fn names(trained: &Trained) -> Vec<String> {
+    trained.plan.members.iter().map(|member| member.architecture.to_string()).collect()
+}
+
+/// The images that were asked for.
+pub fn images(trained: &Trained, data: &Dataset, held_out: bool, first: Option<usize>) -> Result<Images> {
+    let mut chosen = match held_out {
+        false => data.test.clone(),
+        true => {
+            let settings = &trained.resolved.data;
+            ensure!(settings.validation > 0, "--held-out: the run held no images out");
+            let split = Split::hold_out(
+                &data.train.labels,
+                data.classes.len(),
+                settings.validation,
+                settings.split_seed,
+            )?;
+            let each = split.validation.iter().map(|&image| image as usize);
+            let pixels: Vec<u8> = each.clone().flat_map(|i| data.train.image(i).iter().copied()).collect();
+            Images { pixels: pixels.into(), labels: each.map(|i| data.train.labels[i]).collect() }
+        }
+    };
+    if let Some(first) = first {
+        ensure!((1..=chosen.len()).contains(&first), "--images {first}: there are {}", chosen.len());
+        let len = chosen.pixels.len() / chosen.len();
+        chosen.pixels = chosen.pixels[..first * len].to_vec().into();
+        chosen.labels.truncate(first);
+    }
+    Ok(chosen)
+}
+
+fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained) -> Result<Answer> {
+    let members = trained.plan.members.len();
+    ensure!(members <= MAX_MEMBERS, "{members} members: subsets are listed for at most {MAX_MEMBERS}");
+    ensure!(args.batch > 0, "--batch 0: at least one image");
+    let making = corruptions::prepare(args, trained)?;
+    let line = line(args, trained)?;
+    let data = trained.dataset(&standard_folder()?)?;
+    let images = images(trained, &data, args.held_out, args.images)?;
+    let part = if args.held_out { "held-out" } else { "test" };
+    let normalisation = trained.normalisation()?;
+    let mut networks = trained.networks(device, args.batch.min(images.len()))?;
+    let begin = Instant::now();
+    let mut predictions = networks.predict(&images, normalisation, |_| ())?;
+    let pass_seconds = begin.elapsed().as_secs_f64();
+    let about = [
+        ("run", trained.resolved.name.clone()),
+        ("checkpoint", trained.number.to_string()),
+        ("data", format!("{} {part}", trained.resolved.data.name)),
+        ("members", names(trained).join(",")),
+    ];
+    predictions.about = about.map(|(key, value)| (key.to_owned(), value)).into();
+    let begin = Instant::now();
+    let report = SetReport::new(&predictions);
+    let subsets_seconds = begin.elapsed().as_secs_f64();
+    let folder = args.out.clone().unwrap_or_else(|| args.run.join("evaluation"));
+    fs::create_dir_all(&folder).with_context(|| format!("--out {}", folder.display()))?;
+    predictions.save(&folder.join(format!("{part}.safetensors")))?;
+    predictions.to_classes().save(&folder.join(format!("{part}.classes.safetensors.gz")))?;
+    let corruptions = match making {
+        Some(making) => Some(making.evaluate(&mut networks, &images, normalisation, &folder)?),
+        None => None,
+    };
+    let interpolation = match line {
+        Some(ends) => Some(interpolate(device, &networks, ends, &images, args.batch, trained)?),
+        None => None,
+    };
+    let answer = Answer {
+        run: args.run.clone(),
+        checkpoint: trained.number,
+        data: trained.resolved.data.name.clone(),
+        part,
+        members: names(trained),
+        report,
+        corruptions,
+        interpolation,
+        pass_seconds,
+        subsets_seconds,
+    };
+    let figures = serde_json::to_string_pretty(&answer)? + "\n";
+    write_whole(&folder.join(format!("{part}.json")), figures.as_bytes())?;
+    Ok(answer)
+}
+
+fn line(args: &EvalArgs, trained: &Trained) -> Result<Option<[usize; 2]>> {
+    let members = &trained.plan.members;
+    match args.interpolate[..] {
+        [] => Ok(None),
+        [a, b] => {
+            for member in [a, b] {
+                ensure!(member < members.len(), InferError::NoMember { member, members: members.len() });
+            }
+            let (from, to) = (&members[a].architecture, &members[b].architecture);
+            ensure!(from == to, "--interpolate {a},{b}: {from} and {to} have no line between them");
+            Ok(Some([a, b]))
+        }
+        _ => anyhow::bail!("--interpolate: two members, such as 0,1"),
+    }
+}
+
+fn interpolate<D: Device>(
+    device: &D,
+    networks: &Networks<D>,
+    [a, b]: [usize; 2],
+    images: &Images,
+    batch: usize,
+    trained: &Trained,
+) -> Result<Interpolation> {
+    let architecture = trained.plan.members[a].build()?;
+    let (from, to) = (networks.state_dict(MemberId(a))?, networks.state_dict(MemberId(b))?);
+    let line = Line { architecture: &architecture, from: &from, to: &to };
+    let points = line.evaluate(device, images, trained.normalisation()?, batch, POINTS)?;
+    Ok(Interpolation { members: [a, b], points })
+}

@@ -1,0 +1,94 @@
+//! `swn export`: members as files of other programs.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+use superweight::engine::Device;
+use superweight::export::{OnnxOptions, OnnxOutput, onnx};
+use superweight::files::write_whole;
+use superweight::infer::{InferError, Trained};
+use superweight::plan::MemberId;
+use superweight::run::{Disk, safetensors};
+
+use super::eval::open;
+use super::train::device::{self, Chosen};
+use crate::args::{ExportArgs, FormatArg};
+
+#[derive(Serialize)]
+struct Written {
+    file: PathBuf,
+    members: Vec<usize>,
+    architectures: Vec<String>,
+    bytes: u64,
+}
+
+pub fn run(args: ExportArgs, out: &mut impl Write) -> Result<ExitCode> {
+    ensure!(
+        !args.normalise || matches!(args.to, FormatArg::Onnx),
+        "--normalise: a state dict has no place for it; with '--to onnx' the graph does it"
+    );
+    let trained = open(&args.run)?;
+    let Chosen::Cpu(device) = device::choose(&args.on.device, args.on.threads)?;
+    let written = export(&device, &args, &trained)?;
+    if args.on.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&written)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for Written { file, architectures, bytes, .. } in written {
+        writeln!(out, "{}  {} bytes  {}", file.display(), bytes, architectures.join(", "))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn export<D: Device>(device: &D, args: &ExportArgs, trained: &Trained) -> Result<Vec<Written>> {
+    let count = trained.plan.members.len();
+    let members = match args.members.is_empty() {
+        true => (0..count).collect(),
+        false => args.members.clone(),
+    };
+    for (i, &member) in members.iter().enumerate() {
+        ensure!(member < count, InferError::NoMember { member, members: count });
+        ensure!(!members[..i].contains(&member), "--members: {member} is there twice");
+    }
+    let folder = args.out.clone().unwrap_or_else(|| args.run.join("export"));
+    fs::create_dir_all(&folder).with_context(|| format!("--out {}", folder.display()))?;
+    let networks = trained.networks(device, 1)?;
+    let mut parts = vec![];
+    for &member in &members {
+        let architecture = trained.plan.members[member].build()?;
+        parts.push((architecture, networks.state_dict(MemberId(member))?));
+    }
+    let name = |i: usize| parts[i].0.name.to_string();
+    let mut written = vec![];
+    let mut add = |file: PathBuf, members: Vec<usize>, architectures: Vec<String>| -> Result<()> {
+        let bytes = fs::metadata(&file)?.len();
+        written.push(Written { file, members, architectures, bytes });
+        Ok(())
+    };
+    match args.to {
+        FormatArg::Safetensors => {
+            for (i, &member) in members.iter().enumerate() {
+                let file = folder.join(format!("{member}-{}.safetensors", name(i)));
+                safetensors::save(&Disk::default(), &file, &parts[i].1)?;
+                add(file, vec![member], vec![name(i)])?;
+            }
+        }
+        FormatArg::Onnx => {
+            let output = if parts.len() == 1 { OnnxOutput::Logits } else { OnnxOutput::Probabilities };
+            let normalisation = if args.normalise { Some(trained.normalisation()?) } else { None };
+            let bytes = onnx(&parts, OnnxOptions { output, normalisation })?;
+            let stem = match parts.len() {
+                1 => format!("{}-{}", members[0], name(0)),
+                _ => members.iter().map(ToString::to_string).collect::<Vec<_>>().join("+"),
+            };
+            let file = folder.join(stem + ".onnx");
+            write_whole(&file, &bytes).with_context(|| format!("--out {}", folder.display()))?;
+            add(file, members.clone(), (0..parts.len()).map(name).collect())?;
+        }
+    }
+    Ok(written)
+}

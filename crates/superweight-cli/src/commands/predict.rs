@@ -1,0 +1,194 @@
+//! `swn predict`: pictures in, classes out, within a deadline where there is one.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Serialize;
+use superweight::anytime::{Predictor, Profile, SystemClock};
+use superweight::data::Picture;
+use superweight::engine::Device;
+use superweight::evaluate::{Subset, softmax};
+use superweight::infer::{Networks, Trained, normalise};
+use superweight::plan::MemberId;
+
+use super::anytime::PROFILE;
+use super::eval::open;
+use super::train::device::{self, Chosen};
+use crate::args::PredictArgs;
+
+#[derive(Serialize)]
+struct Said {
+    image: String,
+    members: Subset,
+    /// Those that were to run.
+    chosen: Subset,
+    classes: Vec<Class>,
+    used_ms: f64,
+    missed: bool,
+}
+
+#[derive(Serialize)]
+struct Class {
+    class: String,
+    probability: f64,
+}
+
+pub fn run(args: PredictArgs, out: &mut impl Write) -> Result<ExitCode> {
+    let deadline = args.deadline.as_deref().map(parse).transpose().context("--deadline")?;
+    let trained = open(&args.run)?;
+    let profile = match deadline {
+        Some(_) => Some(profile(&args, &trained)?),
+        None => None,
+    };
+    let shape = trained.resolved.data.shape;
+    let normalisation = trained.normalisation()?;
+    let mut inputs = vec![];
+    for path in &args.pictures {
+        let mut input = vec![];
+        normalise(&Picture::open(path)?.fit(shape), normalisation, &mut input);
+        inputs.push((path.as_path(), input));
+    }
+    let Chosen::Cpu(device) = device::choose(&args.on.device, args.on.threads)?;
+    let networks = trained.networks(&device, 1)?;
+    let said = match deadline.zip(profile) {
+        Some((deadline, profile)) => within(networks, profile, deadline, &inputs, &args, &trained)?,
+        None => at_leisure(networks, &inputs, &args, &trained)?,
+    };
+    if args.on.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&said)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for said in &said {
+        let classes: Vec<_> =
+            said.classes.iter().map(|c| format!("{} {:.1}%", c.class, 100.0 * c.probability)).collect();
+        let cut = if said.members == said.chosen { "" } else { ", cut short" };
+        let late = if said.missed { ", too late" } else { "" };
+        let (image, classes, members) = (&said.image, classes.join(", "), said.members);
+        writeln!(out, "{image}: {classes}  (members {members}, {:.3} ms{cut}{late})", said.used_ms)?;
+    }
+    if deadline.is_some() {
+        let missed = said.iter().filter(|said| said.missed).count();
+        writeln!(out, "{missed} of {} deadlines missed", said.len())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The profile, if it is of this checkpoint.
+fn profile(args: &PredictArgs, trained: &Trained) -> Result<Profile> {
+    let path = args.profile.clone().unwrap_or_else(|| args.run.join(PROFILE));
+    let profile = Profile::load(&path)?;
+    let run = args.run.display();
+    ensure!(
+        profile.checkpoint == trained.number,
+        "{} is of checkpoint {} and the run is at {}: 'swn anytime {run}' makes it anew",
+        path.display(),
+        profile.checkpoint,
+        trained.number
+    );
+    ensure!(
+        profile.batch == 1,
+        "{} is of {} images a call: 'swn anytime {run} --batch 1' makes it anew",
+        path.display(),
+        profile.batch
+    );
+    Ok(profile)
+}
+
+fn within<D: Device>(
+    networks: Networks<D>,
+    profile: Profile,
+    deadline: Duration,
+    inputs: &[(&Path, Vec<f32>)],
+    args: &PredictArgs,
+    trained: &Trained,
+) -> Result<Vec<Said>> {
+    let mut networks = networks;
+    // The first run of a member touches its memory; a deadline is about the others.
+    for member in (0..networks.members()).map(MemberId) {
+        networks.run(member)?;
+    }
+    let classes = networks.classes();
+    let mut predictor = Predictor::new(networks, SystemClock::default(), profile, classes)?;
+    let mut said = vec![];
+    for (path, input) in inputs {
+        let answer = predictor.predict(input, deadline).context("--deadline")?;
+        said.push(Said {
+            image: path.display().to_string(),
+            members: answer.ran,
+            chosen: answer.chosen,
+            classes: top(&answer.probabilities, args.top, trained)?,
+            used_ms: answer.used.as_secs_f64() * 1e3,
+            missed: answer.missed,
+        });
+    }
+    Ok(said)
+}
+
+fn at_leisure<D: Device>(
+    mut networks: Networks<D>,
+    inputs: &[(&Path, Vec<f32>)],
+    args: &PredictArgs,
+    trained: &Trained,
+) -> Result<Vec<Said>> {
+    let mut said = vec![];
+    for (path, input) in inputs {
+        let begin = Instant::now();
+        networks.set_images(input)?;
+        let (mut sum, mut one) = (vec![0.0; networks.classes()], vec![0.0; networks.classes()]);
+        for member in (0..networks.members()).map(MemberId) {
+            softmax(&networks.run(member)?, &mut one);
+            sum.iter_mut().zip(&one).for_each(|(sum, p)| *sum += p / networks.members() as f64);
+        }
+        let all = Subset::all(networks.members());
+        said.push(Said {
+            image: path.display().to_string(),
+            members: all,
+            chosen: all,
+            classes: top(&sum, args.top, trained)?,
+            used_ms: begin.elapsed().as_secs_f64() * 1e3,
+            missed: false,
+        });
+    }
+    Ok(said)
+}
+
+fn top(probabilities: &[f64], count: usize, trained: &Trained) -> Result<Vec<Class>> {
+    let names = trained.class_names()?;
+    let mut order: Vec<usize> = (0..probabilities.len()).collect();
+    order.sort_by(|&a, &b| probabilities[b].total_cmp(&probabilities[a]));
+    let class = |&i: &usize| Class { class: names[i].clone(), probability: probabilities[i] };
+    Ok(order.iter().take(count).map(class).collect())
+}
+
+/// `5ms`, `800us`, `1s`, `0.5ms`.
+fn parse(text: &str) -> Result<Duration> {
+    let wrong = || format!("'{text}' is not a time: write 5ms, 800us or 1s");
+    let units = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
+    let Some((number, unit)) = units.iter().find_map(|(unit, size)| Some((text.strip_suffix(unit)?, size)))
+    else {
+        bail!(wrong())
+    };
+    let Ok(number) = number.parse::<f64>() else { bail!(wrong()) };
+    let seconds = number * unit;
+    ensure!(seconds > 0.0, "'{text}': nothing can be answered in no time");
+    ensure!(seconds <= 3600.0, "'{text}' is longer than an hour");
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deadlines_are_read() {
+        for (text, micros) in [("5ms", 5000), ("800us", 800), ("1s", 1_000_000), ("0.5ms", 500)] {
+            assert_eq!(parse(text).unwrap(), Duration::from_micros(micros), "{text}");
+        }
+        for text in ["", "5", "ms", "0ms", "-1ms", "NaNms", "infs", "9h", "1e9s"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}

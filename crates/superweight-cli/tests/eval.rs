@@ -1,0 +1,192 @@
+//! `swn eval`, `anytime`, `predict` and `export` as they are typed: help and errors pinned, one small run used for all.
+
+#[macro_use]
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::Folder;
+use serde_json::Value;
+use superweight::evaluate::{Classes, Predictions, Subset};
+use superweight::plan::MemberId;
+use superweight::run::{RunFolder, load_checkpoint, safetensors};
+
+/// Three members, two of one shape, ten steps on the images that come with the program.
+const RECIPE: &str = "\
+name = 'tiny'
+members = ['cnn-4-8', 'cnn-4', 'cnn-4-8']
+budget = '100%'
+strategy = 'no-search'
+[data]
+name = 'fashion-mnist-10k'
+validation = 7800
+[train]
+epochs = 1
+batch = 20
+schedule = 'one-cycle'
+";
+
+fn trained(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    fs::write(folder.0.join("tiny.toml"), RECIPE).unwrap();
+    let screen = folder.screen("train tiny.toml");
+    assert!(screen.contains("[exit 0]"), "{screen}");
+    folder
+}
+
+pinned! {
+    use_help:
+        "eval --help",
+        "anytime --help",
+        "predict --help",
+        "export --help";
+    use_bad_flags:
+        "eval",
+        "eval missing",
+        "eval .",
+        "eval missing --corrupted dir --corruptions",
+        "anytime missing",
+        "anytime missing --batch 0",
+        "predict missing",
+        "predict missing --deadline 0ms a.png",
+        "predict missing --deadline 5 a.png",
+        "export missing",
+        "export missing --to pickle",
+        "export missing --to safetensors --normalise";
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap()
+}
+
+#[test]
+fn a_run_is_evaluated_and_every_figure_can_be_had_again() {
+    let folder = trained("use-eval");
+    let answer = folder.json("eval runs/tiny --json --images 500 --interpolate 0,2 --csv all.csv");
+    let subsets = answer["subsets"].as_array().unwrap();
+    assert_eq!((subsets.len(), &answer["images"], &answer["part"]), (7, &500.into(), &"test".into()));
+    let kept = folder.0.join("runs/tiny/evaluation");
+    let full = Predictions::load(&kept.join("test.safetensors")).unwrap();
+    let small = Classes::load(&kept.join("test.classes.safetensors.gz")).unwrap();
+    let again = superweight::evaluate::SetReport::new(&full);
+    for (subset, again) in subsets.iter().zip(&again.subsets) {
+        assert_eq!(number(&subset["nll"]), again.figures.nll, "bit for bit");
+        assert_eq!(number(&subset["ece"]), again.figures.ece);
+        if let Some(top1) = small.top1(again.members) {
+            assert_eq!(number(&subset["top1"]), 100.0 * top1);
+        }
+    }
+    assert!(small.top1(Subset::all(3)).is_some() && small.top1(Subset::one(MemberId(1))).is_some());
+    assert_eq!(fs::read_to_string(folder.0.join("all.csv")).unwrap().lines().count(), 8);
+    let points = answer["interpolation"]["points"].as_array().unwrap();
+    assert_eq!((points.len(), number(&points[0]["t"]), number(&points[10]["t"])), (11, 0.0, 1.0));
+    let screen = folder.screen("eval runs/tiny --held-out --images 100");
+    assert!(screen.contains("100 held-out images of fashion-mnist-10k"), "{screen}");
+    let screens = [
+        "eval runs/tiny --corruptions",
+        "eval runs/tiny --interpolate 0,1",
+        "eval runs/tiny --interpolate 0,3",
+        "eval runs/tiny --images 0",
+        "eval runs/tiny --csv no/where.csv",
+    ]
+    .map(|args| folder.screen(args));
+    insta::assert_snapshot!("use_bad_evaluations", screens.join("\n"));
+}
+
+fn write_png(path: &Path, side: u32) {
+    let file = fs::File::create(path).unwrap();
+    let mut encoder = png::Encoder::new(file, side, side);
+    encoder.set_color(png::ColorType::Rgb);
+    let pixels: Vec<u8> = (0..side * side * 3).map(|i| (i % 251) as u8).collect();
+    encoder.write_header().unwrap().write_image_data(&pixels).unwrap();
+}
+
+#[test]
+fn deadlines_decide_which_members_run() {
+    let folder = trained("use-predict");
+    write_png(&folder.0.join("a.png"), 70);
+    fs::write(folder.0.join("empty.png"), b"").unwrap();
+    let screen = folder.screen("predict runs/tiny --deadline 1s a.png");
+    assert!(screen.contains("'swn anytime RUN' makes it"), "{screen}");
+    let profiles = folder.json("anytime runs/tiny --seconds 0 --images 200 --json");
+    assert_eq!(profiles[0]["subsets"].as_array().unwrap().len(), 7);
+    assert_eq!(profiles[0]["rounds"], 100);
+    // The file decides: with times of its own, choices are known.
+    let path = folder.0.join("runs/tiny/anytime.json");
+    let mut profile: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    for subset in profile["subsets"].as_array_mut().unwrap() {
+        let members = subset["members"].as_array().unwrap().len() as f64;
+        subset["time"]["p99_ms"] = (1000.0 * members).into();
+        subset["top1"] = members.into();
+    }
+    fs::write(&path, profile.to_string()).unwrap();
+    for (deadline, members) in [("1s", 1), ("2.5s", 2), ("60s", 3)] {
+        let said = folder.json(&format!("predict runs/tiny --deadline {deadline} a.png --json"));
+        assert_eq!(said[0]["members"].as_array().unwrap().len(), members, "{deadline}");
+        assert_eq!(said[0]["classes"].as_array().unwrap().len(), 3);
+    }
+    let all = folder.json("predict runs/tiny a.png --json --top 10");
+    let total: f64 = all[0]["classes"].as_array().unwrap().iter().map(|c| number(&c["probability"])).sum();
+    assert!((total - 1.0).abs() < 1e-9);
+    fs::write(
+        folder.0.join("runs/tiny/other.json"),
+        profile.to_string().replace("\"version\":1", "\"version\":9"),
+    )
+    .unwrap();
+    let screens = [
+        "predict runs/tiny --deadline 999ms a.png",
+        "predict runs/tiny empty.png",
+        "predict runs/tiny tiny.toml",
+        "predict runs/tiny nowhere.png",
+        "predict runs/tiny --deadline 1s --profile runs/tiny/other.json a.png",
+    ]
+    .map(|args| folder.screen(args));
+    insta::assert_snapshot!("use_bad_predictions", screens.join("\n"));
+}
+
+#[test]
+fn members_are_written_out_whole() {
+    let folder = trained("use-export");
+    let written = folder.json("export runs/tiny --to safetensors --members 0,2 --json");
+    assert_eq!(written.as_array().unwrap().len(), 2);
+    let tensors = safetensors::load(&folder.0.join("runs/tiny/export/2-cnn-4-8.safetensors")).unwrap();
+    let conv = tensors.iter().find(|(_, tensor)| tensor.shape().len() == 4).unwrap();
+    assert_eq!(conv.1.shape()[2..], [3, 3], "OIHW");
+    assert!(tensors.iter().any(|(name, _)| name.ends_with("num_batches_tracked")));
+    folder.json("export runs/tiny --to onnx --normalise --json");
+    assert!(folder.0.join("runs/tiny/export/0+1+2.onnx").is_file());
+    let screens = ["export runs/tiny --to onnx --members 3", "export runs/tiny --to onnx --members 1,1"]
+        .map(|args| folder.screen(args));
+    insta::assert_snapshot!("use_bad_exports", screens.join("\n"));
+}
+
+/// Truncated tensors, tensors of another architecture, a plan of a newer version: an error that says which.
+#[test]
+fn damaged_and_foreign_runs_are_errors() {
+    let folder = trained("use-damage");
+    let run = folder.0.join("runs/tiny");
+    let loaded = load_checkpoint(&run).unwrap().unwrap();
+    let save = |number: u64, change: &dyn Fn(&mut superweight::run::Checkpoint)| {
+        let mut checkpoint = loaded.checkpoint.clone();
+        change(&mut checkpoint);
+        let resumed = RunFolder::resume(&run).unwrap();
+        resumed.folder.checkpoints().save(loaded.number + number, &checkpoint).unwrap();
+    };
+    save(1, &|checkpoint| checkpoint.plan = checkpoint.plan.replacen("\"version\": 1", "\"version\": 2", 1));
+    let newer = folder.screen("eval runs/tiny");
+    save(2, &|checkpoint| checkpoint.plan = checkpoint.plan.replace("cnn-4-8", "cnn-8-4"));
+    let foreign = folder.screen("eval runs/tiny");
+    save(3, &|checkpoint| checkpoint.members = Default::default());
+    let missing = folder.screen("export runs/tiny --to onnx");
+    insta::assert_snapshot!("use_foreign_runs", [newer, foreign, missing].join("\n"));
+    // Both checkpoints cut short: nothing is left to evaluate.
+    for entry in fs::read_dir(run.join("checkpoints")).unwrap().flatten() {
+        let file = entry.path().join("members.safetensors");
+        if let Ok(bytes) = fs::read(&file) {
+            fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+        }
+    }
+    let screen = folder.screen("eval runs/tiny");
+    assert!(screen.contains("[exit 1]") && screen.contains("no checkpoint in"), "{screen}");
+}

@@ -1,0 +1,114 @@
+//! `swn search` and `swn sweep` as they are typed: help and errors pinned, searches replayed, sweeps gone on with.
+
+#[macro_use]
+mod common;
+
+use std::fs;
+
+use common::Folder;
+
+/// Ten steps an epoch on the images that come with the program.
+const RECIPE: &str = "\
+members = ['cnn-4-8-8', 'cnn-4-8']
+budget = '80%'
+[data]
+name = 'fashion-mnist-10k'
+validation = 7800
+[plan]
+clusters = 'single'
+tiling = 'grid'
+block = 4
+[search]
+epochs = 1
+min_templates = 2
+[refine]
+epoch = 1
+[train]
+epochs = 2
+batch = 20
+schedule = 'one-cycle'
+";
+
+fn folder(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    fs::write(folder.0.join("tiny.toml"), RECIPE).unwrap();
+    folder
+}
+
+pinned! {
+    search_help:
+        "search --help",
+        "sweep --help";
+    search_bad_flags:
+        "search",
+        "search missing.toml",
+        "search --tau 0.3",
+        "search --replay missing",
+        "search --replay . --tau 0.3",
+        "sweep missing.toml",
+        "sweep missing.toml --set search.tau",
+        "sweep missing.toml --set seed=1 --set seed=2",
+        "sweep missing.toml --set seed=1,1";
+}
+
+#[test]
+fn what_cannot_be_searched_is_refused_before_anything_is_trained() {
+    let folder = folder("search-refused");
+    let screens = [
+        "search tiny.toml --set strategy=no-search",
+        "search tiny.toml --out missing/plan.json",
+        "sweep tiny.toml --set search.tau=0,2",
+        "sweep tiny.toml --set search.tao=0,1",
+    ];
+    let screens: Vec<_> = screens.iter().map(|args| folder.screen(args)).collect();
+    insta::assert_snapshot!("search_refused", screens.join("\n"));
+    assert!(!folder.0.join("runs").exists());
+}
+
+#[test]
+fn a_search_is_printed_written_replayed_and_trained_on() {
+    let folder = folder("search-replay");
+    let found = folder.json("search tiny.toml --out plan.json --json");
+    assert_eq!(found["threshold"]["asked"], 0.1);
+    let plan = fs::read_to_string(folder.0.join("plan.json")).unwrap();
+    assert!(folder.screen("plan --show plan.json").contains("[exit 0]"));
+
+    // Must show: the same threshold gives the same plan, byte for byte; another gives what it gives.
+    let again = folder.json("search --replay runs/tiny --tau 0.1 --out again.json --json");
+    assert_eq!(again["clusters"], found["clusters"]);
+    assert_eq!(fs::read_to_string(folder.0.join("again.json")).unwrap(), plan);
+    let coarse = folder.json("search --replay runs/tiny --tau -1 --json");
+    assert_eq!(coarse["clusters"].as_array().unwrap().len(), 1, "all pairs are above −1");
+    let early = folder.screen("search --replay runs/tiny --beta 0.5");
+    assert!(early.contains("there are no statistics of a refinement"), "{early}");
+
+    let trained = folder.json("train --resume runs/tiny --json");
+    assert_eq!((&trained["stopped"], &trained["epoch"]), (&"finished".into(), &2.into()));
+    let over = folder.screen("search --resume runs/tiny");
+    assert!(over.contains("there is no search left to do"), "{over}");
+}
+
+#[test]
+fn a_sweep_trains_each_combination_once() {
+    let folder = folder("sweep");
+    let args = "sweep tiny.toml --set search.tau=-1,0.1 --set train.epochs=1 --json";
+    let rows = folder.json(args);
+    let rows = rows.as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    assert!(rows.iter().all(|row| row["state"] == "finished" && row["test"].is_number()));
+    assert_eq!((&rows[0]["clusters"], &rows[0]["set"]["search.tau"]), (&1.into(), &"-1".into()));
+
+    // One is finished, one is new: the table has both, and the first is not trained again.
+    let log = folder.0.join("runs/tiny-sweep/search.tau--1/log.jsonl");
+    let before = fs::read_to_string(&log).unwrap();
+    fs::remove_dir_all(folder.0.join("runs/tiny-sweep/search.tau-0.1")).unwrap();
+    let screen = String::from_utf8(folder.run(&args.replace(" --json", "")).stdout).unwrap();
+    assert!(screen.contains("1/2  search.tau=-1: finished already"), "{screen}");
+    assert!(screen.contains("  search.tau=0.1 "), "{screen}");
+    assert_eq!(fs::read_to_string(&log).unwrap(), before);
+    let again = folder.json(args);
+    assert_eq!(again[1]["test"], rows[1]["test"], "the same run, the same numbers");
+
+    let other = folder.screen("sweep tiny.toml --set search.tau=-1,0.1 --set train.epochs=2");
+    assert!(other.contains("is a run of another recipe: remove it, or choose another --name"), "{other}");
+}

@@ -1,0 +1,170 @@
+//! One GPU as everything here shares it: context, stream, libraries, properties, and the first thing that went wrong.
+//!
+//! All work goes to one stream: calls run one after another, as the engine's programs ask, and a whole step can be
+//! captured. Calls return before they are done, so a failure shows up later or not at all where it is not looked for;
+//! [`Context::note`] remembers the first one until somebody asks ([`Context::take_failure`]).
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudarc::driver::{CudaContext, CudaStream, result, sys as cu};
+
+use super::blas::Blas;
+use super::cudnn::Dnn;
+use super::error::{CudaError, Named};
+use super::libraries::Libraries;
+
+/// Oldest driver, as the CUDA version it knows (13000 is 13.0): `cuEventElapsedTime_v2` came with 12.8.
+const OLDEST_DRIVER: i32 = 12_080;
+
+/// Folder for compiled kernels and tuned plans, if not the user's cache folder.
+pub(crate) const CACHE_DIR: &str = "SWN_CACHE_DIR";
+
+/// Numbers in activations, weights as convolutions read them, and dL/dW. Parameters themselves, sums and statistics are
+/// always f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Precision {
+    /// Brain float, on tensor cores.
+    Bf16,
+    /// 32-bit float, without tf32.
+    F32,
+}
+
+impl Precision {
+    /// Bytes of a number.
+    pub fn bytes(self) -> usize {
+        match self {
+            Precision::Bf16 => 2,
+            Precision::F32 => 4,
+        }
+    }
+
+    /// `bf16` or `f32`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Precision::Bf16 => "bf16",
+            Precision::F32 => "f32",
+        }
+    }
+}
+
+/// What the device is.
+#[derive(Clone, Debug)]
+pub(crate) struct Properties {
+    pub name: String,
+    /// Compute capability: (9, 0) is Hopper.
+    pub capability: (i32, i32),
+    pub multiprocessors: usize,
+    /// CUDA version that the driver knows: 13000 is 13.0.
+    pub driver: i32,
+}
+
+impl Properties {
+    /// As compilers name it: `sm_90`.
+    pub(crate) fn arch(&self) -> String {
+        format!("sm_{}{}", self.capability.0, self.capability.1)
+    }
+}
+
+/// One GPU, shared by everything that runs on it.
+pub(crate) struct Context {
+    pub cuda: Arc<CudaContext>,
+    pub stream: Arc<CudaStream>,
+    pub libraries: Libraries,
+    /// Convolutions.
+    pub dnn: Dnn,
+    /// Matrix products.
+    pub blas: Blas,
+    pub properties: Properties,
+    pub precision: Precision,
+    /// Folder for compiled kernels and tuned plans; `None` where the user has none.
+    pub cache: Option<PathBuf>,
+    failure: Mutex<Option<CudaError>>,
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({}, {})", self.properties.name, self.properties.arch(), self.precision.name())
+    }
+}
+
+impl Context {
+    /// Opens the device of this number.
+    pub(crate) fn new(ordinal: usize, precision: Precision) -> Result<Arc<Self>, CudaError> {
+        let driver = driver_version()?;
+        let count = result::device::get_count().named("cuDeviceGetCount")?.max(0) as usize;
+        if ordinal >= count {
+            return Err(CudaError::NoSuchDevice { ordinal, count });
+        }
+        let libraries = Libraries::open()?;
+        let cuda = CudaContext::new(ordinal).named("opening the device")?;
+        // SAFETY: there is one stream, so nobody waits for these events; with them a capture fails.
+        unsafe { cuda.disable_event_tracking() };
+        let stream = cuda.new_stream().named("cuStreamCreate")?;
+        let capability = cuda.compute_capability().named("reading the compute capability")?;
+        let multiprocessors = cuda
+            .attribute(cu::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+            .named("counting multiprocessors")?;
+        let name = cuda.name().named("cuDeviceGetName")?;
+        let multiprocessors = multiprocessors.max(1) as usize;
+        let properties = Properties { name, capability, multiprocessors, driver };
+        let (cache, failure) = (cache_folder(), Mutex::new(None));
+        let dnn = Dnn::new(libraries.cudnn, &stream, &properties, cache.as_deref())?;
+        let blas = Blas::new(libraries.cublas_lt)?;
+        Ok(Arc::new(Self { cuda, stream, libraries, dnn, blas, properties, precision, cache, failure }))
+    }
+
+    /// Makes the device the calling thread's: before anything else is called on that thread.
+    pub(crate) fn bind(&self) -> Result<(), CudaError> {
+        self.cuda.bind_to_thread().named("cuCtxSetCurrent")
+    }
+
+    /// The stream as the libraries take it.
+    pub(crate) fn raw_stream(&self) -> cu::CUstream {
+        self.stream.cu_stream()
+    }
+
+    /// Remembers a failure if it is the first.
+    pub(crate) fn note(&self, result: Result<(), CudaError>) {
+        if let Err(error) = result {
+            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+    }
+
+    /// The first failure since the last time this was asked.
+    pub(crate) fn take_failure(&self) -> Result<(), CudaError> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+    }
+
+    /// Waits until the stream is empty.
+    pub(crate) fn synchronize(&self) -> Result<(), CudaError> {
+        self.stream.synchronize().named("waiting for the GPU")
+    }
+}
+
+/// The version of the driver, if there is one that will do.
+fn driver_version() -> Result<i32, CudaError> {
+    // SAFETY: opening the driver runs nothing that depends on this process.
+    if let Err(error) = unsafe { libloading::Library::new("libcuda.so.1") } {
+        return Err(CudaError::NoDriver { reason: error.to_string() });
+    }
+    // SAFETY: asks only whether cudarc finds the driver too.
+    if !unsafe { cu::is_culib_present() } {
+        return Err(CudaError::NoDriver { reason: "libcuda.so is not a library".into() });
+    }
+    result::init().map_err(|error| CudaError::NoDriver { reason: error.to_string() })?;
+    let mut version = 0;
+    // SAFETY: the pointer is to a live integer.
+    unsafe { cu::cuDriverGetVersion(&mut version) }.result().named("cuDriverGetVersion")?;
+    let shown = |v: i32| format!("{}.{}", v / 1000, v % 1000 / 10);
+    match version < OLDEST_DRIVER {
+        true => Err(CudaError::OldDriver { found: shown(version), needed: shown(OLDEST_DRIVER) }),
+        false => Ok(version),
+    }
+}
+
+fn cache_folder() -> Option<PathBuf> {
+    let of = |variable| std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let user = || of("XDG_CACHE_HOME").or_else(|| of("HOME").map(|home| home.join(".cache")));
+    of(CACHE_DIR).or_else(|| user().map(|folder| folder.join("superweight")))
+}

@@ -1,0 +1,238 @@
+//! Tuned plans on disk: a line of JSON each, by GPU, driver, cuDNN and convolution.
+//!
+//! The file is rewritten whole under a temporary name and renamed, so a crash leaves the old or the new. It is only ever a
+//! saving of time: a line that cannot be read is skipped with a warning, and a file that cannot be written costs the next
+//! process its tuning.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use serde::{Deserialize, Serialize};
+
+use super::engine::Choice;
+use super::{Conv, Tuning, lock};
+
+const FILE: &str = "convolutions.jsonl";
+
+/// What a plan's speed and existence depend on, besides the convolution.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Machine {
+    pub(super) gpu: String,
+    pub(super) driver: i32,
+    pub(super) cudnn: usize,
+}
+
+/// A tuned plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConvRecord {
+    #[serde(flatten)]
+    machine: Machine,
+    /// Shape, direction, write and precision in words.
+    pub conv: String,
+    /// cuDNN's number of the engine.
+    pub engine: i64,
+    /// Its knobs, `(type, value)`.
+    pub knobs: Vec<(u32, i64)>,
+    /// Scratch bytes.
+    pub workspace: usize,
+    /// Median time of a run when it was tuned.
+    pub microseconds: f64,
+    /// How much was tried.
+    pub tuning: Tuning,
+}
+
+impl ConvRecord {
+    pub(super) fn choice(&self) -> Choice {
+        Choice { engine: self.engine, knobs: self.knobs.clone() }
+    }
+}
+
+/// The records of all machines that share a folder.
+#[derive(Debug)]
+pub(super) struct Cache {
+    path: Option<PathBuf>,
+    machine: Machine,
+    records: Mutex<Vec<ConvRecord>>,
+}
+
+impl Cache {
+    /// Reads what is there. Without a folder the cache lives as long as the process.
+    pub(super) fn open(folder: Option<&Path>, machine: Machine) -> Self {
+        let path = folder.map(|folder| folder.join(FILE));
+        let records = path.as_deref().map(read).unwrap_or_default();
+        Self { path, machine, records: Mutex::new(records) }
+    }
+
+    pub(super) fn get(&self, conv: &Conv) -> Option<ConvRecord> {
+        let name = conv.to_string();
+        lock(&self.records).iter().find(|r| r.conv == name && r.machine == self.machine).cloned()
+    }
+
+    /// Those of this machine.
+    pub(super) fn records(&self) -> Vec<ConvRecord> {
+        lock(&self.records).iter().filter(|r| r.machine == self.machine).cloned().collect()
+    }
+
+    pub(super) fn put(
+        &self,
+        conv: &Conv,
+        choice: &Choice,
+        workspace: usize,
+        microseconds: f64,
+        tuning: Tuning,
+    ) {
+        let record = ConvRecord {
+            machine: self.machine.clone(),
+            conv: conv.to_string(),
+            engine: choice.engine,
+            knobs: choice.knobs.clone(),
+            workspace,
+            microseconds,
+            tuning,
+        };
+        let mut records = lock(&self.records);
+        replace(&mut records, record);
+        self.save(&mut records, true);
+    }
+
+    /// Drops those of this machine.
+    pub(super) fn forget(&self) {
+        let mut records = lock(&self.records);
+        records.retain(|record| record.machine != self.machine);
+        self.save(&mut records, false);
+    }
+
+    /// Writes everything, together with what other processes have added meanwhile.
+    fn save(&self, records: &mut Vec<ConvRecord>, merge: bool) {
+        let Some(path) = &self.path else { return };
+        if merge {
+            let mut all = read(path);
+            records.drain(..).for_each(|record| replace(&mut all, record));
+            *records = all;
+        }
+        if let Err(error) = write(path, records) {
+            eprintln!("warning: tuned plans are not kept: {}: {error}", path.display());
+        }
+    }
+}
+
+fn replace(records: &mut Vec<ConvRecord>, new: ConvRecord) {
+    records.retain(|old| old.conv != new.conv || old.machine != new.machine);
+    records.push(new);
+}
+
+fn read(path: &Path) -> Vec<ConvRecord> {
+    let text = match fs::read(path) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return vec![],
+        Err(error) => {
+            eprintln!("warning: tuned plans cannot be read: {}: {error}", path.display());
+            return vec![];
+        }
+    };
+    let (mut records, mut damaged) = (vec![], 0);
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        match serde_json::from_str(line) {
+            Ok(record) => replace(&mut records, record),
+            Err(_) => damaged += 1,
+        }
+    }
+    if damaged > 0 {
+        eprintln!("warning: {}: {damaged} damaged lines are ignored", path.display());
+    }
+    records
+}
+
+fn write(path: &Path, records: &[ConvRecord]) -> io::Result<()> {
+    let lines: String = records
+        .iter()
+        .map(|record| serde_json::to_string(record).map(|line| line + "\n"))
+        .collect::<Result<_, _>>()?;
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+    fs::write(&temporary, lines)?;
+    fs::rename(&temporary, path).inspect_err(|_| _ = fs::remove_file(&temporary))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cuda::Precision;
+    use crate::cuda::cudnn::Direction;
+    use crate::geometry::ConvGeometry;
+    use crate::ops::Write;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("superweight-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        folder
+    }
+
+    fn machine(driver: i32) -> Machine {
+        Machine { gpu: "NVIDIA H200".into(), driver, cudnn: 91_400 }
+    }
+
+    fn conv(batch: usize) -> Conv {
+        let geometry = ConvGeometry {
+            batch,
+            input: [32, 32],
+            in_channels: 160,
+            out_channels: 160,
+            kernel: [3, 3],
+            stride: [1, 1],
+            padding: [1, 1],
+            groups: 1,
+        };
+        Conv { geometry, direction: Direction::Forward, write: Write::Set, precision: Precision::Bf16 }
+    }
+
+    fn choice(engine: i64) -> Choice {
+        Choice { engine, knobs: vec![(2, 0), (13, 1)] }
+    }
+
+    #[test]
+    fn what_was_tuned_is_found_again_on_the_same_machine_only() {
+        let folder = folder("cache-machines");
+        let cache = Cache::open(Some(&folder), machine(13_000));
+        cache.put(&conv(128), &choice(62), 131, 116.5, Tuning::Quick);
+        // Another process that opened the file before adds to it, not instead of it.
+        let other = Cache::open(None, machine(13_000));
+        let other = Cache { path: cache.path.clone(), ..other };
+        other.put(&conv(64), &choice(45), 0, 60.25, Tuning::Full);
+        let again = Cache::open(Some(&folder), machine(13_000));
+        let found = again.get(&conv(128)).unwrap();
+        assert_eq!((found.choice(), found.workspace, found.tuning), (choice(62), 131, Tuning::Quick));
+        assert_eq!(again.get(&conv(64)).unwrap().microseconds, 60.25);
+        assert_eq!(again.get(&conv(32)), None);
+        assert_eq!(Cache::open(Some(&folder), machine(13_010)).get(&conv(128)), None);
+        again.put(&conv(128), &choice(22), 0, 110.0, Tuning::Full);
+        assert_eq!(Cache::open(Some(&folder), machine(13_000)).records().len(), 2);
+        again.forget();
+        assert!(Cache::open(Some(&folder), machine(13_000)).records().is_empty());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn damage_costs_only_the_damaged_lines() {
+        let folder = folder("cache-damage");
+        let cache = Cache::open(Some(&folder), machine(13_000));
+        cache.put(&conv(128), &choice(62), 131, 116.5, Tuning::Quick);
+        let path = folder.join(FILE);
+        let good = fs::read_to_string(&path).unwrap();
+        let torn =
+            [b"\xff\xfe\x00 not JSON\n{\"gpu\":1}\n".as_slice(), good.as_bytes(), &good.as_bytes()[..40]];
+        fs::write(&path, torn.concat()).unwrap();
+        assert_eq!(Cache::open(Some(&folder), machine(13_000)).records().len(), 1);
+        // A folder in the file's place can neither be read nor replaced, and still nothing fails.
+        fs::remove_file(&path).unwrap();
+        fs::create_dir_all(path.join("full")).unwrap();
+        let blocked = Cache::open(Some(&folder), machine(13_000));
+        blocked.put(&conv(1), &choice(1), 0, 1.0, Tuning::Quick);
+        assert_eq!(blocked.records().len(), 1);
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,187 @@
+//! A convolution as an operation graph of one node, `out = conv(a, b) + β·out`.
+//!
+//! β = 1 is how [`Write::Add`] is done: every precompiled engine of cuDNN 9.14 takes it, with the same heuristics and nearly
+//! the same workspace. Not taken: a pointwise addition in the graph, which leaves only engines compiled at run time.
+
+use cudarc::cudnn::sys;
+
+use super::descriptor::{Attribute, Descriptor, Kind};
+use super::{Conv, Direction};
+use crate::cuda::Precision;
+use crate::cuda::error::CudaError;
+use crate::cuda::libraries::Cudnn;
+use crate::ops::Write;
+
+/// Bytes that every pointer given to a plan must be aligned to.
+pub(super) const POINTER_ALIGNMENT: u64 = 16;
+
+/// Names of the tensors of a graph, as a variant pack knows them.
+pub(super) const INPUT: i64 = 1;
+pub(super) const WEIGHT: i64 = 2;
+pub(super) const OUTPUT: i64 = 3;
+
+/// Where plans are made for: the device of a handle, or one described in words (tests on machines without a GPU).
+pub(super) enum Device {
+    Handle(sys::cudnnHandle_t),
+    #[cfg(test)]
+    Described(Descriptor),
+}
+
+/// The library, and a device to make plans for.
+pub(super) struct Target {
+    pub(super) cudnn: &'static Cudnn,
+    pub(super) device: Device,
+}
+
+impl Target {
+    /// An empty descriptor.
+    pub(super) fn descriptor(&self, kind: Kind) -> Result<Descriptor, CudaError> {
+        Descriptor::new(self.cudnn, kind)
+    }
+
+    /// Names the device to a descriptor, by whichever of its two attributes fits. Some kinds take only one of them.
+    pub(super) fn name_to(
+        &self,
+        descriptor: &Descriptor,
+        handle: Option<Attribute>,
+        _properties: Option<Attribute>,
+    ) -> Result<(), CudaError> {
+        match &self.device {
+            Device::Handle(value) => handle.map_or(Ok(()), |name| descriptor.set_handle(name, *value)),
+            #[cfg(test)]
+            Device::Described(properties) => {
+                _properties.map_or(Ok(()), |name| descriptor.set_descriptors(name, &[properties]))
+            }
+        }
+    }
+}
+
+/// An operation graph with everything it refers to.
+#[derive(Debug)]
+pub(super) struct Graph {
+    pub(super) graph: Descriptor,
+    _parts: [Descriptor; 5],
+}
+
+impl Graph {
+    pub(super) fn new(target: &Target, conv: &Conv) -> Result<Self, CudaError> {
+        let g = &conv.geometry;
+        let [height, width] = g.output();
+        let x = tensor(target, INPUT, [g.batch, g.in_channels, g.input[0], g.input[1]], conv.precision)?;
+        let w = tensor(
+            target,
+            WEIGHT,
+            [g.out_channels, g.in_channels / g.groups, g.kernel[0], g.kernel[1]],
+            conv.precision,
+        )?;
+        let y = tensor(target, OUTPUT, [g.batch, g.out_channels, height, width], conv.precision)?;
+        let rule = rule(target, conv)?;
+        let node = node(target, conv, &rule, &x, &w, &y)?;
+        let graph = target.descriptor(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?;
+        target.name_to(&graph, Some(Attribute::CUDNN_ATTR_OPERATIONGRAPH_HANDLE), None)?;
+        graph.set_descriptors(Attribute::CUDNN_ATTR_OPERATIONGRAPH_OPS, &[&node])?;
+        graph.finalize("operation graph")?;
+        Ok(Self { graph, _parts: [x, w, y, rule, node] })
+    }
+}
+
+pub(super) fn data_type(precision: Precision) -> sys::cudnnDataType_t {
+    match precision {
+        Precision::Bf16 => sys::cudnnDataType_t::CUDNN_DATA_BFLOAT16,
+        Precision::F32 => sys::cudnnDataType_t::CUDNN_DATA_FLOAT,
+    }
+}
+
+/// Dimensions in cuDNN's order N, C, H, W (or K, C, R, S); memory is channels-last.
+fn tensor(
+    target: &Target,
+    name: i64,
+    dims: [usize; 4],
+    precision: Precision,
+) -> Result<Descriptor, CudaError> {
+    let dims = dims.map(|d| d as i64);
+    let [_, c, h, w] = dims;
+    let tensor = target.descriptor(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR)?;
+    tensor.set_data_type(Attribute::CUDNN_ATTR_TENSOR_DATA_TYPE, data_type(precision))?;
+    tensor.set_integers(Attribute::CUDNN_ATTR_TENSOR_DIMENSIONS, &dims)?;
+    tensor.set_integers(Attribute::CUDNN_ATTR_TENSOR_STRIDES, &[h * w * c, 1, w * c, c])?;
+    tensor.set_integers(Attribute::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[name])?;
+    tensor.set_integers(Attribute::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, &[POINTER_ALIGNMENT as i64])?;
+    tensor.finalize(&format!("tensor {dims:?}"))?;
+    Ok(tensor)
+}
+
+/// Stride and padding; sums are f32 in either precision.
+fn rule(target: &Target, conv: &Conv) -> Result<Descriptor, CudaError> {
+    use Attribute::*;
+    let pair = |values: [usize; 2]| values.map(|v| v as i64);
+    let (stride, padding) = (pair(conv.geometry.stride), pair(conv.geometry.padding));
+    let rule = target.descriptor(Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)?;
+    rule.set_data_type(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, sys::cudnnDataType_t::CUDNN_DATA_FLOAT)?;
+    rule.set_convolution_mode(
+        CUDNN_ATTR_CONVOLUTION_CONV_MODE,
+        sys::cudnnConvolutionMode_t::CUDNN_CROSS_CORRELATION,
+    )?;
+    rule.set_integers(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, &[2])?;
+    rule.set_integers(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, &padding)?;
+    rule.set_integers(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, &padding)?;
+    rule.set_integers(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, &stride)?;
+    rule.set_integers(CUDNN_ATTR_CONVOLUTION_DILATIONS, &[1, 1])?;
+    rule.finalize("convolution")?;
+    Ok(rule)
+}
+
+fn node(
+    target: &Target,
+    conv: &Conv,
+    rule: &Descriptor,
+    x: &Descriptor,
+    w: &Descriptor,
+    y: &Descriptor,
+) -> Result<Descriptor, CudaError> {
+    use Attribute::*;
+    let (kind, [of_rule, of_x, of_w, of_y, alpha, beta]) = match conv.direction {
+        Direction::Forward => (
+            Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+            [
+                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+            ],
+        ),
+        Direction::BackwardData => (
+            Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+            [
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+            ],
+        ),
+        Direction::BackwardWeight => (
+            Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+            [
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+            ],
+        ),
+    };
+    let node = target.descriptor(kind)?;
+    node.set_descriptors(of_rule, &[rule])?;
+    node.set_descriptors(of_x, &[x])?;
+    node.set_descriptors(of_w, &[w])?;
+    node.set_descriptors(of_y, &[y])?;
+    node.set_float(alpha, 1.0)?;
+    node.set_float(beta, if conv.write == Write::Add { 1.0 } else { 0.0 })?;
+    node.finalize("convolution node")?;
+    Ok(node)
+}

@@ -1,0 +1,335 @@
+//! Convolutions by cuDNN's graph API: one plan per shape, direction, write and precision.
+//!
+//! ```text
+//! Conv ─► Graph ─► proposals of the heuristics ─► filter by numerical notes ─► first that builds      (Tuning::Heuristic)
+//!           │                                                              └─► timed, knobs varied    (Quick, Full)
+//!           └──────────────────────── cache: engine + knobs by GPU, driver, cuDNN, Conv ◄──┘
+//! ```
+//!
+//! cuDNN 9.14 has deterministic engines for every convolution of the engine's tests: odd channel counts are padded and
+//! copied inside the plan's workspace, groups and depthwise included. The legacy API was not taken: its bf16 backward
+//! passes ran on plain cores, 200 times slower (H200, measured by the probe this grew from).
+
+mod cache;
+mod descriptor;
+mod engine;
+mod graph;
+mod plan;
+mod search;
+#[cfg(test)]
+mod tests;
+mod timing;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cudarc::cudnn::sys;
+use cudarc::driver::CudaStream;
+
+pub use cache::ConvRecord;
+use cache::{Cache, Machine};
+use descriptor::check;
+use engine::{Config, MODES, proposals};
+use graph::{Device, Graph, POINTER_ALIGNMENT, Target};
+use plan::Plan;
+use timing::Bench;
+
+use super::Precision;
+use super::context::{Context, Properties};
+use super::error::{CudaError, Named};
+use super::libraries::Cudnn;
+use crate::geometry::ConvGeometry;
+use crate::ops::Write;
+
+/// Scratch bytes a plan may ask for. One workspace serves all plans, and the largest decides its size.
+const WORKSPACE_LIMIT: usize = 256 << 20;
+
+/// Which of the three tensors of a convolution is computed from the other two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Direction {
+    /// y from x and w.
+    Forward,
+    /// dx from dy and w.
+    BackwardData,
+    /// dw from x and dy.
+    BackwardWeight,
+}
+
+/// How much time is spent on choosing plans. A cache entry serves its level and those below.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Tuning {
+    /// What the heuristics propose first. Milliseconds per convolution.
+    #[default]
+    Heuristic,
+    /// All proposals, timed. At most a second per convolution.
+    Quick,
+    /// Proposals, then the knobs of the best. At most four seconds per convolution.
+    Full,
+}
+
+/// What is asked for: the key of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Conv {
+    pub(crate) geometry: ConvGeometry,
+    pub(crate) direction: Direction,
+    pub(crate) write: Write,
+    pub(crate) precision: Precision,
+}
+
+impl Conv {
+    /// Numbers of x, w and y.
+    fn lens(&self) -> [usize; 3] {
+        [self.geometry.input_len(), self.geometry.weight_len(), self.geometry.output_len()]
+    }
+
+    /// Which of x, w, y is written.
+    fn written(&self) -> usize {
+        match self.direction {
+            Direction::Forward => 2,
+            Direction::BackwardData => 0,
+            Direction::BackwardWeight => 1,
+        }
+    }
+}
+
+/// Identity in the cache and in messages: `n128 160→160 32×32 k3×3 s1×1 p1×1 g1 forward set bf16`.
+impl fmt::Display for Conv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let g = &self.geometry;
+        let direction = match self.direction {
+            Direction::Forward => "forward",
+            Direction::BackwardData => "data",
+            Direction::BackwardWeight => "weight",
+        };
+        let write = if self.write == Write::Add { "add" } else { "set" };
+        let pair = |[a, b]: [usize; 2]| format!("{a}×{b}");
+        write!(
+            f,
+            "n{} {}→{} {} k{} s{} p{} g{} {direction} {write} {}",
+            g.batch,
+            g.in_channels,
+            g.out_channels,
+            pair(g.input),
+            pair(g.kernel),
+            pair(g.stride),
+            pair(g.padding),
+            g.groups,
+            self.precision.name()
+        )
+    }
+}
+
+/// cuDNN on one stream, with the plans made so far.
+pub(crate) struct Dnn {
+    cudnn: &'static Cudnn,
+    stream: Arc<CudaStream>,
+    /// A handle may be used by one thread at a time.
+    handle: Mutex<Handle>,
+    plans: Mutex<HashMap<Conv, Arc<Plan>>>,
+    cache: Cache,
+    tuning: Mutex<Tuning>,
+}
+
+struct Handle {
+    raw: sys::cudnnHandle_t,
+    cudnn: &'static Cudnn,
+    _stream: Arc<CudaStream>,
+}
+
+// SAFETY: cuDNN asks only that no two threads use a handle at once, which the mutex around it sees to.
+unsafe impl Send for Handle {}
+
+impl Handle {
+    /// A handle of the calling thread's device, which becomes the stream's.
+    fn new(cudnn: &'static Cudnn, stream: &Arc<CudaStream>) -> Result<Self, CudaError> {
+        stream.context().bind_to_thread().named("cuCtxSetCurrent")?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: `raw` receives a handle that `drop` gives back.
+        check(cudnn, "cudnnCreate", unsafe { (cudnn.cudnnCreate)(&mut raw) })?;
+        let handle = Self { raw, cudnn, _stream: stream.clone() };
+        // SAFETY: a live handle; it holds the stream.
+        let status = unsafe { (cudnn.cudnnSetStream)(raw, stream.cu_stream().cast()) };
+        check(cudnn, "cudnnSetStream", status)?;
+        Ok(handle)
+    }
+
+    /// Its device as a target of plans.
+    fn target(&self) -> Target {
+        Target { cudnn: self.cudnn, device: Device::Handle(self.raw) }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: created by `new`, destroyed once.
+        unsafe { (self.cudnn.cudnnDestroy)(self.raw) };
+    }
+}
+
+impl fmt::Debug for Dnn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dnn").field("tuning", &self.tuning()).finish_non_exhaustive()
+    }
+}
+
+impl Dnn {
+    /// cuDNN on a stream. Tuned plans are kept in the cache folder, if there is one.
+    pub(crate) fn new(
+        cudnn: &'static Cudnn,
+        stream: &Arc<CudaStream>,
+        properties: &Properties,
+        cache_folder: Option<&Path>,
+    ) -> Result<Self, CudaError> {
+        let handle = Handle::new(cudnn, stream)?;
+        let machine =
+            Machine { gpu: properties.name.clone(), driver: properties.driver, cudnn: cudnn.version() };
+        Ok(Self {
+            cudnn,
+            stream: stream.clone(),
+            handle: Mutex::new(handle),
+            plans: Mutex::default(),
+            cache: Cache::open(cache_folder, machine),
+            tuning: Mutex::default(),
+        })
+    }
+
+    /// How much time new plans may take to choose.
+    pub(crate) fn tuning(&self) -> Tuning {
+        *lock(&self.tuning)
+    }
+
+    /// Changes it, for plans made from now on.
+    pub(crate) fn set_tuning(&self, tuning: Tuning) {
+        *lock(&self.tuning) = tuning;
+        lock(&self.plans).clear();
+    }
+
+    /// Every plan the cache knows for this GPU, driver and cuDNN.
+    pub(crate) fn records(&self) -> Vec<ConvRecord> {
+        self.cache.records()
+    }
+
+    /// Forgets what was tuned, so that every plan made from now on is tuned anew. Plans already made stay as they are.
+    pub(crate) fn refresh(&self) {
+        self.cache.forget();
+        lock(&self.plans).clear();
+    }
+
+    fn plan(&self, conv: &Conv) -> Result<Arc<Plan>, CudaError> {
+        if let Some(plan) = lock(&self.plans).get(conv) {
+            return Ok(plan.clone());
+        }
+        self.stream.context().bind_to_thread().named("cuCtxSetCurrent")?;
+        let plan = Arc::new(self.choose(conv)?);
+        lock(&self.plans).insert(*conv, plan.clone());
+        Ok(plan)
+    }
+
+    fn choose(&self, conv: &Conv) -> Result<Plan, CudaError> {
+        let tuning = self.tuning();
+        let handle = lock(&self.handle);
+        let target = handle.target();
+        let graph = Arc::new(Graph::new(&target, conv)?);
+        if let Some(known) = self.cache.get(conv).filter(|known| known.tuning >= tuning) {
+            let built = Config::new(&target, &graph, &known.choice(), conv.precision)
+                .and_then(|config| Plan::new(&target, &graph, config));
+            match built {
+                Ok(plan) if plan.workspace() <= WORKSPACE_LIMIT => return Ok(plan),
+                Ok(_) => {}
+                Err(error) => eprintln!("warning: the tuned plan of {conv} no longer builds: {error}"),
+            }
+        }
+        if tuning == Tuning::Heuristic {
+            return first(&target, &graph, conv);
+        }
+        let bench = Bench::new(&self.stream, handle.raw, self.cudnn, conv)?;
+        let found = search::best(&bench, &target, &graph, conv, tuning, tuning.limit())?;
+        let plan = found.plan;
+        self.cache.put(conv, plan.choice(), plan.workspace(), found.microseconds, tuning);
+        Ok(plan)
+    }
+}
+
+/// The first proposal that builds.
+fn first(target: &Target, graph: &Arc<Graph>, conv: &Conv) -> Result<Plan, CudaError> {
+    let mut refusal = String::from("the heuristics propose nothing that is deterministic and exact enough");
+    for mode in MODES {
+        match proposals(target, graph, mode, conv.precision) {
+            Ok(configs) => {
+                for config in configs {
+                    match Plan::new(target, graph, config) {
+                        Ok(plan) if plan.workspace() <= WORKSPACE_LIMIT => return Ok(plan),
+                        Ok(plan) => refusal = format!("{} bytes of workspace are too many", plan.workspace()),
+                        Err(error) => refusal = error.to_string(),
+                    }
+                }
+            }
+            Err(error) => refusal = error.to_string(),
+        }
+    }
+    Err(CudaError::call(format!("planning the convolution {conv}"), refusal))
+}
+
+/// A convolution in one direction, ready to run.
+#[derive(Debug)]
+pub(crate) struct ConvPlan {
+    conv: Conv,
+    plan: Arc<Plan>,
+}
+
+impl ConvPlan {
+    /// Chooses a plan, and says how many bytes of workspace it needs.
+    pub(crate) fn new(
+        ctx: &Context,
+        geometry: ConvGeometry,
+        direction: Direction,
+        write: Write,
+        precision: Precision,
+    ) -> Result<(Self, usize), CudaError> {
+        let conv = Conv { geometry, direction, write, precision };
+        let plan = ctx.dnn.plan(&conv)?;
+        let workspace = plan.workspace();
+        Ok((Self { conv, plan }, workspace))
+    }
+
+    /// Enqueues it: `out (+)= conv(a, b)` with `(a, b, out)` = (x, w, y), (dy, w, dx) or (x, dy, dw). Pointers and
+    /// workspace are multiples of 16.
+    ///
+    /// # Safety
+    /// The pointers are device memory of the sizes that the geometry and [`ConvPlan::new`] gave, and stay so until the
+    /// stream has passed this call.
+    pub(crate) unsafe fn run(
+        &self,
+        ctx: &Context,
+        a: u64,
+        b: u64,
+        out: u64,
+        workspace: u64,
+    ) -> Result<(), CudaError> {
+        let tensors = match self.conv.direction {
+            Direction::Forward => [a, b, out],
+            Direction::BackwardData => [out, b, a],
+            Direction::BackwardWeight => [a, out, b],
+        };
+        let aligned = tensors.iter().chain([&workspace]).all(|p| p.is_multiple_of(POINTER_ALIGNMENT));
+        assert!(aligned, "{}: pointers {tensors:x?} {workspace:x} are not multiples of 16", self.conv);
+        // SAFETY: the caller's promise, and the alignment just checked.
+        unsafe { self.plan.run(ctx.dnn.cudnn, lock(&ctx.dnn.handle).raw, tensors, workspace) }
+    }
+
+    /// Engine and knobs.
+    #[cfg(test)]
+    pub(crate) fn choice(&self) -> String {
+        self.plan.choice().to_string()
+    }
+}
+
+/// A lock whose holder panicked is still good: what it guards is changed in one step.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,71 @@
+//! An execution plan: a graph with one engine configuration, ready to run any number of times.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use cudarc::cudnn::sys;
+
+use super::descriptor::{Attribute, Descriptor, Kind, check};
+use super::engine::{Choice, Config};
+use super::graph::{Graph, INPUT, OUTPUT, Target, WEIGHT};
+use crate::cuda::error::CudaError;
+use crate::cuda::libraries::Cudnn;
+
+/// Immutable once built, so layers of one shape share it.
+#[derive(Debug)]
+pub(super) struct Plan {
+    descriptor: Descriptor,
+    config: Config,
+    workspace: usize,
+    _graph: Arc<Graph>,
+}
+
+impl Plan {
+    /// Builds it; engines that compile their kernel at run time do so here.
+    pub(super) fn new(target: &Target, graph: &Arc<Graph>, config: Config) -> Result<Self, CudaError> {
+        let descriptor = target.descriptor(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
+        target.name_to(
+            &descriptor,
+            Some(Attribute::CUDNN_ATTR_EXECUTION_PLAN_HANDLE),
+            Some(Attribute::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP),
+        )?;
+        descriptor
+            .set_descriptors(Attribute::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[&config.descriptor])?;
+        descriptor.finalize(&format!("plan, {}", config.choice))?;
+        let workspace = descriptor.integer(Attribute::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)?;
+        Ok(Self { descriptor, config, workspace: workspace.max(0) as usize, _graph: graph.clone() })
+    }
+
+    /// What it runs.
+    pub(super) fn choice(&self) -> &Choice {
+        &self.config.choice
+    }
+
+    /// Bytes of scratch memory it needs.
+    pub(super) fn workspace(&self) -> usize {
+        self.workspace
+    }
+
+    /// Enqueues it. The three pointers are x (or dx), w (or dw), y (or dy).
+    ///
+    /// # Safety
+    /// They point to tensors of the graph's shapes in the memory of the handle's device, aligned as the graph says, and
+    /// `workspace` to as many bytes as [`Plan::workspace`] says; all stay so until the work is done.
+    pub(super) unsafe fn run(
+        &self,
+        cudnn: &'static Cudnn,
+        handle: sys::cudnnHandle_t,
+        tensors: [u64; 3],
+        workspace: u64,
+    ) -> Result<(), CudaError> {
+        let pack = Descriptor::new(cudnn, Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)?;
+        let pointer = |address: u64| address as *mut c_void;
+        pack.set_integers(Attribute::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, &[INPUT, WEIGHT, OUTPUT])?;
+        pack.set_pointers(Attribute::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, &tensors.map(pointer))?;
+        pack.set_pointers(Attribute::CUDNN_ATTR_VARIANT_PACK_WORKSPACE, &[pointer(workspace)])?;
+        pack.finalize("variant pack")?;
+        // SAFETY: a live handle, a finalized plan and pack; the caller answers for the pointers.
+        let status = unsafe { (cudnn.cudnnBackendExecute)(handle, self.descriptor.raw(), pack.raw()) };
+        check(cudnn, &format!("cudnnBackendExecute, {}", self.config.choice), status)
+    }
+}

@@ -1,0 +1,130 @@
+//! Loaded kernels and how they are launched.
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_void};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudarc::driver::{result, sys as cu};
+
+use super::compile::SOURCES;
+use super::context::Context;
+use super::error::{CudaError, Named};
+
+/// Threads of a block where nothing else decides.
+pub(crate) const THREADS: u32 = 256;
+
+/// Blocks per multiprocessor of kernels that walk over their work.
+const BLOCKS_PER_MULTIPROCESSOR: usize = 16;
+
+/// Blocks, threads and shared memory of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grid {
+    pub blocks: [u32; 3],
+    pub threads: [u32; 3],
+    /// Bytes.
+    pub shared: u32,
+}
+
+impl Grid {
+    pub(crate) fn new(blocks: [u32; 3], threads: [u32; 3]) -> Self {
+        Self { blocks, threads, shared: 0 }
+    }
+
+    /// One block per item.
+    pub(crate) fn each(items: usize) -> Self {
+        Self::new([items as u32, 1, 1], [THREADS, 1, 1])
+    }
+}
+
+/// All kernels of one device, loaded.
+pub(crate) struct Kernels {
+    context: Arc<Context>,
+    modules: Vec<cu::CUmodule>,
+    functions: HashMap<&'static str, cu::CUfunction>,
+}
+
+// SAFETY: the handles are the driver's, which may be used from any thread whose context is set; `launch` sees to that.
+unsafe impl Send for Kernels {}
+// SAFETY: as above; nothing changes after loading.
+unsafe impl Sync for Kernels {}
+
+impl std::fmt::Debug for Kernels {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Kernels({})", self.functions.len())
+    }
+}
+
+/// One compilation at a time: the others then find the result in the cache.
+static COMPILING: Mutex<()> = Mutex::new(());
+
+impl Kernels {
+    /// Compiles (or finds) and loads them.
+    pub(crate) fn load(context: &Arc<Context>) -> Result<Self, CudaError> {
+        context.bind()?;
+        let _one_at_a_time = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kernels = Self { context: context.clone(), modules: Vec::new(), functions: HashMap::new() };
+        let (arch, cache) = (context.properties.arch(), context.cache.as_deref());
+        for source in SOURCES {
+            let code = source.cached(&context.libraries.nvrtc, &arch, context.precision, cache)?;
+            // SAFETY: the image is a cubin made for this architecture and is copied by the call.
+            let module = unsafe { result::module::load_data(code.as_ptr().cast()) }.named(source.file)?;
+            kernels.modules.push(module);
+            for function in source.functions {
+                let name = CString::new(*function).expect("names hold no zero byte");
+                // SAFETY: the module was just loaded.
+                let handle = unsafe { result::module::get_function(module, name) }.named(function)?;
+                kernels.functions.insert(function, handle);
+            }
+        }
+        Ok(kernels)
+    }
+
+    /// A grid of threads that walk over `items` of work between them.
+    pub(crate) fn flat(&self, items: usize) -> Grid {
+        let most = self.context.properties.multiprocessors * BLOCKS_PER_MULTIPROCESSOR;
+        let blocks = items.div_ceil(THREADS as usize).clamp(1, most);
+        Grid::new([blocks as u32, 1, 1], [THREADS, 1, 1])
+    }
+
+    /// Puts a kernel on the stream.
+    ///
+    /// # Safety
+    ///
+    /// The pointers are to values of the types that the kernel takes, in order, and what it is told of lies where it says.
+    pub(crate) unsafe fn launch(&self, name: &'static str, grid: Grid, arguments: &mut [*mut c_void]) {
+        let Some(&function) = self.functions.get(name) else {
+            return self.context.note(Err(CudaError::call(name, "there is no such kernel")));
+        };
+        let Grid { blocks: [x, y, z], threads, shared } = grid;
+        if x == 0 || y == 0 || z == 0 {
+            return;
+        }
+        // SAFETY: the caller's promise.
+        let launched = unsafe {
+            let threads = (threads[0], threads[1], threads[2]);
+            let stream = self.context.raw_stream();
+            result::launch_kernel(function, (x, y, z), threads, shared, stream, arguments)
+        };
+        self.context.note(launched.named(name));
+    }
+}
+
+impl Drop for Kernels {
+    fn drop(&mut self) {
+        if self.context.bind().is_ok() && self.context.synchronize().is_ok() {
+            for module in self.modules.drain(..) {
+                // SAFETY: loaded once, unloaded once, and nothing of it is running any more.
+                let _ = unsafe { result::module::unload(module) };
+            }
+        }
+    }
+}
+
+/// Launches a kernel with arguments given as values: `u64` for pointers and lengths, `u32`, `i32`, `f32`.
+macro_rules! launch {
+    ($kernels:expr, $name:expr, $grid:expr, $($argument:expr),* $(,)?) => {
+        // The arguments live until the call has copied them.
+        $kernels.launch($name, $grid, &mut [$(std::ptr::from_ref(&$argument).cast_mut().cast::<std::ffi::c_void>()),*])
+    };
+}
+pub(crate) use launch;

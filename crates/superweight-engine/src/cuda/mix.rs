@@ -1,0 +1,361 @@
+//! Mixing on the GPU: tables of all sets, uses and pieces of work, made once.
+//!
+//! A set with at most [`DIRECT`] blocks is mixed directly (nested tiling): its tensors are written straight from blocks
+//! and coefficients. The others (grids of many cells and blocks) go through their cells, by matrix products. Either way one
+//! launch writes the tensors of all sets, and one or two read their gradients: a launch per tensor would cost more than
+//! the work.
+
+use super::blas::{Arithmetic, Product, ProductShape};
+use super::buffer::Allocation;
+use super::context::{Context, Precision};
+use super::error::CudaError;
+use super::launch::{Grid, launch};
+use super::{CudaDevice, Storages};
+use crate::mix::{MixGradients, MixSet};
+use crate::ops::Write;
+use crate::program::{Element, Space};
+
+/// Blocks of a set that is mixed directly, at most; `MOST` in `kernels/mix.cu`.
+const DIRECT: usize = 8;
+/// Numbers of a piece of work; `PIECE` in `kernels/mix.cu`.
+const PIECE: usize = 2048;
+/// Bytes that operands are aligned to.
+const ALIGNMENT: usize = 256;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Use {
+    tensor: u64,
+    set: u32,
+    cell: u32,
+    inputs: u32,
+    at: [u32; 2],
+    extent: [u32; 2],
+    narrow: u32,
+    factor: f32,
+    unused: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Set {
+    blocks: u64,
+    coefficients: u64,
+    packed: Packed,
+    count: u32,
+    positions: u32,
+    cols: u32,
+    len: u32,
+    first_use: u32,
+    direct: u32,
+    both: u32,
+    mixed: u32,
+    width: u32,
+    cells: u32,
+}
+
+/// Where the operands of a set's products lie in the scratch memory, in bytes from its start.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct Packed {
+    cells: u64,
+    alpha: u64,
+    templates: u64,
+    dalpha: u64,
+    dtemplates: u64,
+}
+
+impl Packed {
+    /// One after another from `end` on, which moves.
+    fn place(set: &MixSet, width: usize, bytes: usize, end: &mut u64) -> Self {
+        let mut take = |numbers: usize, bytes: usize| {
+            let at = *end;
+            *end += (numbers * bytes).next_multiple_of(ALIGNMENT) as u64;
+            at
+        };
+        let (cells, len) = (set.cells(), set.block.len());
+        Self {
+            cells: take(cells * len, bytes),
+            alpha: take(cells * width, bytes),
+            templates: take(width * len, bytes),
+            dalpha: take(cells * width, 4),
+            dtemplates: take(width * len, 4),
+        }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Piece {
+    of: u32,
+    first: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Coefficient {
+    at: u64,
+    first: u64,
+    stride: u32,
+    count: u32,
+}
+
+/// A set that goes through its cells: `cells = α·T`, `dα = dcells·Tᵀ`, `dT = αᵀ·dcells`.
+#[derive(Debug)]
+struct Products {
+    packed: Packed,
+    forward: Product,
+    of_coefficients: Product,
+    of_blocks: Option<Product>,
+}
+
+impl Products {
+    /// And how many bytes of workspace they need.
+    fn new(
+        context: &Context,
+        set: &MixSet,
+        width: usize,
+        packed: Packed,
+    ) -> Result<(Self, usize), CudaError> {
+        let (rows, len) = (set.cells(), set.block.len());
+        let arithmetic = match context.precision {
+            Precision::Bf16 => Arithmetic::Bf16,
+            Precision::F32 => Arithmetic::F32,
+        };
+        let mut workspace = 0;
+        let mut product = |[m, n, k]: [usize; 3], transposed, output| {
+            let shape = ProductShape { m, n, k, transposed, arithmetic, output, write: Write::Set };
+            Product::new(context, shape).map(|(product, bytes)| {
+                workspace = workspace.max(bytes);
+                product
+            })
+        };
+        let products = Self {
+            packed,
+            forward: product([rows, len, width], [false, false], context.precision)?,
+            of_coefficients: product([rows, width, len], [false, true], Precision::F32)?,
+            of_blocks: match set.gradients {
+                MixGradients::Both => Some(product([width, len, rows], [true, false], Precision::F32)?),
+                MixGradients::Coefficients => None,
+            },
+        };
+        Ok((products, workspace))
+    }
+
+    fn forward(&self, context: &Context, scratch: u64, workspace: u64) {
+        let Packed { cells, alpha, templates, .. } = self.packed;
+        let [alpha, templates, cells] = [alpha, templates, cells].map(|at| scratch + at);
+        // SAFETY: `Mixer::new` gave the scratch memory room for all of them.
+        context.note(unsafe { self.forward.run(context, alpha, templates, cells, workspace) });
+    }
+
+    fn backward(&self, context: &Context, scratch: u64, workspace: u64) {
+        let Packed { cells, alpha, templates, dalpha, dtemplates } = self.packed;
+        let [cells, alpha, templates] = [cells, alpha, templates].map(|at| scratch + at);
+        let [dalpha, dtemplates] = [dalpha, dtemplates].map(|at| scratch + at);
+        // SAFETY: as in `forward`.
+        context.note(unsafe { self.of_coefficients.run(context, cells, templates, dalpha, workspace) });
+        if let Some(product) = &self.of_blocks {
+            // SAFETY: as in `forward`.
+            context.note(unsafe { product.run(context, alpha, cells, dtemplates, workspace) });
+        }
+    }
+}
+
+/// Tables of all sets of a mix.
+#[derive(Debug)]
+pub struct Mixer {
+    uses: Allocation,
+    first_use: Allocation,
+    sets: Allocation,
+    write: (Allocation, usize),
+    gather: (Allocation, usize),
+    /// Pieces of the operands of products.
+    operands: (Allocation, usize),
+    direct: (Allocation, usize),
+    partial_at: Allocation,
+    coefficients: (Allocation, usize),
+    products: Vec<Products>,
+    /// Bytes of operands in the scratch memory; after them partial sums (direct sets) or the products' workspace.
+    operand_bytes: u64,
+}
+
+impl Mixer {
+    pub(super) fn new(device: &CudaDevice, sets: &[MixSet]) -> Result<(Self, usize), CudaError> {
+        let context = &device.context;
+        let (mut uses, mut first_use, mut table) = (vec![], vec![], vec![]);
+        let (mut write, mut gather, mut operands) = (vec![], vec![], vec![]);
+        let (mut direct, mut partial_at, mut coefficients) = (vec![], vec![], vec![]);
+        let (mut products, mut end, mut partials, mut workspace) = (vec![], 0u64, 0u64, 0usize);
+        let bytes = context.precision.bytes();
+        for (index, set) in sets.iter().enumerate() {
+            let (len, count, set_cells) = (set.block.len(), set.count(), set.cells());
+            let is_direct = set.coefficients.is_none() || count <= DIRECT;
+            let both = set.gradients == MixGradients::Both;
+            let width = count.next_multiple_of(16 / bytes);
+            let packed =
+                if is_direct { Packed::default() } else { Packed::place(set, width, bytes, &mut end) };
+            table.push(Set {
+                blocks: set.blocks.offset as u64,
+                coefficients: set.coefficients.map_or(0, |region| region.offset as u64),
+                packed,
+                count: count as u32,
+                positions: set.block.positions as u32,
+                cols: set.block.cols as u32,
+                len: len as u32,
+                first_use: first_use.len() as u32,
+                direct: u32::from(is_direct),
+                both: u32::from(both),
+                mixed: u32::from(set.coefficients.is_some()),
+                width: width as u32,
+                cells: set_cells as u32,
+            });
+            let start = uses.len();
+            first_use.extend(
+                (0..=set_cells)
+                    .map(|cell| (start + set.uses.partition_point(|used| used.cell < cell)) as u32),
+            );
+            for used in &set.uses {
+                let narrow = context.precision == Precision::Bf16 && used.tensor.element == Element::Weight;
+                write.extend(pieces(uses.len(), len));
+                uses.push(Use {
+                    tensor: used.tensor.offset as u64,
+                    set: index as u32,
+                    cell: used.cell as u32,
+                    inputs: used.inputs as u32,
+                    at: used.at.map(|n| n as u32),
+                    extent: used.extent.map(|n| n as u32),
+                    narrow: u32::from(narrow),
+                    factor: used.factor,
+                    unused: 0,
+                });
+            }
+            if is_direct {
+                let first = partials;
+                let of_set = pieces(index, len);
+                let (pieces, stride) = (of_set.len(), set_cells * count);
+                for piece in of_set {
+                    direct.push(piece);
+                    partial_at.push(partials);
+                    partials += stride as u64;
+                }
+                let region = set.coefficients.into_iter().flat_map(|region| 0..region.len as u64);
+                coefficients.extend(region.map(|i| Coefficient {
+                    at: table[index].coefficients + i,
+                    first: first + i,
+                    stride: stride as u32,
+                    count: pieces as u32,
+                }));
+            } else {
+                let numbered = |numbers: usize| {
+                    (0..numbers.div_ceil(PIECE)).map(|i| Piece { of: index as u32, first: i as u32 })
+                };
+                gather.extend(numbered(set_cells * len));
+                operands.extend(numbered((set_cells + len) * width));
+                let (set, asked) = Products::new(context, set, width, packed)?;
+                workspace = workspace.max(asked);
+                products.push(set);
+            }
+        }
+        let what = "the tables of composition";
+        let pieces = |table: &[Piece]| Allocation::of(context, what, table).map(|a| (a, table.len()));
+        let mixer = Self {
+            uses: Allocation::of(context, what, &uses)?,
+            first_use: Allocation::of(context, what, &first_use)?,
+            sets: Allocation::of(context, what, &table)?,
+            write: pieces(&write)?,
+            gather: pieces(&gather)?,
+            operands: pieces(&operands)?,
+            direct: pieces(&direct)?,
+            partial_at: Allocation::of(context, what, &partial_at)?,
+            coefficients: (Allocation::of(context, what, &coefficients)?, coefficients.len()),
+            products,
+            operand_bytes: end,
+        };
+        Ok((mixer, end as usize + workspace.max(4 * partials as usize)))
+    }
+
+    pub(super) fn mix(&self, device: &CudaDevice, storages: &Storages<CudaDevice>) {
+        let parameters = storages[Space::Parameters as usize].base();
+        let scratch = storages[Space::Arena as usize].base().main;
+        let workspace = scratch + self.operand_bytes;
+        self.pack(device, parameters.main, scratch);
+        for set in &self.products {
+            set.forward(&device.context, scratch, workspace);
+        }
+        let (pieces, count) = (self.write.0.pointer, self.write.1);
+        // SAFETY: the tables were made of sets that `Mix::new` checked to lie inside their tensors, and the scratch memory has
+        // the size that `new` gave.
+        unsafe {
+            launch!(
+                device.kernels,
+                "mix_forward",
+                Grid::each(count),
+                pieces,
+                self.uses.pointer,
+                self.sets.pointer,
+                parameters.main,
+                parameters.narrow,
+                scratch,
+            );
+        }
+    }
+
+    /// Coefficients and templates as products take them.
+    fn pack(&self, device: &CudaDevice, parameters: u64, scratch: u64) {
+        let (pieces, grid) = (self.operands.0.pointer, Grid::each(self.operands.1));
+        // SAFETY: as in `mix`.
+        unsafe { launch!(device.kernels, "mix_pack", grid, pieces, self.sets.pointer, parameters, scratch) }
+    }
+
+    pub(super) fn backward(&self, device: &CudaDevice, storages: &Storages<CudaDevice>) {
+        let parameters = storages[Space::Parameters as usize].base().main;
+        let gradients = storages[Space::Gradients as usize].base();
+        let scratch = storages[Space::Arena as usize].base().main;
+        let partials = scratch + self.operand_bytes;
+        let (uses, first_use, sets) = (self.uses.pointer, self.first_use.pointer, self.sets.pointer);
+        // SAFETY: as in `mix`.
+        unsafe {
+            launch!(
+                device.kernels,
+                "mix_backward",
+                Grid::each(self.direct.1),
+                self.direct.0.pointer,
+                self.partial_at.pointer,
+                uses,
+                first_use,
+                sets,
+                parameters,
+                gradients.main,
+                gradients.narrow,
+                partials,
+            );
+            let warps = Grid::new([self.coefficients.1.div_ceil(8) as u32, 1, 1], [256, 1, 1]);
+            let (table, count) = (self.coefficients.0.pointer, self.coefficients.1 as u32);
+            launch!(device.kernels, "mix_coefficients", warps, table, count, partials, gradients.main);
+            launch!(
+                device.kernels,
+                "mix_gather",
+                Grid::each(self.gather.1),
+                self.gather.0.pointer,
+                uses,
+                first_use,
+                sets,
+                gradients.main,
+                gradients.narrow,
+                scratch,
+            );
+        }
+        self.pack(device, parameters, scratch);
+        for set in &self.products {
+            set.backward(&device.context, scratch, partials);
+        }
+        let (pieces, grid) = (self.operands.0.pointer, Grid::each(self.operands.1));
+        // SAFETY: as in `mix`.
+        unsafe { launch!(device.kernels, "mix_unpack", grid, pieces, sets, gradients.main, scratch) }
+    }
+}
+
+fn pieces(of: usize, len: usize) -> Vec<Piece> {
+    (0..len).step_by(PIECE).map(|first| Piece { of: of as u32, first: first as u32 }).collect()
+}

@@ -1,0 +1,127 @@
+//! The optimizer step: all parameters in one launch, over a table of stretches.
+
+use super::buffer::Allocation;
+use super::error::CudaError;
+use super::launch::{Grid, THREADS, launch};
+use super::{CudaBuffer, CudaDevice, Precision, Storages};
+use crate::layout::Layout;
+use crate::optimizer::{SgdGroups, SgdOptions};
+use crate::program::{Element, Space};
+
+/// Numbers of a stretch, at most: one block's work.
+const STRETCH: usize = 4096;
+
+/// Numbers of one group and one kind, as the kernel reads it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Stretch {
+    first: u64,
+    count: u32,
+    group: u32,
+    decay: f32,
+    /// 1 where the gradient is bf16 and the parameter has a bf16 copy.
+    narrow: u32,
+}
+
+/// The table on the device.
+#[derive(Debug)]
+pub struct Updater {
+    table: Allocation,
+    stretches: usize,
+    options: SgdOptions,
+}
+
+fn stretches(groups: &SgdGroups, layout: &Layout, precision: Precision) -> Vec<Stretch> {
+    let mut all = Vec::new();
+    for (index, group) in groups.groups.iter().enumerate() {
+        for range in &group.ranges {
+            for (_, tensor) in layout.parameters() {
+                let end = range.end.min(tensor.offset + tensor.len);
+                let mut first = range.start.max(tensor.offset);
+                let narrow = precision == Precision::Bf16 && tensor.element == Element::Weight;
+                while first < end {
+                    let count = (end - first).min(STRETCH);
+                    all.push(Stretch {
+                        first: first as u64,
+                        count: count as u32,
+                        group: index as u32,
+                        decay: group.decay,
+                        narrow: u32::from(narrow),
+                    });
+                    first += count;
+                }
+            }
+        }
+    }
+    all
+}
+
+impl Updater {
+    pub(super) fn new(device: &CudaDevice, groups: &SgdGroups, layout: &Layout) -> Result<Self, CudaError> {
+        let stretches = stretches(groups, layout, device.context.precision);
+        let table = Allocation::of(&device.context, "the optimizer's table", &stretches)?;
+        Ok(Self { table, stretches: stretches.len(), options: groups.options })
+    }
+
+    pub(super) fn step(
+        &self,
+        device: &CudaDevice,
+        rates: &CudaBuffer,
+        momentum: &CudaBuffer,
+        storages: &Storages<CudaDevice>,
+    ) {
+        let parameters = storages[Space::Parameters as usize].base();
+        let gradients = storages[Space::Gradients as usize].base();
+        let SgdOptions { momentum: mu, nesterov } = self.options;
+        let rule = match (mu == 0.0, nesterov) {
+            (true, _) => 0i32,
+            (false, false) => 1,
+            (false, true) => 2,
+        };
+        let grid = Grid::new([self.stretches as u32, 1, 1], [THREADS, 1, 1]);
+        let (rates, momentum) = (rates.base().main, momentum.base().main);
+        // SAFETY: the table was made of the layout that the storages were allocated for, and `Sgd` gave rates and momentum
+        // room for all groups and numbers.
+        unsafe {
+            launch!(
+                device.kernels,
+                "sgd",
+                grid,
+                self.table.pointer,
+                rates,
+                parameters.main,
+                parameters.narrow,
+                gradients.main,
+                gradients.narrow,
+                momentum,
+                mu,
+                rule,
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::CpuDevice;
+    use crate::layout::LayoutBuilder;
+    use crate::optimizer::ParameterGroup;
+
+    /// Every number of a group's tensors once, none of the gaps, and no stretch over two tensors.
+    #[test]
+    fn stretches_cover_tensors_and_not_gaps() {
+        let mut builder = LayoutBuilder::new();
+        builder.parameter("a", 100).unwrap().parameter("b", 10_000).unwrap().parameter("c", 1).unwrap();
+        let layout = builder.finish(&CpuDevice::new(1).unwrap());
+        let options = SgdOptions { momentum: 0.9, nesterov: true };
+        let groups = vec![
+            ParameterGroup::new(0..layout.parameter_numbers - 64, 0.5),
+            ParameterGroup::new(layout.parameter_numbers - 64..layout.parameter_numbers, 0.0),
+        ];
+        let all = stretches(&SgdGroups { options, groups }, &layout, Precision::Bf16);
+        let counts: Vec<(u32, u32)> = all.iter().map(|s| (s.group, s.count)).collect();
+        assert_eq!(counts, [(0, 100), (0, 4096), (0, 4096), (0, 1808), (1, 1)]);
+        assert_eq!(all[1].first, 128, "after the gap");
+    }
+}

@@ -1,0 +1,70 @@
+//! Are deadlines kept? Profiles a run's members, then asks for many answers in one process.
+//!
+//! ```text
+//! cargo run --release -p superweight --example deadlines -- RUN 1000
+//! ```
+//!
+//! Image decoded and members loaded before the clock starts. Prints, per deadline, which members ran, how many calls were
+//! late, and the median beside the profile's; deadlines are asked in turn, so that a slow moment falls on all alike.
+
+use std::error::Error;
+use std::path::Path;
+use std::time::Duration;
+
+use superweight::anytime::{Predictor, Profile, SystemClock, measure};
+use superweight::engine::CpuDevice;
+use superweight::evaluate::{Predictions, Subset, evaluate_subsets};
+use superweight::infer::Trained;
+
+/// A deadline is so much longer than what the profile says 99 of 100 calls take.
+const SLACK: f64 = 1.5;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [run, calls] = &arguments[..] else { return Err("two arguments: RUN CALLS".into()) };
+    let (trained, calls) = (Trained::open(Path::new(run))?, calls.parse::<usize>()?);
+    let mut networks = trained.networks(&CpuDevice::new(0)?, 1)?;
+    let image = vec![0.25; networks.image_len()];
+    let latencies =
+        measure(&mut networks, &SystemClock::default(), &image, [20, 1000], Duration::from_secs(5))?;
+    // Only times matter here: more members count as more accurate.
+    let (members, classes) = (networks.members(), networks.classes());
+    let scores = evaluate_subsets(&Predictions::new(classes, vec![0], vec![vec![0.0; classes]; members])?);
+    let mut profile = Profile::new(vec![String::new(); members], 1, &scores, &latencies);
+    profile.subsets.iter_mut().for_each(|subset| subset.top1 = subset.members.len() as f64);
+    let deadline = |subset: Subset| {
+        let time = profile.subset(subset).expect("every subset is there").time;
+        (Duration::from_secs_f64(SLACK * time.p99_ms / 1e3), time)
+    };
+    let mut by_size: Vec<Subset> = vec![];
+    for size in 1..=members {
+        let of_size = profile.subsets.iter().filter(|subset| subset.members.len() == size);
+        let quickest = of_size.min_by(|a, b| a.time.p99_ms.total_cmp(&b.time.p99_ms));
+        by_size.extend(quickest.map(|subset| subset.members));
+    }
+    let asked: Vec<_> = by_size.into_iter().map(deadline).collect();
+    println!("load {}", std::fs::read_to_string("/proc/loadavg")?.trim());
+    let mut predictor = Predictor::new(networks, SystemClock::default(), profile, classes)?;
+    let mut rows = vec![(vec![], 0, Subset::EMPTY); asked.len()];
+    for _ in 0..calls {
+        for ((deadline, _), (times, missed, ran)) in asked.iter().zip(&mut rows) {
+            let answer = predictor.predict(&image, *deadline)?;
+            times.push(answer.used.as_secs_f64() * 1e3);
+            *missed += usize::from(answer.missed);
+            *ran = if ran.is_empty() { answer.chosen } else { *ran };
+        }
+    }
+    for ((deadline, _), (times, missed, ran)) in asked.iter().zip(&mut rows) {
+        times.sort_by(f64::total_cmp);
+        let median = times[times.len() / 2];
+        let profiled = predictor.profile().subset(*ran).expect("every subset is there").time.median_ms;
+        let kept = 100.0 * (calls - *missed) as f64 / calls as f64;
+        println!(
+            "deadline {:8.3} ms: members {ran:<8} {kept:6.2}% of {calls} kept, median {median:.3} ms, profile {profiled:.3} ms ({:+.1}%)",
+            deadline.as_secs_f64() * 1e3,
+            100.0 * (median / profiled - 1.0)
+        );
+    }
+    println!("{:?}, load {}", predictor.answers(), std::fs::read_to_string("/proc/loadavg")?.trim());
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! What time it is: a seam, so that deadlines are tested without waiting.
+
+use std::time::{Duration, Instant};
+
+/// Time since some moment.
+pub trait Clock {
+    /// Never less than it was before.
+    fn now(&self) -> Duration;
+}
+
+/// The system's monotonic clock.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemClock(Instant);
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+impl<C: Clock + ?Sized> Clock for &C {
+    fn now(&self) -> Duration {
+        (**self).now()
+    }
+}

@@ -1,0 +1,215 @@
+//! The profile: every subset of members with its accuracy and its time on one device, and which are worth running.
+//!
+//! A subset is *dominated* where another is at least as accurate and at least as quick, and better in one of the two. The
+//! file is JSON (`anytime.json` in the run's folder) with the checkpoint it was measured on: another checkpoint has other
+//! accuracies, and a profile of it is refused.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use superweight_plan::MemberId;
+use thiserror::Error;
+
+use super::latency::{Latencies, Summary};
+use crate::evaluate::{MAX_MEMBERS, Subset, SubsetScores};
+use crate::files::write_whole;
+
+/// Of the file; other versions are refused.
+pub const VERSION: u32 = 1;
+
+/// Why a profile cannot be used.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ProfileError {
+    /// The system said no.
+    #[error("{} could not be {doing}: {source}; 'swn anytime RUN' makes it", path.display())]
+    Io {
+        /// read or written.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// As the system says it.
+        source: std::io::Error,
+    },
+    /// Not a profile, or one that does not agree with itself.
+    #[error("{}: {what}; 'swn anytime RUN' makes it anew", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// In words.
+        what: String,
+    },
+}
+
+/// One subset.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubsetProfile {
+    /// Which members.
+    pub members: Subset,
+    /// Images it got right, in percent.
+    pub top1: f64,
+    /// Negative log-likelihood.
+    pub nll: f64,
+    /// Expected calibration error, in percent.
+    pub ece: f64,
+    /// Time of a call.
+    pub time: Summary,
+    /// Whether another subset is better in one way and no worse in the other.
+    pub dominated: bool,
+}
+
+/// What is known of a run's subsets on one device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Profile {
+    /// [`VERSION`].
+    pub version: u32,
+    /// Of the checkpoint.
+    pub checkpoint: u64,
+    /// What it was measured on, in words.
+    pub device: String,
+    /// Images of a call.
+    pub batch: usize,
+    /// Rounds measured.
+    pub rounds: usize,
+    /// Images that accuracies are of, in words.
+    pub data: String,
+    /// Architectures of the members.
+    pub names: Vec<String>,
+    /// Time of each member by itself.
+    pub members: Vec<Summary>,
+    /// Every subset, small ones first.
+    pub subsets: Vec<SubsetProfile>,
+}
+
+impl Profile {
+    /// Puts scores and times together and marks what is dominated.
+    pub fn new(names: Vec<String>, batch: usize, scores: &[SubsetScores], latencies: &Latencies) -> Self {
+        let members = (0..names.len()).map(|m| latencies.member(MemberId(m))).collect();
+        let one = |scored: &SubsetScores| {
+            let (scores, time) = (scored.scores(), latencies.subset(scored.subset));
+            let (top1, nll, ece) = (100.0 * scores.top1, scores.nll, 100.0 * scores.ece);
+            SubsetProfile { members: scored.subset, top1, nll, ece, time, dominated: false }
+        };
+        let mut subsets: Vec<_> = scores.iter().map(one).collect();
+        let points: Vec<_> = subsets.iter().map(|subset| (subset.top1, subset.time.median_ms)).collect();
+        for (subset, dominated) in subsets.iter_mut().zip(dominated(&points)) {
+            subset.dominated = dominated;
+        }
+        Self {
+            version: VERSION,
+            checkpoint: 0,
+            device: String::new(),
+            batch,
+            rounds: latencies.rounds(),
+            data: String::new(),
+            names,
+            members,
+            subsets,
+        }
+    }
+
+    /// A subset's entry.
+    pub fn subset(&self, subset: Subset) -> Option<&SubsetProfile> {
+        self.subsets.iter().find(|entry| entry.members == subset)
+    }
+
+    /// Writes the file, whole or not at all.
+    pub fn save(&self, path: &Path) -> Result<(), ProfileError> {
+        let text = serde_json::to_string_pretty(self).expect("a profile is JSON") + "\n";
+        write_whole(path, text.as_bytes()).map_err(|source| ProfileError::Io {
+            doing: "written",
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    /// Reads and checks the file.
+    pub fn load(path: &Path) -> Result<Self, ProfileError> {
+        let failed = |source| ProfileError::Io { doing: "read", path: path.to_owned(), source };
+        Self::from_json(path, &fs::read_to_string(path).map_err(failed)?)
+    }
+
+    /// Reads and checks a profile that is in memory; `path` is for errors.
+    pub fn from_json(path: &Path, text: &str) -> Result<Self, ProfileError> {
+        #[derive(Deserialize)]
+        struct Version {
+            version: u32,
+        }
+        let malformed = |what: String| ProfileError::Malformed { path: path.to_owned(), what };
+        let found: Version = serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
+        if found.version != VERSION {
+            let what = format!("version {}; this program reads version {VERSION}", found.version);
+            return Err(malformed(what));
+        }
+        let profile: Self = serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
+        let members = profile.names.len();
+        let mut listed: Vec<_> = profile.subsets.iter().map(|subset| subset.members).collect();
+        listed.sort();
+        let mut every = if members <= MAX_MEMBERS { Subset::every(members) } else { vec![] };
+        every.sort();
+        if members == 0 || profile.members.len() != members || listed != every {
+            return Err(malformed(format!("{} subsets of {members} members", listed.len())));
+        }
+        let times = profile.members.iter().chain(profile.subsets.iter().map(|subset| &subset.time));
+        let finite =
+            |time: &Summary| [time.median_ms, time.p99_ms].iter().all(|t| t.is_finite() && *t >= 0.0);
+        if !{ times }.all(finite) || profile.subsets.iter().any(|subset| !subset.top1.is_finite()) {
+            return Err(malformed("a time or an accuracy is no number".to_owned()));
+        }
+        Ok(profile)
+    }
+}
+
+/// Of points (accuracy, time): whether another is as good in both and better in one. Of equal points the first stays.
+fn dominated(points: &[(f64, f64)]) -> Vec<bool> {
+    let beaten = |(i, &(accuracy, time)): (usize, &(f64, f64))| {
+        points.iter().enumerate().any(|(j, &(a, t))| {
+            let no_worse = a >= accuracy && t <= time;
+            no_worse && (a > accuracy || t < time || j < i)
+        })
+    };
+    points.iter().enumerate().map(beaten).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::testing::Folder;
+    use crate::evaluate::{Predictions, evaluate_subsets};
+
+    fn profile() -> Profile {
+        let third = 3f32.ln();
+        let logits = vec![vec![third, 0.0, third, 0.0], vec![0.0, 0.0, 0.0, third]];
+        let scores = evaluate_subsets(&Predictions::new(2, vec![0, 1], logits).unwrap());
+        let latencies = Latencies::new(vec![vec![1.0, 4.0]; 10], vec![0.0; 10]);
+        Profile::new(vec!["a".into(), "b".into()], 1, &scores, &latencies)
+    }
+
+    #[test]
+    fn the_front_is_what_nothing_beats() {
+        let points = [(0.7, 1.0), (0.8, 2.0), (0.75, 3.0), (0.8, 2.0), (0.7, 0.9), (0.9, 9.0)];
+        assert_eq!(dominated(&points), [true, false, true, true, false, false]);
+    }
+
+    #[test]
+    fn files_read_back_and_damaged_ones_are_refused() {
+        let folder = Folder::new("profile");
+        let path = folder.0.join("anytime.json");
+        let written = profile();
+        written.save(&path).unwrap();
+        assert_eq!(Profile::load(&path).unwrap(), written);
+        let text = fs::read_to_string(&path).unwrap();
+        let error = |text: &str| Profile::from_json(&path, text).unwrap_err().to_string();
+        assert!(
+            error(&text.replacen("\"version\": 1", "\"version\": 2", 1)).contains("version 2; this program")
+        );
+        assert!(error(&text.replacen("\"p99_ms\": 4.0", "\"p99_ms\": -4.0", 1)).contains("no number"));
+        assert!(error("{}").contains("missing field"));
+        assert!(error(&text[..text.len() / 2]).contains("EOF"));
+        let mut fewer = written.clone();
+        fewer.subsets.pop();
+        assert!(error(&serde_json::to_string(&fewer).unwrap()).contains("2 subsets of 2 members"));
+    }
+}

@@ -1,0 +1,29 @@
+//! What trained members are worth: scores of every member and of every ensemble of members.
+//!
+//! ```text
+//! run ─► logits of every member ─► softmax ─► mean over a subset ─► top-1, top-5, NLL, ECE
+//!        (one pass, saved)                    (all 2^M − 1)         diversity
+//! ```
+//!
+//! Everything after the pass is a pure function of the saved logits, so that any figure can be computed again without
+//! the network; an ensemble is the mean of its members' probabilities, never of their logits.
+//!
+//! | file | question |
+//! |---|---|
+//! | `metrics` | how good are these probabilities? |
+//! | `subsets` | which subsets are there, and how good is each? |
+//! | `report` | which figures are printed, in percent? |
+//! | `interpolate` | how good are weights between two members? |
+//! | `predictions` | what is kept on disk: logits in full, classes in about 10 KB |
+
+mod interpolate;
+pub mod metrics;
+mod predictions;
+mod report;
+mod subsets;
+
+pub use interpolate::{Line, Point};
+pub use metrics::{Bin, ECE_BINS, Scores, Tally, diversity, softmax};
+pub use predictions::{Classes, PredictionError, Predictions};
+pub use report::{CorruptedAverage, CorruptedReport, Figures, SetReport, SubsetReport, average, subset_name};
+pub use subsets::{MAX_MEMBERS, Subset, SubsetScores, evaluate_subsets};

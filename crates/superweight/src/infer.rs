@@ -1,0 +1,270 @@
+//! Trained members, ready to be asked: weights composed once and packed, one batch size.
+//!
+//! ```text
+//! run folder ─► newest whole checkpoint ─► plan + numbers ─► compose ─► freeze ─► logits of any member
+//! ```
+//!
+//! The authors' code regenerates weights at every call; here composing is paid once, so that a member costs what a plain
+//! network of its shape costs. Works while the run is still being trained: a checkpoint is read without its lock.
+
+use std::path::{Path, PathBuf};
+
+use superweight_engine::{Device, Error, Frozen, ohwi_to_oihw};
+use superweight_plan::arch::{Op, TensorKind};
+use superweight_plan::{MemberId, SharingPlan};
+use thiserror::Error;
+
+use crate::bank::scope;
+use crate::data::{DataError, Dataset, Images, Normalisation, find};
+use crate::ensemble::{Ensemble, EnsembleOptions};
+use crate::evaluate::{PredictionError, Predictions};
+use crate::recipe::{Recipe, RecipeError, Resolved};
+use crate::run::{Checkpoint, Loaded, RunError, Tensor, Tensors, load_checkpoint};
+use crate::train::{RestoreError, restore_parameters};
+
+/// Why members cannot be asked.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum InferError {
+    /// The folder or one of its files.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// `resolved.toml` says what it should not.
+    #[error(transparent)]
+    Recipe(#[from] RecipeError),
+    /// The images.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The device.
+    #[error(transparent)]
+    Engine(#[from] Error),
+    /// What came out.
+    #[error(transparent)]
+    Predictions(#[from] PredictionError),
+    /// Stopped before the first checkpoint.
+    #[error("{} has no checkpoint yet: train at least one epoch ('swn train --resume {}')", run.display(), run.display())]
+    NoCheckpoint {
+        /// The run.
+        run: PathBuf,
+    },
+    /// Its plan cannot be used.
+    #[error("{}, checkpoint {number}: plan.json: {why}", run.display())]
+    Plan {
+        /// The run.
+        run: PathBuf,
+        /// Of the checkpoint.
+        number: u64,
+        /// What is wrong.
+        why: String,
+    },
+    /// Tensors that do not fit the plan.
+    #[error("{}, checkpoint {number}: its tensors are not of its plan: {why}", run.display())]
+    OtherTensors {
+        /// The run.
+        run: PathBuf,
+        /// Of the checkpoint.
+        number: u64,
+        /// The first that is not.
+        why: String,
+    },
+    /// A member that is not there.
+    #[error("--members {member}: the run has members 0 to {}", members - 1)]
+    NoMember {
+        /// As asked.
+        member: usize,
+        /// How many there are.
+        members: usize,
+    },
+    /// Images of another shape than the members take.
+    #[error("images of {found} numbers; the members take {expected}")]
+    ImageSize {
+        /// Numbers of an image given.
+        found: usize,
+        /// Numbers of an image taken.
+        expected: usize,
+    },
+}
+
+/// What training left: everything needed to build the members again.
+#[derive(Clone, Debug)]
+pub struct Trained {
+    /// Where it came from, for messages.
+    pub run: PathBuf,
+    /// Of the checkpoint.
+    pub number: u64,
+    /// What is shared.
+    pub plan: SharingPlan,
+    /// The numbers.
+    pub checkpoint: Checkpoint,
+    /// The recipe, every default filled in.
+    pub resolved: Resolved,
+    /// Said about the checkpoint when it was read.
+    pub warnings: Vec<String>,
+}
+
+impl Trained {
+    /// Reads a run's newest whole checkpoint.
+    pub fn open(run: &Path) -> Result<Self, InferError> {
+        let loaded = load_checkpoint(run)?;
+        let Loaded { number, checkpoint, warnings } =
+            loaded.ok_or_else(|| InferError::NoCheckpoint { run: run.to_owned() })?;
+        let file = run.join("resolved.toml");
+        let failed = |source| RunError::Io { doing: "read", path: file.clone(), source };
+        let text = std::fs::read_to_string(&file).map_err(failed)?;
+        let resolved = Recipe::parse(&file.display().to_string(), &text, &[] as &[&str])?.resolve()?;
+        let plan = SharingPlan::from_json(&checkpoint.plan).map_err(|error| InferError::Plan {
+            run: run.to_owned(),
+            number,
+            why: error.to_string(),
+        })?;
+        let warnings = warnings.iter().map(ToString::to_string).collect();
+        Ok(Self { run: run.to_owned(), number, plan, checkpoint, resolved, warnings })
+    }
+
+    /// Means and deviations that the members were trained with.
+    pub fn normalisation(&self) -> Result<Normalisation, InferError> {
+        Ok(find(&self.resolved.data.name)?.normalisation)
+    }
+
+    /// Names of the classes.
+    pub fn class_names(&self) -> Result<Vec<String>, InferError> {
+        Ok(find(&self.resolved.data.name)?.classes.iter().map(|&name| name.to_owned()).collect())
+    }
+
+    /// The data set it was trained on, from the folder of data sets.
+    pub fn dataset(&self, folder: &Path) -> Result<Dataset, InferError> {
+        Ok(Dataset::open(&self.resolved.data.name, folder)?)
+    }
+
+    /// All members on a device.
+    pub fn networks<D: Device>(&self, device: &D, batch: usize) -> Result<Networks<D>, InferError> {
+        let mut ensemble = Ensemble::new(device, &self.plan, &EnsembleOptions::evaluate(batch))?;
+        restore_parameters(&mut ensemble, &self.checkpoint).map_err(|error| match error {
+            RestoreError::Engine(error) => InferError::Engine(error),
+            RestoreError::Tensor(error) => InferError::OtherTensors {
+                run: self.run.clone(),
+                number: self.number,
+                why: error.to_string(),
+            },
+        })?;
+        Ok(Networks::new(ensemble, batch)?)
+    }
+}
+
+/// All members with their weights composed and packed.
+#[derive(Debug)]
+pub struct Networks<D: Device> {
+    ensemble: Ensemble<D>,
+    frozen: Vec<Frozen<D>>,
+    batch: usize,
+}
+
+impl<D: Device> Networks<D> {
+    /// Composes and packs the weights of an ensemble whose numbers are set.
+    pub fn new(mut ensemble: Ensemble<D>, batch: usize) -> Result<Self, Error> {
+        ensemble.compose()?;
+        let frozen = ensemble.freeze()?;
+        Ok(Self { ensemble, frozen, batch })
+    }
+
+    /// How many members.
+    pub fn members(&self) -> usize {
+        self.ensemble.members()
+    }
+
+    /// Images of a call.
+    pub fn batch(&self) -> usize {
+        self.batch
+    }
+
+    /// What is shared.
+    pub fn plan(&self) -> &SharingPlan {
+        self.ensemble.plan()
+    }
+
+    /// Classes told apart.
+    pub fn classes(&self) -> usize {
+        self.plan().members[0].classes
+    }
+
+    /// Numbers of an image.
+    pub fn image_len(&self) -> usize {
+        let input = self.plan().members[0].input;
+        input.channels * input.height * input.width
+    }
+
+    /// The images that members see next: normalised, `[image][row][column][channel]`; fewer than a batch fill its start.
+    pub fn set_images(&mut self, images: &[f32]) -> Result<(), Error> {
+        self.ensemble.memory_mut().set_input(crate::lower::IMAGES, images)
+    }
+
+    /// One member's logits for the whole batch.
+    pub fn run(&mut self, member: MemberId) -> Result<Vec<f32>, Error> {
+        self.ensemble.run_frozen(member, &self.frozen[member.0])?;
+        self.ensemble.logits(member)
+    }
+
+    /// Logits of every member for every image, in one pass. `progress` is told how many images are done.
+    pub fn predict(
+        &mut self,
+        images: &Images,
+        normalisation: Normalisation,
+        mut progress: impl FnMut(usize),
+    ) -> Result<Predictions, InferError> {
+        let (len, classes) = (self.image_len(), self.classes());
+        let found = images.pixels.len() / images.len().max(1);
+        if found != len {
+            return Err(InferError::ImageSize { found, expected: len });
+        }
+        let mut logits = vec![Vec::with_capacity(images.len() * classes); self.members()];
+        let mut batch = Vec::with_capacity(self.batch * len);
+        for pixels in images.pixels.chunks(self.batch * len) {
+            batch.clear();
+            normalise(pixels, normalisation, &mut batch);
+            self.set_images(&batch)?;
+            for (member, logits) in logits.iter_mut().enumerate() {
+                logits.extend_from_slice(&self.run(MemberId(member))?[..pixels.len() / len * classes]);
+            }
+            progress(logits[0].len() / classes);
+        }
+        Ok(Predictions::new(classes, images.labels.clone(), logits)?)
+    }
+
+    /// A member as PyTorch's module of its architecture would save it: composed weights in OIHW, batch norms with their
+    /// statistics, classifier.
+    pub fn state_dict(&self, member: MemberId) -> Result<Tensors, Error> {
+        let architecture = self.plan().members[member.0].build().expect("the members of a plan build");
+        let memory = self.ensemble.memory();
+        let mut tensors = Tensors::about(std::collections::BTreeMap::from([
+            ("architecture".to_owned(), architecture.name.to_string()),
+            ("format".to_owned(), "pt".to_owned()),
+        ]));
+        for tensor in &architecture.tensors {
+            let values = memory.parameter(&(scope(member) + &tensor.name))?;
+            let values = match (tensor.kind, &tensor.shape[..]) {
+                (TensorKind::ConvWeight, &[out, inp, kh, kw]) => ohwi_to_oihw(&values, [out, inp, kh, kw]),
+                _ => values,
+            };
+            tensors.insert(&tensor.name, Tensor::new(&tensor.shape, values));
+        }
+        for node in architecture.nodes.iter().filter(|node| matches!(node.op, Op::BatchNorm { .. })) {
+            for statistic in ["running_mean", "running_var"] {
+                let name = format!("{}.{statistic}", node.name);
+                let values = memory.statistic(&(scope(member) + &name))?;
+                tensors.insert(&name, Tensor::new(&[values.len()], values));
+            }
+            // PyTorch wants it when it loads strictly; with a momentum it is never used.
+            tensors.insert(&format!("{}.num_batches_tracked", node.name), Tensor::new(&[], vec![0i64]));
+        }
+        Ok(tensors)
+    }
+}
+
+/// Bytes `[…][channel]` to what members take, appended.
+pub fn normalise(pixels: &[u8], normalisation: Normalisation, to: &mut Vec<f32>) {
+    let channels = normalisation.mean.len();
+    let value = |(i, &byte): (usize, &u8)| {
+        (f32::from(byte) - normalisation.mean[i % channels]) / normalisation.deviation[i % channels]
+    };
+    to.extend(pixels.iter().enumerate().map(value));
+}

@@ -1,0 +1,117 @@
+//! What leaves the program is what runs in it: a state dict put back into a plain graph gives the ensemble's logits, for
+//! nested, grid and dense plans; frozen members give the bits of unfrozen ones. PyTorch's and ONNX Runtime's side of it is
+//! `benches/export.py` (`results/export.md`).
+
+use superweight::bank;
+use superweight::engine::{
+    CpuDevice, LayoutBuilder, Memory, Program, Settings, SlotKind, oihw_to_ohwi,
+};
+use superweight::ensemble::{Ensemble, EnsembleOptions};
+use superweight::evaluate::Line;
+use superweight::export::{OnnxOptions, OnnxOutput, onnx};
+use superweight::infer::Networks;
+use superweight::lower::{IMAGES, Lowering, lower};
+use superweight::plan::arch::ImageShape;
+use superweight::plan::{Member, MemberId, PlanRequest, SharingPlan, TilingChoice};
+use superweight::random::Draws;
+
+const BATCH: usize = 3;
+const SHAPE: ImageShape = ImageShape { channels: 3, height: 8, width: 8 };
+
+fn plan(members: &[&str], tiling: TilingChoice, percent: u64) -> SharingPlan {
+    let member = |name: &&str| Member { architecture: name.parse().unwrap(), input: SHAPE, classes: 5 };
+    let mut request = PlanRequest::new(members.iter().map(member).collect(), None);
+    request.budget = Some(request.dense_total().unwrap() * percent / 100);
+    request.tiling = tiling;
+    request.plan().unwrap()
+}
+
+fn networks(plan: &SharingPlan) -> (Networks<CpuDevice>, Vec<f32>, Vec<Vec<f32>>) {
+    let device = CpuDevice::new(1).unwrap();
+    let mut ensemble = Ensemble::new(&device, plan, &EnsembleOptions::evaluate(BATCH)).unwrap();
+    bank::initialise(plan, ensemble.memory_mut(), 7).unwrap();
+    let draws = Draws::new(&[3]);
+    let images: Vec<f32> = (0..BATCH as u64 * 192).map(|i| draws.signed_unit(i) as f32).collect();
+    ensemble.set_batch(&images, &[0; BATCH]).unwrap();
+    ensemble.compose().unwrap();
+    ensemble.evaluate().unwrap();
+    let logits = (0..plan.members.len()).map(|m| ensemble.logits(MemberId(m)).unwrap()).collect();
+    (Networks::new(ensemble, BATCH).unwrap(), images, logits)
+}
+
+#[test]
+fn a_state_dict_is_the_member() {
+    let plans = [
+        plan(&["wrn-10-1", "mobilenet-v2-0.35"], TilingChoice::Nested, 80),
+        plan(&["wrn-10-1", "wrn-10-2"], TilingChoice::Grid, 40),
+        plan(&["cnn-8-16"], TilingChoice::Auto, 100),
+    ];
+    for plan in &plans {
+        let (mut networks, images, expected) = networks(plan);
+        networks.set_images(&images).unwrap();
+        for (member, expected) in expected.iter().enumerate() {
+            assert_eq!(&networks.run(MemberId(member)).unwrap(), expected, "frozen weights give the same bits");
+            let architecture = plan.members[member].build().unwrap();
+            let tensors = networks.state_dict(MemberId(member)).unwrap();
+            let device = CpuDevice::new(1).unwrap();
+            let (graph, settings) =
+                (lower(&architecture, &Lowering::default()).unwrap(), Settings::evaluate(BATCH));
+            let mut layout = LayoutBuilder::new();
+            layout.graph(&graph, &settings).unwrap();
+            let layout = layout.finish(&device);
+            let program = Program::compile(&device, &graph, &settings, &layout).unwrap();
+            let mut memory = Memory::new(&device, layout, program.plan().arena_bytes).unwrap();
+            for slot in graph.slots() {
+                let shape = tensors.get(&slot.name).unwrap().shape().to_vec();
+                let values = tensors.expect::<f32>(&slot.name, &shape).unwrap();
+                match (slot.kind, &shape[..]) {
+                    (SlotKind::Statistic, _) => memory.set_statistic(&slot.name, values).unwrap(),
+                    (_, &[o, i, h, w]) => {
+                        memory.set_parameter(&slot.name, &oihw_to_ohwi(values, [o, i, h, w])).unwrap()
+                    }
+                    _ => memory.set_parameter(&slot.name, values).unwrap(),
+                }
+            }
+            memory.set_input(IMAGES, &images).unwrap();
+            memory.run(&program).unwrap();
+            assert_eq!(&memory.output("logits").unwrap(), expected, "{}", architecture.name);
+        }
+    }
+}
+
+/// The length of the file is that of its numbers, and little more.
+#[test]
+fn an_onnx_file_holds_every_number_once() {
+    let plan = plan(&["wrn-10-1", "wrn-10-2"], TilingChoice::Grid, 40);
+    let (networks, ..) = networks(&plan);
+    let part = |m: usize| (plan.members[m].build().unwrap(), networks.state_dict(MemberId(m)).unwrap());
+    let options = OnnxOptions { output: OnnxOutput::Probabilities, normalisation: None };
+    let file = onnx(&[part(0), part(1)], options).unwrap();
+    let numbers: usize = [part(0), part(1)].iter().flat_map(|(_, t)| t.iter().map(|(_, t)| t.values().len())).sum();
+    assert!((4 * numbers..4 * numbers + 20_000).contains(&file.len()), "{} for {numbers}", file.len());
+    let missing = onnx(&[(part(0).0, part(1).1)], OnnxOptions { output: OnnxOutput::Logits, ..options });
+    assert!(missing.unwrap_err().to_string().contains("expected F32"), "a state dict of another network");
+}
+
+/// Both ends of a line are the members on batch statistics; a line from a member to itself is flat.
+#[test]
+fn a_line_between_members_has_them_at_its_ends() {
+    let plan = plan(&["cnn-8-16", "cnn-8-16"], TilingChoice::Auto, 100);
+    let (networks, ..) = networks(&plan);
+    let architecture = plan.members[0].build().unwrap();
+    let [a, b] = [0, 1].map(|m| networks.state_dict(MemberId(m)).unwrap());
+    let device = CpuDevice::new(1).unwrap();
+    let pixels: Vec<u8> = (0..10 * 192u64).map(|i| Draws::new(&[5]).bits(i) as u8).collect();
+    let images = superweight::data::Images { pixels: pixels.into(), labels: (0..10).map(|i| i % 5).collect() };
+    let normalisation =
+        superweight::data::Normalisation { mean: &[128.0; 3], deviation: &[64.0; 3] };
+    let evaluate = |from, to, points| {
+        let line = Line { architecture: &architecture, from, to };
+        line.evaluate(&device, &images, normalisation, 4, points).unwrap()
+    };
+    let (there, back, still) = (evaluate(&a, &b, 3), evaluate(&b, &a, 3), evaluate(&a, &a, 3));
+    assert_eq!(there[0].figures, still[1].figures);
+    assert_eq!((there[0].figures, there[2].figures), (back[2].figures, back[0].figures));
+    assert_ne!(there[0].figures.nll, there[2].figures.nll, "members differ");
+    assert_eq!(there.iter().map(|point| point.t).collect::<Vec<_>>(), [0.0, 0.5, 1.0]);
+}
