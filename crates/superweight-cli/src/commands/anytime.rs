@@ -11,8 +11,8 @@ use superweight::engine::Device;
 use superweight::evaluate::{MAX_MEMBERS, evaluate_subsets, subset_name};
 use superweight::infer::{Trained, normalise};
 
+use super::device::{self, on_device};
 use super::eval::{images, names, open};
-use super::train::device::{self, Chosen};
 use crate::args::AnytimeArgs;
 use crate::table;
 
@@ -31,9 +31,9 @@ pub fn run(args: AnytimeArgs, out: &mut impl Write) -> Result<ExitCode> {
         args.seconds
     );
     let trained = open(&args.run)?;
-    let Chosen::Cpu(device) = device::choose(&args.on.device, args.on.threads)?;
-    let where_ = format!("cpu, {} threads", device.threads());
-    let profiles = profiles(&device, &where_, &args, &trained)?;
+    let device = device::for_run(&args.on.device, args.on.threads, &trained)?;
+    let where_ = device.describe();
+    let profiles = on_device!(device, |device| profiles(&device, &where_, &args, &trained))?;
     let path = args.run.join(PROFILE);
     profiles[0].save(&path)?;
     if args.on.json {

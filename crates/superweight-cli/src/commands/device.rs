@@ -2,12 +2,23 @@
 
 use anyhow::{Context, Result, bail};
 use superweight::engine::{CpuDevice, CudaDevice, CudaError, Error, Precision};
+use superweight::infer::Trained;
 use superweight::recipe;
 
 /// A device that is there.
 pub enum Chosen {
     Cpu(CpuDevice),
     Cuda(CudaDevice),
+}
+
+impl Chosen {
+    /// In words, for tables and profiles.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Cpu(device) => format!("cpu, {} threads", device.threads()),
+            Self::Cuda(device) => format!("cuda, {device:?}"),
+        }
+    }
 }
 
 /// Calls a generic function with whichever device was chosen.
@@ -41,6 +52,11 @@ pub fn parse(word: &str) -> Result<Wanted> {
             None => bail!("--device '{word}' is not a device: there are auto, cpu, cuda and cuda:N"),
         },
     }
+}
+
+/// The device to use a trained run on, in the precision it was trained in.
+pub fn for_run(word: &str, threads: usize, trained: &Trained) -> Result<Chosen> {
+    open(parse(word)?, threads, trained.resolved.train.precision)
 }
 
 /// Opens it.

@@ -14,8 +14,8 @@ use superweight::infer::{InferError, Trained};
 use superweight::plan::MemberId;
 use superweight::run::{Disk, safetensors};
 
+use super::device::{self, on_device};
 use super::eval::open;
-use super::train::device::{self, Chosen};
 use crate::args::{ExportArgs, FormatArg};
 
 #[derive(Serialize)]
@@ -32,8 +32,8 @@ pub fn run(args: ExportArgs, out: &mut impl Write) -> Result<ExitCode> {
         "--normalise: a state dict has no place for it; with '--to onnx' the graph does it"
     );
     let trained = open(&args.run)?;
-    let Chosen::Cpu(device) = device::choose(&args.on.device, args.on.threads)?;
-    let written = export(&device, &args, &trained)?;
+    let device = device::for_run(&args.on.device, args.on.threads, &trained)?;
+    let written = on_device!(device, |device| export(&device, &args, &trained))?;
     if args.on.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&written)?)?;
         return Ok(ExitCode::SUCCESS);

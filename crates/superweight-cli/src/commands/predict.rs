@@ -15,8 +15,8 @@ use superweight::infer::{Networks, Trained, normalise};
 use superweight::plan::MemberId;
 
 use super::anytime::PROFILE;
+use super::device::{self, on_device};
 use super::eval::open;
-use super::train::device::{self, Chosen};
 use crate::args::PredictArgs;
 
 #[derive(Serialize)]
@@ -51,12 +51,14 @@ pub fn run(args: PredictArgs, out: &mut impl Write) -> Result<ExitCode> {
         normalise(&Picture::open(path)?.fit(shape), normalisation, &mut input);
         inputs.push((path.as_path(), input));
     }
-    let Chosen::Cpu(device) = device::choose(&args.on.device, args.on.threads)?;
-    let networks = trained.networks(&device, 1)?;
-    let said = match deadline.zip(profile) {
-        Some((deadline, profile)) => within(networks, profile, deadline, &inputs, &args, &trained)?,
-        None => at_leisure(networks, &inputs, &args, &trained)?,
-    };
+    let device = device::for_run(&args.on.device, args.on.threads, &trained)?;
+    let said = on_device!(device, |device| {
+        let networks = trained.networks(&device, 1)?;
+        match deadline.zip(profile) {
+            Some((deadline, profile)) => within(networks, profile, deadline, &inputs, &args, &trained)?,
+            None => at_leisure(networks, &inputs, &args, &trained)?,
+        }
+    });
     if args.on.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&said)?)?;
         return Ok(ExitCode::SUCCESS);

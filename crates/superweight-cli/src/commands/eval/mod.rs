@@ -19,7 +19,7 @@ use superweight::files::write_whole;
 use superweight::infer::{InferError, Networks, Trained};
 use superweight::plan::MemberId;
 
-use super::train::device::{self, Chosen};
+use super::device::{self, on_device};
 use crate::args::EvalArgs;
 
 /// Points on the line between two members.
@@ -66,8 +66,8 @@ pub fn run(args: EvalArgs, out: &mut impl Write) -> Result<ExitCode> {
         let opened = fs::OpenOptions::new().create(true).append(true).open(path);
         opened.with_context(|| format!("--csv {}: choose another file", path.display()))?;
     }
-    let Chosen::Cpu(device) = device::choose(&args.on.device, args.on.threads)?;
-    let answer = evaluate(&device, &args, &trained)?;
+    let device = device::for_run(&args.on.device, args.on.threads, &trained)?;
+    let answer = on_device!(device, |device| evaluate(&device, &args, &trained))?;
     if let Some(path) = &args.csv {
         write_whole(path, csv::lines(&answer).as_bytes())
             .with_context(|| format!("--csv {}", path.display()))?;
