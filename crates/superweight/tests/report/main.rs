@@ -373,7 +373,7 @@ fn many_runs_stay_small() {
     let folder = Folder::new("many");
     let made = synthetic::run(&folder.0, "large", HETEROGENEOUS, 2, None);
     let view = RunView::open(&made.path).unwrap();
-    let report = Report::new(vec![view; 14]);
+    let report = Report::new(vec![view; 24]);
     assert!(report.to_json().len() > report::LARGEST_DATA, "so that there is something to leave out");
     let page = report.to_html();
     assert!(page.len() < 3_000_000, "{} bytes", page.len());

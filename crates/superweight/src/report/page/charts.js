@@ -1,17 +1,20 @@
 // Axes, lines, points. Drawn anew for the width there is, so that text keeps its size on every screen.
 
-/** Calls render(width) now and whenever the width changes. */
+/** Calls render(width) once it is in the page and whenever the width changes. */
 function drawn(className, render) {
   const holder = h('div', { class: className });
   let last = 0;
-  const again = () => { if (last > 0) clear(holder).append(...[render(last)].flat()); };
-  new ResizeObserver(() => {
+  holder.redraw = () => { if (last > 0) clear(holder).append(...[render(last)].flat()); };
+  holder.fit = () => {
     const width = Math.round(holder.clientWidth);
-    if (width > 0 && Math.abs(width - last) > 1) { last = width; again(); }
-  }).observe(holder);
-  holder.redraw = again;
+    if (width > 0 && Math.abs(width - last) > 1) { last = width; holder.redraw(); }
+  };
+  // Not inside the observer's call: what it changes there would be reported as a loop.
+  new ResizeObserver(() => requestAnimationFrame(holder.fit)).observe(holder);
+  toFit.push(holder);
   return holder;
 }
+const toFit = [];
 
 function niceTicks(low, high, count) {
   const span = high - low || 1;

@@ -46,6 +46,7 @@ function drawRun(run) {
     run.shortened && h('p', { class: 'small' }, 'Similarities and coefficients of this run were left out to keep the page small; its own report has them.'), drawHeadline(run), drawSharing(run), drawBill(run), drawMatrix(run), drawCurves(run),
     drawScores(run), drawAnytime(run), halves(drawReliability(run), drawCorruptions(run), drawInterpolation(run)), drawAbout(run)];
   clear(document.getElementById('content')).append(patternDefs(), ...parts.filter((part) => part));
+  toFit.splice(0).forEach((holder) => holder.fit());
   clear(document.getElementById('nav')).append(...sections.map(([id, title]) => h('a', { href: '#' + id }, title)));
   drawHeader();
 }
