@@ -36,6 +36,7 @@ def fixtures():
     spec = importlib.util.spec_from_loader("fixtures", loader=None)
     module = importlib.util.module_from_spec(spec)
     exec(compile(source, path, "exec"), module.__dict__)
+    torch.set_default_dtype(torch.float32)  # the fixtures are made in float64
     return module
 
 

@@ -1,7 +1,7 @@
 //! What can be typed. Only clap lives here; meaning is given to it in `commands`.
 #![allow(rustdoc::broken_intra_doc_links)] // these comments are help text: [:SEED] is no link
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -543,6 +543,34 @@ pub struct OnArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+impl EvalArgs {
+    /// The test images of a run, nothing else.
+    pub fn of(run: &Path, on: OnArgs) -> Self {
+        Self {
+            run: run.to_owned(),
+            held_out: false,
+            corruptions: vec![],
+            corrupted: None,
+            severities: vec![],
+            frost: None,
+            seed: 0,
+            interpolate: vec![],
+            images: None,
+            batch: 128,
+            out: None,
+            csv: None,
+            on,
+        }
+    }
+}
+
+impl AnytimeArgs {
+    /// One image at a time, on the test images.
+    pub fn of(run: &Path, on: OnArgs) -> Self {
+        Self { run: run.to_owned(), batch: vec![1], seconds: 5.0, held_out: false, images: None, on }
+    }
 }
 
 const EVAL_EXAMPLES: &str = "\

@@ -130,19 +130,31 @@ fn finish(folder: &Folder, args: &str) -> ExitStatus {
     start(folder, args).wait_with_output().unwrap().status
 }
 
-/// Twenty kills at moments that a clock decides; whenever a run gets through, the next one begins.
 #[test]
 fn killed_at_any_moment_a_run_goes_on_to_the_same_numbers() {
-    let folder = folder("kill");
-    assert!(finish(&folder, "train tiny.toml --name whole").success());
+    survives_kills("kill", "", 20);
+}
+
+/// The same with a search before training and a refinement in it.
+#[test]
+fn killed_at_any_moment_a_search_goes_on_to_the_same_numbers() {
+    let search = "--set strategy=swn --set members=cnn-4-8-8,cnn-4-8 --set budget=200% --set plan.clusters=single \
+                  --set search.tau=-1 --set search.epochs=3 --set refine.epoch=2 --set train.epochs=4";
+    survives_kills("kill-search", search, 10);
+}
+
+/// Kills at moments that a clock decides; whenever a run gets through, the next one begins.
+fn survives_kills(name: &str, set: &str, most: usize) {
+    let folder = folder(name);
+    assert!(finish(&folder, &format!("train tiny.toml --name whole {set}")).success());
     let expected = numbers(&folder.0.join("runs/whole"));
     let (mut kills, mut runs, mut last) = (0, 0, 0);
-    while kills < 20 || last != runs {
+    while kills < most || last != runs {
         let name = format!("run-{runs}");
         let path = folder.0.join("runs").join(&name);
         let args = match path.exists() {
             true => format!("train --resume runs/{name}"),
-            false => format!("train tiny.toml --name {name}"),
+            false => format!("train tiny.toml --name {name} {set}"),
         };
         let mut child = start(&folder, &args);
         let patience = Duration::from_millis(random(700));
@@ -150,7 +162,7 @@ fn killed_at_any_moment_a_run_goes_on_to_the_same_numbers() {
         let ended = loop {
             match child.try_wait().unwrap() {
                 Some(status) => break Some(status),
-                None if kills < 20 && begin.elapsed() >= patience => break None,
+                None if kills < most && begin.elapsed() >= patience => break None,
                 None => std::thread::sleep(Duration::from_millis(1)),
             }
         };

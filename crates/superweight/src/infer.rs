@@ -68,7 +68,7 @@ pub enum InferError {
         why: String,
     },
     /// A member that is not there.
-    #[error("--members {member}: the run has members 0 to {}", members - 1)]
+    #[error("there is no member {member}: the run has 0 to {}", members - 1)]
     NoMember {
         /// As asked.
         member: usize,

@@ -279,6 +279,27 @@ fn refinement_changes_no_logit_and_keeps_the_budget() {
     }
 }
 
+/// Must show: looking takes at most one more copy of the weights, where blocks are not cropped.
+#[test]
+fn looking_takes_at_most_a_copy_of_the_weights() {
+    let member = Member { architecture: "wrn-16-2".parse().unwrap(), input: IMAGE, classes: 10 };
+    let request = PlanRequest { tiling: TilingChoice::Grid, ..PlanRequest::new(vec![member], 200_000) };
+    let plan = PlanRequest { block: Some(16), ..request }.plan().unwrap();
+    let (ensemble, _) = ensemble(&plan);
+    let weights: u64 = plan.layers().map(|layer| layer.len()).sum();
+    let copy = weights as usize * 4;
+    let summed: u64 = clustered(&plan).iter().map(|&id| plan.layer(id).len()).sum();
+    assert!(summed <= weights, "Σ dL/dW is of clustered layers alone");
+    // For dL/dα: room to gather every layer's cells in the arena, and a row for each of them.
+    let bank = ensemble.bank();
+    let scratch = bank.refined_scratch_bytes();
+    let rows: usize = sets(&plan)
+        .filter_map(|set| ensemble.memory().layout().parameter(&format!("probe.{set}")).ok())
+        .map(|region| region.len * 4)
+        .sum();
+    assert!(rows > 0 && scratch - bank.scratch_bytes() + 3 * rows <= copy, "{scratch} {rows} {copy}");
+}
+
 #[test]
 fn a_zero_gradient_is_like_nothing_and_nan_is_an_error() {
     let plan = &plans()[1];

@@ -50,7 +50,7 @@ pub fn run(args: AnytimeArgs, out: &mut impl Write) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn profiles<D: Device>(
+pub(super) fn profiles<D: Device>(
     device: &D,
     where_: &str,
     args: &AnytimeArgs,

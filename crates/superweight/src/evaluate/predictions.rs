@@ -317,7 +317,7 @@ mod tests {
         one.labels = (0..10_000).map(|i| (Draws::new(&[9]).bits(i) % 100) as u16).collect();
         one.members.truncate(1);
         for (image, &label) in one.labels.clone().iter().enumerate() {
-            let right = Draws::new(&[10]).bits(image as u64) % 5 > 0;
+            let right = !Draws::new(&[10]).bits(image as u64).is_multiple_of(5);
             one.members[0][image * 100 + usize::from(label)] += if right { 50.0 } else { -50.0 };
         }
         one.to_classes().save(&folder.0.join("p.gz")).unwrap();

@@ -1,7 +1,7 @@
 //! `swn demo`, and `swn` alone: the whole method on the images that come with the program, told as it happens.
 //!
 //! ```text
-//! plan ─► search ─► train, refine ─► the same number of numbers in a plain network ─► who is better, and how fast?
+//! plan ─► search ─► train, refine ─► as many numbers in a plain network ─► who is better, and how fast? ─► report
 //! ```
 //!
 //! Two ordinary runs of two ordinary recipes: whatever is shown here can be had again with `swn train`.
@@ -19,8 +19,9 @@ use anyhow::{Result, bail};
 use superweight::data::{Dataset, standard_folder};
 use superweight::engine::Device;
 use superweight::recipe::{Precision, Recipe};
+use superweight::report;
 use superweight::run::Existing;
-use superweight::train::{Limits, Outcome, Request, Session, Stopped};
+use superweight::train::{Limits, Request, Session, Stopped};
 
 use self::story::{Chapter, Story};
 use self::verdict::Verdict;
@@ -44,10 +45,11 @@ const PLAIN: Embedded = Embedded {
 
 pub fn run(args: DemoArgs, out: &mut impl Write) -> Result<ExitCode> {
     let device = device::open(device::parse(&args.device)?, args.threads, Precision::Auto)?;
-    on_device!(device, |device| demo(&device, &args, out))
+    let where_ = device.describe();
+    on_device!(device, |device| demo(&device, &where_, &args, out))
 }
 
-fn demo<D: Device>(device: &D, args: &DemoArgs, out: &mut impl Write) -> Result<ExitCode> {
+fn demo<D: Device>(device: &D, where_: &str, args: &DemoArgs, out: &mut impl Write) -> Result<ExitCode> {
     let begin = Instant::now();
     let limits = watched_limits()?;
     let [shared, plain] = [request(&SHARED, args)?, request(&PLAIN, args)?];
@@ -57,9 +59,9 @@ fn demo<D: Device>(device: &D, args: &DemoArgs, out: &mut impl Write) -> Result<
     }
     let mut runs = vec![];
     for (request, chapter) in [(shared, Chapter::Plan), (plain, Chapter::Plain)] {
-        let (run, outcome) = train(device, request, chapter, args, &limits, out)?;
-        match outcome.stopped {
-            Stopped::Finished => runs.push((run, outcome)),
+        let (run, stopped) = train(device, request, chapter, args, &limits, out)?;
+        match stopped {
+            Stopped::Finished => runs.push(run),
             Stopped::Diverged { what } => bail!("training has diverged: {what}"),
             _ => {
                 writeln!(io::stderr(), "stopped    'swn train --resume {}' goes on", run.display())?;
@@ -67,15 +69,18 @@ fn demo<D: Device>(device: &D, args: &DemoArgs, out: &mut impl Write) -> Result<
             }
         }
     }
-    let [(shared, shared_outcome), (plain, plain_outcome)] =
-        <[_; 2]>::try_from(runs).expect("two runs were trained");
-    let verdict = Verdict::new(device, [(&shared, &shared_outcome), (&plain, &plain_outcome)])?;
+    let [shared, plain] = [&*runs[0], &*runs[1]];
+    if !args.json {
+        writeln!(out, "\n{}", Chapter::Use.line())?;
+        out.flush()?;
+    }
+    let verdict = Verdict::new(device, where_, args, [shared, plain])?;
+    let report = report::write(shared)?;
     match args.json {
         true => writeln!(out, "{:#}", verdict.to_json())?,
         false => {
-            write!(out, "{}", verdict.to_text())?;
             let time = duration::show(begin.elapsed());
-            write!(out, "\n{}", story::ending(&shared, &plain, &time))?;
+            write!(out, "{}\n{}", verdict.to_text(), story::ending([shared, plain], &report, &time))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -98,11 +103,11 @@ fn train<D: Device>(
     args: &DemoArgs,
     limits: &Limits,
     out: &mut impl Write,
-) -> Result<(PathBuf, Outcome)> {
+) -> Result<(PathBuf, Stopped)> {
     let mut session = Session::create(device, request)?;
     let screen = Screen::new(if args.json { None } else { Some(out) }, io::stderr().is_terminal());
     let mut story = Story::new(screen, chapter);
     let outcome = session.run(limits, &mut story)?;
     story.end();
-    Ok((session.folder().to_owned(), outcome))
+    Ok((session.folder().to_owned(), outcome.stopped))
 }

@@ -17,6 +17,7 @@ pub enum Chapter {
     Train,
     Refine,
     Plain,
+    Use,
 }
 
 impl Chapter {
@@ -33,8 +34,17 @@ impl Chapter {
             Self::Refine => {
                 ["4  refine", "layers that ask different things of their coefficients get their own"]
             }
+            Self::Use => ["6  use", "one member, or both: accuracy against time, on this machine"],
             Self::Plain => ["5  compare", "as many numbers in one plain network, trained alike"],
         }
+    }
+}
+
+impl Chapter {
+    /// Its title and what it is about.
+    pub fn line(self) -> String {
+        let [title, what] = self.text();
+        format!("{title:<11}{what}")
     }
 }
 
@@ -55,8 +65,7 @@ impl<'a, W: Write> Story<'a, W> {
     }
 
     fn chapter(&mut self, chapter: Chapter) {
-        let [title, what] = chapter.text();
-        self.screen.line(&format!("\n{title:<11}{what}"));
+        self.screen.line(&format!("\n{}", chapter.line()));
     }
 }
 
@@ -95,13 +104,17 @@ pub fn opening(shared: &Resolved, plain: &Resolved) -> String {
 }
 
 /// Where everything lies, and what to try next.
-pub fn ending(shared: &Path, plain: &Path, time: &str) -> String {
+pub fn ending([shared, plain]: [&Path; 2], report: &Path, time: &str) -> String {
     let (shared, plain) = (shared.display(), plain.display());
+    let report = std::path::absolute(report).unwrap_or_else(|_| report.to_owned());
     format!(
         "took       {time}\n\
          runs       {shared}, {plain}\n\
-         next       swn search --replay {shared} --tau 0.2     other clusters, without training\n           \
+         report     {}\n\
+         next       swn report {shared} {plain}    both beside each other\n           \
+         swn search --replay {shared} --tau 0.2     other clusters, without training\n           \
          swn train recipes/quick.toml                 a network of your own: copy the recipe\n           \
-         swn plan --members wrn-28-10 --budget 10%    what fits, for any network\n"
+         swn plan --members wrn-28-10 --budget 10%    what fits, for any network\n",
+        report.display(),
     )
 }

@@ -1,26 +1,24 @@
-//! Who is better and how fast: accuracy from the runs' test sets, milliseconds measured here and now.
+//! Who is better and how fast: both runs evaluated and timed here and now, through what `swn eval` and `swn anytime` do.
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use superweight::anytime::{Latencies, SystemClock, measure};
+use superweight::anytime::{Profile, SubsetProfile};
 use superweight::engine::Device;
 use superweight::ensemble::member_numbers;
-use superweight::evaluate::Subset;
 use superweight::infer::Trained;
 use superweight::plan::number::grouped;
 use superweight::plan::{MemberId, SharingPlan};
-use superweight::train::{Evaluation, Outcome};
 
+use crate::args::{AnytimeArgs, DemoArgs, EvalArgs, OnArgs};
+use crate::commands::anytime::{PROFILE, profiles};
+use crate::commands::eval::evaluate;
 use crate::commands::search::cluster_table;
 use crate::table;
 
-/// Unmeasured rounds and the fewest measured ones.
-const ROUNDS: [usize; 2] = [5, 20];
-/// How long a run's members are measured.
-const TIME: Duration = Duration::from_millis(1500);
+/// How long a run's members are timed.
+const SECONDS: f64 = 1.5;
 
 /// A row of the table.
 struct Row {
@@ -35,23 +33,19 @@ struct Row {
 pub struct Verdict {
     rows: Vec<Row>,
     plan: SharingPlan,
-    images: usize,
+    images: String,
 }
 
 impl Verdict {
-    /// Of the shared run and the plain one.
-    pub fn new<D: Device>(device: &D, runs: [(&Path, &Outcome); 2]) -> Result<Self> {
-        let mut rows = vec![];
-        let mut seen = None;
-        for (run, outcome) in runs {
-            let test = outcome.test.as_ref().context("a run that finished has looked at its test set")?;
-            let trained = Trained::open(run)?;
-            let latencies = latencies(device, &trained)?;
-            rows.extend(rows_of(&trained.plan, test, &latencies));
-            seen.get_or_insert((trained.plan, test.images));
-        }
-        let (plan, images) = seen.expect("two runs were looked at");
-        Ok(Self { rows, plan, images })
+    /// Of the shared run and the plain one. Their figures and profiles are kept in their folders.
+    pub fn new<D: Device>(device: &D, where_: &str, args: &DemoArgs, runs: [&Path; 2]) -> Result<Self> {
+        let [(shared, profile), (plain, alone)] = [
+            look(device, where_, args, runs[0]).with_context(|| runs[0].display().to_string())?,
+            look(device, where_, args, runs[1]).with_context(|| runs[1].display().to_string())?,
+        ];
+        let mut rows = rows(&shared.plan, &profile);
+        rows.extend(self::rows(&plain.plan, &alone));
+        Ok(Self { rows, plan: shared.plan, images: profile.data })
     }
 
     pub fn to_text(&self) -> String {
@@ -61,9 +55,9 @@ impl Verdict {
         };
         let rows: Vec<_> = self.rows.iter().map(row).collect();
         format!(
-            "\ntest set, {} images, each seen once; milliseconds for one image\n{}\nwho shares with whom\n{}",
-            grouped(self.images as u64),
+            "{}\non {}; milliseconds for one image\n\nwho shares with whom\n{}",
             table::render(&["", "numbers", "top-1", "ms"], &rows),
+            self.images,
             cluster_table(&self.plan),
         )
     }
@@ -73,30 +67,35 @@ impl Verdict {
             let Row { name, numbers, top1, milliseconds } = row;
             json!({ "name": name, "numbers": numbers, "top1": top1, "milliseconds": milliseconds })
         };
-        json!({ "images": self.images, "rows": self.rows.iter().map(row).collect::<Vec<_>>() })
+        json!({ "on": self.images, "rows": self.rows.iter().map(row).collect::<Vec<_>>() })
     }
 }
 
-/// Every member's time for one image.
-fn latencies<D: Device>(device: &D, trained: &Trained) -> Result<Latencies> {
-    let mut networks = trained.networks(device, 1)?;
-    let image = vec![0.5; networks.image_len()];
-    Ok(measure(&mut networks, &SystemClock::default(), &image, ROUNDS, TIME)?)
+/// Evaluates and times a run, and keeps what was found.
+fn look<D: Device>(device: &D, where_: &str, args: &DemoArgs, run: &Path) -> Result<(Trained, Profile)> {
+    let on = || OnArgs { device: args.device.clone(), threads: args.threads, json: false };
+    let trained = Trained::open(run)?;
+    evaluate(device, &EvalArgs::of(run, on()), &trained)?;
+    let timed = AnytimeArgs { seconds: SECONDS, ..AnytimeArgs::of(run, on()) };
+    let profile = profiles(device, where_, &timed, &trained)?.swap_remove(0);
+    profile.save(&run.join(PROFILE))?;
+    Ok((trained, profile))
 }
 
-fn rows_of(plan: &SharingPlan, test: &Evaluation, latencies: &Latencies) -> Vec<Row> {
+/// The ensemble first, then its members.
+fn rows(plan: &SharingPlan, profile: &Profile) -> Vec<Row> {
     let members = plan.members.len();
-    let member = |m: usize| Row {
-        name: format!("{}{}", if members > 1 { "  member " } else { "plain " }, plan.members[m].architecture),
-        numbers: member_numbers(plan, MemberId(m)),
-        top1: test.members[m].top1,
-        milliseconds: latencies.member(MemberId(m)).median_ms,
+    let mut subsets: Vec<&SubsetProfile> = profile.subsets.iter().collect();
+    subsets.retain(|subset| [1, members].contains(&subset.members.members().count()));
+    subsets.sort_by_key(|subset| std::cmp::Reverse(subset.members.members().count()));
+    let row = |subset: &&SubsetProfile| {
+        let alone: Vec<MemberId> = subset.members.members().collect();
+        let (name, numbers) = match (members, &alone[..]) {
+            (1, &[m]) => (format!("plain {}", plan.members[m.0].architecture), plan.bill.trained()),
+            (_, &[m]) => (format!("  {}", plan.members[m.0].architecture), member_numbers(plan, m)),
+            _ => ("shared ensemble".to_owned(), plan.bill.trained()),
+        };
+        Row { name, numbers, top1: subset.top1, milliseconds: subset.time.median_ms }
     };
-    let ensemble = (members > 1).then(|| Row {
-        name: "shared ensemble".to_owned(),
-        numbers: plan.bill.trained(),
-        top1: test.ensemble.top1,
-        milliseconds: latencies.subset(Subset::all(members)).median_ms,
-    });
-    ensemble.into_iter().chain((0..members).map(member)).collect()
+    subsets.iter().map(row).collect()
 }

@@ -27,7 +27,7 @@ const POINTS: usize = 11;
 
 /// Everything that is printed and kept.
 #[derive(Serialize)]
-struct Answer {
+pub(super) struct Answer {
     run: PathBuf,
     checkpoint: u64,
     data: String,
@@ -106,19 +106,19 @@ pub fn images(trained: &Trained, data: &Dataset, held_out: bool, first: Option<u
             )?;
             let each = split.validation.iter().map(|&image| image as usize);
             let pixels: Vec<u8> = each.clone().flat_map(|i| data.train.image(i).iter().copied()).collect();
-            Images { pixels: pixels.into(), labels: each.map(|i| data.train.labels[i]).collect() }
+            Images { pixels, labels: each.map(|i| data.train.labels[i]).collect() }
         }
     };
     if let Some(first) = first {
-        ensure!((1..=chosen.len()).contains(&first), "--images {first}: there are {}", chosen.len());
+        ensure!((1..=chosen.len()).contains(&first), "--images {first}: choose between 1 and {}", chosen.len());
         let len = chosen.pixels.len() / chosen.len();
-        chosen.pixels = chosen.pixels[..first * len].to_vec().into();
+        chosen.pixels = chosen.pixels[..first * len].to_vec();
         chosen.labels.truncate(first);
     }
     Ok(chosen)
 }
 
-fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained) -> Result<Answer> {
+pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained) -> Result<Answer> {
     let members = trained.plan.members.len();
     ensure!(members <= MAX_MEMBERS, "{members} members: subsets are listed for at most {MAX_MEMBERS}");
     ensure!(args.batch > 0, "--batch 0: at least one image");

@@ -23,6 +23,7 @@ use signal_hook::flag;
 use superweight::data::{Dataset, standard_folder};
 use superweight::engine::Device;
 use superweight::recipe::{Precision, Recipe, Resolved};
+use superweight::report;
 use superweight::run::Existing;
 use superweight::train::{Limits, Request, Session, Stopped};
 
@@ -64,9 +65,13 @@ fn train<D: Device>(
     let mut screen = Screen::new(if args.json { None } else { Some(&mut *out) }, io::stderr().is_terminal());
     let outcome = session.run(&limits, &mut screen)?;
     screen.clear();
+    let report = match outcome.stopped {
+        Stopped::Finished => Some(report::write(session.folder())?),
+        _ => None,
+    };
     match args.json {
         true => writeln!(out, "{:#}", summary::json(&outcome, session.plan()))?,
-        false => write!(out, "{}", summary::text(&outcome, session.plan()))?,
+        false => write!(out, "{}", summary::text(&outcome, session.plan(), report.as_deref()))?,
     }
     Ok(match &outcome.stopped {
         Stopped::Finished | Stopped::TimeLimit | Stopped::Searched => ExitCode::SUCCESS,

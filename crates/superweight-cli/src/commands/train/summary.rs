@@ -1,6 +1,7 @@
 //! How a run ended: a table, where it lies, what to do next; or the same as JSON.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use serde_json::{Value, json};
 use superweight::ensemble::member_numbers;
@@ -10,7 +11,7 @@ use superweight::train::{Evaluation, Outcome, Scores, Stopped};
 
 use crate::table;
 
-pub fn text(outcome: &Outcome, plan: &SharingPlan) -> String {
+pub fn text(outcome: &Outcome, plan: &SharingPlan, report: Option<&Path>) -> String {
     let mut text = String::new();
     let seen = [("test set", &outcome.test), ("held-out images", &outcome.validation)];
     if let Some((part, Some(seen))) = seen.into_iter().find(|(_, seen)| seen.is_some()) {
@@ -25,6 +26,9 @@ pub fn text(outcome: &Outcome, plan: &SharingPlan) -> String {
         }
         _ => writeln!(text, "stopped    {}: {}", outcome.stopped.word(), advice(outcome)),
     };
+    if let Some(report) = report {
+        let _ = writeln!(text, "report     {}", report.display());
+    }
     let _ = writeln!(text, "next       tensorboard --logdir {run}");
     let _ = writeln!(text, "           jq 'select(.event == \"epoch\") | {{epoch, loss}}' {run}/log.jsonl");
     text
