@@ -3,17 +3,12 @@
 use super::blas::{Arithmetic, Product, ProductShape};
 use super::context::{Context, Precision};
 use super::cudnn::{ConvPlan, Direction};
+use super::direct;
 use super::error::CudaError;
-use super::launch::{Grid, launch};
-use super::view::{View, adds};
+use super::view::View;
 use crate::geometry::ConvGeometry;
 use crate::ops::Write;
 use crate::ops::conv::{BackwardData, BackwardWeight, Forward};
-
-/// Blocks per multiprocessor that the direct gradient of a weight aims at.
-const BUSY: usize = 8;
-/// Outputs that a split of it has at least.
-const SPLIT: usize = 256;
 
 /// How a convolution is computed.
 #[derive(Debug)]
@@ -45,7 +40,7 @@ impl Conv {
             }
         }
         let scratch = match direction {
-            Direction::BackwardWeight => direct_weight_scratch(context, &geometry),
+            Direction::BackwardWeight => direct::weight_scratch(context, &geometry),
             Direction::Forward | Direction::BackwardData => 0,
         };
         Ok((Self::Direct, scratch))
@@ -104,69 +99,27 @@ fn product(context: &Context, g: &ConvGeometry, direction: Direction, write: Wri
     ProductShape { m, n, k, transposed, arithmetic, output: context.precision, write }
 }
 
-/// Sizes as the kernels take them.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Sizes([u32; 14]);
-
-impl Sizes {
-    fn of(g: &ConvGeometry) -> Self {
-        let [oh, ow] = g.output();
-        let ([h, w], [kh, kw], [sh, sw], [ph, pw]) = (g.input, g.kernel, g.stride, g.padding);
-        let (c, k) = (g.in_channels, g.out_channels);
-        Self([g.batch, h, w, c, k, oh, ow, kh, kw, sh, sw, ph, pw, g.groups].map(|size| size as u32))
-    }
-}
-
 /// `w` is where the weight lies: with the parameters, or frozen.
 pub(super) fn forward(call: &Forward, conv: &Conv, v: &View<'_>, w: u64, scratch: u64) {
-    let (x, y, add) = (v.at(call.x), v.at(call.y), adds(call.write));
-    if conv.planned(v, [x, w, y], scratch) {
-        return;
+    let tensors = [v.at(call.x), w, v.at(call.y)];
+    if !conv.planned(v, tensors, scratch) {
+        // SAFETY: see `View`.
+        unsafe { direct::forward(v.kernels, &call.geometry, call.write, tensors) }
     }
-    let (grid, sizes) = (v.kernels.flat(call.geometry.output_len()), Sizes::of(&call.geometry));
-    // SAFETY: see `View`.
-    unsafe { launch!(v.kernels, "conv_forward", grid, x, w, y, sizes, add) }
 }
 
 pub(super) fn backward_data(call: &BackwardData, conv: &Conv, v: &View<'_>, scratch: u64) {
-    let (dy, w, dx, add) = (v.at(call.dy), v.at(call.w), v.at(call.dx), adds(call.write));
-    if conv.planned(v, [dy, w, dx], scratch) {
-        return;
+    let tensors = [v.at(call.dy), v.at(call.w), v.at(call.dx)];
+    if !conv.planned(v, tensors, scratch) {
+        // SAFETY: see `View`.
+        unsafe { direct::backward_data(v.kernels, &call.geometry, call.write, tensors) }
     }
-    let (grid, sizes) = (v.kernels.flat(call.geometry.input_len()), Sizes::of(&call.geometry));
-    // SAFETY: see `View`.
-    unsafe { launch!(v.kernels, "conv_backward_data", grid, dy, w, dx, sizes, add) }
 }
 
 pub(super) fn backward_weight(call: &BackwardWeight, conv: &Conv, v: &View<'_>, scratch: u64) {
-    let (x, dy, dw) = (v.at(call.x), v.at(call.dy), v.at(call.dw));
-    if !conv.planned(v, [x, dy, dw], scratch) {
-        direct_weight(&call.geometry, call.write, [x, dy, dw], v, scratch);
-    }
-}
-
-fn direct_weight_grid(context: &Context, g: &ConvGeometry) -> Grid {
-    let inner = g.in_channels / g.groups;
-    let tiles = if inner == 1 { g.out_channels.div_ceil(32) } else { g.out_channels * inner.div_ceil(32) };
-    let positions = g.kernel[0] * g.kernel[1];
-    let outputs = g.output_len() / g.out_channels;
-    let wanted = (context.properties.multiprocessors * BUSY).div_ceil(tiles * positions);
-    let splits = wanted.clamp(1, outputs.div_ceil(SPLIT));
-    Grid::new([tiles as u32, positions as u32, splits as u32], [32, 8, 1])
-}
-
-fn direct_weight_scratch(context: &Context, g: &ConvGeometry) -> usize {
-    direct_weight_grid(context, g).blocks[2] as usize * g.weight_len() * 4
-}
-
-fn direct_weight(g: &ConvGeometry, write: Write, [x, dy, dw]: [u64; 3], v: &View<'_>, scratch: u64) {
-    let grid = direct_weight_grid(v.context, g);
-    let (sizes, n, splits) = (Sizes::of(g), g.weight_len(), grid.blocks[2]);
-    let (flat, add) = (v.kernels.flat(n), adds(write));
-    // SAFETY: see `View`; the scratch has the size that `direct_weight_scratch` gave.
-    unsafe {
-        launch!(v.kernels, "conv_backward_weight", grid, x, dy, scratch, sizes);
-        launch!(v.kernels, "add_splits", flat, scratch, splits, dw, n as u64, add);
+    let tensors = [v.at(call.x), v.at(call.dy), v.at(call.dw)];
+    if !conv.planned(v, tensors, scratch) {
+        // SAFETY: see `View`; the scratch has the size that `direct::weight_scratch` gave.
+        unsafe { direct::backward_weight(v.context, v.kernels, &call.geometry, call.write, tensors, scratch) }
     }
 }

@@ -7,7 +7,7 @@
 //! | `compile.rs`, `launch.rs`, `kernels/` | where do kernels come from, how are they started? |
 //! | `buffer.rs`, `view.rs` | where does a number lie, and how wide is it there? |
 //! | `cudnn/`, `blas.rs` | how are convolutions and matrix products planned? |
-//! | `conv.rs`, `norm.rs`, `pool.rs`, `loss.rs`, `view.rs` | one call each |
+//! | `conv.rs`, `direct.rs`, `norm.rs`, `pool.rs`, `loss.rs`, `view.rs` | one call each |
 //! | `mix.rs`, `sgd.rs`, `images.rs`, `record.rs` | what surrounds a program in a step |
 //!
 //! Determinism is the only mode here too: no float atomics, reductions in a fixed order, deterministic plans.
@@ -21,6 +21,7 @@ mod compile;
 mod context;
 mod conv;
 mod cudnn;
+mod direct;
 mod error;
 mod images;
 mod launch;

@@ -110,7 +110,11 @@ pub fn images(trained: &Trained, data: &Dataset, held_out: bool, first: Option<u
         }
     };
     if let Some(first) = first {
-        ensure!((1..=chosen.len()).contains(&first), "--images {first}: choose between 1 and {}", chosen.len());
+        ensure!(
+            (1..=chosen.len()).contains(&first),
+            "--images {first}: choose between 1 and {}",
+            chosen.len()
+        );
         let len = chosen.pixels.len() / chosen.len();
         chosen.pixels = chosen.pixels[..first * len].to_vec();
         chosen.labels.truncate(first);

@@ -40,6 +40,9 @@ pub fn run(args: SweepArgs, out: &mut impl Write) -> Result<ExitCode> {
     let wanted = device::parse(&args.device)?;
     let (folder, jobs) = jobs(&args, &axes)?;
     let precision = jobs.first().map_or(Precision::Auto, |job| job.resolved.train.precision);
+    if jobs.iter().any(|job| job.resolved.train.precision != precision) {
+        bail!("--set train.precision: a sweep has one precision; make a sweep for each");
+    }
     let device = device::open(wanted, args.threads, precision)?;
     on_device!(device, |device| train_all(&device, &args, &axes, &folder, &jobs, out))
 }

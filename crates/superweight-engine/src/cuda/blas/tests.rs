@@ -126,7 +126,7 @@ fn grid_mixing_in_three_arithmetics() {
             let (plan, bytes) = Product::new(&ctx, shape).unwrap();
             let of = |seed, len| Buffer::new(&ctx, arithmetic.operands(), &random(seed, len));
             let (a, b, workspace) = (of(1, m * k), of(2, k * n), Buffer::bytes(&ctx, bytes));
-            let c = Buffer::new(&ctx, output, &random(3, m * n));
+            let c = Buffer::bytes(&ctx, m * n * output.bytes());
             // SAFETY: buffers of the shape's sizes, alive until the loop below has waited.
             let run = || unsafe { plan.run(&ctx, a.at(), b.at(), c.at(), workspace.at()) }.unwrap();
             let mut times: Vec<f64> = (0..9)

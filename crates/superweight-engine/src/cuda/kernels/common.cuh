@@ -36,6 +36,12 @@ template <int V> __device__ __forceinline__ Raw<V> fetch(const act* p) {
 }
 template <> __device__ __forceinline__ Raw<1> fetch<1>(const act* p) { return Raw<1>{*p}; }
 
+// The same for what is not read again soon: it leaves the cache first.
+template <int V> __device__ __forceinline__ Raw<V> fetch_last(const act* p) {
+  return Raw<V>{__ldcs(reinterpret_cast<const uint4*>(p))};
+}
+template <> __device__ __forceinline__ Raw<1> fetch_last<1>(const act* p) { return Raw<1>{*p}; }
+
 template <int V> __device__ __forceinline__ Pack<V> unpack(const Raw<V>& raw) {
   u32 w[4] = {raw.bits.x, raw.bits.y, raw.bits.z, raw.bits.w};
   Pack<V> r;

@@ -8,7 +8,8 @@
 #define U 4
 
 // Passes that sum walk the rows backward, those that write forward: what was read (or, by the layer before, written) last is
-// still in the cache when it is read again.
+// still in the cache when it is read again. WRN-28-10, batch 128, H200, all 25 norms (`swn bench ops`): statistics 0.56 →
+// 0.50 ms, backward 1.38 → 1.32.
 __device__ __forceinline__ u32 backward(u32 row, u32 rows) { return rows - 1 - row; }
 
 template <int V> struct Place {
@@ -167,8 +168,8 @@ __device__ void apply(const act* x, const act* residual, act* y, Moments m, u32 
     for (int u = 0; u < U; u++)
       if (r + u * at.step < rows) {
         u64 i = base + (u64)(r + u * at.step) * channels;
-        v[u] = fetch<V>(x + i);
-        if (RESIDUAL) o[u] = fetch<V>(residual + i);
+        v[u] = fetch_last<V>(x + i);
+        if (RESIDUAL) o[u] = fetch_last<V>(residual + i);
       }
 #pragma unroll
     for (int u = 0; u < U; u++)
@@ -321,8 +322,8 @@ __device__ void gradient(const act* x, const act* dy, act* dx, Moments m, const 
     for (int u = 0; u < 2; u++)
       if (r + u * at.step < rows) {
         u64 i = base + (u64)(r + u * at.step) * channels;
-        v[u] = fetch<V>(x + i);
-        d[u] = fetch<V>(dy + i);
+        v[u] = fetch_last<V>(x + i);
+        d[u] = fetch_last<V>(dy + i);
         if (add) o[u] = fetch<V>(dx + i);
       }
 #pragma unroll
