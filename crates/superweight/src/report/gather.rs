@@ -38,7 +38,7 @@ pub struct RunView {
     pub refine: Option<GroupReplay>,
     /// What evaluation found.
     pub evaluation: Option<Evaluation>,
-    /// Whether [`RunView::shorten`] took something away.
+    /// Whether similarities and coefficients were left out, to keep a page of many runs small.
     pub shortened: bool,
 }
 
