@@ -388,6 +388,10 @@ pub struct EvalArgs {
     #[arg(long)]
     pub held_out: bool,
 
+    /// On the test images of another data set of the same shape and classes.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["held_out", "corruptions", "corrupted", "interpolate"])]
+    pub data: Option<String>,
+
     /// Also on corrupted test images made here (the constants of CIFAR-C, labelled "regenerated"): all, or types
     /// separated by commas.
     #[arg(long, value_name = "TYPES", value_delimiter = ',', num_args = 0..=1, default_missing_value = "all")]
@@ -551,6 +555,7 @@ impl EvalArgs {
         Self {
             run: run.to_owned(),
             held_out: false,
+            data: None,
             corruptions: vec![],
             corrupted: None,
             severities: vec![],

@@ -13,7 +13,7 @@ pub(super) fn lines(answer: &Answer) -> String {
             let _ = writeln!(text, "{set},{severity},{members},{top1},{top5},{nll},{ece}");
         }
     };
-    add(answer.part, "", &answer.report.subsets);
+    add(&answer.part, "", &answer.report.subsets);
     for set in answer.corruptions.iter().flat_map(|corruptions| &corruptions.sets) {
         add(set.kind.name(), &set.severity.to_string(), &set.report.subsets);
     }

@@ -31,7 +31,7 @@ pub(super) struct Answer {
     run: PathBuf,
     checkpoint: u64,
     data: String,
-    part: &'static str,
+    part: String,
     members: Vec<String>,
     #[serde(flatten)]
     report: SetReport,
@@ -86,6 +86,18 @@ pub fn open(run: &Path) -> Result<Trained> {
     Ok(trained)
 }
 
+/// A data set that the members were not trained on but can be asked about.
+fn other_data(name: &str, trained: &Trained) -> Result<Dataset> {
+    let data = Dataset::open(name, &standard_folder()?).with_context(|| format!("--data {name}"))?;
+    let (shape, classes) = (trained.resolved.data.shape, trained.class_names()?);
+    ensure!(
+        data.shape == shape && data.classes == classes,
+        "--data {name}: its images or classes are not those of {}, which the run was trained on",
+        trained.resolved.data.name
+    );
+    Ok(data)
+}
+
 /// As tables name the members.
 pub fn names(trained: &Trained) -> Vec<String> {
     trained.plan.members.iter().map(|member| member.architecture.to_string()).collect()
@@ -128,9 +140,16 @@ pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained
     ensure!(args.batch > 0, "--batch 0: at least one image");
     let making = corruptions::prepare(args, trained)?;
     let line = line(args, trained)?;
-    let data = trained.dataset(&standard_folder()?)?;
+    let data = match &args.data {
+        None => trained.dataset(&standard_folder()?)?,
+        Some(name) => other_data(name, trained)?,
+    };
     let images = images(trained, &data, args.held_out, args.images)?;
-    let part = if args.held_out { "held-out" } else { "test" };
+    let part = match &args.data {
+        None if args.held_out => "held-out",
+        None => "test",
+        Some(name) => name.as_str(),
+    };
     let normalisation = trained.normalisation()?;
     let mut networks = trained.networks(device, args.batch.min(images.len()))?;
     let begin = Instant::now();
@@ -162,7 +181,7 @@ pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained
         run: args.run.clone(),
         checkpoint: trained.number,
         data: trained.resolved.data.name.clone(),
-        part,
+        part: part.to_owned(),
         members: names(trained),
         report,
         corruptions,
