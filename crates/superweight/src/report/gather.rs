@@ -38,6 +38,8 @@ pub struct RunView {
     pub refine: Option<GroupReplay>,
     /// What evaluation found.
     pub evaluation: Option<Evaluation>,
+    /// Whether similarities and coefficients were left out, to keep a page of many runs small.
+    pub shortened: bool,
 }
 
 impl RunView {
@@ -62,16 +64,28 @@ impl RunView {
         let newest = loaded.as_ref().map(|loaded| loaded.number);
         let evaluation = evaluated::read(path, newest, plan.members.len())?;
         let bank = loaded.as_ref().map(|loaded| &loaded.checkpoint.bank);
+        let mut headline = Headline::new(&plan, &log);
+        evaluation.iter().for_each(|evaluation| headline.complete(evaluation));
         Ok(Self {
             name: name(path),
             about: About::new(&resolved, recipe),
-            headline: Headline::new(&plan, &log),
+            headline,
             sharing: Sharing::new(&plan, bank),
             curves: Curves::new(&log),
             search,
             refine,
             evaluation,
+            shortened: false,
         })
+    }
+}
+
+impl RunView {
+    /// Leaves out what only a look at this one run needs: similarities and pictures of coefficients.
+    pub(super) fn shorten(&mut self) {
+        (self.search, self.refine, self.shortened) = (None, None, true);
+        let groups = self.sharing.superweights.iter_mut().flat_map(|superweight| &mut superweight.groups);
+        groups.for_each(|group| group.alpha = None);
     }
 }
 

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 use superweight_plan::SharingPlan;
 
+use super::evaluation::Evaluation;
 use crate::recipe::Resolved;
 use crate::run::{Event, Line};
 
@@ -108,6 +109,21 @@ impl Headline {
         headline
     }
 
+    /// What was evaluated on the test set is the better answer than what training saw, where training did not look there.
+    pub(super) fn complete(&mut self, evaluation: &Evaluation) {
+        let Some(all) = evaluation.ensemble().filter(|_| evaluation.part == "test") else { return };
+        if self.accuracy.as_ref().is_none_or(|accuracy| accuracy.part != "test") {
+            let members =
+                (0..all.members.len()).filter_map(|member| evaluation.member(member)).map(|one| one.top1);
+            self.accuracy = Some(Accuracy {
+                part: "test".to_owned(),
+                images: Some(evaluation.images),
+                ensemble: all.top1,
+                members: members.collect(),
+            });
+        }
+    }
+
     fn add(&mut self, event: &Event) {
         match event {
             Event::Start(_) | Event::Resume(_) => self.stopped = None,
@@ -153,6 +169,7 @@ impl Accuracy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::SubsetView;
     use crate::run::Facts;
     use serde_json::json;
 
@@ -177,5 +194,20 @@ mod tests {
         headline.add(&Event::Eval(Facts::from([("test", seen(11.0))])));
         let look = headline.accuracy.unwrap();
         assert_eq!((look.part.as_str(), look.ensemble, look.members), ("test", 11.0, vec![1.0]));
+        // A run that was interrupted and evaluated.
+        let subset =
+            |members: &[usize], top1| SubsetView { members: members.to_vec(), top1, ..SubsetView::default() };
+        let evaluation = Evaluation {
+            part: "test".to_owned(),
+            images: 200,
+            subsets: vec![subset(&[0], 40.0), subset(&[1], 41.0), subset(&[0, 1], 45.0)],
+            ..Evaluation::default()
+        };
+        let mut interrupted = Headline::default();
+        interrupted.complete(&Evaluation { part: "held-out".to_owned(), ..evaluation.clone() });
+        assert_eq!(interrupted.accuracy, None);
+        interrupted.complete(&evaluation);
+        let look = interrupted.accuracy.unwrap();
+        assert_eq!((look.images, look.ensemble, look.members), (Some(200), 45.0, vec![40.0, 41.0]));
     }
 }

@@ -53,6 +53,9 @@ pub use sharing::{Alpha, GroupView, LayerView, SetView, Sharing, SuperWeightView
 
 use crate::files::write_whole;
 
+/// Bytes of data in a page: what a mail still takes and a browser reads at once.
+pub const LARGEST_DATA: usize = 2_500_000;
+
 /// Everything a report shows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
@@ -79,9 +82,21 @@ impl Report {
         Self { version: 1, program, comparison: Comparison::new(&runs), runs }
     }
 
-    /// The page.
+    /// The page. Of many runs it keeps what compares them; the last ones lose what only their own report needs, until
+    /// it is no larger than [`LARGEST_DATA`].
     pub fn to_html(&self) -> String {
-        page::html(self)
+        let mut report = self.clone();
+        let mut over = report.to_json().len().saturating_sub(LARGEST_DATA);
+        for run in report.runs.iter_mut().skip(1).rev() {
+            if over == 0 {
+                break;
+            }
+            let length = |run: &RunView| serde_json::to_string(run).map_or(0, |text| text.len());
+            let before = length(run);
+            run.shorten();
+            over = over.saturating_sub(before - length(run));
+        }
+        page::html(&report)
     }
 
     /// Tables.

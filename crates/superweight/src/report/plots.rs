@@ -148,10 +148,17 @@ fn curves(run: &RunView, metric: &str, words: &str) -> Option<String> {
     let title = format!("{}, {on}", run.name);
     let mut chart = Chart::new(&title, "epochs", words, [0.0, end], range(points().map(|p| p.1)));
     for line in &lines {
-        match line.member {
-            Some(member) => chart.series(&member_name(run, member), &line.points, hue(member), 1.6),
-            None => chart.series("ensemble", &line.points, "black", 2.6),
+        let (name, colour, width) = match line.member {
+            Some(member) => (member_name(run, member), hue(member), 1.6),
+            None => ("ensemble".to_owned(), "black", 2.6),
+        };
+        // Everything starts anew between two phases: no line joins them.
+        for phase in &curves.phases {
+            let inside = |p: &&(f64, f64)| p.0 > phase.from && p.0 <= phase.to;
+            let piece: Vec<_> = line.points.iter().filter(inside).copied().collect();
+            chart.line(&piece, colour, width);
         }
+        chart.name(&name, colour);
     }
     Some(chart.finish())
 }

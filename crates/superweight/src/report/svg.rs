@@ -133,13 +133,18 @@ impl Chart {
 
     /// A line with its name in the legend.
     pub fn series(&mut self, name: &str, points: &[(f64, f64)], colour: &str, width: f64) {
+        self.line(points, colour, width);
+        self.name(name, colour);
+    }
+
+    /// A line, or a piece of one.
+    pub fn line(&mut self, points: &[(f64, f64)], colour: &str, width: f64) {
         let placed: Vec<_> = points.iter().map(|&(x, y)| self.place([x, y])).collect();
         self.canvas
             .path(&placed, &format!(r#"stroke="{colour}" stroke-width="{width}" stroke-linejoin="round""#));
         if placed.len() < 30 {
             placed.iter().for_each(|at| self.canvas.circle(*at, 2.5, &format!(r#"fill="{colour}""#)));
         }
-        self.name(name, colour);
     }
 
     /// A name in the legend.

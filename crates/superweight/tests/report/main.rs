@@ -37,8 +37,19 @@ impl Drop for Folder {
 fn keep(name: &str, png: &str) {
     if let Some(folder) = std::env::var_os("SWN_SCREENSHOTS") {
         fs::create_dir_all(&folder).unwrap();
-        fs::write(PathBuf::from(folder).join(format!("{name}.png.base64")), png).unwrap();
+        fs::write(PathBuf::from(folder).join(format!("{name}.png")), from_base64(png)).unwrap();
     }
+}
+
+fn from_base64(text: &str) -> Vec<u8> {
+    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits: Vec<u32> =
+        text.bytes().filter_map(|sign| DIGITS.iter().position(|d| *d == sign)).map(|d| d as u32).collect();
+    let bytes = digits.chunks(4).flat_map(|four| {
+        let word = four.iter().fold(0, |word, digit| word << 6 | digit) << (6 * (4 - four.len()));
+        word.to_be_bytes()[1..four.len()].to_vec()
+    });
+    bytes.collect()
 }
 
 #[test]
@@ -353,5 +364,43 @@ fn runs_are_compared() {
     let chosen = "document.querySelector('#picker').value = 3; document.querySelector('#picker').dispatchEvent(new Event('change')); document.querySelector('.of-run').textContent";
     assert_eq!(browser.evaluate(chosen), "tau-0");
     assert_eq!(browser.evaluate("swn.state.tau"), 0.0);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// Many large runs in one page: it keeps its size, and says what it left out.
+#[test]
+fn many_runs_stay_small() {
+    let folder = Folder::new("many");
+    let made = synthetic::run(&folder.0, "large", HETEROGENEOUS, 2, None);
+    let view = RunView::open(&made.path).unwrap();
+    let report = Report::new(vec![view; 24]);
+    assert!(report.to_json().len() > report::LARGEST_DATA, "so that there is something to leave out");
+    let page = report.to_html();
+    assert!(page.len() < 3_000_000, "{} bytes", page.len());
+    assert!(page.contains("\"shortened\":true") && page.contains("\"shortened\":false"));
+    let whole = report.to_json();
+    assert!(!whole.contains("\"shortened\":true"), "the data themselves stay whole");
+}
+
+/// By hand, for the papers: `SWN_RUN=runs/mine SWN_SCREENSHOTS=docs cargo test --test report -- --ignored`.
+#[test]
+#[ignore = "takes pictures of the run that SWN_RUN names"]
+fn pictures_of_a_run() {
+    let run = PathBuf::from(std::env::var_os("SWN_RUN").expect("SWN_RUN names a run folder"));
+    let folder = Folder::new("pictures");
+    let mut browser = Browser::start(&folder.0).expect("a browser");
+    let page = folder.0.join("page.html");
+    fs::write(&page, Report::open(&[run]).unwrap().to_html()).unwrap();
+    for (name, dark) in [("report-light", false), ("report-dark", true)] {
+        browser.look(1160, 1040, dark);
+        browser.open(&page);
+        browser.evaluate("document.querySelector('.cell[data-cluster]:not(.dense):not(.single)').focus()");
+        browser.press("ArrowRight", 39);
+        browser.press("Enter", 13);
+        browser.evaluate("document.activeElement.blur(); scrollTo(0, 0)");
+        browser.evaluate("new Promise(done => setTimeout(done, 300))");
+        keep(name, &browser.screenshot(false));
+        keep(&format!("{name}-whole"), &browser.screenshot(true));
+    }
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

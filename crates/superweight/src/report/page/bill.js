@@ -12,7 +12,7 @@ function drawBill(run) {
   const rows = h('div', { class: 'bill' });
   const draw = () => {
     const bills = [['as trained', bill]];
-    if (state.replaying) bills.push([`with τ = ${fixed(state.tau, 3)}`, state.step.used && state.step.used.bill]);
+    if (state.replaying) bills.push([`with τ = ${fixed(state.tau, 4)}`, state.step.used && state.step.used.bill]);
     const scale = Math.max(budget || 0, ...bills.map(([, b]) => b ? billTotal(b) : 0)) * 1.02;
     clear(rows).append(...bills.map(([name, b]) => h('div', { class: 'bill-row' }, h('span', { class: 'bill-name' }, name),
       b ? h('div', { class: 'bar' },

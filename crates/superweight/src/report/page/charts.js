@@ -1,17 +1,20 @@
 // Axes, lines, points. Drawn anew for the width there is, so that text keeps its size on every screen.
 
-/** Calls render(width) now and whenever the width changes. */
+/** Calls render(width) once it is in the page and whenever the width changes. */
 function drawn(className, render) {
   const holder = h('div', { class: className });
   let last = 0;
-  const again = () => { if (last > 0) clear(holder).append(...[render(last)].flat()); };
-  new ResizeObserver(() => {
+  holder.redraw = () => { if (last > 0) clear(holder).append(...[render(last)].flat()); };
+  holder.fit = () => {
     const width = Math.round(holder.clientWidth);
-    if (width > 0 && Math.abs(width - last) > 1) { last = width; again(); }
-  }).observe(holder);
-  holder.redraw = again;
+    if (width > 0 && Math.abs(width - last) > 1) { last = width; holder.redraw(); }
+  };
+  // Not inside the observer's call: what it changes there would be reported as a loop.
+  new ResizeObserver(() => requestAnimationFrame(holder.fit)).observe(holder);
+  toFit.push(holder);
   return holder;
 }
+const toFit = [];
 
 function niceTicks(low, high, count) {
   const span = high - low || 1;
@@ -21,6 +24,12 @@ function niceTicks(low, high, count) {
   const ticks = [];
   for (let t = Math.ceil(low / step - 1e-9) * step; t <= high + step * 1e-9; t += step) ticks.push(Math.abs(t) < step * 1e-9 ? 0 : t);
   return { ticks, digits: Math.max(0, Math.min(6, -Math.floor(Math.log10(step) + 1e-9) + (step / power === 2.5 ? 1 : 0))) };
+}
+
+/** Ticks where halves mean nothing. */
+function wholeTicks([low, high], count) {
+  const { ticks } = niceTicks(low, high, Math.min(count, high - low));
+  return { ticks: ticks.filter((t) => Number.isInteger(t)), digits: 0 };
 }
 
 function extent(values, padding = 0.05) {
@@ -77,13 +86,13 @@ function spread(wanted, low, high, gap = 15) {
  * Lines with their names at their ends and a reading line that follows pointer and arrow keys.
  * series: { name, points, colour, dash, strong, faint }.
  */
-function lineChart({ width, height = 320, series, xName, yName, label, marks = [], breaks = [], yFormat, xFormat, y, x, reading }) {
+function lineChart({ width, height = 320, series, xName, yName, label, marks = [], breaks = [], whole = false, yFormat, xFormat, y, x, reading }) {
   const points = series.flatMap((line) => line.points);
   const longest = Math.max(...series.map((line) => line.name.length));
   const labelled = series.length <= 10 && width > 420;
   const f = frame({
     width, height, xName, yName, label, yFormat, xFormat,
-    x: x || extent(points.map((p) => p[0]), 0), y: y || extent(points.map((p) => p[1])),
+    xTicks: whole ? wholeTicks(x, width / 90) : null, x: x || extent(points.map((p) => p[0]), 0), y: y || extent(points.map((p) => p[1])),
     top: 14 + marks.length * 14, right: labelled ? Math.min(170, 22 + longest * 6.6) : 16,
   });
   const { svg, X, Y, margin, inner, bottom } = f;
@@ -97,9 +106,11 @@ function lineChart({ width, height = 320, series, xName, yName, label, marks = [
   const heights = spread(ends.map((end) => Y(end[1]) + 4), margin.top + 4, bottom);
   series.forEach((line, i) => {
     svg.append(s('path', { d: path(line.points, X, Y, breaks), class: 'line' + (line.strong ? ' strong' : '') + (line.faint ? ' faint' : ''), style: { stroke: line.colour }, 'stroke-dasharray': line.dash }));
-    if (line.points.length < 3 || line.dots) {
-      line.points.forEach((p) => svg.append(s('circle', { cx: X(p[0]), cy: Y(p[1]), r: 3.5, style: { fill: line.colour } })));
-    }
+    const cut = (a, b) => !a || !b || breaks.some((at) => a[0] <= at && at < b[0]);
+    line.points.forEach((p, n) => {
+      const alone = cut(line.points[n - 1], p) && cut(p, line.points[n + 1]);
+      if (line.dots || alone) svg.append(s('circle', { cx: X(p[0]), cy: Y(p[1]), r: 3.5, style: { fill: line.colour } }));
+    });
     if (labelled) {
       svg.append(s('line', { x1: X(ends[i][0]) + 3, y1: Y(ends[i][1]), x2: margin.left + inner.width + 10, y2: heights[i] - 4, class: 'leader', style: { stroke: line.colour } }),
         s('text', { x: margin.left + inner.width + 14, y: heights[i], class: 'series' + (line.strong ? ' strong' : ''), style: { fill: line.strong ? 'var(--ink)' : 'var(--ink-2)' } }, line.name));

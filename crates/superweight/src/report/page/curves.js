@@ -25,7 +25,7 @@ function drawCurves(run) {
     const marks = curves.marks.filter((mark) => mark.at > 0 && mark.at < last.to);
     const phase = (at) => [...curves.phases].reverse().find((p) => at > p.from) || curves.phases[0];
     return lineChart({
-      width, series, marks, breaks: curves.phases.slice(1).map((phase) => phase.from), xName: 'epochs', yName: METRICS[metric], x: [0, last.to],
+      width, series, marks, whole: true, breaks: curves.phases.slice(1).map((phase) => phase.from), xName: 'epochs', yName: METRICS[metric], x: [0, last.to],
       label: `${METRICS[metric]} over ${last.to} epochs, ${series.map((line) => line.name).join(', ')}`,
       yFormat: metric === 'rate' ? (v, d) => fixed(v, Math.max(d, 3)) : fixed,
       reading: (at) => `epoch ${at - phase(at).from} of ${phase(at).phase}`,

@@ -16,7 +16,7 @@ function drawHeadline(run) {
     tiles.push(tile(many ? 'Ensemble accuracy' : 'Accuracy', percent(accuracy.ensemble, 2), `top-1 on ${where}`));
     if (many && accuracy.members.length) {
       const best = accuracy.members.indexOf(Math.max(...accuracy.members));
-      tiles.push(tile('Best single member', percent(accuracy.members[best], 2), `${about.members[best]}; together ${fixed(accuracy.ensemble - accuracy.members[best], 2)} points more`));
+      tiles.push(tile('Best single member', percent(accuracy.members[best], 2), `${about.members[best]}; all together ${fixed(Math.abs(accuracy.ensemble - accuracy.members[best]), 2)} points ${accuracy.ensemble < accuracy.members[best] ? 'less' : 'more'}`));
     }
   }
   const share = headline.trained / headline.dense_total;

@@ -34,17 +34,19 @@ function drawSharing(run) {
     map, sliders, drawComposition(run, map));
 }
 
-/** Two sections beside each other where there is room. */
-const halves = (...both) => both.every((part) => part) ? h('div', { class: 'halves' }, both) : both.find((part) => part);
+/** Sections beside each other, two where there is room. */
+const halves = (...parts) => h('div', { class: 'halves' }, parts);
 
 function drawRun(run) {
   sections.length = 0;
   for (const what of Object.keys(listeners)) delete listeners[what];
   select(run);
   const compared = drawComparison();
-  const parts = [...compared, compared.length > 0 && h('h2', { class: 'of-run', id: 'run' }, run.name), drawHeadline(run), drawSharing(run), drawBill(run), drawMatrix(run), drawCurves(run),
-    drawScores(run), drawAnytime(run), halves(drawReliability(run), drawCorruptions(run)), drawInterpolation(run), drawAbout(run)];
+  const parts = [...compared, compared.length > 0 && h('h2', { class: 'of-run', id: 'run' }, run.name),
+    run.shortened && h('p', { class: 'small' }, 'Similarities and coefficients of this run were left out to keep the page small; its own report has them.'), drawHeadline(run), drawSharing(run), drawBill(run), drawMatrix(run), drawCurves(run),
+    drawScores(run), drawAnytime(run), halves(drawReliability(run), drawCorruptions(run), drawInterpolation(run)), drawAbout(run)];
   clear(document.getElementById('content')).append(patternDefs(), ...parts.filter((part) => part));
+  toFit.splice(0).forEach((holder) => holder.fit());
   clear(document.getElementById('nav')).append(...sections.map(([id, title]) => h('a', { href: '#' + id }, title)));
   drawHeader();
 }

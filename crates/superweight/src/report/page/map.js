@@ -5,17 +5,20 @@ function drawMap(run) {
   const rows = members.map((_, m) => layers.map((layer, id) => ({ layer, id })).filter(({ layer }) => layer.member === m));
   const longest = Math.max(...rows.map((row) => row.length));
   const cells = new Map();
+  const stageOf = (layer) => layer.name.split('.')[0];
+  const staged = rows.some((row) => row.some(({ layer }, n) => n > 0 && stageOf(layer) === stageOf(row[n - 1].layer)));
   const holder = drawn('map', (width) => {
     cells.clear();
-    const head = width > 640 ? 108 : 0;
+    const wanted = 16 + 7.9 * Math.max(...members.map((name) => name.length));
+    const head = width > 640 && wanted < width / 3 ? Math.max(90, wanted) : 0;
     const room = width - head - 4;
     const cell = Math.max(15, Math.min(46, room / longest));
     const height = Math.max(30, Math.min(44, cell * 1.3));
-    const lane = height + 30 + (head ? 0 : 16);
+    const lane = height + (staged ? 30 : 12) + (head ? 0 : 18);
     const total = head + cell * longest + 4;
     const svg = s('svg', { width: total, height: rows.length * lane + 2, viewBox: `0 0 ${total} ${rows.length * lane + 2}`, class: 'map-svg', role: 'group', 'aria-label': 'Layers of every member along depth; arrow keys move, Enter opens a layer' });
     rows.forEach((row, m) => {
-      const top = m * lane + (head ? 0 : 16);
+      const top = m * lane + (head ? 0 : 18) + 1;
       svg.append(s('text', { x: 0, y: head ? top + height / 2 + 4 : top - 4, class: 'member' }, members[m]));
       let stage = null;
       row.forEach(({ layer, id }, n) => {
@@ -30,10 +33,10 @@ function drawMap(run) {
         group.addEventListener('pointerleave', () => highlight(null));
         cells.set(id, { group, rect, text, m, n });
         svg.append(group);
-        const name = layer.name.split('.')[0];
+        const name = stageOf(layer);
         if (name !== stage) {
           stage = name;
-          const run = row.slice(n).findIndex(({ layer: other }) => other.name.split('.')[0] !== name);
+          const run = row.slice(n).findIndex(({ layer: other }) => stageOf(other) !== name);
           const count = run < 0 ? row.length - n : run;
           if (count > 1) {
             const y = top + height + 5;

@@ -6,6 +6,8 @@ function drawMatrix(run) {
   const { layers, members } = sharing;
   const psi = new Map();
   for (const [a, b, value] of state.pairs.length ? state.pairs : pairsOf(search)) psi.set(a * 1e6 + b, value).set(b * 1e6 + a, value);
+  /** Full colour stands for the largest similarity there is; layers with themselves say nothing. */
+  const most = Math.min(1, Math.max(0.1, ...[...psi.values()].map(Math.abs)));
   let order = [];
   let cursor = null;
   let size = 0;
@@ -26,16 +28,16 @@ function drawMatrix(run) {
     const ctx = canvas.getContext('2d');
     ctx.scale(sharp, sharp);
     const paper = paperColour();
+    const [single, none] = [css('--single'), css('--hatch')];
     const gap = size > 5 ? 1 : 0;
-    const none = css('--hatch');
     order.forEach((a, i) => order.forEach((b, j) => {
-      const value = a === b ? 1 : psi.get(a * 1e6 + b);
-      ctx.fillStyle = value === undefined ? none : `rgb(${diverging(value, paper).join()})`;
+      const value = psi.get(a * 1e6 + b);
+      ctx.fillStyle = a === b ? single : value === undefined ? none : `rgb(${diverging(value / most, paper).join()})`;
       ctx.fillRect(BAND + 2 + j * size, BAND + 2 + i * size, size - gap, size - gap);
     }));
     order.forEach((id, i) => {
       const colour = state.shown.colour(state.shown.of.get(id));
-      ctx.fillStyle = colour === null ? css('--single') : HUES[colour % HUES.length];
+      ctx.fillStyle = colour === null ? single : HUES[colour % HUES.length];
       ctx.fillRect(BAND + 2 + i * size, 0, size - gap, BAND - 3);
       ctx.fillRect(0, BAND + 2 + i * size, BAND - 3, size - gap);
     });
@@ -85,7 +87,7 @@ function drawMatrix(run) {
   return section('conflicts', 'Conflict matrix',
     `Cosine of the ${similar} of every two layers over the corner both have (Eq. 2), ordered by cluster. Blue: they pull the same way. Orange: they conflict.`,
     h('div', { class: 'matrix-body' },
-      h('div', {}, holder, h('p', { class: 'scale', 'aria-hidden': 'true' }, '−1 ', h('i', {}), ' 1'), said),
+      h('div', {}, holder, h('p', { class: 'scale', 'aria-hidden': 'true' }, `−${fixed(most, 2)} `, h('i', {}), ` ${fixed(most, 2)}`, h('i', { class: 'swatch', style: { background: 'var(--hatch)' } }), 'not compared'), said),
       h('div', {}, drawCounts(search), drawHistogram(search, [...psi].filter(([key]) => Math.floor(key / 1e6) < key % 1e6)))));
 }
 
@@ -98,13 +100,15 @@ function drawCounts(search) {
     const to = i + 1 < search.steps.length ? search.steps[i + 1].merge : -1;
     points.push([from, step.clusters, step], [to, step.clusters, step]);
   });
+  const range = thresholdRange(search.steps.slice(1).map((step) => step.merge), search.tau);
+  const inside = (v) => Math.max(range[0], Math.min(range[1], v));
   const chart = drawn('side-chart', (width) => {
-    const f = frame({ width, height: 220, x: [-1, 1], y: [0, Math.max(...points.map((p) => p[1])) * 1.06], xName: 'τ', yName: 'clusters', label: 'Number of clusters for every τ' });
+    const f = frame({ width, height: 220, x: range, y: [0, Math.max(...points.map((p) => p[1])) * 1.06], xName: 'τ', yName: 'clusters', label: 'Number of clusters for every τ' });
     const { svg, X, Y, margin, bottom } = f;
     for (let i = 0; i < points.length; i += 2) {
-      if (!points[i][2].bill) svg.append(s('rect', { x: X(points[i + 1][0]), width: Math.max(0, X(points[i][0]) - X(points[i + 1][0])), y: margin.top, height: bottom - margin.top, class: 'infeasible' }));
+      if (!points[i][2].bill) svg.append(s('rect', { x: X(inside(points[i + 1][0])), width: Math.max(0, X(inside(points[i][0])) - X(inside(points[i + 1][0]))), y: margin.top, height: bottom - margin.top, class: 'infeasible' }));
     }
-    svg.append(s('path', { d: path(points, X, Y), class: 'line', style: { stroke: 'var(--accent)' } }),
+    svg.append(s('path', { d: path(points.map(([x, y]) => [inside(x), y]), X, Y), class: 'line', style: { stroke: 'var(--accent)' } }),
       s('line', { x1: X(state.tau), x2: X(state.tau), y1: margin.top, y2: bottom, class: 'now' }));
     return svg;
   });
@@ -116,16 +120,17 @@ function drawCounts(search) {
 /** How similarities are spread, inside clusters and between them. */
 function drawHistogram(search, pairs) {
   const BINS = 40;
+  const [low, high] = thresholdRange(pairs.map(([, psi]) => psi), search.tau);
   const chart = drawn('side-chart', (width) => {
     const bins = Array.from({ length: BINS }, () => [0, 0]);
     for (const [key, psi] of pairs) {
       const together = state.shown.of.get(Math.floor(key / 1e6)) === state.shown.of.get(key % 1e6);
-      bins[Math.min(BINS - 1, Math.floor((psi + 1) / 2 * BINS))][together ? 0 : 1]++;
+      bins[Math.max(0, Math.min(BINS - 1, Math.floor((psi - low) / (high - low) * BINS)))][together ? 0 : 1]++;
     }
-    const f = frame({ width, height: 200, x: [-1, 1], y: [0, Math.max(1, ...bins.map(([a, b]) => a + b)) * 1.05], xName: 'ψ, similarity', yName: 'pairs', label: 'How similarities are spread' });
+    const f = frame({ width, height: 200, x: [low, high], y: [0, Math.max(1, ...bins.map(([a, b]) => a + b)) * 1.05], xName: 'ψ, similarity', yName: 'pairs', label: 'How similarities are spread' });
     const { svg, X, Y, margin, bottom } = f;
     bins.forEach(([inside, between], i) => {
-      const [x, w] = [X(-1 + 2 * i / BINS), X(-1 + 2 / BINS) - X(-1) - 1];
+      const [x, w] = [X(low + (high - low) * i / BINS), X(low + (high - low) / BINS) - X(low) - 1];
       svg.append(s('rect', { x, width: w, y: Y(inside), height: bottom - Y(inside), style: { fill: 'var(--line-0)' } }),
         s('rect', { x, width: w, y: Y(inside + between), height: Y(inside) - Y(inside + between), style: { fill: 'var(--line-1)' } }));
     });

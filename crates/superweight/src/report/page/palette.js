@@ -10,7 +10,7 @@ function luminance(hex) {
   const part = (i) => { const c = parseInt(hex.slice(i, i + 2), 16) / 255; return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; };
   return 0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5);
 }
-const inkOn = (hex) => luminance(hex) > 0.3 ? '#111' : '#fff';
+const inkOn = (hex) => luminance(hex) > 0.18 ? '#111' : '#fff'; // whichever stands out more
 
 /** Pattern definitions, once per page. */
 function patternDefs() {
