@@ -8,7 +8,7 @@ use std::process::Command;
 use common::Folder;
 
 pinned! {
-    help: "", "plan --help", "plan -h";
+    help: "--help", "demo --help", "plan --help", "plan -h";
     nothing_to_plan: "plan", "plan --members wrn-28-10";
     single_network: "plan --members wrn-28-10 --budget 10%", "plan --members wrn-28-10 --budget 1%";
     heterogeneous_ensemble:

@@ -24,13 +24,10 @@ impl Chapter {
     fn text(self) -> [&'static str; 2] {
         match self {
             Self::Plan => ["1  plan", "what fits into the budget, before anything is trained"],
-            Self::Search => [
-                "2  search",
-                "all layers of a kernel size share one bank; layers whose gradients pull the same way stay together",
-            ],
-            Self::Train => {
-                ["3  train", "from the start again, with the clusters found; layers of a cluster alike"]
+            Self::Search => {
+                ["2  search", "which layers pull their shared weights the same way? those stay together"]
             }
+            Self::Train => ["3  train", "from the start again, with the clusters found"],
             Self::Refine => {
                 ["4  refine", "layers that ask different things of their coefficients get their own"]
             }

@@ -153,11 +153,11 @@ fn bill(plan: &SharingPlan) -> String {
     };
     let budget = match (plan.budget, plan.unused()) {
         (Some(budget), Some(unused)) => {
-            format!(" of a budget of {} ({} left over)", grouped(budget), grouped(unused))
+            format!("; budget {}, {} left over", grouped(budget), grouped(unused))
         }
         _ => String::new(),
     };
-    format!("{trained} trained{reserved}{budget}; {dense} without sharing")
+    format!("{trained} trained{reserved}{budget}\n           {dense} without sharing")
 }
 
 fn decay(groups: &[DecayGroup], decayed: bool) -> String {
@@ -177,20 +177,28 @@ fn epoch(report: &EpochReport) -> String {
     let width = epochs.to_string().len();
     let mut line = format!("{phase} {:>width$}/{epochs}  loss {:.4}", epoch + 1, train.loss);
     if train.losses.len() > 1 {
-        let losses: Vec<_> = train.losses.iter().map(|loss| format!("{loss:.3}")).collect();
-        line += &format!(" ({})", losses.join(" "));
+        line += &format!(" ({})", range(train.losses.iter().copied(), 3));
     }
     for (part, seen) in [("held out", validation), ("test", test)] {
         line += &seen.as_ref().map_or(String::new(), |seen| format!("  {part} {}", scores(seen)));
     }
     let time = duration::show(Duration::from_secs_f64(train.seconds));
-    line + &format!("  rate {:.3e}  {} images/s  {time}", train.rate, grouped(train.images_per_s as u64))
+    line + &format!("  rate {:.2e}  {} img/s  {time}", train.rate, grouped(train.images_per_s as u64))
 }
 
 fn scores(seen: &Evaluation) -> String {
-    let members: Vec<_> = seen.members.iter().map(|member| format!("{:.1}", member.top1)).collect();
-    let members = if members.len() > 1 { format!(" ({})", members.join(" ")) } else { String::new() };
+    let members = match seen.members.len() {
+        1 => String::new(),
+        _ => format!(" ({})", range(seen.members.iter().map(|member| member.top1), 1)),
+    };
     format!("{:.2}%{members}", seen.ensemble.top1)
+}
+
+/// Lowest and highest: as wide for ten members as for two.
+fn range(values: impl Iterator<Item = f64> + Clone, digits: usize) -> String {
+    let (low, high) =
+        (values.clone().fold(f64::INFINITY, f64::min), values.fold(f64::NEG_INFINITY, f64::max));
+    format!("{low:.digits$}–{high:.digits$}")
 }
 
 /// The line that is written again.
