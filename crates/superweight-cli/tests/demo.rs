@@ -1,7 +1,13 @@
 //! The demo from beginning to end, with one epoch where it has eight.
 
+#[allow(dead_code)] // the report's own tests use more of it
+#[path = "../../superweight/tests/report/browser.rs"]
+mod browser;
 mod common;
 
+use std::path::Path;
+
+use browser::Browser;
 use common::Folder;
 
 #[test]
@@ -37,4 +43,31 @@ fn an_epoch_of_everything_leaves_two_runs_and_a_report() {
     };
     assert_eq!(bill("demo-baseline"), 174_778);
     assert!(bill("demo") <= 174_778 && 2 * 174_778 < 380_980);
+    look_at(&folder.0, &run.join("report.html"));
+}
+
+/// The page draws, follows the slider, opens a layer, and asks nobody for anything.
+fn look_at(folder: &Path, page: &Path) {
+    let Some(mut browser) = Browser::start(folder) else { return };
+    browser.look(1200, 900, false);
+    browser.open(page);
+    let map = "[...document.querySelectorAll('.cell')].map(c => c.dataset.cluster).join()";
+    let at = |end: &str| {
+        format!(
+            "(() => {{ const t = document.getElementById('tau'); t.value = t.{end}; \
+             t.dispatchEvent(new Event('input')); }})()"
+        )
+    };
+    browser.evaluate(&at("min"));
+    let together = browser.evaluate(map);
+    browser.evaluate(&at("max"));
+    assert_ne!(browser.evaluate(map), together);
+    browser.click(".cell[data-layer='2']");
+    let open = browser.evaluate("document.querySelector('#composition h3')?.textContent ?? ''");
+    assert!(open.as_str().unwrap().contains("wrn-10-2"), "{open}");
+    for section in ["anytime", "reliability", "conflicts", "bill"] {
+        let there = browser.evaluate(&format!("document.getElementById('{section}') !== null"));
+        assert_eq!(there, true, "{section}");
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
 }

@@ -63,7 +63,7 @@ pub struct SubsetProfile {
 /// What is known of a run's subsets on one device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
-    /// [`VERSION`].
+    /// The version of the format.
     pub version: u32,
     /// Of the checkpoint.
     pub checkpoint: u64,
