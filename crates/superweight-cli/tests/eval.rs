@@ -28,8 +28,7 @@ schedule = 'one-cycle'
 ";
 
 fn trained(name: &str) -> Folder {
-    let folder = Folder::new(name);
-    fs::write(folder.0.join("tiny.toml"), RECIPE).unwrap();
+    let folder = Folder::with_recipe(name, RECIPE);
     let output = folder.run("train tiny.toml");
     assert!(output.status.success(), "{output:?}");
     folder

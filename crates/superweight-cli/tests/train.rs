@@ -25,9 +25,7 @@ schedule = 'one-cycle'
 ";
 
 fn folder(name: &str) -> Folder {
-    let folder = Folder::new(name);
-    fs::write(folder.0.join("tiny.toml"), RECIPE).unwrap();
-    folder
+    Folder::with_recipe(name, RECIPE)
 }
 
 pinned! {

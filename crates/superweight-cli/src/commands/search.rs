@@ -35,13 +35,13 @@ pub fn run(args: SearchArgs, out: &mut impl Write) -> Result<ExitCode> {
     if let Some(path) = &args.out {
         check_writable(path).with_context(|| format!("--out {}: choose another file", path.display()))?;
     }
-    let wanted = device::parse(&args.device)?;
+    let wanted = device::parse(&args.on.device)?;
     let precision = match (&args.resume, &args.recipe) {
         (Some(run), _) => precision_of_run(run),
         (None, Some(recipe)) => Recipe::load(recipe, &args.set)?.resolve()?.train.precision,
         (None, None) => unreachable!("clap asks for a recipe where there is no run"),
     };
-    let device = device::open(wanted, args.threads, precision)?;
+    let device = device::open(wanted, args.on.threads, precision)?;
     on_device!(device, |device| search(&device, &args, out))
 }
 
@@ -64,7 +64,8 @@ fn search<D: Device>(device: &D, args: &SearchArgs, out: &mut impl Write) -> Res
             Session::create(device, request)?
         }
     };
-    let mut screen = Screen::new(if args.json { None } else { Some(&mut *out) }, io::stderr().is_terminal());
+    let mut screen =
+        Screen::new(if args.on.json { None } else { Some(&mut *out) }, io::stderr().is_terminal());
     let outcome = session.run(&limits, &mut screen)?;
     screen.clear();
     let run = session.folder().to_owned();
@@ -117,7 +118,7 @@ fn answer(args: &SearchArgs, decision: &Decision, run: &Path, out: &mut impl Wri
         let written = write_whole(path, decision.plan.to_json().as_bytes());
         written.with_context(|| format!("--out {}: choose another file", path.display()))?;
     }
-    match args.json {
+    match args.on.json {
         true => writeln!(out, "{:#}", to_json(decision, run))?,
         false => write!(out, "{}", to_text(decision, args, run))?,
     }

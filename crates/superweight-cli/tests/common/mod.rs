@@ -14,6 +14,13 @@ impl Folder {
         Self(path)
     }
 
+    /// With a recipe in it, `tiny.toml`.
+    pub fn with_recipe(name: &str, recipe: &str) -> Self {
+        let folder = Self::new(name);
+        std::fs::write(folder.0.join("tiny.toml"), recipe).unwrap();
+        folder
+    }
+
     pub fn run(&self, args: &str) -> Output {
         let swn = env!("CARGO_BIN_EXE_swn");
         let mut command = Command::new(swn);

@@ -44,7 +44,7 @@ const PLAIN: Embedded = Embedded {
 };
 
 pub fn run(args: DemoArgs, out: &mut impl Write) -> Result<ExitCode> {
-    let device = device::open(device::parse(&args.device)?, args.threads, Precision::Auto)?;
+    let device = device::open(device::parse(&args.on.device)?, args.on.threads, Precision::Auto)?;
     let where_ = device.describe();
     on_device!(device, |device| demo(&device, &where_, &args, out))
 }
@@ -53,7 +53,7 @@ fn demo<D: Device>(device: &D, where_: &str, args: &DemoArgs, out: &mut impl Wri
     let begin = Instant::now();
     let limits = watched_limits()?;
     let [shared, plain] = [request(&SHARED, args)?, request(&PLAIN, args)?];
-    if !args.json {
+    if !args.on.json {
         write!(out, "{}", story::opening(&shared.resolved, &plain.resolved))?;
         out.flush()?;
     }
@@ -70,13 +70,13 @@ fn demo<D: Device>(device: &D, where_: &str, args: &DemoArgs, out: &mut impl Wri
         }
     }
     let [shared, plain] = [&*runs[0], &*runs[1]];
-    if !args.json {
+    if !args.on.json {
         writeln!(out, "\n{}", Chapter::Use.line())?;
         out.flush()?;
     }
     let verdict = Verdict::new(device, where_, args, [shared, plain])?;
     let report = report::write(shared)?;
-    match args.json {
+    match args.on.json {
         true => writeln!(out, "{:#}", verdict.to_json())?,
         false => {
             let time = duration::show(begin.elapsed());
@@ -105,7 +105,7 @@ fn train<D: Device>(
     out: &mut impl Write,
 ) -> Result<(PathBuf, Stopped)> {
     let mut session = Session::create(device, request)?;
-    let screen = Screen::new(if args.json { None } else { Some(out) }, io::stderr().is_terminal());
+    let screen = Screen::new(if args.on.json { None } else { Some(out) }, io::stderr().is_terminal());
     let mut story = Story::new(screen, chapter);
     let outcome = session.run(limits, &mut story)?;
     story.end();

@@ -73,7 +73,7 @@ impl Verdict {
 
 /// Evaluates and times a run, and keeps what was found.
 fn look<D: Device>(device: &D, where_: &str, args: &DemoArgs, run: &Path) -> Result<(Trained, Profile)> {
-    let on = || OnArgs { device: args.device.clone(), threads: args.threads, json: false };
+    let on = || OnArgs { device: args.on.device.clone(), threads: args.on.threads, json: false };
     let trained = Trained::open(run)?;
     evaluate(device, &EvalArgs::of(run, on()), &trained)?;
     let timed = AnytimeArgs { seconds: SECONDS, ..AnytimeArgs::of(run, on()) };

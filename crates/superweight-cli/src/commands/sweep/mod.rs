@@ -37,13 +37,13 @@ struct Job {
 
 pub fn run(args: SweepArgs, out: &mut impl Write) -> Result<ExitCode> {
     let axes = args.set.iter().map(|typed| Axis::parse(typed)).collect::<Result<Vec<_>>>()?;
-    let wanted = device::parse(&args.device)?;
+    let wanted = device::parse(&args.on.device)?;
     let (folder, jobs) = jobs(&args, &axes)?;
     let precision = jobs.first().map_or(Precision::Auto, |job| job.resolved.train.precision);
     if jobs.iter().any(|job| job.resolved.train.precision != precision) {
         bail!("--set train.precision: a sweep has one precision; make a sweep for each");
     }
-    let device = device::open(wanted, args.threads, precision)?;
+    let device = device::open(wanted, args.on.threads, precision)?;
     on_device!(device, |device| train_all(&device, &args, &axes, &folder, &jobs, out))
 }
 
@@ -74,7 +74,7 @@ fn train_all<D: Device>(
         }
     }
     let rows = jobs.iter().map(|job| Row::read(&job.run)).collect::<Result<Vec<_>>>()?;
-    match args.json {
+    match args.on.json {
         true => writeln!(out, "{:#}", to_json(jobs, &rows))?,
         false => write!(out, "\n{}\nruns       {}\n", to_text(axes, jobs, &rows), folder.display())?,
     }
@@ -82,7 +82,7 @@ fn train_all<D: Device>(
 }
 
 fn say(args: &SweepArgs, out: &mut impl Write, line: &str) -> io::Result<()> {
-    if args.json { Ok(()) } else { writeln!(out, "{line}").and_then(|()| out.flush()) }
+    if args.on.json { Ok(()) } else { writeln!(out, "{line}").and_then(|()| out.flush()) }
 }
 
 /// Every combination resolves and plans, and a folder that is there is of the same recipe, before anything is trained.
@@ -133,7 +133,7 @@ fn train<D: Device>(
         true => Session::resume(device, &job.run, &standard_folder()?)?,
         false => Session::create(device, load(&args.recipe, &job.overrides, folder, Existing::Refuse)?)?,
     };
-    let mut screen = Screen::new(if args.json { None } else { Some(out) }, io::stderr().is_terminal());
+    let mut screen = Screen::new(if args.on.json { None } else { Some(out) }, io::stderr().is_terminal());
     let outcome = session.run(limits, &mut screen)?;
     screen.clear();
     Ok(outcome.stopped)

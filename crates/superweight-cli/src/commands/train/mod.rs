@@ -40,13 +40,13 @@ pub fn run(args: TrainArgs, out: &mut impl Write) -> Result<ExitCode> {
         Some(text) => Some(Instant::now() + duration::parse(text).context("--time-limit")?),
         None => None,
     };
-    let wanted = device::parse(&args.device)?;
+    let wanted = device::parse(&args.on.device)?;
     let precision = match (&args.resume, &args.recipe) {
         (Some(run), _) => precision_of_run(run),
         (None, Some(recipe)) => Recipe::load(recipe, &args.set)?.resolve()?.train.precision,
         (None, None) => unreachable!("clap asks for a recipe where there is no run"),
     };
-    let device = device::open(wanted, args.threads, precision)?;
+    let device = device::open(wanted, args.on.threads, precision)?;
     on_device!(device, |device| train(&device, args, deadline, out))
 }
 
@@ -62,14 +62,15 @@ fn train<D: Device>(
             .with_context(|| format!("--resume {}", run.display()))?,
         None => Session::create(device, request(&args)?)?,
     };
-    let mut screen = Screen::new(if args.json { None } else { Some(&mut *out) }, io::stderr().is_terminal());
+    let mut screen =
+        Screen::new(if args.on.json { None } else { Some(&mut *out) }, io::stderr().is_terminal());
     let outcome = session.run(&limits, &mut screen)?;
     screen.clear();
     let report = match outcome.stopped {
         Stopped::Finished => Some(report::write(session.folder())?),
         _ => None,
     };
-    match args.json {
+    match args.on.json {
         true => writeln!(out, "{:#}", summary::json(&outcome, session.plan()))?,
         false => write!(out, "{}", summary::text(&outcome, session.plan(), report.as_deref()))?,
     }

@@ -1,0 +1,109 @@
+//! What can be typed behind `swn plan`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// Decide what is shared, for any architectures and any budget, before anything is trained.
+///
+/// Says whether the budget can be met, how, what each part costs, what is left over and the smallest budget that would
+/// do.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct PlanArgs {
+    /// Architectures, separated by commas: wrn-28-10, wrn-50-2, resnet-50, mobilenet-v2-0.5, cnn-16-32.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub members: Vec<String>,
+
+    /// All trainable numbers together: a count (365368, 500K, 36.5M) or a share of what the members have without
+    /// sharing (10%).
+    #[arg(long, allow_hyphen_values = true)]
+    pub budget: Option<String>,
+
+    /// Classes told apart.
+    #[arg(long, default_value_t = 100, allow_negative_numbers = true)]
+    pub classes: usize,
+
+    /// Channels, height and width of an image [default: 3x224x224 for bottleneck networks, else 3x32x32].
+    #[arg(long, value_name = "CxHxW")]
+    pub input: Option<String>,
+
+    /// Which layers may share templates: single, depth:K, random:K[:SEED], per-layer, per-position, dense, or a JSON
+    /// file with lists of layers ("0/block1.layer.0.conv1.weight" is that layer of member 0).
+    #[arg(long, default_value = "single")]
+    pub clusters: String,
+
+    /// Whether a template is as large as its SuperWeight or a block of a grid.
+    #[arg(long, value_enum, default_value_t)]
+    pub tiling: TilingArg,
+
+    /// Side of a grid's block [default: 16 below 3% of the members' total, else 32].
+    #[arg(long, allow_negative_numbers = true)]
+    pub block: Option<usize>,
+
+    /// Who uses one set of coefficients when training starts.
+    #[arg(long, value_enum, default_value_t)]
+    pub coefficients: CoefficientsArg,
+
+    /// Share of every layer's own coefficients that is kept for refinement; 0 without refinement.
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
+    pub reserve: f64,
+
+    /// Share the stem too.
+    #[arg(long)]
+    pub share_stem: bool,
+
+    /// Share the classifiers too.
+    #[arg(long)]
+    pub share_classifier: bool,
+
+    /// Write the plan to this file.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+
+    /// Print an existing plan instead of making one.
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "members", "budget", "classes", "input", "clusters", "tiling", "block", "coefficients", "reserve", "share_stem",
+        "share_classifier", "out",
+    ])]
+    pub show: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+pub enum TilingArg {
+    /// Nested if its minimum is at most half the budget, else grid.
+    #[default]
+    Auto,
+    /// A template is as large as its SuperWeight.
+    Nested,
+    /// A SuperWeight is a grid of blocks.
+    Grid,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+pub enum CoefficientsArg {
+    /// All layers on a SuperWeight, until refinement parts them.
+    #[default]
+    Shared,
+    /// Every layer its own.
+    Own,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  swn plan --members wrn-28-10 --budget 10%
+  swn plan --members wrn-34-8,wrn-28-12,wrn-28-10,wrn-28-8 --clusters depth:4 --budget 36.5M
+  swn plan --members mobilenet-v2,wrn-28-5 --budget 9M --out plan.json
+  swn plan --show plan.json";
+
+/// Printed when `swn plan` is called with nothing to plan.
+pub const NOTHING_TO_PLAN: &str = "\
+nothing to plan: name the networks and a budget, for example
+
+  swn plan --members wrn-28-10 --budget 10%
+
+or print an existing plan with 'swn plan --show plan.json'; 'swn plan --help' lists everything";
