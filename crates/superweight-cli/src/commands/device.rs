@@ -13,6 +13,15 @@ pub enum Chosen {
 }
 
 impl Chosen {
+    /// In words that mean the same on another machine, for what is kept of a run.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Cpu(device) => format!("cpu, {} threads", device.threads()),
+            // GPU, precision and driver; the libraries that follow are named with their paths.
+            Self::Cuda(device) => device.description().split(", ").take(3).collect::<Vec<_>>().join(", "),
+        }
+    }
+
     /// In words, for tables and profiles.
     pub fn describe(&self) -> String {
         match self {

@@ -24,6 +24,7 @@ use superweight::data::{Dataset, standard_folder};
 use superweight::engine::Device;
 use superweight::recipe::{Precision, Recipe, Resolved};
 use superweight::report;
+use superweight::results::Started;
 use superweight::run::Existing;
 use superweight::train::{Limits, Request, Session, Stopped};
 
@@ -47,13 +48,15 @@ pub fn run(args: TrainArgs, out: &mut impl Write) -> Result<ExitCode> {
         (None, None) => unreachable!("clap asks for a recipe where there is no run"),
     };
     let device = device::open(wanted, args.on.threads, precision)?;
-    on_device!(device, |device| train(&device, args, deadline, out))
+    let started = Started { command: typed(), device: device.name() };
+    on_device!(device, |device| train(&device, args, deadline, &started, out))
 }
 
 fn train<D: Device>(
     device: &D,
     args: TrainArgs,
     deadline: Option<Instant>,
+    started: &Started,
     out: &mut impl Write,
 ) -> Result<ExitCode> {
     let limits = Limits { deadline, ..watched_limits()? };
@@ -62,6 +65,7 @@ fn train<D: Device>(
             .with_context(|| format!("--resume {}", run.display()))?,
         None => Session::create(device, request(&args)?)?,
     };
+    started.note(session.folder())?;
     let mut screen =
         Screen::new(if args.on.json { None } else { Some(&mut *out) }, io::stderr().is_terminal());
     let outcome = session.run(&limits, &mut screen)?;
@@ -79,6 +83,15 @@ fn train<D: Device>(
         Stopped::Interrupted => ExitCode::from(INTERRUPTED),
         Stopped::Diverged { what } => bail!("training has diverged: {what}; {}", summary::advice(&outcome)),
     })
+}
+
+/// This process's command line, the program without its folder.
+fn typed() -> String {
+    let mut words: Vec<String> = std::env::args().collect();
+    if let Some(program) = words.first_mut() {
+        *program = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    }
+    words.join(" ")
 }
 
 /// What a run computes in. A folder that does not say is refused when it is opened, with what is wrong with it.
