@@ -12,6 +12,7 @@
 #   NAME=…           of the run and its row (default: the recipe's)
 #   CHOICES=paper    or held-out: which images the settings were chosen on
 #   COMMIT=…         of the program, where this is no git checkout
+#   CHECKPOINT_EVERY=10  epochs: what a kill may lose; a stop by TIME loses none
 #   RESULTS=results  what is published lies in RESULTS/DATA/NAME-SEED
 #   OUT=…            also put there: NAME-SEED.tar.gz of what is published, or of a run that is not finished
 #                    NAME-SEED.run.tar.00, .01, … of at most PART_MIB (15) MiB, where its checkpoint has at most
@@ -43,12 +44,12 @@ if ! is_finished; then
   # Settings count when a run begins; one that goes on keeps its own.
   sets=(--set "seed=$seed")
   for pair in ${SET:-}; do sets+=(--set "$pair"); done
-  time=()
-  if [ -n "$limit" ]; then time=(--time-limit "$limit"); fi
+  how=(--device "$device" --checkpoint-every "${CHECKPOINT_EVERY:-10}")
+  if [ -n "$limit" ]; then how+=(--time-limit "$limit"); fi
   if [ -d "$run" ]; then
-    "$swn" train --resume "$run" --device "$device" "${time[@]}"
+    "$swn" train --resume "$run" "${how[@]}"
   else
-    "$swn" train "$recipe" --name "$row" "${sets[@]}" --runs "$folder" --device "$device" "${time[@]}"
+    "$swn" train "$recipe" --name "$row" "${sets[@]}" --runs "$folder" "${how[@]}"
   fi
 fi
 

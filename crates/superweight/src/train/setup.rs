@@ -204,6 +204,8 @@ impl<D: Device> Parts<D> {
             groups,
             position,
             number,
+            // Before the first epoch there is nothing to keep.
+            saved: true,
             resumed,
             warnings,
             statistics: Statistics::default(),

@@ -59,7 +59,8 @@ fn train<D: Device>(
     started: &Started,
     out: &mut impl Write,
 ) -> Result<ExitCode> {
-    let limits = Limits { deadline, ..watched_limits()? };
+    let every = Some(args.checkpoint_every);
+    let limits = Limits { deadline, checkpoint_every: every, ..watched_limits()? };
     let mut session = match &args.resume {
         Some(run) => Session::resume(device, run, &standard_folder()?)
             .with_context(|| format!("--resume {}", run.display()))?,
