@@ -8,7 +8,8 @@
 #
 #   SWN=swn          the program
 #   DEVICE=cuda      where
-#   SET="a=1 b=2"    settings over the recipe: such a run is no run of the recipe's row, and needs a name of its own
+#   SET="a=1 b=2"    settings over the recipe: such a run is no run of the recipe's row, and needs a name of its own;
+#                    "data.validation=5000 eval.test=false" for runs that settings are chosen by
 #   NAME=…           of the run and its row (default: the recipe's)
 #   CHOICES=paper    or held-out: which images the settings were chosen on
 #   COMMIT=…         of the program, where this is no git checkout

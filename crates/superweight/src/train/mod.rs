@@ -82,8 +82,8 @@ pub struct Session<D: Device> {
     /// Of the newest checkpoint; they count through all phases.
     number: Option<u64>,
     resumed: Option<(u64, Position)>,
-    /// Whether it is where the session is.
-    saved: bool,
+    /// Where it was written, or where the run begins.
+    kept: Position,
     /// Not shown yet.
     warnings: Vec<String>,
     /// What search and refinement have seen.
@@ -106,7 +106,7 @@ impl<D: Device> Session<D> {
         [self.split.train.len(), self.split.validation.len(), self.data.test.len()]
     }
 
-    /// Trains until the end, or until something stops it; then looks at the test set.
+    /// Trains until the end, or until something stops it; then looks at the test set, if it may.
     pub fn run(&mut self, limits: &Limits, observer: &mut dyn Observer) -> Result<Outcome, TrainError> {
         observer.see(Progress::Ready(Ready {
             folder: self.folder.path(),
@@ -130,7 +130,7 @@ impl<D: Device> Session<D> {
                 Err(stopped) => break stopped,
             }
         };
-        if stopped == Stopped::Finished && test.is_none() {
+        if stopped == Stopped::Finished && test.is_none() && self.resolved.test {
             test = Some(self.test()?);
         }
         let test = test.filter(|_| stopped == Stopped::Finished);
@@ -143,6 +143,7 @@ impl<D: Device> Session<D> {
             stopped,
             folder: self.folder.path().to_owned(),
             position: self.position,
+            kept: self.kept,
             checkpoint: self.number,
             validation,
             test,
@@ -165,7 +166,7 @@ impl<D: Device> Session<D> {
 
     /// A checkpoint of where the session is, unless there is one.
     fn keep(&mut self, observer: &mut dyn Observer) -> Result<Result<(), Stopped>, TrainError> {
-        if self.saved {
+        if self.kept == self.position {
             return Ok(Ok(()));
         }
         let captured = match self.capture()? {
@@ -216,7 +217,6 @@ impl<D: Device> Session<D> {
         let epoch = self.position.epoch;
         self.position.epoch += 1;
         self.position.steps += self.steps_per_epoch();
-        self.saved = false;
         let mut captured = None;
         if limits.keeps(self.position.epoch, phase.epochs) {
             captured = match self.capture()? {
@@ -225,7 +225,7 @@ impl<D: Device> Session<D> {
             };
         }
         let validation = self.softened(Self::validate)?;
-        let test_every = self.resolved.test_every;
+        let test_every = self.resolved.test_every * u64::from(self.resolved.test);
         let due = phase.stage == Stage::Train && test_every > 0 && (epoch + 1).is_multiple_of(test_every);
         let test = if due { Some(self.test()?) } else { None };
         let report = EpochReport { phase: phase.stage, epoch, epochs: phase.epochs, train, validation, test };

@@ -64,6 +64,7 @@ fn fewer_checkpoints_change_no_number() {
             (outcome.stopped, outcome.checkpoint),
             (Stopped::Interrupted, kept.map(|(number, _)| number))
         );
+        assert_eq!(outcome.kept.epoch, kept.map_or(0, |(_, epoch)| epoch));
         let mut session = resume(Disk::default(), &run, &resolved).unwrap();
         assert_eq!(session.resumed.map(|(_, position)| position.epoch), kept.map(|(_, epoch)| epoch));
         let limits = every_third(Limits::default());
@@ -114,6 +115,18 @@ fn a_finished_run_resumes_to_its_test_and_nothing_else() {
     let again = session.run(&Limits::default(), &mut ()).unwrap();
     assert_eq!((again.stopped, again.test), (Stopped::Finished, first.test));
     assert_eq!(numbers(&run_path(&folder.0)), before);
+}
+
+/// Settings are chosen on held-out images: such a run ends without a word about the test set.
+#[test]
+fn a_run_may_be_told_to_leave_the_test_set_alone() {
+    let (folder, resolved) =
+        (Folder::new("untested"), tiny(&["train.epochs=1", "eval.test=false", "eval.test_every=1"]));
+    let outcome = unbroken(&folder.0, &resolved);
+    assert_eq!((outcome.stopped, outcome.test), (Stopped::Finished, None));
+    assert_eq!(outcome.validation.unwrap().images, 6);
+    let log = fs::read_to_string(run_path(&folder.0).join("log.jsonl")).unwrap();
+    assert!(!log.contains("\"test\"") && log.contains("\"finished\""), "{log}");
 }
 
 #[test]

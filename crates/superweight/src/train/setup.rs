@@ -204,8 +204,7 @@ impl<D: Device> Parts<D> {
             groups,
             position,
             number,
-            // Before the first epoch there is nothing to keep.
-            saved: true,
+            kept: position,
             resumed,
             warnings,
             statistics: Statistics::default(),

@@ -48,7 +48,7 @@ pub fn run(args: TrainArgs, out: &mut impl Write) -> Result<ExitCode> {
         (None, None) => unreachable!("clap asks for a recipe where there is no run"),
     };
     let device = device::open(wanted, args.on.threads, precision)?;
-    let started = Started { command: typed(), device: device.name() };
+    let started = device.started();
     on_device!(device, |device| train(&device, args, deadline, &started, out))
 }
 
@@ -84,15 +84,6 @@ fn train<D: Device>(
         Stopped::Interrupted => ExitCode::from(INTERRUPTED),
         Stopped::Diverged { what } => bail!("training has diverged: {what}; {}", summary::advice(&outcome)),
     })
-}
-
-/// This process's command line, the program without its folder.
-fn typed() -> String {
-    let mut words: Vec<String> = std::env::args().collect();
-    if let Some(program) = words.first_mut() {
-        *program = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
-    }
-    words.join(" ")
 }
 
 /// What a run computes in. A folder that does not say is refused when it is opened, with what is wrong with it.
