@@ -204,6 +204,7 @@ impl<D: Device> Parts<D> {
             groups,
             position,
             number,
+            kept: position,
             resumed,
             warnings,
             statistics: Statistics::default(),
