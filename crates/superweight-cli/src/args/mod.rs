@@ -9,7 +9,7 @@ mod trained;
 
 use clap::{Args, Parser, Subcommand};
 
-pub use bench::{BenchArgs, BenchCommand, BenchOptions, PrecisionArg, TuningArg};
+pub use bench::{BenchArgs, BenchCommand, BenchOptions, PrecisionArg, TuneOptions, TuningArg};
 pub use data::{DataArgs, DataCommand, FetchArgs, ListArgs, VerifyArgs};
 pub use plan::{CoefficientsArg, NOTHING_TO_PLAN, PlanArgs, TilingArg};
 pub use train::{DemoArgs, SearchArgs, SweepArgs, TrainArgs};
