@@ -60,7 +60,9 @@ fn parse(archive: &Path, offset: usize, header: &[u8]) -> Result<(u64, bool), Da
         .sum();
     match (octal(&header[148..156]), octal(&header[124..136])) {
         // A fuzzer would not get past it.
-        (Some(checksum), Some(size)) if checksum == sum || cfg!(fuzzing) => Ok((size, matches!(header[156], b'0' | 0))),
+        (Some(checksum), Some(size)) if checksum == sum || cfg!(fuzzing) => {
+            Ok((size, matches!(header[156], b'0' | 0)))
+        }
         _ => Err(DataError::malformed(archive, offset, "a tar header", "a wrong checksum")),
     }
 }
