@@ -112,6 +112,7 @@ kinds = {
 }
 for target, name in kinds.items():
     put(f"{target}/run-{name.rsplit('/')[-1]}", read(f"run/{name}"))
+put("classes/unpacked.safetensors", gzip.decompress(read("run/evaluation/test.classes.safetensors.gz")))
 # In the order of FILES in src/lib.rs.
 files = [
     "resolved.toml", "recipe.toml", "log.jsonl", "statistics.safetensors", "anytime.json", "evaluation/test.json",

@@ -8,13 +8,14 @@ use superweight::plan::Assignment;
 use superweight::report::{ClusterReplay, GroupReplay};
 use superweight::run::safetensors;
 use superweight::search::{Compared, PairStatistic, Replay, Statistics, coefficient_pairs, replay};
-use superweight_fuzz::RESOLVED;
+use superweight_fuzz::{BY_MEANS, RESOLVED};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(tensors) = safetensors::from_bytes(Path::new("fuzz"), bytes) else { return };
     let Ok(statistics) = Statistics::from_tensors(&tensors) else { return };
     for (tau, beta) in [(None, None), (Some(0.5), None), (None, Some(0.5)), (Some(-1.0), Some(-1.0))] {
         let _ = replay(&RESOLVED, &statistics, Replay { tau, beta });
+        let _ = replay(&BY_MEANS, &statistics, Replay { tau, beta });
     }
     if let Some(found) = &statistics.search
         && let Compared::Gradients(pairs) | Compared::Weights(pairs) = &found.compared

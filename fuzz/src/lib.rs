@@ -33,10 +33,16 @@ pub const FILES: &[(&str, &[u8])] = files![
 ];
 
 /// What was asked for, every default filled in.
-pub static RESOLVED: LazyLock<Resolved> = LazyLock::new(|| {
-    let recipe = Recipe::parse("resolved.toml", text("resolved.toml"), &[] as &[&str]);
+pub static RESOLVED: LazyLock<Resolved> = LazyLock::new(|| resolved(&[]));
+
+/// The same with the strategy that clusters coefficients.
+pub static BY_MEANS: LazyLock<Resolved> =
+    LazyLock::new(|| resolved(&["strategy=coefficient-clustering", "search.clusters=2"]));
+
+fn resolved(set: &[&str]) -> Resolved {
+    let recipe = Recipe::parse("resolved.toml", text("resolved.toml"), set);
     recipe.and_then(|recipe| recipe.resolve()).expect("the run's recipe is whole")
-});
+}
 
 /// What is shared in the end.
 pub static PLAN: LazyLock<SharingPlan> = LazyLock::new(|| {

@@ -245,7 +245,7 @@ fn recipes_flags_and_places_to_write() {
     if Path::new("/dev/full").exists() {
         refused(
             &folder,
-            "plan --members cnn-4-8 --budget 90% --out /dev/full",
+            "plan --members wrn-10-1 --budget 90% --out /dev/full",
             &["--out", "/dev/full", "No space left"],
         );
         refused(&folder, "report runs/tiny --out /dev/full", &["--out", "/dev/full", "No space left"]);

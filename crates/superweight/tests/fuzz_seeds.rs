@@ -4,9 +4,11 @@
 //! The layouts that only `--cfg fuzzing` opens (`archive`, `images`, `pickle`, `tuned`) are tested where they are.
 
 use std::fs;
-use std::io::Cursor;
+use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use superweight::anytime::Profile;
 use superweight::data::{Picture, npy_rows_of};
 use superweight::evaluate::{Classes, Predictions};
@@ -39,10 +41,21 @@ fn text(bytes: &[u8]) -> &str {
 fn files_of_numbers() {
     check("safetensors", 2, |path, bytes| Ok(safetensors::from_bytes(path, bytes).map(drop)?));
     check("predictions", 1, |path, bytes| Ok(Predictions::from_bytes(path, bytes).map(drop)?));
-    check("classes", 2, |path, bytes| Ok(Classes::from_bytes(path, bytes).map(drop)?));
-    check("statistics", 1, |path, bytes| {
+    check("classes", 3, |path, bytes| {
+        // As the target does it.
+        let packed = match bytes.starts_with(&[0x1f, 0x8b]) {
+            true => bytes.to_vec(),
+            false => {
+                let mut packer = GzEncoder::new(vec![], Compression::fast());
+                packer.write_all(bytes)?;
+                packer.finish()?
+            }
+        };
+        Ok(Classes::from_bytes(path, &packed).map(drop)?)
+    });
+    check("statistics", 2, |path, bytes| {
         let statistics = Statistics::from_tensors(&safetensors::from_bytes(path, bytes)?)?;
-        assert!(statistics.search.is_some() && statistics.refine.is_some(), "both phases are in it");
+        assert!(statistics.search.is_some(), "a search is in it");
         Ok(())
     });
     check("npy", 3, |path, bytes| {
