@@ -142,6 +142,20 @@ fn damaged_and_foreign_checkpoints() {
     refused(&folder, "report runs/tiny", &words);
     fs::write(&recipe, whole.replace("fashion-mnist-10k", "cifar-10")).unwrap();
     READERS[1..3].iter().for_each(|args| refused(&folder, args, &["3×32×32", "another run"]));
+    fs::write(&recipe, &whole).unwrap();
+
+    let statistics = folder.0.join("runs/tiny/statistics.safetensors");
+    let bytes = fs::read(&statistics).unwrap();
+    let version = b"\"superweight.statistics\":\"";
+    let at = bytes.windows(version.len()).position(|part| part == version).unwrap() + version.len();
+    let mut newer = bytes.clone();
+    newer[at] = b'2';
+    fs::write(&statistics, newer).unwrap();
+    for args in ["report runs/tiny", "search --replay runs/tiny"] {
+        refused(&folder, args, &["statistics.safetensors", "version 2", "use the program that wrote it"]);
+    }
+    fs::write(&statistics, bytes).unwrap();
+
     fs::remove_file(&recipe).unwrap();
     READERS.iter().for_each(|args| refused(&folder, args, &["runs/tiny", "resolved.toml"]));
     refused(&folder, "search --replay runs/tiny", &["--replay runs/tiny", "resolved.toml"]);
@@ -224,6 +238,9 @@ fn recipes_flags_and_places_to_write() {
         &["--batch 99999999999", "too large"],
     );
 
+    // What fails after the flag was looked at leaves no empty file.
+    refused(&folder, "eval runs/tiny --interpolate 0,9 --csv new.csv", &["--interpolate 0,9"]);
+
     // A file where a folder should be, a folder where a file should be, a device that is full.
     refused(&folder, "train tiny.toml --runs half.toml", &["--runs half.toml", "choose another folder"]);
     refused(
@@ -242,6 +259,10 @@ fn recipes_flags_and_places_to_write() {
         &["--csv runs", "choose another file"],
     );
     refused(&folder, "search --replay runs/tiny --out runs", &["--out runs", "choose another file"]);
+    fs::rename(folder.0.join("runs/tiny/anytime.json"), folder.0.join("aside.json")).unwrap();
+    fs::create_dir(folder.0.join("runs/tiny/anytime.json")).unwrap();
+    refused(&folder, "anytime runs/tiny --images 5", &["runs/tiny/anytime.json", "writable"]);
+    fs::remove_dir(folder.0.join("runs/tiny/anytime.json")).unwrap();
     if Path::new("/dev/full").exists() {
         refused(
             &folder,
