@@ -12,6 +12,7 @@ use superweight::files::write_whole;
 use superweight::plan::number::grouped;
 use superweight::plan::{LayerId, SharingPlan};
 use superweight::recipe::{Recipe, Resolved};
+use superweight::results::Started;
 use superweight::run::Existing;
 use superweight::search::{Decision, Replay, Statistics, Threshold, groups, replay};
 use superweight::train::{Limits, Session, Stopped};
@@ -46,10 +47,16 @@ pub fn run(args: SearchArgs, out: &mut impl Write) -> Result<ExitCode> {
         (None, None) => unreachable!("clap asks for a recipe where there is no run"),
     };
     let device = device::open(wanted, args.on.threads, precision)?;
-    on_device!(device, |device| search(&device, &args, out))
+    let started = device.started();
+    on_device!(device, |device| search(&device, &args, &started, out))
 }
 
-fn search<D: Device>(device: &D, args: &SearchArgs, out: &mut impl Write) -> Result<ExitCode> {
+fn search<D: Device>(
+    device: &D,
+    args: &SearchArgs,
+    started: &Started,
+    out: &mut impl Write,
+) -> Result<ExitCode> {
     let limits = Limits { search_only: true, ..watched_limits()? };
     let mut session = match (&args.resume, &args.recipe) {
         (Some(run), _) => Session::resume(device, run, &standard_folder()?)
@@ -68,6 +75,7 @@ fn search<D: Device>(device: &D, args: &SearchArgs, out: &mut impl Write) -> Res
             begin(device, request)?
         }
     };
+    started.note(session.folder())?;
     let mut screen =
         Screen::new(if args.on.json { None } else { Some(&mut *out) }, io::stderr().is_terminal());
     let outcome = session.run(&limits, &mut screen)?;

@@ -104,7 +104,7 @@ impl Device for CpuDevice {
         4
     }
 
-    fn allocate(&self, space: Space, size: usize) -> Result<CpuBuffer, Error> {
+    fn allocate(&self, space: Space, size: usize, _: usize) -> Result<CpuBuffer, Error> {
         let bytes_per_unit = match space {
             Space::Arena | Space::Io => 1,
             Space::Parameters | Space::Gradients | Space::State => 4,

@@ -151,6 +151,8 @@ pub struct RefineTable {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EvalTable {
+    /// Whether the test set is looked at.
+    pub test: Option<bool>,
     /// Epochs between looks at the test set; 0 for the end only.
     pub test_every: Option<u64>,
 }

@@ -41,6 +41,8 @@ pub struct Resolved {
     pub search: Option<SearchPhase>,
     /// Refinement of coefficients, where the strategy has it.
     pub refine: Option<RefineSettings>,
+    /// Whether the test set is looked at: not where settings are being chosen.
+    pub test: bool,
     /// Epochs between looks at the test set; 0 for the end only.
     pub test_every: u64,
 }
@@ -286,7 +288,7 @@ impl Resolved {
                 beta: Some(refine.beta),
                 reserve: Some(refine.reserve),
             }),
-            eval: EvalTable { test_every: Some(self.test_every) },
+            eval: EvalTable { test: Some(self.test), test_every: Some(self.test_every) },
             source: Default::default(),
         }
     }

@@ -209,6 +209,7 @@ impl<D: Device> Parts<D> {
             groups,
             position,
             number,
+            kept: position,
             resumed,
             warnings,
             statistics: Statistics::default(),

@@ -24,6 +24,7 @@ use superweight::data::{Dataset, standard_folder};
 use superweight::engine::Device;
 use superweight::recipe::{Precision, Recipe, Resolved};
 use superweight::report;
+use superweight::results::Started;
 use superweight::run::{Existing, RunError};
 use superweight::train::{Limits, Request, Session, Stopped, TrainError};
 
@@ -47,21 +48,25 @@ pub fn run(args: TrainArgs, out: &mut impl Write) -> Result<ExitCode> {
         (None, None) => unreachable!("clap asks for a recipe where there is no run"),
     };
     let device = device::open(wanted, args.on.threads, precision)?;
-    on_device!(device, |device| train(&device, args, deadline, out))
+    let started = device.started();
+    on_device!(device, |device| train(&device, args, deadline, &started, out))
 }
 
 fn train<D: Device>(
     device: &D,
     args: TrainArgs,
     deadline: Option<Instant>,
+    started: &Started,
     out: &mut impl Write,
 ) -> Result<ExitCode> {
-    let limits = Limits { deadline, ..watched_limits()? };
+    let every = Some(args.checkpoint_every);
+    let limits = Limits { deadline, checkpoint_every: every, ..watched_limits()? };
     let mut session = match &args.resume {
         Some(run) => Session::resume(device, run, &standard_folder()?)
             .with_context(|| format!("--resume {}", run.display()))?,
         None => begin(device, request(&args)?)?,
     };
+    started.note(session.folder())?;
     let mut screen =
         Screen::new(if args.on.json { None } else { Some(&mut *out) }, io::stderr().is_terminal());
     let outcome = session.run(&limits, &mut screen)?;

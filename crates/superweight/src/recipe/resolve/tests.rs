@@ -78,6 +78,7 @@ beta = 0.9
 reserve = 1.0
 
 [eval]
+test = true
 test_every = 0
 "#
     );
