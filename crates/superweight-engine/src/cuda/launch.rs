@@ -20,8 +20,9 @@ const SHARED_UNASKED: u32 = 48 * 1024;
 /// Blocks per multiprocessor of kernels that walk over their work.
 const BLOCKS_PER_MULTIPROCESSOR: usize = 16;
 
-/// A count and a generation for each of at most as many groups of blocks as there are multiprocessors.
-const BARRIER_BYTES: usize = 8;
+/// A count and a generation for each of at most as many groups of blocks as there are multiprocessors, and a ticket.
+const BARRIER_BYTES: u64 = 8;
+const TICKET_BYTES: u64 = 4;
 
 /// Blocks, threads and shared memory of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +72,9 @@ impl Kernels {
     pub(crate) fn load(context: &Arc<Context>) -> Result<Self, CudaError> {
         context.bind()?;
         let _one_at_a_time = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
+        let groups = context.properties.multiprocessors;
         let barriers =
-            Allocation::zeros(context, "barriers", context.properties.multiprocessors * BARRIER_BYTES)?;
+            Allocation::zeros(context, "barriers", groups * (BARRIER_BYTES + TICKET_BYTES) as usize)?;
         let (modules, functions) = (Vec::new(), HashMap::new());
         let mut kernels = Self { context: context.clone(), modules, functions, barriers };
         let (arch, cache) = (context.properties.arch(), context.cache.as_deref());
@@ -98,9 +100,10 @@ impl Kernels {
         Grid::new([blocks as u32, 1, 1], [THREADS, 1, 1])
     }
 
-    /// Where blocks of a cooperative launch wait for each other.
-    pub(crate) fn barriers(&self) -> u64 {
-        self.barriers.pointer
+    /// Where blocks of a cooperative launch wait for each other, and where they count who comes last.
+    pub(crate) fn barriers(&self) -> [u64; 2] {
+        let groups = self.context.properties.multiprocessors as u64;
+        [self.barriers.pointer, self.barriers.pointer + BARRIER_BYTES * groups]
     }
 
     /// Puts a kernel on the stream.

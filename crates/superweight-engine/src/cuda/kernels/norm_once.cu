@@ -4,9 +4,10 @@
 // most of an activation is read from memory once instead of twice, and what does not fit is read again while the cache
 // still has it. Three launches and their gaps become one.
 //
-// A block is one of `slabs` that share the rows of a slice of `width` channels; there are as many blocks as
-// multiprocessors, and the launch is cooperative, so the blocks of a slice can wait for each other. Each then adds the
-// sums of all slabs, in f64 and in the same order. No float atomics: the same bits every time.
+// A block is one of `slabs` that share the rows of a slice of `width` channels of one of `sets` of statistics; there are at
+// most as many blocks as multiprocessors, and the launch is cooperative, so the blocks of a slice can wait for each other.
+// Each then adds the sums of all slabs, in f64 and in the same order. What all sets add to (running statistics, gradients
+// of joint parameters) is added by whichever set ends last, again in order. No float atomics: the same bits every time.
 //
 // A thread has VEC channels and `count` rows, of which it sums the last first. The first `kept` of these stay where they were
 // copied to; the others pass through a ring of cells. Then it writes them in the opposite order: what was not kept
@@ -58,15 +59,36 @@ __device__ void wait_for_slice(u32* barrier, u32 blocks) {
   __syncthreads();
 }
 
+// Whether this block is the last of `sets` to come here; what the others wrote before can then be read. `ticket` is zero
+// again afterwards.
+__device__ bool comes_last(u32* ticket, u32 sets) {
+  __shared__ bool last;
+  __syncthreads();
+  if (threadIdx.x == 0 && threadIdx.y == 0) {
+    __threadfence();
+    last = atomicAdd(ticket, 1) == sets - 1;
+    if (last) *ticket = 0;
+    __threadfence();
+  }
+  __syncthreads();
+  return last;
+}
+
+// How the blocks of a launch are given rows and channels: `Slices` in norm_once.rs.
+struct Division { u32 rows, channels, width, slices, slabs, sets, kept; };
+
 // The rows of a thread, in the order of summing; STREAMS tensors are read of each.
 template <int STREAMS> struct Share {
   static constexpr u32 RING = DEPTH / STREAMS;
-  u32 rows, channels, width, slabs, kept, slab, slice, thread, threads, count, each;
-  u64 column;
-  __device__ Share(u32 rows, u32 channels, u32 width, u32 slabs, u32 kept)
-      : rows(rows), channels(channels), width(width), slabs(slabs), kept(kept) {
+  u32 rows, channels, width, slabs, kept, slab, slice, set, thread, threads, count, each, group;
+  u64 column, start;
+  __device__ Share(const Division& d)
+      : rows(d.rows), channels(d.channels), width(d.width), slabs(d.slabs), kept(d.kept) {
+    group = blockIdx.x / slabs;
     slab = blockIdx.x % slabs;
-    slice = blockIdx.x / slabs;
+    slice = group % d.slices;
+    set = group / d.slices;
+    start = (u64)set * rows * channels;
     threads = blockDim.x * blockDim.y;
     thread = threadIdx.y * blockDim.x + threadIdx.x;
     column = (u64)slice * width + threadIdx.x * VEC;
@@ -76,7 +98,7 @@ template <int STREAMS> struct Share {
   __device__ __forceinline__ u32 row(u32 i) const { return (count - 1 - i) * each + slab * blockDim.y + threadIdx.y; }
   // Only the row summed first may not be there.
   __device__ __forceinline__ bool has(u32 i) const { return i < count && (i > 0 || row(0) < rows); }
-  __device__ __forceinline__ u64 at(u32 i) const { return (u64)row(i) * channels + column; }
+  __device__ __forceinline__ u64 at(u32 i) const { return start + (u64)row(i) * channels + column; }
   __device__ __forceinline__ uint4* cell(u32 i) const {
     return cells + (u64)(i < kept ? i : kept + i % RING) * STREAMS * threads + thread;
   }
@@ -129,8 +151,8 @@ template <int STREAMS> struct Share {
     }
   }
 
-  // Adds two sums per channel over all blocks of the slice: those of its channel c are then in the result's [c] and
-  // [width + c]. `partials` is [slice][slab][2][width].
+  // Adds two sums per channel over all blocks of the group: those of its channel c are then in the result's [c] and
+  // [width + c]. `partials` is [set][slice][slab][2][width].
   __device__ double* total(const float* a, const float* b, float* partials, u32* barriers) const {
     float* space = this->space();
     u32 columns = 2 * width, half = (blockDim.y + 1) / 2;
@@ -156,13 +178,13 @@ template <int STREAMS> struct Share {
       space[part * columns + thread % columns] = sum;  // row `part` is this thread's own
     }
     __syncthreads();
-    partials += (u64)slice * slabs * columns;
+    partials += (u64)group * slabs * columns;
     for (u32 i = thread; i < columns; i += threads) {
       float sum = 0.f;
       for (u32 t = 0; t < (parts > 1 ? min(parts, half) : half); t++) sum += space[t * columns + i];
       __stcg(partials + slab * columns + i, sum);
     }
-    wait_for_slice(barriers + 2 * slice, slabs);
+    wait_for_slice(barriers + 2 * group, slabs);
     double* totals = reinterpret_cast<double*>(space);
     if (part < parts)
       for (u32 i = parts > 1 ? thread % columns : thread; i < columns; i += parts > 1 ? columns : threads) {
@@ -184,19 +206,20 @@ template <int STREAMS> struct Share {
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     norm_forward_once(const act* x, const act* residual, act* y, act* copy, const float* gamma, const float* beta, float* mean,
                       float* inverse, float epsilon, int rule, float momentum, const u32* control, float* running_mean,
-                      float* running_variance, u32 rows, u32 channels, u32 width, u32 slabs, u32 kept, float low,
-                      float high, float* partials, u32* barriers) {
-  Share<1> share(rows, channels, width, slabs, kept);
+                      float* running_variance, Division d, u32 parameter_sets, float low, float high, float* partials,
+                      u32* barriers, u32* tickets) {
+  Share<1> share(d);
+  u32 width = d.width, own = parameter_sets == 1 ? 0 : share.set * d.channels;
   share.begin(x, nullptr);
   // Distances from the first row: no precision is lost where the mean is far from zero. Whoever writes that row (x may be
   // y) has waited until all have read it.
-  Pack<VEC> k = load<VEC>(x + share.column);
+  Pack<VEC> k = load<VEC>(x + share.start + share.column);
   float s[VEC], q[VEC], scale[VEC], shift[VEC];
 #pragma unroll
   for (int j = 0; j < VEC; j++) {
     s[j] = q[j] = 0.f;
-    scale[j] = gamma[share.column + j];
-    shift[j] = beta[share.column + j];
+    scale[j] = gamma[own + share.column + j];
+    shift[j] = beta[own + share.column + j];
   }
   share.sum(x, nullptr, [&](const Raw<VEC>& raw, const Raw<VEC>&) {
     Pack<VEC> v = unpack<VEC>(raw);
@@ -209,13 +232,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   });
   double* totals = share.total(s, q, partials, barriers);
   float* lines = reinterpret_cast<float*>(totals + 2 * width);
-  double per_row = 1.0 / rows;
+  double per_row = 1.0 / d.rows;
   for (u32 i = share.thread; i < width; i += share.threads) {
     double distance = totals[i] * per_row, m2 = totals[width + i] - totals[i] * distance;
     if (m2 < 0) m2 = 0;
     lines[i] = (float)distance;
     lines[width + i] = (float)(1.0 / sqrt(m2 * per_row + (double)epsilon));
-    lines[2 * width + i] = (float)(m2 / (rows - 1.0));
+    lines[2 * width + i] = (float)(m2 / (d.rows - 1.0));
   }
   __syncthreads();
 #pragma unroll
@@ -235,36 +258,49 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     store<VEC>(y + at, p);
     if (copy) *reinterpret_cast<uint4*>(copy + at) = raw.bits;
   });
-  if (share.slab != 0 || threadIdx.y != 0) return;
-  double weight = rule == 1 ? (double)momentum : rule == 2 ? 1.0 / (control[1] > 0 ? control[1] : 1) : 0.0;
+  if (share.slab != 0) return;
+  // As many sets of running statistics as of parameters; the others are the means of their sets' updates.
+  u32 sharing = d.sets / parameter_sets, total_columns = d.sets * d.channels;
+  float* set_variance = partials + (u64)d.slabs * 2 * total_columns;
+  if (threadIdx.y == 0)
+#pragma unroll
+    for (int j = 0; j < VEC; j++) {
+      u32 i = threadIdx.x * VEC + j, c = share.set * d.channels + share.column + j;
+      mean[c] = k.f[j] + lines[i];
+      inverse[c] = lines[width + i];
+      set_variance[c] = lines[2 * width + i];
+    }
+  if (!rule || (sharing > 1 && !comes_last(tickets + share.slice, d.sets)) || threadIdx.y != 0) return;
+  double weight = rule == 1 ? (double)momentum : 1.0 / (control[1] > 0 ? control[1] : 1);
+  u32 first = sharing > 1 ? 0 : share.set;
 #pragma unroll
   for (int j = 0; j < VEC; j++) {
-    u32 i = threadIdx.x * VEC + j, c = share.column + j;
-    float mu = k.f[j] + lines[i];
-    mean[c] = mu;
-    inverse[c] = lines[width + i];
-    if (rule) {
-      running_mean[c] = (float)((1.0 - weight) * running_mean[c] + weight * mu);
-      running_variance[c] = (float)((1.0 - weight) * running_variance[c] + weight * lines[2 * width + i]);
+    double m = 0, v = 0;
+    for (u32 set = first; set < first + sharing; set++) {
+      m += __ldcg(mean + set * d.channels + share.column + j);
+      v += __ldcg(set_variance + set * d.channels + share.column + j);
     }
+    u32 c = own + share.column + j;
+    running_mean[c] = (float)((1.0 - weight) * running_mean[c] + weight / sharing * m);
+    running_variance[c] = (float)((1.0 - weight) * running_variance[c] + weight / sharing * v);
   }
 }
 
 // dβ = Σdz, dγ = Σdz·x̂, dx (+)= γ/σ·(dz − Σdz/M − x̂·Σ(dz·x̂)/M). dx may be dy, or null.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     norm_backward_once(const act* x, const act* dy, act* dx, const float* gamma, const float* beta, const float* mean,
-                       const float* inverse, float* dscale, float* dshift, int add_parameters, int add, u32 rows,
-                       u32 channels, u32 width, u32 slabs, u32 kept, float low, float high, float* partials,
-                       u32* barriers) {
-  Share<2> share(rows, channels, width, slabs, kept);
+                       const float* inverse, float* dscale, float* dshift, int add_parameters, int add, Division d,
+                       u32 parameter_sets, float low, float high, float* partials, u32* barriers, u32* tickets) {
+  Share<2> share(d);
+  u32 width = d.width, own = parameter_sets == 1 ? 0 : share.set * d.channels, mine = share.set * d.channels;
   share.begin(x, dy);
   float mu[VEC], scale[VEC], shift[VEC], s[VEC], q[VEC];
 #pragma unroll
   for (int j = 0; j < VEC; j++) {
     u32 c = share.column + j;
-    mu[j] = mean[c];
-    scale[j] = gamma[c] * inverse[c];
-    shift[j] = fmaf(-mu[j], scale[j], beta[c]);
+    mu[j] = mean[mine + c];
+    scale[j] = gamma[own + c] * inverse[mine + c];
+    shift[j] = fmaf(-mu[j], scale[j], beta[own + c]);
     s[j] = q[j] = 0.f;
   }
   share.sum(x, dy, [&](const Raw<VEC>& raw, const Raw<VEC>& gradient) {
@@ -277,20 +313,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
   });
   double* totals = share.total(s, q, partials, barriers);
-  float slope[VEC], offset[VEC], per_row = 1.f / rows;
+  float slope[VEC], offset[VEC], per_row = 1.f / d.rows;
+  float* set_sums = partials + (u64)d.slabs * 2 * d.sets * d.channels;
 #pragma unroll
   for (int j = 0; j < VEC; j++) {
     u32 i = threadIdx.x * VEC + j, c = share.column + j;
-    float r = inverse[c], ds = (float)totals[i], dq = (float)totals[width + i] * r;
+    float r = inverse[mine + c], ds = (float)totals[i], dq = (float)totals[width + i] * r;
     slope[j] = -scale[j] * r * dq * per_row;
     offset[j] = -scale[j] * ds * per_row - slope[j] * mu[j];
     if (share.slab == 0 && threadIdx.y == 0) {
-      dshift[c] = add_parameters ? dshift[c] + ds : ds;
-      dscale[c] = add_parameters ? dscale[c] + dq : dq;
+      set_sums[2 * mine + c] = ds;
+      set_sums[2 * mine + d.channels + c] = dq;
     }
   }
-  if (!dx) return;
-  share.write(x, dy, add ? dx : nullptr, [&](u64 at, const Raw<VEC>& raw, const Raw<VEC>& gradient, const Raw<VEC>& old) {
+  auto put = [&](u64 at, const Raw<VEC>& raw, const Raw<VEC>& gradient, const Raw<VEC>& old) {
     Pack<VEC> p = unpack<VEC>(raw), g = unpack<VEC>(gradient), o;
     if (add) o = unpack<VEC>(old);
 #pragma unroll
@@ -300,5 +336,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       p.f[j] = add ? o.f[j] + r : r;
     }
     store<VEC>(dx + at, p);
-  });
+  };
+  if (dx) share.write(x, dy, add ? dx : nullptr, put);
+  u32 sharing = d.sets / parameter_sets, first = sharing > 1 ? 0 : share.set;
+  if (share.slab != 0 || (sharing > 1 && !comes_last(tickets + share.slice, d.sets)) || threadIdx.y != 0) return;
+#pragma unroll
+  for (int j = 0; j < VEC; j++) {
+    u32 c = share.column + j;
+    float s = add_parameters ? dshift[own + c] : 0.f, q = add_parameters ? dscale[own + c] : 0.f;
+    for (u32 set = first; set < first + sharing; set++) {
+      s += __ldcg(set_sums + 2 * set * d.channels + c);
+      q += __ldcg(set_sums + (2 * set + 1) * d.channels + c);
+    }
+    dshift[own + c] = s;
+    dscale[own + c] = q;
+  }
 }
