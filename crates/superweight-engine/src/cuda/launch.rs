@@ -67,6 +67,16 @@ impl std::fmt::Debug for Kernels {
 /// One compilation at a time: the others then find the result in the cache.
 static COMPILING: Mutex<()> = Mutex::new(());
 
+/// Function, blocks, threads of each, shared bytes, stream, arguments.
+type Launch = unsafe fn(
+    cu::CUfunction,
+    (u32, u32, u32),
+    (u32, u32, u32),
+    u32,
+    cu::CUstream,
+    &mut [*mut c_void],
+) -> Result<(), DriverError>;
+
 impl Kernels {
     /// Compiles (or finds) and loads them.
     pub(crate) fn load(context: &Arc<Context>) -> Result<Self, CudaError> {
@@ -131,20 +141,7 @@ impl Kernels {
         unsafe { self.start(name, grid, arguments, result::launch_cooperative_kernel) }
     }
 
-    unsafe fn start(
-        &self,
-        name: &'static str,
-        grid: Grid,
-        arguments: &mut [*mut c_void],
-        launch: unsafe fn(
-            cu::CUfunction,
-            (u32, u32, u32),
-            (u32, u32, u32),
-            u32,
-            cu::CUstream,
-            &mut [*mut c_void],
-        ) -> Result<(), DriverError>,
-    ) {
+    unsafe fn start(&self, name: &'static str, grid: Grid, arguments: &mut [*mut c_void], launch: Launch) {
         let Some(&function) = self.functions.get(name) else {
             return self.context.note(Err(CudaError::call(name, "there is no such kernel")));
         };
