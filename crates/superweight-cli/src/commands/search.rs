@@ -1,11 +1,10 @@
 //! `swn search`: the first phase of a run by itself, or its decision again from what it saw.
 
-use std::fs::OpenOptions;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use superweight::data::standard_folder;
 use superweight::engine::Device;
@@ -18,9 +17,10 @@ use superweight::run::Existing;
 use superweight::search::{Decision, Replay, Statistics, Threshold, groups, replay};
 use superweight::train::{Limits, Session, Stopped};
 
+use super::check_writable;
 use super::device::{self, on_device};
 use super::train::screen::Screen;
-use super::train::{INTERRUPTED, load, precision_of_run, watched_limits};
+use super::train::{INTERRUPTED, begin, load, precision_of_run, watched_limits};
 use crate::args::SearchArgs;
 use crate::table;
 
@@ -28,6 +28,10 @@ use crate::table;
 const NAMES: usize = 66;
 
 pub fn run(args: SearchArgs, out: &mut impl Write) -> Result<ExitCode> {
+    for (flag, value) in [("--tau", args.tau), ("--beta", args.beta)] {
+        let similarity = value.is_none_or(|value| (-1.0..=1.0).contains(&value));
+        ensure!(similarity, "{flag} {}: similarities are between -1 and 1", value.unwrap_or_default());
+    }
     let with = Replay { tau: args.tau, beta: args.beta };
     if let Some(run) = &args.replay {
         let decision = decide(run, with).with_context(|| format!("--replay {}", run.display()))?;
@@ -68,7 +72,7 @@ fn search<D: Device>(
             let recipe = recipe.as_ref().expect("clap asks for a recipe where there is no run");
             let request = load(recipe, &set, &args.runs, existing)?;
             check_searches(&request.resolved)?;
-            Session::create(device, request)?
+            begin(device, request)?
         }
     };
     started.note(session.folder())?;
@@ -91,13 +95,6 @@ fn search<D: Device>(
     }
 }
 
-/// A path that cannot be written fails now, not after the search.
-fn check_writable(path: &Path) -> io::Result<()> {
-    let new = !path.exists();
-    OpenOptions::new().create(true).append(true).open(path)?;
-    if new { std::fs::remove_file(path) } else { Ok(()) }
-}
-
 /// A recipe without a search is refused before a folder is made.
 fn check_searches(resolved: &Resolved) -> Result<()> {
     if resolved.search.is_none() {
@@ -110,7 +107,8 @@ fn check_searches(resolved: &Resolved) -> Result<()> {
 /// What a run's statistics give.
 fn decide(run: &Path, with: Replay) -> Result<Decision> {
     let file = run.join("resolved.toml");
-    let text = std::fs::read_to_string(&file).with_context(|| format!("{} is not a run", run.display()))?;
+    let text = std::fs::read_to_string(&file)
+        .with_context(|| format!("{} is not a run folder: {}", run.display(), file.display()))?;
     let resolved = Recipe::parse(&file.display().to_string(), &text, &[] as &[&str])?.resolve()?;
     check_searches(&resolved)?;
     let file = run.join("statistics.safetensors");

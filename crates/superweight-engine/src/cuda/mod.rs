@@ -49,6 +49,8 @@ use buffer::Allocation;
 pub use buffer::CudaBuffer;
 pub use compile::compile_all;
 pub use context::Precision;
+#[cfg(fuzzing)]
+pub use cudnn::parse_records;
 pub use cudnn::{ConvRecord, Tuning};
 pub use error::CudaError;
 pub use images::CudaImages;

@@ -24,7 +24,7 @@ use self::grid::{Axis, Point, points};
 use self::row::Row;
 use super::device::{self, on_device};
 use super::train::screen::Screen;
-use super::train::{INTERRUPTED, load, watched_limits};
+use super::train::{INTERRUPTED, begin, load, watched_limits};
 use crate::args::SweepArgs;
 use crate::table;
 
@@ -136,7 +136,7 @@ fn train<D: Device>(
 ) -> Result<Stopped> {
     let mut session = match job.run.exists() {
         true => Session::resume(device, &job.run, &standard_folder()?)?,
-        false => Session::create(device, load(&args.recipe, &job.overrides, folder, Existing::Refuse)?)?,
+        false => begin(device, load(&args.recipe, &job.overrides, folder, Existing::Refuse)?)?,
     };
     started.note(session.folder())?;
     let mut screen = Screen::new(if args.on.json { None } else { Some(out) }, io::stderr().is_terminal());

@@ -25,8 +25,8 @@ use superweight::engine::Device;
 use superweight::recipe::{Precision, Recipe, Resolved};
 use superweight::report;
 use superweight::results::Started;
-use superweight::run::Existing;
-use superweight::train::{Limits, Request, Session, Stopped};
+use superweight::run::{Existing, RunError};
+use superweight::train::{Limits, Request, Session, Stopped, TrainError};
 
 use self::screen::Screen;
 use super::device::{self, on_device};
@@ -64,7 +64,7 @@ fn train<D: Device>(
     let mut session = match &args.resume {
         Some(run) => Session::resume(device, run, &standard_folder()?)
             .with_context(|| format!("--resume {}", run.display()))?,
-        None => Session::create(device, request(&args)?)?,
+        None => begin(device, request(&args)?)?,
     };
     started.note(session.folder())?;
     let mut screen =
@@ -120,6 +120,15 @@ fn request(args: &TrainArgs) -> Result<Request> {
         (false, None) => Existing::NextName,
     };
     load(path, &set, &args.runs, existing)
+}
+
+/// A new run; where its folder cannot be made, the flag that says where.
+pub(super) fn begin<D: Device>(device: &D, request: Request) -> Result<Session<D>> {
+    let place = format!("--runs {}: choose another folder", request.runs.display());
+    Session::create(device, request).map_err(|error| match error {
+        TrainError::Run(error @ RunError::Io { .. }) => anyhow::Error::new(error).context(place),
+        error => error.into(),
+    })
 }
 
 /// A recipe with what is set over it, and its images.
