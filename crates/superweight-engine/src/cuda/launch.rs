@@ -80,16 +80,6 @@ impl std::fmt::Debug for Kernels {
 /// One compilation at a time: the others then find the result in the cache.
 static COMPILING: Mutex<()> = Mutex::new(());
 
-/// Function, blocks, threads of each, shared bytes, stream, arguments.
-type Launch = unsafe fn(
-    cu::CUfunction,
-    (u32, u32, u32),
-    (u32, u32, u32),
-    u32,
-    cu::CUstream,
-    &mut [*mut c_void],
-) -> Result<(), DriverError>;
-
 impl Kernels {
     /// Compiles (or finds) and loads them.
     pub(crate) fn load(context: &Arc<Context>) -> Result<Self, CudaError> {
