@@ -111,6 +111,10 @@ pub struct TrainTable {
     pub decay_on: Option<Vec<ParameterKind>>,
     /// Share of the target spread over all classes.
     pub label_smoothing: Option<f64>,
+    /// Rate of templates over the rate of everything else.
+    pub template_rate: Option<f64>,
+    /// Rate of coefficients over the rate of everything else.
+    pub coefficient_rate: Option<f64>,
     /// Of activations and composed weights.
     pub precision: Option<Precision>,
 }

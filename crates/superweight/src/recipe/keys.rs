@@ -90,6 +90,8 @@ pub const KEYS: &[Key] = &[
     key("train.momentum", Real(0.0, 0.9999), "0.9"),
     key("train.nesterov", Switch, "true"),
     key("train.rate", Real(1e-9, 1e3), "0.1"),
+    key("train.template_rate", Real(1e-6, 1e6), "1: of train.rate"),
+    key("train.coefficient_rate", Real(1e-6, 1e6), "1: of train.rate"),
     key("train.schedule", Word(&["drops", "constant", "one-cycle"]), "drops"),
     key("train.drops", List(&DROP), "30%, 60%, 90%; 30%, 60%, 80% where members differ"),
     key("train.drop_factor", Real(1e-6, 1.0), "0.2"),

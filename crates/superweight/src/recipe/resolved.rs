@@ -100,6 +100,10 @@ pub struct TrainSettings {
     pub decay_on: Vec<ParameterKind>,
     /// Share of the target spread over all classes.
     pub label_smoothing: f64,
+    /// Rate of templates over the rate of everything else.
+    pub template_rate: f64,
+    /// Rate of coefficients over the rate of everything else.
+    pub coefficient_rate: f64,
     /// Of activations and composed weights.
     pub precision: Precision,
 }
@@ -222,6 +226,8 @@ impl Resolved {
             decay: Some(train.decay),
             decay_on: Some(train.decay_on.clone()),
             label_smoothing: Some(train.label_smoothing),
+            template_rate: Some(train.template_rate),
+            coefficient_rate: Some(train.coefficient_rate),
             precision: Some(train.precision),
             ..TrainTable::default()
         };
