@@ -24,6 +24,9 @@ const BLOCKS_PER_MULTIPROCESSOR: usize = 16;
 const BARRIER_BYTES: u64 = 8;
 const TICKET_BYTES: u64 = 4;
 
+/// Room for the sums that blocks of a cooperative launch leave each other.
+pub(crate) const SUM_BYTES: usize = 4 << 20;
+
 /// Blocks, threads and shared memory of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grid {
@@ -44,13 +47,23 @@ impl Grid {
     }
 }
 
+/// One of the driver's two ways to launch: function, blocks, threads, bytes of shared memory, stream, arguments.
+type Launch = unsafe fn(
+    cu::CUfunction,
+    (u32, u32, u32),
+    (u32, u32, u32),
+    u32,
+    cu::CUstream,
+    &mut [*mut c_void],
+) -> Result<(), DriverError>;
+
 /// All kernels of one device, loaded.
 pub(crate) struct Kernels {
     context: Arc<Context>,
     modules: Vec<cu::CUmodule>,
     functions: HashMap<&'static str, cu::CUfunction>,
-    /// Where blocks of a cooperative launch wait for each other; zeros between launches but for generations.
-    barriers: Allocation,
+    /// See [`Kernels::meeting`]; barriers are zeros between launches but for their generations.
+    meeting: Allocation,
 }
 
 // SAFETY: the handles are the driver's, which may be used from any thread whose context is set; `launch` sees to that.
@@ -67,26 +80,15 @@ impl std::fmt::Debug for Kernels {
 /// One compilation at a time: the others then find the result in the cache.
 static COMPILING: Mutex<()> = Mutex::new(());
 
-/// Function, blocks, threads of each, shared bytes, stream, arguments.
-type Launch = unsafe fn(
-    cu::CUfunction,
-    (u32, u32, u32),
-    (u32, u32, u32),
-    u32,
-    cu::CUstream,
-    &mut [*mut c_void],
-) -> Result<(), DriverError>;
-
 impl Kernels {
     /// Compiles (or finds) and loads them.
     pub(crate) fn load(context: &Arc<Context>) -> Result<Self, CudaError> {
         context.bind()?;
         let _one_at_a_time = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
-        let groups = context.properties.multiprocessors;
-        let barriers =
-            Allocation::zeros(context, "barriers", groups * (BARRIER_BYTES + TICKET_BYTES) as usize)?;
+        let words = context.properties.multiprocessors * (BARRIER_BYTES + TICKET_BYTES) as usize;
+        let meeting = Allocation::zeros(context, "sums of batch norms", SUM_BYTES + words)?;
         let (modules, functions) = (Vec::new(), HashMap::new());
-        let mut kernels = Self { context: context.clone(), modules, functions, barriers };
+        let mut kernels = Self { context: context.clone(), modules, functions, meeting };
         let (arch, cache) = (context.properties.arch(), context.cache.as_deref());
         for source in SOURCES {
             let code = source.cached(&context.libraries.nvrtc, &arch, context.precision, cache)?;
@@ -110,10 +112,11 @@ impl Kernels {
         Grid::new([blocks as u32, 1, 1], [THREADS, 1, 1])
     }
 
-    /// Where blocks of a cooperative launch wait for each other, and where they count who comes last.
-    pub(crate) fn barriers(&self) -> [u64; 2] {
-        let groups = self.context.properties.multiprocessors as u64;
-        [self.barriers.pointer, self.barriers.pointer + BARRIER_BYTES * groups]
+    /// Where blocks of a cooperative launch wait for each other, count who comes last, and leave each other sums: nobody
+    /// else's memory, because the steps of one launch have no scratch memory in common.
+    pub(crate) fn meeting(&self) -> [u64; 3] {
+        let (start, groups) = (self.meeting.pointer, self.context.properties.multiprocessors as u64);
+        [start + SUM_BYTES as u64, start + SUM_BYTES as u64 + BARRIER_BYTES * groups, start]
     }
 
     /// Puts a kernel on the stream.

@@ -48,8 +48,7 @@ fn statistics_grid(context: &Context, call: &Statistics) -> (Grid, usize) {
 }
 
 pub(super) fn statistics_scratch(context: &Context, call: &Statistics) -> usize {
-    let here = partial_bytes(statistics_grid(context, call).0, call.shape.channels);
-    here.max(norm_once::scratch(context, &call.shape))
+    partial_bytes(statistics_grid(context, call).0, call.shape.channels)
 }
 
 /// Running statistics as kernels take them: how they change (0 not at all, 1 by a momentum, 2 as the average over a pass),
@@ -185,12 +184,11 @@ pub(super) fn apply(call: &Apply, v: &View<'_>) {
 pub(super) fn backward_scratch(context: &Context, call: &Backward) -> usize {
     let shape = &call.shape;
     let grid = sum_grid(context, shape.rows, shape.channels, shape.segments);
-    let here = partial_bytes(grid, shape.channels) + 2 * (2 * shape.segments * shape.channels * 4);
-    here.max(norm_once::scratch(context, shape))
+    partial_bytes(grid, shape.channels) + 2 * (2 * shape.segments * shape.channels * 4)
 }
 
 pub(super) fn backward(call: &Backward, v: &View<'_>, scratch: u64) {
-    if norm_once::backward(call, v, scratch) {
+    if norm_once::backward(call, v) {
         return;
     }
     let shape = &call.shape;

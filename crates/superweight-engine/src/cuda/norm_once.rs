@@ -4,7 +4,7 @@
 //! for those.
 
 use super::context::Context;
-use super::launch::{Grid, launch};
+use super::launch::{Grid, SUM_BYTES, launch};
 use super::norm::Changing;
 use super::view::{View, adds, vector};
 use crate::ops::batch_norm::{Apply, Backward, Moments, NormShape, Residual, Statistics};
@@ -66,6 +66,7 @@ impl Slices {
             let slabs = (blocks / (slices * sets)).min(shape.rows.div_ceil(threads[1])).max(1);
             Self { width: channels / slices, slices, sets, slabs, threads }
         });
+        let slices = slices.filter(|slices| slices.sum_bytes() <= SUM_BYTES);
         slices.min_by(|a, b| a.cost(blocks, shape).total_cmp(&b.cost(blocks, shape)))
     }
 
@@ -84,7 +85,7 @@ impl Slices {
     }
 
     /// Bytes of the slabs' sums, and then of the sets'.
-    fn scratch_bytes(&self) -> usize {
+    fn sum_bytes(&self) -> usize {
         self.sets * self.slices * (self.slabs + 1) * 2 * self.width * 4
     }
 
@@ -107,11 +108,6 @@ impl Slices {
     }
 }
 
-/// Bytes of scratch memory; 0 where one launch is not for this shape.
-pub(super) fn scratch(context: &Context, shape: &NormShape) -> usize {
-    Slices::new(context, shape).map_or(0, |slices| slices.scratch_bytes())
-}
-
 /// Whether statistics and what is done with them can be one launch.
 pub(super) fn fits(context: &Context, statistics: &Statistics, apply: &Apply) -> bool {
     let same = matches!(apply.moments, Moments::Batch { mean, .. } if mean == statistics.mean);
@@ -119,7 +115,7 @@ pub(super) fn fits(context: &Context, statistics: &Statistics, apply: &Apply) ->
 }
 
 /// Statistics and their application; `copy` also gets the input, where given.
-pub(super) fn forward(call: &Statistics, apply: &Apply, copy: u64, v: &View<'_>, scratch: u64) {
+pub(super) fn forward(call: &Statistics, apply: &Apply, copy: u64, v: &View<'_>) {
     let Some(slices) = Slices::new(v.context, &call.shape) else { unreachable!("asked for where it fits") };
     let (division, grid) = slices.launch(v.context, &call.shape, 1);
     let (x, y) = (v.at(call.x), v.at(apply.y));
@@ -133,20 +129,19 @@ pub(super) fn forward(call: &Statistics, apply: &Apply, copy: u64, v: &View<'_>,
     let (mean, inverse) = (v.at(call.mean), v.at(call.inverse));
     let (low, high) = apply.activation.bounds();
     let parameter_sets = call.shape.parameter_sets() as u32;
-    let [barriers, tickets] = v.kernels.barriers();
-    // SAFETY: see `View`; the scratch has the size that `scratch` gave; there are no more blocks than multiprocessors, so no
-    // more groups than barriers.
+    let [barriers, tickets, sums] = v.kernels.meeting();
+    // SAFETY: see `View`; the sums fit, and there are no more blocks than multiprocessors, so no more groups than barriers.
     unsafe {
         launch!(together
             v.kernels, "norm_forward_once", grid, x, residual, y, copy, gamma, beta, mean, inverse, call.epsilon,
             running.rule, running.momentum, running.control, running.mean, running.variance, division, parameter_sets, low,
-            high, scratch, barriers, tickets,
+            high, sums, barriers, tickets,
         );
     }
 }
 
 /// All gradients, if one launch is for this call.
-pub(super) fn backward(call: &Backward, v: &View<'_>, scratch: u64) -> bool {
+pub(super) fn backward(call: &Backward, v: &View<'_>) -> bool {
     let Moments::Batch { mean, inverse } = call.moments else { return false };
     let Some(slices) = Slices::new(v.context, &call.shape) else { return false };
     let (division, grid) = slices.launch(v.context, &call.shape, 2);
@@ -161,12 +156,12 @@ pub(super) fn backward(call: &Backward, v: &View<'_>, scratch: u64) -> bool {
     let (dscale, dshift, add_parameters) = (v.at(call.dscale), v.at(call.dshift), adds(call.write));
     let (low, high) = call.activation.bounds();
     let parameter_sets = call.shape.parameter_sets() as u32;
-    let [barriers, tickets] = v.kernels.barriers();
+    let [barriers, tickets, sums] = v.kernels.meeting();
     // SAFETY: as above.
     unsafe {
         launch!(together
             v.kernels, "norm_backward_once", grid, x, dy, dx, gamma, beta, mean, inverse, dscale, dshift,
-            add_parameters, add, division, parameter_sets, low, high, scratch, barriers, tickets,
+            add_parameters, add, division, parameter_sets, low, high, sums, barriers, tickets,
         );
     }
     true

@@ -28,12 +28,12 @@ impl Work<'_> {
     pub(super) fn run(&self, steps: &[Step<Kernel>], v: &View<'_>) {
         match *self {
             Self::One(index) => execute(index, &steps[index], v),
-            Self::Norm { first, statistics, apply, copy } => {
+            Self::Norm { statistics, apply, copy, .. } => {
                 let copy = copy.map(|index| match &steps[index].call {
                     Call::Copy(copy) => v.at(copy.y),
                     _ => unreachable!("a copy was found there"),
                 });
-                norm_once::forward(statistics, apply, copy.unwrap_or(0), v, v.at_some(steps[first].scratch));
+                norm_once::forward(statistics, apply, copy.unwrap_or(0), v);
             }
         }
     }

@@ -6,9 +6,11 @@
 //! | epochs, minutes, images by use; that it finished | `log.jsonl` |
 //! | members, numbers, budget; that they keep to it | `plan.json` |
 //! | strategy, data, seed, epochs | `resolved.toml` |
+//! | that times are of the same members | `anytime.json` |
 //!
 //! The device, the commit and the commands cannot be checked. NLL and ECE need the logits, which are not kept.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,10 +18,11 @@ use std::path::{Path, PathBuf};
 use superweight_plan::SharingPlan;
 
 use super::error::ResultsError;
-use super::publish::accuracies;
+use super::publish::{accuracies, count};
 use super::record::{Epochs, ImageCounts, Minutes, Record, Seen, Settings, at_the_end};
 use super::{PREDICTIONS, RECORD};
-use crate::evaluate::Classes;
+use crate::anytime::Profile;
+use crate::evaluate::{Classes, Subset};
 use crate::recipe::{Recipe, Resolved};
 use crate::run::{Event, read_log};
 
@@ -40,6 +43,10 @@ pub struct Published {
     pub resolved: Resolved,
     /// The class of every image, as the predictions have it.
     pub labels: Vec<u16>,
+    /// Top-1 in percent of every ensemble that the predictions have, counted.
+    pub counted: BTreeMap<Subset, f64>,
+    /// Times of every ensemble, where they were measured.
+    pub anytime: Option<Profile>,
 }
 
 impl Published {
@@ -65,8 +72,11 @@ impl Published {
         }
         say.log(&record)?;
         let resolved = say.plan_and_recipe(&record)?;
-        let labels = say.predictions(&record)?;
-        Ok(Self { folder: folder.to_owned(), record, resolved, labels })
+        let classes = say.predictions(&record)?;
+        let anytime = say.anytime(&record, &classes)?;
+        let counted = classes.rows.keys().filter_map(|&it| Some((it, count(&classes, it)?))).collect();
+        let (folder, labels) = (folder.to_owned(), classes.labels);
+        Ok(Self { folder, record, resolved, labels, counted, anytime })
     }
 }
 
@@ -170,7 +180,7 @@ impl Contradictions<'_> {
         }
     }
 
-    fn predictions(&self, record: &Record) -> Result<Vec<u16>, ResultsError> {
+    fn predictions(&self, record: &Record) -> Result<Classes, ResultsError> {
         let path = self.folder.join(PREDICTIONS);
         let classes = Classes::load(&path)?;
         let images = match record.seen {
@@ -181,6 +191,25 @@ impl Contradictions<'_> {
         let found = accuracies(&classes, record.members.len())
             .ok_or_else(|| ResultsError::file(&path, "a member's predictions are missing"))?;
         self.equal("top-1", &record.top1, &found, PREDICTIONS)?;
-        Ok(classes.labels)
+        Ok(classes)
+    }
+
+    /// Times are taken as they are; that they are of these numbers is seen by the accuracies beside them.
+    fn anytime(&self, record: &Record, classes: &Classes) -> Result<Option<Profile>, ResultsError> {
+        let name = "anytime.json";
+        let path = self.folder.join(name);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let profile = Profile::load(&path).map_err(|error| ResultsError::file(&path, error))?;
+        self.equal("members", &record.members, &profile.names, name)?;
+        for subset in &profile.subsets {
+            if let Some(top1) = count(classes, subset.members)
+                && (top1 - subset.top1).abs() > SAME_NUMBERS
+            {
+                self.equal(&format!("top-1 of {}", subset.members), &top1, &subset.top1, name)?;
+            }
+        }
+        Ok(Some(profile))
     }
 }

@@ -13,10 +13,13 @@ use super::check::Published;
 use super::error::ResultsError;
 use super::record::{Accuracies, Choices, Epochs, ImageCounts, Minutes, Record, Seen, Settings};
 use super::{PREDICTIONS, RECORD};
-use crate::evaluate::{Classes, Subset};
+use crate::evaluate::{Classes, Predictions, Subset};
 use crate::files::write_whole;
 use crate::recipe::Recipe;
 use crate::run::{Event, load_checkpoint, read_log};
+
+/// Members up to which the classes of every ensemble are kept, for an anytime curve: 15 rows of 4 KB.
+const MOST_SUBSETS: usize = 4;
 
 /// In a run's folder: a line per process that trained it.
 pub const COMMANDS: &str = "commands.jsonl";
@@ -121,16 +124,16 @@ pub fn publish(run: &Path, folder: &Path, facts: Facts) -> Result<Published, Res
     Published::open(folder)
 }
 
-/// Top-1 in percent, counted; none where a member is missing.
+/// Top-1 of some members together in percent, counted; none where they are missing.
+pub(super) fn count(classes: &Classes, subset: Subset) -> Option<f64> {
+    let pairs = classes.rows.get(&subset)?.iter().zip(&classes.labels);
+    // In this order 79 of 100 are 79, not 79.00000000000001.
+    Some(100.0 * pairs.filter(|(class, label)| class == label).count() as f64 / classes.labels.len() as f64)
+}
+
+/// Top-1 of members and all together; none where one is missing.
 pub(super) fn accuracies(classes: &Classes, members: usize) -> Option<Accuracies> {
-    let percent = |subset| {
-        let pairs = classes.rows.get(&subset)?.iter().zip(&classes.labels);
-        // In this order 79 of 100 are 79, not 79.00000000000001.
-        Some(
-            100.0 * pairs.filter(|(class, label)| class == label).count() as f64
-                / classes.labels.len() as f64,
-        )
-    };
+    let percent = |subset| count(classes, subset);
     let each = (0..members).map(|member| percent(Subset::one(MemberId(member))));
     Some(Accuracies { ensemble: percent(Subset::all(members))?, members: each.collect::<Option<_>>()? })
 }
@@ -151,9 +154,11 @@ fn evaluated(run: &Path, seen: Seen, newest: u64) -> Result<(Figures, Classes), 
     let all = read.subsets.into_iter().max_by_key(|figures| figures.members.len());
     let all = all.ok_or_else(|| ResultsError::file(&file, format!("no figures; {again}")))?;
     let mut classes = Classes::load(&file.with_file_name(format!("{part}.classes.safetensors.gz")))?;
-    // Members alone and all together are what the table has.
     let members = all.members.len();
-    classes.rows.retain(|subset, _| subset.len() == 1 || subset.len() == members);
+    if (2..=MOST_SUBSETS).contains(&members) {
+        let full = Predictions::load(&file.with_extension("safetensors"))?;
+        classes.rows = Subset::every(members).into_iter().map(|it| (it, full.classes_of(it))).collect();
+    }
     Ok((all, classes))
 }
 

@@ -12,6 +12,7 @@ use superweight_plan::number::grouped;
 use super::check::Published;
 use super::record::{FINAL_EPOCHS, Seen};
 use super::rows::RowRequest;
+use crate::anytime::SubsetProfile;
 use crate::recipe::Resolved;
 use crate::report::{Keys, PaperRow, keys, mean_and_deviation, plain, table_row};
 
@@ -45,6 +46,9 @@ pub fn table(results: &Path, rows: &[RowRequest], runs: &[Published]) -> String 
         &ours,
         "Nothing has run yet.",
     );
+    for run in full.iter().filter(|run| known(run)) {
+        text += &anytime(results, run);
+    }
     section(&mut text, "Not run", &["", "paper", "GPU min expected", "why"], &missing, "Every row has run.");
     if !others.is_empty() {
         let list: String = others.iter().map(|run| other(results, run)).collect();
@@ -194,6 +198,31 @@ fn not_run(row: &RowRequest) -> String {
         format!("{:.1}", row.expected_minutes),
         plain(row.not_run.as_deref().unwrap_or("not yet")),
     ])
+}
+
+/// Every ensemble of a run's members by the time it takes; accuracies are those of the predictions.
+fn anytime(results: &Path, run: &Published) -> String {
+    let Some(profile) = &run.anytime else { return String::new() };
+    let mut subsets: Vec<_> = profile.subsets.iter().collect();
+    subsets.sort_by(|a, b| a.time.median_ms.total_cmp(&b.time.median_ms));
+    let line = |subset: &&SubsetProfile| {
+        let names: Vec<_> = subset.members.members().map(|m| plain(&profile.names[m.0])).collect();
+        let top1 = run.counted.get(&subset.members).map(|top1| format!("{top1:.2}"));
+        table_row(&[
+            names.join(" + "),
+            format!("{:.3}", subset.time.median_ms),
+            format!("{:.3}", subset.time.p99_ms),
+            top1.unwrap_or("–".to_owned()),
+            if subset.dominated { "no" } else { "yes" }.to_owned(),
+        ])
+    };
+    let mut text = String::new();
+    let seed = link(results, run, &format!("seed {}", run.record.seed));
+    let (row, batch) = (plain(&run.record.row), profile.batch);
+    let title = format!("Anytime: {row}, {seed}, {batch} image(s) a call on {}", plain(&run.record.device));
+    let heads = ["members", "median ms", "p99 ms", "top-1", "worth running"];
+    section(&mut text, &title, &heads, &subsets.iter().map(line).collect::<String>(), "");
+    text
 }
 
 fn other(results: &Path, run: &Published) -> String {
