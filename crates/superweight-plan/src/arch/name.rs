@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::{Architecture, ImageShape, bottleneck, cnn, mobilenet, wrn};
 
 /// What can be asked for, as shown in help and errors.
-pub const FAMILIES: &str = "wrn-D-K with D = 6n+4 (wrn-28-10), wrn-50|101|152-K (wrn-50-2), \
+pub const FAMILIES: &str = "wrn-D-K with D = 6n+4 (wrn-28-10, wrn-10-0.5), wrn-50|101|152-K (wrn-50-2), \
 resnet-50|101|152, mobilenet-v2[-WIDTH] (mobilenet-v2-0.5), cnn-C1-C2-... (cnn-16-32)";
 
 /// Largest accepted depth, width factor and channel count: far past any network that trains, far below overflow.
@@ -19,12 +19,12 @@ const LIMIT: usize = 10_000;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum ArchName {
-    /// `wrn-28-10`: wide residual network for small images.
+    /// `wrn-28-10`, `wrn-10-0.5`: wide (or narrow) residual network for small images.
     Wrn {
         /// 6n + 4.
         depth: usize,
-        /// Widening factor.
-        width: usize,
+        /// Widening factor in hundredths.
+        percent: usize,
     },
     /// `resnet-50`, `wrn-50-2`: bottleneck network for large images.
     Bottleneck {
@@ -87,7 +87,7 @@ impl ArchName {
         }
         let name = self.clone();
         Ok(match self {
-            &Self::Wrn { depth, width } => wrn::build(name, input, classes, depth, width),
+            &Self::Wrn { depth, percent } => wrn::build(name, input, classes, depth, percent),
             &Self::Bottleneck { depth, width } => {
                 let stages = bottleneck::stages(depth).expect("parsing admits only depths that exist");
                 bottleneck::build(name, input, classes, stages, width)
@@ -109,7 +109,7 @@ impl ArchName {
 impl fmt::Display for ArchName {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Self::Wrn { depth, width } => write!(f, "wrn-{depth}-{width}"),
+            Self::Wrn { depth, percent } => write!(f, "wrn-{depth}-{}", *percent as f64 / 100.0),
             Self::Bottleneck { depth, width: 1 } => write!(f, "resnet-{depth}"),
             Self::Bottleneck { depth, width } => write!(f, "wrn-{depth}-{width}"),
             Self::MobileNetV2 { percent: 100 } => write!(f, "mobilenet-v2"),
@@ -147,15 +147,22 @@ impl FromStr for ArchName {
             let number = if plain(part) { part.parse::<usize>().ok() } else { None };
             number.filter(|n| (1..=LIMIT).contains(n))
         };
+        let small = |depth: usize| depth >= 10 && depth % 6 == 4;
         let parts: Vec<&str> = lower.split('-').collect();
         match parts[..] {
             ["wrn", depth, width] => match (parse(depth), parse(width)) {
                 (Some(depth), Some(width)) if bottleneck::stages(depth).is_some() => {
                     Ok(Self::Bottleneck { depth, width })
                 }
-                (Some(depth), Some(width)) if depth >= 10 && depth % 6 == 4 => Ok(Self::Wrn { depth, width }),
+                (Some(depth), Some(width)) if small(depth) => Ok(Self::Wrn { depth, percent: 100 * width }),
                 (Some(depth), Some(width)) => Err(numbers(&nearest_depths(depth, width))),
-                _ => Err(numbers("write wrn-DEPTH-WIDTH with whole numbers from 1 to 10000, e.g. wrn-28-10")),
+                (Some(depth), None) if small(depth) => match hundredths(width) {
+                    Some(percent) => Ok(Self::Wrn { depth, percent }),
+                    None => Err(numbers(
+                        "the width must be between 0.1 and 10000, with at most two decimals, e.g. 0.5",
+                    )),
+                },
+                _ => Err(numbers("write wrn-DEPTH-WIDTH, e.g. wrn-28-10")),
             },
             ["resnet", depth] => match parse(depth).filter(|&d| bottleneck::stages(d).is_some()) {
                 Some(depth) => Ok(Self::Bottleneck { depth, width: 1 }),
@@ -180,6 +187,18 @@ impl FromStr for ArchName {
             _ => Err(ArchError::Unknown { name: text.to_owned(), suggestion: suggest(&lower) }),
         }
     }
+}
+
+/// `0.5` or `1.25` in hundredths: digits alone, at most two behind the point, from 0.1 on.
+fn hundredths(text: &str) -> Option<usize> {
+    let (whole, rest) = text.split_once('.')?;
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let plain = digits(whole) && digits(rest) && (whole == "0" || !whole.starts_with('0'));
+    if !plain || whole.len() > 4 || rest.len() > 2 {
+        return None;
+    }
+    let percent = 100 * whole.parse::<usize>().ok()? + format!("{rest:0<2}").parse::<usize>().ok()?;
+    (percent >= 10).then_some(percent)
 }
 
 fn nearest_depths(depth: usize, width: usize) -> String {
@@ -213,11 +232,12 @@ mod tests {
 
     #[test]
     fn names_print_as_they_parse() {
-        let names = "wrn-28-10 wrn-16-2 wrn-10-1 wrn-50-2 wrn-101-2 resnet-50 mobilenet-v2 mobilenet-v2-0.5 \
+        let names = "wrn-28-10 wrn-16-2 wrn-10-1 wrn-10-0.5 wrn-16-1.25 wrn-50-2 wrn-101-2 resnet-50 mobilenet-v2 mobilenet-v2-0.5 \
                      mobilenet-v2-1.4 mobilenet-v2-0.35 cnn-4 cnn-8-16-16";
         for name in names.split_whitespace() {
             assert_eq!(name.parse::<ArchName>().unwrap().to_string(), name);
         }
+        assert_eq!("wrn-10-2.0".parse::<ArchName>().unwrap().to_string(), "wrn-10-2");
         assert_eq!("WRN-28-10".parse::<ArchName>().unwrap().to_string(), "wrn-28-10");
         assert_eq!("wrn-50-1".parse::<ArchName>().unwrap().to_string(), "resnet-50");
         assert_eq!("mobilenet-v2-1.0".parse::<ArchName>().unwrap().to_string(), "mobilenet-v2");
@@ -263,6 +283,14 @@ mod tests {
             "cnn-8--8",
             "wrn-+28-1",
             "wrn-028-1",
+            "wrn-10-0.0",
+            "wrn-10-0.05",
+            "wrn-10-0.125",
+            "wrn-10-.5",
+            "wrn-10-1.",
+            "wrn-10-1e0",
+            "wrn-10-99999.5",
+            "wrn-50-0.5",
         ] {
             assert!(name.parse::<ArchName>().is_err(), "{name:?}");
         }

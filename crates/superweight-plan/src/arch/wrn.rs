@@ -1,5 +1,6 @@
 //! Wide residual networks for small images: WRN-d-k has (d − 4) / 6 pre-activation basic blocks in each of three
-//! stages of 16k, 32k and 64k channels behind a 3×3 stem of 16.
+//! stages of 16k, 32k and 64k channels behind a 3×3 stem of 16. k below 1 makes the plain network of a small budget; k in
+//! hundredths, channels rounded to the nearest whole number.
 //!
 //! Where a block changes shape, its shortcut is a 1×1 convolution of the *activated* input and the branch starts
 //! from that too; elsewhere the shortcut is the raw input. A block of unchanged width and stride 1 has no shortcut
@@ -13,12 +14,12 @@ pub(super) fn build(
     input: ImageShape,
     classes: usize,
     depth: usize,
-    width: usize,
+    percent: usize,
 ) -> Architecture {
     let (mut b, image) = Builder::new(name, input);
     let mut x = b.conv("conv1", image, 16, Window::new(3, 1));
     for stage in 0..3 {
-        let out = (16 << stage) * width;
+        let out = ((16 << stage) * percent + 50) / 100;
         for block in 0..(depth - 4) / 6 {
             let stride = if stage > 0 && block == 0 { 2 } else { 1 };
             x = basic_block(&mut b, &format!("block{}.layer.{block}", stage + 1), x, out, stride);
