@@ -156,6 +156,36 @@ fn a_damaged_checkpoint_is_passed_over_with_a_warning_and_the_numbers_stay() {
     assert!(lines.iter().any(|line| matches!(line.event, Event::Warning(_))));
 }
 
+/// A rate of next to nothing leaves its kind where it started, and only that.
+#[test]
+fn templates_and_coefficients_have_rates_of_their_own() {
+    let trained = |name: &str, set: &[&str]| {
+        let folder = Folder::new(name);
+        unbroken(&folder.0, &tiny(&[&["train.epochs=1"], set].concat()));
+        let (_, checkpoint) = numbers(&run_path(&folder.0));
+        move |kind: &str| -> Vec<f32> {
+            let of_kind = checkpoint.bank.iter().filter(|(name, _)| name.starts_with(kind));
+            let numbers = |values: &crate::run::Values| match values {
+                crate::run::Values::F32(values) => values.clone(),
+                other => panic!("numbers of a bank are f32, not {other:?}"),
+            };
+            of_kind.flat_map(|(_, tensor)| numbers(tensor.values())).collect()
+        }
+    };
+    let (still_templates, still_coefficients) = ("train.template_rate=1e-6", "train.coefficient_rate=1e-6");
+    let start = trained("rates-start", &[still_templates, still_coefficients]);
+    let templates = trained("rates-templates", &[still_coefficients]);
+    let coefficients = trained("rates-coefficients", &[still_templates]);
+    let moved = |a: Vec<f32>, b: Vec<f32>| {
+        assert!(!a.is_empty() && a.len() == b.len());
+        a.iter().zip(&b).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max)
+    };
+    assert!(moved(start("templates"), templates("templates")) > 1e-3);
+    assert!(moved(start("coefficients"), templates("coefficients")) < 1e-5);
+    assert!(moved(start("coefficients"), coefficients("coefficients")) > 1e-3);
+    assert!(moved(start("templates"), coefficients("templates")) < 1e-5);
+}
+
 #[test]
 fn divergence_keeps_the_last_good_checkpoint() {
     let resolved = tiny(&["train.schedule=drops", "train.drops=[2]", "train.drop_factor=1"]);
