@@ -75,4 +75,5 @@ def main():
               f"{mean(gains):+.2f} ± {deviation:.2f} (deviation of {len(rows)} differences)")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Draw what a terminal showed as an SVG: `tmux capture-pane -p -e -S - | tools/terminal-svg.py TITLE > docs/demo.svg`.
 
-Each run of characters of one style is placed by its column, so that any fixed-width font gives straight tables. Knows
-the colours and weights that SGR 0-49 and 90-107 ask for; everything else is dropped.
+Words of one style are placed by their column, and again after two spaces, so that any fixed-width font gives straight
+tables. Knows the colours and weights that SGR 0-49 and 90-107 ask for; everything else is dropped.
 """
 import html
 import re
@@ -11,6 +11,7 @@ import sys
 WIDTH, HEIGHT, SIZE, MARGIN, BAR = 8.0, 17, 13, 16, 34
 BACK, TEXT = "#11151c", "#d5dae2"
 COLOURS = ["#4b5263", "#e06c75", "#98c379", "#e5c07b", "#61afef", "#c678dd", "#56b6c2", "#d5dae2"]
+WORDS = re.compile(r"\S+( \S+)*")
 SGR = re.compile(r"\x1b\[([0-9;]*)m|\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]")
 
 
@@ -56,15 +57,15 @@ def main():
     for i, colour in enumerate(["#e06c75", "#e5c07b", "#98c379"]):
         print(f'<circle cx="{MARGIN + 5 + 18 * i}" cy="{BAR / 2}" r="5" fill="{colour}"/>')
     print(f'<text x="50%" y="{BAR / 2 + 4}" text-anchor="middle" fill="{COLOURS[0]}">{html.escape(title)}</text>')
-    print(f'<g fill="{TEXT}" xml:space="preserve">')
+    print(f'<g fill="{TEXT}">')
     style = {}
     for row, line in enumerate(lines):
         found, style = runs(line, style)
         for column, text, look in found:
-            column += len(text) - len(text.lstrip())
-            text = text.strip()
-            x, y = MARGIN + WIDTH * column, BAR + MARGIN + HEIGHT * row + SIZE - 2
-            print(f'<text x="{x:.0f}" y="{y}" textLength="{WIDTH * len(text):.0f}"{attributes(look)}>{html.escape(text)}</text>')
+            for words in WORDS.finditer(text):
+                x, y = MARGIN + WIDTH * (column + words.start()), BAR + MARGIN + HEIGHT * row + SIZE - 2
+                length = WIDTH * len(words.group())
+                print(f'<text x="{x:.0f}" y="{y}" textLength="{length:.0f}"{attributes(look)}>{html.escape(words.group())}</text>')
     print("</g>\n</svg>")
 
 
