@@ -117,7 +117,10 @@ fn memory() {
     let mut alphas = AlphaSums::new(&plan, ensemble.memory()).expect("room");
     alphas.observe(ensemble.memory_mut()).expect("a look");
     let refine = grown();
-    println!("memory, wrn-16-8 and wrn-16-4, in copies of their {:.1} MB of clustered weights:", copy as f64 / 1e6);
+    println!(
+        "memory, wrn-16-8 and wrn-16-4, in copies of their {:.1} MB of clustered weights:",
+        copy as f64 / 1e6
+    );
     println!("  the sum of dL/dW {search:.3}, the sum of dL/da {refine:.3}");
 }
 
