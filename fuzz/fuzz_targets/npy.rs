@@ -1,10 +1,19 @@
-//! Headers of numpy files.
+//! Numpy files, as corrupted images (rows of 2×2×3) and as labels: any bytes are the rows asked for or an error.
 #![no_main]
 
+use std::io::Cursor;
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
+use superweight::data::npy_rows_of;
 
 fuzz_target!(|bytes: &[u8]| {
-    let _ = superweight::data::NpyHeader::parse(Path::new("fuzz"), bytes);
+    for row in [&[2, 2, 3][..], &[]] {
+        let size: usize = row.iter().product();
+        for (from, count) in [(0, 1), (1, 3), (0, usize::MAX), (usize::MAX, 2)] {
+            if let Ok(rows) = npy_rows_of(Path::new("fuzz"), Cursor::new(bytes), row, from, count) {
+                assert_eq!(rows.len(), count * size);
+            }
+        }
+    }
 });

@@ -1,12 +1,47 @@
-//! Profiles of `swn anytime`.
+//! Profiles of `swn anytime`: whatever is read also answers, with members that take no time.
 #![no_main]
 
 use std::path::Path;
+use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
+use superweight::anytime::{Asked, Clock, Predictor, Profile};
+use superweight::plan::MemberId;
+
+struct Members(usize);
+
+impl Asked for Members {
+    type Error = std::convert::Infallible;
+
+    fn members(&self) -> usize {
+        self.0
+    }
+
+    fn set_images(&mut self, _: &[f32]) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    fn run(&mut self, member: MemberId) -> Result<Vec<f32>, Self::Error> {
+        Ok(vec![member.0 as f32, 0.0])
+    }
+}
+
+struct Standing;
+
+impl Clock for Standing {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+}
 
 fuzz_target!(|bytes: &[u8]| {
-    if let Ok(text) = std::str::from_utf8(bytes) {
-        let _ = superweight::anytime::Profile::from_json(Path::new("fuzz"), text);
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(profile) = Profile::from_json(Path::new("fuzz"), text) else { return };
+    let members = Members(profile.names.len());
+    let mut predictor = Predictor::new(members, Standing, profile, 2).expect("as many members as profiled");
+    for deadline in [Duration::from_nanos(1), Duration::from_millis(1), Duration::from_secs(3600)] {
+        if let Ok(answer) = predictor.predict(&[], deadline) {
+            assert!(!answer.ran.is_empty());
+        }
     }
 });

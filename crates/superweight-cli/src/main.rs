@@ -45,13 +45,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// The error and its causes, each once: some messages end with their cause already.
+/// The error and its causes, each once: some messages have their cause in them already.
 fn told(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
         match text.is_empty() {
             true => text = cause,
-            false if text.ends_with(&cause) => {}
+            false if text.contains(&cause) => {}
             false => text += &format!(": {cause}"),
         }
     }

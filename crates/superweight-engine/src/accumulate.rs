@@ -24,7 +24,7 @@ impl<D: Device> Accumulator<D> {
         let sound = |region: &Region| region.element != Element::Index && region.space != Space::Arena;
         assert!(regions.iter().all(sound), "only numbers that outlive a run can be summed");
         let device = memory.device().clone();
-        let sums = device.allocate(Space::State, regions.iter().map(|region| region.len).sum())?;
+        let sums = device.allocate(Space::State, regions.iter().map(|region| region.len).sum(), 0)?;
         Ok(Self { device, regions, sums })
     }
 

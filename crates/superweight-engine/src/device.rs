@@ -37,8 +37,9 @@ pub trait Device: Clone + fmt::Debug + Sized {
     /// Bytes of a number.
     fn element_bytes(&self, element: Element) -> usize;
 
-    /// A storage of zeros. `size` is in bytes (arena, input/output) or numbers (the others).
-    fn allocate(&self, space: Space, size: usize) -> Result<Self::Buffer, Error>;
+    /// A storage of zeros. `size` is in bytes (arena, input/output) or numbers (the others), of which the first
+    /// `weights` are numbers of weights.
+    fn allocate(&self, space: Space, size: usize, weights: usize) -> Result<Self::Buffer, Error>;
 
     /// What [`Device::allocate`] was asked for.
     fn size(&self, buffer: &Self::Buffer) -> usize;
@@ -157,12 +158,13 @@ pub struct Memory<D: Device> {
 impl<D: Device> Memory<D> {
     /// Storages for a layout and an arena of this many bytes: the largest plan among the programs to be run.
     pub fn new(device: &D, layout: Layout, arena_bytes: usize) -> Result<Self, Error> {
+        let (numbers, weights) = (layout.parameter_numbers, layout.weight_numbers);
         let storages = [
-            device.allocate(Space::Arena, arena_bytes)?,
-            device.allocate(Space::Io, layout.io_bytes)?,
-            device.allocate(Space::Parameters, layout.parameter_numbers)?,
-            device.allocate(Space::Gradients, layout.parameter_numbers)?,
-            device.allocate(Space::State, layout.state_numbers)?,
+            device.allocate(Space::Arena, arena_bytes, 0)?,
+            device.allocate(Space::Io, layout.io_bytes, 0)?,
+            device.allocate(Space::Parameters, numbers, weights)?,
+            device.allocate(Space::Gradients, numbers, weights)?,
+            device.allocate(Space::State, layout.state_numbers, 0)?,
         ];
         let mut memory = Self { device: device.clone(), layout, storages };
         memory.set_control(Control::ValidRows, u32::MAX);

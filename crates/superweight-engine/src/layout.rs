@@ -109,20 +109,26 @@ impl LayoutBuilder {
         Ok(self)
     }
 
-    /// The layout; bytes per number are the device's.
+    /// The layout; bytes per number are the device's. Weights come before all other parameters: a device may hold them in
+    /// another width.
     pub fn finish<D: Device>(&self, device: &D) -> Layout {
         let numbers = |table: &Table, space| {
-            let mut end = 0;
+            let (mut end, mut weights) = (0, 0);
             let place = |entry: &Entry| {
                 let region = Region { space, offset: end, len: entry.len(), element: entry.element };
                 end = (end + entry.len()).next_multiple_of(PARAMETER_ALIGNMENT);
+                if entry.element == Element::Weight {
+                    weights = end;
+                }
                 (entry.name.clone(), region)
             };
-            let regions: Vec<_> = table.entries.iter().map(place).collect();
-            (Places::new(regions), end)
+            let is_weight = |entry: &&Entry| entry.element == Element::Weight;
+            let (first, last): (Vec<_>, Vec<_>) = table.entries.iter().partition(is_weight);
+            let regions: Vec<_> = first.into_iter().chain(last).map(place).collect();
+            (Places::new(regions), end, weights)
         };
-        let (parameters, parameter_numbers) = numbers(&self.parameters, Space::Parameters);
-        let (state, state_numbers) = numbers(&self.state, Space::State);
+        let (parameters, parameter_numbers, weight_numbers) = numbers(&self.parameters, Space::Parameters);
+        let (state, state_numbers, _) = numbers(&self.state, Space::State);
         let mut io_bytes = 0;
         let place = |entry: &Entry| {
             let region =
@@ -137,7 +143,16 @@ impl LayoutBuilder {
             (name, region.offset, region.len, region.element).hash(&mut hasher);
         }
         let fingerprint = hasher.finish();
-        Layout { parameters, state, io, parameter_numbers, state_numbers, io_bytes, fingerprint }
+        Layout {
+            parameters,
+            state,
+            io,
+            parameter_numbers,
+            weight_numbers,
+            state_numbers,
+            io_bytes,
+            fingerprint,
+        }
     }
 }
 
@@ -167,6 +182,8 @@ pub struct Layout {
     io: Places,
     /// Numbers in the flat parameter storage, gaps included; gradients and momentum have as many.
     pub parameter_numbers: usize,
+    /// How many of them, from the first, are weights with their gaps.
+    pub(crate) weight_numbers: usize,
     /// Numbers in the running statistics.
     pub state_numbers: usize,
     /// Bytes of inputs, targets, outputs and losses.

@@ -64,8 +64,8 @@ impl<D: Device> Sgd<D> {
         check_groups(&groups, numbers)?;
         let device = memory.device().clone();
         let kept = if options.momentum == 0.0 { 0 } else { numbers };
-        let momentum = device.allocate(Space::State, kept)?;
-        let rates = device.allocate(Space::State, groups.len())?;
+        let momentum = device.allocate(Space::State, kept, 0)?;
+        let rates = device.allocate(Space::State, groups.len(), 0)?;
         let groups = SgdGroups { options, groups };
         let updater = device.prepare_sgd(&groups, memory.layout())?;
         Ok(Self { device, groups, updater, rates, momentum })

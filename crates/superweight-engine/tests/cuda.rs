@@ -9,9 +9,9 @@ mod common;
 use common::{Bench, fill, hashed, name_seed, relative_error, with_cuda};
 use superweight_engine::cpu::conv::Algorithm;
 use superweight_engine::{
-    Activation, BatchNorm, Block, Control, Conv2d, CpuDevice, CrossEntropy, CudaDevice, CudaError, Device,
-    Error, Graph, GraphBuilder, LayoutBuilder, Memory, Mix, MixGradients, MixSet, MixUse, NodeId, NormMode,
-    ParameterGroup, Pool2d, Precision, Program, Scope, Settings, Sgd, SgdOptions, Shape, SlotKind,
+    Activation, BatchNorm, Block, Call, Control, Conv2d, CpuDevice, CrossEntropy, CudaDevice, CudaError,
+    Device, Error, Graph, GraphBuilder, LayoutBuilder, Memory, Mix, MixGradients, MixSet, MixUse, NodeId,
+    NormMode, ParameterGroup, Pool2d, Precision, Program, Scope, Settings, Sgd, SgdOptions, Shape, SlotKind,
 };
 
 const PRECISIONS: [(Precision, f64); 2] = [(Precision::F32, 1e-5), (Precision::Bf16, 1e-2)];
@@ -69,6 +69,10 @@ fn chained(
     Case { chained: true, ..case(name, batch, shape, ops) }
 }
 
+fn labels(batch: usize, classes: u32) -> Vec<u32> {
+    (0..batch as u32).map(|i| (i * 7 + 3) % classes).collect()
+}
+
 /// Everything that a run leaves, by name.
 fn outcome<D: Device>(device: &D, case: &Case) -> Vec<(String, Vec<f32>)> {
     let mut bench = Bench::new(device, case.graph.clone(), case.settings);
@@ -77,13 +81,17 @@ fn outcome<D: Device>(device: &D, case: &Case) -> Vec<(String, Vec<f32>)> {
         let values = memory.parameter(&slot.name).unwrap();
         memory.set_parameter(&slot.name, &rounded(&values)).unwrap();
     }
+    let labels = case.classes.map(|classes| labels(case.settings.batch, classes));
     for (name, len) in &case.inputs {
-        let values = hashed(name_seed(name), len * case.settings.batch);
+        let mut values = hashed(name_seed(name), len * case.settings.batch);
+        // Images tell of their class, as those one trains on do: gradients of noise cancel to little but rounding.
+        for (image, class) in values.chunks_mut(*len).zip(labels.iter().flatten()) {
+            image.iter_mut().zip(hashed(*class + 1, *len)).for_each(|(pixel, drawn)| *pixel += drawn);
+        }
         memory.set_input(name, &rounded(&values)).unwrap();
     }
-    if let Some(classes) = case.classes {
-        let labels: Vec<u32> = (0..case.settings.batch as u32).map(|i| (i * 7 + 3) % classes).collect();
-        memory.set_classes("labels", &labels).unwrap();
+    if let Some(labels) = &labels {
+        memory.set_classes("labels", labels).unwrap();
     }
     bench.run();
     let memory = &bench.memory;
@@ -153,6 +161,38 @@ fn batch_norm_in_every_mode_scope_and_activation() {
                 case.settings.norm = norm;
                 assert_agreement(&case);
             }
+        }
+    }
+}
+
+/// More than the multiprocessors hold between them (29 MB on an H200; 33 MB here in f32, as much in bf16 where input and
+/// gradient are kept): some rows are read twice. One launch, so no segments.
+#[test]
+fn batch_norm_of_large_activations() {
+    let (batch, shape) = (8, Shape::new(256, 256, 16));
+    let mut present = false;
+    with_cuda(Precision::F32, |_| present = true);
+    // Only where there is a GPU: the CPU's share takes seconds.
+    if present {
+        let relu = BatchNorm::relu();
+        assert_agreement(&case("large norm", batch, shape, |g, x| g.batch_norm("bn", x, relu)));
+        assert_agreement(&chained("large norm onto", batch, shape, |g, x| {
+            let a = g.channel_scale("a", x, 1)?;
+            let b = g.batch_norm("b", x, BatchNorm::plain())?;
+            g.add("sum", a, b, Activation::Relu)
+        }));
+    }
+}
+
+/// One launch for statistics and application, with rows and channels of every kind.
+#[test]
+fn batch_norm_without_segments() {
+    for (batch, shape) in shapes() {
+        for norm in [NormMode::Train, NormMode::Recalibrate, NormMode::BatchStatistics] {
+            let name = format!("batch norm {norm:?} {shape}");
+            let mut case = case(&name, batch, shape, |g, x| g.batch_norm("bn", x, BatchNorm::relu()));
+            case.settings.norm = norm;
+            assert_agreement(&case);
         }
     }
 }
@@ -276,7 +316,7 @@ fn losses() {
 }
 
 /// A wide residual network of two blocks and a mobile one, 16 images of 16×16.
-fn networks() -> Vec<Case> {
+fn networks(batch: usize) -> Vec<Case> {
     let finish = |mut g: GraphBuilder, x: NodeId, shape: Shape| {
         let x = g.global_average_pool("pool", x).unwrap();
         let z = g.linear("fc", x, 10, true).unwrap();
@@ -284,7 +324,7 @@ fn networks() -> Vec<Case> {
         g.output("y", z).unwrap();
         Case {
             graph: g.finish().unwrap(),
-            settings: Settings::train(16),
+            settings: Settings::train(batch),
             inputs: vec![("x".into(), shape.len())],
             classes: Some(10),
             chained: true,
@@ -329,12 +369,13 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
 /// bf16 rounds after every operation; what training needs is that gradients point the same way.
 #[test]
 fn small_networks_have_the_loss_and_the_directions_of_the_cpu() {
-    for case in networks() {
+    for case in networks(64) {
         let expected = outcome(&cpu(), &case);
         with_cuda(Precision::F32, |device| {
             for ((name, ours), (_, theirs)) in outcome(device, &case).iter().zip(&expected) {
                 let error = relative_error(ours, theirs);
-                assert!(error < 1e-3, "{} {name}: {error:.2e}", case.graph.name());
+                // Where the two round to other sides of a ReLU's kink, a gradient through it is there or not.
+                assert!(error < 5e-3, "{} {name}: {error:.2e}", case.graph.name());
             }
         });
         with_cuda(Precision::Bf16, |device| {
@@ -381,7 +422,7 @@ fn training_follows_the_cpu() {
         };
         (0..20).map(|_| step()).collect()
     }
-    let case = &networks()[0];
+    let case = &networks(16)[0];
     let expected = losses(&cpu(), case);
     assert!(expected[19] < 0.7 * expected[0], "the network learns its batch: {expected:?}");
     for (precision, tolerance) in [(Precision::F32, 0.01), (Precision::Bf16, 0.05)] {
@@ -473,7 +514,7 @@ fn devices_and_storages_that_cannot_be() {
         let Error::Cuda(CudaError::OutOfMemory { asked, free, total, .. }) = error else { panic!("{error}") };
         assert!(asked == 1 << 52 && free <= total && total > 0, "{asked} {free} {total}");
         device.finish().unwrap();
-        let case = &networks()[0];
+        let case = &networks(16)[0];
         let mut bench = Bench::new(device, case.graph.clone(), case.settings);
         bench.memory.set_control(Control::ValidRows, 3);
         bench.run();
@@ -482,13 +523,23 @@ fn devices_and_storages_that_cannot_be() {
 }
 
 #[test]
-fn a_profile_names_every_step() {
+fn a_profile_names_every_launch() {
     with_cuda(Precision::Bf16, |device| {
-        let case = &networks()[0];
+        let case = &networks(16)[0];
         let mut bench = Bench::new(device, case.graph.clone(), case.settings);
         let mut times = vec![];
         bench.memory.profile(&bench.program, &mut |index, time| times.push((index, time))).unwrap();
-        assert!(times.iter().map(|(index, _)| *index).eq(0..bench.program.steps().len()));
+        // Steps that are one launch with an earlier one have no time of their own.
+        let joined =
+            |index: usize| matches!(bench.program.steps()[index].call, Call::NormApply(_) | Call::Copy(_));
+        let timed: Vec<usize> = times.iter().map(|(index, _)| *index).collect();
+        assert!(timed.is_sorted_by(|a, b| a < b), "in order, each once: {timed:?}");
+        let missing = (0..bench.program.steps().len()).filter(|index| !timed.contains(index));
+        assert!(
+            missing.clone().count() > 0 && missing.clone().all(joined),
+            "{:?}",
+            missing.collect::<Vec<_>>()
+        );
         assert!(times.iter().all(|(_, time)| time.as_nanos() > 0));
     });
 }

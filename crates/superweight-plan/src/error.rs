@@ -127,7 +127,9 @@ pub enum PlanError {
         problem: String,
     },
     /// A plan written by a newer or foreign program.
-    #[error("version: this plan has version {found}, this program reads version {supported}")]
+    #[error(
+        "version: this plan has version {found}, this program reads version {supported}: use the program that wrote it"
+    )]
     Version {
         /// As written in the file.
         found: String,

@@ -57,6 +57,16 @@ pub enum InferError {
         /// What is wrong.
         why: String,
     },
+    /// A checkpoint of another recipe.
+    #[error("{}, checkpoint {number}: {why}: a file is of another run", run.display())]
+    OtherRecipe {
+        /// The run.
+        run: PathBuf,
+        /// Of the checkpoint.
+        number: u64,
+        /// What each of them says.
+        why: String,
+    },
     /// Tensors that do not fit the plan.
     #[error("{}, checkpoint {number}: its tensors are not of its plan: {why}", run.display())]
     OtherTensors {
@@ -117,6 +127,9 @@ impl Trained {
             number,
             why: error.to_string(),
         })?;
+        if let Some(why) = resolved.contradiction(&plan) {
+            return Err(InferError::OtherRecipe { run: run.to_owned(), number, why });
+        }
         let warnings = warnings.iter().map(ToString::to_string).collect();
         Ok(Self { run: run.to_owned(), number, plan, checkpoint, resolved, warnings })
     }

@@ -17,6 +17,7 @@ pub mod random;
 pub mod recipe;
 mod replay;
 pub mod report;
+pub mod results;
 pub mod run;
 pub mod schedule;
 pub mod search;

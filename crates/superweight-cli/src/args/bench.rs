@@ -18,6 +18,18 @@ pub enum BenchCommand {
     Step(BenchOptions),
     /// Each operation with its share of the step.
     Ops(BenchOptions),
+    /// The convolutions of a step as tuned for this GPU: how each is computed and how long it takes.
+    Tune(TuneOptions),
+}
+
+#[derive(Args)]
+pub struct TuneOptions {
+    #[command(flatten)]
+    pub bench: BenchOptions,
+
+    /// Forget what was tuned for this GPU and tune anew.
+    #[arg(long)]
+    pub refresh: bool,
 }
 
 #[derive(Args)]
@@ -54,6 +66,10 @@ pub struct BenchOptions {
     /// With --budget: whether a template is as large as its SuperWeight or a block of a grid.
     #[arg(long, value_enum, default_value_t, requires = "budget")]
     pub tiling: TilingArg,
+
+    /// With --budget: side of a grid's block [default: 16 below 3% of the members' total, else 32].
+    #[arg(long, requires = "budget")]
+    pub block: Option<usize>,
 
     /// With --inference: pack the weights once and keep them beside the plain ones; faster at small batches, twice the
     /// memory for weights.
@@ -107,4 +123,5 @@ Examples:
   swn bench step --members wrn-28-10 --batch 128 --device cuda --tuning full
   swn bench step --members wrn-28-4 --batch 1 --inference --json
   swn bench step --members wrn-16-2 --budget 25% --tiling grid
-  swn bench ops --members mobilenet-v2 --batch 32";
+  swn bench ops --members mobilenet-v2 --batch 32
+  swn bench tune --members wrn-28-10 --batch 128 --device cuda --refresh";

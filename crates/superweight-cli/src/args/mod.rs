@@ -9,11 +9,13 @@ mod trained;
 
 use clap::{Args, Parser, Subcommand};
 
-pub use bench::{BenchArgs, BenchCommand, BenchOptions, PrecisionArg, TuningArg};
+pub use bench::{BenchArgs, BenchCommand, BenchOptions, PrecisionArg, TuneOptions, TuningArg};
 pub use data::{DataArgs, DataCommand, FetchArgs, ListArgs, VerifyArgs};
 pub use plan::{CoefficientsArg, NOTHING_TO_PLAN, PlanArgs, TilingArg};
 pub use train::{DemoArgs, SearchArgs, SweepArgs, TrainArgs};
-pub use trained::{AnytimeArgs, EvalArgs, ExportArgs, FormatArg, PredictArgs, ReportArgs, ReportFormat};
+pub use trained::{
+    AnytimeArgs, ChoicesArg, EvalArgs, ExportArgs, FormatArg, PredictArgs, ReportArgs, ReportFormat,
+};
 
 /// Find which layers share parameters, train, and use the result.
 ///

@@ -35,8 +35,8 @@ impl Default for DemoArgs {
 
 /// Train the networks of a recipe on shared parameters, or go on with a run.
 ///
-/// A run is a folder: the recipe, a log (log.jsonl), curves (TensorBoard) and checkpoints, one after every epoch.
-/// Ctrl-C finishes the step and says how to go on; what is lost is the current epoch. A resumed run gives the same
+/// A run is a folder: the recipe, a log (log.jsonl), curves (TensorBoard) and checkpoints, one after every epoch unless
+/// --checkpoint-every says less. Ctrl-C finishes the step and says how to go on; what is lost is the current epoch. A resumed run gives the same
 /// numbers, bit for bit, as one that was never stopped.
 #[derive(Args)]
 #[command(after_help = TRAIN_EXAMPLES)]
@@ -72,6 +72,10 @@ pub struct TrainArgs {
     /// Stop between two epochs when the next would not end within this time: 9m, 90s, 1h30m.
     #[arg(long, value_name = "TIME")]
     pub time_limit: Option<String>,
+
+    /// Epochs between two checkpoints: what a kill or Ctrl-C may lose. The numbers do not depend on it.
+    #[arg(long, value_name = "EPOCHS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub checkpoint_every: u64,
 
     #[command(flatten)]
     pub on: TrainOnArgs,

@@ -220,11 +220,12 @@ Examples:
 /// Make something to look at from run folders: one HTML file with everything inside.
 ///
 /// Of one run: accuracy, training, which layers share what, why, and what other thresholds would have given. Of several:
-/// a table beside the paper's figures, means over seeds, curves over each other.
+/// a table beside the paper's figures, means over seeds, curves over each other. '--publish' keeps of a finished and
+/// evaluated run what can be committed, '--table' makes a table of what was published.
 #[derive(Args)]
 #[command(after_help = REPORT_EXAMPLES)]
 pub struct ReportArgs {
-    /// Run folders.
+    /// Run folders; with --table the folder of results.
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
 
@@ -240,6 +241,36 @@ pub struct ReportArgs {
     /// Write every figure as an SVG file into this folder too.
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
+
+    /// Keep log, plan, predictions and figures of one run in this folder: what results are computed from again.
+    #[arg(long, value_name = "DIR", requires = "commit", conflicts_with_all = ["out", "format", "plots", "table"])]
+    pub publish: Option<PathBuf>,
+
+    /// With --publish: the commit of the program that trained.
+    #[arg(long, value_name = "HASH", requires = "publish")]
+    pub commit: Option<String>,
+
+    /// With --publish: the row that it is a run of [default: the run's name, which is its recipe's].
+    #[arg(long, value_name = "NAME", requires = "publish")]
+    pub row: Option<String>,
+
+    /// With --publish: which images the settings were chosen on.
+    #[arg(long, value_enum, default_value_t, requires = "publish")]
+    pub choices: ChoicesArg,
+
+    /// Make the table of published runs beside the paper's figures, as Markdown; '--out FILE' puts it between the
+    /// file's two markers.
+    #[arg(long, conflicts_with_all = ["format", "plots"])]
+    pub table: bool,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum ChoicesArg {
+    /// On none: they are the paper's.
+    #[default]
+    Paper,
+    /// On training images that shorter runs held out.
+    HeldOut,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -260,4 +291,6 @@ Examples:
   swn report runs/quick
   swn report runs/swn-seed-* runs/no-refine-seed-* --out comparison.html
   swn report runs/* --format md
-  swn report runs/quick --plots figures";
+  swn report runs/quick --plots figures
+  swn report runs/quick --publish results/quick/quick-0 --commit 8802b29
+  swn report results --table --out results/README.md";

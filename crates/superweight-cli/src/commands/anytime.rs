@@ -11,6 +11,7 @@ use superweight::engine::Device;
 use superweight::evaluate::{MAX_MEMBERS, evaluate_subsets, subset_name};
 use superweight::infer::{Trained, normalise};
 
+use super::check_writable;
 use super::device::{self, on_device};
 use super::eval::{images, names, open};
 use crate::args::AnytimeArgs;
@@ -31,10 +32,11 @@ pub fn run(args: AnytimeArgs, out: &mut impl Write) -> Result<ExitCode> {
         args.seconds
     );
     let trained = open(&args.run)?;
+    let path = args.run.join(PROFILE);
+    check_writable(&path).with_context(|| format!("{}: make its folder writable", path.display()))?;
     let device = device::for_run(&args.on.device, args.on.threads, &trained)?;
     let where_ = device.describe();
     let profiles = on_device!(device, |device| profiles(&device, &where_, &args, &trained))?;
-    let path = args.run.join(PROFILE);
     profiles[0].save(&path)?;
     if args.on.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&profiles)?)?;
@@ -67,7 +69,8 @@ pub(super) fn profiles<D: Device>(
     let part = if args.held_out { "held-out" } else { "test" };
     let mut profiles = vec![];
     for &batch in &args.batch {
-        let mut networks = trained.networks(device, batch)?;
+        let networks = trained.networks(device, batch);
+        let mut networks = networks.with_context(|| format!("--batch {batch}"))?;
         let len = networks.image_len();
         let mut input = vec![];
         let pixels = images.pixels.iter().copied().cycle().take(batch * len).collect::<Vec<_>>();

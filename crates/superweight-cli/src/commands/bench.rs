@@ -2,13 +2,14 @@
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 use superweight::bench::{Bench, BenchRequest, Comparison, OpReport, SharedBench, StepReport};
+use superweight::engine::CudaDevice;
 use superweight::engine::Device;
-use superweight::engine::cuda::Tuning;
+use superweight::engine::cuda::{ConvRecord, Tuning};
 use superweight::plan::arch::{ArchName, Architecture};
 use superweight::plan::number::grouped;
 use superweight::plan::{Budget, Clustering, Coefficients, Member, PlanRequest};
@@ -16,7 +17,7 @@ use superweight::recipe::Precision;
 
 use super::device::{self, Chosen, on_device};
 use super::plan::{image_shape, tiling};
-use crate::args::{BenchArgs, BenchCommand, BenchOptions, PrecisionArg, TuningArg};
+use crate::args::{BenchArgs, BenchCommand, BenchOptions, PrecisionArg, TuneOptions, TuningArg};
 use crate::table;
 
 /// Rounds of `swn bench ops` per second asked for.
@@ -37,6 +38,10 @@ struct StepAnswer {
     gflops: f64,
     peak_bytes: usize,
     arena_bytes: usize,
+    /// From the start of the command until the first step was done.
+    start_s: f64,
+    /// The most of a GPU's memory that was allocated at a time.
+    allocated_bytes: Option<usize>,
     /// The most memory ever resident beyond what was when the command started, where the system says so.
     resident_bytes: Option<u64>,
 }
@@ -51,17 +56,27 @@ struct OpAnswer {
 }
 
 pub fn run(args: BenchArgs, out: &mut impl Write) -> Result<ExitCode> {
-    let idle = status_bytes("VmRSS:");
-    let (BenchCommand::Step(options) | BenchCommand::Ops(options)) = &args.what;
+    let (start, idle) = (Instant::now(), status_bytes("VmRSS:"));
+    let options = match &args.what {
+        BenchCommand::Step(options) | BenchCommand::Ops(options) => options,
+        BenchCommand::Tune(tune) => &tune.bench,
+    };
     seconds(options)?;
     let chosen = chosen(options)?;
     let on = Place::of(&chosen);
     match &args.what {
         BenchCommand::Step(options) => match &options.budget {
             Some(budget) => on_device!(chosen, |device| shared(&device, &on, options, budget, out))?,
-            None => on_device!(chosen, |device| step(&device, &on, options, idle, out))?,
+            None => on_device!(chosen, |device| step(&device, &on, options, (start, idle), out))?,
         },
         BenchCommand::Ops(options) => on_device!(chosen, |device| ops(&device, &on, options, out))?,
+        BenchCommand::Tune(options) => match chosen {
+            Chosen::Cuda(device) => tune(&device, &on, options, out)?,
+            Chosen::Cpu(_) => bail!(
+                "--device {}: only a GPU's convolutions are tuned; give --device cuda",
+                options.bench.device
+            ),
+        },
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -70,13 +85,16 @@ pub fn run(args: BenchArgs, out: &mut impl Write) -> Result<ExitCode> {
 struct Place {
     device: String,
     threads: Option<usize>,
+    gpu: Option<CudaDevice>,
 }
 
 impl Place {
     fn of(chosen: &Chosen) -> Self {
         match chosen {
-            Chosen::Cpu(device) => Self { device: "cpu".into(), threads: Some(device.threads()) },
-            Chosen::Cuda(device) => Self { device: device.description(), threads: None },
+            Chosen::Cpu(device) => Self { device: "cpu".into(), threads: Some(device.threads()), gpu: None },
+            Chosen::Cuda(device) => {
+                Self { device: device.description(), threads: None, gpu: Some(device.clone()) }
+            }
         }
     }
 
@@ -106,18 +124,24 @@ fn step<D: Device>(
     device: &D,
     on: &Place,
     options: &BenchOptions,
-    idle: Option<u64>,
+    (start, idle): (Instant, Option<u64>),
     out: &mut impl Write,
 ) -> Result<()> {
     let mut bench = prepare(device, on, options, out)?;
+    bench.step()?;
+    let start = start.elapsed().as_secs_f64();
     let report = bench.measure(Duration::from_secs_f64(options.seconds))?;
     if options.json {
         let peak = status_bytes("VmHWM:").zip(idle).map(|(peak, idle)| peak.saturating_sub(idle));
-        let answer = step_answer(options, on, &report, peak);
+        let answer = step_answer(options, on, &report, start, peak);
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&answer)?)?);
     }
     let StepReport { step_ms, range_ms: (shortest, longest), repeats, .. } = report;
     writeln!(out, "step       {step_ms:.2} ms, the median of {repeats} ({shortest:.2} to {longest:.2})")?;
+    writeln!(out, "start      {start:.1} s until the first step was done")?;
+    if let Some(gpu) = &on.gpu {
+        writeln!(out, "allocated  {:.1} MiB of the GPU's memory at most", mebibytes(gpu.most_allocated()))?;
+    }
     writeln!(out, "images     {:.1} per second", report.images_per_s)?;
     writeln!(out, "arithmetic {:.1} GFLOP/s in convolutions and linear layers", report.gflops)?;
     Ok(())
@@ -146,18 +170,19 @@ fn shared<D: Device>(
         clusters: Clustering::Single,
         budget: Some(budget.resolve(dense.dense_total())),
         tiling: tiling(options.tiling),
+        block: options.block,
         coefficients: Coefficients::Own,
         reserve: 0.0,
         ..asked
     };
-    let plan = request.plan().context("--budget")?;
+    let plan = request.plan().context("--budget and --block")?;
     let bench = SharedBench::new(device, &dense, &plan, options.batch).context("--members and --batch");
     let Comparison { dense_ms, shared_ms, ratio, repeats } = bench?.measure(time)?;
     if options.json {
         let answer = serde_json::json!({
             "members": options.members, "batch": options.batch, "device": on.device, "threads": on.threads,
             "tiling": plan.tiling.to_string(), "numbers": plan.bill.trained(), "dense_numbers": dense.dense_total(),
-            "dense_ms": dense_ms, "shared_ms": shared_ms, "ratio": ratio, "repeats": repeats,
+            "templates": plan.template_sets, "dense_ms": dense_ms, "shared_ms": shared_ms, "ratio": ratio, "repeats": repeats,
         });
         return Ok(writeln!(out, "{answer:#}")?);
     }
@@ -165,6 +190,11 @@ fn shared<D: Device>(
     writeln!(out, "what       training of {members}, batch {batch}, {on}")?;
     let (numbers, all) = (grouped(plan.bill.trained()), grouped(dense.dense_total()));
     writeln!(out, "shared     {numbers} numbers of {all}, {}, own coefficients", plan.tiling)?;
+    for set in &plan.template_sets {
+        let [out_channels, in_channels, height, width] = set.block;
+        let block = format!("{out_channels}×{in_channels}×{height}×{width}");
+        writeln!(out, "templates  K = {} of {block}", set.templates)?;
+    }
     writeln!(
         out,
         "steps      {dense_ms:.2} ms without sharing, {shared_ms:.2} ms with, medians of {repeats}"
@@ -207,7 +237,6 @@ fn prepare<D: Device>(
         let what = if options.inference { "inference" } else { "training" };
         let (members, batch) = (options.members.join(", "), options.batch);
         writeln!(out, "what       {what} of {members}, batch {batch}, {}", on.words())?;
-        let mebibytes = |bytes: usize| bytes as f64 / f64::from(1 << 20);
         let (arena, all) = (mebibytes(bench.arena_bytes()), mebibytes(bench.peak_bytes()));
         writeln!(
             out,
@@ -215,6 +244,31 @@ fn prepare<D: Device>(
         )?;
     }
     Ok(bench)
+}
+
+fn mebibytes(bytes: usize) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// The plans of all convolutions that a step has, tuned where they are not yet.
+fn tune(device: &CudaDevice, on: &Place, options: &TuneOptions, out: &mut impl Write) -> Result<()> {
+    if options.refresh {
+        device.refresh_tuning();
+    }
+    let options = &options.bench;
+    prepare(device, on, options, out)?;
+    let records = device.tuned();
+    if options.json {
+        return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&records)?)?);
+    }
+    let row = |record: &ConvRecord| {
+        let tuning = format!("{:?}", record.tuning).to_lowercase();
+        let (engine, workspace) = (record.engine.to_string(), format!("{:.1}", mebibytes(record.workspace)));
+        vec![record.conv.clone(), engine, workspace, format!("{:.1}", record.microseconds), tuning]
+    };
+    let rows: Vec<Vec<String>> = records.iter().map(row).collect();
+    let heads = ["convolution", "engine", "scratch MiB", "microseconds", "tuning"];
+    Ok(writeln!(out, "\n{}", table::render(&heads, &rows))?)
 }
 
 /// How long to measure.
@@ -238,6 +292,7 @@ fn step_answer(
     options: &BenchOptions,
     on: &Place,
     report: &StepReport,
+    start_s: f64,
     resident_bytes: Option<u64>,
 ) -> StepAnswer {
     StepAnswer {
@@ -254,6 +309,8 @@ fn step_answer(
         gflops: report.gflops,
         peak_bytes: report.peak_bytes,
         arena_bytes: report.arena_bytes,
+        start_s,
+        allocated_bytes: on.gpu.as_ref().map(CudaDevice::most_allocated),
         resident_bytes,
     }
 }

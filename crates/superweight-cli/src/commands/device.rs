@@ -1,10 +1,13 @@
 //! `--device`: which device a word means on this machine.
 
+use std::path::Path;
+
 use anyhow::{Context, Result, bail};
 use superweight::engine::cuda::Tuning;
 use superweight::engine::{CpuDevice, CudaDevice, CudaError, Error, Precision};
 use superweight::infer::Trained;
 use superweight::recipe;
+use superweight::results::Started;
 
 /// A device that is there.
 pub enum Chosen {
@@ -13,6 +16,20 @@ pub enum Chosen {
 }
 
 impl Chosen {
+    /// What a run keeps of this process: its command, and the device in words that mean the same on another machine.
+    pub fn started(&self) -> Started {
+        let mut words: Vec<String> = std::env::args().collect();
+        if let Some(program) = words.first_mut() {
+            *program = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        }
+        let device = match self {
+            Self::Cpu(_) => self.describe(),
+            // GPU, precision and driver; the libraries that follow are named with their paths.
+            Self::Cuda(device) => device.description().split(", ").take(3).collect::<Vec<_>>().join(", "),
+        };
+        Started { command: words.join(" "), device }
+    }
+
     /// In words, for tables and profiles.
     pub fn describe(&self) -> String {
         match self {

@@ -51,11 +51,12 @@ fn export<D: Device>(device: &D, args: &ExportArgs, trained: &Trained) -> Result
         false => args.members.clone(),
     };
     for (i, &member) in members.iter().enumerate() {
-        ensure!(member < count, InferError::NoMember { member, members: count });
+        ensure!(member < count, "--members: {}", InferError::NoMember { member, members: count });
         ensure!(!members[..i].contains(&member), "--members: {member} is there twice");
     }
     let folder = args.out.clone().unwrap_or_else(|| args.run.join("export"));
-    fs::create_dir_all(&folder).with_context(|| format!("--out {}", folder.display()))?;
+    fs::create_dir_all(&folder)
+        .with_context(|| format!("--out {}: choose another folder", folder.display()))?;
     let networks = trained.networks(device, 1)?;
     let mut parts = vec![];
     for &member in &members {
@@ -73,7 +74,8 @@ fn export<D: Device>(device: &D, args: &ExportArgs, trained: &Trained) -> Result
         FormatArg::Safetensors => {
             for (i, &member) in members.iter().enumerate() {
                 let file = folder.join(format!("{member}-{}.safetensors", name(i)));
-                safetensors::save(&Disk::default(), &file, &parts[i].1)?;
+                let written = safetensors::save(&Disk::default(), &file, &parts[i].1);
+                written.with_context(|| format!("--out {}: choose another folder", folder.display()))?;
                 add(file, vec![member], vec![name(i)])?;
             }
         }
@@ -86,7 +88,8 @@ fn export<D: Device>(device: &D, args: &ExportArgs, trained: &Trained) -> Result
                 _ => members.iter().map(ToString::to_string).collect::<Vec<_>>().join("+"),
             };
             let file = folder.join(stem + ".onnx");
-            write_whole(&file, &bytes).with_context(|| format!("--out {}", folder.display()))?;
+            write_whole(&file, &bytes)
+                .with_context(|| format!("--out {}: choose another folder", folder.display()))?;
             add(file, members.clone(), (0..parts.len()).map(name).collect())?;
         }
     }

@@ -13,3 +13,14 @@ pub mod report;
 pub mod search;
 pub mod sweep;
 pub mod train;
+
+use std::fs::{OpenOptions, remove_file};
+use std::io;
+use std::path::Path;
+
+/// A path that cannot be written fails now, not after the work; nothing is left there.
+fn check_writable(path: &Path) -> io::Result<()> {
+    let new = !path.exists();
+    OpenOptions::new().create(true).append(true).open(path)?;
+    if new { remove_file(path) } else { Ok(()) }
+}

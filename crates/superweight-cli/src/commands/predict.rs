@@ -37,6 +37,7 @@ struct Class {
 }
 
 pub fn run(args: PredictArgs, out: &mut impl Write) -> Result<ExitCode> {
+    ensure!(args.top > 0, "--top 0: name at least one class");
     let deadline = args.deadline.as_deref().map(parse).transpose().context("--deadline")?;
     let trained = open(&args.run)?;
     let profile = match deadline {

@@ -1,16 +1,70 @@
-//! `swn report`: from run folders to a file, or to text on the screen.
+//! `swn report`: from run folders to a file, or to text on the screen; to what is committed of a run, and its table.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use superweight::files::write_whole;
+use superweight::plan::number::grouped;
 use superweight::report::Report;
+use superweight::results::{self, Choices, Facts};
 
-use crate::args::{ReportArgs, ReportFormat};
+use crate::args::{ChoicesArg, ReportArgs, ReportFormat};
 
 pub fn run(args: ReportArgs, out: &mut impl Write) -> Result<ExitCode> {
+    match (&args.publish, args.table) {
+        (Some(folder), _) => publish(&args, folder, out),
+        (None, true) => table(&args, out),
+        (None, false) => report(args, out),
+    }
+}
+
+/// Keeps what is small of a run, and says what it found.
+fn publish(args: &ReportArgs, folder: &Path, out: &mut impl Write) -> Result<ExitCode> {
+    let [run] = args.runs.as_slice() else { bail!("--publish: one run at a time") };
+    let choices = match args.choices {
+        ChoicesArg::Paper => Choices::Paper,
+        ChoicesArg::HeldOut => Choices::HeldOut,
+    };
+    let commit = args.commit.clone().expect("clap asks for it");
+    let record = results::publish(run, folder, Facts { commit, choices, row: args.row.clone() })?.record;
+    writeln!(out, "published  {}", folder.display())?;
+    writeln!(out, "row        {}, seed {}", record.row, record.seed)?;
+    writeln!(out, "numbers    {}", grouped(record.parameters))?;
+    let (search, train) = (record.epochs.search, record.epochs.train);
+    let (minutes, wall) = (record.gpu_minutes(), record.minutes.wall);
+    writeln!(out, "epochs     {search} of search, {train} of training: {minutes:.1} min (wall {wall:.1})")?;
+    for (member, top1) in record.members.iter().zip(&record.top1.members) {
+        writeln!(out, "top-1      {top1:.2} {member}")?;
+    }
+    writeln!(out, "top-1      {:.2} together, {} images", record.top1.ensemble, record.seen.part())?;
+    if !record.is_final() {
+        let epochs = results::FINAL_EPOCHS;
+        writeln!(out, "not final  a row of the table needs {epochs} epochs on all training images")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Every published run, checked, as the table of the results' README.
+fn table(args: &ReportArgs, out: &mut impl Write) -> Result<ExitCode> {
+    let [folder] = args.runs.as_slice() else { bail!("--table: one folder of results") };
+    let made = results::table(folder, &results::load_rows(folder)?, &results::open_all(folder)?);
+    let Some(path) = &args.out else {
+        write!(out, "{made}")?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let document = std::fs::read_to_string(path).with_context(|| format!("--out {}", path.display()))?;
+    let Some(document) = results::insert(&document, &made) else {
+        let (begin, end) = (results::BEGIN, results::END);
+        bail!("--out {}: no place for the table: two lines '{begin}' and '{end}'", path.display());
+    };
+    write_whole(path, document.as_bytes()).with_context(|| format!("--out {}", path.display()))?;
+    writeln!(out, "{}", path.display())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn report(args: ReportArgs, out: &mut impl Write) -> Result<ExitCode> {
     let report = Report::open(&args.runs)?;
     if let Some(folder) = &args.plots {
         let written = report.write_plots(folder)?;

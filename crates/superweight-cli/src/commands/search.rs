@@ -1,11 +1,10 @@
 //! `swn search`: the first phase of a run by itself, or its decision again from what it saw.
 
-use std::fs::OpenOptions;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use superweight::data::standard_folder;
 use superweight::engine::Device;
@@ -13,13 +12,15 @@ use superweight::files::write_whole;
 use superweight::plan::number::grouped;
 use superweight::plan::{LayerId, SharingPlan};
 use superweight::recipe::{Recipe, Resolved};
+use superweight::results::Started;
 use superweight::run::Existing;
 use superweight::search::{Decision, Replay, Statistics, Threshold, groups, replay};
 use superweight::train::{Limits, Session, Stopped};
 
+use super::check_writable;
 use super::device::{self, on_device};
 use super::train::screen::Screen;
-use super::train::{INTERRUPTED, load, precision_of_run, watched_limits};
+use super::train::{INTERRUPTED, begin, load, precision_of_run, watched_limits};
 use crate::args::SearchArgs;
 use crate::table;
 
@@ -27,6 +28,10 @@ use crate::table;
 const NAMES: usize = 66;
 
 pub fn run(args: SearchArgs, out: &mut impl Write) -> Result<ExitCode> {
+    for (flag, value) in [("--tau", args.tau), ("--beta", args.beta)] {
+        let similarity = value.is_none_or(|value| (-1.0..=1.0).contains(&value));
+        ensure!(similarity, "{flag} {}: similarities are between -1 and 1", value.unwrap_or_default());
+    }
     let with = Replay { tau: args.tau, beta: args.beta };
     if let Some(run) = &args.replay {
         let decision = decide(run, with).with_context(|| format!("--replay {}", run.display()))?;
@@ -42,10 +47,16 @@ pub fn run(args: SearchArgs, out: &mut impl Write) -> Result<ExitCode> {
         (None, None) => unreachable!("clap asks for a recipe where there is no run"),
     };
     let device = device::open(wanted, args.on.threads, precision)?;
-    on_device!(device, |device| search(&device, &args, out))
+    let started = device.started();
+    on_device!(device, |device| search(&device, &args, &started, out))
 }
 
-fn search<D: Device>(device: &D, args: &SearchArgs, out: &mut impl Write) -> Result<ExitCode> {
+fn search<D: Device>(
+    device: &D,
+    args: &SearchArgs,
+    started: &Started,
+    out: &mut impl Write,
+) -> Result<ExitCode> {
     let limits = Limits { search_only: true, ..watched_limits()? };
     let mut session = match (&args.resume, &args.recipe) {
         (Some(run), _) => Session::resume(device, run, &standard_folder()?)
@@ -61,9 +72,10 @@ fn search<D: Device>(device: &D, args: &SearchArgs, out: &mut impl Write) -> Res
             let recipe = recipe.as_ref().expect("clap asks for a recipe where there is no run");
             let request = load(recipe, &set, &args.runs, existing)?;
             check_searches(&request.resolved)?;
-            Session::create(device, request)?
+            begin(device, request)?
         }
     };
+    started.note(session.folder())?;
     let mut screen =
         Screen::new(if args.on.json { None } else { Some(&mut *out) }, io::stderr().is_terminal());
     let outcome = session.run(&limits, &mut screen)?;
@@ -83,13 +95,6 @@ fn search<D: Device>(device: &D, args: &SearchArgs, out: &mut impl Write) -> Res
     }
 }
 
-/// A path that cannot be written fails now, not after the search.
-fn check_writable(path: &Path) -> io::Result<()> {
-    let new = !path.exists();
-    OpenOptions::new().create(true).append(true).open(path)?;
-    if new { std::fs::remove_file(path) } else { Ok(()) }
-}
-
 /// A recipe without a search is refused before a folder is made.
 fn check_searches(resolved: &Resolved) -> Result<()> {
     if resolved.search.is_none() {
@@ -102,7 +107,8 @@ fn check_searches(resolved: &Resolved) -> Result<()> {
 /// What a run's statistics give.
 fn decide(run: &Path, with: Replay) -> Result<Decision> {
     let file = run.join("resolved.toml");
-    let text = std::fs::read_to_string(&file).with_context(|| format!("{} is not a run", run.display()))?;
+    let text = std::fs::read_to_string(&file)
+        .with_context(|| format!("{} is not a run folder: {}", run.display(), file.display()))?;
     let resolved = Recipe::parse(&file.display().to_string(), &text, &[] as &[&str])?.resolve()?;
     check_searches(&resolved)?;
     let file = run.join("statistics.safetensors");

@@ -40,6 +40,9 @@ use crate::optimizer::SgdGroups;
 use crate::program::{Element, Program, Region, Space, Step};
 use buffer::{CpuBuffer, Views};
 
+/// More than any machine has cores; a slip of the hand would take the machine down, not only the program.
+pub const MOST_THREADS: usize = 1024;
+
 /// The CPU with a number of threads of its own.
 #[derive(Clone)]
 pub struct CpuDevice {
@@ -48,8 +51,11 @@ pub struct CpuDevice {
 }
 
 impl CpuDevice {
-    /// A pool of `threads` threads; 0 means one per core.
+    /// A pool of `threads` threads, at most [`MOST_THREADS`]; 0 means one per core.
     pub fn new(threads: usize) -> Result<Self, Error> {
+        if threads > MOST_THREADS {
+            return Err(Error::Device { reason: format!("{threads} threads; use 0 to {MOST_THREADS}") });
+        }
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         let pool = pool.map_err(|e| Error::Device { reason: e.to_string() })?;
         Ok(Self { pool: Arc::new(pool), convolutions: conv::Algorithm::Fastest })
@@ -98,7 +104,7 @@ impl Device for CpuDevice {
         4
     }
 
-    fn allocate(&self, space: Space, size: usize) -> Result<CpuBuffer, Error> {
+    fn allocate(&self, space: Space, size: usize, _: usize) -> Result<CpuBuffer, Error> {
         let bytes_per_unit = match space {
             Space::Arena | Space::Io => 1,
             Space::Parameters | Space::Gradients | Space::State => 4,

@@ -4,11 +4,11 @@
 //! |---|---|---|
 //! | arena, input/output | as the engine places them | |
 //! | parameters | f32 | a bf16 copy of every number, kept current for weights: what convolutions read |
-//! | gradients | f32, for vectors and shared parameters | bf16, for weights: what convolutions write |
+//! | gradients | bf16 for weights, what convolutions write; after them f32 | |
 //! | statistics, momentum, sums | f32 | |
 //!
-//! Both halves of a storage have room for all numbers, so a number's offset is its place in either. That is a third more
-//! than needed, of the smallest part of the memory; a map from tensors to halves would be the alternative.
+//! Weights come first in a layout, so gradients need no map from tensors to widths: the f32 part is addressed from where it
+//! would begin if weights were as wide.
 
 use std::sync::Arc;
 
@@ -42,6 +42,7 @@ impl Allocation {
                 Ok((free, total)) if free < asked => CudaError::OutOfMemory { what, asked, free, total },
                 _ => CudaError::call(format!("allocating {asked} bytes for {what}"), error),
             })?;
+        context.count_allocated(asked);
         let allocation = Self { context: context.clone(), pointer, bytes: asked };
         allocation.clear()?;
         Ok(allocation)
@@ -69,6 +70,7 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
+        self.context.count_freed(self.bytes);
         if self.context.bind().is_ok() {
             // SAFETY: allocated once and freed once; the driver waits for what still runs on it.
             let freed = unsafe { result::free_sync(self.pointer) };
@@ -109,27 +111,36 @@ pub struct CudaBuffer {
     main: Allocation,
     narrow: Option<Allocation>,
     size: usize,
+    /// How many numbers at the start are bf16 in place of f32.
+    narrowed: usize,
 }
 
 /// Where a storage lies: its numbers, and those in bf16 beside them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Base {
     pub main: u64,
-    /// Equal to `main` where there is no second half.
+    /// Equal to `main` where all numbers are of one width.
     pub narrow: u64,
 }
 
 impl CudaBuffer {
-    pub(super) fn new(context: &Arc<Context>, space: Space, size: usize) -> Result<Self, CudaError> {
+    pub(super) fn new(
+        context: &Arc<Context>,
+        space: Space,
+        size: usize,
+        weights: usize,
+    ) -> Result<Self, CudaError> {
         let refused = || CudaError::OutOfMemory { what: space.name(), asked: usize::MAX, free: 0, total: 0 };
         let unit = if matches!(space, Space::Arena | Space::Io) { 1 } else { 4 };
-        let main = Allocation::zeros(context, space.name(), size.checked_mul(unit).ok_or_else(refused)?)?;
-        let doubled = matches!(space, Space::Parameters | Space::Gradients);
-        let narrow = match doubled && context.precision == Precision::Bf16 {
-            true => Some(Allocation::zeros(context, space.name(), 2 * size)?),
+        let bytes = size.checked_mul(unit).ok_or_else(refused)?;
+        let weights = if context.precision == Precision::Bf16 { weights } else { 0 };
+        let narrowed = if space == Space::Gradients { weights } else { 0 };
+        let main = Allocation::zeros(context, space.name(), bytes - 2 * narrowed)?;
+        let narrow = match space == Space::Parameters && weights > 0 {
+            true => Some(Allocation::zeros(context, space.name(), 2 * weights)?),
             false => None,
         };
-        Ok(Self { space, main, narrow, size })
+        Ok(Self { space, main, narrow, size, narrowed })
     }
 
     pub(super) fn size(&self) -> usize {
@@ -137,8 +148,10 @@ impl CudaBuffer {
     }
 
     pub(super) fn base(&self) -> Base {
-        let main = self.main.pointer;
-        Base { main, narrow: self.narrow.as_ref().map_or(main, |narrow| narrow.pointer) }
+        let start = self.main.pointer;
+        let narrow = self.narrow.as_ref().map_or(start, |narrow| narrow.pointer);
+        // Nobody reads what lies before the first number that is not narrowed.
+        Base { main: start.wrapping_sub(2 * self.narrowed as u64), narrow }
     }
 
     pub(super) fn clear(&self) -> Result<(), CudaError> {

@@ -45,6 +45,7 @@ sources! {
         "norm_apply_residual_v" "norm_apply_residual_1" "norm_sums_v" "norm_sums_1" "norm_sums_finish"
         "norm_gradient_v" "norm_gradient_1" "scale_rows_v" "scale_rows_1" "scale_sums_v" "scale_sums_1"
         "scale_sums_finish";
+    "norm_once.cu": "norm_forward_once" "norm_backward_once";
     "pool.cu": "pool_forward" "pool_backward" "global_forward_v" "global_forward_1" "global_backward_v"
         "global_backward_1";
     "loss.cu": "softmax_forward" "softmax_backward" "cross_entropy" "cross_entropy_finish";

@@ -5,6 +5,7 @@
 //! [`Context::note`] remembers the first one until somebody asks ([`Context::take_failure`]).
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::{CudaContext, CudaStream, result, sys as cu};
@@ -55,6 +56,8 @@ pub(crate) struct Properties {
     /// Compute capability: (9, 0) is Hopper.
     pub capability: (i32, i32),
     pub multiprocessors: usize,
+    /// Shared memory that a block may have at most.
+    pub shared_bytes: usize,
     /// CUDA version that the driver knows: 13000 is 13.0.
     pub driver: i32,
 }
@@ -79,6 +82,8 @@ pub(crate) struct Context {
     pub precision: Precision,
     /// Folder for compiled kernels and tuned plans; `None` where the user has none.
     pub cache: Option<PathBuf>,
+    /// Bytes allocated now, and at most so far.
+    allocated: [AtomicUsize; 2],
     failure: Mutex<Option<CudaError>>,
 }
 
@@ -105,13 +110,29 @@ impl Context {
         let multiprocessors = cuda
             .attribute(cu::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
             .named("counting multiprocessors")?;
+        let shared_bytes = cuda
+            .attribute(cu::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+            .named("asking for the shared memory of a block")?;
+        let shared_bytes = shared_bytes.max(0) as usize;
         let name = cuda.name().named("cuDeviceGetName")?;
         let multiprocessors = multiprocessors.max(1) as usize;
-        let properties = Properties { name, capability, multiprocessors, driver };
+        let properties = Properties { name, capability, multiprocessors, shared_bytes, driver };
         let (cache, failure) = (cache_folder(), Mutex::new(None));
         let dnn = Dnn::new(libraries.cudnn, &stream, &properties, cache.as_deref())?;
         let blas = Blas::new(libraries.cublas_lt)?;
-        Ok(Arc::new(Self { cuda, stream, libraries, dnn, blas, properties, precision, cache, failure }))
+        let allocated = Default::default();
+        Ok(Arc::new(Self {
+            cuda,
+            stream,
+            libraries,
+            dnn,
+            blas,
+            properties,
+            precision,
+            cache,
+            allocated,
+            failure,
+        }))
     }
 
     /// Makes the device the calling thread's: before anything else is called on that thread.
@@ -134,6 +155,23 @@ impl Context {
     /// The first failure since the last time this was asked.
     pub(crate) fn take_failure(&self) -> Result<(), CudaError> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+    }
+
+    /// Counts memory that was allocated.
+    pub(crate) fn count_allocated(&self, bytes: usize) {
+        let [now, most] = &self.allocated;
+        let total = now.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        most.fetch_max(total, Ordering::Relaxed);
+    }
+
+    /// Counts memory that was freed.
+    pub(crate) fn count_freed(&self, bytes: usize) {
+        self.allocated[0].fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes allocated at most so far.
+    pub(crate) fn most_allocated(&self) -> usize {
+        self.allocated[1].load(Ordering::Relaxed)
     }
 
     /// Waits until the stream is empty.

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cudarc::driver::{result, sys as cu};
+use cudarc::driver::{DriverError, result, sys as cu};
 
+use super::buffer::Allocation;
 use super::compile::SOURCES;
 use super::context::Context;
 use super::error::{CudaError, Named};
@@ -13,8 +14,18 @@ use super::error::{CudaError, Named};
 /// Threads of a block where nothing else decides.
 pub(crate) const THREADS: u32 = 256;
 
+/// Shared memory that a block has without asking, in bytes.
+const SHARED_UNASKED: u32 = 48 * 1024;
+
 /// Blocks per multiprocessor of kernels that walk over their work.
 const BLOCKS_PER_MULTIPROCESSOR: usize = 16;
+
+/// A count and a generation for each of at most as many groups of blocks as there are multiprocessors, and a ticket.
+const BARRIER_BYTES: u64 = 8;
+const TICKET_BYTES: u64 = 4;
+
+/// Room for the sums that blocks of a cooperative launch leave each other.
+pub(crate) const SUM_BYTES: usize = 4 << 20;
 
 /// Blocks, threads and shared memory of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,11 +47,23 @@ impl Grid {
     }
 }
 
+/// One of the driver's two ways to launch: function, blocks, threads, bytes of shared memory, stream, arguments.
+type Launch = unsafe fn(
+    cu::CUfunction,
+    (u32, u32, u32),
+    (u32, u32, u32),
+    u32,
+    cu::CUstream,
+    &mut [*mut c_void],
+) -> Result<(), DriverError>;
+
 /// All kernels of one device, loaded.
 pub(crate) struct Kernels {
     context: Arc<Context>,
     modules: Vec<cu::CUmodule>,
     functions: HashMap<&'static str, cu::CUfunction>,
+    /// See [`Kernels::meeting`]; barriers are zeros between launches but for their generations.
+    meeting: Allocation,
 }
 
 // SAFETY: the handles are the driver's, which may be used from any thread whose context is set; `launch` sees to that.
@@ -62,7 +85,10 @@ impl Kernels {
     pub(crate) fn load(context: &Arc<Context>) -> Result<Self, CudaError> {
         context.bind()?;
         let _one_at_a_time = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut kernels = Self { context: context.clone(), modules: Vec::new(), functions: HashMap::new() };
+        let words = context.properties.multiprocessors * (BARRIER_BYTES + TICKET_BYTES) as usize;
+        let meeting = Allocation::zeros(context, "sums of batch norms", SUM_BYTES + words)?;
+        let (modules, functions) = (Vec::new(), HashMap::new());
+        let mut kernels = Self { context: context.clone(), modules, functions, meeting };
         let (arch, cache) = (context.properties.arch(), context.cache.as_deref());
         for source in SOURCES {
             let code = source.cached(&context.libraries.nvrtc, &arch, context.precision, cache)?;
@@ -86,12 +112,39 @@ impl Kernels {
         Grid::new([blocks as u32, 1, 1], [THREADS, 1, 1])
     }
 
+    /// Where blocks of a cooperative launch wait for each other, count who comes last, and leave each other sums: nobody
+    /// else's memory, because the steps of one launch have no scratch memory in common.
+    pub(crate) fn meeting(&self) -> [u64; 3] {
+        let (start, groups) = (self.meeting.pointer, self.context.properties.multiprocessors as u64);
+        [start + SUM_BYTES as u64, start + SUM_BYTES as u64 + BARRIER_BYTES * groups, start]
+    }
+
     /// Puts a kernel on the stream.
     ///
     /// # Safety
     ///
     /// The pointers are to values of the types that the kernel takes, in order, and what it is told of lies where it says.
     pub(crate) unsafe fn launch(&self, name: &'static str, grid: Grid, arguments: &mut [*mut c_void]) {
+        // SAFETY: the caller's promise.
+        unsafe { self.start(name, grid, arguments, result::launch_kernel) }
+    }
+
+    /// The same for a kernel whose blocks wait for each other: all of them run at once, or the launch fails.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Kernels::launch`].
+    pub(crate) unsafe fn launch_together(
+        &self,
+        name: &'static str,
+        grid: Grid,
+        arguments: &mut [*mut c_void],
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { self.start(name, grid, arguments, result::launch_cooperative_kernel) }
+    }
+
+    unsafe fn start(&self, name: &'static str, grid: Grid, arguments: &mut [*mut c_void], launch: Launch) {
         let Some(&function) = self.functions.get(name) else {
             return self.context.note(Err(CudaError::call(name, "there is no such kernel")));
         };
@@ -99,11 +152,17 @@ impl Kernels {
         if x == 0 || y == 0 || z == 0 {
             return;
         }
+        if shared > SHARED_UNASKED {
+            let attribute = cu::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            // SAFETY: the function was loaded with this context.
+            let asked =
+                unsafe { result::function::set_function_attribute(function, attribute, shared as i32) };
+            self.context.note(asked.named(name));
+        }
         // SAFETY: the caller's promise.
         let launched = unsafe {
             let threads = (threads[0], threads[1], threads[2]);
-            let stream = self.context.raw_stream();
-            result::launch_kernel(function, (x, y, z), threads, shared, stream, arguments)
+            launch(function, (x, y, z), threads, shared, self.context.raw_stream(), arguments)
         };
         self.context.note(launched.named(name));
     }
@@ -120,11 +179,18 @@ impl Drop for Kernels {
     }
 }
 
-/// Launches a kernel with arguments given as values: `u64` for pointers and lengths, `u32`, `i32`, `f32`.
+/// Launches a kernel with arguments given as values: `u64` for pointers and lengths, `u32`, `i32`, `f32`. After `together`,
+/// one whose blocks wait for each other.
 macro_rules! launch {
-    ($kernels:expr, $name:expr, $grid:expr, $($argument:expr),* $(,)?) => {
+    (together $kernels:expr, $name:expr, $grid:expr, $($argument:expr),* $(,)?) => {
+        $kernels.launch_together($name, $grid, &mut $crate::cuda::launch::launch!(@pointers $($argument),*))
+    };
+    (@pointers $($argument:expr),*) => {
         // The arguments live until the call has copied them.
-        $kernels.launch($name, $grid, &mut [$(std::ptr::from_ref(&$argument).cast_mut().cast::<std::ffi::c_void>()),*])
+        [$(std::ptr::from_ref(&$argument).cast_mut().cast::<std::ffi::c_void>()),*]
+    };
+    ($kernels:expr, $name:expr, $grid:expr, $($argument:expr),* $(,)?) => {
+        $kernels.launch($name, $grid, &mut $crate::cuda::launch::launch!(@pointers $($argument),*))
     };
 }
 pub(crate) use launch;

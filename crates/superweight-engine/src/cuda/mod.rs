@@ -7,7 +7,8 @@
 //! | `compile.rs`, `launch.rs`, `kernels/` | where do kernels come from, how are they started? |
 //! | `buffer.rs`, `view.rs` | where does a number lie, and how wide is it there? |
 //! | `cudnn/`, `blas.rs` | how are convolutions and matrix products planned? |
-//! | `conv.rs`, `direct.rs`, `norm.rs`, `pool.rs`, `loss.rs`, `view.rs` | one call each |
+//! | `conv.rs`, `direct.rs`, `norm.rs`, `norm_once.rs`, `pool.rs`, `loss.rs`, `view.rs` | one call each |
+//! | `together.rs` | which calls are one launch? |
 //! | `mix.rs`, `sgd.rs`, `images.rs`, `record.rs` | what surrounds a program in a step |
 //!
 //! Determinism is the only mode here too: no float atomics, reductions in a fixed order, deterministic plans.
@@ -29,11 +30,13 @@ mod libraries;
 mod loss;
 mod mix;
 mod norm;
+mod norm_once;
 #[cfg(test)]
 mod on_device;
 mod pool;
 mod record;
 mod sgd;
+mod together;
 mod view;
 
 use std::fmt;
@@ -46,6 +49,8 @@ use buffer::Allocation;
 pub use buffer::CudaBuffer;
 pub use compile::compile_all;
 pub use context::Precision;
+#[cfg(fuzzing)]
+pub use cudnn::parse_records;
 pub use cudnn::{ConvRecord, Tuning};
 pub use error::CudaError;
 pub use images::CudaImages;
@@ -102,6 +107,11 @@ impl CudaDevice {
         self.context.dnn.records()
     }
 
+    /// Bytes of the GPU's memory that were allocated at most so far. What driver and libraries hold is not among them.
+    pub fn most_allocated(&self) -> usize {
+        self.context.most_allocated()
+    }
+
     /// What it is and what it runs on, for logs.
     pub fn description(&self) -> String {
         let (properties, libraries) = (&self.context.properties, &self.context.libraries);
@@ -156,8 +166,8 @@ impl Device for CudaDevice {
         buffer::element_bytes(self.context.precision, element)
     }
 
-    fn allocate(&self, space: Space, size: usize) -> Result<CudaBuffer, Error> {
-        Ok(CudaBuffer::new(&self.context, space, size)?)
+    fn allocate(&self, space: Space, size: usize, weights: usize) -> Result<CudaBuffer, Error> {
+        Ok(CudaBuffer::new(&self.context, space, size, weights)?)
     }
 
     fn size(&self, buffer: &CudaBuffer) -> usize {
@@ -235,13 +245,14 @@ impl Device for CudaDevice {
             return;
         }
         let view = View::new(self, program, storages, packed);
-        let steps = program.steps().iter().enumerate();
+        let steps = program.steps();
+        let works = together::joined(steps, &view);
         match observer {
-            None => steps.for_each(|(index, step)| execute(index, step, &view)),
+            None => works.iter().for_each(|work| work.run(steps, &view)),
             Some(observe) => {
-                for (index, step) in steps {
-                    match self.timed(|| execute(index, step, &view)) {
-                        Ok(time) => observe(index, time),
+                for work in &works {
+                    match self.timed(|| work.run(steps, &view)) {
+                        Ok(time) => observe(work.first(), time),
                         Err(error) => self.context.note(Err(error)),
                     }
                 }

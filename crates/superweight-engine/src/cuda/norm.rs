@@ -1,7 +1,8 @@
-//! Batch norm and channel scale: how rows and channels are given to threads.
+//! Batch norm and channel scale: how rows and channels are given to threads. Most batch norms take `norm_once.rs` instead.
 
 use super::context::Context;
 use super::launch::{Grid, THREADS, launch};
+use super::norm_once;
 use super::view::{View, adds, variant, vector};
 use crate::ops::batch_norm::{Affine, Apply, Backward, Moments, Residual, RunningRule, Statistics};
 use crate::ops::channel_scale;
@@ -50,19 +51,36 @@ pub(super) fn statistics_scratch(context: &Context, call: &Statistics) -> usize 
     partial_bytes(statistics_grid(context, call).0, call.shape.channels)
 }
 
+/// Running statistics as kernels take them: how they change (0 not at all, 1 by a momentum, 2 as the average over a pass),
+/// and where they lie.
+#[derive(Default)]
+pub(super) struct Changing {
+    pub rule: i32,
+    pub momentum: f32,
+    pub control: u64,
+    pub mean: u64,
+    pub variance: u64,
+}
+
+impl Changing {
+    pub(super) fn new(call: &Statistics, v: &View<'_>) -> Self {
+        let Some(running) = &call.running else { return Self::default() };
+        let (mean, variance) = (v.at(running.mean), v.at(running.variance));
+        match running.rule {
+            RunningRule::Momentum(momentum) => Self { rule: 1, momentum, mean, variance, control: 0 },
+            RunningRule::CumulativeAverage { control } => {
+                Self { rule: 2, control: v.at(control), mean, variance, momentum: 0.0 }
+            }
+        }
+    }
+}
+
 pub(super) fn statistics(call: &Statistics, v: &View<'_>, scratch: u64) {
     let (grid, rows) = statistics_grid(v.context, call);
     let (c, sets) = (call.shape.channels, call.shape.statistic_sets() as u32);
     let (x, rows, channels) = (v.at(call.x), rows as u32, c as u32);
     let (name, _) = variant(v.context, ["norm_statistics_v", "norm_statistics_1"], &[c]);
-    let (mut rule, mut momentum, mut control, mut running) = (0i32, 0f32, 0u64, [0u64; 2]);
-    if let Some(r) = &call.running {
-        running = [v.at(r.mean), v.at(r.variance)];
-        match r.rule {
-            RunningRule::Momentum(m) => (rule, momentum) = (1, m),
-            RunningRule::CumulativeAverage { control: words } => (rule, control) = (2, v.at(words)),
-        }
-    }
+    let running = Changing::new(call, v);
     let running_sets = call.shape.running_sets() as u32;
     let (mean, inverse) = (v.at(call.mean), v.at(call.inverse));
     // SAFETY: see `View`; the scratch has the size that `statistics_scratch` gave.
@@ -81,11 +99,11 @@ pub(super) fn statistics(call: &Statistics, v: &View<'_>, scratch: u64) {
             call.epsilon,
             mean,
             inverse,
-            rule,
-            momentum,
-            control,
-            running[0],
-            running[1],
+            running.rule,
+            running.momentum,
+            running.control,
+            running.mean,
+            running.variance,
             running_sets,
         );
     }
@@ -170,6 +188,9 @@ pub(super) fn backward_scratch(context: &Context, call: &Backward) -> usize {
 }
 
 pub(super) fn backward(call: &Backward, v: &View<'_>, scratch: u64) {
+    if norm_once::backward(call, v) {
+        return;
+    }
     let shape = &call.shape;
     let (c, segments) = (shape.channels, shape.segments);
     let grid = sum_grid(v.context, shape.rows, c, segments);

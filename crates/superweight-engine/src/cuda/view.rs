@@ -58,6 +58,16 @@ impl<'a> View<'a> {
         self.place(buffer).pointer
     }
 
+    /// Whether two buffers have bytes in common.
+    pub(super) fn overlap(&self, a: BufferId, b: BufferId) -> bool {
+        let bytes = |buffer| {
+            let place = self.place(buffer);
+            (place.pointer, place.pointer + (self.len(buffer) * place.bytes) as u64)
+        };
+        let ((a, a_end), (b, b_end)) = (bytes(a), bytes(b));
+        a < b_end && b < a_end
+    }
+
     /// A frozen weight of a step.
     pub(super) fn frozen(&self, step: usize) -> Option<u64> {
         self.packed.and_then(|packed| packed.0[step].as_ref()).map(|copy| copy.pointer)

@@ -17,13 +17,15 @@ use crate::files::write_whole;
 
 /// Of the file; other versions are refused.
 pub const VERSION: u32 = 1;
+/// A day: no call takes longer, and clocks can add it.
+const LONGEST_MS: f64 = 86_400_000.0;
 
 /// Why a profile cannot be used.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ProfileError {
     /// The system said no.
-    #[error("{} could not be {doing}: {source}; 'swn anytime RUN' makes it", path.display())]
+    #[error("{} could not be {doing}: {source}; {}", path.display(), advice(doing))]
     Io {
         /// read or written.
         doing: &'static str,
@@ -40,6 +42,12 @@ pub enum ProfileError {
         /// In words.
         what: String,
     },
+}
+
+const WRITTEN: &str = "written";
+
+fn advice(doing: &str) -> &'static str {
+    if doing == WRITTEN { "make its folder writable" } else { "'swn anytime RUN' makes it" }
 }
 
 /// One subset.
@@ -119,7 +127,7 @@ impl Profile {
     pub fn save(&self, path: &Path) -> Result<(), ProfileError> {
         let text = serde_json::to_string_pretty(self).expect("a profile is JSON") + "\n";
         write_whole(path, text.as_bytes()).map_err(|source| ProfileError::Io {
-            doing: "written",
+            doing: WRITTEN,
             path: path.to_owned(),
             source,
         })
@@ -153,10 +161,10 @@ impl Profile {
             return Err(malformed(format!("{} subsets of {members} members", listed.len())));
         }
         let times = profile.members.iter().chain(profile.subsets.iter().map(|subset| &subset.time));
-        let finite =
-            |time: &Summary| [time.median_ms, time.p99_ms].iter().all(|t| t.is_finite() && *t >= 0.0);
-        if !{ times }.all(finite) || profile.subsets.iter().any(|subset| !subset.top1.is_finite()) {
-            return Err(malformed("a time or an accuracy is no number".to_owned()));
+        let sound =
+            |time: &Summary| [time.median_ms, time.p99_ms].iter().all(|t| (0.0..=LONGEST_MS).contains(t));
+        if !{ times }.all(sound) || profile.subsets.iter().any(|subset| !subset.top1.is_finite()) {
+            return Err(malformed("a time or an accuracy is no such number".to_owned()));
         }
         Ok(profile)
     }
@@ -205,7 +213,8 @@ mod tests {
         assert!(
             error(&text.replacen("\"version\": 1", "\"version\": 2", 1)).contains("version 2; this program")
         );
-        assert!(error(&text.replacen("\"p99_ms\": 4.0", "\"p99_ms\": -4.0", 1)).contains("no number"));
+        assert!(error(&text.replacen("\"p99_ms\": 4.0", "\"p99_ms\": -4.0", 1)).contains("no such number"));
+        assert!(error(&text.replacen("\"p99_ms\": 4.0", "\"p99_ms\": 1e300", 1)).contains("no such number"));
         assert!(error("{}").contains("missing field"));
         assert!(error(&text[..text.len() / 2]).contains("EOF"));
         let mut fewer = written.clone();

@@ -59,7 +59,10 @@ fn parse(archive: &Path, offset: usize, header: &[u8]) -> Result<(u64, bool), Da
         .map(|(i, &byte)| if (148..156).contains(&i) { 32 } else { u64::from(byte) })
         .sum();
     match (octal(&header[148..156]), octal(&header[124..136])) {
-        (Some(checksum), Some(size)) if checksum == sum => Ok((size, matches!(header[156], b'0' | 0))),
+        // A fuzzer would not get past it.
+        (Some(checksum), Some(size)) if checksum == sum || cfg!(fuzzing) => {
+            Ok((size, matches!(header[156], b'0' | 0)))
+        }
         _ => Err(DataError::malformed(archive, offset, "a tar header", "a wrong checksum")),
     }
 }

@@ -87,18 +87,27 @@ impl Dataset {
 
     /// Reads a data set from a folder, file or archive.
     pub fn read(entry: &Entry, from: &Path) -> Result<Self, DataError> {
+        let files = match entry.layout {
+            Layout::Embedded => vec![],
+            Layout::Cifar { .. } | Layout::Idx => source::collect(entry, from)?,
+        };
+        Self::from_files(entry, &files)
+    }
+
+    /// From the files of the entry, in its order.
+    pub(super) fn from_files(entry: &Entry, files: &[source::Found]) -> Result<Self, DataError> {
         let mut parts = [Images::default(), Images::default()];
         match entry.layout {
             Layout::Embedded => parts = embedded::fashion_mnist_10k(),
             Layout::Cifar { label_bytes, .. } => {
-                for (file, found) in entry.files.iter().zip(source::collect(entry, from)?) {
+                for (file, found) in entry.files.iter().zip(files) {
                     let record =
                         cifar::Record { label_bytes, shape: entry.shape, classes: entry.classes.len() };
                     record.read(&found.path, &found.bytes, &mut parts[file.part as usize])?;
                 }
             }
             Layout::Idx => {
-                for (file, found) in entry.files.chunks(2).zip(source::collect(entry, from)?.chunks(2)) {
+                for (file, found) in entry.files.chunks(2).zip(files.chunks(2)) {
                     let into = &mut parts[file[0].part as usize];
                     into.pixels = idx::images(&found[0].path, &found[0].bytes, entry.shape)?;
                     let count = into.pixels.len() / (entry.shape.height * entry.shape.width);

@@ -41,6 +41,8 @@ mod embedded;
 mod error;
 mod fetch;
 mod folder;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod idx;
 mod npy;
 mod order;
@@ -61,7 +63,9 @@ pub use dataset::{Dataset, Images, Normalisation, Part};
 pub use error::DataError;
 pub use fetch::{Step, fetch, install};
 pub use folder::standard_folder;
-pub use npy::{CORRUPTED_IMAGES, Header as NpyHeader, corrupted, read_rows as read_npy_rows};
+pub use npy::{
+    CORRUPTED_IMAGES, Header as NpyHeader, corrupted, read_rows as read_npy_rows, rows_of as npy_rows_of,
+};
 pub use order::epoch_order;
 pub use picture::{MOST_PIXELS, Picture};
 pub use random::{Counter, Phase, Stream};

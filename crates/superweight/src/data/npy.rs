@@ -68,9 +68,21 @@ impl Header {
 
 /// Reads rows `from..from + count` of a file whose rows have this shape.
 pub fn read_rows(path: &Path, row: &[usize], from: usize, count: usize) -> Result<Vec<u8>, DataError> {
+    let file = File::open(path).map_err(|error| DataError::read(path, error))?;
+    rows_of(path, file, row, from, count)
+}
+
+/// The same of a file that is open, or in memory; `path` is for errors.
+pub fn rows_of(
+    path: &Path,
+    mut file: impl Read + Seek,
+    row: &[usize],
+    from: usize,
+    count: usize,
+) -> Result<Vec<u8>, DataError> {
     let failed = |error| DataError::read(path, error);
-    let mut file = File::open(path).map_err(failed)?;
-    let length = file.metadata().map_err(failed)?.len();
+    let length = file.seek(SeekFrom::End(0)).map_err(failed)?;
+    file.rewind().map_err(failed)?;
     let mut start = vec![];
     file.by_ref().take(12 + HEADER_LIMIT as u64).read_to_end(&mut start).map_err(failed)?;
     let Header { shape, offset } = Header::parse(path, &start)?;

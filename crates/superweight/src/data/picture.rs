@@ -125,7 +125,7 @@ fn check_size(path: &Path, width: usize, height: usize) -> Result<(), DataError>
     match pixels.is_some_and(|pixels| (1..=MOST_PIXELS).contains(&pixels)) {
         true => Ok(()),
         false => {
-            let expected = format!("a picture of at most {MOST_PIXELS} pixels");
+            let expected = format!("a picture of 1 to {MOST_PIXELS} pixels (make it smaller)");
             Err(malformed(path, &expected, &format!("{width}×{height}")))
         }
     }
@@ -167,8 +167,9 @@ fn over_black(value: u8, alpha: u8) -> u8 {
 
 fn jpeg(path: &Path, bytes: &[u8]) -> Result<Picture, DataError> {
     let failed = |error: &dyn std::fmt::Debug| malformed(path, "a JPEG picture", &format!("{error:?}"));
+    // Strict: otherwise what is missing of a damaged picture would be grey, and nobody would know.
     let options = DecoderOptions::default()
-        .set_strict_mode(false)
+        .set_strict_mode(true)
         .set_max_width(1 << 16)
         .set_max_height(1 << 16)
         .jpeg_set_out_colorspace(ColorSpace::RGB);
@@ -178,7 +179,17 @@ fn jpeg(path: &Path, bytes: &[u8]) -> Result<Picture, DataError> {
         decoder.dimensions().ok_or_else(|| malformed(path, "a JPEG picture", "one without a size"))?;
     check_size(path, width, height)?;
     let rgb = decoder.decode().map_err(|error| failed(&error))?;
+    if !ends(bytes) {
+        return Err(malformed(path, "a whole JPEG picture", "one that was cut off: copy it again"));
+    }
     whole(path, width, height, rgb)
+}
+
+/// Whether the last scan is followed by the end of the picture: the decoder does not miss it in the last row of blocks.
+/// Neither marker can stand among a scan's bytes, and what programs append after the end may be anything.
+fn ends(jpeg: &[u8]) -> bool {
+    let last = |marker: [u8; 2]| jpeg.windows(2).rposition(|pair| pair == marker);
+    last([0xff, 0xd9]) > last([0xff, 0xda])
 }
 
 fn whole(path: &Path, width: usize, height: usize, rgb: Vec<u8>) -> Result<Picture, DataError> {
@@ -252,6 +263,11 @@ mod tests {
         assert!(error(&huge).contains("found 20000×20000"), "{}", error(&huge));
         let mut jpeg = include_bytes!("../../tests/fixtures/picture.jpg").to_vec();
         assert_eq!(decode(&jpeg).unwrap().rgb.len(), 24 * 16 * 3);
+        for length in 1..jpeg.len() {
+            assert!(decode(&jpeg[..length]).is_err(), "{length} bytes");
+        }
+        // Some programs append their own.
+        assert!(decode(&[&jpeg[..], b"appended"].concat()).is_ok());
         let frame = jpeg.windows(2).position(|marker| marker == [0xff, 0xc0]).unwrap();
         jpeg[frame + 5..frame + 9].copy_from_slice(&[0x4e, 0x20, 0x4e, 0x20]);
         assert!(error(&jpeg).contains("found 20000×20000"), "{}", error(&jpeg));

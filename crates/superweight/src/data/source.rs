@@ -2,7 +2,7 @@
 //! archive, one file of several that lie together; plain or `.gz`; binary or python.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
@@ -56,8 +56,18 @@ fn there(folder: &Path, name: &str) -> Option<PathBuf> {
 }
 
 fn file(entry: &Entry, path: &Path) -> Result<Vec<Found>, DataError> {
+    let file = File::open(path).map_err(|error| DataError::read(path, error))?;
+    from_reader(entry, path, BufReader::new(file))
+}
+
+/// An archive, or a file of the set: then the others lie beside it.
+pub(super) fn from_reader(
+    entry: &Entry,
+    path: &Path,
+    file: impl BufRead + 'static,
+) -> Result<Vec<Found>, DataError> {
     let mut parts = Parts::new(entry);
-    let mut reader = open(path)?;
+    let mut reader = unpacked(file).map_err(|error| DataError::read(path, error))?;
     let mut start = vec![];
     (&mut reader)
         .take(archive::BLOCK as u64)
@@ -84,17 +94,17 @@ fn file(entry: &Entry, path: &Path) -> Result<Vec<Found>, DataError> {
 }
 
 /// Unpacked, if it is compressed.
-fn open(path: &Path) -> Result<Box<dyn Read>, DataError> {
-    let failed = |error| DataError::read(path, error);
-    let mut reader = BufReader::new(File::open(path).map_err(failed)?);
-    let gzip = reader.fill_buf().map_err(failed)?.starts_with(&[0x1f, 0x8b]);
-    Ok(if gzip { Box::new(MultiGzDecoder::new(reader)) } else { Box::new(reader) })
+fn unpacked(mut file: impl BufRead + 'static) -> io::Result<Box<dyn Read>> {
+    let gzip = file.fill_buf()?.starts_with(&[0x1f, 0x8b]);
+    Ok(if gzip { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) })
 }
 
 /// At most one byte more than the limit, which is enough to know that it is too large.
 fn read(path: &Path, limit: u64) -> Result<Vec<u8>, DataError> {
     let mut bytes = vec![];
-    let result = open(path)?.take(limit + 1).read_to_end(&mut bytes);
+    let reader = File::open(path).and_then(|file| unpacked(BufReader::new(file)));
+    let reader = reader.map_err(|error| DataError::read(path, error))?;
+    let result = reader.take(limit + 1).read_to_end(&mut bytes);
     result.map_err(|error| unpacking(path, bytes.len(), error))?;
     match bytes.len() as u64 > limit {
         true => {

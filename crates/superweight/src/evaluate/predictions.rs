@@ -140,7 +140,15 @@ impl Predictions {
 
     /// Reads the full file.
     pub fn load(path: &Path) -> Result<Self, PredictionError> {
-        let tensors = safetensors::load(path)?;
+        Self::from_tensors(path, safetensors::load(path)?)
+    }
+
+    /// Reads the full file from memory; `path` is for errors.
+    pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self, PredictionError> {
+        Self::from_tensors(path, safetensors::from_bytes(path, bytes)?)
+    }
+
+    fn from_tensors(path: &Path, tensors: Tensors) -> Result<Self, PredictionError> {
         let labels = read_labels(path, &tensors)?;
         let first = tensors.get(&member_name(0)).map_or(&[][..], |tensor| tensor.shape());
         let classes = first.get(1).copied().unwrap_or(0);

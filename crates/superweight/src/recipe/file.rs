@@ -111,6 +111,10 @@ pub struct TrainTable {
     pub decay_on: Option<Vec<ParameterKind>>,
     /// Share of the target spread over all classes.
     pub label_smoothing: Option<f64>,
+    /// Rate of templates over the rate of everything else.
+    pub template_rate: Option<f64>,
+    /// Rate of coefficients over the rate of everything else.
+    pub coefficient_rate: Option<f64>,
     /// Of activations and composed weights.
     pub precision: Option<Precision>,
 }
@@ -151,6 +155,8 @@ pub struct RefineTable {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EvalTable {
+    /// Whether the test set is looked at.
+    pub test: Option<bool>,
     /// Epochs between looks at the test set; 0 for the end only.
     pub test_every: Option<u64>,
 }

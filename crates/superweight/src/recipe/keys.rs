@@ -90,6 +90,8 @@ pub const KEYS: &[Key] = &[
     key("train.momentum", Real(0.0, 0.9999), "0.9"),
     key("train.nesterov", Switch, "true"),
     key("train.rate", Real(1e-9, 1e3), "0.1"),
+    key("train.template_rate", Real(1e-6, 1e6), "1: of train.rate"),
+    key("train.coefficient_rate", Real(1e-6, 1e6), "1: of train.rate"),
     key("train.schedule", Word(&["drops", "constant", "one-cycle"]), "drops"),
     key("train.drops", List(&DROP), "30%, 60%, 90%; 30%, 60%, 80% where members differ"),
     key("train.drop_factor", Real(1e-6, 1.0), "0.2"),
@@ -111,6 +113,7 @@ pub const KEYS: &[Key] = &[
     key("refine.epoch", Whole(1, 100_000), "10, or 5% of fewer than 200 epochs"),
     key("refine.beta", Real(-1.0, 1.0), "0.9"),
     key("refine.reserve", Real(0.0, 1.0), "1"),
+    key("eval.test", Switch, "true; false for runs that settings are chosen by"),
     key("eval.test_every", Whole(0, 100_000), "0: at the end only"),
 ];
 

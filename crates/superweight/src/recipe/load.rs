@@ -123,9 +123,9 @@ mod tests {
         );
         refused(
             "'eval.test_every' = 1",
-            "r.toml:1:1: there is no key 'eval.test_every'; allowed here: test_every",
+            "r.toml:1:1: there is no key 'eval.test_every'; allowed here: test, test_every",
         );
-        refused("[eval]\nx.y = 1", "r.toml:2:1: there is no key 'eval.x'; allowed here: test_every");
+        refused("[eval]\nx.y = 1", "r.toml:2:1: there is no key 'eval.x'; allowed here: test, test_every");
     }
 
     #[test]
@@ -164,7 +164,10 @@ mod tests {
             "strategy = { swn = 1 }",
             "r.toml:1:12: strategy: a table is not allowed; allowed: swn, no-refine, no-search, depth-binned, random, all-soft, weight-similarity, coefficient-clustering",
         );
-        refused("eval = 3", "r.toml:1:1: 'eval' is a table: write [eval] and its keys below, test_every");
+        refused(
+            "eval = 3",
+            "r.toml:1:1: 'eval' is a table: write [eval] and its keys below, test, test_every",
+        );
     }
 
     #[test]

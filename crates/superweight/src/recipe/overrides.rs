@@ -136,8 +136,11 @@ mod tests {
                 "train.epochs=ten",
                 "--set train.epochs=ten: train.epochs: \"ten\" is not allowed; allowed: a whole number from 1 to 100000",
             ),
-            ("eval.test=1", "--set eval.test=1: there is no key 'eval.test'; allowed here: test_every"),
-            ("eval=1", "--set eval=1: there is no key 'eval'; allowed here: test_every"),
+            (
+                "eval.tests=1",
+                "--set eval.tests=1: there is no key 'eval.tests', did you mean 'eval.test'?; allowed here: test, test_every",
+            ),
+            ("eval=1", "--set eval=1: there is no key 'eval'; allowed here: test, test_every"),
             (
                 "strategy=",
                 "--set strategy=: strategy: '' cannot be read; allowed: swn, no-refine, no-search, depth-binned, random, all-soft, weight-similarity, coefficient-clustering",

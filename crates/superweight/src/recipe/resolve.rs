@@ -51,6 +51,7 @@ impl Recipe {
             train: self.train(heterogeneous)?,
             search: self.search(strategy),
             refine: self.refine(strategy)?,
+            test: self.eval.test.unwrap_or(true),
             test_every: self.eval.test_every.unwrap_or(0),
             members,
         };
@@ -191,6 +192,8 @@ impl Recipe {
             decay: table.decay.unwrap_or(5e-4),
             decay_on,
             label_smoothing: table.label_smoothing.unwrap_or(0.0),
+            template_rate: table.template_rate.unwrap_or(1.0),
+            coefficient_rate: table.coefficient_rate.unwrap_or(1.0),
             precision: table.precision.unwrap_or(Precision::Auto),
         })
     }

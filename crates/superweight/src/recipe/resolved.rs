@@ -4,7 +4,7 @@
 
 use superweight_plan::arch::{ArchName, ImageShape};
 use superweight_plan::{
-    Budget, Clustering, Member, PlanError, PlanRequest, SearchSettings, Share, TilingChoice,
+    Budget, Clustering, Member, PlanError, PlanRequest, SearchSettings, Share, SharingPlan, TilingChoice,
 };
 
 use super::file::{
@@ -41,6 +41,8 @@ pub struct Resolved {
     pub search: Option<SearchPhase>,
     /// Refinement of coefficients, where the strategy has it.
     pub refine: Option<RefineSettings>,
+    /// Whether the test set is looked at: not where settings are being chosen.
+    pub test: bool,
     /// Epochs between looks at the test set; 0 for the end only.
     pub test_every: u64,
 }
@@ -98,6 +100,10 @@ pub struct TrainSettings {
     pub decay_on: Vec<ParameterKind>,
     /// Share of the target spread over all classes.
     pub label_smoothing: f64,
+    /// Rate of templates over the rate of everything else.
+    pub template_rate: f64,
+    /// Rate of coefficients over the rate of everything else.
+    pub coefficient_rate: f64,
     /// Of activations and composed weights.
     pub precision: Precision,
 }
@@ -151,13 +157,30 @@ impl Resolved {
         self.request(self.strategy.method().coefficients)
     }
 
+    /// In which way a plan is none of this recipe: other networks, images or classes.
+    pub fn contradiction(&self, plan: &SharingPlan) -> Option<String> {
+        let (asked, planned) = (self.planned_members(), &plan.members);
+        if asked.len() != planned.len() {
+            return Some(format!("resolved.toml has {} members, its plan {}", asked.len(), planned.len()));
+        }
+        let said = |Member { architecture, input, classes }: &Member| {
+            let ImageShape { channels, height, width } = input;
+            format!("{architecture} for {channels}×{height}×{width} images of {classes} classes")
+        };
+        let (n, (asked, planned)) = asked.iter().zip(planned).enumerate().find(|(_, (a, b))| a != b)?;
+        Some(format!("member {n} is {} in resolved.toml, {} in its plan", said(asked), said(planned)))
+    }
+
+    fn planned_members(&self) -> Vec<Member> {
+        let DataSettings { shape: input, classes, .. } = self.data;
+        self.members.iter().map(|name| Member { architecture: name.clone(), input, classes }).collect()
+    }
+
     /// A budget that pays for each layer's own coefficients where they come, now or later: so tiling, decided once,
     /// fits both.
     fn request(&self, coefficients: Alpha) -> Result<PlanRequest, PlanError> {
         let later_own = self.strategy.method().coefficients == Alpha::Own;
         let reserve = self.refine.as_ref().map_or(if later_own { 1.0 } else { 0.0 }, |refine| refine.reserve);
-        let DataSettings { shape: input, classes, .. } = self.data;
-        let member = |name: &ArchName| Member { architecture: name.clone(), input, classes };
         let mut request = PlanRequest {
             clusters: self.plan.clusters.clone(),
             tiling: self.plan.tiling,
@@ -165,7 +188,7 @@ impl Resolved {
             coefficients: coefficients.into(),
             reserve,
             share: self.plan.share,
-            ..PlanRequest::new(self.members.iter().map(member).collect(), None)
+            ..PlanRequest::new(self.planned_members(), None)
         };
         request.budget = Some(self.budget.resolve(request.dense_total()?));
         Ok(request)
@@ -203,6 +226,8 @@ impl Resolved {
             decay: Some(train.decay),
             decay_on: Some(train.decay_on.clone()),
             label_smoothing: Some(train.label_smoothing),
+            template_rate: Some(train.template_rate),
+            coefficient_rate: Some(train.coefficient_rate),
             precision: Some(train.precision),
             ..TrainTable::default()
         };
@@ -269,7 +294,7 @@ impl Resolved {
                 beta: Some(refine.beta),
                 reserve: Some(refine.reserve),
             }),
-            eval: EvalTable { test_every: Some(self.test_every) },
+            eval: EvalTable { test: Some(self.test), test_every: Some(self.test_every) },
             source: Default::default(),
         }
     }

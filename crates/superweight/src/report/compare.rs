@@ -111,7 +111,7 @@ const ORDER: [&str; 9] = [
 ];
 
 /// A resolved recipe as keys and values.
-type Keys = BTreeMap<String, toml::Value>;
+pub(crate) type Keys = BTreeMap<String, toml::Value>;
 
 impl Comparison {
     /// Of more than one run; none else.
@@ -178,7 +178,7 @@ impl Row {
 }
 
 /// Mean, and deviation of a sample where there is more than one.
-pub(super) fn mean_and_deviation(values: &[f64]) -> (f64, Option<f64>) {
+pub(crate) fn mean_and_deviation(values: &[f64]) -> (f64, Option<f64>) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -266,7 +266,7 @@ fn beside(runs: &[RunView], paper: &[PaperRow]) -> Vec<Beside> {
 }
 
 /// All keys of a resolved recipe, but for the seeds.
-fn keys(resolved: &str) -> Keys {
+pub(crate) fn keys(resolved: &str) -> Keys {
     fn flatten(prefix: &str, table: toml::Table, keys: &mut Keys) {
         for (key, value) in table {
             let name = if prefix.is_empty() { key } else { format!("{prefix}.{key}") };

@@ -28,8 +28,13 @@ pub enum ReportError {
         source: PlanError,
     },
     /// The statistics of search and refinement.
-    #[error(transparent)]
-    Statistics(#[from] SearchError),
+    #[error("{}: {source}", file.display())]
+    Statistics {
+        /// Which file.
+        file: PathBuf,
+        /// What is wrong with it.
+        source: SearchError,
+    },
     /// A file that an evaluation left.
     #[error("{}: {what}", file.display())]
     File {

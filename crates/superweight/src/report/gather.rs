@@ -60,6 +60,12 @@ impl RunView {
             None => resolved.plan_request().and_then(|request| request.plan()),
         };
         let plan = plan.map_err(of_plan)?;
+        if let Some(why) = resolved.contradiction(&plan) {
+            return Err(ReportError::File {
+                file: path.to_owned(),
+                what: format!("{why}: a file is of another run"),
+            });
+        }
         let (search, refine) = replays(path, &resolved)?;
         let newest = loaded.as_ref().map(|loaded| loaded.number);
         let evaluation = evaluated::read(path, newest, plan.members.len())?;
@@ -98,7 +104,8 @@ fn replays(
     if !file.exists() {
         return Ok((None, None));
     }
-    let statistics = Statistics::load(&file)?;
+    let of_file = |source| ReportError::Statistics { file: file.clone(), source };
+    let statistics = Statistics::load(&file).map_err(of_file)?;
     let of_plan = |source| ReportError::Plan { run: path.to_owned(), source };
     let search = match (&statistics.search, &resolved.search) {
         (Some(found), Some(phase)) => {
@@ -119,7 +126,7 @@ fn replays(
         (Some(found), Some(settings)) => {
             let phase = resolved.search.as_ref();
             let assignment = phase.map_or(Assignment::Merge, |phase| phase.settings.assignment);
-            let pairs = coefficient_pairs(&found.plan, &found.gradients)?;
+            let pairs = coefficient_pairs(&found.plan, &found.gradients).map_err(of_file)?;
             Some(GroupReplay::new(&found.plan, &pairs, settings.beta, assignment).map_err(of_plan)?)
         }
         _ => None,

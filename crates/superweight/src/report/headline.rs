@@ -130,7 +130,7 @@ impl Headline {
             Event::Epoch { phase, epoch, metrics } => {
                 self.stopped = None;
                 if phase == "train" {
-                    self.epochs = epoch + 1;
+                    self.epochs = epoch.saturating_add(1);
                     let looks = ["test", "validation"];
                     let look = looks.into_iter().find_map(|part| Accuracy::read(part, metrics.get(part)?));
                     self.accuracy = look.or(self.accuracy.take());
@@ -191,6 +191,9 @@ mod tests {
         assert_eq!(headline.stopped.as_deref(), Some("time limit"));
         headline.add(&epoch(2, json!({})));
         assert_eq!((headline.stopped.as_deref(), headline.epochs), (None, 3));
+        let mut hostile = headline.clone();
+        hostile.add(&epoch(u64::MAX, json!({})));
+        assert_eq!(hostile.epochs, u64::MAX);
         headline.add(&Event::Eval(Facts::from([("test", seen(11.0))])));
         let look = headline.accuracy.unwrap();
         assert_eq!((look.part.as_str(), look.ensemble, look.members), ("test", 11.0, vec![1.0]));

@@ -40,6 +40,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 pub use compare::{Ablation, Beside, Comparison, Measure, Row, Sweep};
+pub(crate) use compare::{Keys, keys, mean_and_deviation};
 pub use curves::{Curves, Mark, PhaseSpan, Series};
 pub use error::ReportError;
 pub use evaluation::{
@@ -50,6 +51,8 @@ pub use headline::{About, Accuracy, Headline};
 pub use paper::{PaperRow, PaperValue, paper};
 pub use replay::{ClusterReplay, GroupChoice, GroupReplay, Step};
 pub use sharing::{Alpha, GroupView, LayerView, SetView, Sharing, SuperWeightView, TileView};
+
+pub(crate) use text::{plain, row as table_row};
 
 use crate::files::write_whole;
 

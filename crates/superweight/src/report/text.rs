@@ -41,7 +41,7 @@ fn with_error(measure: &str, value: f64, error: Option<f64>) -> String {
 }
 
 /// Text that is no Markdown and no HTML.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for sign in text.chars() {
         match sign {
@@ -56,7 +56,7 @@ fn plain(text: &str) -> String {
     out
 }
 
-fn row(cells: &[String]) -> String {
+pub(crate) fn row(cells: &[String]) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 

@@ -118,7 +118,7 @@ impl Checkpoint {
         let Version { version } =
             serde_json::from_str(&state).map_err(|error| malformed(error.to_string()))?;
         if version != VERSION {
-            return Err(malformed(format!("version {version}; this program reads version {VERSION}")));
+            return Err(RunError::Version { file: folder.join(STATE), found: version, supported: VERSION });
         }
         let state = serde_json::from_str(&state).map_err(|error| malformed(error.to_string()))?;
         let (bank, members, optimizer) = (tensors(BANK)?, tensors(MEMBERS)?, tensors(OPTIMIZER)?);
@@ -203,7 +203,7 @@ mod tests {
         fs::write(path(STATE), new).unwrap();
         fs::write(path(SUMS), &sums).unwrap();
         let error = Checkpoint::read(&folder.0).unwrap_err().to_string();
-        assert!(error.ends_with("version 2; this program reads version 1"), "{error}");
+        assert!(error.contains("state.json has version 2, this program reads version 1"), "{error}");
         // A file that the list does not name.
         let without: String = sums.lines().filter(|line| !line.ends_with(PLAN)).collect();
         fs::write(path(SUMS), without).unwrap();

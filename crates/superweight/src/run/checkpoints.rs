@@ -184,6 +184,8 @@ impl Checkpoints {
         for number in numbers {
             match Checkpoint::read(&self.folder(number)) {
                 Ok(checkpoint) => return Ok(Some(Loaded { number, checkpoint, warnings })),
+                // An older checkpoint would be trained on over the newer program's.
+                Err(newer @ RunError::Version { .. }) => return Err(newer),
                 Err(why) => warnings.push(Warning::Damaged { number, why }),
             }
         }

@@ -140,3 +140,25 @@ fn without_a_good_latest_the_newest_whole_one_is_taken() {
     let loaded = checkpoints.load().unwrap().unwrap();
     assert!(loaded.number == 2 && matches!(loaded.warnings[..], [Warning::Damaged { number: 7, .. }]));
 }
+
+/// A newer program went on with the run: an older checkpoint must not be taken, or its work would be trained over.
+#[test]
+fn a_checkpoint_of_a_newer_program_is_an_error_and_not_damage() {
+    let (_folder, checkpoints) = saved([1, 2]);
+    let folder = checkpoints.folder(2);
+    let [state, sums] = ["state.json", "SHA256SUMS"].map(|name| folder.join(name));
+    let old = fs::read_to_string(&state).unwrap();
+    let new = old.replacen("\"version\": 1", "\"version\": 2", 1);
+    let digest = |text: &str| -> String {
+        use sha2::{Digest, Sha256};
+        Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    fs::write(&sums, fs::read_to_string(&sums).unwrap().replace(&digest(&old), &digest(&new))).unwrap();
+    fs::write(&state, new).unwrap();
+    let error = checkpoints.load().unwrap_err();
+    assert!(matches!(error, RunError::Version { found: 2, supported: 1, .. }), "{error}");
+    assert!(error.to_string().ends_with("use the program that wrote it"), "{error}");
+    // A flipped bit in the same file is damage, and the one before is taken.
+    fs::write(&state, old.replacen("\"version\": 1", "\"version\": 3", 1)).unwrap();
+    assert_eq!(checkpoints.load().unwrap().unwrap().number, 1);
+}

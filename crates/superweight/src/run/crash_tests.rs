@@ -242,13 +242,14 @@ const CHILD: &str = "SUPERWEIGHT_TEST_SAVE_UNTIL_KILLED";
 #[test]
 fn child_that_saves_until_killed() {
     let Ok(path) = std::env::var(CHILD) else { return };
-    let mut resumed = RunFolder::resume(Path::new(&path)).unwrap();
+    let resumed = RunFolder::resume(Path::new(&path)).unwrap();
+    let (mut log, _) = resumed.open_log().unwrap();
     let first = resumed.loaded.map_or(0, |loaded| loaded.number) + 1;
     println!("\nready");
     for number in first..first + 100_000 {
-        resumed.log.add(Event::Eval(Facts::from([("number", number)]))).unwrap();
+        log.add(Event::Eval(Facts::from([("number", number)]))).unwrap();
         let mut checkpoint = sample(number, SIZE);
-        checkpoint.state.log_bytes = resumed.log.position().unwrap();
+        checkpoint.state.log_bytes = log.position().unwrap();
         resumed.folder.checkpoints().save(number, &checkpoint).unwrap();
         println!("saved {number}");
     }
@@ -296,6 +297,7 @@ fn killed_at_random_moments_a_run_goes_on_from_what_it_had() {
 
         torn += usize::from(names(&path.join("checkpoints")).iter().any(|name| name.starts_with('.')));
         let resumed = RunFolder::resume(&path).unwrap();
+        resumed.open_log().unwrap();
         let Some(mut loaded) = resumed.loaded else { continue };
         assert!(loaded.number >= promised.unwrap_or(seen).max(seen), "what was saved is there");
         let lines = read_log(&path.join("log.jsonl")).unwrap();

@@ -28,6 +28,16 @@ pub enum RunError {
         /// What was found and what was expected.
         what: String,
     },
+    /// A file of a newer or foreign program: nothing is wrong with it, and nothing else must be taken for it.
+    #[error("{} has version {found}, this program reads version {supported}: use the program that wrote it", file.display())]
+    Version {
+        /// Which file.
+        file: PathBuf,
+        /// As written in it.
+        found: u32,
+        /// What is read here.
+        supported: u32,
+    },
     /// A tensor of a file is not what it should be.
     #[error("{} at byte {offset}, tensor '{tensor}': {what}", file.display())]
     Tensor {

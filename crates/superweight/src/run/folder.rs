@@ -43,10 +43,17 @@ pub struct Resumed {
     pub folder: RunFolder,
     /// Its newest whole checkpoint; none where it was stopped before the first.
     pub loaded: Option<Loaded>,
-    /// Its log, cut to the checkpoint.
-    pub log: Log,
-    /// What was cut.
-    pub cut: Cut,
+}
+
+impl Resumed {
+    /// The log, cut to the checkpoint, and what was cut. Not before it is certain that the run goes on: one that is refused
+    /// keeps what it had.
+    pub fn open_log(&self) -> Result<(Log, Cut), RunError> {
+        let mut log = self.folder.log()?;
+        let seen = self.loaded.as_ref().map_or(0, |loaded| loaded.checkpoint.state.log_bytes);
+        let cut = log.truncate_to(seen)?;
+        Ok((log, cut))
+    }
 }
 
 impl RunFolder {
@@ -132,7 +139,7 @@ impl RunFolder {
         self.disk.remove_folder(aside).map_err(RunError::io("remove", aside))
     }
 
-    /// Opens a run to go on with: locks it, reads its newest whole checkpoint, cuts the log to it.
+    /// Opens a run to go on with: locks it and reads its newest whole checkpoint.
     pub fn resume(path: &Path) -> Result<Resumed, RunError> {
         Self::resume_on(Disk::default(), path)
     }
@@ -140,9 +147,7 @@ impl RunFolder {
     pub(crate) fn resume_on(disk: Disk, path: &Path) -> Result<Resumed, RunError> {
         let folder = Self { path: path.to_owned(), _lock: lock_run(path)?, disk };
         let loaded = folder.checkpoints().load()?;
-        let mut log = folder.log()?;
-        let cut = log.truncate_to(loaded.as_ref().map_or(0, |loaded| loaded.checkpoint.state.log_bytes))?;
-        Ok(Resumed { folder, loaded, log, cut })
+        Ok(Resumed { folder, loaded })
     }
 
     /// Where it is.

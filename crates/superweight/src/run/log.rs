@@ -164,7 +164,11 @@ impl Log {
 
 /// The lines of a log; half a last line is left out.
 pub fn read_log(path: &Path) -> Result<Vec<Line>, RunError> {
-    let text = std::fs::read(path).map_err(RunError::io("read", path))?;
+    parse_log(path, &std::fs::read(path).map_err(RunError::io("read", path))?)
+}
+
+/// The same of a log that is in memory; `path` is for errors.
+pub fn parse_log(path: &Path, text: &[u8]) -> Result<Vec<Line>, RunError> {
     let mut offset = 0;
     let mut lines = Vec::new();
     for line in text.split_inclusive(|&byte| byte == b'\n').take_while(|line| line.ends_with(b"\n")) {

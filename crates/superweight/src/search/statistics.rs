@@ -107,7 +107,8 @@ impl Statistics {
         match text("superweight.statistics") {
             Some(VERSION) => {}
             Some(other) => {
-                return Err(wrong(format!("version {other}; this program reads version {VERSION}")));
+                let what = format!("version {other}, this program reads version {VERSION}");
+                return Err(wrong(format!("{what}: use the program that wrote it")));
             }
             None => return Err(wrong("the file has no statistics of a search or refinement".to_owned())),
         }

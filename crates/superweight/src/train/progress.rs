@@ -124,6 +124,8 @@ pub struct Outcome {
     pub folder: PathBuf,
     /// How far it is.
     pub position: Position,
+    /// How far it was at its newest checkpoint; the same unless an epoch was given up.
+    pub kept: Position,
     /// The newest checkpoint; none where it ended before the first.
     pub checkpoint: Option<u64>,
     /// The last look at the held-out images, by this process.

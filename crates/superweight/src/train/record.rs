@@ -64,7 +64,7 @@ impl<D: Device> Session<D> {
         checkpoint.state.log_bytes = self.log.position()?;
         checkpoint.state.training = json!(self.position);
         self.folder.checkpoints().save(number, &checkpoint)?;
-        self.number = Some(number);
+        (self.number, self.kept) = (Some(number), self.position);
         Ok(number)
     }
 

@@ -45,6 +45,38 @@ fn epochs_a_resume_and_more_epochs_are_the_same_as_all_at_once() {
     }
 }
 
+/// Fewer checkpoints: an accident costs more epochs, a stop between two epochs none, and the numbers are the same.
+#[test]
+fn fewer_checkpoints_change_no_number() {
+    let resolved = tiny(&["train.epochs=5"]);
+    let whole = Folder::new("whole");
+    unbroken(&whole.0, &resolved);
+    let expected = numbers(&run_path(&whole.0));
+    let every_third = |limits: Limits| Limits { checkpoint_every: Some(3), ..limits };
+    // Asked to stop after the fourth epoch, and in the middle of the third: before the first checkpoint.
+    for (epochs, steps, kept) in [(4, 0, Some((2, 4))), (2, 1, None)] {
+        let folder = Folder::new("seldom");
+        let run = run_path(&folder.0);
+        let mut stop = StopAfter::new(epochs, steps);
+        let limits = every_third(stop.limits.clone());
+        let outcome = create(Disk::default(), &folder.0, &resolved).unwrap().run(&limits, &mut stop).unwrap();
+        assert_eq!(
+            (outcome.stopped, outcome.checkpoint),
+            (Stopped::Interrupted, kept.map(|(number, _)| number))
+        );
+        assert_eq!(outcome.kept.epoch, kept.map_or(0, |(_, epoch)| epoch));
+        let mut session = resume(Disk::default(), &run, &resolved).unwrap();
+        assert_eq!(session.resumed.map(|(_, position)| position.epoch), kept.map(|(_, epoch)| epoch));
+        let limits = every_third(Limits::default());
+        assert_eq!(session.run(&limits, &mut ()).unwrap().stopped, Stopped::Finished);
+        let (number, checkpoint) = numbers(&run);
+        assert_eq!((number, &checkpoint), (kept.map_or(2, |(number, _)| number + 1), &expected.1));
+        let lines = read_log(&run.join("log.jsonl")).unwrap();
+        let epochs = lines.iter().filter(|line| matches!(line.event, Event::Epoch { .. })).count();
+        assert_eq!(epochs, 5, "no epoch stands in the log twice");
+    }
+}
+
 #[test]
 fn evaluations_and_log_are_those_of_a_run_that_never_stopped() {
     let resolved = tiny(&["eval.test_every=2"]);
@@ -83,6 +115,18 @@ fn a_finished_run_resumes_to_its_test_and_nothing_else() {
     let again = session.run(&Limits::default(), &mut ()).unwrap();
     assert_eq!((again.stopped, again.test), (Stopped::Finished, first.test));
     assert_eq!(numbers(&run_path(&folder.0)), before);
+}
+
+/// Settings are chosen on held-out images: such a run ends without a word about the test set.
+#[test]
+fn a_run_may_be_told_to_leave_the_test_set_alone() {
+    let (folder, resolved) =
+        (Folder::new("untested"), tiny(&["train.epochs=1", "eval.test=false", "eval.test_every=1"]));
+    let outcome = unbroken(&folder.0, &resolved);
+    assert_eq!((outcome.stopped, outcome.test), (Stopped::Finished, None));
+    assert_eq!(outcome.validation.unwrap().images, 6);
+    let log = fs::read_to_string(run_path(&folder.0).join("log.jsonl")).unwrap();
+    assert!(!log.contains("\"test\"") && log.contains("\"finished\""), "{log}");
 }
 
 #[test]

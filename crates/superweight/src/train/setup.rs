@@ -68,13 +68,15 @@ impl<D: Device> Session<D> {
         resolved: Resolved,
         data: Arc<Dataset>,
     ) -> Result<Self, TrainError> {
-        let Resumed { folder, loaded, log, cut } = resumed;
-        let (parts, number) = match &loaded {
+        let (parts, number) = match &resumed.loaded {
             Some(loaded) => {
-                (Parts::from_checkpoint(device, &resolved, &data, &folder, loaded)?, Some(loaded.number))
+                let folder = &resumed.folder;
+                (Parts::from_checkpoint(device, &resolved, &data, folder, loaded)?, Some(loaded.number))
             }
             None => (Parts::begin(device, &resolved, &data)?, None),
         };
+        let (log, cut) = resumed.open_log()?;
+        let Resumed { folder, loaded } = resumed;
         let position = parts.position;
         let board = folder.tensorboard(Some(position.steps as i64 + 1))?;
         let (statistics, lost) = resumed_statistics(&folder, position);
@@ -143,6 +145,9 @@ impl<D: Device> Parts<D> {
             |why: String| TrainError::Checkpoint { number: *number, path: folder.path().to_owned(), why };
         let plan =
             SharingPlan::from_json(&checkpoint.plan).map_err(|e| unusable(format!("plan.json: {e}")))?;
+        if let Some(why) = resolved.contradiction(&plan) {
+            return Err(unusable(format!("{why}: a file is of another run")));
+        }
         let position: Position = serde_json::from_value(checkpoint.state.training.clone())
             .map_err(|e| unusable(format!("state.json: training: {e}")))?;
         let mut parts = Self::build(device, resolved, data, &plan)?;
@@ -204,6 +209,7 @@ impl<D: Device> Parts<D> {
             groups,
             position,
             number,
+            kept: position,
             resumed,
             warnings,
             statistics: Statistics::default(),

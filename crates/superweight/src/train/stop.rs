@@ -1,5 +1,7 @@
 //! Why a run stops before its end: somebody asks, time is up, or the numbers are no longer any.
 //!
+//! Here too: how often what was trained is kept, which is how much an accident costs.
+//!
 //! A request is a flag that is looked at after every step: the step is finished, the epoch is not. Time is looked at
 //! between epochs only, since only there a checkpoint is written: the next epoch begins if one as long as the last
 //! would fit.
@@ -26,12 +28,20 @@ pub struct Limits {
     pub deadline: Option<Instant>,
     /// Whether to stop where the search ends and training would begin.
     pub search_only: bool,
+    /// Epochs between two checkpoints; none for one after every epoch. The last epoch of a phase, a decision and a stop
+    /// between two epochs have theirs in any case.
+    pub checkpoint_every: Option<u64>,
 }
 
 impl Limits {
     /// Whether somebody asked.
     pub fn interrupted(&self) -> bool {
         self.interrupt.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is to be a checkpoint after so many epochs of a phase that has `epochs`.
+    pub fn keeps(&self, epoch: u64, epochs: u64) -> bool {
+        epoch == epochs || epoch.is_multiple_of(self.checkpoint_every.unwrap_or(1).max(1))
     }
 
     /// Whether another epoch does not fit, by the last one's seconds; without a last one it is tried.
@@ -95,6 +105,18 @@ mod tests {
         assert!(!within(0).out_of_time(0.0), "nothing is known yet: a run that does nothing helps nobody");
         assert!(!Limits::default().out_of_time(1e300));
         assert!(within(100).out_of_time(f64::INFINITY));
+    }
+
+    #[test]
+    fn checkpoints_are_as_often_as_asked_and_at_the_end() {
+        let kept = |every| {
+            let limits = Limits { checkpoint_every: every, ..Limits::default() };
+            (1..=7).filter(|&epoch| limits.keeps(epoch, 7)).collect::<Vec<_>>()
+        };
+        assert_eq!(kept(None), [1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(kept(Some(3)), [3, 6, 7]);
+        assert_eq!(kept(Some(100)), [7]);
+        assert_eq!(kept(Some(0)), kept(None), "zero is nothing that can be asked for");
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub trait Watch<D: Device> {
 pub struct Trainer<D: Device> {
     ensemble: Ensemble<D>,
     optimizer: Sgd<D>,
+    /// What each group's rate is of the step's.
+    rates: [f32; ParameterKind::ALL.len()],
     images: [D::Images; 2],
     metrics: Accumulator<D>,
     train: Replayed<D>,
@@ -57,6 +59,7 @@ impl<D: Device> Trainer<D> {
             metrics: ensemble.metric_sums()?,
             ensemble,
             optimizer,
+            rates: rates(resolved),
             train: Replayed::New,
             watched: Replayed::New,
             evaluate: [Replayed::New, Replayed::New],
@@ -106,7 +109,7 @@ impl<D: Device> Trainer<D> {
     ) -> Result<(), Error> {
         let device = self.ensemble.memory().device().clone();
         device.set_draws(&mut self.images[Part::Train as usize], draws);
-        self.optimizer.set_rates(&[rate; ParameterKind::ALL.len()])?;
+        self.optimizer.set_rates(&self.rates.map(|of| of * rate))?;
         let Self { ensemble, optimizer, images, metrics, train, watched, .. } = self;
         let (replayed, mut watch) = match watch {
             Some(watch) => (watched, Some(watch)),
@@ -175,6 +178,15 @@ fn compile<D: Device>(
     let sgd = SgdOptions { momentum: train.momentum as f32, nesterov: train.nesterov };
     let optimizer = ensemble.optimizer(sgd, |kind| decay(resolved, kind) as f32)?;
     Ok((ensemble, optimizer))
+}
+
+/// Rates of all kinds over the schedule's.
+fn rates(resolved: &Resolved) -> [f32; ParameterKind::ALL.len()] {
+    ParameterKind::ALL.map(|kind| match kind {
+        ParameterKind::Templates => resolved.train.template_rate as f32,
+        ParameterKind::Coefficients => resolved.train.coefficient_rate as f32,
+        _ => 1.0,
+    })
 }
 
 /// λ of a kind.

@@ -35,7 +35,7 @@ pub(super) fn prepare(args: &EvalArgs, trained: &Trained) -> Result<Option<Makin
     let shape = trained.resolved.data.shape;
     ensure!(
         shape == ImageShape::CIFAR,
-        "corruptions are defined for 3×32×32 images; {} has {}×{}×{}",
+        "--corruptions and --corrupted are for 3×32×32 images; {} has {}×{}×{}",
         trained.resolved.data.name,
         shape.channels,
         shape.height,
@@ -51,7 +51,10 @@ pub(super) fn prepare(args: &EvalArgs, trained: &Trained) -> Result<Option<Makin
     let all = args.corrupted.is_some() || args.corruptions == ["all"];
     let mut kinds = match all {
         true => Corruption::ALL.to_vec(),
-        false => args.corruptions.iter().map(|name| name.parse()).collect::<Result<_, _>>()?,
+        false => {
+            let kinds = args.corruptions.iter().map(|name| name.parse()).collect::<Result<_, _>>();
+            kinds.context("--corruptions")?
+        }
     };
     let from = match &args.corrupted {
         Some(folder) => {

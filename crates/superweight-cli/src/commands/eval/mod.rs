@@ -19,6 +19,7 @@ use superweight::files::write_whole;
 use superweight::infer::{InferError, Networks, Trained};
 use superweight::plan::MemberId;
 
+use super::check_writable;
 use super::device::{self, on_device};
 use crate::args::EvalArgs;
 
@@ -62,9 +63,7 @@ struct Interpolation {
 pub fn run(args: EvalArgs, out: &mut impl Write) -> Result<ExitCode> {
     let trained = open(&args.run)?;
     if let Some(path) = &args.csv {
-        // A path that cannot be written fails now, not after the evaluation.
-        let opened = fs::OpenOptions::new().create(true).append(true).open(path);
-        opened.with_context(|| format!("--csv {}: choose another file", path.display()))?;
+        check_writable(path).with_context(|| format!("--csv {}: choose another file", path.display()))?;
     }
     let device = device::for_run(&args.on.device, args.on.threads, &trained)?;
     let answer = on_device!(device, |device| evaluate(&device, &args, &trained))?;
@@ -150,6 +149,10 @@ pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained
         None => "test",
         Some(name) => name.as_str(),
     };
+    let folder = args.out.clone().unwrap_or_else(|| args.run.join("evaluation"));
+    let unwritable = || format!("--out {}: choose another folder", folder.display());
+    let path = folder.join(format!("{part}.json"));
+    fs::create_dir_all(&folder).and_then(|()| check_writable(&path)).with_context(unwritable)?;
     let normalisation = trained.normalisation()?;
     let mut networks = trained.networks(device, args.batch.min(images.len()))?;
     let begin = Instant::now();
@@ -165,10 +168,9 @@ pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained
     let begin = Instant::now();
     let report = SetReport::new(&predictions);
     let subsets_seconds = begin.elapsed().as_secs_f64();
-    let folder = args.out.clone().unwrap_or_else(|| args.run.join("evaluation"));
-    fs::create_dir_all(&folder).with_context(|| format!("--out {}", folder.display()))?;
-    predictions.save(&folder.join(format!("{part}.safetensors")))?;
-    predictions.to_classes().save(&folder.join(format!("{part}.classes.safetensors.gz")))?;
+    predictions.save(&folder.join(format!("{part}.safetensors"))).with_context(unwritable)?;
+    let small = predictions.to_classes().save(&folder.join(format!("{part}.classes.safetensors.gz")));
+    small.with_context(unwritable)?;
     let corruptions = match making {
         Some(making) => Some(making.evaluate(&mut networks, &images, normalisation, &folder)?),
         None => None,
@@ -190,7 +192,7 @@ pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained
         subsets_seconds,
     };
     let figures = serde_json::to_string_pretty(&answer)? + "\n";
-    write_whole(&folder.join(format!("{part}.json")), figures.as_bytes())?;
+    write_whole(&path, figures.as_bytes()).with_context(unwritable)?;
     Ok(answer)
 }
 
@@ -200,7 +202,8 @@ fn line(args: &EvalArgs, trained: &Trained) -> Result<Option<[usize; 2]>> {
         [] => Ok(None),
         [a, b] => {
             for member in [a, b] {
-                ensure!(member < members.len(), InferError::NoMember { member, members: members.len() });
+                let known = InferError::NoMember { member, members: members.len() };
+                ensure!(member < members.len(), "--interpolate {a},{b}: {known}");
             }
             let (from, to) = (&members[a].architecture, &members[b].architecture);
             ensure!(from == to, "--interpolate {a},{b}: {from} and {to} have no line between them");

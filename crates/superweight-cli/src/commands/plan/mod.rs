@@ -94,7 +94,7 @@ fn request(args: &PlanArgs) -> Result<PlanRequest> {
     request.budget = match (&args.budget, &request.clusters) {
         (Some(text), _) => {
             let budget: Budget = text.parse().context("--budget")?;
-            match budget.resolve(request.dense_total()?) {
+            match budget.resolve(request.dense_total().map_err(blame)?) {
                 0 => bail!("--budget {text} of these members is less than one number"),
                 n => Some(n),
             }
@@ -111,17 +111,19 @@ fn request(args: &PlanArgs) -> Result<PlanRequest> {
 
 /// The survey, with the flag that is to blame if there is none.
 fn survey(request: &PlanRequest) -> Result<Survey> {
-    request.survey().map_err(|error| {
-        let flag = match error {
-            PlanError::Block { .. } => "--block",
-            PlanError::Reserve { .. } => "--reserve",
-            PlanError::MixedCluster { .. } | PlanError::LayerTwice { .. } | PlanError::Empty { .. } => {
-                "--clusters"
-            }
-            _ => return error.into(),
-        };
-        anyhow!(error).context(flag)
-    })
+    request.survey().map_err(blame)
+}
+
+fn blame(error: PlanError) -> anyhow::Error {
+    let flag = match error {
+        PlanError::Block { .. } => "--block",
+        PlanError::Reserve { .. } => "--reserve",
+        PlanError::MixedCluster { .. } | PlanError::LayerTwice { .. } | PlanError::Empty { .. } => {
+            "--clusters"
+        }
+        _ => return error.into(),
+    };
+    anyhow!(error).context(flag)
 }
 
 fn member(name: &str, args: &PlanArgs) -> Result<Member> {

@@ -16,6 +16,7 @@ use superweight::data::standard_folder;
 use superweight::engine::Device;
 use superweight::plan::number::grouped;
 use superweight::recipe::{Precision, Recipe, Resolved};
+use superweight::results::Started;
 use superweight::run::Existing;
 use superweight::train::{Limits, Session, Stopped};
 
@@ -23,7 +24,7 @@ use self::grid::{Axis, Point, points};
 use self::row::Row;
 use super::device::{self, on_device};
 use super::train::screen::Screen;
-use super::train::{INTERRUPTED, load, watched_limits};
+use super::train::{INTERRUPTED, begin, load, watched_limits};
 use crate::args::SweepArgs;
 use crate::table;
 
@@ -44,7 +45,8 @@ pub fn run(args: SweepArgs, out: &mut impl Write) -> Result<ExitCode> {
         bail!("--set train.precision: a sweep has one precision; make a sweep for each");
     }
     let device = device::open(wanted, args.on.threads, precision)?;
-    on_device!(device, |device| train_all(&device, &args, &axes, &folder, &jobs, out))
+    let started = device.started();
+    on_device!(device, |device| train_all(&device, &args, &axes, &folder, &jobs, &started, out))
 }
 
 fn train_all<D: Device>(
@@ -53,6 +55,7 @@ fn train_all<D: Device>(
     axes: &[Axis],
     folder: &Path,
     jobs: &[Job],
+    started: &Started,
     out: &mut impl Write,
 ) -> Result<ExitCode> {
     let limits = watched_limits()?;
@@ -63,7 +66,8 @@ fn train_all<D: Device>(
             continue;
         }
         say(args, out, &format!("{}/{}  {name}", n + 1, jobs.len()))?;
-        let stopped = train(device, args, job, folder, &limits, out).with_context(|| name.clone())?;
+        let stopped =
+            train(device, args, job, folder, &limits, started, out).with_context(|| name.clone())?;
         match stopped {
             Stopped::Interrupted => {
                 say(args, out, "stopped    the same command goes on")?;
@@ -127,12 +131,14 @@ fn train<D: Device>(
     job: &Job,
     folder: &Path,
     limits: &Limits,
+    started: &Started,
     out: &mut impl Write,
 ) -> Result<Stopped> {
     let mut session = match job.run.exists() {
         true => Session::resume(device, &job.run, &standard_folder()?)?,
-        false => Session::create(device, load(&args.recipe, &job.overrides, folder, Existing::Refuse)?)?,
+        false => begin(device, load(&args.recipe, &job.overrides, folder, Existing::Refuse)?)?,
     };
+    started.note(session.folder())?;
     let mut screen = Screen::new(if args.on.json { None } else { Some(out) }, io::stderr().is_terminal());
     let outcome = session.run(limits, &mut screen)?;
     screen.clear();

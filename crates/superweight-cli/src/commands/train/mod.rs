@@ -24,8 +24,9 @@ use superweight::data::{Dataset, standard_folder};
 use superweight::engine::Device;
 use superweight::recipe::{Precision, Recipe, Resolved};
 use superweight::report;
-use superweight::run::Existing;
-use superweight::train::{Limits, Request, Session, Stopped};
+use superweight::results::Started;
+use superweight::run::{Existing, RunError};
+use superweight::train::{Limits, Request, Session, Stopped, TrainError};
 
 use self::screen::Screen;
 use super::device::{self, on_device};
@@ -47,21 +48,25 @@ pub fn run(args: TrainArgs, out: &mut impl Write) -> Result<ExitCode> {
         (None, None) => unreachable!("clap asks for a recipe where there is no run"),
     };
     let device = device::open(wanted, args.on.threads, precision)?;
-    on_device!(device, |device| train(&device, args, deadline, out))
+    let started = device.started();
+    on_device!(device, |device| train(&device, args, deadline, &started, out))
 }
 
 fn train<D: Device>(
     device: &D,
     args: TrainArgs,
     deadline: Option<Instant>,
+    started: &Started,
     out: &mut impl Write,
 ) -> Result<ExitCode> {
-    let limits = Limits { deadline, ..watched_limits()? };
+    let every = Some(args.checkpoint_every);
+    let limits = Limits { deadline, checkpoint_every: every, ..watched_limits()? };
     let mut session = match &args.resume {
         Some(run) => Session::resume(device, run, &standard_folder()?)
             .with_context(|| format!("--resume {}", run.display()))?,
-        None => Session::create(device, request(&args)?)?,
+        None => begin(device, request(&args)?)?,
     };
+    started.note(session.folder())?;
     let mut screen =
         Screen::new(if args.on.json { None } else { Some(&mut *out) }, io::stderr().is_terminal());
     let outcome = session.run(&limits, &mut screen)?;
@@ -115,6 +120,15 @@ fn request(args: &TrainArgs) -> Result<Request> {
         (false, None) => Existing::NextName,
     };
     load(path, &set, &args.runs, existing)
+}
+
+/// A new run; where its folder cannot be made, the flag that says where.
+pub(super) fn begin<D: Device>(device: &D, request: Request) -> Result<Session<D>> {
+    let place = format!("--runs {}: choose another folder", request.runs.display());
+    Session::create(device, request).map_err(|error| match error {
+        TrainError::Run(error @ RunError::Io { .. }) => anyhow::Error::new(error).context(place),
+        error => error.into(),
+    })
 }
 
 /// A recipe with what is set over it, and its images.

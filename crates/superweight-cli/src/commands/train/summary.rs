@@ -39,10 +39,7 @@ pub fn advice(outcome: &Outcome) -> String {
     let run = outcome.folder.display();
     let kept = match outcome.checkpoint {
         Some(number) => {
-            format!(
-                "checkpoint {number} (epoch {} of {}) is kept",
-                outcome.position.epoch, outcome.position.phase
-            )
+            format!("checkpoint {number} (epoch {} of {}) is kept", outcome.kept.epoch, outcome.kept.phase)
         }
         None => "no checkpoint was written yet".to_owned(),
     };

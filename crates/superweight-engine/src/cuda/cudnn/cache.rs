@@ -124,14 +124,24 @@ fn replace(records: &mut Vec<ConvRecord>, new: ConvRecord) {
 }
 
 fn read(path: &Path) -> Vec<ConvRecord> {
-    let text = match fs::read(path) {
-        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return vec![],
         Err(error) => {
             eprintln!("warning: tuned plans cannot be read: {}: {error}", path.display());
             return vec![];
         }
     };
+    let (records, damaged) = parse(&bytes);
+    if damaged > 0 {
+        eprintln!("warning: {}: {damaged} damaged lines are ignored", path.display());
+    }
+    records
+}
+
+/// The records, the last of each convolution, and how many lines are none.
+pub fn parse(bytes: &[u8]) -> (Vec<ConvRecord>, usize) {
+    let text = String::from_utf8_lossy(bytes);
     let (mut records, mut damaged) = (vec![], 0);
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         match serde_json::from_str(line) {
@@ -139,10 +149,7 @@ fn read(path: &Path) -> Vec<ConvRecord> {
             Err(_) => damaged += 1,
         }
     }
-    if damaged > 0 {
-        eprintln!("warning: {}: {damaged} damaged lines are ignored", path.display());
-    }
-    records
+    (records, damaged)
 }
 
 fn write(path: &Path, records: &[ConvRecord]) -> io::Result<()> {

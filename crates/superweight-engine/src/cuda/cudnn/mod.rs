@@ -29,6 +29,8 @@ use cudarc::cudnn::sys;
 use cudarc::driver::CudaStream;
 
 pub use cache::ConvRecord;
+#[cfg(fuzzing)]
+pub use cache::parse as parse_records;
 use cache::{Cache, Machine};
 use descriptor::check;
 use engine::{Config, MODES, proposals};

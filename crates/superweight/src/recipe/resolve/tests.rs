@@ -61,6 +61,8 @@ warm_up = 0
 decay = 0.0005
 decay_on = ["templates", "convolutions", "batch-norm", "classifier"]
 label_smoothing = 0.0
+template_rate = 1.0
+coefficient_rate = 1.0
 precision = "auto"
 
 [search]
@@ -78,6 +80,7 @@ beta = 0.9
 reserve = 1.0
 
 [eval]
+test = true
 test_every = 0
 "#
     );

@@ -1,0 +1,72 @@
+//! The layouts of data sets as functions of bytes, for the targets of `fuzz/` alone: `--cfg fuzzing` is cargo-fuzz's.
+//!
+//! Real sets have sizes that no fuzzer would reach, so there are two small ones here: four images of 2×2 each, read by the
+//! code that reads the real ones. Not public functions of the library: nobody else has a use for half a data set.
+
+use std::io::Cursor;
+use std::path::Path;
+
+use superweight_plan::arch::ImageShape;
+
+use super::catalogue::{Entry, FileEntry, Layout};
+use super::dataset::{Dataset, Normalisation, Part};
+use super::source::{self, Found};
+use super::{DataError, python};
+
+const SIDE: usize = 2;
+const IMAGES: usize = 2;
+/// Coarse label, fine label, three planes.
+const RECORD: usize = 2 + 3 * SIDE * SIDE;
+
+const fn file(name: &'static str, bytes: usize, part: Part, python: Option<&'static str>) -> FileEntry {
+    FileEntry { name, bytes: bytes as u64, sha256: "", part, python }
+}
+
+/// Two files of two records; `train` and `test` in the python layout.
+pub const CIFAR: Entry = Entry {
+    name: "small-cifar",
+    folder: "small-cifar",
+    layout: Layout::Cifar { label_bytes: 2, python_folder: "small-cifar-python" },
+    files: &[
+        file("train.bin", IMAGES * RECORD, Part::Train, Some("train")),
+        file("test.bin", IMAGES * RECORD, Part::Test, Some("test")),
+    ],
+    addresses: &[],
+    shape: ImageShape { channels: 3, height: SIDE, width: SIDE },
+    classes: &["a", "b", "c"],
+    images: (IMAGES, IMAGES),
+    normalisation: Normalisation { mean: &[0.0; 3], deviation: &[1.0; 3] },
+};
+
+/// Images and labels, twice.
+pub const IDX: Entry = Entry {
+    name: "small-idx",
+    folder: "small-idx",
+    layout: Layout::Idx,
+    files: &[
+        file("train-images", 16 + IMAGES * SIDE * SIDE, Part::Train, None),
+        file("train-labels", 8 + IMAGES, Part::Train, None),
+        file("test-images", 16 + IMAGES * SIDE * SIDE, Part::Test, None),
+        file("test-labels", 8 + IMAGES, Part::Test, None),
+    ],
+    shape: ImageShape { channels: 1, height: SIDE, width: SIDE },
+    normalisation: Normalisation { mean: &[0.0], deviation: &[1.0] },
+    ..CIFAR
+};
+
+/// A tar, compressed or not, with the files of a set.
+pub fn archive(entry: &Entry, bytes: &[u8]) -> Result<Dataset, DataError> {
+    let files = source::from_reader(entry, Path::new("fuzz"), Cursor::new(bytes.to_vec()))?;
+    Dataset::from_files(entry, &files)
+}
+
+/// The files of a set themselves, of any sizes.
+pub fn files(entry: &Entry, files: &[&[u8]]) -> Result<Dataset, DataError> {
+    let found = |bytes: &&[u8]| Found { path: "fuzz".into(), bytes: bytes.to_vec() };
+    Dataset::from_files(entry, &files.iter().map(found).collect::<Vec<_>>())
+}
+
+/// A pickled batch of CIFAR's python layout.
+pub fn pickle(bytes: &[u8], label_bytes: usize) -> Result<Vec<u8>, DataError> {
+    python::to_binary(Path::new("fuzz"), bytes, label_bytes)
+}

@@ -1,0 +1,190 @@
+//! From a run's folder to the small files that are kept of it.
+//!
+//! A run must be finished and its newest checkpoint evaluated. Everything that a figure needs is taken from the run's
+//! own files; what they cannot know (commit, which images choices were made on) is told.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use superweight_plan::{MemberId, SharingPlan};
+
+use super::check::Published;
+use super::error::ResultsError;
+use super::record::{Accuracies, Choices, Epochs, ImageCounts, Minutes, Record, Seen, Settings};
+use super::{PREDICTIONS, RECORD};
+use crate::evaluate::{Classes, Predictions, Subset};
+use crate::files::write_whole;
+use crate::recipe::Recipe;
+use crate::run::{Event, load_checkpoint, read_log};
+
+/// Members up to which the classes of every ensemble are kept, for an anytime curve: 15 rows of 4 KB.
+const MOST_SUBSETS: usize = 4;
+
+/// In a run's folder: a line per process that trained it.
+pub const COMMANDS: &str = "commands.jsonl";
+
+/// A process that began a run or went on with it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Started {
+    /// As typed.
+    pub command: String,
+    /// What it ran on.
+    pub device: String,
+}
+
+/// What a run's files do not know.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Of the program that trained.
+    pub commit: String,
+    /// Which images settings were chosen on.
+    pub choices: Choices,
+    /// The row it is a run of, where that is not the run's name.
+    pub row: Option<String>,
+}
+
+/// The figures of `swn eval` that are kept.
+#[derive(Deserialize)]
+struct Evaluated {
+    checkpoint: u64,
+    subsets: Vec<Figures>,
+}
+
+#[derive(Deserialize)]
+struct Figures {
+    members: Subset,
+    top5: f64,
+    nll: f64,
+    ece: f64,
+}
+
+/// Writes what is kept of a run into a folder, and reads it back with every check.
+pub fn publish(run: &Path, folder: &Path, facts: Facts) -> Result<Published, ResultsError> {
+    let no_checkpoint = || ResultsError::file(run, "no checkpoint: the run has not trained an epoch");
+    let loaded = load_checkpoint(run)?.ok_or_else(no_checkpoint)?;
+    let no_overrides: [&str; 0] = [];
+    let resolved = Recipe::load(&run.join("resolved.toml"), &no_overrides)?.resolve()?;
+    let log_file = run.join("log.jsonl");
+    let log = read_log(&log_file)?;
+    let finished = matches!(log.last().map(|line| &line.event),
+        Some(Event::Stop { reason, .. }) if reason == "finished");
+    if !finished {
+        let what = format!("the run is not finished; go on with 'swn train --resume {}'", run.display());
+        return Err(ResultsError::file(&log_file, what));
+    }
+    let images = ImageCounts::of(&log)
+        .ok_or_else(|| ResultsError::file(&log_file, "its first line names no numbers of images"))?;
+    let seen = if images.held_out > 0 { Seen::HeldOut } else { Seen::Test };
+    let (figures, classes) = evaluated(run, seen, loaded.number)?;
+    let plan = SharingPlan::from_json(&loaded.checkpoint.plan)
+        .map_err(|error| ResultsError::file(run, format!("plan.json of its checkpoint: {error}")))?;
+    let started = started(&run.join(COMMANDS))?;
+    let settings = Settings::of(&plan, &resolved);
+    let record = Record {
+        version: 1,
+        row: facts.row.unwrap_or(resolved.name),
+        commit: facts.commit,
+        device: started.last().map(|one| one.device.clone()).unwrap_or_default(),
+        commands: started.into_iter().map(|one| one.command).collect(),
+        seed: settings.seed,
+        data: settings.data,
+        images,
+        choices: facts.choices,
+        parameters: settings.parameters,
+        total: settings.total,
+        budget: settings.budget,
+        epochs: Epochs::of(&log),
+        minutes: Minutes::of(&log),
+        seen,
+        top1: accuracies(&classes, settings.members.len())
+            .ok_or_else(|| ResultsError::file(run, "its predictions lack a member; evaluate it anew"))?,
+        top5: figures.top5,
+        nll: figures.nll,
+        ece: figures.ece,
+        members: settings.members,
+        strategy: settings.strategy,
+    };
+    fs::create_dir_all(folder).map_err(ResultsError::io("create", folder))?;
+    let put = |name: &str, bytes: &[u8]| {
+        let path = folder.join(name);
+        write_whole(&path, bytes).map_err(ResultsError::io("write", &path))
+    };
+    for name in ["log.jsonl", "recipe.toml", "resolved.toml", "anytime.json"] {
+        let path = run.join(name);
+        match fs::read(&path) {
+            Ok(bytes) => put(name, &bytes)?,
+            Err(_) if name == "anytime.json" => {}
+            Err(error) => return Err(ResultsError::io("read", &path)(error)),
+        }
+    }
+    put("plan.json", loaded.checkpoint.plan.as_bytes())?;
+    classes.save(&folder.join(PREDICTIONS))?;
+    put(RECORD, (serde_json::to_string_pretty(&record).expect("a record is plain data") + "\n").as_bytes())?;
+    Published::open(folder)
+}
+
+/// Top-1 of some members together in percent, counted; none where they are missing.
+pub(super) fn count(classes: &Classes, subset: Subset) -> Option<f64> {
+    let pairs = classes.rows.get(&subset)?.iter().zip(&classes.labels);
+    // In this order 79 of 100 are 79, not 79.00000000000001.
+    Some(100.0 * pairs.filter(|(class, label)| class == label).count() as f64 / classes.labels.len() as f64)
+}
+
+/// Top-1 of members and all together; none where one is missing.
+pub(super) fn accuracies(classes: &Classes, members: usize) -> Option<Accuracies> {
+    let percent = |subset| count(classes, subset);
+    let each = (0..members).map(|member| percent(Subset::one(MemberId(member))));
+    Some(Accuracies { ensemble: percent(Subset::all(members))?, members: each.collect::<Option<_>>()? })
+}
+
+fn evaluated(run: &Path, seen: Seen, newest: u64) -> Result<(Figures, Classes), ResultsError> {
+    let part = seen.part();
+    let file = run.join("evaluation").join(format!("{part}.json"));
+    let flag = if seen == Seen::HeldOut { " --held-out" } else { "" };
+    let again = format!("evaluate it with 'swn eval {}{flag}'", run.display());
+    let text =
+        fs::read_to_string(&file).map_err(|error| ResultsError::file(&file, format!("{error}; {again}")))?;
+    let read: Evaluated = serde_json::from_str(&text)
+        .map_err(|error| ResultsError::file(&file, format!("{error}; {again}")))?;
+    if read.checkpoint != newest {
+        let what = format!("of checkpoint {}, the newest is {newest}; {again}", read.checkpoint);
+        return Err(ResultsError::file(&file, what));
+    }
+    let all = read.subsets.into_iter().max_by_key(|figures| figures.members.len());
+    let all = all.ok_or_else(|| ResultsError::file(&file, format!("no figures; {again}")))?;
+    let mut classes = Classes::load(&file.with_file_name(format!("{part}.classes.safetensors.gz")))?;
+    let members = all.members.len();
+    if (2..=MOST_SUBSETS).contains(&members) {
+        let full = Predictions::load(&file.with_extension("safetensors"))?;
+        classes.rows = Subset::every(members).into_iter().map(|it| (it, full.classes_of(it))).collect();
+    }
+    Ok((all, classes))
+}
+
+fn started(file: &Path) -> Result<Vec<Started>, ResultsError> {
+    let told = "a line such as {\"command\":\"swn train …\",\"device\":\"NVIDIA H200\"} for every process";
+    let text = fs::read_to_string(file).map_err(|error| {
+        ResultsError::file(file, format!("{error}; an older program has not written it: write {told}"))
+    })?;
+    let line = |line: &str| {
+        serde_json::from_str(line).map_err(|error| ResultsError::file(file, format!("{error}; {told}")))
+    };
+    let all: Vec<Started> = text.lines().map(line).collect::<Result<_, _>>()?;
+    match all.is_empty() {
+        true => Err(ResultsError::file(file, format!("it is empty; {told}"))),
+        false => Ok(all),
+    }
+}
+
+impl Started {
+    /// Adds a line for this process to a run's folder.
+    pub fn note(&self, run: &Path) -> Result<(), ResultsError> {
+        use std::io::Write;
+        let path = run.join(COMMANDS);
+        let line = serde_json::to_string(self).expect("two texts") + "\n";
+        let opened = fs::OpenOptions::new().create(true).append(true).open(&path);
+        let written = opened.and_then(|mut file| file.write_all(line.as_bytes()));
+        written.map_err(ResultsError::io("write", &path))
+    }
+}

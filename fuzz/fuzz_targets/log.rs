@@ -1,0 +1,16 @@
+//! Logs: any bytes are lines or an error, and what is read is drawn.
+#![no_main]
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+use superweight::report::{Curves, Headline};
+use superweight::run::parse_log;
+use superweight_fuzz::PLAN;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(lines) = parse_log(Path::new("fuzz"), bytes) {
+        Curves::new(&lines);
+        Headline::new(&PLAN, &lines);
+    }
+});

@@ -1,0 +1,16 @@
+//! The full file of predictions: any bytes are logits that can be scored, or an error.
+#![no_main]
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+use superweight::evaluate::{MAX_MEMBERS, Predictions, SetReport};
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(predictions) = Predictions::from_bytes(Path::new("fuzz"), bytes) {
+        predictions.to_classes();
+        if predictions.members() <= MAX_MEMBERS.min(4) {
+            SetReport::new(&predictions);
+        }
+    }
+});
