@@ -102,7 +102,7 @@ fn memory() {
     let mut ensemble = ensemble(&["wrn-16-8", "wrn-16-4"], 3_000_000, 2);
     let plan = ensemble.plan().clone();
     let clustered = plan.clusters.iter().flat_map(|cluster| &cluster.layers);
-    let copy: usize = clustered.map(|&id| 4 * plan.layer(id).len()).sum();
+    let copy: u64 = clustered.map(|&id| 4 * plan.layer(id).len()).sum();
     ensemble.gradients().expect("a step");
     let mut before = resident().unwrap_or(0);
     let mut grown = || {
