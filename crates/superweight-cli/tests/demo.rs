@@ -1,4 +1,4 @@
-//! The demo from beginning to end, with one epoch where it has eight.
+//! The demo from beginning to end, with one epoch where it has ten.
 
 #[allow(dead_code)] // the report's own tests use more of it
 #[path = "../../superweight/tests/report/browser.rs"]
@@ -20,10 +20,12 @@ fn an_epoch_of_everything_leaves_two_runs_and_a_report() {
         "2  search",
         "searched   ",
         "3  train",
+        "4  refine",
+        "refined    ",
         "5  compare",
         "6  use",
         "shared ensemble",
-        "plain wrn-16-1",
+        "plain wrn-10-1",
         "who shares with whom",
         "report     ",
         "swn search --replay runs/demo",
@@ -34,15 +36,31 @@ fn an_epoch_of_everything_leaves_two_runs_and_a_report() {
     for file in ["report.html", "anytime.json", "statistics.safetensors", "evaluation/test.json"] {
         assert!(run.join(file).is_file(), "{file}");
     }
-    // The budget is what the plain network has, and less than half of what the members have apart.
-    let bill = |name: &str| {
+    // The budget is what the plain network has, and less than half of what the members have apart: at the start, after the
+    // search and after refinement.
+    let events = |name: &str| {
         let log = std::fs::read_to_string(folder.0.join("runs").join(name).join("log.jsonl")).unwrap();
-        let start: serde_json::Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
-        let parts = start["bill"].as_object().unwrap().values();
+        let events = log.lines().map(|line| serde_json::from_str(line).unwrap());
+        events.collect::<Vec<serde_json::Value>>()
+    };
+    let bill = |event: &serde_json::Value| {
+        let parts = event["bill"].as_object().unwrap().values();
         parts.map(|part| part.as_u64().unwrap()).sum::<u64>()
     };
-    assert_eq!(bill("demo-baseline"), 174_778);
-    assert!(bill("demo") <= 174_778 && 2 * 174_778 < 380_980);
+    let of = |events: &[serde_json::Value], kind: &str| {
+        events.iter().find(|event| event["event"] == kind).unwrap_or_else(|| panic!("no {kind}")).clone()
+    };
+    assert_eq!(bill(&of(&events("demo-baseline"), "start")), 77_562);
+    let shared = events("demo");
+    let [start, search, refine] = ["start", "search", "refine"].map(|kind| of(&shared, kind));
+    assert!([&start, &search, &refine].into_iter().all(|event| bill(event) <= 77_562));
+    assert_eq!(start["budget"], 77_562);
+    assert!(2 * 77_562 < 380_980);
+    // The search parts layers and leaves others together; refinement gives some of those coefficients of their own.
+    let sizes: Vec<u64> = search["sizes"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
+    assert!(search["clusters"].as_u64() > search["clusters_before"].as_u64(), "{search}");
+    assert!(sizes.iter().any(|&layers| layers > 1), "{search}");
+    assert!(refine["groups"].as_u64() > refine["groups_before"].as_u64(), "{refine}");
     look_at(&folder.0, &run.join("report.html"));
 }
 

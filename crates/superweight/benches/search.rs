@@ -1,5 +1,10 @@
-//! What search and refinement cost: Eq. 2 over all pairs of the largest ensemble of the paper, and a step that is looked
-//! at beside one that is not. `cargo bench -p superweight --bench search`
+//! What search and refinement cost: a step that is looked at beside one that is not, and Eq. 2 over all pairs of the
+//! largest ensemble of the paper. `cargo bench -p superweight --bench search`
+//!
+//! Steps are taken in turns and the ratio is that of each turn: on a machine with other work, medians of separate rounds
+//! differ by more than what is measured.
+
+use std::time::Instant;
 
 use divan::Bencher;
 use superweight::bank;
@@ -9,7 +14,12 @@ use superweight::plan::arch::ArchName;
 use superweight::plan::{Clustering, LayerId, Member, PlanRequest, SharingPlan};
 use superweight::search::{AlphaSums, GradientSums, LayerNumbers, compare};
 
+/// Turns of three steps each.
+const TURNS: usize = 60;
+
 fn main() {
+    turns();
+    memory();
     divan::main();
 }
 
@@ -34,38 +44,89 @@ fn pairs_of_multi_depth_width(bencher: Bencher, bins: usize) {
     bencher.bench_local(|| compare(&plan, &numbers, "Σ dL/dW").expect("finite numbers"));
 }
 
-fn ensemble() -> Ensemble<CpuDevice> {
-    let plan = plan(&["wrn-10-2", "wrn-10-1"], 150_000, Clustering::Single);
+/// Ready for a step of this many images.
+fn ensemble(members: &[&str], budget: u64, batch: usize) -> Ensemble<CpuDevice> {
+    let plan = plan(members, budget, Clustering::Single);
     let device = CpuDevice::new(0).expect("threads");
-    let mut ensemble = Ensemble::new(&device, &plan, &EnsembleOptions::train(32)).expect("it compiles");
+    let mut ensemble = Ensemble::new(&device, &plan, &EnsembleOptions::train(batch)).expect("it compiles");
     bank::initialise(&plan, ensemble.memory_mut(), 1).expect("it fits");
-    ensemble.set_batch(&vec![0.5; 32 * 32 * 32 * 3], &[0; 32]).expect("a batch");
+    ensemble.set_batch(&vec![0.5; batch * 32 * 32 * 3], &vec![0; batch]).expect("a batch");
     ensemble
 }
 
-#[divan::bench(sample_count = 40, sample_size = 1)]
-fn step(bencher: Bencher) {
-    let mut ensemble = ensemble();
-    bencher.bench_local(|| ensemble.gradients());
+fn seconds(work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_secs_f64()
 }
 
-#[divan::bench(sample_count = 40, sample_size = 1)]
-fn step_with_sums_of_dw(bencher: Bencher) {
-    let mut ensemble = ensemble();
-    let mut sums = GradientSums::new(ensemble.plan(), ensemble.memory()).expect("room");
-    bencher.bench_local(|| {
-        ensemble.gradients().expect("a step");
-        sums.observe(ensemble.memory());
-    });
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
-#[divan::bench(sample_count = 40, sample_size = 1)]
-fn step_with_sums_of_dalpha(bencher: Bencher) {
-    let mut ensemble = ensemble();
+/// A step (without the update, which would only flatter the ratio), one with Σ dL/dW, one with Σ dL/dα.
+fn turns() {
+    let mut ensemble = ensemble(&["wrn-10-2", "wrn-10-1"], 150_000, 64);
     let plan = ensemble.plan().clone();
-    let mut sums = AlphaSums::new(&plan, ensemble.memory()).expect("room");
-    bencher.bench_local(|| {
-        ensemble.gradients().expect("a step");
-        sums.observe(ensemble.memory_mut()).expect("a look");
-    });
+    let mut weights = GradientSums::new(&plan, ensemble.memory()).expect("room");
+    let mut alphas = AlphaSums::new(&plan, ensemble.memory()).expect("room");
+    let mut rows = vec![];
+    for turn in 0..=TURNS {
+        let plain = seconds(|| ensemble.gradients().expect("a step"));
+        let search = seconds(|| {
+            ensemble.gradients().expect("a step");
+            weights.observe(ensemble.memory());
+        });
+        let refine = seconds(|| {
+            ensemble.gradients().expect("a step");
+            alphas.observe(ensemble.memory_mut()).expect("a look");
+        });
+        if turn > 0 {
+            rows.push([plain, search, refine]);
+        }
+    }
+    let of = |i: usize| {
+        let ms = 1e3 * median(rows.iter().map(|row| row[i]).collect());
+        (ms, median(rows.iter().map(|row| row[i] / row[0]).collect()))
+    };
+    println!("a step of wrn-10-2 and wrn-10-1 in 150,000 numbers, batch 64, {TURNS} turns:");
+    println!("  without statistics {:>8.2} ms", of(0).0);
+    println!("  with the sum of dL/dW {:>5.2} ms, {:.3} of it (median over turns)", of(1).0, of(1).1);
+    println!("  with the sum of dL/da {:>5.2} ms, {:.3} of it", of(2).0, of(2).1);
+}
+
+/// By how much a process grows when it looks, where the system says how large it is.
+fn memory() {
+    let Some(_) = resident() else { return };
+    let mut ensemble = ensemble(&["wrn-16-8", "wrn-16-4"], 3_000_000, 2);
+    let plan = ensemble.plan().clone();
+    let clustered = plan.clusters.iter().flat_map(|cluster| &cluster.layers);
+    let copy: u64 = clustered.map(|&id| 4 * plan.layer(id).len()).sum();
+    ensemble.gradients().expect("a step");
+    let mut before = resident().unwrap_or(0);
+    let mut grown = || {
+        let now = resident().unwrap_or(0);
+        let grown = now as f64 - before as f64;
+        before = now;
+        grown / copy as f64
+    };
+    let mut weights = GradientSums::new(&plan, ensemble.memory()).expect("room");
+    weights.observe(ensemble.memory());
+    let search = grown();
+    let mut alphas = AlphaSums::new(&plan, ensemble.memory()).expect("room");
+    alphas.observe(ensemble.memory_mut()).expect("a look");
+    let refine = grown();
+    println!(
+        "memory, wrn-16-8 and wrn-16-4, in copies of their {:.1} MB of clustered weights:",
+        copy as f64 / 1e6
+    );
+    println!("  the sum of dL/dW {search:.3}, the sum of dL/da {refine:.3}");
+}
+
+/// Bytes of this process that are in memory.
+fn resident() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(1024 * line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?)
 }
