@@ -55,7 +55,11 @@ fn an_epoch_of_everything_leaves_two_runs_and_a_report() {
     let [start, search, refine] = ["start", "search", "refine"].map(|kind| of(&shared, kind));
     assert!([&start, &search, &refine].into_iter().all(|event| bill(event) <= 77_562));
     assert_eq!(start["budget"], 77_562);
-    assert!(2 * 77_562 < 380_980);
+    let newest = std::fs::read_to_string(run.join("checkpoints/latest")).unwrap();
+    let plan =
+        std::fs::read_to_string(run.join("checkpoints").join(newest.trim()).join("plan.json")).unwrap();
+    let apart = superweight::plan::SharingPlan::from_json(&plan).unwrap().dense_total();
+    assert!(2 * 77_562 < apart, "{apart} apart");
     // The search parts layers and leaves others together; refinement gives some of those coefficients of their own.
     let sizes: Vec<u64> = search["sizes"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
     assert!(search["clusters"].as_u64() > search["clusters_before"].as_u64(), "{search}");
