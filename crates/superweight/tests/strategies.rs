@@ -280,5 +280,5 @@ fn statistics_that_do_not_fit_are_refused_by_name() {
     assert_eq!(error, "there is no tensor 'search.pairs'");
     empty.metadata.insert("superweight.statistics".into(), "2".into());
     let error = Statistics::from_tensors(&empty).unwrap_err().to_string();
-    assert_eq!(error, "statistics: version 2; this program reads version 1");
+    assert_eq!(error, "statistics: version 2, this program reads version 1: use the program that wrote it");
 }
