@@ -16,7 +16,7 @@ fn errors(args: &str) -> String {
 fn a_step_is_reported_as_json() {
     let output = swn("bench step --members cnn-4-8,cnn-8 --batch 3 --device cpu --seconds 0 --json");
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    for key in ["step_ms", "images_per_s", "gflops", "peak_bytes", "arena_bytes"] {
+    for key in ["start_s", "step_ms", "images_per_s", "gflops", "peak_bytes", "arena_bytes"] {
         assert!(answer[key].as_f64().is_some_and(|v| v > 0.0), "{key}: {answer}");
     }
     assert_eq!(answer["batch"], 3);
@@ -28,7 +28,22 @@ fn memory_is_predicted_before_the_step_is_measured() {
     let output = swn("bench step --members cnn-4 --batch 2 --seconds 0 --inference");
     let text = String::from_utf8(output.stdout).unwrap();
     let words: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(words, ["what", "memory", "step", "images", "arithmetic"], "{text}");
+    assert_eq!(words, ["what", "memory", "step", "start", "images", "arithmetic"], "{text}");
+}
+
+#[test]
+fn the_block_of_a_grid_may_be_chosen_and_k_is_said() {
+    let command = "bench step --members wrn-10-1 --input 3x8x8 --batch 2 --seconds 0 --budget 60% --tiling grid --block 8";
+    let text = String::from_utf8(swn(command).stdout).unwrap();
+    assert!(text.contains("grid 8×8") && text.contains(" of 8×8×3×3"), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("templates  K = ")), "{text}");
+    assert!(errors(&command.replace("--block 8", "--block 0")).contains("--block"));
+}
+
+#[test]
+fn only_a_gpu_is_tuned() {
+    let error = errors("bench tune --members cnn-4 --batch 2 --device cpu");
+    assert!(error.contains("--device cpu") && error.contains("--device cuda"), "{error}");
 }
 
 #[test]
