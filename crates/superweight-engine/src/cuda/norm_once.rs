@@ -3,7 +3,7 @@
 //! Not for parameters of segments whose statistics are joint, nor for odd numbers of channels; `norm.rs` has three launches
 //! for those.
 
-use super::context::Context;
+use super::context::{Context, Properties};
 use super::launch::{Grid, SUM_BYTES, launch};
 use super::norm::Changing;
 use super::view::{View, adds, vector};
@@ -13,9 +13,6 @@ use crate::program::InputGradient;
 /// Threads of a block at most, and copies that a thread has under way: as in the kernels.
 const THREADS: usize = 512;
 const DEPTH: usize = 8;
-
-/// Shared memory that holds a ring of cells, one row more, and sums.
-const LEAST_SHARED: usize = 96 << 10;
 
 /// What the kernels have of it without asking, rounded up.
 const STATIC_SHARED: usize = 64;
@@ -28,8 +25,11 @@ const PACK: usize = 16;
 const LOAD_MICROSECONDS: f64 = 0.18;
 const BYTES_PER_MICROSECOND: f64 = 4.0e6;
 
-/// Bytes that memory gives at least.
-const GRANULE: usize = 64;
+/// Bytes of a line of the cache, and how much slower rows are read in halves of lines (forward 1.0, backward adding to dx
+/// 1.3) and in other pieces, of which less than half a line is read as half a line (docs/notes/batch-norm-on-a-gpu.md).
+const LINE: usize = 128;
+const HALF_LINES: f64 = 1.25;
+const ODD_PIECES: f64 = 1.5;
 
 /// Rows of a set, channels, channels of a slice, slices, slabs, sets, rows kept: a struct of the kernels.
 #[repr(transparent)]
@@ -50,15 +50,19 @@ struct Slices {
 }
 
 impl Slices {
-    /// None where one launch is not for this shape.
+    /// None where one launch is not for this shape, or not for this GPU.
     fn new(context: &Context, shape: &NormShape) -> Option<Self> {
-        let (channels, pack) = (shape.channels, vector(context));
-        let room = context.properties.shared_bytes >= LEAST_SHARED;
-        let sets = shape.statistic_sets();
-        if sets != shape.segments || !channels.is_multiple_of(pack) || !room {
+        let Properties { multiprocessors, shared_bytes, .. } = context.properties;
+        Self::choose(multiprocessors, shared_bytes, vector(context), shape)
+    }
+
+    /// For this many multiprocessors with this much shared memory, and threads that take `pack` channels at once.
+    fn choose(blocks: usize, shared_bytes: usize, pack: usize, shape: &NormShape) -> Option<Self> {
+        let (channels, sets) = (shape.channels, shape.statistic_sets());
+        if sets != shape.segments || !channels.is_multiple_of(pack) {
             return None;
         }
-        let (blocks, packs) = (context.properties.multiprocessors, channels / pack);
+        let packs = channels / pack;
         let all = (1..=packs.min(blocks / sets)).filter(|n| packs.is_multiple_of(*n) && packs / n <= THREADS);
         let slices = all.map(|slices| {
             let across = packs / slices;
@@ -66,22 +70,27 @@ impl Slices {
             let slabs = (blocks / (slices * sets)).min(shape.rows.div_ceil(threads[1])).max(1);
             Self { width: channels / slices, slices, sets, slabs, threads }
         });
-        let slices = slices.filter(|slices| slices.sum_bytes() <= SUM_BYTES);
+        let fits = |slices: &Self| {
+            let room = |streams| slices.room(shared_bytes, streams) > DEPTH / streams;
+            slices.sum_bytes() <= SUM_BYTES && room(1) && room(2)
+        };
+        let slices = slices.filter(fits);
         slices.min_by(|a, b| a.cost(blocks, shape).total_cmp(&b.cost(blocks, shape)))
     }
 
-    /// Microseconds, roughly: reading the rows, in granules where a slice is part of a row, and adding up the slabs' sums.
+    /// Microseconds, roughly: reading the rows, slower where a slice is part of a line, and adding up the slabs' sums.
     fn cost(&self, blocks: usize, shape: &NormShape) -> f64 {
         let bytes = PACK * self.threads[0];
-        let granules = match self.slices {
+        let slower = match self.slices {
             1 => 1.0,
-            _ if bytes.is_multiple_of(GRANULE) => 1.0,
-            _ => (bytes.div_ceil(GRANULE) * GRANULE) as f64 / bytes as f64 + 0.2,
+            _ if bytes.is_multiple_of(LINE) => 1.0,
+            _ if bytes.is_multiple_of(LINE / 2) => HALF_LINES,
+            _ => ODD_PIECES.max((LINE / 2) as f64 / bytes as f64),
         };
         let all = (self.sets * shape.rows * self.slices * bytes) as f64;
         let busy = (self.sets * self.slabs * self.slices) as f64 / blocks as f64;
         let loads = (self.slabs * 2 * self.width) as f64 / THREADS as f64;
-        all * granules / busy.min(1.0) / BYTES_PER_MICROSECOND + loads * LOAD_MICROSECONDS
+        all * slower / busy.min(1.0) / BYTES_PER_MICROSECOND + loads * LOAD_MICROSECONDS
     }
 
     /// Bytes of the slabs' sums, and then of the sets'.
@@ -89,18 +98,32 @@ impl Slices {
         self.sets * self.slices * (self.slabs + 1) * 2 * self.width * 4
     }
 
+    /// Bytes of a block's row of `streams` tensors.
+    fn cell_bytes(&self, streams: usize) -> usize {
+        self.threads[0] * self.threads[1] * PACK * streams
+    }
+
+    /// Bytes of shared memory behind the rows: half of the threads' sums, then the slabs' in f64, then three lines of a
+    /// channel each.
+    fn space_bytes(&self) -> usize {
+        let ([across, down], columns) = (self.threads, 2 * self.width);
+        let parts = (across * down / columns).max(1);
+        let (sums, lines) = (down.div_ceil(2) * columns * 4, columns * 8 + 3 * self.width * 4);
+        sums.max(parts * columns * 8).max(lines)
+    }
+
+    /// Rows of `streams` tensors that a block has room for.
+    fn room(&self, shared_bytes: usize, streams: usize) -> usize {
+        shared_bytes.saturating_sub(STATIC_SHARED + self.space_bytes()) / self.cell_bytes(streams)
+    }
+
     /// What the kernel is told of all this, and the launch, for keeping rows of `streams` tensors.
     fn launch(&self, context: &Context, shape: &NormShape, streams: usize) -> (Division, Grid) {
         let [across, down] = self.threads;
-        let cell = across * down * PACK * streams;
-        // Half of the threads' sums, then the slabs' in f64, then three lines of a channel each.
-        let (columns, half) = (2 * self.width, down.div_ceil(2));
-        let parts = (across * down / columns).max(1);
-        let sums = (half * columns * 4).max(parts * columns * 8).max(columns * 8 + 3 * self.width * 4);
-        let room = (context.properties.shared_bytes - STATIC_SHARED - sums) / cell;
+        let room = self.room(context.properties.shared_bytes, streams);
         let (count, ring) = (shape.rows.div_ceil(self.slabs * down), DEPTH / streams);
         let (kept, cells) = if count <= room { (count, count) } else { (room - ring, room) };
-        let shared = (cells * cell + sums) as u32;
+        let shared = (cells * self.cell_bytes(streams) + self.space_bytes()) as u32;
         let blocks = [(self.sets * self.slices * self.slabs) as u32, 1, 1];
         let Self { width, slices, sets, slabs, .. } = *self;
         let division = [shape.rows, shape.channels, width, slices, slabs, sets, kept].map(|n| n as u32);
@@ -165,4 +188,61 @@ pub(super) fn backward(call: &Backward, v: &View<'_>) -> bool {
         );
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::batch_norm::Scope;
+
+    /// Shared memory of a block: T4, RTX 4090, A100, H200.
+    const GPUS: [(usize, usize); 4] = [(40, 64 << 10), (128, 99 << 10), (108, 163 << 10), (132, 227 << 10)];
+
+    fn shape(rows: usize, segments: usize, channels: usize) -> NormShape {
+        NormShape { rows, segments, channels, statistics: Scope::Segment, parameters: Scope::Joint }
+    }
+
+    /// Whatever is chosen has every channel once, no more blocks than multiprocessors, and room for a ring and a row.
+    #[test]
+    fn choices_fit_the_gpu() {
+        let mut chosen = 0;
+        for (blocks, shared) in GPUS {
+            for (rows, segments) in [(1, 1), (7, 2), (8192, 1), (65_536, 2), (131_072, 1), (64, 200)] {
+                for channels in (4..=4096).step_by(4) {
+                    for pack in [4, 8] {
+                        let shape = shape(rows, segments, channels);
+                        let Some(it) = Slices::choose(blocks, shared, pack, &shape) else { continue };
+                        chosen += 1;
+                        let [across, down] = it.threads;
+                        assert_eq!((it.width * it.slices, across * pack), (channels, it.width), "{it:?}");
+                        assert!(it.sets * it.slices * it.slabs <= blocks && it.slabs >= 1, "{it:?}");
+                        assert!(
+                            across * down <= THREADS && down >= 1 && it.sum_bytes() <= SUM_BYTES,
+                            "{it:?}"
+                        );
+                        assert!(it.room(shared, 1) > DEPTH && it.room(shared, 2) > DEPTH / 2, "{it:?}");
+                    }
+                }
+            }
+        }
+        assert!(chosen > 10_000, "{chosen}");
+    }
+
+    /// What was fastest for the norms of WRN-28-10, 28-4 and 28-7 on an H200, or as fast (docs/notes/batch-norm-on-a-gpu.md).
+    #[test]
+    fn slices_are_those_that_were_fastest() {
+        let measured = [
+            (131_072, 160, 32),
+            (32_768, 320, 64),
+            (8192, 640, 64),
+            (131_072, 64, 32),
+            (32_768, 128, 32),
+            (8192, 256, 32),
+            (131_072, 16, 16),
+        ];
+        for (rows, channels, width) in measured {
+            let it = Slices::choose(132, 227 << 10, 8, &shape(rows, 1, channels)).expect("they fit");
+            assert_eq!(it.width, width, "{rows}×{channels}: {it:?}");
+        }
+    }
 }

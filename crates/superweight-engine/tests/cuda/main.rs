@@ -1,0 +1,133 @@
+//! The GPU against the CPU: every operation and small networks, fed the same numbers.
+//!
+//! In f32 both add the same products in another order: L2-relative distance below 1e-5. In bf16 inputs and weights are
+//! rounded before either sees them, so that what is left is the rounding of results: below 1e-2. The CPU convolves without
+//! Winograd, whose transforms lose two digits.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod networks;
+mod operations;
+
+use common::{Bench, fill, hashed, name_seed, relative_error, with_cuda};
+use superweight_engine::cpu::conv::Algorithm;
+use superweight_engine::{
+    Activation, BatchNorm, Block, Call, Control, Conv2d, CpuDevice, CrossEntropy, CudaDevice, CudaError,
+    Device, Error, Graph, GraphBuilder, LayoutBuilder, Memory, Mix, MixGradients, MixSet, MixUse, NodeId,
+    NormMode, ParameterGroup, Pool2d, Precision, Program, Scope, Settings, Sgd, SgdOptions, Shape, SlotKind,
+};
+
+const PRECISIONS: [(Precision, f64); 2] = [(Precision::F32, 1e-5), (Precision::Bf16, 1e-2)];
+
+/// To the nearest number of bf16.
+fn rounded(values: &[f32]) -> Vec<f32> {
+    let round = |v: &f32| f32::from_bits((v.to_bits() + 0x7fff + ((v.to_bits() >> 16) & 1)) & 0xffff_0000);
+    values.iter().map(round).collect()
+}
+
+fn cpu() -> CpuDevice {
+    CpuDevice::new(2).unwrap().with_convolutions(Algorithm::Direct)
+}
+
+/// A graph with what it reads: name, numbers per image.
+struct Case {
+    graph: Graph,
+    settings: Settings,
+    inputs: Vec<(String, usize)>,
+    classes: Option<u32>,
+    /// Several operations: in bf16 what lies between is rounded too, and a ReLU's mask flips where it rounds across zero.
+    chained: bool,
+}
+
+/// What bf16 may be off after several operations.
+const CHAINED: f64 = 4e-2;
+
+fn case(
+    name: &str,
+    batch: usize,
+    shape: Shape,
+    op: impl FnOnce(&mut GraphBuilder, NodeId) -> Result<NodeId, Error>,
+) -> Case {
+    let mut g = GraphBuilder::new(name);
+    let x = g.input("x", shape).unwrap();
+    let y = op(&mut g, x).unwrap();
+    let len = g.shape(y).len();
+    g.output("y", y).unwrap();
+    g.external_gradient("r", y, 0.5).unwrap();
+    Case {
+        graph: g.finish().unwrap(),
+        settings: Settings { input_gradients: true, ..Settings::train(batch) },
+        inputs: vec![("x".into(), shape.len()), ("r".into(), len)],
+        classes: None,
+        chained: false,
+    }
+}
+
+fn chained(
+    name: &str,
+    batch: usize,
+    shape: Shape,
+    ops: impl FnOnce(&mut GraphBuilder, NodeId) -> Result<NodeId, Error>,
+) -> Case {
+    Case { chained: true, ..case(name, batch, shape, ops) }
+}
+
+fn labels(batch: usize, classes: u32) -> Vec<u32> {
+    (0..batch as u32).map(|i| (i * 7 + 3) % classes).collect()
+}
+
+/// Everything that a run leaves, by name.
+fn outcome<D: Device>(device: &D, case: &Case) -> Vec<(String, Vec<f32>)> {
+    let mut bench = Bench::new(device, case.graph.clone(), case.settings);
+    let memory = &mut bench.memory;
+    for slot in case.graph.slots().iter().filter(|slot| slot.kind == SlotKind::Weight) {
+        let values = memory.parameter(&slot.name).unwrap();
+        memory.set_parameter(&slot.name, &rounded(&values)).unwrap();
+    }
+    let labels = case.classes.map(|classes| labels(case.settings.batch, classes));
+    for (name, len) in &case.inputs {
+        let mut values = hashed(name_seed(name), len * case.settings.batch);
+        // Images tell of their class, as those one trains on do: gradients of noise cancel to little but rounding.
+        for (image, class) in values.chunks_mut(*len).zip(labels.iter().flatten()) {
+            image.iter_mut().zip(hashed(*class + 1, *len)).for_each(|(pixel, drawn)| *pixel += drawn);
+        }
+        memory.set_input(name, &rounded(&values)).unwrap();
+    }
+    if let Some(labels) = &labels {
+        memory.set_classes("labels", labels).unwrap();
+    }
+    bench.run();
+    let memory = &bench.memory;
+    let mut found = vec![];
+    for slot in case.graph.slots() {
+        let values = match slot.kind {
+            SlotKind::Statistic => memory.statistic(&slot.name),
+            _ => memory.gradient(&slot.name),
+        };
+        found.push((slot.name.clone(), values.unwrap()));
+    }
+    for name in ["y", "x.gradient"] {
+        found.extend(memory.output(name).ok().map(|values| (name.to_owned(), values)));
+    }
+    if let Ok(metrics) = memory.metrics("loss") {
+        found.push(("loss".into(), vec![metrics.loss, metrics.top1, metrics.top5, metrics.rows]));
+    }
+    found
+}
+
+fn assert_agreement(case: &Case) {
+    let expected = outcome(&cpu(), case);
+    for (precision, tolerance) in PRECISIONS {
+        let rounds = case.chained && precision == Precision::Bf16;
+        let tolerance = if rounds { CHAINED } else { tolerance };
+        with_cuda(precision, |device| {
+            for ((name, ours), (_, theirs)) in outcome(device, case).iter().zip(&expected) {
+                let error = relative_error(ours, theirs);
+                let what = format!("{}, {precision:?}: {name}", case.graph.name());
+                // A gradient that cancels to nothing has no digits to agree on.
+                let size = theirs.iter().map(|v| f64::from(v.abs())).fold(0.0, f64::max);
+                assert!(error < tolerance || size < 1e-4, "{what}: {error:.2e} off");
+            }
+        });
+    }
+}
