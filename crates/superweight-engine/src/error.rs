@@ -157,6 +157,14 @@ pub enum Error {
         /// The graph.
         graph: String,
     },
+    /// Training through something that was folded for inference.
+    #[error(
+        "node `{node}` has a folded batch norm and cannot be trained: build the graph with the batch norm"
+    )]
+    ForwardOnly {
+        /// The node.
+        node: String,
+    },
     /// The batch does not split into equal segments.
     #[error("node `{node}`: a batch of {batch} does not split into {segments} equal segments")]
     Segments {

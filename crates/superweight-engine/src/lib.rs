@@ -60,7 +60,8 @@ pub mod calls {
     pub use crate::ops::channel_scale::{Backward as ScaleBackward, Forward as ScaleForward, ScaleShape};
     pub use crate::ops::concat::{Backward as ConcatBackward, Columns, Forward as ConcatForward};
     pub use crate::ops::conv::{
-        BackwardData as ConvBackwardData, BackwardWeight as ConvBackwardWeight, Forward as ConvForward,
+        BackwardData as ConvBackwardData, BackwardWeight as ConvBackwardWeight, Epilogue,
+        Forward as ConvForward,
     };
     pub use crate::ops::external::Call as ExternalGradient;
     pub use crate::ops::linear::{BiasBackward, BiasForward};

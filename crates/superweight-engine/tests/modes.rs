@@ -310,3 +310,70 @@ fn nan_is_not_hidden_by_activations_and_pools() {
         assert!(memory.metrics("n.loss").unwrap().loss.is_nan(), "a class out of range shows");
     });
 }
+
+/// A convolution, its batch norm with running statistics and what follows; or the convolution that it was folded into.
+fn normed(options: Conv2d, activation: Activation, residual: bool, folded: bool) -> Graph {
+    let mut g = GraphBuilder::new(if folded { "folded" } else { "normed" });
+    let x = g.input("x", Shape::new(6, 6, 8)).unwrap();
+    let mut y = match folded {
+        true => g.folded_conv("f", x, options, activation).unwrap(),
+        false => {
+            let y = g.conv("c", x, options).unwrap();
+            g.batch_norm("bn", y, BatchNorm { activation, ..BatchNorm::plain() }).unwrap()
+        }
+    };
+    if residual {
+        y = g.add("sum", x, y, Activation::Relu).unwrap();
+    }
+    g.output(if folded { "folded.y" } else { "y" }, y).unwrap();
+    g.finish().unwrap()
+}
+
+#[test]
+fn a_folded_convolution_is_convolution_batch_norm_and_activation() {
+    on_every_device!(|device| {
+        for options in [Conv2d::new(8, 3).padding(1), Conv2d::new(8, 3).padding(1).groups(8)] {
+            for activation in [Activation::None, Activation::Relu, Activation::Relu6] {
+                for residual in [false, true] {
+                    let settings = Settings::evaluate(4);
+                    let [plain, folded] =
+                        [false, true].map(|folded| normed(options, activation, residual, folded));
+                    let mut memory = memory_for(device, &[(&plain, settings), (&folded, settings)]);
+                    let get = |name: &str| memory.parameter(name).unwrap();
+                    let (mut w, gamma, mut bias) = (get("c.weight"), get("bn.weight"), get("bn.bias"));
+                    let mean = memory.statistic("bn.running_mean").unwrap();
+                    let variance = memory.statistic("bn.running_var").unwrap();
+                    let filter = w.len() / 8;
+                    for channel in 0..8 {
+                        let scale = gamma[channel] / (variance[channel] + BatchNorm::plain().epsilon).sqrt();
+                        w[channel * filter..][..filter].iter_mut().for_each(|w| *w *= scale);
+                        bias[channel] -= mean[channel] * scale;
+                    }
+                    memory.set_parameter("f.weight", &w).unwrap();
+                    memory.set_parameter("f.bias", &bias).unwrap();
+                    for graph in [&plain, &folded] {
+                        let program = compile(&memory, graph, settings);
+                        memory.run(&program).unwrap();
+                    }
+                    let error =
+                        relative_error(&memory.output("folded.y").unwrap(), &memory.output("y").unwrap());
+                    assert!(error < 1e-5, "{options:?} {activation:?}, residual {residual}: {error:.2e}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn what_was_folded_cannot_be_trained() {
+    let mut g = GraphBuilder::new("folded");
+    let x = g.input("x", Shape::new(4, 4, 3)).unwrap();
+    let y = g.folded_conv("f", x, Conv2d::new(8, 3), Activation::Relu).unwrap();
+    let y = g.global_average_pool("pool", y).unwrap();
+    g.cross_entropy("loss", y, labels()).unwrap();
+    let graph = g.finish().unwrap();
+    let device = common::device();
+    let layout = layout_of(&device, &[(&graph, Settings::train(2))]);
+    let error = Program::compile(&device, &graph, &Settings::train(2), &layout).unwrap_err().to_string();
+    assert!(error.contains("node `f` has a folded batch norm"), "{error}");
+}

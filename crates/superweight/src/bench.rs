@@ -32,6 +32,8 @@ pub struct BenchRequest {
     /// Inference with weights packed once and held beside the plain ones: faster at small batches, twice the memory for
     /// weights. Otherwise every step packs them anew, as training does.
     pub packed: bool,
+    /// Inference with batch norms folded into convolutions where that is possible.
+    pub folded: bool,
 }
 
 /// A bench that is ready to run.
@@ -99,7 +101,9 @@ impl<D: Device> Bench<D> {
         };
         let mut graphs = Vec::new();
         for (index, member) in request.members.iter().enumerate() {
-            graphs.push(lower(member, &Lowering { scope: format!("{index}."), ..Lowering::default() })?);
+            let folded = !request.training && request.folded;
+            let lowering = Lowering { scope: format!("{index}."), folded, ..Lowering::default() };
+            graphs.push(lower(member, &lowering)?);
         }
         let mut layout = LayoutBuilder::new();
         for graph in &graphs {
@@ -243,7 +247,9 @@ fn fill<D: Device>(graph: &Graph, memory: &mut Memory<D>) -> Result<(), Error> {
         let fan_in: usize = slot.dims[1..].iter().product();
         let scale = (6.0 / fan_in as f32).sqrt();
         let values: Vec<f32> = match slot.kind {
-            SlotKind::Weight => noise(index as u64 + 2, slot.len()).iter().map(|v| v * scale).collect(),
+            SlotKind::Weight if slot.dims.len() > 1 => {
+                noise(index as u64 + 2, slot.len()).iter().map(|v| v * scale).collect()
+            }
             _ if slot.name.ends_with(".weight") || slot.name.ends_with("running_var") => {
                 vec![1.0; slot.len()]
             }

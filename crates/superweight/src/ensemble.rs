@@ -18,6 +18,7 @@ use superweight_engine::{
 use superweight_plan::{Group, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId, VectorKind};
 
 use crate::bank::{self, Bank, coefficients_name, scope, templates_name, weight_name};
+use crate::fold::fold;
 use crate::lower::{IMAGES, LABELS, Lowering, lower};
 
 /// What a trained number is, as far as weight decay and learning rate care. Every number is of one kind; composed weights
@@ -74,17 +75,25 @@ pub struct EnsembleOptions {
     pub training: bool,
     /// Label smoothing of every member's loss in training.
     pub smoothing: f32,
+    /// Whether evaluation programs have their batch norms folded into convolutions where that is possible. Faster, and
+    /// equal up to rounding.
+    pub folded: bool,
 }
 
 impl EnsembleOptions {
     /// To train and to evaluate, with statistics over the whole batch and plain labels.
     pub fn train(batch: usize) -> Self {
-        Self { batch, bn_batch: batch, training: true, smoothing: 0.0 }
+        Self { batch, bn_batch: batch, training: true, smoothing: 0.0, folded: false }
     }
 
     /// To evaluate only.
     pub fn evaluate(batch: usize) -> Self {
         Self { training: false, ..Self::train(batch) }
+    }
+
+    /// To be asked many times: as fast as it goes.
+    pub fn infer(batch: usize) -> Self {
+        Self { folded: true, ..Self::evaluate(batch) }
     }
 }
 
@@ -99,20 +108,25 @@ pub struct Ensemble<D: Device> {
     arena_bytes: usize,
     losses: Vec<String>,
     logits: Vec<String>,
+    folded: bool,
 }
 
 impl<D: Device> Ensemble<D> {
     /// Compiles every member and allocates; numbers are zero until [`bank::initialise`] or a checkpoint sets them.
     pub fn new(device: &D, plan: &SharingPlan, options: &EnsembleOptions) -> Result<Self, Error> {
-        let EnsembleOptions { batch, bn_batch, training, smoothing } = *options;
+        let EnsembleOptions { batch, bn_batch, training, smoothing, folded } = *options;
         assert!(bn_batch > 0 && batch.is_multiple_of(bn_batch), "ghost batches divide the batch");
         let (mut train, mut evaluate, mut losses, mut logits) = (vec![], vec![], vec![], vec![]);
+        let mut unfolded = vec![];
         for (i, member) in plan.members.iter().enumerate() {
             let architecture = member.build().expect("the members of a plan build");
             let plain = Lowering { scope: scope(MemberId(i)), ..Lowering::default() };
             losses.push(plain.loss());
             logits.push(plain.logits());
-            evaluate.push(lower(&architecture, &plain)?);
+            if folded {
+                unfolded.push(lower(&architecture, &plain)?);
+            }
+            evaluate.push(lower(&architecture, &Lowering { folded, ..plain.clone() })?);
             if training {
                 train.push(lower(&architecture, &Lowering { smoothing, ghosts: batch / bn_batch, ..plain })?);
             }
@@ -123,6 +137,10 @@ impl<D: Device> Ensemble<D> {
         let refinable = training && plan.bill.reserved > 0;
         if refinable {
             bank::declare_probe(plan, &mut layout)?;
+        }
+        // What is folded is made of tensors that no program reads.
+        for graph in &unfolded {
+            layout.graph(graph, &Settings::evaluate(batch))?;
         }
         for (graphs, settings) in &modes {
             graphs.iter().try_for_each(|graph| layout.graph(graph, settings).map(|_| ()))?;
@@ -138,7 +156,7 @@ impl<D: Device> Ensemble<D> {
         let programs = train.iter().chain(&evaluate).map(|program| program.plan().arena_bytes);
         let arena_bytes = programs.fold(scratch, usize::max);
         let memory = Memory::new(device, layout, arena_bytes)?;
-        Ok(Self { bank, train, evaluate, memory, arena_bytes, losses, logits })
+        Ok(Self { bank, train, evaluate, memory, arena_bytes, losses, logits, folded })
     }
 
     /// What is shared.
@@ -206,7 +224,14 @@ impl<D: Device> Ensemble<D> {
 
     /// Writes the weights that [`Ensemble::evaluate`] reads. Once for many steps: they change with training only.
     pub fn compose(&mut self) -> Result<(), Error> {
-        self.bank.compose(&mut self.memory)
+        self.bank.compose(&mut self.memory)?;
+        if self.folded {
+            for (i, member) in self.bank.plan().members.iter().enumerate() {
+                let architecture = member.build().expect("the members of a plan build");
+                fold(&architecture, &scope(MemberId(i)), &mut self.memory)?;
+            }
+        }
+        Ok(())
     }
 
     /// Every member's logits and loss for the batch that was set, with the running statistics.

@@ -1,7 +1,7 @@
 //! Trained members, ready to be asked: weights composed once and packed, one batch size.
 //!
 //! ```text
-//! run folder ─► newest whole checkpoint ─► plan + numbers ─► compose ─► freeze ─► logits of any member
+//! run folder ─► newest whole checkpoint ─► plan + numbers ─► compose, fold ─► freeze ─► logits of any member
 //! ```
 //!
 //! The authors' code regenerates weights at every call; here composing is paid once, so that a member costs what a plain
@@ -19,6 +19,7 @@ use crate::data::{DataError, Dataset, Images, Normalisation, find};
 use crate::ensemble::{Ensemble, EnsembleOptions};
 use crate::evaluate::{PredictionError, Predictions};
 use crate::recipe::{Recipe, RecipeError, Resolved};
+use crate::replay::Replayed;
 use crate::run::{Checkpoint, Loaded, RunError, Tensor, Tensors, load_checkpoint};
 use crate::train::{RestoreError, restore_parameters};
 
@@ -151,7 +152,7 @@ impl Trained {
 
     /// All members on a device.
     pub fn networks<D: Device>(&self, device: &D, batch: usize) -> Result<Networks<D>, InferError> {
-        let mut ensemble = Ensemble::new(device, &self.plan, &EnsembleOptions::evaluate(batch))?;
+        let mut ensemble = Ensemble::new(device, &self.plan, &EnsembleOptions::infer(batch))?;
         restore_parameters(&mut ensemble, &self.checkpoint).map_err(|error| match error {
             RestoreError::Engine(error) => InferError::Engine(error),
             RestoreError::Tensor(error) => InferError::OtherTensors {
@@ -169,6 +170,8 @@ impl Trained {
 pub struct Networks<D: Device> {
     ensemble: Ensemble<D>,
     frozen: Vec<Frozen<D>>,
+    /// A recording per member, on devices that gain by one.
+    replayed: Vec<Replayed<D>>,
     batch: usize,
 }
 
@@ -177,7 +180,8 @@ impl<D: Device> Networks<D> {
     pub fn new(mut ensemble: Ensemble<D>, batch: usize) -> Result<Self, Error> {
         ensemble.compose()?;
         let frozen = ensemble.freeze()?;
-        Ok(Self { ensemble, frozen, batch })
+        let replayed = frozen.iter().map(|_| Replayed::New).collect();
+        Ok(Self { ensemble, frozen, replayed, batch })
     }
 
     /// How many members.
@@ -213,7 +217,9 @@ impl<D: Device> Networks<D> {
 
     /// One member's logits for the whole batch.
     pub fn run(&mut self, member: MemberId) -> Result<Vec<f32>, Error> {
-        self.ensemble.run_frozen(member, &self.frozen[member.0])?;
+        let Self { ensemble, frozen, replayed, .. } = self;
+        let device = ensemble.memory().device().clone();
+        replayed[member.0].run(&device, &mut || ensemble.run_frozen(member, &frozen[member.0]))?;
         self.ensemble.logits(member)
     }
 

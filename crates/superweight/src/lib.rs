@@ -11,6 +11,7 @@ pub mod ensemble;
 pub mod evaluate;
 pub mod export;
 pub mod files;
+mod fold;
 pub mod infer;
 pub mod lower;
 pub mod random;

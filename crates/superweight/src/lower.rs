@@ -8,6 +8,8 @@ use superweight_engine::{
 };
 use superweight_plan::arch::{self, Architecture, ImageShape, Op};
 
+use crate::fold;
+
 /// Name of the images every member reads.
 pub const IMAGES: &str = "images";
 /// Name of the classes every member learns.
@@ -23,11 +25,14 @@ pub struct Lowering {
     /// Equal parts of the batch that batch norm takes its statistics over, each by itself (ghost batch norm); 1 for
     /// the whole batch. Names, parameters and running statistics are the same either way.
     pub ghosts: usize,
+    /// Whether batch norms are folded into the convolutions before them where they can be: for inference, with the weights
+    /// that [`crate::ensemble::Ensemble::compose`] writes for it.
+    pub folded: bool,
 }
 
 impl Default for Lowering {
     fn default() -> Self {
-        Self { scope: String::new(), smoothing: 0.0, ghosts: 1 }
+        Self { scope: String::new(), smoothing: 0.0, ghosts: 1, folded: false }
     }
 }
 
@@ -47,7 +52,9 @@ impl Lowering {
 pub fn lower(architecture: &Architecture, lowering: &Lowering) -> Result<Graph, Error> {
     let mut g = GraphBuilder::new(format!("{}{}", lowering.scope, architecture.name));
     let mut nodes: Vec<NodeId> = Vec::with_capacity(architecture.nodes.len());
-    for node in &architecture.nodes {
+    let count = architecture.nodes.len();
+    let norms = if lowering.folded { fold::into_each(architecture) } else { vec![None; count] };
+    for (index, node) in architecture.nodes.iter().enumerate() {
         let name = format!("{}{}", lowering.scope, node.name);
         let input = |index: usize| nodes[node.inputs[index].0];
         nodes.push(match node.op {
@@ -55,8 +62,16 @@ pub fn lower(architecture: &Architecture, lowering: &Lowering) -> Result<Graph, 
             Op::Conv { kernel, stride, padding, groups, .. } => {
                 let out_channels = node.shape.channels;
                 let (stride, padding) = ([stride; 2], [padding; 2]);
-                g.conv(name, input(0), Conv2d { out_channels, kernel, stride, padding, groups })?
+                let options = Conv2d { out_channels, kernel, stride, padding, groups };
+                match norms[index].map(|norm| architecture.nodes[norm].op) {
+                    Some(Op::BatchNorm { activation: a, .. }) => {
+                        g.folded_conv(fold::name(&name), input(0), options, activation(a))?
+                    }
+                    _ => g.conv(name, input(0), options)?,
+                }
             }
+            // What it folds into has done its work.
+            Op::BatchNorm { .. } if norms[node.inputs[0].0] == Some(index) => input(0),
             Op::BatchNorm { activation: a, .. } => {
                 let plain = BatchNorm { activation: activation(a), ..BatchNorm::plain() };
                 let options = match lowering.ghosts {

@@ -81,6 +81,57 @@ fn a_state_dict_is_the_member() {
     }
 }
 
+/// Folded batch norms: the same logits but for rounding, and the same state dict to the last bit.
+#[test]
+fn folded_members_answer_alike() {
+    let device = CpuDevice::new(1).unwrap();
+    for plan in [
+        plan(&["wrn-10-1", "mobilenet-v2-0.35"], TilingChoice::Nested, 80),
+        plan(&["wrn-10-1", "wrn-10-2"], TilingChoice::Grid, 40),
+        plan(&["cnn-8-16"], TilingChoice::Auto, 100),
+    ] {
+        let make = |options: &EnsembleOptions| {
+            let mut ensemble = Ensemble::new(&device, &plan, options).unwrap();
+            bank::initialise(&plan, ensemble.memory_mut(), 7).unwrap();
+            // Statistics and affine numbers as training would leave them: none of them 0 or 1.
+            let memory = ensemble.memory_mut();
+            let statistics: Vec<_> =
+                memory.layout().statistics().map(|(n, r)| (n.to_owned(), r.len)).collect();
+            for (index, (name, len)) in statistics.iter().enumerate() {
+                let draws = Draws::new(&[11, index as u64]);
+                let variance = name.ends_with("running_var");
+                let value = |i| draws.signed_unit(i) as f32 * 0.5 + if variance { 1.0 } else { 0.0 };
+                memory.set_statistic(name, &(0..*len as u64).map(value).collect::<Vec<_>>()).unwrap();
+            }
+            for (index, vector) in plan.vectors.iter().enumerate() {
+                let draws = Draws::new(&[13, index as u64]);
+                let scale = vector.kind == superweight::plan::VectorKind::NormScale;
+                let value = |i| draws.signed_unit(i) as f32 * 0.3 + if scale { 1.0 } else { 0.0 };
+                let name = bank::scope(vector.member) + &vector.name;
+                memory.set_parameter(&name, &(0..vector.len).map(value).collect::<Vec<_>>()).unwrap();
+            }
+            Networks::new(ensemble, BATCH).unwrap()
+        };
+        let [mut plain, mut folded] =
+            [EnsembleOptions::evaluate(BATCH), EnsembleOptions::infer(BATCH)].map(|options| make(&options));
+        let draws = Draws::new(&[3]);
+        let images: Vec<f32> = (0..BATCH as u64 * 192).map(|i| draws.signed_unit(i) as f32).collect();
+        for member in (0..plan.members.len()).map(MemberId) {
+            let [plain, folded] = [&mut plain, &mut folded].map(|networks| {
+                networks.set_images(&images).unwrap();
+                (networks.run(member).unwrap(), networks.state_dict(member).unwrap())
+            });
+            assert_eq!(plain.1, folded.1);
+            let square =
+                |values: &mut dyn Iterator<Item = f32>| values.map(|v| f64::from(v * v)).sum::<f64>();
+            let off = square(&mut plain.0.iter().zip(&folded.0).map(|(a, b)| a - b));
+            let error = (off / square(&mut plain.0.iter().copied())).sqrt();
+            assert!(error < 1e-5, "member {member:?}: {error:.2e}");
+            assert_ne!(plain.0, folded.0, "it was another sum");
+        }
+    }
+}
+
 /// The length of the file is that of its numbers, and little more.
 #[test]
 fn an_onnx_file_holds_every_number_once() {

@@ -76,6 +76,10 @@ pub struct BenchOptions {
     #[arg(long, requires = "inference")]
     pub packed: bool,
 
+    /// With --inference: leave batch norms as they are instead of folding them into the convolutions before them.
+    #[arg(long, requires = "inference")]
+    pub unfolded: bool,
+
     /// Threads; 0 is one per core.
     #[arg(long, default_value_t = 0)]
     pub threads: usize,

@@ -230,8 +230,8 @@ fn prepare<D: Device>(
 ) -> Result<Bench<D>> {
     let members =
         options.members.iter().map(|name| architecture(name, options)).collect::<Result<Vec<_>>>()?;
-    let request =
-        BenchRequest { members, batch: options.batch, training: !options.inference, packed: options.packed };
+    let BenchOptions { batch, inference, packed, unfolded, .. } = *options;
+    let request = BenchRequest { members, batch, training: !inference, packed, folded: !unfolded };
     let bench = Bench::new(device, &request).context("--members and --batch")?;
     if !options.json {
         let what = if options.inference { "inference" } else { "training" };

@@ -1,13 +1,23 @@
-//! The bias of a linear layer. Rows are few (one per image), so one thread does it.
+//! Biases. A linear layer has few rows (one per image), so one thread does it; a folded convolution has one per pixel.
+
+use rayon::prelude::*;
 
 use super::buffer::Views;
-use super::rows::column_sums;
-use super::vector::vectorised;
+use super::rows::{FLAT_TASK, column_sums};
+use super::vector::{clamp, vectorised};
 use crate::ops::Write;
+use crate::ops::conv::Epilogue;
 use crate::ops::linear::{BiasBackward, BiasForward};
 
 pub(super) fn bias_forward(call: &BiasForward, v: &Views<'_>) {
     add_to_rows(v.read(call.bias), v.write(call.y));
+}
+
+/// `y = act(y + bias)` over all pixels.
+pub(super) fn finish(epilogue: &Epilogue, v: &Views<'_>, y: &mut [f32]) {
+    let (bias, (low, high)) = (v.read(epilogue.bias), epilogue.activation.bounds());
+    let task = FLAT_TASK.next_multiple_of(bias.len());
+    y.par_chunks_mut(task).for_each(|y| add_and_clamp(bias, y, low, high));
 }
 
 pub(super) fn bias_backward(call: &BiasBackward, v: &Views<'_>) {
@@ -26,6 +36,12 @@ vectorised! {
     fn add_to_rows(bias: &[f32], y: &mut [f32]) {
         for row in y.chunks_exact_mut(bias.len()) {
             row.iter_mut().zip(bias).for_each(|(y, b)| *y += b);
+        }
+    }
+
+    fn add_and_clamp(bias: &[f32], y: &mut [f32], low: f32, high: f32) {
+        for row in y.chunks_exact_mut(bias.len()) {
+            row.iter_mut().zip(bias).for_each(|(y, b)| *y = clamp(*y + b, low, high));
         }
     }
 }

@@ -277,11 +277,15 @@ fn scratch_of<'a>(step: &Step<Kernel>, v: &'a Views<'_>) -> &'a mut [f32] {
 fn execute(step: &Step<Kernel>, packed: &[f32], v: &Views<'_>) {
     let scratch = scratch_of(step, v);
     match (&step.call, &step.kernel) {
-        (Call::ConvForward(c), Kernel::Conv(k)) if !packed.is_empty() => {
-            k.forward_packed(v.read(c.x), packed, v.write(c.y), conv_write(c.write), scratch)
-        }
         (Call::ConvForward(c), Kernel::Conv(k)) => {
-            k.forward(v.read(c.x), v.read(c.w), v.write(c.y), conv_write(c.write), scratch)
+            let (x, y, write) = (v.read(c.x), v.write(c.y), conv_write(c.write));
+            match packed.is_empty() {
+                true => k.forward(x, v.read(c.w), y, write, scratch),
+                false => k.forward_packed(x, packed, y, write, scratch),
+            }
+            if let Some(epilogue) = &c.epilogue {
+                linear::finish(epilogue, v, y);
+            }
         }
         (Call::ConvBackwardData(c), Kernel::Conv(k)) => {
             k.backward_data(v.read(c.dy), v.read(c.w), v.write(c.dx), conv_write(c.write), scratch)

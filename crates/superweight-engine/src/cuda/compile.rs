@@ -40,7 +40,7 @@ macro_rules! sources {
 
 sources! {
     "pointwise.cu": "sum" "activation_forward" "activation_backward" "scaled" "columns_v" "columns_1" "bias_forward"
-        "bias_backward" "narrow" "accumulate";
+        "bias_backward" "finish_v" "finish_1" "narrow" "accumulate";
     "norm.cu": "norm_statistics_v" "norm_statistics_1" "norm_statistics_finish" "norm_apply_v" "norm_apply_1"
         "norm_apply_residual_v" "norm_apply_residual_1" "norm_sums_v" "norm_sums_1" "norm_sums_finish"
         "norm_gradient_v" "norm_gradient_1" "scale_rows_v" "scale_rows_1" "scale_sums_v" "scale_sums_1"

@@ -2,10 +2,10 @@
 
 use super::blas::{Arithmetic, Product, ProductShape};
 use super::context::{Context, Precision};
-use super::cudnn::{ConvPlan, Direction};
+use super::cudnn::{Conv as Planned, ConvPlan, Direction};
 use super::direct;
 use super::error::CudaError;
-use super::view::View;
+use super::view::{self, View};
 use crate::geometry::ConvGeometry;
 use crate::ops::Write;
 use crate::ops::conv::{BackwardData, BackwardWeight, Forward};
@@ -15,6 +15,8 @@ use crate::ops::conv::{BackwardData, BackwardWeight, Forward};
 pub(crate) enum Conv {
     /// By a plan of cuDNN's.
     Plan(ConvPlan),
+    /// By a plan of cuDNN's that adds the bias and applies the activation too.
+    Fused(ConvPlan),
     /// A linear layer, as a matrix product.
     Product(Product, Direction),
     /// From the definition, by a kernel of ours.
@@ -33,8 +35,9 @@ impl Conv {
             let (product, workspace) = Product::new(context, product(context, &geometry, direction, write))?;
             return Ok((Self::Product(product, direction), workspace));
         }
-        if geometry.in_channels > 1 && geometry.in_channels != geometry.groups {
-            match ConvPlan::new(context, geometry, direction, write, context.precision) {
+        if !is_depthwise(&geometry) {
+            let conv = Planned { geometry, direction, write, precision: context.precision, epilogue: None };
+            match ConvPlan::new(context, conv) {
                 Ok((plan, workspace)) => return Ok((Self::Plan(plan), workspace)),
                 Err(error) => eprintln!("warning: {error}; a slower kernel takes its place"),
             }
@@ -47,7 +50,17 @@ impl Conv {
     }
 
     pub(super) fn forward(context: &Context, call: &Forward) -> Result<(Self, usize), CudaError> {
-        Self::new(context, call.geometry, Direction::Forward, call.write)
+        let Forward { geometry, write, .. } = *call;
+        // Nothing is lost where cuDNN cannot fuse: the epilogue is a kernel of ours then.
+        if let (Some(epilogue), Write::Set, false) = (call.epilogue, write, is_depthwise(&geometry)) {
+            let (direction, precision) = (Direction::Forward, context.precision);
+            let epilogue = Some(epilogue.activation);
+            let conv = Planned { geometry, direction, write, precision, epilogue };
+            if let Ok((plan, workspace)) = ConvPlan::new(context, conv) {
+                return Ok((Self::Fused(plan), workspace));
+            }
+        }
+        Self::new(context, geometry, Direction::Forward, write)
     }
 
     pub(super) fn backward_data(context: &Context, call: &BackwardData) -> Result<(Self, usize), CudaError> {
@@ -62,12 +75,13 @@ impl Conv {
     }
 
     /// Runs the plan or product, if it is one; else says that the definition is to be used.
-    fn planned(&self, v: &View<'_>, [a, b, out]: [u64; 3], scratch: u64) -> bool {
+    fn planned(&self, v: &View<'_>, tensors: [u64; 3], bias: u64, scratch: u64) -> bool {
+        let [a, b, out] = tensors;
         // SAFETY: see `View`; the scratch has the size that plan or product asked for.
         let run = unsafe {
             match self {
                 Self::Direct => return false,
-                Self::Plan(plan) => plan.run(v.context, a, b, out, scratch),
+                Self::Plan(plan) | Self::Fused(plan) => plan.run(v.context, tensors, bias, scratch),
                 Self::Product(product, Direction::BackwardWeight) => {
                     product.run(v.context, b, a, out, scratch)
                 }
@@ -77,6 +91,11 @@ impl Conv {
         v.context.note(run);
         true
     }
+}
+
+/// One channel per group, where a plan of cuDNN's is no help; so are images of one channel.
+fn is_depthwise(g: &ConvGeometry) -> bool {
+    g.in_channels == 1 || g.in_channels == g.groups
 }
 
 /// Pixels that are whole images.
@@ -102,15 +121,19 @@ fn product(context: &Context, g: &ConvGeometry, direction: Direction, write: Wri
 /// `w` is where the weight lies: with the parameters, or frozen.
 pub(super) fn forward(call: &Forward, conv: &Conv, v: &View<'_>, w: u64, scratch: u64) {
     let tensors = [v.at(call.x), w, v.at(call.y)];
-    if !conv.planned(v, tensors, scratch) {
+    let bias = v.at_some(call.epilogue.map(|epilogue| epilogue.bias));
+    if !conv.planned(v, tensors, bias, scratch) {
         // SAFETY: see `View`.
         unsafe { direct::forward(v.kernels, &call.geometry, call.write, tensors) }
+    }
+    if let (Some(epilogue), false) = (&call.epilogue, matches!(conv, Conv::Fused(_))) {
+        view::finish(epilogue, call.y, v);
     }
 }
 
 pub(super) fn backward_data(call: &BackwardData, conv: &Conv, v: &View<'_>, scratch: u64) {
     let tensors = [v.at(call.dy), v.at(call.w), v.at(call.dx)];
-    if !conv.planned(v, tensors, scratch) {
+    if !conv.planned(v, tensors, 0, scratch) {
         // SAFETY: see `View`.
         unsafe { direct::backward_data(v.kernels, &call.geometry, call.write, tensors) }
     }
@@ -118,7 +141,7 @@ pub(super) fn backward_data(call: &BackwardData, conv: &Conv, v: &View<'_>, scra
 
 pub(super) fn backward_weight(call: &BackwardWeight, conv: &Conv, v: &View<'_>, scratch: u64) {
     let tensors = [v.at(call.x), v.at(call.dy), v.at(call.dw)];
-    if !conv.planned(v, tensors, scratch) {
+    if !conv.planned(v, tensors, 0, scratch) {
         // SAFETY: see `View`; the scratch has the size that `direct::weight_scratch` gave.
         unsafe { direct::backward_weight(v.context, v.kernels, &call.geometry, call.write, tensors, scratch) }
     }

@@ -12,6 +12,7 @@ use super::{CudaDevice, Packed, Storages};
 use crate::ops::Write;
 use crate::ops::activation::{self, Activation};
 use crate::ops::add::{Copy, Fill, Sum};
+use crate::ops::conv::Epilogue;
 use crate::ops::{concat, external, linear};
 use crate::program::{BufferId, InputGradient, Program, Region, Space};
 
@@ -192,6 +193,16 @@ pub(super) fn bias_forward(call: &linear::BiasForward, v: &View<'_>) {
     let grid = v.kernels.flat(n);
     // SAFETY: see `View`.
     unsafe { launch!(v.kernels, "bias_forward", grid, bias, y, n as u64, call.channels as u32) }
+}
+
+/// `y = act(y + bias)` over all pixels.
+pub(super) fn finish(epilogue: &Epilogue, y: BufferId, v: &View<'_>) {
+    let (n, (low, high)) = (v.len(y), bounds(epilogue.activation));
+    let (channels, bias, y) = (v.len(epilogue.bias), v.at(epilogue.bias), v.at(y));
+    let (name, each) = variant(v.context, ["finish_v", "finish_1"], &[channels]);
+    let grid = v.kernels.flat(n / each);
+    // SAFETY: see `View`.
+    unsafe { launch!(v.kernels, name, grid, bias, y, n as u64, channels as u32, low, high) }
 }
 
 pub(super) fn bias_backward(call: &linear::BiasBackward, v: &View<'_>) {

@@ -211,7 +211,7 @@ impl Operation for Op {
     }
 
     fn check_batch(&self, graph: &Graph, node: &Node, context: BatchContext) -> Result<(), Error> {
-        let BatchContext { batch, batch_statistics } = context;
+        let BatchContext { batch, batch_statistics, .. } = context;
         let segments = self.options.segments;
         check_segments(&node.name, batch, segments)?;
         let input = graph.input_shape(node, 0);

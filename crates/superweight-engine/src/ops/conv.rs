@@ -1,9 +1,11 @@
 //! Two-dimensional convolution: `y[n,i,j,o] = Σ x[n, i·s−p+a, j·s−p+b, c] · w[o,a,b,c]` within a group.
 //!
 //! Backward is two calls of the same cost: `dw` from `x` and `dy`, `dx` from `dy` and `w`. There is no bias: in every
-//! architecture here a batch norm follows.
+//! architecture here a batch norm follows. Once training is over, that batch norm can be folded into the convolution
+//! ([`GraphBuilder::folded_conv`]), which then has a bias and an activation, and no backward pass.
 
-use super::{Keeps, Operation, Write};
+use super::activation::Activation;
+use super::{BatchContext, Keeps, Operation, Write};
 use crate::error::Error;
 use crate::geometry::ConvGeometry;
 use crate::graph::{Graph, GraphBuilder, Node, NodeId, Shape, SlotId, SlotKind};
@@ -50,18 +52,49 @@ impl Conv2d {
 pub(crate) struct Op {
     options: Conv2d,
     weight: SlotId,
+    /// Bias and activation of a batch norm that was folded into it.
+    folded: Option<(SlotId, Activation)>,
 }
 
 impl GraphBuilder {
     /// A convolution; its weight is the tensor `{name}.weight`, OHWI.
     pub fn conv(&mut self, name: impl Into<String>, x: NodeId, options: Conv2d) -> Result<NodeId, Error> {
-        let name = name.into();
+        self.any_conv(name.into(), x, options, None)
+    }
+
+    /// `act(conv(x) + bias)`: a convolution that a batch norm with fixed statistics was folded into. Its tensors are
+    /// `{name}.weight`, OHWI, and `{name}.bias`. It cannot be trained.
+    pub fn folded_conv(
+        &mut self,
+        name: impl Into<String>,
+        x: NodeId,
+        options: Conv2d,
+        activation: Activation,
+    ) -> Result<NodeId, Error> {
+        self.any_conv(name.into(), x, options, Some(activation))
+    }
+
+    fn any_conv(
+        &mut self,
+        name: String,
+        x: NodeId,
+        options: Conv2d,
+        folded: Option<Activation>,
+    ) -> Result<NodeId, Error> {
         let input = self.input_of(&name, x)?;
         let shape = shape_rule(&name, input, &options)?;
         let [kh, kw] = options.kernel;
         let dims = vec![options.out_channels, kh, kw, input.channels / options.groups];
         let weight = self.slot(format!("{name}.weight"), SlotKind::Weight, dims)?;
-        self.push(name, super::Op::Conv(Op { options, weight }), vec![x], shape)
+        let folded = match folded {
+            // As wide as a weight: the kernels that take a bias want it so.
+            Some(activation) => {
+                let bias = self.slot(format!("{name}.bias"), SlotKind::Weight, vec![options.out_channels])?;
+                Some((bias, activation))
+            }
+            None => None,
+        };
+        self.push(name, super::Op::Conv(Op { options, weight, folded }), vec![x], shape)
     }
 }
 
@@ -102,12 +135,19 @@ impl Operation for Op {
         vec![self.weight]
     }
 
+    fn check_batch(&self, _graph: &Graph, node: &Node, context: BatchContext) -> Result<(), Error> {
+        match context.backward && self.folded.is_some() {
+            true => Err(Error::ForwardOnly { node: node.name.clone() }),
+            false => Ok(()),
+        }
+    }
+
     fn keeps(&self) -> Keeps {
         Keeps { inputs: true, output: false }
     }
 
     fn can_accumulate(&self) -> bool {
-        true
+        self.folded.is_none_or(|(_, activation)| activation == Activation::None)
     }
 
     fn multiply_adds(&self, graph: &Graph, node: &Node) -> u64 {
@@ -118,7 +158,14 @@ impl Operation for Op {
         let (x, input) = e.input(id, 0);
         let geometry = self.geometry(input, e.batch());
         let (y, write) = e.accumulating_output(id);
-        e.call(id, Forward { geometry, x, w: e.parameter(self.weight), y, write });
+        let epilogue = self.folded.map(|(bias, activation)| {
+            let activation = match activation {
+                Activation::None => e.take_activation_of_sum(id),
+                own => own,
+            };
+            Epilogue { bias: e.parameter(bias), activation }
+        });
+        e.call(id, Forward { geometry, x, w: e.parameter(self.weight), y, write, epilogue });
     }
 
     fn backward(&self, e: &mut Emitter<'_>, id: NodeId, dy: BufferId) {
@@ -144,7 +191,16 @@ pub(super) fn emit_backward(
     }
 }
 
-/// `y (+)= conv(x, w)`.
+/// What is done to a sum before it is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Epilogue {
+    /// One number per output channel, as wide as weights are.
+    pub bias: BufferId,
+    /// Applied last.
+    pub activation: Activation,
+}
+
+/// `y (+)= conv(x, w)`, or `y = act(y + conv(x, w) + bias)` with an epilogue.
 #[derive(Clone, Debug)]
 pub struct Forward {
     /// Shapes.
@@ -157,11 +213,14 @@ pub struct Forward {
     pub y: BufferId,
     /// Replace or accumulate.
     pub write: Write,
+    /// What a folded batch norm left.
+    pub epilogue: Option<Epilogue>,
 }
 
 impl Forward {
     pub(super) fn operands(&self) -> Vec<(BufferId, Access)> {
-        vec![(self.x, Access::Read), (self.w, Access::Read), (self.y, self.write.access())]
+        let operands = [(self.x, Access::Read), (self.w, Access::Read), (self.y, self.write.access())];
+        operands.into_iter().chain(self.epilogue.map(|epilogue| (epilogue.bias, Access::Read))).collect()
     }
 }
 

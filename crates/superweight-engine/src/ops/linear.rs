@@ -82,7 +82,8 @@ impl Operation for Op {
         let (x, input) = e.input(id, 0);
         let geometry = self.geometry(input.channels, e.batch());
         let y = e.output(id);
-        e.call(id, conv::Forward { geometry, x, w: e.parameter(self.weight), y, write: Write::Set });
+        let w = e.parameter(self.weight);
+        e.call(id, conv::Forward { geometry, x, w, y, write: Write::Set, epilogue: None });
         if let Some(bias) = self.bias {
             e.call(id, BiasForward { channels: self.out_features, bias: e.parameter(bias), y });
         }

@@ -76,6 +76,8 @@ pub(crate) struct BatchContext {
     pub batch: usize,
     /// Whether batch norm takes its statistics from the batch.
     pub batch_statistics: bool,
+    /// Whether there is a backward pass.
+    pub backward: bool,
 }
 
 /// An operation with its options.

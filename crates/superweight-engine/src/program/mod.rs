@@ -162,7 +162,8 @@ fn check_batch(graph: &Graph, settings: &Settings) -> Result<(), Error> {
     if settings.backward && !graph.nodes.iter().any(|node| node.op.operation().is_loss()) {
         return Err(Error::NoLoss { graph: graph.name.clone() });
     }
-    let context = BatchContext { batch, batch_statistics: settings.norm != NormMode::Eval };
+    let (backward, batch_statistics) = (settings.backward, settings.norm != NormMode::Eval);
+    let context = BatchContext { batch, batch_statistics, backward };
     for node in &graph.nodes {
         if node.shape.len().checked_mul(batch).is_none_or(|len| len > LARGEST) {
             return Err(Error::TooLarge { node: node.name.clone(), shape: node.shape, batch });

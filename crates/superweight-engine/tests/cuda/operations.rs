@@ -139,6 +139,40 @@ fn concat_pools_and_softmax() {
     }
 }
 
+/// cuDNN adds the bias where it can (not to a sum, not ReLU6, not depthwise); else a kernel of ours does.
+#[test]
+fn folded_convolutions() {
+    for (batch, shape) in [(16, Shape::new(8, 8, 64)), (2, Shape::new(9, 7, 19)), (1, Shape::new(16, 16, 3))]
+    {
+        let channels = shape.channels;
+        let same = Conv2d::new(channels, 3).padding(1);
+        for activation in [Activation::None, Activation::Relu, Activation::Relu6] {
+            for (options, residual) in [
+                (Conv2d::new(32, 3).padding(1), false),
+                (Conv2d::new(48, 1).stride(2), false),
+                (same.groups(channels), false),
+                (same, true),
+            ] {
+                let name = format!("folded {options:?} {activation:?}, residual {residual}, {shape}");
+                let mut g = GraphBuilder::new(name);
+                let x = g.input("x", shape).unwrap();
+                let mut y = g.folded_conv("f", x, options, activation).unwrap();
+                if residual {
+                    y = g.add("sum", x, y, Activation::Relu).unwrap();
+                }
+                g.output("y", y).unwrap();
+                assert_agreement(&Case {
+                    graph: g.finish().unwrap(),
+                    settings: Settings::evaluate(batch),
+                    inputs: vec![("x".into(), shape.len())],
+                    classes: None,
+                    chained: false,
+                });
+            }
+        }
+    }
+}
+
 #[test]
 fn convolutions_of_every_kind() {
     for (batch, shape, options) in [

@@ -173,6 +173,7 @@ fn compile<D: Device>(
         bn_batch: train.bn_batch,
         training: true,
         smoothing: train.label_smoothing as f32,
+        folded: false,
     };
     let ensemble = Ensemble::new(device, plan, &options)?;
     let sgd = SgdOptions { momentum: train.momentum as f32, nesterov: train.nesterov };

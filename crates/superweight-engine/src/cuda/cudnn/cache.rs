@@ -194,7 +194,13 @@ mod tests {
             padding: [1, 1],
             groups: 1,
         };
-        Conv { geometry, direction: Direction::Forward, write: Write::Set, precision: Precision::Bf16 }
+        Conv {
+            geometry,
+            direction: Direction::Forward,
+            write: Write::Set,
+            precision: Precision::Bf16,
+            epilogue: None,
+        }
     }
 
     fn choice(engine: i64) -> Choice {

@@ -100,6 +100,18 @@ impl Descriptor {
         self.set(name, Type::CUDNN_TYPE_DATA_TYPE, &[value])
     }
 
+    pub(super) fn set_pointwise_mode(
+        &self,
+        name: Attribute,
+        value: sys::cudnnPointwiseMode_t,
+    ) -> Result<(), CudaError> {
+        self.set(name, Type::CUDNN_TYPE_POINTWISE_MODE, &[value])
+    }
+
+    pub(super) fn set_flag(&self, name: Attribute, value: bool) -> Result<(), CudaError> {
+        self.set(name, Type::CUDNN_TYPE_BOOLEAN, &[value])
+    }
+
     pub(super) fn set_convolution_mode(
         &self,
         name: Attribute,

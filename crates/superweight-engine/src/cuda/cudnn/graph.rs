@@ -1,9 +1,12 @@
-//! A convolution as an operation graph of one node, `out = conv(a, b) + β·out`.
+//! A convolution as an operation graph: of one node, `out = conv(a, b) + β·out`, or of two or three,
+//! `out = act(conv(a, b) + bias)`. cuDNN has precompiled engines for the latter where the bias is as wide as the weights and
+//! what lies between the nodes is f32; none where the bias is f32 beside bf16.
 //!
 //! β = 1 is how [`Write::Add`] is done: every precompiled engine of cuDNN 9.14 takes it, with the same heuristics and nearly
 //! the same workspace. Not taken: a pointwise addition in the graph, which leaves only engines compiled at run time.
 
 use cudarc::cudnn::sys;
+use sys::cudnnPointwiseMode_t as Mode;
 
 use super::descriptor::{Attribute, Descriptor, Kind};
 use super::{Conv, Direction};
@@ -11,6 +14,7 @@ use crate::cuda::Precision;
 use crate::cuda::error::CudaError;
 use crate::cuda::libraries::Cudnn;
 use crate::ops::Write;
+use crate::ops::activation::Activation;
 
 /// Bytes that every pointer given to a plan must be aligned to.
 pub(super) const POINTER_ALIGNMENT: u64 = 16;
@@ -19,6 +23,10 @@ pub(super) const POINTER_ALIGNMENT: u64 = 16;
 pub(super) const INPUT: i64 = 1;
 pub(super) const WEIGHT: i64 = 2;
 pub(super) const OUTPUT: i64 = 3;
+pub(super) const BIAS: i64 = 4;
+/// And of those that are never in memory.
+const SUM: i64 = 5;
+const BIASED: i64 = 6;
 
 /// Where plans are made for: the device of a handle, or one described in words (tests on machines without a GPU).
 pub(super) enum Device {
@@ -60,7 +68,9 @@ impl Target {
 #[derive(Debug)]
 pub(super) struct Graph {
     pub(super) graph: Descriptor,
-    _parts: [Descriptor; 5],
+    /// Whether there is a tensor called [`BIAS`].
+    pub(super) biased: bool,
+    _parts: Vec<Descriptor>,
 }
 
 impl Graph {
@@ -74,15 +84,71 @@ impl Graph {
             [g.out_channels, g.in_channels / g.groups, g.kernel[0], g.kernel[1]],
             conv.precision,
         )?;
-        let y = tensor(target, OUTPUT, [g.batch, g.out_channels, height, width], conv.precision)?;
+        let result = [g.batch, g.out_channels, height, width];
+        let y = tensor(target, OUTPUT, result, conv.precision)?;
         let rule = rule(target, conv)?;
-        let node = node(target, conv, &rule, &x, &w, &y)?;
+        let (nodes, others) = match conv.epilogue {
+            None => (vec![node(target, conv, &rule, &x, &w, &y)?], vec![]),
+            Some(activation) => {
+                let bias = tensor(target, BIAS, [1, g.out_channels, 1, 1], conv.precision)?;
+                let sum = between(target, SUM, result)?;
+                let convolution = node(target, conv, &rule, &x, &w, &sum)?;
+                let add = pointwise(target, Mode::CUDNN_POINTWISE_ADD)?;
+                match activation {
+                    Activation::None => {
+                        let biased = pointwise_node(target, &add, &sum, Some(&bias), &y)?;
+                        (vec![convolution, biased], vec![bias, sum, add])
+                    }
+                    Activation::Relu => {
+                        let between = between(target, BIASED, result)?;
+                        let biased = pointwise_node(target, &add, &sum, Some(&bias), &between)?;
+                        let relu = pointwise(target, Mode::CUDNN_POINTWISE_RELU_FWD)?;
+                        let active = pointwise_node(target, &relu, &between, None, &y)?;
+                        (vec![convolution, biased, active], vec![bias, sum, add, between, relu])
+                    }
+                    Activation::Relu6 => {
+                        return Err(CudaError::call(conv.to_string(), "ReLU6 is not fused"));
+                    }
+                }
+            }
+        };
         let graph = target.descriptor(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?;
         target.name_to(&graph, Some(Attribute::CUDNN_ATTR_OPERATIONGRAPH_HANDLE), None)?;
-        graph.set_descriptors(Attribute::CUDNN_ATTR_OPERATIONGRAPH_OPS, &[&node])?;
+        let operations: Vec<_> = nodes.iter().collect();
+        graph.set_descriptors(Attribute::CUDNN_ATTR_OPERATIONGRAPH_OPS, &operations)?;
         graph.finalize("operation graph")?;
-        Ok(Self { graph, _parts: [x, w, y, rule, node] })
+        let parts = [x, w, y, rule].into_iter().chain(nodes).chain(others).collect();
+        Ok(Self { graph, biased: conv.epilogue.is_some(), _parts: parts })
     }
+}
+
+/// A pointwise function, computed in f32.
+fn pointwise(target: &Target, mode: Mode) -> Result<Descriptor, CudaError> {
+    let function = target.descriptor(Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR)?;
+    function.set_pointwise_mode(Attribute::CUDNN_ATTR_POINTWISE_MODE, mode)?;
+    function.set_data_type(Attribute::CUDNN_ATTR_POINTWISE_MATH_PREC, data_type(Precision::F32))?;
+    function.finalize("pointwise function")?;
+    Ok(function)
+}
+
+/// `y = function(x, b)`.
+fn pointwise_node(
+    target: &Target,
+    function: &Descriptor,
+    x: &Descriptor,
+    b: Option<&Descriptor>,
+    y: &Descriptor,
+) -> Result<Descriptor, CudaError> {
+    use Attribute::*;
+    let node = target.descriptor(Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)?;
+    node.set_descriptors(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, &[function])?;
+    node.set_descriptors(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, &[x])?;
+    if let Some(b) = b {
+        node.set_descriptors(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, &[b])?;
+    }
+    node.set_descriptors(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, &[y])?;
+    node.finalize("pointwise node")?;
+    Ok(node)
 }
 
 pub(super) fn data_type(precision: Precision) -> sys::cudnnDataType_t {
@@ -99,6 +165,21 @@ fn tensor(
     dims: [usize; 4],
     precision: Precision,
 ) -> Result<Descriptor, CudaError> {
+    describe(target, name, dims, precision, false)
+}
+
+/// A tensor that one node hands to the next and that is never in memory.
+fn between(target: &Target, name: i64, dims: [usize; 4]) -> Result<Descriptor, CudaError> {
+    describe(target, name, dims, Precision::F32, true)
+}
+
+fn describe(
+    target: &Target,
+    name: i64,
+    dims: [usize; 4],
+    precision: Precision,
+    is_virtual: bool,
+) -> Result<Descriptor, CudaError> {
     let dims = dims.map(|d| d as i64);
     let [_, c, h, w] = dims;
     let tensor = target.descriptor(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR)?;
@@ -107,6 +188,7 @@ fn tensor(
     tensor.set_integers(Attribute::CUDNN_ATTR_TENSOR_STRIDES, &[h * w * c, 1, w * c, c])?;
     tensor.set_integers(Attribute::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[name])?;
     tensor.set_integers(Attribute::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, &[POINTER_ALIGNMENT as i64])?;
+    tensor.set_flag(Attribute::CUDNN_ATTR_TENSOR_IS_VIRTUAL, is_virtual)?;
     tensor.finalize(&format!("tensor {dims:?}"))?;
     Ok(tensor)
 }

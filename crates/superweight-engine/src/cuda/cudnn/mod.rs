@@ -44,6 +44,7 @@ use super::error::{CudaError, Named};
 use super::libraries::Cudnn;
 use crate::geometry::ConvGeometry;
 use crate::ops::Write;
+use crate::ops::activation::Activation;
 
 /// Scratch bytes a plan may ask for. One workspace serves all plans, and the largest decides its size.
 const WORKSPACE_LIMIT: usize = 256 << 20;
@@ -81,12 +82,16 @@ pub(crate) struct Conv {
     pub(crate) direction: Direction,
     pub(crate) write: Write,
     pub(crate) precision: Precision,
+    /// A bias is added and this applied: forward and `Set` only.
+    pub(crate) epilogue: Option<Activation>,
 }
 
 impl Conv {
-    /// Numbers of x, w and y.
-    fn lens(&self) -> [usize; 3] {
-        [self.geometry.input_len(), self.geometry.weight_len(), self.geometry.output_len()]
+    /// Numbers of x, w, y and the bias.
+    fn lens(&self) -> [usize; 4] {
+        let g = &self.geometry;
+        let bias = if self.epilogue.is_some() { g.out_channels } else { 0 };
+        [g.input_len(), g.weight_len(), g.output_len(), bias]
     }
 
     /// Which of x, w, y is written.
@@ -112,7 +117,7 @@ impl fmt::Display for Conv {
         let pair = |[a, b]: [usize; 2]| format!("{a}×{b}");
         write!(
             f,
-            "n{} {}→{} {} k{} s{} p{} g{} {direction} {write} {}",
+            "n{} {}→{} {} k{} s{} p{} g{} {direction} {write}{} {}",
             g.batch,
             g.in_channels,
             g.out_channels,
@@ -121,6 +126,12 @@ impl fmt::Display for Conv {
             pair(g.stride),
             pair(g.padding),
             g.groups,
+            match self.epilogue {
+                None => "",
+                Some(Activation::None) => " bias",
+                Some(Activation::Relu) => " bias relu",
+                Some(Activation::Relu6) => " bias relu6",
+            },
             self.precision.name()
         )
     }
@@ -286,21 +297,14 @@ pub(crate) struct ConvPlan {
 
 impl ConvPlan {
     /// Chooses a plan, and says how many bytes of workspace it needs.
-    pub(crate) fn new(
-        ctx: &Context,
-        geometry: ConvGeometry,
-        direction: Direction,
-        write: Write,
-        precision: Precision,
-    ) -> Result<(Self, usize), CudaError> {
-        let conv = Conv { geometry, direction, write, precision };
+    pub(crate) fn new(ctx: &Context, conv: Conv) -> Result<(Self, usize), CudaError> {
         let plan = ctx.dnn.plan(&conv)?;
         let workspace = plan.workspace();
         Ok((Self { conv, plan }, workspace))
     }
 
     /// Enqueues it: `out (+)= conv(a, b)` with `(a, b, out)` = (x, w, y), (dy, w, dx) or (x, dy, dw). Pointers and
-    /// workspace are multiples of 16.
+    /// workspace are multiples of 16; a plan without an epilogue does not read the bias.
     ///
     /// # Safety
     /// The pointers are device memory of the sizes that the geometry and [`ConvPlan::new`] gave, and stay so until the
@@ -308,15 +312,14 @@ impl ConvPlan {
     pub(crate) unsafe fn run(
         &self,
         ctx: &Context,
-        a: u64,
-        b: u64,
-        out: u64,
+        [a, b, out]: [u64; 3],
+        bias: u64,
         workspace: u64,
     ) -> Result<(), CudaError> {
         let tensors = match self.conv.direction {
-            Direction::Forward => [a, b, out],
-            Direction::BackwardData => [out, b, a],
-            Direction::BackwardWeight => [a, out, b],
+            Direction::Forward => [a, b, out, bias],
+            Direction::BackwardData => [out, b, a, bias],
+            Direction::BackwardWeight => [a, out, b, bias],
         };
         let aligned = tensors.iter().chain([&workspace]).all(|p| p.is_multiple_of(POINTER_ALIGNMENT));
         assert!(aligned, "{}: pointers {tensors:x?} {workspace:x} are not multiples of 16", self.conv);

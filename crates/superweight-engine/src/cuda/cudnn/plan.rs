@@ -7,7 +7,7 @@ use cudarc::cudnn::sys;
 
 use super::descriptor::{Attribute, Descriptor, Kind, check};
 use super::engine::{Choice, Config};
-use super::graph::{Graph, INPUT, OUTPUT, Target, WEIGHT};
+use super::graph::{BIAS, Graph, INPUT, OUTPUT, Target, WEIGHT};
 use crate::cuda::error::CudaError;
 use crate::cuda::libraries::Cudnn;
 
@@ -17,7 +17,7 @@ pub(super) struct Plan {
     descriptor: Descriptor,
     config: Config,
     workspace: usize,
-    _graph: Arc<Graph>,
+    graph: Arc<Graph>,
 }
 
 impl Plan {
@@ -33,7 +33,7 @@ impl Plan {
             .set_descriptors(Attribute::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[&config.descriptor])?;
         descriptor.finalize(&format!("plan, {}", config.choice))?;
         let workspace = descriptor.integer(Attribute::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)?;
-        Ok(Self { descriptor, config, workspace: workspace.max(0) as usize, _graph: graph.clone() })
+        Ok(Self { descriptor, config, workspace: workspace.max(0) as usize, graph: graph.clone() })
     }
 
     /// What it runs.
@@ -46,7 +46,7 @@ impl Plan {
         self.workspace
     }
 
-    /// Enqueues it. The three pointers are x (or dx), w (or dw), y (or dy).
+    /// Enqueues it. The pointers are x (or dx), w (or dw), y (or dy) and the bias, which only a graph with one reads.
     ///
     /// # Safety
     /// They point to tensors of the graph's shapes in the memory of the handle's device, aligned as the graph says, and
@@ -55,13 +55,15 @@ impl Plan {
         &self,
         cudnn: &'static Cudnn,
         handle: sys::cudnnHandle_t,
-        tensors: [u64; 3],
+        tensors: [u64; 4],
         workspace: u64,
     ) -> Result<(), CudaError> {
         let pack = Descriptor::new(cudnn, Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)?;
         let pointer = |address: u64| address as *mut c_void;
-        pack.set_integers(Attribute::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, &[INPUT, WEIGHT, OUTPUT])?;
-        pack.set_pointers(Attribute::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, &tensors.map(pointer))?;
+        let named = if self.graph.biased { 4 } else { 3 };
+        let names = &[INPUT, WEIGHT, OUTPUT, BIAS][..named];
+        pack.set_integers(Attribute::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, names)?;
+        pack.set_pointers(Attribute::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, &tensors.map(pointer)[..named])?;
         pack.set_pointers(Attribute::CUDNN_ATTR_VARIANT_PACK_WORKSPACE, &[pointer(workspace)])?;
         pack.finalize("variant pack")?;
         // SAFETY: a live handle, a finalized plan and pack; the caller answers for the pointers.

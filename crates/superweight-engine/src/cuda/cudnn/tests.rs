@@ -63,7 +63,9 @@ fn every_direction_write_and_precision_is_the_definition_and_the_same_twice() {
         let product = definition(g, direction, &a, &b, of_out);
         for precision in [Precision::Bf16, Precision::F32] {
             for write in [Write::Set, Write::Add] {
-                let (plan, bytes) = ConvPlan::new(&ctx, *g, direction, write, precision).unwrap();
+                let (plan, bytes) =
+                    ConvPlan::new(&ctx, Conv { geometry: *g, direction, write, precision, epilogue: None })
+                        .unwrap();
                 let (a, b) = (Buffer::new(&ctx, precision, &a), Buffer::new(&ctx, precision, &b));
                 let workspace = Buffer::bytes(&ctx, bytes);
                 let run = || {
@@ -71,7 +73,7 @@ fn every_direction_write_and_precision_is_the_definition_and_the_same_twice() {
                     let old = if write == Write::Add { start.clone() } else { vec![f32::NAN; of_out] };
                     let out = Buffer::new(&ctx, precision, &old);
                     // SAFETY: buffers of the geometry's sizes, alive until `read` has waited.
-                    unsafe { plan.run(&ctx, a.at(), b.at(), out.at(), workspace.at()) }.unwrap();
+                    unsafe { plan.run(&ctx, [a.at(), b.at(), out.at()], 0, workspace.at()) }.unwrap();
                     out.read()
                 };
                 let got = run();
@@ -91,6 +93,38 @@ fn every_direction_write_and_precision_is_the_definition_and_the_same_twice() {
     println!("largest relative L2 error: bf16 {:.2e}, f32 {:.2e}", worst[0], worst[1]);
 }
 
+#[test]
+fn a_fused_plan_adds_the_bias_and_applies_the_activation() {
+    let Some(ctx) = context() else { return };
+    let mut fused = 0;
+    for geometry in geometries().into_iter().filter(|g| g.groups == 1 && g.input != [1; 2]) {
+        let lens = [geometry.input_len(), geometry.weight_len(), geometry.out_channels];
+        let [x, w, bias] = [0, 1, 2].map(|i| rounded(&random(i as u64 + 1, lens[i])));
+        let sum = definition(&geometry, Direction::Forward, &x, &w, geometry.output_len());
+        for (precision, activation) in [Precision::Bf16, Precision::F32]
+            .into_iter()
+            .flat_map(|p| [(p, Activation::None), (p, Activation::Relu)])
+        {
+            let (direction, write) = (Direction::Forward, Write::Set);
+            let conv = Conv { geometry, direction, write, precision, epilogue: Some(activation) };
+            // Where cuDNN has no such plan, the bias is added by a kernel of ours.
+            let Ok((plan, bytes)) = ConvPlan::new(&ctx, conv) else { continue };
+            fused += 1;
+            let [x, w, bias_there] = [&x, &w, &bias].map(|values| Buffer::new(&ctx, precision, values));
+            let out = Buffer::new(&ctx, precision, &vec![f32::NAN; sum.len()]);
+            let workspace = Buffer::bytes(&ctx, bytes);
+            // SAFETY: buffers of the geometry's sizes, alive until `read` has waited.
+            unsafe { plan.run(&ctx, [x.at(), w.at(), out.at()], bias_there.at(), workspace.at()) }.unwrap();
+            let (low, high) = activation.bounds();
+            let finish = |(sum, bias): (&f32, &f32)| (sum + bias).clamp(low, high);
+            let wanted: Vec<f32> = sum.iter().zip(bias.iter().cycle()).map(finish).collect();
+            let off = error(&out.read(), &wanted);
+            assert!(off < precision.tolerance(), "{conv} by {}: {off:.2e}", plan.choice());
+        }
+    }
+    assert!(fused > 0, "cuDNN {} fuses nothing", ctx.libraries.cudnn.version());
+}
+
 /// Tuning in a folder of its own: what wins computes the definition, and another process takes it from the folder.
 #[test]
 fn a_tuned_plan_is_right_and_found_again() {
@@ -102,16 +136,16 @@ fn a_tuned_plan_is_right_and_found_again() {
     for ((direction, tuning), write) in
         DIRECTIONS.into_iter().zip(levels).zip([Write::Set, Write::Add, Write::Set])
     {
-        let conv = Conv { geometry: g, direction, write, precision: Precision::Bf16 };
+        let conv = Conv { geometry: g, direction, write, precision: Precision::Bf16, epilogue: None };
         let dnn = new();
         dnn.set_tuning(tuning);
         let plan = dnn.plan(&conv).unwrap();
         let written = conv.written();
         let numbers: Vec<Vec<f32>> =
-            conv.lens().iter().zip(1..).map(|(&len, seed)| rounded(&random(seed, len))).collect();
+            conv.lens()[..3].iter().zip(1..).map(|(&len, seed)| rounded(&random(seed, len))).collect();
         let buffers: Vec<_> = numbers.iter().map(|n| Buffer::new(&ctx, conv.precision, n)).collect();
         let workspace = Buffer::bytes(&ctx, plan.workspace());
-        let tensors = [0, 1, 2].map(|i| buffers[i].at());
+        let tensors = [0, 1, 2, 3].map(|i| buffers.get(i).map_or(0, |buffer| buffer.at()));
         // SAFETY: buffers of the geometry's sizes, alive until `read` has waited.
         unsafe { plan.run(dnn.cudnn, lock(&dnn.handle).raw, tensors, workspace.at()) }.unwrap();
         let [x, w, y] = [0, 1, 2].map(|i| &numbers[i][..]);
@@ -188,7 +222,7 @@ fn tuned_plans_of_wrn_28_10_are_no_slower_than_the_first_proposals() {
                 if to_images || (write == Write::Add && direction == Direction::BackwardWeight) {
                     continue;
                 }
-                let conv = Conv { geometry, direction, write, precision: Precision::Bf16 };
+                let conv = Conv { geometry, direction, write, precision: Precision::Bf16, epilogue: None };
                 let [before, after] = tune(&ctx, &conv, tuning, limit, times);
                 sums[index][0] += times as f64 * before;
                 sums[index][1] += times as f64 * after;
@@ -266,7 +300,7 @@ fn every_convolution_has_an_allowed_plan_and_a_choice_rebuilds_it() {
     for (geometry, direction) in geometries().into_iter().flat_map(|g| DIRECTIONS.map(|d| (g, d))) {
         for precision in [Precision::Bf16, Precision::F32] {
             for write in [Write::Set, Write::Add] {
-                let conv = Conv { geometry, direction, write, precision };
+                let conv = Conv { geometry, direction, write, precision, epilogue: None };
                 let graph = Arc::new(Graph::new(&target, &conv).unwrap());
                 let plan = first(&target, &graph, &conv).unwrap();
                 let config = Config::new(&target, &graph, plan.choice(), precision).unwrap();
@@ -283,7 +317,8 @@ fn the_heuristics_propose_many_settings_of_an_engine() {
     let Some(target) = described() else { return };
     let geometry = geometry(128, [32, 32], [160, 160], 3, 1, 1, 1);
     for direction in DIRECTIONS {
-        let conv = Conv { geometry, direction, write: Write::Set, precision: Precision::Bf16 };
+        let conv =
+            Conv { geometry, direction, write: Write::Set, precision: Precision::Bf16, epilogue: None };
         let graph = Graph::new(&target, &conv).unwrap();
         let proposed = proposals(&target, &graph, MODES[0], conv.precision).unwrap();
         let choices: std::collections::HashSet<_> = proposed.iter().map(|c| c.choice.clone()).collect();
@@ -296,5 +331,21 @@ fn the_heuristics_propose_many_settings_of_an_engine() {
             };
             assert!(choice.knobs.iter().all(in_range), "{conv}: {choice} of {knobs:?}");
         }
+    }
+}
+
+/// Needs cuDNN 9, but no GPU. A bias and a ReLU cost no engine that compiles its kernels at run time: many settings are
+/// proposed for the convolutions of WRN-28-10 that a batch norm folds into.
+#[test]
+fn fused_convolutions_have_precompiled_plans() {
+    let Some(target) = described() else { return };
+    for (channels, side) in [(160, 32), (320, 16), (640, 8)] {
+        let geometry = geometry(128, [side; 2], [channels; 2], 3, 1, 1, 1);
+        let (direction, write, precision) = (Direction::Forward, Write::Set, Precision::Bf16);
+        let conv = Conv { geometry, direction, write, precision, epilogue: Some(Activation::Relu) };
+        let graph = Arc::new(Graph::new(&target, &conv).unwrap());
+        let proposed = proposals(&target, &graph, MODES[0], precision).unwrap();
+        assert!(proposed.len() > 10, "{conv}: {} proposals", proposed.len());
+        first(&target, &graph, &conv).unwrap();
     }
 }

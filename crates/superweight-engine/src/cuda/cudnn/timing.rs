@@ -32,8 +32,8 @@ pub(super) struct Bench<'a> {
     handle: dnn::cudnnHandle_t,
     cudnn: &'static Cudnn,
     conv: Conv,
-    /// Addresses of x, w and y.
-    sets: Vec<[u64; 3]>,
+    /// Addresses of x, w, y and the bias.
+    sets: Vec<[u64; 4]>,
     workspace: u64,
     start: CudaEvent,
     end: CudaEvent,
@@ -60,7 +60,8 @@ impl<'a> Bench<'a> {
         let sets = (0..count as u64)
             .map(|index| {
                 let x = base + index * set as u64;
-                [x, x + bytes[0] as u64, x + (bytes[0] + bytes[1]) as u64]
+                let [w, y, bias] = [1, 2, 3].map(|n| x + bytes[..n].iter().sum::<usize>() as u64);
+                [x, w, y, bias]
             })
             .collect();
         let event = || {
@@ -78,7 +79,7 @@ impl<'a> Bench<'a> {
         unsafe { self.plan_run(plan, self.sets[set % self.sets.len()]) }
     }
 
-    unsafe fn plan_run(&self, plan: &Plan, set: [u64; 3]) -> Result<(), CudaError> {
+    unsafe fn plan_run(&self, plan: &Plan, set: [u64; 4]) -> Result<(), CudaError> {
         // SAFETY: the caller's promise.
         unsafe { plan.run(self.cudnn, self.handle, set, self.workspace) }
     }

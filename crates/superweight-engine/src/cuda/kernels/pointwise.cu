@@ -113,6 +113,23 @@ extern "C" __global__ void bias_forward(const float* bias, act* y, u64 n, u32 ch
   for (u64 i = thread_index(); i < n; i += thread_count()) y[i] = to_act(to_float(y[i]) + bias[i % channels]);
 }
 
+// y = clamp(y + bias), pixel by pixel: what a folded batch norm leaves of itself. The bias is as wide as weights are.
+template <int V>
+__device__ void finish(const act* bias, act* y, u64 n, u32 channels, float low, float high) {
+  for (u64 i = thread_index() * V; i < n; i += thread_count() * V) {
+    Pack<V> v = load<V>(y + i), b = load<V>(bias + i % channels);
+#pragma unroll
+    for (int j = 0; j < V; j++) v.f[j] = clamp(v.f[j] + b.f[j], low, high);
+    store<V>(y + i, v);
+  }
+}
+extern "C" __global__ void finish_v(const act* bias, act* y, u64 n, u32 channels, float low, float high) {
+  finish<VEC>(bias, y, n, channels, low, high);
+}
+extern "C" __global__ void finish_1(const act* bias, act* y, u64 n, u32 channels, float low, float high) {
+  finish<1>(bias, y, n, channels, low, high);
+}
+
 // dbias (+)= the sum of the rows of dy. A block is (32 channels, 8 parts of the rows).
 extern "C" __global__ void bias_backward(const act* dy, float* dbias, u32 rows, u32 channels, int add) {
   __shared__ double part[8][33];
