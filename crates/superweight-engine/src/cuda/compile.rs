@@ -102,14 +102,13 @@ impl Source {
         cache: Option<&Path>,
     ) -> Result<Vec<u8>, CudaError> {
         let path = cache.map(|folder| folder.join("kernels").join(self.cache_name(nvrtc, arch, precision)));
-        if let Some(code) = path.as_ref().and_then(|path| fs::read(path).ok()).filter(|code| !code.is_empty())
-        {
+        if let Some(code) = path.as_deref().and_then(read_checked) {
             return Ok(code);
         }
         let code = self.compile(nvrtc, arch, precision)?;
         if let Some(path) = path {
             // A cache that cannot be written costs a second at the next start, no more.
-            let _ = write_whole(&path, &code);
+            let _ = write_checked(&path, &code);
         }
         Ok(code)
     }
@@ -118,7 +117,7 @@ impl Source {
         let (major, minor) = nvrtc.version();
         let key = format!("{}\n{}\n{major}.{minor}", options(arch, precision).join(" "), self.whole());
         let stem = self.file.trim_end_matches(".cu");
-        format!("{stem}-{arch}-{}-{:016x}.cubin", precision.name(), fnv(key.as_bytes()))
+        format!("{stem}-{arch}-{}-{:016x}.code", precision.name(), fnv(key.as_bytes()))
     }
 }
 
@@ -136,6 +135,21 @@ pub(crate) fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3)
     })
+}
+
+/// Bytes that [`write_checked`] wrote; nothing where the file is not there or not what was written. A driver crashes on some
+/// damaged code, so it gets none.
+fn read_checked(path: &Path) -> Option<Vec<u8>> {
+    let mut bytes = fs::read(path).ok()?;
+    let (content, sum) = bytes.split_last_chunk::<8>()?;
+    let whole = fnv(content) == u64::from_le_bytes(*sum);
+    bytes.truncate(bytes.len() - 8);
+    whole.then_some(bytes)
+}
+
+/// Writes bytes and a sum of them.
+fn write_checked(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    write_whole(path, &[bytes, &fnv(bytes).to_le_bytes()].concat())
 }
 
 /// Writes a file so that others see all of it or nothing.
@@ -230,6 +244,27 @@ mod tests {
             Err(error @ CudaError::MissingLibrary { .. }) => println!("skipped: {error}"),
             Err(error) => panic!("{error}"),
         }
+    }
+
+    #[test]
+    fn damaged_code_is_not_read() {
+        let folder = std::env::temp_dir().join(format!("swn-damage-{}", std::process::id()));
+        let path = folder.join("a.cubin");
+        assert_eq!(read_checked(&path), None);
+        write_checked(&path, b"code").unwrap();
+        assert_eq!(read_checked(&path).unwrap(), b"code");
+        let good = fs::read(&path).unwrap();
+        for length in 0..good.len() {
+            fs::write(&path, &good[..length]).unwrap();
+            assert_eq!(read_checked(&path), None, "cut to {length}");
+        }
+        for bit in 0..8 * good.len() {
+            let mut bytes = good.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            fs::write(&path, &bytes).unwrap();
+            assert_eq!(read_checked(&path), None, "bit {bit} flipped");
+        }
+        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
