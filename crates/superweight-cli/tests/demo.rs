@@ -1,4 +1,4 @@
-//! The demo from beginning to end, with one epoch where it has ten.
+//! The demo from beginning to end, with one epoch where it has sixteen.
 
 #[allow(dead_code)] // the report's own tests use more of it
 #[path = "../../superweight/tests/report/browser.rs"]
@@ -86,7 +86,7 @@ fn look_at(folder: &Path, page: &Path) {
     assert_ne!(browser.evaluate(map), together);
     browser.click(".cell[data-layer='2']");
     let open = browser.evaluate("document.querySelector('#composition h3')?.textContent ?? ''");
-    assert!(open.as_str().unwrap().contains("wrn-10-2"), "{open}");
+    assert!(open.as_str().unwrap().contains("wrn-16-1"), "{open}");
     for section in ["anytime", "reliability", "conflicts", "bill"] {
         let there = browser.evaluate(&format!("document.getElementById('{section}') !== null"));
         assert_eq!(there, true, "{section}");

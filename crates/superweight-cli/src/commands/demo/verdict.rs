@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use superweight::anytime::{Profile, SubsetProfile};
 use superweight::engine::Device;
 use superweight::ensemble::member_numbers;
+use superweight::evaluate::{Predictions, Subset};
 use superweight::infer::Trained;
 use superweight::plan::number::grouped;
 use superweight::plan::{MemberId, SharingPlan};
@@ -34,6 +35,46 @@ pub struct Verdict {
     rows: Vec<Row>,
     plan: SharingPlan,
     images: String,
+    pair: Pair,
+}
+
+/// Two classifiers on the same images: what their difference is known by.
+struct Pair {
+    images: usize,
+    /// Images that only the shared ensemble is right about.
+    ensemble: usize,
+    /// Images that only the plain network is right about.
+    plain: usize,
+}
+
+impl Pair {
+    /// From the predictions that evaluating left in the folders.
+    fn of(runs: [&Path; 2]) -> Result<Self> {
+        let right = |run: &Path| -> Result<Vec<bool>> {
+            let found = Predictions::load(&run.join("evaluation/test.safetensors"))?;
+            let answers = found.classes_of(Subset::all(found.members()));
+            Ok(answers.iter().zip(found.labels()).map(|(answer, label)| answer == label).collect())
+        };
+        let (shared, plain) = (right(runs[0])?, right(runs[1])?);
+        let only = |a: &[bool], b: &[bool]| a.iter().zip(b).filter(|(a, b)| **a && !**b).count();
+        Ok(Self { images: shared.len(), ensemble: only(&shared, &plain), plain: only(&plain, &shared) })
+    }
+
+    /// Points that the ensemble is ahead by, and the deviation of that were other images drawn.
+    fn points(&self) -> (f64, f64) {
+        let [images, ensemble, plain] = [self.images, self.ensemble, self.plain].map(|n| n as f64);
+        let ahead = ensemble - plain;
+        let deviation = (ensemble + plain - ahead * ahead / images).sqrt();
+        (100.0 * ahead / images, 100.0 * deviation / images)
+    }
+
+    fn to_text(&self) -> String {
+        let (ahead, deviation) = self.points();
+        format!(
+            "the ensemble alone is right about {} of them, the plain network alone about {}: {ahead:+.2} ± {deviation:.2} points",
+            self.ensemble, self.plain
+        )
+    }
 }
 
 impl Verdict {
@@ -45,7 +86,7 @@ impl Verdict {
         ];
         let mut rows = rows(&shared.plan, &profile);
         rows.extend(self::rows(&plain.plan, &alone));
-        Ok(Self { rows, plan: shared.plan, images: profile.data })
+        Ok(Self { rows, plan: shared.plan, images: profile.data, pair: Pair::of(runs)? })
     }
 
     pub fn to_text(&self) -> String {
@@ -55,9 +96,10 @@ impl Verdict {
         };
         let rows: Vec<_> = self.rows.iter().map(row).collect();
         format!(
-            "{}\non {}; milliseconds for one image\n\nwho shares with whom\n{}",
+            "{}\non {}; milliseconds for one image\n{}\n\nwho shares with whom\n{}",
             table::render(&["", "numbers", "top-1", "ms"], &rows),
             self.images,
+            self.pair.to_text(),
             cluster_table(&self.plan),
         )
     }
@@ -67,7 +109,13 @@ impl Verdict {
             let Row { name, numbers, top1, milliseconds } = row;
             json!({ "name": name, "numbers": numbers, "top1": top1, "milliseconds": milliseconds })
         };
-        json!({ "on": self.images, "rows": self.rows.iter().map(row).collect::<Vec<_>>() })
+        let (ahead, deviation) = self.pair.points();
+        json!({
+            "on": self.images,
+            "rows": self.rows.iter().map(row).collect::<Vec<_>>(),
+            "right_alone": { "ensemble": self.pair.ensemble, "plain": self.pair.plain },
+            "ahead": { "points": ahead, "deviation": deviation },
+        })
     }
 }
 
@@ -98,4 +146,19 @@ fn rows(plan: &SharingPlan, profile: &Profile) -> Vec<Row> {
         Row { name, numbers, top1: subset.top1, milliseconds: subset.time.median_ms }
     };
     subsets.iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_known_by_the_images_on_which_two_disagree() {
+        let pair = Pair { images: 200, ensemble: 9, plain: 7 };
+        let (ahead, deviation) = pair.points();
+        // By hand: each image adds +1, −1 or 0; 16 of 200 are not 0, their sum is 2.
+        let variance = 16.0 / 200.0 - (2.0 / 200.0f64).powi(2);
+        assert!((ahead - 1.0).abs() < 1e-12);
+        assert!((deviation - 100.0 * (variance / 200.0).sqrt()).abs() < 1e-12);
+    }
 }
