@@ -4,7 +4,7 @@
 //! γ·(w∗x − μ)/σ + β  =  (γ/σ·w)∗x + (β − γ·μ/σ)
 //! ```
 //!
-//! A batch norm folds where it alone reads a convolution: every second one of a wide residual network (the others stand
+//! A batch norm folds where it alone reads a convolution: every second one of a wide residual network and the one after its stem (the others stand
 //! before their convolution, after a sum), all of a ResNet or MobileNet. The folded weights are tensors of their own beside
 //! the trained ones, so a member can still be exported, and folding again after a change is right.
 
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn what_folds() {
-        for (name, folded, of) in [("wrn-28-10", 12, 25), ("resnet-50", 53, 53), ("mobilenet-v2", 52, 52)] {
+        for (name, folded, of) in [("wrn-28-10", 13, 25), ("resnet-50", 53, 53), ("mobilenet-v2", 52, 52)] {
             let name: ArchName = name.parse().unwrap();
             let architecture = name.build(name.usual_input(), 10).unwrap();
             let norms = architecture.nodes.iter().filter(|node| matches!(node.op, Op::BatchNorm { .. }));

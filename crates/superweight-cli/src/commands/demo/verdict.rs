@@ -71,7 +71,7 @@ impl Pair {
     fn to_text(&self) -> String {
         let (ahead, deviation) = self.points();
         format!(
-            "the ensemble alone is right about {} of them, the plain network alone about {}: {ahead:+.2} ± {deviation:.2} points",
+            "only the ensemble is right {} times, only the plain network {}: {ahead:+.2} ± {deviation:.2} points",
             self.ensemble, self.plain
         )
     }
