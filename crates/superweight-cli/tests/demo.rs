@@ -84,6 +84,10 @@ fn look_at(folder: &Path, page: &Path) {
     let together = browser.evaluate(map);
     browser.evaluate(&at("max"));
     assert_ne!(browser.evaluate(map), together);
+    // Only layers that were trained so can be looked into.
+    browser.evaluate(
+        "[...document.querySelectorAll('button')].find(b => b.textContent.startsWith('Back')).click()",
+    );
     browser.click(".cell[data-layer='2']");
     let open = browser.evaluate("document.querySelector('#composition h3')?.textContent ?? ''");
     assert!(open.as_str().unwrap().contains("wrn-16-1"), "{open}");
