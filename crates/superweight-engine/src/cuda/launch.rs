@@ -14,9 +14,6 @@ use super::error::{CudaError, Named};
 /// Threads of a block where nothing else decides.
 pub(crate) const THREADS: u32 = 256;
 
-/// Shared memory that a block has without asking, in bytes.
-const SHARED_UNASKED: u32 = 48 * 1024;
-
 /// Blocks per multiprocessor of kernels that walk over their work.
 const BLOCKS_PER_MULTIPROCESSOR: usize = 16;
 
@@ -152,7 +149,8 @@ impl Kernels {
         if x == 0 || y == 0 || z == 0 {
             return;
         }
-        if shared > SHARED_UNASKED {
+        // A block has 48 KiB without asking, but what the kernel declares by itself is taken from that.
+        if shared > 0 {
             let attribute = cu::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: the function was loaded with this context.
             let asked =
