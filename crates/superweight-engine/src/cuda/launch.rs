@@ -17,12 +17,17 @@ pub(crate) const THREADS: u32 = 256;
 /// Blocks per multiprocessor of kernels that walk over their work.
 const BLOCKS_PER_MULTIPROCESSOR: usize = 16;
 
-/// A count and a generation for each of at most as many groups of blocks as there are multiprocessors, and a ticket.
-const BARRIER_BYTES: u64 = 8;
-const TICKET_BYTES: u64 = 4;
+/// Room for what blocks of a cooperative launch send each other, and for sums that the last of them adds.
+pub(crate) const LETTER_BYTES: usize = 4 << 20;
+pub(crate) const SET_SUM_BYTES: usize = 1 << 20;
 
-/// Room for the sums that blocks of a cooperative launch leave each other.
-pub(crate) const SUM_BYTES: usize = 4 << 20;
+/// A ticket for each of at most as many groups of blocks as there are multiprocessors, and whose turn it is: two words.
+const TICKET_BYTES: usize = 4;
+const TURN_BYTES: usize = 8;
+
+/// Where blocks of a cooperative launch meet: letters, sums, tickets, turn. A struct of the kernels.
+#[repr(transparent)]
+pub(crate) struct Meeting([u64; 4]);
 
 /// Blocks, threads and shared memory of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +64,7 @@ pub(crate) struct Kernels {
     context: Arc<Context>,
     modules: Vec<cu::CUmodule>,
     functions: HashMap<&'static str, cu::CUfunction>,
-    /// See [`Kernels::meeting`]; barriers are zeros between launches but for their generations.
+    /// See [`Kernels::meeting`].
     meeting: Allocation,
 }
 
@@ -82,8 +87,8 @@ impl Kernels {
     pub(crate) fn load(context: &Arc<Context>) -> Result<Self, CudaError> {
         context.bind()?;
         let _one_at_a_time = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
-        let words = context.properties.multiprocessors * (BARRIER_BYTES + TICKET_BYTES) as usize;
-        let meeting = Allocation::zeros(context, "sums of batch norms", SUM_BYTES + words)?;
+        let words = TURN_BYTES + context.properties.multiprocessors * TICKET_BYTES;
+        let meeting = Allocation::zeros(context, "sums of batch norms", LETTER_BYTES + SET_SUM_BYTES + words)?;
         let (modules, functions) = (Vec::new(), HashMap::new());
         let mut kernels = Self { context: context.clone(), modules, functions, meeting };
         let (arch, cache) = (context.properties.arch(), context.cache.as_deref());
@@ -109,11 +114,14 @@ impl Kernels {
         Grid::new([blocks as u32, 1, 1], [THREADS, 1, 1])
     }
 
-    /// Where blocks of a cooperative launch wait for each other, count who comes last, and leave each other sums: nobody
-    /// else's memory, because the steps of one launch have no scratch memory in common.
-    pub(crate) fn meeting(&self) -> [u64; 3] {
-        let (start, groups) = (self.meeting.pointer, self.context.properties.multiprocessors as u64);
-        [start + SUM_BYTES as u64, start + SUM_BYTES as u64 + BARRIER_BYTES * groups, start]
+    /// Where blocks of a cooperative launch send each other sums and count who comes last: nobody else's memory, because the
+    /// steps of one launch have no scratch memory in common. Tickets are zeros between launches; letters have the numbers
+    /// of their launches, so they need not be.
+    pub(crate) fn meeting(&self) -> Meeting {
+        let letters = self.meeting.pointer;
+        let sums = letters + LETTER_BYTES as u64;
+        let turn = sums + SET_SUM_BYTES as u64;
+        Meeting([letters, sums, turn + TURN_BYTES as u64, turn])
     }
 
     /// Puts a kernel on the stream.

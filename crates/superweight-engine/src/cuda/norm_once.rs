@@ -4,7 +4,7 @@
 //! for those.
 
 use super::context::{Context, Properties};
-use super::launch::{Grid, SUM_BYTES, launch};
+use super::launch::{Grid, LETTER_BYTES, SET_SUM_BYTES, launch};
 use super::norm::Changing;
 use super::view::{View, adds, vector};
 use crate::ops::batch_norm::{Apply, Backward, Moments, NormShape, Residual, Statistics};
@@ -31,9 +31,13 @@ const LINE: usize = 128;
 const HALF_LINES: f64 = 1.25;
 const ODD_PIECES: f64 = 1.5;
 
-/// Rows of a set, channels, channels of a slice, slices, slabs, sets, rows kept: a struct of the kernels.
+/// Threads that add rows by themselves before they write.
+const WARP: usize = 32;
+
+/// Rows of a set, channels, channels of a slice, rows to a thread's next one, rows of a thread, rows kept: a struct of the
+/// kernels.
 #[repr(transparent)]
-struct Division([u32; 7]);
+struct Division([u32; 6]);
 
 /// How the channels and rows of an activation are given to blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +63,7 @@ impl Slices {
     /// For this many multiprocessors with this much shared memory, and threads that take `pack` channels at once.
     fn choose(blocks: usize, shared_bytes: usize, pack: usize, shape: &NormShape) -> Option<Self> {
         let (channels, sets) = (shape.channels, shape.statistic_sets());
-        if sets != shape.segments || !channels.is_multiple_of(pack) {
+        if sets != shape.segments || !channels.is_multiple_of(pack) || sets * channels * 8 > SET_SUM_BYTES {
             return None;
         }
         let packs = channels / pack;
@@ -72,7 +76,7 @@ impl Slices {
         });
         let fits = |slices: &Self| {
             let room = |streams| slices.room(shared_bytes, streams) > DEPTH / streams;
-            slices.sum_bytes() <= SUM_BYTES && room(1) && room(2)
+            slices.letter_bytes() <= LETTER_BYTES && room(1) && room(2)
         };
         let slices = slices.filter(fits);
         slices.min_by(|a, b| a.cost(blocks, shape).total_cmp(&b.cost(blocks, shape)))
@@ -93,9 +97,9 @@ impl Slices {
         all * slower / busy.min(1.0) / BYTES_PER_MICROSECOND + loads * LOAD_MICROSECONDS
     }
 
-    /// Bytes of the slabs' sums, and then of the sets'.
-    fn sum_bytes(&self) -> usize {
-        self.sets * self.slices * (self.slabs + 1) * 2 * self.width * 4
+    /// Bytes of what the slabs send each other.
+    fn letter_bytes(&self) -> usize {
+        self.sets * self.slices * self.slabs * 2 * self.width * 8
     }
 
     /// Bytes of a block's row of `streams` tensors.
@@ -103,13 +107,13 @@ impl Slices {
         self.threads[0] * self.threads[1] * PACK * streams
     }
 
-    /// Bytes of shared memory behind the rows: half of the threads' sums, then the slabs' in f64, then three lines of a
-    /// channel each.
+    /// Bytes of shared memory behind the rows: the sums of warps, or of rows where warps have no whole rows, then the slabs'
+    /// in f64, then three lines of a channel each.
     fn space_bytes(&self) -> usize {
         let ([across, down], columns) = (self.threads, 2 * self.width);
+        let sums = if across <= WARP && across.is_power_of_two() { across * down / WARP } else { down };
         let parts = (across * down / columns).max(1);
-        let (sums, lines) = (down.div_ceil(2) * columns * 4, columns * 8 + 3 * self.width * 4);
-        sums.max(parts * columns * 8).max(lines)
+        sums * columns * 4 + parts * columns * 8 + 3 * self.width * 4
     }
 
     /// Rows of `streams` tensors that a block has room for.
@@ -124,9 +128,9 @@ impl Slices {
         let (count, ring) = (shape.rows.div_ceil(self.slabs * down), DEPTH / streams);
         let (kept, cells) = if count <= room { (count, count) } else { (room - ring, room) };
         let shared = (cells * self.cell_bytes(streams) + self.space_bytes()) as u32;
-        let blocks = [(self.sets * self.slices * self.slabs) as u32, 1, 1];
-        let Self { width, slices, sets, slabs, .. } = *self;
-        let division = [shape.rows, shape.channels, width, slices, slabs, sets, kept].map(|n| n as u32);
+        let blocks = [self.slabs, self.slices, self.sets].map(|n| n as u32);
+        let each = self.slabs * down;
+        let division = [shape.rows, shape.channels, self.width, each, count, kept].map(|n| n as u32);
         (Division(division), Grid { blocks, threads: [across as u32, down as u32, 1], shared })
     }
 }
@@ -152,13 +156,14 @@ pub(super) fn forward(call: &Statistics, apply: &Apply, copy: u64, v: &View<'_>)
     let (mean, inverse) = (v.at(call.mean), v.at(call.inverse));
     let (low, high) = apply.activation.bounds();
     let parameter_sets = call.shape.parameter_sets() as u32;
-    let [barriers, tickets, sums] = v.kernels.meeting();
-    // SAFETY: see `View`; the sums fit, and there are no more blocks than multiprocessors, so no more groups than barriers.
+    let meeting = v.kernels.meeting();
+    // SAFETY: see `View`; letters and sums fit, and there are no more blocks than multiprocessors, so no more slices than
+    // tickets.
     unsafe {
         launch!(together
             v.kernels, "norm_forward_once", grid, x, residual, y, copy, gamma, beta, mean, inverse, call.epsilon,
             running.rule, running.momentum, running.control, running.mean, running.variance, division, parameter_sets, low,
-            high, sums, barriers, tickets,
+            high, meeting,
         );
     }
 }
@@ -179,12 +184,12 @@ pub(super) fn backward(call: &Backward, v: &View<'_>) -> bool {
     let (dscale, dshift, add_parameters) = (v.at(call.dscale), v.at(call.dshift), adds(call.write));
     let (low, high) = call.activation.bounds();
     let parameter_sets = call.shape.parameter_sets() as u32;
-    let [barriers, tickets, sums] = v.kernels.meeting();
+    let meeting = v.kernels.meeting();
     // SAFETY: as above.
     unsafe {
         launch!(together
             v.kernels, "norm_backward_once", grid, x, dy, dx, gamma, beta, mean, inverse, dscale, dshift,
-            add_parameters, add, division, parameter_sets, low, high, sums, barriers, tickets,
+            add_parameters, add, division, parameter_sets, low, high, meeting,
         );
     }
     true
@@ -216,10 +221,8 @@ mod tests {
                         let [across, down] = it.threads;
                         assert_eq!((it.width * it.slices, across * pack), (channels, it.width), "{it:?}");
                         assert!(it.sets * it.slices * it.slabs <= blocks && it.slabs >= 1, "{it:?}");
-                        assert!(
-                            across * down <= THREADS && down >= 1 && it.sum_bytes() <= SUM_BYTES,
-                            "{it:?}"
-                        );
+                        assert!(across * down <= THREADS && down >= 1, "{it:?}");
+                        assert!(it.letter_bytes() <= LETTER_BYTES, "{it:?}");
                         assert!(it.room(shared, 1) > DEPTH && it.room(shared, 2) > DEPTH / 2, "{it:?}");
                     }
                 }
