@@ -17,17 +17,26 @@ pub(crate) const THREADS: u32 = 256;
 /// Blocks per multiprocessor of kernels that walk over their work.
 const BLOCKS_PER_MULTIPROCESSOR: usize = 16;
 
-/// Room for what blocks of a cooperative launch send each other, and for sums that the last of them adds.
+/// Room for what blocks of a cooperative launch send each other.
 pub(crate) const LETTER_BYTES: usize = 4 << 20;
-pub(crate) const SET_SUM_BYTES: usize = 1 << 20;
 
-/// A ticket for each of at most as many groups of blocks as there are multiprocessors, and whose turn it is: two words.
-const TICKET_BYTES: usize = 4;
-const TURN_BYTES: usize = 8;
+/// Channels that such a launch has at most, and sums that the last of its blocks adds.
+pub(crate) const MOST_CHANNELS: usize = 4096;
+pub(crate) const MOST_SET_SUMS: usize = 1 << 17;
 
-/// Where blocks of a cooperative launch meet: letters, sums, tickets, turn. A struct of the kernels.
+/// Bytes before each part of the memory where blocks meet, and of all of it: letters, answers of 8 bytes per sum, sums, a
+/// ticket per channel, and whose turn it is, two words.
+const MEETING: [usize; 6] = {
+    let answers = LETTER_BYTES;
+    let sums = answers + 8 * MOST_SET_SUMS;
+    let tickets = sums + 4 * MOST_SET_SUMS;
+    let turn = tickets + 4 * MOST_CHANNELS;
+    [0, answers, sums, tickets, turn, turn + 8]
+};
+
+/// Where blocks of a cooperative launch meet. A struct of the kernels.
 #[repr(transparent)]
-pub(crate) struct Meeting([u64; 4]);
+pub(crate) struct Meeting([u64; 5]);
 
 /// Blocks, threads and shared memory of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,8 +96,7 @@ impl Kernels {
     pub(crate) fn load(context: &Arc<Context>) -> Result<Self, CudaError> {
         context.bind()?;
         let _one_at_a_time = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
-        let words = TURN_BYTES + context.properties.multiprocessors * TICKET_BYTES;
-        let meeting = Allocation::zeros(context, "sums of batch norms", LETTER_BYTES + SET_SUM_BYTES + words)?;
+        let meeting = Allocation::zeros(context, "sums of batch norms", MEETING[5])?;
         let (modules, functions) = (Vec::new(), HashMap::new());
         let mut kernels = Self { context: context.clone(), modules, functions, meeting };
         let (arch, cache) = (context.properties.arch(), context.cache.as_deref());
@@ -118,10 +126,8 @@ impl Kernels {
     /// steps of one launch have no scratch memory in common. Tickets are zeros between launches; letters have the numbers
     /// of their launches, so they need not be.
     pub(crate) fn meeting(&self) -> Meeting {
-        let letters = self.meeting.pointer;
-        let sums = letters + LETTER_BYTES as u64;
-        let turn = sums + SET_SUM_BYTES as u64;
-        Meeting([letters, sums, turn + TURN_BYTES as u64, turn])
+        let [parts @ .., _] = MEETING;
+        Meeting(parts.map(|before| self.meeting.pointer + before as u64))
     }
 
     /// Puts a kernel on the stream.
