@@ -1,6 +1,6 @@
 // Where a step's time goes on the GPU, kernel by kernel as they ran: loaded into any CUDA program by the driver, through CUPTI.
 //
-//   S=$(python3 -c "import nvidia.cu13 as c; print(c.__path__[0])")
+//   S=$(python3 -c "import nvidia.cu13 as c; print(c.__path__[0])")   # PyPI: nvidia-cuda-cupti, nvidia-cuda-crt, nvidia-cuda-runtime
 //   cc -O2 -shared -fPIC -I$S/include benches/gpu_trace.c -o /tmp/trace.so -L$S/lib -l:libcupti.so.13
 //   LD_LIBRARY_PATH=$S/lib TRACE=/tmp/trace.tsv CUDA_INJECTION64_PATH=/tmp/trace.so swn bench step …
 //   python3 benches/gpu_trace.py /tmp/trace.tsv

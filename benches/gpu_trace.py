@@ -2,8 +2,8 @@
 
 python3 benches/gpu_trace.py TRACE.tsv [--last KERNEL] [--each]
 
-A step ends with the kernel whose name has KERNEL in it (ours: sgd; PyTorch: nll_loss_forward, once a step too). Medians over all steps but the first ten; `--each`
-lists the launches of one step instead.
+A step ends with the kernel whose name has KERNEL in it (ours: sgd; PyTorch: nll_loss_forward, once a step too). Medians over
+all steps but the first ten; `--each` lists the launches of one step instead.
 """
 
 import argparse
@@ -41,6 +41,8 @@ for launch in launches:
     if arguments.last in launch[2]:
         steps.append(step)
         step = []
+if len(steps) <= 10:
+    raise SystemExit(f"{arguments.trace}: {len(steps)} launches of a kernel with '{arguments.last}' in its name, more than 10 are needed (--last)")
 usual = statistics.mode(len(step) for step in steps)
 steps = [step for step in steps[10:] if len(step) == usual]
 print(f"{len(steps)} steps of {usual} launches")

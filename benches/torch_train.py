@@ -5,8 +5,8 @@
     swn train recipes/table-1/cifar-100-1-narrow.toml --set train.epochs=EPOCHS --set train.bn_batch=128 --device cuda
 
 FOLDER has train.bin and test.bin of the official binary version. Batch 128, SGD with Nesterov momentum 0.9 and rate 0.1, times 0.2
-after 30%, 60% and 90% of the epochs, weight decay 5e-4 on everything but biases, He initialisation, images padded by 4,
-cropped and flipped. A step is one CUDA graph, or PyTorch would need 10 ms for 3. Batch norm is over the whole batch.
+after 30%, 60% and 90% of the epochs, weight decay 5e-4 on everything but the classifier's bias (`swn` decays that too), He initialisation, images
+padded by 4, cropped and flipped. A step is one CUDA graph, or PyTorch would need 10 ms for 3. Batch norm is over the whole batch.
 """
 
 import argparse
