@@ -24,7 +24,7 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
         positions: [1, 9][pick(seed, 2, 0, 2)],
         cols: pick(seed, 3, 1, 20),
     };
-    let k = pick(seed, 4, 2, 12);
+    let k = pick(seed, 4, 2, 24);
     let large = [pick(seed, 5, 1, 30), pick(seed, 6, 1, 60)];
     let small = [pick(seed, 7, 1, large[0] + 1), pick(seed, 8, 1, large[1] + 1)];
     let grid = [large[0].div_ceil(block.rows), large[1].div_ceil(block.cols)];

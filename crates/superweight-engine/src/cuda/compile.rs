@@ -50,7 +50,7 @@ sources! {
         "global_backward_1";
     "loss.cu": "softmax_forward" "softmax_backward" "cross_entropy" "cross_entropy_finish";
     "conv.cu": "conv_forward" "conv_backward_data" "conv_backward_weight" "add_splits";
-    "mix.cu": "mix_forward" "mix_pack" "mix_unpack" "mix_gather" "mix_backward" "mix_coefficients";
+    "mix.cu": "mix_scatter" "mix_direct" "mix_pack" "mix_unpack" "mix_gather" "mix_direct_backward" "mix_coefficients";
     "sgd.cu": "sgd";
     "images.cu": "draw_images";
 }

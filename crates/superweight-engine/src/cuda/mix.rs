@@ -1,9 +1,8 @@
 //! Mixing on the GPU: tables of all sets, uses and pieces of work, made once.
 //!
-//! A set with at most [`DIRECT`] blocks is mixed directly (nested tiling): its tensors are written straight from blocks
-//! and coefficients. The others (grids of many cells and blocks) go through their cells, by matrix products. Either way one
-//! launch writes the tensors of all sets, and one or two read their gradients: a launch per tensor would cost more than
-//! the work.
+//! A set of few blocks, cells and uses is mixed directly (nested tiling): its tensors are written straight from blocks and
+//! coefficients. The others (grids of many cells and blocks) go through their cells, by matrix products. One launch writes the
+//! tensors of all sets of a kind, and one or two read their gradients: a launch per tensor would cost more than the work.
 
 use super::blas::{Arithmetic, Product, ProductShape};
 use super::buffer::Allocation;
@@ -15,8 +14,12 @@ use crate::mix::{MixGradients, MixSet};
 use crate::ops::Write;
 use crate::program::{Element, Space};
 
-/// Blocks of a set that is mixed directly, at most; `MOST` in `kernels/mix.cu`.
-const DIRECT: usize = 8;
+/// Blocks of a set that is mixed directly, at most: every weight is made from all of them.
+const DIRECT: usize = 16;
+/// Its cells and uses, at most: a block of threads goes through them one by one. `CELLS` in `kernels/mix.cu`.
+const CELLS: usize = 64;
+/// Blocks whose gradients a thread takes; `CHUNK` in `kernels/mix.cu`.
+const CHUNK: usize = 4;
 /// Numbers of a piece of work; `PIECE` in `kernels/mix.cu`.
 const PIECE: usize = 2048;
 /// Bytes that operands are aligned to.
@@ -89,6 +92,17 @@ impl Packed {
 struct Piece {
     of: u32,
     first: u32,
+}
+
+/// A piece of a direct set; going back, of [`CHUNK`] of its blocks.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct DirectPiece {
+    partials: u64,
+    of: u32,
+    first: u32,
+    block: u32,
+    unused: u32,
 }
 
 #[repr(C)]
@@ -168,12 +182,11 @@ pub struct Mixer {
     uses: Allocation,
     first_use: Allocation,
     sets: Allocation,
-    write: (Allocation, usize),
+    scatter: (Allocation, usize),
     gather: (Allocation, usize),
     /// Pieces of the operands of products.
     operands: (Allocation, usize),
     direct: (Allocation, usize),
-    partial_at: Allocation,
     coefficients: (Allocation, usize),
     products: Vec<Products>,
     /// Bytes of operands in the scratch memory; after them partial sums (direct sets) or the products' workspace.
@@ -184,13 +197,13 @@ impl Mixer {
     pub(super) fn new(device: &CudaDevice, sets: &[MixSet]) -> Result<(Self, usize), CudaError> {
         let context = &device.context;
         let (mut uses, mut first_use, mut table) = (vec![], vec![], vec![]);
-        let (mut write, mut gather, mut operands) = (vec![], vec![], vec![]);
-        let (mut direct, mut partial_at, mut coefficients) = (vec![], vec![], vec![]);
+        let (mut scatter, mut gather, mut operands) = (vec![], vec![], vec![]);
+        let (mut direct, mut coefficients) = (vec![], vec![]);
         let (mut products, mut end, mut partials, mut workspace) = (vec![], 0u64, 0u64, 0usize);
         let bytes = context.precision.bytes();
         for (index, set) in sets.iter().enumerate() {
             let (len, count, set_cells) = (set.block.len(), set.count(), set.cells());
-            let is_direct = set.coefficients.is_none() || count <= DIRECT;
+            let is_direct = is_direct(set);
             let both = set.gradients == MixGradients::Both;
             let width = count.next_multiple_of(16 / bytes);
             let packed =
@@ -217,7 +230,9 @@ impl Mixer {
             );
             for used in &set.uses {
                 let narrow = context.precision == Precision::Bf16 && used.tensor.element == Element::Weight;
-                write.extend(pieces(uses.len(), len));
+                if !is_direct {
+                    scatter.extend(pieces(uses.len(), len));
+                }
                 uses.push(Use {
                     tensor: used.tensor.offset as u64,
                     set: index as u32,
@@ -234,9 +249,14 @@ impl Mixer {
                 let first = partials;
                 let of_set = pieces(index, len);
                 let (pieces, stride) = (of_set.len(), set_cells * count);
-                for piece in of_set {
-                    direct.push(piece);
-                    partial_at.push(partials);
+                for Piece { of, first } in of_set {
+                    direct.extend((0..count as u32).step_by(CHUNK).map(|block| DirectPiece {
+                        partials,
+                        of,
+                        first,
+                        block,
+                        unused: 0,
+                    }));
                     partials += stride as u64;
                 }
                 let region = set.coefficients.into_iter().flat_map(|region| 0..region.len as u64);
@@ -263,11 +283,10 @@ impl Mixer {
             uses: Allocation::of(context, what, &uses)?,
             first_use: Allocation::of(context, what, &first_use)?,
             sets: Allocation::of(context, what, &table)?,
-            write: pieces(&write)?,
+            scatter: pieces(&scatter)?,
             gather: pieces(&gather)?,
             operands: pieces(&operands)?,
-            direct: pieces(&direct)?,
-            partial_at: Allocation::of(context, what, &partial_at)?,
+            direct: (Allocation::of(context, what, &direct)?, direct.len()),
             coefficients: (Allocation::of(context, what, &coefficients)?, coefficients.len()),
             products,
             operand_bytes: end,
@@ -283,20 +302,31 @@ impl Mixer {
         for set in &self.products {
             set.forward(&device.context, scratch, workspace);
         }
-        let (pieces, count) = (self.write.0.pointer, self.write.1);
+        let (uses, sets) = (self.uses.pointer, self.sets.pointer);
         // SAFETY: the tables were made of sets that `Mix::new` checked to lie inside their tensors, and the scratch memory has
         // the size that `new` gave.
         unsafe {
             launch!(
                 device.kernels,
-                "mix_forward",
-                Grid::each(count),
-                pieces,
-                self.uses.pointer,
-                self.sets.pointer,
+                "mix_scatter",
+                Grid::each(self.scatter.1),
+                self.scatter.0.pointer,
+                uses,
+                sets,
                 parameters.main,
                 parameters.narrow,
                 scratch,
+            );
+            launch!(
+                device.kernels,
+                "mix_direct",
+                Grid::each(self.direct.1),
+                self.direct.0.pointer,
+                uses,
+                self.first_use.pointer,
+                sets,
+                parameters.main,
+                parameters.narrow,
             );
         }
     }
@@ -318,10 +348,9 @@ impl Mixer {
         unsafe {
             launch!(
                 device.kernels,
-                "mix_backward",
+                "mix_direct_backward",
                 Grid::each(self.direct.1),
                 self.direct.0.pointer,
-                self.partial_at.pointer,
                 uses,
                 first_use,
                 sets,
@@ -354,6 +383,10 @@ impl Mixer {
         // SAFETY: as in `mix`.
         unsafe { launch!(device.kernels, "mix_unpack", grid, pieces, sets, gradients.main, scratch) }
     }
+}
+
+fn is_direct(set: &MixSet) -> bool {
+    set.coefficients.is_none() || (set.count() <= DIRECT && set.cells().max(set.uses.len()) <= CELLS)
 }
 
 fn pieces(of: usize, len: usize) -> Vec<Piece> {

@@ -1,7 +1,7 @@
 // Tensors mixed from blocks: cell[r] = Σₖ α[r, k]·T[k], weight[tile] = factor·cell, and back.
 //
-// *Direct* sets have few blocks (nested tiling): one launch makes the tensors of all of them, another takes all gradients.
-// The others go through cells in memory: a matrix product per set (cuBLASLt), and one launch that moves all tiles. Their
+// *Direct* sets have few blocks and uses (nested tiling): one launch makes the tensors of all of them, another takes all
+// gradients. The others go through cells in memory: a matrix product per set (cuBLASLt), and one launch that moves all tiles. Their
 // operands are packed first, as `act`s and in rows of whole 16 bytes: with rows of 247 numbers the product takes four times
 // as long.
 
@@ -79,41 +79,15 @@ __device__ __forceinline__ void load_numbers(const float* p, u32 i, u32 len, boo
   for (int e = 0; e < EACH; e++) v[e] = i + e < len ? p[i + e] : 0.f;
 }
 
-// Writes the tensors: straight from blocks where a set is direct, else from its cells. A block of threads per piece.
-extern "C" __global__ void mix_forward(const Piece* pieces, const Use* uses, const Set* sets, float* parameters,
-                                       act* copies, char* scratch) {
-  Piece piece = pieces[blockIdx.x];
-  Use u = uses[piece.of];
-  Set s = sets[u.set];
-  u32 i = piece.first + threadIdx.x * EACH;
-  if (i >= s.len) return;
-  bool step = in_step(s);
-  u64 at;
-  bool whole = in_step(s, u);
-  bool inside = place(s, u, i, at);
-  if (whole && !inside) return;
+// A use's tensor, numbers i.. of its cell.
+__device__ __forceinline__ void write(const Set& s, const Use& u, u32 i, const float* cell, float* parameters,
+                                      act* copies) {
   float v[EACH];
-  if (!s.direct) {
-    const act* cell = acts(scratch, s.cells) + (u64)u.cell * s.len;
-    if (step) load_acts(cell + i, v);
-    else
-      for (int e = 0; e < EACH; e++) v[e] = i + e < s.len ? to_float(cell[i + e]) : 0.f;
-  } else if (!s.mixed) load_numbers(parameters + s.blocks, i, s.len, step, v);
-  else {
-    const float* alpha = parameters + s.coefficients + (u64)u.cell * s.count;
-    const float* block = parameters + s.blocks;
 #pragma unroll
-    for (int e = 0; e < EACH; e++) v[e] = 0.f;
-    for (u32 k = 0; k < s.count; k++, block += s.len) {
-      float t[EACH], a = alpha[k];
-      load_numbers(block, i, s.len, step, t);
-#pragma unroll
-      for (int e = 0; e < EACH; e++) v[e] = fmaf(a, t[e], v[e]);
-    }
-  }
-#pragma unroll
-  for (int e = 0; e < EACH; e++) v[e] *= u.factor;
-  if (whole) {
+  for (int e = 0; e < EACH; e++) v[e] = cell[e] * u.factor;
+  u64 at;
+  if (in_step(s, u)) {
+    if (!place(s, u, i, at)) return;
     store_floats(parameters + at, v);
     if (u.kind) store_acts(copies + at, v);
     return;
@@ -123,6 +97,22 @@ extern "C" __global__ void mix_forward(const Piece* pieces, const Use* uses, con
       parameters[at] = v[e];
       if (u.kind) copies[at] = to_act(v[e]);
     }
+}
+
+// Writes the tensors of sets that are not direct, from their cells. A block of threads per piece of a use.
+extern "C" __global__ void mix_scatter(const Piece* pieces, const Use* uses, const Set* sets, float* parameters,
+                                       act* copies, char* scratch) {
+  Piece piece = pieces[blockIdx.x];
+  Use u = uses[piece.of];
+  Set s = sets[u.set];
+  u32 i = piece.first + threadIdx.x * EACH;
+  if (i >= s.len) return;
+  const act* cell = acts(scratch, s.cells) + (u64)u.cell * s.len;
+  float v[EACH];
+  if (in_step(s)) load_acts(cell + i, v);
+  else
+    for (int e = 0; e < EACH; e++) v[e] = i + e < s.len ? to_float(cell[i + e]) : 0.f;
+  write(s, u, i, v, parameters, copies);
 }
 
 __device__ __forceinline__ float gradient_of(const Use& u, u64 at, const float* gradients, const act* narrow) {
@@ -209,64 +199,117 @@ extern "C" __global__ void mix_gather(const Piece* pieces, const Use* uses, cons
     }
 }
 
-#define MOST 8
+#define CHUNK 4   // blocks that a thread of the backward pass keeps in registers
+#define CELLS 64  // of a direct set, at most
 #define WARPS 8
 
-// Direct sets: dL/dT, and partials[piece][cell][k] of dL/dα. A block of 256 threads per piece of a set's block.
-extern "C" __global__ void __launch_bounds__(256, 2)
-    mix_backward(const Piece* pieces, const u64* partial_at, const Use* uses, const u32* first_use, const Set* sets,
-                 const float* parameters, float* gradients, const act* narrow, float* partials) {
-  __shared__ float part[MOST][WARPS];
-  Piece piece = pieces[blockIdx.x];
+// Work on a direct set: numbers first.. of its blocks; going back, of CHUNK of them, from `block` on.
+struct DirectPiece {
+  u64 partials;
+  u32 of, first, block, unused;
+};
+
+// Direct sets: writes their tensors. A block of threads does all uses of its piece, so that blocks are fetched once.
+extern "C" __global__ void __launch_bounds__(256)
+    mix_direct(const DirectPiece* pieces, const Use* uses, const u32* first_use, const Set* sets, float* parameters,
+               act* copies) {
+  DirectPiece piece = pieces[blockIdx.x];
+  if (piece.block) return;
   Set s = sets[piece.of];
-  u32 cells = s.cell_count, i = piece.first + threadIdx.x * EACH;
+  u32 i = piece.first + threadIdx.x * EACH;
+  if (i >= s.len) return;
+  bool step = in_step(s);
+  u32 cell = ~0u, end = first_use[s.first_use + s.cell_count];
+  float v[EACH];
+  for (u32 n = first_use[s.first_use]; n < end; n++) {
+    Use u = uses[n];
+    const float* block = parameters + s.blocks;
+    if (u.cell != cell) {
+      cell = u.cell;
+      if (!s.mixed) load_numbers(block, i, s.len, step, v);
+      else {
+        const float* alpha = parameters + s.coefficients + (u64)cell * s.count;
+#pragma unroll
+        for (int e = 0; e < EACH; e++) v[e] = 0.f;
+        for (u32 k = 0; k < s.count; k++, block += s.len) {
+          float t[EACH], a = alpha[k];
+          load_numbers(block, i, s.len, step, t);
+#pragma unroll
+          for (int e = 0; e < EACH; e++) v[e] = fmaf(a, t[e], v[e]);
+        }
+      }
+    }
+    write(s, u, i, v, parameters, copies);
+  }
+}
+
+// The sums of four numbers over a warp; lane l gets that of number l % 4.
+__device__ __forceinline__ float sum_of_four(const float* v) {
+  bool odd = threadIdx.x & 1, high = threadIdx.x & 2;
+  float a = (odd ? v[1] : v[0]) + __shfl_xor_sync(~0u, odd ? v[0] : v[1], 1);
+  float b = (odd ? v[3] : v[2]) + __shfl_xor_sync(~0u, odd ? v[2] : v[3], 1);
+  float c = (high ? b : a) + __shfl_xor_sync(~0u, high ? a : b, 2);
+  for (int o = 4; o < 32; o <<= 1) c += __shfl_xor_sync(~0u, c, o);
+  return c;
+}
+
+// Direct sets: dL/dT, and partials[piece][cell][k] of dL/dα. A block of 256 threads per piece.
+extern "C" __global__ void __launch_bounds__(256, 2)
+    mix_direct_backward(const DirectPiece* pieces, const Use* uses, const u32* first_use, const Set* sets,
+                        const float* parameters, float* gradients, const act* narrow, float* partials) {
+  __shared__ float part[CELLS][CHUNK][WARPS];
+  DirectPiece piece = pieces[blockIdx.x];
+  Set s = sets[piece.of];
+  u32 i = piece.first + threadIdx.x * EACH, count = min(s.count - piece.block, CHUNK);
   bool step = in_step(s), valid = i < s.len;
-  const float* alpha = parameters + s.coefficients;
-  const float* blocks = parameters + s.blocks;
-  float dt[MOST][EACH];
+  const float* alpha = parameters + s.coefficients + piece.block;
+  u64 blocks = s.blocks + (u64)piece.block * s.len;
+  float t[CHUNK][EACH], dt[CHUNK][EACH];
 #pragma unroll
-  for (u32 k = 0; k < MOST; k++)
+  for (u32 k = 0; k < CHUNK; k++) {
 #pragma unroll
-    for (u32 e = 0; e < EACH; e++) dt[k][e] = 0.f;
-  for (u32 cell = 0; cell < cells; cell++) {
-    float d[EACH];
+    for (u32 e = 0; e < EACH; e++) t[k][e] = dt[k][e] = 0.f;
+    if (s.mixed && valid && k < count) load_numbers(parameters + blocks + (u64)k * s.len, i, s.len, step, t[k]);
+  }
+  for (u32 cell = 0; cell < s.cell_count; cell++) {
+    float d[EACH], da[CHUNK];
+#pragma unroll
+    for (u32 e = 0; e < EACH; e++) d[e] = 0.f;
     if (valid) gather(s, uses, first_use, cell, i, gradients, narrow, d);
     if (!s.mixed) {
-      if (valid) {
 #pragma unroll
-        for (u32 e = 0; e < EACH; e++) dt[0][e] += d[e];
-      }
+      for (u32 e = 0; e < EACH; e++) dt[0][e] += d[e];
       continue;
     }
 #pragma unroll
-    for (u32 k = 0; k < MOST; k++) {
-      if (k >= s.count) break;
-      float da = 0.f;
-      if (valid) {
-        float t[EACH], a = alpha[cell * s.count + k];
-        load_numbers(blocks + (u64)k * s.len, i, s.len, step, t);
+    for (u32 k = 0; k < CHUNK; k++) {
+      float a = k < count ? alpha[cell * s.count + k] : 0.f;
+      da[k] = 0.f;
 #pragma unroll
-        for (u32 e = 0; e < EACH; e++) {
-          dt[k][e] = fmaf(a, d[e], dt[k][e]);
-          da = fmaf(d[e], t[e], da);
-        }
+      for (u32 e = 0; e < EACH; e++) {
+        dt[k][e] = fmaf(a, d[e], dt[k][e]);
+        da[k] = fmaf(d[e], t[k][e], da[k]);
       }
-      for (int o = 16; o; o >>= 1) da += __shfl_xor_sync(~0u, da, o);
-      if (threadIdx.x % 32 == 0) part[k][threadIdx.x / 32] = da;
     }
+    float sum = sum_of_four(da);
+    if (threadIdx.x % 32 < CHUNK) part[cell][threadIdx.x % 32][threadIdx.x / 32] = sum;
+  }
+  if (s.mixed) {
     __syncthreads();
-    if (threadIdx.x < s.count) {
+    for (u32 n = threadIdx.x; n < s.cell_count * CHUNK; n += 32 * WARPS) {
+      u32 cell = n / CHUNK, k = n % CHUNK;
+      if (k >= count) continue;
       float v = 0.f;
-      for (int w = 0; w < WARPS; w++) v += part[threadIdx.x][w];
-      partials[partial_at[blockIdx.x] + cell * s.count + threadIdx.x] = v;
+#pragma unroll
+      for (u32 w = 0; w < WARPS; w++) v += part[cell][k][w];
+      partials[piece.partials + cell * s.count + piece.block + k] = v;
     }
-    __syncthreads();
   }
   if (!s.both || !valid) return;
 #pragma unroll
-  for (u32 k = 0; k < MOST; k++) {
-    if (k >= s.count) break;
-    float* to = gradients + s.blocks + (u64)k * s.len + i;
+  for (u32 k = 0; k < CHUNK; k++) {
+    if (k >= count) break;
+    float* to = gradients + blocks + (u64)k * s.len + i;
     if (step) store_floats(to, dt[k]);
     else {
 #pragma unroll
