@@ -34,4 +34,5 @@ pub use plan::{
 };
 pub use planner::{Coefficients, PlanRequest, Survey, TilingChoice};
 pub use refine::{CoefficientPairs, Refined, refine};
+pub use scale::Scale;
 pub use search::{Found, SearchSettings, search};

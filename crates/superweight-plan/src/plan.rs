@@ -101,6 +101,14 @@ pub struct TemplateSet {
     pub templates: usize,
     /// Standard deviation the templates start with.
     pub deviation: f64,
+    /// Length that a row of coefficients starts with.
+    #[serde(default = "one")]
+    pub length: f64,
+}
+
+/// Of plans written before there was a choice.
+fn one() -> f64 {
+    1.0
 }
 
 impl TemplateSet {

@@ -16,7 +16,7 @@ use crate::plan::{
     Bill, Cluster, ClusterId, PlannedLayer, SetId, SharingPlan, SuperWeight, SuperWeightId, TemplateSet,
     Tile, Tiling, Users, VERSION,
 };
-use crate::scale;
+use crate::scale::{self, Scale};
 
 /// Sides a grid's block may have.
 pub(crate) const BLOCKS: RangeInclusive<usize> = 1..=4096;
@@ -64,6 +64,8 @@ pub struct PlanRequest {
     pub reserve: f64,
     /// Whether stem and classifier take part.
     pub share: Share,
+    /// What numbers start with, and so how fast they learn.
+    pub scale: Scale,
     /// No set gets more templates than this, or than it needs: the one bank of 4 that coefficients are clustered on.
     pub most_templates: Option<usize>,
 }
@@ -99,6 +101,7 @@ impl PlanRequest {
             coefficients: Coefficients::default(),
             reserve: 1.0,
             share: Share::default(),
+            scale: Scale::default(),
             most_templates: None,
         }
     }
@@ -156,7 +159,7 @@ impl PlanRequest {
         let draft = Draft::new(self, &tensors, &survey.partition, survey.tiling);
         let (tiling, needed) = (survey.minimum_tiling.to_string(), survey.minimum);
         let budget = self.budget.unwrap_or(u64::MAX);
-        draft.allocate(budget, self.most_templates).ok_or(PlanError::BudgetTooSmall {
+        draft.allocate(budget, self.most_templates, self.scale).ok_or(PlanError::BudgetTooSmall {
             budget,
             needed,
             tiling,
@@ -240,6 +243,7 @@ impl Draft {
                 block: [rows, cols, kh, kw],
                 templates: 0,
                 deviation: 0.0,
+                length: 1.0,
             });
             SetId(plan.template_sets.len() - 1)
         };
@@ -275,7 +279,7 @@ impl Draft {
         self.fixed() + least(self.rule, &self.plan.set_costs(), self.plan.reserve).1
     }
 
-    fn allocate(mut self, budget: u64, most: Option<usize>) -> Option<SharingPlan> {
+    fn allocate(mut self, budget: u64, most: Option<usize>, scale: Scale) -> Option<SharingPlan> {
         let costs = self.plan.set_costs();
         let mut counts = allocate(self.rule, &costs, budget.checked_sub(self.fixed())?, self.plan.reserve)?;
         if let Some(most) = most {
@@ -292,7 +296,7 @@ impl Draft {
                 k => superweight.groups.iter_mut().for_each(|group| group.shape[1] = k),
             }
         }
-        scale::balance(&mut self.plan, &costs);
+        scale::fill(&mut self.plan, &costs, scale);
         self.plan.bill = self.plan.count();
         Some(self.plan)
     }

@@ -1,16 +1,69 @@
-//! The balanced scale: a template step moves a weight as much as a plain step would.
+//! How large templates, coefficients and factors are when training starts, which is also how fast each of them learns.
 //!
-//! Layer i's weight is s·(Heᵢ/He_c)·Σ αT with s = √(K/uses), where uses counts the cells of all layers on the template
-//! set, He = √(2/fan-in), and He_c is that of the set's largest fan-in; T ~ N(0, (He_c/s)²) and every α row has length
-//! 1, so a weight starts with He's deviation. A dense layer (K = uses = 1) is exactly the plain network. Not taken:
-//! T ~ N(0, 1) times a fixed He factor, which lost 4 points in a short run at 1%.
+//! Layer i's weight is fᵢ·Σ αT. A gradient step changes a number in proportion to what it is multiplied by, so the same
+//! starting weights can be had with quick templates and slow coefficients or the other way round:
+//!
+//! | [`Scale`] | T ~ | a row of α has length | fᵢ |
+//! |---|---|---|---|
+//! | even | N(0, τ²), τ = He·(uses/K)^¼ | ℓ = He·(K·D)^¼ | Heᵢ/(τℓ) |
+//! | balanced | N(0, (He/s)²), s = √(K/uses) | 1 | s·Heᵢ/He |
+//! | he | N(0, 1) | 1 | Heᵢ |
+//! | released | N(0, 2/9) | 1 | 1 |
+//!
+//! with D numbers in a template, `uses` cells of all layers on the set, Heᵢ = √(2/fan-in) and He that of the set's largest
+//! fan-in; K = 1 has no α. But for the last, which is the authors' code, every weight starts with He's deviation.
+//!
+//! *Even.* Of a plain layer with weights w and gradient g a step changes the share |g|/|w| = |g|/(√(uses·D)·He). Where the
+//! gradients of cells have nothing in common, |dT| = fℓ·|g| and |dα| = fτ√K·|g|, of lengths |T| = √(K·D)·τ and |α| = √uses·ℓ.
+//! Both shares are the plain one for the τ and ℓ above. *Balanced* asks that a template's step moves a weight as far
+//! as a plain step would if the gradients of all cells were the same, which they are far from being: templates and
+//! coefficients then learn slower than plain weights, the more so the smaller budget and blocks are. A dense layer
+//! (K = uses = 1) is exactly the plain network in both.
+
+use serde::{Deserialize, Serialize};
 
 use crate::allocate::SetCost;
 use crate::layer::LayerId;
-use crate::plan::SharingPlan;
+use crate::plan::{SharingPlan, TemplateSet};
 
-/// Fills the factor of every tile and the deviation of every set.
-pub(crate) fn balance(plan: &mut SharingPlan, costs: &[SetCost]) {
+/// The sizes that numbers start with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scale {
+    /// Templates, coefficients and plain weights learn equally fast.
+    Even,
+    /// A template's step moves a weight as a plain step would, were all gradients alike.
+    #[default]
+    Balanced,
+    /// T ~ N(0, 1) and He's factor for every layer.
+    He,
+    /// As the authors' code has it: the same for every layer.
+    Released,
+}
+
+/// What a set starts with: deviation of its templates, length of a row of coefficients.
+struct Start {
+    deviation: f64,
+    length: f64,
+}
+
+impl Scale {
+    fn start(self, set: &TemplateSet, uses: u64, he: f64) -> Start {
+        let (k, uses, numbers) = (set.templates as f64, uses as f64, set.block_len() as f64);
+        match self {
+            Scale::Even => Start {
+                deviation: he * (uses / k).powf(0.25),
+                length: if set.templates == 1 { 1.0 } else { he * (k * numbers).powf(0.25) },
+            },
+            Scale::Balanced => Start { deviation: he * (uses / k).sqrt(), length: 1.0 },
+            Scale::He => Start { deviation: 1.0, length: 1.0 },
+            Scale::Released => Start { deviation: (2.0 / 9.0f64).sqrt(), length: 1.0 },
+        }
+    }
+}
+
+/// Fills the factor of every tile, and what every set starts with.
+pub(crate) fn fill(plan: &mut SharingPlan, costs: &[SetCost], scale: Scale) {
     let mut smallest_he = vec![f64::INFINITY; plan.template_sets.len()];
     for layer in &plan.layers {
         for tile in &layer.tiles {
@@ -18,20 +71,18 @@ pub(crate) fn balance(plan: &mut SharingPlan, costs: &[SetCost]) {
             *he = he.min(layer.layer.he());
         }
     }
-    let s: Vec<f64> =
-        plan.template_sets.iter().zip(costs).map(|(set, cost)| s(set.templates, cost.uses)).collect();
-    for (i, set) in plan.template_sets.iter_mut().enumerate() {
-        set.deviation = smallest_he[i] / s[i];
+    for ((set, cost), &he) in plan.template_sets.iter_mut().zip(costs).zip(&smallest_he) {
+        let Start { deviation, length } = scale.start(set, cost.uses, he);
+        (set.deviation, set.length) = (deviation, length);
     }
     for layer in (0..plan.layers.len()).map(LayerId) {
         let he = plan.layer(layer).he();
         for tile in &mut plan.layers[layer.0].tiles {
-            let set = plan.superweights[tile.superweight.0].set.0;
-            tile.factor = s[set] * he / smallest_he[set];
+            let set = &plan.template_sets[plan.superweights[tile.superweight.0].set.0];
+            tile.factor = match scale {
+                Scale::Released => 1.0,
+                Scale::Even | Scale::Balanced | Scale::He => he / (set.deviation * set.length),
+            };
         }
     }
-}
-
-fn s(templates: usize, uses: u64) -> f64 {
-    (templates as f64 / uses as f64).sqrt()
 }

@@ -147,12 +147,13 @@ impl SharingPlan {
                 format_args!("{place}.templates"),
                 "expected 1 to {MOST_TEMPLATES}, found {k}"
             );
-            let d = set.deviation;
-            ensure!(
-                (d as f32).is_normal() && d > 0.0,
-                format_args!("{place}.deviation"),
-                "expected a positive number, found {d}"
-            );
+            for (name, size) in [("deviation", set.deviation), ("length", set.length)] {
+                ensure!(
+                    (size as f32).is_normal() && size > 0.0,
+                    format_args!("{place}.{name}"),
+                    "expected a positive number, found {size}"
+                );
+            }
         }
         let numbers: u128 =
             self.template_sets.iter().map(|set| set.templates as u128 * u128::from(set.block_len())).sum();

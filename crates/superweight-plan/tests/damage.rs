@@ -70,6 +70,7 @@ fn every_kind_of_damage_is_named() {
         ("template_sets[0].block", |p| p["template_sets"][0]["block"][2] = json!(5)),
         ("template_sets[0].cluster", |p| p["template_sets"][0]["cluster"] = json!(17)),
         ("template_sets[0].deviation", |p| p["template_sets"][0]["deviation"] = json!(-1.0)),
+        ("template_sets[0].length", |p| p["template_sets"][0]["length"] = json!(0.0)),
         ("clusters", |p| list(&mut p["clusters"][0]["layers"]).push(json!(0))),
         ("clusters", |p| list(&mut p["clusters"][0]["layers"]).push(json!(12345))),
         ("no cluster 0", |p| p["clusters"] = json!([])),

@@ -9,8 +9,8 @@ use common::members;
 use proptest::prelude::*;
 use serde_json::Value;
 use superweight_plan::{
-    Assignment, Clustering, CoefficientPairs, Coefficients, LayerId, Pair, PlanError, PlanRequest, Share,
-    SharingPlan, SuperWeightId, TilingChoice, refine,
+    Assignment, Clustering, CoefficientPairs, Coefficients, LayerId, Pair, PlanError, PlanRequest, Scale,
+    Share, SharingPlan, SuperWeightId, TilingChoice, refine,
 };
 
 fn architecture() -> impl Strategy<Value = String> {
@@ -44,10 +44,11 @@ prop_compose! {
         explicit in any::<bool>(),
         reserve in prop_oneof![Just(0.0), Just(1.0), 0.0..1.0f64],
         share in (any::<bool>(), any::<bool>()),
+        scale in prop::sample::select(vec![Scale::Even, Scale::Balanced, Scale::He, Scale::Released]),
     ) -> PlanRequest {
         let share = Share { stem: share.0, classifier: share.1 };
         let request = PlanRequest::new(members(&names.join(","), 10), None);
-        let mut request = PlanRequest { clusters, tiling, block, reserve, share, ..request };
+        let mut request = PlanRequest { clusters, tiling, block, reserve, share, scale, ..request };
         let mut partition = request.survey().unwrap().partition;
         request.coefficients = match own {
             0 => Coefficients::Shared,
@@ -236,8 +237,8 @@ fn cells_by_layer(plan: &Value, superweight: usize) -> BTreeMap<usize, BTreeSet<
     users
 }
 
-/// s = √(K/uses), factor = s·Heᵢ/He_c, deviation = He_c/s, with He_c of the largest fan-in on the set.
-fn check_scale(plan: &Value) {
+/// What every set and tile starts with, from He = √(2/fan-in), that of the largest fan-in on the set, K, uses and numbers.
+fn check_scale(plan: &Value, scale: Scale) {
     let he = |layer: &Value| {
         let fan_in = int(&layer["in"]) * int(&layer["kernel"][0]) * int(&layer["kernel"][1]);
         (2.0 / fan_in as f64).sqrt()
@@ -250,24 +251,36 @@ fn check_scale(plan: &Value) {
         let uses: usize = users.iter().flat_map(|u| u.values()).map(BTreeSet::len).sum();
         let layers: BTreeSet<usize> = users.iter().flat_map(|u| u.keys().copied()).collect();
         let he_c = layers.iter().map(|&l| he(&plan["layers"][l]["layer"])).fold(f64::INFINITY, f64::min);
-        let scale = (int(&set["templates"]) as f64 / uses as f64).sqrt();
-        assert!(close(&set["deviation"], he_c / scale), "deviation of set {s}");
+        let (k, uses) = (int(&set["templates"]) as f64, uses as f64);
+        let numbers = list(&set["block"]).iter().map(int).product::<usize>() as f64;
+        let (deviation, length) = match scale {
+            Scale::Even => {
+                let length = if k == 1.0 { 1.0 } else { he_c * (k * numbers).sqrt().sqrt() };
+                (he_c * (uses / k).sqrt().sqrt(), length)
+            }
+            Scale::Balanced => (he_c * (uses / k).sqrt(), 1.0),
+            Scale::He => (1.0, 1.0),
+            Scale::Released => (2f64.sqrt() / 3.0, 1.0),
+        };
+        assert!(close(&set["deviation"], deviation), "deviation of set {s}");
+        assert!(close(&set["length"], length), "length of set {s}");
         for &l in &layers {
             let layer = &plan["layers"][l];
             for tile in list(&layer["tiles"]).iter().filter(|t| here.contains(&int(&t["superweight"]))) {
-                assert!(close(&tile["factor"], scale * he(&layer["layer"]) / he_c), "factor of layer {l}");
+                let he = if scale == Scale::Released { deviation } else { he(&layer["layer"]) };
+                assert!(close(&tile["factor"], he / (deviation * length)), "factor of layer {l}");
             }
         }
     }
 }
 
-fn check(json: &str) {
+fn check(json: &str, scale: Scale) {
     let plan: Value = serde_json::from_str(json).unwrap();
     check_coverage(&plan);
     check_corners(&plan);
     check_groups(&plan);
     check_bill(&plan);
-    check_scale(&plan);
+    check_scale(&plan, scale);
 }
 
 fn random_similarities(plan: &SharingPlan, seed: u64) -> Vec<CoefficientPairs> {
@@ -295,7 +308,8 @@ fn large_networks_hold_their_promises() {
     for (names, classes, budget) in [("wrn-50-2", 1000, 6_888_324), ("mobilenet-v2,wrn-28-5", 100, 9_000_000)]
     {
         for clusters in ["single", "depth:4"] {
-            check(&common::request(names, classes, budget, clusters).plan().unwrap().to_json());
+            let request = common::request(names, classes, budget, clusters);
+            check(&request.plan().unwrap().to_json(), request.scale);
         }
     }
 }
@@ -303,12 +317,13 @@ fn large_networks_hold_their_promises() {
 #[test]
 fn the_independent_reader_sees_damage() {
     let plan = common::request("wrn-16-4,wrn-16-2", 10, 300_000, "single").plan().unwrap().to_json();
-    check(&plan);
+    check(&plan, Scale::default());
     let plan: Value = serde_json::from_str(&plan).unwrap();
-    let damages: [fn(&mut Value); 9] = [
+    let damages: [fn(&mut Value); 10] = [
         |p| p["superweights"][0]["groups"][0]["shape"][0] = 999.into(),
         |p| p["layers"][2]["tiles"][0]["factor"] = 0.5.into(),
         |p| p["template_sets"][0]["deviation"] = 0.5.into(),
+        |p| p["template_sets"][0]["length"] = 0.5.into(),
         |p| p["bill"]["reserved"] = 7.into(),
         |p| p["layers"][2]["tiles"][1]["at"]["cols"][0] = 1.into(),
         |p| drop(p["layers"][2]["tiles"].as_array_mut().unwrap().pop()),
@@ -320,7 +335,10 @@ fn the_independent_reader_sees_damage() {
         let mut plan = plan.clone();
         damage(&mut plan);
         let text = plan.to_string();
-        assert!(std::panic::catch_unwind(|| check(&text)).is_err(), "damage {i} goes unseen");
+        assert!(
+            std::panic::catch_unwind(|| check(&text, Scale::default())).is_err(),
+            "damage {i} goes unseen"
+        );
     }
 }
 
@@ -331,7 +349,7 @@ proptest! {
     fn feasible_plans_hold_their_promises(request in feasible_request()) {
         let plan = request.plan().unwrap();
         let json = plan.to_json();
-        check(&json);
+        check(&json, request.scale);
         prop_assert_eq!(&SharingPlan::from_json(&json).unwrap(), &plan, "JSON round trip");
         prop_assert_eq!(request.plan().unwrap().to_json(), json, "deterministic");
     }
@@ -341,7 +359,7 @@ proptest! {
         let plan = request.plan().unwrap();
         match refine(&plan, &random_similarities(&plan, seed), beta, Assignment::Merge) {
             Ok(refined) => {
-                check(&refined.plan.to_json());
+                check(&refined.plan.to_json(), request.scale);
                 prop_assert_eq!(&SharingPlan::from_json(&refined.plan.to_json()).unwrap(), &refined.plan);
                 prop_assert!(refined.plan.bill.total() <= request.budget.unwrap());
                 prop_assert!(refined.beta <= beta);

@@ -4,7 +4,7 @@ use superweight::bank::{self, Bank, coefficients_name, templates_name, weight_na
 use superweight::engine::{CpuDevice, LayoutBuilder, Memory, ohwi_to_oihw};
 use superweight::plan::arch::ArchName;
 use superweight::plan::{
-    Clustering, Coefficients, LayerId, Member, PlanRequest, SetId, SharingPlan, Tiling, TilingChoice,
+    Clustering, Coefficients, LayerId, Member, PlanRequest, Scale, SetId, SharingPlan, Tiling, TilingChoice,
 };
 use superweight::random::Draws;
 
@@ -191,8 +191,13 @@ fn every_layer_starts_with_hes_deviation() {
     let requests =
         [("wrn-28-10", 10), ("wrn-28-10", 1), ("wrn-16-4,wrn-16-2", 25), ("wrn-16-4,wrn-10-2", 60)];
     for (names, percent) in requests {
-        for coefficients in [Coefficients::Shared, Coefficients::Own] {
-            let plan = PlanRequest { coefficients, ..request(names, percent) }.plan().unwrap();
+        for (coefficients, scale) in [
+            (Coefficients::Shared, Scale::Balanced),
+            (Coefficients::Own, Scale::Balanced),
+            (Coefficients::Own, Scale::Even),
+            (Coefficients::Shared, Scale::He),
+        ] {
+            let plan = PlanRequest { coefficients, scale, ..request(names, percent) }.plan().unwrap();
             let (bank, mut memory) = bank(&plan, 2);
             bank.compose(&mut memory).unwrap();
             for id in composed(&plan) {
@@ -215,7 +220,48 @@ fn every_layer_starts_with_hes_deviation() {
             }
         }
     }
-    assert!(checked > 150, "{checked}");
+    assert!(checked > 300, "{checked}");
+}
+
+/// The share of itself that a step changes, of templates and of coefficients, over that of the weights they make; the
+/// gradients of weights have nothing in common.
+fn speeds(scale: Scale, block: usize, percent: u64) -> [f64; 2] {
+    let request = PlanRequest {
+        scale,
+        coefficients: Coefficients::Own,
+        tiling: TilingChoice::Grid,
+        block: Some(block),
+        ..request("cnn-32-32-32-32-32-32", percent)
+    };
+    let plan = request.plan().unwrap();
+    let (bank, mut memory) = bank(&plan, 2);
+    bank.compose(&mut memory).unwrap();
+    for id in composed(&plan) {
+        let draws = Draws::new(&[id.0 as u64]);
+        let noise: Vec<f32> = (0..plan.layer(id).len()).map(|n| draws.normal(n) as f32).collect();
+        memory.set_gradient(&weight_name(&plan, id), &noise).unwrap();
+    }
+    bank.compose_backward(&mut memory).unwrap();
+    let share = |names: Vec<String>| {
+        let squares = |numbers: Vec<f32>| numbers.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>();
+        let sum = |of: &dyn Fn(&str) -> Vec<f32>| names.iter().map(|name| squares(of(name))).sum::<f64>();
+        (sum(&|name| memory.gradient(name).unwrap()) / sum(&|name| memory.parameter(name).unwrap())).sqrt()
+    };
+    assert_eq!(plan.template_sets.len(), 1);
+    let plain = share(composed(&plan).map(|id| weight_name(&plan, id)).collect());
+    [templates_name(SetId(0)), coefficients_name(SetId(0))].map(|name| share(vec![name]) / plain)
+}
+
+#[test]
+fn on_the_even_scale_all_learn_equally_fast() {
+    for (block, percent) in [(4, 10), (8, 10), (8, 50), (16, 50)] {
+        let even = speeds(Scale::Even, block, percent);
+        assert!(even.iter().all(|speed| (0.8..1.25).contains(speed)), "{block} at {percent}%: {even:?}");
+    }
+    // On the other, the smaller the blocks, the slower both.
+    let [balanced, small] = [speeds(Scale::Balanced, 8, 10), speeds(Scale::Balanced, 4, 10)];
+    assert!(balanced.iter().all(|&speed| speed < 0.5), "{balanced:?}");
+    assert!((0..2).all(|i| small[i] < 0.7 * balanced[i]), "{small:?} {balanced:?}");
 }
 
 #[test]

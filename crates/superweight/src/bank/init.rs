@@ -2,8 +2,8 @@
 //!
 //! | numbers | start |
 //! |---|---|
-//! | templates | N(0, d²), d from the plan: He's deviation of the set's largest fan-in over s |
-//! | coefficients | rows of length 1: orthonormal where the set has at most K rows, else random directions |
+//! | templates | N(0, d²), d from the plan ([`Scale`](superweight_plan::Scale)) |
+//! | coefficients | rows of the plan's length: orthogonal where the set has at most K rows, else random directions |
 //! | dense convolutions | N(0, 2 / fan-in) |
 //! | dense linear weights, biases | U(±1/√in) as PyTorch has it, 0 |
 //! | batch norm | scale 1, shift 0, running mean 0, running variance 1 |
@@ -34,6 +34,7 @@ pub fn initialise<D: Device>(plan: &SharingPlan, memory: &mut Memory<D>, seed: u
         memory.set_parameter(&templates_name(SetId(i)), &templates)?;
         if set.templates > 1 {
             let mut alpha = unit_rows(rows.live(SetId(i)), set.templates, draws(Purpose::Coefficients, i));
+            alpha.iter_mut().for_each(|a| *a = (f64::from(*a) * set.length) as f32);
             alpha.resize(rows.capacity(SetId(i)) * set.templates, 0.0);
             memory.set_parameter(&coefficients_name(SetId(i)), &alpha)?;
         }

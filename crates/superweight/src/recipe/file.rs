@@ -69,6 +69,8 @@ pub struct PlanTable {
     pub tiling: Option<String>,
     /// Side of a grid's blocks.
     pub block: Option<CountOrText>,
+    /// What numbers start with.
+    pub scale: Option<superweight_plan::Scale>,
     /// Whether the convolution that reads the image takes part.
     pub share_stem: Option<bool>,
     /// Whether the layer that gives the logits takes part.

@@ -159,7 +159,8 @@ impl Recipe {
             stem: table.share_stem.unwrap_or(false),
             classifier: table.share_classifier.unwrap_or(false),
         };
-        Ok(PlanSettings { clusters, tiling, block, share })
+        let scale = table.scale.unwrap_or_default();
+        Ok(PlanSettings { clusters, tiling, block, scale, share })
     }
 
     fn epochs(&self) -> u64 {

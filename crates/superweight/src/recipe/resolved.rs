@@ -4,7 +4,8 @@
 
 use superweight_plan::arch::{ArchName, ImageShape};
 use superweight_plan::{
-    Budget, Clustering, Member, PlanError, PlanRequest, SearchSettings, Share, SharingPlan, TilingChoice,
+    Budget, Clustering, Member, PlanError, PlanRequest, Scale, SearchSettings, Share, SharingPlan,
+    TilingChoice,
 };
 
 use super::file::{
@@ -75,6 +76,8 @@ pub struct PlanSettings {
     pub tiling: TilingChoice,
     /// Side of a grid's blocks, where it is not the planner's choice.
     pub block: Option<usize>,
+    /// What numbers start with, and so how fast they learn.
+    pub scale: Scale,
     /// Whether stem and classifier take part.
     pub share: Share,
 }
@@ -185,6 +188,7 @@ impl Resolved {
             clusters: self.plan.clusters.clone(),
             tiling: self.plan.tiling,
             block: self.plan.block,
+            scale: self.plan.scale,
             coefficients: coefficients.into(),
             reserve,
             share: self.plan.share,
@@ -276,6 +280,7 @@ impl Resolved {
                 block: Some(
                     plan.block.map_or(CountOrText::Text("auto".into()), |b| CountOrText::Count(b as u64)),
                 ),
+                scale: Some(plan.scale),
                 share_stem: Some(plan.share.stem),
                 share_classifier: Some(plan.share.classifier),
             },

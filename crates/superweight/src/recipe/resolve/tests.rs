@@ -44,6 +44,7 @@ cutout = 0
 clusters = "single"
 tiling = "auto"
 block = "auto"
+scale = "balanced"
 share_stem = false
 share_classifier = false
 
