@@ -50,11 +50,11 @@ struct Set {
     cols: u32,
     len: u32,
     first_use: u32,
-    direct: u32,
     both: u32,
     mixed: u32,
     width: u32,
     cells: u32,
+    unused: u32,
 }
 
 /// Where the operands of a set's products lie in the scratch memory, in bytes from its start.
@@ -217,11 +217,11 @@ impl Mixer {
                 cols: set.block.cols as u32,
                 len: len as u32,
                 first_use: first_use.len() as u32,
-                direct: u32::from(is_direct),
                 both: u32::from(both),
                 mixed: u32::from(set.coefficients.is_some()),
                 width: width as u32,
                 cells: set_cells as u32,
+                unused: 0,
             });
             let start = uses.len();
             first_use.extend(
@@ -230,9 +230,6 @@ impl Mixer {
             );
             for used in &set.uses {
                 let narrow = context.precision == Precision::Bf16 && used.tensor.element == Element::Weight;
-                if !is_direct {
-                    scatter.extend(pieces(uses.len(), len));
-                }
                 uses.push(Use {
                     tensor: used.tensor.offset as u64,
                     set: index as u32,
@@ -270,6 +267,7 @@ impl Mixer {
                 let numbered = |numbers: usize| {
                     (0..numbers.div_ceil(PIECE)).map(|i| Piece { of: index as u32, first: i as u32 })
                 };
+                scatter.extend(numbered(set.uses.len() * len));
                 gather.extend(numbered(set_cells * len));
                 operands.extend(numbered((set_cells + len) * width));
                 let (set, asked) = Products::new(context, set, width, packed)?;
@@ -312,6 +310,7 @@ impl Mixer {
                 Grid::each(self.scatter.1),
                 self.scatter.0.pointer,
                 uses,
+                self.first_use.pointer,
                 sets,
                 parameters.main,
                 parameters.narrow,

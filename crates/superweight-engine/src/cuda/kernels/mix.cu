@@ -18,14 +18,14 @@ struct Set {
   // Bytes from the start of the scratch memory, for products: cells[cells][len], α[cells][width] and T[width][len] packed;
   // their gradients, as floats.
   u64 cells, alpha, templates, dalpha, dtemplates;
-  u32 count, positions, cols, len, first_use, direct, both, mixed;
-  u32 width, cell_count;  // count, a whole number of 16 bytes; cells
+  u32 count, positions, cols, len, first_use, both, mixed;
+  u32 width, cell_count, unused;  // count, a whole number of 16 bytes; cells
 };
 
 __device__ __forceinline__ act* acts(char* scratch, u64 at) { return reinterpret_cast<act*>(scratch + at); }
 __device__ __forceinline__ float* floats(char* scratch, u64 at) { return reinterpret_cast<float*>(scratch + at); }
 
-// A piece of work: numbers first.. of a use (or of the cell of a set).
+// A piece of work: which PIECE of the cells, uses or operands of a set.
 struct Piece { u32 of, first; };
 
 #define PIECE 2048
@@ -99,20 +99,32 @@ __device__ __forceinline__ void write(const Set& s, const Use& u, u32 i, const f
     }
 }
 
-// Writes the tensors of sets that are not direct, from their cells. A block of threads per piece of a use.
-extern "C" __global__ void mix_scatter(const Piece* pieces, const Use* uses, const Set* sets, float* parameters,
-                                       act* copies, char* scratch) {
+// Writes the tensors of sets that are not direct, from their cells. A piece is (set, which PIECE of all its uses).
+extern "C" __global__ void mix_scatter(const Piece* pieces, const Use* uses, const u32* first_use, const Set* sets,
+                                       float* parameters, act* copies, char* scratch) {
   Piece piece = pieces[blockIdx.x];
-  Use u = uses[piece.of];
-  Set s = sets[u.set];
-  u32 i = piece.first + threadIdx.x * EACH;
-  if (i >= s.len) return;
-  const act* cell = acts(scratch, s.cells) + (u64)u.cell * s.len;
-  float v[EACH];
-  if (in_step(s)) load_acts(cell + i, v);
-  else
-    for (int e = 0; e < EACH; e++) v[e] = i + e < s.len ? to_float(cell[i + e]) : 0.f;
-  write(s, u, i, v, parameters, copies);
+  Set s = sets[piece.of];
+  u32 first = first_use[s.first_use], end = first_use[s.first_use + s.cell_count];
+  u64 count = (u64)(end - first) * s.len, n = (u64)piece.first * PIECE + threadIdx.x * EACH;
+  if (n >= count) return;
+  const act* cells = acts(scratch, s.cells);
+  if (in_step(s)) {
+    Use u = uses[first + n / s.len];
+    u32 i = n % s.len;
+    float v[EACH];
+    load_acts(cells + (u64)u.cell * s.len + i, v);
+    return write(s, u, i, v, parameters, copies);
+  }
+  // Cells of an odd length end anywhere.
+  for (u64 m = n; m < n + EACH && m < count; m++) {
+    Use u = uses[first + m / s.len];
+    u32 i = m % s.len;
+    u64 at;
+    if (!place(s, u, i, at)) continue;
+    float v = to_float(cells[(u64)u.cell * s.len + i]) * u.factor;
+    parameters[at] = v;
+    if (u.kind) copies[at] = to_act(v);
+  }
 }
 
 __device__ __forceinline__ float gradient_of(const Use& u, u64 at, const float* gradients, const act* narrow) {
