@@ -157,6 +157,8 @@ pub struct RefineTable {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EvalTable {
+    /// Epochs between looks at the images held out.
+    pub held_out_every: Option<u64>,
     /// Whether the test set is looked at.
     pub test: Option<bool>,
     /// Epochs between looks at the test set; 0 for the end only.

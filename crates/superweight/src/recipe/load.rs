@@ -123,9 +123,9 @@ mod tests {
         );
         refused(
             "'eval.test_every' = 1",
-            "r.toml:1:1: there is no key 'eval.test_every'; allowed here: test, test_every",
+            "r.toml:1:1: there is no key 'eval.test_every'; allowed here: held_out_every, test, test_every",
         );
-        refused("[eval]\nx.y = 1", "r.toml:2:1: there is no key 'eval.x'; allowed here: test, test_every");
+        refused("[eval]\nx.y = 1", "r.toml:2:1: there is no key 'eval.x'; allowed here: held_out_every, test, test_every");
     }
 
     #[test]
@@ -166,7 +166,7 @@ mod tests {
         );
         refused(
             "eval = 3",
-            "r.toml:1:1: 'eval' is a table: write [eval] and its keys below, test, test_every",
+            "r.toml:1:1: 'eval' is a table: write [eval] and its keys below, held_out_every, test, test_every",
         );
     }
 

@@ -51,6 +51,7 @@ impl Recipe {
             train: self.train(heterogeneous)?,
             search: self.search(strategy),
             refine: self.refine(strategy)?,
+            held_out_every: self.eval.held_out_every.unwrap_or(1),
             test: self.eval.test.unwrap_or(true),
             test_every: self.eval.test_every.unwrap_or(0),
             members,

@@ -42,6 +42,8 @@ pub struct Resolved {
     pub search: Option<SearchPhase>,
     /// Refinement of coefficients, where the strategy has it.
     pub refine: Option<RefineSettings>,
+    /// Epochs between looks at the images held out; the last epoch of a phase is always followed by one.
+    pub held_out_every: u64,
     /// Whether the test set is looked at: not where settings are being chosen.
     pub test: bool,
     /// Epochs between looks at the test set; 0 for the end only.
@@ -299,7 +301,11 @@ impl Resolved {
                 beta: Some(refine.beta),
                 reserve: Some(refine.reserve),
             }),
-            eval: EvalTable { test: Some(self.test), test_every: Some(self.test_every) },
+            eval: EvalTable {
+                held_out_every: Some(self.held_out_every),
+                test: Some(self.test),
+                test_every: Some(self.test_every),
+            },
             source: Default::default(),
         }
     }

@@ -224,7 +224,9 @@ impl<D: Device> Session<D> {
                 Err(stopped) => return Ok(Err(stopped)),
             };
         }
-        let validation = self.softened(Self::validate)?;
+        let last = self.position.epoch == phase.epochs;
+        let due = last || self.position.epoch.is_multiple_of(self.resolved.held_out_every);
+        let validation = if due { self.softened(Self::validate)? } else { None };
         let test_every = self.resolved.test_every * u64::from(self.resolved.test);
         let due = phase.stage == Stage::Train && test_every > 0 && (epoch + 1).is_multiple_of(test_every);
         let test = if due { Some(self.test()?) } else { None };

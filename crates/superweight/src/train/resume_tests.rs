@@ -117,6 +117,21 @@ fn a_finished_run_resumes_to_its_test_and_nothing_else() {
     assert_eq!(numbers(&run_path(&folder.0)), before);
 }
 
+#[test]
+fn held_out_images_are_looked_at_as_often_as_asked_and_at_the_end() {
+    let (folder, resolved) = (Folder::new("seldom"), tiny(&["train.epochs=3", "eval.held_out_every=2"]));
+    let outcome = unbroken(&folder.0, &resolved);
+    assert_eq!(outcome.validation.unwrap().images, 6);
+    let lines = read_log(&run_path(&folder.0).join("log.jsonl")).unwrap();
+    let seen = lines.iter().filter_map(|line| match &line.event {
+        Event::Epoch { phase, metrics, .. } => Some((phase.clone(), metrics.get("validation").is_some())),
+        _ => None,
+    });
+    let of_training: Vec<bool> =
+        seen.filter(|(phase, _)| phase == "train").map(|(_, validated)| validated).collect();
+    assert_eq!(of_training, [false, true, true]);
+}
+
 /// Settings are chosen on held-out images: such a run ends without a word about the test set.
 #[test]
 fn a_run_may_be_told_to_leave_the_test_set_alone() {

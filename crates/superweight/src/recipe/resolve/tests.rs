@@ -81,6 +81,7 @@ beta = 0.9
 reserve = 1.0
 
 [eval]
+held_out_every = 1
 test = true
 test_every = 0
 "#
