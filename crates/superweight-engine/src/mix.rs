@@ -9,6 +9,9 @@
 //! and dL/dT = αᵀ·dcell. The engine does not ask why anybody would want that; it asks that no number of a tensor is
 //! written twice, and checks it.
 //!
+//! Rows of α may themselves be products ([`MixFactors`]): `α[r] = pattern[row of r] ∘ gain[row of r]`, element by element, so
+//! that many uses have rows of their own which differ by K numbers in all.
+//!
 //! Blocks lie like weights, OHWI: `[rows, kernel positions, columns]`, so that a tile is copied in runs of columns.
 
 use std::collections::HashMap;
@@ -51,10 +54,41 @@ pub struct MixSet {
     pub blocks: Region,
     /// `[cells, K]`; none for a single block that is the only cell.
     pub coefficients: Option<Region>,
+    /// What the coefficients are the product of, where they are: then mixing writes them.
+    pub factors: Option<MixFactors>,
     /// In the order of the cells.
     pub uses: Vec<MixUse>,
     /// What the backward pass computes.
     pub gradients: MixGradients,
+}
+
+/// `α[r, k] = patterns[p, k]·gains[g, k]` with `[p, g]` the rows of r.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MixFactors {
+    /// `[patterns, K]`.
+    pub patterns: Region,
+    /// `[gains, K]`.
+    pub gains: Region,
+    /// Of each row of coefficients, in the order of gains.
+    pub rows: Vec<[u32; 2]>,
+}
+
+impl MixFactors {
+    /// First row of coefficients of each of so many gains, and the end of the last.
+    pub(crate) fn by_gain(&self, gains: usize) -> Vec<u32> {
+        (0..=gains).map(|gain| self.rows.partition_point(|row| (row[1] as usize) < gain) as u32).collect()
+    }
+
+    /// The rows of coefficients in the order of so many patterns, and where each pattern's begin and the last's end.
+    pub(crate) fn by_pattern(&self, patterns: usize) -> (Vec<u32>, Vec<u32>) {
+        let mut order: Vec<u32> = (0..self.rows.len() as u32).collect();
+        order.sort_by_key(|&row| (self.rows[row as usize][0], row));
+        let before = |pattern: usize| {
+            order.partition_point(|&row| (self.rows[row as usize][0] as usize) < pattern) as u32
+        };
+        let starts = (0..=patterns).map(before).collect();
+        (order, starts)
+    }
 }
 
 /// What the backward pass of a set computes.
@@ -63,7 +97,7 @@ pub enum MixGradients {
     /// Those of blocks and coefficients.
     #[default]
     Both,
-    /// Those of the coefficients alone; the blocks' are left as they are. What a set gives whose every use has a cell of
+    /// Those of the coefficients alone, or of their gains; the blocks' and patterns' are left as they are. What a set gives whose every use has a cell of
     /// its own is the gradient that each use asks of the coefficients it shares.
     Coefficients,
 }
@@ -138,7 +172,8 @@ impl<D: Device> Memory<D> {
         Ok(())
     }
 
-    /// Turns the gradients of mixed tensors into those of blocks and coefficients, overwriting these.
+    /// Turns the gradients of mixed tensors into those of blocks and coefficients, overwriting these. Coefficients that
+    /// are products are those of the last [`Memory::mix`].
     pub fn mix_backward(&mut self, mix: &Mix<D>) -> Result<(), Error> {
         self.check_arena(mix.scratch_bytes)?;
         let device = self.device().clone();
@@ -163,7 +198,8 @@ fn check_set(set: &MixSet) -> Result<(), Error> {
     if set.block.is_empty() || set.blocks.len == 0 || !set.blocks.len.is_multiple_of(set.block.len()) {
         return wrong(format!("{} numbers are not blocks of {:?}", set.blocks.len, set.block));
     }
-    let regions = [Some(set.blocks), set.coefficients].into_iter().flatten();
+    let factors = set.factors.iter().flat_map(|factors| [factors.patterns, factors.gains]);
+    let regions = [Some(set.blocks), set.coefficients].into_iter().flatten().chain(factors);
     if regions.chain(set.uses.iter().map(|u| u.tensor)).any(|region| region.space != Space::Parameters) {
         return wrong("blocks, coefficients and tensors are parameters".into());
     }
@@ -176,8 +212,28 @@ fn check_set(set: &MixSet) -> Result<(), Error> {
         _ if !set.uses.is_sorted_by_key(|used| used.cell) => {
             wrong("uses are not in the order of cells".into())
         }
-        _ => Ok(()),
+        _ => check_factors(set),
     }
+}
+
+fn check_factors(set: &MixSet) -> Result<(), Error> {
+    let Some(MixFactors { patterns, gains, rows }) = &set.factors else { return Ok(()) };
+    let wrong = |problem: &str| Err(Error::Mix { set: set.name.clone(), problem: problem.to_owned() });
+    let count = set.count();
+    if set.coefficients.is_none() || rows.len() != set.cells() {
+        return wrong("every row of coefficients is the product of two others");
+    }
+    if [patterns, gains].iter().any(|region| region.len == 0 || !region.len.is_multiple_of(count)) {
+        return wrong("patterns or gains are not whole rows");
+    }
+    let known = [patterns.len / count, gains.len / count];
+    if rows.iter().any(|row| (0..2).any(|i| row[i] as usize >= known[i])) {
+        return wrong("there is no such pattern or gain");
+    }
+    if !rows.is_sorted_by_key(|row| row[1]) {
+        return wrong("rows of coefficients are not in the order of gains");
+    }
+    Ok(())
 }
 
 fn check_use(

@@ -4,14 +4,16 @@ mod common;
 
 use common::{dot, hash, hashed, on_every_device, relative_error};
 use superweight_engine::{
-    Block, CpuDevice, Device, Error, LayoutBuilder, Memory, Mix, MixGradients, MixSet, MixUse, Region,
+    Block, CpuDevice, Device, Error, LayoutBuilder, Memory, Mix, MixFactors, MixGradients, MixSet, MixUse,
+    Region,
 };
 
 fn pick(seed: u32, n: u32, from: usize, to: usize) -> usize {
     from + ((hash(seed, n) + 1.0) / 2.0 * (to - from) as f32) as usize
 }
 
-/// Two layers cut into cells of one set, hard-shared where both have a cell; and a third layer that is one block.
+/// Two layers cut into cells of one set, hard-shared where both have a cell; a third layer that is one block; and two whose
+/// cells have the same patterns and gains of their own.
 struct Example<D: Device> {
     memory: Memory<D>,
     sets: Vec<MixSet>,
@@ -39,6 +41,12 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
         ("single", lone.len()),
         ("lone", lone.len()),
         ("probe", 2 * grid[0] * grid[1] * k),
+        ("patterned", k * block.len()),
+        ("patterns", grid[0] * grid[1] * k),
+        ("gains", 2 * k),
+        ("products", 2 * grid[0] * grid[1] * k),
+        ("one", large[0] * large[1] * block.positions),
+        ("two", large[0] * large[1] * block.positions),
     ] {
         builder.parameter(name, len).unwrap();
     }
@@ -54,12 +62,30 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
             }
         }
     }
+    let cells = grid[0] * grid[1];
+    let patterned = |(gain, name): (usize, &'static str)| {
+        (0..cells).map(move |cell| {
+            let at = [cell / grid[1] * block.rows, cell % grid[1] * block.cols];
+            let extent = [block.rows.min(large[0] - at[0]), block.cols.min(large[1] - at[1])];
+            (gain * cells + cell, name, at, extent)
+        })
+    };
+    let patterned =
+        ["one", "two"].into_iter().enumerate().flat_map(patterned).map(|(cell, name, at, extent)| MixUse {
+            cell,
+            tensor: region(name),
+            inputs: large[1],
+            at,
+            extent,
+            factor: 0.7,
+        });
     let sets = vec![
         MixSet {
             name: "grid".into(),
             block,
             blocks: region("templates"),
             coefficients: Some(region("coefficients")),
+            factors: None,
             uses,
             gradients: MixGradients::Both,
         },
@@ -68,6 +94,7 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
             block: lone,
             blocks: region("single"),
             coefficients: None,
+            factors: None,
             uses: vec![MixUse {
                 cell: 0,
                 tensor: region("lone"),
@@ -76,6 +103,19 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
                 extent: [lone.rows, lone.cols],
                 factor: 2.0,
             }],
+            gradients: MixGradients::Both,
+        },
+        MixSet {
+            name: "patterned".into(),
+            block,
+            blocks: region("patterned"),
+            coefficients: Some(region("products")),
+            factors: Some(MixFactors {
+                patterns: region("patterns"),
+                gains: region("gains"),
+                rows: (0..2 * cells).map(|row| [(row % cells) as u32, (row / cells) as u32]).collect(),
+            }),
+            uses: patterned.collect(),
             gradients: MixGradients::Both,
         },
     ];
@@ -89,8 +129,14 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
 
 /// The definition, number by number, in f64: what each parameter region holds after mixing.
 fn naive<D: Device>(memory: &Memory<D>, set: &MixSet, used: &MixUse) -> Vec<(usize, f32)> {
-    let (blocks, alpha) = (memory.read(set.blocks), set.coefficients.map(|region| memory.read(region)));
+    let (blocks, mut alpha) = (memory.read(set.blocks), set.coefficients.map(|region| memory.read(region)));
     let (len, k) = (set.block.len(), set.count());
+    if let Some(MixFactors { patterns, gains, rows }) = &set.factors {
+        let (patterns, gains) = (memory.read(*patterns), memory.read(*gains));
+        let places =
+            rows.iter().flat_map(|&[p, g]| (0..k).map(move |t| [p as usize * k + t, g as usize * k + t]));
+        alpha = Some(places.map(|[p, g]| patterns[p] * gains[g]).collect());
+    }
     let mut numbers = vec![];
     for r in 0..used.extent[0] {
         for p in 0..set.block.positions {
@@ -135,7 +181,7 @@ fn backward_is_the_adjoint() {
     on_every_device!(|device| {
         for seed in 100..160 {
             let Example { mut memory, mix, .. } = example(device, seed);
-            let names = ["large", "small", "lone"];
+            let names = ["large", "small", "lone", "one", "two"];
             // dL/dW is what a graph would have left; L = ⟨dW, W⟩.
             let upstream: Vec<Vec<f32>> = names
                 .iter()
@@ -144,8 +190,9 @@ fn backward_is_the_adjoint() {
             for (name, values) in names.iter().zip(&upstream) {
                 memory.set_gradient(name, values).unwrap();
             }
+            memory.mix(&mix).unwrap(); // backward reads the coefficients that are products
             memory.mix_backward(&mix).unwrap();
-            for tensor in ["templates", "coefficients", "single"] {
+            for tensor in ["templates", "coefficients", "single", "patterned", "patterns", "gains"] {
                 let gradient = memory.gradient(tensor).unwrap();
                 let before = memory.parameter(tensor).unwrap();
                 let direction = hashed(seed * 7, before.len());
@@ -177,15 +224,18 @@ fn threads_do_not_change_a_bit() {
     let run = |threads| {
         let Example { mut memory, mix, .. } = example(&CpuDevice::new(threads).unwrap(), 7);
         memory.mix(&mix).unwrap();
-        for name in ["large", "small", "lone"] {
+        for name in ["large", "small", "lone", "one", "two"] {
             let weights = memory.parameter(name).unwrap();
             memory.set_gradient(name, &weights).unwrap();
         }
         memory.mix_backward(&mix).unwrap();
-        ["large", "small"]
+        ["large", "small", "one", "two"]
             .map(|n| memory.parameter(n).unwrap())
             .into_iter()
-            .chain(["templates", "coefficients"].map(|n| memory.gradient(n).unwrap()))
+            .chain(
+                ["templates", "coefficients", "patterned", "patterns", "gains"]
+                    .map(|n| memory.gradient(n).unwrap()),
+            )
             .map(|values| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>())
             .collect::<Vec<_>>()
     };
@@ -212,6 +262,13 @@ fn contradictions_are_named() {
     assert!(error(&|s| s[0].blocks = longer(s[0].blocks)).contains("blocks"));
     assert!(error(&|s| s[0].coefficients = s[0].coefficients.map(longer)).contains("rows of"));
     assert!(error(&|s| s[0].coefficients = None).contains("need coefficients"));
+    let factors = |s: &mut Vec<MixSet>, damage: &dyn Fn(&mut MixFactors)| {
+        damage(s[2].factors.as_mut().unwrap());
+    };
+    assert!(error(&|s| factors(s, &|f| f.rows.truncate(1))).contains("product of two"));
+    assert!(error(&|s| factors(s, &|f| f.rows[0][0] = u32::MAX)).contains("no such pattern"));
+    assert!(error(&|s| factors(s, &|f| f.rows.reverse())).contains("order of gains"));
+    assert!(error(&|s| factors(s, &|f| f.gains = longer(f.gains))).contains("whole rows"));
     assert!(error(&|s| s[1].uses[0].at = [1, 0]).contains("outside the tensor"));
     assert!(error(&|s| s[1].uses[0].extent = [6, 7]).contains("no such cell"));
     assert!(error(&|s| s[1].uses[0].factor = f32::NAN).contains("finite"));

@@ -5,7 +5,8 @@
 //! more different. *Grid*: the same K ≥ 2 for all sets, each capped at min(uses, numbers in a block), past which
 //! templates are linearly dependent; leftovers buy templates for the cheapest set not at its cap.
 //!
-//! Coefficients exist where K ≥ 2, one row of K per cell. They are charged at max(live, reserve × own): `own` is the
+//! Coefficients exist where K ≥ 2, one row of K per cell; with patterns a template has a number per cell besides its block,
+//! and α one row per group of layers. They are charged at max(live, reserve × own): `own` is the
 //! count if every layer had its own, which refinement may need later.
 
 /// Nested sets grow evenly up to this many templates before any grows further (as in the authors' code).
@@ -17,8 +18,10 @@ pub(crate) const MOST_TEMPLATES: usize = 1 << 20;
 /// What one template set costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SetCost {
-    /// Numbers in one template.
+    /// Numbers in one template's block.
     pub block: u64,
+    /// Numbers in its pattern; 0 where there are none.
+    pub pattern: u64,
     /// Cells of all layers that are made from the set.
     pub uses: u64,
     /// Coefficient rows under the present groups.
@@ -90,7 +93,7 @@ impl Ledger {
         let coefficients = |k: usize, rows: u64| if k < 2 { 0 } else { k as u64 * rows };
         let step = |sum: u64, f: &dyn Fn(usize) -> u64| sum + f(to) - f(from);
         Self {
-            templates: step(self.templates, &|k| k as u64 * set.block),
+            templates: step(self.templates, &|k| k as u64 * set.block + coefficients(k, set.pattern)),
             live: step(self.live, &|k| coefficients(k, set.live_rows)),
             own: step(self.own, &|k| coefficients(k, set.own_rows)),
         }
@@ -196,7 +199,7 @@ mod tests {
     use crate::number::mix;
 
     fn set(block: u64, uses: u64, depth: f64) -> SetCost {
-        SetCost { block, uses, live_rows: 1, own_rows: uses, depth }
+        SetCost { block, pattern: 0, uses, live_rows: 1, own_rows: uses, depth }
     }
 
     #[test]
@@ -234,7 +237,12 @@ mod tests {
                 .map(|s| {
                     let uses = 1 + draw(10 * s + 1, 30);
                     let live_rows = 1 + draw(10 * s + 2, uses);
-                    SetCost { live_rows, ..set(1 + draw(10 * s + 3, 900), uses, draw(10 * s + 4, 5) as f64) }
+                    let pattern = [0, draw(10 * s + 5, 40)][draw(10 * s + 6, 2) as usize];
+                    SetCost {
+                        live_rows,
+                        pattern,
+                        ..set(1 + draw(10 * s + 3, 900), uses, draw(10 * s + 4, 5) as f64)
+                    }
                 })
                 .collect();
             let reserve = draw(7, 5) as f64 / 4.0;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! layer ──tiles──► SuperWeights ──set──► template set: K templates of one block
-//!                       └──groups──► one α [cells × K] per group of layers
+//!                       └──groups──► one α per group of layers: K numbers per cell, or K in all (Kronecker)
 //! ```
 //!
 //! Search only ever writes plans, training only ever reads one. A plan is a JSON file that can be written by hand:
@@ -46,6 +46,22 @@ pub enum Tiling {
         /// b.
         block: usize,
     },
+    /// The same grid, but a template is as large as its SuperWeight: template k is pattern ⊗ block, one number per cell
+    /// times one block. Patterns are trained and belong to the SuperWeight; a layer's coefficients are K numbers.
+    Kronecker {
+        /// b.
+        block: usize,
+    },
+}
+
+impl Tiling {
+    /// Side of a grid's blocks.
+    pub fn block(self) -> Option<usize> {
+        match self {
+            Self::Dense | Self::Nested => None,
+            Self::Grid { block } | Self::Kronecker { block } => Some(block),
+        }
+    }
 }
 
 impl fmt::Display for Tiling {
@@ -54,6 +70,7 @@ impl fmt::Display for Tiling {
             Self::Dense => write!(f, "dense"),
             Self::Nested => write!(f, "nested"),
             Self::Grid { block } => write!(f, "grid {block}×{block}"),
+            Self::Kronecker { block } => write!(f, "Kronecker {block}×{block}"),
         }
     }
 }
@@ -77,7 +94,7 @@ pub struct Tile {
     pub superweight: SuperWeightId,
     /// Where in the layer: the SuperWeight's rectangle, clipped to the layer.
     pub at: Rect,
-    /// What the composed numbers are multiplied by: s·Heᵢ/He_c, the same for all tiles of a layer on one set.
+    /// What the composed numbers are multiplied by: see [`Scale`](crate::Scale), the same for all tiles of a layer on one set.
     pub factor: f64,
 }
 
@@ -101,14 +118,22 @@ pub struct TemplateSet {
     pub templates: usize,
     /// Standard deviation the templates start with.
     pub deviation: f64,
-    /// Length that a row of coefficients starts with.
+    /// Length that a row of coefficients starts with; of patterns, where there are such.
     #[serde(default = "one")]
     pub length: f64,
+    /// Size of every coefficient at the start where there are patterns.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub gain: f64,
 }
 
 /// Of plans written before there was a choice.
 fn one() -> f64 {
     1.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_one(number: &f64) -> bool {
+    *number == 1.0
 }
 
 impl TemplateSet {
@@ -136,7 +161,7 @@ pub struct SuperWeight {
 pub struct Group {
     /// Sorted.
     pub layers: Vec<LayerId>,
-    /// Shape of α: cells that one of the layers uses (row by row), K.
+    /// Shape of α: cells that one of the layers uses (row by row), K; one row where there are patterns.
     pub shape: [usize; 2],
 }
 
@@ -144,7 +169,7 @@ pub struct Group {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bill {
-    /// Template numbers.
+    /// Template numbers, patterns included.
     pub templates: u64,
     /// Coefficients that exist now.
     pub coefficients: u64,
@@ -264,6 +289,34 @@ impl SharingPlan {
         widths.flat_map(|(row, width)| (0..width).map(move |col| [row, col])).collect()
     }
 
+    /// Whether templates are patterns times blocks.
+    pub fn has_patterns(&self) -> bool {
+        matches!(self.tiling, Tiling::Kronecker { .. })
+    }
+
+    /// The cells of a SuperWeight that have a number in each of its patterns: those that one of its layers uses.
+    pub fn pattern_cells(&self, id: SuperWeightId) -> Vec<[usize; 2]> {
+        let superweight = self.superweight(id);
+        let layers = superweight.groups.iter().flat_map(|group| group.layers.iter().copied()).collect();
+        self.coefficient_cells(id, &Group { layers, shape: [0, 0] })
+    }
+
+    /// Trained numbers of a set's templates, patterns included.
+    pub fn template_numbers(&self, id: SetId) -> u64 {
+        let set = self.set(id);
+        let own = self.superweights.iter().enumerate().filter(|(_, superweight)| superweight.set == id);
+        let patterns: usize = match self.has_patterns() {
+            true => own.map(|(i, _)| self.pattern_cells(SuperWeightId(i)).len()).sum(),
+            false => 0,
+        };
+        set.templates as u64 * (set.block_len() + patterns as u64)
+    }
+
+    /// Rows of the α that these layers would use together.
+    pub(crate) fn group_rows(&self, users: &Users, layers: &[LayerId]) -> usize {
+        if self.has_patterns() { 1 } else { coefficient_rows(users, layers) }
+    }
+
     /// What every set costs, as the allocation saw it.
     pub(crate) fn set_costs(&self) -> Vec<SetCost> {
         let mut last_depth = vec![1; self.members.len()];
@@ -274,6 +327,7 @@ impl SharingPlan {
         };
         let blank = |set: &TemplateSet| SetCost {
             block: set.block_len(),
+            pattern: 0,
             uses: 0,
             live_rows: 0,
             own_rows: 0,
@@ -284,7 +338,13 @@ impl SharingPlan {
             let cost = &mut costs[superweight.set.0];
             let cells = users.iter().map(|(_, [rows, cols])| (rows * cols) as u64).sum::<u64>();
             cost.uses += cells;
-            cost.own_rows += cells;
+            if self.has_patterns() {
+                let layers: Vec<_> = users.iter().map(|&(layer, _)| layer).collect();
+                cost.pattern += coefficient_rows(&users, &layers) as u64;
+                cost.own_rows += users.len() as u64;
+            } else {
+                cost.own_rows += cells;
+            }
             cost.live_rows += superweight.groups.iter().map(|group| group.shape[0] as u64).sum::<u64>();
             cost.depth = users.iter().map(depth).fold(cost.depth, f64::min);
         }
@@ -323,7 +383,7 @@ impl SharingPlan {
         let templates = self.set(self.superweight(id).set).templates;
         let group = |mut layers: Vec<LayerId>| {
             layers.sort();
-            let rows = coefficient_rows(users, &layers);
+            let rows = self.group_rows(users, &layers);
             Group { layers, shape: [rows, templates] }
         };
         let mut groups: Vec<_> = groups.into_iter().map(group).collect();

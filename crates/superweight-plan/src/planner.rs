@@ -21,6 +21,9 @@ use crate::scale::{self, Scale};
 /// Sides a grid's block may have.
 pub(crate) const BLOCKS: RangeInclusive<usize> = 1..=4096;
 
+/// Sides that are tried where templates are patterns times blocks.
+const PATTERNED: [usize; 5] = [4, 8, 16, 32, 64];
+
 /// Which tiling is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TilingChoice {
@@ -31,6 +34,8 @@ pub enum TilingChoice {
     Nested,
     /// Always grid.
     Grid,
+    /// Always grid, with templates that are patterns times blocks.
+    Kronecker,
 }
 
 /// Which layers use one α of a SuperWeight when training starts.
@@ -56,7 +61,8 @@ pub struct PlanRequest {
     pub clusters: Clustering,
     /// Nested or grid.
     pub tiling: TilingChoice,
-    /// b; by default 16 below 3% of the dense total and 32 above.
+    /// b; by default 16 below 3% of the dense total and 32 above, with patterns that of [`PATTERNED`] which makes
+    /// templates smallest.
     pub block: Option<usize>,
     /// Who shares coefficients.
     pub coefficients: Coefficients,
@@ -120,6 +126,9 @@ impl PlanRequest {
             Tiling::Grid { block } => {
                 (request.tiling, request.block) = (TilingChoice::Grid, Some(block));
             }
+            Tiling::Kronecker { block } => {
+                (request.tiling, request.block) = (TilingChoice::Kronecker, Some(block));
+            }
         }
         request
     }
@@ -129,15 +138,25 @@ impl PlanRequest {
         let tensors = self.check()?;
         let dense_total = tensors.total();
         let partition = self.clusters.partition(&tensors.layers, self.share)?;
-        let minimum = |tiling| Draft::new(self, &tensors, &partition, tiling).minimum();
+        let draft = |tiling| Draft::new(self, &tensors, &partition, tiling);
+        let minimum = |tiling| draft(tiling).minimum();
         let nested = minimum(Tiling::Nested);
-        let (grid, smallest_grid) = self.choose_block(dense_total, |block| minimum(Tiling::Grid { block }));
+        let patterned = self.tiling == TilingChoice::Kronecker;
+        let tiling_of = |block| if patterned { Tiling::Kronecker { block } } else { Tiling::Grid { block } };
+        let (grid, smallest_grid) = match self.block {
+            None if patterned => {
+                let size = |block: &usize| draft(tiling_of(*block)).template_numbers();
+                let block = PATTERNED.into_iter().min_by_key(size).expect("there are some");
+                [(block, minimum(tiling_of(block))); 2].into()
+            }
+            _ => self.choose_block(dense_total, |block| minimum(tiling_of(block))),
+        };
         let fits = |needed| self.budget.is_none_or(|budget| needed <= budget);
-        let as_grid = |(block, needed): (usize, u64)| (needed, Tiling::Grid { block });
+        let as_grid = |(block, needed): (usize, u64)| (needed, tiling_of(block));
         let (tiling, (minimum, minimum_tiling)) = match self.tiling {
             _ if partition.is_empty() => (Tiling::Dense, (nested, Tiling::Dense)),
             TilingChoice::Nested => (Tiling::Nested, (nested, Tiling::Nested)),
-            TilingChoice::Grid => (as_grid(grid).1, as_grid(smallest_grid)),
+            TilingChoice::Grid | TilingChoice::Kronecker => (as_grid(grid).1, as_grid(smallest_grid)),
             TilingChoice::Auto => {
                 let nested_wins = fits(nested.saturating_mul(2)) || (!fits(grid.1) && fits(nested));
                 let tiling = if nested_wins { Tiling::Nested } else { as_grid(grid).1 };
@@ -221,7 +240,7 @@ impl Draft {
             superweights: vec![],
             bill: Bill::default(),
         };
-        let rule = if matches!(tiling, Tiling::Grid { .. }) { Rule::Grid } else { Rule::Nested };
+        let rule = if tiling.block().is_some() { Rule::Grid } else { Rule::Nested };
         let mut draft = Self { plan, rule };
         for cluster in partition {
             draft.add_cluster(cluster, tiling);
@@ -244,17 +263,15 @@ impl Draft {
                 templates: 0,
                 deviation: 0.0,
                 length: 1.0,
+                gain: 1.0,
             });
             SetId(plan.template_sets.len() - 1)
         };
-        let shared = match tiling {
-            Tiling::Grid { block } => {
-                let out = shapes.iter().map(|s| s.0).max().unwrap_or(0);
-                let inp = shapes.iter().map(|s| s.1).max().unwrap_or(0);
-                Some(add_set(block.min(out), block.min(inp)))
-            }
-            Tiling::Dense | Tiling::Nested => None,
-        };
+        let shared = tiling.block().map(|block| {
+            let out = shapes.iter().map(|s| s.0).max().unwrap_or(0);
+            let inp = shapes.iter().map(|s| s.1).max().unwrap_or(0);
+            add_set(block.min(out), block.min(inp))
+        });
         for at in superweights(shapes.iter().copied()) {
             let set = shared.unwrap_or_else(|| add_set(at.rows.len(), at.cols.len()));
             let superweight = SuperWeightId(plan.superweights.len());
@@ -273,6 +290,11 @@ impl Draft {
     /// Everything with one owner.
     fn fixed(&self) -> u64 {
         self.plan.count_owned().total()
+    }
+
+    /// Numbers that one template of every set has.
+    fn template_numbers(&self) -> u64 {
+        self.plan.set_costs().iter().map(|cost| cost.block + cost.pattern).sum()
     }
 
     fn minimum(&self) -> u64 {

@@ -10,8 +10,12 @@
 //! | he | N(0, 1) | 1 | Heᵢ |
 //! | released | N(0, 2/9) | 1 | 1 |
 //!
-//! with D numbers in a template, `uses` cells of all layers on the set, Heᵢ = √(2/fan-in) and He that of the set's largest
-//! fan-in; K = 1 has no α. But for the last, which is the authors' code, every weight starts with He's deviation.
+//! With patterns (Kronecker) a weight is fᵢ·Σ gₖ·pattern·T: "a row of α" above is a row of patterns, gₖ starts as ± the set's
+//! gain, which divides fᵢ; it is 1 but on the even scale, where the gain is He·(N/K)^¼ for the N numbers that α makes in the
+//! mean, and ℓ = He·(K·D·uses/rows)^¼, since layers share a row.
+//!
+//! Here, D numbers in a template, `uses` cells of all layers on the set, Heᵢ = √(2/fan-in) and He that of the set's largest
+//! fan-in. K = 1 has no α. But for the last, which is the authors' code, every weight starts with He's deviation.
 //!
 //! *Even.* Of a plain layer with weights w and gradient g a step changes the share |g|/|w| = |g|/(√(uses·D)·He). Where the
 //! gradients of cells have nothing in common, |dT| = fℓ·|g| and |dα| = fτ√K·|g|, of lengths |T| = √(K·D)·τ and |α| = √uses·ℓ.
@@ -41,23 +45,33 @@ pub enum Scale {
     Released,
 }
 
-/// What a set starts with: deviation of its templates, length of a row of coefficients.
+/// What a set starts with: deviation of its templates, length of a row of coefficients or patterns, size of a gain.
 struct Start {
     deviation: f64,
     length: f64,
+    gain: f64,
 }
 
 impl Scale {
-    fn start(self, set: &TemplateSet, uses: u64, he: f64) -> Start {
-        let (k, uses, numbers) = (set.templates as f64, uses as f64, set.block_len() as f64);
+    fn start(self, set: &TemplateSet, cost: &SetCost, he: f64) -> Start {
+        let (k, uses, numbers) = (set.templates as f64, cost.uses as f64, set.block_len() as f64);
+        let plain = Start { deviation: 1.0, length: 1.0, gain: 1.0 };
         match self {
-            Scale::Even => Start {
-                deviation: he * (uses / k).powf(0.25),
-                length: if set.templates == 1 { 1.0 } else { he * (k * numbers).powf(0.25) },
-            },
-            Scale::Balanced => Start { deviation: he * (uses / k).sqrt(), length: 1.0 },
-            Scale::He => Start { deviation: 1.0, length: 1.0 },
-            Scale::Released => Start { deviation: (2.0 / 9.0f64).sqrt(), length: 1.0 },
+            Scale::Even => {
+                let start = Start { deviation: he * (uses / k).powf(0.25), ..plain };
+                match cost.pattern {
+                    _ if set.templates == 1 => start,
+                    0 => Start { length: he * (k * numbers).powf(0.25), ..start },
+                    rows => Start {
+                        length: he * (k * numbers * uses / rows as f64).powf(0.25),
+                        gain: he * (uses * numbers / cost.own_rows as f64 / k).powf(0.25),
+                        ..start
+                    },
+                }
+            }
+            Scale::Balanced => Start { deviation: he * (uses / k).sqrt(), ..plain },
+            Scale::He => plain,
+            Scale::Released => Start { deviation: (2.0 / 9.0f64).sqrt(), ..plain },
         }
     }
 }
@@ -72,8 +86,8 @@ pub(crate) fn fill(plan: &mut SharingPlan, costs: &[SetCost], scale: Scale) {
         }
     }
     for ((set, cost), &he) in plan.template_sets.iter_mut().zip(costs).zip(&smallest_he) {
-        let Start { deviation, length } = scale.start(set, cost.uses, he);
-        (set.deviation, set.length) = (deviation, length);
+        let Start { deviation, length, gain } = scale.start(set, cost, he);
+        (set.deviation, set.length, set.gain) = (deviation, length, gain);
     }
     for layer in (0..plan.layers.len()).map(LayerId) {
         let he = plan.layer(layer).he();
@@ -81,7 +95,7 @@ pub(crate) fn fill(plan: &mut SharingPlan, costs: &[SetCost], scale: Scale) {
             let set = &plan.template_sets[plan.superweights[tile.superweight.0].set.0];
             tile.factor = match scale {
                 Scale::Released => 1.0,
-                Scale::Even | Scale::Balanced | Scale::He => he / (set.deviation * set.length),
+                Scale::Even | Scale::Balanced | Scale::He => he / (set.deviation * set.length * set.gain),
             };
         }
     }

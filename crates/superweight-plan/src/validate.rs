@@ -8,9 +8,7 @@ use crate::allocate::MOST_TEMPLATES;
 use crate::cluster::{Clustering, Share};
 use crate::error::PlanError;
 use crate::layer::{Layer, LayerId, MOST_NUMBERS, MemberId, Tensors};
-use crate::plan::{
-    ClusterId, PlannedLayer, SharingPlan, SuperWeightId, Tiling, Users, VERSION, coefficient_rows,
-};
+use crate::plan::{ClusterId, PlannedLayer, SharingPlan, SuperWeightId, Tiling, Users, VERSION};
 use crate::planner::BLOCKS;
 
 macro_rules! ensure {
@@ -111,7 +109,7 @@ impl SharingPlan {
     }
 
     fn check_sets(&self) -> Result<(), PlanError> {
-        if let Tiling::Grid { block } = self.tiling {
+        if let Some(block) = self.tiling.block() {
             let (least, most) = (BLOCKS.start(), BLOCKS.end());
             ensure!(
                 BLOCKS.contains(&block),
@@ -136,7 +134,7 @@ impl SharingPlan {
                 format_args!("{place}.block"),
                 "{found:?} is not within the cluster's largest layer [{out}, {inp}, {h}, {w}]"
             );
-            if let Tiling::Grid { block } = self.tiling {
+            if let Some(block) = self.tiling.block() {
                 let within = rows <= block && cols <= block;
                 ensure!(within, format_args!("{place}.block"), "{found:?} exceeds the grid's {block}");
             }
@@ -147,7 +145,7 @@ impl SharingPlan {
                 format_args!("{place}.templates"),
                 "expected 1 to {MOST_TEMPLATES}, found {k}"
             );
-            for (name, size) in [("deviation", set.deviation), ("length", set.length)] {
+            for (name, size) in [("deviation", set.deviation), ("length", set.length), ("gain", set.gain)] {
                 ensure!(
                     (size as f32).is_normal() && size > 0.0,
                     format_args!("{place}.{name}"),
@@ -276,7 +274,7 @@ impl SharingPlan {
                 );
             }
             ensure!(group.layers.is_sorted(), format_args!("{place}.layers"), "ids must be sorted");
-            let expected = [coefficient_rows(users, &group.layers), templates];
+            let expected = [self.group_rows(users, &group.layers), templates];
             let found = group.shape;
             ensure!(
                 found == expected,

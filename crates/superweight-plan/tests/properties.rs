@@ -38,7 +38,9 @@ prop_compose! {
     fn any_request()(
         names in prop::collection::vec(architecture(), 1..4),
         clusters in clustering(),
-        tiling in prop_oneof![Just(TilingChoice::Auto), Just(TilingChoice::Nested), Just(TilingChoice::Grid)],
+        tiling in prop::sample::select(vec![
+            TilingChoice::Auto, TilingChoice::Nested, TilingChoice::Grid, TilingChoice::Kronecker,
+        ]),
         block in prop::option::of(1..40usize),
         own in 0..3usize,
         explicit in any::<bool>(),
@@ -161,8 +163,12 @@ fn check_corners(plan: &Value) {
 /// Adds up every trainable number the file names, and holds it against the bill and the budget.
 fn check_bill(plan: &Value) {
     let product = |dims: &Value| list(dims).iter().map(int).product::<usize>();
-    let templates: usize =
+    let mut templates: usize =
         list(&plan["template_sets"]).iter().map(|s| int(&s["templates"]) * product(&s["block"])).sum();
+    for (i, superweight) in list(&plan["superweights"]).iter().enumerate().filter(|_| has_patterns(plan)) {
+        let k = int(&plan["template_sets"][int(&superweight["set"])]["templates"]);
+        templates += if k > 1 { pattern_cells(plan, i) * k } else { 0 };
+    }
     let groups = || list(&plan["superweights"]).iter().flat_map(|s| list(&s["groups"]));
     let coefficients: usize = groups().map(|g| product(&g["shape"])).sum();
     let (mut dense, mut classifier, mut norm) = (0, 0, 0);
@@ -190,8 +196,19 @@ fn check_bill(plan: &Value) {
     }
 }
 
+/// Whether templates are patterns times blocks.
+fn has_patterns(plan: &Value) -> bool {
+    plan["tiling"].get("kronecker").is_some()
+}
+
+/// Cells of a SuperWeight that some layer uses.
+fn pattern_cells(plan: &Value, superweight: usize) -> usize {
+    let cells: BTreeSet<_> = cells_by_layer(plan, superweight).into_values().flatten().collect();
+    cells.len()
+}
+
 /// Every composed layer has one α per SuperWeight with more than one template, with a row for every cell that one of the
-/// layers of its group uses; what is reserved is what every layer's own would need beyond that.
+/// layers of its group uses, or one row where there are patterns; what is reserved is what every layer's own would need beyond that.
 fn check_groups(plan: &Value) {
     let (mut live, mut own) = (0, 0);
     for (i, superweight) in list(&plan["superweights"]).iter().enumerate() {
@@ -202,15 +219,17 @@ fn check_groups(plan: &Value) {
         for group in list(&superweight["groups"]) {
             let layers: Vec<_> = list(&group["layers"]).iter().map(int).collect();
             let cells: BTreeSet<_> = layers.iter().flat_map(|layer| &users[layer]).collect();
-            assert_eq!([int(&group["shape"][0]), int(&group["shape"][1])], [cells.len(), k], "shape of α");
-            live += cells.len() * k;
+            let rows = if has_patterns(plan) { 1 } else { cells.len() };
+            assert_eq!([int(&group["shape"][0]), int(&group["shape"][1])], [rows, k], "shape of α");
+            live += rows * k;
             for layer in layers {
                 assert!(seen.insert(layer), "a layer has two α");
             }
         }
         let all: BTreeSet<usize> = users.keys().copied().collect();
         assert_eq!(seen, if k > 1 { all } else { BTreeSet::new() });
-        own += if k > 1 { users.values().map(BTreeSet::len).sum::<usize>() * k } else { 0 };
+        let rows = |cells: &BTreeSet<_>| if has_patterns(plan) { 1 } else { cells.len() };
+        own += if k > 1 { users.values().map(rows).sum::<usize>() * k } else { 0 };
     }
     let reserve = plan["reserve"].as_f64().unwrap();
     let charged = live.max((reserve * own as f64).ceil() as usize);
@@ -253,22 +272,28 @@ fn check_scale(plan: &Value, scale: Scale) {
         let he_c = layers.iter().map(|&l| he(&plan["layers"][l]["layer"])).fold(f64::INFINITY, f64::min);
         let (k, uses) = (int(&set["templates"]) as f64, uses as f64);
         let numbers = list(&set["block"]).iter().map(int).product::<usize>() as f64;
-        let (deviation, length) = match scale {
-            Scale::Even => {
-                let length = if k == 1.0 { 1.0 } else { he_c * (k * numbers).sqrt().sqrt() };
-                (he_c * (uses / k).sqrt().sqrt(), length)
+        let fourth_root = |x: f64| x.sqrt().sqrt();
+        let (deviation, length, gain) = match scale {
+            Scale::Even if k == 1.0 => (he_c * fourth_root(uses / k), 1.0, 1.0),
+            Scale::Even if has_patterns(plan) => {
+                let cells = here.iter().map(|&i| pattern_cells(plan, i)).sum::<usize>() as f64;
+                let alphas = users.iter().map(BTreeMap::len).sum::<usize>() as f64;
+                let length = he_c * fourth_root(k * numbers * uses / cells);
+                (he_c * fourth_root(uses / k), length, he_c * fourth_root(uses * numbers / alphas / k))
             }
-            Scale::Balanced => (he_c * (uses / k).sqrt(), 1.0),
-            Scale::He => (1.0, 1.0),
-            Scale::Released => (2f64.sqrt() / 3.0, 1.0),
+            Scale::Even => (he_c * fourth_root(uses / k), he_c * fourth_root(k * numbers), 1.0),
+            Scale::Balanced => (he_c * (uses / k).sqrt(), 1.0, 1.0),
+            Scale::He => (1.0, 1.0, 1.0),
+            Scale::Released => (2f64.sqrt() / 3.0, 1.0, 1.0),
         };
         assert!(close(&set["deviation"], deviation), "deviation of set {s}");
         assert!(close(&set["length"], length), "length of set {s}");
+        assert!(set.get("gain").map_or(gain == 1.0, |found| close(found, gain)), "gain of set {s}");
         for &l in &layers {
             let layer = &plan["layers"][l];
             for tile in list(&layer["tiles"]).iter().filter(|t| here.contains(&int(&t["superweight"]))) {
                 let he = if scale == Scale::Released { deviation } else { he(&layer["layer"]) };
-                assert!(close(&tile["factor"], he / (deviation * length)), "factor of layer {l}");
+                assert!(close(&tile["factor"], he / (deviation * length * gain)), "factor of layer {l}");
             }
         }
     }

@@ -17,7 +17,9 @@ use superweight_engine::{
 };
 use superweight_plan::{Group, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId, VectorKind};
 
-use crate::bank::{self, Bank, coefficients_name, scope, templates_name, weight_name};
+use crate::bank::{
+    self, Bank, coefficients_name, pattern_rows, patterns_name, scope, templates_name, weight_name,
+};
 use crate::fold::fold;
 use crate::lower::{IMAGES, LABELS, Lowering, lower};
 
@@ -26,7 +28,7 @@ use crate::lower::{IMAGES, LABELS, Lowering, lower};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ParameterKind {
-    /// Shared templates, those of depthwise layers apart.
+    /// Shared templates with their patterns, those of depthwise layers apart.
     Templates,
     /// α, what they are combined by.
     Coefficients,
@@ -286,6 +288,7 @@ impl<D: Device> Ensemble<D> {
     /// Where the numbers of a kind lie. Composed weights are of no kind: they are not trained.
     pub fn ranges(&self, kind: ParameterKind) -> Result<Vec<Range<usize>>, Error> {
         let plan = self.plan();
+        let patterns = pattern_rows(plan);
         let mut names = vec![];
         for (i, set) in plan.template_sets.iter().enumerate() {
             let shared = plan.layer(plan.clusters[set.cluster.0].layers[0]).kind;
@@ -295,6 +298,7 @@ impl<D: Device> Ensemble<D> {
                 ParameterKind::Templates
             };
             names.extend((of == kind).then(|| templates_name(SetId(i))));
+            names.extend((of == kind && patterns[i] > 0).then(|| patterns_name(SetId(i))));
             let mixed = kind == ParameterKind::Coefficients && set.templates > 1;
             names.extend(mixed.then(|| coefficients_name(SetId(i))));
         }
@@ -333,8 +337,15 @@ pub fn member_numbers(plan: &SharingPlan, member: MemberId) -> u64 {
     for (i, superweight) in plan.superweights.iter().enumerate() {
         for group in &superweight.groups {
             let own = Group { layers: group.layers.iter().copied().filter(of_member).collect(), ..*group };
-            let rows = plan.coefficient_cells(SuperWeightId(i), &own).len();
+            let cells = plan.coefficient_cells(SuperWeightId(i), &own).len();
+            let rows = if plan.has_patterns() { cells.min(1) } else { cells };
             total += (rows * group.shape[1]) as u64;
+        }
+        if plan.has_patterns() && !superweight.groups.is_empty() {
+            let layers = superweight.groups.iter().flat_map(|group| &group.layers);
+            let own = Group { layers: layers.copied().filter(of_member).collect(), shape: [0, 0] };
+            let cells = plan.coefficient_cells(SuperWeightId(i), &own).len();
+            total += (cells * plan.set(superweight.set).templates) as u64;
         }
     }
     let used = plan.template_sets.iter().zip(sets).filter(|(_, used)| *used);

@@ -1,10 +1,11 @@
 //! Composition against its definition, its backward pass against finite differences, and where training starts.
 
-use superweight::bank::{self, Bank, coefficients_name, templates_name, weight_name};
+use superweight::bank::{self, Bank, coefficients_name, patterns_name, templates_name, weight_name};
 use superweight::engine::{CpuDevice, LayoutBuilder, Memory, ohwi_to_oihw};
 use superweight::plan::arch::ArchName;
 use superweight::plan::{
-    Clustering, Coefficients, LayerId, Member, PlanRequest, Scale, SetId, SharingPlan, Tiling, TilingChoice,
+    Clustering, Coefficients, LayerId, Member, PlanRequest, Scale, SetId, SharingPlan, SuperWeightId, Tiling,
+    TilingChoice,
 };
 use superweight::random::Draws;
 
@@ -18,7 +19,7 @@ fn request(names: &str, percent: u64) -> PlanRequest {
     request
 }
 
-/// Plans of many kinds: nested and grid, shared and own coefficients, crossing shapes, refined-like groups.
+/// Plans of many kinds: nested, grid and patterns times blocks, shared and own coefficients, crossing shapes, refined-like groups.
 fn plans() -> Vec<SharingPlan> {
     let mut plans = vec![];
     for (names, percent) in [
@@ -27,7 +28,7 @@ fn plans() -> Vec<SharingPlan> {
         ("cnn-12-20-9,cnn-7-20-33", 60),
         ("mobilenet-v2-0.1,wrn-10-1", 80),
     ] {
-        for tiling in [TilingChoice::Nested, TilingChoice::Grid] {
+        for tiling in [TilingChoice::Nested, TilingChoice::Grid, TilingChoice::Kronecker] {
             for coefficients in [
                 Coefficients::Shared,
                 Coefficients::Own,
@@ -48,8 +49,10 @@ fn plans() -> Vec<SharingPlan> {
             }
         }
     }
-    let count = |nested: bool| plans.iter().filter(|plan| (plan.tiling == Tiling::Nested) == nested).count();
-    assert!(count(true) > 10 && count(false) > 10);
+    let count = |of: &dyn Fn(Tiling) -> bool| plans.iter().filter(|plan| of(plan.tiling)).count();
+    assert!(count(&|tiling| tiling == Tiling::Nested) > 10);
+    assert!(count(&|tiling| matches!(tiling, Tiling::Grid { .. })) > 10);
+    assert!(count(&|tiling| matches!(tiling, Tiling::Kronecker { .. })) > 10);
     plans
 }
 
@@ -85,15 +88,26 @@ fn by_definition(plan: &SharingPlan, memory: &Memory<CpuDevice>, id: LayerId) ->
         let mut alpha: Option<(Vec<[usize; 2]>, Vec<f32>)> = None;
         if k > 1 {
             let numbers = memory.parameter(&coefficients_name(superweight.set)).unwrap();
-            let mut row = 0;
+            let patterns = memory.parameter(&patterns_name(superweight.set)).ok();
+            assert_eq!(patterns.is_some(), plan.has_patterns());
+            let (mut row, mut pattern) = (0, 0);
             for (s, other) in plan.superweights.iter().enumerate().filter(|(_, o)| o.set == superweight.set) {
+                let cells = plan.pattern_cells(SuperWeightId(s));
                 for group in &other.groups {
                     if s == tile.superweight.0 && group.layers.contains(&id) {
-                        let cells = plan.coefficient_cells(tile.superweight, group);
-                        alpha = Some((cells, numbers[row * k..(row + group.shape[0]) * k].to_vec()));
+                        let own = &numbers[row * k..(row + group.shape[0]) * k];
+                        alpha = Some(match &patterns {
+                            None => (plan.coefficient_cells(tile.superweight, group), own.to_vec()),
+                            Some(patterns) => {
+                                let rows = patterns[pattern * k..][..cells.len() * k].chunks(k);
+                                let gains = rows.flat_map(|p| p.iter().zip(own).map(|(p, g)| p * g));
+                                (cells.clone(), gains.collect())
+                            }
+                        });
                     }
                     row += group.shape[0];
                 }
+                pattern += cells.len();
             }
         }
         for o in tile.at.rows.start..tile.at.rows.end {
@@ -144,7 +158,7 @@ fn equals_the_definition() {
     }
 }
 
-/// L = Σ ⟨u, W⟩ is linear in the templates and in the coefficients: a central difference with step 1 is exact but for
+/// L = Σ ⟨u, W⟩ is linear in templates, patterns and coefficients, each by itself: a central difference with step 1 is exact but for
 /// rounding.
 #[test]
 fn backward_equals_finite_differences() {
@@ -160,12 +174,15 @@ fn backward_equals_finite_differences() {
         for (name, values) in &upstream {
             memory.set_gradient(name, values).unwrap();
         }
+        bank.compose(&mut memory).unwrap();
         bank.compose_backward(&mut memory).unwrap();
         let dot =
             |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
         for set in (0..plan.template_sets.len()).map(SetId) {
             let mut names = vec![templates_name(set)];
-            names.extend((plan.set(set).templates > 1).then(|| coefficients_name(set)));
+            let mixed = plan.set(set).templates > 1;
+            names.extend(mixed.then(|| coefficients_name(set)));
+            names.extend((mixed && plan.has_patterns()).then(|| patterns_name(set)));
             for name in names {
                 let (before, gradient) = (memory.parameter(&name).unwrap(), memory.gradient(&name).unwrap());
                 let direction = random(1000 + set.0, before.len());
@@ -191,13 +208,17 @@ fn every_layer_starts_with_hes_deviation() {
     let requests =
         [("wrn-28-10", 10), ("wrn-28-10", 1), ("wrn-16-4,wrn-16-2", 25), ("wrn-16-4,wrn-10-2", 60)];
     for (names, percent) in requests {
-        for (coefficients, scale) in [
-            (Coefficients::Shared, Scale::Balanced),
-            (Coefficients::Own, Scale::Balanced),
-            (Coefficients::Own, Scale::Even),
-            (Coefficients::Shared, Scale::He),
+        use TilingChoice::{Auto, Kronecker};
+        for (coefficients, scale, tiling) in [
+            (Coefficients::Shared, Scale::Balanced, Auto),
+            (Coefficients::Own, Scale::Balanced, Auto),
+            (Coefficients::Own, Scale::Even, Auto),
+            (Coefficients::Shared, Scale::He, Auto),
+            (Coefficients::Shared, Scale::Even, Kronecker),
+            (Coefficients::Own, Scale::Balanced, Kronecker),
         ] {
-            let plan = PlanRequest { coefficients, scale, ..request(names, percent) }.plan().unwrap();
+            let request = PlanRequest { coefficients, scale, tiling, ..request(names, percent) };
+            let plan = request.plan().unwrap();
             let (bank, mut memory) = bank(&plan, 2);
             bank.compose(&mut memory).unwrap();
             for id in composed(&plan) {
@@ -223,13 +244,13 @@ fn every_layer_starts_with_hes_deviation() {
     assert!(checked > 300, "{checked}");
 }
 
-/// The share of itself that a step changes, of templates and of coefficients, over that of the weights they make; the
-/// gradients of weights have nothing in common.
-fn speeds(scale: Scale, block: usize, percent: u64) -> [f64; 2] {
+/// The share of itself that a step changes, of templates, of coefficients and of patterns, over that of the weights they
+/// make; the gradients of weights have nothing in common.
+fn speeds(scale: Scale, tiling: TilingChoice, block: usize, percent: u64) -> Vec<f64> {
     let request = PlanRequest {
         scale,
         coefficients: Coefficients::Own,
-        tiling: TilingChoice::Grid,
+        tiling,
         block: Some(block),
         ..request("cnn-32-32-32-32-32-32", percent)
     };
@@ -249,17 +270,21 @@ fn speeds(scale: Scale, block: usize, percent: u64) -> [f64; 2] {
     };
     assert_eq!(plan.template_sets.len(), 1);
     let plain = share(composed(&plan).map(|id| weight_name(&plan, id)).collect());
-    [templates_name(SetId(0)), coefficients_name(SetId(0))].map(|name| share(vec![name]) / plain)
+    let mut names = vec![templates_name(SetId(0)), coefficients_name(SetId(0))];
+    names.extend(plan.has_patterns().then(|| patterns_name(SetId(0))));
+    names.into_iter().map(|name| share(vec![name]) / plain).collect()
 }
 
 #[test]
 fn on_the_even_scale_all_learn_equally_fast() {
-    for (block, percent) in [(4, 10), (8, 10), (8, 50), (16, 50)] {
-        let even = speeds(Scale::Even, block, percent);
-        assert!(even.iter().all(|speed| (0.8..1.25).contains(speed)), "{block} at {percent}%: {even:?}");
+    for tiling in [TilingChoice::Grid, TilingChoice::Kronecker] {
+        for (block, percent) in [(4, 10), (8, 10), (8, 50), (16, 50)] {
+            let even = speeds(Scale::Even, tiling, block, percent);
+            assert!(even.iter().all(|speed| (0.8..1.25).contains(speed)), "{block} at {percent}%: {even:?}");
+        }
     }
     // On the other, the smaller the blocks, the slower both.
-    let [balanced, small] = [speeds(Scale::Balanced, 8, 10), speeds(Scale::Balanced, 4, 10)];
+    let [balanced, small] = [8, 4].map(|block| speeds(Scale::Balanced, TilingChoice::Grid, block, 10));
     assert!(balanced.iter().all(|&speed| speed < 0.5), "{balanced:?}");
     assert!((0..2).all(|i| small[i] < 0.7 * balanced[i]), "{small:?} {balanced:?}");
 }

@@ -92,7 +92,7 @@ fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
 
 fn shared_plans() -> Vec<SharingPlan> {
     let mut plans = vec![];
-    for tiling in [TilingChoice::Nested, TilingChoice::Grid] {
+    for tiling in [TilingChoice::Nested, TilingChoice::Grid, TilingChoice::Kronecker] {
         for coefficients in [Coefficients::Shared, Coefficients::Own] {
             let request = PlanRequest::new(members("wrn-10-2,wrn-10-1"), 180_000);
             plans.push(PlanRequest { tiling, coefficients, block: Some(8), ..request }.plan().unwrap());

@@ -42,6 +42,7 @@ fn a_state_dict_is_the_member() {
     let plans = [
         plan(&["wrn-10-1", "mobilenet-v2-0.35"], TilingChoice::Nested, 80),
         plan(&["wrn-10-1", "wrn-10-2"], TilingChoice::Grid, 40),
+        plan(&["wrn-10-1", "wrn-10-2"], TilingChoice::Kronecker, 40),
         plan(&["cnn-8-16"], TilingChoice::Auto, 100),
     ];
     for plan in &plans {
@@ -88,6 +89,7 @@ fn folded_members_answer_alike() {
     for plan in [
         plan(&["wrn-10-1", "mobilenet-v2-0.35"], TilingChoice::Nested, 80),
         plan(&["wrn-10-1", "wrn-10-2"], TilingChoice::Grid, 40),
+        plan(&["wrn-10-1", "wrn-10-2"], TilingChoice::Kronecker, 40),
         plan(&["cnn-8-16"], TilingChoice::Auto, 100),
     ] {
         let make = |options: &EnsembleOptions| {

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use superweight::bank::{self, coefficients_name, templates_name, weight_name};
+use superweight::bank::{self, coefficients_name, patterns_name, templates_name, weight_name};
 use superweight::engine::{CpuDevice, Sgd, SgdOptions, ohwi_to_oihw};
 use superweight::ensemble::{Ensemble, EnsembleOptions, ParameterKind};
 use superweight::plan::arch::{ArchName, ImageShape};
 use superweight::plan::{
-    Assignment, Clustering, LayerId, Member, MemberId, PlanRequest, SetId, SharingPlan, Tiling, TilingChoice,
-    refine,
+    Assignment, Clustering, LayerId, Member, MemberId, PlanRequest, SetId, SharingPlan, SuperWeightId,
+    Tiling, TilingChoice, refine,
 };
 use superweight::random::Draws;
 use superweight::recipe::Similarity;
@@ -20,7 +20,8 @@ const IMAGE: ImageShape = ImageShape { channels: 3, height: 8, width: 8 };
 const BATCH: usize = 4;
 const SGD: SgdOptions = SgdOptions { momentum: 0.9, nesterov: true };
 
-/// Two members of different width and depth, hard-shared with room to refine: nested, and a grid whose cells are cropped.
+/// Two members of different width and depth, hard-shared with room to refine: nested, a grid whose cells are cropped, and
+/// patterns over such a grid.
 fn plans() -> Vec<SharingPlan> {
     let member =
         |name: &str| Member { architecture: name.parse::<ArchName>().unwrap(), input: IMAGE, classes: 10 };
@@ -32,6 +33,7 @@ fn plans() -> Vec<SharingPlan> {
     let plans = vec![
         plan(TilingChoice::Nested, 450_000, Clustering::Depth(2)),
         plan(TilingChoice::Grid, 150_000, Clustering::Single),
+        plan(TilingChoice::Kronecker, 150_000, Clustering::Single),
     ];
     assert_eq!(plans[0].tiling, Tiling::Nested);
     assert!(plans.iter().all(|plan| plan.bill.reserved > 0 && plan.bill.coefficients > 0));
@@ -180,6 +182,20 @@ fn sets(plan: &SharingPlan) -> impl Iterator<Item = SetId> {
     (0..plan.template_sets.len()).map(SetId)
 }
 
+/// The patterns of a SuperWeight, K numbers for each of its cells.
+fn patterns_of(
+    plan: &SharingPlan,
+    ensemble: &Ensemble<CpuDevice>,
+    id: SuperWeightId,
+) -> BTreeMap<[usize; 2], Vec<f32>> {
+    let set = plan.superweight(id).set;
+    let numbers = ensemble.memory().parameter(&patterns_name(set)).unwrap();
+    let before = (0..id.0).map(SuperWeightId).filter(|&other| plan.superweight(other).set == set);
+    let first: usize = before.map(|other| plan.pattern_cells(other).len()).sum();
+    let rows = numbers.chunks(plan.set(set).templates).skip(first).map(<[f32]>::to_vec);
+    plan.pattern_cells(id).into_iter().zip(rows).collect()
+}
+
 fn add_directly(
     plan: &SharingPlan,
     ensemble: &Ensemble<CpuDevice>,
@@ -194,16 +210,23 @@ fn add_directly(
             let ([height, width, ..], k, area) = (set.block, set.templates, layer.kernel_area());
             let [rows, cols] = plan.cells(superweight.set, &tile.at);
             let templates = ensemble.memory().parameter(&templates_name(superweight.set)).unwrap();
-            let sum = sums.entry((tile.superweight.0, id)).or_insert_with(|| vec![0.0; rows * cols * k]);
+            // With patterns a layer asks of K coefficients, each of which multiplies a number per cell.
+            let patterns = plan.has_patterns().then(|| patterns_of(plan, ensemble, tile.superweight));
+            let len = if patterns.is_some() { k } else { rows * cols * k };
+            let sum = sums.entry((tile.superweight.0, id)).or_insert_with(|| vec![0.0; len]);
             for o in tile.at.rows.start..tile.at.rows.end {
                 for i in tile.at.cols.start..tile.at.cols.end {
                     let (r, c) = (o - tile.at.rows.start, i - tile.at.cols.start);
-                    let row = (r / height) * cols + c / width;
+                    let cell = [r / height, c / width];
+                    let row = if patterns.is_some() { 0 } else { cell[0] * cols + cell[1] };
                     for (p, t) in (0..area).flat_map(|p| (0..k).map(move |t| (p, t))) {
                         // Templates lie [k, rows, positions, columns].
                         let at = ((t * height + r % height) * area + p) * width + c % width;
-                        sum[row * k + t] +=
-                            tile.factor * gradient[(o * layer.inp + i) * area + p] * f64::from(templates[at]);
+                        let pattern = patterns.as_ref().map_or(1.0, |cells| f64::from(cells[&cell][t]));
+                        sum[row * k + t] += tile.factor
+                            * gradient[(o * layer.inp + i) * area + p]
+                            * f64::from(templates[at])
+                            * pattern;
                     }
                 }
             }

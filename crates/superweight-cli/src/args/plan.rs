@@ -82,6 +82,8 @@ pub enum TilingArg {
     Nested,
     /// A SuperWeight is a grid of blocks.
     Grid,
+    /// A template is as large as its SuperWeight: a number per cell of a grid times a block.
+    Kronecker,
 }
 
 #[derive(Clone, Copy, Default, ValueEnum)]

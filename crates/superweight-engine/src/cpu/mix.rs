@@ -12,6 +12,10 @@ use crate::geometry::ConvGeometry;
 use crate::mix::{Block, Mix, MixGradients, MixSet, MixUse};
 use crate::program::Region;
 
+mod factors;
+
+use factors::Factors;
+
 /// Uses moved by one task.
 const TASK: usize = 32;
 
@@ -22,6 +26,7 @@ pub struct Mixer {
     product: Option<Conv>,
     /// First use of each cell, and the end of the last.
     first_use: Vec<usize>,
+    factors: Option<Factors>,
 }
 
 pub(super) fn prepare(set: &MixSet) -> (Mixer, usize) {
@@ -41,7 +46,8 @@ pub(super) fn prepare(set: &MixSet) -> (Mixer, usize) {
     let inner = product.as_ref().map_or(0, |conv| {
         conv.backward_data_scratch().max(conv.forward_scratch()).max(conv.backward_weight_scratch())
     });
-    (Mixer { product, first_use }, set.cells() * set.block.len() + inner)
+    let factors = set.factors.as_ref().map(|factors| Factors::new(factors, set.count()));
+    (Mixer { product, first_use, factors }, set.cells() * set.block.len() + inner)
 }
 
 pub(super) fn mix(mix: &Mix<CpuDevice>, storages: &mut Storages<CpuDevice>) {
@@ -49,6 +55,9 @@ pub(super) fn mix(mix: &Mix<CpuDevice>, storages: &mut Storages<CpuDevice>) {
     let (arena, parameters) = (arena.floats_mut(), parameters.floats_mut());
     for (set, mixer) in mix.sets().iter().zip(mix.mixer()) {
         let (cells, scratch) = arena.split_at_mut(set.cells() * set.block.len());
+        if let (Some(factors), Some(region)) = (&mixer.factors, set.coefficients) {
+            factors.multiply(parameters, region);
+        }
         let blocks = at(parameters, set.blocks);
         match (&mixer.product, set.coefficients) {
             (Some(product), Some(region)) => {
@@ -85,6 +94,9 @@ pub(super) fn mix_backward(mix: &Mix<CpuDevice>, storages: &mut Storages<CpuDevi
                 if set.gradients == MixGradients::Both {
                     let blocks = at_mut(gradients, set.blocks);
                     product.backward_weight(cells, alpha, blocks, Write::Set, scratch);
+                }
+                if let Some(factors) = &mixer.factors {
+                    factors.backward(parameters, gradients, region, set.gradients);
                 }
             }
             _ => at_mut(gradients, set.blocks).copy_from_slice(cells),

@@ -8,6 +8,7 @@ use super::blas::{Arithmetic, Product, ProductShape};
 use super::buffer::Allocation;
 use super::context::{Context, Precision};
 use super::error::CudaError;
+use super::factors::Factors;
 use super::launch::{Grid, launch};
 use super::{CudaDevice, Storages};
 use crate::mix::{MixGradients, MixSet};
@@ -189,6 +190,7 @@ pub struct Mixer {
     direct: (Allocation, usize),
     coefficients: (Allocation, usize),
     products: Vec<Products>,
+    factors: Option<Factors>,
     /// Bytes of operands in the scratch memory; after them partial sums (direct sets) or the products' workspace.
     operand_bytes: u64,
 }
@@ -287,6 +289,7 @@ impl Mixer {
             direct: (Allocation::of(context, what, &direct)?, direct.len()),
             coefficients: (Allocation::of(context, what, &coefficients)?, coefficients.len()),
             products,
+            factors: Factors::new(device, sets)?,
             operand_bytes: end,
         };
         Ok((mixer, end as usize + workspace.max(4 * partials as usize)))
@@ -296,6 +299,9 @@ impl Mixer {
         let parameters = storages[Space::Parameters as usize].base();
         let scratch = storages[Space::Arena as usize].base().main;
         let workspace = scratch + self.operand_bytes;
+        if let Some(factors) = &self.factors {
+            factors.multiply(device, parameters.main);
+        }
         self.pack(device, parameters.main, scratch);
         for set in &self.products {
             set.forward(&device.context, scratch, workspace);
@@ -381,6 +387,9 @@ impl Mixer {
         let (pieces, grid) = (self.operands.0.pointer, Grid::each(self.operands.1));
         // SAFETY: as in `mix`.
         unsafe { launch!(device.kernels, "mix_unpack", grid, pieces, sets, gradients.main, scratch) }
+        if let Some(factors) = &self.factors {
+            factors.backward(device, parameters, gradients.main);
+        }
     }
 }
 

@@ -9,7 +9,7 @@
 //! | `cudnn/`, `blas.rs` | how are convolutions and matrix products planned? |
 //! | `conv.rs`, `direct.rs`, `norm.rs`, `norm_once.rs`, `pool.rs`, `loss.rs`, `view.rs` | one call each |
 //! | `together.rs` | which calls are one launch? |
-//! | `mix.rs`, `sgd.rs`, `images.rs`, `record.rs` | what surrounds a program in a step |
+//! | `mix.rs`, `factors.rs`, `sgd.rs`, `images.rs`, `record.rs` | what surrounds a program in a step |
 //!
 //! Determinism is the only mode here too: no float atomics, reductions in a fixed order, deterministic plans.
 //!
@@ -24,6 +24,7 @@ mod conv;
 mod cudnn;
 mod direct;
 mod error;
+mod factors;
 mod images;
 mod launch;
 mod libraries;

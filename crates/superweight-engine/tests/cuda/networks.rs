@@ -149,6 +149,7 @@ fn a_graph_reads_composed_weights_and_its_gradients_go_back() {
             block,
             blocks: region("templates"),
             coefficients: Some(region("coefficients")),
+            factors: None,
             uses: uses.collect(),
             gradients: MixGradients::Both,
         };

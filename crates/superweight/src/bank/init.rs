@@ -3,7 +3,8 @@
 //! | numbers | start |
 //! |---|---|
 //! | templates | N(0, d²), d from the plan ([`Scale`](superweight_plan::Scale)) |
-//! | coefficients | rows of the plan's length: orthogonal where the set has at most K rows, else random directions |
+//! | patterns, else coefficients | rows of the plan's length: orthogonal where the set has at most K rows, else random directions |
+//! | coefficients of patterns | ± the plan's gain |
 //! | dense convolutions | N(0, 2 / fan-in) |
 //! | dense linear weights, biases | U(±1/√in) as PyTorch has it, 0 |
 //! | batch norm | scale 1, shift 0, running mean 0, running variance 1 |
@@ -11,8 +12,8 @@
 use superweight_engine::{Device, Error, Memory, oihw_to_ohwi};
 use superweight_plan::{LayerId, LayerKind, SetId, SharingPlan, VectorKind};
 
-use super::rows::CoefficientRows;
-use super::{coefficients_name, scope, templates_name, weight_name};
+use super::rows::Rows;
+use super::{coefficients_name, pattern_rows, patterns_name, scope, templates_name, weight_name};
 use crate::random::Draws;
 
 /// What a tensor is drawn for.
@@ -21,22 +22,35 @@ enum Purpose {
     Templates = 1,
     Coefficients = 2,
     Dense = 3,
+    Signs = 4,
 }
 
 /// Sets every trainable number and running statistic.
 pub fn initialise<D: Device>(plan: &SharingPlan, memory: &mut Memory<D>, seed: u64) -> Result<(), Error> {
     let draws = |purpose: Purpose, index: usize| Draws::new(&[seed, purpose as u64, index as u64]);
-    let rows = CoefficientRows::of(plan);
+    let (rows, patterns) = (Rows::coefficients(plan), pattern_rows(plan));
     for (i, set) in plan.template_sets.iter().enumerate() {
         let normal = draws(Purpose::Templates, i);
         let numbers = set.templates as u64 * set.block_len();
         let templates: Vec<f32> = (0..numbers).map(|n| (set.deviation * normal.normal(n)) as f32).collect();
         memory.set_parameter(&templates_name(SetId(i)), &templates)?;
         if set.templates > 1 {
-            let mut alpha = unit_rows(rows.live(SetId(i)), set.templates, draws(Purpose::Coefficients, i));
-            alpha.iter_mut().for_each(|a| *a = (f64::from(*a) * set.length) as f32);
-            alpha.resize(rows.capacity(SetId(i)) * set.templates, 0.0);
-            memory.set_parameter(&coefficients_name(SetId(i)), &alpha)?;
+            let (id, k) = (SetId(i), set.templates);
+            let long = |rows: usize| -> Vec<f32> {
+                let unit = unit_rows(rows, k, draws(Purpose::Coefficients, i));
+                unit.into_iter().map(|a| (f64::from(a) * set.length) as f32).collect()
+            };
+            let mut alpha = match patterns[i] {
+                0 => long(rows.live(id)),
+                cells => {
+                    memory.set_parameter(&patterns_name(id), &long(cells))?;
+                    let signs = draws(Purpose::Signs, i);
+                    let gain = |n| set.gain.copysign(signs.signed_unit(n)) as f32;
+                    (0..(rows.live(id) * k) as u64).map(gain).collect()
+                }
+            };
+            alpha.resize(rows.capacity(id) * k, 0.0);
+            memory.set_parameter(&coefficients_name(id), &alpha)?;
         }
     }
     for (i, planned) in plan.layers.iter().enumerate().filter(|(_, planned)| planned.tiles.is_empty()) {

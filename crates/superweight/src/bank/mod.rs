@@ -1,7 +1,8 @@
 //! The bank: one owner of every trainable number, and what the members' weights are made of.
 //!
 //! All numbers lie in the engine's flat parameter storage: dense tensors and vectors where the graphs read them, then
-//! per template set its templates and its coefficient rows, and the composed weights, which no optimizer touches.
+//! per template set its templates, its patterns where it has such and its coefficient rows, and what is made of them, which no
+//! optimizer touches: the composed weights and, with patterns, the rows that cells are mixed by.
 //! [`Bank::compose`] writes the composed weights, [`Bank::compose_backward`] turns dL/dW into gradients of templates
 //! and coefficients. A dense plan has no sets: its weights are trained in place and composing costs nothing.
 
@@ -11,13 +12,14 @@ mod rows;
 mod transfer;
 
 use superweight_engine::{
-    Block, Device, Error, Layout, LayoutBuilder, Memory, Mix, MixGradients, MixSet, MixUse,
+    Block, Device, Error, Layout, LayoutBuilder, Memory, Mix, MixFactors, MixGradients, MixSet, MixUse,
+    Region,
 };
 use superweight_plan::{LayerId, MemberId, SetId, SharingPlan, SuperWeightId};
 
 pub use init::initialise;
 pub use probe::{Probe, declare_probe};
-pub(crate) use rows::CoefficientRows;
+pub(crate) use rows::Rows;
 
 /// Put before the names of a member's tensors.
 pub fn scope(member: MemberId) -> String {
@@ -35,6 +37,11 @@ pub fn templates_name(set: SetId) -> String {
     format!("templates.{set}")
 }
 
+/// Name of a set's patterns, `[cells, K]`: the cells of its SuperWeights, one after another.
+pub fn patterns_name(set: SetId) -> String {
+    format!("patterns.{set}")
+}
+
 /// Name of a set's coefficients, `[rows, K]`.
 pub fn coefficients_name(set: SetId) -> String {
     format!("coefficients.{set}")
@@ -42,19 +49,39 @@ pub fn coefficients_name(set: SetId) -> String {
 
 /// Rows of every set's coefficients that are in use; room for more may follow them.
 pub fn live_rows(plan: &SharingPlan) -> Vec<usize> {
-    let rows = CoefficientRows::of(plan);
+    let rows = Rows::coefficients(plan);
     (0..plan.template_sets.len()).map(|i| rows.live(SetId(i))).collect()
+}
+
+/// Rows of every set's patterns; 0 where it has none.
+pub fn pattern_rows(plan: &SharingPlan) -> Vec<usize> {
+    let rows = Rows::patterns(plan);
+    let has = |set: &superweight_plan::TemplateSet| plan.has_patterns() && set.templates > 1;
+    plan.template_sets
+        .iter()
+        .enumerate()
+        .map(|(i, set)| if has(set) { rows.live(SetId(i)) } else { 0 })
+        .collect()
+}
+
+/// Where the rows lie that cells are mixed by, where these are made of patterns and coefficients.
+fn mixed_name(set: SetId) -> String {
+    format!("mixed.{set}")
 }
 
 /// Adds templates and coefficients to a layout. Coefficients get room for every layer's own where the plan keeps a
 /// reserve, so that refinement moves nothing else.
 pub fn declare(plan: &SharingPlan, layout: &mut LayoutBuilder) -> Result<(), Error> {
-    let rows = CoefficientRows::of(plan);
+    let (rows, cells, patterns) = (Rows::coefficients(plan), Rows::cells(plan), pattern_rows(plan));
     for (i, set) in plan.template_sets.iter().enumerate() {
         let id = SetId(i);
         layout.parameter(templates_name(id), set.templates * set.block_len() as usize)?;
         if set.templates > 1 {
             layout.parameter(coefficients_name(id), rows.capacity(id) * set.templates)?;
+        }
+        if patterns[i] > 0 {
+            layout.parameter(patterns_name(id), patterns[i] * set.templates)?;
+            layout.parameter(mixed_name(id), cells.capacity(id) * set.templates)?;
         }
     }
     Ok(())
@@ -72,11 +99,11 @@ pub struct Bank<D: Device> {
 impl<D: Device> Bank<D> {
     /// Prepares the composition; `layout` has all members' tensors and what [`declare`] added.
     pub fn new(device: &D, plan: SharingPlan, layout: &Layout) -> Result<Self, Error> {
-        let mix = Mix::new(device, mix_sets(&plan, &CoefficientRows::of(&plan), layout)?)?;
+        let mix = Mix::new(device, mix_sets(&plan, &Rows::cells(&plan), layout)?)?;
         let refined_scratch_bytes = match plan.bill.reserved {
             0 => mix.scratch_bytes(),
             _ => {
-                let own = Mix::new(device, mix_sets(&plan, &CoefficientRows::own(&plan), layout)?)?;
+                let own = Mix::new(device, own_sets(&plan, layout)?)?;
                 own.scratch_bytes().max(mix.scratch_bytes())
             }
         };
@@ -109,16 +136,18 @@ impl<D: Device> Bank<D> {
     }
 }
 
-/// Every cell of every layer: which coefficient row makes it and where it goes.
-fn mix_sets(plan: &SharingPlan, rows: &CoefficientRows, layout: &Layout) -> Result<Vec<MixSet>, Error> {
+/// Every cell of every layer: which row makes it and where it goes.
+fn mix_sets(plan: &SharingPlan, rows: &Rows, layout: &Layout) -> Result<Vec<MixSet>, Error> {
+    let patterns = pattern_rows(plan);
     let mut sets = Vec::with_capacity(plan.template_sets.len());
     for (i, set) in plan.template_sets.iter().enumerate() {
         let [height, width, kh, kw] = set.block;
         let coefficients = match set.templates {
             1 => None,
             k => {
-                let room = layout.parameter(&coefficients_name(SetId(i)))?;
-                Some(superweight_engine::Region { len: rows.live(SetId(i)) * k, ..room })
+                let id = SetId(i);
+                let name = if patterns[i] > 0 { mixed_name(id) } else { coefficients_name(id) };
+                Some(Region { len: rows.live(id) * k, ..layout.parameter(&name)? })
             }
         };
         sets.push(MixSet {
@@ -126,6 +155,7 @@ fn mix_sets(plan: &SharingPlan, rows: &CoefficientRows, layout: &Layout) -> Resu
             block: Block { rows: height, positions: kh * kw, cols: width },
             blocks: layout.parameter(&templates_name(SetId(i)))?,
             coefficients,
+            factors: None,
             uses: vec![],
             gradients: MixGradients::Both,
         });
@@ -154,7 +184,53 @@ fn mix_sets(plan: &SharingPlan, rows: &CoefficientRows, layout: &Layout) -> Resu
         }
     }
     sets.iter_mut().for_each(|set| set.uses.sort_by_key(|used| used.cell));
+    let coefficients = Rows::coefficients(plan);
+    for (i, factors) in factor_rows(plan, rows, &coefficients).into_iter().enumerate() {
+        let (id, k) = (SetId(i), plan.template_sets[i].templates);
+        if patterns[i] > 0 {
+            let gains = layout.parameter(&coefficients_name(id))?;
+            sets[i].factors = Some(MixFactors {
+                patterns: layout.parameter(&patterns_name(id))?,
+                gains: Region { len: coefficients.live(id) * k, ..gains },
+                rows: factors,
+            });
+        }
+    }
     Ok(sets)
+}
+
+/// The largest mix that refinement may lead to: every layer a group. For its size alone.
+fn own_sets(plan: &SharingPlan, layout: &Layout) -> Result<Vec<MixSet>, Error> {
+    let mut sets = mix_sets(plan, &Rows::own_cells(plan), layout)?;
+    sets.iter_mut().for_each(|set| set.factors = None);
+    Ok(sets)
+}
+
+/// Which row of patterns and which of coefficients each row is the product of, set after set; nothing without patterns.
+fn factor_rows(plan: &SharingPlan, rows: &Rows, coefficients: &Rows) -> Vec<Vec<[u32; 2]>> {
+    let mut all = vec![vec![]; plan.template_sets.len()];
+    if !plan.has_patterns() {
+        return all;
+    }
+    let patterns = Rows::patterns(plan);
+    for (i, of) in all.iter_mut().enumerate().filter(|(i, _)| plan.template_sets[*i].templates > 1) {
+        of.resize(rows.live(SetId(i)), [0; 2]);
+    }
+    for (i, planned) in plan.layers.iter().enumerate() {
+        for tile in &planned.tiles {
+            let (id, layer) = (tile.superweight, LayerId(i));
+            let set = plan.superweight(id).set;
+            if plan.set(set).templates < 2 {
+                continue;
+            }
+            let [down, across] = plan.cells(set, &tile.at);
+            for cell in (0..down).flat_map(|r| (0..across).map(move |c| [r, c])) {
+                let of = [&patterns, coefficients].map(|rows| rows.row(id, layer, cell) as u32);
+                all[set.0][rows.row(id, layer, cell)] = of;
+            }
+        }
+    }
+    all
 }
 
 /// Which SuperWeights are made of each set.

@@ -1,7 +1,7 @@
 //! What every layer by itself asks of the coefficients it shares: dL/dα per layer, exact, without another pass.
 //!
 //! ```text
-//! dL/dαᵢ[p, k] = factorᵢ·⟨dL/dWᵢ on cell p, Tₖ⟩
+//! dL/dαᵢ[p, k] = factorᵢ·⟨dL/dWᵢ on cell p, Tₖ⟩        with patterns: dL/dαᵢ[k] = factorᵢ·⟨dL/dWᵢ, patternₖ ⊗ Tₖ⟩
 //! ```
 //!
 //! It is the backward half of a composition in which every layer has rows of its own, so a second [`Mix`] over the same
@@ -12,10 +12,15 @@
 use superweight_engine::{Device, Error, Layout, LayoutBuilder, Memory, Mix, MixGradients, Region};
 use superweight_plan::{LayerId, SetId, SharingPlan, SuperWeightId};
 
-use super::{CoefficientRows, mix_sets};
+use super::{Rows, factor_rows, mix_sets};
 
 fn probe_name(set: SetId) -> String {
     format!("probe.{set}")
+}
+
+/// Of the rows that cells would be mixed by, with patterns: dL/dα is made of them.
+fn mixed_name(set: SetId) -> String {
+    format!("probe.mixed.{set}")
 }
 
 /// Sets that have coefficients.
@@ -26,9 +31,13 @@ fn mixed(plan: &SharingPlan) -> impl Iterator<Item = SetId> + '_ {
 
 /// Adds to a layout what a [`Probe`] needs.
 pub fn declare_probe(plan: &SharingPlan, layout: &mut LayoutBuilder) -> Result<(), Error> {
-    let rows = CoefficientRows::own(plan);
+    let (rows, cells) = (Rows::own_coefficients(plan), Rows::own_cells(plan));
     for set in mixed(plan) {
-        layout.parameter(probe_name(set), rows.live(set) * plan.set(set).templates)?;
+        let k = plan.set(set).templates;
+        layout.parameter(probe_name(set), rows.live(set) * k)?;
+        if plan.has_patterns() {
+            layout.parameter(mixed_name(set), cells.live(set) * k)?;
+        }
     }
     Ok(())
 }
@@ -39,19 +48,27 @@ pub struct Probe<D: Device> {
     mix: Mix<D>,
     /// Set after set.
     gradients: Vec<(SetId, Region)>,
-    rows: CoefficientRows,
+    rows: Rows,
 }
 
 impl<D: Device> Probe<D> {
     /// Prepares it; `layout` has what [`declare_probe`] and [`declare`](super::declare) added.
     pub fn new(device: &D, plan: &SharingPlan, layout: &Layout) -> Result<Self, Error> {
-        let rows = CoefficientRows::own(plan);
-        let all = mix_sets(plan, &rows, layout)?.into_iter().enumerate();
+        let (rows, cells) = (Rows::own_coefficients(plan), Rows::own_cells(plan));
+        let mut products = factor_rows(plan, &cells, &rows);
+        let all = mix_sets(plan, &cells, layout)?.into_iter().enumerate();
         let (mut sets, mut gradients) = (vec![], vec![]);
         for (i, mut set) in all.filter(|(i, _)| plan.template_sets[*i].templates > 1) {
             let name = probe_name(SetId(i));
             set.name = name.clone();
-            set.coefficients = Some(layout.parameter(&name)?);
+            let alpha = layout.parameter(&name)?;
+            set.coefficients = Some(match &mut set.factors {
+                Some(factors) => {
+                    (factors.gains, factors.rows) = (alpha, std::mem::take(&mut products[i]));
+                    layout.parameter(&mixed_name(SetId(i)))?
+                }
+                None => alpha,
+            });
             set.gradients = MixGradients::Coefficients;
             sets.push(set);
             gradients.push((SetId(i), layout.gradient(&name)?));

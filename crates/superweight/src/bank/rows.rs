@@ -1,8 +1,17 @@
-//! Where coefficients lie: the rows of a set's α, SuperWeight after SuperWeight, group after group, cell after cell.
+//! Where rows of K numbers lie: those of a set, SuperWeight after SuperWeight, group after group, cell after cell.
+//!
+//! What makes a cell is one row of the mix. Without patterns that row is trained and is α itself; with them it is a row of
+//! patterns times the one row that α has for the group:
+//!
+//! | rows | a row per | trained |
+//! |---|---|---|
+//! | [`Rows::cells`] | group and cell | without patterns |
+//! | [`Rows::coefficients`] | group and cell; with patterns, group | always |
+//! | [`Rows::patterns`] | SuperWeight and cell | with patterns |
 
 use std::collections::HashMap;
 
-use superweight_plan::{Group, LayerId, SetId, SharingPlan, SuperWeightId};
+use superweight_plan::{Group, LayerId, SetId, SharingPlan, SuperWeight, SuperWeightId};
 
 use super::superweights_of;
 
@@ -11,54 +20,70 @@ use super::superweights_of;
 struct GroupRows {
     /// Its first row.
     first: usize,
-    /// Row of each row of cells, counted from `first`: groups use staircases of cells.
+    /// Row of each row of cells, counted from `first`: groups use staircases of cells. Empty where all cells have one row.
     starts: Vec<usize>,
 }
 
-/// The coefficient rows of a plan.
+/// Rows of a plan.
 #[derive(Debug)]
-pub(crate) struct CoefficientRows {
+pub(crate) struct Rows {
     groups: HashMap<(SuperWeightId, LayerId), usize>,
     rows: Vec<GroupRows>,
     live: Vec<usize>,
     capacity: Vec<usize>,
 }
 
-impl CoefficientRows {
-    /// Those of the plan's groups.
-    pub fn of(plan: &SharingPlan) -> Self {
-        Self::under(plan, |id| plan.superweight(id).groups.clone())
+impl Rows {
+    /// A row per cell of the plan's groups: what cells are mixed by.
+    pub fn cells(plan: &SharingPlan) -> Self {
+        Self::under(plan, true, |id| plan.superweight(id).groups.clone())
+    }
+
+    /// The same if every layer were a group.
+    pub fn own_cells(plan: &SharingPlan) -> Self {
+        Self::under(plan, true, |id| alone(plan.superweight(id)))
+    }
+
+    /// The rows of α.
+    pub fn coefficients(plan: &SharingPlan) -> Self {
+        Self::under(plan, !plan.has_patterns(), |id| plan.superweight(id).groups.clone())
     }
 
     /// Those there would be if every layer had its own.
-    pub fn own(plan: &SharingPlan) -> Self {
-        let users = plan.users();
-        Self::under(plan, |id| match plan.superweight(id).groups.first() {
-            None => vec![],
-            Some(Group { shape: [_, k], .. }) => {
-                let alone = |&(layer, [down, across]): &(LayerId, [usize; 2])| Group {
-                    layers: vec![layer],
-                    shape: [down * across, *k],
-                };
-                users[id.0].iter().map(alone).collect()
-            }
-        })
+    pub fn own_coefficients(plan: &SharingPlan) -> Self {
+        Self::under(plan, !plan.has_patterns(), |id| alone(plan.superweight(id)))
     }
 
-    fn under(plan: &SharingPlan, groups: impl Fn(SuperWeightId) -> Vec<Group>) -> Self {
+    /// The rows of patterns, where there are such.
+    pub fn patterns(plan: &SharingPlan) -> Self {
+        let all = |superweight: &SuperWeight| {
+            let groups = superweight.groups.iter();
+            let layers: Vec<_> = groups.flat_map(|group| group.layers.iter().copied()).collect();
+            if layers.is_empty() { vec![] } else { vec![Group { layers, shape: [0, 0] }] }
+        };
+        Self::under(plan, true, |id| all(plan.superweight(id)))
+    }
+
+    fn under(plan: &SharingPlan, each_cell: bool, groups: impl Fn(SuperWeightId) -> Vec<Group>) -> Self {
         let mut this = Self { groups: HashMap::new(), rows: vec![], live: vec![], capacity: vec![] };
         let users = plan.users();
         for set in (0..plan.template_sets.len()).map(SetId) {
             let (mut live, mut own) = (0, 0);
             for id in superweights_of(plan, set) {
-                own += users[id.0].iter().map(|(_, [down, across])| down * across).sum::<usize>();
+                let rows_of =
+                    |(_, [down, across]): &(LayerId, [usize; 2])| if each_cell { down * across } else { 1 };
+                own += users[id.0].iter().map(rows_of).sum::<usize>();
                 for group in groups(id) {
-                    let cells = plan.coefficient_cells(id, &group);
-                    let down = cells.last().map_or(0, |cell| cell[0] + 1);
-                    let starts = (0..down).map(|r| cells.partition_point(|cell| cell[0] < r)).collect();
+                    let (mut starts, mut rows) = (vec![], 1);
+                    if each_cell {
+                        let cells = plan.coefficient_cells(id, &group);
+                        let down = cells.last().map_or(0, |cell| cell[0] + 1);
+                        starts = (0..down).map(|r| cells.partition_point(|cell| cell[0] < r)).collect();
+                        rows = cells.len();
+                    }
                     this.groups.extend(group.layers.iter().map(|&layer| ((id, layer), this.rows.len())));
                     this.rows.push(GroupRows { first: live, starts });
-                    live += cells.len();
+                    live += rows;
                 }
             }
             this.live.push(live);
@@ -77,11 +102,19 @@ impl CoefficientRows {
         self.capacity[set.0]
     }
 
-    /// The row that makes a cell of a SuperWeight for a layer; 0 where there are no coefficients: the set is one block.
+    /// The row of a cell of a SuperWeight for a layer; 0 where there are none: the set is one block.
     pub fn row(&self, superweight: SuperWeightId, layer: LayerId, [r, c]: [usize; 2]) -> usize {
         self.groups.get(&(superweight, layer)).map_or(0, |&group| {
             let GroupRows { first, starts } = &self.rows[group];
-            first + starts[r] + c
+            first + starts.get(r).map_or(0, |start| start + c)
         })
     }
+}
+
+/// A group per layer.
+fn alone(superweight: &SuperWeight) -> Vec<Group> {
+    let layers = superweight.groups.iter().flat_map(|group| &group.layers);
+    let mut groups: Vec<_> = layers.map(|&layer| Group { layers: vec![layer], shape: [0, 0] }).collect();
+    groups.sort_by_key(|group| group.layers[0]);
+    groups
 }

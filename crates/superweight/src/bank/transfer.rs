@@ -6,7 +6,7 @@
 use superweight_engine::{Device, Error, Memory, Mix, Sgd};
 use superweight_plan::{SetId, SharingPlan};
 
-use super::{Bank, CoefficientRows, coefficients_name, mix_sets, superweights_of};
+use super::{Bank, Rows, coefficients_name, mix_sets, superweights_of};
 
 impl<D: Device> Bank<D> {
     /// Goes over to a plan that differs in its coefficient groups alone, which split those there are.
@@ -22,7 +22,7 @@ impl<D: Device> Bank<D> {
     ) -> Result<(), Error> {
         let same = self.plan.template_sets == plan.template_sets && self.plan.layers == plan.layers;
         assert!(same, "refinement changes coefficient groups and nothing else");
-        let (old, new) = (CoefficientRows::of(&self.plan), CoefficientRows::of(&plan));
+        let (old, new) = (Rows::coefficients(&self.plan), Rows::coefficients(&plan));
         for (i, set) in plan.template_sets.iter().enumerate().filter(|(_, set)| set.templates > 1) {
             let (id, k) = (SetId(i), set.templates);
             assert!(new.live(id) <= old.capacity(id), "refinement keeps within the reserve");
@@ -42,14 +42,14 @@ impl<D: Device> Bank<D> {
                 optimizer.set_momentum(region, &copied(momentum))?;
             }
         }
-        self.mix = Mix::new(memory.device(), mix_sets(&plan, &new, memory.layout())?)?;
+        self.mix = Mix::new(memory.device(), mix_sets(&plan, &Rows::cells(&plan), memory.layout())?)?;
         self.plan = plan;
         Ok(())
     }
 }
 
 /// The old row that each new row is a copy of.
-fn sources(plan: &SharingPlan, set: SetId, old: &CoefficientRows, new: &CoefficientRows) -> Vec<usize> {
+fn sources(plan: &SharingPlan, set: SetId, old: &Rows, new: &Rows) -> Vec<usize> {
     let mut sources = vec![None; new.live(set)];
     for id in superweights_of(plan, set) {
         for &layer in plan.superweight(id).groups.iter().flat_map(|group| &group.layers) {

@@ -76,7 +76,7 @@ pub const KEYS: &[Key] = &[
         Text("single, depth:K, random:K, random:K:SEED, per-layer, per-position or dense"),
         "as the strategy says",
     ),
-    key("plan.tiling", Word(&["auto", "nested", "grid"]), "auto"),
+    key("plan.tiling", Word(&["auto", "nested", "grid", "kronecker"]), "auto"),
     key("plan.block", Amount("auto, or the side of a grid's blocks from 1 to 4096"), "auto"),
     key("plan.scale", Word(&["even", "balanced", "he", "released"]), "balanced"),
     key("plan.share_stem", Switch, "false"),

@@ -125,7 +125,10 @@ mod tests {
             "'eval.test_every' = 1",
             "r.toml:1:1: there is no key 'eval.test_every'; allowed here: held_out_every, test, test_every",
         );
-        refused("[eval]\nx.y = 1", "r.toml:2:1: there is no key 'eval.x'; allowed here: held_out_every, test, test_every");
+        refused(
+            "[eval]\nx.y = 1",
+            "r.toml:2:1: there is no key 'eval.x'; allowed here: held_out_every, test, test_every",
+        );
     }
 
     #[test]

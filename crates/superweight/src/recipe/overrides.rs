@@ -140,7 +140,10 @@ mod tests {
                 "eval.tests=1",
                 "--set eval.tests=1: there is no key 'eval.tests', did you mean 'eval.test'?; allowed here: held_out_every, test, test_every",
             ),
-            ("eval=1", "--set eval=1: there is no key 'eval'; allowed here: held_out_every, test, test_every"),
+            (
+                "eval=1",
+                "--set eval=1: there is no key 'eval'; allowed here: held_out_every, test, test_every",
+            ),
             (
                 "strategy=",
                 "--set strategy=: strategy: '' cannot be read; allowed: swn, no-refine, no-search, depth-binned, random, all-soft, weight-similarity, coefficient-clustering",

@@ -144,6 +144,7 @@ impl Recipe {
         let tiling = match table.tiling.as_deref() {
             Some("nested") => TilingChoice::Nested,
             Some("grid") => TilingChoice::Grid,
+            Some("kronecker") => TilingChoice::Kronecker,
             _ => TilingChoice::Auto,
         };
         let block = match table.block.as_ref().map(CountOrText::text).as_deref() {

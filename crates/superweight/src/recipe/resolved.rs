@@ -259,6 +259,7 @@ impl Resolved {
             TilingChoice::Auto => "auto",
             TilingChoice::Nested => "nested",
             TilingChoice::Grid => "grid",
+            TilingChoice::Kronecker => "kronecker",
         };
         Recipe {
             name: Some(self.name.clone()),

@@ -4,6 +4,8 @@
 //! dL/dαᵢ[p, k] = ⟨dL/dWᵢ on cell p, Tₖ⟩      ψ(i, j) = cosine of the vectors over the cells both have, all k
 //! ```
 //!
+//! With patterns α has one row: dL/dαᵢ[k] = ⟨dL/dWᵢ, patternₖ ⊗ Tₖ⟩.
+//!
 //! One decision per SuperWeight, never per cell: α is one thing, and cells of one layer going different ways would be a
 //! second search. A SuperWeight that one layer uses, or whose set has one template, has nothing to decide.
 
@@ -21,7 +23,7 @@ pub struct CoefficientGradient {
     pub superweight: SuperWeightId,
     /// Who asks.
     pub layer: LayerId,
-    /// Rows and columns of cells that the layer uses, from the first cell on, and K.
+    /// Rows and columns of cells that the layer uses, from the first cell on, and K; one cell with patterns.
     pub shape: [usize; 3],
     /// dL/dα, `[row, column, k]`.
     pub values: Vec<f32>,
@@ -80,9 +82,10 @@ pub fn asked(plan: &SharingPlan) -> Vec<(SuperWeightId, LayerId, [usize; 3])> {
             continue;
         }
         let k = plan.set(superweight.set).templates;
-        asked.extend(
-            users.into_iter().map(|(layer, [rows, cols])| (SuperWeightId(i), layer, [rows, cols, k])),
-        );
+        asked.extend(users.into_iter().map(|(layer, [rows, cols])| {
+            let shape = if plan.has_patterns() { [1, 1, k] } else { [rows, cols, k] };
+            (SuperWeightId(i), layer, shape)
+        }));
     }
     asked
 }

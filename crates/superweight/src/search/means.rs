@@ -10,7 +10,7 @@ use superweight_plan::{ClusterId, LayerId, SetId, SharingPlan, SuperWeightId};
 
 use super::SearchError;
 use super::softmax::softmax;
-use crate::bank::{CoefficientRows, coefficients_name};
+use crate::bank::{Rows, coefficients_name};
 
 /// Layers that are clustered, with K of the set they are compared on.
 pub(super) fn clustered(plan: &SharingPlan) -> Result<Vec<(LayerId, usize)>, SearchError> {
@@ -41,7 +41,7 @@ pub fn means<D: Device>(
     plan: &SharingPlan,
     memory: &Memory<D>,
 ) -> Result<Vec<(LayerId, Vec<f64>)>, SearchError> {
-    let rows = CoefficientRows::of(plan);
+    let rows = Rows::coefficients(plan);
     let mut means = vec![];
     for (layer, k) in clustered(plan)? {
         let set = first_set(plan, layer);

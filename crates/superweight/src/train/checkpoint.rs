@@ -2,7 +2,7 @@
 //!
 //! | file | tensors |
 //! |---|---|
-//! | `bank` | `templates.S` `[K, out, in, kh, kw]`, `coefficients.S` `[rows, K]`: the rows in use, not those in reserve |
+//! | `bank` | `templates.S` `[K, out, in, kh, kw]`, `patterns.S` `[cells, K]` where there are such, `coefficients.S` `[rows, K]`: the rows in use, not those in reserve |
 //! | `members` | `M.` and PyTorch's name: dense weights (OIHW, or `[out, in]`), scales, shifts, biases, running statistics |
 //! | `optimizer` | momentum, under the name of what it moves |
 //!
@@ -11,7 +11,9 @@
 use superweight_engine::{Device, Sgd, ohwi_to_oihw, oihw_to_ohwi};
 use superweight_plan::{LayerId, LayerKind, SetId, SharingPlan};
 
-use crate::bank::{coefficients_name, live_rows, scope, templates_name, weight_name};
+use crate::bank::{
+    coefficients_name, live_rows, pattern_rows, patterns_name, scope, templates_name, weight_name,
+};
 use crate::engine::Error;
 use crate::ensemble::Ensemble;
 use crate::run::{Checkpoint, RunError, Tensor, Tensors};
@@ -53,7 +55,7 @@ impl Stored {
 /// Every trained tensor of a plan.
 fn stored(plan: &SharingPlan) -> Vec<Stored> {
     let mut all = vec![];
-    let live = live_rows(plan);
+    let (live, patterns) = (live_rows(plan), pattern_rows(plan));
     for (i, set) in plan.template_sets.iter().enumerate() {
         let ([out, inp, kh, kw], k) = (set.block, set.templates);
         all.push(Stored {
@@ -64,6 +66,10 @@ fn stored(plan: &SharingPlan) -> Vec<Stored> {
         });
         if k > 1 {
             let (name, shape) = (coefficients_name(SetId(i)), vec![live[i], k]);
+            all.push(Stored { name, shape, shared: true, channels_last: None });
+        }
+        if patterns[i] > 0 {
+            let (name, shape) = (patterns_name(SetId(i)), vec![patterns[i], k]);
             all.push(Stored { name, shape, shared: true, channels_last: None });
         }
     }

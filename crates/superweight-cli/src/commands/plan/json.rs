@@ -92,6 +92,7 @@ fn words(tiling: Tiling) -> (&'static str, Option<usize>) {
         Tiling::Dense => ("dense", None),
         Tiling::Nested => ("nested", None),
         Tiling::Grid { block } => ("grid", Some(block)),
+        Tiling::Kronecker { block } => ("kronecker", Some(block)),
     }
 }
 

@@ -175,5 +175,6 @@ pub fn tiling(word: TilingArg) -> TilingChoice {
         TilingArg::Auto => TilingChoice::Auto,
         TilingArg::Nested => TilingChoice::Nested,
         TilingArg::Grid => TilingChoice::Grid,
+        TilingArg::Kronecker => TilingChoice::Kronecker,
     }
 }

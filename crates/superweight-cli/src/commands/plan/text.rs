@@ -8,7 +8,9 @@ use clap::builder::PossibleValue;
 
 use superweight::plan::arch::ArchName;
 use superweight::plan::number::grouped;
-use superweight::plan::{ClusterId, Family, Layer, LayerKind, SharingPlan, Survey, Tiling};
+use superweight::plan::{
+    ClusterId, Family, Layer, LayerKind, SetId, SharingPlan, Survey, TemplateSet, Tiling,
+};
 
 use crate::args::PlanArgs;
 use crate::table;
@@ -149,6 +151,9 @@ fn why(plan: &SharingPlan, survey: &Survey) -> String {
         Tiling::Grid { block } => {
             format!("grid of {block}×{block} (needs {needed}; nested would need {nested})")
         }
+        Tiling::Kronecker { block } => {
+            format!("patterns times blocks of {block}×{block} (needs {needed}; nested would need {nested})")
+        }
     }
 }
 
@@ -202,19 +207,23 @@ fn bill(plan: &SharingPlan) -> String {
     ]
     .map(|(part, n)| vec![part.to_owned(), grouped(n), share(n)])
     .into();
-    let shared = plan.template_sets.iter().filter(|set| {
+    let shared = sets(plan).filter(|(_, set)| {
         let first = plan.clusters[set.cluster.0].layers[0];
         plan.layer(first).kind != LayerKind::Linear
     });
-    let shared: u64 = shared.map(|set| set.templates as u64 * set.block_len()).sum();
+    let shared: u64 = shared.map(|(id, _)| plan.template_numbers(id)).sum();
     let convolutions = grouped(shared + bill.dense);
     table::render(&["bill", "numbers", "share"], &rows)
         + &format!("  (convolution weights alone: {convolutions})")
 }
 
+fn sets(plan: &SharingPlan) -> impl Iterator<Item = (SetId, &TemplateSet)> {
+    plan.template_sets.iter().enumerate().map(|(i, set)| (SetId(i), set))
+}
+
 pub fn clusters(plan: &SharingPlan) -> Vec<ClusterSummary<'_>> {
     let summary = |(i, cluster): (usize, &superweight::plan::Cluster)| {
-        let sets = || plan.template_sets.iter().filter(move |set| set.cluster == ClusterId(i));
+        let sets = || sets(plan).filter(move |(_, set)| set.cluster == ClusterId(i));
         let superweights =
             || plan.superweights.iter().filter(move |s| plan.set(s.set).cluster == ClusterId(i));
         let coefficients = superweights().flat_map(|s| &s.groups).map(|g| (g.shape[0] * g.shape[1]) as u64);
@@ -222,8 +231,8 @@ pub fn clusters(plan: &SharingPlan) -> Vec<ClusterSummary<'_>> {
         ClusterSummary {
             family: layers[0].family(),
             superweights: superweights().count(),
-            templates: sets().map(|set| set.templates).collect(),
-            numbers: sets().map(|set| set.templates as u64 * set.block_len()).sum(),
+            templates: sets().map(|(_, set)| set.templates).collect(),
+            numbers: sets().map(|(id, _)| plan.template_numbers(id)).sum(),
             coefficients: coefficients.sum(),
             layers,
         }
