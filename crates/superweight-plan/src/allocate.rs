@@ -3,7 +3,9 @@
 //! *Nested* (paper §2.1.1): one template each, then round robin from shallow to deep up to [`ROUND_ROBIN`], then
 //! beyond while the budget lasts; never more than the layers that use the set, past which templates cannot make layers
 //! more different. *Grid*: the same K ≥ 2 for all sets, each capped at min(uses, numbers in a block), past which
-//! templates are linearly dependent; leftovers buy templates for the cheapest set not at its cap.
+//! templates are linearly dependent; leftovers buy templates for the cheapest set not at its cap. *Patterned* (Kronecker):
+//! likewise, but numbers in proportion to √(weights made): if what a set gets wrong is as much as the weights that a
+//! number of it makes, Σ weights/numbers is least there. A layer that stands alone then costs little.
 //!
 //! Coefficients exist where K ≥ 2, one row of K per cell; with patterns a template has a number per cell besides its block,
 //! and α one row per group of layers. They are charged at max(live, reserve × own): `own` is the
@@ -39,6 +41,8 @@ pub(crate) enum Rule {
     Nested,
     /// A set per cluster.
     Grid,
+    /// The same, of templates that are patterns times blocks.
+    Patterned,
 }
 
 impl Rule {
@@ -46,7 +50,7 @@ impl Rule {
     pub fn least(self, set: &SetCost) -> usize {
         match self {
             Rule::Nested => 1,
-            Rule::Grid => set.uses.min(2) as usize,
+            Rule::Grid | Rule::Patterned => set.uses.min(2) as usize,
         }
     }
 
@@ -57,6 +61,11 @@ impl Rule {
         let useful = match self {
             Rule::Nested => set.uses as usize,
             Rule::Grid => (set.uses.min(set.block) as usize).max(self.least(set)),
+            // More numbers than weights are of no use either.
+            Rule::Patterned => {
+                let numbers = set.uses.saturating_mul(set.block) / (set.block + set.pattern);
+                (set.uses.min(set.block).min(numbers) as usize).max(self.least(set))
+            }
         };
         useful.min(MOST_TEMPLATES)
     }
@@ -117,6 +126,7 @@ pub(crate) fn allocate(rule: Rule, sets: &[SetCost], available: u64, reserve: f6
     Some(match rule {
         Rule::Nested => nested(purse),
         Rule::Grid => grid(purse),
+        Rule::Patterned => patterned(purse),
     })
 }
 
@@ -130,6 +140,29 @@ fn nested(mut purse: Purse) -> Vec<usize> {
     purse.counts
 }
 
+fn patterned(mut purse: Purse) -> Vec<usize> {
+    let shared = |numbers: f64| -> Vec<usize> {
+        let count = |set: &SetCost| {
+            let weights = set.uses as f64 * set.block as f64;
+            let templates = numbers * weights.sqrt() / (set.block + set.pattern) as f64;
+            (templates as usize).clamp(purse.rule.least(set), purse.rule.cap(set))
+        };
+        purse.sets.iter().map(count).collect()
+    };
+    let fits =
+        |numbers: f64| Ledger::of(purse.sets, &shared(numbers)).total(purse.reserve) <= purse.available;
+    let (mut low, mut high) = (0.0, 1.0);
+    while fits(high) && high < f64::from(u32::MAX) {
+        high *= 2.0;
+    }
+    for _ in 0..60 {
+        let middle = f64::midpoint(low, high);
+        *(if fits(middle) { &mut low } else { &mut high }) = middle;
+    }
+    purse.counts = shared(low);
+    purse.spend_the_rest()
+}
+
 fn grid(mut purse: Purse) -> Vec<usize> {
     let capped = |k: usize| -> Vec<usize> {
         purse.sets.iter().map(|set| k.clamp(purse.rule.least(set), purse.rule.cap(set))).collect()
@@ -141,16 +174,7 @@ fn grid(mut purse: Purse) -> Vec<usize> {
         *(if fits(middle) { &mut low } else { &mut high }) = middle;
     }
     purse.counts = capped(low);
-    purse.ledger = Ledger::of(purse.sets, &purse.counts);
-    while let Some(set) = purse.cheapest() {
-        let price = purse.price(set);
-        if !purse.buy(set) {
-            break;
-        }
-        // While its price stays, it stays the cheapest: prices change only where the reserve begins to matter.
-        while purse.price(set) == price && purse.buy(set) {}
-    }
-    purse.counts
+    purse.spend_the_rest()
 }
 
 /// A budget being spent.
@@ -185,6 +209,20 @@ impl Purse<'_> {
             self.ledger = after;
         }
         bought
+    }
+
+    /// Buys templates for the cheapest set as long as there is one that can be paid.
+    fn spend_the_rest(mut self) -> Vec<usize> {
+        self.ledger = Ledger::of(self.sets, &self.counts);
+        while let Some(set) = self.cheapest() {
+            let price = self.price(set);
+            if !self.buy(set) {
+                break;
+            }
+            // While its price stays, it stays the cheapest: prices change only where the reserve begins to matter.
+            while self.price(set) == price && self.buy(set) {}
+        }
+        self.counts
     }
 
     fn cheapest(&self) -> Option<usize> {
@@ -230,6 +268,20 @@ mod tests {
     }
 
     #[test]
+    fn patterned_sets_get_numbers_by_the_root_of_the_weights_they_make() {
+        // 256 times the weights: 16 times the numbers, of 200 and 100 a template.
+        let sets =
+            [SetCost { pattern: 100, ..set(100, 25_600, 0.0) }, SetCost { pattern: 20, ..set(80, 125, 0.0) }];
+        let counts = allocate(Rule::Patterned, &sets, 17_000, 0.0).unwrap();
+        let numbers = [200 * counts[0], 100 * counts[1]];
+        assert!((14..=18).contains(&(numbers[0] / numbers[1])), "{counts:?}");
+        // With room for all: independent templates, and no more numbers than weights.
+        assert_eq!(allocate(Rule::Patterned, &sets, 1 << 40, 0.0).unwrap(), [100, 80]);
+        let narrow = [SetCost { pattern: 20, ..set(80, 30, 0.0) }];
+        assert_eq!(allocate(Rule::Patterned, &narrow, 1 << 40, 0.0).unwrap(), [24]);
+    }
+
+    #[test]
     fn never_over_and_never_a_template_short() {
         for seed in 0..500 {
             let draw = |n: u64, m: u64| mix(seed, n) % m;
@@ -246,7 +298,7 @@ mod tests {
                 })
                 .collect();
             let reserve = draw(7, 5) as f64 / 4.0;
-            for rule in [Rule::Nested, Rule::Grid] {
+            for rule in [Rule::Nested, Rule::Grid, Rule::Patterned] {
                 let (_, needed) = least(rule, &sets, reserve);
                 let available = needed + draw(8, 20_000);
                 let counts = allocate(rule, &sets, available, reserve).unwrap();

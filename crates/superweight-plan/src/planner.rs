@@ -240,7 +240,11 @@ impl Draft {
             superweights: vec![],
             bill: Bill::default(),
         };
-        let rule = if tiling.block().is_some() { Rule::Grid } else { Rule::Nested };
+        let rule = match tiling {
+            Tiling::Dense | Tiling::Nested => Rule::Nested,
+            Tiling::Grid { .. } => Rule::Grid,
+            Tiling::Kronecker { .. } => Rule::Patterned,
+        };
         let mut draft = Self { plan, rule };
         for cluster in partition {
             draft.add_cluster(cluster, tiling);

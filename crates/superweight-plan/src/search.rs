@@ -10,7 +10,7 @@ use crate::cluster::{Clustering, Partition};
 use crate::error::PlanError;
 use crate::layer::LayerId;
 use crate::number::grouped;
-use crate::plan::{ClusterId, SharingPlan};
+use crate::plan::{ClusterId, SharingPlan, Tiling};
 use crate::planner::PlanRequest;
 use crate::threshold;
 
@@ -140,7 +140,7 @@ fn attempt(
         }
         Err(error) => return Err(error),
     };
-    if plan.tiling.block().is_some() {
+    if matches!(plan.tiling, Tiling::Grid { .. }) {
         let starved = plan
             .set_costs()
             .into_iter()
@@ -160,7 +160,6 @@ fn attempt(
 mod tests {
     use super::*;
     use crate::number::mix;
-    use crate::plan::Tiling;
     use crate::testing::members;
 
     fn start(names: &str, budget: u64) -> (PlanRequest, SharingPlan) {

@@ -11,7 +11,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use superweight::bank::{self, coefficients_name, templates_name, weight_name};
+use superweight::bank::{self, coefficients_name, patterns_name, templates_name, weight_name};
 use superweight::data::{Dataset, standard_folder};
 use superweight::engine::CpuDevice;
 use superweight::ensemble::{Ensemble, EnsembleOptions};
@@ -66,6 +66,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
         if set.templates > 1 {
             print!(", coefficients {:.3}", share(&[coefficients_name(SetId(i))])? / plain);
+            if plan.has_patterns() {
+                print!(", patterns {:.3}", share(&[patterns_name(SetId(i))])? / plain);
+            }
         }
         println!();
     }

@@ -112,14 +112,15 @@ fn what_was_trained_in_the_search_is_forgotten() {
 
 #[test]
 fn a_run_stopped_around_its_decisions_decides_the_same() {
-    for (strategy, stops) in [
+    for (strategy, tiling, stops) in [
         // Search epochs 1 and 2, training epochs 1 to 3; inside of the epochs that are looked at.
-        (Strategy::Swn, &[(1, 0), (2, 0), (3, 0), (1, 2)][..]),
-        (Strategy::WeightSimilarity, &[(1, 0), (1, 2)]),
-        (Strategy::CoefficientClustering, &[(1, 0), (1, 2)]),
-        (Strategy::AllSoft, &[(2, 0)]),
+        (Strategy::Swn, "auto", &[(1, 0), (2, 0), (3, 0), (1, 2)][..]),
+        (Strategy::Swn, "kronecker", &[(1, 0), (2, 0), (3, 0), (1, 2)]),
+        (Strategy::WeightSimilarity, "auto", &[(1, 0), (1, 2)]),
+        (Strategy::CoefficientClustering, "auto", &[(1, 0), (1, 2)]),
+        (Strategy::AllSoft, "kronecker", &[(2, 0)]),
     ] {
-        let resolved = searching(strategy, &["search.batches=2"]);
+        let resolved = searching(strategy, &["search.batches=2", &format!("plan.tiling={tiling}")]);
         let whole = Folder::new("whole");
         assert_eq!(unbroken(&whole.0, &resolved).stopped, Stopped::Finished);
         let expected = numbers(&run_path(&whole.0));
