@@ -26,7 +26,7 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
         positions: [1, 9][pick(seed, 2, 0, 2)],
         cols: pick(seed, 3, 1, 20),
     };
-    let k = pick(seed, 4, 2, 24);
+    let k = if seed.is_multiple_of(3) { pick(seed, 4, 30, 80) } else { pick(seed, 4, 2, 24) };
     let large = [pick(seed, 5, 1, 30), pick(seed, 6, 1, 60)];
     let small = [pick(seed, 7, 1, large[0] + 1), pick(seed, 8, 1, large[1] + 1)];
     let grid = [large[0].div_ceil(block.rows), large[1].div_ceil(block.cols)];
@@ -47,6 +47,12 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
         ("products", 2 * grid[0] * grid[1] * k),
         ("one", large[0] * large[1] * block.positions),
         ("two", large[0] * large[1] * block.positions),
+        ("patterned_once", k * block.len()),
+        ("patterns_once", grid[0] * grid[1] * k),
+        ("gains_once", k),
+        ("products_once", grid[0] * grid[1] * k),
+        ("three", large[0] * large[1] * block.positions),
+        ("probe_gains", 2 * k),
     ] {
         builder.parameter(name, len).unwrap();
     }
@@ -63,22 +69,32 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
         }
     }
     let cells = grid[0] * grid[1];
-    let patterned = |(gain, name): (usize, &'static str)| {
-        (0..cells).map(move |cell| {
-            let at = [cell / grid[1] * block.rows, cell % grid[1] * block.cols];
+    // Set `patterned` makes "one" and "two", with a gain each; "patterned once" makes "three".
+    let patterned = |name: &str, suffix: &str, tensors: &[&str]| {
+        let use_of = |(cell, tensor): (usize, &str)| {
+            let at = [cell % cells / grid[1] * block.rows, cell % grid[1] * block.cols];
             let extent = [block.rows.min(large[0] - at[0]), block.cols.min(large[1] - at[1])];
-            (gain * cells + cell, name, at, extent)
-        })
+            MixUse { cell, tensor: region(tensor), inputs: large[1], at, extent, factor: 0.7 }
+        };
+        let all = tensors.iter().enumerate();
+        let uses = all.flat_map(|(gain, name)| (0..cells).map(move |cell| (gain * cells + cell, *name)));
+        let region = |word: &str| region(&format!("{word}{suffix}"));
+        MixSet {
+            name: name.into(),
+            block,
+            blocks: region("patterned"),
+            coefficients: Some(region("products")),
+            factors: Some(MixFactors {
+                patterns: region("patterns"),
+                gains: region("gains"),
+                rows: (0..tensors.len() * cells)
+                    .map(|row| [row % cells, row / cells].map(|n| n as u32))
+                    .collect(),
+            }),
+            uses: uses.map(use_of).collect(),
+            gradients: MixGradients::Both,
+        }
     };
-    let patterned =
-        ["one", "two"].into_iter().enumerate().flat_map(patterned).map(|(cell, name, at, extent)| MixUse {
-            cell,
-            tensor: region(name),
-            inputs: large[1],
-            at,
-            extent,
-            factor: 0.7,
-        });
     let sets = vec![
         MixSet {
             name: "grid".into(),
@@ -105,19 +121,8 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
             }],
             gradients: MixGradients::Both,
         },
-        MixSet {
-            name: "patterned".into(),
-            block,
-            blocks: region("patterned"),
-            coefficients: Some(region("products")),
-            factors: Some(MixFactors {
-                patterns: region("patterns"),
-                gains: region("gains"),
-                rows: (0..2 * cells).map(|row| [(row % cells) as u32, (row / cells) as u32]).collect(),
-            }),
-            uses: patterned.collect(),
-            gradients: MixGradients::Both,
-        },
+        patterned("patterned", "", &["one", "two"]),
+        patterned("patterned once", "_once", &["three"]),
     ];
     let mix = Mix::new(device, sets.clone()).unwrap();
     let mut memory = Memory::new(device, layout.clone(), mix.scratch_bytes()).unwrap();
@@ -181,7 +186,7 @@ fn backward_is_the_adjoint() {
     on_every_device!(|device| {
         for seed in 100..160 {
             let Example { mut memory, mix, .. } = example(device, seed);
-            let names = ["large", "small", "lone", "one", "two"];
+            let names = ["large", "small", "lone", "one", "two", "three"];
             // dL/dW is what a graph would have left; L = ⟨dW, W⟩.
             let upstream: Vec<Vec<f32>> = names
                 .iter()
@@ -192,7 +197,17 @@ fn backward_is_the_adjoint() {
             }
             memory.mix(&mix).unwrap(); // backward reads the coefficients that are products
             memory.mix_backward(&mix).unwrap();
-            for tensor in ["templates", "coefficients", "single", "patterned", "patterns", "gains"] {
+            for tensor in [
+                "templates",
+                "coefficients",
+                "single",
+                "patterned",
+                "patterns",
+                "gains",
+                "patterned_once",
+                "patterns_once",
+                "gains_once",
+            ] {
                 let gradient = memory.gradient(tensor).unwrap();
                 let before = memory.parameter(tensor).unwrap();
                 let direction = hashed(seed * 7, before.len());
@@ -224,7 +239,7 @@ fn threads_do_not_change_a_bit() {
     let run = |threads| {
         let Example { mut memory, mix, .. } = example(&CpuDevice::new(threads).unwrap(), 7);
         memory.mix(&mix).unwrap();
-        for name in ["large", "small", "lone", "one", "two"] {
+        for name in ["large", "small", "lone", "one", "two", "three"] {
             let weights = memory.parameter(name).unwrap();
             memory.set_gradient(name, &weights).unwrap();
         }
@@ -320,6 +335,37 @@ fn a_probe_takes_the_gradient_of_coefficients_apart() {
                 sum[used.cell * k..][..k].iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
             }
             assert!(relative_error(&sum, &whole[1]) < 1e-5, "seed {seed}");
+        }
+    });
+}
+
+/// The same of gains: a probe has gains and products of its own, and leaves templates and patterns alone.
+#[test]
+fn a_probe_of_gains_leaves_templates_and_patterns_alone() {
+    on_every_device!(|device| {
+        for seed in 300..320 {
+            let Example { mut memory, sets, mix } = example(device, seed);
+            for name in ["large", "small", "lone", "one", "two", "three"] {
+                let len = memory.layout().parameter(name).unwrap().len;
+                memory.set_gradient(name, &hashed(seed, len)).unwrap();
+            }
+            memory.mix(&mix).unwrap();
+            memory.mix_backward(&mix).unwrap();
+            let kept = ["patterned", "patterns"].map(|name| memory.gradient(name).unwrap());
+            let gains = memory.gradient("gains").unwrap();
+            let probed = |set: &MixSet| {
+                let mut set = MixSet { gradients: MixGradients::Coefficients, ..set.clone() };
+                let factors = set.factors.as_mut().unwrap();
+                factors.gains = memory.layout().parameter("probe_gains").unwrap();
+                let len = set.coefficients.unwrap().len;
+                set.coefficients = Some(Region { len, ..memory.layout().parameter("probe").unwrap() });
+                set
+            };
+            let probe = Mix::new(memory.device(), vec![probed(&sets[2])]).unwrap();
+            assert!(probe.scratch_bytes() <= mix.scratch_bytes());
+            memory.mix_backward(&probe).unwrap();
+            assert!(relative_error(&memory.gradient("probe_gains").unwrap(), &gains) < 1e-5, "seed {seed}");
+            assert_eq!(["patterned", "patterns"].map(|name| memory.gradient(name).unwrap()), kept);
         }
     });
 }

@@ -22,7 +22,7 @@ use crate::scale::{self, Scale};
 pub(crate) const BLOCKS: RangeInclusive<usize> = 1..=4096;
 
 /// Sides that are tried where templates are patterns times blocks.
-const PATTERNED: [usize; 5] = [4, 8, 16, 32, 64];
+const PATTERNED: [usize; 6] = [2, 4, 8, 16, 32, 64];
 
 /// Which tiling is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,8 +61,8 @@ pub struct PlanRequest {
     pub clusters: Clustering,
     /// Nested or grid.
     pub tiling: TilingChoice,
-    /// b; by default 16 below 3% of the dense total and 32 above, with patterns that of [`PATTERNED`] which makes
-    /// templates smallest.
+    /// b; by default 16 below 3% of the dense total and 32 above, with patterns that of 2, 4, …, 64 which makes
+    /// templates smallest of those that can use the budget up.
     pub block: Option<usize>,
     /// Who shares coefficients.
     pub coefficients: Coefficients,
@@ -145,9 +145,16 @@ impl PlanRequest {
         let tiling_of = |block| if patterned { Tiling::Kronecker { block } } else { Tiling::Grid { block } };
         let (grid, smallest_grid) = match self.block {
             None if patterned => {
-                let size = |block: &usize| draft(tiling_of(*block)).template_numbers();
-                let block = PATTERNED.into_iter().min_by_key(size).expect("there are some");
-                [(block, minimum(tiling_of(block))); 2].into()
+                let drafts = PATTERNED.map(|block| (block, draft(tiling_of(block))));
+                let by_minimum = drafts.iter().min_by_key(|(_, draft)| draft.minimum());
+                let smallest = by_minimum.expect("there are some");
+                let fits = |draft: &Draft| self.budget.is_none_or(|budget| draft.minimum() <= budget);
+                let wasted =
+                    |draft: &Draft| self.budget.map_or(0, |budget| budget.saturating_sub(draft.most()));
+                let fitting = drafts.iter().filter(|(_, draft)| fits(draft));
+                let best = fitting.min_by_key(|(_, draft)| (wasted(draft), draft.template_numbers()));
+                let and_minimum = |(block, draft): &(usize, Draft)| (*block, draft.minimum());
+                (and_minimum(best.unwrap_or(smallest)), and_minimum(smallest))
             }
             _ => self.choose_block(dense_total, |block| minimum(tiling_of(block))),
         };
@@ -299,6 +306,13 @@ impl Draft {
     /// Numbers that one template of every set has.
     fn template_numbers(&self) -> u64 {
         self.plan.set_costs().iter().map(|cost| cost.block + cost.pattern).sum()
+    }
+
+    /// What the plan would cost with as many templates as are of use.
+    fn most(&self) -> u64 {
+        let costs = self.plan.set_costs();
+        let counts: Vec<_> = costs.iter().map(|cost| self.rule.cap(cost)).collect();
+        self.fixed() + Ledger::of(&costs, &counts).total(self.plan.reserve)
     }
 
     fn minimum(&self) -> u64 {

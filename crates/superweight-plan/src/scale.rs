@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 use crate::allocate::SetCost;
 use crate::layer::LayerId;
 use crate::plan::{SharingPlan, TemplateSet};
+use crate::planner::TilingChoice;
 
 /// The sizes that numbers start with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +54,14 @@ struct Start {
 }
 
 impl Scale {
+    /// What is taken where nobody says: patterns learn badly on the balanced scale.
+    pub fn usual(tiling: TilingChoice) -> Self {
+        match tiling {
+            TilingChoice::Kronecker => Self::Even,
+            TilingChoice::Auto | TilingChoice::Nested | TilingChoice::Grid => Self::Balanced,
+        }
+    }
+
     fn start(self, set: &TemplateSet, cost: &SetCost, he: f64) -> Start {
         let (k, uses, numbers) = (set.templates as f64, cost.uses as f64, set.block_len() as f64);
         let plain = Start { deviation: 1.0, length: 1.0, gain: 1.0 };

@@ -10,7 +10,7 @@ use crate::cluster::{Clustering, Partition};
 use crate::error::PlanError;
 use crate::layer::LayerId;
 use crate::number::grouped;
-use crate::plan::{ClusterId, SharingPlan, Tiling};
+use crate::plan::{ClusterId, SharingPlan, TemplateSet, Tiling};
 use crate::planner::PlanRequest;
 use crate::threshold;
 
@@ -119,9 +119,23 @@ fn check(
 /// Templates that a set must keep: no more than the poorest set has where training started, so that not splitting is
 /// always an answer.
 fn affordable(start: &SharingPlan, min_templates: usize) -> usize {
-    let sets = start.set_costs().into_iter().zip(&start.template_sets);
-    let poor = sets.filter(|(cost, set)| set.templates < min_templates.min(Rule::Grid.cap(cost)));
-    poor.map(|(_, set)| set.templates).min().unwrap_or(min_templates)
+    let least = starved(start, min_templates).map(|set| set.templates).min();
+    least.unwrap_or(min_templates)
+}
+
+/// Sets of a grid with fewer templates than this, though they could use more. With patterns a layer that stands alone gets
+/// by its size, so that is for sets which layers share.
+fn starved(plan: &SharingPlan, min_templates: usize) -> impl Iterator<Item = &TemplateSet> {
+    let rule = if plan.has_patterns() { Rule::Patterned } else { Rule::Grid };
+    let asked = move |set: &TemplateSet| match plan.tiling {
+        Tiling::Dense | Tiling::Nested => false,
+        Tiling::Grid { .. } => true,
+        Tiling::Kronecker { .. } => plan.clusters[set.cluster.0].layers.len() > 1,
+    };
+    let sets = plan.set_costs().into_iter().zip(&plan.template_sets);
+    let poor =
+        sets.filter(move |(cost, set)| asked(set) && set.templates < min_templates.min(rule.cap(cost)));
+    poor.map(|(_, set)| set)
 }
 
 /// The plan, or why these clusters do not do.
@@ -140,26 +154,17 @@ fn attempt(
         }
         Err(error) => return Err(error),
     };
-    if matches!(plan.tiling, Tiling::Grid { .. }) {
-        let starved = plan
-            .set_costs()
-            .into_iter()
-            .zip(&plan.template_sets)
-            .find(|(cost, set)| set.templates < min_templates.min(Rule::Grid.cap(cost)));
-        if let Some((_, set)) = starved {
-            let (cluster, k) = (set.cluster, set.templates);
-            return Ok(Err(format!(
-                "{clusters} clusters leave cluster {cluster} only {k} templates of {min_templates}"
-            )));
-        }
-    }
-    Ok(Ok(plan))
+    let starved = starved(&plan, min_templates).next().map(|TemplateSet { cluster, templates, .. }| {
+        format!("{clusters} clusters leave cluster {cluster} only {templates} templates of {min_templates}")
+    });
+    Ok(starved.map_or(Ok(plan), Err))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::number::mix;
+    use crate::planner::TilingChoice;
     use crate::testing::members;
 
     fn start(names: &str, budget: u64) -> (PlanRequest, SharingPlan) {
@@ -260,5 +265,41 @@ mod tests {
         let (a, b) = (start.clusters[0].layers[0], start.clusters[1].layers[0]);
         let error = search(&start, &request, &[Pair::new(a, b, 0.5)], SearchSettings::default()).unwrap_err();
         assert!(error.to_string().contains("one starting cluster"), "{error}");
+    }
+
+    /// With patterns, too, clusters may not leave what layers share too few templates; a layer alone is no such thing.
+    #[test]
+    fn shared_patterns_keep_their_templates() {
+        let mut request = PlanRequest::new(members("wrn-16-4", 10), 60_000);
+        request.tiling = TilingChoice::Kronecker;
+        let start = request.plan().unwrap();
+        let largest = start.clusters.iter().max_by_key(|cluster| cluster.layers.len()).unwrap();
+        // In the largest cluster 0.5 inside of halves, −0.5 across, and the first layer stands alone; others agree.
+        let first = largest.layers[0];
+        let side = |id: LayerId| match largest.layers.contains(&id) {
+            true if id == first => 2,
+            true => id.0 % 2,
+            false => 3,
+        };
+        let mut pairs = vec![];
+        for layers in start.clusters.iter().map(|cluster| &cluster.layers) {
+            for (n, &b) in layers.iter().enumerate() {
+                let similarity = |a| if side(a) == side(b) { 0.5 } else { -0.5 };
+                pairs.extend(layers[..n].iter().map(|&a| Pair::new(a, b, similarity(a))));
+            }
+        }
+        let found = |min_templates| {
+            search(&start, &request, &pairs, SearchSettings { min_templates, ..SearchSettings::default() })
+        };
+        let free = found(1).unwrap();
+        assert!(free.relaxed.is_none() && free.plan.clusters.len() == start.clusters.len() + 2);
+        let shared = |plan: &SharingPlan| {
+            let of = |set: &&TemplateSet| plan.clusters[set.cluster.0].layers.len() > 1;
+            plan.template_sets.iter().filter(of).map(|set| set.templates).min().unwrap()
+        };
+        let strict = found(shared(&free.plan) + 1).unwrap();
+        assert!(strict.relaxed.unwrap().contains("templates"));
+        assert_eq!(strict.plan.clusters.len(), start.clusters.len());
+        assert!(shared(&strict.plan) > shared(&free.plan));
     }
 }

@@ -149,7 +149,7 @@ impl SharingPlan {
                 ensure!(
                     (size as f32).is_normal() && size > 0.0,
                     format_args!("{place}.{name}"),
-                    "expected a positive number, found {size}"
+                    "expected a positive number that single precision holds, found {size}"
                 );
             }
         }

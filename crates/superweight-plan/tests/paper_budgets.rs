@@ -237,3 +237,19 @@ fn a_limit_on_templates_holds_in_every_set() {
         assert!(least.template_sets.iter().all(|set| set.templates <= 2));
     }
 }
+
+#[test]
+fn patterned_blocks_make_templates_small_and_use_the_budget_up() {
+    let patterned = |budget: u64| PlanRequest {
+        tiling: TilingChoice::Kronecker,
+        ..request("wrn-28-10", 100, budget, "single")
+    };
+    // 640·640 cells of b² and 9·b² numbers of a block are fewest together for b = 16.
+    for budget in [365_368, 3_653_688] {
+        assert_eq!(patterned(budget).plan().unwrap().tiling, Tiling::Kronecker { block: 16 });
+    }
+    // As many templates as are independent would leave half of this.
+    let plan = patterned(18_268_442).plan().unwrap();
+    assert_eq!(plan.tiling, Tiling::Kronecker { block: 32 });
+    assert!(plan.unused().unwrap() < 20_000, "{:?}", plan.unused());
+}

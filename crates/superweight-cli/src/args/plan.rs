@@ -37,7 +37,8 @@ pub struct PlanArgs {
     #[arg(long, value_enum, default_value_t)]
     pub tiling: TilingArg,
 
-    /// Side of a grid's block [default: 16 below 3% of the members' total, else 32].
+    /// Side of a grid's block [default: 16 below 3% of the members' total, else 32; with
+    /// kronecker the one that makes templates smallest].
     #[arg(long, allow_negative_numbers = true)]
     pub block: Option<usize>,
 

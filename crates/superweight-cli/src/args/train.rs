@@ -53,7 +53,7 @@ pub struct TrainArgs {
     #[arg(long)]
     pub name: Option<String>,
 
-    /// Hold out this many training images and look at them after every epoch.
+    /// Hold out this many training images and look at them after every epoch (or every eval.held_out_every).
     #[arg(long, value_name = "IMAGES")]
     pub validation: Option<usize>,
 

@@ -78,7 +78,11 @@ pub const KEYS: &[Key] = &[
     ),
     key("plan.tiling", Word(&["auto", "nested", "grid", "kronecker"]), "auto"),
     key("plan.block", Amount("auto, or the side of a grid's blocks from 1 to 4096"), "auto"),
-    key("plan.scale", Word(&["even", "balanced", "he", "released"]), "balanced"),
+    key(
+        "plan.scale",
+        Word(&["even", "balanced", "he", "released"]),
+        "even with tiling = \"kronecker\", else balanced",
+    ),
     key("plan.share_stem", Switch, "false"),
     key("plan.share_classifier", Switch, "false"),
     key("train.epochs", Whole(1, 100_000), "200"),

@@ -8,7 +8,7 @@
 use std::fmt::Display;
 
 use superweight_plan::arch::{ArchError, ArchName, ImageShape};
-use superweight_plan::{Assignment, Clustering, PlanError, SearchSettings, Share, TilingChoice};
+use superweight_plan::{Assignment, Clustering, PlanError, Scale, SearchSettings, Share, TilingChoice};
 
 use super::error::RecipeError;
 use super::file::{CountOrText, Crop, Precision, Recipe, ScheduleWord};
@@ -161,7 +161,7 @@ impl Recipe {
             stem: table.share_stem.unwrap_or(false),
             classifier: table.share_classifier.unwrap_or(false),
         };
-        let scale = table.scale.unwrap_or_default();
+        let scale = table.scale.unwrap_or(Scale::usual(tiling));
         Ok(PlanSettings { clusters, tiling, block, scale, share })
     }
 

@@ -70,7 +70,7 @@ pub struct GroupChoice {
     pub id: usize,
     /// K.
     pub templates: usize,
-    /// Layer, rows and columns of cells it uses.
+    /// Layer, rows and columns of cells it uses; one cell with patterns, where α has one row.
     pub users: Vec<[usize; 3]>,
     /// Layers, ψ, and the next lower similarity of any pair: only pairs at which groups merge. Groups under any
     /// threshold are the same as with all of them.
@@ -192,7 +192,14 @@ impl GroupReplay {
             superweights.push(GroupChoice {
                 id: given.superweight.0,
                 templates,
-                users: users.iter().map(|&(layer, [rows, cols])| [layer.0, rows, cols]).collect(),
+                users: users
+                    .iter()
+                    .map(
+                        |&(layer, [rows, cols])| {
+                            if plan.has_patterns() { [layer.0, 1, 1] } else { [layer.0, rows, cols] }
+                        },
+                    )
+                    .collect(),
                 merges: merges(&layers, &given.pairs)?.into_iter().map(merge).collect(),
             });
         }
@@ -212,12 +219,15 @@ mod tests {
     use super::*;
     use crate::random::Draws;
     use crate::recipe::{Recipe, Resolved};
-    use superweight_plan::assign;
+    use superweight_plan::{SuperWeightId, assign, refine};
 
     fn resolved() -> Resolved {
+        tiled("auto")
+    }
+
+    fn tiled(tiling: &str) -> Resolved {
         let recipe = "members = ['wrn-16-2', 'wrn-10-1']\nbudget = '60K'\n[plan]\nclusters = 'single'";
-        let no_overrides: [&str; 0] = [];
-        Recipe::parse("r", recipe, &no_overrides).unwrap().resolve().unwrap()
+        Recipe::parse("r", recipe, &[format!("plan.tiling={tiling}")]).unwrap().resolve().unwrap()
     }
 
     fn random_pairs(start: &SharingPlan, draws: Draws) -> Vec<Pair> {
@@ -266,6 +276,40 @@ mod tests {
             }
         }
         assert!(relaxed > 5 && kept > 5, "both happen: {relaxed} relaxed, {kept} kept");
+    }
+
+    /// The page counts coefficients by the grids it is given: as many as refinement's plan has.
+    #[test]
+    fn groups_cost_what_the_page_counts() {
+        for tiling in ["grid", "kronecker"] {
+            let plan = tiled(tiling).train_request().unwrap().plan().unwrap();
+            let draws = Draws::new(&[3]);
+            let of = |(i, users): (usize, Vec<(LayerId, [usize; 2])>)| {
+                let pairs = users.iter().enumerate().flat_map(|(n, &(b, _))| {
+                    users[..n].iter().map(move |&(a, _)| {
+                        Pair::new(a, b, draws.signed_unit((i * 10_000 + a.0 * 100 + b.0) as u64))
+                    })
+                });
+                CoefficientPairs { superweight: SuperWeightId(i), pairs: pairs.collect() }
+            };
+            let similarities: Vec<_> = plan.users().into_iter().enumerate().map(of).collect();
+            let replay = GroupReplay::new(&plan, &similarities, 0.5, Assignment::Merge).unwrap();
+            let refined = refine(&plan, &similarities, 0.5, Assignment::Merge).unwrap();
+            assert_eq!(refined.relaxed, None);
+            let mut counted = replay.others;
+            for (choice, given) in replay.superweights.iter().zip(&similarities) {
+                let layers: Vec<LayerId> = choice.users.iter().map(|user| LayerId(user[0])).collect();
+                for part in assign(&layers, &given.pairs, 0.5, Assignment::Merge).unwrap() {
+                    let grids = choice.users.iter().filter(|user| part.contains(&LayerId(user[0])));
+                    let cells = grids.flat_map(|&[_, rows, cols]| {
+                        (0..rows).flat_map(move |r| (0..cols).map(move |c| (r, c)))
+                    });
+                    let cells: std::collections::BTreeSet<_> = cells.collect();
+                    counted += (cells.len() * choice.templates) as u64;
+                }
+            }
+            assert_eq!(counted, refined.plan.bill.coefficients, "{tiling}");
+        }
     }
 
     #[test]

@@ -53,16 +53,20 @@ pub fn changes(request: &PlanRequest, survey: &Survey) -> Vec<Change> {
 /// Single changes first, then all of those that lift a restriction together, then that and shared ends.
 fn candidates(request: &PlanRequest) -> Vec<(PlanRequest, String)> {
     type Step = (&'static str, bool, fn(&mut PlanRequest));
+    let patterned = request.tiling == TilingChoice::Kronecker;
     let lifts: [Step; 3] = [
         ("--clusters single", request.clusters != Clustering::Single, |r| r.clusters = Clustering::Single),
-        ("--tiling auto", request.tiling != TilingChoice::Auto, |r| r.tiling = TilingChoice::Auto),
+        ("--tiling auto", !patterned && request.tiling != TilingChoice::Auto, |r| {
+            r.tiling = TilingChoice::Auto
+        }),
         ("without --block", request.block.is_some(), |r| r.block = None),
     ];
-    let others: [Step; 4] = [
+    let others: [Step; 5] = [
         ("--block 8", request.block != Some(8), |r| r.block = Some(8)),
         ("--reserve 0 (no refinement)", request.reserve > 0.0, |r| r.reserve = 0.0),
         ("--share-classifier", !request.share.classifier, |r| r.share.classifier = true),
         ("--share-stem", !request.share.stem, |r| r.share.stem = true),
+        ("--tiling kronecker", !patterned, |r| r.tiling = TilingChoice::Kronecker),
     ];
     let apply = |steps: &[&Step]| {
         let mut changed = request.clone();
@@ -75,7 +79,7 @@ fn candidates(request: &PlanRequest) -> Vec<(PlanRequest, String)> {
     if useful.len() > 1 {
         all.push(apply(&useful));
     }
-    if !request.share.classifier {
+    if !request.share.classifier && !useful.is_empty() {
         all.push(apply(&[&useful[..], &[&others[2]]].concat()));
     }
     all

@@ -3,6 +3,7 @@
 
 function drawComposition(run, map) {
   const { layers, sets, superweights, members } = run.sharing;
+  const patterned = run.sharing.tiling.startsWith('Kronecker');
   const panel = h('div', { class: 'composition', id: 'composition', tabindex: -1, 'aria-live': 'polite' });
   const users = superweights.map(() => []);
   layers.forEach((layer, id) => layer.tiles.forEach((tile) => users[tile[0]].push(id)));
@@ -71,7 +72,7 @@ function drawComposition(run, map) {
     const bytes = Uint8Array.from(atob(alpha.bytes), (sign) => sign.charCodeAt(0));
     const value = (r, c) => (bytes[r * cols + c] << 24 >> 24) / 127;
     const size = Math.max(3, Math.min(12, Math.floor(260 / cols)));
-    const canvas = h('canvas', { width: cols, height: rows, class: 'alpha', role: 'img', 'aria-label': `coefficients, ${rows} cells by ${cols} templates`, style: { width: cols * size + 'px', height: Math.min(220, Math.max(12, rows * size)) + 'px' } });
+    const canvas = h('canvas', { width: cols, height: rows, class: 'alpha', role: 'img', 'aria-label': patterned ? `coefficients of ${cols} templates` : `coefficients, ${rows} cells by ${cols} templates`, style: { width: cols * size + 'px', height: Math.min(220, Math.max(12, rows * size)) + 'px' } });
     const image = new ImageData(cols, rows);
     const paper = paperColour();
     for (let i = 0; i < rows * cols; i++) image.data.set([...diverging(value(Math.floor(i / cols), i % cols), paper), 255], i * 4);
@@ -79,12 +80,13 @@ function drawComposition(run, map) {
     canvas.addEventListener('pointermove', (event) => {
       const at = canvas.getBoundingClientRect();
       const [r, c] = [Math.floor((event.clientY - at.top) / at.height * rows), Math.floor((event.clientX - at.left) / at.width * cols)];
-      if (r >= 0 && c >= 0 && r < rows && c < cols) showTip(event, ['α', ['cell', r], ['template', c], ['coefficient', fixed(value(r, c) * alpha.most, 3)]]);
+      if (r >= 0 && c >= 0 && r < rows && c < cols) showTip(event, ['α', ...(patterned ? [] : [['cell', r]]), ['template', c], ['coefficient', fixed(value(r, c) * alpha.most, 3)]]);
     });
     canvas.addEventListener('pointerleave', hideTip);
     const whole = superweights[superweight].groups.find((g) => g.layers.includes(layer)).shape;
     const part = whole[0] > rows || whole[1] > cols ? ` (the first ${times(rows, cols)} of ${times(...whole)})` : '';
-    return h('figure', {}, canvas, h('figcaption', {}, `α: cells down, templates across${part}; ±${fixed(alpha.most, 2)}`));
+    const what = patterned ? 'α: a number per template' : 'α: cells down, templates across';
+    return h('figure', {}, canvas, h('figcaption', {}, `${what}${part}; ±${fixed(alpha.most, 2)}`));
   }
 
   let picked = null;
@@ -105,7 +107,7 @@ function drawComposition(run, map) {
     return h('article', { class: 'superweight' + (n === picked ? ' picked' : ''), 'data-superweight': n },
       h('h4', {}, `SuperWeight ${n}`),
       h('p', {}, `${times(at[1] - at[0], at[3] - at[2])} channels, ${plural(set.templates, 'template')} of ${times(...set.block)}`
-        + (cellsAt === '1×1' ? '' : `, ${cellsAt} cells`) + `, times ${factor.toPrecision(3)}.`),
+        + (cellsAt === '1×1' ? '' : patterned ? `, each times a pattern of ${cellsAt}` : `, ${cellsAt} cells`) + `, times ${factor.toPrecision(3)}.`),
       mine ? [
         h('h5', {}, mine.length > 1 ? `One α for ${mine.length} layers${replayed ? ' (with this β)' : ''}` : `An α of its own${replayed ? ' (with this β)' : ''}`),
         mine.length > 1 && chips(mine),
