@@ -155,6 +155,13 @@ pub struct SuperWeight {
     pub groups: Vec<Group>,
 }
 
+impl SuperWeight {
+    /// The layers of all groups.
+    pub fn layers(&self) -> impl Iterator<Item = LayerId> {
+        self.groups.iter().flat_map(|group| group.layers.iter().copied())
+    }
+}
+
 /// Layers that use one α of one SuperWeight.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -296,8 +303,7 @@ impl SharingPlan {
 
     /// The cells of a SuperWeight that have a number in each of its patterns: those that one of its layers uses.
     pub fn pattern_cells(&self, id: SuperWeightId) -> Vec<[usize; 2]> {
-        let superweight = self.superweight(id);
-        let layers = superweight.groups.iter().flat_map(|group| group.layers.iter().copied()).collect();
+        let layers = self.superweight(id).layers().collect();
         self.coefficient_cells(id, &Group { layers, shape: [0, 0] })
     }
 

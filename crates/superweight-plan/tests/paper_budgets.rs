@@ -244,7 +244,7 @@ fn patterned_blocks_make_templates_small_and_use_the_budget_up() {
         tiling: TilingChoice::Kronecker,
         ..request("wrn-28-10", 100, budget, "single")
     };
-    // 640·640 cells of b² and 9·b² numbers of a block are fewest together for b = 16.
+    // (640/b)² numbers of a pattern and 9·b² of a block are fewest together, among powers of two, for b = 16.
     for budget in [365_368, 3_653_688] {
         assert_eq!(patterned(budget).plan().unwrap().tiling, Tiling::Kronecker { block: 16 });
     }

@@ -342,8 +342,7 @@ pub fn member_numbers(plan: &SharingPlan, member: MemberId) -> u64 {
             total += (rows * group.shape[1]) as u64;
         }
         if plan.has_patterns() && !superweight.groups.is_empty() {
-            let layers = superweight.groups.iter().flat_map(|group| &group.layers);
-            let own = Group { layers: layers.copied().filter(of_member).collect(), shape: [0, 0] };
+            let own = Group { layers: superweight.layers().filter(of_member).collect(), shape: [0, 0] };
             let cells = plan.coefficient_cells(SuperWeightId(i), &own).len();
             total += (cells * plan.set(superweight.set).templates) as u64;
         }

@@ -46,7 +46,7 @@ pub(super) fn prepare(set: &MixSet) -> (Mixer, usize) {
     let inner = product.as_ref().map_or(0, |conv| {
         conv.backward_data_scratch().max(conv.forward_scratch()).max(conv.backward_weight_scratch())
     });
-    let factors = set.factors.as_ref().map(|factors| Factors::new(factors, set.count()));
+    let factors = set.factors.as_ref().map(|factors| Factors::new(factors, set.count(), set.gradients));
     (Mixer { product, first_use, factors }, set.cells() * set.block.len() + inner)
 }
 
@@ -96,7 +96,7 @@ pub(super) fn mix_backward(mix: &Mix<CpuDevice>, storages: &mut Storages<CpuDevi
                     product.backward_weight(cells, alpha, blocks, Write::Set, scratch);
                 }
                 if let Some(factors) = &mixer.factors {
-                    factors.backward(parameters, gradients, region, set.gradients);
+                    factors.backward(parameters, gradients, region);
                 }
             }
             _ => at_mut(gradients, set.blocks).copy_from_slice(cells),

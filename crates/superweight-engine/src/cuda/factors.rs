@@ -4,10 +4,10 @@ use super::CudaDevice;
 use super::buffer::Allocation;
 use super::error::CudaError;
 use super::launch::{Grid, launch};
+use super::mix::Piece;
 use crate::mix::{MixGradients, MixSet};
 
-/// Numbers of a piece, and coefficients of a gain that a block takes: as in `factors.cu`.
-const PIECE: usize = 2048;
+/// Coefficients of a gain that a block takes: as in `factors.cu`.
 const LANES: usize = 32;
 
 #[repr(C)]
@@ -19,18 +19,9 @@ struct Set {
     count: u32,
     rows: u32,
     pattern_count: u32,
-    gain_count: u32,
     first_row: u32,
     first_pattern: u32,
     first_gain: u32,
-    both: u32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Piece {
-    of: u32,
-    first: u32,
 }
 
 #[repr(C)]
@@ -73,22 +64,21 @@ impl Factors {
                 count: count as u32,
                 rows: factors.rows.len() as u32,
                 pattern_count: pattern_count as u32,
-                gain_count: gain_count as u32,
                 first_row: rows.len() as u32,
                 first_pattern: pattern_starts.len() as u32,
                 first_gain: gain_starts.len() as u32,
-                both: u32::from(set.gradients == MixGradients::Both),
             });
-            let (of_patterns, starts) = factors.by_pattern(pattern_count);
             rows.extend_from_slice(&factors.rows);
+            gain_starts.extend(factors.by_gain(gain_count));
+            multiply.extend(Piece::all(of, factors.rows.len() * count));
+            // Of every set, so that its rows have their places there.
+            let (of_patterns, starts) = factors.by_pattern(pattern_count);
             order.extend(of_patterns);
             pattern_starts.extend(starts);
-            gain_starts.extend(factors.by_gain(gain_count));
+            if set.gradients == MixGradients::Both {
+                patterns.extend(Piece::all(of, pattern_count * count));
+            }
             let of = of as u32;
-            let pieces =
-                |numbers: usize| (0..numbers.div_ceil(PIECE)).map(move |i| Piece { of, first: i as u32 });
-            multiply.extend(pieces(factors.rows.len() * count));
-            patterns.extend(pieces(pattern_count * count));
             let lanes = (0..count as u32).step_by(LANES);
             gains.extend(
                 (0..gain_count as u32).flat_map(|gain| {

@@ -88,11 +88,19 @@ impl Packed {
     }
 }
 
+/// Which [`PIECE`] of the numbers of a set; of a direct set, its numbers from `first` on.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Piece {
+pub(super) struct Piece {
     of: u32,
     first: u32,
+}
+
+impl Piece {
+    /// All pieces of so many numbers.
+    pub(super) fn all(of: usize, numbers: usize) -> impl Iterator<Item = Self> {
+        (0..numbers.div_ceil(PIECE)).map(move |i| Self { of: of as u32, first: i as u32 })
+    }
 }
 
 /// A piece of a direct set; going back, of [`CHUNK`] of its blocks.
@@ -266,12 +274,9 @@ impl Mixer {
                     count: pieces as u32,
                 }));
             } else {
-                let numbered = |numbers: usize| {
-                    (0..numbers.div_ceil(PIECE)).map(|i| Piece { of: index as u32, first: i as u32 })
-                };
-                scatter.extend(numbered(set.uses.len() * len));
-                gather.extend(numbered(set_cells * len));
-                operands.extend(numbered((set_cells + len) * width));
+                scatter.extend(Piece::all(index, set.uses.len() * len));
+                gather.extend(Piece::all(index, set_cells * len));
+                operands.extend(Piece::all(index, (set_cells + len) * width));
                 let (set, asked) = Products::new(context, set, width, packed)?;
                 workspace = workspace.max(asked);
                 products.push(set);

@@ -19,6 +19,7 @@ use superweight_plan::{LayerId, MemberId, SetId, SharingPlan, SuperWeightId};
 
 pub use init::initialise;
 pub use probe::{Probe, declare_probe};
+use rows::MixRows;
 pub(crate) use rows::Rows;
 
 /// Put before the names of a member's tensors.
@@ -72,7 +73,7 @@ fn mixed_name(set: SetId) -> String {
 /// Adds templates and coefficients to a layout. Coefficients get room for every layer's own where the plan keeps a
 /// reserve, so that refinement moves nothing else.
 pub fn declare(plan: &SharingPlan, layout: &mut LayoutBuilder) -> Result<(), Error> {
-    let (rows, cells, patterns) = (Rows::coefficients(plan), Rows::cells(plan), pattern_rows(plan));
+    let (MixRows { cells, coefficients: rows }, patterns) = (MixRows::of(plan), pattern_rows(plan));
     for (i, set) in plan.template_sets.iter().enumerate() {
         let id = SetId(i);
         layout.parameter(templates_name(id), set.templates * set.block_len() as usize)?;
@@ -99,11 +100,11 @@ pub struct Bank<D: Device> {
 impl<D: Device> Bank<D> {
     /// Prepares the composition; `layout` has all members' tensors and what [`declare`] added.
     pub fn new(device: &D, plan: SharingPlan, layout: &Layout) -> Result<Self, Error> {
-        let mix = Mix::new(device, mix_sets(&plan, &Rows::cells(&plan), layout)?)?;
+        let mix = Mix::new(device, mix_sets(&plan, &MixRows::of(&plan), layout)?)?;
         let refined_scratch_bytes = match plan.bill.reserved {
             0 => mix.scratch_bytes(),
             _ => {
-                let own = Mix::new(device, own_sets(&plan, layout)?)?;
+                let own = Mix::new(device, mix_sets(&plan, &MixRows::own(&plan), layout)?)?;
                 own.scratch_bytes().max(mix.scratch_bytes())
             }
         };
@@ -137,7 +138,7 @@ impl<D: Device> Bank<D> {
 }
 
 /// Every cell of every layer: which row makes it and where it goes.
-fn mix_sets(plan: &SharingPlan, rows: &Rows, layout: &Layout) -> Result<Vec<MixSet>, Error> {
+fn mix_sets(plan: &SharingPlan, rows: &MixRows, layout: &Layout) -> Result<Vec<MixSet>, Error> {
     let patterns = pattern_rows(plan);
     let mut sets = Vec::with_capacity(plan.template_sets.len());
     for (i, set) in plan.template_sets.iter().enumerate() {
@@ -147,7 +148,7 @@ fn mix_sets(plan: &SharingPlan, rows: &Rows, layout: &Layout) -> Result<Vec<MixS
             k => {
                 let id = SetId(i);
                 let name = if patterns[i] > 0 { mixed_name(id) } else { coefficients_name(id) };
-                Some(Region { len: rows.live(id) * k, ..layout.parameter(&name)? })
+                Some(Region { len: rows.cells.live(id) * k, ..layout.parameter(&name)? })
             }
         };
         sets.push(MixSet {
@@ -170,7 +171,7 @@ fn mix_sets(plan: &SharingPlan, rows: &Rows, layout: &Layout) -> Result<Vec<MixS
             for [r, c] in (0..down).flat_map(|r| (0..across).map(move |c| [r, c])) {
                 let from = [r * height, c * width];
                 sets[set].uses.push(MixUse {
-                    cell: rows.row(id, LayerId(i), [r, c]),
+                    cell: rows.cells.row(id, LayerId(i), [r, c]),
                     tensor,
                     inputs: planned.layer.inp,
                     at: [tile.at.rows.start + from[0], tile.at.cols.start + from[1]],
@@ -184,14 +185,13 @@ fn mix_sets(plan: &SharingPlan, rows: &Rows, layout: &Layout) -> Result<Vec<MixS
         }
     }
     sets.iter_mut().for_each(|set| set.uses.sort_by_key(|used| used.cell));
-    let coefficients = Rows::coefficients(plan);
-    for (i, factors) in factor_rows(plan, rows, &coefficients).into_iter().enumerate() {
+    for (i, factors) in factor_rows(plan, rows).into_iter().enumerate() {
         let (id, k) = (SetId(i), plan.template_sets[i].templates);
         if patterns[i] > 0 {
             let gains = layout.parameter(&coefficients_name(id))?;
             sets[i].factors = Some(MixFactors {
                 patterns: layout.parameter(&patterns_name(id))?,
-                gains: Region { len: coefficients.live(id) * k, ..gains },
+                gains: Region { len: rows.coefficients.live(id) * k, ..gains },
                 rows: factors,
             });
         }
@@ -199,22 +199,15 @@ fn mix_sets(plan: &SharingPlan, rows: &Rows, layout: &Layout) -> Result<Vec<MixS
     Ok(sets)
 }
 
-/// The largest mix that refinement may lead to: every layer a group. For its size alone.
-fn own_sets(plan: &SharingPlan, layout: &Layout) -> Result<Vec<MixSet>, Error> {
-    let mut sets = mix_sets(plan, &Rows::own_cells(plan), layout)?;
-    sets.iter_mut().for_each(|set| set.factors = None);
-    Ok(sets)
-}
-
 /// Which row of patterns and which of coefficients each row is the product of, set after set; nothing without patterns.
-fn factor_rows(plan: &SharingPlan, rows: &Rows, coefficients: &Rows) -> Vec<Vec<[u32; 2]>> {
+fn factor_rows(plan: &SharingPlan, MixRows { cells, coefficients }: &MixRows) -> Vec<Vec<[u32; 2]>> {
     let mut all = vec![vec![]; plan.template_sets.len()];
     if !plan.has_patterns() {
         return all;
     }
     let patterns = Rows::patterns(plan);
     for (i, of) in all.iter_mut().enumerate().filter(|(i, _)| plan.template_sets[*i].templates > 1) {
-        of.resize(rows.live(SetId(i)), [0; 2]);
+        of.resize(cells.live(SetId(i)), [0; 2]);
     }
     for (i, planned) in plan.layers.iter().enumerate() {
         for tile in &planned.tiles {
@@ -226,7 +219,7 @@ fn factor_rows(plan: &SharingPlan, rows: &Rows, coefficients: &Rows) -> Vec<Vec<
             let [down, across] = plan.cells(set, &tile.at);
             for cell in (0..down).flat_map(|r| (0..across).map(move |c| [r, c])) {
                 let of = [&patterns, coefficients].map(|rows| rows.row(id, layer, cell) as u32);
-                all[set.0][rows.row(id, layer, cell)] = of;
+                all[set.0][cells.row(id, layer, cell)] = of;
             }
         }
     }

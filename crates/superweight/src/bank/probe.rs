@@ -12,7 +12,7 @@
 use superweight_engine::{Device, Error, Layout, LayoutBuilder, Memory, Mix, MixGradients, Region};
 use superweight_plan::{LayerId, SetId, SharingPlan, SuperWeightId};
 
-use super::{Rows, factor_rows, mix_sets};
+use super::{MixRows, Rows, mix_sets};
 
 fn probe_name(set: SetId) -> String {
     format!("probe.{set}")
@@ -31,7 +31,7 @@ fn mixed(plan: &SharingPlan) -> impl Iterator<Item = SetId> + '_ {
 
 /// Adds to a layout what a [`Probe`] needs.
 pub fn declare_probe(plan: &SharingPlan, layout: &mut LayoutBuilder) -> Result<(), Error> {
-    let (rows, cells) = (Rows::own_coefficients(plan), Rows::own_cells(plan));
+    let MixRows { cells, coefficients: rows } = MixRows::own(plan);
     for set in mixed(plan) {
         let k = plan.set(set).templates;
         layout.parameter(probe_name(set), rows.live(set) * k)?;
@@ -54,9 +54,8 @@ pub struct Probe<D: Device> {
 impl<D: Device> Probe<D> {
     /// Prepares it; `layout` has what [`declare_probe`] and [`declare`](super::declare) added.
     pub fn new(device: &D, plan: &SharingPlan, layout: &Layout) -> Result<Self, Error> {
-        let (rows, cells) = (Rows::own_coefficients(plan), Rows::own_cells(plan));
-        let mut products = factor_rows(plan, &cells, &rows);
-        let all = mix_sets(plan, &cells, layout)?.into_iter().enumerate();
+        let rows = MixRows::own(plan);
+        let all = mix_sets(plan, &rows, layout)?.into_iter().enumerate();
         let (mut sets, mut gradients) = (vec![], vec![]);
         for (i, mut set) in all.filter(|(i, _)| plan.template_sets[*i].templates > 1) {
             let name = probe_name(SetId(i));
@@ -64,7 +63,7 @@ impl<D: Device> Probe<D> {
             let alpha = layout.parameter(&name)?;
             set.coefficients = Some(match &mut set.factors {
                 Some(factors) => {
-                    (factors.gains, factors.rows) = (alpha, std::mem::take(&mut products[i]));
+                    factors.gains = alpha;
                     layout.parameter(&mixed_name(SetId(i)))?
                 }
                 None => alpha,
@@ -73,7 +72,7 @@ impl<D: Device> Probe<D> {
             sets.push(set);
             gradients.push((SetId(i), layout.gradient(&name)?));
         }
-        Ok(Self { mix: Mix::new(device, sets)?, gradients, rows })
+        Ok(Self { mix: Mix::new(device, sets)?, gradients, rows: rows.coefficients })
     }
 
     /// Bytes of the arena that it needs.

@@ -5,7 +5,7 @@
 //!
 //! | rows | a row per | trained |
 //! |---|---|---|
-//! | [`Rows::cells`] | group and cell | without patterns |
+//! | [`MixRows::cells`] | group and cell | without patterns |
 //! | [`Rows::coefficients`] | group and cell; with patterns, group | always |
 //! | [`Rows::patterns`] | SuperWeight and cell | with patterns |
 
@@ -34,31 +34,15 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// A row per cell of the plan's groups: what cells are mixed by.
-    pub fn cells(plan: &SharingPlan) -> Self {
-        Self::under(plan, true, |id| plan.superweight(id).groups.clone())
-    }
-
-    /// The same if every layer were a group.
-    pub fn own_cells(plan: &SharingPlan) -> Self {
-        Self::under(plan, true, |id| alone(plan.superweight(id)))
-    }
-
     /// The rows of α.
     pub fn coefficients(plan: &SharingPlan) -> Self {
         Self::under(plan, !plan.has_patterns(), |id| plan.superweight(id).groups.clone())
     }
 
-    /// Those there would be if every layer had its own.
-    pub fn own_coefficients(plan: &SharingPlan) -> Self {
-        Self::under(plan, !plan.has_patterns(), |id| alone(plan.superweight(id)))
-    }
-
     /// The rows of patterns, where there are such.
     pub fn patterns(plan: &SharingPlan) -> Self {
         let all = |superweight: &SuperWeight| {
-            let groups = superweight.groups.iter();
-            let layers: Vec<_> = groups.flat_map(|group| group.layers.iter().copied()).collect();
+            let layers: Vec<_> = superweight.layers().collect();
             if layers.is_empty() { vec![] } else { vec![Group { layers, shape: [0, 0] }] }
         };
         Self::under(plan, true, |id| all(plan.superweight(id)))
@@ -111,10 +95,31 @@ impl Rows {
     }
 }
 
+/// What cells are mixed by, a row per group and cell, and the rows of α that has a part in them: without patterns the same.
+#[derive(Debug)]
+pub(crate) struct MixRows {
+    pub cells: Rows,
+    pub coefficients: Rows,
+}
+
+impl MixRows {
+    /// Of the plan's groups.
+    pub fn of(plan: &SharingPlan) -> Self {
+        let cells = Rows::under(plan, true, |id| plan.superweight(id).groups.clone());
+        Self { cells, coefficients: Rows::coefficients(plan) }
+    }
+
+    /// If every layer were a group.
+    pub fn own(plan: &SharingPlan) -> Self {
+        let own = |each_cell| Rows::under(plan, each_cell, |id| alone(plan.superweight(id)));
+        Self { cells: own(true), coefficients: own(!plan.has_patterns()) }
+    }
+}
+
 /// A group per layer.
 fn alone(superweight: &SuperWeight) -> Vec<Group> {
-    let layers = superweight.groups.iter().flat_map(|group| &group.layers);
-    let mut groups: Vec<_> = layers.map(|&layer| Group { layers: vec![layer], shape: [0, 0] }).collect();
+    let mut groups: Vec<_> =
+        superweight.layers().map(|layer| Group { layers: vec![layer], shape: [0, 0] }).collect();
     groups.sort_by_key(|group| group.layers[0]);
     groups
 }

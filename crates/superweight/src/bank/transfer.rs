@@ -6,7 +6,7 @@
 use superweight_engine::{Device, Error, Memory, Mix, Sgd};
 use superweight_plan::{SetId, SharingPlan};
 
-use super::{Bank, Rows, coefficients_name, mix_sets, superweights_of};
+use super::{Bank, MixRows, Rows, coefficients_name, mix_sets, superweights_of};
 
 impl<D: Device> Bank<D> {
     /// Goes over to a plan that differs in its coefficient groups alone, which split those there are.
@@ -42,7 +42,7 @@ impl<D: Device> Bank<D> {
                 optimizer.set_momentum(region, &copied(momentum))?;
             }
         }
-        self.mix = Mix::new(memory.device(), mix_sets(&plan, &Rows::cells(&plan), memory.layout())?)?;
+        self.mix = Mix::new(memory.device(), mix_sets(&plan, &MixRows::of(&plan), memory.layout())?)?;
         self.plan = plan;
         Ok(())
     }

@@ -12,13 +12,15 @@ pub(super) struct Factors {
     factors: MixFactors,
     k: usize,
     of_gain: Vec<u32>,
-    of_pattern: (Vec<u32>, Vec<u32>),
+    /// None where the gradients of patterns are not wanted.
+    of_pattern: Option<(Vec<u32>, Vec<u32>)>,
 }
 
 impl Factors {
-    pub fn new(factors: &MixFactors, k: usize) -> Self {
+    pub fn new(factors: &MixFactors, k: usize, wanted: MixGradients) -> Self {
         let of_gain = factors.by_gain(factors.gains.len / k);
-        let of_pattern = factors.by_pattern(factors.patterns.len / k);
+        let both = wanted == MixGradients::Both;
+        let of_pattern = both.then(|| factors.by_pattern(factors.patterns.len / k));
         Self { factors: factors.clone(), k, of_gain, of_pattern }
     }
 
@@ -35,13 +37,7 @@ impl Factors {
     }
 
     /// From the gradient of the coefficients to those of patterns and gains.
-    pub fn backward(
-        &self,
-        parameters: &[f32],
-        gradients: &mut [f32],
-        coefficients: Region,
-        wanted: MixGradients,
-    ) {
+    pub fn backward(&self, parameters: &[f32], gradients: &mut [f32], coefficients: Region) {
         let (k, MixFactors { patterns, gains, rows }) = (self.k, &self.factors);
         let dalpha = at(gradients, coefficients);
         let (pattern_numbers, gain_numbers) = (at(parameters, *patterns), at(parameters, *gains));
@@ -52,19 +48,18 @@ impl Factors {
                 add_product(sum, row(dalpha, alpha, k), pattern);
             }
         });
-        let mut dpatterns = vec![];
-        if wanted == MixGradients::Both {
-            let (order, starts) = &self.of_pattern;
-            dpatterns.resize(patterns.len, 0.0);
+        let dpatterns = self.of_pattern.as_ref().map(|(order, starts)| {
+            let mut dpatterns = vec![0.0; patterns.len];
             dpatterns.par_chunks_mut(k).enumerate().for_each(|(pattern, sum)| {
                 for &alpha in &order[starts[pattern] as usize..starts[pattern + 1] as usize] {
                     let gain = row(gain_numbers, rows[alpha as usize][1], k);
                     add_product(sum, row(dalpha, alpha, k), gain);
                 }
             });
-        }
+            dpatterns
+        });
         at_mut(gradients, *gains).copy_from_slice(&dgains);
-        if wanted == MixGradients::Both {
+        if let Some(dpatterns) = dpatterns {
             at_mut(gradients, *patterns).copy_from_slice(&dpatterns);
         }
     }

@@ -2,8 +2,8 @@
 
 struct Factors {
   u64 alpha, patterns, gains;                    // numbers from the start of the parameters
-  u32 count, rows, pattern_count, gain_count;    // K; rows of alpha, patterns and gains
-  u32 first_row, first_pattern, first_gain, both;  // where its rows, starts of patterns and starts of gains begin
+  u32 count, rows, pattern_count;                // K; rows of alpha and patterns
+  u32 first_row, first_pattern, first_gain;      // where its rows, starts of patterns and starts of gains begin
 };
 
 struct Row { u32 pattern, gain; };
@@ -33,7 +33,6 @@ extern "C" __global__ void factors_patterns(const Piece* pieces, const Factors* 
                                             const u32* starts, const float* parameters, float* gradients) {
   Piece piece = pieces[blockIdx.x];
   Factors f = all[piece.of];
-  if (!f.both) return;
   for (u32 n = threadIdx.x; n < PIECE; n += blockDim.x) {
     u64 i = (u64)piece.first * PIECE + n;
     if (i >= (u64)f.pattern_count * f.count) return;
