@@ -54,7 +54,8 @@ struct Start {
 }
 
 impl Scale {
-    /// What is taken where nobody says: patterns learn badly on the balanced scale.
+    /// What is taken where nobody says: on the balanced scale the coefficients of patterns hardly learn (0.06 of the plain speed,
+    /// `docs/notes/reproduction.md`).
     pub fn usual(tiling: TilingChoice) -> Self {
         match tiling {
             TilingChoice::Kronecker => Self::Even,
