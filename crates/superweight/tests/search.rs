@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use superweight::bank::{self, coefficients_name, patterns_name, templates_name, weight_name};
+use superweight::bank::{self, Turn, coefficients_name, patterns_name, templates_name, weight_name};
 use superweight::engine::{CpuDevice, Sgd, SgdOptions, ohwi_to_oihw};
 use superweight::ensemble::{Ensemble, EnsembleOptions, ParameterKind};
 use superweight::plan::arch::{ArchName, ImageShape};
@@ -234,17 +234,25 @@ fn add_directly(
     }
 }
 
-/// Trains hard-shared, splits by what was really seen, and compares before and after; then trains on.
+/// Four hard-shared steps, and the groups that their gradients ask for.
+fn hard_shared(plan: &SharingPlan) -> (Ensemble<CpuDevice>, Sgd<CpuDevice>, SharingPlan) {
+    let (mut ensemble, mut optimizer) = ensemble(plan);
+    let mut sums = AlphaSums::new(plan, ensemble.memory()).unwrap();
+    for step in 0..4 {
+        backward(&mut ensemble, step);
+        sums.observe(ensemble.memory_mut()).unwrap();
+        update(&mut ensemble, &mut optimizer);
+    }
+    let pairs = coefficient_pairs(plan, &sums.read(plan)).unwrap();
+    let refined = refine(plan, &pairs, 0.5, Assignment::Merge).unwrap().plan;
+    (ensemble, optimizer, refined)
+}
+
+/// Splits by what was really seen, and compares before and after; then trains on.
 #[test]
 fn refinement_changes_no_logit_and_keeps_the_budget() {
     for plan in plans() {
-        let (mut ensemble, mut optimizer) = ensemble(&plan);
-        let mut sums = AlphaSums::new(&plan, ensemble.memory()).unwrap();
-        for step in 0..4 {
-            backward(&mut ensemble, step);
-            sums.observe(ensemble.memory_mut()).unwrap();
-            update(&mut ensemble, &mut optimizer);
-        }
+        let (mut ensemble, mut optimizer, refined) = hard_shared(&plan);
         let logits = |ensemble: &mut Ensemble<CpuDevice>| -> Vec<u32> {
             backward(ensemble, 77);
             let all = (0..2).flat_map(|m| ensemble.logits(MemberId(m)).unwrap());
@@ -254,8 +262,6 @@ fn refinement_changes_no_logit_and_keeps_the_budget() {
             let region = ensemble.memory().layout().parameter(&coefficients_name(set)).unwrap();
             optimizer.momentum(region).unwrap()
         };
-        let pairs = coefficient_pairs(&plan, &sums.read(&plan)).unwrap();
-        let refined = refine(&plan, &pairs, 0.5, Assignment::Merge).unwrap().plan;
         let groups = |plan: &SharingPlan| plan.superweights.iter().map(|s| s.groups.len()).sum::<usize>();
         assert!(groups(&refined) > groups(&plan) + 3, "something splits");
         let budget = plan.budget.unwrap();
@@ -267,7 +273,7 @@ fn refinement_changes_no_logit_and_keeps_the_budget() {
             .filter(|&set| plan.set(set).templates > 1)
             .map(|set| momentum(&ensemble, &optimizer, set))
             .collect();
-        ensemble.refine(refined.clone(), &mut optimizer).unwrap();
+        ensemble.refine(refined.clone(), &mut optimizer, Turn::NONE).unwrap();
         assert_eq!(ensemble.plan(), &refined);
         assert_eq!(logits(&mut ensemble), before);
         for (set, old) in sets(&plan).filter(|&set| plan.set(set).templates > 1).zip(old_momentum) {
@@ -299,6 +305,54 @@ fn refinement_changes_no_logit_and_keeps_the_budget() {
         rows.sort_by(|a, b| a.partial_cmp(b).unwrap());
         rows.dedup();
         assert_eq!(rows.len(), count);
+    }
+}
+
+/// One group of those that part keeps its coefficients; the others turn, keep their length and lose momentum.
+#[test]
+fn groups_that_part_turn_as_far_as_asked() {
+    for plan in plans() {
+        let refined_by = |share: f64| {
+            let (mut ensemble, mut optimizer, refined) = hard_shared(&plan);
+            ensemble.refine(refined, &mut optimizer, Turn { share, seed: 7 }).unwrap();
+            let of = |set: SetId| {
+                let (name, k) = (coefficients_name(set), plan.set(set).templates);
+                let momentum = optimizer.momentum(ensemble.memory().layout().parameter(&name).unwrap());
+                let rows = |numbers: Vec<f32>| numbers.chunks(k).map(<[f32]>::to_vec).collect::<Vec<_>>();
+                let alpha = rows(ensemble.memory().parameter(&name).unwrap());
+                alpha.into_iter().zip(rows(momentum.unwrap())).collect::<Vec<_>>()
+            };
+            sets(&plan).filter(|&set| plan.set(set).templates > 1).map(of).collect::<Vec<_>>()
+        };
+        let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(a * b)).sum::<f64>();
+        let copies = refined_by(0.0);
+        for share in [0.5, 1.0] {
+            let turned = refined_by(share);
+            assert_eq!(turned, refined_by(share), "directions are the seed's");
+            let (mut kept, mut parted, mut across) = (0, 0, 0.0);
+            for (copies, turned) in copies.iter().zip(&turned) {
+                let mut seen: Vec<&[f32]> = vec![];
+                for ((copy, its_momentum), (row, momentum)) in copies.iter().zip(turned) {
+                    let length = dot(copy, copy).sqrt();
+                    if length == 0.0 || !seen.contains(&copy.as_slice()) {
+                        seen.push(copy);
+                        assert_eq!((row, momentum), (copy, its_momentum));
+                        kept += 1;
+                        continue;
+                    }
+                    assert!((dot(row, row).sqrt() / length - 1.0).abs() < 1e-5);
+                    let less: Vec<f32> = its_momentum.iter().map(|m| m * (1.0 - share) as f32).collect();
+                    assert_eq!(momentum, &less);
+                    across += dot(row, copy) / length.powi(2);
+                    parted += 1;
+                }
+            }
+            assert!(kept > 0 && parted > 10, "{kept} {parted}");
+            // Of a direction at random nothing is left in the mean, half way to it cos 45°.
+            let left = across / f64::from(parted);
+            let expected = if share == 1.0 { 0.0 } else { 0.5f64.sqrt() };
+            assert!((left - expected).abs() < 0.2, "{share}: {left}");
+        }
     }
 }
 

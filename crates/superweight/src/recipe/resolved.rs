@@ -141,6 +141,8 @@ pub struct RefineSettings {
     pub beta: f64,
     /// Share of every layer's own coefficients that the budget keeps free for splitting.
     pub reserve: f64,
+    /// How far groups that part turn away from the coefficients they had: from 0, a copy, to 1, a direction of their own.
+    pub turn: f64,
 }
 
 impl Resolved {
@@ -301,6 +303,7 @@ impl Resolved {
                 epoch: Some(refine.epoch),
                 beta: Some(refine.beta),
                 reserve: Some(refine.reserve),
+                turn: Some(refine.turn),
             }),
             eval: EvalTable {
                 held_out_every: Some(self.held_out_every),

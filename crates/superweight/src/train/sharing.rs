@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! search, last epoch: Σ dL/dW ─► statistics.safetensors ─► clusters ─► a new plan, every number drawn anew ─► checkpoint
-//! train, epoch E:     Σ dL/dα ─► statistics.safetensors ─► groups   ─► the same numbers, α copied          ─► checkpoint
+//! train, epoch E:     Σ dL/dα ─► statistics.safetensors ─► groups   ─► the same numbers, α copied or turned ─► checkpoint
 //! ```
 //!
 //! Sums live within one epoch, and the checkpoint after it holds what was decided, not what it was decided from: a kill
@@ -14,7 +14,7 @@ use superweight_plan::SharingPlan;
 
 use super::trainer::Watch;
 use super::{Observer, Phase, Position, Progress, Session, Stage, TrainError};
-use crate::bank;
+use crate::bank::{self, Turn};
 use crate::ensemble::Ensemble;
 use crate::recipe::{SearchPhase, Similarity};
 use crate::run::{Event, RunFolder};
@@ -157,12 +157,13 @@ impl<D: Device> Session<D> {
         self.statistics.refine = Some(refine.clone());
         self.statistics.save(self.folder.disk(), &self.folder.statistics())?;
         let decision = decide_groups(&self.resolved, &refine)?;
+        let turn = self.resolved.refine.as_ref().map_or(0.0, |refine| refine.turn);
         let (total, budget) = (decision.plan.bill.total(), plan.budget.unwrap_or(u64::MAX));
         if total > budget {
             return Err(TrainError::OverBudget { total, budget });
         }
         let (ensemble, optimizer) = self.trainer.parts_mut();
-        ensemble.refine(decision.plan.clone(), optimizer)?;
+        ensemble.refine(decision.plan.clone(), optimizer, Turn { share: turn, seed: self.resolved.seed })?;
         Ok(decision)
     }
 

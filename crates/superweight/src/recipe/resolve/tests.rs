@@ -79,6 +79,7 @@ clusters = 4
 epoch = 10
 beta = 0.9
 reserve = 1.0
+turn = 0.0
 
 [eval]
 held_out_every = 1
