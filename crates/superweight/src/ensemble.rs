@@ -18,7 +18,7 @@ use superweight_engine::{
 use superweight_plan::{Group, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId, VectorKind};
 
 use crate::bank::{
-    self, Bank, Turn, coefficients_name, pattern_rows, patterns_name, scope, templates_name, weight_name,
+    self, Bank, coefficients_name, pattern_rows, patterns_name, scope, templates_name, weight_name,
 };
 use crate::fold::fold;
 use crate::lower::{IMAGES, LABELS, Lowering, lower};
@@ -268,10 +268,10 @@ impl<D: Device> Ensemble<D> {
         self.memory.output(&self.logits[member.0])
     }
 
-    /// Goes over to a refined plan: groups that split get coefficients of their own, everything else stays where it is.
-    /// See [`Bank::refine`].
-    pub fn refine(&mut self, plan: SharingPlan, optimizer: &mut Sgd<D>, turn: Turn) -> Result<(), Error> {
-        self.bank.refine(plan, &mut self.memory, optimizer, turn)
+    /// Goes over to a refined plan: coefficients and their momentum are copied to the groups that split, everything else
+    /// stays where it is. See [`Bank::refine`].
+    pub fn refine(&mut self, plan: SharingPlan, optimizer: &mut Sgd<D>) -> Result<(), Error> {
+        self.bank.refine(plan, &mut self.memory, optimizer)
     }
 
     /// An optimizer with one group per [`ParameterKind`], in that order.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use superweight::bank::{self, Turn, coefficients_name, patterns_name, templates_name, weight_name};
+use superweight::bank::{self, coefficients_name, patterns_name, templates_name, weight_name};
 use superweight::engine::{CpuDevice, Sgd, SgdOptions, ohwi_to_oihw};
 use superweight::ensemble::{Ensemble, EnsembleOptions, ParameterKind};
 use superweight::plan::arch::{ArchName, ImageShape};
@@ -275,7 +275,7 @@ fn refinement_changes_no_logit_and_keeps_the_budget() {
             .filter(|&set| plan.set(set).templates > 1)
             .map(|set| momentum(&ensemble, &optimizer, set))
             .collect();
-        ensemble.refine(refined.clone(), &mut optimizer, Turn::NONE).unwrap();
+        ensemble.refine(refined.clone(), &mut optimizer).unwrap();
         assert_eq!(ensemble.plan(), &refined);
         assert_eq!(logits(&mut ensemble), before);
         for (set, old) in sets(&plan).filter(|&set| plan.set(set).templates > 1).zip(old_momentum) {
@@ -307,54 +307,6 @@ fn refinement_changes_no_logit_and_keeps_the_budget() {
         rows.sort_by(|a, b| a.partial_cmp(b).unwrap());
         rows.dedup();
         assert_eq!(rows.len(), count);
-    }
-}
-
-/// One group of those that part keeps its coefficients; the others turn, keep their length and lose momentum.
-#[test]
-fn groups_that_part_turn_as_far_as_asked() {
-    for plan in plans() {
-        let refined_by = |share: f64| {
-            let (mut ensemble, mut optimizer, refined) = hard_shared(&plan);
-            ensemble.refine(refined, &mut optimizer, Turn { share, seed: 7 }).unwrap();
-            let of = |set: SetId| {
-                let (name, k) = (coefficients_name(set), plan.set(set).templates);
-                let momentum = optimizer.momentum(ensemble.memory().layout().parameter(&name).unwrap());
-                let rows = |numbers: Vec<f32>| numbers.chunks(k).map(<[f32]>::to_vec).collect::<Vec<_>>();
-                let alpha = rows(ensemble.memory().parameter(&name).unwrap());
-                alpha.into_iter().zip(rows(momentum.unwrap())).collect::<Vec<_>>()
-            };
-            sets(&plan).filter(|&set| plan.set(set).templates > 1).map(of).collect::<Vec<_>>()
-        };
-        let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(a * b)).sum::<f64>();
-        let copies = refined_by(0.0);
-        for share in [0.5, 1.0] {
-            let turned = refined_by(share);
-            assert_eq!(turned, refined_by(share), "directions are the seed's");
-            let (mut kept, mut parted, mut across) = (0, 0, 0.0);
-            for (copies, turned) in copies.iter().zip(&turned) {
-                let mut seen: Vec<&[f32]> = vec![];
-                for ((copy, its_momentum), (row, momentum)) in copies.iter().zip(turned) {
-                    let length = dot(copy, copy).sqrt();
-                    if length == 0.0 || !seen.contains(&copy.as_slice()) {
-                        seen.push(copy);
-                        assert_eq!((row, momentum), (copy, its_momentum));
-                        kept += 1;
-                        continue;
-                    }
-                    assert!((dot(row, row).sqrt() / length - 1.0).abs() < 1e-5);
-                    let less: Vec<f32> = its_momentum.iter().map(|m| m * (1.0 - share) as f32).collect();
-                    assert_eq!(momentum, &less);
-                    across += dot(row, copy) / length.powi(2);
-                    parted += 1;
-                }
-            }
-            assert!(kept > 0 && parted > 10, "{kept} {parted}");
-            // Of a direction at random nothing is left in the mean, half way to it cos 45°.
-            let left = across / f64::from(parted);
-            let expected = if share == 1.0 { 0.0 } else { 0.5f64.sqrt() };
-            assert!((left - expected).abs() < 0.2, "{share}: {left}");
-        }
     }
 }
 

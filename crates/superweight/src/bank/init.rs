@@ -10,7 +10,7 @@
 //! | batch norm | scale 1, shift 0, running mean 0, running variance 1 |
 
 use superweight_engine::{Device, Error, Memory, oihw_to_ohwi};
-use superweight_plan::{LayerId, LayerKind, SetId, SharingPlan, TemplateSet, VectorKind};
+use superweight_plan::{LayerId, LayerKind, SetId, SharingPlan, VectorKind};
 
 use super::rows::Rows;
 use super::{coefficients_name, pattern_rows, patterns_name, scope, templates_name, weight_name};
@@ -18,12 +18,11 @@ use crate::random::Draws;
 
 /// What a tensor is drawn for.
 #[derive(Clone, Copy)]
-pub(super) enum Purpose {
+enum Purpose {
     Templates = 1,
     Coefficients = 2,
     Dense = 3,
     Signs = 4,
-    Turns = 5,
 }
 
 /// Sets every trainable number and running statistic.
@@ -81,23 +80,6 @@ pub fn initialise<D: Device>(plan: &SharingPlan, memory: &mut Memory<D>, seed: u
     Ok(())
 }
 
-/// A unit vector for row `row` of a set, drawn as rows of a start are: a direction at random, or signs where there are
-/// patterns.
-pub(super) fn direction(set: &TemplateSet, has_patterns: bool, draws: Draws, row: usize) -> Vec<f64> {
-    let k = set.templates;
-    if has_patterns {
-        let share = 1.0 / (k as f64).sqrt();
-        return (0..k).map(|n| share.copysign(draws.signed_unit((row * k + n) as u64))).collect();
-    }
-    unit((0..k).map(|n| draws.normal((row * k + n) as u64)).collect())
-}
-
-fn unit(mut v: Vec<f64>) -> Vec<f64> {
-    let length = dot(&v, &v).sqrt();
-    v.iter_mut().for_each(|x| *x /= length);
-    v
-}
-
 /// `rows` unit vectors of length `k`: orthonormal (Gram–Schmidt, twice, in f64) as far as there is room.
 fn unit_rows(rows: usize, k: usize, draws: Draws) -> Vec<f32> {
     let mut basis: Vec<Vec<f64>> = Vec::with_capacity(rows);
@@ -111,12 +93,14 @@ fn unit_rows(rows: usize, k: usize, draws: Draws) -> Vec<f32> {
                 }
             }
         }
-        basis.push(unit(v));
+        let length = dot(&v, &v).sqrt();
+        v.iter_mut().for_each(|x| *x /= length);
+        basis.push(v);
     }
     basis.into_iter().flatten().map(|x| x as f32).collect()
 }
 
-pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
+fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 

@@ -21,7 +21,6 @@ pub use init::initialise;
 pub use probe::{Probe, declare_probe};
 use rows::MixRows;
 pub(crate) use rows::Rows;
-pub use transfer::Turn;
 
 /// Put before the names of a member's tensors.
 pub fn scope(member: MemberId) -> String {

@@ -153,8 +153,8 @@ pub struct RefineTable {
     pub beta: Option<f64>,
     /// Share of every layer's own coefficients that the budget keeps free for splitting.
     pub reserve: Option<f64>,
-    /// How far groups that part turn away from the coefficients they had.
-    pub turn: Option<f64>,
+    /// Whether everything starts anew once groups have parted.
+    pub anew: Option<bool>,
 }
 
 /// `[eval]`

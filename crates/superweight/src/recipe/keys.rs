@@ -119,7 +119,7 @@ pub const KEYS: &[Key] = &[
     key("refine.epoch", Whole(1, 100_000), "10, or 5% of fewer than 200 epochs"),
     key("refine.beta", Real(-1.0, 1.0), "0.9"),
     key("refine.reserve", Real(0.0, 1.0), "1"),
-    key("refine.turn", Real(0.0, 1.0), "0: groups that part start from a copy"),
+    key("refine.anew", Switch, "false: groups that part start from a copy"),
     key("eval.held_out_every", Whole(1, 100_000), "1: after every epoch"),
     key("eval.test", Switch, "true; false for runs that settings are chosen by"),
     key("eval.test_every", Whole(0, 100_000), "0: at the end only"),

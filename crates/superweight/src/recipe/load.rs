@@ -109,7 +109,7 @@ mod tests {
     fn unknown_keys_get_their_place_and_the_nearest() {
         refused(
             "name = 'x'\n\n[refine]\n  epochs = 3",
-            "r.toml:4:3: there is no key 'refine.epochs', did you mean 'refine.epoch'?; allowed here: epoch, beta, reserve, turn",
+            "r.toml:4:3: there is no key 'refine.epochs', did you mean 'refine.epoch'?; allowed here: epoch, beta, reserve, anew",
         );
         refused(
             "epochs = 3",

@@ -303,7 +303,7 @@ impl Recipe {
             return Err(self.wrong("refine.epoch", problem));
         }
         let (beta, reserve) = (table.beta.unwrap_or(0.9), table.reserve.unwrap_or(1.0));
-        Ok(Some(RefineSettings { epoch, beta, reserve, turn: table.turn.unwrap_or(0.0) }))
+        Ok(Some(RefineSettings { epoch, beta, reserve, anew: table.anew.unwrap_or(false) }))
     }
 
     /// What no key by itself shows.

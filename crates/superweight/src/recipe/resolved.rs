@@ -143,8 +143,8 @@ pub struct RefineSettings {
     pub beta: f64,
     /// Share of every layer's own coefficients that the budget keeps free for splitting.
     pub reserve: f64,
-    /// How far groups that part turn away from the coefficients they had: from 0, a copy, to 1, a direction of their own.
-    pub turn: f64,
+    /// Whether everything starts anew once groups have parted, so that none begins as a copy of another.
+    pub anew: bool,
 }
 
 impl Resolved {
@@ -307,7 +307,7 @@ impl Resolved {
                 epoch: Some(refine.epoch),
                 beta: Some(refine.beta),
                 reserve: Some(refine.reserve),
-                turn: Some(refine.turn),
+                anew: Some(refine.anew),
             }),
             eval: EvalTable {
                 held_out_every: Some(self.held_out_every),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! pretrain ─► Σ dL/dW per layer ─► pairs (Eq. 2) ─► Algorithm 1 with τ ─► plan, everything anew
-//! train E epochs hard-shared ─► Σ dL/dα per layer (Eq. 3) ─► Algorithm 1 with β ─► refined plan, α copied
+//! train E epochs hard-shared ─► Σ dL/dα per layer (Eq. 3) ─► Algorithm 1 with β ─► refined plan, α copied or all anew
 //! ```
 //!
 //! Algorithm 1 itself, and what a partition costs, is the planner's; here is what it is fed with, and what is kept so

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! search, last epoch: Σ dL/dW ─► statistics.safetensors ─► clusters ─► a new plan, every number drawn anew ─► checkpoint
-//! train, epoch E:     Σ dL/dα ─► statistics.safetensors ─► groups   ─► the same numbers, α copied or turned ─► checkpoint
+//! train, epoch E:     Σ dL/dα ─► statistics.safetensors ─► groups   ─► the same numbers, α copied, or every number drawn anew ─► checkpoint
 //! ```
 //!
 //! Sums live within one epoch, and the checkpoint after it holds what was decided, not what it was decided from: a kill
@@ -14,7 +14,7 @@ use superweight_plan::SharingPlan;
 
 use super::trainer::Watch;
 use super::{Observer, Phase, Position, Progress, Session, Stage, TrainError};
-use crate::bank::{self, Turn};
+use crate::bank;
 use crate::ensemble::Ensemble;
 use crate::recipe::{SearchPhase, Similarity};
 use crate::run::{Event, RunFolder};
@@ -75,6 +75,8 @@ pub struct Decided {
     pub before: SharingPlan,
     /// The plan from now on, and why.
     pub decision: Decision,
+    /// Whether nothing that was learned is kept.
+    pub anew: bool,
 }
 
 impl<D: Device> Session<D> {
@@ -126,7 +128,8 @@ impl<D: Device> Session<D> {
             Event::Refine(facts)
         })?;
         self.groups = super::setup::decay_groups(&self.resolved, self.trainer.ensemble());
-        observer.see(Progress::Decided(&Decided { stage: phase.stage, before, decision }));
+        let anew = self.starts_anew(phase.stage, &before, &decision);
+        observer.see(Progress::Decided(&Decided { stage: phase.stage, before, decision, anew }));
         Ok(true)
     }
 
@@ -144,26 +147,40 @@ impl<D: Device> Session<D> {
         statistics.save(self.folder.disk(), &self.folder.statistics())?;
         self.statistics = statistics;
         let decision = decide_clusters(&self.resolved, &search)?;
-        self.trainer.replan(&self.resolved, &decision.plan)?;
-        let seed = Stage::Train.seed(self.resolved.seed);
-        bank::initialise(&decision.plan, self.trainer.parts_mut().0.memory_mut(), seed)?;
+        self.start_anew(&decision.plan)?;
         self.position = Position { phase: Stage::Train, epoch: 0, ..self.position };
         Ok(decision)
     }
 
-    /// Epoch E: layers that ask different things of one α get their own copies.
+    /// Whether nothing that was learned is kept: after a search, and after a refinement that is asked to and parts something.
+    fn starts_anew(&self, stage: Stage, before: &SharingPlan, decision: &Decision) -> bool {
+        let asked = self.resolved.refine.as_ref().is_some_and(|refine| refine.anew);
+        stage == Stage::Search || asked && decision.plan != *before
+    }
+
+    /// Every number drawn as training draws them.
+    fn start_anew(&mut self, plan: &SharingPlan) -> Result<(), TrainError> {
+        self.trainer.replan(&self.resolved, plan)?;
+        let seed = Stage::Train.seed(self.resolved.seed);
+        Ok(bank::initialise(plan, self.trainer.parts_mut().0.memory_mut(), seed)?)
+    }
+
+    /// Epoch E: layers that ask different things of one α get α of their own.
     fn find_groups(&mut self, plan: &SharingPlan, sums: &AlphaSums<D>) -> Result<Decision, TrainError> {
         let refine = RefineStatistics { plan: plan.clone(), gradients: sums.read(plan) };
         self.statistics.refine = Some(refine.clone());
         self.statistics.save(self.folder.disk(), &self.folder.statistics())?;
         let decision = decide_groups(&self.resolved, &refine)?;
-        let turn = self.resolved.refine.as_ref().map_or(0.0, |refine| refine.turn);
         let (total, budget) = (decision.plan.bill.total(), plan.budget.unwrap_or(u64::MAX));
         if total > budget {
             return Err(TrainError::OverBudget { total, budget });
         }
-        let (ensemble, optimizer) = self.trainer.parts_mut();
-        ensemble.refine(decision.plan.clone(), optimizer, Turn { share: turn, seed: self.resolved.seed })?;
+        if self.starts_anew(Stage::Train, plan, &decision) {
+            self.start_anew(&decision.plan)?;
+        } else {
+            let (ensemble, optimizer) = self.trainer.parts_mut();
+            ensemble.refine(decision.plan.clone(), optimizer)?;
+        }
         Ok(decision)
     }
 

@@ -3,13 +3,17 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use superweight_engine::CpuDevice;
+
 use super::crash_tests::dying;
 use super::testing::{StopAfter, create, numbers, resume, run_path, tiny, unbroken};
 use super::{Decided, Limits, Observer, Progress, Stage, Stopped};
+use crate::bank;
 use crate::data::testing::Folder;
+use crate::ensemble::{Ensemble, EnsembleOptions};
 use crate::plan::SharingPlan;
 use crate::recipe::{Resolved, Strategy};
-use crate::run::{Disk, Event, read_log};
+use crate::run::{Disk, Event, Values, read_log};
 use crate::search::{Compared, Replay, Statistics, groups, replay};
 
 /// Two epochs of search, refinement after the second of four.
@@ -110,17 +114,60 @@ fn what_was_trained_in_the_search_is_forgotten() {
     );
 }
 
+/// Where refinement is asked to: its groups, and every number as a start draws it.
+#[test]
+fn what_was_trained_before_refinement_is_forgotten_where_asked() {
+    let run_with = |set: &str| {
+        let resolved = searching(Strategy::Swn, &["train.epochs=2", set]);
+        let (folder, mut seen) = (Folder::new("anew"), Decisions::default());
+        create(Disk::default(), &folder.0, &resolved).unwrap().run(&Limits::default(), &mut seen).unwrap();
+        let [clusters, refined] = &seen.0[..] else { panic!("{} decisions", seen.0.len()) };
+        assert!(clusters.anew && groups(&refined.decision.plan) > groups(&refined.before));
+        (resolved, refined.clone(), numbers(&run_path(&folder.0)).1)
+    };
+    let (resolved, refined, found) = run_with("refine.anew=true");
+    let (_, copied, kept) = run_with("refine.anew=false");
+    assert_eq!((refined.anew, copied.anew), (true, false));
+    assert_eq!((&refined.before, &refined.decision), (&copied.before, &copied.decision));
+    assert_ne!(found.bank, kept.bank);
+
+    // Refinement came after the last epoch, so nothing has moved since.
+    let plan = &refined.decision.plan;
+    let options = EnsembleOptions { batch: 2, bn_batch: 2, training: true, smoothing: 0.0, folded: false };
+    let mut drawn = Ensemble::new(&CpuDevice::new(1).unwrap(), plan, &options).unwrap();
+    bank::initialise(plan, drawn.memory_mut(), resolved.seed).unwrap();
+    let floats = |values: &Values| match values {
+        Values::F32(values) => values.clone(),
+        other => panic!("{:?}", other.dtype()),
+    };
+    let sorted = |mut values: Vec<f32>| {
+        values.sort_by(f32::total_cmp);
+        values
+    };
+    let templates = found.bank.iter().filter(|(name, _)| name.starts_with("templates"));
+    let equal = templates.map(|(name, tensor)| {
+        assert_eq!(
+            sorted(floats(tensor.values())),
+            sorted(drawn.memory().parameter(name).unwrap()),
+            "{name}"
+        );
+    });
+    assert_eq!(equal.count(), plan.template_sets.len());
+    assert!(found.optimizer.iter().all(|(_, tensor)| floats(tensor.values()).iter().all(|&v| v == 0.0)));
+}
+
 #[test]
 fn a_run_stopped_around_its_decisions_decides_the_same() {
-    for (strategy, tiling, stops) in [
+    for (strategy, set, stops) in [
         // Search epochs 1 and 2, training epochs 1 to 3; inside of the epochs that are looked at.
-        (Strategy::Swn, "auto", &[(1, 0), (2, 0), (3, 0), (1, 2)][..]),
-        (Strategy::Swn, "kronecker", &[(1, 0), (2, 0), (3, 0), (1, 2)]),
-        (Strategy::WeightSimilarity, "auto", &[(1, 0), (1, 2)]),
-        (Strategy::CoefficientClustering, "auto", &[(1, 0), (1, 2)]),
-        (Strategy::AllSoft, "kronecker", &[(2, 0)]),
+        (Strategy::Swn, "plan.tiling=auto", &[(1, 0), (2, 0), (3, 0), (1, 2)][..]),
+        (Strategy::Swn, "plan.tiling=kronecker", &[(1, 0), (2, 0), (3, 0), (1, 2)]),
+        (Strategy::Swn, "refine.anew=true", &[(2, 0), (1, 2)]),
+        (Strategy::WeightSimilarity, "plan.tiling=auto", &[(1, 0), (1, 2)]),
+        (Strategy::CoefficientClustering, "plan.tiling=auto", &[(1, 0), (1, 2)]),
+        (Strategy::AllSoft, "plan.tiling=kronecker", &[(2, 0)]),
     ] {
-        let resolved = searching(strategy, &["search.batches=2", &format!("plan.tiling={tiling}")]);
+        let resolved = searching(strategy, &["search.batches=2", set]);
         let whole = Folder::new("whole");
         assert_eq!(unbroken(&whole.0, &resolved).stopped, Stopped::Finished);
         let expected = numbers(&run_path(&whole.0));

@@ -88,7 +88,7 @@ fn head(ready: &Ready<'_>) -> Vec<String> {
 }
 
 /// What was decided, why, and what it costs.
-fn decision(Decided { stage, before, decision }: &Decided) -> Vec<String> {
+fn decision(Decided { stage, before, decision, anew }: &Decided) -> Vec<String> {
     let plan = &decision.plan;
     let threshold = decision.threshold.as_ref();
     let by = threshold.map_or("k-means".to_owned(), |t| format!("{} = {}", t.name, number(t.used)));
@@ -118,7 +118,7 @@ fn decision(Decided { stage, before, decision }: &Decided) -> Vec<String> {
         lines.push(format!("relaxed    {name} = {} was asked for: {reason}", number(*asked)));
     }
     lines.push(format!("numbers    {}", bill(plan)));
-    if *stage == Stage::Search {
+    if *anew {
         lines.push("           everything starts anew".to_owned());
     }
     lines

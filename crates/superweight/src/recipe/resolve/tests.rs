@@ -80,7 +80,7 @@ clusters = 4
 epoch = 10
 beta = 0.9
 reserve = 1.0
-turn = 0.0
+anew = false
 
 [eval]
 held_out_every = 1
