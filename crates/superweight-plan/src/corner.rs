@@ -74,16 +74,6 @@ impl Rect {
         (!clipped.rows.is_empty() && !clipped.cols.is_empty()).then_some(clipped)
     }
 
-    /// Its parts in squares of this side, counted from its own corner, row by row.
-    pub fn cut(self, side: usize) -> impl Iterator<Item = Rect> {
-        let parts = move |span: Span| {
-            (span.start..span.end)
-                .step_by(side)
-                .map(move |at| Span::new(at, span.end.min(at.saturating_add(side))))
-        };
-        parts(self.rows).flat_map(move |rows| parts(self.cols).map(move |cols| Rect { rows, cols }))
-    }
-
     /// Positions in it.
     pub fn area(&self) -> usize {
         self.rows.len() * self.cols.len()
@@ -184,14 +174,6 @@ mod tests {
                 }
             }
             assert!(rects.iter().all(|r| shapes.iter().any(|&(o, i)| r.clip(o, i) == Some(*r))));
-            for (rect, side) in rects.iter().zip(1..) {
-                let parts: Vec<_> = rect.cut(side).collect();
-                assert!(parts.iter().all(|part| part.rows.len().max(part.cols.len()) <= side));
-                let cells = |part: &Rect| (part.rows.start, part.cols.start, part.area());
-                let every: Vec<_> = parts.iter().map(cells).collect();
-                assert!(every.is_sorted_by(|a, b| a.0 < b.0 || a.0 == b.0 && a.1 < b.1), "{every:?}");
-                assert_eq!(every.iter().map(|part| part.2).sum::<usize>(), rect.area());
-            }
         }
     }
 }

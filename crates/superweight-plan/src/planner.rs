@@ -64,9 +64,6 @@ pub struct PlanRequest {
     /// b; by default 16 below 3% of the dense total and 32 above, with patterns that of 2, 4, …, 64 which makes
     /// templates smallest of those that can use the budget up.
     pub block: Option<usize>,
-    /// With patterns, SuperWeights are cut into squares of at most this side (whole blocks), each with α of its own: more of
-    /// a layer is its own, and fewer numbers are templates.
-    pub cut: Option<usize>,
     /// Who shares coefficients.
     pub coefficients: Coefficients,
     /// `refine.reserve`: share of the own coefficients of every layer that is kept for refinement; 0 without it.
@@ -107,7 +104,6 @@ impl PlanRequest {
             clusters: Clustering::default(),
             tiling: TilingChoice::default(),
             block: None,
-            cut: None,
             coefficients: Coefficients::default(),
             reserve: 1.0,
             share: Share::default(),
@@ -258,7 +254,7 @@ impl Draft {
         };
         let mut draft = Self { plan, rule };
         for cluster in partition {
-            draft.add_cluster(cluster, tiling, request.cut);
+            draft.add_cluster(cluster, tiling);
         }
         for (id, users) in draft.plan.users().iter().enumerate() {
             draft.plan.set_groups(SuperWeightId(id), users, groups(&request.coefficients, users));
@@ -266,7 +262,7 @@ impl Draft {
         draft
     }
 
-    fn add_cluster(&mut self, layers: &[LayerId], tiling: Tiling, cut: Option<usize>) {
+    fn add_cluster(&mut self, layers: &[LayerId], tiling: Tiling) {
         let plan = &mut self.plan;
         let cluster = ClusterId(plan.clusters.len());
         let shapes: Vec<_> = layers.iter().map(|id| (plan.layer(*id).out, plan.layer(*id).inp)).collect();
@@ -287,11 +283,7 @@ impl Draft {
             let inp = shapes.iter().map(|s| s.1).max().unwrap_or(0);
             add_set(block.min(out), block.min(inp))
         });
-        let side = match (tiling, cut) {
-            (Tiling::Kronecker { block }, Some(cut)) => block * (cut / block).max(1),
-            _ => usize::MAX,
-        };
-        for at in superweights(shapes.iter().copied()).into_iter().flat_map(|rect| rect.cut(side)) {
+        for at in superweights(shapes.iter().copied()) {
             let set = shared.unwrap_or_else(|| add_set(at.rows.len(), at.cols.len()));
             let superweight = SuperWeightId(plan.superweights.len());
             plan.superweights.push(SuperWeight { set, at, groups: vec![] });

@@ -42,7 +42,6 @@ prop_compose! {
             TilingChoice::Auto, TilingChoice::Nested, TilingChoice::Grid, TilingChoice::Kronecker,
         ]),
         block in prop::option::of(1..40usize),
-        cut in prop::option::of(1..100usize),
         own in 0..3usize,
         explicit in any::<bool>(),
         reserve in prop_oneof![Just(0.0), Just(1.0), 0.0..1.0f64],
@@ -51,7 +50,7 @@ prop_compose! {
     ) -> PlanRequest {
         let share = Share { stem: share.0, classifier: share.1 };
         let request = PlanRequest::new(members(&names.join(","), 10), None);
-        let mut request = PlanRequest { clusters, tiling, block, cut, reserve, share, scale, ..request };
+        let mut request = PlanRequest { clusters, tiling, block, reserve, share, scale, ..request };
         let mut partition = request.survey().unwrap().partition;
         request.coefficients = match own {
             0 => Coefficients::Shared,

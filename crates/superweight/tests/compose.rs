@@ -34,9 +34,7 @@ fn plans() -> Vec<SharingPlan> {
                 Coefficients::Own,
                 Coefficients::Explicit(vec![vec![LayerId(1), LayerId(2)]]),
             ] {
-                for (clusters, block, cut) in
-                    [("single", 8, None), ("depth:2", 5, Some(13)), ("random:3:1", 16, Some(1))]
-                {
+                for (clusters, block) in [("single", 8), ("depth:2", 5), ("random:3:1", 16)] {
                     let clusters: Clustering = clusters.parse().unwrap();
                     let coefficients = coefficients.clone();
                     let request = PlanRequest {
@@ -44,7 +42,6 @@ fn plans() -> Vec<SharingPlan> {
                         coefficients,
                         clusters,
                         block: Some(block),
-                        cut,
                         ..request(names, percent)
                     };
                     plans.extend(request.plan());

@@ -21,21 +21,19 @@ const BATCH: usize = 4;
 const SGD: SgdOptions = SgdOptions { momentum: 0.9, nesterov: true };
 
 /// Two members of different width and depth, hard-shared with room to refine: nested, a grid whose cells are cropped, and
-/// patterns over such a grid, whole and cut into SuperWeights of two cells each way.
+/// patterns over such a grid.
 fn plans() -> Vec<SharingPlan> {
     let member =
         |name: &str| Member { architecture: name.parse::<ArchName>().unwrap(), input: IMAGE, classes: 10 };
-    let cut_plan = |tiling, cut, budget, clusters| {
+    let plan = |tiling, budget, clusters| {
         let members = ["wrn-16-1", "wrn-10-2"].map(member).to_vec();
         let request = PlanRequest::new(members, budget);
-        PlanRequest { tiling, cut, block: Some(12), clusters, ..request }.plan().unwrap()
+        PlanRequest { tiling, block: Some(12), clusters, ..request }.plan().unwrap()
     };
-    let plan = |tiling, budget, clusters| cut_plan(tiling, None, budget, clusters);
     let plans = vec![
         plan(TilingChoice::Nested, 450_000, Clustering::Depth(2)),
         plan(TilingChoice::Grid, 150_000, Clustering::Single),
         plan(TilingChoice::Kronecker, 150_000, Clustering::Single),
-        cut_plan(TilingChoice::Kronecker, Some(24), 150_000, Clustering::Single),
     ];
     assert_eq!(plans[0].tiling, Tiling::Nested);
     assert!(plans.iter().all(|plan| plan.bill.reserved > 0 && plan.bill.coefficients > 0));

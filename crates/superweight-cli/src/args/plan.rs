@@ -42,10 +42,6 @@ pub struct PlanArgs {
     #[arg(long, allow_negative_numbers = true)]
     pub block: Option<usize>,
 
-    /// With kronecker: cut SuperWeights into squares of at most this side, each with coefficients of its own.
-    #[arg(long, value_name = "SIDE")]
-    pub cut: Option<usize>,
-
     /// Who uses one set of coefficients when training starts.
     #[arg(long, value_enum, default_value_t)]
     pub coefficients: CoefficientsArg,
@@ -72,8 +68,8 @@ pub struct PlanArgs {
 
     /// Print an existing plan instead of making one.
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "members", "budget", "classes", "input", "clusters", "tiling", "block", "cut", "coefficients", "reserve",
-        "share_stem", "share_classifier", "out",
+        "members", "budget", "classes", "input", "clusters", "tiling", "block", "coefficients", "reserve", "share_stem",
+        "share_classifier", "out",
     ])]
     pub show: Option<PathBuf>,
 }

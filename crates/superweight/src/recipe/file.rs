@@ -69,8 +69,6 @@ pub struct PlanTable {
     pub tiling: Option<String>,
     /// Side of a grid's blocks.
     pub block: Option<CountOrText>,
-    /// With patterns, the largest side of a SuperWeight.
-    pub cut: Option<u64>,
     /// What numbers start with.
     pub scale: Option<superweight_plan::Scale>,
     /// Whether the convolution that reads the image takes part.

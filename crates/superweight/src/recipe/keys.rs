@@ -78,7 +78,6 @@ pub const KEYS: &[Key] = &[
     ),
     key("plan.tiling", Word(&["auto", "nested", "grid", "kronecker"]), "auto"),
     key("plan.block", Amount("auto, or the side of a grid's blocks from 1 to 4096"), "auto"),
-    key("plan.cut", Whole(0, 4096), "0: SuperWeights of patterns are not cut into smaller ones"),
     key(
         "plan.scale",
         Word(&["even", "balanced", "he", "released"]),

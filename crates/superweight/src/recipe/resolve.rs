@@ -162,12 +162,7 @@ impl Recipe {
             classifier: table.share_classifier.unwrap_or(false),
         };
         let scale = table.scale.unwrap_or(Scale::usual(tiling));
-        let cut = table.cut.filter(|&side| side > 0).map(|side| side as usize);
-        if cut.is_some() && tiling != TilingChoice::Kronecker {
-            let problem = "only SuperWeights of patterns are cut; set plan.tiling = \"kronecker\"";
-            return Err(self.wrong("plan.cut", problem));
-        }
-        Ok(PlanSettings { clusters, tiling, block, cut, scale, share })
+        Ok(PlanSettings { clusters, tiling, block, scale, share })
     }
 
     fn epochs(&self) -> u64 {

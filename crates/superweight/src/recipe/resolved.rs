@@ -78,8 +78,6 @@ pub struct PlanSettings {
     pub tiling: TilingChoice,
     /// Side of a grid's blocks, where it is not the planner's choice.
     pub block: Option<usize>,
-    /// With patterns, the largest side of a SuperWeight.
-    pub cut: Option<usize>,
     /// What numbers start with, and so how fast they learn.
     pub scale: Scale,
     /// Whether stem and classifier take part.
@@ -194,7 +192,6 @@ impl Resolved {
             clusters: self.plan.clusters.clone(),
             tiling: self.plan.tiling,
             block: self.plan.block,
-            cut: self.plan.cut,
             scale: self.plan.scale,
             coefficients: coefficients.into(),
             reserve,
@@ -288,7 +285,6 @@ impl Resolved {
                 block: Some(
                     plan.block.map_or(CountOrText::Text("auto".into()), |b| CountOrText::Count(b as u64)),
                 ),
-                cut: Some(plan.cut.unwrap_or(0) as u64),
                 scale: Some(plan.scale),
                 share_stem: Some(plan.share.stem),
                 share_classifier: Some(plan.share.classifier),

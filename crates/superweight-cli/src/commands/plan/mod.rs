@@ -79,14 +79,10 @@ fn request(args: &PlanArgs) -> Result<PlanRequest> {
             "{a} and {b} are made for images of different sizes; give one for all with --input, e.g. --input 3x32x32"
         );
     }
-    if args.cut.is_some_and(|side| side > 0) && !matches!(args.tiling, TilingArg::Kronecker) {
-        bail!("--cut: only SuperWeights of patterns are cut; add --tiling kronecker");
-    }
     let mut request = PlanRequest {
         tiling: tiling(args.tiling),
         scale: Scale::usual(tiling(args.tiling)),
         block: args.block,
-        cut: args.cut.filter(|&side| side > 0),
         coefficients: match args.coefficients {
             CoefficientsArg::Shared => Coefficients::Shared,
             CoefficientsArg::Own => Coefficients::Own,

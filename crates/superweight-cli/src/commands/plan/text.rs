@@ -69,7 +69,6 @@ fn choices(args: &PlanArgs) -> String {
         format!("reserve {}", args.reserve),
     ];
     words.extend(args.block.map(|block| format!("block {block}")));
-    words.extend(args.cut.filter(|&side| side > 0).map(|side| format!("cut {side}")));
     words.extend(args.share_stem.then(|| "stem shared".to_owned()));
     words.extend(args.share_classifier.then(|| "classifiers shared".to_owned()));
     words.join(", ")

@@ -44,7 +44,6 @@ cutout = 0
 clusters = "single"
 tiling = "auto"
 block = "auto"
-cut = 0
 scale = "balanced"
 share_stem = false
 share_classifier = false
@@ -202,11 +201,6 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
     refused("plan.clusters = 'dense'", "r.toml:1:17: plan.clusters: strategy swn searches among layers");
     refused("plan.clusters = 'depth'", "r.toml:1:17: plan.clusters: ");
     refused("plan.block = 0", "r.toml:1:14: plan.block: '0' is no side of a block; allowed: auto, or");
-    refused(
-        "plan = { tiling = 'grid', cut = 8 }",
-        "r.toml:1:33: plan.cut: only SuperWeights of patterns are cut",
-    );
-    assert_eq!(resolve("plan = { tiling = 'kronecker', cut = 80 }", &[]).unwrap().plan.cut, Some(80));
     let flag = resolve("train.drops = [2, 3]", &["train.drops=300"]).unwrap_err().to_string();
     assert!(flag.starts_with("--set train.drops=300: train.drops: epoch 300 is not inside"), "{flag}");
 }
@@ -245,7 +239,6 @@ fn value(key: &'static crate::recipe::Key) -> BoxedStrategy<Option<String>> {
         "data.name" => &["'cifar-10'", "'fashion-mnist-10k'", "'mnist'"],
         "plan.clusters" => &["'single'", "'depth:3'", "'random:2:9'", "'per-position'"],
         "plan.block" => &["'auto'", "8", "32"],
-        "plan.cut" => &["0"],
         "train.drops" => &["[]", "[1]", "['30%', '60.5%']", "[1, '50%']"],
         "data.validation" => &["0", "1000"],
         "data.padding" | "train.warm_up" => &["0"],
