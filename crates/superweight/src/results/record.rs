@@ -84,7 +84,7 @@ impl Choices {
     pub fn words(self) -> &'static str {
         match self {
             Self::Paper => "nothing (the paper's settings)",
-            Self::HeldOut => "5,000 held-out images",
+            Self::HeldOut => "held-out training images",
         }
     }
 }
