@@ -75,7 +75,7 @@ fn json_has_the_promised_keys_and_its_parts_add_up() {
 
     let answer = folder.json("plan --members wrn-28-10 --budget 1000 --json");
     assert_eq!(answer["feasible"], false);
-    assert_eq!(answer["min_budget"], 111_584);
+    assert_eq!(answer["min_budget"], 29_682);
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub(crate) struct SetCost {
     pub pattern: u64,
     /// Cells of all layers that are made from the set.
     pub uses: u64,
+    /// Weights in those cells: a cell at the edge of a layer may be cut.
+    pub weights: u64,
     /// Coefficient rows under the present groups.
     pub live_rows: u64,
     /// Coefficient rows if every layer had its own.
@@ -63,7 +65,7 @@ impl Rule {
             Rule::Grid => (set.uses.min(set.block) as usize).max(self.least(set)),
             // More numbers than weights are of no use either.
             Rule::Patterned => {
-                let numbers = set.uses.saturating_mul(set.block) / (set.block + set.pattern);
+                let numbers = set.weights / (set.block + set.pattern);
                 (set.uses.min(set.block).min(numbers) as usize).max(self.least(set))
             }
         };
@@ -143,8 +145,7 @@ fn nested(mut purse: Purse) -> Vec<usize> {
 fn patterned(mut purse: Purse) -> Vec<usize> {
     let shared = |numbers: f64| -> Vec<usize> {
         let count = |set: &SetCost| {
-            let weights = set.uses as f64 * set.block as f64;
-            let templates = numbers * weights.sqrt() / (set.block + set.pattern) as f64;
+            let templates = numbers * (set.weights as f64).sqrt() / (set.block + set.pattern) as f64;
             (templates as usize).clamp(purse.rule.least(set), purse.rule.cap(set))
         };
         purse.sets.iter().map(count).collect()
@@ -237,7 +238,7 @@ mod tests {
     use crate::number::mix;
 
     fn set(block: u64, uses: u64, depth: f64) -> SetCost {
-        SetCost { block, pattern: 0, uses, live_rows: 1, own_rows: uses, depth }
+        SetCost { block, pattern: 0, uses, weights: block * uses, live_rows: 1, own_rows: uses, depth }
     }
 
     #[test]
@@ -279,6 +280,8 @@ mod tests {
         assert_eq!(allocate(Rule::Patterned, &sets, 1 << 40, 0.0).unwrap(), [100, 80]);
         let narrow = [SetCost { pattern: 20, ..set(80, 30, 0.0) }];
         assert_eq!(allocate(Rule::Patterned, &narrow, 1 << 40, 0.0).unwrap(), [24]);
+        let cut = [SetCost { weights: 1_250, ..narrow[0] }];
+        assert_eq!(allocate(Rule::Patterned, &cut, 1 << 40, 0.0).unwrap(), [12]);
     }
 
     #[test]

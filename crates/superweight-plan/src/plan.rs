@@ -335,11 +335,18 @@ impl SharingPlan {
             block: set.block_len(),
             pattern: 0,
             uses: 0,
+            weights: 0,
             live_rows: 0,
             own_rows: 0,
             depth: f64::INFINITY,
         };
         let mut costs: Vec<_> = self.template_sets.iter().map(blank).collect();
+        for planned in &self.layers {
+            for tile in &planned.tiles {
+                let weights = tile.at.area() as u64 * planned.layer.kernel_area() as u64;
+                costs[self.superweights[tile.superweight.0].set.0].weights += weights;
+            }
+        }
         for (superweight, users) in self.superweights.iter().zip(self.users()) {
             let cost = &mut costs[superweight.set.0];
             let cells = users.iter().map(|(_, [rows, cols])| (rows * cols) as u64).sum::<u64>();

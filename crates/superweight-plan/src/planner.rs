@@ -27,7 +27,7 @@ const PATTERNED: [usize; 6] = [2, 4, 8, 16, 32, 64];
 /// Which tiling is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TilingChoice {
-    /// Nested if it fits twice, else grid.
+    /// Nested if it fits twice or can have all it can use, else Kronecker.
     #[default]
     Auto,
     /// Always nested.
@@ -59,7 +59,7 @@ pub struct PlanRequest {
     pub budget: Option<u64>,
     /// Which layers may share.
     pub clusters: Clustering,
-    /// Nested or grid.
+    /// What templates are.
     pub tiling: TilingChoice,
     /// b; by default 16 below 3% of the dense total and 32 above, with patterns that of 2, 4, …, 64 which makes
     /// templates smallest of those that can use the budget up.
@@ -70,8 +70,8 @@ pub struct PlanRequest {
     pub reserve: f64,
     /// Whether stem and classifier take part.
     pub share: Share,
-    /// What numbers start with, and so how fast they learn.
-    pub scale: Scale,
+    /// What numbers start with, and so how fast they learn; where nobody says, [`Scale::usual`] of the tiling.
+    pub scale: Option<Scale>,
     /// No set gets more templates than this, or than it needs: the one bank of 4 that coefficients are clustered on.
     pub most_templates: Option<usize>,
 }
@@ -87,8 +87,8 @@ pub struct Survey {
     pub tiling: Tiling,
     /// Smallest budget with nested tiling.
     pub nested_minimum: u64,
-    /// Block and smallest budget of the grid that is, or would be, used.
-    pub grid: (usize, u64),
+    /// The tiling by blocks that is, or would be, used, and its smallest budget.
+    pub blocks: (Tiling, u64),
     /// Smallest budget that can be met as requested.
     pub minimum: u64,
     /// The tiling that meets it.
@@ -107,7 +107,7 @@ impl PlanRequest {
             coefficients: Coefficients::default(),
             reserve: 1.0,
             share: Share::default(),
-            scale: Scale::default(),
+            scale: None,
             most_templates: None,
         }
     }
@@ -137,41 +137,35 @@ impl PlanRequest {
     pub fn survey(&self) -> Result<Survey, PlanError> {
         let tensors = self.check()?;
         let dense_total = tensors.total();
-        let partition = self.clusters.partition(&tensors.layers, self.share)?;
-        let draft = |tiling| Draft::new(self, &tensors, &partition, tiling);
-        let minimum = |tiling| draft(tiling).minimum();
-        let nested = minimum(Tiling::Nested);
-        let patterned = self.tiling == TilingChoice::Kronecker;
+        let partition = |tiling| self.clusters.partition(&tensors.layers, self.share.settled(tiling));
+        let patterned = matches!(self.tiling, TilingChoice::Auto | TilingChoice::Kronecker);
         let tiling_of = |block| if patterned { Tiling::Kronecker { block } } else { Tiling::Grid { block } };
-        let (grid, smallest_grid) = match self.block {
-            None if patterned => {
-                let drafts = PATTERNED.map(|block| (block, draft(tiling_of(block))));
-                let by_minimum = drafts.iter().min_by_key(|(_, draft)| draft.minimum());
-                let smallest = by_minimum.expect("there are some");
-                let fits = |draft: &Draft| self.budget.is_none_or(|budget| draft.minimum() <= budget);
-                let wasted =
-                    |draft: &Draft| self.budget.map_or(0, |budget| budget.saturating_sub(draft.most()));
-                let fitting = drafts.iter().filter(|(_, draft)| fits(draft));
-                let best = fitting.min_by_key(|(_, draft)| (wasted(draft), draft.template_numbers()));
-                let and_minimum = |(block, draft): &(usize, Draft)| (*block, draft.minimum());
-                (and_minimum(best.unwrap_or(smallest)), and_minimum(smallest))
-            }
-            _ => self.choose_block(dense_total, |block| minimum(tiling_of(block))),
+        let (whole, cut) = (partition(Tiling::Nested)?, partition(tiling_of(1))?);
+        let nested_draft = Draft::new(self, &tensors, &whole, Tiling::Nested);
+        let nested = nested_draft.minimum();
+        let draft = |block| Draft::new(self, &tensors, &cut, tiling_of(block));
+        let (blocks, smallest) = match self.block {
+            None if patterned => self.choose_patterns(draft),
+            _ => self.choose_block(dense_total, |block| draft(block).minimum()),
         };
+        let [blocks, smallest] = [blocks, smallest].map(|(block, needed)| (tiling_of(block), needed));
+        let by_itself = (Tiling::Nested, nested);
         let fits = |needed| self.budget.is_none_or(|budget| needed <= budget);
-        let as_grid = |(block, needed): (usize, u64)| (needed, tiling_of(block));
-        let (tiling, (minimum, minimum_tiling)) = match self.tiling {
-            _ if partition.is_empty() => (Tiling::Dense, (nested, Tiling::Dense)),
-            TilingChoice::Nested => (Tiling::Nested, (nested, Tiling::Nested)),
-            TilingChoice::Grid | TilingChoice::Kronecker => (as_grid(grid).1, as_grid(smallest_grid)),
+        let (tiling, (minimum_tiling, minimum)) = match self.tiling {
+            _ if cut.is_empty() => (Tiling::Dense, (Tiling::Dense, nested)),
+            TilingChoice::Nested => (Tiling::Nested, by_itself),
+            TilingChoice::Grid | TilingChoice::Kronecker => (blocks.0, smallest),
             TilingChoice::Auto => {
-                let nested_wins = fits(nested.saturating_mul(2)) || (!fits(grid.1) && fits(nested));
-                let tiling = if nested_wins { Tiling::Nested } else { as_grid(grid).1 };
-                let smallest = as_grid(smallest_grid);
-                (tiling, if nested <= smallest.0 { (nested, Tiling::Nested) } else { smallest })
+                let all_it_can_use = || nested_draft.most();
+                let nested_wins = fits(nested.saturating_mul(2))
+                    || fits(all_it_can_use())
+                    || (!fits(blocks.1) && fits(nested));
+                let tiling = if nested_wins { Tiling::Nested } else { blocks.0 };
+                (tiling, if nested <= smallest.1 { by_itself } else { smallest })
             }
         };
-        Ok(Survey { dense_total, partition, tiling, nested_minimum: nested, grid, minimum, minimum_tiling })
+        let partition = if tiling == Tiling::Nested { whole } else { cut };
+        Ok(Survey { dense_total, partition, tiling, nested_minimum: nested, blocks, minimum, minimum_tiling })
     }
 
     /// The plan.
@@ -185,11 +179,25 @@ impl PlanRequest {
         let draft = Draft::new(self, &tensors, &survey.partition, survey.tiling);
         let (tiling, needed) = (survey.minimum_tiling.to_string(), survey.minimum);
         let budget = self.budget.unwrap_or(u64::MAX);
-        draft.allocate(budget, self.most_templates, self.scale).ok_or(PlanError::BudgetTooSmall {
+        let scale = self.scale.unwrap_or(Scale::usual(survey.tiling));
+        draft.allocate(budget, self.most_templates, scale).ok_or(PlanError::BudgetTooSmall {
             budget,
             needed,
             tiling,
         })
+    }
+
+    /// The block that makes patterned templates smallest, of those that can use the budget up, and the one with the smallest minimum.
+    fn choose_patterns(&self, draft: impl Fn(usize) -> Draft) -> ((usize, u64), (usize, u64)) {
+        let drafts = PATTERNED.map(|block| (block, draft(block)));
+        let by_minimum = drafts.iter().min_by_key(|(_, draft)| draft.minimum());
+        let smallest = by_minimum.expect("there are some");
+        let fits = |draft: &Draft| self.budget.is_none_or(|budget| draft.minimum() <= budget);
+        let wasted = |draft: &Draft| self.budget.map_or(0, |budget| budget.saturating_sub(draft.most()));
+        let fitting = drafts.iter().filter(|(_, draft)| fits(draft));
+        let best = fitting.min_by_key(|(_, draft)| (wasted(draft), draft.template_numbers()));
+        let and_minimum = |(block, draft): &(usize, Draft)| (*block, draft.minimum());
+        (and_minimum(best.unwrap_or(smallest)), and_minimum(smallest))
     }
 
     /// The block of a grid with its minimum, and the one with the smallest minimum of those that may be chosen.

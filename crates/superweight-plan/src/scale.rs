@@ -28,17 +28,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocate::SetCost;
 use crate::layer::LayerId;
-use crate::plan::{SharingPlan, TemplateSet};
-use crate::planner::TilingChoice;
+use crate::plan::{SharingPlan, TemplateSet, Tiling};
 
 /// The sizes that numbers start with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
     /// Templates, coefficients and plain weights learn equally fast.
     Even,
     /// A template's step moves a weight as a plain step would, were all gradients alike.
-    #[default]
     Balanced,
     /// T ~ N(0, 1) and He's factor for every layer.
     He,
@@ -56,10 +54,10 @@ struct Start {
 impl Scale {
     /// What is taken where nobody says: on the balanced scale the coefficients of patterns hardly learn (0.06 of the plain speed,
     /// `docs/notes/reproduction.md`).
-    pub fn usual(tiling: TilingChoice) -> Self {
+    pub fn usual(tiling: Tiling) -> Self {
         match tiling {
-            TilingChoice::Kronecker => Self::Even,
-            TilingChoice::Auto | TilingChoice::Nested | TilingChoice::Grid => Self::Balanced,
+            Tiling::Kronecker { .. } => Self::Even,
+            Tiling::Dense | Tiling::Nested | Tiling::Grid { .. } => Self::Balanced,
         }
     }
 

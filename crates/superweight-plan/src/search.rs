@@ -167,8 +167,8 @@ mod tests {
     use crate::planner::TilingChoice;
     use crate::testing::members;
 
-    fn start(names: &str, budget: u64) -> (PlanRequest, SharingPlan) {
-        let request = PlanRequest::new(members(names, 100), budget);
+    fn start(names: &str, budget: u64, tiling: TilingChoice) -> (PlanRequest, SharingPlan) {
+        let request = PlanRequest { tiling, ..PlanRequest::new(members(names, 100), budget) };
         let plan = request.plan().unwrap();
         (request, plan)
     }
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn agreeing_layers_stay_and_opposing_layers_part() {
-        let (request, start) = start("wrn-28-10", 3_653_688);
+        let (request, start) = start("wrn-28-10", 3_653_688, TilingChoice::Grid);
         let parity = |id: LayerId| id.0 % 2;
         let pairs = all_pairs(&start, |a, b| if parity(a) == parity(b) { 0.8 } else { -0.8 });
         let found = search(&start, &request, &pairs, SearchSettings::default()).unwrap();
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_threshold_that_cannot_be_paid_for_is_relaxed_to_the_largest_that_can() {
-        let (request, start) = start("wrn-28-10", 365_368);
+        let (request, start) = start("wrn-28-10", 365_368, TilingChoice::Grid);
         let pairs = all_pairs(&start, |a, b| (mix(1, (a.0 * 100 + b.0) as u64) % 2000) as f64 / 1000.0 - 1.0);
         let layers: Vec<_> = start.clusters.iter().flat_map(|c| c.layers.clone()).collect();
         let found =
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn nested_clusters_are_relaxed_by_cost() {
-        let (request, start) = start("wrn-28-7,wrn-28-4,wrn-28-3", 18_000_000);
+        let (request, start) = start("wrn-28-7,wrn-28-4,wrn-28-3", 18_000_000, TilingChoice::Auto);
         assert_eq!(start.tiling, Tiling::Nested);
         let pairs = all_pairs(&start, |a, b| 0.5 - (a.0.abs_diff(b.0)) as f64 / 100.0);
         let found =
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn where_nothing_fits_the_error_says_so() {
-        let (request, start) = start("wrn-28-10", 365_368);
+        let (request, start) = start("wrn-28-10", 365_368, TilingChoice::Grid);
         let pairs = all_pairs(&start, |_, _| -1.0);
         let error = search(&start, &request, &pairs, SearchSettings::default()).unwrap_err();
         assert!(matches!(error, PlanError::NoFeasibleThreshold { .. }), "{error}");
@@ -251,7 +251,7 @@ mod tests {
     /// staying together is no error.
     #[test]
     fn a_start_with_few_templates_is_an_answer() {
-        let (request, start) = start("wrn-10-2", 76_000);
+        let (request, start) = start("wrn-10-2", 76_000, TilingChoice::Grid);
         assert!(start.template_sets.iter().any(|set| set.templates < 8));
         let pairs = all_pairs(&start, |a, b| 0.01 * (a.0 + b.0) as f64 - 0.1);
         let found = search(&start, &request, &pairs, SearchSettings::default()).unwrap();
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn pairs_across_starting_clusters_are_refused() {
-        let (request, start) = start("wrn-28-10", 3_653_688);
+        let (request, start) = start("wrn-28-10", 3_653_688, TilingChoice::Grid);
         let (a, b) = (start.clusters[0].layers[0], start.clusters[1].layers[0]);
         let error = search(&start, &request, &[Pair::new(a, b, 0.5)], SearchSettings::default()).unwrap_err();
         assert!(error.to_string().contains("one starting cluster"), "{error}");

@@ -10,7 +10,9 @@ fn plan(tiling: &str) -> Value {
         "nested" => ("wrn-16-4,wrn-16-2", 2_000_000),
         _ => ("wrn-16-4,wrn-16-2", 300_000),
     };
-    let plan = common::request(names, 10, budget, "single").plan().unwrap();
+    let choice = if tiling == "grid" { TilingChoice::Grid } else { TilingChoice::Auto };
+    let request = common::request(names, 10, budget, "single");
+    let plan = PlanRequest { tiling: choice, ..request }.plan().unwrap();
     assert!(plan.tiling.to_string().starts_with(tiling));
     serde_json::from_str(&plan.to_json()).unwrap()
 }

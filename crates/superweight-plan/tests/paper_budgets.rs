@@ -4,7 +4,7 @@ mod common;
 
 use common::{members, request};
 use superweight_plan::{
-    Clustering, Coefficients, LayerId, PlanError, PlanRequest, SharingPlan, Tiling, TilingChoice,
+    Clustering, Coefficients, LayerId, PlanError, PlanRequest, Role, Share, SharingPlan, Tiling, TilingChoice,
 };
 
 const HETEROGENEOUS: &str = "wrn-34-8,wrn-28-12,wrn-28-10,wrn-28-8";
@@ -73,13 +73,15 @@ fn sets(plan: &SharingPlan) -> Vec<(usize, [usize; 4])> {
 }
 
 #[test]
-fn table_1_rows_are_grids() {
+fn grids_of_table_1_are_those_counted_by_hand() {
+    let grid =
+        |budget| PlanRequest { tiling: TilingChoice::Grid, ..request("wrn-28-10", 100, budget, "single") };
     // 14 × (2,304 + 256 + 15,710 + 1,010 own rows) of 282,884 numbers; what is left buys ten 1×1 templates.
-    let plan = request("wrn-28-10", 100, 365_368, "single").plan().unwrap();
+    let plan = grid(365_368).plan().unwrap();
     assert_eq!(plan.tiling, Tiling::Grid { block: 16 });
     assert_eq!(sets(&plan), [(14, [16, 16, 3, 3]), (24, [16, 16, 1, 1])]);
     // 245 × (9,216 + 1,024 + 4,045 + 265) of 3,571,204.
-    let plan = request("wrn-28-10", 100, 3_653_688, "single").plan().unwrap();
+    let plan = grid(3_653_688).plan().unwrap();
     assert_eq!(plan.tiling, Tiling::Grid { block: 32 });
     assert_eq!(sets(&plan), [(245, [32, 32, 3, 3]), (250, [32, 32, 1, 1])]);
 }
@@ -88,15 +90,43 @@ fn table_1_rows_are_grids() {
 fn the_tiling_rule_turns_at_half_the_budget() {
     let tiling = |budget| request("wrn-28-10", 100, budget, "single").plan().unwrap().tiling;
     assert_eq!(tiling(2 * 3_973_684), Tiling::Nested);
-    assert_eq!(tiling(2 * 3_973_684 - 1), Tiling::Grid { block: 32 });
+    assert_eq!(tiling(2 * 3_973_684 - 1), Tiling::Kronecker { block: 16 });
+    assert_eq!(tiling(365_368), Tiling::Kronecker { block: 16 });
+    // Where there is nothing to share, patterns would only take away.
+    let alone = |budget| request("wrn-28-10", 100, budget, "per-layer").plan().unwrap().tiling;
+    assert_eq!(alone(36_536_884), Tiling::Nested);
+    assert_ne!(alone(36_536_883), Tiling::Nested);
+}
+
+#[test]
+fn the_block_of_a_grid_turns_at_3_percent() {
+    let tiling = |budget| {
+        let request = request("wrn-28-10", 100, budget, "single");
+        PlanRequest { tiling: TilingChoice::Grid, ..request }.plan().unwrap().tiling
+    };
     assert_eq!(tiling(1_096_107), Tiling::Grid { block: 32 }); // 3% of 36,536,884 is 1,096,106.52
     assert_eq!(tiling(1_096_106), Tiling::Grid { block: 16 });
 }
 
 #[test]
+fn a_classifier_takes_part_where_there_are_patterns() {
+    let classifier = |tiling, share: Option<bool>| {
+        let request = request("wrn-28-10", 100, 20_000_000, "single");
+        let share = Share { classifier: share, ..Share::default() };
+        let plan = PlanRequest { tiling, share, ..request }.plan().unwrap();
+        !plan.layers.iter().find(|planned| planned.layer.role == Role::Classifier).unwrap().tiles.is_empty()
+    };
+    for tiling in [TilingChoice::Nested, TilingChoice::Grid, TilingChoice::Kronecker] {
+        assert_eq!(classifier(tiling, None), tiling == TilingChoice::Kronecker, "{tiling:?}");
+        assert!(classifier(tiling, Some(true)) && !classifier(tiling, Some(false)), "{tiling:?}");
+    }
+}
+
+#[test]
 fn the_minimum_is_sharp_for_every_tiling() {
     for (names, clusters) in [("wrn-28-10", "single"), (MULTI_WIDTH, "depth:4"), ("cnn-4-8-8", "per-layer")] {
-        for tiling in [TilingChoice::Auto, TilingChoice::Nested, TilingChoice::Grid] {
+        for tiling in [TilingChoice::Auto, TilingChoice::Nested, TilingChoice::Grid, TilingChoice::Kronecker]
+        {
             for block in [None, Some(5)] {
                 let with = |budget| PlanRequest { tiling, block, ..request(names, 100, budget, clusters) };
                 let minimum = with(1).survey().unwrap().minimum;
@@ -142,8 +172,9 @@ fn a_plain_layer_keeps_hes_deviation() {
         let plan = request("wrn-16-4,wrn-10-2", 10, 2_000_000, clusters).plan().unwrap();
         for planned in &plan.layers {
             for tile in &planned.tiles {
-                let deviation = plan.set(plan.superweight(tile.superweight).set).deviation;
-                assert!((tile.factor * deviation / planned.layer.he() - 1.0).abs() < 1e-12);
+                let set = plan.set(plan.superweight(tile.superweight).set);
+                let weight = tile.factor * set.deviation * set.length * set.gain;
+                assert!((weight / planned.layer.he() - 1.0).abs() < 1e-12);
             }
         }
     }

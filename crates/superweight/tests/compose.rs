@@ -4,8 +4,8 @@ use superweight::bank::{self, Bank, coefficients_name, patterns_name, templates_
 use superweight::engine::{CpuDevice, LayoutBuilder, Memory, ohwi_to_oihw};
 use superweight::plan::arch::ArchName;
 use superweight::plan::{
-    Clustering, Coefficients, LayerId, Member, PlanRequest, Scale, SetId, SharingPlan, SuperWeightId, Tiling,
-    TilingChoice,
+    Clustering, Coefficients, LayerId, Member, PlanRequest, Scale, SetId, Share, SharingPlan, SuperWeightId,
+    Tiling, TilingChoice,
 };
 use superweight::random::Draws;
 
@@ -217,7 +217,7 @@ fn every_layer_starts_with_hes_deviation() {
             (Coefficients::Shared, Scale::Even, Kronecker),
             (Coefficients::Own, Scale::Balanced, Kronecker),
         ] {
-            let request = PlanRequest { coefficients, scale, tiling, ..request(names, percent) };
+            let request = PlanRequest { coefficients, scale: Some(scale), tiling, ..request(names, percent) };
             let plan = request.plan().unwrap();
             let (bank, mut memory) = bank(&plan, 2);
             bank.compose(&mut memory).unwrap();
@@ -248,7 +248,8 @@ fn every_layer_starts_with_hes_deviation() {
 /// make; the gradients of weights have nothing in common.
 fn speeds(scale: Scale, tiling: TilingChoice, block: usize, percent: u64) -> Vec<f64> {
     let request = PlanRequest {
-        scale,
+        scale: Some(scale),
+        share: Share { classifier: Some(false), ..Share::default() },
         coefficients: Coefficients::Own,
         tiling,
         block: Some(block),

@@ -33,7 +33,7 @@ pub struct PlanArgs {
     #[arg(long, default_value = "single")]
     pub clusters: String,
 
-    /// Whether a template is as large as its SuperWeight or a block of a grid.
+    /// What a template is: as large as its SuperWeight, a block of a grid, or a pattern of blocks.
     #[arg(long, value_enum, default_value_t)]
     pub tiling: TilingArg,
 
@@ -54,9 +54,9 @@ pub struct PlanArgs {
     #[arg(long)]
     pub share_stem: bool,
 
-    /// Share the classifiers too.
-    #[arg(long)]
-    pub share_classifier: bool,
+    /// Share the classifiers too, or not (--share-classifier=false) [default: with kronecker].
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub share_classifier: Option<bool>,
 
     /// Write the plan to this file.
     #[arg(long, value_name = "FILE")]
@@ -76,7 +76,7 @@ pub struct PlanArgs {
 
 #[derive(Clone, Copy, Default, ValueEnum)]
 pub enum TilingArg {
-    /// Nested if its minimum is at most half the budget, else grid.
+    /// Nested if its minimum is at most half the budget, else kronecker.
     #[default]
     Auto,
     /// A template is as large as its SuperWeight.

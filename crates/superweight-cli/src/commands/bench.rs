@@ -12,7 +12,7 @@ use superweight::engine::Device;
 use superweight::engine::cuda::{ConvRecord, Tuning};
 use superweight::plan::arch::{ArchName, Architecture};
 use superweight::plan::number::grouped;
-use superweight::plan::{Budget, Clustering, Coefficients, Member, PlanRequest, Scale};
+use superweight::plan::{Budget, Clustering, Coefficients, Member, PlanRequest};
 use superweight::recipe::Precision;
 
 use super::device::{self, Chosen, on_device};
@@ -170,7 +170,6 @@ fn shared<D: Device>(
         clusters: Clustering::Single,
         budget: Some(budget.resolve(dense.dense_total())),
         tiling: tiling(options.tiling),
-        scale: Scale::usual(tiling(options.tiling)),
         block: options.block,
         coefficients: Coefficients::Own,
         reserve: 0.0,

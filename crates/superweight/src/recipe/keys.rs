@@ -76,15 +76,19 @@ pub const KEYS: &[Key] = &[
         Text("single, depth:K, random:K, random:K:SEED, per-layer, per-position or dense"),
         "as the strategy says",
     ),
-    key("plan.tiling", Word(&["auto", "nested", "grid", "kronecker"]), "auto"),
+    key(
+        "plan.tiling",
+        Word(&["auto", "nested", "grid", "kronecker"]),
+        "auto: nested if half the budget pays for it, else kronecker",
+    ),
     key("plan.block", Amount("auto, or the side of a grid's blocks from 1 to 4096"), "auto"),
     key(
         "plan.scale",
         Word(&["even", "balanced", "he", "released"]),
-        "even with tiling = \"kronecker\", else balanced",
+        "even with patterns (kronecker), else balanced",
     ),
     key("plan.share_stem", Switch, "false"),
-    key("plan.share_classifier", Switch, "false"),
+    key("plan.share_classifier", Switch, "true with patterns (kronecker), else false"),
     key("train.epochs", Whole(1, 100_000), "200"),
     key("train.batch", Whole(1, 1_048_576), "128"),
     key(

@@ -1,14 +1,15 @@
 //! From what was asked to what is run: defaults filled in, names parsed, and everything checked that can be without
 //! data or a device, down to whether the budget pays for the plan.
 //!
-//! Defaults are the CIFAR recipe of the paper. They depend on two things only: whether the members differ (four depth
-//! bins, cutout, whole-batch statistics, the last drop at 80%: the paper's appendix on heterogeneous ensembles) and how long
-//! training is (short runs search and refine after a share of it).
+//! Defaults are the CIFAR recipe of the paper. They depend on three things only: whether the members differ (four depth
+//! bins, cutout, whole-batch statistics, the last drop at 80%: the paper's appendix on heterogeneous ensembles), how long
+//! training is (short runs search and refine after a share of it), and whether the budget is too small for templates as large
+//! as layers (patterns, their scale, and a classifier that takes part).
 
 use std::fmt::Display;
 
 use superweight_plan::arch::{ArchError, ArchName, ImageShape};
-use superweight_plan::{Assignment, Clustering, PlanError, Scale, SearchSettings, Share, TilingChoice};
+use superweight_plan::{Assignment, Clustering, PlanError, SearchSettings, Share, Tiling, TilingChoice};
 
 use super::error::RecipeError;
 use super::file::{CountOrText, Crop, Precision, Recipe, ScheduleWord};
@@ -40,7 +41,7 @@ impl Recipe {
         let budget = self.budget.as_ref().map_or("10%".into(), CountOrText::text);
         let strategy = self.strategy.unwrap_or_default();
         let seed = self.seed.unwrap_or_else(|| self.seeds.iter().flatten().next().copied().unwrap_or(0));
-        let resolved = Resolved {
+        let mut resolved = Resolved {
             name: self.name()?,
             budget: budget.parse().map_err(|e| self.wrong("budget", e))?,
             strategy,
@@ -56,7 +57,8 @@ impl Recipe {
             test_every: self.eval.test_every.unwrap_or(0),
             members,
         };
-        self.check_together(&resolved)?;
+        let tiling = self.check_together(&resolved)?;
+        resolved.plan = resolved.plan.settled(tiling);
         Ok(resolved)
     }
 
@@ -157,12 +159,8 @@ impl Recipe {
                 )
             }
         };
-        let share = Share {
-            stem: table.share_stem.unwrap_or(false),
-            classifier: table.share_classifier.unwrap_or(false),
-        };
-        let scale = table.scale.unwrap_or(Scale::usual(tiling));
-        Ok(PlanSettings { clusters, tiling, block, scale, share })
+        let share = Share { stem: table.share_stem.unwrap_or(false), classifier: table.share_classifier };
+        Ok(PlanSettings { clusters, tiling, block, scale: table.scale, share })
     }
 
     fn epochs(&self) -> u64 {
@@ -301,8 +299,8 @@ impl Recipe {
         Ok(Some(RefineSettings { epoch, beta, reserve, anew: table.anew.unwrap_or(false) }))
     }
 
-    /// What no key by itself shows.
-    fn check_together(&self, resolved: &Resolved) -> Result<(), RecipeError> {
+    /// What no key by itself shows; the tiling of the first plan.
+    fn check_together(&self, resolved: &Resolved) -> Result<Tiling, RecipeError> {
         let (_, set) = self.set()?;
         let (left, batch) = (set.train - resolved.data.validation, resolved.train.batch);
         if batch > left {
@@ -325,7 +323,7 @@ impl Recipe {
             let (needed, tiling) = (survey.minimum, survey.minimum_tiling.to_string());
             return Err(self.wrong("budget", PlanError::BudgetTooSmall { budget, needed, tiling }));
         }
-        Ok(())
+        Ok(survey.tiling)
     }
 }
 

@@ -4,7 +4,7 @@
 
 use superweight_plan::arch::{ArchName, ImageShape};
 use superweight_plan::{
-    Budget, Clustering, Member, PlanError, PlanRequest, Scale, SearchSettings, Share, SharingPlan,
+    Budget, Clustering, Member, PlanError, PlanRequest, Scale, SearchSettings, Share, SharingPlan, Tiling,
     TilingChoice,
 };
 
@@ -74,14 +74,31 @@ pub struct DataSettings {
 pub struct PlanSettings {
     /// Starting clusters.
     pub clusters: Clustering,
-    /// Nested or grid.
+    /// What templates are.
     pub tiling: TilingChoice,
     /// Side of a grid's blocks, where it is not the planner's choice.
     pub block: Option<usize>,
     /// What numbers start with, and so how fast they learn.
-    pub scale: Scale,
+    pub scale: Option<Scale>,
     /// Whether stem and classifier take part.
     pub share: Share,
+}
+
+impl PlanSettings {
+    /// With nothing left open that hangs on the tiling.
+    pub fn settled(self, tiling: Tiling) -> Self {
+        Self {
+            tiling: match tiling {
+                Tiling::Dense => self.tiling,
+                Tiling::Nested => TilingChoice::Nested,
+                Tiling::Grid { .. } => TilingChoice::Grid,
+                Tiling::Kronecker { .. } => TilingChoice::Kronecker,
+            },
+            scale: Some(self.scale.unwrap_or(Scale::usual(tiling))),
+            share: self.share.settled(tiling),
+            ..self
+        }
+    }
 }
 
 /// How training goes.
@@ -285,9 +302,9 @@ impl Resolved {
                 block: Some(
                     plan.block.map_or(CountOrText::Text("auto".into()), |b| CountOrText::Count(b as u64)),
                 ),
-                scale: Some(plan.scale),
+                scale: plan.scale,
                 share_stem: Some(plan.share.stem),
-                share_classifier: Some(plan.share.classifier),
+                share_classifier: plan.share.classifier,
             },
             train: written,
             search: self.search.as_ref().map_or_else(SearchTable::default, |search| SearchTable {

@@ -161,7 +161,9 @@ impl Contradictions<'_> {
         let text = fs::read_to_string(&path).map_err(ResultsError::io("read", &path))?;
         let plan = SharingPlan::from_json(&text).map_err(|error| ResultsError::file(&path, error))?;
         let none: [&str; 0] = [];
-        let resolved = Recipe::load(&self.folder.join("resolved.toml"), &none)?.resolve()?;
+        let mut resolved = Recipe::load(&self.folder.join("resolved.toml"), &none)?.resolve()?;
+        // Complete recipes used to say "auto", which has come to mean another tiling: the plan knows which it was.
+        resolved.plan = resolved.plan.settled(plan.tiling);
         let found = Settings::of(&plan, &resolved);
         self.equal("members", &record.members, &found.members, "plan.json")?;
         self.equal("parameters", &record.parameters, &found.parameters, "plan.json")?;

@@ -54,6 +54,7 @@ pub fn changes(request: &PlanRequest, survey: &Survey) -> Vec<Change> {
 fn candidates(request: &PlanRequest) -> Vec<(PlanRequest, String)> {
     type Step = (&'static str, bool, fn(&mut PlanRequest));
     let patterned = request.tiling == TilingChoice::Kronecker;
+    let shared = request.share.classifier == Some(true);
     let lifts: [Step; 3] = [
         ("--clusters single", request.clusters != Clustering::Single, |r| r.clusters = Clustering::Single),
         ("--tiling auto", !patterned && request.tiling != TilingChoice::Auto, |r| {
@@ -64,7 +65,7 @@ fn candidates(request: &PlanRequest) -> Vec<(PlanRequest, String)> {
     let others: [Step; 5] = [
         ("--block 8", request.block != Some(8), |r| r.block = Some(8)),
         ("--reserve 0 (no refinement)", request.reserve > 0.0, |r| r.reserve = 0.0),
-        ("--share-classifier", !request.share.classifier, |r| r.share.classifier = true),
+        ("--share-classifier", !shared, |r| r.share.classifier = Some(true)),
         ("--share-stem", !request.share.stem, |r| r.share.stem = true),
         ("--tiling kronecker", !patterned, |r| r.tiling = TilingChoice::Kronecker),
     ];
@@ -79,7 +80,7 @@ fn candidates(request: &PlanRequest) -> Vec<(PlanRequest, String)> {
     if useful.len() > 1 {
         all.push(apply(&useful));
     }
-    if !request.share.classifier && !useful.is_empty() {
+    if !shared && !useful.is_empty() {
         all.push(apply(&[&useful[..], &[&others[2]]].concat()));
     }
     all

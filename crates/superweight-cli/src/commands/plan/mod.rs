@@ -14,8 +14,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use superweight::files::write_whole;
 use superweight::plan::arch::{ArchName, ImageShape};
 use superweight::plan::{
-    Budget, Clustering, Coefficients, LayerId, Member, PlanError, PlanRequest, Scale, Share, SharingPlan,
-    Survey, TilingChoice,
+    Budget, Clustering, Coefficients, LayerId, Member, PlanError, PlanRequest, Share, SharingPlan, Survey,
+    TilingChoice,
 };
 
 use crate::args::{CoefficientsArg, NOTHING_TO_PLAN, PlanArgs, TilingArg};
@@ -81,7 +81,6 @@ fn request(args: &PlanArgs) -> Result<PlanRequest> {
     }
     let mut request = PlanRequest {
         tiling: tiling(args.tiling),
-        scale: Scale::usual(tiling(args.tiling)),
         block: args.block,
         coefficients: match args.coefficients {
             CoefficientsArg::Shared => Coefficients::Shared,

@@ -70,7 +70,8 @@ fn choices(args: &PlanArgs) -> String {
     ];
     words.extend(args.block.map(|block| format!("block {block}")));
     words.extend(args.share_stem.then(|| "stem shared".to_owned()));
-    words.extend(args.share_classifier.then(|| "classifiers shared".to_owned()));
+    let classifiers = |shared| if shared { "classifiers shared" } else { "classifiers not shared" };
+    words.extend(args.share_classifier.map(|shared| classifiers(shared).to_owned()));
     words.join(", ")
 }
 
@@ -142,17 +143,23 @@ fn totals(plan: &SharingPlan) -> String {
     }
 }
 
+fn said(tiling: Tiling) -> String {
+    match tiling {
+        Tiling::Dense => "dense: nothing is shared".to_owned(),
+        Tiling::Nested => "nested".to_owned(),
+        Tiling::Grid { block } => format!("a grid of {block}×{block}"),
+        Tiling::Kronecker { block } => format!("patterns times blocks of {block}×{block}"),
+    }
+}
+
 fn why(plan: &SharingPlan, survey: &Survey) -> String {
     let nested = grouped(survey.nested_minimum);
-    let (block, needed) = (survey.grid.0, grouped(survey.grid.1));
+    let (blocks, needed) = (said(survey.blocks.0), grouped(survey.blocks.1));
     match plan.tiling {
-        Tiling::Dense => "dense: nothing is shared".to_owned(),
-        Tiling::Nested => format!("nested (needs {nested}; a grid of {block}×{block} would need {needed})"),
-        Tiling::Grid { block } => {
-            format!("grid of {block}×{block} (needs {needed}; nested would need {nested})")
-        }
-        Tiling::Kronecker { block } => {
-            format!("patterns times blocks of {block}×{block} (needs {needed}; nested would need {nested})")
+        Tiling::Dense => said(plan.tiling),
+        Tiling::Nested => format!("nested (needs {nested}; {blocks} would need {needed})"),
+        Tiling::Grid { .. } | Tiling::Kronecker { .. } => {
+            format!("{blocks} (needs {needed}; nested would need {nested})")
         }
     }
 }

@@ -1,7 +1,7 @@
 use proptest::prelude::{
     BoxedStrategy, Just, ProptestConfig, Strategy as _, any, prop_assert_eq, prop_oneof, proptest,
 };
-use superweight_plan::Coefficients;
+use superweight_plan::{Coefficients, Scale};
 use toml::Table;
 
 use super::*;
@@ -42,11 +42,11 @@ cutout = 0
 
 [plan]
 clusters = "single"
-tiling = "auto"
+tiling = "kronecker"
 block = "auto"
-scale = "balanced"
+scale = "even"
 share_stem = false
-share_classifier = false
+share_classifier = true
 
 [train]
 epochs = 200
@@ -101,6 +101,21 @@ fn members_that_differ_change_the_defaults() {
     let alike = resolve("members = ['wrn-28-5', 'wrn-28-5']", &[]).unwrap();
     assert_eq!((alike.plan.clusters, alike.data.augment.cutout), (Clustering::Single, 0));
     assert_eq!(alike.train.bn_batch, 64);
+}
+
+#[test]
+fn what_hangs_on_the_tiling_is_filled_in_and_may_be_said_otherwise() {
+    let plan = |text: &str| {
+        let PlanSettings { tiling, scale, share, .. } = resolve(text, &[]).unwrap().plan;
+        (tiling, scale.unwrap(), share.classifier.unwrap())
+    };
+    assert_eq!(plan("budget = '10%'"), (TilingChoice::Kronecker, Scale::Even, true));
+    assert_eq!(plan("budget = '50%'"), (TilingChoice::Nested, Scale::Balanced, false));
+    assert_eq!(plan("plan.tiling = 'grid'"), (TilingChoice::Grid, Scale::Balanced, false));
+    let dense = "budget = '100%'\nstrategy = 'no-search'\nplan.clusters = 'dense'";
+    assert_eq!(plan(dense), (TilingChoice::Auto, Scale::Balanced, false));
+    let said = "plan.scale = 'he'\nplan.share_classifier = false";
+    assert_eq!(plan(said), (TilingChoice::Kronecker, Scale::He, false));
 }
 
 #[test]
@@ -166,7 +181,7 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
     refused("budget = 'lots'", "r.toml:1:10: budget: 'lots' is not a budget");
     refused(
         "budget = 1000",
-        "r.toml:1:10: budget: a budget of 1,000 is too small: the smallest feasible one is 111,584",
+        "r.toml:1:10: budget: a budget of 1,000 is too small: the smallest feasible one is 29,682",
     );
     refused(
         "[data]\nname = 'cifar'",
