@@ -54,6 +54,10 @@ pinned! {
         "plan --members resnet-50,wrn-28-10 --budget 10%",
         "plan --members wrn-28-10000 --budget 10%",
         "plan --members wrn-28-10 --budget 10% --tiling rings",
+        "plan --members wrn-28-10 --budget 10% --share-classifier=maybe",
+        "plan --members wrn-28-10 --budget 100% --clusters dense --share-classifier=true",
+        "plan --members wrn-28-10 --reserve 0 --share-classifier=false --budget 92410",
+        "plan --members cnn-8-16 --classes 1 --budget 420",
         "plan --colour";
 }
 
@@ -93,7 +97,7 @@ fn a_written_plan_is_shown_again() {
     std::fs::write(folder.0.join("plan.json"), text.replacen("\"templates\":", "\"templates\":1", 1))
         .unwrap();
     let screen = folder.screen("plan --show plan.json");
-    assert!(screen.contains("[exit 1]") && screen.contains("error: plan.json: "), "{screen}");
+    assert!(screen.contains("[exit 1]") && screen.contains("error: --show plan.json: "), "{screen}");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! From a request to a plan: cluster, cut, count, allocate.
 //!
-//! *Nested or grid* is decided once: nested if its minimum is at most half the budget, else grid. (A tight nested plan
-//! has one template nearly everywhere: nothing to refine and no room to split.) Where the preferred one does not fit
-//! the other is taken, so that a larger budget is never worse: `minimum` is the smallest budget of all.
+//! *Nested or by patterns* is decided once: nested if its minimum is at most half the budget, or if the budget is all that
+//! the members have without sharing; else patterns. (A tight nested plan has one template nearly everywhere: nothing to
+//! refine and no room to split.) Where the preferred one does not fit the other is taken, so that a larger budget is never
+//! worse: `minimum` is the smaller of both.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -27,7 +28,7 @@ const PATTERNED: [usize; 6] = [2, 4, 8, 16, 32, 64];
 /// Which tiling is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TilingChoice {
-    /// Nested if it fits twice or can have all it can use, else Kronecker.
+    /// Nested if it fits twice or nothing has to be saved, else Kronecker.
     #[default]
     Auto,
     /// Always nested.
@@ -141,30 +142,27 @@ impl PlanRequest {
         let patterned = matches!(self.tiling, TilingChoice::Auto | TilingChoice::Kronecker);
         let tiling_of = |block| if patterned { Tiling::Kronecker { block } } else { Tiling::Grid { block } };
         let (whole, cut) = (partition(Tiling::Nested)?, partition(tiling_of(1))?);
-        let nested_draft = Draft::new(self, &tensors, &whole, Tiling::Nested);
-        let nested = nested_draft.minimum();
+        let nested = Draft::new(self, &tensors, &whole, Tiling::Nested).minimum();
         let draft = |block| Draft::new(self, &tensors, &cut, tiling_of(block));
         let (blocks, smallest) = match self.block {
             None if patterned => self.choose_patterns(draft),
             _ => self.choose_block(dense_total, |block| draft(block).minimum()),
         };
         let [blocks, smallest] = [blocks, smallest].map(|(block, needed)| (tiling_of(block), needed));
-        let by_itself = (Tiling::Nested, nested);
+        let by_itself = (if whole.is_empty() { Tiling::Dense } else { Tiling::Nested }, nested);
         let fits = |needed| self.budget.is_none_or(|budget| needed <= budget);
         let (tiling, (minimum_tiling, minimum)) = match self.tiling {
             _ if cut.is_empty() => (Tiling::Dense, (Tiling::Dense, nested)),
-            TilingChoice::Nested => (Tiling::Nested, by_itself),
+            TilingChoice::Nested => (by_itself.0, by_itself),
             TilingChoice::Grid | TilingChoice::Kronecker => (blocks.0, smallest),
             TilingChoice::Auto => {
-                let all_it_can_use = || nested_draft.most();
-                let nested_wins = fits(nested.saturating_mul(2))
-                    || fits(all_it_can_use())
-                    || (!fits(blocks.1) && fits(nested));
-                let tiling = if nested_wins { Tiling::Nested } else { blocks.0 };
+                let nothing_to_save = fits(dense_total) || !fits(blocks.1);
+                let nested_wins = fits(nested.saturating_mul(2)) || (nothing_to_save && fits(nested));
+                let tiling = if nested_wins { by_itself.0 } else { blocks.0 };
                 (tiling, if nested <= smallest.1 { by_itself } else { smallest })
             }
         };
-        let partition = if tiling == Tiling::Nested { whole } else { cut };
+        let partition = if tiling == by_itself.0 { whole } else { cut };
         Ok(Survey { dense_total, partition, tiling, nested_minimum: nested, blocks, minimum, minimum_tiling })
     }
 

@@ -96,6 +96,23 @@ fn the_tiling_rule_turns_at_half_the_budget() {
     let alone = |budget| request("wrn-28-10", 100, budget, "per-layer").plan().unwrap().tiling;
     assert_eq!(alone(36_536_884), Tiling::Nested);
     assert_ne!(alone(36_536_883), Tiling::Nested);
+    let total = request("wrn-10-1", 10, 1, "single").dense_total().unwrap();
+    let small = |budget| request("wrn-10-1", 10, budget, "single").plan().unwrap().tiling;
+    assert_eq!(small(total), Tiling::Nested);
+    assert!(matches!(small(total - 1), Tiling::Kronecker { .. }));
+}
+
+/// A classifier that could take part is nothing to be nested.
+#[test]
+fn where_only_a_classifier_could_share_the_rest_is_dense() {
+    let request = |budget| request("cnn-2", 100, budget, "single");
+    let total = request(1).dense_total().unwrap();
+    for (budget, tiling) in [(total, Tiling::Dense), (2 * total, Tiling::Dense)] {
+        let plan = request(budget).plan().unwrap();
+        assert_eq!((plan.tiling, plan.bill.total()), (tiling, total));
+        assert_eq!(SharingPlan::from_json(&plan.to_json()).unwrap(), plan);
+    }
+    assert!(matches!(request(total - 1).plan().unwrap().tiling, Tiling::Kronecker { .. }));
 }
 
 #[test]

@@ -13,13 +13,13 @@ use std::path::PathBuf;
 use superweight::bank::{self, coefficients_name, weight_name};
 use superweight::engine::CpuDevice;
 use superweight::ensemble::{Ensemble, EnsembleOptions};
-use superweight::plan::{LayerId, SharingPlan, Tiling};
+use superweight::plan::{LayerId, PlanRequest, SharingPlan, Tiling};
 use superweight::random::Draws;
 use superweight::recipe::{Recipe, Resolved, Strategy};
 use superweight::run::Disk;
 use superweight::search::{
-    AlphaSums, Decision, RefineStatistics, Replay, SearchError, SearchWatch, Statistics, decide_clusters,
-    decide_groups, replay,
+    AlphaSums, Decision, RefineStatistics, Replay, SearchError, SearchWatch, Statistics, Threshold,
+    decide_clusters, decide_groups, replay,
 };
 
 const SHARED: [usize; 8] = [1, 2, 3, 4, 7, 8, 9, 10];
@@ -191,6 +191,22 @@ fn pinned(strategy: Strategy) -> (String, String) {
         None => plan,
     };
     (clusters(&plan), sharing(&plan))
+}
+
+/// Three clusters of eight layers, but for budgets that pay for the search and not for three.
+#[test]
+fn k_means_finds_fewer_clusters_where_the_budget_does_not_pay_for_all() {
+    let strategy = "strategy=coefficient-clustering";
+    let request = resolved(&[strategy]).plan_request().unwrap();
+    let four = PlanRequest { budget: None, ..request }.plan().unwrap().bill.total();
+    let resolved = resolved(&[strategy, &format!("budget={four}")]);
+    let ways = [1, 1, 3, 2, 1, 3, 2, 1];
+    let decision = searched(&resolved, |ensemble| plant_coefficients(ensemble, ways, 5.0)).1;
+    let Threshold { name, asked, used, relaxed } = decision.threshold;
+    assert_eq!((name, asked), ("k", 3.0));
+    let reason = relaxed.unwrap();
+    assert!(used < 3.0 && reason.contains("clusters need"), "{used}: {reason}");
+    assert!(decision.plan.bill.total() <= four);
 }
 
 #[test]

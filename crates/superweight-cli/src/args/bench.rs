@@ -63,7 +63,7 @@ pub struct BenchOptions {
     #[arg(long, conflicts_with = "inference")]
     pub budget: Option<String>,
 
-    /// With --budget: whether a template is as large as its SuperWeight or a block of a grid.
+    /// With --budget: what a template is, as large as its SuperWeight, a block of a grid, or a pattern of blocks.
     #[arg(long, value_enum, default_value_t, requires = "budget")]
     pub tiling: TilingArg,
 

@@ -37,8 +37,8 @@ pub struct PlanArgs {
     #[arg(long, value_enum, default_value_t)]
     pub tiling: TilingArg,
 
-    /// Side of a grid's block [default: 16 below 3% of the members' total, else 32; with
-    /// kronecker the one that makes templates smallest].
+    /// Side of a block [default: the one that makes templates smallest; of a grid 16 below 3% of the members' total,
+    /// else 32].
     #[arg(long, allow_negative_numbers = true)]
     pub block: Option<usize>,
 
@@ -76,7 +76,7 @@ pub struct PlanArgs {
 
 #[derive(Clone, Copy, Default, ValueEnum)]
 pub enum TilingArg {
-    /// Nested if its minimum is at most half the budget, else kronecker.
+    /// Nested if its minimum is at most half the budget, or the budget all that there is without sharing; else kronecker.
     #[default]
     Auto,
     /// A template is as large as its SuperWeight.

@@ -153,13 +153,11 @@ pub(super) fn cluster_table(plan: &SharingPlan) -> String {
 fn to_text(decision: &Decision, args: &SearchArgs, run: &Path) -> String {
     let plan = &decision.plan;
     let mut text = cluster_table(plan);
-    let by = match &decision.threshold {
-        Some(Threshold { name, asked, used, relaxed: Some(reason) }) => {
-            format!("{name} = {used}, relaxed from {asked}: {reason}")
-        }
-        Some(Threshold { name, used, .. }) => format!("{name} = {used}"),
-        None => "k-means over coefficients".to_owned(),
-    };
+    let Threshold { name, asked, used, relaxed } = &decision.threshold;
+    let mut by = format!("{name} = {used}");
+    if let Some(reason) = relaxed {
+        by += &format!(", relaxed from {asked}: {reason}");
+    }
     text += &format!("\nby         {by}\n");
     text += &format!("groups     {} of coefficients\n", grouped(groups(plan) as u64));
     let budget = plan.budget.map_or(String::new(), |budget| format!(" of a budget of {}", grouped(budget)));
@@ -197,9 +195,8 @@ fn to_json(decision: &Decision, run: &Path) -> Value {
     let name = |&id: &LayerId| format!("{}/{}", plan.layer(id).member, plan.layer(id).name);
     let clusters: Vec<Vec<String>> =
         plan.clusters.iter().map(|cluster| cluster.layers.iter().map(name).collect()).collect();
-    let threshold = decision.threshold.as_ref().map(|t| {
-        json!({ "name": if t.name == "τ" { "tau" } else { "beta" }, "asked": t.asked, "used": t.used, "relaxed": t.relaxed })
-    });
+    let by = &decision.threshold;
+    let threshold = json!({ "name": by.word(), "asked": by.asked, "used": by.used, "relaxed": by.relaxed });
     json!({
         "run": run,
         "threshold": threshold,

@@ -79,7 +79,7 @@ pub const KEYS: &[Key] = &[
     key(
         "plan.tiling",
         Word(&["auto", "nested", "grid", "kronecker"]),
-        "auto: nested if half the budget pays for it, else kronecker",
+        "auto: nested if half the budget pays for it or nothing has to be saved, else kronecker",
     ),
     key("plan.block", Amount("auto, or the side of a grid's blocks from 1 to 4096"), "auto"),
     key(

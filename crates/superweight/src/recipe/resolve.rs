@@ -159,6 +159,12 @@ impl Recipe {
                 )
             }
         };
+        let ends = [("plan.share_stem", table.share_stem), ("plan.share_classifier", table.share_classifier)];
+        if let Some((key, _)) = ends.iter().find(|(_, share)| *share == Some(true))
+            && clusters == Clustering::Dense
+        {
+            return Err(self.wrong(key, "with plan.clusters = \"dense\" no layer shares"));
+        }
         let share = Share { stem: table.share_stem.unwrap_or(false), classifier: table.share_classifier };
         Ok(PlanSettings { clusters, tiling, block, scale: table.scale, share })
     }

@@ -1,8 +1,9 @@
 //! From statistics to a plan. Training and replay both come through here, so that they decide alike.
 
 use serde_json::json;
+use superweight_plan::number::grouped;
 use superweight_plan::{
-    Assignment, Clustering, LayerId, Partition, PlanRequest, Refined, SharingPlan, refine, search,
+    Assignment, Clustering, LayerId, Partition, PlanError, PlanRequest, Refined, SharingPlan, refine, search,
 };
 
 use super::SearchError;
@@ -23,8 +24,8 @@ const KMEANS: u64 = 0x6b6d_6561_6e73;
 pub struct Decision {
     /// What to train next.
     pub plan: SharingPlan,
-    /// τ or β; none where k-means decided.
-    pub threshold: Option<Threshold>,
+    /// By what.
+    pub threshold: Threshold,
 }
 
 impl Decision {
@@ -41,12 +42,11 @@ impl Decision {
             ("bill", json!(self.plan.bill)),
             ("budget", json!(self.plan.budget)),
         ]);
-        if let Some(Threshold { name, asked, used, relaxed }) = &self.threshold {
-            let name = if *name == "τ" { "tau" } else { "beta" };
-            facts.metrics.insert(name.to_owned(), json!(asked));
-            facts.metrics.insert(format!("{name}_used"), json!(used));
-            facts.metrics.insert("relaxed".to_owned(), json!(relaxed));
-        }
+        let Threshold { asked, used, relaxed, .. } = &self.threshold;
+        let name = self.threshold.word();
+        facts.metrics.insert(name.to_owned(), json!(asked));
+        facts.metrics.insert(format!("{name}_used"), json!(used));
+        facts.metrics.insert("relaxed".to_owned(), json!(relaxed));
         facts
     }
 }
@@ -56,10 +56,10 @@ pub fn groups(plan: &SharingPlan) -> usize {
     plan.superweights.iter().map(|superweight| superweight.groups.len()).sum()
 }
 
-/// A threshold as asked and as used.
+/// A threshold, or how many clusters, as asked and as used.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
-    /// `τ` or `β`.
+    /// `τ`, `β`, or `k` of k-means.
     pub name: &'static str,
     /// As in the recipe.
     pub asked: f64,
@@ -72,6 +72,15 @@ pub struct Threshold {
 impl Threshold {
     fn new(name: &'static str, asked: f64, used: f64, relaxed: Option<String>) -> Self {
         Self { name, asked, used, relaxed }
+    }
+
+    /// Its name in logs and JSON.
+    pub fn word(&self) -> &'static str {
+        match self.name {
+            "τ" => "tau",
+            "β" => "beta",
+            other => other,
+        }
     }
 }
 
@@ -90,13 +99,29 @@ pub fn decide_clusters(resolved: &Resolved, statistics: &SearchStatistics) -> Re
             let pairs: Vec<_> = pairs.iter().map(PairStatistic::pair).collect();
             let found = search(start, &request, &pairs, phase.settings)?;
             let threshold = Threshold::new("τ", phase.settings.tau, found.tau, found.relaxed);
-            Ok(Decision { plan: found.plan, threshold: Some(threshold) })
+            Ok(Decision { plan: found.plan, threshold })
         }
         Compared::Coefficients(means) => {
-            let partition = kmeans_clusters(start, means, phase.clusters, resolved.seed);
-            let clusters = Clustering::Explicit(partition);
-            let plan = PlanRequest { clusters, ..request.with_tiling(start.tiling) }.plan()?;
-            Ok(Decision { plan, threshold: None })
+            let request = request.with_tiling(start.tiling);
+            let asked = phase.clusters;
+            let mut relaxed = None;
+            for k in (1..=asked).rev() {
+                let partition = kmeans_clusters(start, means, k, resolved.seed);
+                let clusters = partition.len();
+                let request = PlanRequest { clusters: Clustering::Explicit(partition), ..request.clone() };
+                match request.plan() {
+                    Err(PlanError::BudgetTooSmall { needed, budget, .. }) if k > 1 => {
+                        let [needed, budget] = [needed, budget].map(grouped);
+                        let why = || format!("{clusters} clusters need {needed}, the budget is {budget}");
+                        relaxed.get_or_insert_with(why);
+                    }
+                    plan => {
+                        let threshold = Threshold::new("k", asked as f64, k as f64, relaxed);
+                        return Ok(Decision { plan: plan?, threshold });
+                    }
+                }
+            }
+            unreachable!("k of 1 is an answer or an error");
         }
     }
 }
@@ -108,7 +133,7 @@ pub fn decide_groups(resolved: &Resolved, statistics: &RefineStatistics) -> Resu
     let assignment = resolved.search.as_ref().map_or(Assignment::Merge, |search| search.settings.assignment);
     let pairs = coefficient_pairs(&statistics.plan, &statistics.gradients)?;
     let Refined { plan, beta, relaxed } = refine(&statistics.plan, &pairs, phase.beta, assignment)?;
-    Ok(Decision { plan, threshold: Some(Threshold::new("β", phase.beta, beta, relaxed)) })
+    Ok(Decision { plan, threshold: Threshold::new("β", phase.beta, beta, relaxed) })
 }
 
 /// k groups of every starting cluster of layers larger than 1×1; the others stay as they are.

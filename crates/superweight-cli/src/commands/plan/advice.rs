@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use superweight::plan::number::grouped;
-use superweight::plan::{Clustering, PlanError, PlanRequest, Survey, TilingChoice};
+use superweight::plan::{Clustering, Coefficients, PlanError, PlanRequest, Survey, TilingChoice};
 
 /// Flags to change, and the smallest budget that is feasible then.
 #[derive(Serialize)]
@@ -53,21 +53,23 @@ pub fn changes(request: &PlanRequest, survey: &Survey) -> Vec<Change> {
 /// Single changes first, then all of those that lift a restriction together, then that and shared ends.
 fn candidates(request: &PlanRequest) -> Vec<(PlanRequest, String)> {
     type Step = (&'static str, bool, fn(&mut PlanRequest));
-    let patterned = request.tiling == TilingChoice::Kronecker;
     let shared = request.share.classifier == Some(true);
     let lifts: [Step; 3] = [
         ("--clusters single", request.clusters != Clustering::Single, |r| r.clusters = Clustering::Single),
-        ("--tiling auto", !patterned && request.tiling != TilingChoice::Auto, |r| {
-            r.tiling = TilingChoice::Auto
-        }),
+        ("--tiling auto", request.tiling != TilingChoice::Auto, |r| r.tiling = TilingChoice::Auto),
         ("without --block", request.block.is_some(), |r| r.block = None),
     ];
-    let others: [Step; 5] = [
+    let own = request.coefficients != Coefficients::Shared;
+    let others: [Step; 7] = [
         ("--block 8", request.block != Some(8), |r| r.block = Some(8)),
         ("--reserve 0 (no refinement)", request.reserve > 0.0, |r| r.reserve = 0.0),
         ("--share-classifier", !shared, |r| r.share.classifier = Some(true)),
         ("--share-stem", !request.share.stem, |r| r.share.stem = true),
-        ("--tiling kronecker", !patterned, |r| r.tiling = TilingChoice::Kronecker),
+        ("--coefficients shared", own, |r| r.coefficients = Coefficients::Shared),
+        ("--share-classifier=false", request.share.classifier != Some(false), |r| {
+            r.share.classifier = Some(false)
+        }),
+        ("--tiling grid", request.tiling != TilingChoice::Grid, |r| r.tiling = TilingChoice::Grid),
     ];
     let apply = |steps: &[&Step]| {
         let mut changed = request.clone();

@@ -65,7 +65,7 @@ fn read(path: &Path) -> Result<SharingPlan> {
     if text.len() as u64 > LARGEST_PLAN {
         bail!("--show {name}: more than {} MiB is no plan", LARGEST_PLAN >> 20);
     }
-    SharingPlan::from_json(&text).context(name)
+    SharingPlan::from_json(&text).with_context(|| format!("--show {name}"))
 }
 
 fn request(args: &PlanArgs) -> Result<PlanRequest> {
@@ -91,6 +91,16 @@ fn request(args: &PlanArgs) -> Result<PlanRequest> {
         ..PlanRequest::new(members, None)
     };
     request.clusters = clusters(&args.clusters, &request)?;
+    if let Clustering::Dense | Clustering::Explicit(_) = request.clusters {
+        let ends =
+            [("--share-stem", args.share_stem), ("--share-classifier", args.share_classifier.is_some())];
+        if let Some((flag, _)) = ends.iter().find(|(_, given)| *given) {
+            bail!(
+                "{flag}: --clusters {} says by itself which layers share; leave one of them out",
+                args.clusters
+            );
+        }
+    }
     request.budget = match (&args.budget, &request.clusters) {
         (Some(text), _) => {
             let budget: Budget = text.parse().context("--budget")?;

@@ -90,8 +90,8 @@ fn head(ready: &Ready<'_>) -> Vec<String> {
 /// What was decided, why, and what it costs.
 fn decision(Decided { stage, before, decision, anew }: &Decided) -> Vec<String> {
     let plan = &decision.plan;
-    let threshold = decision.threshold.as_ref();
-    let by = threshold.map_or("k-means".to_owned(), |t| format!("{} = {}", t.name, number(t.used)));
+    let Threshold { name, asked, used, relaxed } = &decision.threshold;
+    let by = format!("{name} = {}", number(*used));
     let mut lines = match stage {
         Stage::Search => {
             let sizes: Vec<_> =
@@ -114,7 +114,7 @@ fn decision(Decided { stage, before, decision, anew }: &Decided) -> Vec<String> 
             grouped(plan.bill.coefficients),
         )],
     };
-    if let Some(Threshold { name, asked, relaxed: Some(reason), .. }) = threshold {
+    if let Some(reason) = relaxed {
         lines.push(format!("relaxed    {name} = {} was asked for: {reason}", number(*asked)));
     }
     lines.push(format!("numbers    {}", bill(plan)));

@@ -187,6 +187,10 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
         "[data]\nname = 'cifar'",
         "r.toml:2:8: data.name: unknown data set 'cifar': there are fashion-mnist-10k, ",
     );
+    refused(
+        "plan.clusters = 'dense'\nplan.share_classifier = true\nstrategy = 'no-search'",
+        "r.toml:2:25: plan.share_classifier: with plan.clusters = \"dense\" no layer shares",
+    );
     refused("data.validation = 50000", "r.toml:1:19: data.validation: cifar-100 has 50000 training images;");
     refused("data = { crop = 'random-resized', padding = 4 }", "r.toml:1:45: data.padding: ");
     refused(
