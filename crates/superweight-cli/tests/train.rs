@@ -40,7 +40,36 @@ pinned! {
         "train --resume missing",
         "train --resume .",
         "train --resume run missing.toml",
-        "train --resume run --set seed=1";
+        "train --resume run --set seed=1",
+        "train --resume run --plan plan.json";
+}
+
+/// A plan by 'swn plan', changed by hand in no way the program knows of: it is what is trained, and what the run keeps.
+#[test]
+fn a_plan_is_trained_as_it_stands() {
+    let folder = folder("plan");
+    let plan = "plan --members cnn-4-8,cnn-4 --classes 10 --input 1x28x28 --clusters dense --out plan.json";
+    assert!(folder.run(plan).status.success());
+    let done = folder.run("train tiny.toml --plan plan.json --set train.epochs=1 --device cpu");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let read = |file: &str| fs::read_to_string(folder.0.join(file)).unwrap();
+    let dense = read("plan.json");
+    let [kept, trained] = ["runs/tiny/plan.json", "runs/tiny/checkpoints/0001/plan.json"].map(read);
+    assert_eq!(kept, trained);
+    // The budget is the recipe's.
+    let without =
+        |text: &str| text.lines().filter(|line| !line.contains("\"budget\"")).map(str::to_owned).collect();
+    let [dense, kept]: [Vec<String>; 2] = [without(&dense), without(&kept)];
+    assert_eq!(dense, kept);
+    for (file, problem) in [("missing.json", "No such file"), ("tiny.toml", "not a plan: ")] {
+        let screen = folder.screen(&format!("train tiny.toml --plan {file}"));
+        assert!(screen.contains("[exit 1]\nerror: plan.file "), "{screen}");
+        assert!(screen.contains(&format!("{file}: {problem}")), "{screen}");
+    }
+    // Somewhere else, without the file that it was given.
+    fs::remove_file(folder.0.join("plan.json")).unwrap();
+    fs::rename(folder.0.join("runs"), folder.0.join("elsewhere")).unwrap();
+    assert!(folder.run("eval elsewhere/tiny --device cpu").status.success());
 }
 
 #[test]
@@ -60,6 +89,7 @@ fn bad_recipes_are_refused_with_file_line_and_key_and_leave_nothing() {
         "train tiny.toml --validation 7990",
         "train tiny.toml --name a/b",
         "train tiny.toml --runs tiny.toml",
+        "train tiny.toml --plan missing.json --set plan.block=4",
     ]
     .map(|args| folder.screen(args));
     insta::assert_snapshot!("train_bad_recipes", screens.join("\n"));

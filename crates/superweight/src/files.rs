@@ -1,7 +1,7 @@
 //! Files that are there whole or not at all.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Writes `contents` under a temporary name beside `path`, syncs, then renames: a reader sees the old file or the new
@@ -27,6 +27,17 @@ pub fn write_whole(path: &Path, contents: &[u8]) -> io::Result<()> {
         let _ = fs::remove_file(&temporary);
     }
     renamed
+}
+
+/// A text of at most so many bytes: what is longer is not what somebody meant to give.
+pub fn read_at_most(path: &Path, most: u64) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(most + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > most {
+        let problem = format!("it is longer than {} MiB", most >> 20);
+        return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+    }
+    Ok(text)
 }
 
 fn temporary_name(path: &Path) -> io::Result<PathBuf> {

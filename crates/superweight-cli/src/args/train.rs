@@ -49,6 +49,11 @@ pub struct TrainArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 
+    /// Train this plan, as 'swn plan --out' and 'swn search --out' write it or written by hand, instead of searching for
+    /// one: plan.file of the recipe.
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+
     /// Name of the run and its folder [default: the recipe's; a number is added where it is taken].
     #[arg(long)]
     pub name: Option<String>,
@@ -66,7 +71,7 @@ pub struct TrainArgs {
     pub replace: bool,
 
     /// Go on with this run from its newest checkpoint.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["recipe", "set", "name", "validation", "replace"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["recipe", "set", "plan", "name", "validation", "replace"])]
     pub resume: Option<PathBuf>,
 
     /// Stop between two epochs when the next would not end within this time: 9m, 90s, 1h30m.
@@ -165,6 +170,7 @@ Examples:
   swn train recipes/quick.toml
   swn train recipes/quick.toml --set strategy=no-search --name one-cluster
   swn train recipes/quick.toml --set train.epochs=1 --set seed=7 --name seven
+  swn train recipes/quick.toml --plan plan.json --name by-hand
   swn train --resume runs/quick --time-limit 9m";
 
 const SEARCH_EXAMPLES: &str = "\

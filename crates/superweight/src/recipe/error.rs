@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 
+use superweight_plan::PlanError;
 use thiserror::Error;
 
 /// Why a recipe cannot be used.
@@ -36,6 +38,17 @@ pub enum RecipeError {
         /// The keys of that table.
         allowed: String,
     },
+    /// The plan that it names cannot be trained.
+    #[error("plan.file {}: {problem}", file.display())]
+    PlanFile {
+        /// With the recipe's folder.
+        file: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// There is no plan.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
     /// A value that cannot be, by itself or beside the others.
     #[error("{place}: {key}: {problem}; allowed: {allowed}")]
     Value {

@@ -63,6 +63,8 @@ pub struct DataTable {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlanTable {
+    /// The plan itself, instead of all that follows.
+    pub file: Option<String>,
     /// Starting clusters.
     pub clusters: Option<String>,
     /// Nested, grid, or what fits.

@@ -72,6 +72,13 @@ pub const KEYS: &[Key] = &[
     key("data.flip", Switch, "false for mnist, else true"),
     key("data.cutout", Whole(0, 1024), "16 where members differ, else 0"),
     key(
+        "plan.file",
+        Text(
+            "a plan (JSON), beside the recipe: what is trained, instead of the other keys of [plan] and a search",
+        ),
+        "planned by the keys below",
+    ),
+    key(
         "plan.clusters",
         Text("single, depth:K, random:K, random:K:SEED, per-layer, per-position or dense"),
         "as the strategy says",

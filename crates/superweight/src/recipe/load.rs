@@ -1,8 +1,6 @@
 //! From a file and `--set` flags to a [`Recipe`]: parse, check every key and value against
 //! [`KEYS`](super::KEYS), put the flags over it, and only then read the fields.
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -12,6 +10,7 @@ use super::error::{Place, RecipeError};
 use super::file::Recipe;
 use super::source::Source;
 use super::{keys, overrides};
+use crate::files::read_at_most;
 
 /// No recipe is longer; anything longer is not one.
 const LONGEST: u64 = 1 << 20;
@@ -20,7 +19,8 @@ impl Recipe {
     /// The recipe in a file, with `key=value` overrides put over it in their order.
     pub fn load(path: &Path, overrides: &[impl AsRef<str>]) -> Result<Self, RecipeError> {
         let file = path.display().to_string();
-        let text = read(path).map_err(|source| RecipeError::Read { file: file.clone(), source })?;
+        let text =
+            read_at_most(path, LONGEST).map_err(|source| RecipeError::Read { file: file.clone(), source })?;
         Self::parse(&file, &text, overrides)
     }
 
@@ -57,15 +57,6 @@ impl Recipe {
             .for_each(|(_, typed)| text += &format!("# --set {}\n", typed.replace('\n', " ")));
         text
     }
-}
-
-fn read(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?.take(LONGEST + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > LONGEST {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is longer than 1 MiB"));
-    }
-    Ok(text)
 }
 
 fn check(table: &Table, source: &Source) -> Result<(), RecipeError> {

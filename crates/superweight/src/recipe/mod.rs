@@ -46,5 +46,7 @@ pub use file::{
     SearchTable, TrainTable,
 };
 pub use keys::{KEYS, Key, Kind};
-pub use resolved::{DataSettings, PlanSettings, RefineSettings, Resolved, SearchPhase, TrainSettings};
+pub use resolved::{
+    DataSettings, LARGEST_PLAN, PLAN, PlanSettings, RefineSettings, Resolved, SearchPhase, TrainSettings,
+};
 pub use strategy::{Alpha, Method, Similarity, Start, Strategy};

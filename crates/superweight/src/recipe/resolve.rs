@@ -11,8 +11,9 @@ use std::fmt::Display;
 use superweight_plan::arch::{ArchError, ArchName, ImageShape};
 use superweight_plan::{Assignment, Clustering, PlanError, SearchSettings, Share, Tiling, TilingChoice};
 
-use super::error::RecipeError;
-use super::file::{CountOrText, Crop, Precision, Recipe, ScheduleWord};
+use super::error::{Place, RecipeError};
+use super::file::{CountOrText, Crop, PlanTable, Precision, Recipe, ScheduleWord};
+use super::keys::{KEYS, Key};
 use super::resolved::{DataSettings, PlanSettings, RefineSettings, Resolved, SearchPhase, TrainSettings};
 use super::strategy::{Similarity, Strategy};
 use crate::data::{self, Augment};
@@ -36,6 +37,7 @@ const IMAGENET: Set = Set { shape: ImageShape::IMAGENET, classes: 1000, train: 1
 impl Recipe {
     /// Everything filled in and checked.
     pub fn resolve(&self) -> Result<Resolved, RecipeError> {
+        self.check_given_plan()?;
         let members = self.members()?;
         let heterogeneous = members.windows(2).any(|pair| pair[0] != pair[1]);
         let budget = self.budget.as_ref().map_or("10%".into(), CountOrText::text);
@@ -57,13 +59,37 @@ impl Recipe {
             test_every: self.eval.test_every.unwrap_or(0),
             members,
         };
-        let tiling = self.check_together(&resolved)?;
-        resolved.plan = resolved.plan.settled(tiling);
+        self.check_together(&resolved)?;
+        if resolved.plan.file.is_none() {
+            let tiling = self.tiling(&resolved)?;
+            resolved.plan = resolved.plan.settled(tiling);
+        }
         Ok(resolved)
     }
 
     fn wrong(&self, key: &'static str, problem: impl Display) -> RecipeError {
         self.source.wrong(key, None, problem.to_string())
+    }
+
+    /// Where the plan is given, nothing else may say what is shared; a plan given on the command line goes over what the
+    /// file says of it.
+    fn check_given_plan(&self) -> Result<(), RecipeError> {
+        let place = |key: &str| self.source.place(key, None);
+        let in_file = matches!(place("plan.file"), Place::File { .. });
+        let of_plan = |key: &&Key| key.path.starts_with("plan.") || key.path.starts_with("search.");
+        let beside = |key: &&Key| match place(key.path) {
+            Place::Flag(_) => true,
+            Place::File { .. } => in_file,
+            Place::Default { .. } => false,
+        };
+        let mut others = KEYS.iter().filter(|key| key.path != "plan.file").filter(of_plan).filter(beside);
+        match others.next() {
+            Some(key) if self.plan.file.is_some() => {
+                Err(self
+                    .wrong(key.path, "plan.file is the plan, and leaves this nothing to say: leave one out"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn name(&self) -> Result<String, RecipeError> {
@@ -131,7 +157,8 @@ impl Recipe {
     }
 
     fn plan(&self, strategy: Strategy, heterogeneous: bool, seed: u64) -> Result<PlanSettings, RecipeError> {
-        let table = &self.plan;
+        let file = self.plan.file.as_deref().map(|file| self.source.beside(file));
+        let table = if file.is_some() { &PlanTable::default() } else { &self.plan };
         let clusters = match &table.clusters {
             Some(text) => text.parse().map_err(|error| self.wrong("plan.clusters", error))?,
             None => strategy.method().start.clusters(heterogeneous, seed),
@@ -166,7 +193,7 @@ impl Recipe {
             return Err(self.wrong(key, "with plan.clusters = \"dense\" no layer shares"));
         }
         let share = Share { stem: table.share_stem.unwrap_or(false), classifier: table.share_classifier };
-        Ok(PlanSettings { clusters, tiling, block, scale: table.scale, share })
+        Ok(PlanSettings { file, clusters, tiling, block, scale: table.scale, share })
     }
 
     fn epochs(&self) -> u64 {
@@ -269,6 +296,9 @@ impl Recipe {
     }
 
     fn search(&self, strategy: Strategy) -> Option<SearchPhase> {
+        if self.plan.file.is_some() {
+            return None;
+        }
         let (similarity, coefficients) = strategy.method().search?;
         let table = &self.search;
         let usual = SearchSettings::default();
@@ -305,8 +335,8 @@ impl Recipe {
         Ok(Some(RefineSettings { epoch, beta, reserve, anew: table.anew.unwrap_or(false) }))
     }
 
-    /// What no key by itself shows; the tiling of the first plan.
-    fn check_together(&self, resolved: &Resolved) -> Result<Tiling, RecipeError> {
+    /// What no key by itself shows.
+    fn check_together(&self, resolved: &Resolved) -> Result<(), RecipeError> {
         let (_, set) = self.set()?;
         let (left, batch) = (set.train - resolved.data.validation, resolved.train.batch);
         if batch > left {
@@ -322,6 +352,11 @@ impl Recipe {
                 );
             }
         }
+        Ok(())
+    }
+
+    /// The tiling of the first plan, if the budget pays for one.
+    fn tiling(&self, resolved: &Resolved) -> Result<Tiling, RecipeError> {
         let request = resolved.plan_request().map_err(|error| self.wrong("members", error))?;
         let budget = request.budget.unwrap_or(u64::MAX);
         let survey = request.survey().map_err(|error| self.wrong("members", error))?;

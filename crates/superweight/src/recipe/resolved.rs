@@ -2,12 +2,16 @@
 //!
 //! [`Resolved::to_toml`] writes every key that has a say; loading that file gives the same value.
 
+use std::path::PathBuf;
+
 use superweight_plan::arch::{ArchName, ImageShape};
+use superweight_plan::number::grouped;
 use superweight_plan::{
     Budget, Clustering, Member, PlanError, PlanRequest, Scale, SearchSettings, Share, SharingPlan, Tiling,
     TilingChoice,
 };
 
+use super::error::RecipeError;
 use super::file::{
     CountOrText, Crop, DataTable, EvalTable, PlanTable, Precision, Recipe, RefineTable, ScheduleWord,
     SearchTable, TrainTable,
@@ -15,7 +19,14 @@ use super::file::{
 use super::strategy::{Alpha, Similarity, Strategy};
 use crate::data::Augment;
 use crate::ensemble::ParameterKind;
+use crate::files::read_at_most;
 use crate::schedule::Schedule;
+
+/// Plans of hundreds of members are a few dozen megabytes; what is larger is no plan.
+pub const LARGEST_PLAN: u64 = 1 << 28;
+
+/// The plan beside the `resolved.toml` of a run that was given one.
+pub const PLAN: &str = "plan.json";
 
 /// Everything that decides a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,6 +83,8 @@ pub struct DataSettings {
 /// What the planner is asked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanSettings {
+    /// A plan that is there already; then nothing below has a say.
+    pub file: Option<PathBuf>,
     /// Starting clusters.
     pub clusters: Clustering,
     /// What templates are.
@@ -97,6 +110,29 @@ impl PlanSettings {
             scale: Some(self.scale.unwrap_or(Scale::usual(tiling))),
             share: self.share.settled(tiling),
             ..self
+        }
+    }
+
+    /// Every key that has a say.
+    fn to_table(&self) -> PlanTable {
+        if let Some(file) = &self.file {
+            return PlanTable { file: Some(file.display().to_string()), ..PlanTable::default() };
+        }
+        let tiling = match self.tiling {
+            TilingChoice::Auto => "auto",
+            TilingChoice::Nested => "nested",
+            TilingChoice::Grid => "grid",
+            TilingChoice::Kronecker => "kronecker",
+        };
+        let auto = || CountOrText::Text("auto".into());
+        PlanTable {
+            file: None,
+            clusters: Some(self.clusters.to_string()),
+            tiling: Some(tiling.to_owned()),
+            block: Some(self.block.map_or_else(auto, |block| CountOrText::Count(block as u64))),
+            scale: self.scale,
+            share_stem: Some(self.share.stem),
+            share_classifier: self.share.classifier,
         }
     }
 }
@@ -181,18 +217,46 @@ impl Resolved {
         self.request(self.strategy.method().coefficients)
     }
 
+    /// The plan that a run begins with: that of its file where there is one.
+    pub fn first_plan(&self) -> Result<SharingPlan, RecipeError> {
+        let request = self.plan_request()?;
+        let Some(file) = &self.plan.file else { return Ok(request.plan()?) };
+        let wrong = |problem: String| RecipeError::PlanFile { file: file.clone(), problem };
+        let text = read_at_most(file, LARGEST_PLAN).map_err(|error| wrong(error.to_string()))?;
+        let mut plan = SharingPlan::from_json(&text).map_err(|error| wrong(error.to_string()))?;
+        if let Some(why) = self.contradiction(&plan) {
+            return Err(wrong(why));
+        }
+        let (total, budget) = (plan.bill.total(), request.budget.unwrap_or(u64::MAX));
+        if total > budget {
+            let [total, budget] = [total, budget].map(grouped);
+            let problem =
+                format!("it has {total} numbers, the recipe's budget is {budget}: raise it, or plan anew");
+            return Err(wrong(problem));
+        }
+        plan.budget = Some(budget);
+        Ok(plan)
+    }
+
+    /// As the run's folder keeps it: with the plan beside it.
+    pub fn kept(&self) -> Self {
+        let mut kept = self.clone();
+        kept.plan.file = kept.plan.file.map(|_| PLAN.into());
+        kept
+    }
+
     /// In which way a plan is none of this recipe: other networks, images or classes.
     pub fn contradiction(&self, plan: &SharingPlan) -> Option<String> {
         let (asked, planned) = (self.planned_members(), &plan.members);
         if asked.len() != planned.len() {
-            return Some(format!("resolved.toml has {} members, its plan {}", asked.len(), planned.len()));
+            return Some(format!("the recipe has {} members, the plan {}", asked.len(), planned.len()));
         }
         let said = |Member { architecture, input, classes }: &Member| {
             let ImageShape { channels, height, width } = input;
             format!("{architecture} for {channels}×{height}×{width} images of {classes} classes")
         };
         let (n, (asked, planned)) = asked.iter().zip(planned).enumerate().find(|(_, (a, b))| a != b)?;
-        Some(format!("member {n} is {} in resolved.toml, {} in its plan", said(asked), said(planned)))
+        Some(format!("member {n} is {} in the recipe, {} in the plan", said(asked), said(planned)))
     }
 
     fn planned_members(&self) -> Vec<Member> {
@@ -241,7 +305,7 @@ impl Resolved {
 
     /// As it would be written in full; phases that the strategy does not have are left out.
     pub fn to_recipe(&self) -> Recipe {
-        let Self { data, plan, train, .. } = self;
+        let Self { data, train, .. } = self;
         let mut written = TrainTable {
             epochs: Some(train.epochs),
             batch: Some(train.batch as u64),
@@ -274,12 +338,6 @@ impl Resolved {
                 (written.start_divisor, written.end_divisor) = (Some(*start_divisor), Some(*end_divisor));
             }
         }
-        let tiling = match plan.tiling {
-            TilingChoice::Auto => "auto",
-            TilingChoice::Nested => "nested",
-            TilingChoice::Grid => "grid",
-            TilingChoice::Kronecker => "kronecker",
-        };
         Recipe {
             name: Some(self.name.clone()),
             members: Some(self.members.iter().map(ToString::to_string).collect()),
@@ -296,16 +354,7 @@ impl Resolved {
                 flip: Some(data.augment.flip),
                 cutout: Some(data.augment.cutout as u64),
             },
-            plan: PlanTable {
-                clusters: Some(plan.clusters.to_string()),
-                tiling: Some(tiling.to_owned()),
-                block: Some(
-                    plan.block.map_or(CountOrText::Text("auto".into()), |b| CountOrText::Count(b as u64)),
-                ),
-                scale: plan.scale,
-                share_stem: Some(plan.share.stem),
-                share_classifier: plan.share.classifier,
-            },
+            plan: self.plan.to_table(),
             train: written,
             search: self.search.as_ref().map_or_else(SearchTable::default, |search| SearchTable {
                 epochs: Some(search.epochs),

@@ -1,7 +1,7 @@
 //! Where a key of a recipe stands: line and column in the file, a flag, or nowhere. Looked up when a message needs it.
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
@@ -21,6 +21,11 @@ impl Source {
     /// The file's name without folder and ending.
     pub(super) fn stem(&self) -> String {
         Path::new(&self.file).file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// A file that a recipe names lies beside it.
+    pub(super) fn beside(&self, file: &str) -> PathBuf {
+        Path::new(&self.file).parent().unwrap_or(Path::new("")).join(file)
     }
 
     /// Where the value of a key comes from.

@@ -56,10 +56,9 @@ impl RunView {
         };
         let of_plan = |source| ReportError::Plan { run: path.to_owned(), source };
         let plan = match &loaded {
-            Some(loaded) => SharingPlan::from_json(&loaded.checkpoint.plan),
-            None => resolved.plan_request().and_then(|request| request.plan()),
+            Some(loaded) => SharingPlan::from_json(&loaded.checkpoint.plan).map_err(of_plan)?,
+            None => resolved.first_plan()?,
         };
-        let plan = plan.map_err(of_plan)?;
         if let Some(why) = resolved.contradiction(&plan) {
             return Err(ReportError::File {
                 file: path.to_owned(),

@@ -14,8 +14,8 @@ use super::log::{Cut, Log};
 use super::tensorboard::TensorBoard;
 use super::{Checkpoints, Disk, Loaded, RunError};
 
-const RECIPE: &str = "recipe.toml";
-const RESOLVED: &str = "resolved.toml";
+pub(crate) const RECIPE: &str = "recipe.toml";
+pub(crate) const RESOLVED: &str = "resolved.toml";
 
 /// What to do where a run of the name is there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl RunFolder {
         recipe: &str,
         resolved: &str,
     ) -> Result<Self, RunError> {
-        Self::create_on(Disk::default(), runs, name, existing, recipe, resolved)
+        Self::create_on(Disk::default(), runs, name, existing, &[(RECIPE, recipe), (RESOLVED, resolved)])
     }
 
     pub(crate) fn create_on(
@@ -73,8 +73,7 @@ impl RunFolder {
         runs: &Path,
         name: &str,
         existing: Existing,
-        recipe: &str,
-        resolved: &str,
+        files: &[(&str, &str)],
     ) -> Result<Self, RunError> {
         check_name(name)?;
         fs::create_dir_all(runs).map_err(RunError::io("create", runs))?;
@@ -83,7 +82,7 @@ impl RunFolder {
         }
         remove_leftovers(&disk, runs, name);
         let temporary = temporary(runs, name, "tmp");
-        let made = Self::make(disk.clone(), &temporary, recipe, resolved);
+        let made = Self::make(disk.clone(), &temporary, files);
         let placed = made.and_then(|folder| folder.place(runs, name, existing));
         if placed.is_err() && temporary.exists() {
             // The first failure is the one to report.
@@ -92,10 +91,10 @@ impl RunFolder {
         placed
     }
 
-    fn make(disk: Disk, path: &Path, recipe: &str, resolved: &str) -> Result<Self, RunError> {
+    fn make(disk: Disk, path: &Path, files: &[(&str, &str)]) -> Result<Self, RunError> {
         disk.create_folder(path).map_err(RunError::io("create", path))?;
         let lock = Lock::take(path)?;
-        for (name, text) in [(RECIPE, recipe), (RESOLVED, resolved)] {
+        for (name, text) in files {
             let file = path.join(name);
             disk.write_file(&file, text.as_bytes()).map_err(RunError::io("write", &file))?;
         }

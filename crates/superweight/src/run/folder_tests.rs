@@ -140,7 +140,14 @@ fn a_crash_while_making_or_replacing_a_run() {
                 true => Ok(()),
                 false => Err(std::io::Error::other("crash")),
             });
-            done = RunFolder::create_on(disk, &folder.0, "demo", existing, "a", "b").is_ok();
+            done = RunFolder::create_on(
+                disk,
+                &folder.0,
+                "demo",
+                existing,
+                &[("recipe.toml", "a"), ("resolved.toml", "b")],
+            )
+            .is_ok();
             for name in names(&folder.0).iter().filter(|name| !name.starts_with('.')) {
                 let run = RunFolder::resume(&folder.0.join(name)).unwrap().folder;
                 assert!(!run.recipe().unwrap().is_empty() && !run.resolved().unwrap().is_empty());

@@ -60,6 +60,7 @@ pub use checkpoints::{Checkpoints, Loaded, Warning};
 pub use disk::{Disk, DiskFile, Operation};
 pub use error::RunError;
 pub use folder::{Existing, Resumed, RunFolder, load_checkpoint};
+pub(crate) use folder::{RECIPE, RESOLVED};
 pub use log::{Cut, Event, Facts, Line, Log, Metrics, parse_log, read_log};
 pub use tensorboard::TensorBoard;
 pub use tensors::{Dtype, Element, Tensor, Tensors, Values};

@@ -16,8 +16,10 @@ use super::{DecayGroup, Phase, Position, Session, TrainError, Trainer};
 use crate::bank;
 use crate::data::{DataError, Dataset, Split};
 use crate::ensemble::{Ensemble, ParameterKind};
-use crate::recipe::{Crop, Recipe, Resolved};
-use crate::run::{Cut, Disk, Event, Existing, Facts, Loaded, Log, Resumed, RunFolder, TensorBoard};
+use crate::recipe::{Crop, PLAN, Recipe, Resolved};
+use crate::run::{
+    Cut, Disk, Event, Existing, Facts, Loaded, Log, RECIPE, RESOLVED, Resumed, RunFolder, TensorBoard,
+};
 use crate::search::Statistics;
 
 /// A run to begin.
@@ -44,8 +46,11 @@ impl<D: Device> Session<D> {
     pub(crate) fn create_on(disk: Disk, device: &D, request: Request) -> Result<Self, TrainError> {
         let Request { resolved, recipe, data, runs, existing } = request;
         let parts = Parts::begin(device, &resolved, &data)?;
-        let (name, complete) = (&resolved.name, resolved.to_toml());
-        let folder = RunFolder::create_on(disk, &runs, name, existing, &recipe, &complete)?;
+        let complete = resolved.kept().to_toml();
+        let plan = resolved.plan.file.as_ref().map(|_| parts.trainer.ensemble().plan().to_json());
+        let mut files = vec![(RECIPE, recipe.as_str()), (RESOLVED, &complete)];
+        files.extend(plan.as_ref().map(|plan| (PLAN, plan.as_str())));
+        let folder = RunFolder::create_on(disk, &runs, &resolved.name, existing, &files)?;
         let (log, board) = (folder.log()?, folder.tensorboard(None)?);
         let mut session = parts.session(resolved, data, folder, log, board, None);
         session.log.add(Event::Start(session.facts()))?;
@@ -126,7 +131,7 @@ struct Parts<D: Device> {
 impl<D: Device> Parts<D> {
     /// At the first step of the first phase.
     fn begin(device: &D, resolved: &Resolved, data: &Arc<Dataset>) -> Result<Self, TrainError> {
-        let plan = resolved.plan_request()?.plan()?;
+        let plan = resolved.first_plan()?;
         let mut parts = Self::build(device, resolved, data, &plan)?;
         let seed = parts.position.phase.seed(resolved.seed);
         bank::initialise(&plan, parts.trainer.parts_mut().0.memory_mut(), seed)?;

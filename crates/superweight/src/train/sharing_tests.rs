@@ -13,7 +13,7 @@ use crate::data::testing::Folder;
 use crate::ensemble::{Ensemble, EnsembleOptions};
 use crate::plan::SharingPlan;
 use crate::recipe::{Resolved, Strategy};
-use crate::run::{Disk, Event, Values, read_log};
+use crate::run::{Checkpoint, Disk, Event, Values, read_log};
 use crate::search::{Compared, Replay, Statistics, groups, replay};
 
 /// Two epochs of search, refinement after the second of four.
@@ -221,6 +221,58 @@ fn a_crash_between_any_two_operations_around_decisions_changes_nothing() {
         assert_eq!(numbers(&run), expected, "crash before operation {stop} of {operations}");
         assert_eq!(statistics(&run), kept, "crash before operation {stop} of {operations}");
     }
+}
+
+/// What a search found, given as a plan: training is the same, bit for bit, stopped and gone on with or not.
+#[test]
+fn a_plan_that_is_given_is_trained_as_if_it_had_been_found() {
+    let (searched, resolved) = (Folder::new("searched"), searching(Strategy::Swn, &[]));
+    let mut seen = Decisions::default();
+    create(Disk::default(), &searched.0, &resolved).unwrap().run(&Limits::default(), &mut seen).unwrap();
+    let trained = |run: &Path| {
+        let Checkpoint { plan, bank, members, optimizer, .. } = numbers(run).1;
+        (plan, bank, members, optimizer)
+    };
+    let folder = Folder::new("given");
+    std::fs::create_dir_all(&folder.0).unwrap();
+    let file = folder.0.join("found.json");
+    std::fs::write(&file, seen.0[0].decision.plan.to_json()).unwrap();
+    let mut given = Resolved { search: None, ..resolved };
+    given.plan.file = Some(file.clone());
+    let mut stop = StopAfter::new(0, 2);
+    let limits = stop.limits.clone();
+    let stopped = create(Disk::default(), &folder.0, &given).unwrap().run(&limits, &mut stop).unwrap();
+    assert_eq!((stopped.stopped, stopped.position.epoch), (Stopped::Interrupted, 0), "before a checkpoint");
+    // From now on the run has it.
+    std::fs::remove_file(&file).unwrap();
+    let run = run_path(&folder.0);
+    given.plan.file = Some(run.join("plan.json"));
+    let outcome = resume(Disk::default(), &run, &given).unwrap().run(&Limits::default(), &mut ()).unwrap();
+    assert_eq!(outcome.stopped, Stopped::Finished);
+    assert_eq!(trained(&run), trained(&run_path(&searched.0)));
+}
+
+#[test]
+fn a_plan_of_others_or_over_the_budget_is_refused() {
+    let (folder, resolved) = (Folder::new("refused"), searching(Strategy::Swn, &[]));
+    std::fs::create_dir_all(&folder.0).unwrap();
+    let file = folder.0.join("p.json");
+    let plan = resolved.train_request().unwrap().plan().unwrap();
+    let mut given = Resolved { search: None, ..resolved };
+    given.plan.file = Some(file.clone());
+    let refused = |given: &Resolved, plan: &SharingPlan| {
+        std::fs::write(&file, plan.to_json()).unwrap();
+        let error = create(Disk::default(), &folder.0, given).err().unwrap().to_string();
+        assert!(!run_path(&folder.0).exists() && error.contains("p.json: "), "{error}");
+        error
+    };
+    let small = Resolved { budget: "1000".parse().unwrap(), ..given.clone() };
+    assert!(refused(&small, &plan).contains("the recipe's budget is 1,000: raise it, or plan anew"));
+    let other = Resolved { members: vec!["wrn-10-1".parse().unwrap()], ..given.clone() };
+    assert!(refused(&other, &plan).contains("the recipe has 1 members, the plan 2"));
+    std::fs::write(&file, "{}").unwrap();
+    let error = create(Disk::default(), &folder.0, &given).err().unwrap().to_string();
+    assert!(error.contains("p.json: "), "{error}");
 }
 
 #[test]

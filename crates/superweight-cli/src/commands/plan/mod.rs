@@ -6,17 +6,18 @@ mod text;
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
-use superweight::files::write_whole;
+use superweight::files::{read_at_most, write_whole};
 use superweight::plan::arch::{ArchName, ImageShape};
 use superweight::plan::{
     Budget, Clustering, Coefficients, LayerId, Member, PlanError, PlanRequest, Share, SharingPlan, Survey,
     TilingChoice,
 };
+use superweight::recipe::LARGEST_PLAN;
 
 use crate::args::{CoefficientsArg, NOTHING_TO_PLAN, PlanArgs, TilingArg};
 
@@ -54,17 +55,9 @@ pub fn run(args: PlanArgs, out: &mut impl Write) -> Result<ExitCode> {
     }
 }
 
-/// Plans of hundreds of members are a few dozen megabytes; what is larger is no plan.
-const LARGEST_PLAN: u64 = 1 << 28;
-
 fn read(path: &Path) -> Result<SharingPlan> {
     let name = path.display().to_string();
-    let mut text = String::new();
-    let file = fs::File::open(path).with_context(|| format!("--show {name}"))?;
-    file.take(LARGEST_PLAN + 1).read_to_string(&mut text).with_context(|| format!("--show {name}"))?;
-    if text.len() as u64 > LARGEST_PLAN {
-        bail!("--show {name}: more than {} MiB is no plan", LARGEST_PLAN >> 20);
-    }
+    let text = read_at_most(path, LARGEST_PLAN).with_context(|| format!("--show {name}"))?;
     SharingPlan::from_json(&text).with_context(|| format!("--show {name}"))
 }
 

@@ -101,7 +101,7 @@ fn jobs(args: &SweepArgs, axes: &[Axis]) -> Result<(PathBuf, Vec<Job>)> {
         let mut overrides = point.overrides();
         overrides.push(format!("name={name:?}"));
         let resolved = Recipe::load(&args.recipe, &overrides)?.resolve().with_context(|| name.clone())?;
-        resolved.plan_request()?.plan().with_context(|| name.clone())?;
+        resolved.first_plan().with_context(|| name.clone())?;
         let run = folder.join(&name);
         if jobs.iter().any(|job| job.run == run) {
             bail!("two combinations would both be called {name}: leave one out");
@@ -119,7 +119,7 @@ fn check_same(run: &Path, resolved: &Resolved) -> Result<()> {
     }
     let text = std::fs::read_to_string(&file)
         .with_context(|| format!("{} is not a run: remove it, or choose another --name", run.display()))?;
-    if text != resolved.to_toml() {
+    if text != resolved.kept().to_toml() {
         bail!("{} is a run of another recipe: remove it, or choose another --name", run.display());
     }
     Ok(())

@@ -44,7 +44,7 @@ pub fn run(args: TrainArgs, out: &mut impl Write) -> Result<ExitCode> {
     let wanted = device::parse(&args.on.device)?;
     let precision = match (&args.resume, &args.recipe) {
         (Some(run), _) => precision_of_run(run),
-        (None, Some(recipe)) => Recipe::load(recipe, &args.set)?.resolve()?.train.precision,
+        (None, Some(recipe)) => Recipe::load(recipe, &settings(&args)?)?.resolve()?.train.precision,
         (None, None) => unreachable!("clap asks for a recipe where there is no run"),
     };
     let device = device::open(wanted, args.on.threads, precision)?;
@@ -111,15 +111,25 @@ fn watch_signals(interrupt: &Arc<AtomicBool>) -> io::Result<()> {
 
 fn request(args: &TrainArgs) -> Result<Request> {
     let path = args.recipe.as_ref().expect("clap asks for a recipe where there is no run");
-    let mut set = args.set.clone();
-    set.extend(args.name.as_ref().map(|name| format!("name={name:?}")));
-    set.extend(args.validation.map(|images| format!("data.validation={images}")));
+    let set = settings(args)?;
     let existing = match (args.replace, &args.name) {
         (true, _) => Existing::Replace,
         (false, Some(_)) => Existing::Refuse,
         (false, None) => Existing::NextName,
     };
     load(path, &set, &args.runs, existing)
+}
+
+/// Flags that are keys of the recipe, put over it.
+fn settings(args: &TrainArgs) -> Result<Vec<String>> {
+    let mut set = args.set.clone();
+    if let Some(plan) = &args.plan {
+        let plan = std::path::absolute(plan).with_context(|| format!("--plan {}", plan.display()))?;
+        set.push(format!("plan.file={:?}", plan.display().to_string()));
+    }
+    set.extend(args.name.as_ref().map(|name| format!("name={name:?}")));
+    set.extend(args.validation.map(|images| format!("data.validation={images}")));
+    Ok(set)
 }
 
 /// A new run; where its folder cannot be made, the flag that says where.
