@@ -61,6 +61,8 @@ fn a_plan_is_trained_as_it_stands() {
         |text: &str| text.lines().filter(|line| !line.contains("\"budget\"")).map(str::to_owned).collect();
     let [dense, kept]: [Vec<String>; 2] = [without(&dense), without(&kept)];
     assert_eq!(dense, kept);
+    let searched = folder.screen("search tiny.toml --set plan.file=plan.json");
+    assert!(searched.contains("error: plan.file plan.json is the plan: 'swn train' trains it"), "{searched}");
     for (file, problem) in [("missing.json", "No such file"), ("tiny.toml", "not a plan: ")] {
         let screen = folder.screen(&format!("train tiny.toml --plan {file}"));
         assert!(screen.contains("[exit 1]\nerror: plan.file "), "{screen}");

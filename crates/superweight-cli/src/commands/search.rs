@@ -97,6 +97,10 @@ fn search<D: Device>(
 
 /// A recipe without a search is refused before a folder is made.
 fn check_searches(resolved: &Resolved) -> Result<()> {
+    if let Some(file) = &resolved.plan.file {
+        let file = file.display();
+        bail!("plan.file {file} is the plan: 'swn train' trains it, 'swn plan --show {file}' shows it");
+    }
     if resolved.search.is_none() {
         let strategy = resolved.strategy.word();
         bail!("strategy {strategy} has no search: 'swn train' trains it at once, 'swn plan' shows clusters");
