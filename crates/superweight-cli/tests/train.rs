@@ -54,7 +54,7 @@ fn a_plan_is_trained_as_it_stands() {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let read = |file: &str| fs::read_to_string(folder.0.join(file)).unwrap();
     let dense = read("plan.json");
-    let [kept, trained] = ["runs/tiny/plan.json", "runs/tiny/checkpoints/0001/plan.json"].map(read);
+    let [kept, trained] = ["runs/tiny/given.json", "runs/tiny/checkpoints/0001/plan.json"].map(read);
     assert_eq!(kept, trained);
     // The budget is the recipe's.
     let without =
@@ -68,6 +68,15 @@ fn a_plan_is_trained_as_it_stands() {
         assert!(screen.contains("[exit 1]\nerror: plan.file "), "{screen}");
         assert!(screen.contains(&format!("{file}: {problem}")), "{screen}");
     }
+    let twice = folder.screen("train tiny.toml --plan plan.json --set plan.file=other.json");
+    assert!(twice.contains("error: --plan plan.json and --set plan.file"), "{twice}");
+    // A sweep is of the plan as it is, not of its name.
+    let sweep = "sweep tiny.toml --set plan.file=plan.json --set train.epochs=1 --set seed=1,2 --device cpu";
+    assert!(folder.run(sweep).status.success());
+    let other = plan.replace("--clusters dense", "--budget 100%");
+    assert!(folder.run(&other).status.success());
+    let screen = folder.screen(&sweep.replace("1,2", "1,2,3"));
+    assert!(screen.contains("seed-1 is a run of another plan: remove it"), "{screen}");
     // Somewhere else, without the file that it was given.
     fs::remove_file(folder.0.join("plan.json")).unwrap();
     fs::rename(folder.0.join("runs"), folder.0.join("elsewhere")).unwrap();

@@ -25,8 +25,8 @@ use crate::schedule::Schedule;
 /// Plans of hundreds of members are a few dozen megabytes; what is larger is no plan.
 pub const LARGEST_PLAN: u64 = 1 << 28;
 
-/// The plan beside the `resolved.toml` of a run that was given one.
-pub const PLAN: &str = "plan.json";
+/// The plan beside the `resolved.toml` of a run that was given one: what it began with, not what it came to.
+pub const PLAN: &str = "given.json";
 
 /// Everything that decides a run.
 #[derive(Clone, Debug, PartialEq)]

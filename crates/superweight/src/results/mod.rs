@@ -18,6 +18,7 @@
 //! | `log.jsonl`, `plan.json` | as the run left them |
 //! | `recipe.toml`, `resolved.toml` | as asked, and with every default |
 //! | `anytime.json` | where it was measured |
+//! | `given.json` | the plan that it began with, where it was given one |
 
 mod check;
 mod error;

@@ -15,7 +15,7 @@ use super::record::{Accuracies, Choices, Epochs, ImageCounts, Minutes, Record, S
 use super::{PREDICTIONS, RECORD};
 use crate::evaluate::{Classes, Predictions, Subset};
 use crate::files::write_whole;
-use crate::recipe::Recipe;
+use crate::recipe::{PLAN, Recipe};
 use crate::run::{Event, load_checkpoint, read_log};
 
 /// Members up to which the classes of every ensemble are kept, for an anytime curve: 15 rows of 4 KB.
@@ -83,7 +83,7 @@ pub fn publish(run: &Path, folder: &Path, facts: Facts) -> Result<Published, Res
     let settings = Settings::of(&plan, &resolved);
     let record = Record {
         version: 1,
-        row: facts.row.unwrap_or(resolved.name),
+        row: facts.row.unwrap_or(resolved.name.clone()),
         commit: facts.commit,
         device: started.last().map(|one| one.device.clone()).unwrap_or_default(),
         commands: started.into_iter().map(|one| one.command).collect(),
@@ -110,11 +110,12 @@ pub fn publish(run: &Path, folder: &Path, facts: Facts) -> Result<Published, Res
         let path = folder.join(name);
         write_whole(&path, bytes).map_err(ResultsError::io("write", &path))
     };
-    for name in ["log.jsonl", "recipe.toml", "resolved.toml", "anytime.json"] {
+    for name in ["log.jsonl", "recipe.toml", "resolved.toml", "anytime.json", PLAN] {
         let path = run.join(name);
         match fs::read(&path) {
             Ok(bytes) => put(name, &bytes)?,
             Err(_) if name == "anytime.json" => {}
+            Err(_) if name == PLAN && resolved.plan.file.is_none() => {}
             Err(error) => return Err(ResultsError::io("read", &path)(error)),
         }
     }

@@ -246,7 +246,7 @@ fn a_plan_that_is_given_is_trained_as_if_it_had_been_found() {
     // From now on the run has it.
     std::fs::remove_file(&file).unwrap();
     let run = run_path(&folder.0);
-    given.plan.file = Some(run.join("plan.json"));
+    given.plan.file = Some(run.join("given.json"));
     let outcome = resume(Disk::default(), &run, &given).unwrap().run(&Limits::default(), &mut ()).unwrap();
     assert_eq!(outcome.stopped, Stopped::Finished);
     assert_eq!(trained(&run), trained(&run_path(&searched.0)));

@@ -10,12 +10,12 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 use superweight::data::standard_folder;
 use superweight::engine::Device;
 use superweight::plan::number::grouped;
-use superweight::recipe::{Precision, Recipe, Resolved};
+use superweight::recipe::{PLAN, Precision, Recipe, Resolved};
 use superweight::results::Started;
 use superweight::run::Existing;
 use superweight::train::{Limits, Session, Stopped};
@@ -119,8 +119,15 @@ fn check_same(run: &Path, resolved: &Resolved) -> Result<()> {
     }
     let text = std::fs::read_to_string(&file)
         .with_context(|| format!("{} is not a run: remove it, or choose another --name", run.display()))?;
+    let another = |what: &str| {
+        anyhow!("{} is a run of another {what}: remove it, or choose another --name", run.display())
+    };
     if text != resolved.kept().to_toml() {
-        bail!("{} is a run of another recipe: remove it, or choose another --name", run.display());
+        return Err(another("recipe"));
+    }
+    let kept = || std::fs::read_to_string(run.join(PLAN)).ok();
+    if resolved.plan.file.is_some() && kept() != Some(resolved.first_plan()?.to_json()) {
+        return Err(another("plan"));
     }
     Ok(())
 }

@@ -124,6 +124,9 @@ fn request(args: &TrainArgs) -> Result<Request> {
 fn settings(args: &TrainArgs) -> Result<Vec<String>> {
     let mut set = args.set.clone();
     if let Some(plan) = &args.plan {
+        if let Some(other) = set.iter().find(|set| set.trim_start().starts_with("plan.file")) {
+            bail!("--plan {} and --set {other}: there is one plan", plan.display());
+        }
         let plan = std::path::absolute(plan).with_context(|| format!("--plan {}", plan.display()))?;
         set.push(format!("plan.file={:?}", plan.display().to_string()));
     }

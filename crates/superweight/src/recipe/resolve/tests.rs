@@ -127,11 +127,11 @@ fn a_plan_lies_beside_the_recipe_and_leaves_nothing_to_decide() {
     assert_eq!(found.plan.file.as_deref(), Some(Path::new("some/where/plans/p.json")));
     assert_eq!(parse("r.toml", "plan.file = '/p.json'").unwrap().plan.file, Some("/p.json".into()));
     assert!(found.search.is_none() && found.refine.is_some());
-    // The run's folder has it as plan.json, and finds it again from wherever it is opened.
+    // The run's folder has it as given.json, and finds it again from wherever it is opened.
     let kept = found.kept().to_toml();
-    assert!(kept.contains("[plan]\nfile = \"plan.json\"\n\n[train]"), "{kept}");
+    assert!(kept.contains("[plan]\nfile = \"given.json\"\n\n[train]"), "{kept}");
     let again = parse("runs/r/resolved.toml", &kept).unwrap();
-    assert_eq!(again.plan.file.as_deref(), Some(Path::new("runs/r/plan.json")));
+    assert_eq!(again.plan.file.as_deref(), Some(Path::new("runs/r/given.json")));
     assert_eq!(again.kept(), found.kept());
     let missing = found.first_plan().unwrap_err().to_string();
     assert!(missing.starts_with("plan.file some/where/plans/p.json: No such file"), "{missing}");
