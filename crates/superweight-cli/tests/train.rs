@@ -44,7 +44,7 @@ pinned! {
         "train --resume run --plan plan.json";
 }
 
-/// A plan by 'swn plan', changed by hand in no way the program knows of: it is what is trained, and what the run keeps.
+/// What 'swn plan' wrote is what is trained, and what the run keeps.
 #[test]
 fn a_plan_is_trained_as_it_stands() {
     let folder = folder("plan");

@@ -74,6 +74,9 @@ impl Recipe {
     /// Where the plan is given, nothing else may say what is shared; a plan given on the command line goes over what the
     /// file says of it.
     fn check_given_plan(&self) -> Result<(), RecipeError> {
+        if self.plan.file.is_none() {
+            return Ok(());
+        }
         let place = |key: &str| self.source.place(key, None);
         let in_file = matches!(place("plan.file"), Place::File { .. });
         let of_plan = |key: &&Key| key.path.starts_with("plan.") || key.path.starts_with("search.");
@@ -84,11 +87,11 @@ impl Recipe {
         };
         let mut others = KEYS.iter().filter(|key| key.path != "plan.file").filter(of_plan).filter(beside);
         match others.next() {
-            Some(key) if self.plan.file.is_some() => {
+            Some(key) => {
                 Err(self
                     .wrong(key.path, "plan.file is the plan, and leaves this nothing to say: leave one out"))
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 
