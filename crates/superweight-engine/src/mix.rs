@@ -7,7 +7,8 @@
 //! A [`MixSet`] is K blocks `T` of one shape and the rows `α`; a [`MixUse`] says where in which tensor a cell goes. One
 //! cell may go to many places, with different factors. Backward gathers dL/dW into dL/dcell, which gives dL/dα = dcell·Tᵀ
 //! and dL/dT = αᵀ·dcell. The engine does not ask why anybody would want that; it asks that no number of a tensor is
-//! written twice, and checks it.
+//! written twice, and checks it. Where tensors are decayed, backward takes dL/dW + λ·W for dL/dW: what the blocks are pulled by
+//! is then the length of what they make.
 //!
 //! Rows of α may themselves be products ([`MixFactors`]): `α[r] = pattern[row of r] ∘ gain[row of r]`, element by element, so
 //! that many uses have rows of their own which differ by K numbers in all.
@@ -60,6 +61,8 @@ pub struct MixSet {
     pub uses: Vec<MixUse>,
     /// What the backward pass computes.
     pub gradients: MixGradients,
+    /// Weight decay λ of the tensors.
+    pub decay: f32,
 }
 
 /// `α[r, k] = patterns[p, k]·gains[g, k]` with `[p, g]` the rows of r.

@@ -93,6 +93,7 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
             }),
             uses: uses.map(use_of).collect(),
             gradients: MixGradients::Both,
+            decay: 0.0,
         }
     };
     let sets = vec![
@@ -104,6 +105,7 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
             factors: None,
             uses,
             gradients: MixGradients::Both,
+            decay: 0.0,
         },
         MixSet {
             name: "alone".into(),
@@ -120,6 +122,7 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
                 factor: 2.0,
             }],
             gradients: MixGradients::Both,
+            decay: 0.0,
         },
         patterned("patterned", "", &["one", "two"]),
         patterned("patterned once", "_once", &["three"]),
@@ -229,6 +232,40 @@ fn backward_is_the_adjoint() {
                     (slope - expected).abs() < 1e-4 * scale.max(1e-3),
                     "seed {seed} {tensor}: {slope} {expected}"
                 );
+            }
+        }
+    });
+}
+
+/// Decay λ is a gradient of dL/dW + λ·W.
+#[test]
+fn decay_pulls_at_what_makes_a_tensor() {
+    on_every_device!(|device| {
+        for seed in 400..430 {
+            let Example { mut memory, sets, mix } = example(device, seed);
+            let decay = 0.3;
+            let decayed = sets.iter().map(|set| MixSet { decay, ..set.clone() }).collect();
+            let decayed = Mix::new(memory.device(), decayed).unwrap();
+            assert_eq!(decayed.scratch_bytes(), mix.scratch_bytes());
+            memory.mix(&mix).unwrap();
+            let tensors = ["large", "small", "lone", "one", "two", "three"];
+            let upstream = tensors.map(|name| {
+                let weight = memory.parameter(name).unwrap();
+                let given = hashed(!seed, weight.len());
+                memory.set_gradient(name, &given).unwrap();
+                given.iter().zip(&weight).map(|(g, w)| g + decay * w).collect::<Vec<f32>>()
+            });
+            let made_of =
+                ["templates", "coefficients", "single", "patterned", "patterns", "gains", "patterned_once"];
+            memory.mix_backward(&decayed).unwrap();
+            let found = made_of.map(|name| memory.gradient(name).unwrap());
+            for (name, values) in tensors.iter().zip(&upstream) {
+                memory.set_gradient(name, values).unwrap();
+            }
+            memory.mix_backward(&mix).unwrap();
+            for (name, found) in made_of.iter().zip(&found) {
+                let error = relative_error(found, &memory.gradient(name).unwrap());
+                assert!(error < 1e-5, "seed {seed}, {name}: {error:.2e}");
             }
         }
     });

@@ -23,8 +23,8 @@ use crate::bank::{
 use crate::fold::fold;
 use crate::lower::{IMAGES, LABELS, Lowering, lower};
 
-/// What a trained number is, as far as weight decay and learning rate care. Every number is of one kind; composed weights
-/// are of none.
+/// What a number is, as far as weight decay and learning rate care. Every trained number is of one kind, and composed weights, which
+/// are not trained, of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ParameterKind {
@@ -40,17 +40,21 @@ pub enum ParameterKind {
     BatchNorm,
     /// Linear weights where they are dense, and biases.
     Classifier,
+    /// What templates and coefficients make, depthwise layers apart: decayed as the weights of a plain network are, through what they
+    /// are made of. Of no optimizer's group, and no number of a plan.
+    Composed,
 }
 
 impl ParameterKind {
     /// All of them, in the order of the optimizer's groups.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Templates,
         Self::Coefficients,
         Self::Convolutions,
         Self::Depthwise,
         Self::BatchNorm,
         Self::Classifier,
+        Self::Composed,
     ];
 
     /// In words.
@@ -62,6 +66,7 @@ impl ParameterKind {
             Self::Depthwise => "depthwise convolutions",
             Self::BatchNorm => "batch norm",
             Self::Classifier => "classifier",
+            Self::Composed => "composed weights",
         }
     }
 }
@@ -77,6 +82,8 @@ pub struct EnsembleOptions {
     pub training: bool,
     /// Label smoothing of every member's loss in training.
     pub smoothing: f32,
+    /// Weight decay of composed weights in training.
+    pub composed_decay: f32,
     /// Whether evaluation programs have their batch norms folded into convolutions where that is possible. Faster, and
     /// equal up to rounding.
     pub folded: bool,
@@ -85,7 +92,7 @@ pub struct EnsembleOptions {
 impl EnsembleOptions {
     /// To train and to evaluate, with statistics over the whole batch and plain labels.
     pub fn train(batch: usize) -> Self {
-        Self { batch, bn_batch: batch, training: true, smoothing: 0.0, folded: false }
+        Self { batch, bn_batch: batch, training: true, smoothing: 0.0, composed_decay: 0.0, folded: false }
     }
 
     /// To evaluate only.
@@ -116,7 +123,7 @@ pub struct Ensemble<D: Device> {
 impl<D: Device> Ensemble<D> {
     /// Compiles every member and allocates; numbers are zero until [`bank::initialise`] or a checkpoint sets them.
     pub fn new(device: &D, plan: &SharingPlan, options: &EnsembleOptions) -> Result<Self, Error> {
-        let EnsembleOptions { batch, bn_batch, training, smoothing, folded } = *options;
+        let EnsembleOptions { batch, bn_batch, training, smoothing, composed_decay, folded } = *options;
         assert!(bn_batch > 0 && batch.is_multiple_of(bn_batch), "ghost batches divide the batch");
         let (mut train, mut evaluate, mut losses, mut logits) = (vec![], vec![], vec![], vec![]);
         let mut unfolded = vec![];
@@ -148,7 +155,7 @@ impl<D: Device> Ensemble<D> {
             graphs.iter().try_for_each(|graph| layout.graph(graph, settings).map(|_| ()))?;
         }
         let layout = layout.finish(device);
-        let bank = Bank::new(device, plan.clone(), &layout)?;
+        let bank = Bank::new(device, plan.clone(), &layout, composed_decay)?;
         let compile = |(graphs, settings): &(Vec<Graph>, Settings)| {
             graphs.iter().map(|graph| Program::compile(device, graph, settings, &layout)).collect()
         };
@@ -291,11 +298,9 @@ impl<D: Device> Ensemble<D> {
         let patterns = pattern_rows(plan);
         let mut names = vec![];
         for (i, set) in plan.template_sets.iter().enumerate() {
-            let shared = plan.layer(plan.clusters[set.cluster.0].layers[0]).kind;
-            let of = if shared == LayerKind::Depthwise {
-                ParameterKind::Depthwise
-            } else {
-                ParameterKind::Templates
+            let of = match bank::is_depthwise(plan, SetId(i)) {
+                true => ParameterKind::Depthwise,
+                false => ParameterKind::Templates,
             };
             names.extend((of == kind).then(|| templates_name(SetId(i))));
             names.extend((of == kind && patterns[i] > 0).then(|| patterns_name(SetId(i))));

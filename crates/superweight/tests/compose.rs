@@ -4,8 +4,8 @@ use superweight::bank::{self, Bank, coefficients_name, patterns_name, templates_
 use superweight::engine::{CpuDevice, LayoutBuilder, Memory, ohwi_to_oihw};
 use superweight::plan::arch::ArchName;
 use superweight::plan::{
-    Clustering, Coefficients, LayerId, Member, PlanRequest, Scale, SetId, Share, SharingPlan, SuperWeightId,
-    Tiling, TilingChoice,
+    Clustering, Coefficients, LayerId, LayerKind, Member, PlanRequest, Scale, SetId, Share, SharingPlan,
+    SuperWeightId, Tiling, TilingChoice,
 };
 use superweight::random::Draws;
 
@@ -57,6 +57,10 @@ fn plans() -> Vec<SharingPlan> {
 }
 
 fn bank(plan: &SharingPlan, threads: usize) -> (Bank<CpuDevice>, Memory<CpuDevice>) {
+    decayed_bank(plan, threads, 0.0)
+}
+
+fn decayed_bank(plan: &SharingPlan, threads: usize, decay: f32) -> (Bank<CpuDevice>, Memory<CpuDevice>) {
     let device = CpuDevice::new(threads).unwrap();
     let mut builder = LayoutBuilder::new();
     for (i, layer) in plan.layers().enumerate() {
@@ -67,7 +71,7 @@ fn bank(plan: &SharingPlan, threads: usize) -> (Bank<CpuDevice>, Memory<CpuDevic
     }
     bank::declare(plan, &mut builder).unwrap();
     let layout = builder.finish(&device);
-    let bank = Bank::new(&device, plan.clone(), &layout).unwrap();
+    let bank = Bank::new(&device, plan.clone(), &layout, decay).unwrap();
     let mut memory = Memory::new(&device, layout, bank.scratch_bytes()).unwrap();
     bank::initialise(plan, &mut memory, 7).unwrap();
     (bank, memory)
@@ -158,20 +162,25 @@ fn equals_the_definition() {
     }
 }
 
-/// L = Σ ⟨u, W⟩ is linear in templates, patterns and coefficients, each by itself: a central difference with step 1 is exact but for
-/// rounding.
+/// L = Σ ⟨u, W⟩ + λ/2·|W|² (but for depthwise layers) is linear, with decay quadratic in templates, patterns and coefficients, each by itself: a central difference
+/// with step 1 is exact but for rounding.
 #[test]
 fn backward_equals_finite_differences() {
     for (n, plan) in plans().into_iter().enumerate() {
-        let (bank, mut memory) = bank(&plan, 2);
+        let decay = if n % 2 == 0 { 0.0 } else { 0.3 };
+        let (bank, mut memory) = decayed_bank(&plan, 2, decay);
         let random = |word: usize, len: usize| -> Vec<f32> {
             let draws = Draws::new(&[n as u64, word as u64]);
             (0..len as u64).map(|i| draws.signed_unit(i) as f32).collect()
         };
-        let upstream: Vec<(String, Vec<f32>)> = composed(&plan)
-            .map(|id| (weight_name(&plan, id), random(id.0, plan.layer(id).len() as usize)))
+        let upstream: Vec<(String, Vec<f32>, f32)> = composed(&plan)
+            .map(|id| {
+                let layer = plan.layer(id);
+                let decay = if layer.kind == LayerKind::Depthwise { 0.0 } else { decay };
+                (weight_name(&plan, id), random(id.0, layer.len() as usize), decay)
+            })
             .collect();
-        for (name, values) in &upstream {
+        for (name, values, _) in &upstream {
             memory.set_gradient(name, values).unwrap();
         }
         bank.compose(&mut memory).unwrap();
@@ -190,7 +199,11 @@ fn backward_equals_finite_differences() {
                     let moved: Vec<f32> = before.iter().zip(&direction).map(|(p, d)| p + step * d).collect();
                     memory.set_parameter(&name, &moved).unwrap();
                     bank.compose(&mut memory).unwrap();
-                    upstream.iter().map(|(w, u)| dot(&memory.parameter(w).unwrap(), u)).sum()
+                    let of = |(name, u, decay): &(String, Vec<f32>, f32)| {
+                        let w = memory.parameter(name).unwrap();
+                        dot(&w, u) + f64::from(*decay) / 2.0 * dot(&w, &w)
+                    };
+                    upstream.iter().map(of).sum()
                 };
                 let slope = (loss(1.0) - loss(-1.0)) / 2.0;
                 loss(0.0);

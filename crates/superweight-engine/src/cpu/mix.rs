@@ -86,7 +86,7 @@ pub(super) fn mix_backward(mix: &Mix<CpuDevice>, storages: &mut Storages<CpuDevi
     let parameters = parameters.floats();
     for (set, mixer) in mix.sets().iter().zip(mix.mixer()) {
         let (cells, scratch) = arena.split_at_mut(set.cells() * set.block.len());
-        gather(set, mixer, gradients, cells);
+        gather(set, mixer, parameters, gradients, cells);
         match (&mixer.product, set.coefficients) {
             (Some(product), Some(region)) => {
                 let (alpha, blocks) = (at(parameters, region), at(parameters, set.blocks));
@@ -105,13 +105,17 @@ pub(super) fn mix_backward(mix: &Mix<CpuDevice>, storages: &mut Storages<CpuDevi
 }
 
 /// dL/dcell: every use of a cell, in order.
-fn gather(set: &MixSet, mixer: &Mixer, gradients: &[f32], cells: &mut [f32]) {
+fn gather(set: &MixSet, mixer: &Mixer, parameters: &[f32], gradients: &[f32], cells: &mut [f32]) {
     cells.par_chunks_mut(set.block.len()).enumerate().for_each(|(index, cell)| {
         cell.fill(0.0);
         for used in &set.uses[mixer.first_use[index]..mixer.first_use[index + 1]] {
             each_run(set.block, used, |from, to, len| {
-                let run = cell[from..from + len].iter_mut().zip(&gradients[to..to + len]);
-                run.for_each(|(c, g)| *c += used.factor * g);
+                let (run, weights) = (cell[from..from + len].iter_mut(), &parameters[to..to + len]);
+                let run = run.zip(gradients[to..to + len].iter().zip(weights));
+                match set.decay {
+                    0.0 => run.for_each(|(c, (g, _))| *c += used.factor * g),
+                    decay => run.for_each(|(c, (g, w))| *c += used.factor * (g + decay * w)),
+                }
             });
         }
     });

@@ -55,7 +55,7 @@ struct Set {
     mixed: u32,
     width: u32,
     cells: u32,
-    unused: u32,
+    decay: f32,
 }
 
 /// Where the operands of a set's products lie in the scratch memory, in bytes from its start.
@@ -231,7 +231,7 @@ impl Mixer {
                 mixed: u32::from(set.coefficients.is_some()),
                 width: width as u32,
                 cells: set_cells as u32,
-                unused: 0,
+                decay: set.decay,
             });
             let start = uses.len();
             first_use.extend(
@@ -380,6 +380,7 @@ impl Mixer {
                 uses,
                 first_use,
                 sets,
+                parameters,
                 gradients.main,
                 gradients.narrow,
                 scratch,

@@ -152,6 +152,7 @@ fn a_graph_reads_composed_weights_and_its_gradients_go_back() {
             factors: None,
             uses: uses.collect(),
             gradients: MixGradients::Both,
+            decay: 0.0,
         };
         let program = Program::compile(device, &graph, &Settings::train(batch), &layout).unwrap();
         let mix = Mix::new(device, vec![set]).unwrap();

@@ -15,7 +15,7 @@ use superweight_engine::{
     Block, Device, Error, Layout, LayoutBuilder, Memory, Mix, MixFactors, MixGradients, MixSet, MixUse,
     Region,
 };
-use superweight_plan::{LayerId, MemberId, SetId, SharingPlan, SuperWeightId};
+use superweight_plan::{LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId};
 
 pub use init::initialise;
 pub use probe::{Probe, declare_probe};
@@ -65,6 +65,12 @@ pub fn pattern_rows(plan: &SharingPlan) -> Vec<usize> {
         .collect()
 }
 
+/// Whether a set makes depthwise layers: all layers of a cluster are of a kind.
+pub fn is_depthwise(plan: &SharingPlan, set: SetId) -> bool {
+    let layers = &plan.clusters[plan.set(set).cluster.0].layers;
+    plan.layer(layers[0]).kind == LayerKind::Depthwise
+}
+
 /// Where the rows lie that cells are mixed by, where these are made of patterns and coefficients.
 fn mixed_name(set: SetId) -> String {
     format!("mixed.{set}")
@@ -93,22 +99,25 @@ pub fn declare(plan: &SharingPlan, layout: &mut LayoutBuilder) -> Result<(), Err
 pub struct Bank<D: Device> {
     plan: SharingPlan,
     mix: Mix<D>,
+    /// Of composed weights.
+    decay: f32,
     /// The most that composing may need once coefficients are refined.
     refined_scratch_bytes: usize,
 }
 
 impl<D: Device> Bank<D> {
-    /// Prepares the composition; `layout` has all members' tensors and what [`declare`] added.
-    pub fn new(device: &D, plan: SharingPlan, layout: &Layout) -> Result<Self, Error> {
-        let mix = Mix::new(device, mix_sets(&plan, &MixRows::of(&plan), layout)?)?;
+    /// Prepares the composition; `layout` has all members' tensors and what [`declare`] added. The backward pass adds `decay` times
+    /// every composed weight to its gradient, depthwise ones apart.
+    pub fn new(device: &D, plan: SharingPlan, layout: &Layout, decay: f32) -> Result<Self, Error> {
+        let mix = Mix::new(device, mix_sets(&plan, &MixRows::of(&plan), layout, decay)?)?;
         let refined_scratch_bytes = match plan.bill.reserved {
             0 => mix.scratch_bytes(),
             _ => {
-                let own = Mix::new(device, mix_sets(&plan, &MixRows::own(&plan), layout)?)?;
+                let own = Mix::new(device, mix_sets(&plan, &MixRows::own(&plan), layout, decay)?)?;
                 own.scratch_bytes().max(mix.scratch_bytes())
             }
         };
-        Ok(Self { plan, mix, refined_scratch_bytes })
+        Ok(Self { plan, mix, decay, refined_scratch_bytes })
     }
 
     /// What is shared.
@@ -138,7 +147,7 @@ impl<D: Device> Bank<D> {
 }
 
 /// Every cell of every layer: which row makes it and where it goes.
-fn mix_sets(plan: &SharingPlan, rows: &MixRows, layout: &Layout) -> Result<Vec<MixSet>, Error> {
+fn mix_sets(plan: &SharingPlan, rows: &MixRows, layout: &Layout, decay: f32) -> Result<Vec<MixSet>, Error> {
     let patterns = pattern_rows(plan);
     let mut sets = Vec::with_capacity(plan.template_sets.len());
     for (i, set) in plan.template_sets.iter().enumerate() {
@@ -159,6 +168,7 @@ fn mix_sets(plan: &SharingPlan, rows: &MixRows, layout: &Layout) -> Result<Vec<M
             factors: None,
             uses: vec![],
             gradients: MixGradients::Both,
+            decay: if is_depthwise(plan, SetId(i)) { 0.0 } else { decay },
         });
     }
     for (i, planned) in plan.layers.iter().enumerate().filter(|(_, planned)| !planned.tiles.is_empty()) {

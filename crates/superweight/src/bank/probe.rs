@@ -55,7 +55,8 @@ impl<D: Device> Probe<D> {
     /// Prepares it; `layout` has what [`declare_probe`] and [`declare`](super::declare) added.
     pub fn new(device: &D, plan: &SharingPlan, layout: &Layout) -> Result<Self, Error> {
         let rows = MixRows::own(plan);
-        let all = mix_sets(plan, &rows, layout)?.into_iter().enumerate();
+        // What a layer asks for is dL/dα: decay asks the same of all of them.
+        let all = mix_sets(plan, &rows, layout, 0.0)?.into_iter().enumerate();
         let (mut sets, mut gradients) = (vec![], vec![]);
         for (i, mut set) in all.filter(|(i, _)| plan.template_sets[*i].templates > 1) {
             let name = probe_name(SetId(i));

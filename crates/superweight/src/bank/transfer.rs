@@ -42,7 +42,8 @@ impl<D: Device> Bank<D> {
                 optimizer.set_momentum(region, &copied(momentum))?;
             }
         }
-        self.mix = Mix::new(memory.device(), mix_sets(&plan, &MixRows::of(&plan), memory.layout())?)?;
+        let sets = mix_sets(&plan, &MixRows::of(&plan), memory.layout(), self.decay)?;
+        self.mix = Mix::new(memory.device(), sets)?;
         self.plan = plan;
         Ok(())
     }

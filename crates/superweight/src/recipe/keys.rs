@@ -45,8 +45,8 @@ const MEMBER: Kind = Text("network names such as wrn-28-10, wrn-50-2, resnet-50,
 const DROP: Kind = Amount("epochs (60) or shares of them (\"30%\"), ascending, inside of the training");
 
 /// The decay groups, as they are typed.
-pub(super) const KINDS: [&str; 6] =
-    ["templates", "coefficients", "convolutions", "depthwise", "batch-norm", "classifier"];
+pub(super) const KINDS: [&str; 7] =
+    ["templates", "coefficients", "convolutions", "depthwise", "batch-norm", "classifier", "composed"];
 
 const fn key(path: &'static str, kind: Kind, default: &'static str) -> Key {
     Key { path, kind, default }

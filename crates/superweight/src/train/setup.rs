@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use superweight_engine::Device;
-use superweight_plan::SharingPlan;
+use superweight_plan::{LayerKind, SharingPlan};
 
 use super::checkpoint::restore;
 use super::sharing::resumed_statistics;
@@ -226,6 +226,12 @@ impl<D: Device> Parts<D> {
 pub(super) fn decay_groups<D: Device>(resolved: &Resolved, ensemble: &Ensemble<D>) -> Vec<DecayGroup> {
     let count = |kind| match kind {
         ParameterKind::Coefficients => ensemble.plan().bill.coefficients,
+        // Of no interest where it is what they are made of that is decayed.
+        ParameterKind::Composed if decay(resolved, kind) > 0.0 => {
+            let layers = ensemble.plan().layers.iter();
+            let composed = layers.filter(|planned| !planned.tiles.is_empty()).map(|planned| &planned.layer);
+            composed.filter(|layer| layer.kind != LayerKind::Depthwise).map(|layer| layer.len()).sum()
+        }
         kind => {
             let ranges = ensemble.ranges(kind).expect("the ensemble was laid out by this plan");
             ranges.iter().map(|range| range.len() as u64).sum()

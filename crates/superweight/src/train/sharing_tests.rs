@@ -133,7 +133,7 @@ fn what_was_trained_before_refinement_is_forgotten_where_asked() {
 
     // Refinement came after the last epoch, so nothing has moved since.
     let plan = &refined.decision.plan;
-    let options = EnsembleOptions { batch: 2, bn_batch: 2, training: true, smoothing: 0.0, folded: false };
+    let options = EnsembleOptions::train(2);
     let mut drawn = Ensemble::new(&CpuDevice::new(1).unwrap(), plan, &options).unwrap();
     bank::initialise(plan, drawn.memory_mut(), resolved.seed).unwrap();
     let floats = |values: &Values| match values {

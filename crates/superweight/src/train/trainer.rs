@@ -173,6 +173,7 @@ fn compile<D: Device>(
         bn_batch: train.bn_batch,
         training: true,
         smoothing: train.label_smoothing as f32,
+        composed_decay: decay(resolved, ParameterKind::Composed) as f32,
         folded: false,
     };
     let ensemble = Ensemble::new(device, plan, &options)?;

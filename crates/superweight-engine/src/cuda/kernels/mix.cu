@@ -19,7 +19,8 @@ struct Set {
   // their gradients, as floats.
   u64 cells, alpha, templates, dalpha, dtemplates;
   u32 count, positions, cols, len, first_use, both, mixed;
-  u32 width, cell_count, unused;  // count, a whole number of 16 bytes; cells
+  u32 width, cell_count;  // count, a whole number of 16 bytes; cells
+  float decay;            // of the tensors
 };
 
 __device__ __forceinline__ act* acts(char* scratch, u64 at) { return reinterpret_cast<act*>(scratch + at); }
@@ -127,13 +128,15 @@ extern "C" __global__ void mix_scatter(const Piece* pieces, const Use* uses, con
   }
 }
 
-__device__ __forceinline__ float gradient_of(const Use& u, u64 at, const float* gradients, const act* narrow) {
-  return u.kind ? to_float(narrow[at]) : gradients[at];
+__device__ __forceinline__ float gradient_of(const Set& s, const Use& u, u64 at, const float* parameters,
+                                             const float* gradients, const act* narrow) {
+  float g = u.kind ? to_float(narrow[at]) : gradients[at];
+  return s.decay ? fmaf(s.decay, parameters[at], g) : g;
 }
 
 // d = dL/dcell of numbers i..: every use of the cell, in order.
 __device__ __forceinline__ void gather(const Set& s, const Use* uses, const u32* first_use, u32 cell, u32 i,
-                                       const float* gradients, const act* narrow, float* d) {
+                                       const float* parameters, const float* gradients, const act* narrow, float* d) {
 #pragma unroll
   for (int e = 0; e < EACH; e++) d[e] = 0.f;
   for (u32 n = first_use[s.first_use + cell]; n < first_use[s.first_use + cell + 1]; n++) {
@@ -144,12 +147,19 @@ __device__ __forceinline__ void gather(const Set& s, const Use* uses, const u32*
       float g[EACH];
       if (u.kind) load_acts(narrow + at, g);
       else load_floats(gradients + at, g);
+      if (s.decay) {
+        float w[EACH];
+        load_floats(parameters + at, w);
+#pragma unroll
+        for (int e = 0; e < EACH; e++) g[e] = fmaf(s.decay, w[e], g[e]);
+      }
 #pragma unroll
       for (int e = 0; e < EACH; e++) d[e] = fmaf(u.factor, g[e], d[e]);
     } else {
 #pragma unroll
       for (int e = 0; e < EACH; e++)
-        if (i + e < s.len && place(s, u, i + e, at)) d[e] = fmaf(u.factor, gradient_of(u, at, gradients, narrow), d[e]);
+        if (i + e < s.len && place(s, u, i + e, at))
+          d[e] = fmaf(u.factor, gradient_of(s, u, at, parameters, gradients, narrow), d[e]);
     }
   }
 }
@@ -192,7 +202,8 @@ extern "C" __global__ void mix_unpack(const Piece* pieces, const Set* sets, floa
 
 // cells = dL/dcell of the sets that are not direct. A piece is (set, which PIECE of all its cells).
 extern "C" __global__ void mix_gather(const Piece* pieces, const Use* uses, const u32* first_use, const Set* sets,
-                                      const float* gradients, const act* narrow, char* scratch) {
+                                      const float* parameters, const float* gradients, const act* narrow,
+                                      char* scratch) {
   Piece piece = pieces[blockIdx.x];
   Set s = sets[piece.of];
   u64 count = (u64)s.cell_count * s.len, i = (u64)piece.first * PIECE + threadIdx.x * EACH;
@@ -200,13 +211,13 @@ extern "C" __global__ void mix_gather(const Piece* pieces, const Use* uses, cons
   act* cells = acts(scratch, s.cells);
   float d[EACH];
   if (in_step(s)) {
-    gather(s, uses, first_use, i / s.len, i % s.len, gradients, narrow, d);
+    gather(s, uses, first_use, i / s.len, i % s.len, parameters, gradients, narrow, d);
     return store_acts(cells + i, d);
   }
   for (int e = 0; e < EACH; e++)
     if (i + e < count) {
       // Cells of an odd length end anywhere: one number at a time, the first of those gathered.
-      gather(s, uses, first_use, (i + e) / s.len, (i + e) % s.len, gradients, narrow, d);
+      gather(s, uses, first_use, (i + e) / s.len, (i + e) % s.len, parameters, gradients, narrow, d);
       cells[i + e] = to_act(d[0]);
     }
 }
@@ -287,7 +298,7 @@ extern "C" __global__ void __launch_bounds__(256, 2)
     float d[EACH], da[CHUNK];
 #pragma unroll
     for (u32 e = 0; e < EACH; e++) d[e] = 0.f;
-    if (valid) gather(s, uses, first_use, cell, i, gradients, narrow, d);
+    if (valid) gather(s, uses, first_use, cell, i, parameters, gradients, narrow, d);
     if (!s.mixed) {
 #pragma unroll
       for (u32 e = 0; e < EACH; e++) dt[0][e] += d[e];
