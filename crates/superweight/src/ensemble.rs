@@ -23,14 +23,14 @@ use crate::bank::{
 use crate::fold::fold;
 use crate::lower::{IMAGES, LABELS, Lowering, lower};
 
-/// What a number is, as far as weight decay and learning rate care. Every trained number is of one kind, and composed weights, which
-/// are not trained, of another.
+/// What a trained number is, as far as weight decay and learning rate care. Every number is of one kind; composed weights
+/// are of none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ParameterKind {
-    /// Shared templates with their patterns, those of depthwise layers apart.
+    /// Shared templates with their patterns, those of depthwise and linear layers apart.
     Templates,
-    /// α, what they are combined by.
+    /// α, what templates of convolutions are combined by.
     Coefficients,
     /// Weights of dense convolutions, such as the stem.
     Convolutions,
@@ -40,9 +40,9 @@ pub enum ParameterKind {
     BatchNorm,
     /// Linear weights where they are dense, and biases.
     Classifier,
-    /// What templates and coefficients make, depthwise layers apart: decayed as the weights of a plain network are, through what they
-    /// are made of. Of no optimizer's group, and no number of a plan.
-    Composed,
+    /// What composed linear weights are made of. Decay pulls at the weights, as if they were dense, and at their numbers through them:
+    /// a product of three escapes a pull at its factors (`docs/notes/reproduction.md`).
+    ComposedClassifier,
 }
 
 impl ParameterKind {
@@ -54,7 +54,7 @@ impl ParameterKind {
         Self::Depthwise,
         Self::BatchNorm,
         Self::Classifier,
-        Self::Composed,
+        Self::ComposedClassifier,
     ];
 
     /// In words.
@@ -66,7 +66,7 @@ impl ParameterKind {
             Self::Depthwise => "depthwise convolutions",
             Self::BatchNorm => "batch norm",
             Self::Classifier => "classifier",
-            Self::Composed => "composed weights",
+            Self::ComposedClassifier => "composed classifier",
         }
     }
 }
@@ -82,8 +82,8 @@ pub struct EnsembleOptions {
     pub training: bool,
     /// Label smoothing of every member's loss in training.
     pub smoothing: f32,
-    /// Weight decay of composed weights in training.
-    pub composed_decay: f32,
+    /// Weight decay of composed linear weights in training.
+    pub classifier_decay: f32,
     /// Whether evaluation programs have their batch norms folded into convolutions where that is possible. Faster, and
     /// equal up to rounding.
     pub folded: bool,
@@ -92,7 +92,7 @@ pub struct EnsembleOptions {
 impl EnsembleOptions {
     /// To train and to evaluate, with statistics over the whole batch and plain labels.
     pub fn train(batch: usize) -> Self {
-        Self { batch, bn_batch: batch, training: true, smoothing: 0.0, composed_decay: 0.0, folded: false }
+        Self { batch, bn_batch: batch, training: true, smoothing: 0.0, classifier_decay: 0.0, folded: false }
     }
 
     /// To evaluate only.
@@ -123,7 +123,7 @@ pub struct Ensemble<D: Device> {
 impl<D: Device> Ensemble<D> {
     /// Compiles every member and allocates; numbers are zero until [`bank::initialise`] or a checkpoint sets them.
     pub fn new(device: &D, plan: &SharingPlan, options: &EnsembleOptions) -> Result<Self, Error> {
-        let EnsembleOptions { batch, bn_batch, training, smoothing, composed_decay, folded } = *options;
+        let EnsembleOptions { batch, bn_batch, training, smoothing, classifier_decay, folded } = *options;
         assert!(bn_batch > 0 && batch.is_multiple_of(bn_batch), "ghost batches divide the batch");
         let (mut train, mut evaluate, mut losses, mut logits) = (vec![], vec![], vec![], vec![]);
         let mut unfolded = vec![];
@@ -155,7 +155,7 @@ impl<D: Device> Ensemble<D> {
             graphs.iter().try_for_each(|graph| layout.graph(graph, settings).map(|_| ()))?;
         }
         let layout = layout.finish(device);
-        let bank = Bank::new(device, plan.clone(), &layout, composed_decay)?;
+        let bank = Bank::new(device, plan.clone(), &layout, classifier_decay)?;
         let compile = |(graphs, settings): &(Vec<Graph>, Settings)| {
             graphs.iter().map(|graph| Program::compile(device, graph, settings, &layout)).collect()
         };
@@ -298,13 +298,14 @@ impl<D: Device> Ensemble<D> {
         let patterns = pattern_rows(plan);
         let mut names = vec![];
         for (i, set) in plan.template_sets.iter().enumerate() {
-            let of = match bank::is_depthwise(plan, SetId(i)) {
-                true => ParameterKind::Depthwise,
-                false => ParameterKind::Templates,
+            let (of, mixed_by) = match bank::kind_of(plan, SetId(i)) {
+                LayerKind::Conv => (ParameterKind::Templates, ParameterKind::Coefficients),
+                LayerKind::Depthwise => (ParameterKind::Depthwise, ParameterKind::Coefficients),
+                LayerKind::Linear => (ParameterKind::ComposedClassifier, ParameterKind::ComposedClassifier),
             };
             names.extend((of == kind).then(|| templates_name(SetId(i))));
             names.extend((of == kind && patterns[i] > 0).then(|| patterns_name(SetId(i))));
-            let mixed = kind == ParameterKind::Coefficients && set.templates > 1;
+            let mixed = kind == mixed_by && set.templates > 1;
             names.extend(mixed.then(|| coefficients_name(SetId(i))));
         }
         for (i, planned) in plan.layers.iter().enumerate().filter(|(_, planned)| planned.tiles.is_empty()) {

@@ -65,10 +65,9 @@ pub fn pattern_rows(plan: &SharingPlan) -> Vec<usize> {
         .collect()
 }
 
-/// Whether a set makes depthwise layers: all layers of a cluster are of a kind.
-pub fn is_depthwise(plan: &SharingPlan, set: SetId) -> bool {
-    let layers = &plan.clusters[plan.set(set).cluster.0].layers;
-    plan.layer(layers[0]).kind == LayerKind::Depthwise
+/// What kind of layers a set makes: those of a cluster are all of one.
+pub fn kind_of(plan: &SharingPlan, set: SetId) -> LayerKind {
+    plan.layer(plan.clusters[plan.set(set).cluster.0].layers[0]).kind
 }
 
 /// Where the rows lie that cells are mixed by, where these are made of patterns and coefficients.
@@ -99,7 +98,7 @@ pub fn declare(plan: &SharingPlan, layout: &mut LayoutBuilder) -> Result<(), Err
 pub struct Bank<D: Device> {
     plan: SharingPlan,
     mix: Mix<D>,
-    /// Of composed weights.
+    /// Of composed linear weights.
     decay: f32,
     /// The most that composing may need once coefficients are refined.
     refined_scratch_bytes: usize,
@@ -107,7 +106,7 @@ pub struct Bank<D: Device> {
 
 impl<D: Device> Bank<D> {
     /// Prepares the composition; `layout` has all members' tensors and what [`declare`] added. The backward pass adds `decay` times
-    /// every composed weight to its gradient, depthwise ones apart.
+    /// every composed linear weight to its gradient.
     pub fn new(device: &D, plan: SharingPlan, layout: &Layout, decay: f32) -> Result<Self, Error> {
         let mix = Mix::new(device, mix_sets(&plan, &MixRows::of(&plan), layout, decay)?)?;
         let refined_scratch_bytes = match plan.bill.reserved {
@@ -168,7 +167,7 @@ fn mix_sets(plan: &SharingPlan, rows: &MixRows, layout: &Layout, decay: f32) -> 
             factors: None,
             uses: vec![],
             gradients: MixGradients::Both,
-            decay: if is_depthwise(plan, SetId(i)) { 0.0 } else { decay },
+            decay: if kind_of(plan, SetId(i)) == LayerKind::Linear { decay } else { 0.0 },
         });
     }
     for (i, planned) in plan.layers.iter().enumerate().filter(|(_, planned)| !planned.tiles.is_empty()) {

@@ -113,6 +113,8 @@ pub struct TrainTable {
     pub decay: Option<f64>,
     /// What is decayed.
     pub decay_on: Option<Vec<ParameterKind>>,
+    /// Decay of templates, patterns and coefficients over the decay of everything else.
+    pub shared_decay: Option<f64>,
     /// Share of the target spread over all classes.
     pub label_smoothing: Option<f64>,
     /// Rate of templates over the rate of everything else.

@@ -45,8 +45,8 @@ const MEMBER: Kind = Text("network names such as wrn-28-10, wrn-50-2, resnet-50,
 const DROP: Kind = Amount("epochs (60) or shares of them (\"30%\"), ascending, inside of the training");
 
 /// The decay groups, as they are typed.
-pub(super) const KINDS: [&str; 7] =
-    ["templates", "coefficients", "convolutions", "depthwise", "batch-norm", "classifier", "composed"];
+pub(super) const KINDS: [&str; 6] =
+    ["templates", "coefficients", "convolutions", "depthwise", "batch-norm", "classifier"];
 
 const fn key(path: &'static str, kind: Kind, default: &'static str) -> Key {
     Key { path, kind, default }
@@ -117,6 +117,7 @@ pub const KEYS: &[Key] = &[
     key("train.end_divisor", Real(1.0, 1e9), "10000"),
     key("train.decay", Real(0.0, 1.0), "0.0005"),
     key("train.decay_on", List(&Word(&KINDS)), "templates, convolutions, batch-norm, classifier"),
+    key("train.shared_decay", Real(0.0, 1e3), "1: of train.decay, for templates, patterns and coefficients"),
     key("train.label_smoothing", Real(0.0, 0.9999), "0"),
     key("train.precision", Word(&["auto", "f32", "bf16"]), "auto"),
     key("search.epochs", Whole(1, 100_000), "20, or 10% of fewer than 200; 15 for coefficient-clustering"),

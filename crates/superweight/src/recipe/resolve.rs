@@ -228,6 +228,7 @@ impl Recipe {
             schedule: self.schedule(heterogeneous)?,
             decay: table.decay.unwrap_or(5e-4),
             decay_on,
+            shared_decay: table.shared_decay.unwrap_or(1.0),
             label_smoothing: table.label_smoothing.unwrap_or(0.0),
             template_rate: table.template_rate.unwrap_or(1.0),
             coefficient_rate: table.coefficient_rate.unwrap_or(1.0),

@@ -156,6 +156,8 @@ pub struct TrainSettings {
     pub decay: f64,
     /// What is decayed, sorted.
     pub decay_on: Vec<ParameterKind>,
+    /// Decay of templates, patterns and coefficients over the decay of everything else.
+    pub shared_decay: f64,
     /// Share of the target spread over all classes.
     pub label_smoothing: f64,
     /// Rate of templates over the rate of everything else.
@@ -314,6 +316,7 @@ impl Resolved {
             nesterov: Some(train.nesterov),
             decay: Some(train.decay),
             decay_on: Some(train.decay_on.clone()),
+            shared_decay: Some(train.shared_decay),
             label_smoothing: Some(train.label_smoothing),
             template_rate: Some(train.template_rate),
             coefficient_rate: Some(train.coefficient_rate),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use superweight_engine::Device;
-use superweight_plan::{LayerKind, SharingPlan};
+use superweight_plan::{LayerKind, SetId, SharingPlan};
 
 use super::checkpoint::restore;
 use super::sharing::resumed_statistics;
@@ -224,20 +224,32 @@ impl<D: Device> Parts<D> {
 
 /// Counts of live numbers: the room for coefficients to come belongs to no one yet.
 pub(super) fn decay_groups<D: Device>(resolved: &Resolved, ensemble: &Ensemble<D>) -> Vec<DecayGroup> {
-    let count = |kind| match kind {
-        ParameterKind::Coefficients => ensemble.plan().bill.coefficients,
-        // Of no interest where it is what they are made of that is decayed.
-        ParameterKind::Composed if decay(resolved, kind) > 0.0 => {
-            let layers = ensemble.plan().layers.iter();
-            let composed = layers.filter(|planned| !planned.tiles.is_empty()).map(|planned| &planned.layer);
-            composed.filter(|layer| layer.kind != LayerKind::Depthwise).map(|layer| layer.len()).sum()
-        }
-        kind => {
-            let ranges = ensemble.ranges(kind).expect("the ensemble was laid out by this plan");
-            ranges.iter().map(|range| range.len() as u64).sum()
-        }
+    let plan = ensemble.plan();
+    let (rows, patterns) = (bank::live_rows(plan), bank::pattern_rows(plan));
+    let sets = |linear: bool| {
+        let all = plan.template_sets.iter().enumerate();
+        all.filter(move |(i, _)| (bank::kind_of(plan, SetId(*i)) == LayerKind::Linear) == linear)
     };
-    let group = |kind| DecayGroup { kind, numbers: count(kind), decay: decay(resolved, kind) };
+    let coefficients = |linear| -> u64 {
+        let mixed = sets(linear).filter(|(_, set)| set.templates > 1);
+        mixed.map(|(i, set)| (rows[i] * set.templates) as u64).sum()
+    };
+    let laid_out = |kind| -> u64 {
+        let ranges = ensemble.ranges(kind).expect("the ensemble was laid out by this plan");
+        ranges.iter().map(|range| range.len() as u64).sum()
+    };
+    let group = |kind| {
+        let (numbers, decay) = match kind {
+            ParameterKind::Coefficients => (coefficients(false), decay(resolved, kind)),
+            ParameterKind::ComposedClassifier => {
+                let templates =
+                    sets(true).map(|(i, set)| set.templates as u64 * (set.block_len() + patterns[i] as u64));
+                (templates.sum::<u64>() + coefficients(true), decay(resolved, ParameterKind::Classifier))
+            }
+            kind => (laid_out(kind), decay(resolved, kind)),
+        };
+        DecayGroup { kind, numbers, decay }
+    };
     ParameterKind::ALL.into_iter().map(group).filter(|group| group.numbers > 0).collect()
 }
 

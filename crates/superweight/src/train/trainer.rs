@@ -173,7 +173,7 @@ fn compile<D: Device>(
         bn_batch: train.bn_batch,
         training: true,
         smoothing: train.label_smoothing as f32,
-        composed_decay: decay(resolved, ParameterKind::Composed) as f32,
+        classifier_decay: decay(resolved, ParameterKind::Classifier) as f32,
         folded: false,
     };
     let ensemble = Ensemble::new(device, plan, &options)?;
@@ -193,5 +193,12 @@ fn rates(resolved: &Resolved) -> [f32; ParameterKind::ALL.len()] {
 
 /// λ of a kind.
 pub(super) fn decay(resolved: &Resolved, kind: ParameterKind) -> f64 {
-    if resolved.train.decay_on.contains(&kind) { resolved.train.decay } else { 0.0 }
+    let train = &resolved.train;
+    match kind {
+        // The weights they make are decayed: `EnsembleOptions::classifier_decay`.
+        ParameterKind::ComposedClassifier => 0.0,
+        _ if !train.decay_on.contains(&kind) => 0.0,
+        ParameterKind::Templates | ParameterKind::Coefficients => train.decay * train.shared_decay,
+        _ => train.decay,
+    }
 }

@@ -134,6 +134,11 @@ fn number(x: f64) -> String {
     if x.to_string().len() <= short.len() { x.to_string() } else { short }
 }
 
+/// With three digits that count.
+fn significant(x: f64) -> f64 {
+    format!("{x:.2e}").parse().unwrap_or(x)
+}
+
 /// One line, cut where it would be too long.
 fn wrapped(before: &str, items: &[String], after: &str) -> String {
     const ROOM: usize = 60;
@@ -162,13 +167,14 @@ fn bill(plan: &SharingPlan) -> String {
 
 fn decay(groups: &[DecayGroup], decayed: bool) -> String {
     let of: Vec<_> = groups.iter().filter(|group| (group.decay > 0.0) == decayed).collect();
-    let shown: Vec<_> =
-        of.iter().map(|group| format!("{} {}", grouped(group.numbers), group.kind.name())).collect();
-    match of.first() {
-        None => "nothing".to_owned(),
-        // A recipe has one decay for all that it decays.
-        Some(group) if decayed => format!("by {}: {}", group.decay, shown.join(", ")),
-        Some(_) => shown.join(", "),
+    let alike = of.chunk_by(|one, next| one.decay == next.decay).map(|groups| {
+        let shown = groups.iter().map(|group| format!("{} {}", grouped(group.numbers), group.kind.name()));
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        if decayed { format!("by {}: {shown}", significant(groups[0].decay)) } else { shown }
+    });
+    match of.is_empty() {
+        true => "nothing".to_owned(),
+        false => alike.collect::<Vec<_>>().join("; "),
     }
 }
 

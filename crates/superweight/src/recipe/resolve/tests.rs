@@ -63,6 +63,7 @@ drop_factor = 0.2
 warm_up = 0
 decay = 0.0005
 decay_on = ["templates", "convolutions", "batch-norm", "classifier"]
+shared_decay = 1.0
 label_smoothing = 0.0
 template_rate = 1.0
 coefficient_rate = 1.0
