@@ -71,6 +71,9 @@ impl ParameterKind {
     }
 }
 
+/// A batch norm's scale below which a channel is silent; scales start at 1.
+pub const SILENT: f32 = 0.01;
+
 /// How an ensemble is compiled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EnsembleOptions {
@@ -268,6 +271,20 @@ impl<D: Device> Ensemble<D> {
     /// What a member's loss reported.
     pub fn metrics(&self, member: MemberId) -> Result<Metrics, Error> {
         self.memory.metrics(&self.losses[member.0])
+    }
+
+    /// Share of a member's batch-norm channels whose scale is below [`SILENT`]. With a shift that decay has taken as well they say
+    /// nothing any more, and no gradient brings them back through the ReLU.
+    pub fn silent_channels(&self, member: MemberId) -> Result<f64, Error> {
+        let vectors = self.plan().vectors.iter();
+        let scales = vectors.filter(|vector| vector.member == member && vector.kind == VectorKind::NormScale);
+        let (mut silent, mut all) = (0, 0);
+        for vector in scales {
+            let scale = self.memory.parameter(&(scope(member) + &vector.name))?;
+            silent += scale.iter().filter(|scale| scale.abs() < SILENT).count();
+            all += scale.len();
+        }
+        Ok(silent as f64 / all.max(1) as f64)
     }
 
     /// A member's logits for the batch.

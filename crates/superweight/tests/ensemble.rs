@@ -7,7 +7,7 @@ use superweight::ensemble::{Ensemble, EnsembleOptions, ParameterKind};
 use superweight::lower::{IMAGES, LABELS, Lowering, lower};
 use superweight::plan::arch::{ArchName, ImageShape};
 use superweight::plan::{
-    Clustering, Coefficients, Member, MemberId, PlanRequest, SetId, SharingPlan, TilingChoice,
+    Clustering, Coefficients, Member, MemberId, PlanRequest, SetId, SharingPlan, TilingChoice, VectorKind,
 };
 use superweight::random::Draws;
 
@@ -238,4 +238,20 @@ fn evaluation_in_between_changes_nothing() {
         }
         assert_eq!(straight, losses);
     }
+}
+
+#[test]
+fn channels_whose_scale_is_gone_are_silent() {
+    let request = PlanRequest::new(members("wrn-10-1,wrn-10-2"), None);
+    let mut ensemble = ensemble(&request.plan().unwrap(), 1);
+    let silent =
+        |ensemble: &Ensemble<CpuDevice>| [0, 1].map(|m| ensemble.silent_channels(MemberId(m)).unwrap());
+    assert_eq!(silent(&ensemble), [0.0, 0.0], "scales start at 1");
+    let scales = ensemble.plan().vectors.iter();
+    let scales = scales.filter(|v| v.kind == VectorKind::NormScale && v.member == MemberId(1));
+    let (channels, last) = scales.fold((0, 0), |(sum, _), scale| (sum + scale.len, scale.len));
+    let mut scale = vec![1.0; last as usize];
+    scale[..8].fill(-0.009);
+    ensemble.memory_mut().set_parameter("1.bn1.weight", &scale).unwrap();
+    assert_eq!(silent(&ensemble), [0.0, 8.0 / channels as f64]);
 }

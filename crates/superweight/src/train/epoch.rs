@@ -6,6 +6,7 @@
 use std::time::Instant;
 
 use superweight_engine::Device;
+use superweight_plan::MemberId;
 
 use super::sharing::Look;
 use super::stop::{STEPS_BETWEEN_LOOKS, Stopped, diverged};
@@ -65,10 +66,14 @@ impl<D: Device> Session<D> {
             let what = format!("the mean loss of member {m} was {:.4} in this epoch", losses[m]);
             return Ok(Err(Stopped::Diverged { what }));
         }
+        let ensemble = self.trainer.ensemble();
+        let silent = |m| Ok(100.0 * ensemble.silent_channels(MemberId(m))?);
+        let silent = (0..ensemble.members()).map(silent).collect::<Result<_, TrainError>>()?;
         Ok(Ok(TrainFigures {
             loss: losses.iter().sum::<f64>() / losses.len() as f64,
             top1: sums.iter().map(|sums| 100.0 * f64::from(sums.top1) / trained).collect(),
             losses,
+            silent,
             rate: rates.last().copied().unwrap_or(0.0).into(),
             seconds,
             images_per_s: trained / seconds,

@@ -107,6 +107,10 @@ pub struct TrainFigures {
     pub losses: Vec<f64>,
     /// Each member's share of images it was right about, in percent.
     pub top1: Vec<f64>,
+    /// Each member's share of channels that batch norm has silenced, in percent ([`Ensemble::silent_channels`]).
+    ///
+    /// [`Ensemble::silent_channels`]: crate::ensemble::Ensemble::silent_channels
+    pub silent: Vec<f64>,
     /// Learning rate of the last step.
     pub rate: f64,
     /// Of the steps alone.

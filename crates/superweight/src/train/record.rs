@@ -26,6 +26,9 @@ impl<D: Device> Session<D> {
         for (m, loss) in report.train.losses.iter().enumerate() {
             curves.push((format!("{phase}/loss of member {m}"), *loss));
         }
+        for (m, silent) in report.train.silent.iter().enumerate() {
+            curves.push((format!("{phase}/silent channels of member {m}"), *silent));
+        }
         for (part, seen) in [("validation", &report.validation), ("test", &report.test)] {
             if let Some(seen) = seen {
                 metrics.insert(part.to_owned(), json!(seen));
