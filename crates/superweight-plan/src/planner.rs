@@ -12,7 +12,7 @@ use crate::allocate::{Ledger, Rule, SetCost, allocate, least};
 use crate::cluster::{Clustering, Partition, Share, check_partition};
 use crate::corner::superweights;
 use crate::error::PlanError;
-use crate::layer::{LayerId, Member, Tensors};
+use crate::layer::{LayerId, Member, Role, Tensors};
 use crate::plan::{
     Bill, Cluster, ClusterId, PlannedLayer, SetId, SharingPlan, SuperWeight, SuperWeightId, TemplateSet,
     Tile, Tiling, Users, VERSION,
@@ -84,6 +84,8 @@ pub struct Survey {
     pub dense_total: u64,
     /// The clusters.
     pub partition: Partition,
+    /// Which layers besides the body take part, with nothing left open.
+    pub share: Share,
     /// The tiling that a plan would use.
     pub tiling: Tiling,
     /// Smallest budget with nested tiling.
@@ -134,14 +136,48 @@ impl PlanRequest {
         request
     }
 
-    /// What every tiling would need, and which one is chosen.
+    /// What every tiling would need, and which one is chosen. A classifier that nobody has decided about takes part where patterns make
+    /// it smaller.
     pub fn survey(&self) -> Result<Survey, PlanError> {
+        let with =
+            self.survey_with(Share { classifier: self.share.classifier.or(Some(true)), ..self.share })?;
+        if self.share.classifier.is_some() || self.makes_classifiers_smaller(&with) {
+            return Ok(with);
+        }
+        let without = self.survey_with(Share { classifier: Some(false), ..self.share })?;
+        let Survey { partition, share, tiling, blocks, .. } = without;
+        // A smaller budget would have it take part again, so the smallest is still the one with it.
+        let blocks = if blocks.0 == with.blocks.0 { with.blocks } else { blocks };
+        Ok(Survey { partition, share, tiling, blocks, ..with })
+    }
+
+    /// Whether a classifier takes part by patterns that have fewer numbers than it.
+    fn makes_classifiers_smaller(&self, survey: &Survey) -> bool {
+        let patterned = matches!(survey.tiling, Tiling::Kronecker { .. });
+        // Nothing fits: the smallest budget is the one with all that can be made smaller.
+        let Ok(plan) = self.plan_with(survey) else { return patterned };
+        let made = plan.layers.iter().filter(|planned| planned.layer.role == Role::Classifier);
+        let mut tiles = made.flat_map(|planned| &planned.tiles);
+        let costs = plan.set_costs();
+        patterned
+            && tiles.any(|tile| {
+                let SetId(set) = plan.superweight(tile.superweight).set;
+                let SetCost { block, pattern, weights, .. } = costs[set];
+                (plan.template_sets[set].templates as u64 + 1) * (block + pattern) <= weights
+            })
+    }
+
+    /// The same with everything said about who takes part.
+    fn survey_with(&self, share: Share) -> Result<Survey, PlanError> {
         let tensors = self.check()?;
         let dense_total = tensors.total();
-        let partition = |tiling| self.clusters.partition(&tensors.layers, self.share.settled(tiling));
+        let partition = |share| self.clusters.partition(&tensors.layers, share);
         let patterned = matches!(self.tiling, TilingChoice::Auto | TilingChoice::Kronecker);
         let tiling_of = |block| if patterned { Tiling::Kronecker { block } } else { Tiling::Grid { block } };
-        let (whole, cut) = (partition(Tiling::Nested)?, partition(tiling_of(1))?);
+        // Where nobody says, a classifier has nothing to do with templates that are whole or blocks of a grid.
+        let without = Share { classifier: Some(self.share.classifier.unwrap_or(false)), ..share };
+        let cut_share = if patterned { share } else { without };
+        let (whole, cut) = (partition(without)?, partition(cut_share)?);
         let nested = Draft::new(self, &tensors, &whole, Tiling::Nested).minimum();
         let draft = |block| Draft::new(self, &tensors, &cut, tiling_of(block));
         let (blocks, smallest) = match self.block {
@@ -162,8 +198,17 @@ impl PlanRequest {
                 (tiling, if nested <= smallest.1 { by_itself } else { smallest })
             }
         };
-        let partition = if tiling == by_itself.0 { whole } else { cut };
-        Ok(Survey { dense_total, partition, tiling, nested_minimum: nested, blocks, minimum, minimum_tiling })
+        let (partition, share) = if tiling == by_itself.0 { (whole, without) } else { (cut, cut_share) };
+        Ok(Survey {
+            dense_total,
+            partition,
+            share,
+            tiling,
+            nested_minimum: nested,
+            blocks,
+            minimum,
+            minimum_tiling,
+        })
     }
 
     /// The plan.

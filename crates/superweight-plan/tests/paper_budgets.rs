@@ -126,17 +126,24 @@ fn the_block_of_a_grid_turns_at_3_percent() {
 }
 
 #[test]
-fn a_classifier_takes_part_where_there_are_patterns() {
-    let classifier = |tiling, share: Option<bool>| {
-        let request = request("wrn-28-10", 100, 20_000_000, "single");
+fn a_classifier_takes_part_where_patterns_make_it_smaller() {
+    let classifier = |tiling, budget, share: Option<bool>| {
+        let request = request("wrn-28-10", 100, budget, "single");
         let share = Share { classifier: share, ..Share::default() };
         let plan = PlanRequest { tiling, share, ..request }.plan().unwrap();
-        !plan.layers.iter().find(|planned| planned.layer.role == Role::Classifier).unwrap().tiles.is_empty()
+        let found = plan.layers.iter().find(|planned| planned.layer.role == Role::Classifier).unwrap();
+        (!found.tiles.is_empty(), plan.bill)
     };
     for tiling in [TilingChoice::Nested, TilingChoice::Grid, TilingChoice::Kronecker] {
-        assert_eq!(classifier(tiling, None), tiling == TilingChoice::Kronecker, "{tiling:?}");
-        assert!(classifier(tiling, Some(true)) && !classifier(tiling, Some(false)), "{tiling:?}");
+        let takes_part = |share| classifier(tiling, 20_000_000, share).0;
+        assert!(!takes_part(None) && takes_part(Some(true)) && !takes_part(Some(false)), "{tiling:?}");
     }
+    // 1%: a fifth of 64,000 weights. 10%: as many numbers as weights, and nothing left for anybody else.
+    let [one, ten] = [365_368, 3_653_688]
+        .map(|budget| [None, Some(true)].map(|share| classifier(TilingChoice::Kronecker, budget, share)));
+    assert!(one[0].0 && one[0] == one[1]);
+    assert!(!ten[0].0 && ten[1].0);
+    assert!(ten[0].1.templates + 64_000 > ten[1].1.templates);
 }
 
 #[test]

@@ -42,6 +42,7 @@ fn plans() -> Vec<SharingPlan> {
                         coefficients,
                         clusters,
                         block: Some(block),
+                        share: Share { classifier: Some(block == 5), ..Share::default() },
                         ..request(names, percent)
                     };
                     plans.extend(request.plan());

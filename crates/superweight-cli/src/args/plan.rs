@@ -54,7 +54,7 @@ pub struct PlanArgs {
     #[arg(long)]
     pub share_stem: bool,
 
-    /// Share the classifiers too, or not (--share-classifier=false) [default: with kronecker].
+    /// Share the classifiers too, or not (--share-classifier=false) [default: where kronecker makes them smaller].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub share_classifier: Option<bool>,
 

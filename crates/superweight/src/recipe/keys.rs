@@ -95,7 +95,7 @@ pub const KEYS: &[Key] = &[
         "even with patterns (kronecker), else balanced",
     ),
     key("plan.share_stem", Switch, "false"),
-    key("plan.share_classifier", Switch, "true with patterns (kronecker), else false"),
+    key("plan.share_classifier", Switch, "true where patterns (kronecker) make it smaller, else false"),
     key("train.epochs", Whole(1, 100_000), "200"),
     key("train.batch", Whole(1, 1_048_576), "128"),
     key(

@@ -61,8 +61,8 @@ impl Recipe {
         };
         self.check_together(&resolved)?;
         if resolved.plan.file.is_none() {
-            let tiling = self.tiling(&resolved)?;
-            resolved.plan = resolved.plan.settled(tiling);
+            let (tiling, share) = self.settle(&resolved)?;
+            resolved.plan = resolved.plan.settled(tiling, share);
         }
         Ok(resolved)
     }
@@ -359,8 +359,8 @@ impl Recipe {
         Ok(())
     }
 
-    /// The tiling of the first plan, if the budget pays for one.
-    fn tiling(&self, resolved: &Resolved) -> Result<Tiling, RecipeError> {
+    /// The tiling of the first plan and who takes part, if the budget pays for one.
+    fn settle(&self, resolved: &Resolved) -> Result<(Tiling, Share), RecipeError> {
         let request = resolved.plan_request().map_err(|error| self.wrong("members", error))?;
         let budget = request.budget.unwrap_or(u64::MAX);
         let survey = request.survey().map_err(|error| self.wrong("members", error))?;
@@ -368,7 +368,7 @@ impl Recipe {
             let (needed, tiling) = (survey.minimum, survey.minimum_tiling.to_string());
             return Err(self.wrong("budget", PlanError::BudgetTooSmall { budget, needed, tiling }));
         }
-        Ok(survey.tiling)
+        Ok((survey.tiling, survey.share))
     }
 }
 

@@ -98,8 +98,8 @@ pub struct PlanSettings {
 }
 
 impl PlanSettings {
-    /// With nothing left open that hangs on the tiling.
-    pub fn settled(self, tiling: Tiling) -> Self {
+    /// With nothing left open.
+    pub fn settled(self, tiling: Tiling, share: Share) -> Self {
         Self {
             tiling: match tiling {
                 Tiling::Dense => self.tiling,
@@ -108,7 +108,7 @@ impl PlanSettings {
                 Tiling::Kronecker { .. } => TilingChoice::Kronecker,
             },
             scale: Some(self.scale.unwrap_or(Scale::usual(tiling))),
-            share: self.share.settled(tiling),
+            share,
             ..self
         }
     }

@@ -15,7 +15,7 @@ use std::fmt::Debug;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use superweight_plan::SharingPlan;
+use superweight_plan::{Role, Share, SharingPlan};
 
 use super::error::ResultsError;
 use super::publish::{accuracies, count};
@@ -163,7 +163,11 @@ impl Contradictions<'_> {
         let none: [&str; 0] = [];
         let mut resolved = Recipe::load(&self.folder.join("resolved.toml"), &none)?.resolve()?;
         // Complete recipes used to say "auto", which has come to mean another tiling: the plan knows which it was.
-        resolved.plan = resolved.plan.settled(plan.tiling);
+        let classifier = plan.layers.iter().find(|planned| planned.layer.role == Role::Classifier);
+        let classifier = classifier.map(|planned| !planned.tiles.is_empty());
+        let share =
+            Share { classifier: resolved.plan.share.classifier.or(classifier), ..resolved.plan.share };
+        resolved.plan = resolved.plan.settled(plan.tiling, share);
         let found = Settings::of(&plan, &resolved);
         self.equal("members", &record.members, &found.members, "plan.json")?;
         self.equal("parameters", &record.parameters, &found.parameters, "plan.json")?;

@@ -48,7 +48,7 @@ tiling = "kronecker"
 block = "auto"
 scale = "even"
 share_stem = false
-share_classifier = true
+share_classifier = false
 
 [train]
 epochs = 200
@@ -112,7 +112,8 @@ fn what_hangs_on_the_tiling_is_filled_in_and_may_be_said_otherwise() {
         let PlanSettings { tiling, scale, share, .. } = resolve(text, &[]).unwrap().plan;
         (tiling, scale.unwrap(), share.classifier.unwrap())
     };
-    assert_eq!(plan("budget = '10%'"), (TilingChoice::Kronecker, Scale::Even, true));
+    assert_eq!(plan("budget = '10%'"), (TilingChoice::Kronecker, Scale::Even, false));
+    assert_eq!(plan("budget = '1%'"), (TilingChoice::Kronecker, Scale::Even, true));
     assert_eq!(plan("budget = '50%'"), (TilingChoice::Nested, Scale::Balanced, false));
     assert_eq!(plan("plan.tiling = 'grid'"), (TilingChoice::Grid, Scale::Balanced, false));
     let dense = "budget = '100%'\nstrategy = 'no-search'\nplan.clusters = 'dense'";
