@@ -145,6 +145,10 @@ impl PlanRequest {
             return Ok(with);
         }
         let without = self.survey_with(Share { classifier: Some(false), ..self.share })?;
+        // A classifier so small that the fewest templates leave no room for another may still be the last that fits.
+        if self.budget.is_some_and(|budget| budget < without.minimum) {
+            return Ok(with);
+        }
         let Survey { partition, share, tiling, blocks, .. } = without;
         // A smaller budget would have it take part again, so the smallest is still the one with it.
         let blocks = if blocks.0 == with.blocks.0 { with.blocks } else { blocks };
