@@ -203,6 +203,12 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     assert!(screen.contains("[exit 1]") && screen.contains("'swn eval runs/tiny'"), "{screen}");
     succeed(&folder, "eval runs/tiny --device cpu");
     succeed(&folder, "anytime runs/tiny --device cpu --seconds 0");
+    let log = folder.0.join("runs/tiny/log.jsonl");
+    let as_it_was = fs::read(&log).unwrap();
+    edit(&log, |text| text.replace("\"top1\":", "\"top1\":1"));
+    let screen = folder.screen(publish);
+    assert!(screen.contains("[exit 1]") && !results.join("fashion/tiny-3").exists(), "{screen}");
+    fs::write(&log, as_it_was).unwrap();
     let said = succeed(&folder, publish);
     assert!(said.contains("row        tiny, seed 3") && said.contains("not final"), "{said}");
     let run = results.join("fashion/tiny-3");

@@ -191,6 +191,19 @@ pub struct Bill {
 }
 
 impl Bill {
+    /// Every part by its name in the file.
+    pub(crate) fn parts(&self) -> [(&'static str, u64); 6] {
+        let Self { templates, coefficients, reserved, batch_norm, classifier, dense } = *self;
+        [
+            ("templates", templates),
+            ("coefficients", coefficients),
+            ("reserved", reserved),
+            ("batch_norm", batch_norm),
+            ("classifier", classifier),
+            ("dense", dense),
+        ]
+    }
+
     /// What counts against the budget.
     pub fn total(&self) -> u64 {
         self.trained() + self.reserved

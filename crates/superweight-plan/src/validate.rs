@@ -290,7 +290,9 @@ impl SharingPlan {
 
     fn check_bill(&self) -> Result<(), PlanError> {
         let (found, counted) = (self.bill, self.count());
-        ensure!(found == counted, "bill", "says {found:?}, the plan has {counted:?}");
+        for ((what, says), (_, has)) in found.parts().into_iter().zip(counted.parts()) {
+            ensure!(says == has, format!("bill.{what}"), "says {says}, the plan has {has}");
+        }
         let total = self.bill.total();
         if let Some(budget) = self.budget {
             ensure!(total <= budget, "bill", "the plan has {total} numbers, the budget is {budget}");

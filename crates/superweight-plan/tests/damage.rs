@@ -76,7 +76,7 @@ fn every_kind_of_damage_is_named() {
         ("clusters", |p| list(&mut p["clusters"][0]["layers"]).push(json!(0))),
         ("clusters", |p| list(&mut p["clusters"][0]["layers"]).push(json!(12345))),
         ("no cluster 0", |p| p["clusters"] = json!([])),
-        ("bill", |p| p["bill"]["templates"] = json!(1)),
+        ("bill.templates", |p| p["bill"]["templates"] = json!(1)),
         ("bill", |p| p["budget"] = json!(1000)),
         ("reserve", |p| p["reserve"] = json!(1.5)),
         ("layers[2].tiles[1]", |p| p["layers"][2]["tiles"][1]["factor"] = json!(-1e308)),

@@ -15,7 +15,7 @@ use super::record::{Accuracies, Choices, Epochs, ImageCounts, Minutes, Record, S
 use super::{PREDICTIONS, RECORD};
 use crate::evaluate::{Classes, Predictions, Subset};
 use crate::files::write_whole;
-use crate::recipe::{PLAN, Recipe};
+use crate::recipe::{PLAN, Recipe, Resolved};
 use crate::run::{Event, load_checkpoint, read_log};
 
 /// Members up to which the classes of every ensemble are kept, for an anytime curve: 15 rows of 4 KB.
@@ -59,7 +59,7 @@ struct Figures {
     ece: f64,
 }
 
-/// Writes what is kept of a run into a folder, and reads it back with every check.
+/// Writes what is kept of a run into a folder, and reads it back with every check. Where it fails, a folder that was not there is not there.
 pub fn publish(run: &Path, folder: &Path, facts: Facts) -> Result<Published, ResultsError> {
     let no_checkpoint = || ResultsError::file(run, "no checkpoint: the run has not trained an epoch");
     let loaded = load_checkpoint(run)?.ok_or_else(no_checkpoint)?;
@@ -105,7 +105,24 @@ pub fn publish(run: &Path, folder: &Path, facts: Facts) -> Result<Published, Res
         members: settings.members,
         strategy: settings.strategy,
     };
+    let is_new = !folder.exists();
     fs::create_dir_all(folder).map_err(ResultsError::io("create", folder))?;
+    let written = write(run, folder, &resolved, &loaded.checkpoint.plan, &classes, &record);
+    let published = written.and_then(|()| Published::open(folder));
+    if published.is_err() && is_new {
+        let _ = fs::remove_dir_all(folder); // what went wrong before is what there is to say
+    }
+    published
+}
+
+fn write(
+    run: &Path,
+    folder: &Path,
+    resolved: &Resolved,
+    plan: &str,
+    classes: &Classes,
+    record: &Record,
+) -> Result<(), ResultsError> {
     let put = |name: &str, bytes: &[u8]| {
         let path = folder.join(name);
         write_whole(&path, bytes).map_err(ResultsError::io("write", &path))
@@ -119,10 +136,9 @@ pub fn publish(run: &Path, folder: &Path, facts: Facts) -> Result<Published, Res
             Err(error) => return Err(ResultsError::io("read", &path)(error)),
         }
     }
-    put("plan.json", loaded.checkpoint.plan.as_bytes())?;
+    put("plan.json", plan.as_bytes())?;
     classes.save(&folder.join(PREDICTIONS))?;
-    put(RECORD, (serde_json::to_string_pretty(&record).expect("a record is plain data") + "\n").as_bytes())?;
-    Published::open(folder)
+    put(RECORD, (serde_json::to_string_pretty(record).expect("a record is plain data") + "\n").as_bytes())
 }
 
 /// Top-1 of some members together in percent, counted; none where they are missing.
