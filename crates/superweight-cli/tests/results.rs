@@ -120,7 +120,8 @@ fn every_row_has_the_papers_training() {
         assert_eq!(resolved.strategy == Strategy::Swn, resolved.refine.is_some(), "{name}");
         let request = resolved.plan_request().unwrap();
         assert!(request.plan().unwrap().bill.total() <= request.budget.unwrap(), "{name}");
-        assert!((1.0..30.0).contains(&row.expected_minutes), "{name}: {}", row.expected_minutes);
+        let minutes = row.expected_minutes;
+        assert!(minutes.is_none_or(|minutes| (1.0..30.0).contains(&minutes)), "{name}: {minutes:?}");
     }
 }
 

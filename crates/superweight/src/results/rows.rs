@@ -27,8 +27,8 @@ pub struct RowRequest {
     pub paper: Option<PaperRow>,
     /// Other methods of the paper in the same setting.
     pub beside: Vec<PaperRow>,
-    /// Minutes that its steps should take, by the measured time of one.
-    pub expected_minutes: f64,
+    /// Minutes that its steps should take, where the time of one was measured.
+    pub expected_minutes: Option<f64>,
     /// Why it did not run.
     pub not_run: Option<String>,
 }
@@ -64,7 +64,7 @@ struct Written {
     recipe: String,
     paper: Option<PaperCell>,
     /// Of one step of training, as measured.
-    step_ms: f64,
+    step_ms: Option<f64>,
     not_run: Option<String>,
 }
 
@@ -102,7 +102,7 @@ impl Written {
         Ok(RowRequest {
             beside: beside.collect::<Result<_, _>>()?,
             paper: cell.map(|cell| look(cell, &cell.method)).transpose()?,
-            expected_minutes: self.step_ms * steps as f64 * epochs as f64 / 60_000.0,
+            expected_minutes: self.step_ms.map(|ms| ms * steps as f64 * epochs as f64 / 60_000.0),
             item: self.item,
             what: self.what,
             recipe: self.recipe,

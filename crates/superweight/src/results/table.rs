@@ -195,7 +195,7 @@ fn not_run(row: &RowRequest) -> String {
     table_row(&[
         format!("{}. [{}](../{})", row.item, plain(&row.what), row.recipe),
         of_the_paper(row),
-        format!("{:.1}", row.expected_minutes),
+        row.expected_minutes.map_or("–".into(), |minutes| format!("{minutes:.1}")),
         plain(row.not_run.as_deref().unwrap_or("not yet")),
     ])
 }
