@@ -40,21 +40,24 @@ pub enum ParameterKind {
     BatchNorm,
     /// Linear weights where they are dense, and biases.
     Classifier,
-    /// What composed linear weights are made of. Decay pulls at the weights, as if they were dense, and at their numbers through them:
+    /// Templates of linear weights with their patterns. Decay pulls at the weights, as if they were dense, and at their numbers through them:
     /// a product of three escapes a pull at its factors (`docs/notes/reproduction.md`).
-    ComposedClassifier,
+    ClassifierTemplates,
+    /// What these are combined by.
+    ClassifierCoefficients,
 }
 
 impl ParameterKind {
     /// All of them, in the order of the optimizer's groups.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Templates,
         Self::Coefficients,
         Self::Convolutions,
         Self::Depthwise,
         Self::BatchNorm,
         Self::Classifier,
-        Self::ComposedClassifier,
+        Self::ClassifierTemplates,
+        Self::ClassifierCoefficients,
     ];
 
     /// In words.
@@ -66,7 +69,8 @@ impl ParameterKind {
             Self::Depthwise => "depthwise convolutions",
             Self::BatchNorm => "batch norm",
             Self::Classifier => "classifier",
-            Self::ComposedClassifier => "composed classifier",
+            Self::ClassifierTemplates => "classifier's templates",
+            Self::ClassifierCoefficients => "classifier's coefficients",
         }
     }
 }
@@ -318,7 +322,9 @@ impl<D: Device> Ensemble<D> {
             let (of, mixed_by) = match bank::kind_of(plan, SetId(i)) {
                 LayerKind::Conv => (ParameterKind::Templates, ParameterKind::Coefficients),
                 LayerKind::Depthwise => (ParameterKind::Depthwise, ParameterKind::Coefficients),
-                LayerKind::Linear => (ParameterKind::ComposedClassifier, ParameterKind::ComposedClassifier),
+                LayerKind::Linear => {
+                    (ParameterKind::ClassifierTemplates, ParameterKind::ClassifierCoefficients)
+                }
             };
             names.extend((of == kind).then(|| templates_name(SetId(i))));
             names.extend((of == kind && patterns[i] > 0).then(|| patterns_name(SetId(i))));

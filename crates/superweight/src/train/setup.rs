@@ -225,30 +225,24 @@ impl<D: Device> Parts<D> {
 /// Counts of live numbers: the room for coefficients to come belongs to no one yet.
 pub(super) fn decay_groups<D: Device>(resolved: &Resolved, ensemble: &Ensemble<D>) -> Vec<DecayGroup> {
     let plan = ensemble.plan();
-    let (rows, patterns) = (bank::live_rows(plan), bank::pattern_rows(plan));
-    let sets = |linear: bool| {
-        let all = plan.template_sets.iter().enumerate();
-        all.filter(move |(i, _)| (bank::kind_of(plan, SetId(*i)) == LayerKind::Linear) == linear)
-    };
-    let coefficients = |linear| -> u64 {
-        let mixed = sets(linear).filter(|(_, set)| set.templates > 1);
-        mixed.map(|(i, set)| (rows[i] * set.templates) as u64).sum()
+    let rows = bank::live_rows(plan);
+    let coefficients = |linear: bool| -> u64 {
+        let all = plan.template_sets.iter().enumerate().filter(|(_, set)| set.templates > 1);
+        let of = all.filter(|(i, _)| (bank::kind_of(plan, SetId(*i)) == LayerKind::Linear) == linear);
+        of.map(|(i, set)| (rows[i] * set.templates) as u64).sum()
     };
     let laid_out = |kind| -> u64 {
         let ranges = ensemble.ranges(kind).expect("the ensemble was laid out by this plan");
         ranges.iter().map(|range| range.len() as u64).sum()
     };
     let group = |kind| {
-        let (numbers, decay) = match kind {
-            ParameterKind::Coefficients => (coefficients(false), decay(resolved, kind)),
-            ParameterKind::ComposedClassifier => {
-                let templates =
-                    sets(true).map(|(i, set)| set.templates as u64 * (set.block_len() + patterns[i] as u64));
-                (templates.sum::<u64>() + coefficients(true), decay(resolved, ParameterKind::Classifier))
-            }
-            kind => (laid_out(kind), decay(resolved, kind)),
+        let (numbers, decayed_as) = match kind {
+            ParameterKind::Coefficients => (coefficients(false), kind),
+            ParameterKind::ClassifierCoefficients => (coefficients(true), ParameterKind::Classifier),
+            ParameterKind::ClassifierTemplates => (laid_out(kind), ParameterKind::Classifier),
+            kind => (laid_out(kind), kind),
         };
-        DecayGroup { kind, numbers, decay }
+        DecayGroup { kind, numbers, decay: decay(resolved, decayed_as) }
     };
     ParameterKind::ALL.into_iter().map(group).filter(|group| group.numbers > 0).collect()
 }

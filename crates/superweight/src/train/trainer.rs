@@ -185,8 +185,10 @@ fn compile<D: Device>(
 /// Rates of all kinds over the schedule's.
 fn rates(resolved: &Resolved) -> [f32; ParameterKind::ALL.len()] {
     ParameterKind::ALL.map(|kind| match kind {
-        ParameterKind::Templates => resolved.train.template_rate as f32,
-        ParameterKind::Coefficients => resolved.train.coefficient_rate as f32,
+        ParameterKind::Templates | ParameterKind::ClassifierTemplates => resolved.train.template_rate as f32,
+        ParameterKind::Coefficients | ParameterKind::ClassifierCoefficients => {
+            resolved.train.coefficient_rate as f32
+        }
         _ => 1.0,
     })
 }
@@ -196,7 +198,7 @@ pub(super) fn decay(resolved: &Resolved, kind: ParameterKind) -> f64 {
     let train = &resolved.train;
     match kind {
         // The weights they make are decayed: `EnsembleOptions::classifier_decay`.
-        ParameterKind::ComposedClassifier => 0.0,
+        ParameterKind::ClassifierTemplates | ParameterKind::ClassifierCoefficients => 0.0,
         _ if !train.decay_on.contains(&kind) => 0.0,
         ParameterKind::Templates | ParameterKind::Coefficients => train.decay * train.shared_decay,
         _ => train.decay,
