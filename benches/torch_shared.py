@@ -345,7 +345,7 @@ def main():
             if args.steps:
                 print(f"epoch {epoch + 1} step {i + 1}  loss {seen[0].item() - before:.6f}", flush=True)
         loss, right_ones = (seen / min(steps, args.steps or steps)).tolist()
-        beside = f"  swn {theirs[epoch + 1]:.4f}" if epoch + 1 in theirs else ""
+        beside = f"  swn {theirs[epoch + 1]:.4f}" if epoch + 1 in theirs and not args.steps else ""
         print(f"epoch {epoch + 1:3d}  loss {loss:.4f}{beside}  train {100 * right_ones / batch:.2f}%  "
               f"{time.perf_counter() - begin:.0f} s", flush=True)
     if held.any():
