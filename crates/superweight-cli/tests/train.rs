@@ -52,6 +52,8 @@ fn a_plan_is_trained_as_it_stands() {
     assert!(folder.run(plan).status.success());
     let done = folder.run("train tiny.toml --plan plan.json --set train.epochs=1 --device cpu");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let screen = String::from_utf8_lossy(&done.stdout);
+    assert!(screen.contains("\nplan       given; nothing is searched or refined\n"), "{screen}");
     let read = |file: &str| fs::read_to_string(folder.0.join(file)).unwrap();
     let dense = read("plan.json");
     let [kept, trained] = ["runs/tiny/given.json", "runs/tiny/checkpoints/0001/plan.json"].map(read);
@@ -73,6 +75,18 @@ fn a_plan_is_trained_as_it_stands() {
     // A sweep is of the plan as it is, not of its name.
     let sweep = "sweep tiny.toml --set plan.file=plan.json --set train.epochs=1 --set seed=1,2 --device cpu";
     assert!(folder.run(sweep).status.success());
+    // Runs of one plan are seeds of one row, which is none of the recipe's strategy.
+    let report = folder.run(
+        "report runs/tiny runs/tiny-sweep/seed-1 runs/tiny-sweep/seed-2 --format json --out report.json",
+    );
+    assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+    let report: serde_json::Value = serde_json::from_str(&read("report.json")).unwrap();
+    let rows = report["comparison"]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 1, "{rows:#?}");
+    assert_eq!(
+        (&rows[0]["seeds"], &rows[0]["strategy"]),
+        (&serde_json::json!([0, 1, 2]), &"given plan".into())
+    );
     let other = plan.replace("--clusters dense", "--budget 100%");
     assert!(folder.run(&other).status.success());
     let screen = folder.screen(&sweep.replace("1,2", "1,2,3"));

@@ -79,7 +79,12 @@ impl Recipe {
         }
         let place = |key: &str| self.source.place(key, None);
         let in_file = matches!(place("plan.file"), Place::File { .. });
-        let of_plan = |key: &&Key| key.path.starts_with("plan.") || key.path.starts_with("search.");
+        // A plan has its own reserve; runs keep complete recipes, which have the usual one.
+        let reserved = self.refine.reserve.is_some_and(|reserve| reserve != 1.0);
+        let of_plan = |key: &&Key| match key.path {
+            "refine.reserve" => reserved,
+            path => path.starts_with("plan.") || path.starts_with("search."),
+        };
         let beside = |key: &&Key| match place(key.path) {
             Place::Flag(_) => true,
             Place::File { .. } => in_file,

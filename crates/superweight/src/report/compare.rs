@@ -1,6 +1,6 @@
 //! Several runs beside each other and beside the paper: means over seeds, differences, ablations, sweeps.
 //!
-//! Runs that differ in nothing but seed and name are one row. Rows that differ in the strategy alone (and what follows
+//! Runs that differ in nothing but seed and name are one row, those of one given plan too. Rows that differ in the strategy alone (and what follows
 //! from it) are an ablation; rows that differ in one other number are a sweep over it. Nobody has to say so: the
 //! resolved recipes do.
 
@@ -121,7 +121,12 @@ impl Comparison {
         }
         let mut groups: Vec<(Keys, Vec<usize>)> = vec![];
         for (i, run) in runs.iter().enumerate() {
-            let keys = keys(&run.about.resolved);
+            let mut keys = keys(&run.about.resolved);
+            if let Some(given) = &run.about.given {
+                // Every run keeps its own copy of the plan: what it says counts, not where it lies.
+                keys.insert("plan.file".to_owned(), given.clone().into());
+                keys.insert("strategy".to_owned(), run.about.strategy.clone().into());
+            }
             match groups.iter_mut().find(|(known, _)| *known == keys) {
                 Some((_, members)) => members.push(i),
                 None => groups.push((keys, vec![i])),

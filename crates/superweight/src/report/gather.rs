@@ -65,6 +65,14 @@ impl RunView {
                 what: format!("{why}: a file is of another run"),
             });
         }
+        let unreadable = |file: &Path, error: std::io::Error| ReportError::File {
+            file: file.to_owned(),
+            what: error.to_string(),
+        };
+        let given = match &resolved.plan.file {
+            Some(file) => Some(std::fs::read(file).map_err(|error| unreadable(file, error))?),
+            None => None,
+        };
         let (search, refine) = replays(path, &resolved)?;
         let newest = loaded.as_ref().map(|loaded| loaded.number);
         let evaluation = evaluated::read(path, newest, plan.members.len())?;
@@ -73,7 +81,7 @@ impl RunView {
         evaluation.iter().for_each(|evaluation| headline.complete(evaluation));
         Ok(Self {
             name: name(path),
-            about: About::new(&resolved, recipe),
+            about: About::new(&resolved, recipe, given.as_deref()),
             headline,
             sharing: Sharing::new(&plan, bank),
             curves: Curves::new(&log),

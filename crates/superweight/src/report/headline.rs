@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use superweight_plan::SharingPlan;
 
 use super::evaluation::Evaluation;
@@ -17,8 +18,10 @@ pub struct About {
     pub data: String,
     /// Told apart.
     pub classes: usize,
-    /// As the recipe writes it.
+    /// As the recipe writes it; in words where the plan was given.
     pub strategy: String,
+    /// The beginning of the digest of the plan that was given, where one was.
+    pub given: Option<String>,
     /// As the recipe writes it, resolved: starting clusters.
     pub clusters: String,
     /// Of this run.
@@ -74,13 +77,20 @@ pub struct Accuracy {
 }
 
 impl About {
-    /// From the recipe that the run keeps.
-    pub fn new(resolved: &Resolved, recipe: String) -> Self {
+    /// From the recipe that the run keeps and the plan that it was given.
+    pub fn new(resolved: &Resolved, recipe: String, given: Option<&[u8]>) -> Self {
+        let strategy = match (given, &resolved.refine) {
+            (None, _) => resolved.strategy.word(),
+            (Some(_), None) => "given plan",
+            (Some(_), Some(_)) => "given plan, refined",
+        };
+        let digest = |plan| Sha256::digest(plan).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
         Self {
             members: resolved.members.iter().map(ToString::to_string).collect(),
             data: resolved.data.name.clone(),
             classes: resolved.data.classes,
-            strategy: resolved.strategy.word().to_owned(),
+            strategy: strategy.to_owned(),
+            given: given.map(digest),
             clusters: resolved.plan.clusters.to_string(),
             seed: resolved.seed,
             epochs: resolved.train.epochs,

@@ -111,6 +111,12 @@ impl<D: Device> Session<D> {
         observer.see(Progress::Ready(Ready {
             folder: self.folder.path(),
             plan: self.trainer.ensemble().plan(),
+            given: self
+                .resolved
+                .plan
+                .file
+                .as_ref()
+                .map(|_| self.resolved.refine.as_ref().map(|refine| refine.epoch)),
             groups: &self.groups,
             images: self.images(),
             steps_per_epoch: self.steps_per_epoch(),

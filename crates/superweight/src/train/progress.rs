@@ -45,6 +45,8 @@ pub struct Ready<'a> {
     pub folder: &'a Path,
     /// What is shared, and what it costs.
     pub plan: &'a SharingPlan,
+    /// Where the plan was given: after how many epochs its coefficients are refined, if they are.
+    pub given: Option<Option<u64>>,
     /// Every trained number is in one of them.
     pub groups: &'a [DecayGroup],
     /// Images trained on, held out, and in the test set.

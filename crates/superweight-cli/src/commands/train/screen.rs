@@ -80,6 +80,12 @@ fn head(ready: &Ready<'_>) -> Vec<String> {
             "images     {train} to train on, {held_out} held out, {test} to test; {steps} steps an epoch"
         ),
     ];
+    if let Some(refined) = ready.given {
+        let then = refined.map_or("nothing is searched or refined".into(), |epoch| {
+            format!("nothing is searched, coefficients are refined after epoch {epoch}")
+        });
+        lines.insert(2, format!("plan       given; {then}"));
+    }
     if let Some((number, position)) = ready.resumed {
         let (phase, epoch) = (position.phase, position.epoch);
         lines.push(format!("resumed    from checkpoint {number}, after epoch {epoch} of phase {phase}"));

@@ -139,6 +139,11 @@ fn a_plan_lies_beside_the_recipe_and_leaves_nothing_to_decide() {
     assert!(missing.starts_with("plan.file some/where/plans/p.json: No such file"), "{missing}");
     refused("plan.file = 'p.json'\nplan.block = 8", "r.toml:2:14: plan.block: plan.file is the plan");
     refused("plan.file = 'p.json'\nsearch.tau = 0.5", "r.toml:2:14: search.tau: plan.file is the plan");
+    refused(
+        "plan.file = 'p.json'\nrefine.reserve = 0.5",
+        "r.toml:2:18: refine.reserve: plan.file is the plan",
+    );
+    assert!(resolve("refine.reserve = 0.5", &["plan.file=p.json"]).is_ok());
     // Given on the command line it goes over the file, but not over other flags.
     let over = resolve("plan.block = 8\nsearch.tau = 0.5", &["plan.file=p.json"]).unwrap();
     assert!(over.search.is_none() && over.plan.block.is_none());
