@@ -189,7 +189,7 @@ class Network:
                 y = F.conv2d(self.norm(y, f"{name}.bn2", numbers, training), weights[f"0.{name}.conv2.weight"], padding=1)
                 shortcut = weights.get(f"0.{name}.convShortcut.weight")
                 x = y + (x if shortcut is None else F.conv2d(a, shortcut, stride=stride))
-        x = self.norm(x, "bn1", numbers, training).float().mean((2, 3))
+        x = self.norm(x, "bn1", numbers, training).to(numbers["0.fc.bias"].dtype).mean((2, 3))
         return F.linear(x, weights["0.fc.weight"], numbers["0.fc.bias"])
 
 
