@@ -16,7 +16,7 @@ use super::{PREDICTIONS, RECORD};
 use crate::evaluate::{Classes, Predictions, Subset};
 use crate::files::write_whole;
 use crate::recipe::{PLAN, Recipe, Resolved};
-use crate::run::{Event, load_checkpoint, read_log};
+use crate::run::{Event, RECIPE, load_checkpoint, read_log};
 
 /// Members up to which the classes of every ensemble are kept, for an anytime curve: 15 rows of 4 KB.
 const MOST_SUBSETS: usize = 4;
@@ -86,7 +86,7 @@ pub fn publish(run: &Path, folder: &Path, facts: Facts) -> Result<Published, Res
         row: facts.row.unwrap_or(resolved.name.clone()),
         commit: facts.commit,
         device: started.last().map(|one| one.device.clone()).unwrap_or_default(),
-        commands: started.into_iter().map(|one| one.command).collect(),
+        commands: started.iter().map(|one| without_folders(&one.command)).collect(),
         seed: settings.seed,
         data: settings.data,
         images,
@@ -127,9 +127,10 @@ fn write(
         let path = folder.join(name);
         write_whole(&path, bytes).map_err(ResultsError::io("write", &path))
     };
-    for name in ["log.jsonl", "recipe.toml", "resolved.toml", "anytime.json", PLAN] {
+    for name in ["log.jsonl", RECIPE, "resolved.toml", "anytime.json", PLAN] {
         let path = run.join(name);
         match fs::read(&path) {
+            Ok(bytes) if name == RECIPE => put(name, set_without_folders(&bytes).as_bytes())?,
             Ok(bytes) => put(name, &bytes)?,
             Err(_) if name == "anytime.json" => {}
             Err(_) if name == PLAN && resolved.plan.file.is_none() => {}
@@ -139,6 +140,40 @@ fn write(
     put("plan.json", plan.as_bytes())?;
     classes.save(&folder.join(PREDICTIONS))?;
     put(RECORD, (serde_json::to_string_pretty(record).expect("a record is plain data") + "\n").as_bytes())
+}
+
+/// A recipe whose settings from the command line, which stand below it, name no folders of this machine.
+fn set_without_folders(recipe: &[u8]) -> String {
+    let text = String::from_utf8_lossy(recipe);
+    let line =
+        |line: &str| if line.starts_with("# --set ") { without_folders(line) } else { line.to_owned() };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// A command line with the last part of every absolute path in place of it: whose machine it was is nobody's business.
+fn without_folders(command: &str) -> String {
+    let is_quote = |c: char| c == '\'' || c == '"';
+    let (mut out, mut rest, mut quoted) = (String::new(), command, None);
+    while let Some(c) = rest.chars().next() {
+        let last = out.chars().next_back();
+        if c == '/' && last.is_none_or(|last| last.is_whitespace() || last == '=' || is_quote(last)) {
+            let by = last.filter(|last| is_quote(*last)).or(quoted);
+            let is_end = |c: char| by.map_or(c.is_whitespace() || is_quote(c), |by| c == by);
+            let (path, after) = rest.split_at(rest.find(is_end).unwrap_or(rest.len()));
+            out +=
+                path.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("/");
+            rest = after;
+            continue;
+        }
+        match quoted {
+            None if is_quote(c) => quoted = Some(c),
+            Some(by) if by == c => quoted = None,
+            _ => {}
+        }
+        out.push(c);
+        rest = &rest[c.len_utf8()..];
+    }
+    out
 }
 
 /// Top-1 of some members together in percent, counted; none where they are missing.
@@ -203,5 +238,32 @@ impl Started {
         let opened = fs::OpenOptions::new().create(true).append(true).open(&path);
         let written = opened.and_then(|mut file| file.write_all(line.as_bytes()));
         written.map_err(ResultsError::io("write", &path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_published_without_folders_of_a_machine() {
+        for (typed, published) in [
+            ("swn train recipes/quick.toml --runs runs/a", "swn train recipes/quick.toml --runs runs/a"),
+            ("/home/ada/swn train /tmp/x y/r.toml --runs /scratch/runs/", "swn train x y/r.toml --runs runs"),
+            (
+                "swn train --set plan.file=/p/q.json --plan '/a b/c.json'",
+                "swn train --set plan.file=q.json --plan 'c.json'",
+            ),
+            (
+                "swn train --set 'plan.file=\"/p/q r.json\"' --runs /",
+                "swn train --set 'plan.file=\"q r.json\"' --runs /",
+            ),
+            ("swn train '--plan=/ä b/ö.json' -- /", "swn train '--plan=ö.json' -- /"),
+        ] {
+            assert_eq!(without_folders(typed), published);
+        }
+        let recipe = "# of /my/own\nbudget = '10%'\n# --set plan.file=/p/q.json\n";
+        let expected = "# of /my/own\nbudget = '10%'\n# --set plan.file=q.json\n";
+        assert_eq!(set_without_folders(recipe.as_bytes()), expected);
     }
 }
