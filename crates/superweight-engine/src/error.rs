@@ -273,6 +273,12 @@ pub enum Error {
         /// Rates given.
         rates: usize,
     },
+    /// More at once than there is.
+    #[error("{:.1} GB do not fit into memory: a smaller batch or network takes less", *bytes as f64 / 1e9)]
+    Memory {
+        /// How much was asked for.
+        bytes: u128,
+    },
     /// The device could not be set up.
     #[error("the device is not available: {reason}")]
     Device {

@@ -198,7 +198,8 @@ fn layouts_memories_and_programs_that_do_not_belong_together() {
 fn a_storage_that_does_not_fit_is_refused() {
     let layout = LayoutBuilder::new().parameter("bank", 1 << 60).unwrap().finish(&device());
     let error = Memory::new(&device(), layout, 0).unwrap_err().to_string();
-    assert!(error.contains("do not fit into memory"), "{error}");
+    let expected = "4611686018.4 GB do not fit into memory: a smaller batch or network takes less";
+    assert_eq!(error, expected);
 }
 
 #[test]
