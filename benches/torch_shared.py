@@ -25,6 +25,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from torch_gpu_step import capture
+
 CIFAR = {
     "cifar-10": (["data_batch_%d.bin" % i for i in range(1, 6)], 1, (125.3, 123.0, 113.9), (63.0, 62.1, 66.7)),
     "cifar-100": (["train.bin"], 2, (129.3, 124.1, 112.4), (68.2, 65.4, 70.4)),
@@ -295,20 +297,13 @@ def main():
             seen[0].add_(loss.detach())
             seen[1].add_((logits.argmax(1) == y).sum())
 
-    def capture():
+    def recorded():
         """A step as one CUDA graph, with everything as it was before it was tried out."""
-        kept = [value.detach().clone() for value in (*numbers.values(), *momentum.values(), *statistics.values(), seen)]
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(3):
-                step()
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            step()
+        state = (*numbers.values(), *momentum.values(), *statistics.values(), seen)
+        kept = [value.detach().clone() for value in state]
+        graph = capture(step)
         with torch.no_grad():
-            for value, old in zip((*numbers.values(), *momentum.values(), *statistics.values(), seen), kept):
+            for value, old in zip(state, kept):
                 value.copy_(old)
         return graph.replay
 
@@ -339,7 +334,7 @@ def main():
         for i in range(min(steps, args.steps or steps)):
             part = slice(i * batch, (i + 1) * batch)
             draw(order[part], down[part], right[part], flip[part])
-            run = run or (capture() if on_gpu else step)
+            run = run or (recorded() if on_gpu else step)
             before = seen[0].item() if args.steps else 0.0
             run()
             if args.steps:

@@ -17,7 +17,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from torch_gpu_step import Wrn
+from torch_gpu_step import Wrn, capture
 
 MEAN, DEVIATION = (129.3, 124.1, 112.4), (68.2, 65.4, 70.4)
 
@@ -77,18 +77,6 @@ def main():
             seen[0].add_(loss)
             seen[1].add_((logits.argmax(1) == y).sum())
 
-    def capture():
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(3):
-                step()
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            step()
-        return graph
-
     steps, begin = len(images) // args.batch, time.perf_counter()
     drops = [round(args.epochs * share) for share in (0.3, 0.6, 0.9)]
     graph = None
@@ -98,7 +86,7 @@ def main():
             for group in optimizer.param_groups:
                 group["lr"] = 0.1 * 0.2 ** sum(epoch >= drop for drop in drops)
             draw(order[: args.batch])
-            graph = capture()
+            graph = capture(step)
         seen.zero_()
         for i in range(steps):
             draw(order[i * args.batch : (i + 1) * args.batch])

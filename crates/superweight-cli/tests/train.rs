@@ -95,6 +95,10 @@ fn a_plan_is_trained_as_it_stands() {
     fs::remove_file(folder.0.join("plan.json")).unwrap();
     fs::rename(folder.0.join("runs"), folder.0.join("elsewhere")).unwrap();
     assert!(folder.run("eval elsewhere/tiny --device cpu").status.success());
+    // A checkpoint has the plan too.
+    fs::remove_file(folder.0.join("elsewhere/tiny/given.json")).unwrap();
+    let report = folder.run("report elsewhere/tiny --format md");
+    assert!(String::from_utf8_lossy(&report.stdout).contains("strategy given plan, seed 0"), "{report:?}");
 }
 
 #[test]

@@ -15,7 +15,8 @@ use super::evaluation::Evaluation;
 use super::headline::{About, Headline};
 use super::replay::{ClusterReplay, GroupReplay};
 use super::sharing::Sharing;
-use crate::recipe::{Recipe, Resolved};
+use crate::files::read_at_most;
+use crate::recipe::{LARGEST_PLAN, Recipe, Resolved};
 use crate::run::{RunError, load_checkpoint, read_log};
 use crate::search::{Compared, PairStatistic, Statistics, coefficient_pairs};
 
@@ -65,14 +66,8 @@ impl RunView {
                 what: format!("{why}: a file is of another run"),
             });
         }
-        let unreadable = |file: &Path, error: std::io::Error| ReportError::File {
-            file: file.to_owned(),
-            what: error.to_string(),
-        };
-        let given = match &resolved.plan.file {
-            Some(file) => Some(std::fs::read(file).map_err(|error| unreadable(file, error))?),
-            None => None,
-        };
+        // A run with a checkpoint can do without what it was given.
+        let given = resolved.plan.file.as_ref().and_then(|file| read_at_most(file, LARGEST_PLAN).ok());
         let (search, refine) = replays(path, &resolved)?;
         let newest = loaded.as_ref().map(|loaded| loaded.number);
         let evaluation = evaluated::read(path, newest, plan.members.len())?;

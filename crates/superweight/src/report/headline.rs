@@ -77,14 +77,15 @@ pub struct Accuracy {
 }
 
 impl About {
-    /// From the recipe that the run keeps and the plan that it was given.
-    pub fn new(resolved: &Resolved, recipe: String, given: Option<&[u8]>) -> Self {
-        let strategy = match (given, &resolved.refine) {
+    /// From the recipe that the run keeps, and the plan that it was given where that is still there.
+    pub fn new(resolved: &Resolved, recipe: String, given: Option<&str>) -> Self {
+        let strategy = match (&resolved.plan.file, &resolved.refine) {
             (None, _) => resolved.strategy.word(),
             (Some(_), None) => "given plan",
             (Some(_), Some(_)) => "given plan, refined",
         };
-        let digest = |plan| Sha256::digest(plan).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        let digest =
+            |plan: &str| Sha256::digest(plan).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
         Self {
             members: resolved.members.iter().map(ToString::to_string).collect(),
             data: resolved.data.name.clone(),
