@@ -92,7 +92,9 @@ fn committed_results_hold() {
 
 /// Batch 128, SGD with Nesterov momentum 0.9, rate 0.1 times 0.2 at the drops, decay 5e-4, flips and crops by 4 pixels: the
 /// appendix's recipe. Single networks drop last at 180 and normalise over 64 images, unlike members at 160 and over
-/// 128, with cutout.
+/// 128. All have cutout: the appendix names it for ensembles alone, but the commands that its authors released have it for
+/// single networks too, and the narrow network is 2.2 points below the paper without it and 0.4 with it. Only the plain network, whose
+/// figure is prior work's, has none. τ is one of our choices on held-out images.
 #[test]
 fn every_row_has_the_papers_training() {
     let rows = load_rows(&committed()).unwrap();
@@ -110,11 +112,13 @@ fn every_row_has_the_papers_training() {
         let at = vec![60, 120, if single { 180 } else { 160 }];
         let drops = Schedule::Drops { rate: 0.1, factor: 0.2, at, warm_up: 0 };
         assert_eq!(train.schedule, drops, "{name}");
-        let augment = Augment { pad: 4, flip: true, cutout: if single { 0 } else { 16 } };
+        let prior_work = row.paper.as_ref().is_some_and(|paper| paper.method == "WRN-28-10");
+        let augment = Augment { pad: 4, flip: true, cutout: if prior_work { 0 } else { 16 } };
         assert_eq!((resolved.data.augment, resolved.data.validation), (augment, 0), "{name}");
         assert_eq!(resolved.test_every, 0, "{name}: the test set is read at the end only");
         if let Some(search) = &resolved.search {
-            assert_eq!((search.epochs, search.rate, search.settings.tau), (20, 0.1, 0.1), "{name}");
+            assert_eq!((search.epochs, search.rate), (20, 0.1), "{name}");
+            assert!((0.0..=0.1).contains(&search.settings.tau), "{name}");
         }
         assert_eq!(resolved.refine.as_ref().map(|refine| refine.epoch).unwrap_or(10), 10, "{name}");
         assert_eq!(resolved.strategy == Strategy::Swn, resolved.refine.is_some(), "{name}");

@@ -70,7 +70,7 @@ pub const KEYS: &[Key] = &[
     key("data.crop", Word(&["pad", "random-resized"]), "random-resized for imagenet, else pad"),
     key("data.padding", Whole(0, 64), "4 with crop = \"pad\", else 0"),
     key("data.flip", Switch, "false for mnist, else true"),
-    key("data.cutout", Whole(0, 1024), "16 where members differ, else 0"),
+    key("data.cutout", Whole(0, 1024), "16 for CIFAR, but 0 for several members that are alike; else 0"),
     key(
         "plan.file",
         Text(

@@ -1,10 +1,11 @@
 //! From what was asked to what is run: defaults filled in, names parsed, and everything checked that can be without
 //! data or a device, down to whether the budget pays for the plan.
 //!
-//! Defaults are the CIFAR recipe of the paper. They depend on three things only: whether the members differ (four depth
-//! bins, cutout, whole-batch statistics, the last drop at 80%: the paper's appendix on heterogeneous ensembles), how long
-//! training is (short runs search and refine after a share of it), and whether the budget is too small for templates as large
-//! as layers (patterns, their scale, and a classifier that takes part).
+//! Defaults are the CIFAR recipe of the paper. They depend on four things only: the data set (cutout on CIFAR, but for ensembles
+//! of like members, which the paper compares with work that has none), whether the members differ (four depth bins,
+//! whole-batch statistics, the last drop at 80%: the paper's appendix on heterogeneous ensembles), how long training is (short
+//! runs search and refine after a share of it), and whether the budget is too small for templates as large as layers
+//! (patterns, their scale, and a classifier that takes part).
 
 use std::fmt::Display;
 
@@ -49,7 +50,7 @@ impl Recipe {
             strategy,
             seed,
             seeds: self.seeds(seed)?,
-            data: self.data(heterogeneous)?,
+            data: self.data(members.len() > 1 && !heterogeneous)?,
             plan: self.plan(strategy, heterogeneous, seed)?,
             train: self.train(heterogeneous)?,
             search: self.search(strategy),
@@ -144,7 +145,7 @@ impl Recipe {
         Ok((name, set))
     }
 
-    fn data(&self, heterogeneous: bool) -> Result<DataSettings, RecipeError> {
+    fn data(&self, members_are_alike: bool) -> Result<DataSettings, RecipeError> {
         let (name, Set { shape, classes, train }) = self.set()?;
         let table = &self.data;
         let validation = table.validation.unwrap_or(0);
@@ -158,7 +159,8 @@ impl Recipe {
             return Err(self.wrong("data.padding", "crop = \"random-resized\" pads nothing"));
         }
         let flip = table.flip.unwrap_or(name != "mnist");
-        let cutout = table.cutout.unwrap_or(if heterogeneous { 16 } else { 0 }) as usize;
+        let has_cutout = name.starts_with("cifar-") && !members_are_alike;
+        let cutout = table.cutout.unwrap_or(if has_cutout { 16 } else { 0 }) as usize;
         let augment = Augment { pad, flip, cutout };
         let (validation, split_seed) = (validation as usize, table.split_seed.unwrap_or(0));
         Ok(DataSettings { name, shape, classes, validation, split_seed, crop, augment })

@@ -40,7 +40,7 @@ split_seed = 0
 crop = "pad"
 padding = 4
 flip = true
-cutout = 0
+cutout = 16
 
 [plan]
 clusters = "single"
@@ -99,11 +99,20 @@ test_every = 0
 fn members_that_differ_change_the_defaults() {
     let r = resolve("members = ['wrn-28-7', 'wrn-28-4', 'wrn-28-3']\nbudget = '18M'", &[]).unwrap();
     assert_eq!(r.plan.clusters, Clustering::Depth(4));
-    assert_eq!((r.data.augment.cutout, r.train.bn_batch), (16, 128));
+    assert_eq!(r.train.bn_batch, 128);
     assert!(matches!(r.train.schedule, Schedule::Drops { ref at, .. } if at == &[60, 120, 160]));
     let alike = resolve("members = ['wrn-28-5', 'wrn-28-5']", &[]).unwrap();
-    assert_eq!((alike.plan.clusters, alike.data.augment.cutout), (Clustering::Single, 0));
-    assert_eq!(alike.train.bn_batch, 64);
+    assert_eq!((alike.plan.clusters, alike.train.bn_batch), (Clustering::Single, 64));
+}
+
+#[test]
+fn cifar_has_cutout_unless_members_are_alike() {
+    let cutout = |text: &str| resolve(text, &[]).unwrap().data.augment.cutout;
+    assert_eq!(cutout("data.name = 'cifar-10'"), 16);
+    assert_eq!(cutout("members = ['wrn-28-7', 'wrn-28-4']"), 16);
+    assert_eq!(cutout("members = ['wrn-28-5', 'wrn-28-5']"), 0);
+    assert_eq!(cutout("members = ['wrn-10-2', 'wrn-10-1']\ndata.name = 'fashion-mnist'"), 0);
+    assert_eq!(cutout("data.cutout = 8"), 8);
 }
 
 #[test]
