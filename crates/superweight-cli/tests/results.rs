@@ -266,6 +266,17 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
         assert!(line.contains(&format!(" | {:.2} | ", count(&classes, members))), "{line}");
     }
 
+    // What differs more from the recipe stands below, whatever its name.
+    let further = results.join("fashion/a-tiny-3");
+    copy(&run, &further);
+    edit(&further.join("resolved.toml"), |text| {
+        text.replace("label_smoothing = 0.0", "label_smoothing = 0.1")
+    });
+    let rows = succeed(&folder, "report results --table");
+    let at = |words: &str| rows.find(words).unwrap_or_else(|| panic!("{words}: {rows}"));
+    assert!(at("but train.epochs = 200 |") < at("but train.epochs = 200, train.label\\_smoothing = 0.1 |"));
+    fs::remove_dir_all(&further).unwrap();
+
     damage(&folder, &other);
 }
 

@@ -1,8 +1,8 @@
 //! The table: paper and ours beside each other, what did not run, and what is too short to stand there.
 //!
 //! Runs of one row that differ in nothing but their seed are one line, with mean and deviation; where they differ from
-//! the row's recipe as it is now, the line says in what. Shorter runs, and those that held images out, have a list of
-//! their own and never come near the paper's figures.
+//! the row's recipe as it is now, the line says in what and stands below the row's own. Shorter runs, and those that held
+//! images out, have a list of their own, folded, and never come near the paper's figures.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -28,7 +28,8 @@ pub fn table(results: &Path, rows: &[RowRequest], runs: &[Published]) -> String 
     let mut ours = String::new();
     let mut missing = String::new();
     for row in rows {
-        let lines = lines(full.iter().copied().filter(|run| is_run_of(run, row)));
+        let mut lines = lines(full.iter().copied().filter(|run| is_run_of(run, row)));
+        lines.sort_by_key(|line| changes(row, line[0]).len());
         if lines.is_empty() {
             missing += &not_run(row);
         }
@@ -52,27 +53,23 @@ pub fn table(results: &Path, rows: &[RowRequest], runs: &[Published]) -> String 
     section(&mut text, "Not run", &["", "paper", "GPU min expected", "why"], &missing, "Every row has run.");
     if !others.is_empty() {
         let list: String = others.iter().map(|run| other(results, run)).collect();
-        section(
-            &mut text,
-            "Not comparable with the paper: fewer epochs, other settings or held-out images",
-            &["run", "epochs", "images", "top-1", "numbers", "GPU min", "chosen on"],
-            &list,
-            "",
-        );
+        let heads = ["run", "epochs", "images", "top-1", "numbers", "GPU min", "chosen on"];
+        text += "\n### Not comparable with the paper: fewer epochs, other settings or held-out images\n\n";
+        let _ = write!(text, "<details><summary>Runs: {}</summary>\n\n", others.len());
+        text += &lines_under(&heads, &list);
+        text += "\n</details>\n";
     }
     text
 }
 
 fn section(text: &mut String, title: &str, heads: &[&str], rows: &str, nothing: &str) {
     let _ = write!(text, "\n### {title}\n\n");
-    match rows.is_empty() {
-        true => *text += &format!("{nothing}\n"),
-        false => {
-            *text += &table_row(&heads.iter().map(|head| (*head).to_owned()).collect::<Vec<_>>());
-            *text += &format!("|{}\n", "---|".repeat(heads.len()));
-            *text += rows;
-        }
-    }
+    *text += &if rows.is_empty() { format!("{nothing}\n") } else { lines_under(heads, rows) };
+}
+
+fn lines_under(heads: &[&str], rows: &str) -> String {
+    let heads: Vec<_> = heads.iter().map(|head| (*head).to_owned()).collect();
+    format!("{}|{}\n{rows}", table_row(&heads), "---|".repeat(heads.len()))
 }
 
 /// Whether a run may stand in a row: it has its name, networks, images, budget and strategy. Other settings may have
@@ -113,8 +110,11 @@ fn beside_the_paper(results: &Path, row: &RowRequest, runs: &[&Published]) -> St
         let values: Vec<f64> = runs.iter().map(|run| of(run)).collect();
         mean_and_deviation(&values)
     };
-    let changed = changed(&told(&row.resolved), &told(&runs[0].resolved));
-    let label = format!("[{}](../{}){changed}", plain(&row.what), row.recipe);
+    let changes = match changes(row, runs[0]) {
+        each if each.is_empty() => String::new(),
+        each => format!(", but {}", each.join(", ")),
+    };
+    let label = format!("[{}](../{}){changes}", plain(&row.what), row.recipe);
     let seeds: Vec<_> = runs.iter().map(|run| link(results, run, &run.record.seed.to_string())).collect();
     let parameters: Vec<u64> = runs.iter().map(|run| run.record.parameters).collect();
     let (least, most) = (parameters.iter().min(), parameters.iter().max());
@@ -148,16 +148,15 @@ fn beside_the_paper(results: &Path, row: &RowRequest, runs: &[&Published]) -> St
     text
 }
 
-/// In what a run's settings are not those of its recipe.
-fn changed(recipe: &Keys, run: &Keys) -> String {
-    let value = |keys: &Keys, key: &String| keys.get(key).map(|value| value.to_string().replace('"', ""));
+/// In what a run's settings are not those of its recipe as it is now.
+fn changes(row: &RowRequest, run: &Published) -> Vec<String> {
+    let (recipe, run) = (told(&row.resolved), told(&run.resolved));
     let mut names: Vec<&String> = recipe.keys().chain(run.keys()).collect();
     names.sort();
     names.dedup();
     let differs = names.into_iter().filter(|key| recipe.get(*key) != run.get(*key));
-    let each = differs.map(|key| format!("{key} = {}", value(run, key).unwrap_or("unset".to_owned())));
-    let each: Vec<_> = each.map(|text| plain(&text)).collect();
-    if each.is_empty() { String::new() } else { format!(", but {}", each.join(", ")) }
+    let value = |key| run.get(key).map_or("unset".to_owned(), |value| value.to_string().replace('"', ""));
+    differs.map(|key| plain(&format!("{key} = {}", value(key)))).collect()
 }
 
 fn link(results: &Path, run: &Published, text: &str) -> String {
