@@ -4,6 +4,7 @@
 mod common;
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -126,6 +127,31 @@ fn bad_recipes_are_refused_with_file_line_and_key_and_leave_nothing() {
 }
 
 /// What must be the same of two runs: every file of tensors of the newest checkpoint, byte by byte.
+/// A pipe can be read once: a second look would find nothing, which is a recipe too, of defaults.
+#[cfg(unix)]
+#[test]
+fn a_recipe_may_come_through_a_pipe() {
+    let folder = folder("pipe");
+    let searched = RECIPE.replace("no-search", "swn").replace("100%", "60%") + "[search]\nepochs = 1\n";
+    for (recipe, args) in [
+        (RECIPE, "train /dev/stdin --name piped --set train.epochs=1 --device cpu"),
+        (&searched, "search /dev/stdin --name searched --device cpu"),
+        (RECIPE, "sweep /dev/stdin --name swept --set train.epochs=1,2 --device cpu"),
+    ] {
+        let mut swn = Command::new(env!("CARGO_BIN_EXE_swn"));
+        swn.args(args.split_whitespace()).current_dir(&folder.0).env("SWN_DATA", "data");
+        let mut child =
+            swn.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(recipe.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "swn {args}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    for run in ["piped", "searched", "swept/train.epochs-2"] {
+        let asked = fs::read_to_string(folder.0.join("runs").join(run).join("recipe.toml")).unwrap();
+        assert!(asked.starts_with("members = ['cnn-4-8', 'cnn-4']\n"), "{run}: {asked}");
+    }
+}
+
 fn numbers(run: &Path) -> Vec<Vec<u8>> {
     let latest = fs::read_to_string(run.join("checkpoints/latest")).unwrap();
     let checkpoint = run.join("checkpoints").join(latest.trim());

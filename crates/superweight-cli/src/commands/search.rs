@@ -6,21 +6,19 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
-use superweight::data::standard_folder;
 use superweight::engine::Device;
 use superweight::files::write_whole;
 use superweight::plan::number::grouped;
 use superweight::plan::{LayerId, SharingPlan};
 use superweight::recipe::{Recipe, Resolved};
 use superweight::results::Started;
-use superweight::run::Existing;
 use superweight::search::{Decision, Replay, Statistics, Threshold, groups, replay};
-use superweight::train::{Limits, Session, Stopped};
+use superweight::train::{Limits, Stopped};
 
 use super::check_writable;
 use super::device::{self, on_device};
 use super::train::screen::Screen;
-use super::train::{INTERRUPTED, begin, load, precision_of_run, watched_limits};
+use super::train::{INTERRUPTED, Start, existing, watched_limits};
 use crate::args::SearchArgs;
 use crate::table;
 
@@ -41,40 +39,26 @@ pub fn run(args: SearchArgs, out: &mut impl Write) -> Result<ExitCode> {
         check_writable(path).with_context(|| format!("--out {}: choose another file", path.display()))?;
     }
     let wanted = device::parse(&args.on.device)?;
-    let precision = match (&args.resume, &args.recipe) {
-        (Some(run), _) => precision_of_run(run),
-        (None, Some(recipe)) => Recipe::load(recipe, &args.set)?.resolve()?.train.precision,
-        (None, None) => unreachable!("clap asks for a recipe where there is no run"),
-    };
-    let device = device::open(wanted, args.on.threads, precision)?;
+    let mut set = args.set.clone();
+    set.extend(args.name.as_ref().map(|name| format!("name={name:?}")));
+    let start = Start::of(&args.resume, &args.recipe, &set)?;
+    if let Start::Recipe(of) = &start {
+        check_searches(&of.1)?;
+    }
+    let device = device::open(wanted, args.on.threads, start.precision())?;
     let started = device.started();
-    on_device!(device, |device| search(&device, &args, &started, out))
+    on_device!(device, |device| search(&device, &args, start, &started, out))
 }
 
 fn search<D: Device>(
     device: &D,
     args: &SearchArgs,
+    start: Start,
     started: &Started,
     out: &mut impl Write,
 ) -> Result<ExitCode> {
     let limits = Limits { search_only: true, ..watched_limits()? };
-    let mut session = match (&args.resume, &args.recipe) {
-        (Some(run), _) => Session::resume(device, run, &standard_folder()?)
-            .with_context(|| format!("--resume {}", run.display()))?,
-        (None, recipe) => {
-            let mut set = args.set.clone();
-            set.extend(args.name.as_ref().map(|name| format!("name={name:?}")));
-            let existing = match (args.replace, &args.name) {
-                (true, _) => Existing::Replace,
-                (false, Some(_)) => Existing::Refuse,
-                (false, None) => Existing::NextName,
-            };
-            let recipe = recipe.as_ref().expect("clap asks for a recipe where there is no run");
-            let request = load(recipe, &set, &args.runs, existing)?;
-            check_searches(&request.resolved)?;
-            begin(device, request)?
-        }
-    };
+    let mut session = start.session(device, &args.runs, existing(args.replace, args.name.is_some()))?;
     started.note(session.folder())?;
     let mut screen =
         Screen::new(if args.on.json { None } else { Some(&mut *out) }, io::stderr().is_terminal());

@@ -24,6 +24,11 @@ impl Recipe {
         Self::parse(&file, &text, overrides)
     }
 
+    /// The same text with other overrides. A file is read once: it may be a pipe.
+    pub fn with(&self, overrides: &[impl AsRef<str>]) -> Result<Self, RecipeError> {
+        Self::parse(&self.source.file, &self.source.text, overrides)
+    }
+
     /// The same of a text; `file` is what messages call it.
     pub fn parse(file: &str, text: &str, overrides: &[impl AsRef<str>]) -> Result<Self, RecipeError> {
         let mut source = Source { file: file.to_owned(), text: text.to_owned(), flags: vec![] };

@@ -24,14 +24,14 @@ use self::grid::{Axis, Point, points};
 use self::row::Row;
 use super::device::{self, on_device};
 use super::train::screen::Screen;
-use super::train::{INTERRUPTED, begin, load, watched_limits};
+use super::train::{INTERRUPTED, begin, watched_limits};
 use crate::args::SweepArgs;
 use crate::table;
 
 /// One combination, checked.
 struct Job {
     point: Point,
-    overrides: Vec<String>,
+    recipe: Recipe,
     resolved: Resolved,
     run: PathBuf,
 }
@@ -92,22 +92,24 @@ fn say(args: &SweepArgs, out: &mut impl Write, line: &str) -> io::Result<()> {
 /// Every combination resolves and plans, and a folder that is there is of the same recipe, before anything is trained.
 fn jobs(args: &SweepArgs, axes: &[Axis]) -> Result<(PathBuf, Vec<Job>)> {
     let first = points(axes)?;
-    let plain = Recipe::load(&args.recipe, &first[0].overrides())?.resolve()?;
-    let name = args.name.clone().unwrap_or_else(|| format!("{}-sweep", plain.name));
+    let plain = Recipe::load(&args.recipe, &first[0].overrides())?;
+    let usual = format!("{}-sweep", plain.resolve()?.name);
+    let name = args.name.clone().unwrap_or(usual);
     let folder = args.runs.join(name);
     let mut jobs: Vec<Job> = vec![];
     for point in first {
         let name = point.name(axes);
         let mut overrides = point.overrides();
         overrides.push(format!("name={name:?}"));
-        let resolved = Recipe::load(&args.recipe, &overrides)?.resolve().with_context(|| name.clone())?;
+        let recipe = plain.with(&overrides)?;
+        let resolved = recipe.resolve().with_context(|| name.clone())?;
         resolved.first_plan().with_context(|| name.clone())?;
         let run = folder.join(&name);
         if jobs.iter().any(|job| job.run == run) {
             bail!("two combinations would both be called {name}: leave one out");
         }
         check_same(&run, &resolved)?;
-        jobs.push(Job { point, overrides, resolved, run });
+        jobs.push(Job { point, recipe, resolved, run });
     }
     Ok((folder, jobs))
 }
@@ -143,7 +145,7 @@ fn train<D: Device>(
 ) -> Result<Stopped> {
     let mut session = match job.run.exists() {
         true => Session::resume(device, &job.run, &standard_folder()?)?,
-        false => begin(device, load(&args.recipe, &job.overrides, folder, Existing::Refuse)?)?,
+        false => begin(device, &job.recipe, job.resolved.clone(), folder, Existing::Refuse)?,
     };
     started.note(session.folder())?;
     let mut screen = Screen::new(if args.on.json { None } else { Some(out) }, io::stderr().is_terminal());

@@ -11,7 +11,7 @@ pub(super) mod screen;
 mod summary;
 
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -42,30 +42,23 @@ pub fn run(args: TrainArgs, out: &mut impl Write) -> Result<ExitCode> {
         None => None,
     };
     let wanted = device::parse(&args.on.device)?;
-    let precision = match (&args.resume, &args.recipe) {
-        (Some(run), _) => precision_of_run(run),
-        (None, Some(recipe)) => Recipe::load(recipe, &settings(&args)?)?.resolve()?.train.precision,
-        (None, None) => unreachable!("clap asks for a recipe where there is no run"),
-    };
-    let device = device::open(wanted, args.on.threads, precision)?;
+    let start = Start::of(&args.resume, &args.recipe, &settings(&args)?)?;
+    let device = device::open(wanted, args.on.threads, start.precision())?;
     let started = device.started();
-    on_device!(device, |device| train(&device, args, deadline, &started, out))
+    on_device!(device, |device| train(&device, args, start, deadline, &started, out))
 }
 
 fn train<D: Device>(
     device: &D,
     args: TrainArgs,
+    start: Start,
     deadline: Option<Instant>,
     started: &Started,
     out: &mut impl Write,
 ) -> Result<ExitCode> {
     let every = Some(args.checkpoint_every);
     let limits = Limits { deadline, checkpoint_every: every, ..watched_limits()? };
-    let mut session = match &args.resume {
-        Some(run) => Session::resume(device, run, &standard_folder()?)
-            .with_context(|| format!("--resume {}", run.display()))?,
-        None => begin(device, request(&args)?)?,
-    };
+    let mut session = start.session(device, &args.runs, existing(args.replace, args.name.is_some()))?;
     started.note(session.folder())?;
     let mut screen =
         Screen::new(if args.on.json { None } else { Some(&mut *out) }, io::stderr().is_terminal());
@@ -86,11 +79,55 @@ fn train<D: Device>(
     })
 }
 
-/// What a run computes in. A folder that does not say is refused when it is opened, with what is wrong with it.
-pub(super) fn precision_of_run(run: &Path) -> Precision {
-    let resolved =
-        Recipe::load(&run.join("resolved.toml"), &[] as &[&str]).and_then(|recipe| recipe.resolve());
-    resolved.map_or(Precision::Auto, |resolved| resolved.train.precision)
+/// What a session begins with: a run that is there, or a recipe, which is read once (it may be a pipe).
+pub(super) enum Start {
+    Run(PathBuf),
+    Recipe(Box<(Recipe, Resolved)>),
+}
+
+impl Start {
+    pub(super) fn of(resume: &Option<PathBuf>, recipe: &Option<PathBuf>, set: &[String]) -> Result<Self> {
+        match (resume, recipe) {
+            (Some(run), _) => Ok(Self::Run(run.clone())),
+            (None, Some(path)) => {
+                let recipe = Recipe::load(path, set)?;
+                let resolved = recipe.resolve()?;
+                Ok(Self::Recipe(Box::new((recipe, resolved))))
+            }
+            (None, None) => unreachable!("clap asks for a recipe where there is no run"),
+        }
+    }
+
+    /// What it computes in. A folder that does not say is refused when it is opened, with what is wrong with it.
+    pub(super) fn precision(&self) -> Precision {
+        let of_run = |run: &Path| Recipe::load(&run.join("resolved.toml"), &[] as &[&str])?.resolve();
+        match self {
+            Self::Run(run) => of_run(run).map_or(Precision::Auto, |resolved| resolved.train.precision),
+            Self::Recipe(of) => of.1.train.precision,
+        }
+    }
+
+    pub(super) fn session<D: Device>(
+        self,
+        device: &D,
+        runs: &Path,
+        existing: Existing,
+    ) -> Result<Session<D>> {
+        match self {
+            Self::Run(run) => Session::resume(device, &run, &standard_folder()?)
+                .with_context(|| format!("--resume {}", run.display())),
+            Self::Recipe(of) => begin(device, &of.0, of.1, runs, existing),
+        }
+    }
+}
+
+/// What becomes of a run of the same name: only a name that somebody gave is worth an error.
+pub(super) fn existing(replace: bool, named: bool) -> Existing {
+    match (replace, named) {
+        (true, _) => Existing::Replace,
+        (false, true) => Existing::Refuse,
+        (false, false) => Existing::NextName,
+    }
 }
 
 /// Limits that Ctrl-C reaches.
@@ -109,17 +146,6 @@ fn watch_signals(interrupt: &Arc<AtomicBool>) -> io::Result<()> {
     Ok(())
 }
 
-fn request(args: &TrainArgs) -> Result<Request> {
-    let path = args.recipe.as_ref().expect("clap asks for a recipe where there is no run");
-    let set = settings(args)?;
-    let existing = match (args.replace, &args.name) {
-        (true, _) => Existing::Replace,
-        (false, Some(_)) => Existing::Refuse,
-        (false, None) => Existing::NextName,
-    };
-    load(path, &set, &args.runs, existing)
-}
-
 /// Flags that are keys of the recipe, put over it.
 fn settings(args: &TrainArgs) -> Result<Vec<String>> {
     let mut set = args.set.clone();
@@ -135,19 +161,20 @@ fn settings(args: &TrainArgs) -> Result<Vec<String>> {
     Ok(set)
 }
 
-/// A new run; where its folder cannot be made, the flag that says where.
-pub(super) fn begin<D: Device>(device: &D, request: Request) -> Result<Session<D>> {
-    let place = format!("--runs {}: choose another folder", request.runs.display());
+/// A new run of a recipe, with its images; where its folder cannot be made, the flag that says where.
+pub(super) fn begin<D: Device>(
+    device: &D,
+    recipe: &Recipe,
+    resolved: Resolved,
+    runs: &Path,
+    existing: Existing,
+) -> Result<Session<D>> {
+    let data = Arc::new(Dataset::open(&resolved.data.name, &standard_folder()?)?);
+    let request = Request { resolved, recipe: recipe.as_asked(), data, runs: runs.to_owned(), existing };
     Session::create(device, request).map_err(|error| match error {
-        TrainError::Run(error @ RunError::Io { .. }) => anyhow::Error::new(error).context(place),
+        TrainError::Run(error @ RunError::Io { .. }) => {
+            anyhow::Error::new(error).context(format!("--runs {}: choose another folder", runs.display()))
+        }
         error => error.into(),
     })
-}
-
-/// A recipe with what is set over it, and its images.
-pub(super) fn load(path: &Path, set: &[String], runs: &Path, existing: Existing) -> Result<Request> {
-    let recipe = Recipe::load(path, set)?;
-    let resolved: Resolved = recipe.resolve()?;
-    let data = Arc::new(Dataset::open(&resolved.data.name, &standard_folder()?)?);
-    Ok(Request { resolved, recipe: recipe.as_asked(), data, runs: runs.to_owned(), existing })
 }
