@@ -93,7 +93,7 @@ fn committed_results_hold() {
 /// Batch 128, SGD with Nesterov momentum 0.9, rate 0.1 times 0.2 at the drops, decay 5e-4, flips and crops by 4 pixels: the
 /// appendix's recipe. Single networks drop last at 180 and normalise over 64 images, unlike members at 160 and over
 /// 128. All have cutout: the appendix names it for ensembles alone, but the commands that its authors released have it for
-/// single networks too, and the narrow network is 2.2 points below the paper without it and 0.4 with it. Only the plain network, whose
+/// single networks too, and on the test set the narrow network is 2.2 points below the paper without it and 0.4 with it (one seed). Only the plain network, whose
 /// figure is prior work's, has none. τ is one of our choices on held-out images.
 #[test]
 fn every_row_has_the_papers_training() {
