@@ -93,8 +93,9 @@ fn committed_results_hold() {
 /// Batch 128, SGD with Nesterov momentum 0.9, rate 0.1 times 0.2 at the drops, decay 5e-4, flips and crops by 4 pixels: the
 /// appendix's recipe. Single networks drop last at 180 and normalise over 64 images, unlike members at 160 and over
 /// 128. All have cutout: the appendix names it for ensembles alone, but the commands that its authors released have it for
-/// single networks too, and on the test set the narrow network is 2.2 points below the paper without it and 0.4 with it (one seed). Only the plain network, whose
-/// figure is prior work's, has none. τ is one of our choices on held-out images.
+/// single networks too, and on the test set the narrow network is 2.2 points below the paper without it and 0.4 with it (one
+/// seed). Only the plain network, whose figure is prior work's, has none. τ is the paper's, but for Table 1's gradient
+/// similarity, where held-out images chose it for `swn`.
 #[test]
 fn every_row_has_the_papers_training() {
     let rows = load_rows(&committed()).unwrap();
@@ -117,8 +118,16 @@ fn every_row_has_the_papers_training() {
         assert_eq!((resolved.data.augment, resolved.data.validation), (augment, 0), "{name}");
         assert_eq!(resolved.test_every, 0, "{name}: the test set is read at the end only");
         if let Some(search) = &resolved.search {
-            assert_eq!((search.epochs, search.rate), (20, 0.1), "{name}");
-            assert!((0.0..=0.1).contains(&search.settings.tau), "{name}");
+            let chosen = single && matches!(resolved.strategy, Strategy::Swn | Strategy::NoRefine);
+            let one_percent = resolved.plan_request().unwrap().budget.unwrap() < 1_000_000;
+            let tau = if !chosen {
+                0.1
+            } else if one_percent {
+                0.02
+            } else {
+                0.0
+            };
+            assert_eq!((search.epochs, search.rate, search.settings.tau), (20, 0.1, tau), "{name}");
         }
         assert_eq!(resolved.refine.as_ref().map(|refine| refine.epoch).unwrap_or(10), 10, "{name}");
         assert_eq!(resolved.strategy == Strategy::Swn, resolved.refine.is_some(), "{name}");
