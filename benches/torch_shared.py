@@ -118,6 +118,16 @@ class Composition:
                     self.parts[layer].append((set, tile, cells(id, tile["at"]), None, None))
         self.numbers = first
 
+    def bare(self, train):
+        """Composed layers, and the sets that make them, whose weights are decayed and not what they are made of: no batch norm looks after their
+        scale. A shortcut of one factor that is decayed shrinks as a dense one."""
+        on = train["decay_on"]
+        products = ("templates" in on) * (1 + self.patterned) + ("coefficients" in on) > 1
+        is_bare = lambda layer: layer["kind"] == "linear" or products and layer["name"].endswith("convShortcut.weight")
+        found = [(l["layer"], parts) for l, parts in zip(self.plan["layers"], self.parts) if parts and is_bare(l["layer"])]
+        names = [f"{layer['member']}.{layer['name']}" for layer, _ in found]
+        return names, {part[0] for _, parts in found for part in parts}
+
     def block(self, superweight):
         return self.plan["template_sets"][self.plan["superweights"][superweight]["set"]]["block"]
 
@@ -127,10 +137,10 @@ class Composition:
         widths = [max(c for r, c in shapes if r > row) for row in range(max((r for r, _ in shapes), default=0))]
         return {cell: i for i, cell in enumerate((r, c) for r, width in enumerate(widths) for c in range(width))}
 
-    def is_linear(self, set):
-        return any(
-            self.plan["layers"][i]["layer"]["kind"] == "linear" for i, p in enumerate(self.parts) if any(q[0] == set for q in p)
-        )
+    def pull(self, weights, train):
+        """What decay adds to the loss for composed weights that are decayed as weights."""
+        names = [name for name in self.bare(train)[0] if ("classifier" if ".fc." in name else "convolutions") in train["decay_on"]]
+        return 0.5 * train["decay"] * sum(weights[name].square().sum() for name in names)
 
     def weights(self, numbers):
         out = {}
@@ -196,12 +206,12 @@ class Network:
 
 
 def decay_of(name, train, composition):
-    """What the optimizer decays a tensor by; a composed classifier is decayed by its weights instead."""
+    """What the optimizer decays a tensor by; a composed classifier and composed shortcuts are decayed by their weights instead."""
     on, decay = train["decay_on"], train["decay"]
     shared = decay * train["shared_decay"]
     kind, _, set = name.partition(".")
     if kind in ("templates", "patterns", "coefficients"):
-        if composition.is_linear(int(set)) or ("coefficients" if kind == "coefficients" else "templates") not in on:
+        if int(set) in composition.bare(train)[1] or ("coefficients" if kind == "coefficients" else "templates") not in on:
             return 0.0
         return shared
     part = "classifier" if ".fc." in name else "batch-norm" if ".bn" in name else "convolutions"
@@ -263,7 +273,6 @@ def main():
             speeds[name] = train["template_rate"]
         elif name.startswith("coefficients."):
             speeds[name] = train["coefficient_rate"]
-    by_weight = "0.fc.weight" not in numbers and "classifier" in train["decay_on"]
     rate = torch.zeros((), device=device)
     seen = torch.zeros(2, device=device)
     batch = train["batch"]
@@ -285,8 +294,7 @@ def main():
         with torch.autocast(device.split(":")[0], dtype=torch.bfloat16, enabled=args.precision == "bf16"):
             logits = network(x, weights, numbers, True)
         loss = F.cross_entropy(logits.float(), y)
-        pulled = loss + 0.5 * train["decay"] * weights["0.fc.weight"].square().sum() if by_weight else loss
-        gradients = torch.autograd.grad(pulled, [numbers[name] for name in names])
+        gradients = torch.autograd.grad(loss + composition.pull(weights, train), [numbers[name] for name in names])
         with torch.no_grad():
             for name, gradient in zip(names, gradients):
                 number, moved = numbers[name], momentum[name]

@@ -18,7 +18,8 @@ use superweight_engine::{
 use superweight_plan::{Group, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId, VectorKind};
 
 use crate::bank::{
-    self, Bank, coefficients_name, pattern_rows, patterns_name, scope, templates_name, weight_name,
+    self, Bank, Made, WeightDecay, coefficients_name, pattern_rows, patterns_name, scope, templates_name,
+    weight_name,
 };
 use crate::fold::fold;
 use crate::lower::{IMAGES, LABELS, Lowering, lower};
@@ -28,9 +29,9 @@ use crate::lower::{IMAGES, LABELS, Lowering, lower};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ParameterKind {
-    /// Shared templates with their patterns, those of depthwise and linear layers apart.
+    /// Shared templates with their patterns, but for those below.
     Templates,
-    /// α, what templates of convolutions are combined by.
+    /// α, what templates are combined by, but for those below.
     Coefficients,
     /// Weights of dense convolutions, such as the stem.
     Convolutions,
@@ -40,8 +41,12 @@ pub enum ParameterKind {
     BatchNorm,
     /// Linear weights where they are dense, and biases.
     Classifier,
-    /// Templates of linear weights with their patterns. Decay pulls at the weights, as if they were dense, and at their numbers through them:
-    /// a product of three escapes a pull at its factors (`docs/notes/reproduction.md`).
+    /// Templates of shortcuts without batch norm, with their patterns. Where they are products of several numbers that are decayed, the
+    /// weights are decayed instead, as convolutions ([`WeightDecay`]).
+    ShortcutTemplates,
+    /// What these are combined by.
+    ShortcutCoefficients,
+    /// Templates of linear weights with their patterns. The weights are decayed ([`WeightDecay`]).
     ClassifierTemplates,
     /// What these are combined by.
     ClassifierCoefficients,
@@ -49,13 +54,15 @@ pub enum ParameterKind {
 
 impl ParameterKind {
     /// All of them, in the order of the optimizer's groups.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Templates,
         Self::Coefficients,
         Self::Convolutions,
         Self::Depthwise,
         Self::BatchNorm,
         Self::Classifier,
+        Self::ShortcutTemplates,
+        Self::ShortcutCoefficients,
         Self::ClassifierTemplates,
         Self::ClassifierCoefficients,
     ];
@@ -69,6 +76,8 @@ impl ParameterKind {
             Self::Depthwise => "depthwise convolutions",
             Self::BatchNorm => "batch norm",
             Self::Classifier => "classifier",
+            Self::ShortcutTemplates => "shortcuts' templates",
+            Self::ShortcutCoefficients => "shortcuts' coefficients",
             Self::ClassifierTemplates => "classifier's templates",
             Self::ClassifierCoefficients => "classifier's coefficients",
         }
@@ -77,6 +86,10 @@ impl ParameterKind {
 
 /// A batch norm's scale below which a channel is silent; scales start at 1.
 pub const SILENT: f32 = 0.01;
+
+/// Deviation of a weight, over He's for its inputs, below which it has faded: the layer gives nothing, and decay has won. What
+/// batch norm follows may shrink to a tenth and lose nothing.
+pub const FADED: f64 = 1e-3;
 
 /// How an ensemble is compiled.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,8 +102,8 @@ pub struct EnsembleOptions {
     pub training: bool,
     /// Label smoothing of every member's loss in training.
     pub smoothing: f32,
-    /// Weight decay of composed linear weights in training.
-    pub classifier_decay: f32,
+    /// Of composed weights whose scale matters, in training.
+    pub weight_decay: WeightDecay,
     /// Whether evaluation programs have their batch norms folded into convolutions where that is possible. Faster, and
     /// equal up to rounding.
     pub folded: bool,
@@ -99,7 +112,8 @@ pub struct EnsembleOptions {
 impl EnsembleOptions {
     /// To train and to evaluate, with statistics over the whole batch and plain labels.
     pub fn train(batch: usize) -> Self {
-        Self { batch, bn_batch: batch, training: true, smoothing: 0.0, classifier_decay: 0.0, folded: false }
+        let weight_decay = WeightDecay::default();
+        Self { batch, bn_batch: batch, training: true, smoothing: 0.0, weight_decay, folded: false }
     }
 
     /// To evaluate only.
@@ -130,7 +144,7 @@ pub struct Ensemble<D: Device> {
 impl<D: Device> Ensemble<D> {
     /// Compiles every member and allocates; numbers are zero until [`bank::initialise`] or a checkpoint sets them.
     pub fn new(device: &D, plan: &SharingPlan, options: &EnsembleOptions) -> Result<Self, Error> {
-        let EnsembleOptions { batch, bn_batch, training, smoothing, classifier_decay, folded } = *options;
+        let EnsembleOptions { batch, bn_batch, training, smoothing, weight_decay, folded } = *options;
         assert!(bn_batch > 0 && batch.is_multiple_of(bn_batch), "ghost batches divide the batch");
         let (mut train, mut evaluate, mut losses, mut logits) = (vec![], vec![], vec![], vec![]);
         let mut unfolded = vec![];
@@ -162,7 +176,7 @@ impl<D: Device> Ensemble<D> {
             graphs.iter().try_for_each(|graph| layout.graph(graph, settings).map(|_| ()))?;
         }
         let layout = layout.finish(device);
-        let bank = Bank::new(device, plan.clone(), &layout, classifier_decay)?;
+        let bank = Bank::new(device, plan.clone(), &layout, weight_decay)?;
         let compile = |(graphs, settings): &(Vec<Graph>, Settings)| {
             graphs.iter().map(|graph| Program::compile(device, graph, settings, &layout)).collect()
         };
@@ -291,6 +305,19 @@ impl<D: Device> Ensemble<D> {
         Ok(silent as f64 / all.max(1) as f64)
     }
 
+    /// Layers whose weights, as they were composed last, have [`FADED`].
+    pub fn faded_layers(&self) -> Result<Vec<LayerId>, Error> {
+        let mut faded = vec![];
+        for (i, planned) in self.plan().layers.iter().enumerate() {
+            let weight = self.memory.parameter(&weight_name(self.plan(), LayerId(i)))?;
+            let square = weight.iter().map(|w| f64::from(*w).powi(2)).sum::<f64>() / weight.len() as f64;
+            if square.sqrt() < FADED * planned.layer.he() {
+                faded.push(LayerId(i));
+            }
+        }
+        Ok(faded)
+    }
+
     /// A member's logits for the batch.
     pub fn logits(&self, member: MemberId) -> Result<Vec<f32>, Error> {
         self.memory.output(&self.logits[member.0])
@@ -316,13 +343,14 @@ impl<D: Device> Ensemble<D> {
     /// Where the numbers of a kind lie. Composed weights are of no kind: they are not trained.
     pub fn ranges(&self, kind: ParameterKind) -> Result<Vec<Range<usize>>, Error> {
         let plan = self.plan();
-        let patterns = pattern_rows(plan);
+        let (patterns, made) = (pattern_rows(plan), Made::of(plan));
         let mut names = vec![];
         for (i, set) in plan.template_sets.iter().enumerate() {
-            let (of, mixed_by) = match bank::kind_of(plan, SetId(i)) {
-                LayerKind::Conv => (ParameterKind::Templates, ParameterKind::Coefficients),
-                LayerKind::Depthwise => (ParameterKind::Depthwise, ParameterKind::Coefficients),
-                LayerKind::Linear => {
+            let (of, mixed_by) = match made[i] {
+                Made::Convolutions => (ParameterKind::Templates, ParameterKind::Coefficients),
+                Made::Depthwise => (ParameterKind::Depthwise, ParameterKind::Coefficients),
+                Made::Shortcuts => (ParameterKind::ShortcutTemplates, ParameterKind::ShortcutCoefficients),
+                Made::Classifier => {
                     (ParameterKind::ClassifierTemplates, ParameterKind::ClassifierCoefficients)
                 }
             };

@@ -7,7 +7,8 @@ use superweight::ensemble::{Ensemble, EnsembleOptions, ParameterKind};
 use superweight::lower::{IMAGES, LABELS, Lowering, lower};
 use superweight::plan::arch::{ArchName, ImageShape};
 use superweight::plan::{
-    Clustering, Coefficients, Member, MemberId, PlanRequest, SetId, SharingPlan, TilingChoice, VectorKind,
+    Clustering, Coefficients, LayerId, Member, MemberId, PlanRequest, SetId, SharingPlan, Tile, TilingChoice,
+    VectorKind,
 };
 use superweight::random::Draws;
 
@@ -254,4 +255,24 @@ fn channels_whose_scale_is_gone_are_silent() {
     scale[..8].fill(-0.009);
     ensemble.memory_mut().set_parameter("1.bn1.weight", &scale).unwrap();
     assert_eq!(silent(&ensemble), [0.0, 8.0 / channels as f64]);
+}
+
+#[test]
+fn layers_without_weight_have_faded() {
+    let request = PlanRequest::new(members("wrn-10-1,wrn-10-2"), None);
+    let mut ensemble = ensemble(&request.plan().unwrap(), 1);
+    ensemble.compose().unwrap();
+    assert_eq!(ensemble.faded_layers().unwrap(), []);
+    // Those that are made of the first set alone.
+    let plan = ensemble.plan();
+    let layers = (0..plan.layers.len()).map(LayerId).filter(|id| !plan.layers[id.0].tiles.is_empty());
+    let is_first = |tile: &Tile| plan.superweight(tile.superweight).set == SetId(0);
+    let expected: Vec<_> = layers.filter(|id| plan.layers[id.0].tiles.iter().all(is_first)).collect();
+    assert!(!expected.is_empty() && expected.len() < plan.layers.len());
+    let templates = ensemble.memory().parameter("templates.0").unwrap();
+    let faint: Vec<f32> = templates.iter().map(|t| 1e-4 * t).collect();
+    ensemble.memory_mut().set_parameter("templates.0", &faint).unwrap();
+    assert_eq!(ensemble.faded_layers().unwrap(), [], "composed before");
+    ensemble.compose().unwrap();
+    assert_eq!(ensemble.faded_layers().unwrap(), expected);
 }

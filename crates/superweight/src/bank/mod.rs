@@ -15,7 +15,10 @@ use superweight_engine::{
     Block, Device, Error, Layout, LayoutBuilder, Memory, Mix, MixFactors, MixGradients, MixSet, MixUse,
     Region,
 };
-use superweight_plan::{LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId};
+use superweight_plan::arch::{Architecture, TensorId};
+use superweight_plan::{
+    LayerId, LayerKind, Member, MemberId, SetId, SharingPlan, SuperWeightId, TemplateSet,
+};
 
 pub use init::initialise;
 pub use probe::{Probe, declare_probe};
@@ -57,7 +60,7 @@ pub fn live_rows(plan: &SharingPlan) -> Vec<usize> {
 /// Rows of every set's patterns; 0 where it has none.
 pub fn pattern_rows(plan: &SharingPlan) -> Vec<usize> {
     let rows = Rows::patterns(plan);
-    let has = |set: &superweight_plan::TemplateSet| plan.has_patterns() && set.templates > 1;
+    let has = |set: &TemplateSet| plan.has_patterns() && set.templates > 1;
     plan.template_sets
         .iter()
         .enumerate()
@@ -65,9 +68,62 @@ pub fn pattern_rows(plan: &SharingPlan) -> Vec<usize> {
         .collect()
 }
 
-/// What kind of layers a set makes: those of a cluster are all of one.
-pub fn kind_of(plan: &SharingPlan, set: SetId) -> LayerKind {
-    plan.layer(plan.clusters[plan.set(set).cluster.0].layers[0]).kind
+/// What a set makes, as far as decay cares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// Other convolutions.
+    Convolutions,
+    /// Convolutions of each channel by itself.
+    Depthwise,
+    /// Shortcuts without batch norm and nothing else ([`Architecture::bare_shortcuts`]).
+    Shortcuts,
+    /// Linear weights.
+    Classifier,
+}
+
+impl Made {
+    /// Of every set of a plan.
+    pub fn of(plan: &SharingPlan) -> Vec<Self> {
+        let build = |member: &Member| member.build().expect("the members of a plan build");
+        let architectures: Vec<Architecture> = plan.members.iter().map(build).collect();
+        let shortcuts: Vec<Vec<TensorId>> = architectures.iter().map(Architecture::bare_shortcuts).collect();
+        let is_shortcut = |id: &LayerId| {
+            let layer = plan.layer(*id);
+            let of = &architectures[layer.member.0];
+            shortcuts[layer.member.0].iter().any(|&weight| of.tensor(weight).name == layer.name)
+        };
+        let made = |set: &TemplateSet| {
+            let layers = &plan.clusters[set.cluster.0].layers;
+            match plan.layer(layers[0]).kind {
+                LayerKind::Conv if layers.iter().all(is_shortcut) => Self::Shortcuts,
+                LayerKind::Conv => Self::Convolutions,
+                LayerKind::Depthwise => Self::Depthwise,
+                LayerKind::Linear => Self::Classifier,
+            }
+        };
+        plan.template_sets.iter().map(made).collect()
+    }
+}
+
+/// Weight decay of composed weights whose scale matters. Backward pulls at them as if they were dense, and at what they are made of
+/// through them: a product of three does not feel a pull at its factors as its own. A classifier outgrows it, a shortcut dies of it
+/// (`docs/notes/reproduction.md`). All others have a batch norm that looks after their scale, and are decayed by their numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WeightDecay {
+    /// Of [`Made::Shortcuts`].
+    pub shortcuts: f32,
+    /// Of [`Made::Classifier`].
+    pub classifier: f32,
+}
+
+impl WeightDecay {
+    fn of(self, made: Made) -> f32 {
+        match made {
+            Made::Shortcuts => self.shortcuts,
+            Made::Classifier => self.classifier,
+            Made::Convolutions | Made::Depthwise => 0.0,
+        }
+    }
 }
 
 /// Where the rows lie that cells are mixed by, where these are made of patterns and coefficients.
@@ -98,16 +154,15 @@ pub fn declare(plan: &SharingPlan, layout: &mut LayoutBuilder) -> Result<(), Err
 pub struct Bank<D: Device> {
     plan: SharingPlan,
     mix: Mix<D>,
-    /// Of composed linear weights.
-    decay: f32,
+    decay: WeightDecay,
     /// The most that composing may need once coefficients are refined.
     refined_scratch_bytes: usize,
 }
 
 impl<D: Device> Bank<D> {
-    /// Prepares the composition; `layout` has all members' tensors and what [`declare`] added. The backward pass adds `decay` times
-    /// every composed linear weight to its gradient.
-    pub fn new(device: &D, plan: SharingPlan, layout: &Layout, decay: f32) -> Result<Self, Error> {
+    /// Prepares the composition; `layout` has all members' tensors and what [`declare`] added. The backward pass adds what `decay`
+    /// asks for.
+    pub fn new(device: &D, plan: SharingPlan, layout: &Layout, decay: WeightDecay) -> Result<Self, Error> {
         let mix = Mix::new(device, mix_sets(&plan, &MixRows::of(&plan), layout, decay)?)?;
         let refined_scratch_bytes = match plan.bill.reserved {
             0 => mix.scratch_bytes(),
@@ -146,8 +201,13 @@ impl<D: Device> Bank<D> {
 }
 
 /// Every cell of every layer: which row makes it and where it goes.
-fn mix_sets(plan: &SharingPlan, rows: &MixRows, layout: &Layout, decay: f32) -> Result<Vec<MixSet>, Error> {
-    let patterns = pattern_rows(plan);
+fn mix_sets(
+    plan: &SharingPlan,
+    rows: &MixRows,
+    layout: &Layout,
+    decay: WeightDecay,
+) -> Result<Vec<MixSet>, Error> {
+    let (patterns, made) = (pattern_rows(plan), Made::of(plan));
     let mut sets = Vec::with_capacity(plan.template_sets.len());
     for (i, set) in plan.template_sets.iter().enumerate() {
         let [height, width, kh, kw] = set.block;
@@ -167,7 +227,7 @@ fn mix_sets(plan: &SharingPlan, rows: &MixRows, layout: &Layout, decay: f32) -> 
             factors: None,
             uses: vec![],
             gradients: MixGradients::Both,
-            decay: if kind_of(plan, SetId(i)) == LayerKind::Linear { decay } else { 0.0 },
+            decay: decay.of(made[i]),
         });
     }
     for (i, planned) in plan.layers.iter().enumerate().filter(|(_, planned)| !planned.tiles.is_empty()) {

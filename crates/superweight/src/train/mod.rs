@@ -49,7 +49,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use superweight_engine::Device;
-use superweight_plan::SharingPlan;
+use superweight_plan::{LayerId, SharingPlan};
 
 pub use checkpoint::{RestoreError, capture, restore, restore_parameters};
 pub use error::TrainError;
@@ -61,6 +61,7 @@ pub use sharing::Decided;
 pub use stop::{Limits, Stopped};
 pub use trainer::{Trainer, Watch};
 
+use crate::bank::weight_name;
 use crate::data::{Dataset, EvalBatches, Part, Split};
 use crate::recipe::Resolved;
 use crate::run::{Checkpoint, Log, RunFolder, TensorBoard};
@@ -144,6 +145,10 @@ impl<D: Device> Session<D> {
             self.record_test(test)?;
             observer.see(Progress::Tested(test));
         }
+        if stopped == Stopped::Finished {
+            self.warn_of_faded_layers()?;
+            self.show_warnings(observer);
+        }
         self.record_stop(&stopped)?;
         Ok(Outcome {
             stopped,
@@ -193,6 +198,23 @@ impl<D: Device> Session<D> {
             }
             None => Ok(captured),
         })
+    }
+
+    /// A network may do without a layer and look well: nobody would know.
+    fn warn_of_faded_layers(&mut self) -> Result<(), TrainError> {
+        self.trainer.compose()?;
+        let ensemble = self.trainer.ensemble();
+        let name = |&id: &LayerId| weight_name(ensemble.plan(), id);
+        let faded: Vec<String> = ensemble.faded_layers()?.iter().map(name).collect();
+        if !faded.is_empty() {
+            let (count, which) = (faded.len(), faded.join(", "));
+            self.warn(format!(
+                "decay has taken the weights of {count} of {} layers, which give nothing any more: {which}; less of train.decay or \
+                 train.shared_decay would keep them",
+                ensemble.plan().layers.len()
+            ))?;
+        }
+        Ok(())
     }
 
     fn show_warnings(&mut self, observer: &mut dyn Observer) {

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use serde_json::json;
 use superweight_engine::Device;
-use superweight_plan::{LayerKind, SetId, SharingPlan};
+use superweight_plan::SharingPlan;
 
 use super::checkpoint::restore;
 use super::sharing::resumed_statistics;
-use super::trainer::decay;
+use super::trainer::Decay;
 use super::{DecayGroup, Phase, Position, Session, TrainError, Trainer};
-use crate::bank;
+use crate::bank::{self, Made};
 use crate::data::{DataError, Dataset, Split};
 use crate::ensemble::{Ensemble, ParameterKind};
 use crate::recipe::{Crop, PLAN, Recipe, Resolved};
@@ -225,24 +225,25 @@ impl<D: Device> Parts<D> {
 /// Counts of live numbers: the room for coefficients to come belongs to no one yet.
 pub(super) fn decay_groups<D: Device>(resolved: &Resolved, ensemble: &Ensemble<D>) -> Vec<DecayGroup> {
     let plan = ensemble.plan();
-    let rows = bank::live_rows(plan);
-    let coefficients = |linear: bool| -> u64 {
-        let all = plan.template_sets.iter().enumerate().filter(|(_, set)| set.templates > 1);
-        let of = all.filter(|(i, _)| (bank::kind_of(plan, SetId(*i)) == LayerKind::Linear) == linear);
-        of.map(|(i, set)| (rows[i] * set.templates) as u64).sum()
+    let (rows, decay) = (bank::live_rows(plan), Decay::new(resolved, plan));
+    let made = Made::of(plan);
+    let coefficients = |of: &[Made]| -> u64 {
+        let sets = plan.template_sets.iter().enumerate().filter(|(_, set)| set.templates > 1);
+        let sets = sets.filter(|(i, _)| of.contains(&made[*i]));
+        sets.map(|(i, set)| (rows[i] * set.templates) as u64).sum()
     };
     let laid_out = |kind| -> u64 {
         let ranges = ensemble.ranges(kind).expect("the ensemble was laid out by this plan");
         ranges.iter().map(|range| range.len() as u64).sum()
     };
     let group = |kind| {
-        let (numbers, decayed_as) = match kind {
-            ParameterKind::Coefficients => (coefficients(false), kind),
-            ParameterKind::ClassifierCoefficients => (coefficients(true), ParameterKind::Classifier),
-            ParameterKind::ClassifierTemplates => (laid_out(kind), ParameterKind::Classifier),
-            kind => (laid_out(kind), kind),
+        let numbers = match kind {
+            ParameterKind::Coefficients => coefficients(&[Made::Convolutions, Made::Depthwise]),
+            ParameterKind::ShortcutCoefficients => coefficients(&[Made::Shortcuts]),
+            ParameterKind::ClassifierCoefficients => coefficients(&[Made::Classifier]),
+            kind => laid_out(kind),
         };
-        DecayGroup { kind, numbers, decay: decay(resolved, decayed_as) }
+        DecayGroup { kind, numbers, decay: decay.either(kind) }
     };
     ParameterKind::ALL.into_iter().map(group).filter(|group| group.numbers > 0).collect()
 }
