@@ -118,15 +118,9 @@ class Composition:
                     self.parts[layer].append((set, tile, cells(id, tile["at"]), None, None))
         self.numbers = first
 
-    def bare(self, train):
-        """Composed layers, and the sets that make them, whose weights are decayed and not what they are made of: no batch norm looks after their
-        scale. A shortcut of one factor that is decayed shrinks as a dense one."""
-        on = train["decay_on"]
-        products = ("templates" in on) * (1 + self.patterned) + ("coefficients" in on) > 1
-        is_bare = lambda layer: layer["kind"] == "linear" or products and layer["name"].endswith("convShortcut.weight")
-        found = [(l["layer"], parts) for l, parts in zip(self.plan["layers"], self.parts) if parts and is_bare(l["layer"])]
-        names = [f"{layer['member']}.{layer['name']}" for layer, _ in found]
-        return names, {part[0] for _, parts in found for part in parts}
+    def sets_of(self, is_one):
+        """Sets that make such layers."""
+        return {part[0] for planned, parts in zip(self.plan["layers"], self.parts) if is_one(planned["layer"]) for part in parts}
 
     def block(self, superweight):
         return self.plan["template_sets"][self.plan["superweights"][superweight]["set"]]["block"]
@@ -138,9 +132,10 @@ class Composition:
         return {cell: i for i, cell in enumerate((r, c) for r, width in enumerate(widths) for c in range(width))}
 
     def pull(self, weights, train):
-        """What decay adds to the loss for composed weights that are decayed as weights."""
-        names = [name for name in self.bare(train)[0] if ("classifier" if ".fc." in name else "convolutions") in train["decay_on"]]
-        return 0.5 * train["decay"] * sum(weights[name].square().sum() for name in names)
+        """What decay adds to the loss for a composed classifier."""
+        if not self.sets_of(is_linear) or "classifier" not in train["decay_on"]:
+            return 0.0
+        return 0.5 * train["decay"] * weights["0.fc.weight"].square().sum()
 
     def weights(self, numbers):
         out = {}
@@ -205,15 +200,27 @@ class Network:
         return F.linear(x, weights["0.fc.weight"], numbers["0.fc.bias"])
 
 
+def is_linear(layer):
+    return layer["kind"] == "linear"
+
+
+def is_shortcut(layer):
+    return layer["name"].endswith("convShortcut.weight")
+
+
 def decay_of(name, train, composition):
-    """What the optimizer decays a tensor by; a composed classifier and composed shortcuts are decayed by their weights instead."""
+    """What the optimizer decays a tensor by. A composed classifier is decayed by its weights instead; of composed shortcuts, which no batch norm follows, the
+    templates are decayed by what all factors are together."""
     on, decay = train["decay_on"], train["decay"]
     shared = decay * train["shared_decay"]
     kind, _, set = name.partition(".")
     if kind in ("templates", "patterns", "coefficients"):
-        if int(set) in composition.bare(train)[1] or ("coefficients" if kind == "coefficients" else "templates") not in on:
+        templates, coefficients = ((what in on) * shared for what in ("templates", "coefficients"))
+        if int(set) in composition.sets_of(is_linear):
             return 0.0
-        return shared
+        if int(set) in composition.sets_of(is_shortcut):
+            return (1 + composition.patterned) * templates + coefficients if kind == "templates" else 0.0
+        return coefficients if kind == "coefficients" else templates
     part = "classifier" if ".fc." in name else "batch-norm" if ".bn" in name else "convolutions"
     return decay if part in on else 0.0
 

@@ -18,8 +18,7 @@ use superweight_engine::{
 use superweight_plan::{Group, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId, VectorKind};
 
 use crate::bank::{
-    self, Bank, Made, WeightDecay, coefficients_name, pattern_rows, patterns_name, scope, templates_name,
-    weight_name,
+    self, Bank, Made, coefficients_name, pattern_rows, patterns_name, scope, templates_name, weight_name,
 };
 use crate::fold::fold;
 use crate::lower::{IMAGES, LABELS, Lowering, lower};
@@ -41,12 +40,13 @@ pub enum ParameterKind {
     BatchNorm,
     /// Linear weights where they are dense, and biases.
     Classifier,
-    /// Templates of shortcuts without batch norm, with their patterns. Where they are products of several numbers that are decayed, the
-    /// weights are decayed instead, as convolutions ([`WeightDecay`]).
+    /// Templates of shortcuts without batch norm. They are decayed by as much as all factors of other weights together, so that all weights
+    /// shrink alike: decay of each factor takes such a weight away altogether (`docs/notes/reproduction.md`).
     ShortcutTemplates,
-    /// What these are combined by.
+    /// Patterns and coefficients of these: not decayed.
     ShortcutCoefficients,
-    /// Templates of linear weights with their patterns. The weights are decayed ([`WeightDecay`]).
+    /// Templates of linear weights with their patterns. Decay pulls at the weights, as if they were dense, and at their numbers through them:
+    /// a product of three escapes a pull at its factors (`docs/notes/reproduction.md`).
     ClassifierTemplates,
     /// What these are combined by.
     ClassifierCoefficients,
@@ -77,7 +77,7 @@ impl ParameterKind {
             Self::BatchNorm => "batch norm",
             Self::Classifier => "classifier",
             Self::ShortcutTemplates => "shortcuts' templates",
-            Self::ShortcutCoefficients => "shortcuts' coefficients",
+            Self::ShortcutCoefficients => "shortcuts' patterns and coefficients",
             Self::ClassifierTemplates => "classifier's templates",
             Self::ClassifierCoefficients => "classifier's coefficients",
         }
@@ -102,8 +102,8 @@ pub struct EnsembleOptions {
     pub training: bool,
     /// Label smoothing of every member's loss in training.
     pub smoothing: f32,
-    /// Of composed weights whose scale matters, in training.
-    pub weight_decay: WeightDecay,
+    /// Weight decay of composed linear weights in training.
+    pub classifier_decay: f32,
     /// Whether evaluation programs have their batch norms folded into convolutions where that is possible. Faster, and
     /// equal up to rounding.
     pub folded: bool,
@@ -112,8 +112,7 @@ pub struct EnsembleOptions {
 impl EnsembleOptions {
     /// To train and to evaluate, with statistics over the whole batch and plain labels.
     pub fn train(batch: usize) -> Self {
-        let weight_decay = WeightDecay::default();
-        Self { batch, bn_batch: batch, training: true, smoothing: 0.0, weight_decay, folded: false }
+        Self { batch, bn_batch: batch, training: true, smoothing: 0.0, classifier_decay: 0.0, folded: false }
     }
 
     /// To evaluate only.
@@ -144,7 +143,7 @@ pub struct Ensemble<D: Device> {
 impl<D: Device> Ensemble<D> {
     /// Compiles every member and allocates; numbers are zero until [`bank::initialise`] or a checkpoint sets them.
     pub fn new(device: &D, plan: &SharingPlan, options: &EnsembleOptions) -> Result<Self, Error> {
-        let EnsembleOptions { batch, bn_batch, training, smoothing, weight_decay, folded } = *options;
+        let EnsembleOptions { batch, bn_batch, training, smoothing, classifier_decay, folded } = *options;
         assert!(bn_batch > 0 && batch.is_multiple_of(bn_batch), "ghost batches divide the batch");
         let (mut train, mut evaluate, mut losses, mut logits) = (vec![], vec![], vec![], vec![]);
         let mut unfolded = vec![];
@@ -176,7 +175,7 @@ impl<D: Device> Ensemble<D> {
             graphs.iter().try_for_each(|graph| layout.graph(graph, settings).map(|_| ()))?;
         }
         let layout = layout.finish(device);
-        let bank = Bank::new(device, plan.clone(), &layout, weight_decay)?;
+        let bank = Bank::new(device, plan.clone(), &layout, classifier_decay)?;
         let compile = |(graphs, settings): &(Vec<Graph>, Settings)| {
             graphs.iter().map(|graph| Program::compile(device, graph, settings, &layout)).collect()
         };
@@ -354,8 +353,9 @@ impl<D: Device> Ensemble<D> {
                     (ParameterKind::ClassifierTemplates, ParameterKind::ClassifierCoefficients)
                 }
             };
+            let patterned_by = if made[i] == Made::Shortcuts { mixed_by } else { of };
             names.extend((of == kind).then(|| templates_name(SetId(i))));
-            names.extend((of == kind && patterns[i] > 0).then(|| patterns_name(SetId(i))));
+            names.extend((patterned_by == kind && patterns[i] > 0).then(|| patterns_name(SetId(i))));
             let mixed = kind == mixed_by && set.templates > 1;
             names.extend(mixed.then(|| coefficients_name(SetId(i))));
         }

@@ -1,5 +1,5 @@
 //! Three Nesterov steps of shared networks against PyTorch 2.11 in double precision: losses, and every trained number and
-//! statistic afterwards. Decay of shared numbers, of composed classifiers' and shortcuts' weights, and ghost batches take part.
+//! statistic afterwards. Decay of shared numbers, of a composed classifier's weights, of shortcuts, and ghost batches take part.
 //!
 //! The plans are those of `swn plan --members wrn-10-1 --classes 10 --input 3x16x16` with
 //!
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 use common::{hashed, name_seed, on_every_device};
 use serde::Deserialize;
-use superweight::bank::{self, WeightDecay};
+use superweight::bank;
 use superweight::engine::{Device, Memory, SgdOptions};
 use superweight::ensemble::{Ensemble, EnsembleOptions, ParameterKind};
 use superweight::plan::{LayerId, MemberId, SetId, SharingPlan, VectorKind};
@@ -83,15 +83,13 @@ fn compare<D: Device>(device: &D, name: &str, plan: &str) {
         serde_json::from_str(include_str!("fixtures/training.json")).expect("the script's file");
     let Case { losses, after } = &cases[name];
     let plan = SharingPlan::from_json(plan).unwrap();
-    let weight_decay = WeightDecay { shortcuts: DECAY, classifier: DECAY };
-    let options = EnsembleOptions { bn_batch: 4, weight_decay, ..EnsembleOptions::train(BATCH) };
+    let options = EnsembleOptions { bn_batch: 4, classifier_decay: DECAY, ..EnsembleOptions::train(BATCH) };
     let mut ensemble = Ensemble::new(device, &plan, &options).unwrap();
     start(&plan, ensemble.memory_mut());
     let decay = |kind| match kind {
-        ParameterKind::ShortcutTemplates
-        | ParameterKind::ShortcutCoefficients
-        | ParameterKind::ClassifierTemplates
-        | ParameterKind::ClassifierCoefficients => 0.0,
+        ParameterKind::ShortcutTemplates => SHARED_DECAY * if plan.has_patterns() { 3.0 } else { 2.0 },
+        ParameterKind::ShortcutCoefficients => 0.0,
+        ParameterKind::ClassifierTemplates | ParameterKind::ClassifierCoefficients => 0.0,
         ParameterKind::Templates | ParameterKind::Coefficients => SHARED_DECAY,
         _ => DECAY,
     };

@@ -105,27 +105,6 @@ impl Made {
     }
 }
 
-/// Weight decay of composed weights whose scale matters. Backward pulls at them as if they were dense, and at what they are made of
-/// through them: a product of three does not feel a pull at its factors as its own. A classifier outgrows it, a shortcut dies of it
-/// (`docs/notes/reproduction.md`). All others have a batch norm that looks after their scale, and are decayed by their numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct WeightDecay {
-    /// Of [`Made::Shortcuts`].
-    pub shortcuts: f32,
-    /// Of [`Made::Classifier`].
-    pub classifier: f32,
-}
-
-impl WeightDecay {
-    fn of(self, made: Made) -> f32 {
-        match made {
-            Made::Shortcuts => self.shortcuts,
-            Made::Classifier => self.classifier,
-            Made::Convolutions | Made::Depthwise => 0.0,
-        }
-    }
-}
-
 /// Where the rows lie that cells are mixed by, where these are made of patterns and coefficients.
 fn mixed_name(set: SetId) -> String {
     format!("mixed.{set}")
@@ -154,15 +133,16 @@ pub fn declare(plan: &SharingPlan, layout: &mut LayoutBuilder) -> Result<(), Err
 pub struct Bank<D: Device> {
     plan: SharingPlan,
     mix: Mix<D>,
-    decay: WeightDecay,
+    /// Of composed linear weights.
+    decay: f32,
     /// The most that composing may need once coefficients are refined.
     refined_scratch_bytes: usize,
 }
 
 impl<D: Device> Bank<D> {
-    /// Prepares the composition; `layout` has all members' tensors and what [`declare`] added. The backward pass adds what `decay`
-    /// asks for.
-    pub fn new(device: &D, plan: SharingPlan, layout: &Layout, decay: WeightDecay) -> Result<Self, Error> {
+    /// Prepares the composition; `layout` has all members' tensors and what [`declare`] added. The backward pass adds `decay` times
+    /// every composed linear weight to its gradient.
+    pub fn new(device: &D, plan: SharingPlan, layout: &Layout, decay: f32) -> Result<Self, Error> {
         let mix = Mix::new(device, mix_sets(&plan, &MixRows::of(&plan), layout, decay)?)?;
         let refined_scratch_bytes = match plan.bill.reserved {
             0 => mix.scratch_bytes(),
@@ -201,12 +181,7 @@ impl<D: Device> Bank<D> {
 }
 
 /// Every cell of every layer: which row makes it and where it goes.
-fn mix_sets(
-    plan: &SharingPlan,
-    rows: &MixRows,
-    layout: &Layout,
-    decay: WeightDecay,
-) -> Result<Vec<MixSet>, Error> {
+fn mix_sets(plan: &SharingPlan, rows: &MixRows, layout: &Layout, decay: f32) -> Result<Vec<MixSet>, Error> {
     let (patterns, made) = (pattern_rows(plan), Made::of(plan));
     let mut sets = Vec::with_capacity(plan.template_sets.len());
     for (i, set) in plan.template_sets.iter().enumerate() {
@@ -227,7 +202,7 @@ fn mix_sets(
             factors: None,
             uses: vec![],
             gradients: MixGradients::Both,
-            decay: decay.of(made[i]),
+            decay: if made[i] == Made::Classifier { decay } else { 0.0 },
         });
     }
     for (i, planned) in plan.layers.iter().enumerate().filter(|(_, planned)| !planned.tiles.is_empty()) {

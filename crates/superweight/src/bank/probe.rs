@@ -12,7 +12,7 @@
 use superweight_engine::{Device, Error, Layout, LayoutBuilder, Memory, Mix, MixGradients, Region};
 use superweight_plan::{LayerId, SetId, SharingPlan, SuperWeightId};
 
-use super::{MixRows, Rows, WeightDecay, mix_sets};
+use super::{MixRows, Rows, mix_sets};
 
 fn probe_name(set: SetId) -> String {
     format!("probe.{set}")
@@ -56,7 +56,7 @@ impl<D: Device> Probe<D> {
     pub fn new(device: &D, plan: &SharingPlan, layout: &Layout) -> Result<Self, Error> {
         let rows = MixRows::own(plan);
         // What a layer asks for is dL/dα: decay asks the same of all of them.
-        let all = mix_sets(plan, &rows, layout, WeightDecay::default())?.into_iter().enumerate();
+        let all = mix_sets(plan, &rows, layout, 0.0)?.into_iter().enumerate();
         let (mut sets, mut gradients) = (vec![], vec![]);
         for (i, mut set) in all.filter(|(i, _)| plan.template_sets[*i].templates > 1) {
             let name = probe_name(SetId(i));

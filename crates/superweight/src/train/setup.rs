@@ -11,7 +11,7 @@ use superweight_plan::SharingPlan;
 
 use super::checkpoint::restore;
 use super::sharing::resumed_statistics;
-use super::trainer::Decay;
+use super::trainer::decay;
 use super::{DecayGroup, Phase, Position, Session, TrainError, Trainer};
 use crate::bank::{self, Made};
 use crate::data::{DataError, Dataset, Split};
@@ -225,25 +225,35 @@ impl<D: Device> Parts<D> {
 /// Counts of live numbers: the room for coefficients to come belongs to no one yet.
 pub(super) fn decay_groups<D: Device>(resolved: &Resolved, ensemble: &Ensemble<D>) -> Vec<DecayGroup> {
     let plan = ensemble.plan();
-    let (rows, decay) = (bank::live_rows(plan), Decay::new(resolved, plan));
+    let rows = bank::live_rows(plan);
     let made = Made::of(plan);
     let coefficients = |of: &[Made]| -> u64 {
         let sets = plan.template_sets.iter().enumerate().filter(|(_, set)| set.templates > 1);
         let sets = sets.filter(|(i, _)| of.contains(&made[*i]));
         sets.map(|(i, set)| (rows[i] * set.templates) as u64).sum()
     };
+    let patterns = bank::pattern_rows(plan).into_iter().zip(&plan.template_sets).zip(&made);
+    let shortcut_patterns: u64 = patterns
+        .filter(|(_, made)| **made == Made::Shortcuts)
+        .map(|((rows, set), _)| (rows * set.templates) as u64)
+        .sum();
     let laid_out = |kind| -> u64 {
         let ranges = ensemble.ranges(kind).expect("the ensemble was laid out by this plan");
         ranges.iter().map(|range| range.len() as u64).sum()
     };
     let group = |kind| {
-        let numbers = match kind {
-            ParameterKind::Coefficients => coefficients(&[Made::Convolutions, Made::Depthwise]),
-            ParameterKind::ShortcutCoefficients => coefficients(&[Made::Shortcuts]),
-            ParameterKind::ClassifierCoefficients => coefficients(&[Made::Classifier]),
-            kind => laid_out(kind),
+        let (numbers, decayed_as) = match kind {
+            ParameterKind::Coefficients => (coefficients(&[Made::Convolutions, Made::Depthwise]), kind),
+            ParameterKind::ShortcutCoefficients => {
+                (coefficients(&[Made::Shortcuts]) + shortcut_patterns, kind)
+            }
+            ParameterKind::ClassifierCoefficients => {
+                (coefficients(&[Made::Classifier]), ParameterKind::Classifier)
+            }
+            ParameterKind::ClassifierTemplates => (laid_out(kind), ParameterKind::Classifier),
+            kind => (laid_out(kind), kind),
         };
-        DecayGroup { kind, numbers, decay: decay.either(kind) }
+        DecayGroup { kind, numbers, decay: decay(resolved, plan, decayed_as) }
     };
     ParameterKind::ALL.into_iter().map(group).filter(|group| group.numbers > 0).collect()
 }

@@ -14,10 +14,9 @@ use superweight_engine::{Accumulator, Device, Error, ImageDraw, Metrics, Sgd, Sg
 use superweight_plan::SharingPlan;
 
 use super::TrainError;
-use crate::bank::WeightDecay;
 use crate::data::{Dataset, Part};
 use crate::ensemble::{Ensemble, EnsembleOptions, ParameterKind};
-use crate::recipe::{Resolved, TrainSettings};
+use crate::recipe::Resolved;
 use crate::replay::Replayed;
 
 /// Somebody who looks at gradients before they are used: search and refinement.
@@ -174,12 +173,12 @@ fn compile<D: Device>(
         bn_batch: train.bn_batch,
         training: true,
         smoothing: train.label_smoothing as f32,
-        weight_decay: Decay::new(resolved, plan).of_weights(),
+        classifier_decay: decay(resolved, plan, ParameterKind::Classifier) as f32,
         folded: false,
     };
     let ensemble = Ensemble::new(device, plan, &options)?;
     let sgd = SgdOptions { momentum: train.momentum as f32, nesterov: train.nesterov };
-    let optimizer = ensemble.optimizer(sgd, |kind| Decay::new(resolved, plan).of_numbers(kind) as f32)?;
+    let optimizer = ensemble.optimizer(sgd, |kind| decay(resolved, plan, kind) as f32)?;
     Ok((ensemble, optimizer))
 }
 
@@ -196,57 +195,21 @@ fn rates(resolved: &Resolved) -> [f32; ParameterKind::ALL.len()] {
     })
 }
 
-/// λ of everything, of numbers by the optimizer or of the weights that they make by the backward pass.
-pub(super) struct Decay<'a> {
-    train: &'a TrainSettings,
-    /// Whether shortcuts are products of several numbers that are decayed. Such a product fades faster than its gradient can hold it;
-    /// where one of them alone is decayed, the weights shrink by λ, as dense ones do.
-    products: bool,
-}
-
-impl<'a> Decay<'a> {
-    pub fn new(resolved: &'a Resolved, plan: &SharingPlan) -> Self {
-        let train = &resolved.train;
-        let on = |kind| usize::from(train.decay_on.contains(&kind));
-        let templates = on(ParameterKind::Templates) * (1 + usize::from(plan.has_patterns()));
-        Self { train, products: templates + on(ParameterKind::Coefficients) > 1 }
-    }
-
-    /// Of a kind's numbers.
-    pub fn of_numbers(&self, kind: ParameterKind) -> f64 {
-        match kind {
-            ParameterKind::ClassifierTemplates | ParameterKind::ClassifierCoefficients => 0.0,
-            ParameterKind::ShortcutTemplates | ParameterKind::ShortcutCoefficients if self.products => 0.0,
-            ParameterKind::ShortcutTemplates => self.of_numbers(ParameterKind::Templates),
-            ParameterKind::ShortcutCoefficients => self.of_numbers(ParameterKind::Coefficients),
-            _ if !self.train.decay_on.contains(&kind) => 0.0,
-            ParameterKind::Templates | ParameterKind::Coefficients => {
-                self.train.decay * self.train.shared_decay
-            }
-            _ => self.train.decay,
+/// λ of a kind's numbers.
+pub(super) fn decay(resolved: &Resolved, plan: &SharingPlan, kind: ParameterKind) -> f64 {
+    let train = &resolved.train;
+    match kind {
+        // The weights they make are decayed: `EnsembleOptions::classifier_decay`.
+        ParameterKind::ClassifierTemplates | ParameterKind::ClassifierCoefficients => 0.0,
+        ParameterKind::ShortcutTemplates => {
+            let [templates, coefficients] = [ParameterKind::Templates, ParameterKind::Coefficients]
+                .map(|factor| decay(resolved, plan, factor));
+            templates * if plan.has_patterns() { 2.0 } else { 1.0 } + coefficients
         }
-    }
-
-    /// Of composed weights.
-    pub fn of_weights(&self) -> WeightDecay {
-        let of = |kind| self.of_numbers(kind) as f32;
-        WeightDecay {
-            shortcuts: if self.products { of(ParameterKind::Convolutions) } else { 0.0 },
-            classifier: of(ParameterKind::Classifier),
-        }
-    }
-
-    /// Of a kind's numbers or of what they make.
-    pub fn either(&self, kind: ParameterKind) -> f64 {
-        match kind {
-            ParameterKind::ShortcutTemplates | ParameterKind::ShortcutCoefficients if self.products => {
-                self.of_numbers(ParameterKind::Convolutions)
-            }
-            ParameterKind::ClassifierTemplates | ParameterKind::ClassifierCoefficients => {
-                self.of_numbers(ParameterKind::Classifier)
-            }
-            _ => self.of_numbers(kind),
-        }
+        ParameterKind::ShortcutCoefficients => 0.0,
+        _ if !train.decay_on.contains(&kind) => 0.0,
+        ParameterKind::Templates | ParameterKind::Coefficients => train.decay * train.shared_decay,
+        _ => train.decay,
     }
 }
 
@@ -259,32 +222,27 @@ mod tests {
     use crate::train::testing::tiny;
 
     #[test]
-    fn shortcuts_are_decayed_as_weights_where_they_are_products_of_what_is_decayed() {
+    fn shortcuts_shrink_as_fast_as_products_of_all_that_is_decayed() {
         let plan = |tiling| {
             let architecture: ArchName = "wrn-10-1".parse().unwrap();
             let input = architecture.usual_input();
             let member = Member { architecture, input, classes: 10 };
             PlanRequest { tiling, ..PlanRequest::new(vec![member], None) }.plan().unwrap()
         };
-        let (templates, both) = (
-            "train.decay_on=[templates,convolutions]",
-            "train.decay_on=[templates,coefficients,convolutions]",
-        );
-        for (tiling, on, as_weights) in [
-            (TilingChoice::Grid, templates, false),
-            (TilingChoice::Grid, both, true),
-            (TilingChoice::Nested, templates, false),
-            (TilingChoice::Kronecker, templates, true),
-            (TilingChoice::Kronecker, "train.decay_on=[coefficients,convolutions]", false),
+        let (templates, both) = ("train.decay_on=[templates]", "train.decay_on=[templates,coefficients]");
+        for (tiling, on, factors) in [
+            (TilingChoice::Nested, templates, 1.0),
+            (TilingChoice::Grid, templates, 1.0),
+            (TilingChoice::Grid, both, 2.0),
+            (TilingChoice::Kronecker, templates, 2.0),
+            (TilingChoice::Kronecker, both, 3.0),
+            (TilingChoice::Kronecker, "train.decay_on=[coefficients]", 1.0),
+            (TilingChoice::Kronecker, "train.decay_on=[batch-norm]", 0.0),
         ] {
-            let (resolved, plan) = (tiny(&["train.decay=0.01", "train.shared_decay=0.5", on]), plan(tiling));
-            let decay = Decay::new(&resolved, &plan);
-            let of = |kind| (decay.of_numbers(kind), decay.either(kind));
-            let (alone, shared) = (decay.of_weights().shortcuts, decay.of_numbers(ParameterKind::Templates));
-            assert_eq!(alone, if as_weights { 0.01 } else { 0.0 }, "{tiling:?} {on}");
-            let expected = if as_weights { (0.0, 0.01) } else { (shared, shared) };
-            assert_eq!(of(ParameterKind::ShortcutTemplates), expected, "{tiling:?} {on}");
-            assert_eq!(decay.of_weights().classifier, 0.0, "not in {on}");
+            let (resolved, plan) = (tiny(&["train.decay=0.5", "train.shared_decay=0.25", on]), plan(tiling));
+            let of = |kind| decay(&resolved, &plan, kind);
+            assert_eq!(of(ParameterKind::ShortcutTemplates), 0.125 * factors, "{tiling:?} {on}");
+            assert_eq!(of(ParameterKind::ShortcutCoefficients), 0.0, "{tiling:?} {on}");
         }
     }
 }
