@@ -91,7 +91,8 @@ def epoch_order(images, seed, epoch):
 
 class Composition:
     def __init__(self, plan, device):
-        self.plan, self.patterned = plan, isinstance(plan["tiling"], dict) and "kronecker" in plan["tiling"]
+        self.plan = plan
+        self.is_grid, self.patterned = (isinstance(plan["tiling"], dict) and kind in plan["tiling"] for kind in ("grid", "kronecker"))
         cells = lambda id, at: [
             math.ceil((at[side][1] - at[side][0]) / self.block(id)[i]) for i, side in enumerate(("rows", "cols"))
         ]
@@ -209,8 +210,8 @@ def is_shortcut(layer):
 
 
 def decay_of(name, train, composition):
-    """What the optimizer decays a tensor by. A composed classifier is decayed by its weights instead; of composed shortcuts, which no batch norm follows, the
-    templates are decayed by what all factors are together."""
+    """What the optimizer decays a tensor by. A composed classifier is decayed by its weights instead; of composed shortcuts, which no batch norm follows,
+    one factor is decayed by what all are together."""
     on, decay = train["decay_on"], train["decay"]
     shared = decay * train["shared_decay"]
     kind, _, set = name.partition(".")
@@ -219,7 +220,8 @@ def decay_of(name, train, composition):
         if int(set) in composition.sets_of(is_linear):
             return 0.0
         if int(set) in composition.sets_of(is_shortcut):
-            return (1 + composition.patterned) * templates + coefficients if kind == "templates" else 0.0
+            bearer = "coefficients" if coefficients and composition.is_grid else "templates"
+            return (1 + composition.patterned) * templates + coefficients if kind == bearer else 0.0
         return coefficients if kind == "coefficients" else templates
     part = "classifier" if ".fc." in name else "batch-norm" if ".bn" in name else "convolutions"
     return decay if part in on else 0.0

@@ -40,10 +40,10 @@ pub enum ParameterKind {
     BatchNorm,
     /// Linear weights where they are dense, and biases.
     Classifier,
-    /// Templates of shortcuts without batch norm. They are decayed by as much as all factors of other weights together, so that all weights
-    /// shrink alike: decay of each factor takes such a weight away altogether (`docs/notes/reproduction.md`).
+    /// Templates of shortcuts without batch norm. One factor of these bears what all factors of other weights are decayed by, so that all weights
+    /// shrink alike: decay of each takes such a weight away altogether (`docs/notes/reproduction.md`).
     ShortcutTemplates,
-    /// Patterns and coefficients of these: not decayed.
+    /// Patterns and coefficients of these.
     ShortcutCoefficients,
     /// Templates of linear weights with their patterns. Decay pulls at the weights, as if they were dense, and at their numbers through them:
     /// a product of three escapes a pull at its factors (`docs/notes/reproduction.md`).

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use superweight_engine::{Accumulator, Device, Error, ImageDraw, Metrics, Sgd, SgdOptions};
-use superweight_plan::SharingPlan;
+use superweight_plan::{SharingPlan, Tiling};
 
 use super::TrainError;
 use crate::data::{Dataset, Part};
@@ -201,12 +201,17 @@ pub(super) fn decay(resolved: &Resolved, plan: &SharingPlan, kind: ParameterKind
     match kind {
         // The weights they make are decayed: `EnsembleOptions::classifier_decay`.
         ParameterKind::ClassifierTemplates | ParameterKind::ClassifierCoefficients => 0.0,
-        ParameterKind::ShortcutTemplates => {
+        // One factor bears what all are decayed by: a grid's coefficients, which are many times as many as its templates, else templates.
+        ParameterKind::ShortcutTemplates | ParameterKind::ShortcutCoefficients => {
             let [templates, coefficients] = [ParameterKind::Templates, ParameterKind::Coefficients]
                 .map(|factor| decay(resolved, plan, factor));
-            templates * if plan.has_patterns() { 2.0 } else { 1.0 } + coefficients
+            let all = templates * if plan.has_patterns() { 2.0 } else { 1.0 } + coefficients;
+            let bearer = match plan.tiling {
+                Tiling::Grid { .. } if coefficients > 0.0 => ParameterKind::ShortcutCoefficients,
+                _ => ParameterKind::ShortcutTemplates,
+            };
+            if kind == bearer { all } else { 0.0 }
         }
-        ParameterKind::ShortcutCoefficients => 0.0,
         _ if !train.decay_on.contains(&kind) => 0.0,
         ParameterKind::Templates | ParameterKind::Coefficients => train.decay * train.shared_decay,
         _ => train.decay,
@@ -230,19 +235,21 @@ mod tests {
             PlanRequest { tiling, ..PlanRequest::new(vec![member], None) }.plan().unwrap()
         };
         let (templates, both) = ("train.decay_on=[templates]", "train.decay_on=[templates,coefficients]");
+        // By templates, by coefficients.
         for (tiling, on, factors) in [
-            (TilingChoice::Nested, templates, 1.0),
-            (TilingChoice::Grid, templates, 1.0),
-            (TilingChoice::Grid, both, 2.0),
-            (TilingChoice::Kronecker, templates, 2.0),
-            (TilingChoice::Kronecker, both, 3.0),
-            (TilingChoice::Kronecker, "train.decay_on=[coefficients]", 1.0),
-            (TilingChoice::Kronecker, "train.decay_on=[batch-norm]", 0.0),
+            (TilingChoice::Nested, templates, [1.0, 0.0]),
+            (TilingChoice::Nested, both, [2.0, 0.0]),
+            (TilingChoice::Grid, templates, [1.0, 0.0]),
+            (TilingChoice::Grid, both, [0.0, 2.0]),
+            (TilingChoice::Kronecker, templates, [2.0, 0.0]),
+            (TilingChoice::Kronecker, both, [3.0, 0.0]),
+            (TilingChoice::Kronecker, "train.decay_on=[coefficients]", [1.0, 0.0]),
+            (TilingChoice::Kronecker, "train.decay_on=[batch-norm]", [0.0, 0.0]),
         ] {
             let (resolved, plan) = (tiny(&["train.decay=0.5", "train.shared_decay=0.25", on]), plan(tiling));
-            let of = |kind| decay(&resolved, &plan, kind);
-            assert_eq!(of(ParameterKind::ShortcutTemplates), 0.125 * factors, "{tiling:?} {on}");
-            assert_eq!(of(ParameterKind::ShortcutCoefficients), 0.0, "{tiling:?} {on}");
+            let kinds = [ParameterKind::ShortcutTemplates, ParameterKind::ShortcutCoefficients];
+            let found = kinds.map(|kind| decay(&resolved, &plan, kind));
+            assert_eq!(found, factors.map(|factors| 0.125 * factors), "{tiling:?} {on}");
         }
     }
 }
