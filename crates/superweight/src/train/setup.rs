@@ -255,7 +255,20 @@ pub(super) fn decay_groups<D: Device>(resolved: &Resolved, ensemble: &Ensemble<D
         };
         DecayGroup { kind, numbers, decay: decay(resolved, plan, decayed_as) }
     };
-    ParameterKind::ALL.into_iter().map(group).filter(|group| group.numbers > 0).collect()
+    let mut groups: Vec<DecayGroup> = ParameterKind::ALL.into_iter().map(group).collect();
+    // Shortcuts are worth a word where they are decayed otherwise than what they are like.
+    for [special, usual] in [
+        [ParameterKind::ShortcutTemplates, ParameterKind::Templates],
+        [ParameterKind::ShortcutCoefficients, ParameterKind::Coefficients],
+    ] {
+        let at = |kind| groups.iter().position(|group| group.kind == kind).expect("there is one of each");
+        let [special, usual] = [special, usual].map(at);
+        if groups[special].decay == groups[usual].decay {
+            groups[usual].numbers += std::mem::take(&mut groups[special].numbers);
+        }
+    }
+    groups.retain(|group| group.numbers > 0);
+    groups
 }
 
 /// What resuming found that somebody should know.

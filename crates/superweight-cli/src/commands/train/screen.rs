@@ -171,16 +171,33 @@ fn bill(plan: &SharingPlan) -> String {
     format!("{trained} trained{reserved}{budget}\n           {dense} without sharing")
 }
 
+/// What is decayed and by how much, or what is not; as many lines as it takes.
 fn decay(groups: &[DecayGroup], decayed: bool) -> String {
-    let of: Vec<_> = groups.iter().filter(|group| (group.decay > 0.0) == decayed).collect();
-    let alike = of.chunk_by(|one, next| one.decay == next.decay).map(|groups| {
-        let shown = groups.iter().map(|group| format!("{} {}", grouped(group.numbers), group.kind.name()));
-        let shown = shown.collect::<Vec<_>>().join(", ");
-        if decayed { format!("by {}: {shown}", significant(groups[0].decay)) } else { shown }
-    });
-    match of.is_empty() {
-        true => "nothing".to_owned(),
-        false => alike.collect::<Vec<_>>().join("; "),
+    let mut alike: Vec<(f64, Vec<String>)> = vec![];
+    for group in groups.iter().filter(|group| (group.decay > 0.0) == decayed) {
+        let (by, shown) =
+            (significant(group.decay), format!("{} {}", grouped(group.numbers), group.kind.name()));
+        match alike.iter_mut().find(|(other, _)| *other == by) {
+            Some((_, all)) => all.push(shown),
+            None => alike.push((by, vec![shown])),
+        }
+    }
+    let (mut text, mut column) = (String::new(), 0);
+    for (by, all) in alike {
+        let last = all.len() - 1;
+        for (i, shown) in all.into_iter().enumerate() {
+            let by = if i == 0 && decayed { format!("by {by}: ") } else { String::new() };
+            let part = format!("{by}{shown}{}", if i == last { ";" } else { "," });
+            if column + part.len() > 86 {
+                (text, column) = (text.trim_end().to_owned() + "\n           ", 0);
+            }
+            column += part.len() + 1;
+            text += &(part + " ");
+        }
+    }
+    match text.trim_end().strip_suffix(';') {
+        Some(text) => text.to_owned(),
+        None => "nothing".to_owned(),
     }
 }
 
