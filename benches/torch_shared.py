@@ -219,7 +219,7 @@ def decay_of(name, train, composition):
         templates, coefficients = ((what in on) * shared for what in ("templates", "coefficients"))
         if int(set) in composition.sets_of(is_linear):
             return 0.0
-        if int(set) in composition.sets_of(is_shortcut):
+        if int(set) in composition.sets_of(is_shortcut) and composition.plan["template_sets"][int(set)]["templates"] > 1:
             bearer = "coefficients" if coefficients and composition.is_grid else "templates"
             return (1 + composition.patterned) * templates + coefficients if kind == bearer else 0.0
         return coefficients if kind == "coefficients" else templates

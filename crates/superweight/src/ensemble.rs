@@ -43,7 +43,9 @@ pub enum ParameterKind {
     /// Templates of shortcuts without batch norm. One factor of these bears what all factors of other weights are decayed by, so that all weights
     /// shrink alike: decay of each takes such a weight away altogether (`docs/notes/reproduction.md`).
     ShortcutTemplates,
-    /// Patterns and coefficients of these.
+    /// Their patterns.
+    ShortcutPatterns,
+    /// What they are combined by.
     ShortcutCoefficients,
     /// Templates of linear weights with their patterns. Decay pulls at the weights, as if they were dense, and at their numbers through them:
     /// a product of three escapes a pull at its factors (`docs/notes/reproduction.md`).
@@ -54,7 +56,7 @@ pub enum ParameterKind {
 
 impl ParameterKind {
     /// All of them, in the order of the optimizer's groups.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Templates,
         Self::Coefficients,
         Self::Convolutions,
@@ -62,6 +64,7 @@ impl ParameterKind {
         Self::BatchNorm,
         Self::Classifier,
         Self::ShortcutTemplates,
+        Self::ShortcutPatterns,
         Self::ShortcutCoefficients,
         Self::ClassifierTemplates,
         Self::ClassifierCoefficients,
@@ -77,7 +80,8 @@ impl ParameterKind {
             Self::BatchNorm => "batch norm",
             Self::Classifier => "classifier",
             Self::ShortcutTemplates => "shortcuts' templates",
-            Self::ShortcutCoefficients => "shortcuts' patterns and coefficients",
+            Self::ShortcutPatterns => "shortcuts' patterns",
+            Self::ShortcutCoefficients => "shortcuts' coefficients",
             Self::ClassifierTemplates => "classifier's templates",
             Self::ClassifierCoefficients => "classifier's coefficients",
         }
@@ -87,7 +91,7 @@ impl ParameterKind {
 /// A batch norm's scale below which a channel is silent; scales start at 1.
 pub const SILENT: f32 = 0.01;
 
-/// Deviation of a weight, over He's for its inputs, below which it has faded: the layer gives nothing, and decay has won. What
+/// Root mean square of a weight, over He's deviation for its inputs, below which it has faded: the layer gives next to nothing. What
 /// batch norm follows may shrink to a tenth and lose nothing.
 pub const FADED: f64 = 1e-3;
 
@@ -353,7 +357,7 @@ impl<D: Device> Ensemble<D> {
                     (ParameterKind::ClassifierTemplates, ParameterKind::ClassifierCoefficients)
                 }
             };
-            let patterned_by = if made[i] == Made::Shortcuts { mixed_by } else { of };
+            let patterned_by = if made[i] == Made::Shortcuts { ParameterKind::ShortcutPatterns } else { of };
             names.extend((of == kind).then(|| templates_name(SetId(i))));
             names.extend((patterned_by == kind && patterns[i] > 0).then(|| patterns_name(SetId(i))));
             let mixed = kind == mixed_by && set.templates > 1;

@@ -87,6 +87,7 @@ fn compare<D: Device>(device: &D, name: &str, plan: &str) {
     let mut ensemble = Ensemble::new(device, &plan, &options).unwrap();
     start(&plan, ensemble.memory_mut());
     let decay = |kind| match kind {
+        ParameterKind::ShortcutPatterns => 0.0,
         ParameterKind::ShortcutTemplates if name == "grid" => 0.0,
         ParameterKind::ShortcutTemplates => SHARED_DECAY * if plan.has_patterns() { 3.0 } else { 2.0 },
         ParameterKind::ShortcutCoefficients if name == "grid" => SHARED_DECAY * 2.0,

@@ -75,7 +75,7 @@ pub enum Made {
     Convolutions,
     /// Convolutions of each channel by itself.
     Depthwise,
-    /// Shortcuts without batch norm and nothing else ([`Architecture::bare_shortcuts`]).
+    /// Shortcuts without batch norm and nothing else, as products of templates and what these are combined by ([`Architecture::bare_shortcuts`]).
     Shortcuts,
     /// Linear weights.
     Classifier,
@@ -95,7 +95,7 @@ impl Made {
         let made = |set: &TemplateSet| {
             let layers = &plan.clusters[set.cluster.0].layers;
             match plan.layer(layers[0]).kind {
-                LayerKind::Conv if layers.iter().all(is_shortcut) => Self::Shortcuts,
+                LayerKind::Conv if set.templates > 1 && layers.iter().all(is_shortcut) => Self::Shortcuts,
                 LayerKind::Conv => Self::Convolutions,
                 LayerKind::Depthwise => Self::Depthwise,
                 LayerKind::Linear => Self::Classifier,

@@ -209,8 +209,8 @@ impl<D: Device> Session<D> {
         if !faded.is_empty() {
             let (count, which) = (faded.len(), faded.join(", "));
             self.warn(format!(
-                "decay has taken the weights of {count} of {} layers, which give nothing any more: {which}; less of train.decay or \
-                 train.shared_decay would keep them",
+                "{count} of {} layers have next to no weight, below a thousandth of what it began with: {which}; less of \
+                 train.decay, or of train.shared_decay where they are composed, may keep them",
                 ensemble.plan().layers.len()
             ))?;
         }

@@ -1,6 +1,7 @@
 //! Runs that stop and go on: the same numbers as if they had not.
 
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use superweight_engine::{LayoutBuilder, Memory, ParameterGroup, Program, Settings, Sgd, SgdOptions};
@@ -10,6 +11,7 @@ use super::{Limits, Observer, Progress, Stopped, TrainError};
 use crate::bank;
 use crate::data::testing::Folder;
 use crate::data::{Batches, Part, Phase, Split, TrainBatches};
+use crate::ensemble::ParameterKind;
 use crate::lower::{IMAGES, LABELS, Lowering, lower};
 use crate::run::{Disk, Event, read_log};
 use crate::schedule::Length;
@@ -176,8 +178,9 @@ fn a_damaged_checkpoint_is_passed_over_with_a_warning_and_the_numbers_stay() {
 fn templates_and_coefficients_have_rates_of_their_own() {
     let trained = |name: &str, set: &[&str]| {
         let folder = Folder::new(name);
-        let classifier = ["train.epochs=1", "plan.share_classifier=true"]; // its templates too
-        unbroken(&folder.0, &tiny(&[&classifier, set].concat()));
+        // Those of a classifier too, and patterns.
+        let all = ["train.epochs=1", "plan.share_classifier=true", "plan.tiling=kronecker"];
+        unbroken(&folder.0, &tiny(&[&all, set].concat()));
         let (_, checkpoint) = numbers(&run_path(&folder.0));
         move |kind: &str| -> Vec<f32> {
             let of_kind = checkpoint.bank.iter().filter(|(name, _)| name.starts_with(kind));
@@ -196,10 +199,73 @@ fn templates_and_coefficients_have_rates_of_their_own() {
         assert!(!a.is_empty() && a.len() == b.len());
         a.iter().zip(&b).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max)
     };
-    assert!(moved(start("templates"), templates("templates")) > 1e-3);
-    assert!(moved(start("coefficients"), templates("coefficients")) < 1e-5);
-    assert!(moved(start("coefficients"), coefficients("coefficients")) > 1e-3);
-    assert!(moved(start("templates"), coefficients("templates")) < 1e-5);
+    let mut sets = 0;
+    for set in 0..10 {
+        let [of_templates, of_patterns, of_coefficients] =
+            ["templates", "patterns", "coefficients"].map(|what| format!("{what}.{set}"));
+        if start(&of_patterns).is_empty() {
+            continue;
+        }
+        sets += 1;
+        assert!(moved(start(&of_templates), templates(&of_templates)) > 1e-3, "{set}");
+        assert!(moved(start(&of_templates), coefficients(&of_templates)) < 1e-5, "{set}");
+        assert!(moved(start(&of_patterns), templates(&of_patterns)) > 1e-4, "{set}");
+        assert!(moved(start(&of_patterns), coefficients(&of_patterns)) < 1e-5, "{set}");
+        assert!(moved(start(&of_coefficients), templates(&of_coefficients)) < 1e-5, "{set}");
+        assert!(moved(start(&of_coefficients), coefficients(&of_coefficients)) > 1e-4, "{set}");
+    }
+    assert!(sets >= 3, "{sets}: 3×3 and 1×1 convolutions, classifier");
+}
+
+/// A run that is at its end says what it sees there.
+#[test]
+fn a_run_warns_of_layers_that_have_faded() {
+    let folder = Folder::new("faded");
+    let resolved = tiny(&["plan.tiling=kronecker"]);
+    unbroken(&folder.0, &resolved);
+    let run = run_path(&folder.0);
+    let warnings = || -> Vec<String> {
+        let lines = read_log(&run.join("log.jsonl")).unwrap();
+        let lines = lines.iter().filter(|line| matches!(line.event, Event::Warning(_)));
+        lines.map(|line| format!("{:?}", line.event)).collect()
+    };
+    assert_eq!(warnings(), [""; 0]);
+    let mut session = resume(Disk::default(), &run, &resolved).unwrap();
+    let memory = session.trainer.parts_mut().0.memory_mut();
+    let len = memory.layout().parameter("templates.0").unwrap().len;
+    memory.set_parameter("templates.0", &vec![0.0; len]).unwrap();
+    session.run(&Limits::default(), &mut ()).unwrap();
+    let seen = warnings();
+    assert!(seen.len() == 1 && seen[0].contains("next to no weight"), "{seen:?}");
+    assert!(
+        seen[0].contains(" 0.block1.layer.0.conv1.weight") && !seen[0].contains(" 0.conv1.weight"),
+        "{seen:?}"
+    );
+}
+
+/// What the screen and the log say is decayed.
+#[test]
+fn shortcuts_are_named_where_they_are_decayed_otherwise() {
+    let groups = |name: &str, set: &[&str]| -> Vec<(ParameterKind, f64)> {
+        let folder = Folder::new(name);
+        let session = create(Disk::default(), &folder.0, &tiny(set)).unwrap();
+        session.groups.iter().map(|group| (group.kind, group.decay)).collect()
+    };
+    let named = |groups: &[(ParameterKind, f64)], kind| groups.iter().find(|(k, _)| *k == kind).map(|g| g.1);
+    let paper = groups("groups-grid", &[]);
+    assert!(
+        named(&paper, ParameterKind::ShortcutTemplates).is_none()
+            && named(&paper, ParameterKind::Templates) == Some(5e-4)
+    );
+    let both = "train.decay_on=[templates,coefficients]";
+    let grid = groups("groups-grid-both", &[both]);
+    assert_eq!(named(&grid, ParameterKind::ShortcutTemplates), Some(0.0));
+    assert_eq!(named(&grid, ParameterKind::ShortcutCoefficients), Some(1e-3));
+    let patterns = groups("groups-kronecker", &[both, "plan.tiling=kronecker", "train.decay=0.125"]);
+    assert_eq!(named(&patterns, ParameterKind::ShortcutTemplates), Some(0.375));
+    assert_eq!(named(&patterns, ParameterKind::ShortcutPatterns), Some(0.0));
+    assert_eq!(named(&patterns, ParameterKind::ShortcutCoefficients), Some(0.0));
+    assert_eq!(named(&patterns, ParameterKind::Templates), Some(0.125));
 }
 
 #[test]
@@ -262,7 +328,7 @@ fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
         "train.epochs=2",
         "train.schedule=one-cycle",
     ]);
-    resolved.train.decay_on = crate::ensemble::ParameterKind::ALL.to_vec();
+    resolved.train.decay_on = ParameterKind::ALL.to_vec();
     let folder = Folder::new("dense");
     unbroken(&folder.0, &resolved);
     let (_, checkpoint) = numbers(&run_path(&folder.0));

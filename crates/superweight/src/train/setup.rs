@@ -232,11 +232,6 @@ pub(super) fn decay_groups<D: Device>(resolved: &Resolved, ensemble: &Ensemble<D
         let sets = sets.filter(|(i, _)| of.contains(&made[*i]));
         sets.map(|(i, set)| (rows[i] * set.templates) as u64).sum()
     };
-    let patterns = bank::pattern_rows(plan).into_iter().zip(&plan.template_sets).zip(&made);
-    let shortcut_patterns: u64 = patterns
-        .filter(|(_, made)| **made == Made::Shortcuts)
-        .map(|((rows, set), _)| (rows * set.templates) as u64)
-        .sum();
     let laid_out = |kind| -> u64 {
         let ranges = ensemble.ranges(kind).expect("the ensemble was laid out by this plan");
         ranges.iter().map(|range| range.len() as u64).sum()
@@ -244,9 +239,8 @@ pub(super) fn decay_groups<D: Device>(resolved: &Resolved, ensemble: &Ensemble<D
     let group = |kind| {
         let (numbers, decayed_as) = match kind {
             ParameterKind::Coefficients => (coefficients(&[Made::Convolutions, Made::Depthwise]), kind),
-            ParameterKind::ShortcutCoefficients => {
-                (coefficients(&[Made::Shortcuts]) + shortcut_patterns, kind)
-            }
+            ParameterKind::ShortcutCoefficients => (coefficients(&[Made::Shortcuts]), kind),
+
             ParameterKind::ClassifierCoefficients => {
                 (coefficients(&[Made::Classifier]), ParameterKind::Classifier)
             }
@@ -259,6 +253,7 @@ pub(super) fn decay_groups<D: Device>(resolved: &Resolved, ensemble: &Ensemble<D
     // Shortcuts are worth a word where they are decayed otherwise than what they are like.
     for [special, usual] in [
         [ParameterKind::ShortcutTemplates, ParameterKind::Templates],
+        [ParameterKind::ShortcutPatterns, ParameterKind::Templates],
         [ParameterKind::ShortcutCoefficients, ParameterKind::Coefficients],
     ] {
         let at = |kind| groups.iter().position(|group| group.kind == kind).expect("there is one of each");

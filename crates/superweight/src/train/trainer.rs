@@ -185,9 +185,10 @@ fn compile<D: Device>(
 /// Rates of all kinds over the schedule's.
 fn rates(resolved: &Resolved) -> [f32; ParameterKind::ALL.len()] {
     ParameterKind::ALL.map(|kind| match kind {
-        ParameterKind::Templates | ParameterKind::ShortcutTemplates | ParameterKind::ClassifierTemplates => {
-            resolved.train.template_rate as f32
-        }
+        ParameterKind::Templates
+        | ParameterKind::ShortcutTemplates
+        | ParameterKind::ShortcutPatterns
+        | ParameterKind::ClassifierTemplates => resolved.train.template_rate as f32,
         ParameterKind::Coefficients
         | ParameterKind::ShortcutCoefficients
         | ParameterKind::ClassifierCoefficients => resolved.train.coefficient_rate as f32,
@@ -201,6 +202,7 @@ pub(super) fn decay(resolved: &Resolved, plan: &SharingPlan, kind: ParameterKind
     match kind {
         // The weights they make are decayed: `EnsembleOptions::classifier_decay`.
         ParameterKind::ClassifierTemplates | ParameterKind::ClassifierCoefficients => 0.0,
+        ParameterKind::ShortcutPatterns => 0.0,
         // One factor bears what all are decayed by: a grid's coefficients, which are many times as many as its templates, else templates.
         ParameterKind::ShortcutTemplates | ParameterKind::ShortcutCoefficients => {
             let [templates, coefficients] = [ParameterKind::Templates, ParameterKind::Coefficients]

@@ -171,7 +171,7 @@ fn bill(plan: &SharingPlan) -> String {
     format!("{trained} trained{reserved}{budget}\n           {dense} without sharing")
 }
 
-/// What is decayed and by how much, or what is not; as many lines as it takes.
+/// What is decayed and by how much, or what is not.
 fn decay(groups: &[DecayGroup], decayed: bool) -> String {
     let mut alike: Vec<(f64, Vec<String>)> = vec![];
     for group in groups.iter().filter(|group| (group.decay > 0.0) == decayed) {
@@ -182,23 +182,29 @@ fn decay(groups: &[DecayGroup], decayed: bool) -> String {
             None => alike.push((by, vec![shown])),
         }
     }
-    let (mut text, mut column) = (String::new(), 0);
-    for (by, all) in alike {
+    let parts = alike.into_iter().flat_map(|(by, mut all)| {
         let last = all.len() - 1;
-        for (i, shown) in all.into_iter().enumerate() {
-            let by = if i == 0 && decayed { format!("by {by}: ") } else { String::new() };
-            let part = format!("{by}{shown}{}", if i == last { ";" } else { "," });
-            if column + part.len() > 86 {
-                (text, column) = (text.trim_end().to_owned() + "\n           ", 0);
-            }
-            column += part.len() + 1;
-            text += &(part + " ");
+        all.iter_mut().enumerate().for_each(|(i, shown)| *shown += if i == last { ";" } else { "," });
+        if decayed {
+            all[0] = format!("by {by}: {}", all[0]);
+        }
+        all
+    });
+    let text = filled(parts);
+    text.strip_suffix(';').unwrap_or("nothing").to_owned()
+}
+
+/// Side by side, on as many lines as it takes.
+fn filled(parts: impl Iterator<Item = String>) -> String {
+    const ROOM: usize = 86;
+    let mut lines: Vec<String> = vec![];
+    for part in parts {
+        match lines.last_mut().filter(|line| line.len() + 1 + part.len() <= ROOM) {
+            Some(line) => *line += &format!(" {part}"),
+            None => lines.push(part),
         }
     }
-    match text.trim_end().strip_suffix(';') {
-        Some(text) => text.to_owned(),
-        None => "nothing".to_owned(),
-    }
+    lines.join("\n           ")
 }
 
 fn epoch(report: &EpochReport) -> String {
@@ -258,5 +264,31 @@ impl Bar {
         let StepReport { stage, epoch, epochs, step, steps } = step;
         eprint!("\r\x1b[2K{stage} {}/{epochs} [{bar}] {step}/{steps}, {time} left", epoch + 1);
         let _ = io::stderr().flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use superweight::ensemble::ParameterKind;
+
+    use super::*;
+
+    #[test]
+    fn what_is_decayed_takes_as_many_lines_as_it_needs() {
+        let group = |kind, numbers, decay| DecayGroup { kind, numbers, decay };
+        assert_eq!(decay(&[], true), "nothing");
+        let few = [
+            group(ParameterKind::Templates, 1000, 5e-4),
+            group(ParameterKind::Coefficients, 20, 0.0),
+            group(ParameterKind::BatchNorm, 300, 0.1),
+            group(ParameterKind::Classifier, 4, 0.000_500_01),
+        ];
+        assert_eq!(decay(&few, true), "by 0.0005: 1,000 templates, 4 classifier; by 0.1: 300 batch norm");
+        assert_eq!(decay(&few, false), "20 coefficients");
+        let many = ParameterKind::ALL.map(|kind| group(kind, 1_234_567, 5e-4));
+        let text = decay(&many, true);
+        assert!(text.lines().count() > 2 && text.lines().all(|line| line.len() <= 98), "{text}");
+        assert_eq!(text.matches("1,234,567 ").count(), many.len());
+        assert!(!text.ends_with(';') && text.lines().all(|line| !line.ends_with(' ')));
     }
 }
