@@ -1,7 +1,6 @@
 //! Runs that stop and go on: the same numbers as if they had not.
 
 use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use superweight_engine::{LayoutBuilder, Memory, ParameterGroup, Program, Settings, Sgd, SgdOptions};
