@@ -240,7 +240,6 @@ pub(super) fn decay_groups<D: Device>(resolved: &Resolved, ensemble: &Ensemble<D
         let (numbers, decayed_as) = match kind {
             ParameterKind::Coefficients => (coefficients(&[Made::Convolutions, Made::Depthwise]), kind),
             ParameterKind::ShortcutCoefficients => (coefficients(&[Made::Shortcuts]), kind),
-
             ParameterKind::ClassifierCoefficients => {
                 (coefficients(&[Made::Classifier]), ParameterKind::Classifier)
             }
