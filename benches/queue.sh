@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Several runs one after another on a machine that is lent for a while: as many as SECONDS allow.
+#
+#   benches/queue.sh JOBS SECONDS [RUNS]
+#
+# The same command goes on where it stopped. JOBS has a run per line, empty lines and what follows a # left out:
+#
+#   NAME  RECIPE  SEED  [VARIABLE=… | setting=…]…
+#
+# NAME - is the recipe's own row. What is in capitals goes to reproduce.sh (SWN, COMMIT, CHOICES, …), the rest is SET
+# there. 'set VARIABLE=… setting=…' on a line of its own holds for all lines below it, until the next such line.
+#
+# OUT gets the published folders of all runs that have ended (published.tar.gz), and the run that time has stopped, in parts.
+#
+# Exit code: 0 all have ended, 75 time was up, 1 some failed (the others have run all the same).
+set -euo pipefail
+
+usage() { sed -n '2,/^set -euo/p' "$0" | sed '$d; s/^# \{0,1\}//' >&2; exit 2; }
+[ $# -ge 2 ] && [ $# -le 3 ] || usage
+jobs=$1 seconds=$2 runs=${3:-runs}
+[ -f "$jobs" ] || { echo "error: no list of jobs $jobs" >&2; exit 2; }
+case $seconds in *[!0-9]* | '') echo "error: SECONDS is a whole number, not '$seconds'" >&2; exit 2 ;; esac
+results=${RESULTS:-results} out=${OUT:-}
+begin=$SECONDS
+left() { echo $((seconds - (SECONDS - begin))); }
+# What a run needs after training: evaluation, predictions, a parcel.
+after=${AFTER:-12}
+done_folder=$runs/ended
+mkdir -p "$done_folder" "$runs/parcels"
+rm -f "$runs"/parcels/*.run.tar.* "$runs"/parcels/*.log.jsonl
+
+common=() failed=0 code=0
+while read -r -a words <&3; do
+  [ ${#words[@]} -gt 0 ] || continue
+  if [ "${words[0]}" = set ]; then common=("${words[@]:1}"); continue; fi
+  [ ${#words[@]} -ge 3 ] || { echo "error: $jobs: '${words[*]}' is not NAME RECIPE SEED …" >&2; exit 2; }
+  name=${words[0]} recipe=${words[1]} seed=${words[2]}
+  variables=() settings=()
+  for word in "${common[@]}" "${words[@]:3}"; do
+    case $word in [A-Z]*=*) variables+=("$word") ;; *) settings+=("$word") ;; esac
+  done
+  if [ "$name" = - ]; then name=$(basename "$recipe" .toml); else variables+=("NAME=$name"); fi
+  key=$name-$seed
+  [ ! -e "$done_folder/$key" ] || continue
+  rest=$(($(left) - after))
+  if [ $rest -lt "${LEAST:-10}" ]; then code=75; break; fi
+  echo "== $key: ${rest} s"
+  rc=0
+  env SET="${settings[*]}" "${variables[@]}" RESULTS="$results" ${out:+OUT="$runs/parcels"} \
+    bash "$(dirname "$0")/reproduce.sh" "$recipe" "$seed" "$runs" "${rest}s" > "$runs/$key.txt" 2>&1 || rc=$?
+  case $rc in
+    0) touch "$done_folder/$key"; grep -h 'top-1\|top1' "$runs/$key.txt" | tail -n 2 || true ;;
+    75) tail -n 3 "$runs/$key.txt"; code=75; break ;;
+    *) echo "failed     $key ($rc)"; tail -n 5 "$runs/$key.txt"; failed=1; touch "$done_folder/$key.failed" ;;
+  esac
+done 3< <(sed 's/#.*//' "$jobs")
+
+if [ -n "$out" ]; then
+  parcels=("$runs"/parcels/*.run.tar.*)
+  if [ -e "${parcels[0]}" ]; then cp "${parcels[@]}" "$out"; fi
+  if [ -d "$results" ]; then
+    ended=()
+    for file in "$done_folder"/*; do
+      for folder in "$results"/*/"$(basename "$file")"; do [ ! -d "$folder" ] || ended+=("${folder#"$results"/}"); done
+    done
+    if [ ${#ended[@]} -gt 0 ]; then tar -C "$results" -czf "$out/published.tar.gz" "${ended[@]}"; fi
+  fi
+  tar -C "$runs" -czf "$out/screens.tar.gz" $(cd "$runs" && ls -- *.txt)
+fi
+echo "took       $((SECONDS - begin)) s"
+[ $failed = 0 ] || exit 1
+exit $code
