@@ -91,8 +91,7 @@ def epoch_order(images, seed, epoch):
 
 class Composition:
     def __init__(self, plan, device):
-        self.plan = plan
-        self.is_grid, self.patterned = (isinstance(plan["tiling"], dict) and kind in plan["tiling"] for kind in ("grid", "kronecker"))
+        self.plan, self.patterned = plan, isinstance(plan["tiling"], dict) and "kronecker" in plan["tiling"]
         cells = lambda id, at: [
             math.ceil((at[side][1] - at[side][0]) / self.block(id)[i]) for i, side in enumerate(("rows", "cols"))
         ]
@@ -119,10 +118,6 @@ class Composition:
                     self.parts[layer].append((set, tile, cells(id, tile["at"]), None, None))
         self.numbers = first
 
-    def sets_of(self, is_one):
-        """Sets that make such layers."""
-        return {part[0] for planned, parts in zip(self.plan["layers"], self.parts) if is_one(planned["layer"]) for part in parts}
-
     def block(self, superweight):
         return self.plan["template_sets"][self.plan["superweights"][superweight]["set"]]["block"]
 
@@ -132,11 +127,10 @@ class Composition:
         widths = [max(c for r, c in shapes if r > row) for row in range(max((r for r, _ in shapes), default=0))]
         return {cell: i for i, cell in enumerate((r, c) for r, width in enumerate(widths) for c in range(width))}
 
-    def pull(self, weights, train):
-        """What decay adds to the loss for a composed classifier."""
-        if not self.sets_of(is_linear) or "classifier" not in train["decay_on"]:
-            return 0.0
-        return 0.5 * train["decay"] * weights["0.fc.weight"].square().sum()
+    def is_linear(self, set):
+        return any(
+            self.plan["layers"][i]["layer"]["kind"] == "linear" for i, p in enumerate(self.parts) if any(q[0] == set for q in p)
+        )
 
     def weights(self, numbers):
         out = {}
@@ -201,28 +195,15 @@ class Network:
         return F.linear(x, weights["0.fc.weight"], numbers["0.fc.bias"])
 
 
-def is_linear(layer):
-    return layer["kind"] == "linear"
-
-
-def is_shortcut(layer):
-    return layer["name"].endswith("convShortcut.weight")
-
-
 def decay_of(name, train, composition):
-    """What the optimizer decays a tensor by. A composed classifier is decayed by its weights instead; of composed shortcuts, which no batch norm follows,
-    one factor is decayed by what all are together."""
+    """What the optimizer decays a tensor by; a composed classifier is decayed by its weights instead."""
     on, decay = train["decay_on"], train["decay"]
     shared = decay * train["shared_decay"]
     kind, _, set = name.partition(".")
     if kind in ("templates", "patterns", "coefficients"):
-        templates, coefficients = ((what in on) * shared for what in ("templates", "coefficients"))
-        if int(set) in composition.sets_of(is_linear):
+        if composition.is_linear(int(set)) or ("coefficients" if kind == "coefficients" else "templates") not in on:
             return 0.0
-        if int(set) in composition.sets_of(is_shortcut) and composition.plan["template_sets"][int(set)]["templates"] > 1:
-            bearer = "coefficients" if coefficients and composition.is_grid else "templates"
-            return (1 + composition.patterned) * templates + coefficients if kind == bearer else 0.0
-        return coefficients if kind == "coefficients" else templates
+        return shared
     part = "classifier" if ".fc." in name else "batch-norm" if ".bn" in name else "convolutions"
     return decay if part in on else 0.0
 
@@ -282,6 +263,7 @@ def main():
             speeds[name] = train["template_rate"]
         elif name.startswith("coefficients."):
             speeds[name] = train["coefficient_rate"]
+    by_weight = "0.fc.weight" not in numbers and "classifier" in train["decay_on"]
     rate = torch.zeros((), device=device)
     seen = torch.zeros(2, device=device)
     batch = train["batch"]
@@ -303,7 +285,8 @@ def main():
         with torch.autocast(device.split(":")[0], dtype=torch.bfloat16, enabled=args.precision == "bf16"):
             logits = network(x, weights, numbers, True)
         loss = F.cross_entropy(logits.float(), y)
-        gradients = torch.autograd.grad(loss + composition.pull(weights, train), [numbers[name] for name in names])
+        pulled = loss + 0.5 * train["decay"] * weights["0.fc.weight"].square().sum() if by_weight else loss
+        gradients = torch.autograd.grad(pulled, [numbers[name] for name in names])
         with torch.no_grad():
             for name, gradient in zip(names, gradients):
                 number, moved = numbers[name], momentum[name]

@@ -110,20 +110,3 @@ fn names_and_shapes_are_torchvisions() {
         assert_eq!(lines, expected);
     }
 }
-
-#[test]
-fn shortcuts_are_bare_where_no_batch_norm_follows_them() {
-    let bare = |name: &str| -> Vec<String> {
-        let architecture = build(name, 10);
-        let weights = architecture.bare_shortcuts().into_iter();
-        weights.map(|weight| architecture.tensor(weight).name.clone()).collect()
-    };
-    let of_stages = |stages: &[usize]| -> Vec<String> {
-        stages.iter().map(|stage| format!("block{stage}.layer.0.convShortcut.weight")).collect()
-    };
-    assert_eq!(bare("wrn-28-10"), of_stages(&[1, 2, 3]));
-    assert_eq!(bare("wrn-10-1"), of_stages(&[2, 3]));
-    for normalised in ["resnet-50", "mobilenet-v2", "cnn-12-20-9"] {
-        assert_eq!(bare(normalised), [""; 0], "{normalised}");
-    }
-}

@@ -18,7 +18,7 @@ use superweight_engine::{
 use superweight_plan::{Group, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId, VectorKind};
 
 use crate::bank::{
-    self, Bank, Made, coefficients_name, pattern_rows, patterns_name, scope, templates_name, weight_name,
+    self, Bank, coefficients_name, pattern_rows, patterns_name, scope, templates_name, weight_name,
 };
 use crate::fold::fold;
 use crate::lower::{IMAGES, LABELS, Lowering, lower};
@@ -28,9 +28,9 @@ use crate::lower::{IMAGES, LABELS, Lowering, lower};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ParameterKind {
-    /// Shared templates with their patterns, but for those below.
+    /// Shared templates with their patterns, those of depthwise and linear layers apart.
     Templates,
-    /// α, what templates are combined by, but for those below.
+    /// α, what templates of convolutions are combined by.
     Coefficients,
     /// Weights of dense convolutions, such as the stem.
     Convolutions,
@@ -40,13 +40,6 @@ pub enum ParameterKind {
     BatchNorm,
     /// Linear weights where they are dense, and biases.
     Classifier,
-    /// Templates of shortcuts without batch norm. One factor of these bears what all factors of other weights are decayed by, so that all weights
-    /// shrink alike: decay of each takes such a weight away altogether (`docs/notes/reproduction.md`).
-    ShortcutTemplates,
-    /// Their patterns.
-    ShortcutPatterns,
-    /// What they are combined by.
-    ShortcutCoefficients,
     /// Templates of linear weights with their patterns. Decay pulls at the weights, as if they were dense, and at their numbers through them:
     /// a product of three escapes a pull at its factors (`docs/notes/reproduction.md`).
     ClassifierTemplates,
@@ -56,16 +49,13 @@ pub enum ParameterKind {
 
 impl ParameterKind {
     /// All of them, in the order of the optimizer's groups.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 8] = [
         Self::Templates,
         Self::Coefficients,
         Self::Convolutions,
         Self::Depthwise,
         Self::BatchNorm,
         Self::Classifier,
-        Self::ShortcutTemplates,
-        Self::ShortcutPatterns,
-        Self::ShortcutCoefficients,
         Self::ClassifierTemplates,
         Self::ClassifierCoefficients,
     ];
@@ -79,9 +69,6 @@ impl ParameterKind {
             Self::Depthwise => "depthwise convolutions",
             Self::BatchNorm => "batch norm",
             Self::Classifier => "classifier",
-            Self::ShortcutTemplates => "shortcuts' templates",
-            Self::ShortcutPatterns => "shortcuts' patterns",
-            Self::ShortcutCoefficients => "shortcuts' coefficients",
             Self::ClassifierTemplates => "classifier's templates",
             Self::ClassifierCoefficients => "classifier's coefficients",
         }
@@ -346,20 +333,18 @@ impl<D: Device> Ensemble<D> {
     /// Where the numbers of a kind lie. Composed weights are of no kind: they are not trained.
     pub fn ranges(&self, kind: ParameterKind) -> Result<Vec<Range<usize>>, Error> {
         let plan = self.plan();
-        let (patterns, made) = (pattern_rows(plan), Made::of(plan));
+        let patterns = pattern_rows(plan);
         let mut names = vec![];
         for (i, set) in plan.template_sets.iter().enumerate() {
-            let (of, mixed_by) = match made[i] {
-                Made::Convolutions => (ParameterKind::Templates, ParameterKind::Coefficients),
-                Made::Depthwise => (ParameterKind::Depthwise, ParameterKind::Coefficients),
-                Made::Shortcuts => (ParameterKind::ShortcutTemplates, ParameterKind::ShortcutCoefficients),
-                Made::Classifier => {
+            let (of, mixed_by) = match bank::kind_of(plan, SetId(i)) {
+                LayerKind::Conv => (ParameterKind::Templates, ParameterKind::Coefficients),
+                LayerKind::Depthwise => (ParameterKind::Depthwise, ParameterKind::Coefficients),
+                LayerKind::Linear => {
                     (ParameterKind::ClassifierTemplates, ParameterKind::ClassifierCoefficients)
                 }
             };
-            let patterned_by = if made[i] == Made::Shortcuts { ParameterKind::ShortcutPatterns } else { of };
             names.extend((of == kind).then(|| templates_name(SetId(i))));
-            names.extend((patterned_by == kind && patterns[i] > 0).then(|| patterns_name(SetId(i))));
+            names.extend((of == kind && patterns[i] > 0).then(|| patterns_name(SetId(i))));
             let mixed = kind == mixed_by && set.templates > 1;
             names.extend(mixed.then(|| coefficients_name(SetId(i))));
         }

@@ -1,6 +1,6 @@
 //! Training steps of whole plans.
 
-use superweight::bank::{self, Made};
+use superweight::bank;
 use superweight::engine::{CpuDevice, LayoutBuilder, Memory, Program, Settings, Sgd, SgdOptions};
 use superweight::engine::{ParameterGroup, Region};
 use superweight::ensemble::{Ensemble, EnsembleOptions, ParameterKind};
@@ -275,25 +275,4 @@ fn layers_without_weight_have_faded() {
     assert_eq!(ensemble.faded_layers().unwrap(), [], "composed before");
     ensemble.compose().unwrap();
     assert_eq!(ensemble.faded_layers().unwrap(), expected);
-}
-
-#[test]
-fn shortcuts_are_sets_of_their_own_where_they_are_products_and_alone() {
-    let made = |names: &str, percent: u64, tiling| -> Vec<(Made, usize)> {
-        let request = PlanRequest::new(members(names), None);
-        let dense = request.plan().unwrap().dense_total();
-        let request = PlanRequest { budget: Some(dense * percent / 100), tiling, ..request };
-        let plan = request.plan().unwrap();
-        Made::of(&plan).into_iter().zip(plan.template_sets.iter().map(|set| set.templates)).collect()
-    };
-    let has_shortcuts = |made: &[(Made, usize)]| made.iter().any(|(made, _)| *made == Made::Shortcuts);
-    assert!(has_shortcuts(&made("wrn-10-2", 30, TilingChoice::Kronecker)));
-    assert!(has_shortcuts(&made("wrn-10-2", 30, TilingChoice::Grid)));
-    assert!(
-        !has_shortcuts(&made("mobilenet-v2-0.1,wrn-10-1", 80, TilingChoice::Grid)),
-        "other 1×1 layers beside them"
-    );
-    let nested = made("wrn-10-2", 70, TilingChoice::Nested);
-    assert!(nested.iter().any(|(_, templates)| *templates == 1), "sets of one template");
-    assert!(nested.iter().all(|(made, templates)| *made != Made::Shortcuts || *templates > 1));
 }

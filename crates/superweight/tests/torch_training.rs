@@ -1,5 +1,5 @@
 //! Three Nesterov steps of shared networks against PyTorch 2.11 in double precision: losses, and every trained number and
-//! statistic afterwards. Decay of shared numbers, of a composed classifier's weights, of shortcuts, and ghost batches take part.
+//! statistic afterwards. Decay of shared numbers, of a composed classifier's weights, and ghost batches take part.
 //!
 //! The plans are those of `swn plan --members wrn-10-1 --classes 10 --input 3x16x16` with
 //!
@@ -87,11 +87,6 @@ fn compare<D: Device>(device: &D, name: &str, plan: &str) {
     let mut ensemble = Ensemble::new(device, &plan, &options).unwrap();
     start(&plan, ensemble.memory_mut());
     let decay = |kind| match kind {
-        ParameterKind::ShortcutPatterns => 0.0,
-        ParameterKind::ShortcutTemplates if name == "grid" => 0.0,
-        ParameterKind::ShortcutTemplates => SHARED_DECAY * if plan.has_patterns() { 3.0 } else { 2.0 },
-        ParameterKind::ShortcutCoefficients if name == "grid" => SHARED_DECAY * 2.0,
-        ParameterKind::ShortcutCoefficients => 0.0,
         ParameterKind::ClassifierTemplates | ParameterKind::ClassifierCoefficients => 0.0,
         ParameterKind::Templates | ParameterKind::Coefficients => SHARED_DECAY,
         _ => DECAY,

@@ -54,10 +54,13 @@ fn table(args: &ReportArgs, out: &mut impl Write) -> Result<ExitCode> {
         write!(out, "{made}")?;
         return Ok(ExitCode::SUCCESS);
     };
-    let document = std::fs::read_to_string(path).with_context(|| format!("--out {}", path.display()))?;
+    let (shown, begin, end) = (path.display(), results::BEGIN, results::END);
+    let place = format!(
+        "the table goes into a file that is there, between two lines '{begin}' and '{end}'; without --out it is printed"
+    );
+    let document = std::fs::read_to_string(path).with_context(|| format!("--out {shown}: {place}"))?;
     let Some(document) = results::insert(&document, &made) else {
-        let (begin, end) = (results::BEGIN, results::END);
-        bail!("--out {}: no place for the table: two lines '{begin}' and '{end}'", path.display());
+        bail!("--out {shown}: no place for the table: {place}");
     };
     write_whole(path, document.as_bytes()).with_context(|| format!("--out {}", path.display()))?;
     writeln!(out, "{}", path.display())?;

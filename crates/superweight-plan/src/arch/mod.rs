@@ -210,34 +210,6 @@ impl Architecture {
         &self.tensors[id.0]
     }
 
-    /// Weights of convolutions that take a block's input past it, with no batch norm behind them: what they give is added to
-    /// something that was made of what they read, but not of them. Nothing looks after their scale but the sum.
-    pub fn bare_shortcuts(&self) -> Vec<TensorId> {
-        let conv = |id: NodeId| match self.nodes[id.0].op {
-            Op::Conv { weight, .. } => Some(weight),
-            _ => None,
-        };
-        let sums = self.nodes.iter().filter(|node| matches!(node.op, Op::Add { .. }));
-        let sides = sums.flat_map(|sum| [[sum.inputs[0], sum.inputs[1]], [sum.inputs[1], sum.inputs[0]]]);
-        let past = |[side, other]: [NodeId; 2]| {
-            let (weight, from) = (conv(side)?, self.nodes[side.0].inputs[0]);
-            (self.is_made_of(other, from) && !self.is_made_of(other, side)).then_some(weight)
-        };
-        sides.filter_map(past).collect()
-    }
-
-    /// Whether a node depends on another.
-    fn is_made_of(&self, node: NodeId, of: NodeId) -> bool {
-        let mut needed = vec![false; node.0 + 1];
-        needed[node.0] = true;
-        for i in (of.0 + 1..=node.0).rev() {
-            if needed[i] {
-                self.nodes[i].inputs.iter().for_each(|input| needed[input.0] = true);
-            }
-        }
-        of.0 <= node.0 && needed[of.0]
-    }
-
     /// Exact counts by part.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();

@@ -15,10 +15,7 @@ use superweight_engine::{
     Block, Device, Error, Layout, LayoutBuilder, Memory, Mix, MixFactors, MixGradients, MixSet, MixUse,
     Region,
 };
-use superweight_plan::arch::{Architecture, TensorId};
-use superweight_plan::{
-    LayerId, LayerKind, Member, MemberId, SetId, SharingPlan, SuperWeightId, TemplateSet,
-};
+use superweight_plan::{LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId};
 
 pub use init::initialise;
 pub use probe::{Probe, declare_probe};
@@ -60,7 +57,7 @@ pub fn live_rows(plan: &SharingPlan) -> Vec<usize> {
 /// Rows of every set's patterns; 0 where it has none.
 pub fn pattern_rows(plan: &SharingPlan) -> Vec<usize> {
     let rows = Rows::patterns(plan);
-    let has = |set: &TemplateSet| plan.has_patterns() && set.templates > 1;
+    let has = |set: &superweight_plan::TemplateSet| plan.has_patterns() && set.templates > 1;
     plan.template_sets
         .iter()
         .enumerate()
@@ -68,41 +65,9 @@ pub fn pattern_rows(plan: &SharingPlan) -> Vec<usize> {
         .collect()
 }
 
-/// What a set makes, as far as decay cares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Made {
-    /// Other convolutions.
-    Convolutions,
-    /// Convolutions of each channel by itself.
-    Depthwise,
-    /// Shortcuts without batch norm and nothing else, as products of templates and what these are combined by ([`Architecture::bare_shortcuts`]).
-    Shortcuts,
-    /// Linear weights.
-    Classifier,
-}
-
-impl Made {
-    /// Of every set of a plan.
-    pub fn of(plan: &SharingPlan) -> Vec<Self> {
-        let build = |member: &Member| member.build().expect("the members of a plan build");
-        let architectures: Vec<Architecture> = plan.members.iter().map(build).collect();
-        let shortcuts: Vec<Vec<TensorId>> = architectures.iter().map(Architecture::bare_shortcuts).collect();
-        let is_shortcut = |id: &LayerId| {
-            let layer = plan.layer(*id);
-            let of = &architectures[layer.member.0];
-            shortcuts[layer.member.0].iter().any(|&weight| of.tensor(weight).name == layer.name)
-        };
-        let made = |set: &TemplateSet| {
-            let layers = &plan.clusters[set.cluster.0].layers;
-            match plan.layer(layers[0]).kind {
-                LayerKind::Conv if set.templates > 1 && layers.iter().all(is_shortcut) => Self::Shortcuts,
-                LayerKind::Conv => Self::Convolutions,
-                LayerKind::Depthwise => Self::Depthwise,
-                LayerKind::Linear => Self::Classifier,
-            }
-        };
-        plan.template_sets.iter().map(made).collect()
-    }
+/// What kind of layers a set makes: those of a cluster are all of one.
+pub fn kind_of(plan: &SharingPlan, set: SetId) -> LayerKind {
+    plan.layer(plan.clusters[plan.set(set).cluster.0].layers[0]).kind
 }
 
 /// Where the rows lie that cells are mixed by, where these are made of patterns and coefficients.
@@ -182,7 +147,7 @@ impl<D: Device> Bank<D> {
 
 /// Every cell of every layer: which row makes it and where it goes.
 fn mix_sets(plan: &SharingPlan, rows: &MixRows, layout: &Layout, decay: f32) -> Result<Vec<MixSet>, Error> {
-    let (patterns, made) = (pattern_rows(plan), Made::of(plan));
+    let patterns = pattern_rows(plan);
     let mut sets = Vec::with_capacity(plan.template_sets.len());
     for (i, set) in plan.template_sets.iter().enumerate() {
         let [height, width, kh, kw] = set.block;
@@ -202,7 +167,7 @@ fn mix_sets(plan: &SharingPlan, rows: &MixRows, layout: &Layout, decay: f32) -> 
             factors: None,
             uses: vec![],
             gradients: MixGradients::Both,
-            decay: if made[i] == Made::Classifier { decay } else { 0.0 },
+            decay: if kind_of(plan, SetId(i)) == LayerKind::Linear { decay } else { 0.0 },
         });
     }
     for (i, planned) in plan.layers.iter().enumerate().filter(|(_, planned)| !planned.tiles.is_empty()) {

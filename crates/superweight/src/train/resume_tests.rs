@@ -242,31 +242,6 @@ fn a_run_warns_of_layers_that_have_faded() {
     );
 }
 
-/// What the screen and the log say is decayed.
-#[test]
-fn shortcuts_are_named_where_they_are_decayed_otherwise() {
-    let groups = |name: &str, set: &[&str]| -> Vec<(ParameterKind, f64)> {
-        let folder = Folder::new(name);
-        let session = create(Disk::default(), &folder.0, &tiny(set)).unwrap();
-        session.groups.iter().map(|group| (group.kind, group.decay)).collect()
-    };
-    let named = |groups: &[(ParameterKind, f64)], kind| groups.iter().find(|(k, _)| *k == kind).map(|g| g.1);
-    let paper = groups("groups-grid", &[]);
-    assert!(
-        named(&paper, ParameterKind::ShortcutTemplates).is_none()
-            && named(&paper, ParameterKind::Templates) == Some(5e-4)
-    );
-    let both = "train.decay_on=[templates,coefficients]";
-    let grid = groups("groups-grid-both", &[both]);
-    assert_eq!(named(&grid, ParameterKind::ShortcutTemplates), Some(0.0));
-    assert_eq!(named(&grid, ParameterKind::ShortcutCoefficients), Some(1e-3));
-    let patterns = groups("groups-kronecker", &[both, "plan.tiling=kronecker", "train.decay=0.125"]);
-    assert_eq!(named(&patterns, ParameterKind::ShortcutTemplates), Some(0.375));
-    assert_eq!(named(&patterns, ParameterKind::ShortcutPatterns), Some(0.0));
-    assert_eq!(named(&patterns, ParameterKind::ShortcutCoefficients), Some(0.0));
-    assert_eq!(named(&patterns, ParameterKind::Templates), Some(0.125));
-}
-
 #[test]
 fn divergence_keeps_the_last_good_checkpoint() {
     let resolved = tiny(&["train.schedule=drops", "train.drops=[2]", "train.drop_factor=1"]);

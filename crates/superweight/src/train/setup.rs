@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use serde_json::json;
 use superweight_engine::Device;
-use superweight_plan::SharingPlan;
+use superweight_plan::{LayerKind, SetId, SharingPlan};
 
 use super::checkpoint::restore;
 use super::sharing::resumed_statistics;
 use super::trainer::decay;
 use super::{DecayGroup, Phase, Position, Session, TrainError, Trainer};
-use crate::bank::{self, Made};
+use crate::bank;
 use crate::data::{DataError, Dataset, Split};
 use crate::ensemble::{Ensemble, ParameterKind};
 use crate::recipe::{Crop, PLAN, Recipe, Resolved};
@@ -226,11 +226,10 @@ impl<D: Device> Parts<D> {
 pub(super) fn decay_groups<D: Device>(resolved: &Resolved, ensemble: &Ensemble<D>) -> Vec<DecayGroup> {
     let plan = ensemble.plan();
     let rows = bank::live_rows(plan);
-    let made = Made::of(plan);
-    let coefficients = |of: &[Made]| -> u64 {
-        let sets = plan.template_sets.iter().enumerate().filter(|(_, set)| set.templates > 1);
-        let sets = sets.filter(|(i, _)| of.contains(&made[*i]));
-        sets.map(|(i, set)| (rows[i] * set.templates) as u64).sum()
+    let coefficients = |linear: bool| -> u64 {
+        let all = plan.template_sets.iter().enumerate().filter(|(_, set)| set.templates > 1);
+        let of = all.filter(|(i, _)| (bank::kind_of(plan, SetId(*i)) == LayerKind::Linear) == linear);
+        of.map(|(i, set)| (rows[i] * set.templates) as u64).sum()
     };
     let laid_out = |kind| -> u64 {
         let ranges = ensemble.ranges(kind).expect("the ensemble was laid out by this plan");
@@ -238,31 +237,14 @@ pub(super) fn decay_groups<D: Device>(resolved: &Resolved, ensemble: &Ensemble<D
     };
     let group = |kind| {
         let (numbers, decayed_as) = match kind {
-            ParameterKind::Coefficients => (coefficients(&[Made::Convolutions, Made::Depthwise]), kind),
-            ParameterKind::ShortcutCoefficients => (coefficients(&[Made::Shortcuts]), kind),
-            ParameterKind::ClassifierCoefficients => {
-                (coefficients(&[Made::Classifier]), ParameterKind::Classifier)
-            }
+            ParameterKind::Coefficients => (coefficients(false), kind),
+            ParameterKind::ClassifierCoefficients => (coefficients(true), ParameterKind::Classifier),
             ParameterKind::ClassifierTemplates => (laid_out(kind), ParameterKind::Classifier),
             kind => (laid_out(kind), kind),
         };
-        DecayGroup { kind, numbers, decay: decay(resolved, plan, decayed_as) }
+        DecayGroup { kind, numbers, decay: decay(resolved, decayed_as) }
     };
-    let mut groups: Vec<DecayGroup> = ParameterKind::ALL.into_iter().map(group).collect();
-    // Shortcuts are worth a word where they are decayed otherwise than what they are like.
-    for [special, usual] in [
-        [ParameterKind::ShortcutTemplates, ParameterKind::Templates],
-        [ParameterKind::ShortcutPatterns, ParameterKind::Templates],
-        [ParameterKind::ShortcutCoefficients, ParameterKind::Coefficients],
-    ] {
-        let at = |kind| groups.iter().position(|group| group.kind == kind).expect("there is one of each");
-        let [special, usual] = [special, usual].map(at);
-        if groups[special].decay == groups[usual].decay {
-            groups[usual].numbers += std::mem::take(&mut groups[special].numbers);
-        }
-    }
-    groups.retain(|group| group.numbers > 0);
-    groups
+    ParameterKind::ALL.into_iter().map(group).filter(|group| group.numbers > 0).collect()
 }
 
 /// What resuming found that somebody should know.

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use superweight_engine::{Accumulator, Device, Error, ImageDraw, Metrics, Sgd, SgdOptions};
-use superweight_plan::{SharingPlan, Tiling};
+use superweight_plan::SharingPlan;
 
 use super::TrainError;
 use crate::data::{Dataset, Part};
@@ -173,85 +173,34 @@ fn compile<D: Device>(
         bn_batch: train.bn_batch,
         training: true,
         smoothing: train.label_smoothing as f32,
-        classifier_decay: decay(resolved, plan, ParameterKind::Classifier) as f32,
+        classifier_decay: decay(resolved, ParameterKind::Classifier) as f32,
         folded: false,
     };
     let ensemble = Ensemble::new(device, plan, &options)?;
     let sgd = SgdOptions { momentum: train.momentum as f32, nesterov: train.nesterov };
-    let optimizer = ensemble.optimizer(sgd, |kind| decay(resolved, plan, kind) as f32)?;
+    let optimizer = ensemble.optimizer(sgd, |kind| decay(resolved, kind) as f32)?;
     Ok((ensemble, optimizer))
 }
 
 /// Rates of all kinds over the schedule's.
 fn rates(resolved: &Resolved) -> [f32; ParameterKind::ALL.len()] {
     ParameterKind::ALL.map(|kind| match kind {
-        ParameterKind::Templates
-        | ParameterKind::ShortcutTemplates
-        | ParameterKind::ShortcutPatterns
-        | ParameterKind::ClassifierTemplates => resolved.train.template_rate as f32,
-        ParameterKind::Coefficients
-        | ParameterKind::ShortcutCoefficients
-        | ParameterKind::ClassifierCoefficients => resolved.train.coefficient_rate as f32,
+        ParameterKind::Templates | ParameterKind::ClassifierTemplates => resolved.train.template_rate as f32,
+        ParameterKind::Coefficients | ParameterKind::ClassifierCoefficients => {
+            resolved.train.coefficient_rate as f32
+        }
         _ => 1.0,
     })
 }
 
-/// λ of a kind's numbers.
-pub(super) fn decay(resolved: &Resolved, plan: &SharingPlan, kind: ParameterKind) -> f64 {
+/// λ of a kind.
+pub(super) fn decay(resolved: &Resolved, kind: ParameterKind) -> f64 {
     let train = &resolved.train;
     match kind {
         // The weights they make are decayed: `EnsembleOptions::classifier_decay`.
         ParameterKind::ClassifierTemplates | ParameterKind::ClassifierCoefficients => 0.0,
-        ParameterKind::ShortcutPatterns => 0.0,
-        // One factor bears what all are decayed by: a grid's coefficients, which are many times as many as its templates, else templates.
-        ParameterKind::ShortcutTemplates | ParameterKind::ShortcutCoefficients => {
-            let [templates, coefficients] = [ParameterKind::Templates, ParameterKind::Coefficients]
-                .map(|factor| decay(resolved, plan, factor));
-            let all = templates * if plan.has_patterns() { 2.0 } else { 1.0 } + coefficients;
-            let bearer = match plan.tiling {
-                Tiling::Grid { .. } if coefficients > 0.0 => ParameterKind::ShortcutCoefficients,
-                _ => ParameterKind::ShortcutTemplates,
-            };
-            if kind == bearer { all } else { 0.0 }
-        }
         _ if !train.decay_on.contains(&kind) => 0.0,
         ParameterKind::Templates | ParameterKind::Coefficients => train.decay * train.shared_decay,
         _ => train.decay,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use superweight_plan::arch::ArchName;
-    use superweight_plan::{Member, PlanRequest, TilingChoice};
-
-    use super::*;
-    use crate::train::testing::tiny;
-
-    #[test]
-    fn shortcuts_shrink_as_fast_as_products_of_all_that_is_decayed() {
-        let plan = |tiling| {
-            let architecture: ArchName = "wrn-10-1".parse().unwrap();
-            let input = architecture.usual_input();
-            let member = Member { architecture, input, classes: 10 };
-            PlanRequest { tiling, ..PlanRequest::new(vec![member], None) }.plan().unwrap()
-        };
-        let (templates, both) = ("train.decay_on=[templates]", "train.decay_on=[templates,coefficients]");
-        // By templates, by coefficients.
-        for (tiling, on, factors) in [
-            (TilingChoice::Nested, templates, [1.0, 0.0]),
-            (TilingChoice::Nested, both, [2.0, 0.0]),
-            (TilingChoice::Grid, templates, [1.0, 0.0]),
-            (TilingChoice::Grid, both, [0.0, 2.0]),
-            (TilingChoice::Kronecker, templates, [2.0, 0.0]),
-            (TilingChoice::Kronecker, both, [3.0, 0.0]),
-            (TilingChoice::Kronecker, "train.decay_on=[coefficients]", [1.0, 0.0]),
-            (TilingChoice::Kronecker, "train.decay_on=[batch-norm]", [0.0, 0.0]),
-        ] {
-            let (resolved, plan) = (tiny(&["train.decay=0.5", "train.shared_decay=0.25", on]), plan(tiling));
-            let kinds = [ParameterKind::ShortcutTemplates, ParameterKind::ShortcutCoefficients];
-            let found = kinds.map(|kind| decay(&resolved, &plan, kind));
-            assert_eq!(found, factors.map(|factors| 0.125 * factors), "{tiling:?} {on}");
-        }
     }
 }
