@@ -10,9 +10,12 @@
 # NAME - is the recipe's own row. What is in capitals goes to reproduce.sh (SWN, COMMIT, CHOICES, …), the rest is SET
 # there. 'set VARIABLE=… setting=…' on a line of its own holds for all lines below it, until the next such line.
 #
-# OUT gets the published folders of all runs that have ended (published.tar.gz), and the run that time has stopped, in parts.
+#   OUT=…     gets the published folders of all runs that have ended (published.tar.gz), what runs have said (screens.tar.gz),
+#             and the run that time has stopped, in parts
+#   AFTER=12  seconds kept for what follows training: evaluation, predictions, a parcel
+#   LEAST=10  seconds of training that are worth beginning for
 #
-# Exit code: 0 all have ended, 75 time was up, 1 some failed (the others have run all the same).
+# Exit code: 0 all have ended, 2 nothing has run because of what is wrong with the list, 75 time was up, 1 some failed (the others have run all the same).
 set -euo pipefail
 
 usage() { sed -n '2,/^set -euo/p' "$0" | sed '$d; s/^# \{0,1\}//' >&2; exit 2; }
@@ -23,17 +26,22 @@ case $seconds in *[!0-9]* | '') echo "error: SECONDS is a whole number, not '$se
 results=${RESULTS:-results} out=${OUT:-}
 begin=$SECONDS
 left() { echo $((seconds - (SECONDS - begin))); }
-# What a run needs after training: evaluation, predictions, a parcel.
 after=${AFTER:-12}
+list=$(sed 's/#.*//' "$jobs")
+# What is wrong with a line is said before an hour has passed.
+while read -r name recipe seed _; do
+  if [ -z "$name" ] || [ "$name" = set ]; then continue; fi
+  [ -n "$seed" ] || { echo "error: $jobs: '$name $recipe' is not NAME RECIPE SEED …" >&2; exit 2; }
+  [ -f "$recipe" ] || { echo "error: $jobs: $name: no recipe $recipe" >&2; exit 2; }
+done <<< "$list"
 done_folder=$runs/ended
-mkdir -p "$done_folder" "$runs/parcels"
+mkdir -p "$done_folder" "$runs/parcels" ${out:+"$out"}
 rm -f "$runs"/parcels/*.run.tar.* "$runs"/parcels/*.log.jsonl
 
 common=() failed=0 code=0
 while read -r -a words <&3; do
   [ ${#words[@]} -gt 0 ] || continue
   if [ "${words[0]}" = set ]; then common=("${words[@]:1}"); continue; fi
-  [ ${#words[@]} -ge 3 ] || { echo "error: $jobs: '${words[*]}' is not NAME RECIPE SEED …" >&2; exit 2; }
   name=${words[0]} recipe=${words[1]} seed=${words[2]}
   variables=() settings=()
   for word in "${common[@]}" "${words[@]:3}"; do
@@ -53,7 +61,7 @@ while read -r -a words <&3; do
     75) tail -n 3 "$runs/$key.txt"; code=75; break ;;
     *) echo "failed     $key ($rc)"; tail -n 5 "$runs/$key.txt"; failed=1; touch "$done_folder/$key.failed" ;;
   esac
-done 3< <(sed 's/#.*//' "$jobs")
+done 3<<< "$list"
 
 if [ -n "$out" ]; then
   parcels=("$runs"/parcels/*.run.tar.*)
@@ -65,7 +73,8 @@ if [ -n "$out" ]; then
     done
     if [ ${#ended[@]} -gt 0 ]; then tar -C "$results" -czf "$out/published.tar.gz" "${ended[@]}"; fi
   fi
-  tar -C "$runs" -czf "$out/screens.tar.gz" $(cd "$runs" && ls -- *.txt)
+  screens=("$runs"/*.txt)
+  if [ -e "${screens[0]}" ]; then tar -C "$runs" -czf "$out/screens.tar.gz" "${screens[@]##*/}"; fi
 fi
 echo "took       $((SECONDS - begin)) s"
 [ $failed = 0 ] || exit 1
