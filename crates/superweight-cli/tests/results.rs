@@ -275,6 +275,18 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
         assert!(line.contains(&format!(" | {:.2} | ", count(&classes, members))), "{line}");
     }
 
+    // The same seed again is no third seed, but a line of its own.
+    let further = results.join("fashion/tiny-again-3");
+    copy(&run, &further);
+    let rows = succeed(&folder, "report results --table");
+    let alone =
+        |row: &str| row.contains("| [3](fashion/tiny-again-3) |") && row.contains(&format!("**{top1:.2}**"));
+    assert!(
+        rows.lines().any(alone) && rows.contains("| [3](fashion/tiny-3), [4](fashion/tiny-4) |"),
+        "{rows}"
+    );
+    fs::remove_dir_all(&further).unwrap();
+
     // What differs more from the recipe stands below, whatever its name.
     let further = results.join("fashion/a-tiny-3");
     copy(&run, &further);

@@ -1,6 +1,6 @@
 //! Several runs beside each other and beside the paper: means over seeds, differences, ablations, sweeps.
 //!
-//! Runs that differ in nothing but seed and name are one row, those of one given plan too. Rows that differ in the strategy alone (and what follows
+//! Runs that differ in nothing but seed and name are one row, those of one given plan too; the same seed again is another row. Rows that differ in the strategy alone (and what follows
 //! from it) are an ablation; rows that differ in one other number are a sweep over it. Nobody has to say so: the
 //! resolved recipes do.
 
@@ -119,24 +119,41 @@ impl Comparison {
         if runs.len() < 2 {
             return None;
         }
-        let mut groups: Vec<(Keys, Vec<usize>)> = vec![];
-        for (i, run) in runs.iter().enumerate() {
+        let groups = rows_of(runs.iter().map(|run| {
             let mut keys = keys(&run.about.resolved);
             if let Some(given) = &run.about.given {
                 // Every run keeps its own copy of the plan: what it says counts, not where it lies.
                 keys.insert("plan.file".to_owned(), given.clone().into());
                 keys.insert("strategy".to_owned(), run.about.strategy.clone().into());
             }
-            match groups.iter_mut().find(|(known, _)| *known == keys) {
-                Some((_, members)) => members.push(i),
-                None => groups.push((keys, vec![i])),
+            (keys, run.about.seed)
+        }));
+        let paper = paper();
+        let mut rows: Vec<Row> = groups.iter().map(|(_, of)| Row::new(runs, of, &paper)).collect();
+        for (row, (keys, of)) in rows.iter_mut().zip(&groups) {
+            if groups.iter().filter(|(other, _)| other == keys).count() > 1 {
+                row.label += &format!(" ({})", runs[of[0]].name);
             }
         }
-        let paper = paper();
-        let rows = groups.iter().map(|(_, of)| Row::new(runs, of, &paper)).collect();
         let all: Vec<&Keys> = groups.iter().map(|(keys, _)| keys).collect();
         Some(Self { rows, beside: beside(runs, &paper), ablations: ablations(&all), sweeps: sweeps(&all) })
     }
+}
+
+/// Runs that differ in nothing but their seed, by number, in the order they came in. A second run of the same seed adds
+/// nothing to a mean over seeds (another program may have made it): it begins a row of its own.
+fn rows_of(runs: impl Iterator<Item = (Keys, u64)>) -> Vec<(Keys, Vec<usize>)> {
+    let mut rows: Vec<(Keys, Vec<usize>, Vec<u64>)> = vec![];
+    for (i, (keys, seed)) in runs.enumerate() {
+        match rows.iter_mut().find(|(known, _, seeds)| *known == keys && !seeds.contains(&seed)) {
+            Some((_, of, seeds)) => {
+                of.push(i);
+                seeds.push(seed);
+            }
+            None => rows.push((keys, vec![i], vec![seed])),
+        }
+    }
+    rows.into_iter().map(|(keys, of, _)| (keys, of)).collect()
 }
 
 impl Row {
@@ -367,7 +384,8 @@ fn sweeps(rows: &[&Keys]) -> Vec<Sweep> {
                 None => found.push((common, vec![(at, i)])),
             }
         }
-        for (keys, mut points) in found.into_iter().filter(|(_, points)| points.len() > 1) {
+        let varies = |points: &[(f64, usize)]| points.iter().any(|(at, _)| *at != points[0].0);
+        for (keys, mut points) in found.into_iter().filter(|(_, points)| varies(points)) {
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
             sweeps.push(Sweep {
                 key: key.clone(),
@@ -377,4 +395,18 @@ fn sweeps(rows: &[&Keys]) -> Vec<Sweep> {
         }
     }
     sweeps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_a_row_and_the_same_seed_again_is_another() {
+        let recipe = |tau: f64| Keys::from([("search.tau".to_owned(), tau.into())]);
+        let runs = [(recipe(0.1), 0), (recipe(0.2), 0), (recipe(0.1), 1), (recipe(0.1), 0), (recipe(0.1), 2)];
+        let rows = rows_of(runs.into_iter());
+        let expected = [(recipe(0.1), vec![0, 2, 4]), (recipe(0.2), vec![1]), (recipe(0.1), vec![3])];
+        assert_eq!(rows, expected);
+    }
 }

@@ -79,15 +79,16 @@ fn is_run_of(run: &Published, row: &RowRequest) -> bool {
     run.record.row == row.resolved.name && setting(&run.resolved) == setting(&row.resolved)
 }
 
-/// Runs that differ in their seed, by seed.
+/// Runs that differ in their seed, by seed. The same seed again is a line of its own.
 fn lines<'a>(runs: impl Iterator<Item = &'a Published>) -> Vec<Vec<&'a Published>> {
     let mut found: Vec<(Keys, Vec<&Published>)> = vec![];
     for run in runs {
         let keys = told(&run.resolved);
-        match found
-            .iter_mut()
-            .find(|(known, of)| *known == keys && of[0].record.choices == run.record.choices)
-        {
+        let is_seed_of = |of: &[&Published]| {
+            of[0].record.choices == run.record.choices
+                && of.iter().all(|other| other.record.seed != run.record.seed)
+        };
+        match found.iter_mut().find(|(known, of)| *known == keys && is_seed_of(of)) {
             Some((_, of)) => of.push(run),
             None => found.push((keys, vec![run])),
         }

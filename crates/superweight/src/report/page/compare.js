@@ -24,7 +24,7 @@ function drawComparison() {
   }));
   const beside = comparison.beside.length > 0 && h('details', {}, h('summary', {}, 'What the paper has for other methods in these settings'),
     h('div', { class: 'scroll' }, h('table', {}, h('tbody', {}, comparison.beside.map((row) => h('tr', {}, h('th', { scope: 'row' }, row.label), h('td', {}, row.setting), h('td', {}, row.values.map(([name, value, error]) => `${figureName(name)} ${withError(name, value, error)}`).join(', '))))))));
-  const parts = [section('comparison', 'Beside each other, and beside the paper', 'Mean and deviation over seeds. Runs that differ in nothing but their seed are one row.',
+  const parts = [section('comparison', 'Beside each other, and beside the paper', 'Mean and deviation over seeds. Runs that differ in nothing but their seed are one row; a second run of the same seed is a row of its own.',
     h('div', { class: 'scroll' }, h('table', { class: 'comparison' },
       h('thead', {}, h('tr', {}, ['runs', 'figure', 'paper', 'ours', 'difference'].map((name, i) => h('th', { scope: 'col', class: i > 1 ? 'number-cell' : null }, name)))), h('tbody', {}, body))), beside)];
 
