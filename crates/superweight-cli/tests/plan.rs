@@ -18,6 +18,7 @@ pinned! {
     imagenet: "plan --members wrn-50-2 --classes 1000 --budget 5%";
     families: "plan --members mobilenet-v2,wrn-28-5 --budget 9M";
     shared_ends: "plan --members mobilenet-v2,mobilenet-v2 --budget 2M --share-classifier --share-stem --coefficients own";
+    grid_by_stage: "plan --members wrn-28-10 --budget 1% --tiling grid --block 8 --scale even --clusters depth:3 --coefficients own";
     long_names: "plan --members cnn-1000-1000-1000-1000-1000-1000-1000-1000-1000-1000 --budget 10%";
     plain_network: "plan --members wrn-16-2 --classes 10 --clusters dense";
     bad_members:
@@ -98,6 +99,23 @@ fn a_written_plan_is_shown_again() {
         .unwrap();
     let screen = folder.screen("plan --show plan.json");
     assert!(screen.contains("[exit 1]") && screen.contains("error: --show plan.json: "), "{screen}");
+}
+
+#[test]
+fn numbers_start_as_the_scale_says() {
+    let folder = Folder::new("scale");
+    let length = |flags: &str| {
+        let args =
+            format!("plan --members wrn-16-2 --budget 6% --tiling grid --block 4 {flags} --out plan.json");
+        assert!(folder.run(&args).status.success());
+        let text = std::fs::read_to_string(folder.0.join("plan.json")).unwrap();
+        let plan: serde_json::Value = serde_json::from_str(&text).unwrap();
+        plan["template_sets"][0]["length"].as_f64().unwrap()
+    };
+    // Rows of coefficients have length 1 but on the even scale.
+    assert_eq!(length(""), 1.0);
+    assert_eq!(length("--scale balanced"), 1.0);
+    assert!((length("--scale even") - 1.0).abs() > 0.01);
 }
 
 #[test]

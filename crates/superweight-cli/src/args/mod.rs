@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub use bench::{BenchArgs, BenchCommand, BenchOptions, PrecisionArg, TuneOptions, TuningArg};
 pub use data::{DataArgs, DataCommand, FetchArgs, ListArgs, VerifyArgs};
-pub use plan::{CoefficientsArg, NOTHING_TO_PLAN, PlanArgs, TilingArg};
+pub use plan::{CoefficientsArg, NOTHING_TO_PLAN, PlanArgs, ScaleArg, TilingArg};
 pub use train::{DemoArgs, SearchArgs, SweepArgs, TrainArgs};
 pub use trained::{
     AnytimeArgs, ChoicesArg, EvalArgs, ExportArgs, FormatArg, PredictArgs, ReportArgs, ReportFormat,

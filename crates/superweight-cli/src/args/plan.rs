@@ -50,6 +50,10 @@ pub struct PlanArgs {
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     pub reserve: f64,
 
+    /// The sizes that numbers start with [default: even for kronecker, else balanced].
+    #[arg(long, value_enum)]
+    pub scale: Option<ScaleArg>,
+
     /// Share the stem too.
     #[arg(long)]
     pub share_stem: bool,
@@ -68,8 +72,8 @@ pub struct PlanArgs {
 
     /// Print an existing plan instead of making one.
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "members", "budget", "classes", "input", "clusters", "tiling", "block", "coefficients", "reserve", "share_stem",
-        "share_classifier", "out",
+        "members", "budget", "classes", "input", "clusters", "tiling", "block", "coefficients", "reserve", "scale",
+        "share_stem", "share_classifier", "out",
     ])]
     pub show: Option<PathBuf>,
 }
@@ -94,6 +98,18 @@ pub enum CoefficientsArg {
     Shared,
     /// Every layer its own.
     Own,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum ScaleArg {
+    /// Templates, coefficients and plain weights learn equally fast.
+    Even,
+    /// A template's step moves a weight as a plain step would, were all gradients alike.
+    Balanced,
+    /// Templates of deviation 1 and He's factor for every layer.
+    He,
+    /// As the authors' code has it: the same for every layer.
+    Released,
 }
 
 const EXAMPLES: &str = "\

@@ -14,12 +14,12 @@ use anyhow::{Context, Result, anyhow, bail};
 use superweight::files::{read_at_most, write_whole};
 use superweight::plan::arch::{ArchName, ImageShape};
 use superweight::plan::{
-    Budget, Clustering, Coefficients, LayerId, Member, PlanError, PlanRequest, Share, SharingPlan, Survey,
-    TilingChoice,
+    Budget, Clustering, Coefficients, LayerId, Member, PlanError, PlanRequest, Scale, Share, SharingPlan,
+    Survey, TilingChoice,
 };
 use superweight::recipe::LARGEST_PLAN;
 
-use crate::args::{CoefficientsArg, NOTHING_TO_PLAN, PlanArgs, TilingArg};
+use crate::args::{CoefficientsArg, NOTHING_TO_PLAN, PlanArgs, ScaleArg, TilingArg};
 
 /// Prints the answer; an infeasible budget is a failure.
 pub fn run(args: PlanArgs, out: &mut impl Write) -> Result<ExitCode> {
@@ -80,6 +80,7 @@ fn request(args: &PlanArgs) -> Result<PlanRequest> {
             CoefficientsArg::Own => Coefficients::Own,
         },
         reserve: args.reserve,
+        scale: args.scale.map(scale),
         share: Share { stem: args.share_stem, classifier: args.share_classifier },
         ..PlanRequest::new(members, None)
     };
@@ -173,6 +174,15 @@ fn clusters(text: &str, request: &PlanRequest) -> Result<Clustering> {
 }
 
 /// The choice that a word means.
+fn scale(arg: ScaleArg) -> Scale {
+    match arg {
+        ScaleArg::Even => Scale::Even,
+        ScaleArg::Balanced => Scale::Balanced,
+        ScaleArg::He => Scale::He,
+        ScaleArg::Released => Scale::Released,
+    }
+}
+
 pub fn tiling(word: TilingArg) -> TilingChoice {
     match word {
         TilingArg::Auto => TilingChoice::Auto,

@@ -69,6 +69,7 @@ fn choices(args: &PlanArgs) -> String {
         format!("reserve {}", args.reserve),
     ];
     words.extend(args.block.map(|block| format!("block {block}")));
+    words.extend(args.scale.map(|scale| format!("scale {}", word(&|| scale.to_possible_value()))));
     words.extend(args.share_stem.then(|| "stem shared".to_owned()));
     let classifiers = |shared| if shared { "classifiers shared" } else { "classifiers not shared" };
     words.extend(args.share_classifier.map(|shared| classifiers(shared).to_owned()));
