@@ -409,4 +409,16 @@ mod tests {
         let expected = [(recipe(0.1), vec![0, 2, 4]), (recipe(0.2), vec![1]), (recipe(0.1), vec![3])];
         assert_eq!(rows, expected);
     }
+
+    #[test]
+    fn a_sweep_has_two_values() {
+        let recipe = |tau: f64, beta: f64| {
+            Keys::from([("search.tau".to_owned(), tau.into()), ("refine.beta".to_owned(), beta.into())])
+        };
+        let twice = [&recipe(0.1, 0.9), &recipe(0.1, 0.9), &recipe(0.2, 0.5)];
+        assert!(sweeps(&twice).is_empty(), "the same run twice, and one that differs in two numbers");
+        let found = sweeps(&[&recipe(0.2, 0.9), &recipe(0.1, 0.9)]);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].key.as_str(), &found[0].points), ("search.tau", &vec![(0.1, 1), (0.2, 0)]));
+    }
 }
