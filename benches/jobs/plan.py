@@ -63,11 +63,13 @@ for c, cluster in enumerate(plan["clusters"]):
     block = rows * cols * kernel[0] * kernel[1]
     details += own_sets
     costs.append(dict(block=block, uses=sum(s["uses"] for s in own_sets), regions=len(own_sets), he=he))
-    weights = sum(l["out"] * l["in"] for l in own) * kernel[0] * kernel[1]
+    weights = made = sum(l["out"] * l["in"] for l in own) * kernel[0] * kernel[1]
     shared = len(own_sets) * block
     if arguments.by_layer:
         weights *= (shared + costs[-1]["uses"]) / (shared + costs[-1]["uses"] / len(own))
     costs[-1]["weights"] = weights ** (2 * arguments.power)
+    # Blocks are dependent beyond; no more numbers than weights.
+    costs[-1]["most"] = max(2, min(block, costs[-1]["uses"] // len(own_sets), int(made / (shared + costs[-1]["uses"]))))
 
 # Whichever template lowers Σ weights/numbers the most for its price is bought next; of those that are dear one more is tried.
 budget = plan["budget"] - sum(plan["bill"][part] for part in ("batch_norm", "classifier", "dense"))
@@ -81,7 +83,7 @@ def spent(counts):
     heapq.heapify(heap)
     while heap and left >= 0:
         _, s = heapq.heappop(heap)
-        if each[s] <= left and counts[s] < min(costs[s]["block"], costs[s]["uses"] // costs[s]["regions"]):
+        if each[s] <= left and counts[s] < costs[s]["most"]:
             counts[s] += 1
             left -= each[s]
             heapq.heappush(heap, (worth(s), s))

@@ -3,7 +3,8 @@
 //! *Nested* (paper §2.1.1): one template each, then round robin from shallow to deep up to [`ROUND_ROBIN`], then
 //! beyond while the budget lasts; never more than the layers that use the set, past which templates cannot make layers
 //! more different. *Grid* and *patterned* (Kronecker): K ≥ 2 for all sets, each capped at min(uses, numbers in a block), past
-//! which templates are linearly dependent; numbers in proportion to √(weights made): if what a set gets wrong is as much as
+//! which blocks are linearly dependent (patterns could still differ, but a larger block is the better buy), and where a set would have more
+//! numbers than the weights it makes; numbers in proportion to √(weights made): if what a set gets wrong is as much as
 //! the weights that a number of it makes, Σ weights/numbers is least there. A layer that stands alone then costs little.
 //! Templates are bought one by one, whichever lowers this sum the most for its price; of those that are dear one more is
 //! tried.
@@ -64,17 +65,26 @@ impl Rule {
     /// Most templates that are of use to a set.
     ///
     /// (Cells of a single number would be capped at one template, but a grid needs two: there the least wins.)
-    pub fn cap(self, set: &SetCost) -> usize {
+    pub fn cap(self, set: &SetCost, reserve: f64) -> usize {
         let useful = match self {
             Rule::Nested => set.uses as usize,
-            Rule::Grid => (set.uses.min(set.block) as usize).max(self.least(set)),
-            // More numbers than weights are of no use either.
-            Rule::Patterned => {
-                let numbers = set.weights / (set.block + set.pattern);
-                (set.uses.min(set.block).min(numbers) as usize).max(self.least(set))
+            Rule::Grid | Rule::Patterned => {
+                let all = (set.weights as f64 / self.each(set, reserve)) as usize;
+                (set.uses.min(set.block) as usize).min(all).max(self.least(set))
             }
         };
         useful.min(MOST_TEMPLATES)
+    }
+
+    /// Numbers that a template of the set brings with it: its own, and with a grid a coefficient for every row. (With patterns a
+    /// row is of a whole layer, and its coefficient next to nothing.)
+    fn each(self, set: &SetCost, reserve: f64) -> f64 {
+        match self {
+            Rule::Patterned => (set.block + set.pattern) as f64,
+            Rule::Nested | Rule::Grid => {
+                set.block as f64 + (set.live_rows as f64).max(reserve * set.own_rows as f64)
+            }
+        }
     }
 }
 
@@ -150,7 +160,7 @@ fn by_weights(mut purse: Purse) -> Vec<usize> {
     let shared = |numbers: f64| -> Vec<usize> {
         let count = |set: &SetCost| {
             let templates = numbers * (set.weights as f64).sqrt() / purse.each(set);
-            (templates as usize).clamp(purse.rule.least(set), purse.rule.cap(set))
+            (templates as usize).clamp(purse.rule.least(set), purse.rule.cap(set, purse.reserve))
         };
         purse.sets.iter().map(count).collect()
     };
@@ -215,15 +225,8 @@ impl Purse<'_> {
         sets.map(|(set, &k)| set.weights as f64 / (k as f64 * self.each(set))).sum()
     }
 
-    /// Numbers that a template of the set brings with it: its own, and with a grid a coefficient for every row. (With patterns a
-    /// row is of a whole layer, and its coefficient next to nothing.)
     fn each(&self, set: &SetCost) -> f64 {
-        match self.rule {
-            Rule::Patterned => (set.block + set.pattern) as f64,
-            Rule::Nested | Rule::Grid => {
-                set.block as f64 + (set.live_rows as f64).max(self.reserve * set.own_rows as f64)
-            }
-        }
+        self.rule.each(set, self.reserve)
     }
 
     fn price(&self, set: usize) -> u64 {
@@ -231,7 +234,7 @@ impl Purse<'_> {
     }
 
     fn at_cap(&self, set: usize) -> bool {
-        self.counts[set] >= self.rule.cap(&self.sets[set])
+        self.counts[set] >= self.rule.cap(&self.sets[set], self.reserve)
     }
 
     /// One more template for a set, if it may have it and it fits.
@@ -310,7 +313,10 @@ mod tests {
         let sets = [set(100, 50_000, 0.0), set(100, 5_000, 0.0), set(100, 300, 0.0), set(7, 1, 0.0)];
         let counts = allocate(Rule::Grid, &sets, 2 * 50_100 + 49_000 + 7, 1.0).unwrap();
         assert_eq!(counts, [2, 8, 20, 1]);
-        assert_eq!(allocate(Rule::Grid, &sets, 1 << 40, 1.0).unwrap(), [100, 100, 100, 1]);
+        // With room for all: no more numbers than weights, 50,000·100 of the first in 50,100 a template.
+        assert_eq!(allocate(Rule::Grid, &sets, 1 << 40, 1.0).unwrap(), [99, 98, 75, 1]);
+        // Shared coefficients are cheap: there it is the block that ends it.
+        assert_eq!(allocate(Rule::Grid, &sets, 1 << 40, 0.0).unwrap(), [100, 100, 100, 1]);
         let fewest = 2 * (50_100 + 5_100 + 400) + 7;
         assert_eq!(allocate(Rule::Grid, &sets, fewest, 1.0).unwrap(), [2, 2, 2, 1]);
         assert_eq!(allocate(Rule::Grid, &sets, fewest - 1, 1.0), None);
@@ -356,13 +362,17 @@ mod tests {
                 let ledger = Ledger::of(&sets, &counts);
                 assert!(ledger.total(reserve) <= available);
                 for (i, set) in sets.iter().enumerate() {
-                    assert!((rule.least(set)..=rule.cap(set)).contains(&counts[i]));
+                    assert!((rule.least(set)..=rule.cap(set, reserve)).contains(&counts[i]));
                     let more = ledger.changed(set, counts[i], counts[i] + 1).total(reserve);
                     let cheapest = rule == Rule::Nested
                         || sets.iter().zip(&counts).all(|(other, &k)| {
-                            k >= rule.cap(other) || ledger.changed(other, k, k + 1).total(reserve) >= more
+                            k >= rule.cap(other, reserve)
+                                || ledger.changed(other, k, k + 1).total(reserve) >= more
                         });
-                    assert!(counts[i] == rule.cap(set) || !cheapest || more > available, "seed {seed}");
+                    assert!(
+                        counts[i] == rule.cap(set, reserve) || !cheapest || more > available,
+                        "seed {seed}"
+                    );
                 }
                 assert!(needed == 0 || allocate(rule, &sets, needed - 1, reserve).is_none());
             }

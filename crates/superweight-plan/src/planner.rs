@@ -366,7 +366,7 @@ impl Draft {
     /// What the plan would cost with as many templates as are of use.
     fn most(&self) -> u64 {
         let costs = self.plan.set_costs();
-        let counts: Vec<_> = costs.iter().map(|cost| self.rule.cap(cost)).collect();
+        let counts: Vec<_> = costs.iter().map(|cost| self.rule.cap(cost, self.plan.reserve)).collect();
         self.fixed() + Ledger::of(&costs, &counts).total(self.plan.reserve)
     }
 

@@ -1,12 +1,14 @@
 //! Refinement (paper §2.2.2): layers whose coefficient gradients disagree get coefficients of their own.
 //!
-//! One decision per SuperWeight: Algorithm 1 with β over the layers that use it. The groups together may cost what the
+//! One decision per SuperWeight: Algorithm 1 with β over the layers that use it, within the groups that there are: a plan may
+//! come with some, and what has parted stays apart. The groups together may cost what the
 //! plan charged for coefficients, live and reserved; where they would cost more, β is lowered to the largest similarity
 //! at which they fit. Templates, tiles and factors stay, so a split right after which every group holds a copy of the
 //! shared α changes no weight.
 
 use crate::assign::{Assignment, Pair, assign};
 use crate::error::PlanError;
+use crate::layer::LayerId;
 use crate::number::grouped;
 use crate::plan::{SharingPlan, SuperWeightId, Users};
 
@@ -46,7 +48,14 @@ pub fn refine(
         let mut refined = plan.clone();
         for (given, users) in similarities.iter().zip(&users) {
             let layers: Vec<_> = users.iter().map(|&(layer, _)| layer).collect();
-            refined.set_groups(given.superweight, users, assign(&layers, &given.pairs, beta, assignment)?);
+            let groups = &plan.superweight(given.superweight).groups;
+            let group = |layer: LayerId| groups.iter().position(|group| group.layers.contains(&layer));
+            let together = |pair: &&Pair| match (group(pair.a), group(pair.b)) {
+                (Some(a), Some(b)) => a == b,
+                _ => true, // of a layer that does not use it, which is refused
+            };
+            let pairs: Vec<_> = given.pairs.iter().filter(together).copied().collect();
+            refined.set_groups(given.superweight, users, assign(&layers, &pairs, beta, assignment)?);
         }
         refined.bill = refined.count();
         Ok(refined)
@@ -124,7 +133,6 @@ fn lower_thresholds(similarities: &[CoefficientPairs], beta: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layer::LayerId;
     use crate::number::mix;
     use crate::planner::PlanRequest;
     use crate::testing::members;
@@ -200,6 +208,21 @@ mod tests {
             .collect();
         let error = refine(&plan, &none, 0.9, Assignment::Merge).unwrap_err();
         assert!(matches!(error, PlanError::NoFeasibleThreshold { .. }), "{error}");
+    }
+
+    #[test]
+    fn what_has_parted_stays_apart() {
+        let plan = PlanRequest::new(members("wrn-28-10", 100), 3_653_688).plan().unwrap();
+        let parted = refine(&plan, &similarities(&plan, random), 0.5, Assignment::Merge).unwrap().plan;
+        assert_ne!(parted, plan);
+        let alike = refine(&parted, &similarities(&parted, |_, _| 1.0), 0.9, Assignment::Merge).unwrap();
+        assert_eq!(alike.plan, parted);
+        let foreign = |given: CoefficientPairs| CoefficientPairs {
+            pairs: given.pairs.into_iter().map(|pair| Pair { b: LayerId(0), ..pair }).collect(),
+            ..given
+        };
+        let foreign: Vec<_> = similarities(&plan, random).into_iter().map(foreign).collect();
+        assert!(matches!(refine(&plan, &foreign, 0.9, Assignment::Merge), Err(PlanError::Similarity { .. })));
     }
 
     #[test]

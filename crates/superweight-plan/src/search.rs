@@ -133,8 +133,9 @@ fn starved(plan: &SharingPlan, min_templates: usize) -> impl Iterator<Item = &Te
         Tiling::Kronecker { .. } => plan.clusters[set.cluster.0].layers.len() > 1,
     };
     let sets = plan.set_costs().into_iter().zip(&plan.template_sets);
-    let poor =
-        sets.filter(move |(cost, set)| asked(set) && set.templates < min_templates.min(rule.cap(cost)));
+    let poor = sets.filter(move |(cost, set)| {
+        asked(set) && set.templates < min_templates.min(rule.cap(cost, plan.reserve))
+    });
     poor.map(|(_, set)| set)
 }
 

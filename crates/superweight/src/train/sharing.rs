@@ -152,10 +152,12 @@ impl<D: Device> Session<D> {
         Ok(decision)
     }
 
-    /// Whether nothing that was learned is kept: after a search, and after a refinement that is asked to and parts something.
+    /// Whether nothing that was learned is kept: after a search, and after a refinement that is asked to and parts something, if
+    /// there is an epoch left to learn in.
     fn starts_anew(&self, stage: Stage, before: &SharingPlan, decision: &Decision) -> bool {
         let asked = self.resolved.refine.as_ref().is_some_and(|refine| refine.anew);
-        stage == Stage::Search || asked && decision.plan != *before
+        let time = self.position.epoch < self.resolved.train.epochs;
+        stage == Stage::Search || asked && time && decision.plan != *before
     }
 
     /// Every number drawn as training draws them.

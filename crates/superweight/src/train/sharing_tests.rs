@@ -114,24 +114,44 @@ fn what_was_trained_in_the_search_is_forgotten() {
     );
 }
 
+/// The same, and stops where coefficients have parted.
+#[derive(Default)]
+struct UntilRefined(Decisions, Limits);
+
+impl Observer for UntilRefined {
+    fn see(&mut self, progress: Progress<'_>) {
+        if matches!(&progress, Progress::Decided(decided) if decided.stage == Stage::Train) {
+            self.1.interrupt.store(true, Ordering::Relaxed);
+        }
+        self.0.see(progress);
+    }
+}
+
 /// Where refinement is asked to: its groups, and every number as a start draws it.
 #[test]
 fn what_was_trained_before_refinement_is_forgotten_where_asked() {
-    let run_with = |set: &str| {
-        let resolved = searching(Strategy::Swn, &["train.epochs=2", set]);
-        let (folder, mut seen) = (Folder::new("anew"), Decisions::default());
-        create(Disk::default(), &folder.0, &resolved).unwrap().run(&Limits::default(), &mut seen).unwrap();
-        let [clusters, refined] = &seen.0[..] else { panic!("{} decisions", seen.0.len()) };
+    let run_with = |epochs: &str, set: &str| {
+        let resolved = searching(Strategy::Swn, &[epochs, set]);
+        let (folder, mut seen) = (Folder::new("anew"), UntilRefined::default());
+        let limits = seen.1.clone();
+        create(Disk::default(), &folder.0, &resolved).unwrap().run(&limits, &mut seen).unwrap();
+        let [clusters, refined] = &seen.0.0[..] else { panic!("{} decisions", seen.0.0.len()) };
         assert!(clusters.anew && groups(&refined.decision.plan) > groups(&refined.before));
         (resolved, refined.clone(), numbers(&run_path(&folder.0)).1)
     };
-    let (resolved, refined, found) = run_with("refine.anew=true");
-    let (_, copied, kept) = run_with("refine.anew=false");
+    let (resolved, refined, found) = run_with("train.epochs=3", "refine.anew=true");
+    let (_, copied, kept) = run_with("train.epochs=3", "refine.anew=false");
     assert_eq!((refined.anew, copied.anew), (true, false));
     assert_eq!((&refined.before, &refined.decision), (&copied.before, &copied.decision));
     assert_ne!(found.bank, kept.bank);
 
-    // Refinement came after the last epoch, so nothing has moved since.
+    // Where no epoch is left to learn in, what was learned is kept.
+    let (_, late, trained) = run_with("train.epochs=2", "refine.anew=true");
+    let (_, copied, expected) = run_with("train.epochs=2", "refine.anew=false");
+    assert_eq!((late.anew, &late.decision), (false, &copied.decision));
+    assert_eq!(trained.bank, expected.bank);
+
+    // The run was stopped right after refinement, so nothing has moved since.
     let plan = &refined.decision.plan;
     let options = EnsembleOptions::train(2);
     let mut drawn = Ensemble::new(&CpuDevice::new(1).unwrap(), plan, &options).unwrap();
