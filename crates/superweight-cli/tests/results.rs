@@ -234,6 +234,27 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     assert_eq!((record.images.trained, record.images.test), (8_000, 2_000));
     assert!(record.device.starts_with("cpu, ") && record.minutes.train > 0.0);
 
+    // What is refused leaves what was published as it was: here an evaluation of a few images, then the run's own folder.
+    let files = || -> Vec<_> {
+        let mut all: Vec<_> = fs::read_dir(&run).unwrap().flatten().map(|entry| entry.path()).collect();
+        all.sort();
+        all.into_iter().map(|path| (fs::read(&path).unwrap(), path)).collect()
+    };
+    let before = files();
+    succeed(&folder, "eval runs/tiny --device cpu --images 10");
+    let screen = folder.screen(publish);
+    assert!(
+        screen.contains("[exit 1]") && screen.contains("over all images: 'swn eval runs/tiny'"),
+        "{screen}"
+    );
+    assert_eq!(files(), before);
+    assert_eq!(fs::read_dir(results.join("fashion")).unwrap().count(), 1, "no draft is left");
+    let report = succeed(&folder, "report runs/tiny --format csv");
+    assert!(report.contains(&record.top1.ensemble.to_string()), "what training measured: {report}");
+    succeed(&folder, "eval runs/tiny --device cpu");
+    let screen = folder.screen("report runs/tiny --publish runs/tiny --commit 8802b29");
+    assert!(screen.contains("[exit 1]") && screen.contains("own folder"), "{screen}");
+
     // One epoch: listed, but not beside the paper; the row has not run.
     let table = "report results --table --out results/README.md";
     succeed(&folder, table);

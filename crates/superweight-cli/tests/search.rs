@@ -41,6 +41,7 @@ pinned! {
         "search",
         "search missing.toml",
         "search --tau 0.3",
+        "search tiny.toml --tau 0.3",
         "search --replay missing",
         "search --replay . --tau 0.3",
         "sweep missing.toml",

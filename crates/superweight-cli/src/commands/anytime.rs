@@ -59,7 +59,10 @@ pub(super) fn profiles<D: Device>(
     trained: &Trained,
 ) -> Result<Vec<Profile>> {
     let members = trained.plan.members.len();
-    ensure!(members <= MAX_MEMBERS, "{members} members: subsets are listed for at most {MAX_MEMBERS}");
+    ensure!(
+        members <= MAX_MEMBERS,
+        "{members} members: their subsets are listed for at most {MAX_MEMBERS}; 'swn predict' uses all of them"
+    );
     let data = trained.dataset(&standard_folder()?)?;
     let images = images(trained, &data, args.held_out, args.images)?;
     let normalisation = trained.normalisation()?;

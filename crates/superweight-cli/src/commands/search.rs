@@ -30,6 +30,11 @@ pub fn run(args: SearchArgs, out: &mut impl Write) -> Result<ExitCode> {
         let similarity = value.is_none_or(|value| (-1.0..=1.0).contains(&value));
         ensure!(similarity, "{flag} {}: similarities are between -1 and 1", value.unwrap_or_default());
     }
+    for (flag, key, value) in [("--tau", "search.tau", args.tau), ("--beta", "refine.beta", args.beta)] {
+        if let Some(value) = value.filter(|_| args.replay.is_none()) {
+            bail!("{flag} goes with --replay RUN; for a search that begins: --set {key}={value}");
+        }
+    }
     let with = Replay { tau: args.tau, beta: args.beta };
     if let Some(run) = &args.replay {
         let decision = decide(run, with).with_context(|| format!("--replay {}", run.display()))?;

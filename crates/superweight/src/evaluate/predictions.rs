@@ -20,7 +20,7 @@ use superweight_plan::MemberId;
 use thiserror::Error;
 
 use super::metrics::{diversity, most_probable, softmax};
-use super::subsets::Subset;
+use super::subsets::{BITS, Subset};
 use crate::files::write_whole;
 use crate::run::{Disk, RunError, Tensor, Tensors, Values, safetensors};
 
@@ -275,7 +275,7 @@ fn small_numbers(values: &Values, below: usize) -> Option<Vec<u16>> {
 }
 
 fn subset_of(text: &str) -> Option<Subset> {
-    let members = text.split('+').map(|member| member.parse::<usize>().ok().filter(|&m| m < 32));
+    let members = text.split('+').map(|member| member.parse::<usize>().ok().filter(|&m| m < BITS));
     members.collect::<Option<Vec<_>>>().map(Subset::from)
 }
 

@@ -14,10 +14,13 @@ use super::predictions::Predictions;
 /// Most members whose subsets are all listed: 1,023 of them.
 pub const MAX_MEMBERS: usize = 10;
 
+/// Most members that a subset may have, and a run.
+pub(super) const BITS: usize = u64::BITS as usize;
+
 /// Some members, as bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "Vec<usize>", into = "Vec<usize>")]
-pub struct Subset(u32);
+pub struct Subset(u64);
 
 impl Subset {
     /// No member.
@@ -25,8 +28,8 @@ impl Subset {
 
     /// All `members` of them.
     pub fn all(members: usize) -> Self {
-        assert!(members < 32, "members are counted in the bits of a word");
-        Self((1 << members) - 1)
+        assert!(members <= BITS, "members are counted in the bits of a word");
+        Self(1u64.checked_shl(members as u32).map_or(u64::MAX, |bit| bit - 1))
     }
 
     /// One member.
@@ -43,7 +46,7 @@ impl Subset {
 
     /// Its members in order.
     pub fn members(self) -> impl Iterator<Item = MemberId> {
-        (0..32).filter(move |bit| self.0 >> bit & 1 == 1).map(MemberId)
+        (0..BITS).filter(move |bit| self.0 >> bit & 1 == 1).map(MemberId)
     }
 
     /// Whether a member belongs to it.
@@ -73,7 +76,7 @@ impl Subset {
 
 impl From<Vec<usize>> for Subset {
     fn from(members: Vec<usize>) -> Self {
-        Self(members.into_iter().filter(|&m| m < 32).fold(0, |bits, m| bits | 1 << m))
+        Self(members.into_iter().filter(|&m| m < BITS).fold(0, |bits, m| bits | 1 << m))
     }
 }
 
@@ -118,7 +121,7 @@ pub fn evaluate_subsets(predictions: &Predictions) -> Vec<SubsetScores> {
     let mut sums = vec![0.0; subsets * classes];
     let mut mean = vec![0.0; classes];
     for (image, &label) in predictions.labels().iter().enumerate() {
-        for subset in (1..subsets as u32).map(Subset) {
+        for subset in (1..subsets as u64).map(Subset) {
             let last = subset.members().last().expect("no subset listed is empty");
             let before = subset.index() & !(1 << last.0);
             let (known, rest) = sums.split_at_mut(subset.index() * classes);
@@ -153,6 +156,10 @@ mod tests {
         assert_eq!(json, "[[0],[1],[2],[0,1],[0,2],[1,2],[0,1,2]]");
         assert_eq!(serde_json::from_str::<Vec<Subset>>(&json).unwrap(), every);
         assert!(every[3].contains(MemberId(1)) && !every[3].contains(MemberId(2)));
+        // As many as a recipe may have.
+        let all = Subset::all(64);
+        assert_eq!((all.len(), all.members().last()), (64, Some(MemberId(63))));
+        assert_eq!(Subset::from(Vec::from(all)), all);
     }
 
     /// Two members, each right on its own image and sure; together they waver but the right class stays first.

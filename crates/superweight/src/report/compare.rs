@@ -215,7 +215,8 @@ pub(super) fn measured(run: &RunView) -> Vec<(String, f64)> {
     let unlike = |member: usize| {
         run.about.members.iter().filter(|other| **other == run.about.members[member]).count() == 1
     };
-    let tested = run.evaluation.as_ref().filter(|evaluation| evaluation.part == "test");
+    let tested =
+        run.evaluation.as_ref().filter(|evaluation| evaluation.part == "test" && !evaluation.partial);
     let evaluated = tested.and_then(|evaluation| evaluation.ensemble().map(|all| (evaluation, all)));
     let members = run.about.members.len();
     match (evaluated, &run.headline.accuracy) {

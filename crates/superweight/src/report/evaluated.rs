@@ -5,8 +5,8 @@
 //! | `evaluation/test.json`, else `evaluation/held-out.json` | figures of every subset, corrupted sets, interpolation |
 //! | `anytime.json` | time and worth of every subset |
 //!
-//! Only what is drawn is read; what else the files have is theirs. A file of another checkpoint than the newest is shown,
-//! and the page says of which.
+//! Only what is drawn is read; what else the files have is theirs. A file of another checkpoint than the newest, or of a part of
+//! the images, is shown, and the page says of which; it is not the run's result.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -14,6 +14,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+
+use superweight_plan::number::grouped;
 
 use super::ReportError;
 use super::evaluation::{
@@ -108,18 +110,20 @@ struct Time {
     p99_ms: Option<f64>,
 }
 
-/// Everything that was evaluated; none where nothing was. `newest` is the run's newest checkpoint, `members` how many
-/// networks it has.
+/// Everything that was evaluated; none where nothing was. `newest` is the run's newest checkpoint, `test` how many test images it
+/// has, `members` how many networks.
 pub(super) fn read(
     run: &Path,
     newest: Option<u64>,
+    test: Option<u64>,
     members: usize,
 ) -> Result<Option<Evaluation>, ReportError> {
     let mut evaluation = None;
     for (part, on) in PARTS {
         let path = run.join("evaluation").join(format!("{part}.json"));
         if let Some(answer) = load::<Answer>(&path)? {
-            evaluation = Some(view(answer, part, on, newest));
+            let images = test.filter(|_| part == "test");
+            evaluation = Some(view(answer, part, on, newest, images));
             break;
         }
     }
@@ -168,8 +172,12 @@ fn older(of: Option<u64>, newest: Option<u64>) -> String {
     }
 }
 
-fn view(answer: Answer, part: &str, on: &str, newest: Option<u64>) -> Evaluation {
-    let on = on.to_owned() + &older(answer.checkpoint, newest);
+fn view(answer: Answer, part: &str, on: &str, newest: Option<u64>, images: Option<u64>) -> Evaluation {
+    let of = older(answer.checkpoint, newest);
+    let few = images.filter(|&images| answer.images < images);
+    let some = few.map(|images| format!(" (some of {})", grouped(images))).unwrap_or_default();
+    let partial = !of.is_empty() || few.is_some();
+    let on = on.to_owned() + &of + &some;
     let lines = answer.interpolation.into_iter().map(|line| Interpolation {
         from: line.members[0],
         to: line.members[1],
@@ -179,6 +187,7 @@ fn view(answer: Answer, part: &str, on: &str, newest: Option<u64>) -> Evaluation
         part: part.to_owned(),
         on,
         images: answer.images,
+        partial,
         subsets: answer.subsets.into_iter().filter_map(subset).collect(),
         diversity: answer.diversity,
         corruptions: answer.corruptions.map(corruptions),
@@ -267,12 +276,21 @@ mod tests {
     #[test]
     fn files_of_the_commands_are_read() {
         let folder = Folder::new("evaluated");
-        assert_eq!(read(&folder.0, None, 2).unwrap(), None);
+        assert_eq!(read(&folder.0, None, None, 2).unwrap(), None);
         fs::create_dir(folder.0.join("evaluation")).unwrap();
         fs::write(folder.0.join("evaluation/test.json"), TEST).unwrap();
         fs::write(folder.0.join("anytime.json"), ANYTIME).unwrap();
-        let found = read(&folder.0, Some(6), 2).unwrap().unwrap();
-        assert_eq!(found.on, "the test set (checkpoint 5; the newest is 6)");
+        let of = |newest, images| {
+            let found = read(&folder.0, newest, images, 2).unwrap().unwrap();
+            (found.on, found.partial)
+        };
+        assert_eq!(of(Some(5), Some(100)), ("the test set".to_owned(), false));
+        assert_eq!(of(Some(5), Some(2_000)), ("the test set (some of 2,000)".to_owned(), true));
+        let found = read(&folder.0, Some(6), Some(100), 2).unwrap().unwrap();
+        assert_eq!(
+            (found.on.as_str(), found.partial),
+            ("the test set (checkpoint 5; the newest is 6)", true)
+        );
         let ensemble = found.ensemble().unwrap();
         assert_eq!((ensemble.top1, ensemble.nll), (60.0, None));
         assert_eq!(ensemble.bins[1], BinView { images: 4, confidence: 85.0, accuracy: 75.0 });
@@ -284,10 +302,10 @@ mod tests {
         assert_eq!((latency.device.as_str(), latency.subsets[0].p99), ("cpu, 2 threads", Some(3.0)));
         assert_eq!([latency.subsets[0].front, latency.subsets[1].front], [true, false]);
         // Of another run, and damaged.
-        let error = read(&folder.0, None, 1).unwrap_err().to_string();
+        let error = read(&folder.0, None, None, 1).unwrap_err().to_string();
         assert!(error.contains("member 1, the run has 1"), "{error}");
         fs::write(folder.0.join("anytime.json"), &ANYTIME[..100]).unwrap();
-        let error = read(&folder.0, None, 2).unwrap_err().to_string();
+        let error = read(&folder.0, None, None, 2).unwrap_err().to_string();
         assert!(error.contains("anytime.json: EOF"), "{error}");
     }
 }

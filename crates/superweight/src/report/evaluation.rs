@@ -12,6 +12,8 @@ pub struct Evaluation {
     pub on: String,
     /// How many images.
     pub images: u64,
+    /// Whether it is of another checkpoint than the newest, or of fewer images than there are: then it is not what the run is worth.
+    pub partial: bool,
     /// Scores of every subset of the members that was looked at.
     pub subsets: Vec<SubsetView>,
     /// Of members that disagree.

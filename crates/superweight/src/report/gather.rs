@@ -17,6 +17,7 @@ use super::replay::{ClusterReplay, GroupReplay};
 use super::sharing::Sharing;
 use crate::files::read_at_most;
 use crate::recipe::{LARGEST_PLAN, Recipe, Resolved};
+use crate::results::ImageCounts;
 use crate::run::{RunError, load_checkpoint, read_log};
 use crate::search::{Compared, PairStatistic, Statistics, coefficient_pairs};
 
@@ -70,7 +71,8 @@ impl RunView {
         let given = resolved.plan.file.as_ref().and_then(|file| read_at_most(file, LARGEST_PLAN).ok());
         let (search, refine) = replays(path, &resolved)?;
         let newest = loaded.as_ref().map(|loaded| loaded.number);
-        let evaluation = evaluated::read(path, newest, plan.members.len())?;
+        let test = ImageCounts::of(&log).map(|images| images.test as u64);
+        let evaluation = evaluated::read(path, newest, test, plan.members.len())?;
         let bank = loaded.as_ref().map(|loaded| &loaded.checkpoint.bank);
         let mut headline = Headline::new(&plan, &log);
         evaluation.iter().for_each(|evaluation| headline.complete(evaluation));

@@ -122,7 +122,8 @@ impl Headline {
 
     /// What was evaluated on the test set is the better answer than what training saw, where training did not look there.
     pub(super) fn complete(&mut self, evaluation: &Evaluation) {
-        let Some(all) = evaluation.ensemble().filter(|_| evaluation.part == "test") else { return };
+        let whole = evaluation.part == "test" && !evaluation.partial;
+        let Some(all) = evaluation.ensemble().filter(|_| whole) else { return };
         if self.accuracy.as_ref().is_none_or(|accuracy| accuracy.part != "test") {
             let members =
                 (0..all.members.len()).filter_map(|member| evaluation.member(member)).map(|one| one.top1);
@@ -219,6 +220,7 @@ mod tests {
         };
         let mut interrupted = Headline::default();
         interrupted.complete(&Evaluation { part: "held-out".to_owned(), ..evaluation.clone() });
+        interrupted.complete(&Evaluation { partial: true, ..evaluation.clone() });
         assert_eq!(interrupted.accuracy, None);
         interrupted.complete(&evaluation);
         let look = interrupted.accuracy.unwrap();

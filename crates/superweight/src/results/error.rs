@@ -52,6 +52,19 @@ pub enum ResultsError {
         /// From which file.
         file: &'static str,
     },
+    /// Files of a run that say different things of it: one of them is of another checkpoint, or of fewer images.
+    #[error(
+        "{0}: {what}; evaluate it over all images: 'swn eval {0}{1}', and 'swn anytime {0}{1}' where it has a profile",
+        run.display(), if *held_out { " --held-out" } else { "" }
+    )]
+    Disagree {
+        /// The run.
+        run: PathBuf,
+        /// In words.
+        what: String,
+        /// Whether it is judged by held-out images.
+        held_out: bool,
+    },
     /// More numbers than allowed.
     #[error("{}: {total} numbers, the budget is {budget}", folder.display())]
     OverBudget {

@@ -4,7 +4,7 @@
 //! own files; what they cannot know (commit, which images choices were made on) is told.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use superweight_plan::{MemberId, SharingPlan};
@@ -59,7 +59,8 @@ struct Figures {
     ece: f64,
 }
 
-/// Writes what is kept of a run into a folder, and reads it back with every check. Where it fails, a folder that was not there is not there.
+/// Writes what is kept of a run into a folder, once it has been written beside it and read back with every check. Where that
+/// fails, the folder is what it was.
 pub fn publish(run: &Path, folder: &Path, facts: Facts) -> Result<Published, ResultsError> {
     let no_checkpoint = || ResultsError::file(run, "no checkpoint: the run has not trained an epoch");
     let loaded = load_checkpoint(run)?.ok_or_else(no_checkpoint)?;
@@ -105,14 +106,48 @@ pub fn publish(run: &Path, folder: &Path, facts: Facts) -> Result<Published, Res
         members: settings.members,
         strategy: settings.strategy,
     };
-    let is_new = !folder.exists();
-    fs::create_dir_all(folder).map_err(ResultsError::io("create", folder))?;
-    let written = write(run, folder, &resolved, &loaded.checkpoint.plan, &classes, &record);
-    let published = written.and_then(|()| Published::open(folder));
-    if published.is_err() && is_new {
-        let _ = fs::remove_dir_all(folder); // what went wrong before is what there is to say
+    let draft = draft_beside(run, folder)?;
+    fs::create_dir_all(&draft).map_err(ResultsError::io("create", &draft))?;
+    let written = write(run, &draft, &resolved, &loaded.checkpoint.plan, &classes, &record);
+    let checked = written.and_then(|()| Published::open(&draft));
+    let contradicted = |error: ResultsError| match error {
+        ResultsError::Contradiction { what, said, found, file, .. } => {
+            let what = format!("{what} is {said} by what was predicted and {found} by its {file}");
+            ResultsError::Disagree { run: run.to_owned(), what, held_out: seen == Seen::HeldOut }
+        }
+        error => error,
+    };
+    let moved = checked.map_err(contradicted).and_then(|_| move_files(&draft, folder));
+    let _ = fs::remove_dir_all(&draft); // what went wrong before is what there is to say
+    moved.and_then(|()| Published::open(folder))
+}
+
+/// A folder of another name in the same place.
+fn draft_beside(run: &Path, folder: &Path) -> Result<PathBuf, ResultsError> {
+    if fs::canonicalize(run)
+        .ok()
+        .is_some_and(|run| fs::canonicalize(folder).is_ok_and(|folder| folder == run))
+    {
+        return Err(ResultsError::file(folder, "this is the run's own folder: publish into another one"));
     }
-    published
+    let nameless = || ResultsError::file(folder, "not the name of a folder");
+    let name = folder.file_name().ok_or_else(nameless)?.to_string_lossy();
+    Ok(folder.with_file_name(format!(".{name}.{}.tmp", std::process::id())))
+}
+
+/// Every file of a draft, whole; one that was published before and is not in the draft goes.
+fn move_files(draft: &Path, folder: &Path) -> Result<(), ResultsError> {
+    fs::create_dir_all(folder).map_err(ResultsError::io("create", folder))?;
+    for name in ["log.jsonl", RECIPE, "resolved.toml", "anytime.json", PLAN, "plan.json", PREDICTIONS, RECORD]
+    {
+        let (from, to) = (draft.join(name), folder.join(name));
+        if from.exists() {
+            fs::rename(&from, &to).map_err(ResultsError::io("write", &to))?;
+        } else if to.exists() {
+            fs::remove_file(&to).map_err(ResultsError::io("remove", &to))?;
+        }
+    }
+    Ok(())
 }
 
 fn write(

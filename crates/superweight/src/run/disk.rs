@@ -97,6 +97,9 @@ impl Disk {
 
     /// Removes a folder and all in it, file by file; a link is removed, never followed.
     pub fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        if path.symlink_metadata()?.is_symlink() {
+            return self.remove_file(path);
+        }
         for entry in fs::read_dir(path)? {
             let entry = entry?;
             match entry.file_type()?.is_dir() {

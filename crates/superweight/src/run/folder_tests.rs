@@ -46,6 +46,15 @@ fn another_run_is_not_overwritten_unless_asked() {
     drop(first);
     let second = create(&folder.0, "demo", Existing::Replace).unwrap();
     assert!(!second.path().join("old").exists() && names(&folder.0) == ["demo"]);
+    // Of a link to a run the link is removed.
+    drop(second);
+    let elsewhere = Folder::new("elsewhere");
+    fs::rename(folder.0.join("demo"), elsewhere.0.join("kept")).unwrap();
+    fs::write(elsewhere.0.join("kept/old"), "").unwrap();
+    std::os::unix::fs::symlink(elsewhere.0.join("kept"), folder.0.join("demo")).unwrap();
+    let third = create(&folder.0, "demo", Existing::Replace).unwrap();
+    assert!(elsewhere.0.join("kept/old").exists() && !third.path().join("old").exists());
+    assert!(!third.path().is_symlink() && names(&folder.0) == ["demo"]);
     // What is no run is nobody's to remove; what is empty is free.
     fs::create_dir(folder.0.join("thesis")).unwrap();
     fs::write(folder.0.join("thesis/chapter"), "").unwrap();

@@ -211,6 +211,7 @@ pub fn evaluation(members: usize, seed: u64) -> Evaluation {
         part: "test".to_owned(),
         on: "the test set".to_owned(),
         images: 10_000,
+        partial: false,
         subsets: subsets.iter().map(scores).collect(),
         diversity: (members > 1).then_some(0.74),
         corruptions: Some(Corruptions {

@@ -135,7 +135,10 @@ pub fn images(trained: &Trained, data: &Dataset, held_out: bool, first: Option<u
 
 pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained) -> Result<Answer> {
     let members = trained.plan.members.len();
-    ensure!(members <= MAX_MEMBERS, "{members} members: subsets are listed for at most {MAX_MEMBERS}");
+    ensure!(
+        members <= MAX_MEMBERS,
+        "{members} members: their subsets are listed for at most {MAX_MEMBERS}; 'swn predict' uses all of them"
+    );
     ensure!(args.batch > 0, "--batch 0: at least one image");
     let making = corruptions::prepare(args, trained)?;
     let line = line(args, trained)?;
