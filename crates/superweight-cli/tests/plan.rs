@@ -148,3 +148,17 @@ fn a_closed_pipe_is_no_error() {
     let status = Command::new("bash").args(["-c", &command]).status().unwrap();
     assert_eq!(status.code(), Some(0));
 }
+
+/// What the README shows is what the program says.
+#[test]
+fn the_readme_shows_what_is_printed() {
+    let readme = include_str!("../../../README.md");
+    let (_, after) = readme.split_once("$ swn plan").expect("the README plans something");
+    let (shown, _) = after.split_once("\n```").expect("in a block of its own");
+    let (args, shown) = shown.split_once('\n').expect("a command and what it says");
+    let folder = Folder::new("readme");
+    let output = folder.run(&format!("plan{args}"));
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.starts_with(shown), "swn plan{args} says\n{said}");
+}

@@ -15,6 +15,8 @@
 //!  o  └─────────────┘
 //! ```
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// Half-open range of rows or columns.
@@ -64,6 +66,14 @@ pub struct Rect {
     pub rows: Span,
     /// Input channels.
     pub cols: Span,
+}
+
+impl fmt::Display for Rect {
+    /// As a plan writes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (rows, cols) = (self.rows, self.cols);
+        write!(f, "rows [{}, {}] and cols [{}, {}]", rows.start, rows.end, cols.start, cols.end)
+    }
 }
 
 impl Rect {

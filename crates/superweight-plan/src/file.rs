@@ -8,6 +8,7 @@ use crate::plan::{SharingPlan, VERSION};
 impl SharingPlan {
     /// Reads and checks a plan. Errors name the place in the file.
     pub fn from_json(text: &str) -> Result<Self, PlanError> {
+        let text = text.trim_start_matches('\u{feff}');
         // The version decides how the rest is to be read, so it is looked at alone first.
         #[derive(Deserialize)]
         struct Versioned {

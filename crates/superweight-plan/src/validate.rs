@@ -152,6 +152,8 @@ impl SharingPlan {
                     "expected a positive number that single precision holds, found {size}"
                 );
             }
+            let gain = self.has_patterns() || set.gain == 1.0;
+            ensure!(gain, format_args!("{place}.gain"), "only patterns have a gain; leave it out");
         }
         let numbers: u128 =
             self.template_sets.iter().map(|set| set.templates as u128 * u128::from(set.block_len())).sum();
@@ -176,7 +178,7 @@ impl SharingPlan {
             let (at, [rows, cols, ..]) = (superweight.at, set.block);
             let layers = self.clusters[set.cluster.0].layers.iter().map(|&id| self.layer(id));
             let whole = layers.into_iter().any(|l| at.clip(l.out, l.inp) == Some(at));
-            ensure!(whole, format_args!("{place}.at"), "{at:?} lies whole inside no layer of its cluster");
+            ensure!(whole, format_args!("{place}.at"), "{at} lie whole inside no layer of its cluster");
             let nested = self.tiling != Tiling::Nested || (at.rows.len(), at.cols.len()) == (rows, cols);
             ensure!(
                 nested,
@@ -223,7 +225,7 @@ impl SharingPlan {
             ensure!(
                 expected == Some(found),
                 place,
-                "{found:?} is not where SuperWeight {} lies, {whole:?} clipped to [{}, {}]",
+                "{found} are not where SuperWeight {} lies, {whole} clipped to [{}, {}]",
                 tile.superweight,
                 layer.out,
                 layer.inp

@@ -38,7 +38,7 @@ pub struct EvalArgs {
     pub severities: Vec<u64>,
 
     /// Folder with the textures frost1.png to frost5.jpg that the type "frost" is made of.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", requires = "corruptions")]
     pub frost: Option<PathBuf>,
 
     /// Seed of the corruptions' noise.
@@ -122,7 +122,7 @@ pub struct PredictArgs {
     pub top: usize,
 
     /// The profile [default: RUN/anytime.json].
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "deadline")]
     pub profile: Option<PathBuf>,
 
     #[command(flatten)]

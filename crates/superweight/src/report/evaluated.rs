@@ -160,7 +160,9 @@ fn load<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, ReportError> {
     match fs::read_to_string(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(wrong(error.to_string())),
-        Ok(text) => serde_json::from_str(&text).map(Some).map_err(|error| wrong(error.to_string())),
+        Ok(text) => serde_json::from_str(&text)
+            .map(Some)
+            .map_err(|error| wrong(format!("{error}; 'swn eval' and 'swn anytime' make such files anew"))),
     }
 }
 

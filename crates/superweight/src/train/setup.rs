@@ -19,6 +19,7 @@ use crate::ensemble::{Ensemble, ParameterKind};
 use crate::recipe::{Crop, PLAN, Recipe, Resolved};
 use crate::run::{
     Cut, Disk, Event, Existing, Facts, Loaded, Log, RECIPE, RESOLVED, Resumed, RunFolder, TensorBoard,
+    read_log,
 };
 use crate::search::Statistics;
 
@@ -81,6 +82,8 @@ impl<D: Device> Session<D> {
             None => (Parts::begin(device, &resolved, &data)?, None),
         };
         let (log, cut) = resumed.open_log()?;
+        // What is damaged is said now, not when all is trained and the log is read.
+        read_log(&resumed.folder.path().join("log.jsonl"))?;
         let Resumed { folder, loaded } = resumed;
         let position = parts.position;
         let board = folder.tensorboard(Some(position.steps as i64 + 1))?;
