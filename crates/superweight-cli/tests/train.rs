@@ -306,6 +306,8 @@ fn a_time_limit_ends_a_run_cleanly_and_a_diverging_one_ends_with_advice() {
     let answer = folder.json("train tiny.toml --set train.epochs=5000 --time-limit 2s --json");
     assert_eq!(answer["stopped"], "time limit", "{answer}");
     assert!(answer["checkpoint"].as_u64().unwrap() >= 1 && answer["test"].is_null(), "{answer}");
+    let screen = folder.screen("train --resume runs/tiny --time-limit 1s");
+    assert!(screen.contains("s; in less no other begins") && screen.contains("[exit 0]"), "{screen}");
     let screen =
         folder.screen("train tiny.toml --name wild --set train.rate=1000 --set train.schedule=constant");
     assert!(screen.contains("[exit 1]") && screen.contains("error: training has diverged: "), "{screen}");

@@ -24,7 +24,15 @@ pub fn text(outcome: &Outcome, plan: &SharingPlan, report: Option<&Path>) -> Str
         Stopped::Finished => {
             writeln!(text, "run        {run}, checkpoint {}", outcome.checkpoint.unwrap_or(0))
         }
-        _ => writeln!(text, "stopped    {}: {}", outcome.stopped.word(), advice(outcome)),
+        _ => {
+            let (word, seconds) = (outcome.stopped.word(), outcome.position.epoch_seconds);
+            let _ = writeln!(text, "stopped    {word}: {}", kept(outcome));
+            if outcome.stopped == Stopped::TimeLimit && seconds > 0.0 {
+                let _ =
+                    writeln!(text, "           the last epoch took {seconds:.1} s; in less no other begins");
+            }
+            writeln!(text, "           'swn train --resume {run}' goes on")
+        }
     };
     if let Some(report) = report {
         let _ = writeln!(text, "report     {}", report.display());
@@ -34,23 +42,19 @@ pub fn text(outcome: &Outcome, plan: &SharingPlan, report: Option<&Path>) -> Str
     text
 }
 
-/// How to go on.
-pub fn advice(outcome: &Outcome) -> String {
-    let run = outcome.folder.display();
-    let kept = match outcome.checkpoint {
+fn kept(outcome: &Outcome) -> String {
+    match outcome.checkpoint {
         Some(number) => {
             format!("checkpoint {number} (epoch {} of {}) is kept", outcome.kept.epoch, outcome.kept.phase)
         }
         None => "no checkpoint was written yet".to_owned(),
-    };
-    match outcome.stopped {
-        Stopped::Diverged { .. } => {
-            format!(
-                "{kept} in {run}; try a lower rate ('--set train.rate=…') or a warm-up ('--set train.warm_up=1')"
-            )
-        }
-        _ => format!("{kept}; 'swn train --resume {run}' goes on"),
     }
+}
+
+/// What to do about a run that has diverged.
+pub fn advice(outcome: &Outcome) -> String {
+    let (run, kept) = (outcome.folder.display(), kept(outcome));
+    format!("{kept} in {run}; try a lower rate ('--set train.rate=…') or a warm-up ('--set train.warm_up=1')")
 }
 
 fn scores(seen: &Evaluation, plan: &SharingPlan) -> String {
