@@ -308,6 +308,12 @@ fn a_time_limit_ends_a_run_cleanly_and_a_diverging_one_ends_with_advice() {
     assert!(answer["checkpoint"].as_u64().unwrap() >= 1 && answer["test"].is_null(), "{answer}");
     let screen = folder.screen("train --resume runs/tiny --time-limit 1s");
     assert!(screen.contains("s; in less no other begins") && screen.contains("[exit 0]"), "{screen}");
+    // Half a recipe is not filled up with defaults.
+    let resolved = folder.0.join("runs/tiny/resolved.toml");
+    let text = fs::read_to_string(&resolved).unwrap();
+    fs::write(&resolved, &text[..text.find("[train]").unwrap()]).unwrap();
+    let screen = folder.screen("train --resume runs/tiny");
+    assert!(screen.contains("[exit 1]") && screen.contains("resolved.toml: it has no [train]"), "{screen}");
     let screen =
         folder.screen("train tiny.toml --name wild --set train.rate=1000 --set train.schedule=constant");
     assert!(screen.contains("[exit 1]") && screen.contains("error: training has diverged: "), "{screen}");

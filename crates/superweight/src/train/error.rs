@@ -42,6 +42,14 @@ pub enum TrainError {
         /// What was asked for.
         budget: u64,
     },
+    /// A recipe of a run that is no longer whole.
+    #[error("{file}: it has no {table}, which the run had written: bring the file back before going on")]
+    Cut {
+        /// Which.
+        file: String,
+        /// As it is written.
+        table: String,
+    },
     /// A checkpoint that cannot be gone on from.
     #[error("checkpoint {number} of {} cannot be used: {why}", path.display())]
     Checkpoint {

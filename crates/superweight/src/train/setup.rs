@@ -63,7 +63,14 @@ impl<D: Device> Session<D> {
     pub fn resume(device: &D, run: &Path, data: &Path) -> Result<Self, TrainError> {
         let resumed = RunFolder::resume(run)?;
         let file = run.join("resolved.toml").display().to_string();
-        let resolved = Recipe::parse(&file, &resumed.folder.resolved()?, &[] as &[&str])?.resolve()?;
+        let text = resumed.folder.resolved()?;
+        let resolved = Recipe::parse(&file, &text, &[] as &[&str])?.resolve()?;
+        // Keys may be newer than the run; a whole table that is not there has been cut off, and would be filled with defaults.
+        let tables = resolved.to_toml();
+        let mut tables = tables.lines().filter(|line| line.starts_with('['));
+        if let Some(table) = tables.find(|&table| !text.lines().any(|line| line.trim() == table)) {
+            return Err(TrainError::Cut { file, table: table.to_owned() });
+        }
         let data = Arc::new(Dataset::open(&resolved.data.name, data)?);
         Self::open(device, resumed, resolved, data)
     }
