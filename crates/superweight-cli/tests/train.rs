@@ -92,6 +92,10 @@ fn a_plan_is_trained_as_it_stands() {
     assert!(folder.run(&other).status.success());
     let screen = folder.screen(&sweep.replace("1,2", "1,2,3"));
     assert!(screen.contains("seed-1 is a run of another plan: remove it"), "{screen}");
+    // Rows of two plans have their runs' names.
+    assert!(folder.run("train tiny.toml --plan plan.json --name other --device cpu").status.success());
+    let rows = String::from_utf8(folder.run("report runs/tiny runs/other --format md").stdout).unwrap();
+    assert!(rows.contains("epochs (tiny)") && rows.contains("epochs (other)"), "{rows}");
     // Somewhere else, without the file that it was given.
     fs::remove_file(folder.0.join("plan.json")).unwrap();
     fs::rename(folder.0.join("runs"), folder.0.join("elsewhere")).unwrap();

@@ -131,7 +131,11 @@ impl Comparison {
         let paper = paper();
         let mut rows: Vec<Row> = groups.iter().map(|(_, of)| Row::new(runs, of, &paper)).collect();
         for (row, (keys, of)) in rows.iter_mut().zip(&groups) {
-            if groups.iter().filter(|(other, _)| other == keys).count() > 1 {
+            // The same once more, or one of several given plans.
+            let alike = |other: &Keys| {
+                other == keys || keys.contains_key("plan.file") && other.contains_key("plan.file")
+            };
+            if groups.iter().filter(|(other, _)| alike(other)).count() > 1 {
                 row.label += &format!(" ({})", runs[of[0]].name);
             }
         }
