@@ -50,6 +50,8 @@ pinned! {
         "predict missing",
         "predict missing --deadline 0ms a.png",
         "predict missing --deadline 5 a.png",
+        "predict missing --profile p.json a.png",
+        "eval missing --frost dir",
         "export missing",
         "export missing --to pickle",
         "export missing --to safetensors --normalise";

@@ -249,6 +249,11 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     );
     assert_eq!(files(), before);
     assert_eq!(fs::read_dir(results.join("fashion")).unwrap().count(), 1, "no draft is left");
+    // A draft that a kill has left is no run.
+    let draft = results.join("fashion/.tiny-3.1.tmp");
+    copy(&run, &draft);
+    assert_eq!(open_all(&results).unwrap().len(), 1);
+    fs::remove_dir_all(&draft).unwrap();
     let report = succeed(&folder, "report runs/tiny --format csv");
     assert!(report.contains(&record.top1.ensemble.to_string()), "what training measured: {report}");
     succeed(&folder, "eval runs/tiny --device cpu");

@@ -312,6 +312,13 @@ fn a_time_limit_ends_a_run_cleanly_and_a_diverging_one_ends_with_advice() {
     assert!(answer["checkpoint"].as_u64().unwrap() >= 1 && answer["test"].is_null(), "{answer}");
     let screen = folder.screen("train --resume runs/tiny --time-limit 1s");
     assert!(screen.contains("s; in less no other begins") && screen.contains("[exit 0]"), "{screen}");
+    // A damaged log is seen before anything is trained.
+    let log = folder.0.join("runs/tiny/log.jsonl");
+    let lines = fs::read_to_string(&log).unwrap();
+    fs::write(&log, lines.replacen("\"epoch\"", "epoch", 1)).unwrap();
+    let screen = folder.screen("train --resume runs/tiny");
+    assert!(screen.contains("[exit 1]") && screen.contains("log.jsonl at byte"), "{screen}");
+    fs::write(&log, lines).unwrap();
     // Half a recipe is not filled up with defaults.
     let resolved = folder.0.join("runs/tiny/resolved.toml");
     let text = fs::read_to_string(&resolved).unwrap();

@@ -3,7 +3,7 @@
 //! *Nested* (paper §2.1.1): one template each, then round robin from shallow to deep up to [`ROUND_ROBIN`], then
 //! beyond while the budget lasts; never more than the layers that use the set, past which templates cannot make layers
 //! more different. *Grid* and *patterned* (Kronecker): K ≥ 2 for all sets, each capped at min(uses, numbers in a block), past
-//! which blocks are linearly dependent (patterns could still differ, but a larger block is the better buy), and where a set would have more
+//! which blocks are linearly dependent (patterns could still differ; larger blocks are chosen instead), and where a set would have more
 //! numbers than the weights it makes; numbers in proportion to √(weights made): if what a set gets wrong is as much as
 //! the weights that a number of it makes, Σ weights/numbers is least there. A layer that stands alone then costs little.
 //! Templates are bought one by one, whichever lowers this sum the most for its price; of those that are dear one more is

@@ -73,6 +73,7 @@ fn every_kind_of_damage_is_named() {
         ("template_sets[0].cluster", |p| p["template_sets"][0]["cluster"] = json!(17)),
         ("template_sets[0].deviation", |p| p["template_sets"][0]["deviation"] = json!(-1.0)),
         ("template_sets[0].length", |p| p["template_sets"][0]["length"] = json!(0.0)),
+        ("template_sets[0].gain", |p| p["template_sets"][0]["gain"] = json!(2.0)),
         ("clusters", |p| list(&mut p["clusters"][0]["layers"]).push(json!(0))),
         ("clusters", |p| list(&mut p["clusters"][0]["layers"]).push(json!(12345))),
         ("no cluster 0", |p| p["clusters"] = json!([])),
@@ -121,6 +122,13 @@ fn every_kind_of_damage_is_named() {
 fn a_newer_version_says_what_can_be_read() {
     let error = SharingPlan::from_json(r#"{"version": 7, "anything": [1, 2]}"#).unwrap_err();
     assert_eq!(error, PlanError::Version { found: "7".into(), supported: 1 });
+}
+
+/// As some editors begin a file.
+#[test]
+fn a_byte_order_mark_is_passed_over() {
+    let plan = common::request("wrn-16-4", 10, 300_000, "single").plan().unwrap();
+    assert_eq!(SharingPlan::from_json(&format!("\u{feff}{}", plan.to_json())).unwrap(), plan);
 }
 
 #[test]

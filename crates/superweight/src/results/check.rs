@@ -80,7 +80,8 @@ impl Published {
     }
 }
 
-/// Every published run below a folder, by path; runs on the same images must have the same labels.
+/// Every published run below a folder, by path; runs on the same images must have the same labels. What is hidden is a draft of one
+/// that was not finished.
 pub fn open_all(results: &Path) -> Result<Vec<Published>, ResultsError> {
     let mut found = vec![];
     let mut folders = vec![results.to_owned()];
@@ -88,7 +89,8 @@ pub fn open_all(results: &Path) -> Result<Vec<Published>, ResultsError> {
         let entries = fs::read_dir(&folder).map_err(ResultsError::io("read", &folder))?;
         for entry in entries {
             let path = entry.map_err(ResultsError::io("read", &folder))?.path();
-            if path.is_dir() {
+            let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+            if path.is_dir() && !is_hidden {
                 folders.push(path);
             } else if path.file_name().is_some_and(|name| name == RECORD) {
                 found.push(folder.clone());
