@@ -9,7 +9,7 @@ use common::Folder;
 use serde_json::Value;
 use superweight::data::Augment;
 use superweight::evaluate::{Classes, Subset};
-use superweight::plan::{MemberId, SharingPlan};
+use superweight::plan::{MemberId, SharingPlan, Tiling};
 use superweight::recipe::Strategy;
 use superweight::results::{self, Minutes, Published, load_rows, open_all};
 use superweight::run::read_log;
@@ -117,21 +117,15 @@ fn every_row_has_the_papers_training() {
         let augment = Augment { pad: 4, flip: true, cutout: if prior_work { 0 } else { 16 } };
         assert_eq!((resolved.data.augment, resolved.data.validation), (augment, 0), "{name}");
         assert_eq!(resolved.test_every, 0, "{name}: the test set is read at the end only");
+        let request = resolved.plan_request().unwrap();
         if let Some(search) = &resolved.search {
-            let chosen = single && matches!(resolved.strategy, Strategy::Swn | Strategy::NoRefine);
-            let one_percent = resolved.plan_request().unwrap().budget.unwrap() < 1_000_000;
-            let tau = if !chosen {
-                0.1
-            } else if one_percent {
-                0.02
-            } else {
-                0.0
-            };
+            let patterns = matches!(request.plan().unwrap().tiling, Tiling::Kronecker { .. });
+            let chosen = matches!(resolved.strategy, Strategy::Swn | Strategy::NoRefine) && patterns;
+            let tau = if chosen { 0.0 } else { 0.1 };
             assert_eq!((search.epochs, search.rate, search.settings.tau), (20, 0.1, tau), "{name}");
         }
         assert_eq!(resolved.refine.as_ref().map(|refine| refine.epoch).unwrap_or(10), 10, "{name}");
         assert_eq!(resolved.strategy == Strategy::Swn, resolved.refine.is_some(), "{name}");
-        let request = resolved.plan_request().unwrap();
         assert!(request.plan().unwrap().bill.total() <= request.budget.unwrap(), "{name}");
         let minutes = row.expected_minutes;
         assert!(minutes.is_none_or(|minutes| (1.0..30.0).contains(&minutes)), "{name}: {minutes:?}");
