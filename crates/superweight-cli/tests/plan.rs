@@ -6,6 +6,7 @@ mod common;
 use std::process::Command;
 
 use common::Folder;
+use superweight::recipe::Recipe;
 
 pinned! {
     help: "--help", "demo --help", "plan --help", "plan -h";
@@ -59,6 +60,10 @@ pinned! {
         "plan --members wrn-28-10 --budget 100% --clusters dense --share-classifier=true",
         "plan --members wrn-28-10 --reserve 0 --share-classifier=false --budget 92410",
         "plan --members cnn-8-16 --classes 1 --budget 420",
+        "plan --set budget=20%",
+        "plan recipe.toml --budget 20%",
+        "plan recipe.toml",
+        "plan --show plan.json recipe.toml",
         "plan --colour";
 }
 
@@ -116,6 +121,23 @@ fn numbers_start_as_the_scale_says() {
     assert_eq!(length(""), 1.0);
     assert_eq!(length("--scale balanced"), 1.0);
     assert!((length("--scale even") - 1.0).abs() > 0.01);
+}
+
+/// A recipe's plan is the one that its run begins with, whether it is made or given.
+#[test]
+fn a_recipe_is_planned() {
+    let folder = Folder::new("recipe");
+    let recipe = "members = ['wrn-10-2']\nbudget = '25%'\n[data]\nname = 'fashion-mnist-10k'\n[plan]\ntiling = 'grid'\nblock = 8\n";
+    std::fs::write(folder.0.join("small.toml"), recipe).unwrap();
+    insta::assert_snapshot!("recipe", folder.screen("plan small.toml --set budget=20% --out plan.json"));
+    let written = std::fs::read_to_string(folder.0.join("plan.json")).unwrap();
+    let overrides = ["budget=20%"];
+    let resolved = Recipe::load(&folder.0.join("small.toml"), &overrides).unwrap().resolve().unwrap();
+    assert_eq!(written, resolved.first_plan().unwrap().to_json());
+    let given = folder.screen("plan small.toml --set plan.file=plan.json --set strategy=no-search");
+    assert!(given.contains("plan.json\n") && given.contains("budget     75,854 = 25.00%"), "{given}");
+    let refused = folder.screen("plan small.toml --set budget=100");
+    assert!(refused.contains("[exit 1]") && refused.contains("a budget of 100 is too small"), "{refused}");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! worse: `minimum` is the smaller of both.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::RangeInclusive;
 
 use crate::allocate::{Ledger, Rule, SetCost, allocate, least};
@@ -37,6 +38,17 @@ pub enum TilingChoice {
     Grid,
     /// Always grid, with templates that are patterns times blocks.
     Kronecker,
+}
+
+impl fmt::Display for TilingChoice {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.pad(match self {
+            Self::Auto => "auto",
+            Self::Nested => "nested",
+            Self::Grid => "grid",
+            Self::Kronecker => "kronecker",
+        })
+    }
 }
 
 /// Which layers use one α of a SuperWeight when training starts.

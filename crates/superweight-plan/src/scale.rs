@@ -26,6 +26,8 @@
 //! coefficients then learn slower than plain weights, the more so the smaller budget and blocks are. A dense layer
 //! (K = uses = 1) is exactly the plain network in both, but for classifiers.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::allocate::SetCost;
@@ -44,6 +46,17 @@ pub enum Scale {
     He,
     /// As the authors' code has it: the same for every layer.
     Released,
+}
+
+impl fmt::Display for Scale {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.pad(match self {
+            Self::Even => "even",
+            Self::Balanced => "balanced",
+            Self::He => "he",
+            Self::Released => "released",
+        })
+    }
 }
 
 /// What a set starts with: deviation of its templates, length of a row of coefficients or patterns, size of a gain.

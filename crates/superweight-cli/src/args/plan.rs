@@ -4,6 +4,22 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+/// The flags that say what is planned.
+const SHAPING: [&str; 12] = [
+    "members",
+    "budget",
+    "classes",
+    "input",
+    "clusters",
+    "tiling",
+    "block",
+    "coefficients",
+    "reserve",
+    "scale",
+    "share_stem",
+    "share_classifier",
+];
+
 /// Decide what is shared, for any architectures and any budget, before anything is trained.
 ///
 /// Says whether the budget can be met, how, what each part costs, what is left over and the smallest budget that would
@@ -11,6 +27,14 @@ use clap::{Args, ValueEnum};
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct PlanArgs {
+    /// A recipe (TOML): print what its training, or its search, begins with.
+    #[arg(conflicts_with_all = SHAPING)]
+    pub recipe: Option<PathBuf>,
+
+    /// Set a key of the recipe, such as budget=5%; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE", requires = "recipe")]
+    pub set: Vec<String>,
+
     /// Architectures, separated by commas: wrn-28-10, wrn-50-2, resnet-50, mobilenet-v2-0.5, cnn-16-32.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub members: Vec<String>,
@@ -71,10 +95,7 @@ pub struct PlanArgs {
     pub json: bool,
 
     /// Print an existing plan instead of making one.
-    #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "members", "budget", "classes", "input", "clusters", "tiling", "block", "coefficients", "reserve", "scale",
-        "share_stem", "share_classifier", "out",
-    ])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = SHAPING, conflicts_with_all = ["recipe", "out"])]
     pub show: Option<PathBuf>,
 }
 
@@ -117,6 +138,7 @@ Examples:
   swn plan --members wrn-28-10 --budget 10%
   swn plan --members wrn-34-8,wrn-28-12,wrn-28-10,wrn-28-8 --clusters depth:4 --budget 36.5M
   swn plan --members mobilenet-v2,wrn-28-5 --budget 9M --out plan.json
+  swn plan recipes/quick.toml --set budget=20%
   swn plan --show plan.json";
 
 /// Printed when `swn plan` is called with nothing to plan.
@@ -125,4 +147,5 @@ nothing to plan: name the networks and a budget, for example
 
   swn plan --members wrn-28-10 --budget 10%
 
-or print an existing plan with 'swn plan --show plan.json'; 'swn plan --help' lists everything";
+or a recipe, 'swn plan recipes/quick.toml'; 'swn plan --show plan.json' prints an existing plan,
+'swn plan --help' lists everything";

@@ -118,17 +118,11 @@ impl PlanSettings {
         if let Some(file) = &self.file {
             return PlanTable { file: Some(file.display().to_string()), ..PlanTable::default() };
         }
-        let tiling = match self.tiling {
-            TilingChoice::Auto => "auto",
-            TilingChoice::Nested => "nested",
-            TilingChoice::Grid => "grid",
-            TilingChoice::Kronecker => "kronecker",
-        };
         let auto = || CountOrText::Text("auto".into());
         PlanTable {
             file: None,
             clusters: Some(self.clusters.to_string()),
-            tiling: Some(tiling.to_owned()),
+            tiling: Some(self.tiling.to_string()),
             block: Some(self.block.map_or_else(auto, |block| CountOrText::Count(block as u64))),
             scale: self.scale,
             share_stem: Some(self.share.stem),

@@ -1,4 +1,4 @@
-//! `swn plan`: from flags to a request, from a plan to text or JSON.
+//! `swn plan`: from flags or a recipe to a request, from a plan to text or JSON.
 
 mod advice;
 mod json;
@@ -17,34 +17,35 @@ use superweight::plan::{
     Budget, Clustering, Coefficients, LayerId, Member, PlanError, PlanRequest, Scale, Share, SharingPlan,
     Survey, TilingChoice,
 };
-use superweight::recipe::LARGEST_PLAN;
+use superweight::recipe::{LARGEST_PLAN, Recipe, Resolved};
 
 use crate::args::{CoefficientsArg, NOTHING_TO_PLAN, PlanArgs, ScaleArg, TilingArg};
 
 /// Prints the answer; an infeasible budget is a failure.
 pub fn run(args: PlanArgs, out: &mut impl Write) -> Result<ExitCode> {
     if let Some(path) = &args.show {
-        let plan = read(path)?;
-        let answer = if args.json { json::shown(&plan) } else { text::shown(&plan, path) };
-        writeln!(out, "{answer}")?;
-        return Ok(ExitCode::SUCCESS);
+        return answer(&args, &read(path)?, &Made::There(path), out);
     }
-    let request = request(&args)?;
+    let resolved = match &args.recipe {
+        Some(path) => Some(Recipe::load(path, &args.set)?.resolve()?),
+        None => None,
+    };
+    if let Some(resolved) = &resolved
+        && let Some(file) = &resolved.plan.file
+    {
+        return answer(&args, &resolved.first_plan()?, &Made::There(file), out);
+    }
+    let request = match &resolved {
+        Some(resolved) => resolved.plan_request()?,
+        None => request(&args)?,
+    };
     let survey = survey(&request)?;
     match request.plan_with(&survey) {
         Ok(plan) => {
-            if let Some(path) = &args.out {
-                let advice = "choose another file with --out";
-                write_whole(path, plan.to_json().as_bytes()).with_context(|| {
-                    format!("the plan could not be written to {}; {advice}", path.display())
-                })?;
-            }
-            let answer = match args.json {
-                true => json::planned(&plan, &survey),
-                false => text::planned(&plan, &survey, &args),
-            };
-            writeln!(out, "{answer}")?;
-            Ok(ExitCode::SUCCESS)
+            let clusters =
+                if resolved.is_some() { request.clusters.to_string() } else { args.clusters.clone() };
+            let made = Made::Now { request: &request, survey: &survey, clusters, recipe: resolved.as_ref() };
+            answer(&args, &plan, &made, out)
         }
         Err(PlanError::BudgetTooSmall { .. }) if args.json => {
             writeln!(out, "{}", json::infeasible(&request, &survey))?;
@@ -53,6 +54,36 @@ pub fn run(args: PlanArgs, out: &mut impl Write) -> Result<ExitCode> {
         Err(error @ PlanError::BudgetTooSmall { .. }) => bail!(advice::explain(&error, &request, &survey)),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Where a plan comes from.
+enum Made<'a> {
+    /// A file.
+    There(&'a Path),
+    /// What was asked, by flags or a recipe.
+    Now { request: &'a PlanRequest, survey: &'a Survey, clusters: String, recipe: Option<&'a Resolved> },
+}
+
+/// Writes the plan where `--out` says and prints it.
+fn answer(args: &PlanArgs, plan: &SharingPlan, made: &Made, out: &mut impl Write) -> Result<ExitCode> {
+    if let Some(path) = &args.out {
+        write_whole(path, plan.to_json().as_bytes()).with_context(|| {
+            format!("the plan could not be written to {}; choose another file with --out", path.display())
+        })?;
+    }
+    let mut text = match (made, args.json) {
+        (Made::There(_), true) => json::shown(plan),
+        (Made::There(path), false) => text::shown(plan, path),
+        (Made::Now { survey, .. }, true) => json::planned(plan, survey),
+        (Made::Now { request, survey, clusters, recipe }, false) => {
+            text::planned(plan, survey, &text::choices(request, clusters), *recipe)
+        }
+    };
+    if let Some(path) = args.out.as_ref().filter(|_| !args.json) {
+        text += &format!("\n\nwritten to {}", path.display());
+    }
+    writeln!(out, "{text}")?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn read(path: &Path) -> Result<SharingPlan> {

@@ -3,16 +3,14 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use clap::ValueEnum;
-use clap::builder::PossibleValue;
-
 use superweight::plan::arch::ArchName;
 use superweight::plan::number::grouped;
 use superweight::plan::{
-    ClusterId, Family, Layer, LayerKind, SetId, SharingPlan, Survey, TemplateSet, Tiling,
+    ClusterId, Coefficients, Family, Layer, LayerKind, PlanRequest, SetId, SharingPlan, Survey, TemplateSet,
+    Tiling,
 };
+use superweight::recipe::Resolved;
 
-use crate::args::PlanArgs;
 use crate::table;
 
 /// More clusters than this are printed as a sum.
@@ -30,9 +28,9 @@ pub struct ClusterSummary<'a> {
     pub coefficients: u64,
 }
 
-pub fn planned(plan: &SharingPlan, survey: &Survey, args: &PlanArgs) -> String {
+pub fn planned(plan: &SharingPlan, survey: &Survey, choices: &str, recipe: Option<&Resolved>) -> String {
     let mut text = asked(plan);
-    text += &headed("asked", &choices(args));
+    text += &headed("asked", choices);
     let _ = writeln!(text, "answer     feasible: {}", totals(plan));
     let _ = writeln!(text, "           the smallest feasible budget is {}", grouped(survey.minimum));
     let _ = writeln!(text, "tiling     {}", why(plan, survey));
@@ -42,11 +40,21 @@ pub fn planned(plan: &SharingPlan, survey: &Survey, args: &PlanArgs) -> String {
             "note       the budget pays for every layer unshared: '--clusters dense' is the plain network"
         );
     }
-    text += &body(plan);
-    if let Some(path) = &args.out {
-        let _ = write!(text, "\n\nwritten to {}", path.display());
+    if let Some(phases) = recipe.and_then(phases) {
+        text += &headed("note", &phases);
     }
-    text
+    text + &body(plan)
+}
+
+/// What training makes of the plan that it begins with.
+fn phases(recipe: &Resolved) -> Option<String> {
+    let epochs = |n| if n == 1 { "an epoch".to_owned() } else { format!("{n} epochs") };
+    let search = recipe.search.as_ref().map(|search| epochs(search.epochs));
+    let refine = recipe.refine.as_ref().map(|refine| epochs(refine.epoch));
+    let search = search.map(|long| format!("a search of {long} comes first and decides which layers share"));
+    let refine = refine.map(|long| format!("coefficients are refined after {long} of training"));
+    let phases: Vec<_> = [search, refine].into_iter().flatten().collect();
+    (!phases.is_empty()).then(|| phases.join("; "))
 }
 
 pub fn shown(plan: &SharingPlan, path: &Path) -> String {
@@ -57,22 +65,24 @@ pub fn shown(plan: &SharingPlan, path: &Path) -> String {
     text + &body(plan)
 }
 
-/// The flags that shape a plan, defaults included.
-fn choices(args: &PlanArgs) -> String {
-    let word = |value: &dyn Fn() -> Option<PossibleValue>| {
-        value().map_or(String::new(), |v| v.get_name().to_owned())
+/// What shapes a plan, defaults included.
+pub fn choices(request: &PlanRequest, clusters: &str) -> String {
+    let coefficients = match request.coefficients {
+        Coefficients::Shared => "shared",
+        Coefficients::Own => "own",
+        Coefficients::Explicit(_) => "given",
     };
     let mut words = vec![
-        format!("clusters {}", args.clusters),
-        format!("tiling {}", word(&|| args.tiling.to_possible_value())),
-        format!("coefficients {}", word(&|| args.coefficients.to_possible_value())),
-        format!("reserve {}", args.reserve),
+        format!("clusters {clusters}"),
+        format!("tiling {}", request.tiling),
+        format!("coefficients {coefficients}"),
+        format!("reserve {}", request.reserve),
     ];
-    words.extend(args.block.map(|block| format!("block {block}")));
-    words.extend(args.scale.map(|scale| format!("scale {}", word(&|| scale.to_possible_value()))));
-    words.extend(args.share_stem.then(|| "stem shared".to_owned()));
+    words.extend(request.block.map(|block| format!("block {block}")));
+    words.extend(request.scale.map(|scale| format!("scale {scale}")));
+    words.extend(request.share.stem.then(|| "stem shared".to_owned()));
     let classifiers = |shared| if shared { "classifiers shared" } else { "classifiers not shared" };
-    words.extend(args.share_classifier.map(|shared| classifiers(shared).to_owned()));
+    words.extend(request.share.classifier.map(|shared| classifiers(shared).to_owned()));
     words.join(", ")
 }
 
