@@ -136,6 +136,8 @@ fn a_recipe_is_planned() {
     assert_eq!(written, resolved.first_plan().unwrap().to_json());
     let given = folder.screen("plan small.toml --set plan.file=plan.json --set strategy=no-search");
     assert!(given.contains("plan.json\n") && given.contains("budget     75,854 = 25.00%"), "{given}");
+    let idle = folder.screen("plan small.toml --set train.rise=0.2");
+    assert!(idle.contains("warning: --set train.rise=0.2: train.rise has no say in this recipe"), "{idle}");
     let refused = folder.screen("plan small.toml --set budget=100");
     assert!(refused.contains("[exit 1]") && refused.contains("a budget of 100 is too small"), "{refused}");
 }

@@ -57,6 +57,8 @@ fn every_recipe_is_short_says_what_it_is_and_loads_back() {
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.starts_with("# ") && text.lines().count() <= 25, "{name}");
         let resolved = resolve(&path, &[]);
+        let recipe = Recipe::load(&path, &[] as &[&str]).unwrap();
+        assert_eq!(recipe.unheard(&resolved), [""; 0], "{name}");
         let again = Recipe::parse(&name, &resolved.to_toml(), &[] as &[&str]).unwrap().resolve().unwrap();
         assert_eq!(again, resolved, "{name}");
         stems.push(resolved.name);

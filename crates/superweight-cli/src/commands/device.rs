@@ -79,7 +79,12 @@ pub fn for_run(word: &str, threads: usize, trained: &Trained) -> Result<Chosen> 
 
 /// Opens it.
 pub fn open(wanted: Wanted, threads: usize, precision: recipe::Precision) -> Result<Chosen> {
-    let cpu = || Ok(Chosen::Cpu(CpuDevice::new(threads).context("--threads")?));
+    let cpu = || {
+        if precision == recipe::Precision::Bf16 {
+            eprintln!("warning: train.precision = \"bf16\" is for GPUs; the processor computes in f32");
+        }
+        Ok(Chosen::Cpu(CpuDevice::new(threads).context("--threads")?))
+    };
     let cuda = |ordinal| {
         let precision = match precision {
             recipe::Precision::F32 => Precision::F32,

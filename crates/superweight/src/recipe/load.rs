@@ -8,6 +8,7 @@ use toml::{Table, Value};
 
 use super::error::{Place, RecipeError};
 use super::file::Recipe;
+use super::resolved::Resolved;
 use super::source::Source;
 use super::{keys, overrides};
 use crate::files::read_at_most;
@@ -50,6 +51,23 @@ impl Recipe {
         Ok(Self { source, ..recipe })
     }
 
+    /// What was asked for and does nothing, since other settings leave it no say: `train.drops` of a schedule without drops,
+    /// `search.tau` where nothing is searched; each with where it was asked. What a file says and flags have made idle is
+    /// not listed, nor what a given plan decides.
+    pub fn unheard(&self, resolved: &Resolved) -> Vec<String> {
+        let by_file = self.with(&[] as &[&str]).and_then(|recipe| recipe.resolve());
+        let idle = keys::KEYS.iter().filter_map(|key| {
+            let place = self.source.place(key.path, None);
+            let has_say = match &place {
+                Place::Flag(_) => has_say(resolved, key.path),
+                Place::File { .. } => by_file.as_ref().map_or(true, |by_file| has_say(by_file, key.path)),
+                Place::Default { .. } => true,
+            };
+            (!has_say).then(|| format!("{place}: {} has no say in this recipe", key.path))
+        });
+        idle.collect()
+    }
+
     /// The text as it was written, and below it what was set over it: the `recipe.toml` of a run.
     pub fn as_asked(&self) -> String {
         let mut text = self.source.text.clone();
@@ -62,6 +80,15 @@ impl Recipe {
             .for_each(|(_, typed)| text += &format!("# --set {}\n", typed.replace('\n', " ")));
         text
     }
+}
+
+/// Whether a key decides anything: those that do are written in full. Beside a plan that is given, the plan decides.
+fn has_say(resolved: &Resolved, path: &str) -> bool {
+    let heard = Table::try_from(resolved.to_recipe()).expect("a recipe is a table");
+    let (table, key) = path.split_once('.').unwrap_or(("", path));
+    let of_plan = resolved.plan.file.is_some() && ["plan", "search"].contains(&table);
+    let table = if table.is_empty() { Some(&heard) } else { heard.get(table).and_then(Value::as_table) };
+    of_plan || table.is_some_and(|table| table.contains_key(key))
 }
 
 fn check(table: &Table, source: &Source) -> Result<(), RecipeError> {

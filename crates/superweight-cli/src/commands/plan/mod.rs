@@ -17,8 +17,9 @@ use superweight::plan::{
     Budget, Clustering, Coefficients, LayerId, Member, PlanError, PlanRequest, Scale, Share, SharingPlan,
     Survey, TilingChoice,
 };
-use superweight::recipe::{LARGEST_PLAN, Recipe, Resolved};
+use superweight::recipe::{LARGEST_PLAN, Resolved};
 
+use super::load_recipe;
 use crate::args::{CoefficientsArg, NOTHING_TO_PLAN, PlanArgs, ScaleArg, TilingArg};
 
 /// Prints the answer; an infeasible budget is a failure.
@@ -27,7 +28,7 @@ pub fn run(args: PlanArgs, out: &mut impl Write) -> Result<ExitCode> {
         return answer(&args, &read(path)?, &Made::There(path), out);
     }
     let resolved = match &args.recipe {
-        Some(path) => Some(Recipe::load(path, &args.set)?.resolve()?),
+        Some(path) => Some(load_recipe(path, &args.set)?.1),
         None => None,
     };
     if let Some(resolved) = &resolved

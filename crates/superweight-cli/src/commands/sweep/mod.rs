@@ -6,6 +6,7 @@
 mod grid;
 mod row;
 
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -96,7 +97,7 @@ fn jobs(args: &SweepArgs, axes: &[Axis]) -> Result<(PathBuf, Vec<Job>)> {
     let usual = format!("{}-sweep", plain.resolve()?.name);
     let name = args.name.clone().unwrap_or(usual);
     let folder = args.runs.join(name);
-    let mut jobs: Vec<Job> = vec![];
+    let (mut jobs, mut unheard): (Vec<Job>, BTreeSet<String>) = Default::default();
     for point in first {
         let name = point.name(axes);
         let mut overrides = point.overrides();
@@ -109,8 +110,10 @@ fn jobs(args: &SweepArgs, axes: &[Axis]) -> Result<(PathBuf, Vec<Job>)> {
             bail!("two combinations would both be called {name}: leave one out");
         }
         check_same(&run, &resolved)?;
+        unheard.extend(recipe.unheard(&resolved));
         jobs.push(Job { point, recipe, resolved, run });
     }
+    unheard.iter().for_each(|unheard| eprintln!("warning: {unheard}"));
     Ok((folder, jobs))
 }
 

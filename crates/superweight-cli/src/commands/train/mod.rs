@@ -30,6 +30,7 @@ use superweight::train::{Limits, Request, Session, Stopped, TrainError};
 
 use self::screen::Screen;
 use super::device::{self, on_device};
+use super::load_recipe;
 use crate::args::TrainArgs;
 
 /// What a shell expects of a program that Ctrl-C ended.
@@ -89,11 +90,7 @@ impl Start {
     pub(super) fn of(resume: &Option<PathBuf>, recipe: &Option<PathBuf>, set: &[String]) -> Result<Self> {
         match (resume, recipe) {
             (Some(run), _) => Ok(Self::Run(run.clone())),
-            (None, Some(path)) => {
-                let recipe = Recipe::load(path, set)?;
-                let resolved = recipe.resolve()?;
-                Ok(Self::Recipe(Box::new((recipe, resolved))))
-            }
+            (None, Some(path)) => Ok(Self::Recipe(Box::new(load_recipe(path, set)?))),
             (None, None) => unreachable!("clap asks for a recipe where there is no run"),
         }
     }

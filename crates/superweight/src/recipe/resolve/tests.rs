@@ -160,6 +160,32 @@ fn a_plan_lies_beside_the_recipe_and_leaves_nothing_to_decide() {
     assert!(both.starts_with("--set search.tau=0.5: search.tau: plan.file is the plan"), "{both}");
 }
 
+/// What is asked for in vain is said with its place, unless a flag has made it idle.
+#[test]
+fn keys_without_a_say_are_named() {
+    let unheard = |text: &str, overrides: &[&str]| {
+        let recipe = Recipe::parse("r.toml", text, overrides).unwrap();
+        recipe.unheard(&recipe.resolve().unwrap())
+    };
+    let drops = "train.schedule = 'one-cycle'\ntrain.drops = [3]";
+    assert_eq!(unheard(drops, &[]), ["r.toml:2:15: train.drops has no say in this recipe"]);
+    assert_eq!(unheard("train.drops = [3]", &["train.schedule=one-cycle"]), [""; 0]);
+    assert_eq!(
+        unheard("strategy = 'no-search'", &["search.tau=0.3", "refine.beta=0.5", "train.rise=0.2"]),
+        [
+            "--set train.rise=0.2: train.rise has no say in this recipe",
+            "--set search.tau=0.3: search.tau has no say in this recipe",
+            "--set refine.beta=0.5: refine.beta has no say in this recipe",
+        ]
+    );
+    assert_eq!(unheard("plan.block = 8\nsearch.tau = 0.5", &["plan.file=p.json"]), [""; 0]);
+    // Nothing that is written in full is idle.
+    for text in ["", "train.schedule = 'one-cycle'", "strategy = 'no-search'", "train.schedule = 'constant'"]
+    {
+        assert_eq!(unheard(&resolve(text, &[]).unwrap().to_toml(), &[]), [""; 0], "{text}");
+    }
+}
+
 #[test]
 fn short_runs_search_and_refine_sooner_and_still_work() {
     for (epochs, search, refine, drops) in [
