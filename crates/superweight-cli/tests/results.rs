@@ -90,6 +90,41 @@ fn committed_results_hold() {
     });
 }
 
+/// The table of the project's README, cell by cell: counted predictions, numbers and minutes of the runs it links to, the
+/// paper's figures of the rows they belong to.
+#[test]
+fn the_readme_says_what_was_measured() {
+    let readme = include_str!("../../../README.md");
+    let rows = load_rows(&committed()).unwrap();
+    let linked =
+        readme.lines().filter(|line| line.starts_with("| [") && line.contains("(results/cifar-100/"));
+    let mut seen = 0;
+    for line in linked {
+        let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        let (_, link) = cells[0].split_once("](results/").unwrap();
+        let folder = committed().join(link.split(')').next().unwrap());
+        let record = Published::open(&folder).unwrap().record;
+        let classes = Classes::load(&folder.join("predictions.gz")).unwrap();
+        let members: Vec<usize> = (0..record.members.len()).collect();
+        let millions = record.total as f64 / 1e6;
+        let digits = if millions < 1.0 {
+            3
+        } else if millions < 10.0 {
+            2
+        } else {
+            1
+        };
+        assert_eq!(cells[1], format!("{millions:.digits$}M"), "{line}");
+        assert_eq!(cells[2], format!("{:.2}", count(&classes, &members)), "{line}");
+        let row = rows.iter().find(|row| row.resolved.name == record.row).unwrap();
+        let (paper, _) = row.paper.as_ref().unwrap().value("top1").unwrap();
+        assert_eq!(cells[3].parse::<f64>().unwrap(), paper, "{line}");
+        assert_eq!(cells[4], format!("{:.1}", record.minutes.wall), "{line}");
+        seen += 1;
+    }
+    assert_eq!(seen, 6, "rows of the README's table");
+}
+
 /// Batch 128, SGD with Nesterov momentum 0.9, rate 0.1 times 0.2 at the drops, decay 5e-4, flips and crops by 4 pixels: the
 /// appendix's recipe. Single networks drop last at 180 and normalise over 64 images, unlike members at 160 and over
 /// 128. All have cutout: the appendix names it for ensembles alone, but the commands that its authors released have it for
