@@ -39,11 +39,15 @@ __device__ __forceinline__ bool place(const Set& s, const Use& u, u32 i, u64& at
   return r < u.rows && c < u.cols;
 }
 
-// Whether EACH numbers side by side in a block lie side by side in the tensor, all of them in the tile or none: then they
-// are moved as one. Offsets of tensors and blocks are multiples of 64 numbers.
-__device__ __forceinline__ bool in_step(const Set& s) { return s.cols % EACH == 0; }
-__device__ __forceinline__ bool in_step(const Set& s, const Use& u) {
-  return ((s.cols | u.cols | u.inputs | u.col) % EACH) == 0;
+// Whether a thread's EACH numbers are of one cell. Offsets of tensors, blocks and cells are multiples of 64 numbers, so those
+// of such a set are moved as one.
+__device__ __forceinline__ bool whole(const Set& s) { return s.len % EACH == 0; }
+
+// How many numbers side by side in a block lie side by side in the tensor, all of them in the tile or none: EACH, half of it
+// (blocks of 4 channels), or 1 that nobody counts on.
+__device__ __forceinline__ u32 run(const Set& s, const Use& u) {
+  u32 all = s.cols | u.cols | u.inputs | u.col;
+  return all % EACH == 0 ? EACH : all % (EACH / 2) == 0 ? EACH / 2 : 1;
 }
 
 __device__ __forceinline__ void load_floats(const float* p, float* v) {
@@ -56,6 +60,28 @@ __device__ __forceinline__ void store_floats(float* p, const float* v) {
   reinterpret_cast<float4*>(p)[0] = make_float4(v[0], v[1], v[2], v[3]);
   reinterpret_cast<float4*>(p)[1] = make_float4(v[4], v[5], v[6], v[7]);
 }
+
+// Half as many, from an address that is a multiple of half as many bytes.
+__device__ __forceinline__ void load_half(const float* p, float* v) {
+  float4 a = *reinterpret_cast<const float4*>(p);
+  v[0] = a.x; v[1] = a.y; v[2] = a.z; v[3] = a.w;
+}
+
+__device__ __forceinline__ void store_half(float* p, const float* v) {
+  *reinterpret_cast<float4*>(p) = make_float4(v[0], v[1], v[2], v[3]);
+}
+
+#if BF16
+__device__ __forceinline__ void load_half(const act* p, float* v) {
+  uint2 a = *reinterpret_cast<const uint2*>(p);
+  v[0] = __uint_as_float(a.x << 16); v[1] = __uint_as_float(a.x & 0xffff0000u);
+  v[2] = __uint_as_float(a.y << 16); v[3] = __uint_as_float(a.y & 0xffff0000u);
+}
+
+__device__ __forceinline__ void store_half(act* p, const float* v) {
+  *reinterpret_cast<uint2*>(p) = make_uint2(pack2(v[0], v[1]), pack2(v[2], v[3]));
+}
+#endif
 
 __device__ __forceinline__ void load_acts(const act* p, float* v) {
 #if BF16
@@ -87,10 +113,20 @@ __device__ __forceinline__ void write(const Set& s, const Use& u, u32 i, const f
 #pragma unroll
   for (int e = 0; e < EACH; e++) v[e] = cell[e] * u.factor;
   u64 at;
-  if (in_step(s, u)) {
+  u32 side_by_side = run(s, u);
+  if (side_by_side == EACH) {
     if (!place(s, u, i, at)) return;
     store_floats(parameters + at, v);
     if (u.kind) store_acts(copies + at, v);
+    return;
+  }
+  if (side_by_side == EACH / 2 && whole(s)) {
+#pragma unroll
+    for (int e = 0; e < EACH; e += EACH / 2) {
+      if (!place(s, u, i + e, at)) continue;
+      store_half(parameters + at, v + e);
+      if (u.kind) store_half(copies + at, v + e);
+    }
     return;
   }
   for (int e = 0; e < EACH; e++)
@@ -109,7 +145,7 @@ extern "C" __global__ void mix_scatter(const Piece* pieces, const Use* uses, con
   u64 count = (u64)(end - first) * s.len, n = (u64)piece.first * PIECE + threadIdx.x * EACH;
   if (n >= count) return;
   const act* cells = acts(scratch, s.cells);
-  if (in_step(s)) {
+  if (whole(s)) {
     Use u = uses[first + n / s.len];
     u32 i = n % s.len;
     float v[EACH];
@@ -142,7 +178,8 @@ __device__ __forceinline__ void gather(const Set& s, const Use* uses, const u32*
   for (u32 n = first_use[s.first_use + cell]; n < first_use[s.first_use + cell + 1]; n++) {
     Use u = uses[n];
     u64 at;
-    if (in_step(s, u)) {
+    u32 side_by_side = run(s, u);
+    if (side_by_side == EACH) {
       if (!place(s, u, i, at)) continue;
       float g[EACH];
       if (u.kind) load_acts(narrow + at, g);
@@ -155,6 +192,22 @@ __device__ __forceinline__ void gather(const Set& s, const Use* uses, const u32*
       }
 #pragma unroll
       for (int e = 0; e < EACH; e++) d[e] = fmaf(u.factor, g[e], d[e]);
+    } else if (side_by_side == EACH / 2 && whole(s)) {
+#pragma unroll
+      for (int half = 0; half < EACH; half += EACH / 2) {
+        if (!place(s, u, i + half, at)) continue;
+        float g[EACH / 2];
+        if (u.kind) load_half(narrow + at, g);
+        else load_half(gradients + at, g);
+        if (s.decay) {
+          float w[EACH / 2];
+          load_half(parameters + at, w);
+#pragma unroll
+          for (int e = 0; e < EACH / 2; e++) g[e] = fmaf(s.decay, w[e], g[e]);
+        }
+#pragma unroll
+        for (int e = 0; e < EACH / 2; e++) d[half + e] = fmaf(u.factor, g[e], d[half + e]);
+      }
     } else {
 #pragma unroll
       for (int e = 0; e < EACH; e++)
@@ -210,7 +263,7 @@ extern "C" __global__ void mix_gather(const Piece* pieces, const Use* uses, cons
   if (i >= count) return;
   act* cells = acts(scratch, s.cells);
   float d[EACH];
-  if (in_step(s)) {
+  if (whole(s)) {
     gather(s, uses, first_use, i / s.len, i % s.len, parameters, gradients, narrow, d);
     return store_acts(cells + i, d);
   }
@@ -241,7 +294,7 @@ extern "C" __global__ void __launch_bounds__(256)
   Set s = sets[piece.of];
   u32 i = piece.first + threadIdx.x * EACH;
   if (i >= s.len) return;
-  bool step = in_step(s);
+  bool step = whole(s);
   u32 cell = ~0u, end = first_use[s.first_use + s.cell_count];
   float v[EACH];
   for (u32 n = first_use[s.first_use]; n < end; n++) {
@@ -284,7 +337,7 @@ extern "C" __global__ void __launch_bounds__(256, 2)
   DirectPiece piece = pieces[blockIdx.x];
   Set s = sets[piece.of];
   u32 i = piece.first + threadIdx.x * EACH, count = min(s.count - piece.block, CHUNK);
-  bool step = in_step(s), valid = i < s.len;
+  bool step = whole(s), valid = i < s.len;
   const float* alpha = parameters + s.coefficients + piece.block;
   u64 blocks = s.blocks + (u64)piece.block * s.len;
   float t[CHUNK][EACH], dt[CHUNK][EACH];
