@@ -130,7 +130,24 @@ fn bad_recipes_are_refused_with_file_line_and_key_and_leave_nothing() {
     assert!(!folder.0.join("runs").exists(), "nothing was begun");
 }
 
-/// What must be the same of two runs: every file of tensors of the newest checkpoint, byte by byte.
+#[test]
+fn what_is_asked_in_vain_is_said_and_the_run_goes_on() {
+    let folder = folder("in-vain");
+    let warned = |args: &str| {
+        let output = folder.run(&format!("{args} --device cpu"));
+        assert!(output.status.success(), "swn {args}: {output:?}");
+        let errors = String::from_utf8(output.stderr).unwrap();
+        errors.lines().filter(|line| line.starts_with("warning: ")).collect::<Vec<_>>().join("\n")
+    };
+    let precision = "warning: train.precision = \"bf16\" is for GPUs; the processor computes in f32";
+    let drops = "warning: --set train.drops=[1]: train.drops has no say in this recipe";
+    let train = "train tiny.toml --set train.epochs=2 --set train.precision=bf16 --set train.drops=[1]";
+    assert_eq!(warned(train), format!("{drops}\n{precision}"));
+    let tau = "warning: --set search.tau=0.5: search.tau has no say in this recipe";
+    assert_eq!(warned("sweep tiny.toml --set train.epochs=1,2 --set search.tau=0.5"), tau);
+    assert_eq!(warned("train tiny.toml --set train.epochs=2"), "");
+}
+
 /// A pipe can be read once: a second look would find nothing, which is a recipe too, of defaults.
 #[cfg(unix)]
 #[test]
@@ -156,6 +173,7 @@ fn a_recipe_may_come_through_a_pipe() {
     }
 }
 
+/// What must be the same of two runs: every file of tensors of the newest checkpoint, byte by byte.
 fn numbers(run: &Path) -> Vec<Vec<u8>> {
     let latest = fs::read_to_string(run.join("checkpoints/latest")).unwrap();
     let checkpoint = run.join("checkpoints").join(latest.trim());

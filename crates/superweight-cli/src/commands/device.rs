@@ -77,14 +77,18 @@ pub fn for_run(word: &str, threads: usize, trained: &Trained) -> Result<Chosen> 
     open(parse(word)?, threads, trained.resolved.train.precision)
 }
 
+/// The device to train on; where it cannot compute as the recipe asks, that is said.
+pub fn for_training(wanted: Wanted, threads: usize, precision: recipe::Precision) -> Result<Chosen> {
+    let device = open(wanted, threads, precision)?;
+    if precision == recipe::Precision::Bf16 && matches!(device, Chosen::Cpu(_)) {
+        eprintln!("warning: train.precision = \"bf16\" is for GPUs; the processor computes in f32");
+    }
+    Ok(device)
+}
+
 /// Opens it.
 pub fn open(wanted: Wanted, threads: usize, precision: recipe::Precision) -> Result<Chosen> {
-    let cpu = || {
-        if precision == recipe::Precision::Bf16 {
-            eprintln!("warning: train.precision = \"bf16\" is for GPUs; the processor computes in f32");
-        }
-        Ok(Chosen::Cpu(CpuDevice::new(threads).context("--threads")?))
-    };
+    let cpu = || Ok(Chosen::Cpu(CpuDevice::new(threads).context("--threads")?));
     let cuda = |ordinal| {
         let precision = match precision {
             recipe::Precision::F32 => Precision::F32,
