@@ -4,13 +4,17 @@ set -euo pipefail
 cd "$(dirname "$0")"
 swn=${SWN:-swn}
 mkdir -p plans
-# All by stage and place, on the even scale, nothing kept for refinement.
-plan() { "$swn" plan --tiling grid --scale even --reserve 0 --clusters roles.json "$@" > /dev/null; }
-plan --members wrn-28-10 --budget 10% --block 4 --coefficients own --out plans/roles-10-own-4.json
-plan --members wrn-28-10 --budget 10% --block 8 --coefficients own --out plans/roles-10-own-8.json
-plan --members wrn-28-10 --budget 10% --block 16 --coefficients own --out plans/roles-10-own-16.json
-plan --members wrn-28-10 --budget 1% --block 16 --coefficients own --out plans/roles-1-own-16.json
-plan --members wrn-28-4 --budget 3% --block 4 --coefficients own --out plans/four-own.json
-plan --members wrn-28-4 --budget 3% --block 8 --coefficients own --out plans/four-own-8.json
-plan --members wrn-28-4 --budget 3% --block 4 --coefficients shared --out plans/four-hard.json
+# On the even scale, nothing kept for refinement; `roles`: clusters by stage and place.
+plan() { "$swn" plan --tiling grid --scale even --reserve 0 "$@" > /dev/null; }
+roles() { plan --clusters roles.json "$@"; }
+# The same, but layers of the last stage share with nobody.
+python3 -c 'import json; print(json.dumps([c for r in json.load(open("roles.json")) for c in ([[l] for l in r] if "block3" in r[0] else [r])]))' > plans/late.json
+plan --members wrn-28-10 --budget 1% --block 8 --coefficients own --clusters plans/late.json --out plans/late-1-own.json
+roles --members wrn-28-10 --budget 10% --block 4 --coefficients own --out plans/roles-10-own-4.json
+roles --members wrn-28-10 --budget 10% --block 8 --coefficients own --out plans/roles-10-own-8.json
+roles --members wrn-28-10 --budget 10% --block 16 --coefficients own --out plans/roles-10-own-16.json
+roles --members wrn-28-10 --budget 1% --block 16 --coefficients own --out plans/roles-1-own-16.json
+roles --members wrn-28-4 --budget 3% --block 4 --coefficients own --out plans/four-own.json
+roles --members wrn-28-4 --budget 3% --block 8 --coefficients own --out plans/four-own-8.json
+roles --members wrn-28-4 --budget 3% --block 4 --coefficients shared --out plans/four-hard.json
 python3 plan.py plans/four-own.json --by-layer > plans/four-layers.json
