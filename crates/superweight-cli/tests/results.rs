@@ -129,8 +129,8 @@ fn the_readme_says_what_was_measured() {
 /// appendix's recipe. Single networks drop last at 180 and normalise over 64 images, unlike members at 160 and over
 /// 128. All have cutout: the appendix names it for ensembles alone, but the commands that its authors released have it for
 /// single networks too, and on the test set the narrow network is 2.2 points below the paper without it and 0.4 with it (one
-/// seed). Only the plain network, whose figure is prior work's, has none. τ is the paper's, but for Table 1's gradient
-/// similarity, where held-out images chose it for `swn`.
+/// seed). Only the plain network, whose figure is prior work's, has none. τ is the paper's, but for gradient similarity on
+/// patterns, where held-out images chose it for `swn`.
 #[test]
 fn every_row_has_the_papers_training() {
     let rows = load_rows(&committed()).unwrap();

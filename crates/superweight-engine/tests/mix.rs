@@ -21,14 +21,16 @@ struct Example<D: Device> {
 }
 
 fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
+    // Half of them have channels by fours or eights, which devices may move together, and the more cells.
+    let [by, most] = [[1, 20], [4, 3], [1, 20], [8, 2]][seed as usize % 4];
     let block = Block {
         rows: pick(seed, 1, 1, 9),
         positions: [1, 9][pick(seed, 2, 0, 2)],
-        cols: pick(seed, 3, 1, 20),
+        cols: by * pick(seed, 3, 1, most),
     };
     let k = if seed.is_multiple_of(3) { pick(seed, 4, 30, 80) } else { pick(seed, 4, 2, 24) };
-    let large = [pick(seed, 5, 1, 30), pick(seed, 6, 1, 60)];
-    let small = [pick(seed, 7, 1, large[0] + 1), pick(seed, 8, 1, large[1] + 1)];
+    let large = [pick(seed, 5, 1, 30), by * pick(seed, 6, 1, 60 / by.min(3))];
+    let small = [pick(seed, 7, 1, large[0] + 1), by * pick(seed, 8, 1, large[1] / by + 1)];
     let grid = [large[0].div_ceil(block.rows), large[1].div_ceil(block.cols)];
     let lone = Block { rows: 5, positions: 1, cols: 7 };
 
