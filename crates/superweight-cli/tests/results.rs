@@ -9,7 +9,7 @@ use common::Folder;
 use serde_json::Value;
 use superweight::data::Augment;
 use superweight::evaluate::{Classes, Subset};
-use superweight::plan::{MemberId, SharingPlan, Tiling};
+use superweight::plan::{MemberId, SharingPlan};
 use superweight::recipe::Strategy;
 use superweight::results::{self, Minutes, Published, load_rows, open_all};
 use superweight::run::read_log;
@@ -129,8 +129,7 @@ fn the_readme_says_what_was_measured() {
 /// appendix's recipe. Single networks drop last at 180 and normalise over 64 images, unlike members at 160 and over
 /// 128. All have cutout: the appendix names it for ensembles alone, but the commands that its authors released have it for
 /// single networks too, and on the test set the narrow network is 2.2 points below the paper without it and 0.4 with it (one
-/// seed). Only the plain network, whose figure is prior work's, has none. τ is the paper's, but for gradient similarity on
-/// patterns, where held-out images chose it for `swn`.
+/// seed). Only the plain network, whose figure is prior work's, has none. τ is the paper's.
 #[test]
 fn every_row_has_the_papers_training() {
     let rows = load_rows(&committed()).unwrap();
@@ -154,10 +153,7 @@ fn every_row_has_the_papers_training() {
         assert_eq!(resolved.test_every, 0, "{name}: the test set is read at the end only");
         let request = resolved.plan_request().unwrap();
         if let Some(search) = &resolved.search {
-            let patterns = matches!(request.plan().unwrap().tiling, Tiling::Kronecker { .. });
-            let chosen = matches!(resolved.strategy, Strategy::Swn | Strategy::NoRefine) && patterns;
-            let tau = if chosen { 0.0 } else { 0.1 };
-            assert_eq!((search.epochs, search.rate, search.settings.tau), (20, 0.1, tau), "{name}");
+            assert_eq!((search.epochs, search.rate, search.settings.tau), (20, 0.1, 0.1), "{name}");
         }
         assert_eq!(resolved.refine.as_ref().map(|refine| refine.epoch).unwrap_or(10), 10, "{name}");
         assert_eq!(resolved.strategy == Strategy::Swn, resolved.refine.is_some(), "{name}");
