@@ -13,6 +13,8 @@
 //! and α one row per group of layers. They are charged at max(live, reserve × own): `own` is the
 //! count if every layer had its own, which refinement may need later.
 
+use crate::plan::Tiling;
+
 /// Nested sets grow evenly up to this many templates before any grows further (as in the authors' code).
 pub(crate) const ROUND_ROBIN: usize = 8;
 
@@ -54,6 +56,15 @@ pub(crate) enum Rule {
 }
 
 impl Rule {
+    /// The rule of a tiling.
+    pub fn of(tiling: Tiling) -> Self {
+        match tiling {
+            Tiling::Dense | Tiling::Nested => Self::Nested,
+            Tiling::Grid { .. } => Self::Grid,
+            Tiling::Kronecker { .. } => Self::Patterned,
+        }
+    }
+
     /// Fewest templates a set can have. A set of one cell is dense: one template, no coefficient.
     pub fn least(self, set: &SetCost) -> usize {
         match self {
@@ -78,7 +89,7 @@ impl Rule {
 
     /// Numbers that a template of the set brings with it: its own, and with a grid a coefficient for every row. (With patterns a
     /// row is of a whole layer, and its coefficient next to nothing.)
-    fn each(self, set: &SetCost, reserve: f64) -> f64 {
+    pub fn each(self, set: &SetCost, reserve: f64) -> f64 {
         match self {
             Rule::Patterned => (set.block + set.pattern) as f64,
             Rule::Nested | Rule::Grid => {

@@ -1,9 +1,10 @@
 //! From a request to a plan: cluster, cut, count, allocate.
 //!
-//! *Nested or by patterns* is decided once: nested if its minimum is at most half the budget, or if the budget is all that
-//! the members have without sharing; else patterns. (A tight nested plan has one template nearly everywhere: nothing to
-//! refine and no room to split.) Where the preferred one does not fit the other is taken, so that a larger budget is never
-//! worse: `minimum` is the smaller of both.
+//! *Which tiling* is decided once: nested if its minimum is at most half the budget, or if the budget is all that
+//! the members have without sharing. (A tight nested plan has one template nearly everywhere: nothing to
+//! refine and no room to split.) Else a grid of the smallest block that leaves every set [`ROOM`] templates, else patterns, which need
+//! least. Where the preferred one does not fit another is taken, so that a larger budget is never
+//! worse: `minimum` is the smallest of all.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,13 +24,19 @@ use crate::scale::{self, Scale};
 /// Sides a grid's block may have.
 pub(crate) const BLOCKS: RangeInclusive<usize> = 1..=4096;
 
+/// Sides that are tried for a grid, the best first: in 1% and 10% of WRN-28-10 8 was best of 4, 8 and 16.
+const GRIDS: [usize; 3] = [8, 16, 32];
+
+/// Templates that every set should have, so that layers can differ.
+pub(crate) const ROOM: usize = 3;
+
 /// Sides that are tried where templates are patterns times blocks.
 const PATTERNED: [usize; 6] = [2, 4, 8, 16, 32, 64];
 
 /// Which tiling is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TilingChoice {
-    /// Nested if it fits twice or nothing has to be saved, else Kronecker.
+    /// Nested if it fits twice or nothing has to be saved, else a grid with room, else Kronecker.
     #[default]
     Auto,
     /// Always nested.
@@ -74,8 +81,8 @@ pub struct PlanRequest {
     pub clusters: Clustering,
     /// What templates are.
     pub tiling: TilingChoice,
-    /// b; by default 16 below 3% of the dense total and 32 above, with patterns that of 2, 4, …, 64 which makes
-    /// templates smallest of those that can use the budget up.
+    /// b; by default the first of 8, 16 and 32 that leaves every set of a grid three templates, with patterns that of 2, 4, …, 64
+    /// which makes templates smallest of those that can use the budget up.
     pub block: Option<usize>,
     /// Who shares coefficients.
     pub coefficients: Coefficients,
@@ -148,38 +155,37 @@ impl PlanRequest {
         request
     }
 
-    /// What every tiling would need, and which one is chosen. A classifier that nobody has decided about takes part where patterns make
-    /// it smaller.
+    /// What every tiling would need, and which one is chosen. A classifier that nobody has decided about takes part where blocks make
+    /// it smaller, and where nothing else fits.
     pub fn survey(&self) -> Result<Survey, PlanError> {
-        let with =
-            self.survey_with(Share { classifier: self.share.classifier.or(Some(true)), ..self.share })?;
-        if self.share.classifier.is_some() || self.makes_classifiers_smaller(&with) {
-            return Ok(with);
+        let survey = |classifier| self.survey_with(Share { classifier: Some(classifier), ..self.share });
+        if let Some(said) = self.share.classifier {
+            return survey(said);
         }
-        let without = self.survey_with(Share { classifier: Some(false), ..self.share })?;
-        // A classifier so small that the fewest templates leave no room for another may still be the last that fits.
-        if self.budget.is_some_and(|budget| budget < without.minimum) {
-            return Ok(with);
+        let (with, without) = (survey(true)?, survey(false)?);
+        let saves = with.minimum < without.minimum;
+        let takes_part = self.makes_classifiers_smaller(&with) || (saves && !self.pays(without.minimum));
+        let (chosen, other) = if takes_part { (&with, &without) } else { (&without, &with) };
+        // Smaller budgets may decide otherwise, so the smallest is that of either.
+        let mut blocks = chosen.blocks;
+        if other.blocks.0 == blocks.0 {
+            blocks.1 = blocks.1.min(other.blocks.1);
         }
-        let Survey { partition, share, tiling, blocks, .. } = without;
-        // A smaller budget would have it take part again, so the smallest is still the one with it.
-        let blocks = if blocks.0 == with.blocks.0 { with.blocks } else { blocks };
-        Ok(Survey { partition, share, tiling, blocks, ..with })
+        let Survey { minimum, minimum_tiling, .. } = *if saves { &with } else { &without };
+        Ok(Survey { blocks, minimum, minimum_tiling, ..chosen.clone() })
     }
 
-    /// Whether a classifier takes part by patterns that have fewer numbers than it.
+    /// Whether a classifier takes part by blocks that have fewer numbers than it, another template included.
     fn makes_classifiers_smaller(&self, survey: &Survey) -> bool {
-        let patterned = matches!(survey.tiling, Tiling::Kronecker { .. });
-        // Nothing fits: the smallest budget is the one with all that can be made smaller.
-        let Ok(plan) = self.plan_with(survey) else { return patterned };
+        let Ok(plan) = self.plan_with(survey) else { return false };
         let made = plan.layers.iter().filter(|planned| planned.layer.role == Role::Classifier);
         let mut tiles = made.flat_map(|planned| &planned.tiles);
-        let costs = plan.set_costs();
-        patterned
+        let (rule, costs) = (Rule::of(survey.tiling), plan.set_costs());
+        survey.tiling.block().is_some()
             && tiles.any(|tile| {
                 let SetId(set) = plan.superweight(tile.superweight).set;
-                let SetCost { block, pattern, weights, .. } = costs[set];
-                (plan.template_sets[set].templates as u64 + 1) * (block + pattern) <= weights
+                let templates = plan.template_sets[set].templates as f64;
+                (templates + 1.0) * rule.each(&costs[set], self.reserve) <= costs[set].weights as f64
             })
     }
 
@@ -188,33 +194,26 @@ impl PlanRequest {
         let tensors = self.check()?;
         let dense_total = tensors.total();
         let partition = |share| self.clusters.partition(&tensors.layers, share);
-        let patterned = matches!(self.tiling, TilingChoice::Auto | TilingChoice::Kronecker);
-        let tiling_of = |block| if patterned { Tiling::Kronecker { block } } else { Tiling::Grid { block } };
-        // Where nobody says, a classifier has nothing to do with templates that are whole or blocks of a grid.
+        // Where nobody says, a classifier has nothing to do with templates that are whole.
         let without = Share { classifier: Some(self.share.classifier.unwrap_or(false)), ..share };
-        let cut_share = if patterned { share } else { without };
-        let (whole, cut) = (partition(without)?, partition(cut_share)?);
+        let (whole, cut) = (partition(without)?, partition(share)?);
         let nested = Draft::new(self, &tensors, &whole, Tiling::Nested).minimum();
-        let draft = |block| Draft::new(self, &tensors, &cut, tiling_of(block));
-        let (blocks, smallest) = match self.block {
-            None if patterned => self.choose_patterns(draft),
-            _ => self.choose_block(dense_total, |block| draft(block).minimum()),
-        };
-        let [blocks, smallest] = [blocks, smallest].map(|(block, needed)| (tiling_of(block), needed));
+        let draft = |tiling| Draft::new(self, &tensors, &cut, tiling);
+        let (blocks, smallest) = self.choose_blocks(draft);
         let by_itself = (if whole.is_empty() { Tiling::Dense } else { Tiling::Nested }, nested);
-        let fits = |needed| self.budget.is_none_or(|budget| needed <= budget);
         let (tiling, (minimum_tiling, minimum)) = match self.tiling {
             _ if cut.is_empty() => (Tiling::Dense, (Tiling::Dense, nested)),
             TilingChoice::Nested => (by_itself.0, by_itself),
             TilingChoice::Grid | TilingChoice::Kronecker => (blocks.0, smallest),
             TilingChoice::Auto => {
-                let nothing_to_save = fits(dense_total) || !fits(blocks.1);
-                let nested_wins = fits(nested.saturating_mul(2)) || (nothing_to_save && fits(nested));
+                let nothing_to_save = self.pays(dense_total) || !self.pays(blocks.1);
+                let nested_wins =
+                    self.pays(nested.saturating_mul(2)) || (nothing_to_save && self.pays(nested));
                 let tiling = if nested_wins { by_itself.0 } else { blocks.0 };
                 (tiling, if nested <= smallest.1 { by_itself } else { smallest })
             }
         };
-        let (partition, share) = if tiling == by_itself.0 { (whole, without) } else { (cut, cut_share) };
+        let (partition, share) = if tiling == by_itself.0 { (whole, without) } else { (cut, share) };
         Ok(Survey {
             dense_total,
             partition,
@@ -246,32 +245,33 @@ impl PlanRequest {
         })
     }
 
-    /// The block that makes patterned templates smallest, of those that can use the budget up, and the one with the smallest minimum.
-    fn choose_patterns(&self, draft: impl Fn(usize) -> Draft) -> ((usize, u64), (usize, u64)) {
-        let drafts = PATTERNED.map(|block| (block, draft(block)));
-        let by_minimum = drafts.iter().min_by_key(|(_, draft)| draft.minimum());
-        let smallest = by_minimum.expect("there are some");
-        let fits = |draft: &Draft| self.budget.is_none_or(|budget| draft.minimum() <= budget);
-        let wasted = |draft: &Draft| self.budget.map_or(0, |budget| budget.saturating_sub(draft.most()));
-        let fitting = drafts.iter().filter(|(_, draft)| fits(draft));
-        let best = fitting.min_by_key(|(_, draft)| (wasted(draft), draft.template_numbers()));
-        let and_minimum = |(block, draft): &(usize, Draft)| (*block, draft.minimum());
-        (and_minimum(best.unwrap_or(smallest)), and_minimum(smallest))
+    /// Whether the budget pays for so many numbers.
+    fn pays(&self, numbers: u64) -> bool {
+        self.budget.is_none_or(|budget| numbers <= budget)
     }
 
-    /// The block of a grid with its minimum, and the one with the smallest minimum of those that may be chosen.
-    fn choose_block(&self, dense_total: u64, minimum: impl Fn(usize) -> u64) -> ((usize, u64), (usize, u64)) {
-        if let Some(block) = self.block {
-            let only = (block, minimum(block));
-            return (only, only);
-        }
-        let small =
-            self.budget.is_some_and(|budget| budget.saturating_mul(100) < dense_total.saturating_mul(3));
-        let [first, second] = if small { [16, 32] } else { [32, 16] };
-        let (preferred, other) = ((first, minimum(first)), (second, minimum(second)));
-        let fits = |needed| self.budget.is_none_or(|budget| needed <= budget);
-        let smallest = if other.1 < preferred.1 { other } else { preferred };
-        (if fits(preferred.1) { preferred } else { smallest }, smallest)
+    /// The tiling by blocks with its minimum, and the one with the smallest minimum of those that may be chosen.
+    fn choose_blocks(&self, draft: impl Fn(Tiling) -> Draft) -> ((Tiling, u64), (Tiling, u64)) {
+        let drafts = |sides: &[usize], tiling: fn(usize) -> Tiling| -> Vec<Draft> {
+            let sides = self.block.as_ref().map_or(sides, std::slice::from_ref);
+            sides.iter().map(|&side| draft(tiling(side))).collect()
+        };
+        let of_grid = || drafts(&GRIDS, |block| Tiling::Grid { block });
+        let of_patterns = || drafts(&PATTERNED, |block| Tiling::Kronecker { block });
+        let (grids, patterns) = match self.tiling {
+            TilingChoice::Grid => (of_grid(), vec![]),
+            TilingChoice::Kronecker => (vec![], of_patterns()),
+            TilingChoice::Auto | TilingChoice::Nested => (of_grid(), of_patterns()),
+        };
+        let by_minimum = grids.iter().chain(&patterns).min_by_key(|draft| draft.minimum());
+        let smallest = by_minimum.expect("there are some");
+        let wasted = |draft: &Draft| self.budget.map_or(0, |budget| budget.saturating_sub(draft.most()));
+        let roomy = grids.iter().find(|draft| self.pays(draft.with_templates(ROOM)));
+        let fitting = patterns.iter().filter(|draft| self.pays(draft.minimum()));
+        let finest = || fitting.min_by_key(|draft| (wasted(draft), draft.template_numbers()));
+        let best = roomy.or_else(finest).unwrap_or(smallest);
+        let and_minimum = |draft: &Draft| (draft.plan.tiling, draft.minimum());
+        (and_minimum(best), and_minimum(smallest))
     }
 
     fn check(&self) -> Result<Tensors, PlanError> {
@@ -314,12 +314,7 @@ impl Draft {
             superweights: vec![],
             bill: Bill::default(),
         };
-        let rule = match tiling {
-            Tiling::Dense | Tiling::Nested => Rule::Nested,
-            Tiling::Grid { .. } => Rule::Grid,
-            Tiling::Kronecker { .. } => Rule::Patterned,
-        };
-        let mut draft = Self { plan, rule };
+        let mut draft = Self { plan, rule: Rule::of(tiling) };
         for cluster in partition {
             draft.add_cluster(cluster, tiling);
         }
@@ -377,8 +372,14 @@ impl Draft {
 
     /// What the plan would cost with as many templates as are of use.
     fn most(&self) -> u64 {
+        self.with_templates(usize::MAX)
+    }
+
+    /// What it would cost with so many templates in every set, as far as they are of use.
+    fn with_templates(&self, templates: usize) -> u64 {
         let costs = self.plan.set_costs();
-        let counts: Vec<_> = costs.iter().map(|cost| self.rule.cap(cost, self.plan.reserve)).collect();
+        let useful = |cost: &SetCost| self.rule.cap(cost, self.plan.reserve).min(templates);
+        let counts: Vec<_> = costs.iter().map(useful).collect();
         self.fixed() + Ledger::of(&costs, &counts).total(self.plan.reserve)
     }
 

@@ -67,12 +67,12 @@ struct Start {
 }
 
 impl Scale {
-    /// What is taken where nobody says: on the balanced scale the coefficients of patterns hardly learn (0.06 of the plain speed,
-    /// `docs/notes/reproduction.md`).
+    /// What is taken where nobody says: on the balanced scale coefficients of blocks hardly learn (those of patterns at 0.06 of the
+    /// plain speed, `docs/notes/reproduction.md`).
     pub fn usual(tiling: Tiling) -> Self {
         match tiling {
-            Tiling::Kronecker { .. } => Self::Even,
-            Tiling::Dense | Tiling::Nested | Tiling::Grid { .. } => Self::Balanced,
+            Tiling::Grid { .. } | Tiling::Kronecker { .. } => Self::Even,
+            Tiling::Dense | Tiling::Nested => Self::Balanced,
         }
     }
 

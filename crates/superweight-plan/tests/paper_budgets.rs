@@ -72,35 +72,52 @@ fn sets(plan: &SharingPlan) -> Vec<(usize, [usize; 4])> {
     plan.template_sets.iter().map(|set| (set.templates, set.block)).collect()
 }
 
+/// A grid for WRN-28-10 in one cluster a kernel size. With blocks of 8 its 3×3 layers have 62,840 cells, its shortcuts 4,040, its
+/// classifier 13 × 80; stem, batch norm and bias are 18,484 numbers.
+fn grid(budget: u64, block: Option<usize>) -> SharingPlan {
+    let request = request("wrn-28-10", 100, budget, "single");
+    PlanRequest { tiling: TilingChoice::Grid, block, ..request }.plan().unwrap()
+}
+
 #[test]
 fn grids_of_table_1_are_those_counted_by_hand() {
-    let grid =
-        |budget| PlanRequest { tiling: TilingChoice::Grid, ..request("wrn-28-10", 100, budget, "single") };
-    // 14 × (2,304 + 15,710 own rows) + 24 × (256 + 1,010) of 282,884 numbers; a fifteenth would cost 14 of the 24.
-    let plan = grid(365_368).plan().unwrap();
-    assert_eq!(plan.tiling, Tiling::Grid { block: 16 });
-    assert_eq!(sets(&plan), [(14, [16, 16, 3, 3]), (24, [16, 16, 1, 1])]);
-    // 249 × (9,216 + 4,045) + 200 × (1,024 + 265) of 3,571,204. By the root of its weights the second would have 219, but 200 are
-    // 257,800 numbers for 258,560 weights.
-    let plan = grid(3_653_688).plan().unwrap();
-    assert_eq!(plan.tiling, Tiling::Grid { block: 32 });
-    assert_eq!(sets(&plan), [(249, [32, 32, 3, 3]), (200, [32, 32, 1, 1])]);
+    // 5 × (576 + 62,840 own rows) + 5 × (64 + 4,040) + 8 × (64 + 1,040) of 346,884 numbers; the 452 left are less than any template costs.
+    let plan = grid(365_368, None);
+    assert_eq!(plan.tiling, Tiling::Grid { block: 8 });
+    assert_eq!(sets(&plan), [(8, [8, 8, 1, 1]), (5, [8, 8, 3, 3]), (5, [8, 8, 1, 1])]);
+}
+
+#[test]
+fn a_grid_takes_the_smallest_block_with_room_for_three_templates() {
+    let tiling = |budget| grid(budget, None).tiling;
+    // 3 × (576 + 62,840 + 64 + 4,040 + 64 + 1,040) + 18,484; of blocks of 16 3 × (2,304 + 15,710 + 256 + 1,010 + 256 + 280).
+    assert_eq!(tiling(224_356), Tiling::Grid { block: 8 });
+    assert_eq!(tiling(224_355), Tiling::Grid { block: 16 });
+    assert_eq!(tiling(77_932), Tiling::Grid { block: 16 });
+    assert_eq!(tiling(77_931), Tiling::Grid { block: 32 });
+    assert_eq!(grid(3_653_688, Some(16)).tiling, Tiling::Grid { block: 16 });
+    // Where no grid has room patterns have; a grid that is asked for takes what fits.
+    let auto = |budget| request("wrn-28-10", 100, budget, "single").plan().unwrap().tiling;
+    let room = 65_446; // 3 × (9,216 + 4,045 + 1,024 + 265 + 1,024 + 80)
+    assert_eq!((auto(room), tiling(room)), (Tiling::Grid { block: 32 }, Tiling::Grid { block: 32 }));
+    assert!(matches!(auto(room - 1), Tiling::Kronecker { .. }));
+    assert_eq!(tiling(room - 1), Tiling::Grid { block: 32 });
 }
 
 #[test]
 fn the_tiling_rule_turns_at_half_the_budget() {
     let tiling = |budget| request("wrn-28-10", 100, budget, "single").plan().unwrap().tiling;
     assert_eq!(tiling(2 * 3_973_684), Tiling::Nested);
-    assert_eq!(tiling(2 * 3_973_684 - 1), Tiling::Kronecker { block: 16 });
-    assert_eq!(tiling(365_368), Tiling::Kronecker { block: 16 });
-    // Where there is nothing to share, patterns would only take away.
+    assert_eq!(tiling(2 * 3_973_684 - 1), Tiling::Grid { block: 8 });
+    assert_eq!(tiling(365_368), Tiling::Grid { block: 8 });
+    // Where there is nothing to share, blocks would only take away.
     let alone = |budget| request("wrn-28-10", 100, budget, "per-layer").plan().unwrap().tiling;
     assert_eq!(alone(36_536_884), Tiling::Nested);
     assert_ne!(alone(36_536_883), Tiling::Nested);
     let total = request("wrn-10-1", 10, 1, "single").dense_total().unwrap();
     let small = |budget| request("wrn-10-1", 10, budget, "single").plan().unwrap().tiling;
     assert_eq!(small(total), Tiling::Nested);
-    assert!(matches!(small(total - 1), Tiling::Kronecker { .. }));
+    assert_eq!(small(total - 1), Tiling::Grid { block: 8 });
 }
 
 /// A classifier that could take part is nothing to be nested.
@@ -113,21 +130,11 @@ fn where_only_a_classifier_could_share_the_rest_is_dense() {
         assert_eq!((plan.tiling, plan.bill.total()), (tiling, total));
         assert_eq!(SharingPlan::from_json(&plan.to_json()).unwrap(), plan);
     }
-    assert!(matches!(request(total - 1).plan().unwrap().tiling, Tiling::Kronecker { .. }));
+    assert!(request(total - 1).plan().unwrap().tiling.block().is_some());
 }
 
 #[test]
-fn the_block_of_a_grid_turns_at_3_percent() {
-    let tiling = |budget| {
-        let request = request("wrn-28-10", 100, budget, "single");
-        PlanRequest { tiling: TilingChoice::Grid, ..request }.plan().unwrap().tiling
-    };
-    assert_eq!(tiling(1_096_107), Tiling::Grid { block: 32 }); // 3% of 36,536,884 is 1,096,106.52
-    assert_eq!(tiling(1_096_106), Tiling::Grid { block: 16 });
-}
-
-#[test]
-fn a_classifier_takes_part_where_patterns_make_it_smaller() {
+fn a_classifier_takes_part_where_blocks_make_it_smaller() {
     let classifier = |tiling, budget, share: Option<bool>| {
         let request = request("wrn-28-10", 100, budget, "single");
         let share = Share { classifier: share, ..Share::default() };
@@ -145,6 +152,9 @@ fn a_classifier_takes_part_where_patterns_make_it_smaller() {
     assert!(one[0].0 && one[0] == one[1]);
     assert!(!ten[0].0 && ten[1].0);
     assert!(ten[0].1.templates + 64_000 > ten[1].1.templates);
+    // A grid: 8 × 1,104 of 64,000. 10%: 57 × 1,104, which is all that are fewer than its weights.
+    assert!(classifier(TilingChoice::Grid, 365_368, None).0);
+    assert!(!classifier(TilingChoice::Grid, 3_653_688, None).0);
 }
 
 #[test]

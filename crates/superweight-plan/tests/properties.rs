@@ -307,7 +307,8 @@ fn check(json: &str, scale: Option<Scale>) {
     check_corners(&plan);
     check_groups(&plan);
     check_bill(&plan);
-    let usual = if has_patterns(&plan) { Scale::Even } else { Scale::Balanced };
+    let in_blocks = ["grid", "kronecker"].iter().any(|tiling| plan["tiling"].get(tiling).is_some());
+    let usual = if in_blocks { Scale::Even } else { Scale::Balanced };
     check_scale(&plan, scale.unwrap_or(usual));
 }
 

@@ -33,6 +33,7 @@ name = "fashion-mnist-10k"
 [plan]
 tiling = "grid"
 block = 8
+share_classifier = false
 [search]
 clusters = 3
 "#;

@@ -61,8 +61,8 @@ pub struct PlanArgs {
     #[arg(long, value_enum, default_value_t)]
     pub tiling: TilingArg,
 
-    /// Side of a block [default: the one that makes templates smallest; of a grid 16 below 3% of the members' total,
-    /// else 32].
+    /// Side of a block [default: the first of 8, 16 and 32 that leaves every set three templates; with kronecker the one
+    /// that makes templates smallest].
     #[arg(long, allow_negative_numbers = true)]
     pub block: Option<usize>,
 
@@ -74,7 +74,7 @@ pub struct PlanArgs {
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     pub reserve: f64,
 
-    /// The sizes that numbers start with [default: even for kronecker, else balanced].
+    /// The sizes that numbers start with [default: even for grid and kronecker, else balanced].
     #[arg(long, value_enum)]
     pub scale: Option<ScaleArg>,
 
@@ -82,7 +82,7 @@ pub struct PlanArgs {
     #[arg(long)]
     pub share_stem: bool,
 
-    /// Share the classifiers too, or not (--share-classifier=false) [default: where kronecker makes them smaller].
+    /// Share the classifiers too, or not (--share-classifier=false) [default: where blocks make them smaller].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub share_classifier: Option<bool>,
 
@@ -101,7 +101,8 @@ pub struct PlanArgs {
 
 #[derive(Clone, Copy, Default, ValueEnum)]
 pub enum TilingArg {
-    /// Nested if its minimum is at most half the budget, or the budget all that there is without sharing; else kronecker.
+    /// Nested if its minimum is at most half the budget, or the budget all that there is without sharing; else grid, or
+    /// kronecker where a grid has no room for three templates.
     #[default]
     Auto,
     /// A template is as large as its SuperWeight.

@@ -86,16 +86,20 @@ pub const KEYS: &[Key] = &[
     key(
         "plan.tiling",
         Word(&["auto", "nested", "grid", "kronecker"]),
-        "auto: nested if half the budget pays for it or nothing has to be saved, else kronecker",
+        "auto: nested if half the budget pays for it or nothing has to be saved, else grid, or kronecker where a grid has no room",
     ),
-    key("plan.block", Amount("auto, or the side of a grid's blocks from 1 to 4096"), "auto"),
+    key(
+        "plan.block",
+        Amount("auto, or the side of a grid's blocks from 1 to 4096"),
+        "auto: the first of 8, 16 and 32 that leaves every set three templates; with kronecker what makes templates smallest",
+    ),
     key(
         "plan.scale",
         Word(&["even", "balanced", "he", "released"]),
-        "even with patterns (kronecker), else balanced",
+        "even with grid and kronecker, else balanced",
     ),
     key("plan.share_stem", Switch, "false"),
-    key("plan.share_classifier", Switch, "true where patterns (kronecker) make it smaller, else false"),
+    key("plan.share_classifier", Switch, "true where blocks (grid, kronecker) make it smaller, else false"),
     key("train.epochs", Whole(1, 100_000), "200"),
     key("train.batch", Whole(1, 1_048_576), "128"),
     key(
@@ -116,7 +120,11 @@ pub const KEYS: &[Key] = &[
     key("train.start_divisor", Real(1.0, 1e9), "25"),
     key("train.end_divisor", Real(1.0, 1e9), "10000"),
     key("train.decay", Real(0.0, 1.0), "0.0005"),
-    key("train.decay_on", List(&Word(&KINDS)), "templates, convolutions, batch-norm, classifier"),
+    key(
+        "train.decay_on",
+        List(&Word(&KINDS)),
+        "templates, convolutions, batch-norm, classifier; with grid and kronecker coefficients too",
+    ),
     key(
         "train.shared_decay",
         Real(0.0, 1e3),
@@ -127,7 +135,7 @@ pub const KEYS: &[Key] = &[
     key("search.epochs", Whole(1, 100_000), "20, or 10% of fewer than 200; 15 for coefficient-clustering"),
     key("search.rate", Real(1e-9, 1e3), "train.rate"),
     key("search.tau", Real(-1.0, 1.0), "0.1"),
-    key("search.min_templates", Whole(1, 1_000_000), "8"),
+    key("search.min_templates", Whole(1, 1_000_000), "3 with grid, else 8"),
     key("search.pq", Word(&["merge", "released"]), "merge"),
     key("search.batches", Whole(0, MOST), "0: the whole last epoch"),
     key("search.clusters", Whole(1, 100_000), "4"),

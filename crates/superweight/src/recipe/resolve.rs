@@ -5,7 +5,7 @@
 //! of like members, which the paper compares with work that has none), whether the members differ (four depth bins,
 //! whole-batch statistics, the last drop at 80%: the paper's appendix on heterogeneous ensembles), how long training is (short
 //! runs search and refine after a share of it), and whether the budget is too small for templates as large as layers
-//! (patterns, their scale, and a classifier that takes part).
+//! (a grid, its scale, three templates a set, decay of coefficients, and a classifier that takes part).
 
 use std::fmt::Display;
 
@@ -53,18 +53,30 @@ impl Recipe {
             data: self.data(members.len() > 1 && !heterogeneous)?,
             plan: self.plan(strategy, heterogeneous, seed)?,
             train: self.train(heterogeneous)?,
-            search: self.search(strategy),
+            search: self.search(strategy, Tiling::Dense), // until it is settled
             refine: self.refine(strategy)?,
             held_out_every: self.eval.held_out_every.unwrap_or(1),
             test: self.eval.test.unwrap_or(true),
             test_every: self.eval.test_every.unwrap_or(0),
             members,
         };
-        self.check_together(&resolved)?;
-        if resolved.plan.file.is_none() {
-            let (tiling, share) = self.settle(&resolved)?;
-            resolved.plan = resolved.plan.settled(tiling, share);
+        let tiling = match &resolved.plan.file {
+            None => {
+                let (tiling, share) = self.settle(&resolved)?;
+                resolved.plan = resolved.plan.settled(tiling, share);
+                resolved.search = self.search(strategy, tiling);
+                tiling
+            }
+            // What is wrong with a given plan is said when the run begins.
+            Some(file) if file.is_file() => resolved.first_plan().map_or(Tiling::Dense, |plan| plan.tiling),
+            // A pipe can be read once, and that is then.
+            Some(_) => Tiling::Dense,
+        };
+        if self.train.decay_on.is_none() && tiling.block().is_some() {
+            resolved.train.decay_on.push(ParameterKind::Coefficients);
+            resolved.train.decay_on.sort_unstable();
         }
+        self.check_together(&resolved)?;
         Ok(resolved)
     }
 
@@ -306,13 +318,13 @@ impl Recipe {
         Ok(at)
     }
 
-    fn search(&self, strategy: Strategy) -> Option<SearchPhase> {
+    fn search(&self, strategy: Strategy, tiling: Tiling) -> Option<SearchPhase> {
         if self.plan.file.is_some() {
             return None;
         }
         let (similarity, coefficients) = strategy.method().search?;
         let table = &self.search;
-        let usual = SearchSettings::default();
+        let usual = SearchSettings::usual(tiling);
         let epochs = match similarity {
             Similarity::Coefficient => 15,
             _ => 20,

@@ -107,6 +107,7 @@ impl PlanSettings {
                 Tiling::Grid { .. } => TilingChoice::Grid,
                 Tiling::Kronecker { .. } => TilingChoice::Kronecker,
             },
+            block: tiling.block().or(self.block),
             scale: Some(self.scale.unwrap_or(Scale::usual(tiling))),
             share,
             ..self

@@ -226,7 +226,7 @@ mod tests {
     }
 
     fn tiled(tiling: &str) -> Resolved {
-        let recipe = "members = ['wrn-16-2', 'wrn-10-1']\nbudget = '60K'\n[plan]\nclusters = 'single'";
+        let recipe = "members = ['wrn-16-2', 'wrn-10-1']\nbudget = '60K'\nsearch.min_templates = 8\n[plan]\nclusters = 'single'";
         Recipe::parse("r", recipe, &[format!("plan.tiling={tiling}")]).unwrap().resolve().unwrap()
     }
 

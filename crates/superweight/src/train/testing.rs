@@ -18,7 +18,7 @@ name = 'tiny'
 members = ['wrn-10-1', 'cnn-4-8']
 budget = '60%'
 strategy = 'no-search'
-plan = { tiling = 'grid', block = 8 }
+plan = { tiling = 'grid', block = 8, scale = 'balanced', share_classifier = false }
 data = { name = 'fashion-mnist-10k', validation = 6, padding = 1, cutout = 2 }
 train = { batch = 8, bn_batch = 4, epochs = 4, schedule = 'constant' }
 ";

@@ -141,8 +141,8 @@ fn the_page_decides_as_the_planner_does() {
     for (name, recipe) in [
         ("small", SMALL),
         ("nested", "members = ['wrn-16-2', 'wrn-10-1']\nbudget = '500K'\n"),
-        ("tight", "members = ['wrn-16-2']\nbudget = '100K'\nplan.tiling = 'grid'\n"),
-        ("patterned", "members = ['wrn-16-2']\nbudget = '100K'\n"),
+        ("tight", "members = ['wrn-16-2']\nbudget = '100K'\nplan.block = 16\nsearch.min_templates = 8\n"),
+        ("patterned", "members = ['wrn-16-2']\nbudget = '100K'\nplan.tiling = 'kronecker'\n"),
     ] {
         let made = synthetic::run(&folder.0, name, recipe, 4, None);
         let page = report::write(&made.path).unwrap();

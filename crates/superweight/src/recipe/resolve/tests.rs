@@ -7,6 +7,7 @@ use superweight_plan::{Coefficients, Scale};
 use toml::Table;
 
 use super::*;
+use crate::data::testing::Folder;
 use crate::recipe::{KEYS, Kind};
 
 fn resolve(text: &str, overrides: &[&str]) -> Result<Resolved, RecipeError> {
@@ -44,8 +45,8 @@ cutout = 16
 
 [plan]
 clusters = "single"
-tiling = "kronecker"
-block = "auto"
+tiling = "grid"
+block = 8
 scale = "even"
 share_stem = false
 share_classifier = false
@@ -62,7 +63,7 @@ drops = [60, 120, 180]
 drop_factor = 0.2
 warm_up = 0
 decay = 0.0005
-decay_on = ["templates", "convolutions", "batch-norm", "classifier"]
+decay_on = ["templates", "coefficients", "convolutions", "batch-norm", "classifier"]
 shared_decay = 1.0
 label_smoothing = 0.0
 template_rate = 1.0
@@ -73,7 +74,7 @@ precision = "auto"
 epochs = 20
 rate = 0.1
 tau = 0.1
-min_templates = 8
+min_templates = 3
 pq = "merge"
 batches = 0
 clusters = 4
@@ -117,18 +118,24 @@ fn cifar_has_cutout_unless_members_are_alike() {
 
 #[test]
 fn what_hangs_on_the_tiling_is_filled_in_and_may_be_said_otherwise() {
-    let plan = |text: &str| {
-        let PlanSettings { tiling, scale, share, .. } = resolve(text, &[]).unwrap().plan;
-        (tiling, scale.unwrap(), share.classifier.unwrap())
+    let all = |text: &str| {
+        let Resolved { plan, train, search, .. } = resolve(text, &[]).unwrap();
+        let decayed = train.decay_on.contains(&ParameterKind::Coefficients);
+        let plan = (plan.tiling, plan.block, plan.scale.unwrap(), plan.share.classifier.unwrap());
+        (plan, decayed, search.map(|search| search.settings.min_templates))
     };
-    assert_eq!(plan("budget = '10%'"), (TilingChoice::Kronecker, Scale::Even, false));
-    assert_eq!(plan("budget = '1%'"), (TilingChoice::Kronecker, Scale::Even, true));
-    assert_eq!(plan("budget = '50%'"), (TilingChoice::Nested, Scale::Balanced, false));
-    assert_eq!(plan("plan.tiling = 'grid'"), (TilingChoice::Grid, Scale::Balanced, false));
+    use TilingChoice::{Auto, Grid, Kronecker, Nested};
+    assert_eq!(all("budget = '10%'"), ((Grid, Some(8), Scale::Even, false), true, Some(3)));
+    assert_eq!(all("budget = '1%'"), ((Grid, Some(8), Scale::Even, true), true, Some(3)));
+    assert_eq!(all("budget = '0.5%'"), ((Grid, Some(16), Scale::Even, true), true, Some(3)));
+    assert_eq!(all("budget = '0.15%'"), ((Kronecker, Some(16), Scale::Even, true), true, Some(8)));
+    assert_eq!(all("budget = '50%'"), ((Nested, None, Scale::Balanced, false), false, Some(8)));
+    assert_eq!(all("plan.tiling = 'kronecker'"), ((Kronecker, Some(16), Scale::Even, false), true, Some(8)));
     let dense = "budget = '100%'\nstrategy = 'no-search'\nplan.clusters = 'dense'";
-    assert_eq!(plan(dense), (TilingChoice::Auto, Scale::Balanced, false));
-    let said = "plan.scale = 'he'\nplan.share_classifier = false";
-    assert_eq!(plan(said), (TilingChoice::Kronecker, Scale::He, false));
+    assert_eq!(all(dense), ((Auto, None, Scale::Balanced, false), false, None));
+    let said = "plan = { scale = 'he', block = 4, share_classifier = true }\nsearch.min_templates = 5\n\
+                train.decay_on = ['templates']";
+    assert_eq!(all(said), ((Grid, Some(4), Scale::He, true), false, Some(5)));
 }
 
 #[test]
@@ -158,6 +165,20 @@ fn a_plan_lies_beside_the_recipe_and_leaves_nothing_to_decide() {
     assert!(over.search.is_none() && over.plan.block.is_none());
     let both = resolve("", &["plan.file=p.json", "search.tau=0.5"]).unwrap_err().to_string();
     assert!(both.starts_with("--set search.tau=0.5: search.tau: plan.file is the plan"), "{both}");
+}
+
+/// A given plan decides what its tiling decides.
+#[test]
+fn coefficients_of_a_given_grid_are_decayed() {
+    let folder = Folder::new("given-tiling");
+    let decayed = |tiling: &str| {
+        let request = resolve(&format!("budget = '40%'\nplan.tiling = '{tiling}'"), &[]).unwrap();
+        let file = folder.0.join("p.json");
+        std::fs::write(&file, request.first_plan().unwrap().to_json()).unwrap();
+        let given = resolve(&format!("budget = '40%'\nplan.file = {file:?}"), &[]).unwrap();
+        given.train.decay_on.contains(&ParameterKind::Coefficients)
+    };
+    assert!(decayed("grid") && decayed("kronecker") && !decayed("nested"));
 }
 
 /// What is asked for in vain is said with its place, unless a flag has made it idle.
