@@ -5,6 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -59,6 +60,7 @@ impl Browser {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
+            .process_group(0)
             .spawn()
             .unwrap();
         let to = File::options().write(true).open(to).unwrap();
@@ -192,8 +194,15 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        let _ = self.process.kill();
+        // Its processes write until all of them are gone.
+        let group = format!("-{}", self.process.id());
+        let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
         let _ = self.process.wait();
-        let _ = fs::remove_dir_all(&self.folder);
+        for _ in 0..100 {
+            if fs::remove_dir_all(&self.folder).is_ok() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
