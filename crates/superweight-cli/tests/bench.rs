@@ -1,6 +1,10 @@
 //! What `swn bench` answers, as far as it does not depend on the machine.
 
+mod common;
+
 use std::process::{Command, Output};
+
+use common::Folder;
 
 fn swn(args: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_swn")).args(args.split_whitespace()).output().unwrap()
@@ -75,6 +79,26 @@ fn what_sharing_costs_is_measured_in_turns() {
     assert!(
         errors("bench step --members cnn-4 --budget x").starts_with("error: --budget: 'x' is not a budget")
     );
+}
+
+#[test]
+fn what_a_plan_costs_is_measured() {
+    let folder = Folder::new("bench-plan");
+    let made = folder.run(
+        "plan --members wrn-10-1,cnn-4-8 --classes 10 --input 3x8x8 --budget 40% --tiling grid --block 8 --out p.json",
+    );
+    assert!(made.status.success(), "{made:?}");
+    let text = folder.screen("bench step --plan p.json --batch 2 --seconds 0");
+    assert!(text.contains("what       training of wrn-10-1, cnn-4-8, batch 2, "), "{text}");
+    assert!(text.contains("grid 8×8\n") && text.contains("ms without sharing, "), "{text}");
+    let refused = |args: &str, why: &str| {
+        let screen = folder.screen(args);
+        assert!(screen.contains(why), "{screen}");
+    };
+    refused("bench step --plan q.json", "error: --plan q.json: No such file");
+    refused("bench ops --plan p.json", "error: --plan: 'swn bench step' measures");
+    refused("bench step --plan p.json --members cnn-4", "cannot be used with");
+    refused("bench step", "--members <NAMES>");
 }
 
 #[test]

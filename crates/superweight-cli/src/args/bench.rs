@@ -1,5 +1,7 @@
 //! What can be typed behind `swn bench`.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::TilingArg;
@@ -35,7 +37,7 @@ pub struct TuneOptions {
 #[derive(Args)]
 pub struct BenchOptions {
     /// Architectures trained together, separated by commas.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', required = true)]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', required_unless_present = "plan")]
     pub members: Vec<String>,
 
     /// Images per step.
@@ -71,6 +73,11 @@ pub struct BenchOptions {
     /// templates; with kronecker the one that makes templates smallest].
     #[arg(long, requires = "budget")]
     pub block: Option<usize>,
+
+    /// Measure a step with weights composed as in this file of 'swn plan' beside the step of its members without sharing,
+    /// in turns (bench step only).
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["members", "classes", "input", "budget", "inference"])]
+    pub plan: Option<PathBuf>,
 
     /// With --inference: pack the weights once and keep them beside the plain ones; faster at small batches, twice the
     /// memory for weights.
@@ -128,5 +135,6 @@ Examples:
   swn bench step --members wrn-28-10 --batch 128 --device cuda --tuning full
   swn bench step --members wrn-28-4 --batch 1 --inference --json
   swn bench step --members wrn-16-2 --budget 25% --tiling grid
+  swn bench step --plan plan.json --batch 128 --device cuda
   swn bench ops --members mobilenet-v2 --batch 32
   swn bench tune --members wrn-28-10 --batch 128 --device cuda --refresh";

@@ -12,7 +12,7 @@ use superweight::engine::Device;
 use superweight::engine::cuda::{ConvRecord, Tuning};
 use superweight::plan::arch::{ArchName, Architecture};
 use superweight::plan::number::grouped;
-use superweight::plan::{Budget, Clustering, Coefficients, Member, PlanRequest};
+use superweight::plan::{Budget, Clustering, Coefficients, Member, PlanRequest, SharingPlan};
 use superweight::recipe::Precision;
 
 use super::device::{self, Chosen, on_device};
@@ -65,8 +65,8 @@ pub fn run(args: BenchArgs, out: &mut impl Write) -> Result<ExitCode> {
     let chosen = chosen(options)?;
     let on = Place::of(&chosen);
     match &args.what {
-        BenchCommand::Step(options) => match &options.budget {
-            Some(budget) => on_device!(chosen, |device| shared(&device, &on, options, budget, out))?,
+        BenchCommand::Step(options) => match composed(options)? {
+            Some(plan) => on_device!(chosen, |device| shared(&device, &on, options, &plan, out))?,
             None => on_device!(chosen, |device| step(&device, &on, options, (start, idle), out))?,
         },
         BenchCommand::Ops(options) => on_device!(chosen, |device| ops(&device, &on, options, out))?,
@@ -147,49 +147,59 @@ fn step<D: Device>(
     Ok(())
 }
 
-/// A step with composed weights beside the step of the same members without sharing.
-fn shared<D: Device>(
-    device: &D,
-    on: &Place,
-    options: &BenchOptions,
-    budget: &str,
-    out: &mut impl Write,
-) -> Result<()> {
-    let time = seconds(options)?;
+/// The plan of the file, or one within the budget, where sharing is to be measured.
+fn composed(options: &BenchOptions) -> Result<Option<SharingPlan>> {
+    if let Some(path) = &options.plan {
+        return super::plan::read("--plan", path).map(Some);
+    }
+    let Some(budget) = &options.budget else { return Ok(None) };
     let member = |name: &String| {
         let architecture = architecture(name, options)?;
         let (input, classes) = (architecture.input, architecture.classes);
         Ok(Member { architecture: architecture.name, input, classes })
     };
     let members = options.members.iter().map(member).collect::<Result<Vec<_>>>()?;
-    let asked = PlanRequest { clusters: Clustering::Dense, ..PlanRequest::new(members, None) };
-    let dense = asked.plan().context("--members")?;
+    let asked = PlanRequest::new(members, None);
     let budget: Budget = budget.parse().context("--budget")?;
     // Own coefficients are the most that composing can have to do.
     let request = PlanRequest {
-        clusters: Clustering::Single,
-        budget: Some(budget.resolve(dense.dense_total())),
+        budget: Some(budget.resolve(asked.dense_total().context("--members")?)),
         tiling: tiling(options.tiling),
         block: options.block,
         coefficients: Coefficients::Own,
         reserve: 0.0,
         ..asked
     };
-    let plan = request.plan().context("--budget and --block")?;
-    let bench = SharedBench::new(device, &dense, &plan, options.batch).context("--members and --batch");
+    request.plan().context("--budget and --block").map(Some)
+}
+
+/// A step with composed weights beside the step of the same members without sharing.
+fn shared<D: Device>(
+    device: &D,
+    on: &Place,
+    options: &BenchOptions,
+    plan: &SharingPlan,
+    out: &mut impl Write,
+) -> Result<()> {
+    let time = seconds(options)?;
+    let apart = PlanRequest::new(plan.members.clone(), None);
+    let dense = PlanRequest { clusters: Clustering::Dense, ..apart }.plan().context("--members")?;
+    let members: Vec<String> = plan.members.iter().map(|member| member.architecture.to_string()).collect();
+    let bench = SharedBench::new(device, &dense, plan, options.batch).context("the members and --batch");
     let Comparison { dense_ms, shared_ms, ratio, repeats } = bench?.measure(time)?;
     if options.json {
         let answer = serde_json::json!({
-            "members": options.members, "batch": options.batch, "device": on.device, "threads": on.threads,
+            "members": members, "batch": options.batch, "device": on.device, "threads": on.threads,
             "tiling": plan.tiling.to_string(), "numbers": plan.bill.trained(), "dense_numbers": dense.dense_total(),
             "templates": plan.template_sets, "dense_ms": dense_ms, "shared_ms": shared_ms, "ratio": ratio, "repeats": repeats,
         });
         return Ok(writeln!(out, "{answer:#}")?);
     }
-    let (members, batch, on) = (options.members.join(", "), options.batch, on.words());
+    let (members, batch, on) = (members.join(", "), options.batch, on.words());
     writeln!(out, "what       training of {members}, batch {batch}, {on}")?;
     let (numbers, all) = (grouped(plan.bill.trained()), grouped(dense.dense_total()));
-    writeln!(out, "shared     {numbers} numbers of {all}, {}, own coefficients", plan.tiling)?;
+    let own = if options.plan.is_none() { ", own coefficients" } else { "" };
+    writeln!(out, "shared     {numbers} numbers of {all}, {}{own}", plan.tiling)?;
     for set in &plan.template_sets {
         let [out_channels, in_channels, height, width] = set.block;
         let block = format!("{out_channels}×{in_channels}×{height}×{width}");
@@ -202,8 +212,16 @@ fn shared<D: Device>(
     Ok(writeln!(out, "ratio      {ratio:.3}, the median over turns")?)
 }
 
+/// Refuses what `swn bench step` alone does.
+fn unshared(options: &BenchOptions, command: &str) -> Result<()> {
+    let measured = "'swn bench step' measures what sharing costs";
+    ensure!(options.plan.is_none(), "--plan: {measured}, not '{command}'");
+    ensure!(options.budget.is_none(), "--budget: {measured}, not '{command}'");
+    Ok(())
+}
+
 fn ops<D: Device>(device: &D, on: &Place, options: &BenchOptions, out: &mut impl Write) -> Result<()> {
-    ensure!(options.budget.is_none(), "--budget: 'swn bench step' measures what sharing costs, not 'ops'");
+    unshared(options, "ops")?;
     let mut bench = prepare(device, on, options, out)?;
     let rounds = (options.seconds * ROUNDS_PER_SECOND).clamp(3.0, 1000.0) as usize;
     let reports = bench.profile(rounds)?;
@@ -256,6 +274,7 @@ fn tune(device: &CudaDevice, on: &Place, options: &TuneOptions, out: &mut impl W
         device.refresh_tuning();
     }
     let options = &options.bench;
+    unshared(options, "tune")?;
     prepare(device, on, options, out)?;
     let records = device.tuned();
     if options.json {

@@ -25,7 +25,7 @@ use crate::args::{CoefficientsArg, NOTHING_TO_PLAN, PlanArgs, ScaleArg, TilingAr
 /// Prints the answer; an infeasible budget is a failure.
 pub fn run(args: PlanArgs, out: &mut impl Write) -> Result<ExitCode> {
     if let Some(path) = &args.show {
-        return answer(&args, &read(path)?, &Made::There(path), out);
+        return answer(&args, &read("--show", path)?, &Made::There(path), out);
     }
     let resolved = match &args.recipe {
         Some(path) => Some(load_recipe(path, &args.set)?.1),
@@ -87,10 +87,11 @@ fn answer(args: &PlanArgs, plan: &SharingPlan, made: &Made, out: &mut impl Write
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(path: &Path) -> Result<SharingPlan> {
-    let name = path.display().to_string();
-    let text = read_at_most(path, LARGEST_PLAN).with_context(|| format!("--show {name}"))?;
-    SharingPlan::from_json(&text).with_context(|| format!("--show {name}"))
+/// The plan of a file that this flag has named.
+pub fn read(flag: &str, path: &Path) -> Result<SharingPlan> {
+    let place = || format!("{flag} {}", path.display());
+    let text = read_at_most(path, LARGEST_PLAN).with_context(place)?;
+    SharingPlan::from_json(&text).with_context(place)
 }
 
 fn request(args: &PlanArgs) -> Result<PlanRequest> {
