@@ -18,6 +18,7 @@ validation = 7800
 clusters = 'single'
 tiling = 'grid'
 block = 4
+share_classifier = false
 [search]
 epochs = 1
 min_templates = 2

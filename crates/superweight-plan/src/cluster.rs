@@ -45,8 +45,8 @@ pub enum Clustering {
 pub struct Share {
     /// The convolution that reads the image.
     pub stem: bool,
-    /// The layer that gives the logits. It has no second layer to share templates with, so only patterns make it smaller: where nobody
-    /// says, it takes part where they do (a fifth of its numbers at 1% of WRN-28-10; at 10% it would have as many as before).
+    /// The layer that gives the logits. It has no second layer to share templates with, so only blocks make it smaller: where nobody
+    /// says, it takes part where they do (a seventh of its numbers at 1% of WRN-28-10).
     pub classifier: Option<bool>,
 }
 

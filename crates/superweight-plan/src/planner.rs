@@ -2,7 +2,7 @@
 //!
 //! *Which tiling* is decided once: nested if its minimum is at most half the budget, or if the budget is all that
 //! the members have without sharing. (A tight nested plan has one template nearly everywhere: nothing to
-//! refine and no room to split.) Else a grid of the smallest block that leaves every set [`ROOM`] templates, else patterns, which need
+//! refine and no room to split.) Else a grid of the smallest block of which the budget pays for [`ROOM`] templates a set, else patterns, which need
 //! least. Where the preferred one does not fit another is taken, so that a larger budget is never
 //! worse: `minimum` is the smallest of all.
 
@@ -24,10 +24,10 @@ use crate::scale::{self, Scale};
 /// Sides a grid's block may have.
 pub(crate) const BLOCKS: RangeInclusive<usize> = 1..=4096;
 
-/// Sides that are tried for a grid, the best first: in 1% and 10% of WRN-28-10 8 was best of 4, 8 and 16.
+/// Sides that are tried for a grid, the best first: 8 was better than 16 in 1% of WRN-28-10, and than 4 and 16 in 10%.
 const GRIDS: [usize; 3] = [8, 16, 32];
 
-/// Templates that every set should have, so that layers can differ.
+/// Templates of every set that the budget should pay for, so that layers can differ; larger sets may get more and others fewer.
 pub(crate) const ROOM: usize = 3;
 
 /// Sides that are tried where templates are patterns times blocks.
@@ -81,7 +81,7 @@ pub struct PlanRequest {
     pub clusters: Clustering,
     /// What templates are.
     pub tiling: TilingChoice,
-    /// b; by default the first of 8, 16 and 32 that leaves every set of a grid three templates, with patterns that of 2, 4, …, 64
+    /// b; by default the first of 8, 16 and 32 of which the budget pays for three templates in every set of a grid, with patterns that of 2, 4, …, 64
     /// which makes templates smallest of those that can use the budget up.
     pub block: Option<usize>,
     /// Who shares coefficients.
@@ -175,17 +175,21 @@ impl PlanRequest {
         Ok(Survey { blocks, minimum, minimum_tiling, ..chosen.clone() })
     }
 
-    /// Whether a classifier takes part by blocks that have fewer numbers than it, another template included.
+    /// Whether a classifier takes part by blocks that have fewer numbers than it; with patterns, of which it can use more and more,
+    /// another one included.
     fn makes_classifiers_smaller(&self, survey: &Survey) -> bool {
-        let Ok(plan) = self.plan_with(survey) else { return false };
+        // What training will have, however few templates coefficients are clustered on.
+        let request = Self { most_templates: None, ..self.clone() };
+        let Ok(plan) = request.plan_with(survey) else { return false };
         let made = plan.layers.iter().filter(|planned| planned.layer.role == Role::Classifier);
         let mut tiles = made.flat_map(|planned| &planned.tiles);
         let (rule, costs) = (Rule::of(survey.tiling), plan.set_costs());
+        let another = if rule == Rule::Patterned { 1.0 } else { 0.0 };
         survey.tiling.block().is_some()
             && tiles.any(|tile| {
                 let SetId(set) = plan.superweight(tile.superweight).set;
                 let templates = plan.template_sets[set].templates as f64;
-                (templates + 1.0) * rule.each(&costs[set], self.reserve) <= costs[set].weights as f64
+                (templates + another) * rule.each(&costs[set], self.reserve) <= costs[set].weights as f64
             })
     }
 

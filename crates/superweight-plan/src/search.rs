@@ -22,7 +22,7 @@ const RELEASED_STEP: f64 = 0.05;
 pub struct SearchSettings {
     /// τ: pairs more alike than this stay together.
     pub tau: f64,
-    /// A grid set must keep this many templates, or as many as it can use, or as some set has at the start, where that is
+    /// A grid set must keep this many templates, or as many as it can use, or as its layers have at the start, where that is
     /// fewer; else τ is relaxed.
     pub min_templates: usize,
     /// Which reading of Algorithm 1.
@@ -59,11 +59,11 @@ pub fn search(
     let layers: Vec<LayerId> = start.clusters.iter().flat_map(|c| c.layers.iter().copied()).collect();
     check(start, request, pairs, &settings)?;
     let request = request.with_tiling(start.tiling);
-    let min_templates = affordable(start, settings.min_templates);
+    let floors = floors(start, settings.min_templates);
     let (mut relaxed, mut reason) = (None, String::new());
     for tau in thresholds(&layers, pairs, &settings)? {
         let partition = assign(&layers, pairs, tau, settings.assignment)?;
-        match attempt(&request, partition, min_templates)? {
+        match attempt(&request, partition, &floors)? {
             Ok(plan) => return Ok(Found { plan, tau, relaxed }),
             Err(lacking) => {
                 relaxed.get_or_insert(lacking.clone());
@@ -118,34 +118,41 @@ fn check(
     })
 }
 
-/// Templates that a set must keep: no more than the poorest set has where training started, so that not splitting is
+/// Templates that the set of a layer must keep, by layer: no more than its set has where training started, so that not splitting is
 /// always an answer.
-fn affordable(start: &SharingPlan, min_templates: usize) -> usize {
-    let least = starved(start, min_templates).map(|set| set.templates).min();
-    least.unwrap_or(min_templates)
+fn floors(start: &SharingPlan, min_templates: usize) -> Vec<usize> {
+    let mut floors = vec![min_templates; start.layers.len()];
+    for set in &start.template_sets {
+        for layer in &start.clusters[set.cluster.0].layers {
+            floors[layer.0] = floors[layer.0].min(set.templates);
+        }
+    }
+    floors
 }
 
-/// Sets of a grid with fewer templates than this, though they could use more. With patterns a layer that stands alone gets
-/// by its size, so that is for sets which layers share.
-fn starved(plan: &SharingPlan, min_templates: usize) -> impl Iterator<Item = &TemplateSet> {
-    let rule = if plan.has_patterns() { Rule::Patterned } else { Rule::Grid };
+/// Sets of a grid with fewer templates than their layers must have, though they could use more, and how many these are. With patterns
+/// a layer that stands alone gets by its size, so that is for sets which layers share.
+fn starved<'a>(plan: &'a SharingPlan, floors: &'a [usize]) -> impl Iterator<Item = (&'a TemplateSet, usize)> {
+    let rule = Rule::of(plan.tiling);
+    let layers = |set: &TemplateSet| &plan.clusters[set.cluster.0].layers;
     let asked = move |set: &TemplateSet| match plan.tiling {
         Tiling::Dense | Tiling::Nested => false,
         Tiling::Grid { .. } => true,
-        Tiling::Kronecker { .. } => plan.clusters[set.cluster.0].layers.len() > 1,
+        Tiling::Kronecker { .. } => layers(set).len() > 1,
     };
     let sets = plan.set_costs().into_iter().zip(&plan.template_sets);
-    let poor = sets.filter(move |(cost, set)| {
-        asked(set) && set.templates < min_templates.min(rule.cap(cost, plan.reserve))
-    });
-    poor.map(|(_, set)| set)
+    sets.filter_map(move |(cost, set)| {
+        let floor = layers(set).iter().map(|layer| floors[layer.0]).min().unwrap_or(0);
+        let poor = asked(set) && set.templates < floor.min(rule.cap(&cost, plan.reserve));
+        poor.then_some((set, floor))
+    })
 }
 
 /// The plan, or why these clusters do not do.
 fn attempt(
     request: &PlanRequest,
     partition: Partition,
-    min_templates: usize,
+    floors: &[usize],
 ) -> Result<Result<SharingPlan, String>, PlanError> {
     let clusters = partition.len();
     let request = PlanRequest { clusters: Clustering::Explicit(partition), ..request.clone() };
@@ -157,8 +164,8 @@ fn attempt(
         }
         Err(error) => return Err(error),
     };
-    let starved = starved(&plan, min_templates).next().map(|TemplateSet { cluster, templates, .. }| {
-        format!("{clusters} clusters leave cluster {cluster} only {templates} templates of {min_templates}")
+    let starved = starved(&plan, floors).next().map(|(TemplateSet { cluster, templates, .. }, floor)| {
+        format!("{clusters} clusters leave cluster {cluster} only {templates} templates of {floor}")
     });
     Ok(starved.map_or(Ok(plan), Err))
 }
@@ -199,7 +206,7 @@ mod tests {
         let found = search(&start, &request, &pairs, SearchSettings::usual(start.tiling)).unwrap();
         assert_eq!((found.tau, found.relaxed), (0.1, None));
         assert_eq!(found.plan.tiling, start.tiling);
-        assert_eq!(found.plan.clusters.len(), 4);
+        assert_eq!(found.plan.clusters.len(), 5); // and the classifier's
         assert!(
             found.plan.clusters.iter().all(|c| c.layers.iter().all(|&l| parity(l) == parity(c.layers[0])))
         );
@@ -224,7 +231,9 @@ mod tests {
         };
         assert_eq!(sorted(at(found.tau)), sorted(partition(&found.plan)));
         let larger = pairs.iter().map(|p| p.similarity).filter(|&s| s > found.tau).fold(1.0, f64::min);
-        assert!(attempt(&request.with_tiling(start.tiling), at(larger), ROOM).unwrap().is_err());
+        assert!(
+            attempt(&request.with_tiling(start.tiling), at(larger), &floors(&start, ROOM)).unwrap().is_err()
+        );
     }
 
     #[test]
@@ -271,6 +280,25 @@ mod tests {
         let found = search(&start, &request, &pairs, settings).unwrap();
         assert!(found.relaxed.is_some() && found.tau < 0.1);
         assert_eq!(partition(&found.plan), partition(&start));
+    }
+
+    /// A classifier of two templates is no reason for others to have as few.
+    #[test]
+    fn a_poor_set_lowers_the_floor_of_its_own_layers_alone() {
+        let (request, start) = start("wrn-16-1", 5_625, TilingChoice::Grid);
+        let templates = |plan: &SharingPlan, kernel: usize| -> Vec<usize> {
+            plan.template_sets.iter().filter(|set| set.block[2] == kernel).map(|set| set.templates).collect()
+        };
+        assert_eq!((templates(&start, 1), templates(&start, 3)), (vec![2, 3], vec![4]));
+        let pairs = all_pairs(&start, |a, b| (a.0 * 31 + b.0) as f64 / 1000.0 - 0.5);
+        let found = search(&start, &request, &pairs, SearchSettings::usual(start.tiling)).unwrap();
+        assert!(found.relaxed.is_some(), "all layers alone would be too dear");
+        assert!(templates(&found.plan, 3).iter().all(|&k| k >= ROOM), "{:?}", found.plan.template_sets);
+        let of_two = vec![2; start.layers.len()];
+        let apart = start.clusters.iter().flat_map(|c| c.layers.chunks(c.layers.len().div_ceil(2)));
+        let apart: Partition = apart.map(<[LayerId]>::to_vec).collect();
+        let attempt = |floors: &[usize]| attempt(&request.with_tiling(start.tiling), apart.clone(), floors);
+        assert!(attempt(&of_two).unwrap().is_ok() && attempt(&floors(&start, ROOM)).unwrap().is_err());
     }
 
     #[test]

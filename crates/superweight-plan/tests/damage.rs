@@ -3,7 +3,7 @@
 mod common;
 
 use serde_json::{Value, json};
-use superweight_plan::{PlanError, PlanRequest, SharingPlan, TilingChoice};
+use superweight_plan::{PlanError, PlanRequest, Share, SharingPlan, TilingChoice};
 
 fn plan(tiling: &str) -> Value {
     let (names, budget) = match tiling {
@@ -12,7 +12,8 @@ fn plan(tiling: &str) -> Value {
     };
     let choice = if tiling == "grid" { TilingChoice::Grid } else { TilingChoice::Auto };
     let request = common::request(names, 10, budget, "single");
-    let plan = PlanRequest { tiling: choice, ..request }.plan().unwrap();
+    let share = Share { classifier: Some(false), ..request.share };
+    let plan = PlanRequest { tiling: choice, share, ..request }.plan().unwrap();
     assert!(plan.tiling.to_string().starts_with(tiling));
     serde_json::from_str(&plan.to_json()).unwrap()
 }

@@ -69,8 +69,8 @@ pub struct BenchOptions {
     #[arg(long, value_enum, default_value_t, requires = "budget")]
     pub tiling: TilingArg,
 
-    /// With --budget: side of a grid's block [default: the first of 8, 16 and 32 that leaves every set three
-    /// templates; with kronecker the one that makes templates smallest].
+    /// With --budget: side of a grid's block [default: the first of 8, 16 and 32 of which the budget pays for three
+    /// templates a set; with kronecker the one that makes templates smallest].
     #[arg(long, requires = "budget")]
     pub block: Option<usize>,
 

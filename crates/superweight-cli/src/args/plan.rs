@@ -61,8 +61,8 @@ pub struct PlanArgs {
     #[arg(long, value_enum, default_value_t)]
     pub tiling: TilingArg,
 
-    /// Side of a block [default: the first of 8, 16 and 32 that leaves every set three templates; with kronecker the one
-    /// that makes templates smallest].
+    /// Side of a block [default: the first of 8, 16 and 32 of which the budget pays for three templates a set; with
+    /// kronecker the one that makes templates smallest].
     #[arg(long, allow_negative_numbers = true)]
     pub block: Option<usize>,
 

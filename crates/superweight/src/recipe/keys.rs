@@ -91,7 +91,7 @@ pub const KEYS: &[Key] = &[
     key(
         "plan.block",
         Amount("auto, or the side of a grid's blocks from 1 to 4096"),
-        "auto: the first of 8, 16 and 32 that leaves every set three templates; with kronecker what makes templates smallest",
+        "auto: the first of 8, 16 and 32 of which the budget pays for three templates a set; with kronecker what makes templates smallest",
     ),
     key(
         "plan.scale",

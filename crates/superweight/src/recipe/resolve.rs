@@ -10,7 +10,9 @@
 use std::fmt::Display;
 
 use superweight_plan::arch::{ArchError, ArchName, ImageShape};
-use superweight_plan::{Assignment, Clustering, PlanError, SearchSettings, Share, Tiling, TilingChoice};
+use superweight_plan::{
+    Assignment, Clustering, PlanError, PlanRequest, SearchSettings, Share, Tiling, TilingChoice,
+};
 
 use super::error::{Place, RecipeError};
 use super::file::{CountOrText, Crop, PlanTable, Precision, Recipe, ScheduleWord};
@@ -36,15 +38,20 @@ struct Set {
 const IMAGENET: Set = Set { shape: ImageShape::IMAGENET, classes: 1000, train: 1_281_167 };
 
 impl Recipe {
-    /// Everything filled in and checked.
-    pub fn resolve(&self) -> Result<Resolved, RecipeError> {
+    /// What the planner is asked: what hangs on its answer is left open.
+    pub fn plan_request(&self) -> Result<PlanRequest, RecipeError> {
+        Ok(self.open()?.plan_request()?)
+    }
+
+    /// Everything that does not hang on the planner's answer.
+    fn open(&self) -> Result<Resolved, RecipeError> {
         self.check_given_plan()?;
         let members = self.members()?;
         let heterogeneous = members.windows(2).any(|pair| pair[0] != pair[1]);
         let budget = self.budget.as_ref().map_or("10%".into(), CountOrText::text);
         let strategy = self.strategy.unwrap_or_default();
         let seed = self.seed.unwrap_or_else(|| self.seeds.iter().flatten().next().copied().unwrap_or(0));
-        let mut resolved = Resolved {
+        Ok(Resolved {
             name: self.name()?,
             budget: budget.parse().map_err(|e| self.wrong("budget", e))?,
             strategy,
@@ -53,18 +60,23 @@ impl Recipe {
             data: self.data(members.len() > 1 && !heterogeneous)?,
             plan: self.plan(strategy, heterogeneous, seed)?,
             train: self.train(heterogeneous)?,
-            search: self.search(strategy, Tiling::Dense), // until it is settled
+            search: self.search(strategy, Tiling::Dense),
             refine: self.refine(strategy)?,
             held_out_every: self.eval.held_out_every.unwrap_or(1),
             test: self.eval.test.unwrap_or(true),
             test_every: self.eval.test_every.unwrap_or(0),
             members,
-        };
+        })
+    }
+
+    /// Everything filled in and checked.
+    pub fn resolve(&self) -> Result<Resolved, RecipeError> {
+        let mut resolved = self.open()?;
         let tiling = match &resolved.plan.file {
             None => {
                 let (tiling, share) = self.settle(&resolved)?;
                 resolved.plan = resolved.plan.settled(tiling, share);
-                resolved.search = self.search(strategy, tiling);
+                resolved.search = self.search(resolved.strategy, tiling);
                 tiling
             }
             // What is wrong with a given plan is said when the run begins.

@@ -20,7 +20,7 @@ pub enum SearchError {
     /// k-means over coefficients where there are none.
     #[error(
         "the layers of cluster {cluster} have one template and no coefficients to be clustered by: \
-         use plan.tiling = \"kronecker\", or a larger budget"
+         use plan.tiling = \"grid\", or a larger budget"
     )]
     NoCoefficients {
         /// Of the starting plan.

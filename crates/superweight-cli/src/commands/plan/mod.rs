@@ -27,19 +27,20 @@ pub fn run(args: PlanArgs, out: &mut impl Write) -> Result<ExitCode> {
     if let Some(path) = &args.show {
         return answer(&args, &read("--show", path)?, &Made::There(path), out);
     }
-    let resolved = match &args.recipe {
-        Some(path) => Some(load_recipe(path, &args.set)?.1),
+    let loaded = match &args.recipe {
+        Some(path) => Some(load_recipe(path, &args.set)?),
         None => None,
     };
-    if let Some(resolved) = &resolved
+    if let Some((_, resolved)) = &loaded
         && let Some(file) = &resolved.plan.file
     {
         return answer(&args, &resolved.first_plan()?, &Made::There(file), out);
     }
-    let request = match &resolved {
-        Some(resolved) => resolved.plan_request()?,
+    let request = match &loaded {
+        Some((recipe, _)) => recipe.plan_request()?,
         None => request(&args)?,
     };
+    let resolved = loaded.map(|(_, resolved)| resolved);
     let survey = survey(&request)?;
     match request.plan_with(&survey) {
         Ok(plan) => {

@@ -49,7 +49,7 @@ tiling = "grid"
 block = 8
 scale = "even"
 share_stem = false
-share_classifier = false
+share_classifier = true
 
 [train]
 epochs = 200
@@ -125,7 +125,7 @@ fn what_hangs_on_the_tiling_is_filled_in_and_may_be_said_otherwise() {
         (plan, decayed, search.map(|search| search.settings.min_templates))
     };
     use TilingChoice::{Auto, Grid, Kronecker, Nested};
-    assert_eq!(all("budget = '10%'"), ((Grid, Some(8), Scale::Even, false), true, Some(3)));
+    assert_eq!(all("budget = '10%'"), ((Grid, Some(8), Scale::Even, true), true, Some(3)));
     assert_eq!(all("budget = '1%'"), ((Grid, Some(8), Scale::Even, true), true, Some(3)));
     assert_eq!(all("budget = '0.5%'"), ((Grid, Some(16), Scale::Even, true), true, Some(3)));
     assert_eq!(all("budget = '0.15%'"), ((Kronecker, Some(16), Scale::Even, true), true, Some(8)));
