@@ -89,6 +89,18 @@ fn a_search_is_printed_written_replayed_and_trained_on() {
 }
 
 #[test]
+fn a_search_that_leaves_nothing_shared_says_so() {
+    let folder = folder("alone");
+    let screen = |tau: &str| {
+        folder.screen(&format!("search tiny.toml --set search.tau={tau} --set budget=95% --replace"))
+    };
+    let hint = "no two layers share; a smaller search.tau keeps more of them together";
+    let (parted, kept) = (screen("1"), screen("-1"));
+    assert!(parted.contains("clusters of 1 1 1 layers") && parted.contains(hint), "{parted}");
+    assert!(kept.contains("clusters of 3 layers") && !kept.contains(hint), "{kept}");
+}
+
+#[test]
 fn a_sweep_trains_each_combination_once() {
     let folder = folder("sweep");
     let args = "sweep tiny.toml --set search.tau=-1,0.1 --set train.epochs=1 --json";

@@ -113,9 +113,13 @@ impl<D: Device> Session<D> {
             (Stage::Search, at) if self.position.epoch == phase.epochs => self.find_clusters(at)?,
             (Stage::Train, Some(At::Alpha(sums))) => self.find_groups(&before, &sums)?,
             (Stage::Train, _) if Some(self.position.epoch) == refine_at => {
-                self.warn(
-                    "nothing is refined: the plan has no coefficients to split, or no reserve".to_owned(),
-                )?;
+                let shared = before.superweights.iter().flat_map(|superweight| &superweight.groups);
+                let why = if shared.into_iter().all(|group| group.layers.len() < 2) {
+                    "no two layers use the same coefficients"
+                } else {
+                    "the plan keeps no numbers for it (refine.reserve)"
+                };
+                self.warn(format!("nothing is refined: {why}"))?;
                 self.show_warnings(observer);
                 return Ok(false);
             }

@@ -338,13 +338,20 @@ fn every_strategy_compares_what_it_says() {
 
 #[test]
 fn where_nothing_can_be_refined_the_run_says_so_and_goes_on() {
-    let (folder, resolved) = (Folder::new("idle"), searching(Strategy::Swn, &["refine.reserve=0"]));
-    let outcome = unbroken(&folder.0, &resolved);
-    assert_eq!(outcome.stopped, Stopped::Finished);
-    let lines = read_log(&run_path(&folder.0).join("log.jsonl")).unwrap();
-    let warned = lines.iter().any(|line| match &line.event {
-        Event::Warning(facts) => facts.metrics["warning"].as_str().unwrap().starts_with("nothing is refined"),
-        _ => false,
-    });
-    assert!(warned);
+    let alone = "no two layers use the same coefficients";
+    for (set, why) in [("refine.reserve=0", "(refine.reserve)"), ("search.tau=1", alone)] {
+        let resolved = searching(Strategy::Swn, &["budget='90%'", set]);
+        let folder = Folder::new("idle");
+        let outcome = unbroken(&folder.0, &resolved);
+        assert_eq!(outcome.stopped, Stopped::Finished);
+        let lines = read_log(&run_path(&folder.0).join("log.jsonl")).unwrap();
+        let warned = lines.iter().any(|line| match &line.event {
+            Event::Warning(facts) => {
+                let text = facts.metrics["warning"].as_str().unwrap();
+                text.starts_with("nothing is refined: ") && text.ends_with(why)
+            }
+            _ => false,
+        });
+        assert!(warned, "{set}: {lines:?}");
+    }
 }

@@ -103,18 +103,27 @@ fn decision(Decided { stage, before, decision, anew }: &Decided) -> Vec<String> 
             let sizes: Vec<_> =
                 plan.clusters.iter().map(|cluster| cluster.layers.len().to_string()).collect();
             let layers: usize = before.clusters.iter().map(|cluster| cluster.layers.len()).sum();
-            vec![
+            let alone = plan.clusters.len() == layers && before.clusters.len() < layers;
+            let hint = format!(
+                "           no two layers share; a smaller {} keeps more of them together",
+                key(name)
+            );
+            let mut lines = vec![
                 format!(
-                    "searched   {layers} layers: {} become {}, by {by}",
+                    "searched   {layers} layers: {} {} {}, by {by}",
                     count(before.clusters.len(), "cluster"),
+                    becomes(before.clusters.len()),
                     count(plan.clusters.len(), "cluster"),
                 ),
                 wrapped("clusters of ", &sizes, " layers"),
-            ]
+            ];
+            lines.extend(alone.then_some(hint));
+            lines
         }
         Stage::Train => vec![format!(
-            "refined    {} of coefficients become {}, by {by}; {} coefficients become {}",
+            "refined    {} of coefficients {} {}, by {by}; {} coefficients become {}",
             count(groups(before), "group"),
+            becomes(groups(before)),
             grouped(groups(plan) as u64),
             grouped(before.bill.coefficients),
             grouped(plan.bill.coefficients),
@@ -128,6 +137,15 @@ fn decision(Decided { stage, before, decision, anew }: &Decided) -> Vec<String> 
         lines.push("           everything starts anew".to_owned());
     }
     lines
+}
+
+/// The recipe's word for a threshold.
+fn key(name: &str) -> &'static str {
+    if name == "k" { "search.clusters" } else { "search.tau" }
+}
+
+fn becomes(n: usize) -> &'static str {
+    if n == 1 { "becomes" } else { "become" }
 }
 
 fn count(n: usize, what: &str) -> String {
