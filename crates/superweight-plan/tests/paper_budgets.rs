@@ -85,6 +85,17 @@ fn grids_of_table_1_are_those_counted_by_hand() {
     let plan = grid(365_368, None);
     assert_eq!(plan.tiling, Tiling::Grid { block: 8 });
     assert_eq!(sets(&plan), [(8, [8, 8, 1, 1]), (5, [8, 8, 3, 3]), (5, [8, 8, 1, 1])]);
+    let dense_classifier = |budget, block| {
+        let share = Share { classifier: Some(false), ..Share::default() };
+        let request = request("wrn-28-10", 100, budget, "single");
+        let block = Some(block);
+        sets(&PlanRequest { tiling: TilingChoice::Grid, block, share, ..request }.plan().unwrap())
+    };
+    // 14 × (2,304 + 15,710 own rows) + 24 × (256 + 1,010) of 282,884 numbers; a fifteenth would cost 14 of the 24.
+    assert_eq!(dense_classifier(365_368, 16), [(14, [16, 16, 3, 3]), (24, [16, 16, 1, 1])]);
+    // 249 × (9,216 + 4,045) + 200 × (1,024 + 265) of 3,571,204. By the root of its weights the second would have 219, but 200 are
+    // 257,800 numbers for 258,560 weights.
+    assert_eq!(dense_classifier(3_653_688, 32), [(249, [32, 32, 3, 3]), (200, [32, 32, 1, 1])]);
 }
 
 #[test]
