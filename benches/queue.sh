@@ -10,8 +10,8 @@
 # NAME - is the recipe's own row. What is in capitals goes to reproduce.sh (SWN, COMMIT, CHOICES, …), the rest is SET
 # there. 'set VARIABLE=… setting=…' on a line of its own holds for all lines below it, until the next such line.
 #
-#   OUT=…     gets the published folders of all runs that have ended (published.tar.gz), what runs have said (screens.tar.gz),
-#             and the run that time has stopped, in parts
+#   OUT=…     gets the published folders of all runs that have ended (published.tar.gz) and what runs have said (screens.tar.gz),
+#             as soon as a run has ended, and at the end the run that time has stopped, in parts
 #   AFTER=12  seconds kept for what follows training: evaluation, predictions, a parcel
 #   LEAST=10  seconds of training that are worth beginning for
 #
@@ -38,6 +38,18 @@ done_folder=$runs/ended
 mkdir -p "$done_folder" "$runs/parcels" ${out:+"$out"}
 rm -f "$runs"/parcels/*.run.tar.* "$runs"/parcels/*.log.jsonl
 
+# What has ended, under its final name only when it is whole: the machine may be gone before the list has ended.
+take_home() {
+  [ -n "$out" ] || return 0
+  local ended=() file folder screens=("$runs"/*.txt)
+  for file in "$done_folder"/*; do
+    for folder in "$results"/*/"$(basename "$file")"; do [ ! -d "$folder" ] || ended+=("${folder#"$results"/}"); done
+  done
+  if [ ${#ended[@]} -gt 0 ]; then pack published "$results" "${ended[@]}"; fi
+  if [ -e "${screens[0]}" ]; then pack screens "$runs" "${screens[@]##*/}"; fi
+}
+pack() { tar -C "$2" -czf "$runs/$1.tar.gz" "${@:3}" && cp "$runs/$1.tar.gz" "$out/.$1" && mv "$out/.$1" "$out/$1.tar.gz"; }
+
 common=() failed=0 code=0
 while read -r -a words <&3; do
   [ ${#words[@]} -gt 0 ] || continue
@@ -57,7 +69,7 @@ while read -r -a words <&3; do
   env SET="${settings[*]}" "${variables[@]}" RESULTS="$results" ${out:+OUT="$runs/parcels"} \
     bash "$(dirname "$0")/reproduce.sh" "$recipe" "$seed" "$runs" "${rest}s" > "$runs/$key.txt" 2>&1 || rc=$?
   case $rc in
-    0) touch "$done_folder/$key"; grep -h 'top-1\|top1' "$runs/$key.txt" | tail -n 2 || true ;;
+    0) touch "$done_folder/$key"; take_home; grep -h 'top-1\|top1' "$runs/$key.txt" | tail -n 2 || true ;;
     75) tail -n 3 "$runs/$key.txt"; code=75; break ;;
     *) echo "failed     $key ($rc)"; tail -n 5 "$runs/$key.txt"; failed=1; touch "$done_folder/$key.failed" ;;
   esac
@@ -66,15 +78,7 @@ done 3<<< "$list"
 if [ -n "$out" ]; then
   parcels=("$runs"/parcels/*.run.tar.*)
   if [ -e "${parcels[0]}" ]; then cp "${parcels[@]}" "$out"; fi
-  if [ -d "$results" ]; then
-    ended=()
-    for file in "$done_folder"/*; do
-      for folder in "$results"/*/"$(basename "$file")"; do [ ! -d "$folder" ] || ended+=("${folder#"$results"/}"); done
-    done
-    if [ ${#ended[@]} -gt 0 ]; then tar -C "$results" -czf "$out/published.tar.gz" "${ended[@]}"; fi
-  fi
-  screens=("$runs"/*.txt)
-  if [ -e "${screens[0]}" ]; then tar -C "$runs" -czf "$out/screens.tar.gz" "${screens[@]##*/}"; fi
+  take_home
 fi
 echo "took       $((SECONDS - begin)) s"
 [ $failed = 0 ] || exit 1
