@@ -6,6 +6,9 @@
 //!           └──────────────────────── cache: engine + knobs by GPU, driver, cuDNN, Conv ◄──┘
 //! ```
 //!
+//! A tuned plan is timed once more by the next process that takes it from the cache: one that is much faster than its
+//! record says was chosen beside other work on the GPU, and is chosen anew.
+//!
 //! cuDNN 9.14 has deterministic engines for every convolution of the engine's tests: odd channel counts are padded and
 //! copied inside the plan's workspace, groups and depthwise included. The legacy API was not taken: its bf16 backward
 //! passes ran on plain cores, 200 times slower (H200, measured by the probe this grew from).
@@ -23,7 +26,7 @@ mod timing;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 use cudarc::cudnn::sys;
 use cudarc::driver::CudaStream;
@@ -31,7 +34,7 @@ use cudarc::driver::CudaStream;
 pub use cache::ConvRecord;
 #[cfg(fuzzing)]
 pub use cache::parse as parse_records;
-use cache::{Cache, Machine};
+use cache::{Cache, Machine, Verdict};
 use descriptor::check;
 use engine::{Config, MODES, proposals};
 use graph::{Device, Graph, POINTER_ALIGNMENT, Target};
@@ -146,6 +149,8 @@ pub(crate) struct Dnn {
     plans: Mutex<HashMap<Conv, Arc<Plan>>>,
     cache: Cache,
     tuning: Mutex<Tuning>,
+    /// That plans are chosen anew is said once.
+    said: Once,
 }
 
 struct Handle {
@@ -208,6 +213,7 @@ impl Dnn {
             plans: Mutex::default(),
             cache: Cache::open(cache_folder, machine),
             tuning: Mutex::default(),
+            said: Once::new(),
         })
     }
 
@@ -244,7 +250,7 @@ impl Dnn {
     }
 
     fn choose(&self, conv: &Conv) -> Result<Plan, CudaError> {
-        let tuning = self.tuning();
+        let mut tuning = self.tuning();
         let handle = lock(&self.handle);
         let target = handle.target();
         let graph = Arc::new(Graph::new(&target, conv)?);
@@ -252,7 +258,12 @@ impl Dnn {
             let built = Config::new(&target, &graph, &known.choice(), conv.precision)
                 .and_then(|config| Plan::new(&target, &graph, config));
             match built {
-                Ok(plan) if plan.workspace() <= WORKSPACE_LIMIT => return Ok(plan),
+                Ok(plan) if plan.workspace() <= WORKSPACE_LIMIT => {
+                    if tuning == Tuning::Heuristic || !self.is_disturbed(&handle, conv, &known, &plan) {
+                        return Ok(plan);
+                    }
+                    tuning = known.tuning;
+                }
                 Ok(_) => {}
                 Err(error) => eprintln!("warning: the tuned plan of {conv} no longer builds: {error}"),
             }
@@ -265,6 +276,29 @@ impl Dnn {
         let plan = found.plan;
         self.cache.put(conv, plan.choice(), plan.workspace(), found.microseconds, tuning);
         Ok(plan)
+    }
+
+    /// Whether a record was made beside other work. One that nobody has confirmed is timed; a plan that cannot be, for
+    /// want of memory, is used as it is.
+    fn is_disturbed(&self, handle: &Handle, conv: &Conv, known: &ConvRecord, plan: &Plan) -> bool {
+        if known.confirmed {
+            return false;
+        }
+        let timed = Bench::new(&self.stream, handle.raw, self.cudnn, conv)
+            .and_then(|bench| bench.measure(plan, f64::INFINITY, search::REPEATS));
+        let Ok(now) = timed else { return false };
+        match known.judge(now) {
+            Verdict::Confirmed => self.cache.confirm(known.clone()),
+            Verdict::Open => {}
+            Verdict::Disturbed => self.said.call_once(|| {
+                eprintln!(
+                    "note: convolutions were tuned beside other work on this GPU ({conv}: {:.0} µs then, {now:.0} now) \
+                     and are tuned again",
+                    known.microseconds
+                );
+            }),
+        }
+        known.judge(now) == Verdict::Disturbed
     }
 }
 

@@ -17,7 +17,7 @@ use super::{Conv, Tuning};
 use crate::cuda::error::CudaError;
 
 /// Replays per candidate; finalists have them several times over, in turns, because a warm card slows down.
-const REPEATS: usize = 5;
+pub(super) const REPEATS: usize = 5;
 const FINAL_ROUNDS: usize = 5;
 const FINALISTS: usize = 4;
 /// Knobs with more values than this are tried around where they are.

@@ -175,6 +175,45 @@ fn a_tuned_plan_is_right_and_found_again() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+/// A plan that another process finds as fast as on record is confirmed; one that was tuned beside other work, and so has a far too
+/// long time on record, is tuned again at its own level.
+#[test]
+fn a_plan_that_was_tuned_on_a_busy_gpu_is_tuned_again() {
+    let Some(ctx) = context() else { return };
+    let folder = std::env::temp_dir().join(format!("superweight-busy-{}", std::process::id()));
+    let conv = Conv {
+        geometry: geometry(64, [32, 32], [64, 64], 3, 1, 1, 1),
+        direction: Direction::Forward,
+        write: Write::Set,
+        precision: Precision::Bf16,
+        epilogue: None,
+    };
+    let take = |tuning| {
+        let dnn = Dnn::new(ctx.libraries.cudnn, &ctx.stream, &ctx.properties, Some(&folder)).unwrap();
+        dnn.set_tuning(tuning);
+        let choice = dnn.plan(&conv).unwrap().choice().clone();
+        (dnn.cache.get(&conv).unwrap(), choice)
+    };
+    let (tuned, choice) = take(Tuning::Full);
+    assert!(!tuned.confirmed && tuned.choice() == choice);
+    // As another process does, which asks for less: the record's own level stays.
+    let dnn = Dnn::new(ctx.libraries.cudnn, &ctx.stream, &ctx.properties, Some(&folder)).unwrap();
+    dnn.cache.put(&conv, &choice, tuned.workspace, 10.0 * tuned.microseconds, Tuning::Full);
+    let (again, _) = take(Tuning::Quick);
+    assert!(again.microseconds < 3.0 * tuned.microseconds, "{tuned:?} {again:?}");
+    assert_eq!((again.tuning, again.confirmed), (Tuning::Full, false));
+    // Untimed where nobody asks for time; else as it was found, whatever the verdict on so busy a GPU as a test's.
+    assert_eq!(take(Tuning::Heuristic).0, again);
+    dnn.cache.put(&conv, &choice, tuned.workspace, 1e-3, Tuning::Full);
+    let (slower, chosen) = take(Tuning::Quick);
+    assert_eq!((slower.confirmed, slower.microseconds, chosen), (false, 1e-3, choice));
+    let mut long = again;
+    long.microseconds = 1e6;
+    dnn.cache.confirm(long);
+    assert_eq!(take(Tuning::Full).0.microseconds, 1e6, "nobody times what is confirmed");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|v| v.to_bits()).collect()
 }
