@@ -2,12 +2,13 @@
 """Writes a plan that `swn plan` has no words for: blocks that are not square or not the same for all clusters, and
 regions of a layer with templates of their own. Own coefficients, the even scale, numbers by the root of the weights made.
 
-    benches/jobs/plan.py PLAN.json [--block N=ROWSxCOLS]… [--regions N=ROWSxCOLS]… [--power P] [--by-layer] > NEW.json
+    benches/jobs/plan.py PLAN.json [--block N=ROWSxCOLS]… [--regions N=ROWSxCOLS]… [--power P] [--by-layer] [--templates K,K,…] > NEW.json
 
 PLAN.json is a grid of `swn plan --coefficients own --reserve 0 --out`; clusters, budget and the rest are taken from it. N: layers
 of at least N output channels (the largest such N counts); blocks and regions of 1×1 kernels and classifiers stay as they are.
 Without options NEW is PLAN. --power: numbers by another power of the weights than 0.5. --by-layer: what a layer gets wrong is as
 much as its weights over the numbers that make *it*, so layers of a large cluster get as many templates as those that stand alone.
+--templates: how many each cluster has, in PLAN's order, instead of any rule.
 """
 import argparse, heapq, json, math, sys
 
@@ -17,6 +18,7 @@ for name in ("--block", "--regions"):
     arguments.add_argument(name, action="append", default=[])
 arguments.add_argument("--power", type=float, default=0.5)
 arguments.add_argument("--by-layer", action="store_true")
+arguments.add_argument("--templates", type=lambda text: [int(k) for k in text.split(",")])
 arguments = arguments.parse_args()
 plan = json.load(open(arguments.plan))
 rules = {}
@@ -91,12 +93,20 @@ def spent(counts):
     return (wrong, counts, left) if left >= 0 else (math.inf, counts, left)
 
 
-least = [2] * len(costs)
-first = spent(list(least))
-assert first[0] < math.inf, f"two templates for every set are {-first[2]} numbers too many"
-dear = [s for s in range(len(costs)) if each[s] > plan["budget"] / 100]
-more = [spent([first[1][s] + 1 if s == d else k for s, k in enumerate(least)]) for d in dear]
-_, counts, left = min([first, *more], key=lambda tried: tried[0])
+if arguments.templates:
+    counts = arguments.templates
+    assert len(counts) == len(costs), f"{len(counts)} counts for {len(costs)} clusters"
+    for c, (k, cost) in enumerate(zip(counts, costs)):
+        assert 2 <= k <= cost["most"], f"cluster {c} has 2 to {cost['most']} templates, not {k}"
+    left = budget - sum(k * e for k, e in zip(counts, each))
+    assert left >= 0, f"{-left} numbers too many; a template of each cluster costs {each}"
+else:
+    least = [2] * len(costs)
+    first = spent(list(least))
+    assert first[0] < math.inf, f"two templates for every set are {-first[2]} numbers too many"
+    dear = [s for s in range(len(costs)) if each[s] > plan["budget"] / 100]
+    more = [spent([first[1][s] + 1 if s == d else k for s, k in enumerate(least)]) for d in dear]
+    _, counts, left = min([first, *more], key=lambda tried: tried[0])
 
 for new, detail in zip(sets, details):
     cost, k = costs[detail["cost"]], counts[detail["cost"]]
