@@ -48,6 +48,7 @@ take_home() {
   if [ ${#ended[@]} -gt 0 ]; then pack published "$results" "${ended[@]}"; fi
   if [ -e "${screens[0]}" ]; then pack screens "$runs" "${screens[@]##*/}"; fi
 }
+home() { take_home || echo "warning: what has ended is not in $out" >&2; }
 pack() { tar -C "$2" -czf "$runs/$1.tar.gz" "${@:3}" && cp "$runs/$1.tar.gz" "$out/.$1" && mv "$out/.$1" "$out/$1.tar.gz"; }
 
 common=() failed=0 code=0
@@ -69,16 +70,16 @@ while read -r -a words <&3; do
   env SET="${settings[*]}" "${variables[@]}" RESULTS="$results" ${out:+OUT="$runs/parcels"} \
     bash "$(dirname "$0")/reproduce.sh" "$recipe" "$seed" "$runs" "${rest}s" > "$runs/$key.txt" 2>&1 || rc=$?
   case $rc in
-    0) touch "$done_folder/$key"; take_home; grep -h 'top-1\|top1' "$runs/$key.txt" | tail -n 2 || true ;;
+    0) touch "$done_folder/$key"; home; grep -h 'top-1\|top1' "$runs/$key.txt" | tail -n 2 || true ;;
     75) tail -n 3 "$runs/$key.txt"; code=75; break ;;
-    *) echo "failed     $key ($rc)"; tail -n 5 "$runs/$key.txt"; failed=1; touch "$done_folder/$key.failed" ;;
+    *) echo "failed     $key ($rc)"; tail -n 5 "$runs/$key.txt"; failed=1; touch "$done_folder/$key.failed"; home ;;
   esac
 done 3<<< "$list"
 
 if [ -n "$out" ]; then
   parcels=("$runs"/parcels/*.run.tar.*)
-  if [ -e "${parcels[0]}" ]; then cp "${parcels[@]}" "$out"; fi
-  take_home
+  if [ -e "${parcels[0]}" ]; then cp "${parcels[@]}" "$out" || echo "warning: the stopped run is not in $out" >&2; fi
+  home
 fi
 echo "took       $((SECONDS - begin)) s"
 [ $failed = 0 ] || exit 1

@@ -11,8 +11,9 @@ layers of a set agree on outside of their templates is
 
 Noise of the two halves is independent, so it adds nothing to M on average, but with few images its largest eigenvalue is noise: the last
 column is that of M with B's cells in random order, which should be far below the first. The largest eigenvalue of M is what a first step along one more template would
-gain (in shares of the weights, since |W|² makes layers comparable that batch norm follows). Divided by the numbers that a template costs, its cells and itself, it says
-where numbers are missed most. A shortcut that has faded has no |W|, and says nothing.
+gain, in shares of the weights: |W|² makes layers comparable that batch norm follows, as it does the first convolution of a residual block; second ones, shortcuts and the classifier
+are no more than roughly so, and a shortcut that has faded says nothing. Divided by the numbers that a template costs, its cells and itself, it says
+where numbers are missed most. What templates would gain by moving themselves is part of it, as long as they still do.
 """
 
 import argparse
@@ -26,15 +27,15 @@ import torch
 import torch.nn.functional as F
 
 sys.path.insert(0, str(Path(__file__).parent))
-from torch_shared import CIFAR, Composition, Network, name_of, tensors  # noqa: E402
+from torch_shared import CIFAR, Composition, Network, held_out, name_of, tensors  # noqa: E402
 
 
-def augmented(images, data, generator):
-    """Shifted, flipped and cut out, one after another."""
+def augmented(images, mean, deviation, data, generator):
+    """Filled up with black, shifted, flipped and cut out, one after another."""
     pad, cut = data["padding"], data["cutout"] // 2
     draw = lambda below: int(torch.randint(0, below, (1,), generator=generator))
     out = []
-    for image in F.pad(images, (pad,) * 4):
+    for image in (F.pad(images.float(), (pad,) * 4) - mean) / deviation:
         down, right = draw(2 * pad + 1), draw(2 * pad + 1)
         image = image[:, down : down + 32, right : right + 32].clone()
         if data["flip"] and draw(2):
@@ -69,6 +70,12 @@ def main():
     plan = json.loads((checkpoint / "plan.json").read_text())
     if len(recipe["members"]) > 1 or "grid" not in plan["tiling"]:
         raise SystemExit("one member, on a grid")
+    if any(len(layer.get("tiles", [])) > 1 for layer in plan["layers"]) or any(
+        len(group["layers"]) > 1 for superweight in plan["superweights"] for group in superweight.get("groups", [])
+    ):
+        raise SystemExit("every layer its own coefficients, and no regions")
+    if args.batches < 2 or args.batches % 2:
+        raise SystemExit("--batches: two halves, so an even number")
     members, bank = tensors(checkpoint / "members.safetensors"), tensors(checkpoint / "bank.safetensors")
     numbers = {name: torch.from_numpy(value) for name, value in {**members, **bank}.items()}
     statistics = {name: numbers.pop(name) for name in members if ".running_" in name}
@@ -84,14 +91,16 @@ def main():
     labels = torch.from_numpy(raw[:, labels_at - 1].astype(np.int64))
     images = torch.from_numpy(raw[:, labels_at:].reshape(-1, 3, 32, 32).copy())
     mean, deviation = (torch.tensor(v)[None, :, None, None] for v in (mean, deviation))
+    held = held_out(labels.numpy(), int(labels.max()) + 1, data["validation"], data["split_seed"])
+    trained = torch.from_numpy(np.flatnonzero(~held))
     generator = torch.Generator().manual_seed(args.seed)
 
     fast = lambda weight: weight.contiguous(memory_format=torch.channels_last) if weight.dim() == 4 else weight
     weights = {name: fast(weight.detach()) for name, weight in composition.weights(numbers).items()}
     halves = [{name: torch.zeros_like(weight) for name, weight in weights.items()} for _ in range(2)]
     for batch in range(args.batches):
-        chosen = torch.randint(0, len(labels), (args.size,), generator=generator)
-        x = augmented((images[chosen].float() - mean) / deviation, data, generator)
+        chosen = trained[torch.randint(0, len(trained), (args.size,), generator=generator)]
+        x = augmented(images[chosen], mean, deviation, data, generator)
         leaves = {name: weight.clone().requires_grad_() for name, weight in weights.items()}
         loss = F.cross_entropy(network(x, leaves, numbers, True), labels[chosen])
         loss.backward()

@@ -37,7 +37,7 @@ impl Default for DemoArgs {
 ///
 /// A run is a folder: the recipe, a log (log.jsonl), curves (TensorBoard) and checkpoints, one after every epoch unless
 /// --checkpoint-every says less. Ctrl-C finishes the step and says how to go on; what is lost is the current epoch. A resumed run gives the same
-/// numbers, bit for bit, as one that was never stopped.
+/// numbers, bit for bit, as one that was never stopped (on a GPU: with the convolutions' plans that it began with).
 #[derive(Args)]
 #[command(after_help = TRAIN_EXAMPLES)]
 pub struct TrainArgs {

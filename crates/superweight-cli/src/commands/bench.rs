@@ -116,6 +116,7 @@ fn chosen(options: &BenchOptions) -> Result<Chosen> {
             TuningArg::Quick => Tuning::Quick,
             TuningArg::Full => Tuning::Full,
         });
+        device.check_tuned();
     }
     Ok(chosen)
 }

@@ -77,9 +77,18 @@ pub fn for_run(word: &str, threads: usize, trained: &Trained) -> Result<Chosen> 
     open(parse(word)?, threads, trained.resolved.train.precision)
 }
 
-/// The device to train on; where it cannot compute as the recipe asks, that is said.
-pub fn for_training(wanted: Wanted, threads: usize, precision: recipe::Precision) -> Result<Chosen> {
+/// The device to train on; where it cannot compute as the recipe asks, that is said. A run that goes on keeps the
+/// convolutions' plans that it has: with others it would not give the same bits.
+pub fn for_training(
+    wanted: Wanted,
+    threads: usize,
+    precision: recipe::Precision,
+    goes_on: bool,
+) -> Result<Chosen> {
     let device = open(wanted, threads, precision)?;
+    if let (Chosen::Cuda(device), false) = (&device, goes_on) {
+        device.check_tuned();
+    }
     if precision == recipe::Precision::Bf16 && matches!(device, Chosen::Cpu(_)) {
         eprintln!("warning: train.precision = \"bf16\" is for GPUs; the processor computes in f32");
     }
@@ -95,7 +104,7 @@ pub fn open(wanted: Wanted, threads: usize, precision: recipe::Precision) -> Res
             recipe::Precision::Auto | recipe::Precision::Bf16 => Precision::Bf16,
         };
         let device = CudaDevice::new(ordinal, precision)?;
-        // At most a second per convolution, once per machine: those of WRN-28-10 then take 7.7 ms instead of 10.8
+        // At most a second per convolution, once per machine (twice if others used it then): those of WRN-28-10 then take 7.7 ms instead of 10.8
         // (docs/notes/convolution-plans.md).
         device.set_tuning(Tuning::Quick);
         Ok::<_, Error>(Chosen::Cuda(device))

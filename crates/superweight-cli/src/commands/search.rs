@@ -50,7 +50,7 @@ pub fn run(args: SearchArgs, out: &mut impl Write) -> Result<ExitCode> {
     if let Start::Recipe(of) = &start {
         check_searches(&of.1)?;
     }
-    let device = device::for_training(wanted, args.on.threads, start.precision())?;
+    let device = device::for_training(wanted, args.on.threads, start.precision(), args.resume.is_some())?;
     let started = device.started();
     on_device!(device, |device| search(&device, &args, start, &started, out))
 }

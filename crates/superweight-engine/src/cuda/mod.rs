@@ -103,6 +103,12 @@ impl CudaDevice {
         self.context.dnn.refresh();
     }
 
+    /// From now on, tuned plans that nobody has confirmed are timed once more, and tuned again if they were chosen beside
+    /// other work on the GPU. Not for a run that goes on: it needs the plans it began with to give the same bits.
+    pub fn check_tuned(&self) {
+        self.context.dnn.check_tuned();
+    }
+
     /// The convolutions tuned for this GPU, driver and cuDNN.
     pub fn tuned(&self) -> Vec<ConvRecord> {
         self.context.dnn.records()

@@ -44,7 +44,7 @@ pub fn run(args: TrainArgs, out: &mut impl Write) -> Result<ExitCode> {
     };
     let wanted = device::parse(&args.on.device)?;
     let start = Start::of(&args.resume, &args.recipe, &settings(&args)?)?;
-    let device = device::for_training(wanted, args.on.threads, start.precision())?;
+    let device = device::for_training(wanted, args.on.threads, start.precision(), args.resume.is_some())?;
     let started = device.started();
     on_device!(device, |device| train(&device, args, start, deadline, &started, out))
 }

@@ -41,7 +41,7 @@ pub struct ConvRecord {
     pub microseconds: f64,
     /// How much was tried.
     pub tuning: Tuning,
-    /// Whether another process has found it as fast as that.
+    /// Whether it was as fast as that when it was timed again.
     #[serde(default)]
     pub confirmed: bool,
 }
@@ -49,6 +49,11 @@ pub struct ConvRecord {
 impl ConvRecord {
     pub(super) fn choice(&self) -> Choice {
         Choice { engine: self.engine, knobs: self.knobs.clone() }
+    }
+
+    /// Whether both are of one convolution on one machine.
+    fn is_of_same(&self, other: &Self) -> bool {
+        self.conv == other.conv && self.machine == other.machine
     }
 
     /// What a second timing says of the first.
@@ -61,10 +66,10 @@ impl ConvRecord {
     }
 }
 
-/// Below this part of the time on record, tuning had the GPU not for itself. Tuned beside another process, backward passes
+/// Below this part of the time on record, tuning did not have the GPU for itself. Tuned beside another process, backward passes
 /// were recorded at 1.6 to 2.5 times what they take alone, and steps of WRN-28-10 took 5% longer by the plans chosen (H200).
 const MUCH_FASTER: f64 = 0.8;
-/// Up to this part of it, the record is right.
+/// Up to this part of it, nothing speaks against the record (both may have been made beside the same work).
 const AS_FAST: f64 = 1.1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,32 +129,33 @@ impl Cache {
         });
     }
 
-    /// Keeps that a record is right.
-    pub(super) fn confirm(&self, record: ConvRecord) {
-        self.keep(ConvRecord { confirmed: true, ..record });
+    /// Keeps that a record was found as fast as it says.
+    pub(super) fn confirm(&self, record: &ConvRecord) {
+        self.keep(ConvRecord { confirmed: true, ..record.clone() });
     }
 
+    /// Into the file as it is by now: what other processes have found since it was read counts, but for this one.
     fn keep(&self, record: ConvRecord) {
         let mut records = lock(&self.records);
+        if let Some(path) = &self.path {
+            let mut all = read(path);
+            records.retain(|own| all.iter().all(|other| !own.is_of_same(other)));
+            all.append(&mut records);
+            *records = all;
+        }
         replace(&mut records, record);
-        self.save(&mut records, true);
+        self.save(&records);
     }
 
     /// Drops those of this machine.
     pub(super) fn forget(&self) {
         let mut records = lock(&self.records);
         records.retain(|record| record.machine != self.machine);
-        self.save(&mut records, false);
+        self.save(&records);
     }
 
-    /// Writes everything, together with what other processes have added meanwhile.
-    fn save(&self, records: &mut Vec<ConvRecord>, merge: bool) {
+    fn save(&self, records: &[ConvRecord]) {
         let Some(path) = &self.path else { return };
-        if merge {
-            let mut all = read(path);
-            records.drain(..).for_each(|record| replace(&mut all, record));
-            *records = all;
-        }
         if let Err(error) = write(path, records) {
             eprintln!("warning: tuned plans are not kept: {}: {error}", path.display());
         }
@@ -157,7 +163,7 @@ impl Cache {
 }
 
 fn replace(records: &mut Vec<ConvRecord>, new: ConvRecord) {
-    records.retain(|old| old.conv != new.conv || old.machine != new.machine);
+    records.retain(|old| !old.is_of_same(&new));
     records.push(new);
 }
 
@@ -250,10 +256,13 @@ mod tests {
         let folder = folder("cache-machines");
         let cache = Cache::open(Some(&folder), machine(13_000));
         cache.put(&conv(128), &choice(62), 131, 116.5, Tuning::Quick);
-        // Another process that opened the file before adds to it, not instead of it.
+        // Another process that opened the file before adds to it, not instead of it, and takes over what this one finds.
         let other = Cache::open(None, machine(13_000));
         let other = Cache { path: cache.path.clone(), ..other };
         other.put(&conv(64), &choice(45), 0, 60.25, Tuning::Full);
+        cache.put(&conv(128), &choice(62), 131, 115.5, Tuning::Quick);
+        other.put(&conv(16), &choice(45), 0, 20.0, Tuning::Full);
+        assert_eq!(Cache::open(Some(&folder), machine(13_000)).get(&conv(128)).unwrap().microseconds, 115.5);
         let again = Cache::open(Some(&folder), machine(13_000));
         let found = again.get(&conv(128)).unwrap();
         assert_eq!((found.choice(), found.workspace, found.tuning), (choice(62), 131, Tuning::Quick));
@@ -261,7 +270,7 @@ mod tests {
         assert_eq!(again.get(&conv(32)), None);
         assert_eq!(Cache::open(Some(&folder), machine(13_010)).get(&conv(128)), None);
         again.put(&conv(128), &choice(22), 0, 110.0, Tuning::Full);
-        assert_eq!(Cache::open(Some(&folder), machine(13_000)).records().len(), 2);
+        assert_eq!(Cache::open(Some(&folder), machine(13_000)).records().len(), 3);
         again.forget();
         assert!(Cache::open(Some(&folder), machine(13_000)).records().is_empty());
         fs::remove_dir_all(folder).unwrap();
@@ -283,7 +292,7 @@ mod tests {
         let verdicts = [95.0, 155.0, 165.0, 200.0, 215.0, 225.0, 1e6].map(|now| record.judge(now));
         use Verdict::*;
         assert_eq!(verdicts, [Disturbed, Disturbed, Confirmed, Confirmed, Confirmed, Open, Open]);
-        again.confirm(record.clone());
+        again.confirm(&record);
         let last = Cache::open(Some(&folder), machine(13_000)).records();
         assert_eq!(last, [ConvRecord { confirmed: true, ..record }]);
         fs::remove_dir_all(folder).unwrap();
