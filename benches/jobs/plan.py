@@ -2,16 +2,12 @@
 """Writes a plan that `swn plan` has no words for: blocks that are not square or not the same for all clusters, and
 regions of a layer with templates of their own. Own coefficients, the even scale, numbers by the root of the weights made.
 
-    benches/jobs/plan.py PLAN.json [--block N=ROWSxCOLS]… [--regions N=ROWSxCOLS]… [--power P] [--by-layer]
-        [--asked ROOM.txt [--share 0.5]] > NEW.json
+    benches/jobs/plan.py PLAN.json [--block N=ROWSxCOLS]… [--regions N=ROWSxCOLS]… [--power P] [--by-layer] > NEW.json
 
-PLAN.json is a grid of `swn plan --coefficients own --reserve 0 --out`, or the plan of a run that has parted all layers; clusters, budget and the rest are taken from it. N: layers
+PLAN.json is a grid of `swn plan --coefficients own --reserve 0 --out`; clusters, budget and the rest are taken from it. N: layers
 of at least N output channels (the largest such N counts); blocks and regions of 1×1 kernels and classifiers stay as they are.
 Without options NEW is PLAN. --power: numbers by another power of the weights than 0.5. --by-layer: what a layer gets wrong is as
 much as its weights over the numbers that make *it*, so layers of a large cluster get as many templates as those that stand alone.
---asked: by what torch_room.py has printed of a run of
-PLAN: a set misses as much as makes the gain of one more template (the geometric mean of its first and second, noise taken off) what it is, if it falls as 1/K(K+1);
---share says how far to go from the root rule to that, in logarithms.
 """
 import argparse, heapq, json, math, sys
 
@@ -21,8 +17,6 @@ for name in ("--block", "--regions"):
     arguments.add_argument(name, action="append", default=[])
 arguments.add_argument("--power", type=float, default=0.5)
 arguments.add_argument("--by-layer", action="store_true")
-arguments.add_argument("--asked")
-arguments.add_argument("--share", type=float, default=0.5)
 arguments = arguments.parse_args()
 plan = json.load(open(arguments.plan))
 rules = {}
@@ -77,20 +71,6 @@ for c, cluster in enumerate(plan["clusters"]):
     # Blocks are dependent beyond; no more numbers than weights.
     costs[-1]["most"] = max(2, min(block, costs[-1]["uses"] // len(own_sets), int(made / (shared + costs[-1]["uses"]))))
 
-if arguments.asked:
-    rows = [line.split() for line in open(arguments.asked)][1:]
-    assert len(rows) == len(costs), f"{len(rows)} sets in {arguments.asked} for {len(costs)} clusters"
-    asked = []
-    for (_, _, k, cost, _, _, first, second, _, _, noise), own in zip(rows, costs):
-        k, cost = int(k), int(cost)
-        above = [max(float(value) - float(noise), 0.1 * float(value), 1e-6) for value in (first, second)]
-        gain = math.sqrt(above[0] * above[1])
-        assert cost == own["regions"] * own["block"] + own["uses"], f"{arguments.asked} is not of this plan"
-        asked.append(math.log(gain * k * (k + 1) * cost))
-    root = [math.log(cost["weights"]) for cost in costs]
-    for cost, r, a in zip(costs, root, asked):
-        cost["weights"] = math.exp(r + arguments.share * (a - sum(asked) / len(asked) - r + sum(root) / len(root)))
-
 # Whichever template lowers Σ weights/numbers the most for its price is bought next; of those that are dear one more is tried.
 budget = plan["budget"] - sum(plan["bill"][part] for part in ("batch_norm", "classifier", "dense"))
 each = [cost["regions"] * cost["block"] + cost["uses"] for cost in costs]
@@ -135,6 +115,6 @@ plan["template_sets"], plan["superweights"] = sets, superweights
 plan["tiling"] = {"grid": {"block": max(max(s["block"][:2]) for s in sets)}}
 plan["bill"]["templates"] = sum(k * cost["regions"] * cost["block"] for k, cost in zip(counts, costs))
 plan["bill"]["coefficients"] = sum(k * cost["uses"] for k, cost in zip(counts, costs))
-plan["bill"]["reserved"] = plan["reserve"] = 0
+plan["bill"]["reserved"] = 0
 json.dump(plan, sys.stdout)
 print(f"{left} left over; K of each cluster: " + ", ".join(map(str, counts)), file=sys.stderr)

@@ -18,8 +18,6 @@ roles --members wrn-28-4 --budget 3% --block 4 --coefficients own --out plans/fo
 roles --members wrn-28-4 --budget 3% --block 8 --coefficients own --out plans/four-own-8.json
 roles --members wrn-28-4 --budget 3% --block 4 --coefficients shared --out plans/four-hard.json
 python3 plan.py plans/four-own.json --by-layer > plans/four-layers.json
-# Numbers nearer to where gradients ask for them (docs/notes/reproduction.md, "Where numbers are missed").
-python3 plan.py ../../results/cifar-100/cifar-100-1-swn-0/plan.json --asked ../../results/room/1.txt > plans/asked-1-own.json
 # Shortcuts dense: layers that no cluster names are.
 python3 -c 'import json; print(json.dumps([r for r in json.load(open("roles.json")) if "Shortcut" not in r[0]]))' > plans/branches.json
 plan --members wrn-28-10 --budget 10% --block 8 --coefficients own --clusters plans/branches.json --out plans/branches-10-own.json
