@@ -9,8 +9,14 @@ use super::context::Context;
 
 /// The first GPU; without one, says why the test is skipped.
 pub(crate) fn context() -> Option<Arc<Context>> {
-    match Context::new(0, Precision::Bf16) {
-        Ok(context) => Some(context),
+    opened(Context::new(0, Precision::Bf16))
+}
+
+/// What was opened, or why not. With `SWN_REQUIRE_CUDA` set, a GPU that is not there is a failure.
+pub(crate) fn opened<T, E: std::fmt::Display>(opened: Result<T, E>) -> Option<T> {
+    match opened {
+        Ok(opened) => Some(opened),
+        Err(error) if std::env::var_os("SWN_REQUIRE_CUDA").is_some() => panic!("no CUDA device: {error}"),
         Err(error) => {
             println!("skipped: {error}");
             None
