@@ -45,6 +45,7 @@ pub fn run(args: SweepArgs, out: &mut impl Write) -> Result<ExitCode> {
     if jobs.iter().any(|job| job.resolved.train.precision != precision) {
         bail!("--set train.precision: a sweep has one precision; make a sweep for each");
     }
+    // Some of its runs may go on.
     let device = device::for_training(wanted, args.on.threads, precision, true)?;
     let started = device.started();
     on_device!(device, |device| train_all(&device, &args, &axes, &folder, &jobs, &started, out))
