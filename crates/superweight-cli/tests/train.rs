@@ -225,6 +225,21 @@ fn a_run_is_a_folder_that_says_what_was_asked_and_what_came_of_it() {
     assert_eq!((&replaced["run"], &replaced["epoch"]), (&"runs/tiny".into(), &1.into()));
 }
 
+#[test]
+fn a_run_that_averages_says_so_before_and_after() {
+    let folder = folder("average");
+    let screen = folder.screen("train tiny.toml --set train.epochs=3 --set train.average=2 --threads 1");
+    let [before, after] = [
+        "average    the mean of what the last 2 epochs end with is kept\n",
+        "averaged   2 epochs; what is kept and evaluated is the mean\n",
+    ]
+    .map(|line| screen.find(line).unwrap_or_else(|| panic!("{line}:\n{screen}")));
+    let last = screen.find("train 3/3  loss ").unwrap();
+    assert!(before < last && last < after, "{screen}");
+    let refused = folder.screen("train tiny.toml --set train.average=7");
+    assert!(refused.contains("train.average: 7 is more than the 6 epochs"), "{refused}");
+}
+
 fn start(folder: &Folder, args: &str) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_swn"));
     command.args(args.split_whitespace()).args(["--threads", "1"]).current_dir(&folder.0);
@@ -240,11 +255,11 @@ fn killed_at_any_moment_a_run_goes_on_to_the_same_numbers() {
     survives_kills("kill", "", 20);
 }
 
-/// The same with a search before training and a refinement in it.
+/// The same with a search before training, a refinement in it and a mean at its end.
 #[test]
 fn killed_at_any_moment_a_search_goes_on_to_the_same_numbers() {
     let search = "--set strategy=swn --set members=cnn-4-8-8,cnn-4-8 --set budget=200% --set plan.clusters=single \
-                  --set search.tau=-1 --set search.epochs=3 --set refine.epoch=2 --set train.epochs=4";
+                  --set search.tau=-1 --set search.epochs=3 --set refine.epoch=2 --set train.epochs=4 --set train.average=2";
     survives_kills("kill-search", search, 10);
 }
 

@@ -130,6 +130,11 @@ pub const KEYS: &[Key] = &[
         Real(0.0, 1e3),
         "1: of train.decay, for templates, patterns and coefficients; not for classifiers, nor templates of depthwise layers",
     ),
+    key(
+        "train.average",
+        Whole(0, 100_000),
+        "0: the numbers of the last step are kept; else the mean of what so many last epochs end with",
+    ),
     key("train.label_smoothing", Real(0.0, 0.9999), "0"),
     key("train.precision", Word(&["auto", "f32", "bf16"]), "auto"),
     key("search.epochs", Whole(1, 100_000), "20, or 10% of fewer than 200; 15 for coefficient-clustering"),

@@ -260,6 +260,7 @@ impl Recipe {
             decay: table.decay.unwrap_or(5e-4),
             decay_on,
             shared_decay: table.shared_decay.unwrap_or(1.0),
+            average: table.average.unwrap_or(0),
             label_smoothing: table.label_smoothing.unwrap_or(0.0),
             template_rate: table.template_rate.unwrap_or(1.0),
             coefficient_rate: table.coefficient_rate.unwrap_or(1.0),
@@ -378,6 +379,16 @@ impl Recipe {
             return Err(
                 self.wrong("train.batch", format!("{batch} is more than the {left} images trained on"))
             );
+        }
+        let (average, epochs) = (resolved.train.average, resolved.train.epochs);
+        let refined = resolved.refine.as_ref().map_or(0, |refine| refine.epoch);
+        if average > epochs - refined {
+            let of = match refined {
+                0 => String::new(),
+                refined => format!(" after refinement (refine.epoch = {refined})"),
+            };
+            let problem = format!("{average} is more than the {} epochs{of}", epochs - refined);
+            return Err(self.wrong("train.average", problem));
         }
         if let Some(batches) = resolved.search.as_ref().and_then(|search| search.batches) {
             let epoch = (left / batch) as u64;

@@ -153,6 +153,8 @@ pub struct TrainSettings {
     pub decay_on: Vec<ParameterKind>,
     /// Decay of templates, patterns and coefficients over the decay of everything else.
     pub shared_decay: f64,
+    /// How many of the last epochs are averaged: what is kept is the mean of the numbers at their ends; 0: those of the last step.
+    pub average: u64,
     /// Share of the target spread over all classes.
     pub label_smoothing: f64,
     /// Rate of templates over the rate of everything else.
@@ -312,6 +314,7 @@ impl Resolved {
             decay: Some(train.decay),
             decay_on: Some(train.decay_on.clone()),
             shared_decay: Some(train.shared_decay),
+            average: Some(train.average),
             label_smoothing: Some(train.label_smoothing),
             template_rate: Some(train.template_rate),
             coefficient_rate: Some(train.coefficient_rate),

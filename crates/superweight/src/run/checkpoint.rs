@@ -1,7 +1,7 @@
 //! One checkpoint: the files of a folder, and a list of their digests.
 //!
 //! ```text
-//! plan.json   bank.safetensors   members.safetensors   optimizer.safetensors   state.json   SHA256SUMS
+//! plan.json   bank.safetensors   members.safetensors   optimizer.safetensors   [average.safetensors]   state.json   SHA256SUMS
 //! ```
 //!
 //! `SHA256SUMS` is what `sha256sum --check` reads, so that a bit that fell over on the disk is noticed, by us and by
@@ -22,6 +22,7 @@ const STATE: &str = "state.json";
 const BANK: &str = "bank.safetensors";
 const MEMBERS: &str = "members.safetensors";
 const OPTIMIZER: &str = "optimizer.safetensors";
+const AVERAGE: &str = "average.safetensors";
 
 /// Everything from which training goes on bit for bit.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,6 +35,8 @@ pub struct Checkpoint {
     pub members: Tensors,
     /// Momentum.
     pub optimizer: Tensors,
+    /// The mean of the numbers over epochs, where there is one; no file where there is none.
+    pub average: Tensors,
     /// Phase, epoch, counters.
     pub state: State,
 }
@@ -80,6 +83,9 @@ impl Checkpoint {
         for (name, tensors) in [(BANK, &self.bank), (MEMBERS, &self.members), (OPTIMIZER, &self.optimizer)] {
             put(name, &|mut to| safetensors::write(&mut to, tensors))?;
         }
+        if !self.average.is_empty() {
+            put(AVERAGE, &|mut to| safetensors::write(&mut to, &self.average))?;
+        }
         let mut state = serde_json::to_string_pretty(&Written { version: VERSION, state: &self.state })
             .map_err(io::Error::from)
             .map_err(RunError::io("write", &folder.join(STATE)))?;
@@ -122,7 +128,8 @@ impl Checkpoint {
         }
         let state = serde_json::from_str(&state).map_err(|error| malformed(error.to_string()))?;
         let (bank, members, optimizer) = (tensors(BANK)?, tensors(MEMBERS)?, tensors(OPTIMIZER)?);
-        Ok(Self { plan, bank, members, optimizer, state })
+        let average = if sums.lists(AVERAGE) { tensors(AVERAGE)? } else { Tensors::default() };
+        Ok(Self { plan, bank, members, optimizer, average, state })
     }
 }
 
@@ -133,6 +140,14 @@ struct Sums<'a> {
 }
 
 impl Sums<'_> {
+    fn lines(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.list.lines().filter_map(|line| line.split_once("  "))
+    }
+
+    fn lists(&self, name: &str) -> bool {
+        self.lines().any(|(_, listed)| listed == name)
+    }
+
     fn open(&self, path: &Path) -> Result<(Hashed<fs::File>, u64), RunError> {
         let (inner, length) = safetensors::open(path)?;
         Ok((Hashed { inner, sha256: Sha256::new() }, length))
@@ -140,12 +155,12 @@ impl Sums<'_> {
 
     /// Of a file that was read to its end.
     fn check(&self, name: &str, path: &Path, file: Hashed<fs::File>) -> Result<(), RunError> {
-        let mut lines = self.list.lines().filter_map(|line| line.split_once("  "));
-        let (expected, _) = lines.find(|(_, listed)| *listed == name).ok_or_else(|| RunError::Malformed {
-            file: self.path.to_owned(),
-            offset: 0,
-            what: format!("there is no line for {name}"),
-        })?;
+        let (expected, _) =
+            self.lines().find(|(_, listed)| *listed == name).ok_or_else(|| RunError::Malformed {
+                file: self.path.to_owned(),
+                offset: 0,
+                what: format!("there is no line for {name}"),
+            })?;
         let found = hex(file.sha256);
         match found == expected {
             true => Ok(()),

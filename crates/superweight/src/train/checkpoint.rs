@@ -5,6 +5,7 @@
 //! | `bank` | `templates.S` `[K, out, in, kh, kw]`, `patterns.S` `[cells, K]` where there are such, `coefficients.S` `[rows, K]`: the rows in use, not those in reserve |
 //! | `members` | `M.` and PyTorch's name: dense weights (OIHW, or `[out, in]`), scales, shifts, biases, running statistics |
 //! | `optimizer` | momentum, under the name of what it moves |
+//! | `average` | the mean over epochs of all in `bank` and `members`, while there is one (`average.rs`) |
 //!
 //! Composed weights are in none: they are made of the others.
 
@@ -91,20 +92,31 @@ fn stored(plan: &SharingPlan) -> Vec<Stored> {
 
 /// Everything that training changed. `log_bytes` and `training` of the state are left to the caller.
 pub fn capture<D: Device>(ensemble: &Ensemble<D>, optimizer: &Sgd<D>) -> Result<Checkpoint, Error> {
-    let (plan, memory) = (ensemble.plan(), ensemble.memory());
-    let mut checkpoint = Checkpoint { plan: plan.to_json(), ..Checkpoint::default() };
+    let plan = ensemble.plan();
+    let [bank, members] = parameters(ensemble)?;
+    let mut checkpoint = Checkpoint { plan: plan.to_json(), bank, members, ..Checkpoint::default() };
     for tensor in stored(plan) {
-        let region = memory.layout().parameter(&tensor.name)?;
-        let file = if tensor.shared { &mut checkpoint.bank } else { &mut checkpoint.members };
-        file.insert(&tensor.name, tensor.to_file(memory.read(region)));
+        let region = ensemble.memory().layout().parameter(&tensor.name)?;
         if let Some(momentum) = optimizer.momentum(region) {
             checkpoint.optimizer.insert(&tensor.name, tensor.to_file(momentum));
         }
     }
-    for (name, region) in memory.layout().statistics() {
-        checkpoint.members.insert(name, Tensor::new(&[region.len], memory.read(region)));
-    }
     Ok(checkpoint)
+}
+
+/// Trained numbers and statistics: the bank's, the members'.
+pub(super) fn parameters<D: Device>(ensemble: &Ensemble<D>) -> Result<[Tensors; 2], Error> {
+    let memory = ensemble.memory();
+    let [mut bank, mut members] = [Tensors::default(), Tensors::default()];
+    for tensor in stored(ensemble.plan()) {
+        let region = memory.layout().parameter(&tensor.name)?;
+        let file = if tensor.shared { &mut bank } else { &mut members };
+        file.insert(&tensor.name, tensor.to_file(memory.read(region)));
+    }
+    for (name, region) in memory.layout().statistics() {
+        members.insert(name, Tensor::new(&[region.len], memory.read(region)));
+    }
+    Ok([bank, members])
 }
 
 /// What keeps a checkpoint from being restored.
@@ -140,8 +152,17 @@ pub fn restore_parameters<D: Device>(
     ensemble: &mut Ensemble<D>,
     checkpoint: &Checkpoint,
 ) -> Result<(), RestoreError> {
+    set_parameters(ensemble, &checkpoint.bank, &checkpoint.members)
+}
+
+/// What [`parameters`] has read.
+pub(super) fn set_parameters<D: Device>(
+    ensemble: &mut Ensemble<D>,
+    bank: &Tensors,
+    members: &Tensors,
+) -> Result<(), RestoreError> {
     for tensor in stored(ensemble.plan()) {
-        let file = if tensor.shared { &checkpoint.bank } else { &checkpoint.members };
+        let file = if tensor.shared { bank } else { members };
         let values = file.expect::<f32>(&tensor.name, &tensor.shape)?;
         let room = ensemble.memory().layout().parameter(&tensor.name)?.len;
         ensemble.memory_mut().set_parameter(&tensor.name, &tensor.to_memory(values, room))?;
@@ -149,7 +170,7 @@ pub fn restore_parameters<D: Device>(
     let statistics: Vec<_> =
         ensemble.memory().layout().statistics().map(|(name, region)| (name.to_owned(), region.len)).collect();
     for (name, len) in statistics {
-        let values = checkpoint.members.expect::<f32>(&name, &[len])?;
+        let values = members.expect::<f32>(&name, &[len])?;
         ensemble.memory_mut().set_statistic(&name, values)?;
     }
     Ok(())
@@ -161,6 +182,7 @@ pub(super) fn not_finite(checkpoint: &Checkpoint) -> Option<&str> {
         crate::run::Values::F32(values) => values.iter().any(|value| !value.is_finite()),
         _ => false,
     };
-    let files: [&Tensors; 3] = [&checkpoint.bank, &checkpoint.members, &checkpoint.optimizer];
+    let Checkpoint { bank, members, optimizer, average, .. } = checkpoint;
+    let files: [&Tensors; 4] = [bank, members, optimizer, average];
     files.into_iter().flat_map(Tensors::iter).find(|(_, tensor)| infinite(tensor)).map(|(name, _)| name)
 }

@@ -21,6 +21,18 @@ impl<D: Device> Session<D> {
         (self.split.train.len() / self.resolved.train.batch) as u64
     }
 
+    /// All batches of a phase, by step.
+    pub(super) fn train_batches(&self, phase: &Phase) -> Result<TrainBatches, TrainError> {
+        Ok(TrainBatches::new(
+            self.data.clone(),
+            self.split.train.clone(),
+            self.resolved.train.batch,
+            self.resolved.data.augment,
+            self.resolved.seed,
+            phase.stage.stream(),
+        )?)
+    }
+
     /// Trains the next epoch of a phase. Where it stops early, the numbers are between two checkpoints.
     pub(super) fn train_epoch(
         &mut self,
@@ -31,14 +43,7 @@ impl<D: Device> Session<D> {
     ) -> Result<Result<TrainFigures, Stopped>, TrainError> {
         let (epoch, steps, batch) = (self.position.epoch, self.steps_per_epoch(), self.resolved.train.batch);
         let rates = phase.schedule.rates(Length { epochs: phase.epochs, steps_per_epoch: steps }, epoch);
-        let mut batches = TrainBatches::new(
-            self.data.clone(),
-            self.split.train.clone(),
-            batch,
-            self.resolved.data.augment,
-            self.resolved.seed,
-            phase.stage.stream(),
-        )?;
+        let mut batches = self.train_batches(phase)?;
         let mut draws = batches.buffer();
         let start = Instant::now();
         self.trainer.begin_epoch();

@@ -18,12 +18,16 @@
 //! | `phase` | which phases does a run have, and how far is it? |
 //! | `trainer` | what is a step, on any device? |
 //! | `epoch` | what is an epoch? |
+//! | `average` | what is the mean of epochs? |
 //! | `evaluate` | how good are members and ensemble on some images? |
 //! | `checkpoint` | which tensors make a checkpoint, and back? |
 //! | `sharing` | when is decided what is shared, and what then? |
 //! | `stop` | why does a run end early? |
 //! | `progress` | what can be seen of it? |
 
+mod average;
+#[cfg(test)]
+mod average_tests;
 mod checkpoint;
 #[cfg(test)]
 mod crash_tests;
@@ -64,7 +68,7 @@ pub use trainer::{Trainer, Watch};
 use crate::bank::weight_name;
 use crate::data::{Dataset, EvalBatches, Part, Split};
 use crate::recipe::Resolved;
-use crate::run::{Checkpoint, Log, RunFolder, TensorBoard};
+use crate::run::{Checkpoint, Log, RunFolder, TensorBoard, Tensors};
 use crate::search::Statistics;
 
 /// A run in the hands of this process.
@@ -89,6 +93,8 @@ pub struct Session<D: Device> {
     warnings: Vec<String>,
     /// What search and refinement have seen.
     statistics: Statistics,
+    /// Of the numbers at the ends of epochs; empty unless some of those that count are done.
+    mean: Tensors,
 }
 
 impl<D: Device> Session<D> {
@@ -121,6 +127,7 @@ impl<D: Device> Session<D> {
             groups: &self.groups,
             images: self.images(),
             steps_per_epoch: self.steps_per_epoch(),
+            average: self.resolved.train.average,
             resumed: self.resumed,
         }));
         self.show_warnings(observer);
@@ -191,7 +198,8 @@ impl<D: Device> Session<D> {
 
     /// All that a checkpoint holds, if all of it is numbers.
     fn capture(&self) -> Result<Result<Checkpoint, Stopped>, TrainError> {
-        let captured = capture(self.trainer.ensemble(), self.trainer.optimizer())?;
+        let mut captured = capture(self.trainer.ensemble(), self.trainer.optimizer())?;
+        captured.average = self.mean.clone();
         Ok(match checkpoint::not_finite(&captured) {
             Some(name) => {
                 Err(Stopped::Diverged { what: format!("'{name}' holds numbers that are not finite") })
@@ -242,6 +250,10 @@ impl<D: Device> Session<D> {
             Ok(figures) => figures,
             Err(stopped) => return Ok(Err(stopped)),
         };
+        let averaged = match self.average(phase, limits)? {
+            Ok(averaged) => averaged,
+            Err(stopped) => return Ok(Err(stopped)),
+        };
         let epoch = self.position.epoch;
         self.position.epoch += 1;
         self.position.steps += self.steps_per_epoch();
@@ -258,7 +270,8 @@ impl<D: Device> Session<D> {
         let test_every = self.resolved.test_every * u64::from(self.resolved.test);
         let due = phase.stage == Stage::Train && test_every > 0 && (epoch + 1).is_multiple_of(test_every);
         let test = if due { Some(self.test()?) } else { None };
-        let report = EpochReport { phase: phase.stage, epoch, epochs: phase.epochs, train, validation, test };
+        let (stage, epochs) = (phase.stage, phase.epochs);
+        let report = EpochReport { phase: stage, epoch, epochs, train, averaged, validation, test };
         self.record_epoch(&report)?;
         self.position.epoch_seconds = start.elapsed().as_secs_f64();
         observer.see(Progress::Epoch(&report));

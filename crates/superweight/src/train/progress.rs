@@ -53,6 +53,8 @@ pub struct Ready<'a> {
     pub images: [usize; 3],
     /// Steps of an epoch.
     pub steps_per_epoch: u64,
+    /// How many of the last epochs are averaged.
+    pub average: u64,
     /// Where it goes on, and from which checkpoint; none at the beginning.
     pub resumed: Option<(u64, Position)>,
 }
@@ -94,6 +96,8 @@ pub struct EpochReport {
     pub epochs: u64,
     /// What training itself saw.
     pub train: TrainFigures,
+    /// Of how many epochs' ends the network is the mean now: in the last epoch of a run that averages, else 0.
+    pub averaged: u64,
     /// On the images held out, where there are any.
     pub validation: Option<Evaluation>,
     /// On the test set, where it was asked for.

@@ -17,6 +17,9 @@ impl<D: Device> Session<D> {
             ("train", json!(report.train)),
         ])
         .metrics;
+        if report.averaged > 0 {
+            metrics.insert("averaged".to_owned(), json!(report.averaged));
+        }
         let phase = report.phase.word();
         let mut curves: Vec<(String, f64)> = vec![
             (format!("{phase}/loss"), report.train.loss),

@@ -16,11 +16,12 @@ use crate::run::{Disk, Event, read_log};
 use crate::schedule::Length;
 
 /// One of each, with their turning points inside of four epochs.
-const SCHEDULES: [&[&str]; 4] = [
+const SCHEDULES: [&[&str]; 5] = [
     &["train.schedule=constant", "train.warm_up=2"],
     &["train.schedule=drops", "train.drops=[1, 3]", "train.warm_up=1"],
     &["train.schedule=one-cycle", "train.rise=0.5"],
     &["train.schedule=drops", "train.momentum=0", "train.nesterov=false", "train.label_smoothing=0.1"],
+    &["train.average=3"],
 ];
 
 #[test]

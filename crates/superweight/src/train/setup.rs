@@ -12,14 +12,14 @@ use superweight_plan::{LayerKind, SetId, SharingPlan};
 use super::checkpoint::restore;
 use super::sharing::resumed_statistics;
 use super::trainer::decay;
-use super::{DecayGroup, Phase, Position, Session, TrainError, Trainer};
+use super::{DecayGroup, Phase, Position, Session, TrainError, Trainer, average};
 use crate::bank;
 use crate::data::{DataError, Dataset, Split};
 use crate::ensemble::{Ensemble, ParameterKind};
 use crate::recipe::{Crop, PLAN, Recipe, Resolved};
 use crate::run::{
     Cut, Disk, Event, Existing, Facts, Loaded, Log, RECIPE, RESOLVED, Resumed, RunFolder, TensorBoard,
-    read_log,
+    Tensors, read_log,
 };
 use crate::search::Statistics;
 
@@ -136,6 +136,7 @@ struct Parts<D: Device> {
     split: Split,
     trainer: Trainer<D>,
     position: Position,
+    mean: Tensors,
 }
 
 impl<D: Device> Parts<D> {
@@ -166,10 +167,13 @@ impl<D: Device> Parts<D> {
         let position: Position = serde_json::from_value(checkpoint.state.training.clone())
             .map_err(|e| unusable(format!("state.json: training: {e}")))?;
         let mut parts = Self::build(device, resolved, data, &plan)?;
-        if !parts.phases.iter().any(|p| p.stage == position.phase && position.epoch <= p.epochs) {
-            let Position { phase, epoch, .. } = position;
-            return Err(unusable(format!("state.json: the recipe has no epoch {epoch} of phase '{phase}'")));
-        }
+        let Position { phase: stage, epoch, .. } = position;
+        let mut phases = parts.phases.iter();
+        let Some(phase) = phases.find(|phase| phase.stage == stage && epoch <= phase.epochs) else {
+            return Err(unusable(format!("state.json: the recipe has no epoch {epoch} of phase '{stage}'")));
+        };
+        parts.mean = average::restored(phase, epoch, resolved.train.average, checkpoint)
+            .map_err(|e| unusable(format!("average.safetensors: {e}")))?;
         let (ensemble, optimizer) = parts.trainer.parts_mut();
         restore(ensemble, optimizer, checkpoint).map_err(|e| unusable(e.to_string()))?;
         Ok(Self { position, ..parts })
@@ -197,7 +201,7 @@ impl<D: Device> Parts<D> {
         }
         let trainer = Trainer::new(device, resolved, plan, data)?;
         let position = Position::start(phases[0].stage);
-        Ok(Self { phases, split, trainer, position })
+        Ok(Self { phases, split, trainer, position, mean: Tensors::default() })
     }
 
     fn session(
@@ -209,7 +213,7 @@ impl<D: Device> Parts<D> {
         board: TensorBoard,
         number: Option<u64>,
     ) -> Session<D> {
-        let Self { phases, split, trainer, position } = self;
+        let Self { phases, split, trainer, position, mean } = self;
         let groups = decay_groups(&resolved, trainer.ensemble());
         let (resumed, warnings) = (number.map(|number| (number, position)), vec![]);
         Session {
@@ -228,6 +232,7 @@ impl<D: Device> Parts<D> {
             resumed,
             warnings,
             statistics: Statistics::default(),
+            mean,
         }
     }
 }

@@ -57,7 +57,13 @@ impl<W: Write> Observer for Screen<'_, W> {
                     bar.step(step);
                 }
             }
-            Progress::Epoch(report) => self.line(&epoch(report)),
+            Progress::Epoch(report) => {
+                self.line(&epoch(report));
+                if report.averaged > 0 {
+                    let of = count(report.averaged as usize, "epoch");
+                    self.line(&format!("averaged   {of}; what is kept and evaluated is the mean"));
+                }
+            }
             Progress::Decided(decided) => decision(decided).iter().for_each(|line| self.line(line)),
             Progress::Warning(warning) => self.line(&format!("warning: {warning}")),
             Progress::Saved(_) | Progress::Tested(_) => {}
@@ -85,6 +91,10 @@ fn head(ready: &Ready<'_>) -> Vec<String> {
             format!("nothing is searched, coefficients are refined after epoch {epoch}")
         });
         lines.insert(2, format!("plan       given; {then}"));
+    }
+    if ready.average > 0 {
+        let last = count(ready.average as usize, "epoch");
+        lines.push(format!("average    the mean of what the last {last} end with is kept"));
     }
     if let Some((number, position)) = ready.resumed {
         let (phase, epoch) = (position.phase, position.epoch);
@@ -226,7 +236,7 @@ fn filled(parts: impl Iterator<Item = String>) -> String {
 }
 
 fn epoch(report: &EpochReport) -> String {
-    let EpochReport { phase, epoch, epochs, train, validation, test } = report;
+    let EpochReport { phase, epoch, epochs, train, validation, test, .. } = report;
     let width = epochs.to_string().len();
     let mut line = format!("{phase} {:>width$}/{epochs}  loss {:.4}", epoch + 1, train.loss);
     if train.losses.len() > 1 {

@@ -65,6 +65,7 @@ warm_up = 0
 decay = 0.0005
 decay_on = ["templates", "coefficients", "convolutions", "batch-norm", "classifier"]
 shared_decay = 1.0
+average = 0
 label_smoothing = 0.0
 template_rate = 1.0
 coefficient_rate = 1.0
@@ -305,6 +306,17 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
         "r.toml:1:33: train.warm_up: 5 epochs of warm-up in a training of 3;",
     );
     refused("refine.epoch = 201", "r.toml:1:16: refine.epoch: epoch 201 does not come in a training of 200;");
+    let averaged = resolve("train.average = 190", &[]).unwrap();
+    assert_eq!(averaged.train.average, 190);
+    assert_eq!(resolve(&averaged.to_toml(), &[]).unwrap(), averaged);
+    refused(
+        "train.average = 191",
+        "r.toml:1:17: train.average: 191 is more than the 190 epochs after refinement (refine.epoch = 10);",
+    );
+    refused(
+        "strategy = 'no-refine'\ntrain = { average = 5, epochs = 4 }",
+        "r.toml:2:21: train.average: 5 is more than the 4 epochs;",
+    );
     refused("search.batches = 391", "r.toml:1:18: search.batches: 391 is more than the 390 of an epoch;");
     refused("plan.clusters = 'dense'", "r.toml:1:17: plan.clusters: strategy swn searches among layers");
     refused("plan.clusters = 'depth'", "r.toml:1:17: plan.clusters: ");
@@ -351,7 +363,7 @@ fn value(key: &'static Key) -> BoxedStrategy<Option<String>> {
         "plan.block" => &["'auto'", "8", "32"],
         "train.drops" => &["[]", "[1]", "['30%', '60.5%']", "[1, '50%']"],
         "data.validation" => &["0", "1000"],
-        "data.padding" | "train.warm_up" => &["0"],
+        "data.padding" | "train.warm_up" | "train.average" => &["0"],
         "train.batch" => &["128", "64", "6"],
         "train.bn_batch" => &["2"],
         "search.batches" => &["0", "7"],
