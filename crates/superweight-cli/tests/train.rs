@@ -230,14 +230,14 @@ fn a_run_that_averages_says_so_before_and_after() {
     let folder = folder("average");
     let screen = folder.screen("train tiny.toml --set train.epochs=3 --set train.average=2 --threads 1");
     let [before, after] = [
-        "average    the mean of what the last 2 epochs end with is kept\n",
+        "average    the mean over the ends of the last 2 epochs is kept\n",
         "averaged   2 epochs; what is kept and evaluated is the mean\n",
     ]
     .map(|line| screen.find(line).unwrap_or_else(|| panic!("{line}:\n{screen}")));
     let last = screen.find("train 3/3  loss ").unwrap();
     assert!(before < last && last < after, "{screen}");
     let refused = folder.screen("train tiny.toml --set train.average=7");
-    assert!(refused.contains("train.average: 7 is more than the 6 epochs"), "{refused}");
+    assert!(refused.contains("train.average: there are no 7 epochs in a training of 6"), "{refused}");
 }
 
 fn start(folder: &Folder, args: &str) -> Child {

@@ -12,8 +12,8 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use superweight_engine::{
-    Accumulator, Device, Error, Frozen, Graph, LayoutBuilder, Memory, Metrics, ParameterGroup, Program,
-    Settings, Sgd, SgdOptions,
+    Accumulator, Control, Device, Error, Frozen, Graph, LayoutBuilder, Memory, Metrics, ParameterGroup,
+    Program, Settings, Sgd, SgdOptions,
 };
 use superweight_plan::{Group, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId, VectorKind};
 
@@ -91,6 +91,8 @@ pub struct EnsembleOptions {
     pub bn_batch: usize,
     /// Whether there are training programs beside the evaluation programs.
     pub training: bool,
+    /// Whether there are programs that take batch norm's statistics anew.
+    pub recalibrated: bool,
     /// Label smoothing of every member's loss in training.
     pub smoothing: f32,
     /// Weight decay of composed linear weights in training.
@@ -103,7 +105,15 @@ pub struct EnsembleOptions {
 impl EnsembleOptions {
     /// To train and to evaluate, with statistics over the whole batch and plain labels.
     pub fn train(batch: usize) -> Self {
-        Self { batch, bn_batch: batch, training: true, smoothing: 0.0, classifier_decay: 0.0, folded: false }
+        Self {
+            batch,
+            bn_batch: batch,
+            training: true,
+            recalibrated: false,
+            smoothing: 0.0,
+            classifier_decay: 0.0,
+            folded: false,
+        }
     }
 
     /// To evaluate only.
@@ -117,12 +127,13 @@ impl EnsembleOptions {
     }
 }
 
-/// All members of a plan, ready to run. Training and evaluation are two programs per member over one layout and one
+/// All members of a plan, ready to run. Training and evaluation are programs per member over one layout and one
 /// arena: the same names are the same numbers.
 #[derive(Debug)]
 pub struct Ensemble<D: Device> {
     bank: Bank<D>,
     train: Vec<Program<D>>,
+    recalibrate: Vec<Program<D>>,
     evaluate: Vec<Program<D>>,
     memory: Memory<D>,
     arena_bytes: usize,
@@ -134,10 +145,11 @@ pub struct Ensemble<D: Device> {
 impl<D: Device> Ensemble<D> {
     /// Compiles every member and allocates; numbers are zero until [`bank::initialise`] or a checkpoint sets them.
     pub fn new(device: &D, plan: &SharingPlan, options: &EnsembleOptions) -> Result<Self, Error> {
-        let EnsembleOptions { batch, bn_batch, training, smoothing, classifier_decay, folded } = *options;
+        let EnsembleOptions { batch, bn_batch, training, recalibrated, smoothing, classifier_decay, folded } =
+            *options;
         assert!(bn_batch > 0 && batch.is_multiple_of(bn_batch), "ghost batches divide the batch");
-        let (mut train, mut evaluate, mut losses, mut logits) = (vec![], vec![], vec![], vec![]);
-        let mut unfolded = vec![];
+        let (mut train, mut recalibrate, mut evaluate) = (vec![], vec![], vec![]);
+        let (mut losses, mut logits, mut unfolded) = (vec![], vec![], vec![]);
         for (i, member) in plan.members.iter().enumerate() {
             let architecture = member.build().expect("the members of a plan build");
             let plain = Lowering { scope: scope(MemberId(i)), ..Lowering::default() };
@@ -147,11 +159,18 @@ impl<D: Device> Ensemble<D> {
                 unfolded.push(lower(&architecture, &plain)?);
             }
             evaluate.push(lower(&architecture, &Lowering { folded, ..plain.clone() })?);
+            if recalibrated {
+                recalibrate.push(lower(&architecture, &plain)?);
+            }
             if training {
                 train.push(lower(&architecture, &Lowering { smoothing, ghosts: batch / bn_batch, ..plain })?);
             }
         }
-        let modes = [(train, Settings::train(batch)), (evaluate, Settings::evaluate(batch))];
+        let modes = [
+            (train, Settings::train(batch)),
+            (recalibrate, Settings::recalibrate(batch)),
+            (evaluate, Settings::evaluate(batch)),
+        ];
         let mut layout = LayoutBuilder::new();
         bank::declare(plan, &mut layout)?;
         let refinable = training && plan.bill.reserved > 0;
@@ -170,13 +189,14 @@ impl<D: Device> Ensemble<D> {
         let compile = |(graphs, settings): &(Vec<Graph>, Settings)| {
             graphs.iter().map(|graph| Program::compile(device, graph, settings, &layout)).collect()
         };
-        let [train, evaluate]: [Result<Vec<_>, Error>; 2] = modes.each_ref().map(compile);
-        let (train, evaluate) = (train?, evaluate?);
+        let [train, recalibrate, evaluate]: [Result<Vec<_>, Error>; 3] = modes.each_ref().map(compile);
+        let (train, recalibrate, evaluate) = (train?, recalibrate?, evaluate?);
         let scratch = if refinable { bank.refined_scratch_bytes() } else { bank.scratch_bytes() };
-        let programs = train.iter().chain(&evaluate).map(|program| program.plan().arena_bytes);
+        let programs =
+            train.iter().chain(&recalibrate).chain(&evaluate).map(|program| program.plan().arena_bytes);
         let arena_bytes = programs.fold(scratch, usize::max);
         let memory = Memory::new(device, layout, arena_bytes)?;
-        Ok(Self { bank, train, evaluate, memory, arena_bytes, losses, logits, folded })
+        Ok(Self { bank, train, recalibrate, evaluate, memory, arena_bytes, losses, logits, folded })
     }
 
     /// What is shared.
@@ -252,6 +272,13 @@ impl<D: Device> Ensemble<D> {
             }
         }
         Ok(())
+    }
+
+    /// Running statistics of every batch norm: the mean over a pass of which the batch that was set is the k-th, from 1. Weights as
+    /// [`Ensemble::compose`] wrote them. Nothing happens where the ensemble was made without ([`EnsembleOptions::recalibrated`]).
+    pub fn recalibrate(&mut self, k: u32) -> Result<(), Error> {
+        self.memory.set_control(Control::BatchOfPass, k);
+        self.recalibrate.iter().try_for_each(|program| self.memory.run(program))
     }
 
     /// Every member's logits and loss for the batch that was set, with the running statistics.

@@ -115,8 +115,8 @@ pub struct TrainTable {
     pub decay_on: Option<Vec<ParameterKind>>,
     /// Decay of templates, patterns and coefficients over the decay of everything else.
     pub shared_decay: Option<f64>,
-    /// The last epochs whose ends are averaged.
-    pub average: Option<u64>,
+    /// How many of the last epochs are averaged.
+    pub average: Option<CountOrText>,
     /// Share of the target spread over all classes.
     pub label_smoothing: Option<f64>,
     /// Rate of templates over the rate of everything else.

@@ -132,7 +132,7 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "train.average",
-        Whole(0, 100_000),
+        Amount("epochs (50) or a share of them (\"25%\")"),
         "0: the numbers of the last step are kept; else the mean of what so many last epochs end with",
     ),
     key("train.label_smoothing", Real(0.0, 0.9999), "0"),

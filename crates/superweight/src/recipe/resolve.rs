@@ -260,7 +260,7 @@ impl Recipe {
             decay: table.decay.unwrap_or(5e-4),
             decay_on,
             shared_decay: table.shared_decay.unwrap_or(1.0),
-            average: table.average.unwrap_or(0),
+            average: self.average()?,
             label_smoothing: table.label_smoothing.unwrap_or(0.0),
             template_rate: table.template_rate.unwrap_or(1.0),
             coefficient_rate: table.coefficient_rate.unwrap_or(1.0),
@@ -293,6 +293,19 @@ impl Recipe {
                 end_divisor: table.end_divisor.unwrap_or(1e4),
             },
         })
+    }
+
+    /// Epochs as given, a share rounded down; what they may be hangs on refinement.
+    fn average(&self) -> Result<u64, RecipeError> {
+        let text = self.train.average.as_ref().map_or("0".to_owned(), CountOrText::text);
+        let wrong = |what| Err(self.wrong("train.average", format!("'{text}' is {what}")));
+        match text.strip_suffix('%').map(|share| share.trim().parse::<f64>()) {
+            None => text.parse().or_else(|_| wrong("neither a number of epochs nor a share")),
+            Some(Ok(share)) if (0.0..=100.0).contains(&share) => {
+                Ok((share * self.epochs() as f64 / 100.0) as u64)
+            }
+            Some(_) => wrong("not a share between 0% and 100%"),
+        }
     }
 
     /// Epochs as given; shares rounded down, without those that fall on the start or on one another: a training of one
@@ -383,11 +396,12 @@ impl Recipe {
         let (average, epochs) = (resolved.train.average, resolved.train.epochs);
         let refined = resolved.refine.as_ref().map_or(0, |refine| refine.epoch);
         if average > epochs - refined {
-            let of = match refined {
-                0 => String::new(),
-                refined => format!(" after refinement (refine.epoch = {refined})"),
+            let problem = match refined {
+                0 => format!("there are no {average} epochs in a training of {epochs}"),
+                _ => format!(
+                    "the last {average} of {epochs} epochs begin before refinement (refine.epoch = {refined})"
+                ),
             };
-            let problem = format!("{average} is more than the {} epochs{of}", epochs - refined);
             return Err(self.wrong("train.average", problem));
         }
         if let Some(batches) = resolved.search.as_ref().and_then(|search| search.batches) {

@@ -314,7 +314,7 @@ impl Resolved {
             decay: Some(train.decay),
             decay_on: Some(train.decay_on.clone()),
             shared_decay: Some(train.shared_decay),
-            average: Some(train.average),
+            average: Some(CountOrText::Count(train.average)),
             label_smoothing: Some(train.label_smoothing),
             template_rate: Some(train.template_rate),
             coefficient_rate: Some(train.coefficient_rate),

@@ -128,7 +128,8 @@ impl Checkpoint {
         }
         let state = serde_json::from_str(&state).map_err(|error| malformed(error.to_string()))?;
         let (bank, members, optimizer) = (tensors(BANK)?, tensors(MEMBERS)?, tensors(OPTIMIZER)?);
-        let average = if sums.lists(AVERAGE) { tensors(AVERAGE)? } else { Tensors::default() };
+        let averages = sums.lists(AVERAGE) || folder.join(AVERAGE).exists();
+        let average = if averages { tensors(AVERAGE)? } else { Tensors::default() };
         Ok(Self { plan, bank, members, optimizer, average, state })
     }
 }

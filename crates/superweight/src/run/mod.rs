@@ -3,7 +3,7 @@
 //! ```text
 //! runs/NAME/
 //!   recipe.toml  resolved.toml   what the user asked; every default filled in
-//!   checkpoints/NNNN/            plan.json, bank|members|optimizer.safetensors, state.json, SHA256SUMS
+//!   checkpoints/NNNN/            plan.json, bank|members|optimizer[|average].safetensors, state.json, SHA256SUMS
 //!   checkpoints/latest           names the newest; the last two are kept
 //!   log.jsonl  events.*          a line per epoch and event; TensorBoard
 //!   statistics.safetensors       what search and refinement decided from

@@ -3,21 +3,24 @@
 //!
 //! ```text
 //! each of the last N epochs: numbers ─► mean ─► average.safetensors of its checkpoint
-//! after the last:            mean ─► the network ─► batch norm sees SETTLING batches ─► evaluation, checkpoint
+//! after the last:            mean ─► the network ─► batch norm sees every training image again ─► evaluation, checkpoint
 //! ```
 //!
 //! Templates and coefficients are averaged, not the weights they make, which would be numbers of their own. Running
-//! statistics are of the weights that made them: the mean's are taken anew, by steps of rate 0.
+//! statistics are of the weights that made them, so the mean's are taken anew, forward only. Not by going on at rate 0:
+//! three times the work, statistics of the last twenty batches, and momentum of steps that were none.
+//!
+//! Until the end a checkpoint's network is the one being trained: what is said of a run that has stopped before is of that.
 
 use superweight_engine::Device;
 
 use super::checkpoint::{parameters, set_parameters};
-use super::{Limits, Phase, RestoreError, Session, Stage, Stopped, TrainError};
+use super::{Limits, Phase, Position, RestoreError, Session, Stage, Stopped, TrainError};
 use crate::data::Batches;
-use crate::run::{Checkpoint, RunError, Tensor, Tensors, Values};
+use crate::run::{Checkpoint, Tensor, Tensors, Values};
 
-/// Steps after which running statistics have forgotten what they were: 0.9¹⁰⁰ of it is left.
-const SETTLING: u64 = 100;
+/// How much longer than an epoch the last one takes, at most: a pass forward, less than a third of an epoch's work.
+pub(super) const LAST_EPOCH: f64 = 1.5;
 
 /// How many epochs are in the mean after `done` of a phase, where the last `average` of training count.
 fn counted(phase: &Phase, done: u64, average: u64) -> u64 {
@@ -46,29 +49,33 @@ impl<D: Device> Session<D> {
             mean.insert(name, toward(self.mean.get(name), now, count));
         }
         if done < phase.epochs {
-            self.mean = mean;
+            (self.mean, self.position.averaged) = (mean, count);
             return Ok(Ok(0));
         }
-        self.mean = Tensors::default();
         set_parameters(self.trainer.parts_mut().0, &mean, &mean).map_err(|error| match error {
             RestoreError::Engine(error) => error,
             RestoreError::Tensor(error) => unreachable!("these tensors were just read: {error}"),
         })?;
-        Ok(self.settle(phase, limits)?.map(|()| count))
+        if let Err(stopped) = self.recalibrate(phase, limits)? {
+            return Ok(Err(stopped));
+        }
+        (self.mean, self.position.averaged) = (Tensors::default(), 0);
+        Ok(Ok(count))
     }
 
-    /// Batch norm's statistics, for numbers that no step has led to.
-    pub(super) fn settle(
+    /// Batch norm's running statistics, of the network as it is: means over an epoch's images.
+    pub(super) fn recalibrate(
         &mut self,
         phase: &Phase,
         limits: &Limits,
     ) -> Result<Result<(), Stopped>, TrainError> {
         let mut batches = self.train_batches(phase)?;
         let mut draws = batches.buffer();
-        let first = phase.epochs * self.steps_per_epoch();
-        for step in first..first + SETTLING {
-            batches.fill(step, &mut draws)?;
-            self.trainer.train_step(&draws, 0.0, None)?;
+        let (first, steps) = (phase.epochs * self.steps_per_epoch(), self.steps_per_epoch());
+        self.trainer.compose()?;
+        for step in 0..steps {
+            batches.fill(first + step, &mut draws)?;
+            self.trainer.recalibrate_step(&draws, step as u32 + 1)?;
             if limits.interrupted() {
                 return Ok(Err(Stopped::Interrupted));
             }
@@ -78,18 +85,26 @@ impl<D: Device> Session<D> {
     }
 }
 
-/// The mean of a run that goes on after `done` epochs of a phase.
+/// The mean of a run that goes on at a position of a phase, or why that cannot be.
 pub(super) fn restored(
     phase: &Phase,
-    done: u64,
+    position: &Position,
     average: u64,
     checkpoint: &Checkpoint,
-) -> Result<Tensors, RunError> {
-    if done == phase.epochs || counted(phase, done, average) == 0 {
-        return Ok(Tensors::default());
+) -> Result<Tensors, String> {
+    let count = match position.epoch {
+        done if done == phase.epochs => 0,
+        done => counted(phase, done, average),
+    };
+    if position.averaged != count {
+        let averaged = position.averaged;
+        return Err(format!("state.json: averaged is {averaged}, by the recipe it is {count}"));
     }
-    for (name, now) in checkpoint.bank.iter().chain(checkpoint.members.iter()) {
-        checkpoint.average.expect::<f32>(name, now.shape())?;
+    if count > 0 {
+        for (name, now) in checkpoint.bank.iter().chain(checkpoint.members.iter()) {
+            let there = checkpoint.average.expect::<f32>(name, now.shape());
+            there.map_err(|error| format!("average.safetensors: {error}"))?;
+        }
     }
     Ok(checkpoint.average.clone())
 }
@@ -97,10 +112,10 @@ pub(super) fn restored(
 /// The mean of `count` tensors, the last of which is `now`, and `mean` that of those before it.
 fn toward(mean: Option<&Tensor>, now: &Tensor, count: u64) -> Tensor {
     let Some(mean) = mean else { return now.clone() };
-    let (Values::F32(mean), Values::F32(now_values)) = (mean.values(), now.values()) else {
+    let (Values::F32(means), Values::F32(values)) = (mean.values(), now.values()) else {
         unreachable!("trained numbers are f32");
     };
     let share = 1.0 / count as f32;
-    let values = mean.iter().zip(now_values).map(|(mean, now)| mean + (now - mean) * share).collect();
+    let values = means.iter().zip(values).map(|(mean, now)| mean + (now - mean) * share).collect();
     Tensor::new(now.shape(), values)
 }

@@ -16,75 +16,138 @@ fn after(epochs: u64, set: &[&str]) -> Checkpoint {
     numbers(&run_path(&folder.0)).1
 }
 
-fn values(tensor: Option<&Tensor>) -> &[f32] {
-    match tensor.expect("all have the same tensors").values() {
+fn values(tensor: &Tensor) -> &[f32] {
+    match tensor.values() {
         Values::F32(values) => values,
         _ => panic!("trained numbers are f32"),
     }
 }
 
-fn is_statistic(name: &str) -> bool {
-    name.contains("running_")
-}
-
 #[test]
 fn what_is_kept_is_the_mean_of_what_the_last_epochs_end_with() {
-    let [second, third, last] = [2, 3, 4].map(|epochs| after(epochs, &[]));
+    mean_of_the_last(3, &[]);
+    mean_of_the_last(
+        4,
+        &["plan.tiling=kronecker", "budget='90%'", "train.momentum=0", "train.nesterov=false"],
+    );
+}
+
+/// The mean begins with the first epoch of the refined plan.
+#[test]
+fn a_mean_begins_after_refinement() {
+    let refined = [
+        "strategy=swn",
+        "plan.clusters=single",
+        "budget='90%'",
+        "search.epochs=1",
+        "search.tau=-1",
+        "search.min_templates=2",
+        "refine.epoch=2",
+        "refine.beta=1",
+    ];
+    let rows = |checkpoint: &Checkpoint| checkpoint.bank.get("coefficients.0").unwrap().shape()[0];
+    let [before, after] = [1, 2].map(|epochs| rows(&after(epochs, &refined)));
+    assert!(after > before, "β = 1 parts something here: {before}, {after}");
+    mean_of_the_last(2, &refined);
+}
+
+fn mean_of_the_last(count: u64, set: &[&str]) {
     let folder = Folder::new("averaged");
-    let outcome = unbroken(&folder.0, &tiny(&["train.average=3"]));
-    let (_, averaged) = numbers(&run_path(&folder.0));
-    let files = |checkpoint: &Checkpoint| [checkpoint.bank.clone(), checkpoint.members.clone()];
-    let [second, third, last] = [second, third, last].map(|checkpoint| files(&checkpoint));
+    let average = format!("train.average={count}");
+    let resolved = tiny(&[set, &[&average]].concat());
+    let outcome = unbroken(&folder.0, &resolved);
+    let run = run_path(&folder.0);
+    let (_, averaged) = numbers(&run);
+    let ends: Vec<Checkpoint> = (5 - count..=4).map(|epochs| after(epochs, set)).collect();
+    let all = |checkpoint: &Checkpoint| -> Vec<(String, Vec<f32>)> {
+        let all = checkpoint.bank.iter().chain(checkpoint.members.iter());
+        let trained = all.filter(|(name, _)| !name.contains("running_"));
+        trained.map(|(name, tensor)| (name.to_owned(), values(tensor).to_vec())).collect()
+    };
+    let ends: Vec<_> = ends.iter().map(all).collect();
     let mut moved = 0;
-    for (i, file) in files(&averaged).iter().enumerate() {
-        for (name, mean) in file.iter().filter(|(name, _)| !is_statistic(name)) {
-            let of = |file: &[crate::run::Tensors; 2]| values(file[i].get(name)).to_vec();
-            let (a, b, c) = (of(&second), of(&third), of(&last));
-            for (j, mean) in values(Some(mean)).iter().enumerate() {
-                let exact = (f64::from(a[j]) + f64::from(b[j]) + f64::from(c[j])) / 3.0;
-                assert!((f64::from(*mean) - exact).abs() < 1e-6, "{name}[{j}]: {mean}, {exact}");
-                moved += usize::from((mean - c[j]).abs() > 1e-6);
-            }
+    for (i, (name, means)) in all(&averaged).iter().enumerate() {
+        for (j, mean) in means.iter().enumerate() {
+            let of: Vec<f64> = ends.iter().map(|end| f64::from(end[i].1[j])).collect();
+            let exact = of.iter().sum::<f64>() / count as f64;
+            assert!((f64::from(*mean) - exact).abs() < 1e-6, "{name}[{j}]: {mean}, {exact}");
+            moved += usize::from((exact - of[of.len() - 1]).abs() > 1e-5);
         }
     }
     assert!(moved > 100, "the mean is not what the last epoch ended with: {moved} numbers differ");
     assert!(averaged.average.is_empty(), "the mean is the network now");
-    let lines = read_log(&run_path(&folder.0).join("log.jsonl")).unwrap();
-    let said: Vec<_> = lines
-        .iter()
-        .filter_map(|line| match &line.event {
-            Event::Epoch { metrics, .. } => Some(metrics.get("averaged").cloned()),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(said, [None, None, None, Some(3.into())]);
+    let lines = read_log(&run.join("log.jsonl")).unwrap();
+    let said = lines.iter().filter_map(|line| match &line.event {
+        Event::Epoch { phase, metrics, .. } if phase == "train" => Some(metrics.get("averaged").cloned()),
+        _ => None,
+    });
+    assert_eq!(said.collect::<Vec<_>>(), [None, None, None, Some(count.into())]);
     // What was measured is what lies in the folder.
-    let mut session = resume(Disk::default(), &run_path(&folder.0), &tiny(&["train.average=3"])).unwrap();
+    let mut session = resume(Disk::default(), &run, &resolved).unwrap();
     assert_eq!(session.run(&Limits::default(), &mut ()).unwrap().test, outcome.test);
 }
 
-/// Wherever running statistics began, they end with those of the mean's own activations.
+/// Running statistics are those of the mean's own activations, whatever they were before.
 #[test]
 fn batch_norm_forgets_the_networks_that_the_mean_is_of() {
-    let folder = Folder::new("settled");
+    let folder = Folder::new("recalibrated");
     let resolved = tiny(&["train.average=2"]);
     unbroken(&folder.0, &resolved);
     let (_, kept) = numbers(&run_path(&folder.0));
     let mut session = resume(Disk::default(), &run_path(&folder.0), &resolved).unwrap();
-    let before = statistics(&session);
+    let names = statistics(&session);
     let memory = session.trainer.parts_mut().0.memory_mut();
-    for (name, values) in &before {
+    for (name, values) in &names {
         memory.set_statistic(name, &vec![7.0; values.len()]).unwrap();
     }
     let phase = session.phase();
-    session.settle(&phase, &Limits::default()).unwrap().unwrap();
-    for ((name, before), (_, now)) in before.iter().zip(statistics(&session)) {
-        for (before, now) in before.iter().zip(now) {
-            assert!((before - now).abs() < 1e-3 * before.abs().max(1.0), "{name}: {before}, {now}");
-        }
-    }
+    session.recalibrate(&phase, &Limits::default()).unwrap().unwrap();
     let now = session.capture().unwrap().unwrap();
-    assert_eq!(now.bank, kept.bank, "no step of rate 0 moves a number");
+    assert_eq!((now.bank, now.members, now.optimizer), (kept.bank, kept.members, kept.optimizer));
+    // And they are not what the last epoch left, nor the mean of what epochs left.
+    let [third, last] = [3, 4].map(|epochs| after(epochs, &[]));
+    for (name, values) in statistics(&session) {
+        let of = |checkpoint: &Checkpoint| self::values(checkpoint.members.get(&name).unwrap()).to_vec();
+        let (third, last) = (of(&third), of(&last));
+        let apart =
+            |other: &dyn Fn(usize) -> f32| (0..values.len()).any(|c| (values[c] - other(c)).abs() > 1e-4);
+        assert!(apart(&|c| last[c]) && apart(&|c| (third[c] + last[c]) / 2.0), "{name}");
+    }
+}
+
+#[test]
+fn a_run_stopped_while_batch_norm_looks_has_lost_its_last_epoch_only() {
+    let (whole, folder) = (Folder::new("whole"), Folder::new("interrupted"));
+    let resolved = tiny(&["train.average=3"]);
+    unbroken(&whole.0, &resolved);
+    let mut stop = StopAfter::new(3, 0);
+    let limits = stop.limits.clone();
+    let mut session = create(Disk::default(), &folder.0, &resolved).unwrap();
+    let outcome = session.run(&limits, &mut stop).unwrap();
+    assert_eq!((outcome.kept.epoch, outcome.kept.averaged), (3, 2));
+    // As after the steps of the fourth epoch; the flag is still up.
+    let phase = session.phase();
+    assert_eq!(session.average(&phase, &limits).unwrap(), Err(Stopped::Interrupted));
+    assert_eq!(session.position, outcome.kept);
+    drop(session);
+    let mut session = resume(Disk::default(), &run_path(&folder.0), &resolved).unwrap();
+    session.run(&Limits::default(), &mut ()).unwrap();
+    assert_eq!(numbers(&run_path(&folder.0)), numbers(&run_path(&whole.0)));
+}
+
+/// The last epoch takes longer.
+#[test]
+fn time_for_an_epoch_is_not_time_for_the_last_one() {
+    let folder = Folder::new("limit");
+    let mut session = create(Disk::default(), &folder.0, &tiny(&["train.average=2"])).unwrap();
+    let phase = session.phase();
+    session.position.epoch_seconds = 1000.0;
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(1300);
+    let limits = Limits { deadline: Some(deadline), ..Limits::default() };
+    for (epoch, stops) in [(2, None), (3, Some(Stopped::TimeLimit))] {
+        session.position.epoch = epoch;
+        assert_eq!(session.stops(&phase, &limits), stops, "before epoch {epoch}");
+    }
 }
 
 fn statistics<D: Device>(session: &Session<D>) -> Vec<(String, Vec<f32>)> {
@@ -94,27 +157,30 @@ fn statistics<D: Device>(session: &Session<D>) -> Vec<(String, Vec<f32>)> {
 }
 
 #[test]
-fn a_mean_begins_after_refinement() {
-    let folder = Folder::new("refined");
-    let set = [
-        "strategy=swn",
-        "search.epochs=1",
-        "search.min_templates=2",
-        "refine.epoch=2",
-        "refine.beta=1",
-        "train.average=2",
-    ];
-    assert_eq!(unbroken(&folder.0, &tiny(&set)).stopped, Stopped::Finished);
-}
-
-#[test]
 fn a_checkpoint_without_the_mean_it_should_have_is_refused() {
-    let folder = Folder::new("lost");
-    let mut stop = StopAfter::new(3, 0);
-    let limits = stop.limits.clone();
-    create(Disk::default(), &folder.0, &tiny(&[])).unwrap().run(&limits, &mut stop).unwrap();
-    let error = resume(Disk::default(), &run_path(&folder.0), &tiny(&["train.average=2"])).unwrap_err();
-    assert!(error.to_string().contains("average.safetensors: there is no tensor"), "{error}");
-    // Before the first epoch that counts there is none to miss.
-    resume(Disk::default(), &run_path(&folder.0), &tiny(&["train.average=1"])).unwrap();
+    let (folder, run) = (Folder::new("lost"), |folder: &Folder| run_path(&folder.0));
+    let stopped = |set: &[&str]| {
+        let mut stop = StopAfter::new(3, 0);
+        let limits = stop.limits.clone();
+        create(Disk::default(), &folder.0, &tiny(set)).unwrap().run(&limits, &mut stop).unwrap();
+    };
+    let goes_on = |set: &[&str]| {
+        resume(Disk::default(), &run(&folder), &tiny(set)).map(|_| ()).map_err(|error| error.to_string())
+    };
+    stopped(&["train.average=2"]);
+    assert_eq!(goes_on(&["train.average=2"]), Ok(()));
+    let error = goes_on(&["train.average=3"]).unwrap_err();
+    assert!(error.contains("state.json: averaged is 1, by the recipe it is 2"), "{error}");
+    // A file that its list of digests does not name is damage: the checkpoint before it is there.
+    let sums = run(&folder).join("checkpoints/0003/SHA256SUMS");
+    let listed = std::fs::read_to_string(&sums).unwrap();
+    let lines = listed.lines().filter(|line| !line.ends_with("average.safetensors"));
+    std::fs::write(&sums, lines.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    let session = resume(Disk::default(), &run(&folder), &tiny(&["train.average=2"])).unwrap();
+    assert_eq!(session.position.epoch, 2);
+    drop(session);
+    // Neither named nor there.
+    std::fs::remove_file(sums.with_file_name("average.safetensors")).unwrap();
+    let error = goes_on(&["train.average=2"]).unwrap_err();
+    assert!(error.contains("average.safetensors: there is no tensor"), "{error}");
 }

@@ -22,12 +22,18 @@ pub(super) fn dying(stop: usize) -> (Disk, Arc<AtomicUsize>) {
 
 #[test]
 fn a_crash_between_any_two_operations_of_a_run_changes_nothing() {
-    let resolved = tiny(&["train.epochs=3", "members=['cnn-4-8']", "budget='100%'", "data.validation=0"]);
+    let resolved = tiny(&[
+        "train.epochs=3",
+        "train.average=2",
+        "members=['cnn-4-8']",
+        "budget='100%'",
+        "data.validation=0",
+    ]);
     let whole = Folder::new("whole");
     let (disk, count) = dying(usize::MAX);
     create(disk, &whole.0, &resolved).unwrap().run(&Limits::default(), &mut ()).unwrap();
     let (operations, expected) = (count.load(Ordering::Relaxed), numbers(&run_path(&whole.0)));
-    // Three checkpoints of six files, each made, written and synced, renamed, named, the old one removed.
+    // Three checkpoints of six files, the second of seven, each made, written and synced, renamed, named, the old one removed.
     assert!(operations > 100, "{operations}");
     let mut resumed = 0;
     for stop in 0..operations {

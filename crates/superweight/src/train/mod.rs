@@ -65,6 +65,7 @@ pub use sharing::Decided;
 pub use stop::{Limits, Stopped};
 pub use trainer::{Trainer, Watch};
 
+use self::average::LAST_EPOCH;
 use crate::bank::weight_name;
 use crate::data::{Dataset, EvalBatches, Part, Split};
 use crate::recipe::Resolved;
@@ -179,7 +180,9 @@ impl<D: Device> Session<D> {
         if limits.interrupted() {
             return Some(Stopped::Interrupted);
         }
-        limits.out_of_time(self.position.epoch_seconds).then_some(Stopped::TimeLimit)
+        let averages = self.resolved.train.average > 0 && phase.stage == Stage::Train;
+        let longer = if averages && self.position.epoch + 1 == phase.epochs { LAST_EPOCH } else { 1.0 };
+        limits.out_of_time(longer * self.position.epoch_seconds).then_some(Stopped::TimeLimit)
     }
 
     /// A checkpoint of where the session is, unless there is one.

@@ -86,6 +86,9 @@ pub struct Position {
     pub epoch: u64,
     /// Optimizer steps of all phases.
     pub steps: u64,
+    /// Epochs that are in the mean which the checkpoint holds (`train.average`).
+    #[serde(default)]
+    pub averaged: u64,
     /// Time of the last epoch with its evaluation, for limits; says nothing about the numbers.
     pub epoch_seconds: f64,
 }
@@ -93,6 +96,6 @@ pub struct Position {
 impl Position {
     /// At the beginning of a phase.
     pub fn start(phase: Stage) -> Self {
-        Self { phase, epoch: 0, steps: 0, epoch_seconds: 0.0 }
+        Self { phase, epoch: 0, steps: 0, averaged: 0, epoch_seconds: 0.0 }
     }
 }

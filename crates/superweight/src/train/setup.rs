@@ -172,8 +172,8 @@ impl<D: Device> Parts<D> {
         let Some(phase) = phases.find(|phase| phase.stage == stage && epoch <= phase.epochs) else {
             return Err(unusable(format!("state.json: the recipe has no epoch {epoch} of phase '{stage}'")));
         };
-        parts.mean = average::restored(phase, epoch, resolved.train.average, checkpoint)
-            .map_err(|e| unusable(format!("average.safetensors: {e}")))?;
+        parts.mean =
+            average::restored(phase, &position, resolved.train.average, checkpoint).map_err(unusable)?;
         let (ensemble, optimizer) = parts.trainer.parts_mut();
         restore(ensemble, optimizer, checkpoint).map_err(|e| unusable(e.to_string()))?;
         Ok(Self { position, ..parts })

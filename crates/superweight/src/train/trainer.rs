@@ -144,6 +144,15 @@ impl<D: Device> Trainer<D> {
         self.ensemble.compose()
     }
 
+    /// Batch norm's statistics of these training images, the k-th batch of a pass from 1: what was composed last.
+    pub fn recalibrate_step(&mut self, draws: &[ImageDraw], k: u32) -> Result<(), Error> {
+        let device = self.ensemble.memory().device().clone();
+        let images = &mut self.images[Part::Train as usize];
+        device.set_draws(images, draws);
+        self.ensemble.draw(images)?;
+        self.ensemble.recalibrate(k)
+    }
+
     /// Every member's logits for these images of a part.
     pub fn evaluate_step(&mut self, part: Part, draws: &[ImageDraw]) -> Result<(), Error> {
         let device = self.ensemble.memory().device().clone();
@@ -172,6 +181,7 @@ fn compile<D: Device>(
         batch: train.batch,
         bn_batch: train.bn_batch,
         training: true,
+        recalibrated: train.average > 0,
         smoothing: train.label_smoothing as f32,
         classifier_decay: decay(resolved, ParameterKind::Classifier) as f32,
         folded: false,

@@ -94,7 +94,7 @@ fn head(ready: &Ready<'_>) -> Vec<String> {
     }
     if ready.average > 0 {
         let last = count(ready.average as usize, "epoch");
-        lines.push(format!("average    the mean of what the last {last} end with is kept"));
+        lines.push(format!("average    the mean over the ends of the last {last} is kept"));
     }
     if let Some((number, position)) = ready.resumed {
         let (phase, epoch) = (position.phase, position.epoch);

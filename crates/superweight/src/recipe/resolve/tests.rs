@@ -311,12 +311,21 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
     assert_eq!(resolve(&averaged.to_toml(), &[]).unwrap(), averaged);
     refused(
         "train.average = 191",
-        "r.toml:1:17: train.average: 191 is more than the 190 epochs after refinement (refine.epoch = 10);",
+        "r.toml:1:17: train.average: the last 191 of 200 epochs begin before refinement (refine.epoch = 10);",
     );
     refused(
         "strategy = 'no-refine'\ntrain = { average = 5, epochs = 4 }",
-        "r.toml:2:21: train.average: 5 is more than the 4 epochs;",
+        "r.toml:2:21: train.average: there are no 5 epochs in a training of 4;",
     );
+    refused(
+        "train.average = 'many'",
+        "r.toml:1:17: train.average: 'many' is neither a number of epochs nor a share;",
+    );
+    refused(
+        "train.average = '101%'",
+        "r.toml:1:17: train.average: '101%' is not a share between 0% and 100%;",
+    );
+    assert_eq!(resolve("train = { average = '25%', epochs = 30 }", &[]).unwrap().train.average, 7);
     refused("search.batches = 391", "r.toml:1:18: search.batches: 391 is more than the 390 of an epoch;");
     refused("plan.clusters = 'dense'", "r.toml:1:17: plan.clusters: strategy swn searches among layers");
     refused("plan.clusters = 'depth'", "r.toml:1:17: plan.clusters: ");
@@ -363,7 +372,8 @@ fn value(key: &'static Key) -> BoxedStrategy<Option<String>> {
         "plan.block" => &["'auto'", "8", "32"],
         "train.drops" => &["[]", "[1]", "['30%', '60.5%']", "[1, '50%']"],
         "data.validation" => &["0", "1000"],
-        "data.padding" | "train.warm_up" | "train.average" => &["0"],
+        "data.padding" | "train.warm_up" => &["0"],
+        "train.average" => &["0", "'10%'"],
         "train.batch" => &["128", "64", "6"],
         "train.bn_batch" => &["2"],
         "search.batches" => &["0", "7"],
