@@ -61,18 +61,25 @@ impl Curves {
         let mut curves = Self::default();
         for line in log {
             match &line.event {
-                Event::Epoch { phase, epoch, metrics } => curves.add_epoch(phase, *epoch, metrics),
-                Event::Search(_) => curves.mark("clusters found, everything anew"),
-                Event::Refine(_) => curves.mark("coefficients refined"),
+                Event::Epoch { phase, epoch, metrics } => {
+                    curves.add_epoch(phase, *epoch, metrics);
+                    // The last point of the others is the mean's; what training saw is not.
+                    if let Some(averaged) = metrics.get("averaged").and_then(Value::as_f64) {
+                        curves.mark("the last point is the mean from here on", averaged);
+                    }
+                }
+                Event::Search(_) => curves.mark("clusters found, everything anew", 0.0),
+                Event::Refine(_) => curves.mark("coefficients refined", 0.0),
                 _ => {}
             }
         }
         (!curves.phases.is_empty()).then_some(curves)
     }
 
-    fn mark(&mut self, what: &'static str) {
+    /// So many epochs before the last one that is known.
+    fn mark(&mut self, what: &'static str, before: f64) {
         let at = self.phases.last().map_or(0.0, |phase| phase.to);
-        self.marks.push(Mark { at, what });
+        self.marks.push(Mark { at: at - before, what });
     }
 
     fn add_epoch(&mut self, phase: &str, epoch: u64, metrics: &Metrics) {
@@ -146,6 +153,10 @@ mod tests {
             Line { time: 2.0, event: Event::Search(Default::default()) },
             epoch("train", 0, seen(20.0)),
         ];
+        let mut averaged = seen(25.0);
+        averaged["averaged"] = 1.into();
+        let averaged = Curves::new(&[log.to_vec(), vec![epoch("train", 1, averaged)]].concat()).unwrap();
+        assert_eq!(averaged.marks[1], Mark { at: 3.0, what: "the last point is the mean from here on" });
         let curves = Curves::new(&log).unwrap();
         let phases: Vec<_> = curves.phases.iter().map(|p| (p.phase.as_str(), p.from, p.to)).collect();
         assert_eq!(phases, [("search", 0.0, 2.0), ("train", 2.0, 3.0)]);
