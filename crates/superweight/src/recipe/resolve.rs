@@ -8,6 +8,7 @@
 //! (a grid, its scale, three templates a set, decay of coefficients, and a classifier that takes part).
 
 use std::fmt::Display;
+use std::num::ParseFloatError;
 
 use superweight_plan::arch::{ArchError, ArchName, ImageShape};
 use superweight_plan::{
@@ -299,7 +300,7 @@ impl Recipe {
     fn average(&self) -> Result<u64, RecipeError> {
         let text = self.train.average.as_ref().map_or("0".to_owned(), CountOrText::text);
         let wrong = |what| Err(self.wrong("train.average", format!("'{text}' is {what}")));
-        match text.strip_suffix('%').map(|share| share.trim().parse::<f64>()) {
+        match percent(&text) {
             None => text.parse().or_else(|_| wrong("neither a number of epochs nor a share")),
             Some(Ok(share)) if (0.0..=100.0).contains(&share) => {
                 Ok((share * self.epochs() as f64 / 100.0) as u64)
@@ -320,7 +321,7 @@ impl Recipe {
         for (i, drop) in self.train.drops.clone().unwrap_or_else(usual).into_iter().enumerate() {
             let text = drop.text();
             let wrong = |problem: String| self.source.wrong("train.drops", Some(i), problem);
-            let share = text.strip_suffix('%').map(|share| share.trim().parse::<f64>());
+            let share = percent(&text);
             let epoch = match share {
                 None => match text.parse::<u64>() {
                     Ok(epoch) if epoch > 0 && epoch < epochs => epoch,
@@ -431,6 +432,11 @@ impl Recipe {
 /// As in the paper, or a share of a short training, at least one.
 fn short(paper: u64, percent: u64, epochs: u64) -> u64 {
     if epochs >= LONG { paper } else { ((epochs * percent + 50) / 100).clamp(1, paper) }
+}
+
+/// "30%": the number, or what it is not; none where it is no share.
+fn percent(text: &str) -> Option<Result<f64, ParseFloatError>> {
+    text.strip_suffix('%').map(|share| share.trim().parse())
 }
 
 #[cfg(test)]
