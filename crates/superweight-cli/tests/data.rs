@@ -8,7 +8,7 @@ use std::fs;
 use common::Folder;
 
 pinned! {
-    data_help: "data", "data fetch --help", "data verify -h", "data list -h";
+    data_help: "data", "data fetch --help", "data verify -h", "data list -h", "data pack --help";
     data_list: "data list", "data list --in elsewhere";
     data_nothing_there: "data verify", "data verify cifar-100", "data verify fashion-mnist-10k --in elsewhere";
     data_bad_fetch:
@@ -16,6 +16,15 @@ pinned! {
         "data fetch cifar-100 --from nowhere",
         "data fetch cifar-100 --from .",
         "data fetch fashion-mnist-10k";
+    data_bad_pack:
+        "data pack birds",
+        "data pack cifar-10 --from .",
+        "data pack birds --from nowhere",
+        "data pack birds --from .",
+        "data pack birds --from . --size 32x",
+        "data pack birds --from . --size 4096",
+        "data pack birds --from . --test 100%",
+        "data pack birds --from . --test 0.2";
 }
 
 fn write(folder: &Folder, name: &str, bytes: &[u8]) {
@@ -70,4 +79,99 @@ fn json_everywhere() {
     let files = &answer["sets"][1]["files"];
     assert_eq!((&files[0]["state"], &files[1]["state"]), (&"damaged".into(), &"missing".into()));
     assert!(files[0]["error"].as_str().unwrap().contains("3074 bytes where 153700000 bytes are expected"));
+}
+
+/// Two classes that a network can tell apart: dark and bright, 6×8 pixels.
+fn write_pictures(folder: &Folder, part: &str, each: u8) {
+    for (class, shade) in [("dark", 20), ("bright", 200)] {
+        for i in 0..each {
+            let mut bytes = vec![];
+            let mut encoder = png::Encoder::new(&mut bytes, 8, 6);
+            encoder.set_color(png::ColorType::Grayscale);
+            let pixels: Vec<u8> = (0..48).map(|p| shade + i + p % 3).collect();
+            encoder.write_header().unwrap().write_image_data(&pixels).unwrap();
+            write(folder, &format!("pictures/{part}{class}/{i}.png"), &bytes);
+        }
+    }
+}
+
+const RECIPE: &str = "\
+members = ['wrn-10-1']
+budget = '60%'
+strategy = 'no-search'
+data = { name = 'shades' }
+train = { epochs = 3, batch = 10, bn_batch = 10, schedule = 'one-cycle', rate = 0.05 }
+";
+
+/// Packed, listed, trained on, asked where the pictures are not; another set of that name is noticed.
+#[test]
+fn pictures_of_ones_own() {
+    let folder = Folder::with_recipe("data-own", RECIPE);
+    write_pictures(&folder, "", 25);
+    write(&folder, "pictures/dark/notes.txt", b"");
+    let screens = [
+        "data pack shades --from pictures --size 8x12",
+        "data pack shades --from pictures --size 8x12",
+        "data list",
+        "data verify shades",
+        "data verify",
+    ]
+    .map(|args| folder.screen(args));
+    insta::assert_snapshot!("data_own", screens.join("\n"));
+    let train = folder.screen("train tiny.toml --device cpu");
+    assert!(train.contains("images     40 to train on, 0 held out, 10 to test; 4 steps an epoch"), "{train}");
+    assert!(train.contains("100.00%"), "{train}");
+    let set = |run: &str| fs::read_to_string(folder.0.join(run)).unwrap();
+    assert_eq!(set("runs/tiny/set.json"), set("data/shades/set.json"));
+
+    fs::rename(folder.0.join("data"), folder.0.join("away")).unwrap();
+    let asked = folder.screen("predict runs/tiny pictures/dark/3.png pictures/bright/3.png --device cpu");
+    assert!(asked.contains("dark/3.png: dark ") && asked.contains("bright/3.png: bright "), "{asked}");
+    let missing = folder.screen("eval runs/tiny --device cpu");
+    assert!(missing.contains("error: shades is not in data: copy its folder there"), "{missing}");
+    let unknown = folder.screen("train tiny.toml --name other");
+    assert!(unknown.contains("unknown data set 'shades': there are "), "{unknown}");
+
+    write_pictures(&folder, "test/", 2);
+    write_pictures(&folder, "train/", 8);
+    let answer = folder.json("data pack shades --from pictures --size 8x12 --json");
+    assert_eq!(
+        (&answer["train"], &answer["test"], &answer["test_drawn"]),
+        (&16.into(), &4.into(), &false.into())
+    );
+    assert_eq!((&answer["test_seen_in_training"], &answer["classes"][0]), (&4.into(), &"bright".into()));
+    let other = folder.screen("eval runs/tiny --device cpu");
+    assert!(other.contains("error: shades in data is not the set that the run was begun with"), "{other}");
+    let resumed = folder.screen("train --resume runs/tiny --device cpu");
+    assert!(resumed.contains("is not the set that the run was begun with"), "{resumed}");
+}
+
+/// Nothing is written before all pictures are read, and what was there stays.
+#[test]
+fn unreadable_pictures_are_named_and_change_nothing() {
+    let folder = Folder::new("data-unreadable");
+    write_pictures(&folder, "", 5);
+    write(&folder, "pictures/dark/7.jpg", b"\xff\xd8\xff");
+    write(&folder, "pictures/dark/8.png", b"");
+    let refused = folder.screen("data pack shades --from pictures");
+    assert!(
+        refused.contains("[exit 1]") && refused.contains("2 of 12 pictures cannot be read:\n"),
+        "{refused}"
+    );
+    assert!(
+        refused.contains("pictures/dark/8.png, byte 0: expected a PNG or JPEG picture, found an empty file")
+    );
+    assert!(!folder.0.join("data").exists());
+    let left = folder.screen("data pack shades --from pictures --skip-unreadable --grey");
+    assert!(left.contains("warning: left out: pictures/dark/7.jpg"), "{left}");
+    assert!(left.contains("1×32×32 images of 2 classes"), "{left}");
+    let again = folder.screen("data pack shades --from pictures --replace");
+    assert!(again.contains("cannot be read"), "{again}");
+    assert!(folder.screen("data verify shades").contains("[exit 0]"));
+    fs::write(folder.0.join("data/shades/test-labels.npy"), b"x").unwrap();
+    let damaged = folder.screen("data verify shades");
+    assert!(
+        damaged.contains("[exit 1]") && damaged.contains("'swn data pack shades --replace --from …'"),
+        "{damaged}"
+    );
 }

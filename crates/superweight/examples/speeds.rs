@@ -12,7 +12,7 @@ use std::error::Error;
 use std::path::Path;
 
 use superweight::bank::{self, coefficients_name, patterns_name, templates_name, weight_name};
-use superweight::data::{Dataset, standard_folder};
+use superweight::data::standard_folder;
 use superweight::engine::CpuDevice;
 use superweight::ensemble::{Ensemble, EnsembleOptions};
 use superweight::plan::SetId;
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let (resolved, count) = (Recipe::load(Path::new(recipe), overrides)?.resolve()?, images.parse()?);
     let plan = resolved.train_request()?.plan()?;
-    let data = Dataset::open(&resolved.data.name, &standard_folder()?)?;
+    let data = resolved.data.open(&standard_folder()?)?;
     if !(1..=data.train.len()).contains(&count) {
         return Err(format!("{} has 1 to {} images to take", data.name, data.train.len()).into());
     }

@@ -29,6 +29,12 @@ pub fn write_whole(path: &Path, contents: &[u8]) -> io::Result<()> {
     renamed
 }
 
+/// Whether a name is a folder's wherever it is made: letters, digits, `.`, `_` and `-`, at most 100, no hidden one and no flag.
+pub fn names_a_folder(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    (1..=100).contains(&name.len()) && !name.starts_with(['.', '-']) && name.chars().all(plain)
+}
+
 /// A text of at most so many bytes: what is longer is not what somebody meant to give.
 pub fn read_at_most(path: &Path, most: u64) -> io::Result<String> {
     let mut text = String::new();

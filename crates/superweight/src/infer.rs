@@ -15,7 +15,7 @@ use superweight_plan::{MemberId, SharingPlan};
 use thiserror::Error;
 
 use crate::bank::scope;
-use crate::data::{DataError, Dataset, Images, Normalisation, find};
+use crate::data::{DataError, Dataset, Images, Normalisation};
 use crate::ensemble::{Ensemble, EnsembleOptions};
 use crate::evaluate::{PredictionError, Predictions};
 use crate::recipe::{Recipe, RecipeError, Resolved};
@@ -137,17 +137,17 @@ impl Trained {
 
     /// Means and deviations that the members were trained with.
     pub fn normalisation(&self) -> Result<Normalisation, InferError> {
-        Ok(find(&self.resolved.data.name)?.normalisation)
+        Ok(self.resolved.data.description()?.normalisation)
     }
 
     /// Names of the classes.
     pub fn class_names(&self) -> Result<Vec<String>, InferError> {
-        Ok(find(&self.resolved.data.name)?.classes.iter().map(|&name| name.to_owned()).collect())
+        Ok(self.resolved.data.description()?.classes)
     }
 
     /// The data set it was trained on, from the folder of data sets.
     pub fn dataset(&self, folder: &Path) -> Result<Dataset, InferError> {
-        Ok(Dataset::open(&self.resolved.data.name, folder)?)
+        Ok(self.resolved.data.open(folder)?)
     }
 
     /// All members on a device.
@@ -227,7 +227,7 @@ impl<D: Device> Networks<D> {
     pub fn predict(
         &mut self,
         images: &Images,
-        normalisation: Normalisation,
+        normalisation: &Normalisation,
         mut progress: impl FnMut(usize),
     ) -> Result<Predictions, InferError> {
         let (len, classes) = (self.image_len(), self.classes());
@@ -280,7 +280,7 @@ impl<D: Device> Networks<D> {
 }
 
 /// Bytes `[…][channel]` to what members take, appended.
-pub fn normalise(pixels: &[u8], normalisation: Normalisation, to: &mut Vec<f32>) {
+pub fn normalise(pixels: &[u8], normalisation: &Normalisation, to: &mut Vec<f32>) {
     let channels = normalisation.mean.len();
     let value = |(i, &byte): (usize, &u8)| {
         (f32::from(byte) - normalisation.mean[i % channels]) / normalisation.deviation[i % channels]

@@ -141,11 +141,11 @@ fn an_onnx_file_holds_every_number_once() {
     let (networks, ..) = networks(&plan);
     let part = |m: usize| (plan.members[m].build().unwrap(), networks.state_dict(MemberId(m)).unwrap());
     let options = OnnxOptions { output: OnnxOutput::Probabilities, normalisation: None };
-    let file = onnx(&[part(0), part(1)], options).unwrap();
+    let file = onnx(&[part(0), part(1)], &options).unwrap();
     let numbers: usize =
         [part(0), part(1)].iter().flat_map(|(_, t)| t.iter().map(|(_, t)| t.values().len())).sum();
     assert!((4 * numbers..4 * numbers + 20_000).contains(&file.len()), "{} for {numbers}", file.len());
-    let missing = onnx(&[(part(0).0, part(1).1)], OnnxOptions { output: OnnxOutput::Logits, ..options });
+    let missing = onnx(&[(part(0).0, part(1).1)], &OnnxOptions { output: OnnxOutput::Logits, ..options });
     assert!(missing.unwrap_err().to_string().contains("expected F32"), "a state dict of another network");
 }
 
@@ -159,10 +159,10 @@ fn a_line_between_members_has_them_at_its_ends() {
     let device = CpuDevice::new(1).unwrap();
     let pixels: Vec<u8> = (0..10 * 192u64).map(|i| Draws::new(&[5]).bits(i) as u8).collect();
     let images = superweight::data::Images { pixels, labels: (0..10).map(|i| i % 5).collect() };
-    let normalisation = superweight::data::Normalisation { mean: &[128.0; 3], deviation: &[64.0; 3] };
+    let normalisation = superweight::data::Normalisation::fixed(&[128.0; 3], &[64.0; 3]);
     let evaluate = |from, to, points| {
         let line = Line { architecture: &architecture, from, to };
-        line.evaluate(&device, &images, normalisation, 4, points).unwrap()
+        line.evaluate(&device, &images, &normalisation, 4, points).unwrap()
     };
     let (there, back, still) = (evaluate(&a, &b, 3), evaluate(&b, &a, 3), evaluate(&a, &a, 3));
     assert_eq!(there[0].figures, still[1].figures);

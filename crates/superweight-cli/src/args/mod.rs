@@ -10,7 +10,7 @@ mod trained;
 use clap::{Args, Parser, Subcommand};
 
 pub use bench::{BenchArgs, BenchCommand, BenchOptions, PrecisionArg, TuneOptions, TuningArg};
-pub use data::{DataArgs, DataCommand, FetchArgs, ListArgs, VerifyArgs};
+pub use data::{DataArgs, DataCommand, FetchArgs, ListArgs, PackArgs, VerifyArgs};
 pub use plan::{CoefficientsArg, NOTHING_TO_PLAN, PlanArgs, ScaleArg, TilingArg};
 pub use train::{DemoArgs, SearchArgs, SweepArgs, TrainArgs};
 pub use trained::{

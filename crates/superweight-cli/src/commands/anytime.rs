@@ -67,7 +67,7 @@ pub(super) fn profiles<D: Device>(
     let images = images(trained, &data, args.held_out, args.images)?;
     let normalisation = trained.normalisation()?;
     let predictions =
-        trained.networks(device, PASS_BATCH.min(images.len()))?.predict(&images, normalisation, |_| ())?;
+        trained.networks(device, PASS_BATCH.min(images.len()))?.predict(&images, &normalisation, |_| ())?;
     let scores = evaluate_subsets(&predictions);
     let part = if args.held_out { "held-out" } else { "test" };
     let mut profiles = vec![];
@@ -77,7 +77,7 @@ pub(super) fn profiles<D: Device>(
         let len = networks.image_len();
         let mut input = vec![];
         let pixels = images.pixels.iter().copied().cycle().take(batch * len).collect::<Vec<_>>();
-        normalise(&pixels, normalisation, &mut input);
+        normalise(&pixels, &normalisation, &mut input);
         let time = Duration::from_secs_f64(args.seconds);
         let latencies = measure(&mut networks, &SystemClock::default(), &input, ROUNDS, time)
             .with_context(|| format!("--batch {batch}"))?;

@@ -82,7 +82,7 @@ fn export<D: Device>(device: &D, args: &ExportArgs, trained: &Trained) -> Result
         FormatArg::Onnx => {
             let output = if parts.len() == 1 { OnnxOutput::Logits } else { OnnxOutput::Probabilities };
             let normalisation = if args.normalise { Some(trained.normalisation()?) } else { None };
-            let bytes = onnx(&parts, OnnxOptions { output, normalisation })?;
+            let bytes = onnx(&parts, &OnnxOptions { output, normalisation })?;
             let stem = match parts.len() {
                 1 => format!("{}-{}", members[0], name(0)),
                 _ => members.iter().map(ToString::to_string).collect::<Vec<_>>().join("+"),

@@ -49,7 +49,7 @@ pub fn run(args: PredictArgs, out: &mut impl Write) -> Result<ExitCode> {
     let mut inputs = vec![];
     for path in &args.pictures {
         let mut input = vec![];
-        normalise(&Picture::open(path)?.fit(shape), normalisation, &mut input);
+        normalise(&Picture::open(path)?.fit(shape), &normalisation, &mut input);
         inputs.push((path.as_path(), input));
     }
     let device = device::for_run(&args.on.device, args.on.threads, &trained)?;

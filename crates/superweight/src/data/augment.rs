@@ -91,9 +91,9 @@ impl Placement {
 }
 
 /// The number every byte becomes, per channel.
-pub(super) fn table(normalisation: Normalisation) -> Vec<[f32; 256]> {
+pub(super) fn table(normalisation: &Normalisation) -> Vec<[f32; 256]> {
     let channel = |(mean, deviation): (&f32, &f32)| std::array::from_fn(|v| (v as f32 - mean) / deviation);
-    normalisation.mean.iter().zip(normalisation.deviation).map(channel).collect()
+    normalisation.mean.iter().zip(normalisation.deviation.iter()).map(channel).collect()
 }
 
 #[cfg(test)]
@@ -104,8 +104,7 @@ mod tests {
     use superweight_engine::{ImageSet, Shape};
 
     const SHAPE: ImageShape = ImageShape { channels: 3, height: 6, width: 5 };
-    const NORMALISATION: Normalisation =
-        Normalisation { mean: &[120.0, 100.0, 90.5], deviation: &[60.0, 50.0, 70.25] };
+    const NORMALISATION: Normalisation = Normalisation::fixed(&[120.0, 100.0, 90.5], &[60.0, 50.0, 70.25]);
 
     /// Step by step on whole arrays: flip, pad, cut the window, normalise, cut out.
     fn naive(image: &[u8], pad: usize, placement: Placement) -> Vec<f32> {
@@ -140,7 +139,7 @@ mod tests {
             shape: Shape::new(SHAPE.height, SHAPE.width, SHAPE.channels),
             pixels: Arc::new([&[7; 90], image].concat()),
             classes: vec![0, 1],
-            table: table(NORMALISATION),
+            table: table(&NORMALISATION),
         };
         let mut out = vec![f32::NAN; 90];
         set.render(&placement.draw(1), &mut out);

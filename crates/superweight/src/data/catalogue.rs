@@ -45,7 +45,7 @@ pub struct FileEntry {
 }
 
 /// A data set that is known by name.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Entry {
     /// As it is typed.
     pub name: &'static str,
@@ -68,6 +68,17 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// What it is, apart from its files.
+    pub fn describe(&self) -> Description {
+        Description {
+            name: self.name.to_owned(),
+            shape: self.shape,
+            classes: self.classes.iter().map(|&name| name.to_owned()).collect(),
+            images: self.images,
+            normalisation: self.normalisation.clone(),
+        }
+    }
+
     /// Of all files.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
@@ -78,11 +89,31 @@ impl Entry {
     }
 }
 
+/// What a set is, apart from its images.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Description {
+    /// As it is typed.
+    pub name: String,
+    /// Of every image.
+    pub shape: ImageShape,
+    /// Names of the classes.
+    pub classes: Vec<String>,
+    /// Training and test images.
+    pub images: (usize, usize),
+    /// Means and deviations of the training images.
+    pub normalisation: Normalisation,
+}
+
 /// The entry of that name.
 pub fn find(name: &str) -> Result<&'static Entry, DataError> {
     let known = || CATALOGUE.map(|entry| entry.name).join(", ");
     let entry = CATALOGUE.into_iter().find(|entry| entry.name == name);
     entry.ok_or_else(|| DataError::Unknown { name: name.to_owned(), known: known() })
+}
+
+/// Whether a name, or the folder it would have, is a known set's; `imagenet` is known to recipes.
+pub(super) fn is_taken(name: &str) -> bool {
+    name == "imagenet" || CATALOGUE.iter().any(|entry| name == entry.name || name == entry.folder)
 }
 
 /// Every data set that is known by name.
@@ -99,7 +130,7 @@ static FASHION_MNIST_10K: Entry = Entry {
     shape: SMALL,
     classes: &classes::FASHION_MNIST,
     images: (8_000, 2_000),
-    normalisation: Normalisation { mean: &[73.0376], deviation: &[90.1854] },
+    normalisation: Normalisation::fixed(&[73.0376], &[90.1854]),
 };
 
 static FASHION_MNIST: Entry = Entry {
@@ -121,7 +152,7 @@ static FASHION_MNIST: Entry = Entry {
     shape: SMALL,
     classes: &classes::FASHION_MNIST,
     images: (60_000, 10_000),
-    normalisation: Normalisation { mean: &[72.9404], deviation: &[90.0212] },
+    normalisation: Normalisation::fixed(&[72.9404], &[90.0212]),
 };
 
 /// From the Common Visual Data Foundation: the original address asks for a password.
@@ -144,7 +175,7 @@ static MNIST: Entry = Entry {
     shape: SMALL,
     classes: &classes::MNIST,
     images: (60_000, 10_000),
-    normalisation: Normalisation { mean: &[33.3184], deviation: &[78.5675] },
+    normalisation: Normalisation::fixed(&[33.3184], &[78.5675]),
 };
 
 const fn idx_files(sha256: [&'static str; 4]) -> [FileEntry; 4] {
@@ -209,7 +240,7 @@ static CIFAR10: Entry = Entry {
     shape: ImageShape::CIFAR,
     classes: &classes::CIFAR10,
     images: (50_000, 10_000),
-    normalisation: Normalisation { mean: &[125.3, 123.0, 113.9], deviation: &[63.0, 62.1, 66.7] },
+    normalisation: Normalisation::fixed(&[125.3, 123.0, 113.9], &[63.0, 62.1, 66.7]),
 };
 
 static CIFAR100: Entry = Entry {
@@ -236,7 +267,7 @@ static CIFAR100: Entry = Entry {
     shape: ImageShape::CIFAR,
     classes: &classes::CIFAR100,
     images: (50_000, 10_000),
-    normalisation: Normalisation { mean: &[129.3, 124.1, 112.4], deviation: &[68.2, 65.4, 70.4] },
+    normalisation: Normalisation::fixed(&[129.3, 124.1, 112.4], &[68.2, 65.4, 70.4]),
 };
 
 #[cfg(test)]
@@ -272,7 +303,8 @@ mod tests {
     fn an_unknown_name_lists_the_known() {
         assert_eq!(
             find("cifar100").unwrap_err().to_string(),
-            "unknown data set 'cifar100': there are fashion-mnist-10k, fashion-mnist, mnist, cifar-10, cifar-100"
+            "unknown data set 'cifar100': there are fashion-mnist-10k, fashion-mnist, mnist, cifar-10, cifar-100; \
+             'swn data pack' makes one of pictures"
         );
     }
 }

@@ -3,13 +3,15 @@
 //! Bytes, because CIFAR takes 184 MB as bytes and 737 as floats, and because a GPU keeps them so. Opening checks sizes,
 //! headers and labels; digests are the business of [`verify`](super::verify) and of fetching.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
 use superweight_engine::{ImageSet, Shape};
 use superweight_plan::arch::ImageShape;
 
-use super::catalogue::{Entry, Layout, find};
+use super::catalogue::{Description, Entry, Layout, find};
+use super::own::OwnSet;
 use super::{DataError, augment, cifar, embedded, idx, source};
 
 /// What a model may learn from, and what it is judged by.
@@ -49,12 +51,19 @@ impl Images {
 }
 
 /// Per channel, in 0–255: a pixel v becomes (v − mean) / deviation.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Normalisation {
     /// Over all training images.
-    pub mean: &'static [f32],
+    pub mean: Cow<'static, [f32]>,
     /// Over all training images.
-    pub deviation: &'static [f32],
+    pub deviation: Cow<'static, [f32]>,
+}
+
+impl Normalisation {
+    /// Of a set that is known when this is compiled.
+    pub const fn fixed(mean: &'static [f32], deviation: &'static [f32]) -> Self {
+        Self { mean: Cow::Borrowed(mean), deviation: Cow::Borrowed(deviation) }
+    }
 }
 
 /// A data set in memory.
@@ -77,7 +86,10 @@ pub struct Dataset {
 impl Dataset {
     /// Opens a data set by name from the data folder (which the embedded one does not need).
     pub fn open(name: &str, folder: &Path) -> Result<Self, DataError> {
-        let entry = find(name)?;
+        let entry = match find(name) {
+            Ok(entry) => entry,
+            Err(unknown) => return OwnSet::known(name, folder, unknown)?.read(folder),
+        };
         let place = folder.join(entry.folder);
         if entry.layout != Layout::Embedded && !place.exists() {
             return Err(DataError::NotFetched { name: name.to_owned(), folder: folder.to_owned() });
@@ -116,14 +128,19 @@ impl Dataset {
             }
         }
         let [train, test] = parts;
-        Ok(Self {
-            name: entry.name.to_owned(),
-            shape: entry.shape,
-            classes: entry.classes.iter().map(|&name| name.to_owned()).collect(),
-            train,
-            test,
-            normalisation: entry.normalisation,
-        })
+        let Description { name, shape, classes, normalisation, .. } = entry.describe();
+        Ok(Self { name, shape, classes, train, test, normalisation })
+    }
+
+    /// What it is, apart from its images.
+    pub fn description(&self) -> Description {
+        Description {
+            name: self.name.clone(),
+            shape: self.shape,
+            classes: self.classes.clone(),
+            images: (self.train.len(), self.test.len()),
+            normalisation: self.normalisation.clone(),
+        }
     }
 
     /// Training or test images.
@@ -141,7 +158,7 @@ impl Dataset {
             shape: Shape::new(height, width, channels),
             pixels: Arc::new(Pixels { data: Arc::clone(self), part }),
             classes: self.part(part).labels.iter().map(|&class| class.into()).collect(),
-            table: augment::table(self.normalisation),
+            table: augment::table(&self.normalisation),
         }
     }
 

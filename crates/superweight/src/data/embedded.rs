@@ -59,7 +59,7 @@ mod tests {
         let [train, test] = fashion_mnist_10k();
         let labels = train.labels.iter().chain(&test.labels).map(|&label| label as u8);
         let bytes: Vec<u8> = labels.chain(train.pixels.iter().chain(&test.pixels).copied()).collect();
-        assert_eq!(hex_sha256(&bytes), "feb6dc3d989236903278a682c2de0479f31e29d320ea1290a0d3ccdaafc9bfe2");
+        assert_eq!(hex_sha256(&[&bytes]), "feb6dc3d989236903278a682c2de0479f31e29d320ea1290a0d3ccdaafc9bfe2");
         for (images, per_class) in [(&train, 800), (&test, 200)] {
             for class in 0..10 {
                 assert_eq!(images.labels.iter().filter(|&&label| label == class).count(), per_class);
@@ -75,7 +75,7 @@ mod tests {
         let squares: u64 = pixels.iter().map(|&v| u64::from(v).pow(2)).sum();
         let mean = sum as f64 / n;
         let deviation = (squares as f64 / n - mean * mean).sqrt();
-        let pinned = find("fashion-mnist-10k").unwrap().normalisation;
+        let pinned = &find("fashion-mnist-10k").unwrap().normalisation;
         assert!((mean - f64::from(pinned.mean[0])).abs() < 1e-4, "{mean}");
         assert!((deviation - f64::from(pinned.deviation[0])).abs() < 1e-4, "{deviation}");
     }

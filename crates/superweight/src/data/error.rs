@@ -10,7 +10,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum DataError {
     /// No data set has this name.
-    #[error("unknown data set '{name}': there are {known}")]
+    #[error("unknown data set '{name}': there are {known}; 'swn data pack' makes one of pictures")]
     Unknown {
         /// As typed.
         name: String,
@@ -120,6 +120,71 @@ pub enum DataError {
     /// Without a home there is no standard folder.
     #[error("no folder for data: set SWN_DATA (or HOME)")]
     NoFolder,
+    /// A name that no set of one's own can have.
+    #[error(
+        "'{name}' cannot name a set of your own: letters, digits, '.', '_' and '-', and no name of a known set"
+    )]
+    Name {
+        /// As typed.
+        name: String,
+    },
+    /// A set of that name was packed before, or something else lies there.
+    #[error("{} is there already: choose another name, or replace a packed set with --replace", target.display())]
+    Exists {
+        /// The set's folder.
+        target: PathBuf,
+    },
+    /// A file of a packed set that is not as it was written.
+    #[error("{}: {why}: pack the set again ('swn data pack --replace')", file.display())]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// In words.
+        why: String,
+    },
+    /// A run's set of pictures is not in the data folder.
+    #[error(
+        "{name} is not in {}: copy its folder there, or pack the same pictures again ('swn data pack {name}')",
+        folder.display()
+    )]
+    NotPacked {
+        /// The data set.
+        name: String,
+        /// Where it was looked for.
+        folder: PathBuf,
+    },
+    /// A set of the same name and other images.
+    #[error(
+        "{name} in {} is not the set that the run was begun with: set SWN_DATA to the folder that has it, pack the same \
+         pictures again, or begin a new run",
+        folder.display()
+    )]
+    OtherSet {
+        /// The data set.
+        name: String,
+        /// The data folder.
+        folder: PathBuf,
+    },
+    /// A folder that does not have pictures in folders of classes.
+    #[error("{}: {why}", from.display())]
+    Pictures {
+        /// The folder.
+        from: PathBuf,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// Pictures that cannot be read.
+    #[error(
+        "{count} of {of} pictures cannot be read:{first}\nmend or remove them, or leave them out with --skip-unreadable"
+    )]
+    Unreadable {
+        /// How many.
+        count: usize,
+        /// Of how many.
+        of: usize,
+        /// The first of them with what is wrong, a line each, every line after a line break.
+        first: String,
+    },
     /// More held out than there is.
     #[error("{asked} images cannot be held out of {images}: at least one must be left to train on")]
     Validation {

@@ -7,8 +7,8 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::catalogue::{Entry, FileEntry};
-use super::source::{self, Found};
+use super::catalogue::Entry;
+use super::source;
 use super::verify::check;
 use super::{DataError, download};
 
@@ -63,20 +63,20 @@ pub fn install(
     report(Step::Writing(&target));
     let staging = Staging::new(to, entry.folder)?;
     for (found, file) in files.iter().zip(entry.files) {
-        write(&staging.0, file, found)?;
+        write_file(&staging.0.join(file.name), &[&found.bytes])?;
     }
     staging.become_(&target)?;
     Ok(target)
 }
 
-fn write(folder: &Path, file: &FileEntry, found: &Found) -> Result<(), DataError> {
-    let path = folder.join(file.name);
+/// Writes a file out of several parts, and waits for the disk.
+pub(super) fn write_file(path: &Path, parts: &[&[u8]]) -> Result<(), DataError> {
     let write = || {
-        let mut out = File::create(&path)?;
-        out.write_all(&found.bytes)?;
+        let mut out = File::create(path)?;
+        parts.iter().try_for_each(|part| out.write_all(part))?;
         out.sync_all()
     };
-    write().map_err(|error| unwritable(&path, error))
+    write().map_err(|error| unwritable(path, error))
 }
 
 fn unwritable(path: &Path, source: io::Error) -> DataError {
@@ -85,10 +85,10 @@ fn unwritable(path: &Path, source: io::Error) -> DataError {
 }
 
 /// A hidden folder beside the place it will have; removed unless it gets there.
-struct Staging(PathBuf);
+pub(super) struct Staging(pub(super) PathBuf);
 
 impl Staging {
-    fn new(to: &Path, name: &str) -> Result<Self, DataError> {
+    pub(super) fn new(to: &Path, name: &str) -> Result<Self, DataError> {
         let path = hidden(to, name, "tmp");
         let _ = fs::remove_dir_all(&path); // left by a killed process of the same number
         fs::create_dir_all(&path).map_err(|error| unwritable(&path, error))?;
@@ -96,7 +96,7 @@ impl Staging {
     }
 
     /// Takes the place of what is there, which is kept until this has succeeded.
-    fn become_(self, target: &Path) -> Result<(), DataError> {
+    pub(super) fn become_(self, target: &Path) -> Result<(), DataError> {
         let failed = |error| unwritable(target, error);
         File::open(&self.0).and_then(|folder| folder.sync_all()).map_err(failed)?;
         let name = target.file_name().unwrap_or_default().to_string_lossy();

@@ -35,7 +35,7 @@ pub const CIFAR: Entry = Entry {
     shape: ImageShape { channels: 3, height: SIDE, width: SIDE },
     classes: &["a", "b", "c"],
     images: (IMAGES, IMAGES),
-    normalisation: Normalisation { mean: &[0.0; 3], deviation: &[1.0; 3] },
+    normalisation: Normalisation::fixed(&[0.0; 3], &[1.0; 3]),
 };
 
 /// Images and labels, twice.
@@ -50,7 +50,7 @@ pub const IDX: Entry = Entry {
         file("test-labels", 8 + IMAGES, Part::Test, None),
     ],
     shape: ImageShape { channels: 1, height: SIDE, width: SIDE },
-    normalisation: Normalisation { mean: &[0.0], deviation: &[1.0] },
+    normalisation: Normalisation::fixed(&[0.0], &[1.0]),
     ..CIFAR
 };
 

@@ -10,6 +10,7 @@
 //! | `folder`, `fetch`, `download`, `verify` | where they lie, how they get there, whether they are whole |
 //! | `source`, `archive` | the files of a set out of a folder, a file or an archive |
 //! | `cifar`, `python`, `pickle`, `idx`, `embedded` | one layout each |
+//! | `pictures`, `picture`, `own` | pictures of one's own: found and made one size; the set they become |
 //! | `dataset`, `split` | images in memory; what is held out |
 //! | `random`, `order`, `augment` | pure functions of (seed, phase, epoch, image) |
 //! | `batch` | tables of what a device draws |
@@ -46,8 +47,10 @@ pub mod fuzzing;
 mod idx;
 mod npy;
 mod order;
+mod own;
 mod pickle;
 mod picture;
+mod pictures;
 mod python;
 mod random;
 mod source;
@@ -58,7 +61,7 @@ mod verify;
 
 pub use augment::{Augment, Hole, Placement};
 pub use batch::{Batch, Batches, EvalBatches, TrainBatches};
-pub use catalogue::{CATALOGUE, Entry, FileEntry, Layout, find};
+pub use catalogue::{CATALOGUE, Description, Entry, FileEntry, Layout, find};
 pub use dataset::{Dataset, Images, Normalisation, Part};
 pub use error::DataError;
 pub use fetch::{Step, fetch, install};
@@ -67,7 +70,9 @@ pub use npy::{
     CORRUPTED_IMAGES, Header as NpyHeader, corrupted, read_rows as read_npy_rows, rows_of as npy_rows_of,
 };
 pub use order::epoch_order;
+pub use own::{MOST_SIDE, OwnSet, SET};
 pub use picture::{MOST_PIXELS, Picture};
+pub use pictures::{Packed, Pictures};
 pub use random::{Counter, Phase, Stream};
 pub use split::Split;
 pub use verify::{FileState, Presence, State, presence, verify};

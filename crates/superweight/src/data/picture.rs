@@ -205,15 +205,7 @@ fn whole(path: &Path, width: usize, height: usize, rgb: Vec<u8>) -> Result<Pictu
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn png_of(width: u32, height: u32, colour: png::ColorType, pixels: &[u8]) -> Vec<u8> {
-        let mut bytes = vec![];
-        let mut encoder = png::Encoder::new(&mut bytes, width, height);
-        encoder.set_color(colour);
-        encoder.set_depth(png::BitDepth::Eight);
-        encoder.write_header().unwrap().write_image_data(pixels).unwrap();
-        bytes
-    }
+    use crate::data::testing::png_of;
 
     const SHAPE: ImageShape = ImageShape { channels: 3, height: 2, width: 2 };
 

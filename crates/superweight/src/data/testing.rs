@@ -33,6 +33,22 @@ impl Drop for Folder {
     }
 }
 
+/// A PNG file.
+pub fn png_of(width: u32, height: u32, colour: png::ColorType, pixels: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![];
+    let mut encoder = png::Encoder::new(&mut bytes, width, height);
+    encoder.set_color(colour);
+    encoder.set_depth(png::BitDepth::Eight);
+    encoder.write_header().unwrap().write_image_data(pixels).unwrap();
+    bytes
+}
+
+/// A picture of 2×2 pixels into a folder, which is made.
+pub fn write_picture(path: &Path, pixels: [u8; 12]) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, png_of(2, 2, png::ColorType::Rgb, &pixels)).unwrap();
+}
+
 /// A small file system of its own.
 pub struct Tmpfs(pub PathBuf);
 
@@ -94,7 +110,7 @@ fn fixture(layout: Layout, parts: [(&'static str, Part, Vec<u8>); 4], entry: Ent
     let file = |(name, part, bytes): &(&'static str, Part, Vec<u8>)| FileEntry {
         name,
         bytes: bytes.len() as u64,
-        sha256: hex_sha256(bytes).leak(),
+        sha256: hex_sha256(&[bytes]).leak(),
         part: *part,
         python: name.strip_suffix(".bin"),
     };
@@ -114,7 +130,7 @@ const TINY: Entry = Entry {
     shape: SHAPE,
     classes: &["a", "b", "c", "d", "e"],
     images: (20, 10),
-    normalisation: Normalisation { mean: &[1.0, 2.0, 3.0], deviation: &[10.0, 20.0, 30.0] },
+    normalisation: Normalisation::fixed(&[1.0, 2.0, 3.0], &[10.0, 20.0, 30.0]),
 };
 
 /// 20 and 10 images of 3×4×4 in two files.
@@ -143,7 +159,7 @@ pub fn idx_entry() -> Fixture {
         ("t10k-labels-idx1-ubyte", Part::Test, labels(10)),
     ];
     let shape = ImageShape { channels: 1, ..SHAPE };
-    let normalisation = Normalisation { mean: &[1.0], deviation: &[2.0] };
+    let normalisation = Normalisation::fixed(&[1.0], &[2.0]);
     fixture(Layout::Idx, parts, Entry { name: "tiny-idx", folder: "tiny-idx", shape, normalisation, ..TINY })
 }
 
@@ -254,4 +270,23 @@ pub fn serve_once(status: &'static str, body: &'static [u8]) -> String {
         let _ = stream.write_all(&[head.as_bytes(), body].concat());
     });
     format!("http://{address}/file")
+}
+
+/// A set of one's own: 5 and 3 images of 3×2×4, three classes.
+pub fn birds() -> Dataset {
+    let part = |count: usize, from: usize| Images {
+        pixels: (0..count * 24).map(|p| (from + p * 7) as u8).collect(),
+        labels: (0..count).map(|i| (i % 3) as u16).collect(),
+    };
+    Dataset {
+        name: "birds".into(),
+        shape: ImageShape { channels: 3, height: 2, width: 4 },
+        classes: ["crow", "heron", "owl"].map(String::from).into(),
+        train: part(5, 0),
+        test: part(3, 100),
+        normalisation: Normalisation {
+            mean: vec![0.1, 2.5, 1e-3].into(),
+            deviation: vec![1.0, 2.0, 0.3].into(),
+        },
+    }
 }

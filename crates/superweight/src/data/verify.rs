@@ -60,30 +60,32 @@ pub struct FileState {
 
 /// Reads every file of a set in the data folder.
 pub fn verify(entry: &Entry, folder: &Path) -> Vec<FileState> {
-    let look = |file: &FileEntry| {
-        let path = folder.join(entry.folder).join(file.name);
-        let state = match check_file(&path, file) {
-            Ok(()) => State::Whole,
-            Err(DataError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => State::Missing,
-            Err(error) => State::Damaged(error),
-        };
-        FileState { path, bytes: file.bytes, state }
-    };
-    entry.files.iter().map(look).collect()
+    let place = folder.join(entry.folder);
+    entry.files.iter().map(|file| look(place.join(file.name), file.bytes, file.sha256)).collect()
 }
 
-fn check_file(path: &Path, file: &FileEntry) -> Result<(), DataError> {
+/// Reads a file that should have this size and digest.
+pub(super) fn look(path: PathBuf, bytes: u64, sha256: &str) -> FileState {
+    let state = match check_file(&path, bytes, sha256) {
+        Ok(()) => State::Whole,
+        Err(DataError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => State::Missing,
+        Err(error) => State::Damaged(error),
+    };
+    FileState { path, bytes, state }
+}
+
+fn check_file(path: &Path, expected: u64, digest: &str) -> Result<(), DataError> {
     let failed = |error| DataError::read(path, error);
     let bytes = fs::metadata(path).map_err(failed)?.len();
-    if bytes != file.bytes {
+    if bytes != expected {
         let found = format!("{bytes} bytes");
-        return Err(DataError::WrongSize { file: path.to_owned(), found, expected: file.bytes });
+        return Err(DataError::WrongSize { file: path.to_owned(), found, expected });
     }
     let mut reader = File::open(path).map_err(failed)?;
     let (mut sha256, mut buffer) = (Sha256::new(), vec![0; 1 << 16]);
     loop {
         match reader.read(&mut buffer).map_err(failed)? {
-            0 => return compare(path, file, hex(&sha256.finalize())),
+            0 => return compare(path, digest, hex(&sha256.finalize())),
             n => sha256.update(&buffer[..n]),
         }
     }
@@ -91,18 +93,21 @@ fn check_file(path: &Path, file: &FileEntry) -> Result<(), DataError> {
 
 /// The same of a file that has been read.
 pub(super) fn check(found: &Found, file: &FileEntry) -> Result<(), DataError> {
-    compare(&found.path, file, hex_sha256(&found.bytes))
+    compare(&found.path, file.sha256, hex_sha256(&[&found.bytes]))
 }
 
-fn compare(path: &Path, file: &FileEntry, found: String) -> Result<(), DataError> {
-    match found == file.sha256 {
+fn compare(path: &Path, expected: &str, found: String) -> Result<(), DataError> {
+    match found == expected {
         true => Ok(()),
-        false => Err(DataError::Digest { file: path.to_owned(), expected: file.sha256.to_owned(), found }),
+        false => Err(DataError::Digest { file: path.to_owned(), expected: expected.to_owned(), found }),
     }
 }
 
-pub(super) fn hex_sha256(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
+/// Of several parts, one after another.
+pub(super) fn hex_sha256(parts: &[&[u8]]) -> String {
+    let mut sha256 = Sha256::new();
+    parts.iter().for_each(|part| sha256.update(part));
+    hex(&sha256.finalize())
 }
 
 fn hex(digest: &[u8]) -> String {
@@ -117,7 +122,10 @@ mod tests {
     /// `printf abc | sha256sum`
     #[test]
     fn digests_are_hexadecimal() {
-        assert_eq!(hex_sha256(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(
+            hex_sha256(&[b"a", b"bc"]),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl Line<'_> {
         &self,
         device: &D,
         images: &Images,
-        normalisation: Normalisation,
+        normalisation: &Normalisation,
         batch: usize,
         points: usize,
     ) -> Result<Vec<Point>, InferError> {

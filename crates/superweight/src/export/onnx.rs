@@ -31,7 +31,7 @@ pub enum OnnxOutput {
 }
 
 /// How a graph is written.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct OnnxOptions {
     /// What comes out.
     pub output: OnnxOutput,
@@ -43,14 +43,14 @@ pub struct OnnxOptions {
 ///
 /// # Panics
 /// With no member, or with logits of more than one.
-pub fn onnx(members: &[(Architecture, Tensors)], options: OnnxOptions) -> Result<Vec<u8>, RunError> {
+pub fn onnx(members: &[(Architecture, Tensors)], options: &OnnxOptions) -> Result<Vec<u8>, RunError> {
     let alone = members.len() == 1;
     assert!(!members.is_empty(), "a graph has at least one member");
     assert!(alone || options.output == OnnxOutput::Probabilities, "logits are of one member");
     let (first, classes) = (&members[0].0, members[0].0.classes);
     let mut graph = Graph::default();
     let mut images = "images".to_owned();
-    if let Some(Normalisation { mean, deviation }) = options.normalisation {
+    if let Some(Normalisation { mean, deviation }) = &options.normalisation {
         for (op, name, values) in [("Sub", "mean", mean), ("Div", "deviation", deviation)] {
             graph.initialise(name, &[1, values.len(), 1, 1], values);
             let output = format!("images.{name}");

@@ -64,11 +64,15 @@ pub const KEYS: &[Key] = &[
     key("strategy", Word(&Strategy::WORDS), "swn"),
     key("seed", Whole(0, MOST), "the first of seeds, or 0"),
     key("seeds", List(&Whole(0, MOST)), "[seed]"),
-    key("data.name", Text("the name of a data set"), "cifar-100"),
+    key("data.name", Text("the name of a data set ('swn data list')"), "cifar-100"),
     key("data.validation", Whole(0, MOST), "0"),
     key("data.split_seed", Whole(0, MOST), "0"),
     key("data.crop", Word(&["pad", "random-resized"]), "random-resized for imagenet, else pad"),
-    key("data.padding", Whole(0, 64), "4 with crop = \"pad\", else 0"),
+    key(
+        "data.padding",
+        Whole(0, 64),
+        "with crop = \"pad\" 4, an eighth of the side for pictures of your own; else 0",
+    ),
     key("data.flip", Switch, "false for mnist, else true"),
     key("data.cutout", Whole(0, 1024), "16 for CIFAR, but 0 for several members that are alike; else 0"),
     key(

@@ -9,6 +9,7 @@
 
 use std::fmt::Display;
 use std::num::ParseFloatError;
+use std::sync::Arc;
 
 use superweight_plan::arch::{ArchError, ArchName, ImageShape};
 use superweight_plan::{
@@ -20,8 +21,9 @@ use super::file::{CountOrText, Crop, PlanTable, Precision, Recipe, ScheduleWord}
 use super::keys::{KEYS, Key};
 use super::resolved::{DataSettings, PlanSettings, RefineSettings, Resolved, SearchPhase, TrainSettings};
 use super::strategy::{Similarity, Strategy};
-use crate::data::{self, Augment};
+use crate::data::{self, Augment, DataError, Description, OwnSet, SET};
 use crate::ensemble::ParameterKind;
+use crate::files::names_a_folder;
 use crate::schedule::Schedule;
 
 /// From this many epochs on, search and refinement take as long as in the paper.
@@ -33,10 +35,18 @@ struct Set {
     shape: ImageShape,
     classes: usize,
     train: usize,
+    /// Where it is one of the user's own.
+    own: Option<Arc<OwnSet>>,
 }
 
 /// Known to recipes, so that they can be written and planned; there is no reader yet.
-const IMAGENET: Set = Set { shape: ImageShape::IMAGENET, classes: 1000, train: 1_281_167 };
+const IMAGENET: Set = Set { shape: ImageShape::IMAGENET, classes: 1000, train: 1_281_167, own: None };
+
+impl From<Description> for Set {
+    fn from(set: Description) -> Self {
+        Self { shape: set.shape, classes: set.classes.len(), train: set.images.0, own: None }
+    }
+}
 
 impl Recipe {
     /// What the planner is asked: what hangs on its answer is left open.
@@ -128,8 +138,7 @@ impl Recipe {
 
     fn name(&self) -> Result<String, RecipeError> {
         let name = self.name.clone().unwrap_or_else(|| self.source.stem());
-        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        if name.is_empty() || name.len() > 100 || name.starts_with(['.', '-']) || !name.chars().all(plain) {
+        if !names_a_folder(&name) {
             return Err(self.wrong("name", format!("'{name}' cannot name a folder")));
         }
         Ok(name)
@@ -163,15 +172,39 @@ impl Recipe {
     fn set(&self) -> Result<(String, Set), RecipeError> {
         let name = self.data.name.clone().unwrap_or_else(|| "cifar-100".into());
         let set = match data::find(&name) {
-            Ok(entry) => Set { shape: entry.shape, classes: entry.classes.len(), train: entry.images.0 },
+            Ok(entry) => entry.describe().into(),
             Err(_) if name == "imagenet" => IMAGENET,
-            Err(error) => return Err(self.wrong("data.name", format!("{error}, imagenet"))),
+            Err(unknown) => {
+                let own = self.own_set(&name, unknown).map_err(|error| match error {
+                    DataError::Unknown { name, known } => {
+                        let known = known + ", imagenet";
+                        self.wrong("data.name", DataError::Unknown { name, known })
+                    }
+                    error => self.wrong("data.name", error),
+                })?;
+                Set { own: Some(Arc::new(own.clone())), ..own.description.into() }
+            }
         };
         Ok((name, set))
     }
 
+    /// A set of the user's own: as a run has described it beside its recipe, else as it is in the data folder.
+    fn own_set(&self, name: &str, unknown: DataError) -> Result<OwnSet, DataError> {
+        let beside = self.source.beside(SET);
+        let kept = beside.is_file().then(|| OwnSet::load(&beside));
+        let in_folder = |unknown| OwnSet::known(name, &data::standard_folder()?, unknown);
+        match kept {
+            Some(Ok(kept)) if kept.description.name == name => Ok(kept),
+            Some(Err(damaged)) => in_folder(unknown).map_err(|error| match error {
+                DataError::Unknown { .. } => damaged,
+                error => error,
+            }),
+            _ => in_folder(unknown),
+        }
+    }
+
     fn data(&self, members_are_alike: bool) -> Result<DataSettings, RecipeError> {
-        let (name, Set { shape, classes, train }) = self.set()?;
+        let (name, Set { shape, classes, train, own }) = self.set()?;
         let table = &self.data;
         let validation = table.validation.unwrap_or(0);
         if validation >= train as u64 {
@@ -179,7 +212,8 @@ impl Recipe {
         }
         let usual = if name == "imagenet" { Crop::RandomResized } else { Crop::Pad };
         let crop = table.crop.unwrap_or(usual);
-        let pad = table.padding.unwrap_or(if crop == Crop::Pad { 4 } else { 0 }) as usize;
+        let usual = if own.is_some() { (shape.height.min(shape.width) as u64 / 8).min(64) } else { 4 };
+        let pad = table.padding.unwrap_or(if crop == Crop::Pad { usual } else { 0 }) as usize;
         if crop == Crop::RandomResized && pad > 0 {
             return Err(self.wrong("data.padding", "crop = \"random-resized\" pads nothing"));
         }
@@ -188,7 +222,7 @@ impl Recipe {
         let cutout = table.cutout.unwrap_or(if has_cutout { 16 } else { 0 }) as usize;
         let augment = Augment { pad, flip, cutout };
         let (validation, split_seed) = (validation as usize, table.split_seed.unwrap_or(0));
-        Ok(DataSettings { name, shape, classes, validation, split_seed, crop, augment })
+        Ok(DataSettings { name, own, shape, classes, validation, split_seed, crop, augment })
     }
 
     fn plan(&self, strategy: Strategy, heterogeneous: bool, seed: u64) -> Result<PlanSettings, RecipeError> {

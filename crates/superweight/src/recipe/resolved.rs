@@ -2,7 +2,8 @@
 //!
 //! [`Resolved::to_toml`] writes every key that has a say; loading that file gives the same value.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use superweight_plan::arch::{ArchName, ImageShape};
 use superweight_plan::number::grouped;
@@ -17,7 +18,7 @@ use super::file::{
     SearchTable, TrainTable,
 };
 use super::strategy::{Alpha, Similarity, Strategy};
-use crate::data::Augment;
+use crate::data::{self, Augment, DataError, Dataset, Description, OwnSet};
 use crate::ensemble::ParameterKind;
 use crate::files::read_at_most;
 use crate::schedule::Schedule;
@@ -64,8 +65,10 @@ pub struct Resolved {
 /// Which images, and what happens to them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DataSettings {
-    /// As [`data::find`](crate::data::find) knows it, or `imagenet`.
+    /// As [`data::find`](crate::data::find) knows it, a set of the user's own, or `imagenet`.
     pub name: String,
+    /// What it is, where it is one of the user's own: the run keeps it.
+    pub own: Option<Arc<OwnSet>>,
     /// Of every image.
     pub shape: ImageShape,
     /// Told apart.
@@ -78,6 +81,27 @@ pub struct DataSettings {
     pub crop: Crop,
     /// What else happens to them.
     pub augment: Augment,
+}
+
+impl DataSettings {
+    /// What the set is, whether or not its images are here.
+    pub fn description(&self) -> Result<Description, DataError> {
+        match &self.own {
+            Some(own) => Ok(own.description.clone()),
+            None => Ok(data::find(&self.name)?.describe()),
+        }
+    }
+
+    /// Its images, from the data folder: those that were described, or none.
+    pub fn open(&self, folder: &Path) -> Result<Dataset, DataError> {
+        let Some(own) = &self.own else { return Dataset::open(&self.name, folder) };
+        let (name, folder) = (self.name.clone(), folder.to_owned());
+        match OwnSet::find(&name, &folder)? {
+            None => Err(DataError::NotPacked { name, folder }),
+            Some(found) if found != **own => Err(DataError::OtherSet { name, folder }),
+            Some(found) => found.read(&folder),
+        }
+    }
 }
 
 /// What the planner is asked.

@@ -19,6 +19,7 @@
 //! | `recipe.toml`, `resolved.toml` | as asked, and with every default |
 //! | `anytime.json` | where it was measured |
 //! | `given.json` | the plan that it began with, where it was given one |
+//! | `set.json` | what its pictures were, where they were the user's own |
 
 mod check;
 mod error;

@@ -13,6 +13,7 @@ use super::check::Published;
 use super::error::ResultsError;
 use super::record::{Accuracies, Choices, Epochs, ImageCounts, Minutes, Record, Seen, Settings};
 use super::{PREDICTIONS, RECORD};
+use crate::data::SET;
 use crate::evaluate::{Classes, Predictions, Subset};
 use crate::files::write_whole;
 use crate::recipe::{PLAN, Recipe, Resolved};
@@ -138,7 +139,8 @@ fn draft_beside(run: &Path, folder: &Path) -> Result<PathBuf, ResultsError> {
 /// Every file of a draft, whole; one that was published before and is not in the draft goes.
 fn move_files(draft: &Path, folder: &Path) -> Result<(), ResultsError> {
     fs::create_dir_all(folder).map_err(ResultsError::io("create", folder))?;
-    for name in ["log.jsonl", RECIPE, "resolved.toml", "anytime.json", PLAN, "plan.json", PREDICTIONS, RECORD]
+    for name in
+        ["log.jsonl", RECIPE, "resolved.toml", "anytime.json", PLAN, SET, "plan.json", PREDICTIONS, RECORD]
     {
         let (from, to) = (draft.join(name), folder.join(name));
         if from.exists() {
@@ -162,13 +164,14 @@ fn write(
         let path = folder.join(name);
         write_whole(&path, bytes).map_err(ResultsError::io("write", &path))
     };
-    for name in ["log.jsonl", RECIPE, "resolved.toml", "anytime.json", PLAN] {
+    for name in ["log.jsonl", RECIPE, "resolved.toml", "anytime.json", PLAN, SET] {
         let path = run.join(name);
         match fs::read(&path) {
             Ok(bytes) if name == RECIPE => put(name, set_without_folders(&bytes).as_bytes())?,
             Ok(bytes) => put(name, &bytes)?,
             Err(_) if name == "anytime.json" => {}
             Err(_) if name == PLAN && resolved.plan.file.is_none() => {}
+            Err(_) if name == SET && resolved.data.own.is_none() => {}
             Err(error) => return Err(ResultsError::io("read", &path)(error)),
         }
     }

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::error::ResultsError;
-use crate::data::find;
 use crate::recipe::{Recipe, Resolved};
 use crate::report::{PaperRow, paper};
 
@@ -96,7 +95,7 @@ impl Written {
         };
         let cell = self.paper.as_ref();
         let beside = cell.into_iter().flat_map(|cell| cell.beside.iter().map(|m| look(cell, m)));
-        let images = find(&resolved.data.name).map(|entry| entry.images.0).unwrap_or(0);
+        let images = resolved.data.description().map(|set| set.images.0).unwrap_or(0);
         let steps = images.saturating_sub(resolved.data.validation) / resolved.train.batch;
         let epochs = resolved.train.epochs + resolved.search.as_ref().map_or(0, |search| search.epochs);
         Ok(RowRequest {

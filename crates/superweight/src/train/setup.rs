@@ -14,7 +14,7 @@ use super::sharing::resumed_statistics;
 use super::trainer::decay;
 use super::{DecayGroup, Phase, Position, Session, TrainError, Trainer, average};
 use crate::bank;
-use crate::data::{DataError, Dataset, Split};
+use crate::data::{DataError, Dataset, SET, Split};
 use crate::ensemble::{Ensemble, ParameterKind};
 use crate::recipe::{Crop, PLAN, Recipe, Resolved};
 use crate::run::{
@@ -51,6 +51,8 @@ impl<D: Device> Session<D> {
         let plan = resolved.plan.file.as_ref().map(|_| parts.trainer.ensemble().plan().to_json());
         let mut files = vec![(RECIPE, recipe.as_str()), (RESOLVED, &complete)];
         files.extend(plan.as_ref().map(|plan| (PLAN, plan.as_str())));
+        let own = resolved.data.own.as_ref().map(|own| own.to_json());
+        files.extend(own.as_ref().map(|own| (SET, own.as_str())));
         let folder = RunFolder::create_on(disk, &runs, &resolved.name, existing, &files)?;
         let (log, board) = (folder.log()?, folder.tensorboard(None)?);
         let mut session = parts.session(resolved, data, folder, log, board, None);
@@ -71,7 +73,7 @@ impl<D: Device> Session<D> {
         if let Some(table) = tables.find(|&table| !text.lines().any(|line| line.trim() == table)) {
             return Err(TrainError::Cut { file, table: table.to_owned() });
         }
-        let data = Arc::new(Dataset::open(&resolved.data.name, data)?);
+        let data = Arc::new(resolved.data.open(data)?);
         Self::open(device, resumed, resolved, data)
     }
 

@@ -1,11 +1,11 @@
-//! `swn data list`: what is known, what is here.
+//! `swn data list`: what is known, what is here, what was packed.
 
 use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::json;
-use superweight::data::{CATALOGUE, Entry, Presence, presence};
+use superweight::data::{CATALOGUE, Description, OwnSet, Presence, presence};
 use superweight::plan::number::grouped;
 
 use super::{folder, megabytes};
@@ -14,45 +14,74 @@ use crate::table;
 
 pub fn run(args: ListArgs, out: &mut impl Write) -> Result<ExitCode> {
     let folder = folder(args.folder)?;
-    if args.json {
-        let set = |entry: &&Entry| {
-            json!({
-                "name": entry.name,
-                "train": entry.images.0,
-                "test": entry.images.1,
-                "shape": [entry.shape.channels, entry.shape.height, entry.shape.width],
-                "classes": entry.classes,
-                "mean": entry.normalisation.mean,
-                "deviation": entry.normalisation.deviation,
-                "bytes": entry.bytes(),
-                "state": word(presence(entry, &folder)),
-            })
-        };
-        let sets: Vec<_> = CATALOGUE.iter().map(set).collect();
-        writeln!(out, "{:#}", json!({ "folder": folder, "sets": sets }))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let row = |entry: &&Entry| {
-        let shape = entry.shape;
-        let state = match presence(entry, &folder) {
+    let known = CATALOGUE.iter().map(|entry| {
+        let presence = presence(entry, &folder);
+        let said = match presence {
             Presence::Embedded => "in the program".to_owned(),
             Presence::Whole => format!("here, {}", megabytes(entry.bytes())),
             Presence::Incomplete => format!("incomplete: swn data fetch {}", entry.name),
             Presence::Absent => format!("swn data fetch {}", entry.name),
         };
-        vec![
-            entry.name.to_owned(),
-            grouped(entry.images.0 as u64),
-            grouped(entry.images.1 as u64),
-            format!("{}×{}×{}", shape.channels, shape.height, shape.width),
-            entry.classes.len().to_string(),
-            state,
-        ]
-    };
-    let rows: Vec<_> = CATALOGUE.iter().map(row).collect();
+        Row { set: entry.describe(), bytes: entry.bytes(), state: word(presence), said }
+    });
+    let mut rows: Vec<_> = known.collect();
+    for name in OwnSet::names(&folder) {
+        match OwnSet::find(&name, &folder) {
+            Ok(Some(own)) => {
+                let said = format!("packed here, {}", megabytes(own.bytes()));
+                rows.push(Row { bytes: own.bytes(), set: own.description, state: "packed", said });
+            }
+            Ok(None) => {}
+            Err(error) => eprintln!("warning: {error}"),
+        }
+    }
+    if args.json {
+        let sets: Vec<_> = rows.iter().map(Row::to_json).collect();
+        writeln!(out, "{:#}", json!({ "folder": folder, "sets": sets }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows: Vec<_> = rows.into_iter().map(Row::cells).collect();
     writeln!(out, "folder     {}\n", folder.display())?;
     write!(out, "{}", table::render(&["data set", "train", "test", "image", "classes", "state"], &rows))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A set, and how it is here.
+struct Row {
+    set: Description,
+    bytes: u64,
+    state: &'static str,
+    /// The same in words, with what to do.
+    said: String,
+}
+
+impl Row {
+    fn to_json(&self) -> serde_json::Value {
+        let Description { name, shape, classes, images, normalisation } = &self.set;
+        json!({
+            "name": name,
+            "train": images.0,
+            "test": images.1,
+            "shape": [shape.channels, shape.height, shape.width],
+            "classes": classes,
+            "mean": normalisation.mean,
+            "deviation": normalisation.deviation,
+            "bytes": self.bytes,
+            "state": self.state,
+        })
+    }
+
+    fn cells(self) -> Vec<String> {
+        let Description { name, shape, classes, images, .. } = self.set;
+        vec![
+            name,
+            grouped(images.0 as u64),
+            grouped(images.1 as u64),
+            format!("{}×{}×{}", shape.channels, shape.height, shape.width),
+            classes.len().to_string(),
+            self.said,
+        ]
+    }
 }
 
 fn word(presence: Presence) -> &'static str {

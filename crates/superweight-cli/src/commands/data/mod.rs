@@ -2,6 +2,7 @@
 
 mod fetch;
 mod list;
+mod pack;
 mod verify;
 
 use std::io::Write;
@@ -18,6 +19,7 @@ pub fn run(args: DataArgs, out: &mut impl Write) -> Result<ExitCode> {
         DataCommand::List(args) => list::run(args, out),
         DataCommand::Fetch(args) => fetch::run(args, out),
         DataCommand::Verify(args) => verify::run(args, out),
+        DataCommand::Pack(args) => pack::run(args, out),
     }
 }
 

@@ -7,38 +7,57 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::json;
-use superweight::data::{self, CATALOGUE, DataError, Entry, FileState, Presence, State};
+use superweight::data::{self, CATALOGUE, DataError, FileState, OwnSet, Presence, State};
 use superweight::plan::number::grouped;
 
 use super::folder;
 use crate::args::VerifyArgs;
 use crate::table;
 
+/// A set that is here, and its files.
+struct Looked {
+    name: String,
+    /// What puts whole files in their place.
+    mend: String,
+    files: Vec<FileState>,
+}
+
 pub fn run(args: VerifyArgs, out: &mut impl Write) -> Result<ExitCode> {
     let folder = folder(args.folder)?;
     let sets = match &args.name {
         Some(name) => vec![named(name, &folder)?],
-        None => {
-            CATALOGUE.into_iter().filter(|entry| data::presence(entry, &folder) != Presence::Absent).collect()
-        }
+        None => all(&folder)?,
     };
-    let files: Vec<_> = sets.into_iter().map(|entry| (entry, data::verify(entry, &folder))).collect();
-    let whole = files.iter().flat_map(|(_, files)| files).all(|file| matches!(file.state, State::Whole));
+    let whole = sets.iter().flat_map(|set| &set.files).all(|file| matches!(file.state, State::Whole));
     if args.json {
-        writeln!(out, "{}", as_json(&folder, whole, &files))?;
+        writeln!(out, "{}", as_json(&folder, whole, &sets))?;
     } else {
-        write!(out, "folder     {}\n\n{}", folder.display(), as_table(&folder, &files))?;
-        eprint!("{}", advice(&files));
+        write!(out, "folder     {}\n\n{}", folder.display(), as_table(&folder, &sets))?;
+        eprint!("{}", advice(&sets));
     }
     Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn named(name: &str, folder: &Path) -> Result<&'static Entry, DataError> {
-    let entry = data::find(name)?;
-    match data::presence(entry, folder) {
-        Presence::Absent => Err(DataError::NotFetched { name: name.to_owned(), folder: folder.to_owned() }),
-        _ => Ok(entry),
-    }
+fn all(folder: &Path) -> Result<Vec<Looked>, DataError> {
+    let here = CATALOGUE.iter().filter(|entry| data::presence(entry, folder) != Presence::Absent);
+    here.map(|entry| entry.name.to_owned())
+        .chain(OwnSet::names(folder))
+        .map(|name| named(&name, folder))
+        .collect()
+}
+
+fn named(name: &str, folder: &Path) -> Result<Looked, DataError> {
+    let (files, mend) = match data::find(name) {
+        Ok(entry) if data::presence(entry, folder) == Presence::Absent => {
+            return Err(DataError::NotFetched { name: name.to_owned(), folder: folder.to_owned() });
+        }
+        Ok(entry) => (data::verify(entry, folder), format!("swn data fetch {name}")),
+        Err(unknown) => {
+            let own = OwnSet::known(name, folder, unknown)?;
+            (own.verify(folder), format!("swn data pack {name} --replace --from …"))
+        }
+    };
+    Ok(Looked { name: name.to_owned(), mend, files })
 }
 
 fn word(state: &State) -> &'static str {
@@ -49,11 +68,11 @@ fn word(state: &State) -> &'static str {
     }
 }
 
-fn as_table(folder: &Path, sets: &[(&Entry, Vec<FileState>)]) -> String {
+fn as_table(folder: &Path, sets: &[Looked]) -> String {
     let mut rows = vec![];
-    for (entry, files) in sets {
+    for Looked { name, files, .. } in sets {
         if files.is_empty() {
-            rows.push(vec![entry.name.to_owned(), String::new(), "in the program".to_owned()]);
+            rows.push(vec![name.clone(), String::new(), "in the program".to_owned()]);
         }
         for file in files {
             let name = file.path.strip_prefix(folder).unwrap_or(&file.path).display().to_string();
@@ -63,22 +82,22 @@ fn as_table(folder: &Path, sets: &[(&Entry, Vec<FileState>)]) -> String {
     table::render(&["file", "bytes", "state"], &rows)
 }
 
-fn advice(sets: &[(&Entry, Vec<FileState>)]) -> String {
+fn advice(sets: &[Looked]) -> String {
     let mut text = String::new();
-    for (entry, files) in sets {
+    for Looked { mend, files, .. } in sets {
         for file in files {
             if let State::Damaged(error) = &file.state {
                 let _ = writeln!(text, "{error}");
             }
         }
         if files.iter().any(|file| !matches!(file.state, State::Whole)) {
-            let _ = writeln!(text, "'swn data fetch {}' puts whole files in their place", entry.name);
+            let _ = writeln!(text, "'{mend}' puts whole files in their place");
         }
     }
     text
 }
 
-fn as_json(folder: &Path, whole: bool, sets: &[(&Entry, Vec<FileState>)]) -> String {
+fn as_json(folder: &Path, whole: bool, sets: &[Looked]) -> String {
     let file = |file: &FileState| {
         let error = match &file.state {
             State::Damaged(error) => Some(error.to_string()),
@@ -86,7 +105,8 @@ fn as_json(folder: &Path, whole: bool, sets: &[(&Entry, Vec<FileState>)]) -> Str
         };
         json!({ "path": file.path, "bytes": file.bytes, "state": word(&file.state), "error": error })
     };
-    let set = |(entry, files): &(&Entry, Vec<FileState>)| json!({ "name": entry.name, "files": files.iter().map(file).collect::<Vec<_>>() });
+    let set =
+        |set: &Looked| json!({ "name": set.name, "files": set.files.iter().map(file).collect::<Vec<_>>() });
     let sets: Vec<_> = sets.iter().map(set).collect();
     format!("{:#}", json!({ "folder": folder, "whole": whole, "sets": sets }))
 }

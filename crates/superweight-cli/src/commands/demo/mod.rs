@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
-use superweight::data::{Dataset, standard_folder};
+use superweight::data::standard_folder;
 use superweight::engine::Device;
 use superweight::recipe::{Precision, Recipe};
 use superweight::report;
@@ -91,7 +91,7 @@ fn request(embedded: &Embedded, args: &DemoArgs) -> Result<Request> {
     set.extend(args.epochs.map(|epochs| format!("train.epochs={epochs}")));
     let recipe = Recipe::parse(embedded.file, embedded.text, &set)?;
     let resolved = recipe.resolve()?;
-    let data = Arc::new(Dataset::open(&resolved.data.name, &standard_folder()?)?);
+    let data = Arc::new(resolved.data.open(&standard_folder()?)?);
     let (recipe, runs) = (recipe.as_asked(), args.runs.clone());
     Ok(Request { resolved, recipe, data, runs, existing: Existing::NextName })
 }

@@ -91,7 +91,7 @@ impl Making {
         &self,
         networks: &mut Networks<D>,
         clean: &Images,
-        normalisation: Normalisation,
+        normalisation: &Normalisation,
         folder: &Path,
     ) -> Result<Corruptions> {
         let mut sets = vec![];

@@ -159,7 +159,7 @@ pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained
     let normalisation = trained.normalisation()?;
     let mut networks = trained.networks(device, args.batch.min(images.len()))?;
     let begin = Instant::now();
-    let mut predictions = networks.predict(&images, normalisation, |_| ())?;
+    let mut predictions = networks.predict(&images, &normalisation, |_| ())?;
     let pass_seconds = begin.elapsed().as_secs_f64();
     let about = [
         ("run", trained.resolved.name.clone()),
@@ -175,7 +175,7 @@ pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained
     let small = predictions.to_classes().save(&folder.join(format!("{part}.classes.safetensors.gz")));
     small.with_context(unwritable)?;
     let corruptions = match making {
-        Some(making) => Some(making.evaluate(&mut networks, &images, normalisation, &folder)?),
+        Some(making) => Some(making.evaluate(&mut networks, &images, &normalisation, &folder)?),
         None => None,
     };
     let interpolation = match line {
@@ -227,6 +227,6 @@ fn interpolate<D: Device>(
     let architecture = trained.plan.members[a].build()?;
     let (from, to) = (networks.state_dict(MemberId(a))?, networks.state_dict(MemberId(b))?);
     let line = Line { architecture: &architecture, from: &from, to: &to };
-    let points = line.evaluate(device, images, trained.normalisation()?, batch, POINTS)?;
+    let points = line.evaluate(device, images, &trained.normalisation()?, batch, POINTS)?;
     Ok(Interpolation { members: [a, b], points })
 }

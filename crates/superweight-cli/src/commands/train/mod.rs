@@ -20,7 +20,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
-use superweight::data::{Dataset, standard_folder};
+use superweight::data::standard_folder;
 use superweight::engine::Device;
 use superweight::recipe::{Precision, Recipe, Resolved};
 use superweight::report;
@@ -166,7 +166,7 @@ pub(super) fn begin<D: Device>(
     runs: &Path,
     existing: Existing,
 ) -> Result<Session<D>> {
-    let data = Arc::new(Dataset::open(&resolved.data.name, &standard_folder()?)?);
+    let data = Arc::new(resolved.data.open(&standard_folder()?)?);
     let request = Request { resolved, recipe: recipe.as_asked(), data, runs: runs.to_owned(), existing };
     Session::create(device, request).map_err(|error| match error {
         TrainError::Run(error @ RunError::Io { .. }) => {

@@ -7,7 +7,8 @@ use superweight_plan::{Coefficients, Scale};
 use toml::Table;
 
 use super::*;
-use crate::data::testing::Folder;
+use crate::data::Dataset;
+use crate::data::testing::{Folder, birds};
 use crate::recipe::{KEYS, Kind};
 
 fn resolve(text: &str, overrides: &[&str]) -> Result<Resolved, RecipeError> {
@@ -429,4 +430,37 @@ proptest! {
             let _ = resolve(&typed, &[]);
         }
     }
+}
+
+/// A run keeps what its pictures are, and needs no data folder to know their shape and classes.
+#[test]
+fn a_set_of_ones_own_is_described_beside_the_recipe() {
+    let folder = Folder::new("own-beside");
+    let target = OwnSet::save(&birds(), &folder.0, false).unwrap();
+    let beside = folder.0.join("set.json");
+    std::fs::copy(target.join("set.json"), &beside).unwrap();
+    let file = folder.0.join("r.toml").display().to_string();
+    let parse = |text: &str| Recipe::parse(&file, text, &[] as &[&str]).unwrap().resolve();
+    let batch = "members = ['wrn-10-1']\nbudget = '100%'\ntrain = { batch = 4, bn_batch = 4 }\n";
+    let resolved = parse(&format!("{batch}data.name = 'birds'")).unwrap();
+    assert_eq!((resolved.data.shape, resolved.data.classes), (birds().shape, 3));
+    assert_eq!(resolved.data.augment.pad, 0); // an eighth of two pixels
+    assert_eq!(resolved.data.description().unwrap(), birds().description());
+    assert_eq!(parse(&resolved.to_toml()).unwrap(), resolved);
+    assert_eq!(resolved.data.open(&folder.0).unwrap().train, birds().train);
+    let elsewhere = resolved.data.open(&folder.0.join("none")).unwrap_err().to_string();
+    assert!(elsewhere.contains("copy its folder there, or pack the same pictures again"), "{elsewhere}");
+    let other = Dataset { classes: ["a", "b", "c"].map(String::from).into(), ..birds() };
+    OwnSet::save(&other, &folder.0, true).unwrap();
+    let other = resolved.data.open(&folder.0).unwrap_err().to_string();
+    assert!(other.contains("is not the set that the run was begun with"), "{other}");
+
+    let refused = |text: &str| parse(text).unwrap_err().to_string();
+    assert!(refused("data.name = 'owls'").contains("unknown data set 'owls': there are "));
+    assert!(
+        refused(&format!("{batch}data = {{ name = 'birds', validation = 5 }}"))
+            .contains("birds has 5 training")
+    );
+    std::fs::write(&beside, "{").unwrap();
+    assert!(refused("data.name = 'birds'").contains("set.json: EOF while parsing"));
 }

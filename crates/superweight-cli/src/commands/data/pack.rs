@@ -1,0 +1,126 @@
+//! `swn data pack`: pictures of the user's own as a data set. What is odd about them is said; nothing is written before all are read.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+use superweight::data::{DataError, Normalisation, OwnSet, Pictures};
+use superweight::plan::arch::ImageShape;
+use superweight::plan::number::grouped;
+
+use super::super::train::duration;
+use super::{folder, megabytes};
+use crate::args::PackArgs;
+
+/// Of every class, where there is no folder of test pictures.
+const TEST_SHARE: f64 = 0.2;
+/// Time between two looks at how far it is, on a terminal and elsewhere.
+const REFRESH: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(10)];
+/// Pictures left out that are named.
+const NAMED: usize = 20;
+
+pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
+    let to = folder(args.to)?;
+    OwnSet::check_place(&args.name, &to, args.replace)?;
+    let shape =
+        ImageShape { channels: if args.grey { 1 } else { 3 }, height: args.size.0, width: args.size.1 };
+    let share = args.test.map_or(TEST_SHARE, |share| share.0);
+    let from = || format!("--from {}", args.from.display());
+    let pictures = Pictures::find(&args.from, share, args.seed).with_context(from)?;
+    if let (Some(_), false) = (args.test, pictures.drawn) {
+        bail!("--test: {} has a folder of test pictures, which are the test set", args.from.display());
+    }
+    let total = pictures.len();
+    eprintln!("reading {} pictures of {} classes", grouped(total as u64), pictures.classes.len());
+    let progress = Progress::new(total);
+    let packed = pictures.pack(&args.name, shape, args.skip_unreadable, &|done| progress.show(done));
+    progress.clear();
+    let packed = packed.with_context(from)?;
+    for warning in warnings(&pictures, &packed.skipped, packed.twice) {
+        eprintln!("warning: {warning}");
+    }
+    let target = OwnSet::save(&packed.data, &to, args.replace)?;
+    let description = packed.data.description();
+    let (train, test) = description.images;
+    let bytes = (packed.data.train.pixels.len() + packed.data.test.pixels.len()) as u64;
+    if args.json {
+        let Normalisation { mean, deviation } = &description.normalisation;
+        let answer = json!({
+            "name": args.name, "folder": target, "train": train, "test": test, "test_drawn": pictures.drawn,
+            "shape": [shape.channels, shape.height, shape.width], "classes": description.classes,
+            "mean": mean, "deviation": deviation, "bytes": bytes,
+            "skipped": packed.skipped.len(), "passed_over": pictures.passed_over, "test_seen_in_training": packed.twice,
+        });
+        writeln!(out, "{answer:#}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let ImageShape { channels, height, width } = shape;
+    let [train, test] = [train, test].map(|images| grouped(images as u64));
+    let (classes, size) = (description.classes.len(), megabytes(bytes));
+    let drawn =
+        if pictures.drawn { format!(" ({}% of every class, by lot)", 100.0 * share) } else { String::new() };
+    writeln!(
+        out,
+        "set        {}: {channels}×{height}×{width} images of {classes} classes, {size}",
+        args.name
+    )?;
+    writeln!(out, "images     {train} to train on, {test} to test by{drawn}")?;
+    writeln!(out, "folder     {}", target.display())?;
+    writeln!(out, "\nswn train RECIPE --set data.name={} trains on it", args.name)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a user should know before training on it.
+fn warnings(pictures: &Pictures, skipped: &[DataError], twice: usize) -> Vec<String> {
+    let mut said: Vec<String> =
+        skipped.iter().take(NAMED).map(|error| format!("left out: {error}")).collect();
+    if skipped.len() > NAMED {
+        said.push(format!("{} more were left out", skipped.len() - NAMED));
+    }
+    if pictures.passed_over > 0 {
+        let files = if pictures.passed_over == 1 { "file is" } else { "files are" };
+        said.push(format!("{} {files} not .png, .jpg or .jpeg: passed over", pictures.passed_over));
+    }
+    if twice > 0 {
+        said.push(format!(
+            "{twice} of the test images are among the training images too: figures say less than they seem to"
+        ));
+    }
+    said
+}
+
+/// How far it is, on the error output.
+struct Progress {
+    total: usize,
+    begin: Instant,
+    terminal: bool,
+    shown: Mutex<Instant>,
+}
+
+impl Progress {
+    fn new(total: usize) -> Self {
+        let begin = Instant::now();
+        Self { total, begin, terminal: io::stderr().is_terminal(), shown: Mutex::new(begin) }
+    }
+
+    fn show(&self, done: usize) {
+        let Ok(mut shown) = self.shown.try_lock() else { return };
+        if shown.elapsed() < REFRESH[usize::from(!self.terminal)] {
+            return;
+        }
+        *shown = Instant::now();
+        let left = self.begin.elapsed().mul_f64((self.total - done) as f64 / done.max(1) as f64);
+        let [done, total] = [done, self.total].map(|count| grouped(count as u64));
+        let (start, end) = if self.terminal { ("\r\x1b[2K", "") } else { ("", "\n") };
+        eprint!("{start}{done} of {total} pictures, {} left{end}", duration::show(left));
+    }
+
+    fn clear(&self) {
+        if self.terminal {
+            eprint!("\r\x1b[2K");
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! Sets of one's own in the data folder: a description and four numpy files, written by `swn data pack`.
+//!
+//! ```text
+//! birds/ set.json ─ train-images.npy [image][row][column][channel] ─ train-labels.npy ─ test-images.npy ─ test-labels.npy
+//! ```
+//!
+//! Numpy files, because anything can open them. A run keeps a copy of `set.json`, so that its members can be asked where the
+//! pictures are not, and so that it goes on with the same images or not at all.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use superweight_plan::arch::ImageShape;
+
+use super::catalogue::{Description, is_taken};
+use super::dataset::{Dataset, Images, Normalisation};
+use super::error::DataError;
+use super::fetch::{Staging, write_file};
+use super::verify::{FileState, State, hex_sha256, look};
+use crate::files::{names_a_folder, read_at_most};
+
+/// The description's file, in the data folder and in runs.
+pub const SET: &str = "set.json";
+const VERSION: u64 = 1;
+/// Thousands of classes are some hundred kilobytes; what is larger is no description.
+const LARGEST: u64 = 1 << 24;
+/// Labels are two bytes.
+const MOST_CLASSES: usize = 1 << 16;
+/// Of the sides of an image.
+pub const MOST_SIDE: usize = 1024;
+const FILES: [&str; 4] = ["train-images.npy", "train-labels.npy", "test-images.npy", "test-labels.npy"];
+
+/// A set of one's own: what it is, and the digests of its files.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnSet {
+    /// What it is.
+    pub description: Description,
+    /// Of its files, in their order.
+    sha256: [String; 4],
+}
+
+/// `set.json`
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    version: u64,
+    name: String,
+    channels: usize,
+    height: usize,
+    width: usize,
+    train: usize,
+    test: usize,
+    mean: Vec<f32>,
+    deviation: Vec<f32>,
+    sha256: [String; 4],
+    classes: Vec<String>,
+}
+
+impl OwnSet {
+    /// Reads a description; whatever is wrong with it names the file.
+    pub fn load(file: &Path) -> Result<Self, DataError> {
+        let text = read_at_most(file, LARGEST).map_err(|error| DataError::read(file, error))?;
+        let wrong = |why: String| DataError::Damaged { file: file.to_owned(), why };
+        let written: Written = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        Self::check(written).map_err(wrong)
+    }
+
+    fn check(written: Written) -> Result<Self, String> {
+        let Written { version, name, channels, height, width, train, test, .. } = written;
+        let side = |side: usize| (1..=MOST_SIDE).contains(&side);
+        let numbers = |values: &[f32]| values.len() == channels && values.iter().all(|v| v.is_finite());
+        let mut once = written.classes.clone();
+        once.sort_unstable();
+        once.dedup();
+        match () {
+            () if version != VERSION => Err(format!("version {version}, where {VERSION} is known")),
+            () if !names_a_folder(&name) => Err(format!("'{name}' cannot name a data set")),
+            () if !matches!(channels, 1 | 3) || !side(height) || !side(width) => {
+                Err(format!("images of {channels}×{height}×{width}"))
+            }
+            () if once.len() != written.classes.len() => Err("a class is there twice".into()),
+            () if !(2..=MOST_CLASSES).contains(&once.len()) => Err(format!("{} classes", once.len())),
+            () if train == 0 || test == 0 => Err(format!("{train} training and {test} test images")),
+            () if [train, test].iter().any(|n| n.checked_mul(channels * height * width).is_none()) => {
+                Err("more images than memory has addresses".into())
+            }
+            () if !numbers(&written.mean) || !numbers(&written.deviation) => {
+                Err("mean and deviation are not a number per channel".into())
+            }
+            () if written.deviation.iter().any(|&deviation| deviation <= 0.0) => {
+                Err("a deviation is not above 0".into())
+            }
+            () => Ok(Self {
+                description: Description {
+                    name,
+                    shape: ImageShape { channels, height, width },
+                    classes: written.classes,
+                    images: (train, test),
+                    normalisation: Normalisation {
+                        mean: written.mean.into(),
+                        deviation: written.deviation.into(),
+                    },
+                },
+                sha256: written.sha256,
+            }),
+        }
+    }
+
+    /// The set of that name in the data folder, where there is one.
+    pub fn find(name: &str, folder: &Path) -> Result<Option<Self>, DataError> {
+        let file = folder.join(name).join(SET);
+        if !names_a_folder(name) || !file.is_file() {
+            return Ok(None);
+        }
+        let set = Self::load(&file)?;
+        match set.description.name == name {
+            true => Ok(Some(set)),
+            false => {
+                let why = format!("it describes '{}', and its folder is '{name}'", set.description.name);
+                Err(DataError::Damaged { file, why })
+            }
+        }
+    }
+
+    /// The set of that name, where no other is known by it: `unknown` then lists those there are, its own kind too.
+    pub fn known(name: &str, folder: &Path, unknown: DataError) -> Result<Self, DataError> {
+        Self::find(name, folder)?.ok_or_else(|| match unknown {
+            DataError::Unknown { name, known } => {
+                let own: String = Self::names(folder).iter().map(|own| format!(", {own}")).collect();
+                DataError::Unknown { name, known: known + &own }
+            }
+            other => other,
+        })
+    }
+
+    /// Names of all such sets in the data folder, sorted.
+    pub fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut names: Vec<_> =
+            names.filter(|name| names_a_folder(name) && folder.join(name).join(SET).is_file()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// As it is written.
+    pub fn to_json(&self) -> String {
+        let Description { name, shape, classes, images, normalisation } = &self.description;
+        let written = Written {
+            version: VERSION,
+            name: name.clone(),
+            channels: shape.channels,
+            height: shape.height,
+            width: shape.width,
+            train: images.0,
+            test: images.1,
+            mean: normalisation.mean.to_vec(),
+            deviation: normalisation.deviation.to_vec(),
+            sha256: self.sha256.clone(),
+            classes: classes.clone(),
+        };
+        serde_json::to_string_pretty(&written).expect("names and numbers are JSON") + "\n"
+    }
+
+    /// Writes a set into the data folder, whole or not at all; one of that name is replaced only if `replace` says so.
+    ///
+    /// Returns the set's folder.
+    pub fn save(data: &Dataset, to: &Path, replace: bool) -> Result<PathBuf, DataError> {
+        let target = to.join(&data.name);
+        Self::check_place(&data.name, to, replace)?;
+        let [train, test] = [&data.train, &data.test]
+            .map(|part| part.labels.iter().flat_map(|label| label.to_le_bytes()).collect::<Vec<u8>>());
+        let contents = [&data.train.pixels, &train, &data.test.pixels, &test];
+        let mut set = Self { description: data.description(), sha256: Default::default() };
+        let staging = Staging::new(to, &data.name)?;
+        for (i, (header, _)) in set.headers_and_lengths().iter().enumerate() {
+            let parts = [&header[..], contents[i]];
+            set.sha256[i] = hex_sha256(&parts);
+            write_file(&staging.0.join(FILES[i]), &parts)?;
+        }
+        write_file(&staging.0.join(SET), &[set.to_json().as_bytes()])?;
+        staging.become_(&target)?;
+        Ok(target)
+    }
+
+    /// Whether a set of that name may be written there: asked before hours of packing.
+    pub fn check_place(name: &str, to: &Path, replace: bool) -> Result<(), DataError> {
+        let target = to.join(name);
+        if !names_a_folder(name) || is_taken(name) {
+            return Err(DataError::Name { name: name.to_owned() });
+        }
+        // Nothing but such a set is ever replaced.
+        match target.symlink_metadata().is_ok() && !(replace && target.join(SET).is_file()) {
+            true => Err(DataError::Exists { target }),
+            false => Ok(()),
+        }
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.headers_and_lengths().iter().map(|(header, length)| (header.len() + length) as u64).sum()
+    }
+
+    /// Header and length of what follows it, of every file.
+    fn headers_and_lengths(&self) -> [(Vec<u8>, usize); 4] {
+        let Description { shape, images: (train, test), .. } = self.description;
+        let size = shape.channels * shape.height * shape.width;
+        let images = |count: usize| (header(shape, count), count * size);
+        let labels = |count: usize| (labels_header(count), count * 2);
+        [images(train), labels(train), images(test), labels(test)]
+    }
+
+    /// Its images, from the data folder.
+    pub fn read(&self, folder: &Path) -> Result<Dataset, DataError> {
+        let place = folder.join(&self.description.name);
+        let mut contents = FILES.iter().zip(self.headers_and_lengths()).map(|(name, (header, length))| {
+            let file = place.join(name);
+            let wrong = |why: String| DataError::Damaged { file: file.clone(), why };
+            let failed = |error| DataError::read(&file, error);
+            let mut reader = File::open(&file).map_err(failed)?;
+            let (found, expected) = (reader.metadata().map_err(failed)?.len(), header.len() + length);
+            if found != expected as u64 {
+                return Err(wrong(format!("{found} bytes where {expected} are expected")));
+            }
+            let (mut start, mut bytes) = (vec![0; header.len()], vec![0; length]);
+            reader.read_exact(&mut start).and_then(|()| reader.read_exact(&mut bytes)).map_err(failed)?;
+            if start != header {
+                return Err(wrong("an array of another shape".into()));
+            }
+            Ok((file, bytes))
+        });
+        let mut part = || {
+            let (_, pixels) = contents.next().expect("there are four files")?;
+            let (file, labels) = contents.next().expect("there are four files")?;
+            let labels: Vec<_> = labels.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]])).collect();
+            let classes = self.description.classes.len();
+            match labels.iter().position(|&label| usize::from(label) >= classes) {
+                None => Ok(Images { pixels, labels }),
+                Some(i) => {
+                    let why = format!("label {} of image {i}, and there are {classes} classes", labels[i]);
+                    Err(DataError::Damaged { file, why })
+                }
+            }
+        };
+        let (train, test) = (part()?, part()?);
+        let Description { name, shape, classes, normalisation, .. } = self.description.clone();
+        Ok(Dataset { name, shape, classes, train, test, normalisation })
+    }
+
+    /// Reads every file in the data folder and compares digests.
+    pub fn verify(&self, folder: &Path) -> Vec<FileState> {
+        let place = folder.join(&self.description.name);
+        let sizes = self.headers_and_lengths().map(|(header, length)| (header.len() + length) as u64);
+        let each = FILES.iter().zip(sizes).zip(&self.sha256);
+        let in_own_words = |file: FileState| {
+            let why = match &file.state {
+                State::Damaged(DataError::WrongSize { found, expected, .. }) => {
+                    format!("{found} where {expected} are expected")
+                }
+                State::Damaged(DataError::Digest { .. }) => "other bytes than were packed".to_owned(),
+                _ => return file,
+            };
+            let state = State::Damaged(DataError::Damaged { file: file.path.clone(), why });
+            FileState { state, ..file }
+        };
+        each.map(|((name, bytes), sha256)| in_own_words(look(place.join(name), bytes, sha256))).collect()
+    }
+}
+
+fn header(shape: ImageShape, images: usize) -> Vec<u8> {
+    npy_header("|u1", &format!("({images}, {}, {}, {})", shape.height, shape.width, shape.channels))
+}
+
+fn labels_header(images: usize) -> Vec<u8> {
+    npy_header("<u2", &format!("({images},)"))
+}
+
+/// As numpy writes it: padded so that the data begin at a multiple of 64.
+fn npy_header(descr: &str, shape: &str) -> Vec<u8> {
+    let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
+    let length = (10 + text.len() + 1).next_multiple_of(64) - 10;
+    text.extend(std::iter::repeat_n(' ', length - 1 - text.len()));
+    text.push('\n');
+    [b"\x93NUMPY\x01\x00", &(length as u16).to_le_bytes()[..], text.as_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::testing::{Folder, birds};
+    use crate::data::{NpyHeader, read_npy_rows};
+
+    #[test]
+    fn what_is_saved_is_read_again_bit_for_bit() {
+        let folder = Folder::new("own");
+        let data = birds();
+        let target = OwnSet::save(&data, &folder.0, false).unwrap();
+        assert_eq!(target, folder.0.join("birds"));
+        assert_eq!(OwnSet::names(&folder.0), ["birds"]);
+        let set = OwnSet::find("birds", &folder.0).unwrap().unwrap();
+        assert_eq!(set.description, data.description());
+        let read = Dataset::open("birds", &folder.0).unwrap();
+        assert_eq!((&read.train, &read.test), (&data.train, &data.test));
+        assert_eq!(read.description(), data.description());
+        assert!(set.verify(&folder.0).iter().all(|file| matches!(file.state, State::Whole)));
+        let size = |name: &str| fs::metadata(target.join(name)).unwrap().len();
+        assert_eq!(set.bytes(), FILES.map(size).iter().sum::<u64>());
+        assert_eq!(OwnSet::find("owls", &folder.0).unwrap(), None);
+        assert_eq!(OwnSet::find("../own", &folder.0).unwrap(), None);
+    }
+
+    /// `numpy.save` of zeros((5, 2, 4, 3), 'u1') begins so.
+    #[test]
+    fn files_are_numpys() {
+        let header = header(ImageShape { channels: 3, height: 2, width: 4 }, 5);
+        let text = b"{'descr': '|u1', 'fortran_order': False, 'shape': (5, 2, 4, 3), }";
+        assert_eq!(header[..10], *b"\x93NUMPY\x01\x00\x76\x00");
+        assert_eq!((&header[10..10 + text.len()], header.len(), header[127]), (&text[..], 128, b'\n'));
+        assert_eq!(NpyHeader::parse(Path::new("f"), &header).unwrap().shape, [5, 2, 4, 3]);
+        let folder = Folder::new("own-numpy");
+        let target = OwnSet::save(&birds(), &folder.0, false).unwrap();
+        let pixels = read_npy_rows(&target.join("test-images.npy"), &[2, 4, 3], 1, 2).unwrap();
+        assert_eq!(pixels, birds().test.pixels[24..]);
+    }
+
+    #[test]
+    fn names_and_places_are_kept() {
+        let folder = Folder::new("own-place");
+        let refused = |name: &str, replace: bool| {
+            OwnSet::check_place(name, &folder.0, replace).map_err(|error| error.to_string()).err()
+        };
+        for name in ["", ".x", "-x", "a/b", "..", "cifar-100", "cifar-100-binary", "imagenet", "ü"] {
+            assert!(refused(name, true).unwrap().contains("cannot name a set of your own"), "{name}");
+        }
+        assert_eq!(refused("birds", false), None);
+        OwnSet::save(&birds(), &folder.0, false).unwrap();
+        assert!(refused("birds", false).unwrap().ends_with("replace a packed set with --replace"));
+        assert_eq!(refused("birds", true), None);
+        // What is no set is never replaced.
+        fs::create_dir(folder.0.join("letters")).unwrap();
+        assert!(refused("letters", true).is_some());
+        let fewer = Dataset { test: Images { pixels: vec![0; 24], labels: vec![2] }, ..birds() };
+        assert!(OwnSet::save(&fewer, &folder.0, false).is_err());
+        assert_eq!(Dataset::open("birds", &folder.0).unwrap().test.len(), 3);
+        OwnSet::save(&fewer, &folder.0, true).unwrap();
+        assert_eq!(Dataset::open("birds", &folder.0).unwrap().test.len(), 1);
+    }
+
+    #[test]
+    fn damage_is_said_of_which_file() {
+        let folder = Folder::new("own-damage");
+        let target = OwnSet::save(&birds(), &folder.0, false).unwrap();
+        let open = || match Dataset::open("birds", &folder.0) {
+            Ok(_) => String::new(),
+            Err(error) => error.to_string().replace(&target.display().to_string(), "HERE"),
+        };
+        let set = OwnSet::find("birds", &folder.0).unwrap().unwrap();
+        let damaged =
+            || set.verify(&folder.0).iter().filter(|file| !matches!(file.state, State::Whole)).count();
+        for name in FILES {
+            let whole = fs::read(target.join(name)).unwrap();
+            fs::write(target.join(name), &whole[1..]).unwrap();
+            assert!(
+                open().starts_with(&format!("HERE/{name}: {} bytes where", whole.len() - 1)),
+                "{}",
+                open()
+            );
+            let mut other = whole.clone();
+            other[20] ^= 1;
+            fs::write(target.join(name), &other).unwrap();
+            assert!(open().starts_with(&format!("HERE/{name}: an array of another shape")), "{}", open());
+            assert_eq!(damaged(), 1);
+            fs::remove_file(target.join(name)).unwrap();
+            assert_eq!(open(), format!("HERE/{name} could not be read"));
+            fs::write(target.join(name), &whole).unwrap();
+        }
+        let file = target.join("train-labels.npy");
+        let whole = fs::read(&file).unwrap();
+        let mut labels = whole.clone();
+        *labels.last_mut().unwrap() = 1;
+        fs::write(&file, labels).unwrap();
+        assert!(
+            open().contains("train-labels.npy: label 257 of image 4, and there are 3 classes"),
+            "{}",
+            open()
+        );
+        fs::write(&file, whole).unwrap();
+        assert_eq!((open(), damaged()), (String::new(), 0));
+
+        let text = fs::read_to_string(target.join(SET)).unwrap();
+        for (from, to, why) in [
+            ("\"version\": 1", "\"version\": 2", "version 2, where 1 is known"),
+            ("\"name\": \"birds\"", "\"name\": \"owls\"", "it describes 'owls', and its folder is 'birds'"),
+            ("\"name\": \"birds\"", "\"name\": \"../x\"", "'../x' cannot name a data set"),
+            ("\"channels\": 3", "\"channels\": 2", "images of 2×2×4"),
+            ("\"height\": 2", "\"height\": 0", "images of 3×0×4"),
+            ("\"crow\"", "\"owl\"", "a class is there twice"),
+            ("\"train\": 5", "\"train\": 0", "0 training and 3 test images"),
+            ("\"train\": 5", "\"train\": 18446744073709551615", "more images than memory has addresses"),
+            ("\"deviation\": [", "\"deviation\": [1.0,", "not a number per channel"),
+            ("0.3", "0.0", "a deviation is not above 0"),
+            ("\"version\"", "\"verson\"", "unknown field `verson`"),
+        ] {
+            assert!(text.contains(from), "{from}");
+            fs::write(target.join(SET), text.replace(from, to)).unwrap();
+            assert!(open().starts_with("HERE/set.json: ") && open().contains(why), "{}", open());
+        }
+        for length in 0..text.len() - 1 {
+            fs::write(target.join(SET), &text[..length]).unwrap();
+            assert!(open().starts_with("HERE/set.json: "), "{length}");
+        }
+    }
+}
