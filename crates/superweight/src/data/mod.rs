@@ -10,7 +10,7 @@
 //! | `folder`, `fetch`, `download`, `verify` | where they lie, how they get there, whether they are whole |
 //! | `source`, `archive` | the files of a set out of a folder, a file or an archive |
 //! | `cifar`, `python`, `pickle`, `idx`, `embedded` | one layout each |
-//! | `pictures`, `picture`, `own` | pictures of one's own: found and made one size; the set they become |
+//! | `pictures`, `picture`, `orientation`, `own` | pictures of one's own: found, turned upright, made one size; the set they become |
 //! | `dataset`, `split` | images in memory; what is held out |
 //! | `random`, `order`, `augment` | pure functions of (seed, phase, epoch, image) |
 //! | `batch` | tables of what a device draws |
@@ -47,6 +47,7 @@ pub mod fuzzing;
 mod idx;
 mod npy;
 mod order;
+mod orientation;
 mod own;
 mod pickle;
 mod picture;

@@ -2,7 +2,7 @@
 //!
 //! A file says how large its picture is before anything of it is unpacked; more than [`MOST_PIXELS`] is refused there, so
 //! that a small file cannot ask for gigabytes. Grey pictures become RGB and RGB ones grey as the network wants it;
-//! transparency is laid on black. Resizing keeps the proportions: the largest middle part of the right shape, averaged
+//! transparency is laid on black; photographs are turned as their cameras say. Resizing keeps the proportions: the largest middle part of the right shape, averaged
 //! where it gets smaller (a triangle as wide as the step), linear where it gets larger.
 //!
 //! `png` and `zune-jpeg`, not `image`: the two bring seven small crates, `image` with the same formats a dozen and a half.
@@ -18,6 +18,7 @@ use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
 use super::DataError;
+use super::orientation::{orientation, upright};
 
 /// Pixels of the largest picture that is unpacked: 64 million, 192 MB.
 pub const MOST_PIXELS: usize = 1 << 26;
@@ -182,7 +183,8 @@ fn jpeg(path: &Path, bytes: &[u8]) -> Result<Picture, DataError> {
     if !ends(bytes) {
         return Err(malformed(path, "a whole JPEG picture", "one that was cut off: copy it again"));
     }
-    whole(path, width, height, rgb)
+    let turned = decoder.exif().map_or(1, |exif| orientation(exif));
+    Ok(upright(whole(path, width, height, rgb)?, turned))
 }
 
 /// Whether the last scan is followed by the end of the picture: the decoder does not miss it in the last row of blocks.
@@ -205,6 +207,7 @@ fn whole(path: &Path, width: usize, height: usize, rgb: Vec<u8>) -> Result<Pictu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::orientation::exif_of;
     use crate::data::testing::png_of;
 
     const SHAPE: ImageShape = ImageShape { channels: 3, height: 2, width: 2 };
@@ -236,6 +239,17 @@ mod tests {
         assert!(plane.fit(ImageShape::CIFAR).iter().all(|&v| v == 77));
         assert_eq!(plane.fit(ImageShape { channels: 1, height: 28, width: 28 }), vec![77; 784]);
         assert_eq!(Picture { height: 1, width: 1, rgb: vec![5; 3] }.fit(ImageShape::CIFAR), vec![5; 3072]);
+    }
+
+    #[test]
+    fn photographs_are_turned_as_their_cameras_say() {
+        let jpeg = include_bytes!("../../tests/fixtures/picture.jpg");
+        let exif = [b"Exif\0\0", &exif_of(false, 6)[..]].concat();
+        let length = (exif.len() as u16 + 2).to_be_bytes();
+        let turned = [&jpeg[..2], &[0xff, 0xe1], &length, &exif, &jpeg[2..]].concat();
+        let lying = decode(jpeg).unwrap();
+        assert_ne!(lying.height, lying.width);
+        assert_eq!(decode(&turned).unwrap(), upright(lying, 6));
     }
 
     /// A header may promise anything; nothing is unpacked for it.
