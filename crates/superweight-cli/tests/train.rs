@@ -220,7 +220,10 @@ fn a_run_is_a_folder_that_says_what_was_asked_and_what_came_of_it() {
     assert_eq!(again["test"], lines[3]["test"]);
     assert_eq!(numbers(&run), numbers(&folder.0.join("runs/tiny-2")));
     let refused = folder.screen("train tiny.toml --name tiny");
-    assert!(refused.contains("runs/tiny is there already: resume it, choose another name"), "{refused}");
+    assert!(
+        refused.contains("runs/tiny is there already: resume it (--resume), choose another name"),
+        "{refused}"
+    );
     let replaced = folder.json("train tiny.toml --set train.epochs=1 --name tiny --replace --json");
     assert_eq!((&replaced["run"], &replaced["epoch"]), (&"runs/tiny".into(), &1.into()));
 }

@@ -21,7 +21,7 @@ use crate::evaluate::{PredictionError, Predictions};
 use crate::recipe::{Recipe, RecipeError, Resolved};
 use crate::replay::Replayed;
 use crate::run::{Checkpoint, Loaded, RunError, Tensor, Tensors, load_checkpoint};
-use crate::train::{RestoreError, restore_parameters};
+use crate::train::{Position, RestoreError, Stage, restore_parameters};
 
 /// Why members cannot be asked.
 #[derive(Debug, Error)]
@@ -131,7 +131,8 @@ impl Trained {
         if let Some(why) = resolved.contradiction(&plan) {
             return Err(InferError::OtherRecipe { run: run.to_owned(), number, why });
         }
-        let warnings = warnings.iter().map(ToString::to_string).collect();
+        let unfinished = unfinished(&resolved, &checkpoint, run);
+        let warnings = warnings.iter().map(ToString::to_string).chain(unfinished).collect();
         Ok(Self { run: run.to_owned(), number, plan, checkpoint, resolved, warnings })
     }
 
@@ -162,6 +163,21 @@ impl Trained {
             },
         })?;
         Ok(Networks::new(ensemble, batch)?)
+    }
+}
+
+/// What there is to say of a checkpoint that training has not ended with.
+fn unfinished(resolved: &Resolved, checkpoint: &Checkpoint, run: &Path) -> Option<String> {
+    let position: Position = serde_json::from_value(checkpoint.state.training.clone()).ok()?;
+    let (epoch, epochs, run) = (position.epoch, resolved.train.epochs, run.display());
+    match position.phase {
+        Stage::Search => {
+            Some(format!("nothing is trained yet, this is of the search: 'swn train --resume {run}' goes on"))
+        }
+        Stage::Train if epoch < epochs => {
+            Some(format!("epoch {epoch} of {epochs}: 'swn train --resume {run}' goes on"))
+        }
+        Stage::Train => None,
     }
 }
 

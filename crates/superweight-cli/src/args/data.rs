@@ -75,9 +75,10 @@ pub struct VerifyArgs {
 
 /// Make a data set of pictures of your own.
 ///
-/// The folder has a folder of PNG or JPEG files for every class, in train/ and test/ (or val/), or a folder per class and
-/// nothing else; then a share of every class becomes the test set. Pictures of any size are made one size: the largest
-/// middle part of its proportions. Recipes then have data.name = "NAME".
+/// The folder has a folder of PNG or JPEG files for every class, in train/ and test/ (or val/, valid/, validation/), or a
+/// folder per class and nothing else; then a share of every class becomes the test set. Folders in a class's folder are
+/// looked through. Pictures of any size are made one size: the largest middle part of its proportions. Recipes then have
+/// data.name = "NAME"; data.flip = false is for pictures whose mirror image means something else.
 #[derive(Args)]
 #[command(after_help = PACK_EXAMPLES)]
 pub struct PackArgs {
@@ -146,8 +147,12 @@ impl FromStr for TestShare {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let percent = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
-        let share = percent.map(|percent| percent / 100.0).filter(|share| *share > 0.0 && *share < 1.0);
+        let number = |text: &str| text.trim().parse::<f64>().ok();
+        let share = match text.strip_suffix('%') {
+            Some(percent) => number(percent).map(|percent| percent / 100.0),
+            None => number(text),
+        };
+        let share = share.filter(|share| *share > 0.0 && *share < 1.0);
         share.map(Self).ok_or_else(|| "a share above 0% and below 100%, such as 20%".to_owned())
     }
 }
@@ -155,7 +160,7 @@ impl FromStr for TestShare {
 const PACK_EXAMPLES: &str = "\
 Examples:
   swn data pack birds --from ~/pictures/birds --size 64
-  swn train recipes/quick.toml --set data.name=birds";
+  swn train recipes/pictures.toml --set data.name=birds";
 
 const DATA_EXAMPLES: &str = "\
 Examples:

@@ -58,9 +58,10 @@ pub struct TrainArgs {
     #[arg(long)]
     pub name: Option<String>,
 
-    /// Hold out this many training images and look at them after every epoch (or every eval.held_out_every).
+    /// Hold out this many training images (500), or a share of them (10%), and look at them after every epoch (or every
+    /// eval.held_out_every).
     #[arg(long, value_name = "IMAGES")]
-    pub validation: Option<usize>,
+    pub validation: Option<String>,
 
     /// Folder of all runs.
     #[arg(long, value_name = "DIR", default_value = "runs")]

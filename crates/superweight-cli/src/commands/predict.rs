@@ -48,6 +48,12 @@ pub fn run(args: PredictArgs, out: &mut impl Write) -> Result<ExitCode> {
     let normalisation = trained.normalisation()?;
     let mut inputs = vec![];
     for path in &args.pictures {
+        ensure!(
+            !path.is_dir(),
+            "{} is a folder: give the pictures in it, such as {}",
+            path.display(),
+            path.join("*.jpg").display()
+        );
         let mut input = vec![];
         normalise(&Picture::open(path)?.fit(shape), &normalisation, &mut input);
         inputs.push((path.as_path(), input));

@@ -121,12 +121,12 @@ pub enum DataError {
     #[error("no folder for data: set SWN_DATA (or HOME)")]
     NoFolder,
     /// A name that no set of one's own can have.
-    #[error(
-        "'{name}' cannot name a set of your own: letters, digits, '.', '_' and '-', and no name of a known set"
-    )]
+    #[error("'{name}' cannot name a set of your own: {why}")]
     Name {
         /// As typed.
         name: String,
+        /// Which rule it breaks.
+        why: &'static str,
     },
     /// A set of that name was packed before, or something else lies there.
     #[error("{} is there already: choose another name, or replace a packed set with --replace", target.display())]

@@ -188,8 +188,15 @@ impl OwnSet {
     /// Whether a set of that name may be written there: asked before hours of packing.
     pub fn check_place(name: &str, to: &Path, replace: bool) -> Result<(), DataError> {
         let target = to.join(name);
-        if !names_a_folder(name) || is_taken(name) {
-            return Err(DataError::Name { name: name.to_owned() });
+        let why = match () {
+            () if is_taken(name) => Some("a known set has this name"),
+            () if !names_a_folder(name) => {
+                Some("it may have letters, digits, '.', '_' and '-', and begins with neither '.' nor '-'")
+            }
+            () => None,
+        };
+        if let Some(why) = why {
+            return Err(DataError::Name { name: name.to_owned(), why });
         }
         // Nothing but such a set is ever replaced.
         match target.symlink_metadata().is_ok() && !(replace && target.join(SET).is_file()) {

@@ -41,8 +41,8 @@ pub struct Pictures {
     pub train: Vec<(PathBuf, u16)>,
     /// To be judged by.
     pub test: Vec<(PathBuf, u16)>,
-    /// Files that are no pictures by their names.
-    pub passed_over: usize,
+    /// Files that are no pictures by their names, and folders beside those of training and test pictures.
+    pub passed_over: Vec<PathBuf>,
     /// Whether the test pictures were drawn from the others.
     pub drawn: bool,
 }
@@ -56,6 +56,8 @@ pub struct Packed {
     pub skipped: Vec<DataError>,
     /// Test images that are training images too, byte for byte.
     pub twice: usize,
+    /// Height and width that half of the pictures have at most, each by itself.
+    pub median: (usize, usize),
 }
 
 impl Pictures {
@@ -68,9 +70,14 @@ impl Pictures {
             let path = inside.iter().find(|(folder, _)| folder == name).map(|(_, path)| path)?;
             subfolders(path).is_ok_and(|classes| !classes.is_empty()).then_some(path)
         };
-        let mut passed_over = 0;
+        let mut passed_over = vec![];
         let (train, test) = match part("train") {
-            Some(train) => (train.as_path(), TEST.into_iter().find_map(part)),
+            Some(train) => {
+                let test = TEST.into_iter().find_map(part);
+                let others = inside.iter().map(|(_, path)| path);
+                passed_over.extend(others.filter(|&path| path != train && Some(path) != test).cloned());
+                (train.as_path(), test)
+            }
             None => (from, None),
         };
         let folders = subfolders(train)?;
@@ -79,7 +86,7 @@ impl Pictures {
             return Err(DataError::Pictures {
                 from: train.to_owned(),
                 why: format!(
-                    "{found} folders of classes, where at least 2 are needed: pictures lie in train/CLASS/ and test/CLASS/, \
+                    "folders of classes: {found}, where at least 2 are needed: pictures lie in train/CLASS/ and test/CLASS/, \
                      or in CLASS/"
                 ),
             });
@@ -91,7 +98,7 @@ impl Pictures {
             classes: folders.iter().map(|(name, _)| name.clone()).collect(),
             train: vec![],
             test: vec![],
-            passed_over: 0,
+            passed_over: vec![],
             drawn: test.is_none(),
         };
         for (class, (name, path)) in folders.iter().enumerate() {
@@ -152,8 +159,9 @@ impl Pictures {
     ) -> Result<Packed, DataError> {
         let done = AtomicUsize::new(0);
         let step = || progress(done.fetch_add(1, Ordering::Relaxed) + 1);
-        let (train, mut failed) = decode(&self.train, shape, &step)?;
-        let (test, failed_too) = decode(&self.test, shape, &step)?;
+        let sizes = Mutex::new(vec![]);
+        let (train, mut failed) = decode(&self.train, shape, &sizes, &step)?;
+        let (test, failed_too) = decode(&self.test, shape, &sizes, &step)?;
         failed.extend(failed_too);
         if !failed.is_empty() && !skip {
             let mut first = String::new();
@@ -181,7 +189,14 @@ impl Pictures {
         let normalisation = normalisation(&train.pixels, shape.channels);
         let classes = self.classes.clone();
         let data = Dataset { name: name.to_owned(), shape, classes, train, test, normalisation };
-        Ok(Packed { data, skipped: failed, twice })
+        let (mut heights, mut widths): (Vec<_>, Vec<_>) =
+            sizes.into_inner().expect("nobody panics here").into_iter().unzip();
+        let middle = |sizes: &mut Vec<usize>| {
+            sizes.sort_unstable();
+            sizes[sizes.len() / 2]
+        };
+        let median = (middle(&mut heights), middle(&mut widths));
+        Ok(Packed { data, skipped: failed, twice, median })
     }
 }
 
@@ -214,7 +229,7 @@ fn walk(
     folder: &Path,
     deep: usize,
     found: &mut Vec<PathBuf>,
-    passed_over: &mut usize,
+    passed_over: &mut Vec<PathBuf>,
 ) -> Result<(), DataError> {
     if deep == 0 {
         let why = format!("more than {DEEPEST} folders in one another, or a link that leads in a circle");
@@ -224,10 +239,10 @@ fn walk(
         let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
         match () {
-            () if hidden => *passed_over += 1,
+            () if hidden => passed_over.push(path),
             () if path.is_dir() => walk(&path, deep - 1, found, passed_over)?,
             () if ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str())) => found.push(path),
-            () => *passed_over += 1,
+            () => passed_over.push(path),
         }
     }
     Ok(())
@@ -249,6 +264,7 @@ fn divide(pictures: Vec<PathBuf>, share: f64, counter: Counter) -> (Vec<PathBuf>
 fn decode(
     pictures: &[(PathBuf, u16)],
     shape: ImageShape,
+    sizes: &Mutex<Vec<(usize, usize)>>,
     step: &(dyn Fn() + Sync),
 ) -> Result<(Images, Vec<DataError>), DataError> {
     let size = shape.channels * shape.height * shape.width;
@@ -266,7 +282,10 @@ fn decode(
         let taken = next.lock().expect("nobody panics here").next();
         let Some((i, ((path, _), to))) = taken else { return };
         match Picture::open(path) {
-            Ok(picture) => to.copy_from_slice(&picture.fit(shape)),
+            Ok(picture) => {
+                to.copy_from_slice(&picture.fit(shape));
+                sizes.lock().expect("nobody panics here").push((picture.height, picture.width));
+            }
             Err(error) => failed.lock().expect("nobody panics here").push((i, error)),
         }
         step();
@@ -365,7 +384,7 @@ mod tests {
                 .map(|(name, class)| (name.to_owned(), class))
         );
         assert_eq!(names(&found.test, here), [("val/cat/1.png".to_owned(), 0)]);
-        assert_eq!((found.passed_over, found.drawn, found.len()), (2, false, 4));
+        assert_eq!((found.passed_over.len(), found.drawn, found.len()), (2, false, 4));
         // A test folder goes before one of validation pictures.
         fill(here, &["test/dog/1.png"]);
         assert_eq!(
@@ -404,7 +423,7 @@ mod tests {
     fn what_is_wrong_with_a_folder_is_said() {
         let folder = Folder::new("pictures-wrong");
         let here = &folder.0;
-        assert!(refused(here).starts_with("HERE: 0 folders of classes"));
+        assert!(refused(here).starts_with("HERE: folders of classes: 0, where at least 2"));
         assert_eq!(refused(&here.join("none")), "HERE could not be read");
         fill(here, &["a/1.png", "b/1.png"]);
         let none = "HERE: no test pictures: give a larger share of the others (--test), or a folder of them";
@@ -435,8 +454,8 @@ mod tests {
         let progress = |n| {
             done.fetch_max(n, Ordering::Relaxed);
         };
-        let Packed { data, skipped, twice } = found.pack("ab", SHAPE, false, &progress).unwrap();
-        assert_eq!((done.into_inner(), skipped.len(), twice), (10, 0, 1));
+        let Packed { data, skipped, twice, median } = found.pack("ab", SHAPE, false, &progress).unwrap();
+        assert_eq!((done.into_inner(), skipped.len(), twice, median), (10, 0, 1, (2, 2)));
         assert_eq!(data.train.labels, [0, 0, 0, 0, 1, 1, 1, 1]);
         for i in 0..8 {
             assert_eq!(data.train.image(usize::from(i)), pixels(i));

@@ -46,7 +46,7 @@ pub struct DataTable {
     /// Which set.
     pub name: Option<String>,
     /// Training images held out, never trained on.
-    pub validation: Option<u64>,
+    pub validation: Option<CountOrText>,
     /// Decides which; independent of the run's seed.
     pub split_seed: Option<u64>,
     /// How training images are cut.

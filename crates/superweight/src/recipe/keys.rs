@@ -65,7 +65,7 @@ pub const KEYS: &[Key] = &[
     key("seed", Whole(0, MOST), "the first of seeds, or 0"),
     key("seeds", List(&Whole(0, MOST)), "[seed]"),
     key("data.name", Text("the name of a data set ('swn data list')"), "cifar-100"),
-    key("data.validation", Whole(0, MOST), "0"),
+    key("data.validation", Amount("images (5000) or a share of the training images (\"10%\")"), "0"),
     key("data.split_seed", Whole(0, MOST), "0"),
     key("data.crop", Word(&["pad", "random-resized"]), "random-resized for imagenet, else pad"),
     key(
@@ -105,7 +105,7 @@ pub const KEYS: &[Key] = &[
     key("plan.share_stem", Switch, "false"),
     key("plan.share_classifier", Switch, "true where blocks (grid, kronecker) make it smaller, else false"),
     key("train.epochs", Whole(1, 100_000), "200"),
-    key("train.batch", Whole(1, 1_048_576), "128"),
+    key("train.batch", Whole(1, 1_048_576), "128, or all images trained on where there are fewer"),
     key(
         "train.bn_batch",
         Whole(1, 1_048_576),

@@ -9,6 +9,7 @@
 
 use std::fmt::Display;
 use std::num::ParseFloatError;
+use std::path::Path;
 use std::sync::Arc;
 
 use superweight_plan::arch::{ArchError, ArchName, ImageShape};
@@ -174,6 +175,12 @@ impl Recipe {
         let set = match data::find(&name) {
             Ok(entry) => entry.describe().into(),
             Err(_) if name == "imagenet" => IMAGENET,
+            Err(_) if name.contains('/') && Path::new(&name).is_dir() => {
+                let problem = format!(
+                    "'{name}' is a folder: 'swn data pack NAME --from {name}' makes a data set of its pictures"
+                );
+                return Err(self.wrong("data.name", problem));
+            }
             Err(unknown) => {
                 let own = self.own_set(&name, unknown).map_err(|error| match error {
                     DataError::Unknown { name, known } => {
@@ -206,9 +213,11 @@ impl Recipe {
     fn data(&self, members_are_alike: bool) -> Result<DataSettings, RecipeError> {
         let (name, Set { shape, classes, train, own }) = self.set()?;
         let table = &self.data;
-        let validation = table.validation.unwrap_or(0);
+        let validation = self.held_out(train)?;
         if validation >= train as u64 {
-            return Err(self.wrong("data.validation", format!("{name} has {train} training images")));
+            let problem =
+                format!("{name} has {train} training images, of which some must be left to train on");
+            return Err(self.wrong("data.validation", problem));
         }
         let usual = if name == "imagenet" { Crop::RandomResized } else { Crop::Pad };
         let crop = table.crop.unwrap_or(usual);
@@ -271,11 +280,16 @@ impl Recipe {
 
     fn train(&self, heterogeneous: bool) -> Result<TrainSettings, RecipeError> {
         let table = &self.train;
-        let batch = table.batch.unwrap_or(128);
+        let (_, set) = self.set()?;
+        // Small sets have less than a batch; what is held out was checked.
+        let left = (set.train as u64).saturating_sub(self.held_out(set.train)?).max(1);
+        let batch = table.batch.unwrap_or(left.min(128));
         let usual = if !heterogeneous && batch.is_multiple_of(64) { 64 } else { batch };
         let bn_batch = table.bn_batch.unwrap_or(usual);
         if bn_batch > batch || !batch.is_multiple_of(bn_batch) {
-            let problem = format!("batches of {batch} images cannot be cut into parts of {bn_batch}");
+            let problem = format!(
+                "batches of {batch} images cannot be cut into parts of {bn_batch}: choose what divides {batch}"
+            );
             return Err(self.wrong("train.bn_batch", problem));
         }
         let decayed = || {
@@ -330,17 +344,31 @@ impl Recipe {
         })
     }
 
-    /// Epochs as given, a share rounded down; what they may be hangs on refinement.
+    /// What they may be hangs on refinement.
     fn average(&self) -> Result<u64, RecipeError> {
-        let text = self.train.average.as_ref().map_or("0".to_owned(), CountOrText::text);
-        let wrong = |what| Err(self.wrong("train.average", format!("'{text}' is {what}")));
+        self.count_or_share("train.average", self.train.average.as_ref(), self.epochs(), "epochs")
+    }
+
+    /// A number as given, a share of the whole rounded down; none where nobody says.
+    fn count_or_share(
+        &self,
+        key: &'static str,
+        asked: Option<&CountOrText>,
+        whole: u64,
+        of: &str,
+    ) -> Result<u64, RecipeError> {
+        let text = asked.map_or("0".to_owned(), CountOrText::text);
+        let wrong = |what: &str| Err(self.wrong(key, format!("'{text}' is {what}")));
         match percent(&text) {
-            None => text.parse().or_else(|_| wrong("neither a number of epochs nor a share")),
-            Some(Ok(share)) if (0.0..=100.0).contains(&share) => {
-                Ok((share * self.epochs() as f64 / 100.0) as u64)
-            }
+            None => text.parse().or_else(|_| wrong(&format!("neither a number of {of} nor a share"))),
+            Some(Ok(share)) if (0.0..=100.0).contains(&share) => Ok((share * whole as f64 / 100.0) as u64),
             Some(_) => wrong("not a share between 0% and 100%"),
         }
+    }
+
+    /// Images held out of so many.
+    fn held_out(&self, train: usize) -> Result<u64, RecipeError> {
+        self.count_or_share("data.validation", self.data.validation.as_ref(), train as u64, "images")
     }
 
     /// Epochs as given; shares rounded down, without those that fall on the start or on one another: a training of one
@@ -424,9 +452,10 @@ impl Recipe {
         let (_, set) = self.set()?;
         let (left, batch) = (set.train - resolved.data.validation, resolved.train.batch);
         if batch > left {
-            return Err(
-                self.wrong("train.batch", format!("{batch} is more than the {left} images trained on"))
-            );
+            return Err(self.wrong(
+                "train.batch",
+                format!("{batch} is more than the {left} images trained on: choose at most {left}"),
+            ));
         }
         let (average, epochs) = (resolved.train.average, resolved.train.epochs);
         let refined = resolved.refine.as_ref().map_or(0, |refine| refine.epoch);

@@ -372,7 +372,7 @@ impl Resolved {
             seeds: Some(self.seeds.clone()),
             data: DataTable {
                 name: Some(data.name.clone()),
-                validation: Some(data.validation as u64),
+                validation: Some(CountOrText::Count(data.validation as u64)),
                 split_seed: Some(data.split_seed),
                 crop: Some(data.crop),
                 padding: Some(data.augment.pad as u64),

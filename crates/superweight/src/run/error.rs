@@ -79,7 +79,7 @@ pub enum RunError {
         why: &'static str,
     },
     /// There is a run of that name already.
-    #[error("{} is there already: resume it, choose another name, or ask to replace it", path.display())]
+    #[error("{} is there already: resume it (--resume), choose another name (--name), or replace it (--replace)", path.display())]
     Exists {
         /// The folder.
         path: PathBuf,

@@ -32,10 +32,7 @@ fn another_run_is_not_overwritten_unless_asked() {
     let first = create(&folder.0, "demo", Existing::Refuse).unwrap();
     fs::write(first.path().join("old"), "").unwrap();
     let refused = create(&folder.0, "demo", Existing::Refuse).unwrap_err();
-    assert!(
-        refused.to_string().ends_with("resume it, choose another name, or ask to replace it"),
-        "{refused}"
-    );
+    assert!(refused.to_string().ends_with("or replace it (--replace)"), "{refused}");
     // In use: not even when asked.
     let in_use = create(&folder.0, "demo", Existing::Replace).unwrap_err();
     assert!(

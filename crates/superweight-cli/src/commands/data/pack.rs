@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::json;
-use superweight::data::{DataError, Normalisation, OwnSet, Pictures};
+use superweight::data::{Dataset, Normalisation, OwnSet, Packed, Pictures};
 use superweight::plan::arch::ImageShape;
 use superweight::plan::number::grouped;
 
 use super::super::train::duration;
 use super::{folder, megabytes};
 use crate::args::PackArgs;
+use crate::table;
 
 /// Of every class, where there is no folder of test pictures.
 const TEST_SHARE: f64 = 0.2;
@@ -21,6 +22,8 @@ const TEST_SHARE: f64 = 0.2;
 const REFRESH: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(10)];
 /// Pictures left out that are named.
 const NAMED: usize = 20;
+/// Most classes that are listed.
+const TABLE: usize = 20;
 
 pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
     let to = folder(args.to)?;
@@ -39,7 +42,7 @@ pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
     let packed = pictures.pack(&args.name, shape, args.skip_unreadable, &|done| progress.show(done));
     progress.clear();
     let packed = packed.with_context(from)?;
-    for warning in warnings(&pictures, &packed.skipped, packed.twice) {
+    for warning in warnings(&pictures, &packed) {
         eprintln!("warning: {warning}");
     }
     let target = OwnSet::save(&packed.data, &to, args.replace)?;
@@ -52,12 +55,13 @@ pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
             "name": args.name, "folder": target, "train": train, "test": test, "test_drawn": pictures.drawn,
             "shape": [shape.channels, shape.height, shape.width], "classes": description.classes,
             "mean": mean, "deviation": deviation, "bytes": bytes,
-            "skipped": packed.skipped.len(), "passed_over": pictures.passed_over, "test_seen_in_training": packed.twice,
+            "skipped": packed.skipped.len(), "passed_over": pictures.passed_over.len(), "test_seen_in_training": packed.twice,
         });
         writeln!(out, "{answer:#}")?;
         return Ok(ExitCode::SUCCESS);
     }
     let ImageShape { channels, height, width } = shape;
+    write!(out, "{}", classes(&packed.data))?;
     let [train, test] = [train, test].map(|images| grouped(images as u64));
     let (classes, size) = (description.classes.len(), megabytes(bytes));
     let drawn =
@@ -68,23 +72,64 @@ pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
         args.name
     )?;
     writeln!(out, "images     {train} to train on, {test} to test by{drawn}")?;
+    let (rows, columns) = packed.median;
+    writeln!(out, "pictures   half of them at most {rows} pixels high and {columns} wide, before")?;
     writeln!(out, "folder     {}", target.display())?;
-    writeln!(out, "\nswn train RECIPE --set data.name={} trains on it", args.name)?;
+    writeln!(out, "next       swn train recipes/pictures.toml --set data.name={}", args.name)?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// How many images each class has, where there are few of them; else the fewest and the most.
+fn classes(data: &Dataset) -> String {
+    let count = |labels: &[u16]| {
+        let mut counts = vec![0; data.classes.len()];
+        labels.iter().for_each(|&class| counts[usize::from(class)] += 1);
+        counts
+    };
+    let (train, test): (Vec<usize>, Vec<usize>) = (count(&data.train.labels), count(&data.test.labels));
+    if data.classes.len() > TABLE {
+        let range = |counts: &[usize]| {
+            let ends = counts.iter().min().zip(counts.iter().max());
+            ends.map_or(String::new(), |(least, most)| format!("{least} to {most}"))
+        };
+        return format!(
+            "classes    {} images each to train on, {} to test by\n",
+            range(&train),
+            range(&test)
+        );
+    }
+    let row = |(class, name): (usize, &String)| {
+        vec![name.clone(), train[class].to_string(), test[class].to_string()]
+    };
+    let rows: Vec<_> = data.classes.iter().enumerate().map(row).collect();
+    format!("{}\n", table::render(&["class", "train", "test"], &rows))
+}
+
 /// What a user should know before training on it.
-fn warnings(pictures: &Pictures, skipped: &[DataError], twice: usize) -> Vec<String> {
+fn warnings(pictures: &Pictures, packed: &Packed) -> Vec<String> {
+    let Packed { data, skipped, twice, .. } = packed;
     let mut said: Vec<String> =
         skipped.iter().take(NAMED).map(|error| format!("left out: {error}")).collect();
     if skipped.len() > NAMED {
         said.push(format!("{} more were left out", skipped.len() - NAMED));
     }
-    if pictures.passed_over > 0 {
-        let files = if pictures.passed_over == 1 { "file is" } else { "files are" };
-        said.push(format!("{} {files} not .png, .jpg or .jpeg: passed over", pictures.passed_over));
+    if let Some(first) = pictures.passed_over.first() {
+        let others = pictures.passed_over.len() - 1;
+        let others =
+            if others > 0 { format!(" and {} others", grouped(others as u64)) } else { String::new() };
+        said.push(format!(
+            "passed over: {}{others}; only .png, .jpg and .jpeg files are read",
+            first.display()
+        ));
     }
-    if twice > 0 {
+    let tested = |class: &usize| data.test.labels.contains(&(*class as u16));
+    let untested: Vec<_> = (0..data.classes.len()).filter(|class| !tested(class)).collect();
+    if let Some(&first) = untested.first() {
+        let (name, others) = (&data.classes[first], untested.len() - 1);
+        let others = if others > 0 { format!(" and of {others} other classes") } else { String::new() };
+        said.push(format!("there are no test pictures of '{name}'{others}"));
+    }
+    if *twice > 0 {
         said.push(format!(
             "{twice} of the test images are among the training images too: figures say less than they seem to"
         ));

@@ -154,7 +154,10 @@ fn settings(args: &TrainArgs) -> Result<Vec<String>> {
         set.push(format!("plan.file={:?}", plan.display().to_string()));
     }
     set.extend(args.name.as_ref().map(|name| format!("name={name:?}")));
-    set.extend(args.validation.map(|images| format!("data.validation={images}")));
+    set.extend(args.validation.as_ref().map(|images| match images.parse::<u64>() {
+        Ok(images) => format!("data.validation={images}"),
+        Err(_) => format!("data.validation={images:?}"),
+    }));
     Ok(set)
 }
 

@@ -37,8 +37,12 @@ pub fn text(outcome: &Outcome, plan: &SharingPlan, report: Option<&Path>) -> Str
     if let Some(report) = report {
         let _ = writeln!(text, "report     {}", report.display());
     }
-    let _ = writeln!(text, "next       tensorboard --logdir {run}");
-    let _ = writeln!(text, "           jq 'select(.event == \"epoch\") | {{epoch, loss}}' {run}/log.jsonl");
+    if let Stopped::Diverged { .. } = outcome.stopped {
+        return text;
+    }
+    let _ = writeln!(text, "next       swn eval {run}    every member and every ensemble");
+    let _ = writeln!(text, "           swn predict {run} PICTURE…");
+    let _ = writeln!(text, "           tensorboard --logdir {run}");
     text
 }
 
@@ -54,7 +58,10 @@ fn kept(outcome: &Outcome) -> String {
 /// What to do about a run that has diverged.
 pub fn advice(outcome: &Outcome) -> String {
     let (run, kept) = (outcome.folder.display(), kept(outcome));
-    format!("{kept} in {run}; try a lower rate ('--set train.rate=…') or a warm-up ('--set train.warm_up=1')")
+    format!(
+        "{kept} in {run}; try a lower rate or a warm-up: begin anew with '--replace --set train.rate=…' or \
+         '--replace --set train.warm_up=1'"
+    )
 }
 
 fn scores(seen: &Evaluation, plan: &SharingPlan) -> String {

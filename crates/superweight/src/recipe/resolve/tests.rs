@@ -282,16 +282,25 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
         "plan.clusters = 'dense'\nplan.share_classifier = true\nstrategy = 'no-search'",
         "r.toml:2:25: plan.share_classifier: with plan.clusters = \"dense\" no layer shares",
     );
-    refused("data.validation = 50000", "r.toml:1:19: data.validation: cifar-100 has 50000 training images;");
+    refused(
+        "data.validation = 50000",
+        "r.toml:1:19: data.validation: cifar-100 has 50000 training images, of which",
+    );
     refused("data = { crop = 'random-resized', padding = 4 }", "r.toml:1:45: data.padding: ");
     refused(
         "train.batch = 100\ntrain.bn_batch = 64",
         "r.toml:2:18: train.bn_batch: batches of 100 images cannot be cut",
     );
     refused(
-        "data.validation = 49900",
-        "r.toml (by default): train.batch: 128 is more than the 100 images trained on;",
+        "data.validation = 49900\ntrain.batch = 128",
+        "r.toml:2:15: train.batch: 128 is more than the 100 images trained on: choose at most 100;",
     );
+    refused(
+        "data.validation = '101%'",
+        "r.toml:1:19: data.validation: '101%' is not a share between 0% and 100%",
+    );
+    let few = resolve("data.validation = '99.8%'", &[]).unwrap();
+    assert_eq!((few.data.validation, few.train.batch, few.train.bn_batch), (49_900, 100, 100));
     refused("train.drops = [60, 200]", "r.toml:1:20: train.drops: epoch 200 is not inside of 200 epochs;");
     refused("train.drops = [60, 30]", "r.toml:1:20: train.drops: '30' does not come after epoch 60;");
     refused("train.drops = [60, 60]", "r.toml:1:20: train.drops: '60' does not come after epoch 60;");
@@ -372,7 +381,7 @@ fn value(key: &'static Key) -> BoxedStrategy<Option<String>> {
         "plan.clusters" => &["'single'", "'depth:3'", "'random:2:9'", "'per-position'"],
         "plan.block" => &["'auto'", "8", "32"],
         "train.drops" => &["[]", "[1]", "['30%', '60.5%']", "[1, '50%']"],
-        "data.validation" => &["0", "1000"],
+        "data.validation" => &["0", "1000", "'12.5%'"],
         "data.padding" | "train.warm_up" => &["0"],
         "train.average" => &["0", "'10%'"],
         "train.batch" => &["128", "64", "6"],
