@@ -155,8 +155,8 @@ pub enum DataError {
     },
     /// A set of the same name and other images.
     #[error(
-        "{name} in {} is not the set that the run was begun with: set SWN_DATA to the folder that has it, pack the same \
-         pictures again, or begin a new run",
+        "{name} in {} is not the set that the run was begun with (data.digest): set SWN_DATA to the folder that has it, \
+         pack the same pictures again, or begin a new run with a recipe that has no data.digest",
         folder.display()
     )]
     OtherSet {
@@ -212,6 +212,14 @@ impl DataError {
     ) -> Self {
         let (expected, found) = (expected.into(), found.into());
         Self::Malformed { file: file.to_owned(), offset: offset as u64, expected, found }
+    }
+
+    /// With what the system says, on one line.
+    pub fn with_cause(&self) -> String {
+        match self {
+            Self::Io { source, .. } => format!("{self}: {source}"),
+            _ => self.to_string(),
+        }
     }
 
     pub(super) fn read(path: &Path, source: io::Error) -> Self {

@@ -1,7 +1,8 @@
 //! Getting a data set into the data folder: download or take what is there, verify, write beside, rename.
 //!
 //! Everything is written to a hidden folder next to its place and renamed when it is whole and on the disk, so that a
-//! reader never sees a part of a data set, and a kill or a full disk leaves what was there before.
+//! reader never sees a part of a data set, and a kill or a full disk leaves what was there before (a kill in the instant
+//! between two renames under a hidden name, `.NAME.PROCESS.old`).
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -93,6 +94,19 @@ impl Staging {
         let _ = fs::remove_dir_all(&path); // left by a killed process of the same number
         fs::create_dir_all(&path).map_err(|error| unwritable(&path, error))?;
         Ok(Self(path))
+    }
+
+    /// Takes a place where nothing is, or fails.
+    pub(super) fn take_free_place(self, target: &Path) -> Result<(), DataError> {
+        let synced = File::open(&self.0).and_then(|folder| folder.sync_all());
+        synced.map_err(|error| unwritable(target, error))?;
+        // A folder that has something in it is not renamed over.
+        fs::rename(&self.0, target).map_err(|error| match error.kind() {
+            io::ErrorKind::DirectoryNotEmpty
+            | io::ErrorKind::AlreadyExists
+            | io::ErrorKind::NotADirectory => DataError::Exists { target: target.to_owned() },
+            _ => unwritable(target, error),
+        })
     }
 
     /// Takes the place of what is there, which is kept until this has succeeded.

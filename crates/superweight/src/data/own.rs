@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Numpy files, because anything can open them. A run keeps a copy of `set.json`, so that its members can be asked where the
-//! pictures are not, and so that it goes on with the same images or not at all.
+//! pictures are not, and its digest, so that it goes on with the same images or not at all: opening compares all digests.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -26,8 +26,10 @@ pub const SET: &str = "set.json";
 const VERSION: u64 = 1;
 /// Thousands of classes are some hundred kilobytes; what is larger is no description.
 const LARGEST: u64 = 1 << 24;
-/// Labels are two bytes.
-const MOST_CLASSES: usize = 1 << 16;
+/// As many as networks tell apart.
+pub(super) const MOST_CLASSES: usize = 10_000;
+/// Bytes of a file; headers are shorter than what is missing to all addresses.
+const MOST_BYTES: usize = isize::MAX as usize / 4;
 /// Of the sides of an image.
 pub const MOST_SIDE: usize = 1024;
 const FILES: [&str; 4] = ["train-images.npy", "train-labels.npy", "test-images.npy", "test-labels.npy"];
@@ -83,7 +85,7 @@ impl OwnSet {
             () if once.len() != written.classes.len() => Err("a class is there twice".into()),
             () if !(2..=MOST_CLASSES).contains(&once.len()) => Err(format!("{} classes", once.len())),
             () if train == 0 || test == 0 => Err(format!("{train} training and {test} test images")),
-            () if [train, test].iter().any(|n| n.checked_mul(channels * height * width).is_none()) => {
+            () if train.max(test) > MOST_BYTES / (channels * height * width).max(2) => {
                 Err("more images than memory has addresses".into())
             }
             () if !numbers(&written.mean) || !numbers(&written.deviation) => {
@@ -145,6 +147,11 @@ impl OwnSet {
         names
     }
 
+    /// Of all that it is.
+    pub fn digest(&self) -> String {
+        hex_sha256(&[self.to_json().as_bytes()])
+    }
+
     /// As it is written.
     pub fn to_json(&self) -> String {
         let Description { name, shape, classes, images, normalisation } = &self.description;
@@ -181,7 +188,11 @@ impl OwnSet {
             write_file(&staging.0.join(FILES[i]), &parts)?;
         }
         write_file(&staging.0.join(SET), &[set.to_json().as_bytes()])?;
-        staging.become_(&target)?;
+        match replace {
+            true => staging.become_(&target)?,
+            // Another may have been faster.
+            false => staging.take_free_place(&target)?,
+        }
         Ok(target)
     }
 
@@ -198,11 +209,23 @@ impl OwnSet {
         if let Some(why) = why {
             return Err(DataError::Name { name: name.to_owned(), why });
         }
-        // Nothing but such a set is ever replaced.
-        match target.symlink_metadata().is_ok() && !(replace && target.join(SET).is_file()) {
-            true => Err(DataError::Exists { target }),
-            false => Ok(()),
+        if target.symlink_metadata().is_ok() && !(replace && Self::lies_alone(&target)) {
+            return Err(DataError::Exists { target });
         }
+        Ok(())
+    }
+
+    /// Whether the data folder, which is made, can be written to: asked then too.
+    pub fn check_writable(name: &str, to: &Path) -> Result<(), DataError> {
+        Staging::new(to, name).map(drop)
+    }
+
+    /// Whether a folder is such a set and has nothing else: a run has a description too, and much to lose.
+    fn lies_alone(folder: &Path) -> bool {
+        let ours = |name: &std::ffi::OsStr| FILES.iter().chain([&SET]).any(|file| name == *file);
+        let entries =
+            fs::read_dir(folder).map(|entries| entries.flatten().all(|entry| ours(&entry.file_name())));
+        entries.is_ok_and(|ours| ours) && folder.join(SET).is_file()
     }
 
     /// Bytes of all files.
@@ -222,7 +245,8 @@ impl OwnSet {
     /// Its images, from the data folder.
     pub fn read(&self, folder: &Path) -> Result<Dataset, DataError> {
         let place = folder.join(&self.description.name);
-        let mut contents = FILES.iter().zip(self.headers_and_lengths()).map(|(name, (header, length))| {
+        let each = FILES.iter().zip(self.headers_and_lengths()).zip(&self.sha256);
+        let mut contents = each.map(|((name, (header, length)), sha256)| {
             let file = place.join(name);
             let wrong = |why: String| DataError::Damaged { file: file.clone(), why };
             let failed = |error| DataError::read(&file, error);
@@ -235,6 +259,9 @@ impl OwnSet {
             reader.read_exact(&mut start).and_then(|()| reader.read_exact(&mut bytes)).map_err(failed)?;
             if start != header {
                 return Err(wrong("an array of another shape".into()));
+            }
+            if hex_sha256(&[&start, &bytes]) != *sha256 {
+                return Err(wrong("other bytes than were packed".into()));
             }
             Ok((file, bytes))
         });
@@ -345,14 +372,31 @@ mod tests {
         OwnSet::save(&birds(), &folder.0, false).unwrap();
         assert!(refused("birds", false).unwrap().ends_with("replace a packed set with --replace"));
         assert_eq!(refused("birds", true), None);
-        // What is no set is never replaced.
+        // What is no set is never replaced, nor what has more than a set: a run describes its images too.
         fs::create_dir(folder.0.join("letters")).unwrap();
+        assert!(refused("letters", true).is_some());
+        fs::copy(folder.0.join("birds/set.json"), folder.0.join("letters/set.json")).unwrap();
+        assert_eq!(refused("letters", true), None);
+        fs::write(folder.0.join("letters/log.jsonl"), "").unwrap();
         assert!(refused("letters", true).is_some());
         let fewer = Dataset { test: Images { pixels: vec![0; 24], labels: vec![2] }, ..birds() };
         assert!(OwnSet::save(&fewer, &folder.0, false).is_err());
         assert_eq!(Dataset::open("birds", &folder.0).unwrap().test.len(), 3);
         OwnSet::save(&fewer, &folder.0, true).unwrap();
         assert_eq!(Dataset::open("birds", &folder.0).unwrap().test.len(), 1);
+    }
+
+    /// Of several that are packed at once under one name, one is kept, and only one is told so.
+    #[test]
+    fn a_place_is_taken_once() {
+        let folder = Folder::new("own-once");
+        OwnSet::check_place("birds", &folder.0, false).unwrap();
+        let staging = Staging::new(&folder.0, "other").unwrap();
+        write_file(&staging.0.join(SET), &[b"{}"]).unwrap();
+        OwnSet::save(&birds(), &folder.0, false).unwrap();
+        let late = staging.take_free_place(&folder.0.join("birds")).unwrap_err();
+        assert!(matches!(late, DataError::Exists { .. }), "{late}");
+        assert_eq!(Dataset::open("birds", &folder.0).unwrap().train, birds().train);
     }
 
     #[test]
@@ -388,13 +432,18 @@ mod tests {
         let mut labels = whole.clone();
         *labels.last_mut().unwrap() = 1;
         fs::write(&file, labels).unwrap();
+        assert!(open().starts_with("HERE/train-labels.npy: other bytes than were packed"), "{}", open());
+        fs::write(&file, whole).unwrap();
+        assert_eq!((open(), damaged()), (String::new(), 0));
+        // Labels of no class, with digests of their own.
+        let wrong = Dataset { train: Images { labels: vec![0, 1, 2, 3, 0], ..birds().train }, ..birds() };
+        OwnSet::save(&wrong, &folder.0, true).unwrap();
         assert!(
-            open().contains("train-labels.npy: label 257 of image 4, and there are 3 classes"),
+            open().contains("train-labels.npy: label 3 of image 3, and there are 3 classes"),
             "{}",
             open()
         );
-        fs::write(&file, whole).unwrap();
-        assert_eq!((open(), damaged()), (String::new(), 0));
+        OwnSet::save(&birds(), &folder.0, true).unwrap();
 
         let text = fs::read_to_string(target.join(SET)).unwrap();
         for (from, to, why) in [
@@ -406,6 +455,7 @@ mod tests {
             ("\"crow\"", "\"owl\"", "a class is there twice"),
             ("\"train\": 5", "\"train\": 0", "0 training and 3 test images"),
             ("\"train\": 5", "\"train\": 18446744073709551615", "more images than memory has addresses"),
+            ("\"test\": 3", "\"test\": 400000000000000000", "more images than memory has addresses"),
             ("\"deviation\": [", "\"deviation\": [1.0,", "not a number per channel"),
             ("0.3", "0.0", "a deviation is not above 0"),
             ("\"version\"", "\"verson\"", "unknown field `verson`"),

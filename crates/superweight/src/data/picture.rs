@@ -7,8 +7,8 @@
 //!
 //! `png` and `zune-jpeg`, not `image`: the two bring seven small crates, `image` with the same formats a dozen and a half.
 
-use std::fs;
-use std::io::Cursor;
+use std::fs::{self, File};
+use std::io::{Cursor, Read};
 use std::path::Path;
 
 use superweight_plan::arch::ImageShape;
@@ -42,11 +42,18 @@ pub struct Picture {
 impl Picture {
     /// Reads a PNG or JPEG file.
     pub fn open(path: &Path) -> Result<Self, DataError> {
-        let length = fs::metadata(path).map_err(|error| DataError::read(path, error))?.len();
-        if length > MOST_BYTES {
-            return Err(malformed(path, "a picture", &format!("a file of {length} bytes")));
+        let failed = |error| DataError::read(path, error);
+        // A pipe may never say anything, and a device never end.
+        if !fs::metadata(path).map_err(failed)?.is_file() {
+            return Err(malformed(path, "a picture", "no plain file"));
         }
-        Self::decode(path, &fs::read(path).map_err(|error| DataError::read(path, error))?)
+        let mut bytes = vec![];
+        let file = File::open(path).map_err(failed)?;
+        file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+        if bytes.len() as u64 > MOST_BYTES {
+            return Err(malformed(path, "a picture", &format!("a file of more than {MOST_BYTES} bytes")));
+        }
+        Self::decode(path, &bytes)
     }
 
     /// Unpacks a file that is in memory; `path` is for errors.
@@ -75,15 +82,22 @@ impl Picture {
         let down = taps(self.height, top, rows, shape.height);
         let across = taps(self.width, left, cols, shape.width);
         let mut out = Vec::with_capacity(shape.height * shape.width * shape.channels);
-        let mut line = vec![0.0; self.width * 3];
+        // Columns that have a say; a picture may be a million times as wide.
+        let start = across[0].0;
+        let end = across.iter().map(|(first, weights)| first + weights.len()).max().unwrap_or(start);
+        let mut line = vec![0.0; (end - start) * 3];
         for (first, weights) in &down {
             line.fill(0.0);
             for (row, weight) in self.rgb[first * self.width * 3..].chunks(self.width * 3).zip(weights) {
-                line.iter_mut().zip(row).for_each(|(sum, &v)| *sum += weight * f64::from(v));
+                line.iter_mut().zip(&row[start * 3..]).for_each(|(sum, &v)| *sum += weight * f64::from(v));
             }
             for (first, weights) in &across {
                 let channel = |c: usize| {
-                    weights.iter().enumerate().map(|(i, w)| w * line[(first + i) * 3 + c]).sum::<f64>()
+                    weights
+                        .iter()
+                        .enumerate()
+                        .map(|(i, w)| w * line[(first - start + i) * 3 + c])
+                        .sum::<f64>()
                 };
                 let rgb = [0, 1, 2].map(channel);
                 let byte = |v: f64| (v + 0.5).clamp(0.0, 255.0) as u8;
@@ -187,11 +201,24 @@ fn jpeg(path: &Path, bytes: &[u8]) -> Result<Picture, DataError> {
     Ok(upright(whole(path, width, height, rgb)?, turned))
 }
 
-/// Whether the last scan is followed by the end of the picture: the decoder does not miss it in the last row of blocks.
-/// Neither marker can stand among a scan's bytes, and what programs append after the end may be anything.
+/// Whether the end of the picture comes after its scans: the decoder does not miss it in the last row of blocks. What
+/// programs append after the end may be anything, so markers are walked one after another.
 fn ends(jpeg: &[u8]) -> bool {
-    let last = |marker: [u8; 2]| jpeg.windows(2).rposition(|pair| pair == marker);
-    last([0xff, 0xd9]) > last([0xff, 0xda])
+    let mut rest = &jpeg[2..];
+    loop {
+        // To the next marker: within a scan 0xff is followed by 0 or by the number of a restart, before one by 0xff.
+        let is_marker = |pair: &[u8]| pair[0] == 0xff && !matches!(pair[1], 0 | 0xff | 0xd0..=0xd7);
+        let Some(at) = rest.windows(2).position(is_marker) else { return false };
+        let (marker, after) = (rest[at + 1], &rest[at + 2..]);
+        if marker == 0xd9 {
+            return true;
+        }
+        // Every other has a length, which counts its own two bytes.
+        let length =
+            after.get(..2).map_or(0, |length| usize::from(u16::from_be_bytes([length[0], length[1]])));
+        let Some(next) = after.get(length.max(2)..) else { return false };
+        rest = next;
+    }
 }
 
 fn whole(path: &Path, width: usize, height: usize, rgb: Vec<u8>) -> Result<Picture, DataError> {
@@ -252,6 +279,16 @@ mod tests {
         assert_eq!(decode(&turned).unwrap(), upright(lying, 6));
     }
 
+    /// Only the middle of it is looked at: this took half a minute.
+    #[test]
+    fn a_very_wide_picture_costs_no_more_than_its_middle() {
+        let width = 1 << 22;
+        let wide = Picture { height: 1, width, rgb: vec![9; width * 3] };
+        let begin = std::time::Instant::now();
+        assert_eq!(wide.fit(ImageShape { channels: 3, height: 1024, width: 1024 }), vec![9; 3 << 20]);
+        assert!(begin.elapsed().as_secs() < 10);
+    }
+
     /// A header may promise anything; nothing is unpacked for it.
     #[test]
     fn damaged_and_huge_files_are_errors() {
@@ -273,7 +310,9 @@ mod tests {
             assert!(decode(&jpeg[..length]).is_err(), "{length} bytes");
         }
         // Some programs append their own.
-        assert!(decode(&[&jpeg[..], b"appended"].concat()).is_ok());
+        for appended in [&b"appended"[..], b"\xff\xda\x00\x08", &jpeg[..jpeg.len() / 2]] {
+            assert!(decode(&[&jpeg[..], appended].concat()).is_ok());
+        }
         let frame = jpeg.windows(2).position(|marker| marker == [0xff, 0xc0]).unwrap();
         jpeg[frame + 5..frame + 9].copy_from_slice(&[0x4e, 0x20, 0x4e, 0x20]);
         assert!(error(&jpeg).contains("found 20000×20000"), "{}", error(&jpeg));

@@ -21,12 +21,15 @@ use std::thread;
 use superweight_plan::arch::ImageShape;
 
 use super::dataset::{Dataset, Images, Normalisation};
+use super::own::MOST_CLASSES;
 use super::random::{Counter, Phase, Stream};
 use super::{DataError, Picture};
 
 const ENDINGS: [&str; 3] = ["png", "jpg", "jpeg"];
-/// What the folder of test pictures may be called, the first that is there.
-const TEST: [&str; 4] = ["test", "val", "valid", "validation"];
+/// What the folder of training pictures may be called, in small or capital letters.
+const TRAIN: [&str; 2] = ["train", "training"];
+/// The same of test pictures, the first that is there.
+const TEST: [&str; 5] = ["test", "testing", "val", "valid", "validation"];
 /// Folders in folders of a class; links may lead in circles.
 const DEEPEST: usize = 16;
 /// Unreadable pictures that are named.
@@ -66,14 +69,20 @@ impl Pictures {
         let wrong = |why: String| DataError::Pictures { from: from.to_owned(), why };
         let inside = subfolders(from)?;
         // Trains may be a class: then there are pictures in it and no folders.
-        let part = |name: &str| {
-            let path = inside.iter().find(|(folder, _)| folder == name).map(|(_, path)| path)?;
-            subfolders(path).is_ok_and(|classes| !classes.is_empty()).then_some(path)
+        let part = |names: &[&str]| -> Result<Option<&PathBuf>, DataError> {
+            for name in names {
+                for (folder, path) in &inside {
+                    if folder.eq_ignore_ascii_case(name) && !subfolders(path)?.is_empty() {
+                        return Ok(Some(path));
+                    }
+                }
+            }
+            Ok(None)
         };
         let mut passed_over = vec![];
-        let (train, test) = match part("train") {
+        let (train, test) = match part(&TRAIN)? {
             Some(train) => {
-                let test = TEST.into_iter().find_map(part);
+                let test = part(&TEST)?;
                 let others = inside.iter().map(|(_, path)| path);
                 passed_over.extend(others.filter(|&path| path != train && Some(path) != test).cloned());
                 (train.as_path(), test)
@@ -91,8 +100,11 @@ impl Pictures {
                 ),
             });
         }
-        if folders.len() > usize::from(u16::MAX) {
-            return Err(wrong(format!("{} classes, at most 65535 can be told apart", folders.len())));
+        if folders.len() > MOST_CLASSES {
+            return Err(wrong(format!(
+                "{} classes, at most {MOST_CLASSES} can be told apart",
+                folders.len()
+            )));
         }
         let mut pictures = Self {
             classes: folders.iter().map(|(name, _)| name.clone()).collect(),
@@ -166,7 +178,7 @@ impl Pictures {
         if !failed.is_empty() && !skip {
             let mut first = String::new();
             for error in failed.iter().take(NAMED) {
-                let _ = write!(first, "\n  {error}");
+                let _ = write!(first, "\n  {}", error.with_cause());
             }
             if failed.len() > NAMED {
                 let _ = write!(first, "\n  and {} more", failed.len() - NAMED);
@@ -248,9 +260,9 @@ fn walk(
     Ok(())
 }
 
-/// What is left, and a share of them drawn by lot, both in their order; at least one is left.
+/// What is left, and a share of them drawn by lot, both in their order; at least one is left, and one drawn where there are two.
 fn divide(pictures: Vec<PathBuf>, share: f64, counter: Counter) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let count = ((pictures.len() as f64 * share).round() as usize).min(pictures.len() - 1);
+    let count = ((pictures.len() as f64 * share).round() as usize).max(1).min(pictures.len() - 1);
     let mut lots: Vec<_> = (0..pictures.len() as u64).map(|i| (counter.draw(i, Stream::Order), i)).collect();
     lots.sort_unstable();
     let mut drawn = vec![false; pictures.len()];
@@ -403,6 +415,26 @@ mod tests {
     }
 
     #[test]
+    fn parts_may_be_spelled_otherwise_and_are_not_passed_over_where_they_cannot_be_read() {
+        let folder = Folder::new("pictures-spelled");
+        fill(&folder.0, &["Training/a/1.png", "Training/b/1.png", "Testing/b/2.png", "extra/c/1.png"]);
+        let found = Pictures::find(&folder.0, 0.5, 0).unwrap();
+        assert_eq!((&found.classes[..], found.test.len()), (&["a".to_owned(), "b".to_owned()][..], 1));
+        assert_eq!(found.passed_over, [folder.0.join("extra")]);
+    }
+
+    /// A pipe that nobody writes to is no picture.
+    #[cfg(unix)]
+    #[test]
+    fn only_plain_files_are_read() {
+        let folder = Folder::new("pictures-pipe");
+        let pipe = folder.0.join("x.png");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let error = Picture::open(&pipe).unwrap_err().to_string();
+        assert!(error.ends_with("expected a picture, found no plain file"), "{error}");
+    }
+
+    #[test]
     fn a_share_of_every_class_is_drawn_and_one_is_left() {
         let folder = Folder::new("pictures-share");
         let files: Vec<_> = (0..10).map(|i| format!("many/{i}.png")).chain(["few/0.png".into()]).collect();
@@ -411,6 +443,7 @@ mod tests {
         let [third, most] = [0.3, 0.99].map(|share| draw(share, 0));
         assert_eq!((third.train.len(), third.test.len()), (1 + 7, 3));
         assert_eq!((most.train.len(), most.test.len()), (1 + 1, 9));
+        assert_eq!(draw(0.01, 0).test.len(), 1); // of the class that has more than one
         let mut all = [third.train.clone(), third.test.clone()].concat();
         all.sort();
         all.dedup();

@@ -45,6 +45,8 @@ pub struct Recipe {
 pub struct DataTable {
     /// Which set.
     pub name: Option<String>,
+    /// Of a packed set, as a run has begun with it.
+    pub digest: Option<String>,
     /// Training images held out, never trained on.
     pub validation: Option<CountOrText>,
     /// Decides which; independent of the run's seed.

@@ -65,6 +65,11 @@ pub const KEYS: &[Key] = &[
     key("seed", Whole(0, MOST), "the first of seeds, or 0"),
     key("seeds", List(&Whole(0, MOST)), "[seed]"),
     key("data.name", Text("the name of a data set ('swn data list')"), "cifar-100"),
+    key(
+        "data.digest",
+        Text("the digest of a set of your own, which complete recipes of runs have: no other images will do"),
+        "none: whatever was packed under this name",
+    ),
     key("data.validation", Amount("images (5000) or a share of the training images (\"10%\")"), "0"),
     key("data.split_seed", Whole(0, MOST), "0"),
     key("data.crop", Word(&["pad", "random-resized"]), "random-resized for imagenet, else pad"),

@@ -173,6 +173,9 @@ impl Recipe {
     fn set(&self) -> Result<(String, Set), RecipeError> {
         let name = self.data.name.clone().unwrap_or_else(|| "cifar-100".into());
         let set = match data::find(&name) {
+            Ok(_) if self.data.digest.is_some() => {
+                return Err(self.wrong("data.digest", format!("{name} is no set of your own: leave it out")));
+            }
             Ok(entry) => entry.describe().into(),
             Err(_) if name == "imagenet" => IMAGENET,
             Err(_) if name.contains('/') && Path::new(&name).is_dir() => {
@@ -187,7 +190,7 @@ impl Recipe {
                         let known = known + ", imagenet";
                         self.wrong("data.name", DataError::Unknown { name, known })
                     }
-                    error => self.wrong("data.name", error),
+                    error => self.wrong("data.name", error.with_cause()),
                 })?;
                 Set { own: Some(Arc::new(own.clone())), ..own.description.into() }
             }
@@ -195,19 +198,22 @@ impl Recipe {
         Ok((name, set))
     }
 
-    /// A set of the user's own: as a run has described it beside its recipe, else as it is in the data folder.
+    /// A set of the user's own, from the data folder. Where its digest is given it is that one: then a run may have
+    /// described it beside its recipe, and the images may be elsewhere.
     fn own_set(&self, name: &str, unknown: DataError) -> Result<OwnSet, DataError> {
+        let folder = data::standard_folder()?;
+        let Some(digest) = &self.data.digest else { return OwnSet::known(name, &folder, unknown) };
         let beside = self.source.beside(SET);
         let kept = beside.is_file().then(|| OwnSet::load(&beside));
-        let in_folder = |unknown| OwnSet::known(name, &data::standard_folder()?, unknown);
-        match kept {
-            Some(Ok(kept)) if kept.description.name == name => Ok(kept),
-            Some(Err(damaged)) => in_folder(unknown).map_err(|error| match error {
-                DataError::Unknown { .. } => damaged,
-                error => error,
-            }),
-            _ => in_folder(unknown),
-        }
+        let asked_for = |set: &OwnSet| set.description.name == name && set.digest() == *digest;
+        let found = match &kept {
+            Some(Ok(kept)) if asked_for(kept) => Some(kept.clone()),
+            _ => OwnSet::find(name, &folder)?.filter(asked_for),
+        };
+        found.ok_or_else(|| match kept {
+            Some(Err(damaged)) => damaged,
+            _ => DataError::OtherSet { name: name.to_owned(), folder },
+        })
     }
 
     fn data(&self, members_are_alike: bool) -> Result<DataSettings, RecipeError> {

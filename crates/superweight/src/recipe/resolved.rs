@@ -372,6 +372,7 @@ impl Resolved {
             seeds: Some(self.seeds.clone()),
             data: DataTable {
                 name: Some(data.name.clone()),
+                digest: data.own.as_ref().map(|own| own.digest()),
                 validation: Some(CountOrText::Count(data.validation as u64)),
                 split_seed: Some(data.split_seed),
                 crop: Some(data.crop),

@@ -164,16 +164,18 @@ fn write(
         let path = folder.join(name);
         write_whole(&path, bytes).map_err(ResultsError::io("write", &path))
     };
-    for name in ["log.jsonl", RECIPE, "resolved.toml", "anytime.json", PLAN, SET] {
+    for name in ["log.jsonl", RECIPE, "resolved.toml", "anytime.json", PLAN] {
         let path = run.join(name);
         match fs::read(&path) {
             Ok(bytes) if name == RECIPE => put(name, set_without_folders(&bytes).as_bytes())?,
             Ok(bytes) => put(name, &bytes)?,
             Err(_) if name == "anytime.json" => {}
             Err(_) if name == PLAN && resolved.plan.file.is_none() => {}
-            Err(_) if name == SET && resolved.data.own.is_none() => {}
             Err(error) => return Err(ResultsError::io("read", &path)(error)),
         }
+    }
+    if let Some(own) = &resolved.data.own {
+        put(SET, own.to_json().as_bytes())?;
     }
     put("plan.json", plan.as_bytes())?;
     classes.save(&folder.join(PREDICTIONS))?;

@@ -3,16 +3,23 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use serde_json::json;
-use superweight::data::{self, Layout, State, Step};
+use superweight::data::{self, Layout, OwnSet, State, Step};
 use superweight::plan::number::grouped;
 
 use super::{folder, megabytes};
 use crate::args::FetchArgs;
 
 pub fn run(args: FetchArgs, out: &mut impl Write) -> Result<ExitCode> {
-    let entry = data::find(&args.name)?;
+    let to = folder(args.to)?;
+    let entry = data::find(&args.name).map_err(|unknown| match OwnSet::find(&args.name, &to) {
+        Ok(Some(_)) => anyhow!(
+            "{0} was packed from pictures: 'swn data pack {0} --replace --from …' does it anew",
+            args.name
+        ),
+        _ => unknown.into(),
+    })?;
     let name = entry.name;
     if entry.layout == Layout::Embedded {
         match args.json {
@@ -21,7 +28,6 @@ pub fn run(args: FetchArgs, out: &mut impl Write) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let to = folder(args.to)?;
     let mut report = |step: Step| match step {
         Step::Downloading(address) => eprintln!("downloading {address}"),
         Step::Reading(path) => eprintln!("reading and verifying {}", path.display()),

@@ -36,6 +36,7 @@ pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
     if let (Some(_), false) = (args.test, pictures.drawn) {
         bail!("--test: {} has a folder of test pictures, which are the test set", args.from.display());
     }
+    OwnSet::check_writable(&args.name, &to)?;
     let total = pictures.len();
     eprintln!("reading {} pictures of {} classes", grouped(total as u64), pictures.classes.len());
     let progress = Progress::new(total);
@@ -64,8 +65,11 @@ pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
     write!(out, "{}", classes(&packed.data))?;
     let [train, test] = [train, test].map(|images| grouped(images as u64));
     let (classes, size) = (description.classes.len(), megabytes(bytes));
-    let drawn =
-        if pictures.drawn { format!(" ({}% of every class, by lot)", 100.0 * share) } else { String::new() };
+    let drawn = if pictures.drawn {
+        format!(" (about {}% of every class, by lot)", 100.0 * share)
+    } else {
+        String::new()
+    };
     writeln!(
         out,
         "set        {}: {channels}×{height}×{width} images of {classes} classes, {size}",
@@ -109,7 +113,7 @@ fn classes(data: &Dataset) -> String {
 fn warnings(pictures: &Pictures, packed: &Packed) -> Vec<String> {
     let Packed { data, skipped, twice, .. } = packed;
     let mut said: Vec<String> =
-        skipped.iter().take(NAMED).map(|error| format!("left out: {error}")).collect();
+        skipped.iter().take(NAMED).map(|error| format!("left out: {}", error.with_cause())).collect();
     if skipped.len() > NAMED {
         said.push(format!("{} more were left out", skipped.len() - NAMED));
     }
@@ -118,7 +122,7 @@ fn warnings(pictures: &Pictures, packed: &Packed) -> Vec<String> {
         let others =
             if others > 0 { format!(" and {} others", grouped(others as u64)) } else { String::new() };
         said.push(format!(
-            "passed over: {}{others}; only .png, .jpg and .jpeg files are read",
+            "passed over: {}{others}: neither .png, .jpg, .jpeg nor a folder of classes",
             first.display()
         ));
     }

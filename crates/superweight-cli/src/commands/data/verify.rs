@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::json;
-use superweight::data::{self, CATALOGUE, DataError, FileState, OwnSet, Presence, State};
+use superweight::data::{self, CATALOGUE, DataError, FileState, OwnSet, Presence, SET, State};
 use superweight::plan::number::grouped;
 
 use super::folder;
@@ -40,10 +40,16 @@ pub fn run(args: VerifyArgs, out: &mut impl Write) -> Result<ExitCode> {
 
 fn all(folder: &Path) -> Result<Vec<Looked>, DataError> {
     let here = CATALOGUE.iter().filter(|entry| data::presence(entry, folder) != Presence::Absent);
-    here.map(|entry| entry.name.to_owned())
-        .chain(OwnSet::names(folder))
-        .map(|name| named(&name, folder))
-        .collect()
+    let or_damaged = |name: String| match named(&name, folder) {
+        Err(error @ DataError::Damaged { .. }) => {
+            let mend = format!("swn data pack {name} --replace --from …");
+            let file =
+                FileState { path: folder.join(&name).join(SET), bytes: 0, state: State::Damaged(error) };
+            Ok(Looked { name, mend, files: vec![file] })
+        }
+        looked => looked,
+    };
+    here.map(|entry| entry.name.to_owned()).chain(OwnSet::names(folder)).map(or_damaged).collect()
 }
 
 fn named(name: &str, folder: &Path) -> Result<Looked, DataError> {

@@ -344,12 +344,17 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
     assert!(flag.starts_with("--set train.drops=300: train.drops: epoch 300 is not inside"), "{flag}");
 }
 
-/// `KEYS` is what [`Recipe`] has: two schedules and a given plan together write every key.
+/// `KEYS` is what [`Recipe`] has: two schedules, a given plan and a set of one's own together write every key.
 #[test]
 fn keys_and_fields_are_the_same() {
+    let folder = Folder::new("own-keys");
+    OwnSet::save(&birds(), &folder.0, false).unwrap();
+    let own = OwnSet::find("birds", &folder.0).unwrap().map(Arc::new);
     let mut written = vec![];
     for set in ["train.schedule=drops", "train.schedule=one-cycle", "plan.file=p.json"] {
-        let text = resolve("", &[set]).unwrap().to_toml();
+        let mut resolved = resolve("", &[set]).unwrap();
+        resolved.data.own = own.clone();
+        let text = resolved.to_toml();
         for (name, value) in &text.parse::<Table>().unwrap() {
             match value.as_table() {
                 None => written.push(name.clone()),
@@ -369,6 +374,8 @@ fn value(key: &'static Key) -> BoxedStrategy<Option<String>> {
     let texts: &'static [&'static str] = match key.path {
         // Its place depends on the recipe's, and it leaves no room for its neighbours: tested by itself.
         "plan.file" => return Just(None).boxed(),
+        // Of sets that are not known.
+        "data.digest" => return Just(None).boxed(),
         "name" => &["'a'", "'b-1.x'"],
         "members" => &[
             "['wrn-10-1']",
@@ -443,33 +450,45 @@ proptest! {
 
 /// A run keeps what its pictures are, and needs no data folder to know their shape and classes.
 #[test]
-fn a_set_of_ones_own_is_described_beside_the_recipe() {
+fn a_set_of_ones_own_is_described_beside_the_recipe_of_its_run() {
     let folder = Folder::new("own-beside");
-    let target = OwnSet::save(&birds(), &folder.0, false).unwrap();
+    let birds = Dataset { name: "birds-of-a-test".into(), ..birds() };
+    let target = OwnSet::save(&birds, &folder.0, false).unwrap();
     let beside = folder.0.join("set.json");
     std::fs::copy(target.join("set.json"), &beside).unwrap();
+    let own = OwnSet::load(&beside).unwrap();
     let file = folder.0.join("r.toml").display().to_string();
     let parse = |text: &str| Recipe::parse(&file, text, &[] as &[&str]).unwrap().resolve();
-    let batch = "members = ['wrn-10-1']\nbudget = '100%'\ntrain = { batch = 4, bn_batch = 4 }\n";
-    let resolved = parse(&format!("{batch}data.name = 'birds'")).unwrap();
-    assert_eq!((resolved.data.shape, resolved.data.classes), (birds().shape, 3));
+    let recipe = |data: &str| {
+        format!(
+            "members = ['wrn-10-1']\nbudget = '100%'\ntrain.batch = 4\ndata = {{ name = 'birds-of-a-test', {data} }}"
+        )
+    };
+    let described = recipe(&format!("digest = '{}'", own.digest()));
+    let resolved = parse(&described).unwrap();
+    assert_eq!((resolved.data.shape, resolved.data.classes), (birds.shape, 3));
     assert_eq!(resolved.data.augment.pad, 0); // an eighth of two pixels
-    assert_eq!(resolved.data.description().unwrap(), birds().description());
+    assert_eq!(resolved.data.description().unwrap(), birds.description());
     assert_eq!(parse(&resolved.to_toml()).unwrap(), resolved);
-    assert_eq!(resolved.data.open(&folder.0).unwrap().train, birds().train);
+    assert_eq!(resolved.data.open(&folder.0).unwrap().train, birds.train);
     let elsewhere = resolved.data.open(&folder.0.join("none")).unwrap_err().to_string();
     assert!(elsewhere.contains("copy its folder there, or pack the same pictures again"), "{elsewhere}");
-    let other = Dataset { classes: ["a", "b", "c"].map(String::from).into(), ..birds() };
-    OwnSet::save(&other, &folder.0, true).unwrap();
-    let other = resolved.data.open(&folder.0).unwrap_err().to_string();
-    assert!(other.contains("is not the set that the run was begun with"), "{other}");
 
     let refused = |text: &str| parse(text).unwrap_err().to_string();
-    assert!(refused("data.name = 'owls'").contains("unknown data set 'owls': there are "));
-    assert!(
-        refused(&format!("{batch}data = {{ name = 'birds', validation = 5 }}"))
-            .contains("birds has 5 training")
-    );
+    // Without a digest only the data folder counts, which does not have it.
+    assert!(refused(&recipe("")).contains("unknown data set 'birds-of-a-test': there are "));
+    assert!(refused("data = { name = 'cifar-10', digest = 'x' }").contains("cifar-10 is no set of your own"));
+    let many = described.replace(" }", ", validation = 5 }");
+    assert!(refused(&many).contains("birds-of-a-test has 5 training images"), "{}", refused(&many));
+    // Damaged, gone or another: nothing else takes its place.
     std::fs::write(&beside, "{").unwrap();
-    assert!(refused("data.name = 'birds'").contains("set.json: EOF while parsing"));
+    assert!(refused(&described).contains("set.json: EOF while parsing"));
+    std::fs::remove_file(&beside).unwrap();
+    assert!(refused(&described).contains("is not the set that the run was begun with"));
+    let others = Dataset { classes: ["a", "b", "c"].map(String::from).into(), ..birds };
+    OwnSet::save(&others, &folder.0, true).unwrap();
+    std::fs::copy(target.join("set.json"), &beside).unwrap();
+    assert!(refused(&described).contains("is not the set that the run was begun with"));
+    let other = resolved.data.open(&folder.0).unwrap_err().to_string();
+    assert!(other.contains("is not the set that the run was begun with"), "{other}");
 }
