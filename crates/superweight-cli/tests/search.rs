@@ -82,8 +82,12 @@ fn a_search_is_printed_written_replayed_and_trained_on() {
     let early = folder.screen("search --replay runs/tiny --beta 0.5");
     assert!(early.contains("there are no statistics of a refinement"), "{early}");
 
+    let untrained = folder.screen("eval runs/tiny");
+    assert!(untrained.contains("warning: nothing is trained yet, this is of the search"), "{untrained}");
+
     let trained = folder.json("train --resume runs/tiny --json");
     assert_eq!((&trained["stopped"], &trained["epoch"]), (&"finished".into(), &2.into()));
+    assert!(!folder.screen("eval runs/tiny").contains("warning"));
     let over = folder.screen("search --resume runs/tiny");
     assert!(over.contains("there is no search left to do"), "{over}");
 }

@@ -170,14 +170,15 @@ impl Trained {
 fn unfinished(resolved: &Resolved, checkpoint: &Checkpoint, run: &Path) -> Option<String> {
     let position: Position = serde_json::from_value(checkpoint.state.training.clone()).ok()?;
     let (epoch, epochs, run) = (position.epoch, resolved.train.epochs, run.display());
+    let goes_on = format!("'swn train --resume {run}' goes on");
     match position.phase {
-        Stage::Search => {
-            Some(format!("nothing is trained yet, this is of the search: 'swn train --resume {run}' goes on"))
+        Stage::Train if epoch >= epochs => None,
+        Stage::Train if epoch > 0 => {
+            Some(format!("not finished, this is of epoch {epoch} of {epochs}: {goes_on}"))
         }
-        Stage::Train if epoch < epochs => {
-            Some(format!("epoch {epoch} of {epochs}: 'swn train --resume {run}' goes on"))
+        Stage::Search | Stage::Train => {
+            Some(format!("nothing is trained yet, this is of the search: {goes_on}"))
         }
-        Stage::Train => None,
     }
 }
 

@@ -13,7 +13,7 @@ use superweight::infer::{Trained, normalise};
 
 use super::check_writable;
 use super::device::{self, on_device};
-use super::eval::{images, names, open};
+use super::eval::{images, names, open, stale_report};
 use crate::args::AnytimeArgs;
 use crate::table;
 
@@ -49,6 +49,7 @@ pub fn run(args: AnytimeArgs, out: &mut impl Write) -> Result<ExitCode> {
         writeln!(out, "\nbatch {}, {} rounds\n{}", profile.batch, profile.rounds, text(profile))?;
     }
     writeln!(out, "profile    {} (batch {})", path.display(), profiles[0].batch)?;
+    write!(out, "{}", stale_report(&args.run))?;
     Ok(ExitCode::SUCCESS)
 }
 

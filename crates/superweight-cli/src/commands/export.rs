@@ -7,11 +7,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
+use superweight::data::Normalisation;
 use superweight::engine::Device;
 use superweight::export::{OnnxOptions, OnnxOutput, onnx};
 use superweight::files::write_whole;
 use superweight::infer::{InferError, Trained};
 use superweight::plan::MemberId;
+use superweight::plan::arch::ImageShape;
 use superweight::run::{Disk, safetensors};
 
 use super::device::{self, on_device};
@@ -41,7 +43,25 @@ pub fn run(args: ExportArgs, out: &mut impl Write) -> Result<ExitCode> {
     for Written { file, architectures, bytes, .. } in written {
         writeln!(out, "{}  {} bytes  {}", file.display(), bytes, architectures.join(", "))?;
     }
+    write!(out, "{}", input(&trained, args.normalise)?)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the exported members take.
+fn input(trained: &Trained, normalised: bool) -> Result<String> {
+    let ImageShape { channels, height, width } = trained.resolved.data.shape;
+    let colours = if channels == 1 { "grey" } else { "RGB" };
+    let numbers = |values: &[f32]| values.iter().map(|v| format!("{v:.2}")).collect::<Vec<_>>().join(", ");
+    let Normalisation { mean, deviation } = trained.normalisation()?;
+    let values = match normalised {
+        true => "values from 0 to 255\n".to_owned(),
+        false => format!(
+            "(value from 0 to 255 − mean) / deviation\n           mean {}; deviation {}\n",
+            numbers(&mean),
+            numbers(&deviation)
+        ),
+    };
+    Ok(format!("input      N×{channels}×{height}×{width}, {colours}, {values}"))
 }
 
 fn export<D: Device>(device: &D, args: &ExportArgs, trained: &Trained) -> Result<Vec<Written>> {

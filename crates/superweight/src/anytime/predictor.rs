@@ -55,7 +55,7 @@ pub enum AnytimeError<E> {
     Members(E),
     /// Not even the quickest member fits.
     #[error(
-        "a deadline of {:.3} ms cannot be kept: the quickest member needs {shortest_ms:.3} ms (p99 on this device)",
+        "a deadline of {:.3} ms cannot be kept: the quickest member needs {shortest_ms:.3} ms (p99 on this device; 'swn anytime' measures again)",
         deadline.as_secs_f64() * 1e3
     )]
     TooShort {

@@ -73,9 +73,20 @@ pub fn run(args: EvalArgs, out: &mut impl Write) -> Result<ExitCode> {
     }
     match args.on.json {
         true => writeln!(out, "{}", serde_json::to_string_pretty(&answer)?)?,
-        false => write!(out, "{}", text::table(&answer))?,
+        false => {
+            write!(out, "{}", text::table(&answer))?;
+            write!(out, "{}", stale_report(&args.run))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A report that was written before what was just measured.
+pub fn stale_report(run: &Path) -> String {
+    match run.join("report.html").exists() {
+        true => format!("\nnext       swn report {0}    with this in {0}/report.html\n", run.display()),
+        false => String::new(),
+    }
 }
 
 /// A run's newest checkpoint; what is odd about it goes to the error stream.
