@@ -10,7 +10,7 @@
 //! | `folder`, `fetch`, `download`, `verify` | where they lie, how they get there, whether they are whole |
 //! | `source`, `archive` | the files of a set out of a folder, a file or an archive |
 //! | `cifar`, `python`, `pickle`, `idx`, `embedded` | one layout each |
-//! | `pictures`, `picture`, `orientation`, `own` | pictures of one's own: found, turned upright, made one size; the set they become |
+//! | `pictures`, `pack`, `picture`, `orientation`, `own` | pictures of one's own: found, turned upright, made one size; the set they become |
 //! | `dataset`, `split` | images in memory; what is held out |
 //! | `random`, `order`, `augment` | pure functions of (seed, phase, epoch, image) |
 //! | `batch` | tables of what a device draws |
@@ -49,6 +49,7 @@ mod npy;
 mod order;
 mod orientation;
 mod own;
+mod pack;
 mod pickle;
 mod picture;
 mod pictures;
@@ -72,8 +73,9 @@ pub use npy::{
 };
 pub use order::epoch_order;
 pub use own::{MOST_SIDE, OwnSet, SET};
+pub use pack::Packed;
 pub use picture::{MOST_PIXELS, Picture};
-pub use pictures::{Packed, Pictures};
+pub use pictures::Pictures;
 pub use random::{Counter, Phase, Stream};
 pub use split::Split;
 pub use verify::{FileState, Presence, State, presence, verify};
