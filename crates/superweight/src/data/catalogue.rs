@@ -113,7 +113,8 @@ pub fn find(name: &str) -> Result<&'static Entry, DataError> {
 
 /// Whether a name, or the folder it would have, is a known set's; `imagenet` is known to recipes.
 pub(super) fn is_taken(name: &str) -> bool {
-    name == "imagenet" || CATALOGUE.iter().any(|entry| name == entry.name || name == entry.folder)
+    let is = |known: &str| name.eq_ignore_ascii_case(known);
+    is("imagenet") || CATALOGUE.iter().any(|entry| is(entry.name) || is(entry.folder))
 }
 
 /// Every data set that is known by name.

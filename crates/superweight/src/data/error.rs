@@ -129,10 +129,12 @@ pub enum DataError {
         why: &'static str,
     },
     /// A set of that name was packed before, or something else lies there.
-    #[error("{} is there already: choose another name, or replace a packed set with --replace", target.display())]
+    #[error("{} is there already: {why}", target.display())]
     Exists {
         /// The set's folder.
         target: PathBuf,
+        /// What to do.
+        why: &'static str,
     },
     /// A file of a packed set that is not as it was written.
     #[error("{}: {why}: pack the set again ('swn data pack --replace')", file.display())]

@@ -104,7 +104,10 @@ impl Staging {
         fs::rename(&self.0, target).map_err(|error| match error.kind() {
             io::ErrorKind::DirectoryNotEmpty
             | io::ErrorKind::AlreadyExists
-            | io::ErrorKind::NotADirectory => DataError::Exists { target: target.to_owned() },
+            | io::ErrorKind::NotADirectory => DataError::Exists {
+                target: target.to_owned(),
+                why: "something has taken its place meanwhile",
+            },
             _ => unwritable(target, error),
         })
     }

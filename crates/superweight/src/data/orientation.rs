@@ -24,8 +24,13 @@ fn read(exif: &[u8]) -> Option<u16> {
     let [low, high] = if little { [4, 6] } else { [6, 4] };
     let directory = usize::from(short(low)?) | usize::from(short(high)?) << 16;
     let entries = (0..usize::from(short(directory)?)).map(|i| directory + 2 + 12 * i);
-    // Tag, type, count, value: two bytes at the beginning of its four.
-    entries.take_while(|&at| at < exif.len()).find(|&at| short(at) == Some(TAG)).and_then(|at| short(at + 8))
+    let at = entries.take_while(|&at| at < exif.len()).find(|&at| short(at) == Some(TAG))?;
+    // Tag, type, count, value; one of two bytes stands at the beginning of its four.
+    match (short(at + 2)?, little) {
+        (3, _) | (4, true) => short(at + 8),
+        (4, false) => short(at + 10),
+        _ => None,
+    }
 }
 
 /// A picture the right way up.
@@ -82,6 +87,13 @@ mod tests {
             for n in [0, 9, 65535] {
                 assert_eq!(orientation(&exif_of(little, n)), 1);
             }
+            let mut long = whole.clone();
+            let at = 26; // of the second entry's type
+            assert_eq!(long.splice(at..at + 2, if little { [4, 0] } else { [0, 4] }).count(), 2);
+            if !little {
+                long.splice(at + 6..at + 10, [0, 0, 0, 6]);
+            }
+            assert_eq!(orientation(&long), 6);
             let mut far = whole.clone();
             far[4..8].fill(0xff);
             assert_eq!(orientation(&far), 1);

@@ -210,7 +210,11 @@ impl OwnSet {
             return Err(DataError::Name { name: name.to_owned(), why });
         }
         if target.symlink_metadata().is_ok() && !(replace && Self::lies_alone(&target)) {
-            return Err(DataError::Exists { target });
+            let why = match replace {
+                false => "choose another name, or replace a packed set with --replace",
+                true => "it is no packed set, or has more in it, and is not replaced: choose another name",
+            };
+            return Err(DataError::Exists { target, why });
         }
         Ok(())
     }
@@ -222,9 +226,9 @@ impl OwnSet {
 
     /// Whether a folder is such a set and has nothing else: a run has a description too, and much to lose.
     fn lies_alone(folder: &Path) -> bool {
-        let ours = |name: &std::ffi::OsStr| FILES.iter().chain([&SET]).any(|file| name == *file);
-        let entries =
-            fs::read_dir(folder).map(|entries| entries.flatten().all(|entry| ours(&entry.file_name())));
+        let named = |name: &std::ffi::OsStr| FILES.iter().chain([&SET]).any(|file| name == *file);
+        let ours = |path: &Path| path.file_name().is_some_and(named) && path.is_file();
+        let entries = fs::read_dir(folder).map(|entries| entries.flatten().all(|entry| ours(&entry.path())));
         entries.is_ok_and(|ours| ours) && folder.join(SET).is_file()
     }
 

@@ -157,6 +157,7 @@ fn png(path: &Path, bytes: &[u8]) -> Result<Picture, DataError> {
     };
     check_size(path, width, height)?;
     let mut reader = decoder.read_info().map_err(failed)?;
+    let turned = reader.info().exif_metadata.as_deref().map_or(1, orientation);
     let size = reader.output_buffer_size();
     let size = size.ok_or_else(|| malformed(path, "a PNG picture", "more bytes than memory"))?;
     let mut pixels = vec![0; size];
@@ -173,7 +174,7 @@ fn png(path: &Path, bytes: &[u8]) -> Result<Picture, DataError> {
         }
         png::ColorType::Indexed => return Err(malformed(path, "a PNG picture", "an unexpanded palette")),
     };
-    whole(path, width, height, rgb)
+    Ok(upright(whole(path, width, height, rgb)?, turned))
 }
 
 fn over_black(value: u8, alpha: u8) -> u8 {
@@ -181,7 +182,8 @@ fn over_black(value: u8, alpha: u8) -> u8 {
 }
 
 fn jpeg(path: &Path, bytes: &[u8]) -> Result<Picture, DataError> {
-    let failed = |error: &dyn std::fmt::Debug| malformed(path, "a JPEG picture", &format!("{error:?}"));
+    let failed =
+        |error: &dyn std::fmt::Debug| malformed(path, "a JPEG picture", format!("{error:?}").trim_end());
     // Strict: otherwise what is missing of a damaged picture would be grey, and nobody would know.
     let options = DecoderOptions::default()
         .set_strict_mode(true)
@@ -277,6 +279,14 @@ mod tests {
         let lying = decode(jpeg).unwrap();
         assert_ne!(lying.height, lying.width);
         assert_eq!(decode(&turned).unwrap(), upright(lying, 6));
+        let mut bytes = vec![];
+        let mut info = png::Info::with_size(3, 1);
+        info.color_type = png::ColorType::Grayscale;
+        info.exif_metadata = Some(exif_of(true, 8).into());
+        let encoder = png::Encoder::with_info(&mut bytes, info).unwrap();
+        encoder.write_header().unwrap().write_image_data(&[1, 2, 3]).unwrap();
+        let turned = decode(&bytes).unwrap();
+        assert_eq!((turned.height, turned.width, &turned.rgb[..3]), (3, 1, &[3; 3][..]));
     }
 
     /// Only the middle of it is looked at: this took half a minute.

@@ -13,7 +13,7 @@ use super::own::MOST_CLASSES;
 use super::random::{Counter, Phase, Stream};
 
 const ENDINGS: [&str; 3] = ["png", "jpg", "jpeg"];
-/// What the folder of training pictures may be called, in small or capital letters.
+/// What the folder of training pictures may be called, in small or capital letters, with or without `set` after it.
 const TRAIN: [&str; 2] = ["train", "training"];
 /// The same of test pictures, the first that is there.
 const TEST: [&str; 5] = ["test", "testing", "val", "valid", "validation"];
@@ -33,12 +33,14 @@ pub struct Pictures {
     pub passed_over: Vec<PathBuf>,
     /// Whether the test pictures were drawn from the others.
     pub drawn: bool,
+    /// Two classes that have the same folders in them, as parts of a set would under names that nobody knows.
+    pub alike: Option<(String, String)>,
 }
 
 impl Pictures {
     /// Looks for pictures. Where there is no folder of test pictures, `share` of every class becomes it, which `seed` draws.
     pub fn find(from: &Path, share: f64, seed: u64) -> Result<Self, DataError> {
-        let Parts { train, test, mut passed_over } = Parts::find(from)?;
+        let Parts { train, test, mut passed_over, alike } = Parts::find(from)?;
         let folders = subfolders(&train)?;
         let wrong = |why: String| DataError::Pictures { from: train.clone(), why };
         match folders.len() {
@@ -57,6 +59,7 @@ impl Pictures {
             test: vec![],
             passed_over: vec![],
             drawn: test.is_none(),
+            alike,
         };
         for (class, (name, path)) in folders.iter().enumerate() {
             let mut found = vec![];
@@ -109,30 +112,56 @@ struct Parts {
     test: Option<PathBuf>,
     /// Folders beside the two.
     passed_over: Vec<PathBuf>,
+    /// Two classes that have the same folders in them.
+    alike: Option<(String, String)>,
 }
 
 impl Parts {
     fn find(from: &Path) -> Result<Self, DataError> {
         let inside = subfolders(from)?;
+        let Some(train) = inside.iter().find(|(name, _)| is_called(name, &TRAIN)) else {
+            return Self::one(from, &inside);
+        };
         // Trains may be a class: then there are pictures in it and no folders.
-        let part = |names: &[&str]| -> Result<Option<PathBuf>, DataError> {
-            for name in names {
-                for (folder, path) in &inside {
-                    if folder.eq_ignore_ascii_case(name) && !subfolders(path)?.is_empty() {
-                        return Ok(Some(path.clone()));
-                    }
-                }
-            }
-            Ok(None)
-        };
-        let Some(train) = part(&TRAIN)? else {
-            return Ok(Self { train: from.to_owned(), test: None, passed_over: vec![] });
-        };
-        let test = part(&TEST)?;
-        let others = inside.iter().map(|(_, path)| path.clone());
-        let passed_over = others.filter(|path| *path != train && test.as_ref() != Some(path)).collect();
-        Ok(Self { train, test, passed_over })
+        if subfolders(&train.1)?.is_empty() {
+            return Self::one(from, &inside);
+        }
+        let test = TEST.iter().find_map(|test| inside.iter().find(|(name, _)| is_called(name, &[test])));
+        if let Some((_, test)) = test
+            && subfolders(test)?.is_empty()
+        {
+            let why =
+                "no folders of classes, where test pictures are looked for: make them, or rename this one";
+            return Err(DataError::Pictures { from: test.clone(), why: why.into() });
+        }
+        let others = inside.iter().filter(|&other| other != train && Some(other) != test);
+        let passed_over = others.map(|(_, path)| path.clone()).collect();
+        Ok(Self {
+            train: train.1.clone(),
+            test: test.map(|(_, path)| path.clone()),
+            passed_over,
+            alike: None,
+        })
     }
+
+    /// A folder of classes.
+    fn one(from: &Path, inside: &[(String, PathBuf)]) -> Result<Self, DataError> {
+        let names = |path: &Path| -> Result<Vec<String>, DataError> {
+            Ok(subfolders(path)?.into_iter().map(|(name, _)| name).collect())
+        };
+        let mut alike = None;
+        if let [(a, first), (b, second), ..] = inside {
+            let classes = names(first)?;
+            alike = (classes.len() > 1 && classes == names(second)?).then(|| (a.clone(), b.clone()));
+        }
+        Ok(Self { train: from.to_owned(), test: None, passed_over: vec![], alike })
+    }
+}
+
+fn is_called(folder: &str, names: &[&str]) -> bool {
+    let plain: String = folder.to_ascii_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
+    let plain = plain.strip_suffix("set").unwrap_or(&plain);
+    names.contains(&plain)
 }
 
 /// Folders in a folder, sorted by name; hidden ones and what archives of Macs leave behind are none.
@@ -140,7 +169,11 @@ fn subfolders(folder: &Path) -> Result<Vec<(String, PathBuf)>, DataError> {
     let mut found = vec![];
     for path in entries(folder)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if path.is_dir() && !name.starts_with('.') && name != "__MACOSX" {
+        if name.starts_with('.') || name == "__MACOSX" {
+            continue;
+        }
+        // A link into a drive that is not there is no reason to do without a class.
+        if fs::metadata(&path).map_err(|error| DataError::read(&path, error))?.is_dir() {
             if path.file_name().and_then(|name| name.to_str()).is_none() {
                 let why = "a class is named by its folder, and this name is not UTF-8: rename it".to_owned();
                 return Err(DataError::Pictures { from: path, why });
@@ -258,6 +291,25 @@ mod tests {
         let found = Pictures::find(&folder.0, 0.5, 0).unwrap();
         assert_eq!((&found.classes[..], found.test.len()), (&["a".to_owned(), "b".to_owned()][..], 1));
         assert_eq!(found.passed_over, [folder.0.join("extra")]);
+        let other = Folder::new("pictures-set");
+        fill(&other.0, &["training_set/a/1.png", "training_set/b/1.png", "Test-Set/b/2.png"]);
+        assert!(!Pictures::find(&other.0, 0.5, 0).unwrap().drawn);
+        fs::rename(other.0.join("training_set"), other.0.join("one")).unwrap();
+        fill(&other.0, &["Test-Set/a/2.png"]);
+        let alike = Pictures::find(&other.0, 0.5, 0).unwrap().alike;
+        assert_eq!(alike, Some(("Test-Set".to_owned(), "one".to_owned())));
+    }
+
+    /// Whatever is wrong with test pictures, training pictures do not silently take their place.
+    #[cfg(unix)]
+    #[test]
+    fn a_test_folder_that_cannot_be_used_is_an_error() {
+        let folder = Folder::new("pictures-test");
+        fill(&folder.0, &["train/a/1.png", "train/a/2.png", "train/b/1.png", "test/1.png"]);
+        assert!(refused(&folder.0).starts_with("HERE/test: no folders of classes"));
+        fs::remove_dir_all(folder.0.join("test")).unwrap();
+        std::os::unix::fs::symlink("/no/such/drive", folder.0.join("test")).unwrap();
+        assert_eq!(refused(&folder.0), "HERE/test could not be read");
     }
 
     /// A pipe that nobody writes to is no picture.

@@ -206,14 +206,17 @@ impl Recipe {
         let beside = self.source.beside(SET);
         let kept = beside.is_file().then(|| OwnSet::load(&beside));
         let asked_for = |set: &OwnSet| set.description.name == name && set.digest() == *digest;
-        let found = match &kept {
-            Some(Ok(kept)) if asked_for(kept) => Some(kept.clone()),
-            _ => OwnSet::find(name, &folder)?.filter(asked_for),
-        };
-        found.ok_or_else(|| match kept {
-            Some(Err(damaged)) => damaged,
-            _ => DataError::OtherSet { name: name.to_owned(), folder },
-        })
+        match kept {
+            Some(Ok(kept)) if asked_for(&kept) => return Ok(kept),
+            _ => {}
+        }
+        let name = name.to_owned();
+        match (OwnSet::find(&name, &folder)?, kept) {
+            (Some(found), _) if asked_for(&found) => Ok(found),
+            (_, Some(Err(damaged))) => Err(damaged),
+            (Some(_), _) => Err(DataError::OtherSet { name, folder }),
+            (None, _) => Err(DataError::NotPacked { name, folder }),
+        }
     }
 
     fn data(&self, members_are_alike: bool) -> Result<DataSettings, RecipeError> {

@@ -79,7 +79,12 @@ pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
     let (rows, columns) = packed.median;
     writeln!(out, "pictures   half of them at most {rows} pixels high and {columns} wide, before")?;
     writeln!(out, "folder     {}", target.display())?;
-    writeln!(out, "next       swn train recipes/pictures.toml --set data.name={}", args.name)?;
+    // The recipe has batches of 32, and holds a tenth out.
+    let few = match packed.data.train.len() * 9 / 10 {
+        few @ 0..32 => format!(" --set train.batch={}", few.max(1)),
+        _ => String::new(),
+    };
+    writeln!(out, "next       swn train recipes/pictures.toml --set data.name={}{few}", args.name)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -122,9 +127,12 @@ fn warnings(pictures: &Pictures, packed: &Packed) -> Vec<String> {
         let others =
             if others > 0 { format!(" and {} others", grouped(others as u64)) } else { String::new() };
         said.push(format!(
-            "passed over: {}{others}: neither .png, .jpg, .jpeg nor a folder of classes",
+            "passed over: {}{others}: neither pictures (.png, .jpg, .jpeg) nor a part that is used",
             first.display()
         ));
+    }
+    if let Some((a, b)) = &pictures.alike {
+        said.push(format!("'{a}' and '{b}' have the same folders in them: if they are parts and no classes, name them train and test"));
     }
     let tested = |class: &usize| data.test.labels.contains(&(*class as u16));
     let untested: Vec<_> = (0..data.classes.len()).filter(|class| !tested(class)).collect();

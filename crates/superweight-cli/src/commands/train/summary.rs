@@ -40,9 +40,11 @@ pub fn text(outcome: &Outcome, plan: &SharingPlan, report: Option<&Path>) -> Str
     if let Stopped::Diverged { .. } = outcome.stopped {
         return text;
     }
-    let _ = writeln!(text, "next       swn eval {run}    every member and every ensemble");
-    let _ = writeln!(text, "           swn predict {run} PICTURE…");
-    let _ = writeln!(text, "           tensorboard --logdir {run}");
+    if outcome.checkpoint.is_some() {
+        let _ = writeln!(text, "next       swn eval {run}    every member and every ensemble");
+        let _ = writeln!(text, "           swn predict {run} PICTURE…");
+        let _ = writeln!(text, "           tensorboard --logdir {run}");
+    }
     text
 }
 

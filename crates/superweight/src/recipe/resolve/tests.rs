@@ -484,11 +484,11 @@ fn a_set_of_ones_own_is_described_beside_the_recipe_of_its_run() {
     std::fs::write(&beside, "{").unwrap();
     assert!(refused(&described).contains("set.json: EOF while parsing"));
     std::fs::remove_file(&beside).unwrap();
-    assert!(refused(&described).contains("is not the set that the run was begun with"));
+    assert!(refused(&described).contains("copy its folder there, or pack the same pictures again"));
     let others = Dataset { classes: ["a", "b", "c"].map(String::from).into(), ..birds };
     OwnSet::save(&others, &folder.0, true).unwrap();
     std::fs::copy(target.join("set.json"), &beside).unwrap();
-    assert!(refused(&described).contains("is not the set that the run was begun with"));
+    assert!(refused(&described).contains("copy its folder there, or pack the same pictures again"));
     let other = resolved.data.open(&folder.0).unwrap_err().to_string();
     assert!(other.contains("is not the set that the run was begun with"), "{other}");
 }
