@@ -120,8 +120,14 @@ fn pictures_of_ones_own() {
     insta::assert_snapshot!("data_own", screens.join("\n"));
     let train = folder.screen("train tiny.toml --device cpu");
     assert!(train.contains("images     40 to train on, 0 held out, 10 to test; 4 steps an epoch"), "{train}");
-    let right = &folder.json("eval runs/tiny --device cpu --json")["subsets"][0]["top1"];
-    assert!(right.as_f64().unwrap() >= 90.0, "{right}");
+    let answer = folder.json("eval runs/tiny --device cpu --classes --json");
+    let top1 = answer["subsets"][0]["top1"].as_f64().unwrap();
+    let classes = answer["by_class"].as_array().unwrap();
+    let sum = |key: &str| classes.iter().map(|class| class[key].as_u64().unwrap()).sum::<u64>();
+    assert_eq!((sum("images"), sum("right")), (10, (top1 / 10.0).round() as u64));
+    let screen = folder.screen("eval runs/tiny --device cpu --classes");
+    assert!(screen.contains("\n  class   images   top-1  taken for\n"), "{screen}");
+    assert!(top1 >= 90.0, "{top1}");
     let set = |run: &str| fs::read_to_string(folder.0.join(run)).unwrap();
     assert_eq!(set("runs/tiny/set.json"), set("data/shades/set.json"));
 

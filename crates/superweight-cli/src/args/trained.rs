@@ -45,6 +45,10 @@ pub struct EvalArgs {
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
 
+    /// Also every class by itself, the hardest first, and what it is taken for: all members together.
+    #[arg(long)]
+    pub classes: bool,
+
     /// Also on the line between two members of one architecture, at 11 points.
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub interpolate: Vec<usize>,
@@ -171,6 +175,7 @@ impl EvalArgs {
         Self {
             run: run.to_owned(),
             held_out: false,
+            classes: false,
             data: None,
             corruptions: vec![],
             corrupted: None,

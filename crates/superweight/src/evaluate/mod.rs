@@ -12,16 +12,19 @@
 //! |---|---|
 //! | `metrics` | how good are these probabilities? |
 //! | `subsets` | which subsets are there, and how good is each? |
+//! | `by_class` | which classes are hard, and what are they taken for? |
 //! | `report` | which figures are printed, in percent? |
 //! | `interpolate` | how good are weights between two members? |
 //! | `predictions` | what is kept on disk: logits in full, classes in about 10 KB |
 
+mod by_class;
 mod interpolate;
 pub mod metrics;
 mod predictions;
 mod report;
 mod subsets;
 
+pub use by_class::{ClassScore, by_class};
 pub use interpolate::{Line, Point};
 pub use metrics::{Bin, ECE_BINS, Scores, Tally, diversity, softmax};
 pub use predictions::{Classes, PredictionError, Predictions};

@@ -14,7 +14,10 @@ use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use superweight::data::{Dataset, Images, Split, standard_folder};
 use superweight::engine::Device;
-use superweight::evaluate::{CorruptedAverage, CorruptedReport, Line, MAX_MEMBERS, Point, SetReport};
+use superweight::evaluate::{
+    ClassScore, CorruptedAverage, CorruptedReport, Line, MAX_MEMBERS, Point, Predictions, SetReport, Subset,
+    by_class,
+};
 use superweight::files::write_whole;
 use superweight::infer::{InferError, Networks, Trained};
 use superweight::plan::MemberId;
@@ -36,6 +39,9 @@ pub(super) struct Answer {
     members: Vec<String>,
     #[serde(flatten)]
     report: SetReport,
+    /// The hardest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    by_class: Vec<Class>,
     #[serde(skip_serializing_if = "Option::is_none")]
     corruptions: Option<Corruptions>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,6 +49,15 @@ pub(super) struct Answer {
     /// Of the pass over the images, and of the subsets after it.
     pass_seconds: f64,
     subsets_seconds: f64,
+}
+
+#[derive(Serialize)]
+struct Class {
+    class: String,
+    images: usize,
+    right: usize,
+    /// The other class that it is taken for most often, and how often.
+    taken_for: Option<(String, usize)>,
 }
 
 #[derive(Serialize)]
@@ -182,6 +197,7 @@ pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained
     let begin = Instant::now();
     let report = SetReport::new(&predictions);
     let subsets_seconds = begin.elapsed().as_secs_f64();
+    let by_class = if args.classes { classes(&predictions, &data.classes) } else { vec![] };
     predictions.save(&folder.join(format!("{part}.safetensors"))).with_context(unwritable)?;
     let small = predictions.to_classes().save(&folder.join(format!("{part}.classes.safetensors.gz")));
     small.with_context(unwritable)?;
@@ -200,6 +216,7 @@ pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained
         part: part.to_owned(),
         members: names(trained),
         report,
+        by_class,
         corruptions,
         interpolation,
         pass_seconds,
@@ -208,6 +225,21 @@ pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained
     let figures = serde_json::to_string_pretty(&answer)? + "\n";
     write_whole(&path, figures.as_bytes()).with_context(unwritable)?;
     Ok(answer)
+}
+
+/// The hardest first; those without images are left out.
+fn classes(predictions: &Predictions, names: &[String]) -> Vec<Class> {
+    let said = predictions.classes_of(Subset::all(predictions.members()));
+    let mut scores = by_class(names.len(), predictions.labels(), &said);
+    scores.retain(|score| score.images > 0);
+    scores.sort_by(|a, b| a.top1().partial_cmp(&b.top1()).expect("shares are numbers"));
+    let named = |score: ClassScore| Class {
+        class: names[score.class].clone(),
+        images: score.images,
+        right: score.right,
+        taken_for: score.taken_for.map(|(other, count)| (names[other].clone(), count)),
+    };
+    scores.into_iter().map(named).collect()
 }
 
 fn line(args: &EvalArgs, trained: &Trained) -> Result<Option<[usize; 2]>> {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use superweight::evaluate::{Figures, SubsetReport, subset_name};
 
-use super::Answer;
+use super::{Answer, Class};
 use crate::table;
 
 pub(super) fn table(answer: &Answer) -> String {
@@ -20,6 +20,20 @@ pub(super) fn table(answer: &Answer) -> String {
     }
     let names = &answer.members;
     let _ = write!(text, "\n{}", figures("members", &answer.report.subsets, names));
+    if !answer.by_class.is_empty() {
+        let row = |class: &Class| {
+            let taken_for = class.taken_for.as_ref().map(|(other, count)| format!("{other} ({count})"));
+            let top1 = 100.0 * class.right as f64 / class.images as f64;
+            vec![
+                class.class.clone(),
+                class.images.to_string(),
+                format!("{top1:.2}"),
+                taken_for.unwrap_or_default(),
+            ]
+        };
+        let rows: Vec<_> = answer.by_class.iter().map(row).collect();
+        let _ = write!(text, "\n{}", table::render(&["class", "images", "top-1", "taken for"], &rows));
+    }
     if let Some(corruptions) = &answer.corruptions {
         let of = if corruptions.source == "regenerated" { "regenerated" } else { "published" };
         for average in &corruptions.averages {
