@@ -289,7 +289,7 @@ mod tests {
         assert_eq!((turned.height, turned.width, &turned.rgb[..3]), (3, 1, &[3; 3][..]));
     }
 
-    /// Only the middle of it is looked at: this took half a minute.
+    /// Only the middle of it is looked at: every row of the image had summed the whole width.
     #[test]
     fn a_very_wide_picture_costs_no_more_than_its_middle() {
         let width = 1 << 22;

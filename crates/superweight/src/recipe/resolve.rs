@@ -7,22 +7,21 @@
 //! runs search and refine after a share of it), and whether the budget is too small for templates as large as layers
 //! (a grid, its scale, three templates a set, decay of coefficients, and a classifier that takes part).
 
+mod images;
+
 use std::fmt::Display;
 use std::num::ParseFloatError;
-use std::path::Path;
-use std::sync::Arc;
 
-use superweight_plan::arch::{ArchError, ArchName, ImageShape};
+use superweight_plan::arch::{ArchError, ArchName};
 use superweight_plan::{
     Assignment, Clustering, PlanError, PlanRequest, SearchSettings, Share, Tiling, TilingChoice,
 };
 
 use super::error::{Place, RecipeError};
-use super::file::{CountOrText, Crop, PlanTable, Precision, Recipe, ScheduleWord};
+use super::file::{CountOrText, PlanTable, Precision, Recipe, ScheduleWord};
 use super::keys::{KEYS, Key};
-use super::resolved::{DataSettings, PlanSettings, RefineSettings, Resolved, SearchPhase, TrainSettings};
+use super::resolved::{PlanSettings, RefineSettings, Resolved, SearchPhase, TrainSettings};
 use super::strategy::{Similarity, Strategy};
-use crate::data::{self, Augment, DataError, Description, OwnSet, SET};
 use crate::ensemble::ParameterKind;
 use crate::files::names_a_folder;
 use crate::schedule::Schedule;
@@ -30,24 +29,6 @@ use crate::schedule::Schedule;
 /// From this many epochs on, search and refinement take as long as in the paper.
 const LONG: u64 = 200;
 const MOST_MEMBERS: usize = 64;
-
-/// What a data set is, as far as a recipe needs to know.
-struct Set {
-    shape: ImageShape,
-    classes: usize,
-    train: usize,
-    /// Where it is one of the user's own.
-    own: Option<Arc<OwnSet>>,
-}
-
-/// Known to recipes, so that they can be written and planned; there is no reader yet.
-const IMAGENET: Set = Set { shape: ImageShape::IMAGENET, classes: 1000, train: 1_281_167, own: None };
-
-impl From<Description> for Set {
-    fn from(set: Description) -> Self {
-        Self { shape: set.shape, classes: set.classes.len(), train: set.images.0, own: None }
-    }
-}
 
 impl Recipe {
     /// What the planner is asked: what hangs on its answer is left open.
@@ -168,79 +149,6 @@ impl Recipe {
             n if n > once.len() => Err(self.wrong("seeds", "a seed is there twice")),
             _ => Ok(seeds),
         }
-    }
-
-    fn set(&self) -> Result<(String, Set), RecipeError> {
-        let name = self.data.name.clone().unwrap_or_else(|| "cifar-100".into());
-        let set = match data::find(&name) {
-            Ok(_) if self.data.digest.is_some() => {
-                return Err(self.wrong("data.digest", format!("{name} is no set of your own: leave it out")));
-            }
-            Ok(entry) => entry.describe().into(),
-            Err(_) if name == "imagenet" => IMAGENET,
-            Err(_) if name.contains('/') && Path::new(&name).is_dir() => {
-                let problem = format!(
-                    "'{name}' is a folder: 'swn data pack NAME --from {name}' makes a data set of its pictures"
-                );
-                return Err(self.wrong("data.name", problem));
-            }
-            Err(unknown) => {
-                let own = self.own_set(&name, unknown).map_err(|error| match error {
-                    DataError::Unknown { name, known } => {
-                        let known = known + ", imagenet";
-                        self.wrong("data.name", DataError::Unknown { name, known })
-                    }
-                    error => self.wrong("data.name", error.with_cause()),
-                })?;
-                Set { own: Some(Arc::new(own.clone())), ..own.description.into() }
-            }
-        };
-        Ok((name, set))
-    }
-
-    /// A set of the user's own, from the data folder. Where its digest is given it is that one: then a run may have
-    /// described it beside its recipe, and the images may be elsewhere.
-    fn own_set(&self, name: &str, unknown: DataError) -> Result<OwnSet, DataError> {
-        let folder = data::standard_folder()?;
-        let Some(digest) = &self.data.digest else { return OwnSet::known(name, &folder, unknown) };
-        let beside = self.source.beside(SET);
-        let kept = beside.is_file().then(|| OwnSet::load(&beside));
-        let asked_for = |set: &OwnSet| set.description.name == name && set.digest() == *digest;
-        match kept {
-            Some(Ok(kept)) if asked_for(&kept) => return Ok(kept),
-            _ => {}
-        }
-        let name = name.to_owned();
-        match (OwnSet::find(&name, &folder)?, kept) {
-            (Some(found), _) if asked_for(&found) => Ok(found),
-            (_, Some(Err(damaged))) => Err(damaged),
-            (Some(_), _) => Err(DataError::OtherSet { name, folder }),
-            (None, _) => Err(DataError::NotPacked { name, folder }),
-        }
-    }
-
-    fn data(&self, members_are_alike: bool) -> Result<DataSettings, RecipeError> {
-        let (name, Set { shape, classes, train, own }) = self.set()?;
-        let table = &self.data;
-        let validation = self.held_out(train)?;
-        if validation >= train as u64 {
-            let problem =
-                format!("{name} has {train} training images, of which some must be left to train on");
-            return Err(self.wrong("data.validation", problem));
-        }
-        let usual = if name == "imagenet" { Crop::RandomResized } else { Crop::Pad };
-        let crop = table.crop.unwrap_or(usual);
-        let usual = if own.is_some() { (shape.height.min(shape.width) as u64 / 8).min(64) } else { 4 };
-        let pad = table.padding.unwrap_or(if crop == Crop::Pad { usual } else { 0 }) as usize;
-        if crop == Crop::RandomResized && pad > 0 {
-            return Err(self.wrong("data.padding", "crop = \"random-resized\" pads nothing"));
-        }
-        let flip = table.flip.unwrap_or(name != "mnist");
-        let has_cutout = name.starts_with("cifar-") && !members_are_alike;
-        let cutout = table.cutout.unwrap_or(if has_cutout { 16 } else { 0 }) as usize;
-        let augment = Augment { pad, flip, cutout };
-        let (validation, split_seed) = (validation as usize, table.split_seed.unwrap_or(0));
-        Ok(DataSettings { name, own, shape, classes, validation, split_seed, crop, augment })
     }
 
     fn plan(&self, strategy: Strategy, heterogeneous: bool, seed: u64) -> Result<PlanSettings, RecipeError> {
@@ -373,11 +281,6 @@ impl Recipe {
             Some(Ok(share)) if (0.0..=100.0).contains(&share) => Ok((share * whole as f64 / 100.0) as u64),
             Some(_) => wrong("not a share between 0% and 100%"),
         }
-    }
-
-    /// Images held out of so many.
-    fn held_out(&self, train: usize) -> Result<u64, RecipeError> {
-        self.count_or_share("data.validation", self.data.validation.as_ref(), train as u64, "images")
     }
 
     /// Epochs as given; shares rounded down, without those that fall on the start or on one another: a training of one

@@ -2,13 +2,14 @@ use proptest::prelude::{
     BoxedStrategy, Just, ProptestConfig, Strategy as _, any, prop_assert_eq, prop_oneof, proptest,
 };
 use std::path::Path;
+use std::sync::Arc;
 
 use superweight_plan::{Coefficients, Scale};
 use toml::Table;
 
 use super::*;
-use crate::data::Dataset;
 use crate::data::testing::{Folder, birds};
+use crate::data::{Dataset, OwnSet};
 use crate::recipe::{KEYS, Kind};
 
 fn resolve(text: &str, overrides: &[&str]) -> Result<Resolved, RecipeError> {
@@ -452,7 +453,7 @@ proptest! {
 #[test]
 fn a_set_of_ones_own_is_described_beside_the_recipe_of_its_run() {
     let folder = Folder::new("own-beside");
-    let birds = Dataset { name: "birds-of-a-test".into(), ..birds() };
+    let birds = Dataset { name: "cifar-birds-of-a-test".into(), ..birds() };
     let target = OwnSet::save(&birds, &folder.0, false).unwrap();
     let beside = folder.0.join("set.json");
     std::fs::copy(target.join("set.json"), &beside).unwrap();
@@ -461,13 +462,13 @@ fn a_set_of_ones_own_is_described_beside_the_recipe_of_its_run() {
     let parse = |text: &str| Recipe::parse(&file, text, &[] as &[&str]).unwrap().resolve();
     let recipe = |data: &str| {
         format!(
-            "members = ['wrn-10-1']\nbudget = '100%'\ntrain.batch = 4\ndata = {{ name = 'birds-of-a-test', {data} }}"
+            "members = ['wrn-10-1']\nbudget = '100%'\ntrain.batch = 4\ndata = {{ name = 'cifar-birds-of-a-test', {data} }}"
         )
     };
     let described = recipe(&format!("digest = '{}'", own.digest()));
     let resolved = parse(&described).unwrap();
     assert_eq!((resolved.data.shape, resolved.data.classes), (birds.shape, 3));
-    assert_eq!(resolved.data.augment.pad, 0); // an eighth of two pixels
+    assert_eq!((resolved.data.augment.pad, resolved.data.augment.cutout), (0, 0)); // an eighth of two pixels
     assert_eq!(resolved.data.description().unwrap(), birds.description());
     assert_eq!(parse(&resolved.to_toml()).unwrap(), resolved);
     assert_eq!(resolved.data.open(&folder.0).unwrap().train, birds.train);
@@ -476,10 +477,10 @@ fn a_set_of_ones_own_is_described_beside_the_recipe_of_its_run() {
 
     let refused = |text: &str| parse(text).unwrap_err().to_string();
     // Without a digest only the data folder counts, which does not have it.
-    assert!(refused(&recipe("")).contains("unknown data set 'birds-of-a-test': there are "));
+    assert!(refused(&recipe("")).contains("unknown data set 'cifar-birds-of-a-test': there are "));
     assert!(refused("data = { name = 'cifar-10', digest = 'x' }").contains("cifar-10 is no set of your own"));
     let many = described.replace(" }", ", validation = 5 }");
-    assert!(refused(&many).contains("birds-of-a-test has 5 training images"), "{}", refused(&many));
+    assert!(refused(&many).contains("cifar-birds-of-a-test has 5 training images"), "{}", refused(&many));
     // Damaged, gone or another: nothing else takes its place.
     std::fs::write(&beside, "{").unwrap();
     assert!(refused(&described).contains("set.json: EOF while parsing"));

@@ -1,0 +1,108 @@
+//! Which images does a recipe mean, and what happens to them?
+
+use std::path::Path;
+use std::sync::Arc;
+
+use superweight_plan::arch::ImageShape;
+
+use crate::data::{self, Augment, DataError, Description, OwnSet, SET};
+use crate::recipe::resolved::DataSettings;
+use crate::recipe::{Crop, Recipe, RecipeError};
+
+/// What a data set is, as far as a recipe needs to know.
+pub(super) struct Set {
+    shape: ImageShape,
+    classes: usize,
+    pub(super) train: usize,
+    /// Where it is one of the user's own.
+    own: Option<Arc<OwnSet>>,
+}
+
+/// Known to recipes, so that they can be written and planned; there is no reader yet.
+const IMAGENET: Set = Set { shape: ImageShape::IMAGENET, classes: 1000, train: 1_281_167, own: None };
+
+impl From<Description> for Set {
+    fn from(set: Description) -> Self {
+        Self { shape: set.shape, classes: set.classes.len(), train: set.images.0, own: None }
+    }
+}
+
+impl Recipe {
+    pub(super) fn set(&self) -> Result<(String, Set), RecipeError> {
+        let name = self.data.name.clone().unwrap_or_else(|| "cifar-100".into());
+        let set = match data::find(&name) {
+            Ok(_) if self.data.digest.is_some() => {
+                return Err(self.wrong("data.digest", format!("{name} is no set of your own: leave it out")));
+            }
+            Ok(entry) => entry.describe().into(),
+            Err(_) if name == "imagenet" => IMAGENET,
+            Err(_) if name.contains('/') && Path::new(&name).is_dir() => {
+                let problem = format!(
+                    "'{name}' is a folder: 'swn data pack NAME --from {name}' makes a data set of its pictures"
+                );
+                return Err(self.wrong("data.name", problem));
+            }
+            Err(unknown) => {
+                let own = self.own_set(&name, unknown).map_err(|error| match error {
+                    DataError::Unknown { name, known } => {
+                        let known = known + ", imagenet";
+                        self.wrong("data.name", DataError::Unknown { name, known })
+                    }
+                    error => self.wrong("data.name", error.with_cause()),
+                })?;
+                Set { own: Some(Arc::new(own.clone())), ..own.description.into() }
+            }
+        };
+        Ok((name, set))
+    }
+
+    /// A set of the user's own, from the data folder. Where its digest is given it is that one: then a run may have
+    /// described it beside its recipe, and the images may be elsewhere.
+    fn own_set(&self, name: &str, unknown: DataError) -> Result<OwnSet, DataError> {
+        let folder = data::standard_folder()?;
+        let Some(digest) = &self.data.digest else { return OwnSet::known(name, &folder, unknown) };
+        let beside = self.source.beside(SET);
+        let kept = beside.is_file().then(|| OwnSet::load(&beside));
+        let asked_for = |set: &OwnSet| set.description.name == name && set.digest() == *digest;
+        match kept {
+            Some(Ok(kept)) if asked_for(&kept) => return Ok(kept),
+            _ => {}
+        }
+        let name = name.to_owned();
+        match (OwnSet::find(&name, &folder)?, kept) {
+            (Some(found), _) if asked_for(&found) => Ok(found),
+            (_, Some(Err(damaged))) => Err(damaged),
+            (Some(_), _) => Err(DataError::OtherSet { name, folder }),
+            (None, _) => Err(DataError::NotPacked { name, folder }),
+        }
+    }
+
+    pub(super) fn data(&self, members_are_alike: bool) -> Result<DataSettings, RecipeError> {
+        let (name, Set { shape, classes, train, own }) = self.set()?;
+        let table = &self.data;
+        let validation = self.held_out(train)?;
+        if validation >= train as u64 {
+            let problem =
+                format!("{name} has {train} training images, of which some must be left to train on");
+            return Err(self.wrong("data.validation", problem));
+        }
+        let usual = if name == "imagenet" { Crop::RandomResized } else { Crop::Pad };
+        let crop = table.crop.unwrap_or(usual);
+        let usual = if own.is_some() { (shape.height.min(shape.width) as u64 / 8).min(64) } else { 4 };
+        let pad = table.padding.unwrap_or(if crop == Crop::Pad { usual } else { 0 }) as usize;
+        if crop == Crop::RandomResized && pad > 0 {
+            return Err(self.wrong("data.padding", "crop = \"random-resized\" pads nothing"));
+        }
+        let flip = table.flip.unwrap_or(name != "mnist");
+        let has_cutout = own.is_none() && name.starts_with("cifar-") && !members_are_alike;
+        let cutout = table.cutout.unwrap_or(if has_cutout { 16 } else { 0 }) as usize;
+        let augment = Augment { pad, flip, cutout };
+        let (validation, split_seed) = (validation as usize, table.split_seed.unwrap_or(0));
+        Ok(DataSettings { name, own, shape, classes, validation, split_seed, crop, augment })
+    }
+
+    /// Images held out of so many.
+    pub(super) fn held_out(&self, train: usize) -> Result<u64, RecipeError> {
+        self.count_or_share("data.validation", self.data.validation.as_ref(), train as u64, "images")
+    }
+}
