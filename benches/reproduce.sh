@@ -13,13 +13,15 @@
 #   NAME=…           of the run and its row (default: the recipe's)
 #   CHOICES=paper    or held-out: which images the settings were chosen on
 #   COMMIT=…         of the program, where this is no git checkout
+#   FROM=…           name of a run of the same seed in RUNS whose beginning it has (swn train --from): RECIPE is then for its name
+#   UNTIL=50         stop after so many epochs, for others to go on from: nothing is published
 #   CHECKPOINT_EVERY=10  epochs: what a kill may lose; a stop by TIME loses none
 #   RESULTS=results  what is published lies in RESULTS/DATA/NAME-SEED
 #   OUT=…            also put there: NAME-SEED.tar.gz of what is published, or of a run that is not finished
 #                    NAME-SEED.run.tar.00, .01, … of at most PART_MIB (15) MiB, where its checkpoint has at most
 #                    MOST_MIB (60); 'cat NAME-SEED.run.tar.* | tar x -C RUNS' brings it back
 #
-# Exit code: 0 finished and published, 75 stopped by TIME, else what failed.
+# Exit code: 0 finished and published, or at UNTIL; 75 stopped by TIME, else what failed.
 set -euo pipefail
 
 usage() { sed -n '2,/^set -euo/p' "$0" | sed '$d; s/^# \{0,1\}//' >&2; exit 2; }
@@ -39,7 +41,8 @@ begin=$(date +%s)
 
 if [ -n "${OUT:-}" ]; then mkdir -p "$OUT"; fi
 last() { tail -n 1 "$run/log.jsonl" 2>/dev/null || true; }
-is_finished() { last | grep -q '"event":"stop","reason":"finished"'; }
+stopped() { last | grep -q "\"event\":\"stop\",\"reason\":\"$1\""; }
+is_finished() { stopped finished; }
 
 if ! is_finished; then
   # Settings count when a run begins; one that goes on keeps its own.
@@ -47,11 +50,19 @@ if ! is_finished; then
   for pair in ${SET:-}; do sets+=(--set "$pair"); done
   how=(--device "$device" --checkpoint-every "${CHECKPOINT_EVERY:-10}")
   if [ -n "$limit" ]; then how+=(--time-limit "$limit"); fi
+  if [ -n "${UNTIL:-}" ]; then how+=(--until "$UNTIL"); fi
   if [ -d "$run" ]; then
     "$swn" train --resume "$run" "${how[@]}"
+  elif [ -n "${FROM:-}" ]; then
+    "$swn" train --from "$folder/$FROM" --name "$row" "${sets[@]}" --runs "$folder" "${how[@]}"
   else
     "$swn" train "$recipe" --name "$row" "${sets[@]}" --runs "$folder" "${how[@]}"
   fi
+fi
+
+if [ -n "${UNTIL:-}" ] && stopped 'as asked'; then
+  echo "kept       $run after $UNTIL epochs; FROM=$row goes on from there"
+  exit 0
 fi
 
 if ! is_finished; then

@@ -42,7 +42,7 @@ impl Default for DemoArgs {
 #[command(after_help = TRAIN_EXAMPLES)]
 pub struct TrainArgs {
     /// A recipe (TOML); recipes/README.md lists its keys.
-    #[arg(required_unless_present = "resume")]
+    #[arg(required_unless_present_any = ["resume", "from"])]
     pub recipe: Option<PathBuf>,
 
     /// Set a key of the recipe, such as train.epochs=10; may be given several times.
@@ -75,9 +75,18 @@ pub struct TrainArgs {
     #[arg(long, value_name = "RUN", conflicts_with_all = ["recipe", "set", "plan", "name", "validation", "replace"])]
     pub resume: Option<PathBuf>,
 
+    /// Begin a run where this one is, with another end: its recipe, and what --set changes of the epochs to come (their number,
+    /// rates, average). The same numbers as from the beginning, in less time; the run itself stays as it is.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["recipe", "resume", "plan", "validation"])]
+    pub from: Option<PathBuf>,
+
     /// Stop between two epochs when the next would not end within this time: 9m, 90s, 1h30m.
     #[arg(long, value_name = "TIME")]
     pub time_limit: Option<String>,
+
+    /// Stop after this many epochs of training; '--resume' goes on, '--from' with another end.
+    #[arg(long, value_name = "EPOCHS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub until: Option<u64>,
 
     /// Epochs between two checkpoints: what a kill or Ctrl-C may lose. The numbers do not depend on it.
     #[arg(long, value_name = "EPOCHS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
@@ -172,7 +181,12 @@ Examples:
   swn train recipes/quick.toml --set strategy=no-search --name one-cluster
   swn train recipes/quick.toml --set train.epochs=1 --set seed=7 --name seven
   swn train recipes/quick.toml --plan plan.json --name by-hand
-  swn train --resume runs/quick --time-limit 9m";
+  swn train --resume runs/quick --time-limit 9m
+
+  One beginning, two ends:
+  swn train recipes/quick.toml --until 8 --name start
+  swn train --from runs/start --name late --set train.drops=[8,11]
+  swn train --from runs/start --name mean --set train.drops=[8] --set train.average=4";
 
 const SEARCH_EXAMPLES: &str = "\
 Examples:

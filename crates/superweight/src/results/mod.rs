@@ -30,7 +30,7 @@ mod table;
 
 pub use check::{Published, open_all};
 pub use error::ResultsError;
-pub use publish::{COMMANDS, Facts, Started, publish};
+pub use publish::{Facts, Started, publish};
 pub use record::{Accuracies, Choices, Epochs, FINAL_EPOCHS, ImageCounts, Minutes, Record, Seen};
 pub use rows::{PaperCell, RowRequest, load_rows};
 pub use table::{BEGIN, END, insert, table};

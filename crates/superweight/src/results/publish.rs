@@ -17,13 +17,10 @@ use crate::data::SET;
 use crate::evaluate::{Classes, Predictions, Subset};
 use crate::files::write_whole;
 use crate::recipe::{PLAN, Recipe, Resolved};
-use crate::run::{Event, RECIPE, load_checkpoint, read_log};
+use crate::run::{COMMANDS, Event, LOG, RECIPE, RESOLVED, load_checkpoint, read_log};
 
 /// Members up to which the classes of every ensemble are kept, for an anytime curve: 15 rows of 4 KB.
 const MOST_SUBSETS: usize = 4;
-
-/// In a run's folder: a line per process that trained it.
-pub const COMMANDS: &str = "commands.jsonl";
 
 /// A process that began a run or went on with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,8 +63,8 @@ pub fn publish(run: &Path, folder: &Path, facts: Facts) -> Result<Published, Res
     let no_checkpoint = || ResultsError::file(run, "no checkpoint: the run has not trained an epoch");
     let loaded = load_checkpoint(run)?.ok_or_else(no_checkpoint)?;
     let no_overrides: [&str; 0] = [];
-    let resolved = Recipe::load(&run.join("resolved.toml"), &no_overrides)?.resolve()?;
-    let log_file = run.join("log.jsonl");
+    let resolved = Recipe::load(&run.join(RESOLVED), &no_overrides)?.resolve()?;
+    let log_file = run.join(LOG);
     let log = read_log(&log_file)?;
     let finished = matches!(log.last().map(|line| &line.event),
         Some(Event::Stop { reason, .. }) if reason == "finished");
@@ -139,9 +136,7 @@ fn draft_beside(run: &Path, folder: &Path) -> Result<PathBuf, ResultsError> {
 /// Every file of a draft, whole; one that was published before and is not in the draft goes.
 fn move_files(draft: &Path, folder: &Path) -> Result<(), ResultsError> {
     fs::create_dir_all(folder).map_err(ResultsError::io("create", folder))?;
-    for name in
-        ["log.jsonl", RECIPE, "resolved.toml", "anytime.json", PLAN, SET, "plan.json", PREDICTIONS, RECORD]
-    {
+    for name in [LOG, RECIPE, RESOLVED, "anytime.json", PLAN, SET, "plan.json", PREDICTIONS, RECORD] {
         let (from, to) = (draft.join(name), folder.join(name));
         if from.exists() {
             fs::rename(&from, &to).map_err(ResultsError::io("write", &to))?;
@@ -164,7 +159,7 @@ fn write(
         let path = folder.join(name);
         write_whole(&path, bytes).map_err(ResultsError::io("write", &path))
     };
-    for name in ["log.jsonl", RECIPE, "resolved.toml", "anytime.json", PLAN] {
+    for name in [LOG, RECIPE, RESOLVED, "anytime.json", PLAN] {
         let path = run.join(name);
         match fs::read(&path) {
             Ok(bytes) if name == RECIPE => put(name, set_without_folders(&bytes).as_bytes())?,

@@ -16,6 +16,10 @@ use super::{Checkpoints, Disk, Loaded, RunError};
 
 pub(crate) const RECIPE: &str = "recipe.toml";
 pub(crate) const RESOLVED: &str = "resolved.toml";
+pub(crate) const LOG: &str = "log.jsonl";
+const STATISTICS: &str = "statistics.safetensors";
+/// A line per process that trained the run.
+pub const COMMANDS: &str = "commands.jsonl";
 
 /// What to do where a run of the name is there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +93,30 @@ impl RunFolder {
             let _ = disk.remove_folder(&temporary);
         }
         placed
+    }
+
+    /// The same, with what another run had when a checkpoint of it was written: log, commands, statistics, the checkpoint.
+    pub(crate) fn create_from(
+        disk: Disk,
+        (from, loaded): (&Path, &Loaded),
+        runs: &Path,
+        name: &str,
+        existing: Existing,
+        files: &[(&str, &str)],
+    ) -> Result<Self, RunError> {
+        let (mut log, commands) = (text_of(from, LOG)?.unwrap_or_default(), text_of(from, COMMANDS)?);
+        log.truncate(log.floor_char_boundary(loaded.checkpoint.state.log_bytes as usize));
+        let way = [(LOG, Some(log.as_str())), (COMMANDS, commands.as_deref())];
+        let way = way.into_iter().filter_map(|(name, text)| Some((name, text?)));
+        let files: Vec<_> = files.iter().copied().chain(way).collect();
+        let folder = Self::create_on(disk, runs, name, existing, &files)?;
+        let seen = from.join(STATISTICS);
+        if seen.exists() {
+            let (seen, path) = (fs::read(&seen).map_err(RunError::io("read", &seen))?, folder.statistics());
+            folder.disk.write_file(&path, &seen).map_err(RunError::io("write", &path))?;
+        }
+        folder.checkpoints().save(loaded.number, &loaded.checkpoint)?;
+        Ok(folder)
     }
 
     fn make(disk: Disk, path: &Path, files: &[(&str, &str)]) -> Result<Self, RunError> {
@@ -176,7 +204,7 @@ impl RunFolder {
 
     /// Its log, at the end.
     pub fn log(&self) -> Result<Log, RunError> {
-        Log::open(&self.path.join("log.jsonl"))
+        Log::open(&self.path.join(LOG))
     }
 
     /// A new file for TensorBoard; `resumed_at` is the step from which older files no longer count.
@@ -186,7 +214,7 @@ impl RunFolder {
 
     /// `statistics.safetensors`: what search and refinement decided from.
     pub fn statistics(&self) -> PathBuf {
-        self.path.join("statistics.safetensors")
+        self.path.join(STATISTICS)
     }
 
     /// `report.html`.
@@ -199,6 +227,16 @@ impl RunFolder {
 pub fn load_checkpoint(run: &Path) -> Result<Option<Loaded>, RunError> {
     is_run(run)?;
     Checkpoints::new(run.join("checkpoints"), Disk::default()).load()
+}
+
+/// A file of a run, where it has such a one.
+pub(crate) fn text_of(run: &Path, name: &str) -> Result<Option<String>, RunError> {
+    let path = run.join(name);
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(RunError::io("read", &path)(error)),
+    }
 }
 
 /// A name that no other process or thread takes.

@@ -7,6 +7,7 @@
 //!   checkpoints/latest           names the newest; the last two are kept
 //!   log.jsonl  events.*          a line per epoch and event; TensorBoard
 //!   statistics.safetensors       what search and refinement decided from
+//!   commands.jsonl               what was typed, and where it ran
 //!   lock                         the process that writes
 //! ```
 //!
@@ -59,8 +60,8 @@ pub use checkpoint::{Checkpoint, State};
 pub use checkpoints::{Checkpoints, Loaded, Warning};
 pub use disk::{Disk, DiskFile, Operation};
 pub use error::RunError;
-pub use folder::{Existing, Resumed, RunFolder, load_checkpoint};
-pub(crate) use folder::{RECIPE, RESOLVED};
+pub use folder::{COMMANDS, Existing, Resumed, RunFolder, load_checkpoint};
+pub(crate) use folder::{LOG, RECIPE, RESOLVED, text_of};
 pub use log::{Cut, Event, Facts, Line, Log, Metrics, parse_log, read_log};
 pub use tensorboard::TensorBoard;
 pub use tensors::{Dtype, Element, Tensor, Tensors, Values};

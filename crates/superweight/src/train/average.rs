@@ -24,7 +24,7 @@ use crate::run::{Checkpoint, Tensor, Tensors, Values};
 pub(super) const LAST_EPOCH: f64 = 1.6;
 
 /// How many epochs are in the mean after `done` of a phase, where the last `average` of training count.
-fn counted(phase: &Phase, done: u64, average: u64) -> u64 {
+pub(super) fn counted(phase: &Phase, done: u64, average: u64) -> u64 {
     match phase.stage {
         Stage::Search => 0,
         Stage::Train => (done + average).saturating_sub(phase.epochs),

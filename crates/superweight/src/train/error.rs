@@ -50,6 +50,14 @@ pub enum TrainError {
         /// As it is written.
         table: String,
     },
+    /// A run that cannot go on as another.
+    #[error("{} cannot go on so: {why}", from.display())]
+    Branch {
+        /// The run.
+        from: PathBuf,
+        /// What is wrong, and what could be asked for.
+        why: String,
+    },
     /// A checkpoint that cannot be gone on from.
     #[error("checkpoint {number} of {} cannot be used: {why}", path.display())]
     Checkpoint {

@@ -15,6 +15,7 @@
 //! | file | question |
 //! |---|---|
 //! | `setup` | recipe or folder → plan, images, ensemble: what can be wrong before anything is trained? |
+//! | `branch` | a run's beginning, and another end: which settings may still be others? |
 //! | `phase` | which phases does a run have, and how far is it? |
 //! | `trainer` | what is a step, on any device? |
 //! | `epoch` | what is an epoch? |
@@ -28,6 +29,9 @@
 mod average;
 #[cfg(test)]
 mod average_tests;
+mod branch;
+#[cfg(test)]
+mod branch_tests;
 mod checkpoint;
 #[cfg(test)]
 mod crash_tests;
@@ -55,6 +59,7 @@ use std::time::Instant;
 use superweight_engine::Device;
 use superweight_plan::{LayerId, SharingPlan};
 
+pub use branch::Branch;
 pub use checkpoint::{RestoreError, capture, restore, restore_parameters};
 pub use error::TrainError;
 pub use evaluate::{Evaluation, Scores, Tally};
@@ -176,6 +181,10 @@ impl<D: Device> Session<D> {
         }
         if limits.search_only && phase.stage == Stage::Train {
             return Some(Stopped::Searched);
+        }
+        let reached = limits.until.is_some_and(|until| self.position.epoch >= until);
+        if reached && phase.stage == Stage::Train {
+            return Some(Stopped::Until);
         }
         if limits.interrupted() {
             return Some(Stopped::Interrupted);

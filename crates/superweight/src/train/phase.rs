@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::data;
 use crate::random::Draws;
 use crate::recipe::Resolved;
+use crate::run::Checkpoint;
 use crate::schedule::Schedule;
 
 /// What a phase is for.
@@ -94,6 +95,12 @@ pub struct Position {
 }
 
 impl Position {
+    /// Where a checkpoint was written, or why that cannot be said.
+    pub fn of(checkpoint: &Checkpoint) -> Result<Self, String> {
+        let position = serde_json::from_value(checkpoint.state.training.clone());
+        position.map_err(|error| format!("state.json: training: {error}"))
+    }
+
     /// At the beginning of a phase.
     pub fn start(phase: Stage) -> Self {
         Self { phase, epoch: 0, steps: 0, averaged: 0, epoch_seconds: 0.0 }

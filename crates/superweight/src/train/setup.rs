@@ -64,15 +64,7 @@ impl<D: Device> Session<D> {
     /// folder of data sets.
     pub fn resume(device: &D, run: &Path, data: &Path) -> Result<Self, TrainError> {
         let resumed = RunFolder::resume(run)?;
-        let file = run.join("resolved.toml").display().to_string();
-        let text = resumed.folder.resolved()?;
-        let resolved = Recipe::parse(&file, &text, &[] as &[&str])?.resolve()?;
-        // Keys may be newer than the run; a whole table that is not there has been cut off, and would be filled with defaults.
-        let tables = resolved.to_toml();
-        let mut tables = tables.lines().filter(|line| line.starts_with('['));
-        if let Some(table) = tables.find(|&table| !text.lines().any(|line| line.trim() == table)) {
-            return Err(TrainError::Cut { file, table: table.to_owned() });
-        }
+        let (resolved, _) = recipe_of(run)?;
         let data = Arc::new(resolved.data.open(data)?);
         Self::open(device, resumed, resolved, data)
     }
@@ -132,6 +124,20 @@ impl<D: Device> Session<D> {
     }
 }
 
+/// The complete recipe that a run keeps.
+pub(super) fn recipe_of(run: &Path) -> Result<(Resolved, Recipe), TrainError> {
+    let file = run.join(RESOLVED);
+    let recipe = Recipe::load(&file, &[] as &[&str])?;
+    let resolved = recipe.resolve()?;
+    // Keys may be newer than the run; a whole table that is not there has been cut off, and would be filled with defaults.
+    let (tables, text) = (resolved.to_toml(), recipe.as_asked());
+    let mut tables = tables.lines().filter(|line| line.starts_with('['));
+    match tables.find(|&table| !text.lines().any(|line| line.trim() == table)) {
+        Some(table) => Err(TrainError::Cut { file: file.display().to_string(), table: table.to_owned() }),
+        None => Ok((resolved, recipe)),
+    }
+}
+
 /// What a session is made of, before it has a folder.
 struct Parts<D: Device> {
     phases: Vec<Phase>,
@@ -166,8 +172,7 @@ impl<D: Device> Parts<D> {
         if let Some(why) = resolved.contradiction(&plan) {
             return Err(unusable(format!("{why}: a file is of another run")));
         }
-        let position: Position = serde_json::from_value(checkpoint.state.training.clone())
-            .map_err(|e| unusable(format!("state.json: training: {e}")))?;
+        let position = Position::of(checkpoint).map_err(unusable)?;
         let mut parts = Self::build(device, resolved, data, &plan)?;
         let Position { phase: stage, epoch, .. } = position;
         let mut phases = parts.phases.iter();

@@ -28,6 +28,8 @@ pub struct Limits {
     pub deadline: Option<Instant>,
     /// Whether to stop where the search ends and training would begin.
     pub search_only: bool,
+    /// Epochs of training that are enough for now.
+    pub until: Option<u64>,
     /// Epochs between two checkpoints; none for one after every epoch. The last epoch of a phase, a decision and a stop
     /// between two epochs have theirs in any case.
     pub checkpoint_every: Option<u64>,
@@ -69,6 +71,8 @@ pub enum Stopped {
     TimeLimit,
     /// The search is over, and no more was asked for.
     Searched,
+    /// As many epochs are done as were asked for.
+    Until,
     /// A loss or a trained number is no longer finite, or the loss is far above that of guessing.
     Diverged {
         /// What was seen.
@@ -84,6 +88,7 @@ impl Stopped {
             Self::Interrupted => "interrupted",
             Self::TimeLimit => "time limit",
             Self::Searched => "searched",
+            Self::Until => "as asked",
             Self::Diverged { .. } => "diverged",
         }
     }

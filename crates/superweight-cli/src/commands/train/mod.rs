@@ -26,7 +26,7 @@ use superweight::recipe::{Precision, Recipe, Resolved};
 use superweight::report;
 use superweight::results::Started;
 use superweight::run::{Existing, RunError};
-use superweight::train::{Limits, Request, Session, Stopped, TrainError};
+use superweight::train::{Branch, Limits, Request, Session, Stopped, TrainError};
 
 use self::screen::Screen;
 use super::device::{self, on_device};
@@ -43,8 +43,13 @@ pub fn run(args: TrainArgs, out: &mut impl Write) -> Result<ExitCode> {
         None => None,
     };
     let wanted = device::parse(&args.on.device)?;
-    let start = Start::of(&args.resume, &args.recipe, &settings(&args)?)?;
-    let device = device::for_training(wanted, args.on.threads, start.precision(), args.resume.is_some())?;
+    let set = settings(&args)?;
+    let start = match &args.from {
+        Some(run) => Start::Branch(run.clone(), set),
+        None => Start::of(&args.resume, &args.recipe, &set)?,
+    };
+    let goes_on = !matches!(start, Start::Recipe(_));
+    let device = device::for_training(wanted, args.on.threads, start.precision(), goes_on)?;
     let started = device.started();
     on_device!(device, |device| train(&device, args, start, deadline, &started, out))
 }
@@ -58,7 +63,7 @@ fn train<D: Device>(
     out: &mut impl Write,
 ) -> Result<ExitCode> {
     let every = Some(args.checkpoint_every);
-    let limits = Limits { deadline, checkpoint_every: every, ..watched_limits()? };
+    let limits = Limits { deadline, checkpoint_every: every, until: args.until, ..watched_limits()? };
     let mut session = start.session(device, &args.runs, existing(args.replace, args.name.is_some()))?;
     started.note(session.folder())?;
     let mut screen =
@@ -74,15 +79,16 @@ fn train<D: Device>(
         false => write!(out, "{}", summary::text(&outcome, session.plan(), report.as_deref()))?,
     }
     Ok(match &outcome.stopped {
-        Stopped::Finished | Stopped::TimeLimit | Stopped::Searched => ExitCode::SUCCESS,
+        Stopped::Finished | Stopped::TimeLimit | Stopped::Searched | Stopped::Until => ExitCode::SUCCESS,
         Stopped::Interrupted => ExitCode::from(INTERRUPTED),
         Stopped::Diverged { what } => bail!("training has diverged: {what}; {}", summary::advice(&outcome)),
     })
 }
 
-/// What a session begins with: a run that is there, or a recipe, which is read once (it may be a pipe).
+/// What a session begins with: a run that is there, its beginning, or a recipe, which is read once (it may be a pipe).
 pub(super) enum Start {
     Run(PathBuf),
+    Branch(PathBuf, Vec<String>),
     Recipe(Box<(Recipe, Resolved)>),
 }
 
@@ -99,7 +105,9 @@ impl Start {
     pub(super) fn precision(&self) -> Precision {
         let of_run = |run: &Path| Recipe::load(&run.join("resolved.toml"), &[] as &[&str])?.resolve();
         match self {
-            Self::Run(run) => of_run(run).map_or(Precision::Auto, |resolved| resolved.train.precision),
+            Self::Run(run) | Self::Branch(run, _) => {
+                of_run(run).map_or(Precision::Auto, |resolved| resolved.train.precision)
+            }
             Self::Recipe(of) => of.1.train.precision,
         }
     }
@@ -113,6 +121,10 @@ impl Start {
         match self {
             Self::Run(run) => Session::resume(device, &run, &standard_folder()?)
                 .with_context(|| format!("--resume {}", run.display())),
+            Self::Branch(from, set) => {
+                let branch = Branch { from: &from, set: &set, runs, existing };
+                Session::branch(device, branch, &standard_folder()?).context("--from")
+            }
             Self::Recipe(of) => begin(device, &of.0, of.1, runs, existing),
         }
     }

@@ -31,6 +31,9 @@ pub fn text(outcome: &Outcome, plan: &SharingPlan, report: Option<&Path>) -> Str
                 let _ =
                     writeln!(text, "           the last epoch took {seconds:.1} s; in less no other begins");
             }
+            if outcome.stopped == Stopped::Until {
+                let _ = writeln!(text, "           'swn train --from {run} --set …' goes on to another end");
+            }
             writeln!(text, "           'swn train --resume {run}' goes on")
         }
     };

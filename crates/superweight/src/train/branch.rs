@@ -1,0 +1,183 @@
+//! A run that goes on as another: one beginning, several ends.
+//!
+//! ```text
+//! plateau ──epoch 50──┬─► drops after 50, 60, 70
+//!                     └─► a drop after 50, the mean of the last 20 epochs
+//! ```
+//!
+//! A branch is the run that its recipe makes from the beginning, bit for bit, without the time that its beginning takes. So
+//! settings may differ only where they have had no say yet: how many epochs there are, rates of those to come, which of them are
+//! averaged, what is looked at meanwhile. Not any setting from here on: such a run could not be had again from its recipe, and
+//! nobody would see that from its folder.
+//!
+//! A crash while the folder is made leaves a run of the recipe at its beginning, or nothing.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use superweight_engine::Device;
+use toml::Table;
+
+use super::average::counted;
+use super::setup::recipe_of;
+use super::{Phase, Position, Session, Stage, TrainError};
+use crate::data::{Dataset, SET, Split};
+use crate::recipe::{DataSettings, PLAN, Resolved};
+use crate::run::{
+    Disk, Existing, Loaded, RECIPE, RESOLVED, Resumed, RunError, RunFolder, load_checkpoint, text_of,
+};
+use crate::schedule::Length;
+
+/// A run to go on with as another.
+#[derive(Clone, Copy, Debug)]
+pub struct Branch<'a> {
+    /// Its beginning: a run, which stays as it is.
+    pub from: &'a Path,
+    /// What is different from its recipe, as `key=value`.
+    pub set: &'a [String],
+    /// Where runs lie.
+    pub runs: &'a Path,
+    /// What to do where there is a run of the name already.
+    pub existing: Existing,
+}
+
+impl<D: Device> Session<D> {
+    /// Begins a run where another one is. `data` is the folder of data sets.
+    pub fn branch(device: &D, branch: Branch<'_>, data: &Path) -> Result<Self, TrainError> {
+        let way = branch.way()?;
+        let data = Arc::new(way.old.data.open(data)?);
+        Self::branch_off(Disk::default(), device, branch, way, data)
+    }
+
+    pub(super) fn branch_off(
+        disk: Disk,
+        device: &D,
+        branch: Branch<'_>,
+        way: Way,
+        data: Arc<Dataset>,
+    ) -> Result<Self, TrainError> {
+        let DataSettings { validation, split_seed, .. } = way.old.data;
+        let split = Split::hold_out(&data.train.labels, data.classes.len(), validation, split_seed)?;
+        if let Some(why) = way.departs((split.train.len() / way.old.train.batch) as u64) {
+            return Err(branch.refused(why));
+        }
+        let folder = branch.folder(disk, &way)?;
+        Self::open(device, Resumed { folder, loaded: Some(way.loaded) }, way.new, data)
+    }
+}
+
+/// What a run has come, by which recipe, and by which one it is to go on.
+pub(super) struct Way {
+    pub(super) old: Resolved,
+    pub(super) new: Resolved,
+    loaded: Loaded,
+    position: Position,
+}
+
+impl Branch<'_> {
+    pub(super) fn way(&self) -> Result<Way, TrainError> {
+        let none = || self.refused("it has no checkpoint yet, so there is nothing to go on from".to_owned());
+        let loaded = load_checkpoint(self.from)?.ok_or_else(none)?;
+        let (old, recipe) = recipe_of(self.from)?;
+        let new = recipe.with(self.set)?.resolve()?;
+        let position = Position::of(&loaded.checkpoint)
+            .map_err(|why| self.refused(format!("checkpoint {}: {why}", loaded.number)))?;
+        Ok(Way { old, new, loaded, position })
+    }
+
+    fn refused(&self, why: String) -> TrainError {
+        TrainError::Branch { from: self.from.to_owned(), why }
+    }
+
+    /// Its folder, with all that the other run's has of the way so far.
+    fn folder(&self, disk: Disk, Way { new, loaded, position, .. }: &Way) -> Result<RunFolder, RunError> {
+        let Position { phase, epoch, .. } = position;
+        let mut asked = text_of(self.from, RECIPE)?.unwrap_or_default();
+        asked += &format!("# --from {}, epoch {epoch} of {phase}\n", self.from.display());
+        self.set.iter().for_each(|set| asked += &format!("# --set {}\n", set.replace('\n', " ")));
+        let complete = new.kept().to_toml();
+        let [plan, set] = [PLAN, SET].map(|name| text_of(self.from, name));
+        let (plan, set) = (plan?, set?);
+        let mut files = vec![(RECIPE, asked.as_str()), (RESOLVED, &complete)];
+        files.extend(plan.as_deref().map(|plan| (PLAN, plan)));
+        files.extend(set.as_deref().map(|set| (SET, set)));
+        RunFolder::create_from(disk, (self.from, loaded), self.runs, &new.name, self.existing, &files)
+    }
+}
+
+impl Way {
+    /// Why a run of the new recipe would not have come to where the old one is.
+    fn departs(&self, steps_per_epoch: u64) -> Option<String> {
+        let Self { old, new, position, .. } = self;
+        let mut same = new.clone();
+        (same.name, same.seeds) = (old.name.clone(), old.seeds.clone());
+        (same.held_out_every, same.test, same.test_every) = (old.held_out_every, old.test, old.test_every);
+        let train = (old.train.epochs, old.train.average, old.train.schedule.clone());
+        (same.train.epochs, same.train.average, same.train.schedule) = train;
+        if same != *old {
+            let what = difference(old, &same).unwrap_or_else(|| "a setting".to_owned());
+            return Some(format!(
+                "{what}, and what is trained depends on it: begin anew, or set only what is to come: train.epochs, train.drops \
+             and other keys of the schedule, train.average, eval.*"
+            ));
+        }
+        let of_training =
+            |resolved: &Resolved| Phase::of(resolved).pop().expect("training is the last phase of all");
+        let (before, after) = (of_training(old), of_training(new));
+        let done = match position.phase {
+            Stage::Search => return None,
+            Stage::Train => position.epoch,
+        };
+        if after.epochs < done {
+            return Some(format!("train.epochs would be {}, and {done} are done", after.epochs));
+        }
+        let rates = |phase: &Phase, epoch| {
+            phase.schedule.rates(Length { epochs: phase.epochs, steps_per_epoch }, epoch)
+        };
+        for epoch in 0..done {
+            let pair =
+                rates(&before, epoch).into_iter().zip(rates(&after, epoch)).find(|(was, now)| was != now);
+            if let Some((was, now)) = pair {
+                return Some(format!(
+                    "in epoch {} of {done} that are done the rate was {was}, and would be {now}: rates can be set for what is to \
+                 come only",
+                    epoch + 1
+                ));
+            }
+        }
+        let (average, length) = (new.train.average, after.epochs);
+        if (average, length) == (old.train.average, before.epochs) {
+            return None;
+        }
+        if done == before.epochs && old.train.average > 0 {
+            return Some(
+                "it is finished, with a mean of epochs (train.average), and a mean is not trained on"
+                    .to_owned(),
+            );
+        }
+        let (is, would_be) = (position.averaged, counted(&after, done, average));
+        (is != would_be).then(|| {
+        format!(
+            "with train.average = {average} of {length} epochs, {would_be} of the {done} that are done would be in the mean, \
+             and {is} are: average what is to come only"
+        )
+    })
+    }
+}
+
+/// The first key that two recipes differ in.
+fn difference(old: &Resolved, new: &Resolved) -> Option<String> {
+    let [old, new] = [old, new].map(|resolved| Table::try_from(resolved.to_recipe()).unwrap_or_default());
+    let said = |value: Option<&toml::Value>| value.map_or("not set".to_owned(), ToString::to_string);
+    let mut keys: Vec<&String> = old.keys().chain(new.keys()).collect();
+    keys.dedup();
+    let (key, old, new) = keys.into_iter().find_map(|key| match (old.get(key), new.get(key)) {
+        (old, new) if old == new => None,
+        (Some(toml::Value::Table(old)), Some(toml::Value::Table(new))) => {
+            let inner = old.keys().chain(new.keys()).find(|inner| old.get(*inner) != new.get(*inner))?;
+            Some((format!("{key}.{inner}"), said(old.get(inner)), said(new.get(inner))))
+        }
+        (old, new) => Some((key.clone(), said(old), said(new))),
+    })?;
+    Some(format!("{key} is {old} there, and would be {new}"))
+}

@@ -1,0 +1,165 @@
+//! Runs that go on as others: what comes out is what their recipes make from the beginning.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use superweight_engine::CpuDevice;
+
+use super::testing::{create, data, device, numbers, resume, run_path, tiny, unbroken};
+use super::{Branch, Limits, Session, Stopped, TrainError};
+use crate::data::testing::Folder;
+use crate::run::{Disk, Event, Existing, load_checkpoint, read_log};
+
+/// A run of `tiny` that stops after two of its four epochs.
+fn start(folder: &Folder, set: &[&str]) -> PathBuf {
+    let limits = Limits { until: Some(2), ..Limits::default() };
+    let outcome = create(Disk::default(), &folder.0, &tiny(set)).unwrap().run(&limits, &mut ()).unwrap();
+    assert_eq!((outcome.stopped, outcome.position.epoch), (Stopped::Until, 2));
+    run_path(&folder.0)
+}
+
+fn branch(from: &Path, set: &[&str]) -> Result<Session<CpuDevice>, TrainError> {
+    branch_on(Disk::default(), from, set)
+}
+
+fn branch_on(disk: Disk, from: &Path, set: &[&str]) -> Result<Session<CpuDevice>, TrainError> {
+    let set: Vec<String> = set.iter().map(ToString::to_string).collect();
+    let runs = from.parent().unwrap();
+    let branch = Branch { from, set: &set, runs, existing: Existing::NextName };
+    let mut way = branch.way()?;
+    // These images are of no set that has a name: what a folder says of them is put right.
+    let data = data();
+    for resolved in [&mut way.old, &mut way.new] {
+        (resolved.data.shape, resolved.data.classes) = (data.shape, data.classes.len());
+    }
+    Session::branch_off(disk, &device(), branch, way, data)
+}
+
+#[test]
+fn a_branch_is_the_run_of_its_recipe() {
+    let drops = ["train.schedule=drops", "train.drops=[2, 3]"];
+    let average = ["train.average=1"];
+    let longer = ["train.epochs=6", "train.schedule=drops", "train.drops=[5]", "train.average=3"];
+    for end in [&drops[..], &average, &longer, &[], &["eval.held_out_every=3", "train.epochs=2"]] {
+        let (parts, whole) = (Folder::new("branch"), Folder::new("whole"));
+        let from = start(&parts, &[]);
+        let before = numbers(&from);
+        let mut session = branch(&from, end).unwrap();
+        assert_eq!(session.folder(), parts.0.join("tiny-2"));
+        assert_eq!(session.run(&Limits::default(), &mut ()).unwrap().stopped, Stopped::Finished);
+        drop(session);
+        unbroken(&whole.0, &tiny(end));
+        assert_eq!(numbers(&parts.0.join("tiny-2")), numbers(&run_path(&whole.0)), "{end:?}");
+        assert_eq!(numbers(&from), before, "the run it comes from stays");
+        let epochs = |run: &Path| -> Vec<_> {
+            let lines = read_log(&run.join("log.jsonl")).unwrap();
+            let loss = |event: &Event| match event {
+                Event::Epoch { epoch, metrics, .. } => Some((*epoch, metrics["loss"].clone())),
+                _ => None,
+            };
+            lines.iter().filter_map(|line| loss(&line.event)).collect()
+        };
+        assert_eq!(epochs(&parts.0.join("tiny-2")), epochs(&run_path(&whole.0)), "its log has the whole way");
+        let asked = fs::read_to_string(parts.0.join("tiny-2/recipe.toml")).unwrap();
+        assert!(asked.contains("tiny, epoch 2 of train\n"), "{asked}");
+        assert!(end.iter().all(|set| asked.contains(&format!("# --set {set}\n"))), "{asked}");
+    }
+}
+
+/// A search is part of the way, and what it saw too.
+#[test]
+fn a_branch_keeps_what_its_search_found() {
+    let set = ["strategy=swn", "search.epochs=1", "search.min_templates=1", "refine.epoch=1"];
+    let end = ["train.schedule=drops", "train.drops=[3]"];
+    let (parts, whole) = (Folder::new("branch-search"), Folder::new("whole-search"));
+    let from = start(&parts, &set);
+    branch(&from, &end).unwrap().run(&Limits::default(), &mut ()).unwrap();
+    unbroken(&whole.0, &tiny(&[&set[..], &end].concat()));
+    let run = parts.0.join("tiny-2");
+    assert_eq!(numbers(&run), numbers(&run_path(&whole.0)));
+    let seen = |run: &Path| fs::read(run.join("statistics.safetensors")).unwrap();
+    assert_eq!(seen(&run), seen(&run_path(&whole.0)));
+}
+
+#[test]
+fn what_has_had_its_say_is_refused() {
+    let folder = Folder::new("refused");
+    let from = start(&folder, &["train.schedule=drops", "train.drops=[1]"]);
+    for (set, why) in [
+        (
+            "train.decay=0.1",
+            "train.decay is 0.0005 there, and would be 0.1, and what is trained depends on it",
+        ),
+        ("seed=3", "seed is 0 there, and would be 3"),
+        ("data.cutout=1", "data.cutout is 2 there, and would be 1"),
+        ("train.rate=0.2", "in epoch 1 of 2 that are done the rate was 0.1, and would be 0.2"),
+        ("train.drops=[2]", "in epoch 2 of 2 that are done the rate was 0.02, and would be 0.1"),
+        ("train.schedule=constant", "in epoch 2 of 2 that are done the rate was 0.02, and would be 0.1"),
+        (
+            "train.average=3",
+            "with train.average = 3 of 4 epochs, 1 of the 2 that are done would be in the mean, and 0 are",
+        ),
+    ] {
+        let error = branch(&from, &[set]).unwrap_err();
+        assert!(matches!(error, TrainError::Branch { .. }), "{set}: {error}");
+        assert!(error.to_string().contains(why), "{set}: {error}");
+    }
+    let shorter = ["train.schedule=constant", "train.epochs=1"];
+    let error = branch(&from, &shorter).unwrap_err().to_string();
+    assert!(error.ends_with("train.epochs would be 1, and 2 are done"), "{error}");
+    let left: Vec<_> = fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["tiny"], "nothing is made for what is refused");
+}
+
+/// A mean goes on where it is extended, and not where it is the network already.
+#[test]
+fn means_of_epochs() {
+    let folder = Folder::new("means");
+    let from = start(&folder, &["train.average=3"]);
+    let whole = Folder::new("means-whole");
+    branch(&from, &["train.epochs=5", "train.average=4"]).unwrap().run(&Limits::default(), &mut ()).unwrap();
+    unbroken(&whole.0, &tiny(&["train.epochs=5", "train.average=4"]));
+    assert_eq!(numbers(&folder.0.join("tiny-2")), numbers(&run_path(&whole.0)));
+    let error = branch(&from, &["train.average=0"]).unwrap_err().to_string();
+    assert!(error.contains("0 of the 2 that are done would be in the mean, and 1 are"), "{error}");
+    let finished = Folder::new("means-finished");
+    unbroken(&finished.0, &tiny(&["train.average=2"]));
+    let error = branch(&run_path(&finished.0), &["train.epochs=8"]).unwrap_err().to_string();
+    assert!(error.contains("a mean is not trained on"), "{error}");
+}
+
+/// Whatever fails while its folder is made: no run, or one at its beginning, or the branch.
+#[test]
+fn a_crash_leaves_a_run_of_the_recipe_or_none() {
+    let whole = Folder::new("crash-whole");
+    let end = ["train.schedule=drops", "train.drops=[3]"];
+    unbroken(&whole.0, &tiny(&end));
+    let expected = numbers(&run_path(&whole.0)).1;
+    let folder = Folder::new("crash-branch");
+    let (from, run) = (start(&folder, &[]), folder.0.join("tiny-2"));
+    let (mut crashes, mut kinds) = (0, vec![]);
+    for operation in 0.. {
+        let count = std::sync::atomic::AtomicUsize::new(0);
+        let disk = Disk::with_hook(move |_| {
+            match count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) >= operation {
+                true => Err(std::io::Error::other("power cut")),
+                false => Ok(()),
+            }
+        });
+        if branch_on(disk, &from, &end).is_ok() {
+            break;
+        }
+        crashes += 1;
+        if run.exists() {
+            let begun = load_checkpoint(&run).unwrap().is_some();
+            if !kinds.contains(&begun) {
+                kinds.push(begun);
+                let mut session = resume(Disk::default(), &run, &tiny(&end)).unwrap();
+                session.run(&Limits::default(), &mut ()).unwrap();
+                assert_eq!(numbers(&run).1, expected, "crash at operation {operation}");
+            }
+            fs::remove_dir_all(&run).unwrap();
+        }
+    }
+    assert!(crashes > 10 && kinds == [false, true], "{crashes} {kinds:?}");
+}
