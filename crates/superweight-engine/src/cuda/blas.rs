@@ -16,6 +16,7 @@ use std::fmt;
 use std::ptr::null_mut;
 
 use cudarc::cublaslt::sys;
+use cudarc::driver::sys as cu;
 
 use super::Precision;
 use super::context::Context;
@@ -166,6 +167,21 @@ impl Product {
         c: u64,
         workspace: u64,
     ) -> Result<(), CudaError> {
+        // SAFETY: the caller's.
+        unsafe { self.run_on(ctx, ctx.raw_stream(), [a, b, c], workspace) }
+    }
+
+    /// The same on a stream of [`Context::side_by_side`].
+    ///
+    /// # Safety
+    /// As of [`Product::run`]; what runs on other streams meanwhile has another workspace and writes elsewhere.
+    pub(crate) unsafe fn run_on(
+        &self,
+        ctx: &Context,
+        stream: cu::CUstream,
+        [a, b, c]: [u64; 3],
+        workspace: u64,
+    ) -> Result<(), CudaError> {
         let aligned = [a, b, c, workspace].iter().all(|p| p.is_multiple_of(u64::from(POINTER_ALIGNMENT)));
         assert!(aligned, "{}: pointers {a:x} {b:x} {c:x} {workspace:x} are not multiples of 16", self.shape);
         let (one, beta) = (1f32, if self.shape.write == Write::Add { 1f32 } else { 0f32 });
@@ -190,7 +206,7 @@ impl Product {
                 &self.algorithm,
                 at(workspace),
                 self.workspace,
-                ctx.raw_stream().cast(),
+                stream.cast(),
             )
         };
         check(&self.shape.to_string(), status)

@@ -1,14 +1,15 @@
 //! One GPU as everything here shares it: context, stream, libraries, properties, and the first thing that went wrong.
 //!
 //! All work goes to one stream: calls run one after another, as the engine's programs ask, and a whole step can be
-//! captured. Calls return before they are done, so a failure shows up later or not at all where it is not looked for;
+//! captured. Only what is many small launches that do not need each other may part for a while ([`Context::side_by_side`]).
+//! Calls return before they are done, so a failure shows up later or not at all where it is not looked for;
 //! [`Context::note`] remembers the first one until somebody asks ([`Context::take_failure`]).
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cudarc::driver::{CudaContext, CudaStream, result, sys as cu};
+use cudarc::driver::{CudaContext, CudaEvent, CudaStream, result, sys as cu};
 
 use super::blas::Blas;
 use super::cudnn::Dnn;
@@ -17,6 +18,9 @@ use super::libraries::Libraries;
 
 /// Oldest driver, as the CUDA version it knows (13000 is 13.0): `cuEventElapsedTime_v2` came with 12.8.
 const OLDEST_DRIVER: i32 = 12_080;
+
+/// Streams of work side by side, the main one among them.
+pub(crate) const BRANCHES: usize = 4;
 
 /// Folder for compiled kernels and tuned plans, if not the user's cache folder.
 pub(crate) const CACHE_DIR: &str = "SWN_CACHE_DIR";
@@ -73,6 +77,7 @@ impl Properties {
 pub(crate) struct Context {
     pub cuda: Arc<CudaContext>,
     pub stream: Arc<CudaStream>,
+    branches: Branches,
     pub libraries: Libraries,
     /// Convolutions.
     pub dnn: Dnn,
@@ -85,6 +90,20 @@ pub(crate) struct Context {
     /// Bytes allocated now, and at most so far.
     allocated: [AtomicUsize; 2],
     failure: Mutex<Option<CudaError>>,
+}
+
+/// Where the main stream parts, and the other streams with their ends.
+struct Branches {
+    begin: CudaEvent,
+    others: Vec<(Arc<CudaStream>, CudaEvent)>,
+}
+
+impl Branches {
+    fn new(cuda: &Arc<CudaContext>) -> Result<Self, CudaError> {
+        let event = || cuda.new_event(None).named("cuEventCreate");
+        let other = |_| Ok((cuda.new_stream().named("cuStreamCreate")?, event()?));
+        Ok(Self { begin: event()?, others: (1..BRANCHES).map(other).collect::<Result<_, CudaError>>()? })
+    }
 }
 
 impl std::fmt::Debug for Context {
@@ -103,9 +122,11 @@ impl Context {
         }
         let libraries = Libraries::open()?;
         let cuda = CudaContext::new(ordinal).named("opening the device")?;
-        // SAFETY: there is one stream, so nobody waits for these events; with them a capture fails.
+        // SAFETY: these events order streams that share memory; ours part and meet by events of their own. With them a capture
+        // fails.
         unsafe { cuda.disable_event_tracking() };
         let stream = cuda.new_stream().named("cuStreamCreate")?;
+        let branches = Branches::new(&cuda)?;
         let capability = cuda.compute_capability().named("reading the compute capability")?;
         let multiprocessors = cuda
             .attribute(cu::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
@@ -124,6 +145,7 @@ impl Context {
         Ok(Arc::new(Self {
             cuda,
             stream,
+            branches,
             libraries,
             dnn,
             blas,
@@ -143,6 +165,30 @@ impl Context {
     /// The stream as the libraries take it.
     pub(crate) fn raw_stream(&self) -> cu::CUstream {
         self.stream.cu_stream()
+    }
+
+    /// Lets `work` put calls that do not need each other on several streams. All of them begin where the main stream is, and
+    /// it goes on when all of them are done.
+    pub(crate) fn side_by_side(&self, work: impl FnOnce([cu::CUstream; BRANCHES])) {
+        let Branches { begin, others } = &self.branches;
+        let part = || {
+            begin.record(&self.stream).named("cuEventRecord")?;
+            others.iter().try_for_each(|(stream, _)| stream.wait(begin).named("cuStreamWaitEvent"))
+        };
+        self.note(part());
+        let stream = |branch: usize| match branch {
+            0 => self.raw_stream(),
+            _ => others[branch - 1].0.cu_stream(),
+        };
+        work(std::array::from_fn(stream));
+        // Even where parting failed: a capture cannot end with streams that have not come back.
+        for (stream, end) in others {
+            let meet = || {
+                end.record(stream).named("cuEventRecord")?;
+                self.stream.wait(end).named("cuStreamWaitEvent")
+            };
+            self.note(meet());
+        }
     }
 
     /// Remembers a failure if it is the first.

@@ -2,11 +2,14 @@
 //!
 //! A set of few blocks, cells and uses is mixed directly (nested tiling): its tensors are written straight from blocks and
 //! coefficients. The others (grids of many cells and blocks) go through their cells, by matrix products. One launch writes the
-//! tensors of all sets of a kind, and one or two read their gradients: a launch per tensor would cost more than the work.
+//! tensors of all sets of a kind, and one or two read their gradients: a launch per tensor would cost more than the work. The
+//! products of different sets are small and do not need each other: they run side by side.
+
+use cudarc::driver::sys as cu;
 
 use super::blas::{Arithmetic, Product, ProductShape};
 use super::buffer::Allocation;
-use super::context::{Context, Precision};
+use super::context::{BRANCHES, Context, Precision};
 use super::error::CudaError;
 use super::factors::Factors;
 use super::launch::{Grid, launch};
@@ -127,6 +130,8 @@ struct Coefficient {
 #[derive(Debug)]
 struct Products {
     packed: Packed,
+    /// Which stream they run on.
+    branch: usize,
     forward: Product,
     of_coefficients: Product,
     of_blocks: Option<Product>,
@@ -139,6 +144,7 @@ impl Products {
         set: &MixSet,
         width: usize,
         packed: Packed,
+        branch: usize,
     ) -> Result<(Self, usize), CudaError> {
         let (rows, len) = (set.cells(), set.block.len());
         let arithmetic = match context.precision {
@@ -155,6 +161,7 @@ impl Products {
         };
         let products = Self {
             packed,
+            branch,
             forward: product([rows, len, width], [false, false], context.precision)?,
             of_coefficients: product([rows, width, len], [false, true], Precision::F32)?,
             of_blocks: match set.gradients {
@@ -165,23 +172,37 @@ impl Products {
         Ok((products, workspace))
     }
 
-    fn forward(&self, context: &Context, scratch: u64, workspace: u64) {
+    fn forward(&self, on: Branch<'_>, scratch: u64) {
         let Packed { cells, alpha, templates, .. } = self.packed;
-        let [alpha, templates, cells] = [alpha, templates, cells].map(|at| scratch + at);
-        // SAFETY: `Mixer::new` gave the scratch memory room for all of them.
-        context.note(unsafe { self.forward.run(context, alpha, templates, cells, workspace) });
+        // SAFETY: `Mixer::new` gave the scratch memory room for all of them, and every branch a workspace.
+        unsafe { on.run(&self.forward, [alpha, templates, cells].map(|at| scratch + at)) }
     }
 
-    fn backward(&self, context: &Context, scratch: u64, workspace: u64) {
+    fn backward(&self, on: Branch<'_>, scratch: u64) {
         let Packed { cells, alpha, templates, dalpha, dtemplates } = self.packed;
-        let [cells, alpha, templates] = [cells, alpha, templates].map(|at| scratch + at);
-        let [dalpha, dtemplates] = [dalpha, dtemplates].map(|at| scratch + at);
         // SAFETY: as in `forward`.
-        context.note(unsafe { self.of_coefficients.run(context, cells, templates, dalpha, workspace) });
+        unsafe { on.run(&self.of_coefficients, [cells, templates, dalpha].map(|at| scratch + at)) }
         if let Some(product) = &self.of_blocks {
             // SAFETY: as in `forward`.
-            context.note(unsafe { product.run(context, alpha, cells, dtemplates, workspace) });
+            unsafe { on.run(product, [alpha, cells, dtemplates].map(|at| scratch + at)) }
         }
+    }
+}
+
+/// A stream of several, with its own workspace.
+#[derive(Clone, Copy)]
+struct Branch<'a> {
+    context: &'a Context,
+    stream: cu::CUstream,
+    workspace: u64,
+}
+
+impl Branch<'_> {
+    /// # Safety
+    /// As of [`Product::run_on`].
+    unsafe fn run(self, product: &Product, at: [u64; 3]) {
+        // SAFETY: the caller's.
+        self.context.note(unsafe { product.run_on(self.context, self.stream, at, self.workspace) });
     }
 }
 
@@ -199,8 +220,10 @@ pub struct Mixer {
     coefficients: (Allocation, usize),
     products: Vec<Products>,
     factors: Option<Factors>,
-    /// Bytes of operands in the scratch memory; after them partial sums (direct sets) or the products' workspace.
+    /// Bytes of operands in the scratch memory; after them partial sums (direct sets) or the products' workspaces.
     operand_bytes: u64,
+    /// Bytes of the workspace of each branch.
+    workspace: u64,
 }
 
 impl Mixer {
@@ -210,6 +233,7 @@ impl Mixer {
         let (mut scatter, mut gather, mut operands) = (vec![], vec![], vec![]);
         let (mut direct, mut coefficients) = (vec![], vec![]);
         let (mut products, mut end, mut partials, mut workspace) = (vec![], 0u64, 0u64, 0usize);
+        let mut loads = [0; BRANCHES];
         let bytes = context.precision.bytes();
         for (index, set) in sets.iter().enumerate() {
             let (len, count, set_cells) = (set.block.len(), set.count(), set.cells());
@@ -277,8 +301,10 @@ impl Mixer {
                 scatter.extend(Piece::all(index, set.uses.len() * len));
                 gather.extend(Piece::all(index, set_cells * len));
                 operands.extend(Piece::all(index, (set_cells + len) * width));
-                let (set, asked) = Products::new(context, set, width, packed)?;
-                workspace = workspace.max(asked);
+                let branch = (0..BRANCHES).min_by_key(|&branch| loads[branch]).unwrap_or(0);
+                loads[branch] += set_cells * len;
+                let (set, asked) = Products::new(context, set, width, packed, branch)?;
+                workspace = workspace.max(asked.next_multiple_of(ALIGNMENT));
                 products.push(set);
             }
         }
@@ -296,21 +322,19 @@ impl Mixer {
             products,
             factors: Factors::new(device, sets)?,
             operand_bytes: end,
+            workspace: workspace as u64,
         };
-        Ok((mixer, end as usize + workspace.max(4 * partials as usize)))
+        Ok((mixer, end as usize + (BRANCHES * workspace).max(4 * partials as usize)))
     }
 
     pub(super) fn mix(&self, device: &CudaDevice, storages: &Storages<CudaDevice>) {
         let parameters = storages[Space::Parameters as usize].base();
         let scratch = storages[Space::Arena as usize].base().main;
-        let workspace = scratch + self.operand_bytes;
         if let Some(factors) = &self.factors {
             factors.multiply(device, parameters.main);
         }
         self.pack(device, parameters.main, scratch);
-        for set in &self.products {
-            set.forward(&device.context, scratch, workspace);
-        }
+        self.each(&device.context, scratch, |set, branch| set.forward(branch, scratch));
         let (uses, sets) = (self.uses.pointer, self.sets.pointer);
         // SAFETY: the tables were made of sets that `Mix::new` checked to lie inside their tensors, and the scratch memory has
         // the size that `new` gave.
@@ -339,6 +363,19 @@ impl Mixer {
                 parameters.narrow,
             );
         }
+    }
+
+    /// The products of all sets, each on its branch.
+    fn each(&self, context: &Context, scratch: u64, run: impl Fn(&Products, Branch<'_>)) {
+        if self.products.is_empty() {
+            return;
+        }
+        context.side_by_side(|streams| {
+            for set in &self.products {
+                let workspace = scratch + self.operand_bytes + set.branch as u64 * self.workspace;
+                run(set, Branch { context, stream: streams[set.branch], workspace });
+            }
+        });
     }
 
     /// Coefficients and templates as products take them.
@@ -387,9 +424,7 @@ impl Mixer {
             );
         }
         self.pack(device, parameters, scratch);
-        for set in &self.products {
-            set.backward(&device.context, scratch, partials);
-        }
+        self.each(&device.context, scratch, |set, branch| set.backward(branch, scratch));
         let (pieces, grid) = (self.operands.0.pointer, Grid::each(self.operands.1));
         // SAFETY: as in `mix`.
         unsafe { launch!(device.kernels, "mix_unpack", grid, pieces, sets, gradients.main, scratch) }
