@@ -1,11 +1,12 @@
-//! `swn train` as it is typed: help and errors pinned, runs stopped and gone on with, processes killed.
+//! `swn train` as it is typed: help and errors pinned, runs stopped and gone on with, to one end or several, processes killed.
 
 #[macro_use]
 mod common;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -42,7 +43,14 @@ pinned! {
         "train --resume .",
         "train --resume run missing.toml",
         "train --resume run --set seed=1",
-        "train --resume run --plan plan.json";
+        "train --resume run --plan plan.json",
+        "train --from missing",
+        "train --from .",
+        "train --from run missing.toml",
+        "train --from run --resume run",
+        "train --from run --plan plan.json",
+        "train --from run --validation 500",
+        "train missing.toml --until 0";
 }
 
 /// What 'swn plan' wrote is what is trained, and what the run keeps.
@@ -146,6 +154,7 @@ fn what_is_asked_in_vain_is_said_and_the_run_goes_on() {
     let tau = "warning: --set search.tau=0.5: search.tau has no say in this recipe";
     assert_eq!(warned("sweep tiny.toml --set train.epochs=1,2 --set search.tau=0.5"), tau);
     assert_eq!(warned("train tiny.toml --set train.epochs=2"), "");
+    assert_eq!(warned("train --from runs/tiny --set train.drops=[1]"), format!("{drops}\n{precision}"));
 }
 
 /// A pipe can be read once: a second look would find nothing, which is a recipe too, of defaults.
@@ -241,6 +250,92 @@ fn a_run_that_averages_says_so_before_and_after() {
     assert!(before < last && last < after, "{screen}");
     let refused = folder.screen("train tiny.toml --set train.average=7");
     assert!(refused.contains("train.average: there are no 7 epochs in a training of 6"), "{refused}");
+}
+
+/// Every file below a folder.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let each = |path: PathBuf| match path.is_dir() {
+        true => files(&path),
+        false => BTreeMap::from([(path.clone(), fs::read(&path).unwrap())]),
+    };
+    entries.flat_map(each).collect()
+}
+
+/// Four epochs of which two are done: `runs/start`, and the command that made it.
+const START: &str = "train tiny.toml --name start --until 2 --set train.epochs=4 --set train.schedule=constant \
+                     --set eval.held_out_every=9 --set eval.test=false --threads 1";
+
+#[test]
+fn one_beginning_has_several_ends_each_that_of_its_recipe() {
+    let folder = folder("branch");
+    let path = |run: &str| folder.0.join("runs").join(run);
+    let screen = folder.screen(START);
+    for part in [
+        "[exit 0]",
+        "stopped    as asked: checkpoint 2 (epoch 2 of train) is kept\n",
+        "'swn train --from runs/start --set …' goes on to another end\n",
+        "'swn train --resume runs/start' goes on\n",
+    ] {
+        assert!(screen.contains(part), "{part}:\n{screen}");
+    }
+    let before = files(&path("start"));
+    let end = "--set train.epochs=5 --set train.schedule=drops --set train.drops=[3] --set train.average=2";
+    let mut typed = BTreeMap::from([("start", vec![START.to_owned()])]);
+    // The last is a branch of a branch.
+    for (from, name, set) in [
+        ("start", "late", "--set train.schedule=drops --set train.drops=[2] --until 3"),
+        ("start", "more", "--set train.epochs=6 --until 3"),
+        ("more", "most", end),
+    ] {
+        let command = format!("train --from runs/{from} --name {name} {set} --threads 1");
+        let screen = folder.screen(&command);
+        assert!(screen.contains("[exit 0]") && screen.contains("\nresumed    from checkpoint "), "{screen}");
+        typed.insert(name, [&typed[from][..], &[command]].concat());
+        let noted = fs::read_to_string(path(name).join("commands.jsonl")).unwrap();
+        let noted: Vec<serde_json::Value> =
+            noted.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let noted: Vec<_> = noted.iter().map(|line| line["command"].as_str().unwrap()).collect();
+        assert_eq!(noted, typed[name].iter().map(|args| format!("swn {args}")).collect::<Vec<_>>());
+    }
+    assert!(files(&path("start")) == before, "the run they come from stays as it is");
+    let asked = fs::read_to_string(path("most").join("recipe.toml")).unwrap();
+    let said =
+        ["start, epoch 2", "more, epoch 3"].map(|at| asked.find(&format!("# --from runs/{at} of train\n")));
+    assert!(asked.starts_with(RECIPE) && said[0].is_some() && said[0] < said[1], "{asked}");
+    let whole = START.replace("--name start --until 2", "--name whole");
+    assert!(folder.run(&format!("{whole} {end}")).status.success());
+    assert_eq!(numbers(&path("most")), numbers(&path("whole")));
+    assert_ne!(numbers(&path("late")), numbers(&path("more")));
+    let on = folder.json("train --resume runs/start --until 3 --json --device cpu");
+    assert_eq!((&on["stopped"], &on["epoch"]), (&"as asked".into(), &3.into()), "{on}");
+}
+
+#[test]
+fn what_has_no_such_end_is_refused_and_leaves_every_run_as_it_was() {
+    let folder = folder("bad-branches");
+    assert!(folder.run(START).status.success());
+    let begun = folder.0.join("runs/begun");
+    fs::create_dir(&begun).unwrap();
+    fs::copy(folder.0.join("runs/start/resolved.toml"), begun.join("resolved.toml")).unwrap();
+    let before = files(&folder.0);
+    let screens = [
+        "train --from runs/begun",
+        "train --from runs",
+        "train --from runs/start --set train.decay=0.1",
+        "train --from runs/start --set train.epoch=9",
+        "train --from runs/start --set train.schedule=drops --set train.drops=[1]",
+        "train --from runs/start --set train.schedule=one-cycle",
+        "train --from runs/start --set train.average=3",
+        "train --from runs/start --set train.epochs=1",
+        "train --from runs/start --name begun",
+        "train --from runs/start --name start --replace",
+        "train --from runs/../runs/start --replace",
+        "train --from runs/start --runs tiny.toml",
+    ]
+    .map(|args| folder.screen(args));
+    insta::assert_snapshot!("train_bad_branches", screens.join("\n"));
+    assert!(files(&folder.0) == before, "nothing was begun, nothing removed");
 }
 
 fn start(folder: &Folder, args: &str) -> Child {

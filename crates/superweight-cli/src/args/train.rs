@@ -184,9 +184,9 @@ Examples:
   swn train --resume runs/quick --time-limit 9m
 
   One beginning, two ends:
-  swn train recipes/quick.toml --until 8 --name start
-  swn train --from runs/start --name late --set train.drops=[8,11]
-  swn train --from runs/start --name mean --set train.drops=[8] --set train.average=4";
+  swn train recipes/quick.toml --set train.schedule=constant --until 3 --name start
+  swn train --from runs/start --name drop --set train.schedule=drops --set train.drops=[3]
+  swn train --from runs/start --name mean --set train.average=2";
 
 const SEARCH_EXAMPLES: &str = "\
 Examples:

@@ -180,8 +180,8 @@ fn write(
 /// A recipe whose settings from the command line, which stand below it, name no folders of this machine.
 fn set_without_folders(recipe: &[u8]) -> String {
     let text = String::from_utf8_lossy(recipe);
-    let line =
-        |line: &str| if line.starts_with("# --set ") { without_folders(line) } else { line.to_owned() };
+    let is_typed = |line: &str| ["# --set ", "# --from "].iter().any(|flag| line.starts_with(flag));
+    let line = |line: &str| if is_typed(line) { without_folders(line) } else { line.to_owned() };
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
@@ -297,8 +297,10 @@ mod tests {
         ] {
             assert_eq!(without_folders(typed), published);
         }
-        let recipe = "# of /my/own\nbudget = '10%'\n# --set plan.file=/p/q.json\n";
-        let expected = "# of /my/own\nbudget = '10%'\n# --set plan.file=q.json\n";
+        let recipe =
+            "# of /my/own\nbudget = '10%'\n# --set plan.file=/p/q.json\n# --from /p/a, epoch 2 of train\n";
+        let expected =
+            "# of /my/own\nbudget = '10%'\n# --set plan.file=q.json\n# --from a, epoch 2 of train\n";
         assert_eq!(set_without_folders(recipe.as_bytes()), expected);
     }
 }

@@ -12,6 +12,7 @@
 //!
 //! A crash while the folder is made leaves a run of the recipe at its beginning, or nothing.
 
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -61,6 +62,10 @@ impl<D: Device> Session<D> {
         if let Some(why) = way.departs((split.train.len() / way.old.train.batch) as u64) {
             return Err(branch.refused(why));
         }
+        if branch.replaces_its_beginning(&way.new.name) {
+            let why = "it is what --replace would remove: choose another name (--name)".to_owned();
+            return Err(branch.refused(why));
+        }
         let folder = branch.folder(disk, &way)?;
         Self::open(device, Resumed { folder, loaded: Some(way.loaded) }, way.new, data)
     }
@@ -87,6 +92,12 @@ impl Branch<'_> {
 
     fn refused(&self, why: String) -> TrainError {
         TrainError::Branch { from: self.from.to_owned(), why }
+    }
+
+    /// Whether the run that is to make room is the one it comes from.
+    fn replaces_its_beginning(&self, name: &str) -> bool {
+        let [from, goes] = [self.from.to_owned(), self.runs.join(name)].map(fs::canonicalize);
+        self.existing == Existing::Replace && from.is_ok_and(|from| goes.is_ok_and(|goes| from == goes))
     }
 
     /// Its folder, with all that the other run's has of the way so far.
@@ -139,8 +150,8 @@ impl Way {
                 rates(&before, epoch).into_iter().zip(rates(&after, epoch)).find(|(was, now)| was != now);
             if let Some((was, now)) = pair {
                 return Some(format!(
-                    "in epoch {} of {done} that are done the rate was {was}, and would be {now}: rates can be set for what is to \
-                 come only",
+                    "in epoch {} of {done} that are done the rate was {was}, and would be {now}: train.drops and other keys of the \
+                     schedule (where it is one-cycle train.epochs too) can change what is to come only",
                     epoch + 1
                 ));
             }

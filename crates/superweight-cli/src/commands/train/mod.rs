@@ -2,7 +2,7 @@
 //!
 //! | exit code | |
 //! |---|---|
-//! | 0 | finished, or stopped by `--time-limit` |
+//! | 0 | finished, or stopped by `--time-limit` or `--until` |
 //! | 1 | refused, failed or diverged |
 //! | 130 | stopped by Ctrl-C |
 
@@ -45,7 +45,7 @@ pub fn run(args: TrainArgs, out: &mut impl Write) -> Result<ExitCode> {
     let wanted = device::parse(&args.on.device)?;
     let set = settings(&args)?;
     let start = match &args.from {
-        Some(run) => Start::Branch(run.clone(), set),
+        Some(run) => Start::branch(run, set),
         None => Start::of(&args.resume, &args.recipe, &set)?,
     };
     let goes_on = !matches!(start, Start::Recipe(_));
@@ -101,6 +101,12 @@ impl Start {
         }
     }
 
+    /// What is asked in vain is said; what is wrong, when the folder is opened.
+    fn branch(from: &Path, set: Vec<String>) -> Self {
+        let _ = load_recipe(&from.join("resolved.toml"), &set);
+        Self::Branch(from.to_owned(), set)
+    }
+
     /// What it computes in. A folder that does not say is refused when it is opened, with what is wrong with it.
     pub(super) fn precision(&self) -> Precision {
         let of_run = |run: &Path| Recipe::load(&run.join("resolved.toml"), &[] as &[&str])?.resolve();
@@ -123,7 +129,10 @@ impl Start {
                 .with_context(|| format!("--resume {}", run.display())),
             Self::Branch(from, set) => {
                 let branch = Branch { from: &from, set: &set, runs, existing };
-                Session::branch(device, branch, &standard_folder()?).context("--from")
+                Session::branch(device, branch, &standard_folder()?).map_err(|error| match error {
+                    TrainError::Run(RunError::Io { doing: "create", .. }) => not_made(runs, error),
+                    error => anyhow::Error::new(error).context("--from"),
+                })
             }
             Self::Recipe(of) => begin(device, &of.0, of.1, runs, existing),
         }
@@ -173,7 +182,12 @@ fn settings(args: &TrainArgs) -> Result<Vec<String>> {
     Ok(set)
 }
 
-/// A new run of a recipe, with its images; where its folder cannot be made, the flag that says where.
+/// Where a run's folder cannot be made, the flag that says where.
+fn not_made(runs: &Path, error: TrainError) -> anyhow::Error {
+    anyhow::Error::new(error).context(format!("--runs {}: choose another folder", runs.display()))
+}
+
+/// A new run of a recipe, with its images.
 pub(super) fn begin<D: Device>(
     device: &D,
     recipe: &Recipe,
@@ -184,9 +198,7 @@ pub(super) fn begin<D: Device>(
     let data = Arc::new(resolved.data.open(&standard_folder()?)?);
     let request = Request { resolved, recipe: recipe.as_asked(), data, runs: runs.to_owned(), existing };
     Session::create(device, request).map_err(|error| match error {
-        TrainError::Run(error @ RunError::Io { .. }) => {
-            anyhow::Error::new(error).context(format!("--runs {}: choose another folder", runs.display()))
-        }
+        TrainError::Run(RunError::Io { .. }) => not_made(runs, error),
         error => error.into(),
     })
 }
