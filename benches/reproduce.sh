@@ -11,6 +11,7 @@
 #   SET="a=1 b=2"    settings over the recipe: such a run is no run of the recipe's row, and needs a name of its own;
 #                    "data.validation=5000 eval.test=false" for runs that settings are chosen by
 #   NAME=…           of the run and its row (default: the recipe's)
+#   ROW=…            the row that it stands below, where that is another
 #   CHOICES=paper    or held-out: which images the settings were chosen on
 #   COMMIT=…         of the program, where this is no git checkout
 #   FROM=…           name of a run of the same seed in RUNS whose beginning it has (swn train --from): RECIPE is then for its name
@@ -99,7 +100,7 @@ if [ "$members" -gt 0 ]; then
   "$swn" anytime "$run" --device "$device" --seconds "${ANYTIME_SECONDS:-3}" "${held_out[@]}"
 fi
 published=$results/$(of_data name)/$name
-"$swn" report "$run" --publish "$published" --commit "$commit" --row "$row" --choices "${CHOICES:-paper}"
+"$swn" report "$run" --publish "$published" --commit "$commit" --row "${ROW:-$row}" --choices "${CHOICES:-paper}"
 if [ -n "${OUT:-}" ]; then
   tar -C "$results" -czf "$OUT/$name.tar.gz" "$(of_data name)/$name"
   echo "packed     $OUT/$name.tar.gz: 'tar xzf' it in $results"
