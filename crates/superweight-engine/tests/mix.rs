@@ -22,7 +22,7 @@ struct Example<D: Device> {
 
 fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
     // Half of them have channels by fours or eights, which devices may move together, and the more cells.
-    let [by, most] = [[1, 20], [4, 3], [1, 20], [8, 2]][seed as usize % 4];
+    let [by, most] = [[1, 20], [4, 3], [1, 20], [8, 5]][seed as usize % 4];
     let block = Block {
         rows: pick(seed, 1, 1, 9),
         positions: [1, 9][pick(seed, 2, 0, 2)],

@@ -24,8 +24,14 @@ const DIRECT: usize = 16;
 const CELLS: usize = 64;
 /// Blocks whose gradients a thread takes; `CHUNK` in `kernels/mix.cu`.
 const CHUNK: usize = 4;
+/// Cells that are few however short blocks are: one after another they take a microsecond each.
+const FEW: usize = 16;
 /// Numbers of a piece of work; `PIECE` in `kernels/mix.cu`.
 const PIECE: usize = 2048;
+/// Numbers of a thread, threads beside each other in a strip, its rows in a piece: as in `kernels/mix.cu`.
+const EACH: usize = 8;
+const SIDE: usize = 16;
+const ROWS: usize = 96;
 /// Bytes that operands are aligned to.
 const ALIGNMENT: usize = 256;
 
@@ -91,7 +97,7 @@ impl Packed {
     }
 }
 
-/// Which [`PIECE`] of the numbers of a set; of a direct set, its numbers from `first` on.
+/// Which [`PIECE`] of the numbers of a set, or which piece of its strips; of a direct set, its numbers from `first` on.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Piece {
@@ -102,7 +108,24 @@ pub(super) struct Piece {
 impl Piece {
     /// All pieces of so many numbers.
     pub(super) fn all(of: usize, numbers: usize) -> impl Iterator<Item = Self> {
-        (0..numbers.div_ceil(PIECE)).map(move |i| Self { of: of as u32, first: i as u32 })
+        Self::numbered(of, numbers.div_ceil(PIECE))
+    }
+
+    /// All pieces of so many cells or uses of a set: of strips of them where rows are whole groups of numbers.
+    fn moved(of: usize, set: &MixSet, count: usize) -> impl Iterator<Item = Self> {
+        let (cols, len) = (set.block.cols, set.block.len());
+        let in_strips = cols.is_multiple_of(EACH) && cols <= 2 * SIDE * EACH;
+        Self::numbered(
+            of,
+            match in_strips {
+                true => count.div_ceil((SIDE / (cols / EACH)).max(1)) * (len / cols).div_ceil(ROWS),
+                false => (count * len).div_ceil(PIECE),
+            },
+        )
+    }
+
+    fn numbered(of: usize, count: usize) -> impl Iterator<Item = Self> {
+        (0..count).map(move |i| Self { of: of as u32, first: i as u32 })
     }
 }
 
@@ -298,8 +321,8 @@ impl Mixer {
                     count: pieces as u32,
                 }));
             } else {
-                scatter.extend(Piece::all(index, set.uses.len() * len));
-                gather.extend(Piece::all(index, set_cells * len));
+                scatter.extend(Piece::moved(index, set, set.uses.len()));
+                gather.extend(Piece::moved(index, set, set_cells));
                 operands.extend(Piece::all(index, (set_cells + len) * width));
                 let branch = (0..BRANCHES).min_by_key(|&branch| loads[branch]).unwrap_or(0);
                 loads[branch] += set_cells * len;
@@ -435,7 +458,8 @@ impl Mixer {
 }
 
 fn is_direct(set: &MixSet) -> bool {
-    set.coefficients.is_none() || (set.count() <= DIRECT && set.cells().max(set.uses.len()) <= CELLS)
+    let most = if set.block.len() >= PIECE { CELLS } else { FEW };
+    set.coefficients.is_none() || (set.count() <= DIRECT && set.cells().max(set.uses.len()) <= most)
 }
 
 fn pieces(of: usize, len: usize) -> Vec<Piece> {

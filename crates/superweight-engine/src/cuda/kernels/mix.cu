@@ -26,7 +26,7 @@ struct Set {
 __device__ __forceinline__ act* acts(char* scratch, u64 at) { return reinterpret_cast<act*>(scratch + at); }
 __device__ __forceinline__ float* floats(char* scratch, u64 at) { return reinterpret_cast<float*>(scratch + at); }
 
-// A piece of work: which PIECE of the cells, uses or operands of a set.
+// A piece of work: which PIECE of the cells, uses or operands of a set, or which piece of a strip of them.
 struct Piece { u32 of, first; };
 
 #define PIECE 2048
@@ -48,6 +48,30 @@ __device__ __forceinline__ bool whole(const Set& s) { return s.len % EACH == 0; 
 __device__ __forceinline__ u32 run(const Set& s, const Use& u) {
   u32 all = s.cols | u.cols | u.inputs | u.col;
   return all % EACH == 0 ? EACH : all % (EACH / 2) == 0 ? EACH / 2 : 1;
+}
+
+// Cells whose rows are EACH numbers or few times as many are moved in *strips*: threads side by side take what lies side by side in
+// a tensor, across cells. A row of a block of 8 inputs is 16 bytes of a row of weights; threads that went along a cell would touch
+// as many rows as they are. Strips are of so many cells (or uses) that their rows have SIDE times EACH numbers together.
+#define SIDE 16
+#define ROWS 96  // of the cells of a strip in a piece
+
+__device__ __forceinline__ bool in_strips(const Set& s) { return s.cols % EACH == 0 && s.cols <= 2 * SIDE * EACH; }
+
+// Which cell or use a thread moves, from which column on, and which rows.
+struct Lane { u32 of, col, row, end, step; };
+
+__device__ __forceinline__ Lane lane_of(const Set& s, u32 piece) {
+  u32 per = s.cols / EACH, cells = per < SIDE ? SIDE / per : 1, across = per * cells;
+  u32 rows = s.len / s.cols, parts = (rows + ROWS - 1) / ROWS, first = piece % parts * ROWS;
+  u32 at = threadIdx.x % across, row = threadIdx.x / across;
+  Lane lane;
+  lane.of = piece / parts * cells + at / per;
+  lane.col = at % per * EACH;
+  lane.step = blockDim.x / across;
+  lane.end = min(first + ROWS, rows);
+  lane.row = row < lane.step ? first + row : lane.end;
+  return lane;
 }
 
 __device__ __forceinline__ void load_floats(const float* p, float* v) {
@@ -136,15 +160,28 @@ __device__ __forceinline__ void write(const Set& s, const Use& u, u32 i, const f
     }
 }
 
-// Writes the tensors of sets that are not direct, from their cells. A piece is (set, which PIECE of all its uses).
+// Writes the tensors of sets that are not direct, from their cells. A piece is (set, which PIECE of all its uses, or strip).
 extern "C" __global__ void mix_scatter(const Piece* pieces, const Use* uses, const u32* first_use, const Set* sets,
                                        float* parameters, act* copies, char* scratch) {
   Piece piece = pieces[blockIdx.x];
   Set s = sets[piece.of];
   u32 first = first_use[s.first_use], end = first_use[s.first_use + s.cell_count];
+  const act* cells = acts(scratch, s.cells);
+  if (in_strips(s)) {
+    Lane lane = lane_of(s, piece.first);
+    if (lane.of >= end - first) return;
+    Use u = uses[first + lane.of];
+    const act* cell = cells + (u64)u.cell * s.len;
+    for (u32 row = lane.row; row < lane.end; row += lane.step) {
+      u32 i = row * s.cols + lane.col;
+      float v[EACH];
+      load_acts(cell + i, v);
+      write(s, u, i, v, parameters, copies);
+    }
+    return;
+  }
   u64 count = (u64)(end - first) * s.len, n = (u64)piece.first * PIECE + threadIdx.x * EACH;
   if (n >= count) return;
-  const act* cells = acts(scratch, s.cells);
   if (whole(s)) {
     Use u = uses[first + n / s.len];
     u32 i = n % s.len;
@@ -253,16 +290,26 @@ extern "C" __global__ void mix_unpack(const Piece* pieces, const Set* sets, floa
   }
 }
 
-// cells = dL/dcell of the sets that are not direct. A piece is (set, which PIECE of all its cells).
+// cells = dL/dcell of the sets that are not direct. A piece is (set, which PIECE of all its cells, or strip).
 extern "C" __global__ void mix_gather(const Piece* pieces, const Use* uses, const u32* first_use, const Set* sets,
                                       const float* parameters, const float* gradients, const act* narrow,
                                       char* scratch) {
   Piece piece = pieces[blockIdx.x];
   Set s = sets[piece.of];
-  u64 count = (u64)s.cell_count * s.len, i = (u64)piece.first * PIECE + threadIdx.x * EACH;
-  if (i >= count) return;
   act* cells = acts(scratch, s.cells);
   float d[EACH];
+  if (in_strips(s)) {
+    Lane lane = lane_of(s, piece.first);
+    if (lane.of >= s.cell_count) return;
+    for (u32 row = lane.row; row < lane.end; row += lane.step) {
+      u32 i = row * s.cols + lane.col;
+      gather(s, uses, first_use, lane.of, i, parameters, gradients, narrow, d);
+      store_acts(cells + (u64)lane.of * s.len + i, d);
+    }
+    return;
+  }
+  u64 count = (u64)s.cell_count * s.len, i = (u64)piece.first * PIECE + threadIdx.x * EACH;
+  if (i >= count) return;
   if (whole(s)) {
     gather(s, uses, first_use, i / s.len, i % s.len, parameters, gradients, narrow, d);
     return store_acts(cells + i, d);
