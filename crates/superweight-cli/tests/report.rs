@@ -43,6 +43,8 @@ fn every_format_of_a_run_that_has_just_begun() {
     assert!(markdown.starts_with("## tiny\n"), "{markdown}");
     let json = folder.json("report runs/tiny --format json");
     assert_eq!(json["runs"][0]["about"]["strategy"], "no-search");
+    let typed = json["runs"][0]["about"]["commands"][0]["command"].as_str().unwrap();
+    assert!(typed.starts_with("swn train "), "{typed}");
     let screen = folder.screen("report runs/tiny runs/tiny --out both.html");
     assert!(screen.ends_with("both.html\n") && folder.0.join("both.html").is_file(), "{screen}");
     // A place that cannot be written is an error that names it.

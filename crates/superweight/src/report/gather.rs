@@ -17,7 +17,7 @@ use super::replay::{ClusterReplay, GroupReplay};
 use super::sharing::Sharing;
 use crate::files::read_at_most;
 use crate::recipe::{LARGEST_PLAN, Recipe, Resolved};
-use crate::results::ImageCounts;
+use crate::results::{ImageCounts, Started};
 use crate::run::{RunError, load_checkpoint, read_log};
 use crate::search::{Compared, PairStatistic, Statistics, coefficient_pairs};
 
@@ -78,7 +78,7 @@ impl RunView {
         evaluation.iter().for_each(|evaluation| headline.complete(evaluation));
         Ok(Self {
             name: name(path),
-            about: About::new(&resolved, recipe, given.as_deref()),
+            about: About::new(&resolved, recipe, Started::all(path), given.as_deref()),
             headline,
             sharing: Sharing::new(&plan, bank),
             curves: Curves::new(&log),

@@ -7,6 +7,7 @@ use superweight_plan::SharingPlan;
 
 use super::evaluation::Evaluation;
 use crate::recipe::Resolved;
+use crate::results::Started;
 use crate::run::{Event, Line};
 
 /// What was run.
@@ -32,6 +33,8 @@ pub struct About {
     pub tau: Option<f64>,
     /// β, where there is a refinement.
     pub beta: Option<f64>,
+    /// What was typed, without folders of a machine, and what it ran on.
+    pub commands: Vec<Started>,
     /// As the user wrote it.
     pub recipe: String,
     /// With every default filled in.
@@ -77,8 +80,8 @@ pub struct Accuracy {
 }
 
 impl About {
-    /// From the recipe that the run keeps, and the plan that it was given where that is still there.
-    pub fn new(resolved: &Resolved, recipe: String, given: Option<&str>) -> Self {
+    /// From the recipe that the run keeps, who trained it, and the plan that it was given where that is still there.
+    pub fn new(resolved: &Resolved, recipe: String, commands: Vec<Started>, given: Option<&str>) -> Self {
         let strategy = match (&resolved.plan.file, &resolved.refine) {
             (None, _) => resolved.strategy.word(),
             (Some(_), None) => "given plan",
@@ -97,6 +100,7 @@ impl About {
             epochs: resolved.train.epochs,
             tau: resolved.search.as_ref().map(|search| search.settings.tau),
             beta: resolved.refine.as_ref().map(|refine| refine.beta),
+            commands,
             recipe,
             resolved: resolved.to_toml(),
         }

@@ -265,6 +265,13 @@ fn started(file: &Path) -> Result<Vec<Started>, ResultsError> {
 }
 
 impl Started {
+    /// Every process that trained a run, as far as its folder says, without folders of a machine.
+    pub fn all(run: &Path) -> Vec<Self> {
+        let text = fs::read_to_string(run.join(COMMANDS)).unwrap_or_default();
+        let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+        lines.map(|one: Self| Self { command: without_folders(&one.command), ..one }).collect()
+    }
+
     /// Adds a line for this process to a run's folder.
     pub fn note(&self, run: &Path) -> Result<(), ResultsError> {
         use std::io::Write;

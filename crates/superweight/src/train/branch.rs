@@ -181,7 +181,10 @@ fn difference(old: &Resolved, new: &Resolved) -> Option<String> {
     let [old, new] = [old, new].map(|resolved| Table::try_from(resolved.to_recipe()).unwrap_or_default());
     let said = |value: Option<&toml::Value>| value.map_or("not set".to_owned(), ToString::to_string);
     let mut keys: Vec<&String> = old.keys().chain(new.keys()).collect();
-    keys.dedup();
+    // Which tables there are is for keys outside of them to say.
+    keys.sort_by_key(|key| {
+        [&old, &new].iter().any(|recipe| recipe.get(*key).is_some_and(toml::Value::is_table))
+    });
     let (key, old, new) = keys.into_iter().find_map(|key| match (old.get(key), new.get(key)) {
         (old, new) if old == new => None,
         (Some(toml::Value::Table(old)), Some(toml::Value::Table(new))) => {

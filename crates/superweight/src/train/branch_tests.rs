@@ -90,6 +90,7 @@ fn what_has_had_its_say_is_refused() {
             "train.decay=0.1",
             "train.decay is 0.0005 there, and would be 0.1, and what is trained depends on it",
         ),
+        ("strategy=swn", "strategy is \"no-search\" there, and would be \"swn\""),
         ("seed=3", "seed is 0 there, and would be 3"),
         ("data.cutout=1", "data.cutout is 2 there, and would be 1"),
         ("train.rate=0.2", "in epoch 1 of 2 that are done the rate was 0.1, and would be 0.2"),

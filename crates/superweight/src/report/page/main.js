@@ -21,7 +21,8 @@ function drawHeader() {
 
 function drawAbout(run) {
   const block = (title, text) => text && h('details', {}, h('summary', {}, title), h('pre', { tabindex: 0 }, text));
-  return section('about', 'How it was made', null, block('The recipe, as it was written', run.about.recipe), block('The recipe with every default', run.about.resolved),
+  const typed = run.about.commands.map(({ command, device }) => `${command}\n    # ${device}`).join('\n');
+  return section('about', 'How it was made', null, block('What was typed, and what it ran on', typed), block('The recipe, as it was written', run.about.recipe), block('The recipe with every default', run.about.resolved),
     h('p', { class: 'small' }, `Written by ${report.program}. The page has everything inside and asks nobody for anything; its data are in the element #data as JSON.`));
 }
 
