@@ -156,7 +156,12 @@ pub struct SearchArgs {
 #[command(after_help = SWEEP_EXAMPLES)]
 pub struct SweepArgs {
     /// A recipe (TOML).
-    pub recipe: PathBuf,
+    #[arg(required_unless_present = "from")]
+    pub recipe: Option<PathBuf>,
+
+    /// Begin every run where this one is: several ends of one beginning, as 'swn train --from' makes them.
+    #[arg(long, value_name = "RUN", conflicts_with = "recipe")]
+    pub from: Option<PathBuf>,
 
     /// A key and its values: search.tau=0,0.1,0.3. Keys that hold lists take semicolons: members=wrn-10-2;wrn-10-1,wrn-16-1.
     /// Several keys make a grid; one with a single value holds for all.
@@ -198,7 +203,8 @@ Examples:
 const SWEEP_EXAMPLES: &str = "\
 Examples:
   swn sweep recipes/quick.toml --set search.tau=0,0.1,0.3
-  swn sweep recipes/quick.toml --set strategy=swn,no-search,depth-binned --set seed=1,2,3";
+  swn sweep recipes/quick.toml --set strategy=swn,no-search,depth-binned --set seed=1,2,3
+  swn sweep --from runs/start --set train.average=0,1,2";
 
 /// Where training happens and how it is told.
 #[derive(Args)]

@@ -57,15 +57,7 @@ impl<D: Device> Session<D> {
         way: Way,
         data: Arc<Dataset>,
     ) -> Result<Self, TrainError> {
-        let DataSettings { validation, split_seed, .. } = way.old.data;
-        let split = Split::hold_out(&data.train.labels, data.classes.len(), validation, split_seed)?;
-        if let Some(why) = way.departs((split.train.len() / way.old.train.batch) as u64) {
-            return Err(branch.refused(why));
-        }
-        if branch.replaces_its_beginning(&way.new.name) {
-            let why = "it is what --replace would remove: choose another name (--name)".to_owned();
-            return Err(branch.refused(why));
-        }
+        branch.checked(&way, &data)?;
         let folder = branch.folder(disk, &way)?;
         Self::open(device, Resumed { folder, loaded: Some(way.loaded) }, way.new, data)
     }
@@ -88,6 +80,25 @@ impl Branch<'_> {
         let position = Position::of(&loaded.checkpoint)
             .map_err(|why| self.refused(format!("checkpoint {}: {why}", loaded.number)))?;
         Ok(Way { old, new, loaded, position })
+    }
+
+    /// Whether there is such a way on, before anything is made of it; with the images of the run it comes from.
+    pub fn check(&self, data: &Dataset) -> Result<(), TrainError> {
+        self.checked(&self.way()?, data)
+    }
+
+    fn checked(&self, way: &Way, data: &Dataset) -> Result<(), TrainError> {
+        let DataSettings { validation, split_seed, .. } = way.old.data;
+        let split = Split::hold_out(&data.train.labels, data.classes.len(), validation, split_seed)?;
+        if let Some(why) = way.departs((split.train.len() / way.old.train.batch) as u64) {
+            return Err(self.refused(why));
+        }
+        if self.replaces_its_beginning(&way.new.name) {
+            return Err(
+                self.refused("it is what --replace would remove: choose another name (--name)".to_owned())
+            );
+        }
+        Ok(())
     }
 
     fn refused(&self, why: String) -> TrainError {

@@ -1,7 +1,8 @@
 //! `swn sweep`: a grid of settings, a run folder for each, a table at the end.
 //!
 //! There is no file of the sweep: a point's run is its folder, and the folder says how far it is. So the same command
-//! goes on where it was stopped, and a run can be looked at, resumed or removed like any other.
+//! goes on where it was stopped, and a run can be looked at, resumed or removed like any other. With `--from` every point is a
+//! branch: several ends of one beginning.
 
 mod grid;
 mod row;
@@ -18,8 +19,8 @@ use superweight::engine::Device;
 use superweight::plan::number::grouped;
 use superweight::recipe::{PLAN, Precision, Recipe, Resolved};
 use superweight::results::Started;
-use superweight::run::Existing;
-use superweight::train::{Limits, Session, Stopped};
+use superweight::run::{Existing, load_checkpoint};
+use superweight::train::{Branch, Limits, Session, Stopped};
 
 use self::grid::{Axis, Point, points};
 use self::row::Row;
@@ -32,9 +33,18 @@ use crate::table;
 /// One combination, checked.
 struct Job {
     point: Point,
+    /// As settings over the recipe, with its name.
+    set: Vec<String>,
     recipe: Recipe,
     resolved: Resolved,
     run: PathBuf,
+}
+
+impl Job {
+    /// Where it begins where another run is.
+    fn branch<'a>(&'a self, from: &'a Path, runs: &'a Path) -> Branch<'a> {
+        Branch { from, set: &self.set, runs, existing: Existing::Refuse }
+    }
 }
 
 pub fn run(args: SweepArgs, out: &mut impl Write) -> Result<ExitCode> {
@@ -94,16 +104,24 @@ fn say(args: &SweepArgs, out: &mut impl Write, line: &str) -> io::Result<()> {
 /// Every combination resolves and plans, and a folder that is there is of the same recipe, before anything is trained.
 fn jobs(args: &SweepArgs, axes: &[Axis]) -> Result<(PathBuf, Vec<Job>)> {
     let first = points(axes)?;
-    let plain = Recipe::load(&args.recipe, &first[0].overrides())?;
+    let file = match (&args.recipe, &args.from) {
+        (Some(recipe), _) => recipe.clone(),
+        (None, Some(run)) => {
+            load_checkpoint(run).context("--from")?;
+            run.join("resolved.toml")
+        }
+        (None, None) => unreachable!("clap asks for a recipe where there is no run"),
+    };
+    let plain = Recipe::load(&file, &first[0].overrides())?;
     let usual = format!("{}-sweep", plain.resolve()?.name);
     let name = args.name.clone().unwrap_or(usual);
     let folder = args.runs.join(name);
     let (mut jobs, mut unheard): (Vec<Job>, BTreeSet<String>) = Default::default();
     for point in first {
         let name = point.name(axes);
-        let mut overrides = point.overrides();
-        overrides.push(format!("name={name:?}"));
-        let recipe = plain.with(&overrides)?;
+        let mut set = point.overrides();
+        set.push(format!("name={name:?}"));
+        let recipe = plain.with(&set)?;
         let resolved = recipe.resolve().with_context(|| name.clone())?;
         resolved.first_plan().with_context(|| name.clone())?;
         let run = folder.join(&name);
@@ -112,7 +130,15 @@ fn jobs(args: &SweepArgs, axes: &[Axis]) -> Result<(PathBuf, Vec<Job>)> {
         }
         check_same(&run, &resolved)?;
         unheard.extend(recipe.unheard(&resolved));
-        jobs.push(Job { point, recipe, resolved, run });
+        jobs.push(Job { point, set, recipe, resolved, run });
+    }
+    if let Some(from) = &args.from {
+        let old = Recipe::load(&file, &[] as &[&str])?.resolve()?;
+        let data = old.data.open(&standard_folder()?)?;
+        for job in jobs.iter().filter(|job| !job.run.exists()) {
+            let checked = job.branch(from, &folder).check(&data);
+            checked.with_context(|| format!("--from: {}", job.point.label(axes)))?;
+        }
     }
     unheard.iter().for_each(|unheard| eprintln!("warning: {unheard}"));
     Ok((folder, jobs))
@@ -147,9 +173,10 @@ fn train<D: Device>(
     started: &Started,
     out: &mut impl Write,
 ) -> Result<Stopped> {
-    let mut session = match job.run.exists() {
-        true => Session::resume(device, &job.run, &standard_folder()?)?,
-        false => begin(device, &job.recipe, job.resolved.clone(), folder, Existing::Refuse)?,
+    let mut session = match (job.run.exists(), &args.from) {
+        (true, _) => Session::resume(device, &job.run, &standard_folder()?)?,
+        (false, Some(from)) => Session::branch(device, job.branch(from, folder), &standard_folder()?)?,
+        (false, None) => begin(device, &job.recipe, job.resolved.clone(), folder, Existing::Refuse)?,
     };
     started.note(session.folder())?;
     let mut screen = Screen::new(if args.on.json { None } else { Some(out) }, io::stderr().is_terminal());
