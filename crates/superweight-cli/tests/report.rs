@@ -41,10 +41,12 @@ fn every_format_of_a_run_that_has_just_begun() {
     assert!(csv.contains("\ntiny,0,cnn-8-16-16,cifar-10,no-search,"), "{csv}");
     let markdown = String::from_utf8(folder.run("report runs/tiny --format md").stdout).unwrap();
     assert!(markdown.starts_with("## tiny\n"), "{markdown}");
+    let typed = r#"{"command":"swn train /home/ada/tiny.toml","device":"cpu"}"#;
+    fs::write(folder.0.join("runs/tiny/commands.jsonl"), format!("{typed}\nhalf a li")).unwrap();
     let json = folder.json("report runs/tiny --format json");
-    assert_eq!(json["runs"][0]["about"]["strategy"], "no-search");
-    let typed = json["runs"][0]["about"]["commands"][0]["command"].as_str().unwrap();
-    assert!(typed.starts_with("swn train "), "{typed}");
+    let about = &json["runs"][0]["about"];
+    assert_eq!(about["strategy"], "no-search");
+    assert_eq!(about["commands"], serde_json::json!([{"command": "swn train tiny.toml", "device": "cpu"}]));
     let screen = folder.screen("report runs/tiny runs/tiny --out both.html");
     assert!(screen.ends_with("both.html\n") && folder.0.join("both.html").is_file(), "{screen}");
     // A place that cannot be written is an error that names it.
