@@ -63,7 +63,7 @@ impl<D: Device> Session<D> {
     }
 }
 
-/// What a run has come, by which recipe, and by which one it is to go on.
+/// How far a run has come, by which recipe, and by which one it is to go on.
 pub(super) struct Way {
     pub(super) old: Resolved,
     pub(super) new: Resolved,
@@ -139,8 +139,8 @@ impl Way {
         if same != *old {
             let what = difference(old, &same).unwrap_or_else(|| "a setting".to_owned());
             return Some(format!(
-                "{what}, and what is trained depends on it: begin anew, or set only what is to come: train.epochs, train.drops \
-             and other keys of the schedule, train.average, eval.*"
+                "{what}, and what is trained depends on it: begin anew, or set only what is to come: \
+                 train.epochs, train.drops and other keys of the schedule, train.average, eval.*"
             ));
         }
         let of_training =
@@ -161,8 +161,9 @@ impl Way {
                 rates(&before, epoch).into_iter().zip(rates(&after, epoch)).find(|(was, now)| was != now);
             if let Some((was, now)) = pair {
                 return Some(format!(
-                    "in epoch {} of {done} that are done the rate was {was}, and would be {now}: train.drops and other keys of the \
-                     schedule (where it is one-cycle train.epochs too) can change what is to come only",
+                    "in epoch {} of {done} that are done the rate was {was}, and would be {now}: train.drops \
+                     and other keys of the schedule (where it is one-cycle train.epochs too) can change what \
+                     is to come only",
                     epoch + 1
                 ));
             }
@@ -180,8 +181,8 @@ impl Way {
         let (is, would_be) = (position.averaged, counted(&after, done, average));
         (is != would_be).then(|| {
         format!(
-            "with train.average = {average} of {length} epochs, {would_be} of the {done} that are done would be in the mean, \
-             and {is} are: average what is to come only"
+            "with train.average = {average} of {length} epochs, {would_be} of the {done} that are done would \
+             be in the mean, and {is} are: average what is to come only"
         )
     })
     }
