@@ -180,11 +180,11 @@ impl Way {
         }
         let (is, would_be) = (position.averaged, counted(&after, done, average));
         (is != would_be).then(|| {
-        format!(
-            "with train.average = {average} of {length} epochs, {would_be} of the {done} that are done would \
-             be in the mean, and {is} are: average what is to come only"
-        )
-    })
+            format!(
+                "with train.average = {average} of {length} epochs, {would_be} of the {done} that are done \
+                 would be in the mean, and {is} are: average what is to come only"
+            )
+        })
     }
 }
 
