@@ -91,38 +91,45 @@ fn committed_results_hold() {
 }
 
 /// The table of the project's README, cell by cell: counted predictions, numbers and minutes of the runs it links to, the
-/// paper's figures of the rows they belong to.
+/// paper's figures of the rows they belong to, and the schedules that its columns are of.
 #[test]
 fn the_readme_says_what_was_measured() {
     let readme = include_str!("../../../README.md");
     let rows = load_rows(&committed()).unwrap();
-    let linked =
-        readme.lines().filter(|line| line.starts_with("| [") && line.contains("(results/cifar-100/"));
-    let mut seen = 0;
+    let linked = readme.lines().filter(|line| line.starts_with('|') && line.contains("(results/cifar-100/"));
+    let (mut lines, mut figures) = (0, 0);
     for line in linked {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
-        let (_, link) = cells[0].split_once("](results/").unwrap();
-        let folder = committed().join(link.split(')').next().unwrap());
-        let record = Published::open(&folder).unwrap().record;
-        let classes = Classes::load(&folder.join("predictions.gz")).unwrap();
-        let members: Vec<usize> = (0..record.members.len()).collect();
-        let millions = record.total as f64 / 1e6;
-        let digits = if millions < 1.0 {
-            3
-        } else if millions < 10.0 {
-            2
-        } else {
-            1
-        };
-        assert_eq!(cells[1], format!("{millions:.digits$}M"), "{line}");
-        assert_eq!(cells[2], format!("{:.2}", count(&classes, &members)), "{line}");
-        let row = rows.iter().find(|row| row.resolved.name == record.row).unwrap();
-        let (paper, _) = row.paper.as_ref().unwrap().value("top1").unwrap();
-        assert_eq!(cells[3].parse::<f64>().unwrap(), paper, "{line}");
-        assert_eq!(cells[4], format!("{:.1}", record.minutes.wall), "{line}");
-        seen += 1;
+        let mut minutes = None;
+        for (cell, averaged) in [(cells[2], true), (cells[3], false)] {
+            if cell == "–" {
+                continue;
+            }
+            let (figure, link) = cell.strip_prefix('[').unwrap().split_once("](results/").unwrap();
+            let run = Published::open(&committed().join(link.strip_suffix(')').unwrap())).unwrap();
+            let classes = Classes::load(&run.folder.join("predictions.gz")).unwrap();
+            let members: Vec<usize> = (0..run.record.members.len()).collect();
+            assert_eq!(figure, format!("{:.2}", count(&classes, &members)), "{line}");
+            let millions = run.record.total as f64 / 1e6;
+            let digits = if millions < 1.0 {
+                3
+            } else if millions < 10.0 {
+                2
+            } else {
+                1
+            };
+            assert_eq!(cells[1], format!("{millions:.digits$}M"), "{line}");
+            let row = rows.iter().find(|row| row.resolved.name == run.record.row).unwrap();
+            let (paper, _) = row.paper.as_ref().unwrap().value("top1").unwrap();
+            assert_eq!(cells[4].parse::<f64>().unwrap(), paper, "{line}");
+            assert_eq!(run.resolved.train.average > 0, averaged, "{line}");
+            minutes.get_or_insert(run.record.minutes.wall);
+            figures += 1;
+        }
+        assert_eq!(cells[5], format!("{:.1}", minutes.unwrap()), "{line}");
+        lines += 1;
     }
-    assert_eq!(seen, 6, "rows of the README's table");
+    assert_eq!((lines, figures), (6, 10), "rows and figures of the README's table");
 }
 
 /// Batch 128, SGD with Nesterov momentum 0.9, rate 0.1 times 0.2 at the drops, decay 5e-4, flips and crops by 4 pixels: the

@@ -122,7 +122,11 @@ pub const KEYS: &[Key] = &[
     key("train.template_rate", Real(1e-6, 1e6), "1: of train.rate; not for depthwise layers"),
     key("train.coefficient_rate", Real(1e-6, 1e6), "1: of train.rate"),
     key("train.schedule", Word(&["drops", "constant", "one-cycle"]), "drops"),
-    key("train.drops", List(&DROP), "30%, 60%, 90%; 30%, 60%, 80% where members differ"),
+    key(
+        "train.drops",
+        List(&DROP),
+        "66% with a mean (train.average); else 30%, 60%, 90%, or 30%, 60%, 80% where members differ",
+    ),
     key("train.drop_factor", Real(1e-6, 1.0), "0.2"),
     key("train.warm_up", Whole(0, 100_000), "0"),
     key("train.rise", Real(0.0, 1.0), "0.3"),
@@ -142,7 +146,7 @@ pub const KEYS: &[Key] = &[
     key(
         "train.average",
         Amount("epochs (50) or a share of them (\"25%\")"),
-        "0: the numbers of the last step are kept; else the mean of what so many last epochs end with",
+        "26% for one network whose drops are not given, else 0. What is kept is the mean of what so many last epochs end with; 0: the numbers of the last step",
     ),
     key("train.label_smoothing", Real(0.0, 0.9999), "0"),
     key("train.precision", Word(&["auto", "f32", "bf16"]), "auto"),
