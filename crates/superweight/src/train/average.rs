@@ -15,7 +15,10 @@
 use superweight_engine::Device;
 
 use super::checkpoint::{parameters, set_parameters};
-use super::{Limits, Phase, Position, RestoreError, Session, Stage, Stopped, TrainError};
+use super::{
+    Limits, Observer, Phase, Position, Progress, RestoreError, Session, Stage, StepReport, Stopped,
+    TrainError,
+};
 use crate::data::Batches;
 use crate::run::{Checkpoint, Tensor, Tensors, Values};
 
@@ -38,6 +41,7 @@ impl<D: Device> Session<D> {
         &mut self,
         phase: &Phase,
         limits: &Limits,
+        observer: &mut dyn Observer,
     ) -> Result<Result<u64, Stopped>, TrainError> {
         let done = self.position.epoch + 1;
         let count = counted(phase, done, self.resolved.train.average);
@@ -57,7 +61,7 @@ impl<D: Device> Session<D> {
             RestoreError::Engine(error) => error,
             RestoreError::Tensor(error) => unreachable!("these tensors were just read: {error}"),
         })?;
-        if let Err(stopped) = self.recalibrate(phase, limits)? {
+        if let Err(stopped) = self.recalibrate(phase, limits, observer)? {
             return Ok(Err(stopped));
         }
         (self.mean, self.position.averaged) = (Tensors::default(), 0);
@@ -69,14 +73,17 @@ impl<D: Device> Session<D> {
         &mut self,
         phase: &Phase,
         limits: &Limits,
+        observer: &mut dyn Observer,
     ) -> Result<Result<(), Stopped>, TrainError> {
         let mut batches = self.train_batches(phase)?;
         let mut draws = batches.buffer();
-        let (first, steps) = (phase.epochs * self.steps_per_epoch(), self.steps_per_epoch());
+        let (stage, epochs, steps) = (phase.stage, phase.epochs, self.steps_per_epoch());
         self.trainer.compose()?;
-        for step in 0..steps {
-            batches.fill(first + step, &mut draws)?;
-            self.trainer.recalibrate_step(&draws, step as u32 + 1)?;
+        for step in 1..=steps {
+            batches.fill(epochs * steps + step - 1, &mut draws)?;
+            self.trainer.recalibrate_step(&draws, step as u32)?;
+            let report = StepReport { stage, epoch: self.position.epoch, epochs, step, steps };
+            observer.see(Progress::Recalibrated(report));
             if limits.interrupted() {
                 return Ok(Err(Stopped::Interrupted));
             }

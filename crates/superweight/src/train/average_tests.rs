@@ -3,7 +3,7 @@
 use superweight_engine::Device;
 
 use super::testing::{StopAfter, create, numbers, resume, run_path, tiny, unbroken};
-use super::{Limits, Session, Stopped};
+use super::{Limits, Observer, Progress, Session, StepReport, Stopped};
 use crate::data::testing::Folder;
 use crate::run::{Checkpoint, Disk, Event, Tensor, Values, read_log};
 
@@ -101,7 +101,7 @@ fn batch_norm_forgets_the_networks_that_the_mean_is_of() {
         memory.set_statistic(name, &vec![7.0; values.len()]).unwrap();
     }
     let phase = session.phase();
-    session.recalibrate(&phase, &Limits::default()).unwrap().unwrap();
+    session.recalibrate(&phase, &Limits::default(), &mut ()).unwrap().unwrap();
     let now = session.capture().unwrap().unwrap();
     assert_eq!((now.bank, now.members, now.optimizer), (kept.bank, kept.members, kept.optimizer));
     // And they are not what the last epoch left, nor the mean of what epochs left.
@@ -115,24 +115,41 @@ fn batch_norm_forgets_the_networks_that_the_mean_is_of() {
     }
 }
 
+/// Asks a run to stop at a step of the pass over all images; sees them all.
+#[derive(Default)]
+struct StopInPass {
+    at: Option<u64>,
+    seen: Vec<u64>,
+    limits: Limits,
+}
+
+impl Observer for StopInPass {
+    fn see(&mut self, progress: Progress<'_>) {
+        if let Progress::Recalibrated(StepReport { epoch, epochs, step, .. }) = progress {
+            assert_eq!(epoch + 1, epochs);
+            self.seen.push(step);
+            self.limits.interrupt.store(self.at == Some(step), std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+}
+
 #[test]
 fn a_run_stopped_while_batch_norm_looks_has_lost_its_last_epoch_only() {
     let (whole, folder) = (Folder::new("whole"), Folder::new("interrupted"));
     let resolved = tiny(&["train.average=3"]);
     unbroken(&whole.0, &resolved);
-    let mut stop = StopAfter::new(3, 0);
+    let mut stop = StopInPass { at: Some(2), ..StopInPass::default() };
     let limits = stop.limits.clone();
     let mut session = create(Disk::default(), &folder.0, &resolved).unwrap();
     let outcome = session.run(&limits, &mut stop).unwrap();
+    assert_eq!((outcome.stopped, stop.seen.as_slice()), (Stopped::Interrupted, &[1, 2][..]));
     assert_eq!((outcome.kept.epoch, outcome.kept.averaged), (3, 2));
-    // As after the steps of the fourth epoch; the flag is still up.
-    let phase = session.phase();
-    assert_eq!(session.average(&phase, &limits).unwrap(), Err(Stopped::Interrupted));
-    assert_eq!(session.position, outcome.kept);
     drop(session);
     let mut session = resume(Disk::default(), &run_path(&folder.0), &resolved).unwrap();
-    session.run(&Limits::default(), &mut ()).unwrap();
+    let mut watch = StopInPass::default();
+    session.run(&Limits::default(), &mut watch).unwrap();
     assert_eq!(numbers(&run_path(&folder.0)), numbers(&run_path(&whole.0)));
+    assert_eq!(watch.seen, (1..=session.steps_per_epoch()).collect::<Vec<_>>());
 }
 
 /// The last epoch takes longer.

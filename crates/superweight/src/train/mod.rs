@@ -262,7 +262,7 @@ impl<D: Device> Session<D> {
             Ok(figures) => figures,
             Err(stopped) => return Ok(Err(stopped)),
         };
-        let averaged = match self.average(phase, limits)? {
+        let averaged = match self.average(phase, limits, observer)? {
             Ok(averaged) => averaged,
             Err(stopped) => return Ok(Err(stopped)),
         };

@@ -26,6 +26,8 @@ pub enum Progress<'a> {
     Ready(Ready<'a>),
     /// A step is done.
     Step(StepReport),
+    /// A step of the pass after the last epoch is done, in which batch norm sees every image again (`train.average`).
+    Recalibrated(StepReport),
     /// An epoch is done, and evaluated.
     Epoch(&'a EpochReport),
     /// What is shared was decided anew.

@@ -54,7 +54,12 @@ impl<W: Write> Observer for Screen<'_, W> {
             Progress::Ready(ready) => head(&ready).iter().for_each(|line| self.line(line)),
             Progress::Step(step) => {
                 if let Some(bar) = &mut self.bar {
-                    bar.step(step);
+                    bar.train(step);
+                }
+            }
+            Progress::Recalibrated(step) => {
+                if let Some(bar) = &mut self.bar {
+                    bar.recalibrate(step);
                 }
             }
             Progress::Epoch(report) => {
@@ -269,28 +274,41 @@ fn range(values: impl Iterator<Item = f64> + Clone, digits: usize) -> String {
 struct Bar {
     visible: bool,
     drawn: Option<Instant>,
-    /// When this process's first step was done, and which it was.
+    /// When this process's first step of a kind was done, and which it was.
     first: Option<(Instant, u64)>,
+    /// Steps are forward only: another pace.
+    recalibrates: bool,
 }
 
 impl Bar {
-    fn step(&mut self, step: StepReport) {
+    fn train(&mut self, step: StepReport) {
+        let StepReport { stage, epoch, epochs, step, steps } = step;
+        let done = epoch * steps + step;
+        self.draw(&format!("{stage} {}/{epochs}", epoch + 1), step, steps, done, epochs * steps);
+    }
+
+    fn recalibrate(&mut self, StepReport { step, steps, .. }: StepReport) {
+        if !std::mem::replace(&mut self.recalibrates, true) {
+            self.first = None;
+        }
+        self.draw("batch norm of the mean", step, steps, step, steps);
+    }
+
+    /// A bar of `step` in `steps`, and the time until `all` are done of which there are `done`.
+    fn draw(&mut self, what: &str, step: u64, steps: u64, done: u64, all: u64) {
         let now = Instant::now();
-        let done = step.epoch * step.steps + step.step;
         let (start, first) = *self.first.get_or_insert((now, done));
-        if self.drawn.is_some_and(|drawn| now - drawn < REFRESH) && step.step < step.steps {
+        if self.drawn.is_some_and(|drawn| now - drawn < REFRESH) && step < steps {
             return;
         }
         (self.drawn, self.visible) = (Some(now), true);
-        let left = step.epochs * step.steps - done;
         let time = match done - first {
             0 => "…".to_owned(),
-            steps => duration::show((now - start).mul_f64(left as f64 / steps as f64)),
+            steps => duration::show((now - start).mul_f64((all - done) as f64 / steps as f64)),
         };
-        let full = (WIDTH as u64 * step.step / step.steps.max(1)) as usize;
+        let full = (WIDTH as u64 * step / steps.max(1)) as usize;
         let bar = "#".repeat(full) + &"-".repeat(WIDTH - full);
-        let StepReport { stage, epoch, epochs, step, steps } = step;
-        eprint!("\r\x1b[2K{stage} {}/{epochs} [{bar}] {step}/{steps}, {time} left", epoch + 1);
+        eprint!("\r\x1b[2K{what} [{bar}] {step}/{steps}, {time} left");
         let _ = io::stderr().flush();
     }
 }
