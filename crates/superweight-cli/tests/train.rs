@@ -446,6 +446,9 @@ fn a_time_limit_ends_a_run_cleanly_and_a_diverging_one_ends_with_advice() {
     let used = folder.screen("eval runs/tiny");
     assert!(used.contains("[exit 0]") && used.contains("warning: not finished, this is of epoch "), "{used}");
     assert!(used.contains(" of 5000: 'swn train --resume runs/tiny' goes on"), "{used}");
+    folder.screen("train tiny.toml --name mean --set train.average=2 --until 1");
+    let used = folder.screen("eval runs/mean");
+    assert!(used.contains(", not the mean that is kept in the end: 'swn train --resume"), "{used}");
     // A damaged log is seen before anything is trained.
     let log = folder.0.join("runs/tiny/log.jsonl");
     let lines = fs::read_to_string(&log).unwrap();

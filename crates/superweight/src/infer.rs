@@ -174,7 +174,8 @@ fn unfinished(resolved: &Resolved, checkpoint: &Checkpoint, run: &Path) -> Optio
     match position.phase {
         Stage::Train if epoch >= epochs => None,
         Stage::Train if epoch > 0 => {
-            Some(format!("not finished, this is of epoch {epoch} of {epochs}: {goes_on}"))
+            let mean = if resolved.train.average > 0 { ", not the mean that is kept in the end" } else { "" };
+            Some(format!("not finished, this is of epoch {epoch} of {epochs}{mean}: {goes_on}"))
         }
         Stage::Search | Stage::Train => {
             Some(format!("nothing is trained yet, this is of the search: {goes_on}"))
