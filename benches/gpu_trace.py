@@ -1,9 +1,10 @@
 """Sums up what gpu_trace.c wrote: milliseconds of a step by kernel, and what lies between kernels.
 
-python3 benches/gpu_trace.py TRACE.tsv [--last KERNEL] [--each]
+python3 benches/gpu_trace.py TRACE.tsv [--last KERNEL] [--each | --gaps]
 
 A step ends with the kernel whose name has KERNEL in it (ours: sgd; PyTorch: nll_loss_forward, once a step too). Medians over
-all steps but the first ten; `--each` lists the launches of one step instead.
+all steps but the first ten; `--each` lists the launches of one step instead, `--gaps` the time in which nothing runs, by what came
+before and what comes after.
 """
 
 import argparse
@@ -13,7 +14,9 @@ from collections import defaultdict
 parser = argparse.ArgumentParser()
 parser.add_argument("trace")
 parser.add_argument("--last", default="sgd")
-parser.add_argument("--each", action="store_true")
+shown = parser.add_mutually_exclusive_group()
+shown.add_argument("--each", action="store_true")
+shown.add_argument("--gaps", action="store_true")
 arguments = parser.parse_args()
 
 OURS = {"norm_": "batch norm", "sgd": "update", "mix_": "composition", "narrow": "copies of weights"}
@@ -47,11 +50,39 @@ usual = statistics.mode(len(step) for step in steps)
 steps = [step for step in steps[10:] if len(step) == usual]
 print(f"{len(steps)} steps of {usual} launches")
 
+
+def idle(step):
+    """What came before, what comes after, and nanoseconds in between in which nothing runs."""
+    _, _, last = step[0]
+    end = step[0][0] + step[0][1]
+    for start, took, name in step[1:]:
+        if start > end:
+            yield last, name, start - end
+        last, end = name, max(end, start + took)
+
+
 if arguments.each:
     step = steps[len(steps) // 2]
     ends = [step[0][0]] + [start + took for start, took, _ in step]
     for (start, took, name), end in zip(step, ends):
         print(f"{took / 1e3:8.1f} µs after {(start - end) / 1e3:6.1f}  {name[:110]}")
+    raise SystemExit
+
+if arguments.gaps:
+
+    def kind(name):
+        its = group(name)
+        return its if its.startswith("convolution ") else name[:24]
+
+    gaps = [defaultdict(list) for _ in steps]
+    for step, found in zip(steps, gaps):
+        for last, name, took in idle(step):
+            found[kind(last), kind(name)].append(took / 1e3)
+    print(f"{statistics.median(sum(map(sum, found.values())) for found in gaps):8.1f} µs of gaps in a step, more than 1 µs:")
+    pairs = {pair: [found[pair] for found in gaps] for pair in set().union(*gaps)}
+    for (last, name), all_of in sorted(pairs.items(), key=lambda item: -statistics.median(map(sum, item[1]))):
+        if (sum_of := statistics.median(map(sum, all_of))) > 1:
+            print(f"{sum_of:8.1f} µs  {statistics.median_low(map(len, all_of)):4d} ×  {last} → {name}")
     raise SystemExit
 
 kernels = defaultdict(list)
@@ -61,7 +92,7 @@ for step in steps:
     for _, took, name in step:
         by_kernel[name] += took / 1e6
         by_group[group(name)] += took / 1e6
-    by_group["between launches"] = (step[-1][0] + step[-1][1] - step[0][0]) / 1e6 - sum(by_kernel.values())
+    by_group["between launches"] = sum(took for _, _, took in idle(step)) / 1e6
     by_group["all"] = (step[-1][0] + step[-1][1] - step[0][0]) / 1e6
     for name, took in by_kernel.items():
         kernels[name].append(took)

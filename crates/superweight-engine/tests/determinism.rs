@@ -8,10 +8,15 @@ use superweight_engine::{
     Pool2d, Precision, Scope, Settings, Sgd, SgdOptions, Shape,
 };
 
+/// Images of every graph.
+const IMAGE: [usize; 3] = [16, 15, 3];
+const BATCH: usize = 12;
+
 /// Every operation once, large enough to be cut into many tasks.
-fn graph() -> Graph {
+fn everything() -> Graph {
     let mut g = GraphBuilder::new("everything");
-    let x = g.input("x", Shape::new(16, 15, 3)).unwrap();
+    let [height, width, channels] = IMAGE;
+    let x = g.input("x", Shape::new(height, width, channels)).unwrap();
     let x = g.conv("stem", x, Conv2d::new(24, 3).padding(1)).unwrap();
     let ghost = BatchNorm::relu().segmented(2, Scope::Segment, Scope::Joint);
     let a = g.batch_norm("bn1", x, ghost).unwrap();
@@ -32,12 +37,28 @@ fn graph() -> Graph {
     g.finish().unwrap()
 }
 
-/// The graph and an optimizer of all its parameters.
-fn trainer<D: Device>(device: &D) -> (Bench<D>, Sgd<D>) {
-    let batch = 12;
-    let mut bench = Bench::new(device, graph(), Settings::train(batch));
-    bench.memory.set_input("x", &hashed(3, batch * 16 * 15 * 3)).unwrap();
-    bench.memory.set_classes("labels", &(0..batch as u32).map(|i| i % 10).collect::<Vec<_>>()).unwrap();
+/// As wide as WRN-28-10, whose convolutions hand out tiles by counters on a GPU.
+fn wide() -> Graph {
+    let mut g = GraphBuilder::new("wide");
+    let [height, width, channels] = IMAGE;
+    let mut x = g.input("x", Shape::new(height, width, channels)).unwrap();
+    for (i, (channels, stride)) in [(160, 1), (160, 1), (320, 2), (320, 1)].into_iter().enumerate() {
+        let conv = Conv2d::new(channels, 3).stride(stride).padding(1);
+        x = g.conv(&format!("conv{i}"), x, conv).unwrap();
+        x = g.batch_norm(&format!("bn{i}"), x, BatchNorm::relu()).unwrap();
+    }
+    let x = g.global_average_pool("pool", x).unwrap();
+    let z = g.linear("fc", x, 10, true).unwrap();
+    g.cross_entropy("loss", z, CrossEntropy::classes("labels")).unwrap();
+    g.output("logits", z).unwrap();
+    g.finish().unwrap()
+}
+
+/// A graph and an optimizer of all its parameters.
+fn trainer<D: Device>(device: &D, graph: Graph) -> (Bench<D>, Sgd<D>) {
+    let mut bench = Bench::new(device, graph, Settings::train(BATCH));
+    bench.memory.set_input("x", &hashed(3, BATCH * IMAGE.iter().product::<usize>())).unwrap();
+    bench.memory.set_classes("labels", &(0..BATCH as u32).map(|i| i % 10).collect::<Vec<_>>()).unwrap();
     let numbers = bench.memory.layout().parameter_numbers;
     let groups = vec![ParameterGroup::new(0..numbers, 1e-4)];
     let mut optimizer =
@@ -47,8 +68,8 @@ fn trainer<D: Device>(device: &D) -> (Bench<D>, Sgd<D>) {
 }
 
 /// All bits after three training steps.
-fn train<D: Device>(device: &D) -> Vec<u32> {
-    let (mut bench, mut optimizer) = trainer(device);
+fn train<D: Device>(device: &D, graph: Graph) -> Vec<u32> {
+    let (mut bench, mut optimizer) = trainer(device, graph);
     for _ in 0..3 {
         bench.run();
         optimizer.step(&mut bench.memory);
@@ -72,7 +93,7 @@ fn bits<D: Device>(bench: &Bench<D>) -> Vec<u32> {
 
 #[test]
 fn same_bits_with_one_two_and_seven_threads_and_from_run_to_run() {
-    let train = |threads| train(&CpuDevice::new(threads).unwrap());
+    let train = |threads| train(&CpuDevice::new(threads).unwrap(), everything());
     let one = train(1);
     for threads in [1, 2, 7, 7] {
         assert!(train(threads) == one, "{threads} threads");
@@ -82,7 +103,11 @@ fn same_bits_with_one_two_and_seven_threads_and_from_run_to_run() {
 #[test]
 fn same_bits_from_run_to_run_on_the_gpu() {
     for precision in [Precision::F32, Precision::Bf16] {
-        with_cuda(precision, |device| assert!(train(device) == train(device), "{precision:?}"));
+        with_cuda(precision, |device| {
+            for graph in [everything, wide] {
+                assert!(train(device, graph()) == train(device, graph()), "{precision:?}");
+            }
+        });
     }
 }
 
@@ -91,18 +116,20 @@ fn same_bits_from_run_to_run_on_the_gpu() {
 fn a_replayed_step_has_the_bits_of_an_eager_one() {
     for precision in [Precision::F32, Precision::Bf16] {
         with_cuda(precision, |device| {
-            let eager = train(device);
-            let (mut bench, mut optimizer) = trainer(device);
-            let recording = device
-                .record(&mut || {
-                    bench.run();
-                    optimizer.step(&mut bench.memory);
-                    Ok(())
-                })
-                .unwrap()
-                .expect("a GPU gains by recording");
-            (0..3).for_each(|_| device.replay(&recording).unwrap());
-            assert!(bits(&bench) == eager, "{precision:?}");
+            for graph in [everything, wide] {
+                let eager = train(device, graph());
+                let (mut bench, mut optimizer) = trainer(device, graph());
+                let recording = device
+                    .record(&mut || {
+                        bench.run();
+                        optimizer.step(&mut bench.memory);
+                        Ok(())
+                    })
+                    .unwrap()
+                    .expect("a GPU gains by recording");
+                (0..3).for_each(|_| device.replay(&recording).unwrap());
+                assert!(bits(&bench) == eager, "{precision:?}, {}", bench.graph.name());
+            }
         });
     }
 }

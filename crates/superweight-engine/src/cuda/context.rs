@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream, result, sys as cu};
 
 use super::blas::Blas;
+use super::counters::Counters;
 use super::cudnn::Dnn;
 use super::error::{CudaError, Named};
 use super::libraries::Libraries;
@@ -83,6 +84,8 @@ pub(crate) struct Context {
     pub dnn: Dnn,
     /// Matrix products.
     pub blas: Blas,
+    /// Small workspaces of convolutions.
+    pub counters: Counters,
     pub properties: Properties,
     pub precision: Precision,
     /// Folder for compiled kernels and tuned plans; `None` where the user has none.
@@ -141,6 +144,7 @@ impl Context {
         let (cache, failure) = (cache_folder(), Mutex::new(None));
         let dnn = Dnn::new(libraries.cudnn, &stream, &properties, cache.as_deref())?;
         let blas = Blas::new(libraries.cublas_lt)?;
+        let counters = Counters::new(&stream)?;
         let allocated = Default::default();
         Ok(Arc::new(Self {
             cuda,
@@ -149,6 +153,7 @@ impl Context {
             libraries,
             dnn,
             blas,
+            counters,
             properties,
             precision,
             cache,

@@ -9,7 +9,8 @@
 //! | `cudnn/`, `blas.rs` | how are convolutions and matrix products planned? |
 //! | `conv.rs`, `direct.rs`, `norm.rs`, `norm_once.rs`, `pool.rs`, `loss.rs`, `view.rs` | one call each |
 //! | `together.rs` | which calls are one launch? |
-//! | `mix.rs`, `factors.rs`, `sgd.rs`, `images.rs`, `record.rs` | what surrounds a program in a step |
+//! | `mix.rs`, `factors.rs`, `sgd.rs`, `images.rs` | what surrounds a program in a step |
+//! | `record.rs`, `counters.rs` | how is a step done again at once? |
 //!
 //! Determinism is the only mode here too: no float atomics, reductions in a fixed order, deterministic plans.
 //!
@@ -21,6 +22,7 @@ mod buffer;
 mod compile;
 mod context;
 mod conv;
+mod counters;
 mod cudnn;
 mod direct;
 mod error;

@@ -44,6 +44,7 @@ use timing::Bench;
 
 use super::Precision;
 use super::context::{Context, Properties};
+use super::counters::Place;
 use super::error::{CudaError, Named};
 use super::libraries::Cudnn;
 use crate::geometry::ConvGeometry;
@@ -351,14 +352,17 @@ fn first(target: &Target, graph: &Arc<Graph>, conv: &Conv) -> Result<Plan, CudaE
 pub(crate) struct ConvPlan {
     conv: Conv,
     plan: Arc<Plan>,
+    /// A workspace of its own, where it takes but a counter.
+    place: Option<Place>,
 }
 
 impl ConvPlan {
-    /// Chooses a plan, and says how many bytes of workspace it needs.
+    /// Chooses a plan, and says how many bytes of workspace it has to be given.
     pub(crate) fn new(ctx: &Context, conv: Conv) -> Result<(Self, usize), CudaError> {
         let plan = ctx.dnn.plan(&conv)?;
-        let workspace = plan.workspace();
-        Ok((Self { conv, plan }, workspace))
+        let place = ctx.counters.place(plan.workspace());
+        let workspace = if place.is_some() { 0 } else { plan.workspace() };
+        Ok((Self { conv, plan, place }, workspace))
     }
 
     /// Enqueues it: `out (+)= conv(a, b)` with `(a, b, out)` = (x, w, y), (dy, w, dx) or (x, dy, dw). Pointers and
@@ -379,6 +383,7 @@ impl ConvPlan {
             Direction::BackwardData => [out, b, a, bias],
             Direction::BackwardWeight => [a, out, b, bias],
         };
+        let workspace = self.place.as_ref().map_or(workspace, |place| place.at);
         let aligned = tensors.iter().chain([&workspace]).all(|p| p.is_multiple_of(POINTER_ALIGNMENT));
         assert!(aligned, "{}: pointers {tensors:x?} {workspace:x} are not multiples of 16", self.conv);
         // SAFETY: the caller's promise, and the alignment just checked.
