@@ -44,8 +44,8 @@ fn wide() -> Graph {
     let mut x = g.input("x", Shape::new(height, width, channels)).unwrap();
     for (i, (channels, stride)) in [(160, 1), (160, 1), (320, 2), (320, 1)].into_iter().enumerate() {
         let conv = Conv2d::new(channels, 3).stride(stride).padding(1);
-        x = g.conv(&format!("conv{i}"), x, conv).unwrap();
-        x = g.batch_norm(&format!("bn{i}"), x, BatchNorm::relu()).unwrap();
+        x = g.conv(format!("conv{i}"), x, conv).unwrap();
+        x = g.batch_norm(format!("bn{i}"), x, BatchNorm::relu()).unwrap();
     }
     let x = g.global_average_pool("pool", x).unwrap();
     let z = g.linear("fc", x, 10, true).unwrap();
