@@ -25,14 +25,14 @@ use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, sys as cu};
 use super::error::{CudaError, Named};
 
 /// Bytes of a place: what a plan may ask for at most. Places are multiples of it.
-const PLACE: u64 = 256;
+pub(crate) const PLACE: u64 = 256;
 /// Four members of 28 layers, forward and back, with their other programs, take half of these; plans that find none left
 /// have their workspace elsewhere.
 const PLACES: u64 = 1024;
 
 /// Memory for counters, and which places are free.
 pub(crate) struct Counters {
-    base: u64,
+    pub places: Places,
     free: Arc<Mutex<Vec<u64>>>,
     /// Where they lie.
     _memory: CudaSlice<u8>,
@@ -57,7 +57,8 @@ impl Counters {
         let memory = stream.alloc_zeros::<u8>(bytes).named("allocating counters")?;
         let base = memory.device_ptr(stream).0;
         let free = (0..PLACES).rev().map(|place| base + place * PLACE).collect();
-        Ok(Self { base, free: Arc::new(Mutex::new(free)), _memory: memory })
+        let places = Places { base, count: PLACES };
+        Ok(Self { places, free: Arc::new(Mutex::new(free)), _memory: memory })
     }
 
     /// A place for a workspace of so many bytes, if it is as small as that and there is one left.
@@ -69,31 +70,58 @@ impl Counters {
         Some(Place { at, free: self.free.clone() })
     }
 
+    /// Whether a place is one of these.
+    pub(crate) fn have(&self, place: &Place) -> bool {
+        Arc::ptr_eq(&self.free, &place.free)
+    }
+}
+
+/// Places side by side that plans of convolutions alone touch, each its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places {
+    pub base: u64,
+    pub count: u64,
+}
+
+/// What a node does, as far as places go.
+enum Role {
+    /// It clears this one.
+    Clears(u64),
+    /// Nothing: it is a kernel, or clears what lies elsewhere.
+    Other,
+    /// It cannot be told, or the driver would not let the graph be changed.
+    Unclear,
+}
+
+impl Places {
     /// Clears what a captured graph clears place by place in one node that comes before all others. Says how many nodes
     /// became one.
     ///
     /// # Safety
-    /// The graph is alive, of this context, and nobody else's now. Nothing in it but plans of convolutions touches places, each its own.
+    /// The graph is alive, of this context, and nobody else's now.
     pub(crate) unsafe fn clear_at_once(
-        &self,
+        self,
         context: cu::CUcontext,
         graph: cu::CUgraph,
     ) -> Result<usize, CudaError> {
         // SAFETY: the caller's promise; nodes are the graph's own, and none is used after it was removed.
         unsafe {
-            let mut places: HashMap<u64, Vec<cu::CUgraphNode>> = HashMap::new();
-            for node in nodes(graph)? {
-                if let Some(place) = self.cleared_by(node)? {
-                    places.entry(place).or_default().push(node);
+            let nodes = nodes(graph)?;
+            let mut cleared: HashMap<u64, Vec<cu::CUgraphNode>> = HashMap::new();
+            for &node in &nodes {
+                match self.role(node)? {
+                    Role::Clears(place) => cleared.entry(place).or_default().push(node),
+                    Role::Other => {}
+                    Role::Unclear => return Ok(0),
                 }
             }
             // A counter that is used twice has to be cleared in between.
-            places.retain(|_, nodes| nodes.len() == 1);
-            let (Some(&first), Some(&last)) = (places.keys().min(), places.keys().max()) else {
+            cleared.retain(|_, nodes| nodes.len() == 1);
+            let (Some(&first), Some(&last)) = (cleared.keys().min(), cleared.keys().max()) else {
                 return Ok(0);
             };
-            for node in places.values().flatten() {
-                leave_out(graph, *node)?;
+            for node in cleared.values().flatten() {
+                leave_out(graph, *node, nodes.len())?;
             }
             let begins = roots(graph)?;
             let clear = cu::CUDA_MEMSET_NODE_PARAMS {
@@ -111,17 +139,28 @@ impl Counters {
             for begin in begins {
                 connect(graph, node, begin)?;
             }
-            Ok(places.len())
+            Ok(cleared.len())
         }
     }
 
-    /// The place that a node clears, if it clears one and nothing else.
-    unsafe fn cleared_by(&self, node: cu::CUgraphNode) -> Result<Option<u64>, CudaError> {
-        let mut kind = cu::CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
-        // SAFETY: a live node, by the caller's promise.
-        unsafe { cu::cuGraphNodeGetType(node, &mut kind) }.result().named("cuGraphNodeGetType")?;
-        if kind != cu::CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET {
-            return Ok(None);
+    unsafe fn role(self, node: cu::CUgraphNode) -> Result<Role, CudaError> {
+        use cu::CUgraphNodeType as Kind;
+        // As a number: a newer driver may know kinds that the enumeration has not.
+        let mut kind = u32::MAX;
+        // SAFETY: a live node, by the caller's promise, and room for what is an int to the driver.
+        unsafe { cu::cuGraphNodeGetType(node, (&raw mut kind).cast()) }
+            .result()
+            .named("cuGraphNodeGetType")?;
+        let is = |kinds: &[Kind]| kinds.iter().any(|&other| kind == other as u32);
+        if is(&[Kind::CU_GRAPH_NODE_TYPE_MEM_ALLOC, Kind::CU_GRAPH_NODE_TYPE_MEM_FREE]) {
+            // Of a graph that has such nodes none can be removed.
+            return Ok(Role::Unclear);
+        }
+        if is(&[Kind::CU_GRAPH_NODE_TYPE_GRAPH, Kind::CU_GRAPH_NODE_TYPE_CONDITIONAL]) {
+            return Ok(Role::Unclear);
+        }
+        if !is(&[Kind::CU_GRAPH_NODE_TYPE_MEMSET]) {
+            return Ok(Role::Other);
         }
         let mut set =
             cu::CUDA_MEMSET_NODE_PARAMS { dst: 0, pitch: 0, value: 0, elementSize: 0, width: 0, height: 0 };
@@ -129,43 +168,45 @@ impl Counters {
         unsafe { cu::cuGraphMemsetNodeGetParams(node, &mut set) }
             .result()
             .named("cuGraphMemsetNodeGetParams")?;
-        Ok(self
-            .place_of(set.dst, set.width as u64 * u64::from(set.elementSize))
-            .filter(|_| set.value == 0 && set.height == 1))
+        let row = set.width as u64 * u64::from(set.elementSize);
+        let bytes = if set.height > 1 { set.pitch as u64 * set.height as u64 } else { row };
+        Ok(match self.place_of(set.dst, bytes) {
+            Some(place) if set.value == 0 && set.height == 1 => Role::Clears(place),
+            None if !self.touched_by(set.dst, bytes) => Role::Other,
+            _ => Role::Unclear,
+        })
     }
 
     /// The place that these bytes lie in, all of them.
-    fn place_of(&self, at: u64, bytes: u64) -> Option<u64> {
+    fn place_of(self, at: u64, bytes: u64) -> Option<u64> {
         let offset = at.checked_sub(self.base)?;
-        let inside = offset < PLACES * PLACE && offset % PLACE + bytes <= PLACE;
+        let inside = offset < self.count * PLACE && offset % PLACE + bytes <= PLACE;
         inside.then(|| at - offset % PLACE)
+    }
+
+    fn touched_by(self, at: u64, bytes: u64) -> bool {
+        at < self.base + self.count * PLACE && at + bytes > self.base
     }
 }
 
 /// # Safety
-/// As [`Counters::clear_at_once`], here and below.
+/// As [`Places::clear_at_once`], here and below.
 unsafe fn nodes(graph: cu::CUgraph) -> Result<Vec<cu::CUgraphNode>, CudaError> {
-    // SAFETY: room for as many as the call asks for.
-    unsafe { listed("cuGraphGetNodes", |nodes, count| cu::cuGraphGetNodes(graph, nodes, count)) }
+    listed("cuGraphGetNodes", |nodes, count| {
+        // SAFETY: room for as many as the call asks for.
+        unsafe { cu::cuGraphGetNodes(graph, nodes, count) }
+    })
 }
 
 unsafe fn roots(graph: cu::CUgraph) -> Result<Vec<cu::CUgraphNode>, CudaError> {
-    // SAFETY: room for as many as the call asks for.
-    unsafe { listed("cuGraphGetRootNodes", |nodes, count| cu::cuGraphGetRootNodes(graph, nodes, count)) }
-}
-
-unsafe fn before(node: cu::CUgraphNode) -> Result<Vec<cu::CUgraphNode>, CudaError> {
-    // SAFETY: room for as many as the call asks for.
-    unsafe { neighbours("cuGraphNodeGetDependencies", node, cu::cuGraphNodeGetDependencies_v2) }
-}
-
-unsafe fn after(node: cu::CUgraphNode) -> Result<Vec<cu::CUgraphNode>, CudaError> {
-    // SAFETY: room for as many as the call asks for.
-    unsafe { neighbours("cuGraphNodeGetDependentNodes", node, cu::cuGraphNodeGetDependentNodes_v2) }
+    listed("cuGraphGetRootNodes", |nodes, count| {
+        // SAFETY: room for as many as the call asks for.
+        unsafe { cu::cuGraphGetRootNodes(graph, nodes, count) }
+    })
 }
 
 /// Asked how many first, then which.
-unsafe fn listed(
+fn listed(
     call: &'static str,
     mut ask: impl FnMut(*mut cu::CUgraphNode, *mut usize) -> cu::CUresult,
 ) -> Result<Vec<cu::CUgraphNode>, CudaError> {
@@ -179,37 +220,47 @@ unsafe fn listed(
     Ok(nodes)
 }
 
-type Neighbours =
-    unsafe fn(cu::CUgraphNode, *mut cu::CUgraphNode, *mut cu::CUgraphEdgeData, *mut usize) -> cu::CUresult;
-
-/// With the data of edges, without which the driver refuses to list those that have some.
-unsafe fn neighbours(
-    call: &'static str,
-    node: cu::CUgraphNode,
-    ask: Neighbours,
-) -> Result<Vec<cu::CUgraphNode>, CudaError> {
-    let mut edges: Vec<cu::CUgraphEdgeData> = vec![];
-    // SAFETY: as much room as the first call asks for, for nodes and edges.
-    unsafe {
-        listed(call, |nodes, count| {
-            if nodes.is_null() {
-                return ask(node, null_mut(), null_mut(), count);
-            }
-            edges.resize(*count, std::mem::zeroed());
-            ask(node, nodes, edges.as_mut_ptr(), count)
-        })
-    }
+/// Nodes right before this one, of at most so many.
+unsafe fn before(node: cu::CUgraphNode, most: usize) -> Result<Vec<cu::CUgraphNode>, CudaError> {
+    // SAFETY: the caller's promise.
+    unsafe { neighbours("cuGraphNodeGetDependencies", cu::cuGraphNodeGetDependencies_v2, node, most) }
 }
 
-/// Takes a node out and joins its ends.
-unsafe fn leave_out(graph: cu::CUgraph, node: cu::CUgraphNode) -> Result<(), CudaError> {
+/// Nodes right after this one, of at most so many.
+unsafe fn after(node: cu::CUgraphNode, most: usize) -> Result<Vec<cu::CUgraphNode>, CudaError> {
+    // SAFETY: the caller's promise.
+    unsafe { neighbours("cuGraphNodeGetDependentNodes", cu::cuGraphNodeGetDependentNodes_v2, node, most) }
+}
+
+type Ask =
+    unsafe fn(cu::CUgraphNode, *mut cu::CUgraphNode, *mut cu::CUgraphEdgeData, *mut usize) -> cu::CUresult;
+
+/// With the data of edges: without it the driver refuses to list those that have some.
+unsafe fn neighbours(
+    call: &'static str,
+    ask: Ask,
+    node: cu::CUgraphNode,
+    most: usize,
+) -> Result<Vec<cu::CUgraphNode>, CudaError> {
+    let mut count = most;
+    let mut nodes = vec![null_mut(); most];
+    // SAFETY: plain numbers.
+    let mut edges: Vec<cu::CUgraphEdgeData> = vec![unsafe { std::mem::zeroed() }; most];
+    // SAFETY: a live node; room for `count` nodes and edges.
+    unsafe { ask(node, nodes.as_mut_ptr(), edges.as_mut_ptr(), &mut count) }.result().named(call)?;
+    nodes.truncate(count);
+    Ok(nodes)
+}
+
+/// Takes a node out of a graph of at most so many, and joins its ends.
+unsafe fn leave_out(graph: cu::CUgraph, node: cu::CUgraphNode, most: usize) -> Result<(), CudaError> {
     // SAFETY: the caller's promise; the neighbours stay.
     unsafe {
-        let (before, after) = (before(node)?, after(node)?);
+        let (earlier, later) = (before(node, most)?, after(node, most)?);
         cu::cuGraphDestroyNode(node).result().named("cuGraphDestroyNode")?;
-        for to in after {
-            let there = self::before(to)?;
-            for &from in before.iter().filter(|from| !there.contains(from)) {
+        for to in later {
+            let there = before(to, most)?;
+            for &from in earlier.iter().filter(|from| !there.contains(from)) {
                 connect(graph, from, to)?;
             }
         }
@@ -228,7 +279,9 @@ unsafe fn connect(graph: cu::CUgraph, from: cu::CUgraphNode, to: cu::CUgraphNode
 mod tests {
     use super::*;
     use crate::cuda::buffer::{download, fill, upload};
+    use crate::cuda::context::{BRANCHES, Context};
     use crate::cuda::on_device::{Buffer, context};
+    use crate::cuda::record::Captured;
 
     #[test]
     fn a_place_is_free_again_with_its_plan_and_large_workspaces_have_none() {
@@ -238,7 +291,7 @@ mod tests {
             assert!(counters.place(bytes).is_none(), "{bytes}");
         }
         let all: Vec<_> = (0..PLACES).map_while(|_| counters.place(131)).collect();
-        assert!(!all.is_empty() && counters.place(131).is_none());
+        assert!(all.len() as u64 == PLACES && counters.place(131).is_none());
         let mut at: Vec<_> = all.iter().map(|place| place.at).collect();
         at.sort_unstable();
         at.dedup();
@@ -250,68 +303,104 @@ mod tests {
 
     #[test]
     fn bytes_belong_to_the_place_that_has_all_of_them() {
-        let Some(context) = context() else { return };
-        let counters = &context.counters;
-        let base = counters.base;
-        let end = base + PLACES * PLACE;
-        for (at, bytes, place) in [
-            (base, 4, Some(base)),
-            (base + 384, 4, Some(base + 256)),
-            (base + 256, 256, Some(base + 256)),
-            (base + 384, 256, None),
-            (base, 512, None),
-            (end - 4, 4, Some(end - 256)),
-            (end, 4, None),
-            (base - 4, 4, None),
+        let base = 1 << 20;
+        let places = Places { base, count: 4 };
+        let end = base + 4 * PLACE;
+        for (at, bytes, place, touched) in [
+            (base, 4, Some(base), true),
+            (base + 384, 4, Some(base + 256), true),
+            (base + 256, 256, Some(base + 256), true),
+            (base + 384, 256, None, true),
+            (base, 512, None, true),
+            (base - 4, 8, None, true),
+            (end - 4, 4, Some(end - 256), true),
+            (end - 4, 8, None, true),
+            (end, 4, None, false),
+            (base - 4, 4, None, false),
         ] {
-            assert_eq!(counters.place_of(at, bytes), place, "{bytes} bytes at {}", at.wrapping_sub(base));
+            let what = format!("{bytes} bytes at {}", at as i64 - base as i64);
+            assert_eq!(
+                (places.place_of(at, bytes), places.touched_by(at, bytes)),
+                (place, touched),
+                "{what}"
+            );
         }
     }
 
-    /// Three counters are read right after they are cleared, one of them twice, and are dirty again before each replay.
+    fn copy(context: &Context, stream: cu::CUstream, from: u64, to: u64) {
+        // SAFETY: both are four live bytes or more.
+        let copied = unsafe { cu::cuMemcpyDtoDAsync_v2(to, from, 4, stream) };
+        context.note(copied.result().named("cuMemcpyDtoDAsync"));
+    }
+
+    /// How many nodes there are, how many come first, and how many edges there are.
+    fn shape(graph: cu::CUgraph) -> [usize; 3] {
+        // SAFETY: the graph is the test's own.
+        unsafe {
+            let nodes = nodes(graph).unwrap();
+            let edges = nodes.iter().map(|&node| before(node, nodes.len()).unwrap().len()).sum();
+            [nodes.len(), roots(graph).unwrap().len(), edges]
+        }
+    }
+
+    /// Three counters, one of them used twice: cleared, read, made dirty. The graph stays a chain.
     #[test]
     fn single_memsets_become_one_and_counters_are_clear_when_they_are_read() {
         let Some(context) = context() else { return };
-        context.bind().unwrap();
         let places: Vec<_> = (0..3).map(|_| context.counters.place(131).unwrap()).collect();
-        let (read, other) = (Buffer::bytes(&context, 64), Buffer::bytes(&context, 64));
-        let order = [0, 1, 2, 1];
-        let mode = cu::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        let copy = |from: u64, to: u64| {
-            // SAFETY: both are four live bytes or more.
-            unsafe { cu::cuMemcpyDtoDAsync_v2(to, from, 4, context.raw_stream()) }.result().unwrap();
-        };
-        context.stream.begin_capture(mode).unwrap();
-        for (i, &place) in (0u64..).zip(&order) {
-            fill(&context, places[place].at, 4).unwrap();
-            copy(places[place].at, read.at() + 4 * i);
-        }
-        // What is no counter is cleared where it was.
-        fill(&context, other.at(), 8).unwrap();
-        // SAFETY: the capture was begun above; the graph is this test's alone, and destroyed at its end.
-        unsafe {
-            let graph = cudarc::driver::result::stream::end_capture(context.raw_stream()).unwrap();
-            let kinds = || nodes(graph).unwrap().len();
-            assert_eq!(kinds(), 9);
-            assert_eq!(context.counters.clear_at_once(context.cuda.cu_ctx(), graph).unwrap(), 2);
-            // Four copies, the counter that is used twice, the other memset, the new one in front.
-            assert_eq!((kinds(), roots(graph).unwrap().len()), (8, 1));
-            assert_eq!(context.counters.clear_at_once(context.cuda.cu_ctx(), graph).unwrap(), 0);
-            let flags = cu::CUgraphInstantiate_flags(0);
-            let exec = cudarc::driver::result::graph::instantiate(graph, flags).unwrap();
-            for _ in 0..3 {
-                for at in places.iter().map(|place| place.at).chain([read.at(), other.at()]) {
-                    upload(&context, at, &[7u32; 4]).unwrap();
-                }
-                cudarc::driver::result::graph::launch(exec, context.raw_stream()).unwrap();
-                let mut got = [1u32; 4];
-                download(&context, read.at(), &mut got).unwrap();
-                assert_eq!(got, [0; 4]);
-                download(&context, other.at(), &mut got).unwrap();
-                assert_eq!(got, [0, 0, 7, 7]);
+        let [read, other, seven] = [(); 3].map(|()| Buffer::bytes(&context, 64));
+        upload(&context, seven.at(), &[7u32; 4]).unwrap();
+        let body = || {
+            for (i, place) in (0u64..).zip([0, 1, 2, 1]) {
+                fill(&context, places[place].at, 4)?;
+                copy(&context, context.raw_stream(), places[place].at, read.at() + 4 * i);
+                copy(&context, context.raw_stream(), seven.at(), places[place].at);
             }
-            cudarc::driver::result::graph::exec_destroy(exec).unwrap();
-            cudarc::driver::result::graph::destroy(graph).unwrap();
+            // What is no counter is cleared where it was.
+            fill(&context, other.at(), 8)?;
+            context.take_failure()
+        };
+        let plain = Captured::new(&context.stream, Places { base: 0, count: 0 }, body).unwrap();
+        assert_eq!((plain.cleared, shape(plain.graph)), (0, [13, 1, 12]));
+        let captured = Captured::new(&context.stream, context.counters.places, body).unwrap();
+        assert_eq!((captured.cleared, shape(captured.graph)), (2, [12, 1, 11]));
+        for _ in 0..3 {
+            for at in [read.at(), other.at()] {
+                upload(&context, at, &[7u32; 4]).unwrap();
+            }
+            captured.launch().unwrap();
+            let mut got = [1u32; 4];
+            download(&context, read.at(), &mut got).unwrap();
+            assert_eq!(got, [0; 4]);
+            download(&context, other.at(), &mut got).unwrap();
+            assert_eq!(got, [0, 0, 7, 7]);
         }
+    }
+
+    /// Where several streams meet before a memset, all of them come before what it was for.
+    #[test]
+    fn what_came_before_a_memset_comes_before_what_it_was_for() {
+        let Some(context) = context() else { return };
+        let place = context.counters.place(131).unwrap();
+        let [read, other] = [(); 2].map(|()| Buffer::bytes(&context, 64));
+        let body = || {
+            context.side_by_side(|streams| {
+                for (i, stream) in (0u64..).zip(streams) {
+                    copy(&context, stream, other.at(), other.at() + 8 + 4 * i);
+                }
+            });
+            fill(&context, place.at, 4)?;
+            copy(&context, context.raw_stream(), place.at, read.at());
+            context.take_failure()
+        };
+        let captured = Captured::new(&context.stream, context.counters.places, body).unwrap();
+        // A memset, branches, a copy that all of them lead to.
+        assert_eq!((captured.cleared, shape(captured.graph)), (1, [BRANCHES + 2, 1, 2 * BRANCHES]));
+        upload(&context, place.at, &[7u32]).unwrap();
+        upload(&context, read.at(), &[7u32]).unwrap();
+        captured.launch().unwrap();
+        let mut got = [1u32];
+        download(&context, read.at(), &mut got).unwrap();
+        assert_eq!(got, [0]);
     }
 }

@@ -3,24 +3,19 @@
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-use cudarc::driver::{result, sys as cu};
+use cudarc::driver::{CudaStream, result, sys as cu};
 
 use super::CudaDevice;
-use super::context::Context;
+use super::counters::Places;
 use super::error::{CudaError, Named};
 use crate::error::Error;
 
 /// A captured piece of work.
-pub struct Recording {
-    context: Arc<Context>,
-    graph: cu::CUgraph,
-    /// Null until it is ready.
-    ready: cu::CUgraphExec,
-}
+pub struct Recording(Captured);
 
 impl std::fmt::Debug for Recording {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Recording")
+        write!(f, "Recording({} counters cleared at once)", self.0.cleared)
     }
 }
 
@@ -33,54 +28,82 @@ impl Recording {
         context.bind()?;
         context.synchronize()?;
         context.take_failure()?;
-        let mode = cu::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        context.stream.begin_capture(mode).named("beginning a recording")?;
-        let asked = body();
-        // Ended in any case: the stream is of no use while it is being captured.
-        // SAFETY: the capture was begun above.
-        let graph = unsafe { result::stream::end_capture(context.raw_stream()) };
-        // Whatever fails from here on, it is destroyed.
-        let graph = graph.unwrap_or(null_mut());
-        let recording = Self { context: context.clone(), graph, ready: null_mut() };
-        asked?;
-        context.take_failure()?;
-        if graph.is_null() {
-            return Err(CudaError::call("recording", "nothing was asked of the device").into());
-        }
-        Ok(recording.made_ready()?)
+        let asked = || {
+            body()?;
+            Ok(context.take_failure()?)
+        };
+        Captured::new(&context.stream, context.counters.places, asked).map(Self)
     }
 
-    fn made_ready(mut self) -> Result<Self, CudaError> {
-        let Self { context, graph, .. } = &self;
-        // SAFETY: the graph is ours alone, and of this context; places of counters are used by convolutions only.
+    pub(super) fn replay(&self) -> Result<(), Error> {
+        Ok(self.0.launch()?)
+    }
+}
+
+/// What a stream was asked, as a graph that is ready. cudarc's own is ready before it could be changed.
+pub(crate) struct Captured {
+    stream: Arc<CudaStream>,
+    pub(super) graph: cu::CUgraph,
+    /// Null until it is.
+    ready: cu::CUgraphExec,
+    /// How many memsets of counters became one.
+    pub cleared: usize,
+}
+
+impl Captured {
+    /// Captures what `body` asks of the stream; clearings of single `places` become one.
+    pub(crate) fn new<E: From<CudaError>>(
+        stream: &Arc<CudaStream>,
+        places: Places,
+        body: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let mode = cu::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        stream.begin_capture(mode).named("beginning a recording")?;
+        let asked = body();
+        let bound = stream.context().bind_to_thread().named("cuCtxSetCurrent");
+        // Ended in any case: the stream is of no use while it is being captured.
+        // SAFETY: the capture was begun above.
+        let ended = unsafe { result::stream::end_capture(stream.cu_stream()) };
+        // Whatever fails from here on, it is destroyed.
+        let graph = ended.unwrap_or(null_mut());
+        let captured = Self { stream: stream.clone(), graph, ready: null_mut(), cleared: 0 };
+        asked?;
+        bound?;
+        if ended.named("ending a recording")?.is_null() {
+            return Err(CudaError::call("recording", "nothing was asked of the device").into());
+        }
+        Ok(captured.made_ready(places)?)
+    }
+
+    fn made_ready(mut self, places: Places) -> Result<Self, CudaError> {
+        let flags = cu::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+        // SAFETY: the graph is ours alone, and of the stream's context.
         unsafe {
-            context.counters.clear_at_once(context.cuda.cu_ctx(), *graph)?;
-            let flags = cu::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+            self.cleared = places.clear_at_once(self.stream.context().cu_ctx(), self.graph)?;
             self.ready = result::graph::instantiate(self.graph, flags).named("making a recording ready")?;
-            result::graph::upload(self.ready, self.context.raw_stream()).named("uploading a recording")?;
+            result::graph::upload(self.ready, self.stream.cu_stream()).named("uploading a recording")?;
         }
         Ok(self)
     }
 
-    pub(super) fn replay(&self) -> Result<(), Error> {
-        // SAFETY: a recording that somebody has is ready; the caller has bound the context.
-        let launched = unsafe { result::graph::launch(self.ready, self.context.raw_stream()) };
-        Ok(launched.named("replaying a recording")?)
+    pub(crate) fn launch(&self) -> Result<(), CudaError> {
+        self.stream.context().bind_to_thread().named("cuCtxSetCurrent")?;
+        // SAFETY: what somebody has is ready.
+        unsafe { result::graph::launch(self.ready, self.stream.cu_stream()) }.named("replaying a recording")
     }
 }
 
-impl Drop for Recording {
+impl Drop for Captured {
     fn drop(&mut self) {
-        if self.context.bind().is_err() {
-            return;
-        }
-        // SAFETY: each is destroyed once; the driver waits for what still runs.
+        let context = self.stream.context();
+        context.record_err(context.bind_to_thread());
+        // SAFETY: each is destroyed once; what still runs ends first.
         unsafe {
             if !self.ready.is_null() {
-                self.context.note(result::graph::exec_destroy(self.ready).named("cuGraphExecDestroy"));
+                context.record_err(result::graph::exec_destroy(self.ready));
             }
             if !self.graph.is_null() {
-                self.context.note(result::graph::destroy(self.graph).named("cuGraphDestroy"));
+                context.record_err(result::graph::destroy(self.graph));
             }
         }
     }

@@ -383,7 +383,14 @@ impl ConvPlan {
             Direction::BackwardData => [out, b, a, bias],
             Direction::BackwardWeight => [a, out, b, bias],
         };
-        let workspace = self.place.as_ref().map_or(workspace, |place| place.at);
+        let workspace = match &self.place {
+            Some(place) if !ctx.counters.have(place) => {
+                let what = format!("running the convolution {}", self.conv);
+                return Err(CudaError::call(what, "it was planned for another device"));
+            }
+            Some(place) => place.at,
+            None => workspace,
+        };
         let aligned = tensors.iter().chain([&workspace]).all(|p| p.is_multiple_of(POINTER_ALIGNMENT));
         assert!(aligned, "{}: pointers {tensors:x?} {workspace:x} are not multiples of 16", self.conv);
         // SAFETY: the caller's promise, and the alignment just checked.

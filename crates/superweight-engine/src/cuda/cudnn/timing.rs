@@ -7,13 +7,15 @@
 use std::sync::Arc;
 
 use cudarc::cudnn::sys as dnn;
-use cudarc::driver::{CudaEvent, CudaGraph, CudaSlice, CudaStream, DevicePtr, result, sys as cu};
+use cudarc::driver::{CudaEvent, CudaSlice, CudaStream, DevicePtr, result, sys as cu};
 
 use super::plan::Plan;
 use super::{Conv, WORKSPACE_LIMIT};
 use crate::cuda::Precision;
+use crate::cuda::counters::{PLACE, Places};
 use crate::cuda::error::{CudaError, Named};
 use crate::cuda::libraries::Cudnn;
+use crate::cuda::record::Captured;
 
 /// Bytes that rotating buffers should span: twice the L2 cache of an H200.
 const SPAN: usize = 120 << 20;
@@ -73,15 +75,13 @@ impl<'a> Bench<'a> {
         Ok(Self { stream, handle, cudnn, conv: *conv, sets, workspace, start, end, memory })
     }
 
-    fn enqueue(&self, plan: &Plan, set: usize) -> Result<(), CudaError> {
+    /// A small workspace is each run's own, as it is a plan's own in training.
+    fn enqueue(&self, plan: &Plan, run: usize) -> Result<(), CudaError> {
+        let small = plan.workspace() as u64 <= PLACE;
+        let workspace = if small { self.workspace + run as u64 * PLACE } else { self.workspace };
         // SAFETY: the buffers are as large as the convolution says, the workspace is no smaller than the limit that
         // `measure` checks, all are aligned to 256 bytes and outlive the work: `Drop` waits for it.
-        unsafe { self.plan_run(plan, self.sets[set % self.sets.len()]) }
-    }
-
-    unsafe fn plan_run(&self, plan: &Plan, set: [u64; 4]) -> Result<(), CudaError> {
-        // SAFETY: the caller's promise.
-        unsafe { plan.run(self.cudnn, self.handle, set, self.workspace) }
+        unsafe { plan.run(self.cudnn, self.handle, self.sets[run % self.sets.len()], workspace) }
     }
 
     /// Median microseconds of a run; a single time if it is hopeless beside `best`.
@@ -101,7 +101,7 @@ impl<'a> Bench<'a> {
         }
         let runs = self.sets.len().max(4);
         let graph = self.capture(plan, runs)?;
-        let replay = || graph.launch().named("cuGraphLaunch");
+        let replay = || graph.launch();
         replay()?;
         let mut times = vec![self.time(replay)?];
         if times[0] / runs as f64 <= HOPELESS * best {
@@ -113,15 +113,10 @@ impl<'a> Bench<'a> {
         Ok(times[times.len() / 2] / runs as f64)
     }
 
-    fn capture(&self, plan: &Plan, runs: usize) -> Result<CudaGraph, CudaError> {
-        let mode = cu::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        self.stream.begin_capture(mode).named("cuStreamBeginCapture")?;
-        let ran = (0..runs).try_for_each(|set| self.enqueue(plan, set));
-        // Ended in any case: a stream left in capture can do nothing else.
-        let flags = cu::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
-        let graph = self.stream.end_capture(flags).named("cuStreamEndCapture");
-        ran?;
-        graph?.ok_or_else(|| CudaError::call("cuStreamEndCapture", "nothing was captured"))
+    fn capture(&self, plan: &Plan, runs: usize) -> Result<Captured, CudaError> {
+        let places = Places { base: self.workspace, count: runs as u64 };
+        let places = if plan.workspace() as u64 <= PLACE { places } else { Places { count: 0, ..places } };
+        Captured::new(self.stream, places, || (0..runs).try_for_each(|run| self.enqueue(plan, run)))
     }
 
     /// Microseconds between two events around some work.
