@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, sys as cu};
 
 use super::error::{CudaError, Named};
+use super::nodes::{Kind, connect, kind, leave_out, nodes, roots};
 
 /// Bytes of a place: what a plan may ask for at most. Places are multiples of it.
 pub(crate) const PLACE: u64 = 256;
@@ -144,30 +145,12 @@ impl Places {
     }
 
     unsafe fn role(self, node: cu::CUgraphNode) -> Result<Role, CudaError> {
-        use cu::CUgraphNodeType as Kind;
-        // As a number: a newer driver may know kinds that the enumeration has not.
-        let mut kind = u32::MAX;
-        // SAFETY: a live node, by the caller's promise, and room for what is an int to the driver.
-        unsafe { cu::cuGraphNodeGetType(node, (&raw mut kind).cast()) }
-            .result()
-            .named("cuGraphNodeGetType")?;
-        let is = |kinds: &[Kind]| kinds.iter().any(|&other| kind == other as u32);
-        if is(&[Kind::CU_GRAPH_NODE_TYPE_MEM_ALLOC, Kind::CU_GRAPH_NODE_TYPE_MEM_FREE]) {
-            // Of a graph that has such nodes none can be removed.
-            return Ok(Role::Unclear);
-        }
-        if is(&[Kind::CU_GRAPH_NODE_TYPE_GRAPH, Kind::CU_GRAPH_NODE_TYPE_CONDITIONAL]) {
-            return Ok(Role::Unclear);
-        }
-        if !is(&[Kind::CU_GRAPH_NODE_TYPE_MEMSET]) {
-            return Ok(Role::Other);
-        }
-        let mut set =
-            cu::CUDA_MEMSET_NODE_PARAMS { dst: 0, pitch: 0, value: 0, elementSize: 0, width: 0, height: 0 };
-        // SAFETY: as above, and it is a memset.
-        unsafe { cu::cuGraphMemsetNodeGetParams(node, &mut set) }
-            .result()
-            .named("cuGraphMemsetNodeGetParams")?;
+        // SAFETY: the caller's promise.
+        let set = match unsafe { kind(node) }? {
+            Kind::Clears(set) => set,
+            Kind::Plain => return Ok(Role::Other),
+            Kind::Fixed => return Ok(Role::Unclear),
+        };
         let row = set.width as u64 * u64::from(set.elementSize);
         let bytes = if set.height > 1 { set.pitch as u64 * set.height as u64 } else { row };
         Ok(match self.place_of(set.dst, bytes) {
@@ -189,97 +172,12 @@ impl Places {
     }
 }
 
-/// # Safety
-/// As [`Places::clear_at_once`], here and below.
-unsafe fn nodes(graph: cu::CUgraph) -> Result<Vec<cu::CUgraphNode>, CudaError> {
-    listed("cuGraphGetNodes", |nodes, count| {
-        // SAFETY: room for as many as the call asks for.
-        unsafe { cu::cuGraphGetNodes(graph, nodes, count) }
-    })
-}
-
-unsafe fn roots(graph: cu::CUgraph) -> Result<Vec<cu::CUgraphNode>, CudaError> {
-    listed("cuGraphGetRootNodes", |nodes, count| {
-        // SAFETY: room for as many as the call asks for.
-        unsafe { cu::cuGraphGetRootNodes(graph, nodes, count) }
-    })
-}
-
-/// Asked how many first, then which.
-fn listed(
-    call: &'static str,
-    mut ask: impl FnMut(*mut cu::CUgraphNode, *mut usize) -> cu::CUresult,
-) -> Result<Vec<cu::CUgraphNode>, CudaError> {
-    let mut count = 0;
-    ask(null_mut(), &mut count).result().named(call)?;
-    let mut nodes = vec![null_mut(); count];
-    if count > 0 {
-        ask(nodes.as_mut_ptr(), &mut count).result().named(call)?;
-        nodes.truncate(count);
-    }
-    Ok(nodes)
-}
-
-/// Nodes right before this one, of at most so many.
-unsafe fn before(node: cu::CUgraphNode, most: usize) -> Result<Vec<cu::CUgraphNode>, CudaError> {
-    // SAFETY: the caller's promise.
-    unsafe { neighbours("cuGraphNodeGetDependencies", cu::cuGraphNodeGetDependencies_v2, node, most) }
-}
-
-/// Nodes right after this one, of at most so many.
-unsafe fn after(node: cu::CUgraphNode, most: usize) -> Result<Vec<cu::CUgraphNode>, CudaError> {
-    // SAFETY: the caller's promise.
-    unsafe { neighbours("cuGraphNodeGetDependentNodes", cu::cuGraphNodeGetDependentNodes_v2, node, most) }
-}
-
-type Ask =
-    unsafe fn(cu::CUgraphNode, *mut cu::CUgraphNode, *mut cu::CUgraphEdgeData, *mut usize) -> cu::CUresult;
-
-/// With the data of edges: without it the driver refuses to list those that have some.
-unsafe fn neighbours(
-    call: &'static str,
-    ask: Ask,
-    node: cu::CUgraphNode,
-    most: usize,
-) -> Result<Vec<cu::CUgraphNode>, CudaError> {
-    let mut count = most;
-    let mut nodes = vec![null_mut(); most];
-    // SAFETY: plain numbers.
-    let mut edges: Vec<cu::CUgraphEdgeData> = vec![unsafe { std::mem::zeroed() }; most];
-    // SAFETY: a live node; room for `count` nodes and edges.
-    unsafe { ask(node, nodes.as_mut_ptr(), edges.as_mut_ptr(), &mut count) }.result().named(call)?;
-    nodes.truncate(count);
-    Ok(nodes)
-}
-
-/// Takes a node out of a graph of at most so many, and joins its ends.
-unsafe fn leave_out(graph: cu::CUgraph, node: cu::CUgraphNode, most: usize) -> Result<(), CudaError> {
-    // SAFETY: the caller's promise; the neighbours stay.
-    unsafe {
-        let (earlier, later) = (before(node, most)?, after(node, most)?);
-        cu::cuGraphDestroyNode(node).result().named("cuGraphDestroyNode")?;
-        for to in later {
-            let there = before(to, most)?;
-            for &from in earlier.iter().filter(|from| !there.contains(from)) {
-                connect(graph, from, to)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-unsafe fn connect(graph: cu::CUgraph, from: cu::CUgraphNode, to: cu::CUgraphNode) -> Result<(), CudaError> {
-    // SAFETY: two nodes of the graph; no data is an ordinary edge.
-    unsafe { cu::cuGraphAddDependencies_v2(graph, &from, &to, null(), 1) }
-        .result()
-        .named("cuGraphAddDependencies")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cuda::buffer::{download, fill, upload};
     use crate::cuda::context::{BRANCHES, Context};
+    use crate::cuda::nodes::before;
     use crate::cuda::on_device::{Buffer, context};
     use crate::cuda::record::Captured;
 

@@ -10,7 +10,7 @@
 //! | `conv.rs`, `direct.rs`, `norm.rs`, `norm_once.rs`, `pool.rs`, `loss.rs`, `view.rs` | one call each |
 //! | `together.rs` | which calls are one launch? |
 //! | `mix.rs`, `factors.rs`, `sgd.rs`, `images.rs` | what surrounds a program in a step |
-//! | `record.rs`, `counters.rs` | how is a step done again at once? |
+//! | `record.rs`, `counters.rs`, `nodes.rs` | how is a step done again at once? |
 //!
 //! Determinism is the only mode here too: no float atomics, reductions in a fixed order, deterministic plans.
 //!
@@ -32,6 +32,7 @@ mod launch;
 mod libraries;
 mod loss;
 mod mix;
+mod nodes;
 mod norm;
 mod norm_once;
 #[cfg(test)]
