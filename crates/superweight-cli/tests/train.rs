@@ -442,7 +442,7 @@ fn a_time_limit_ends_a_run_cleanly_and_a_diverging_one_ends_with_advice() {
     assert_eq!(answer["stopped"], "time limit", "{answer}");
     assert!(answer["checkpoint"].as_u64().unwrap() >= 1 && answer["test"].is_null(), "{answer}");
     let screen = folder.screen("train --resume runs/tiny --time-limit 1s");
-    assert!(screen.contains("s; in less no other begins") && screen.contains("[exit 0]"), "{screen}");
+    assert!(screen.contains("s; in less it does not begin") && screen.contains("[exit 0]"), "{screen}");
     let used = folder.screen("eval runs/tiny");
     assert!(used.contains("[exit 0]") && used.contains("warning: not finished, this is of epoch "), "{used}");
     assert!(used.contains(" of 5000: 'swn train --resume runs/tiny' goes on"), "{used}");

@@ -80,7 +80,8 @@ pub struct TrainArgs {
     #[arg(long, value_name = "RUN", conflicts_with_all = ["recipe", "resume", "plan", "validation"])]
     pub from: Option<PathBuf>,
 
-    /// Stop between two epochs when the next would not end within this time: 9m, 90s, 1h30m.
+    /// Stop between two epochs when the next would not end within this time: 9m, 90s, 1h30m. The last one takes longer where a
+    /// mean is kept (train.average).
     #[arg(long, value_name = "TIME")]
     pub time_limit: Option<String>,
 
@@ -188,7 +189,7 @@ Examples:
   swn train recipes/quick.toml --plan plan.json --name by-hand
   swn train --resume runs/quick --time-limit 9m
 
-  One beginning, two ends:
+  One beginning at one rate, two ends:
   swn train recipes/quick.toml --set train.schedule=constant --until 3 --name start
   swn train --from runs/start --name drop --set train.schedule=drops --set train.drops=[3]
   swn train --from runs/start --name mean --set train.average=2";

@@ -125,7 +125,7 @@ pub const KEYS: &[Key] = &[
     key(
         "train.drops",
         List(&DROP),
-        "66% with a mean (train.average); else 30%, 60%, 90%, or 30%, 60%, 80% where members differ",
+        "66% with a mean (train.average), or where it begins; without one 30%, 60%, 90%, or 30%, 60%, 80% where members differ",
     ),
     key("train.drop_factor", Real(1e-6, 1.0), "0.2"),
     key("train.warm_up", Whole(0, 100_000), "0"),
@@ -146,7 +146,7 @@ pub const KEYS: &[Key] = &[
     key(
         "train.average",
         Amount("epochs (50) or a share of them (\"25%\")"),
-        "26% for one network whose drops are not given, else 0. What is kept is the mean of what so many last epochs end with; 0: the numbers of the last step",
+        "26%, rounded down, for one network whose schedule is drops and whose drops are not given, else 0. What is kept is the mean of what so many last epochs end with, with batch norm's statistics taken anew; 0: the numbers of the last step",
     ),
     key("train.label_smoothing", Real(0.0, 0.9999), "0"),
     key("train.precision", Word(&["auto", "f32", "bf16"]), "auto"),

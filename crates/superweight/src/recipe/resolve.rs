@@ -303,6 +303,11 @@ impl Recipe {
         let epochs = self.epochs();
         let usual = || {
             let shares: &[&str] = match (average, heterogeneous) {
+                // A mean is of epochs at one rate.
+                (1.., _) if epochs.saturating_sub(average) < epochs * 66 / 100 => {
+                    let before = (epochs > average).then(|| CountOrText::Count(epochs - average));
+                    return before.into_iter().collect();
+                }
                 (1.., _) => &["66%"],
                 (0, true) => &["30%", "60%", "80%"],
                 (0, false) => &["30%", "60%", "90%"],
@@ -391,7 +396,7 @@ impl Recipe {
         let refined = resolved.refine.as_ref().map_or(0, |refine| refine.epoch);
         if average > epochs - refined {
             let problem = match refined {
-                0 => format!("there are no {average} epochs in a training of {epochs}"),
+                _ if average > epochs => format!("there are no {average} epochs in a training of {epochs}"),
                 _ => format!(
                     "the last {average} of {epochs} epochs begin before refinement (refine.epoch = {refined})"
                 ),

@@ -126,16 +126,21 @@ impl Comparison {
                 keys.insert("plan.file".to_owned(), given.clone().into());
                 keys.insert("strategy".to_owned(), run.about.strategy.clone().into());
             }
+            if let Some(so_far) = so_far(run) {
+                // No seed of a finished row, and no point of a sweep.
+                keys.insert("epochs so far".to_owned(), so_far.into());
+            }
             (keys, run.about.seed)
         }));
         let paper = paper();
         let mut rows: Vec<Row> = groups.iter().map(|(_, of)| Row::new(runs, of, &paper)).collect();
+        let labels: Vec<String> = rows.iter().map(|row| row.label.clone()).collect();
         for (row, (keys, of)) in rows.iter_mut().zip(&groups) {
-            // The same once more, or one of several given plans.
-            let alike = |other: &Keys| {
-                other == keys || keys.contains_key("plan.file") && other.contains_key("plan.file")
+            // The same once more, or what a label does not say; or one of several given plans.
+            let alike = |(other, label): &(&(Keys, Vec<usize>), &String)| {
+                **label == row.label || keys.contains_key("plan.file") && other.0.contains_key("plan.file")
             };
-            if groups.iter().filter(|(other, _)| alike(other)).count() > 1 {
+            if groups.iter().zip(&labels).filter(alike).count() > 1 {
                 row.label += &format!(" ({})", runs[of[0]].name);
             }
         }
@@ -188,7 +193,10 @@ impl Row {
         measures.sort_by_key(|measure| place(&measure.name));
         let names: Vec<_> = rows.iter().map(|row| format!("{}: {}", row.table, row.method)).collect();
         Self {
-            label: format!("{}, {}, {} epochs", setting(first), first.about.strategy, first.about.epochs),
+            label: {
+                let epochs = so_far(first).unwrap_or_else(|| first.about.epochs.to_string());
+                format!("{}, {}, {epochs} epochs", setting(first), first.about.strategy)
+            },
             paper: (!names.is_empty()).then(|| names.join("; ")),
             runs: of.to_vec(),
             seeds: of.iter().map(|&i| runs[i].about.seed).collect(),
@@ -201,6 +209,12 @@ impl Row {
     pub fn measure(&self, name: &str) -> Option<&Measure> {
         self.measures.iter().find(|measure| measure.name == name)
     }
+}
+
+/// `7 of 8` where a run is not finished.
+fn so_far(run: &RunView) -> Option<String> {
+    let (done, all) = (run.headline.epochs, run.about.epochs);
+    (done < all).then(|| format!("{done} of {all}"))
 }
 
 /// Mean, and deviation of a sample where there is more than one.

@@ -178,11 +178,25 @@ impl Way {
                     .to_owned(),
             );
         }
+        if done == length && average > 0 {
+            return Some(format!(
+                "train.epochs would be {length}, which are done, and a mean is made when the last one ends \
+                 (train.average = {average}): more epochs, or train.average = 0"
+            ));
+        }
         let (is, would_be) = (position.averaged, counted(&after, done, average));
+        let remedy = match is {
+            0 => format!("average no more than the {} that are to come", length - done),
+            _ => format!(
+                "train.average = {} fits them, other means need a beginning before epoch {}",
+                length - done + is,
+                done - is + 1
+            ),
+        };
         (is != would_be).then(|| {
             format!(
                 "with train.average = {average} of {length} epochs, {would_be} of the {done} that are done \
-                 would be in the mean, and {is} are: average what is to come only"
+                 would be in the mean, and {is} are: {remedy}"
             )
         })
     }

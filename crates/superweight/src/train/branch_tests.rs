@@ -123,6 +123,13 @@ fn means_of_epochs() {
     assert_eq!(numbers(&folder.0.join("tiny-2")), numbers(&run_path(&whole.0)));
     let error = branch(&from, &["train.average=0"]).unwrap_err().to_string();
     assert!(error.contains("0 of the 2 that are done would be in the mean, and 1 are"), "{error}");
+    assert!(
+        error.ends_with(": train.average = 3 fits them, other means need a beginning before epoch 2"),
+        "{error}"
+    );
+    // A mean that would have been made already.
+    let error = branch(&from, &["train.epochs=2", "train.average=1"]).unwrap_err().to_string();
+    assert!(error.contains("train.epochs would be 2, which are done, and a mean is made when"), "{error}");
     let finished = Folder::new("means-finished");
     unbroken(&finished.0, &tiny(&["train.average=2"]));
     let error = branch(&run_path(&finished.0), &["train.epochs=8"]).unwrap_err().to_string();

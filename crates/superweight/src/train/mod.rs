@@ -133,6 +133,7 @@ impl<D: Device> Session<D> {
             groups: &self.groups,
             images: self.images(),
             steps_per_epoch: self.steps_per_epoch(),
+            schedule: &self.resolved.train.schedule,
             average: self.resolved.train.average,
             resumed: self.resumed,
         }));
@@ -167,6 +168,7 @@ impl<D: Device> Session<D> {
             stopped,
             folder: self.folder.path().to_owned(),
             position: self.position,
+            next: self.reckoned(&self.phase()),
             kept: self.kept,
             checkpoint: self.number,
             validation,
@@ -189,9 +191,14 @@ impl<D: Device> Session<D> {
         if limits.interrupted() {
             return Some(Stopped::Interrupted);
         }
+        limits.out_of_time(self.reckoned(phase)).then_some(Stopped::TimeLimit)
+    }
+
+    /// Seconds that the next epoch of a phase will take, by the one before it.
+    fn reckoned(&self, phase: &Phase) -> f64 {
         let averages = self.resolved.train.average > 0 && phase.stage == Stage::Train;
         let longer = if averages && self.position.epoch + 1 == phase.epochs { LAST_EPOCH } else { 1.0 };
-        limits.out_of_time(longer * self.position.epoch_seconds).then_some(Stopped::TimeLimit)
+        longer * self.position.epoch_seconds
     }
 
     /// A checkpoint of where the session is, unless there is one.

@@ -7,6 +7,7 @@ use superweight_plan::SharingPlan;
 
 use super::{Decided, Evaluation, Position, Stage, Stopped};
 use crate::ensemble::ParameterKind;
+use crate::schedule::Schedule;
 
 /// Somebody who watches a run.
 pub trait Observer {
@@ -55,6 +56,8 @@ pub struct Ready<'a> {
     pub images: [usize; 3],
     /// Steps of an epoch.
     pub steps_per_epoch: u64,
+    /// Learning rates of training.
+    pub schedule: &'a Schedule,
     /// How many of the last epochs are averaged.
     pub average: u64,
     /// Where it goes on, and from which checkpoint; none at the beginning.
@@ -136,6 +139,8 @@ pub struct Outcome {
     pub folder: PathBuf,
     /// How far it is.
     pub position: Position,
+    /// Seconds that the next epoch is reckoned to take; 0 where none was trained.
+    pub next: f64,
     /// How far it was at its newest checkpoint; the same unless an epoch was given up.
     pub kept: Position,
     /// The newest checkpoint; none where it ended before the first.

@@ -315,8 +315,20 @@ fn runs_are_compared() {
         evaluation.subsets[0].top1 = 79.0 + i as f64;
         view.evaluation = Some(evaluation);
     }
+    // A finished run and one that is not are no seeds of one row.
+    let mut mixed = views.clone();
+    mixed[1].headline.epochs = 200;
+    let mixed = Report::new(mixed).comparison.unwrap();
+    let rows: Vec<_> = mixed.rows.iter().map(|row| row.runs.clone()).collect();
+    assert_eq!(rows, [vec![0, 2], vec![1], vec![3], vec![4], vec![5]]);
+    assert!(mixed.rows[1].label.ends_with(", swn, 200 epochs"), "{}", mixed.rows[1].label);
+    assert!(mixed.sweeps.iter().all(|sweep| sweep.key == "search.tau"), "{:?}", mixed.sweeps);
+
     let report = Report::new(views);
     let comparison = report.comparison.as_ref().unwrap();
+    // What labels do not say is in the name.
+    let label = &comparison.rows[1].label;
+    assert!(label.ends_with(", swn, 8 of 200 epochs (tau-0)"), "{label}");
     let rows: Vec<_> = comparison.rows.iter().map(|row| row.runs.clone()).collect();
     assert_eq!(rows, [vec![0, 1, 2], vec![3], vec![4], vec![5]]);
     // 79, 80, 81: mean 80, deviation 1; Table 1 of the paper has 78.94 ± 0.26.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use superweight::plan::SharingPlan;
 use superweight::plan::number::grouped;
+use superweight::schedule::Schedule;
 use superweight::search::{Threshold, groups};
 use superweight::train::{
     DecayGroup, Decided, EpochReport, Evaluation, Observer, Progress, Ready, Stage, StepReport,
@@ -64,7 +65,7 @@ impl<W: Write> Observer for Screen<'_, W> {
             }
             Progress::Epoch(report) => {
                 self.line(&epoch(report));
-                if report.averaged > 0 {
+                if report.averaged > 1 {
                     let of = count(report.averaged as usize, "epoch");
                     self.line(&format!("averaged   {of}; what is kept and evaluated is the mean"));
                 }
@@ -97,9 +98,18 @@ fn head(ready: &Ready<'_>) -> Vec<String> {
         });
         lines.insert(2, format!("plan       given; {then}"));
     }
-    if ready.average > 0 {
-        let last = count(ready.average as usize, "epoch");
-        lines.push(format!("average    the mean over the ends of the last {last} is kept"));
+    if let Schedule::Drops { rate, factor, at, .. } = ready.schedule {
+        let after =
+            |(i, epoch): (i32, &u64)| format!("{} after epoch {epoch}", significant(rate * factor.powi(i)));
+        let all: Vec<_> = [rate.to_string()].into_iter().chain((1..).zip(at).map(after)).collect();
+        lines.push(format!("rate       {}", filled(listed(&all))));
+    }
+    match ready.average {
+        0 => {}
+        1 => lines
+            .push("average    of one epoch: its end is kept, with batch norm's statistics taken anew".into()),
+        last => lines
+            .push(format!("average    the mean over the ends of the last {} epochs is kept", grouped(last))),
     }
     if let Some((number, position)) = ready.resumed {
         let (phase, epoch) = (position.phase, position.epoch);
@@ -225,6 +235,12 @@ fn decay(groups: &[DecayGroup], decayed: bool) -> String {
     });
     let text = filled(parts);
     text.strip_suffix(';').unwrap_or("nothing").to_owned()
+}
+
+/// With commas between them.
+fn listed(parts: &[String]) -> impl Iterator<Item = String> {
+    let last = parts.len().saturating_sub(1);
+    parts.iter().enumerate().map(move |(i, part)| if i < last { format!("{part},") } else { part.clone() })
 }
 
 /// Side by side, on as many lines as it takes.

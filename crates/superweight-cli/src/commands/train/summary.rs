@@ -25,11 +25,15 @@ pub fn text(outcome: &Outcome, plan: &SharingPlan, report: Option<&Path>) -> Str
             writeln!(text, "run        {run}, checkpoint {}", outcome.checkpoint.unwrap_or(0))
         }
         _ => {
-            let (word, seconds) = (outcome.stopped.word(), outcome.position.epoch_seconds);
+            let (word, next) = (outcome.stopped.word(), outcome.next);
             let _ = writeln!(text, "stopped    {word}: {}", kept(outcome));
-            if outcome.stopped == Stopped::TimeLimit && seconds > 0.0 {
-                let _ =
-                    writeln!(text, "           the last epoch took {seconds:.1} s; in less no other begins");
+            if outcome.stopped == Stopped::TimeLimit && next > 0.0 {
+                let of =
+                    if next > outcome.position.epoch_seconds { ", with batch norm of the mean" } else { "" };
+                let _ = writeln!(
+                    text,
+                    "           the next epoch is reckoned at {next:.1} s{of}; in less it does not begin"
+                );
             }
             if outcome.stopped == Stopped::Until {
                 let _ = writeln!(text, "           'swn train --from {run} --set …' goes on to another end");

@@ -229,6 +229,9 @@ fn one_network_ends_with_a_mean_unless_drops_are_given() {
     assert_eq!(ends("strategy = 'no-search'\nbudget = '100%'\nplan.clusters = 'dense'"), (vec![132], 52));
     assert_eq!(ends("train.average = 10"), (vec![132], 10));
     assert_eq!(ends("train.average = 0"), (vec![60, 120, 180], 0));
+    // A mean is of epochs at one rate.
+    assert_eq!(ends("train.average = 100"), (vec![100], 100));
+    assert_eq!(ends("strategy = 'no-refine'\ntrain.average = '100%'"), (vec![], 200));
     assert_eq!(ends("train.drops = [100]"), (vec![100], 0));
     assert_eq!(ends("train.drops = []"), (vec![], 0));
     assert_eq!(ends("train = { drops = [100], average = 20 }"), (vec![100], 20));
@@ -356,6 +359,10 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
     let averaged = resolve("train.average = 190", &[]).unwrap();
     assert_eq!(averaged.train.average, 190);
     assert_eq!(resolve(&averaged.to_toml(), &[]).unwrap(), averaged);
+    refused(
+        "train.average = 201",
+        "r.toml:1:17: train.average: there are no 201 epochs in a training of 200;",
+    );
     refused(
         "train.average = 191",
         "r.toml:1:17: train.average: the last 191 of 200 epochs begin before refinement (refine.epoch = 10);",
