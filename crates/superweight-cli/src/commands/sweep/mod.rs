@@ -197,7 +197,7 @@ fn to_text(axes: &[Axis], jobs: &[Job], rows: &[Row]) -> String {
         cells
     };
     let rows: Vec<_> = jobs.iter().zip(rows).map(row).collect();
-    table::render(&["", "clusters", "groups", "numbers", "loss", "held out", "test", ""], &rows)
+    table::render(&["", "clusters", "groups", "numbers", "train loss", "held out", "test", ""], &rows)
 }
 
 fn to_json(jobs: &[Job], rows: &[Row]) -> Value {
