@@ -35,7 +35,8 @@ fn everything() -> Network {
     (g.finish().unwrap(), 12, [16, 15, 3])
 }
 
-/// Convolutions of WRN-28-10 at batch 128: of so many tiles that they are handed out by counters on an H200.
+/// Convolutions of WRN-28-10 at batch 128, whose tuned plans hand out tiles by counters on an H200; others may not, so the test says
+/// how many it had.
 fn wide() -> Network {
     let mut g = GraphBuilder::new("wide");
     let mut x = g.input("x", Shape::new(32, 32, 16)).unwrap();

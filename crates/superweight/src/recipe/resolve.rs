@@ -1,7 +1,7 @@
 //! From what was asked to what is run: defaults filled in, names parsed, and everything checked that can be without
 //! data or a device, down to whether the budget pays for the plan.
 //!
-//! Defaults are the CIFAR recipe of the paper, but for what did better on held-out images (`docs/notes/reproduction.md`). They
+//! Defaults are the CIFAR recipe of the paper, but for what did better here (`docs/notes/reproduction.md`). They
 //! depend on five things only: the data set (cutout on CIFAR, but for ensembles of like members, which the paper compares
 //! with work that has none), whether the members differ (four depth bins, whole-batch statistics, the last drop at 80%: the
 //! paper's appendix on heterogeneous ensembles), whether there is but one (a late drop and the mean of the last epochs instead

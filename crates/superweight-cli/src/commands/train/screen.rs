@@ -290,42 +290,50 @@ fn range(values: impl Iterator<Item = f64> + Clone, digits: usize) -> String {
 struct Bar {
     visible: bool,
     drawn: Option<Instant>,
-    /// When this process's first step of a kind was done, and which it was.
-    first: Option<(Instant, u64)>,
-    /// Steps are forward only: another pace.
-    recalibrates: bool,
+    /// Which steps are being done, when the first of them was, and which it was.
+    first: Option<(Steps, Instant, u64)>,
+}
+
+/// Steps of one pace.
+#[derive(Clone, Copy, PartialEq)]
+enum Steps {
+    Of(Stage),
+    /// Forward only.
+    Recalibration,
 }
 
 impl Bar {
     fn train(&mut self, step: StepReport) {
         let StepReport { stage, epoch, epochs, step, steps } = step;
-        let done = epoch * steps + step;
-        self.draw(&format!("{stage} {}/{epochs}", epoch + 1), step, steps, done, epochs * steps);
+        let what = format!("{stage} {}/{epochs}", epoch + 1);
+        self.draw(&what, step, steps, Steps::Of(stage), (epoch * steps + step, epochs * steps));
     }
 
     fn recalibrate(&mut self, StepReport { step, steps, .. }: StepReport) {
-        if !std::mem::replace(&mut self.recalibrates, true) {
-            self.first = None;
-        }
-        self.draw("batch norm of the mean", step, steps, step, steps);
+        self.draw("batch norm of the mean", step, steps, Steps::Recalibration, (step, steps));
     }
 
-    /// A bar of `step` in `steps`, and the time until `all` are done of which there are `done`.
-    fn draw(&mut self, what: &str, step: u64, steps: u64, done: u64, all: u64) {
+    /// A bar of `step` in `steps`, and the time until all steps of their pace are done.
+    fn draw(&mut self, what: &str, step: u64, steps: u64, pace: Steps, (done, all): (u64, u64)) {
         let now = Instant::now();
-        let (start, first) = *self.first.get_or_insert((now, done));
+        let left = self.left(now, pace, done, all);
         if self.drawn.is_some_and(|drawn| now - drawn < REFRESH) && step < steps {
             return;
         }
         (self.drawn, self.visible) = (Some(now), true);
-        let time = match done - first {
-            0 => "…".to_owned(),
-            steps => duration::show((now - start).mul_f64((all - done) as f64 / steps as f64)),
-        };
+        let time = left.map_or("…".to_owned(), duration::show);
         let full = (WIDTH as u64 * step / steps.max(1)) as usize;
         let bar = "#".repeat(full) + &"-".repeat(WIDTH - full);
         eprint!("\r\x1b[2K{what} [{bar}] {step}/{steps}, {time} left");
         let _ = io::stderr().flush();
+    }
+
+    /// By the steps of this pace that this process has seen; a run may go on in the middle of a phase.
+    fn left(&mut self, now: Instant, pace: Steps, done: u64, all: u64) -> Option<Duration> {
+        let known = self.first.filter(|&(of, _, first)| of == pace && first <= done);
+        let (_, start, first) = *self.first.insert(known.unwrap_or((pace, now, done)));
+        let seen = done - first;
+        (seen > 0).then(|| (now - start).mul_f64((all - done) as f64 / seen as f64))
     }
 }
 
@@ -334,6 +342,20 @@ mod tests {
     use superweight::ensemble::ParameterKind;
 
     use super::*;
+
+    /// A search that goes on has come further than the training after it, whose steps are counted anew.
+    #[test]
+    fn the_time_left_is_by_steps_of_the_same_pace() {
+        let (mut bar, start) = (Bar::default(), Instant::now());
+        let second = |n| start + Duration::from_secs(n);
+        let [search, train] = [Stage::Search, Stage::Train].map(Steps::Of);
+        assert_eq!(bar.left(second(0), search, 500, 600), None);
+        assert_eq!(bar.left(second(2), search, 510, 600), Some(Duration::from_secs(18)));
+        assert_eq!(bar.left(second(20), train, 1, 100), None);
+        assert_eq!(bar.left(second(24), train, 3, 100), Some(Duration::from_secs(194)));
+        assert_eq!(bar.left(second(30), Steps::Recalibration, 1, 10), None);
+        assert_eq!(bar.left(second(31), Steps::Recalibration, 2, 10), Some(Duration::from_secs(8)));
+    }
 
     #[test]
     fn what_is_decayed_takes_as_many_lines_as_it_needs() {
