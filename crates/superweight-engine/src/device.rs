@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::images::{ImageDraw, ImageSet};
 use crate::layout::{CONTROL, Control, Layout};
-use crate::mix::{Mix, MixSet};
+use crate::mix::{Mix, MixReaders, MixSet};
 use crate::ops::Call;
 use crate::optimizer::SgdGroups;
 use crate::program::{Element, Program, Region, Space};
@@ -90,7 +90,7 @@ pub trait Device: Clone + fmt::Debug + Sized {
     fn prepare_mix(&self, sets: &[MixSet]) -> Result<(Self::Mixer, usize), Error>;
 
     /// Tensors from blocks and coefficients; see [`Mix`]. The arena is scratch.
-    fn mix(&self, mix: &Mix<Self>, storages: &mut Storages<Self>);
+    fn mix(&self, mix: &Mix<Self>, readers: MixReaders, storages: &mut Storages<Self>);
 
     /// Gradients of blocks and coefficients from those of tensors.
     fn mix_backward(&self, mix: &Mix<Self>, storages: &mut Storages<Self>);

@@ -36,7 +36,7 @@ pub use graph::{Graph, GraphBuilder, Node, NodeId, Shape, Slot, SlotId, SlotKind
 pub use images::{ImageDraw, ImageSet};
 pub use layout::{Control, Layout, LayoutBuilder};
 pub use memory::MemoryPlan;
-pub use mix::{Block, Mix, MixFactors, MixGradients, MixSet, MixUse};
+pub use mix::{Block, Mix, MixFactors, MixGradients, MixReaders, MixSet, MixUse};
 pub use ops::activation::Activation;
 pub use ops::batch_norm::{BatchNorm, Scope};
 pub use ops::conv::Conv2d;

@@ -166,12 +166,22 @@ impl<D: Device> Mix<D> {
     }
 }
 
+/// Who reads what is mixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MixReaders {
+    /// Programs and the backward pass alone: what a device has only for others (weights in 32 bits where its convolutions read
+    /// them in 16) may stay as it was.
+    Programs,
+    /// Whoever asks for a parameter too.
+    Everyone,
+}
+
 impl<D: Device> Memory<D> {
-    /// Writes every mixed tensor from blocks and coefficients.
-    pub fn mix(&mut self, mix: &Mix<D>) -> Result<(), Error> {
+    /// Writes every mixed tensor from blocks and coefficients, for these readers.
+    pub fn mix(&mut self, mix: &Mix<D>, readers: MixReaders) -> Result<(), Error> {
         self.check_arena(mix.scratch_bytes)?;
         let device = self.device().clone();
-        device.mix(mix, &mut self.storages);
+        device.mix(mix, readers, &mut self.storages);
         Ok(())
     }
 

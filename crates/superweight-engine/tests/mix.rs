@@ -4,8 +4,8 @@ mod common;
 
 use common::{dot, hash, hashed, on_every_device, relative_error};
 use superweight_engine::{
-    Block, CpuDevice, Device, Error, LayoutBuilder, Memory, Mix, MixFactors, MixGradients, MixSet, MixUse,
-    Region,
+    Block, CpuDevice, Device, Error, LayoutBuilder, Memory, Mix, MixFactors, MixGradients, MixReaders,
+    MixSet, MixUse, Region,
 };
 
 fn pick(seed: u32, n: u32, from: usize, to: usize) -> usize {
@@ -167,7 +167,7 @@ fn equals_the_definition() {
     on_every_device!(|device| {
         for seed in 0..60 {
             let Example { mut memory, sets, mix } = example(device, seed);
-            memory.mix(&mix).unwrap();
+            memory.mix(&mix, MixReaders::Everyone).unwrap();
             for set in &sets {
                 // All tiles together: one of a single number may cancel to nothing.
                 let (mut found, mut expected) = (vec![], vec![]);
@@ -200,7 +200,7 @@ fn backward_is_the_adjoint() {
             for (name, values) in names.iter().zip(&upstream) {
                 memory.set_gradient(name, values).unwrap();
             }
-            memory.mix(&mix).unwrap(); // backward reads the coefficients that are products
+            memory.mix(&mix, MixReaders::Everyone).unwrap(); // backward reads the coefficients that are products
             memory.mix_backward(&mix).unwrap();
             for tensor in [
                 "templates",
@@ -219,7 +219,7 @@ fn backward_is_the_adjoint() {
                 let mut loss = |step: f32| -> f64 {
                     let moved: Vec<f32> = before.iter().zip(&direction).map(|(p, d)| p + step * d).collect();
                     memory.set_parameter(tensor, &moved).unwrap();
-                    memory.mix(&mix).unwrap();
+                    memory.mix(&mix, MixReaders::Everyone).unwrap();
                     let value = |(name, upstream): (&&str, &Vec<f32>)| -> f64 {
                         dot(&memory.parameter(name).unwrap(), upstream)
                     };
@@ -249,7 +249,7 @@ fn decay_pulls_at_what_makes_a_tensor() {
             let decayed = sets.iter().map(|set| MixSet { decay, ..set.clone() }).collect();
             let decayed = Mix::new(memory.device(), decayed).unwrap();
             assert_eq!(decayed.scratch_bytes(), mix.scratch_bytes());
-            memory.mix(&mix).unwrap();
+            memory.mix(&mix, MixReaders::Everyone).unwrap();
             let tensors = ["large", "small", "lone", "one", "two", "three"];
             let upstream = tensors.map(|name| {
                 let weight = memory.parameter(name).unwrap();
@@ -277,7 +277,7 @@ fn decay_pulls_at_what_makes_a_tensor() {
 fn threads_do_not_change_a_bit() {
     let run = |threads| {
         let Example { mut memory, mix, .. } = example(&CpuDevice::new(threads).unwrap(), 7);
-        memory.mix(&mix).unwrap();
+        memory.mix(&mix, MixReaders::Everyone).unwrap();
         for name in ["large", "small", "lone", "one", "two", "three"] {
             let weights = memory.parameter(name).unwrap();
             memory.set_gradient(name, &weights).unwrap();
@@ -388,7 +388,7 @@ fn a_probe_of_gains_leaves_templates_and_patterns_alone() {
                 let len = memory.layout().parameter(name).unwrap().len;
                 memory.set_gradient(name, &hashed(seed, len)).unwrap();
             }
-            memory.mix(&mix).unwrap();
+            memory.mix(&mix, MixReaders::Everyone).unwrap();
             memory.mix_backward(&mix).unwrap();
             let kept = ["patterned", "patterns"].map(|name| memory.gradient(name).unwrap());
             let gains = memory.gradient("gains").unwrap();

@@ -12,8 +12,8 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use superweight_engine::{
-    Accumulator, Control, Device, Error, Frozen, Graph, LayoutBuilder, Memory, Metrics, ParameterGroup,
-    Program, Settings, Sgd, SgdOptions,
+    Accumulator, Control, Device, Error, Frozen, Graph, LayoutBuilder, Memory, Metrics, MixReaders,
+    ParameterGroup, Program, Settings, Sgd, SgdOptions,
 };
 use superweight_plan::{Group, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId, VectorKind};
 
@@ -250,9 +250,10 @@ impl<D: Device> Ensemble<D> {
         self.memory.draw(images, IMAGES, LABELS)
     }
 
-    /// Compose, members forward and backward, compose backward: dL/dW of every layer and the bank's gradients are there.
+    /// Compose, members forward and backward, compose backward: dL/dW of every layer and the bank's gradients are there. Weights
+    /// to look at are not: [`Ensemble::compose`].
     pub fn gradients(&mut self) -> Result<(), Error> {
-        self.bank.compose(&mut self.memory)?;
+        self.bank.compose(&mut self.memory, MixReaders::Programs)?;
         self.train.iter().try_for_each(|program| self.memory.run(program))?;
         self.bank.compose_backward(&mut self.memory)
     }
@@ -262,9 +263,9 @@ impl<D: Device> Ensemble<D> {
         optimizer.step(&mut self.memory);
     }
 
-    /// Writes the weights that [`Ensemble::evaluate`] reads. Once for many steps: they change with training only.
+    /// Writes the weights that [`Ensemble::evaluate`] and everyone else reads. Once for many steps: they change with training only.
     pub fn compose(&mut self) -> Result<(), Error> {
-        self.bank.compose(&mut self.memory)?;
+        self.bank.compose(&mut self.memory, MixReaders::Everyone)?;
         if self.folded {
             for (i, member) in self.bank.plan().members.iter().enumerate() {
                 let architecture = member.build().expect("the members of a plan build");

@@ -1,7 +1,7 @@
 //! Composition against its definition, its backward pass against finite differences, and where training starts.
 
 use superweight::bank::{self, Bank, coefficients_name, patterns_name, templates_name, weight_name};
-use superweight::engine::{CpuDevice, LayoutBuilder, Memory, ohwi_to_oihw};
+use superweight::engine::{CpuDevice, LayoutBuilder, Memory, MixReaders, ohwi_to_oihw};
 use superweight::plan::arch::ArchName;
 use superweight::plan::{
     Clustering, Coefficients, LayerId, LayerKind, Member, PlanRequest, Scale, SetId, Share, SharingPlan,
@@ -153,7 +153,7 @@ fn composed(plan: &SharingPlan) -> impl Iterator<Item = LayerId> + '_ {
 fn equals_the_definition() {
     for plan in plans() {
         let (bank, mut memory) = bank(&plan, 2);
-        bank.compose(&mut memory).unwrap();
+        bank.compose(&mut memory, MixReaders::Everyone).unwrap();
         for id in composed(&plan) {
             let (found, expected) = (oihw(&plan, &memory, id), by_definition(&plan, &memory, id));
             let error: f64 = found.iter().zip(&expected).map(|(f, e)| (f64::from(*f) - e).powi(2)).sum();
@@ -185,7 +185,7 @@ fn backward_equals_finite_differences() {
         for (name, values, _) in &upstream {
             memory.set_gradient(name, values).unwrap();
         }
-        bank.compose(&mut memory).unwrap();
+        bank.compose(&mut memory, MixReaders::Everyone).unwrap();
         bank.compose_backward(&mut memory).unwrap();
         let dot =
             |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
@@ -201,7 +201,7 @@ fn backward_equals_finite_differences() {
                 let mut loss = |step: f32| -> f64 {
                     let moved: Vec<f32> = before.iter().zip(&direction).map(|(p, d)| p + step * d).collect();
                     memory.set_parameter(&name, &moved).unwrap();
-                    bank.compose(&mut memory).unwrap();
+                    bank.compose(&mut memory, MixReaders::Everyone).unwrap();
                     let of = |(name, u, decay): &(String, Vec<f32>, f32)| {
                         let w = memory.parameter(name).unwrap();
                         dot(&w, u) + f64::from(*decay) / 2.0 * dot(&w, &w)
@@ -237,7 +237,7 @@ fn every_layer_starts_with_hes_deviation() {
             let request = PlanRequest { coefficients, scale: Some(scale), tiling, ..request(names, percent) };
             let plan = request.plan().unwrap();
             let (bank, mut memory) = bank(&plan, 2);
-            bank.compose(&mut memory).unwrap();
+            bank.compose(&mut memory, MixReaders::Everyone).unwrap();
             for id in composed(&plan) {
                 let sets: std::collections::BTreeSet<_> =
                     plan.layers[id.0].tiles.iter().map(|t| plan.superweight(t.superweight).set).collect();
@@ -274,7 +274,7 @@ fn speeds(scale: Scale, tiling: TilingChoice, block: usize, percent: u64) -> Vec
     };
     let plan = request.plan().unwrap();
     let (bank, mut memory) = bank(&plan, 2);
-    bank.compose(&mut memory).unwrap();
+    bank.compose(&mut memory, MixReaders::Everyone).unwrap();
     for id in composed(&plan) {
         let draws = Draws::new(&[id.0 as u64]);
         let noise: Vec<f32> = (0..plan.layer(id).len()).map(|n| draws.normal(n) as f32).collect();
@@ -313,6 +313,6 @@ fn a_dense_plan_composes_nothing() {
     let (bank, mut memory) = bank(&plan, 1);
     assert_eq!(bank.scratch_bytes(), 0);
     let before = memory.parameter("0.conv1.weight").unwrap();
-    bank.compose(&mut memory).unwrap();
+    bank.compose(&mut memory, MixReaders::Everyone).unwrap();
     assert_eq!(memory.parameter("0.conv1.weight").unwrap(), before);
 }

@@ -34,7 +34,7 @@ use crate::device::{Device, Observer, Storages};
 use crate::error::Error;
 use crate::images::{ImageDraw, ImageSet};
 use crate::layout::Layout;
-use crate::mix::{Mix, MixSet};
+use crate::mix::{Mix, MixReaders, MixSet};
 use crate::ops::{Call, Write};
 use crate::optimizer::SgdGroups;
 use crate::program::{Element, Program, Region, Space, Step};
@@ -221,7 +221,7 @@ impl Device for CpuDevice {
         Ok((mixers, 4 * floats.into_iter().max().unwrap_or(0)))
     }
 
-    fn mix(&self, mix: &Mix<Self>, storages: &mut Storages<Self>) {
+    fn mix(&self, mix: &Mix<Self>, _readers: MixReaders, storages: &mut Storages<Self>) {
         self.pool.install(|| mix::mix(mix, storages));
     }
 

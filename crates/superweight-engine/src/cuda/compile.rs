@@ -50,7 +50,8 @@ sources! {
         "global_backward_1";
     "loss.cu": "softmax_forward" "softmax_backward" "cross_entropy" "cross_entropy_finish";
     "conv.cu": "conv_forward" "conv_backward_data" "conv_backward_weight" "add_splits";
-    "mix.cu": "mix_scatter" "mix_direct" "mix_pack" "mix_unpack" "mix_gather" "mix_direct_backward" "mix_coefficients";
+    "mix.cu": "mix_scatter" "mix_scatter_strips" "mix_direct" "mix_pack" "mix_unpack" "mix_gather" "mix_gather_strips"
+        "mix_direct_backward" "mix_coefficients";
     "factors.cu": "factors_multiply" "factors_patterns" "factors_gains";
     "sgd.cu": "sgd";
     "images.cu": "draw_images";

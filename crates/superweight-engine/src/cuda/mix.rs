@@ -14,7 +14,7 @@ use super::error::CudaError;
 use super::factors::Factors;
 use super::launch::{Grid, launch};
 use super::{CudaDevice, Storages};
-use crate::mix::{MixGradients, MixSet};
+use crate::mix::{Block, MixGradients, MixReaders, MixSet, MixUse};
 use crate::ops::Write;
 use crate::program::{Element, Space};
 
@@ -111,17 +111,10 @@ impl Piece {
         Self::numbered(of, numbers.div_ceil(PIECE))
     }
 
-    /// All pieces of so many cells or uses of a set: of strips of them where rows are whole groups of numbers.
-    fn moved(of: usize, set: &MixSet, count: usize) -> impl Iterator<Item = Self> {
-        let (cols, len) = (set.block.cols, set.block.len());
-        let in_strips = cols.is_multiple_of(EACH) && cols <= 2 * SIDE * EACH;
-        Self::numbered(
-            of,
-            match in_strips {
-                true => count.div_ceil((SIDE / (cols / EACH)).max(1)) * (len / cols).div_ceil(ROWS),
-                false => (count * len).div_ceil(PIECE),
-            },
-        )
+    /// All pieces of the strips of so many cells or uses of a set.
+    fn strips(of: usize, block: Block, count: usize) -> impl Iterator<Item = Self> {
+        let (cols, rows) = (block.cols, block.rows * block.positions);
+        Self::numbered(of, count.div_ceil((SIDE / (cols / EACH)).max(1)) * rows.div_ceil(ROWS))
     }
 
     fn numbered(of: usize, count: usize) -> impl Iterator<Item = Self> {
@@ -235,8 +228,9 @@ pub struct Mixer {
     uses: Allocation,
     first_use: Allocation,
     sets: Allocation,
-    scatter: (Allocation, usize),
-    gather: (Allocation, usize),
+    /// Pieces of all that goes through cells: of sets that are not moved in strips, and of those that are.
+    scatter: [(Allocation, usize); 2],
+    gather: [(Allocation, usize); 2],
     /// Pieces of the operands of products.
     operands: (Allocation, usize),
     direct: (Allocation, usize),
@@ -253,7 +247,7 @@ impl Mixer {
     pub(super) fn new(device: &CudaDevice, sets: &[MixSet]) -> Result<(Self, usize), CudaError> {
         let context = &device.context;
         let (mut uses, mut first_use, mut table) = (vec![], vec![], vec![]);
-        let (mut scatter, mut gather, mut operands) = (vec![], vec![], vec![]);
+        let (mut scatter, mut gather, mut operands) = ([vec![], vec![]], [vec![], vec![]], vec![]);
         let (mut direct, mut coefficients) = (vec![], vec![]);
         let (mut products, mut end, mut partials, mut workspace) = (vec![], 0u64, 0u64, 0usize);
         let mut loads = [0; BRANCHES];
@@ -321,8 +315,13 @@ impl Mixer {
                     count: pieces as u32,
                 }));
             } else {
-                scatter.extend(Piece::moved(index, set, set.uses.len()));
-                gather.extend(Piece::moved(index, set, set_cells));
+                if in_strips(set, context.precision) {
+                    scatter[1].extend(Piece::strips(index, set.block, set.uses.len()));
+                    gather[1].extend(Piece::strips(index, set.block, set_cells));
+                } else {
+                    scatter[0].extend(Piece::all(index, set.uses.len() * len));
+                    gather[0].extend(Piece::all(index, set_cells * len));
+                }
                 operands.extend(Piece::all(index, (set_cells + len) * width));
                 let branch = (0..BRANCHES).min_by_key(|&branch| loads[branch]).unwrap_or(0);
                 loads[branch] += set_cells * len;
@@ -337,8 +336,8 @@ impl Mixer {
             uses: Allocation::of(context, what, &uses)?,
             first_use: Allocation::of(context, what, &first_use)?,
             sets: Allocation::of(context, what, &table)?,
-            scatter: pieces(&scatter)?,
-            gather: pieces(&gather)?,
+            scatter: [pieces(&scatter[0])?, pieces(&scatter[1])?],
+            gather: [pieces(&gather[0])?, pieces(&gather[1])?],
             operands: pieces(&operands)?,
             direct: (Allocation::of(context, what, &direct)?, direct.len()),
             coefficients: (Allocation::of(context, what, &coefficients)?, coefficients.len()),
@@ -350,7 +349,7 @@ impl Mixer {
         Ok((mixer, end as usize + (BRANCHES * workspace).max(4 * partials as usize)))
     }
 
-    pub(super) fn mix(&self, device: &CudaDevice, storages: &Storages<CudaDevice>) {
+    pub(super) fn mix(&self, device: &CudaDevice, readers: MixReaders, storages: &Storages<CudaDevice>) {
         let parameters = storages[Space::Parameters as usize].base();
         let scratch = storages[Space::Arena as usize].base().main;
         if let Some(factors) = &self.factors {
@@ -359,21 +358,27 @@ impl Mixer {
         self.pack(device, parameters.main, scratch);
         self.each(&device.context, scratch, |set, branch| set.forward(branch, scratch));
         let (uses, sets) = (self.uses.pointer, self.sets.pointer);
+        let everyone = u32::from(readers == MixReaders::Everyone);
         // SAFETY: the tables were made of sets that `Mix::new` checked to lie inside their tensors, and the scratch memory has
         // the size that `new` gave.
         unsafe {
-            launch!(
-                device.kernels,
-                "mix_scatter",
-                Grid::each(self.scatter.1),
-                self.scatter.0.pointer,
-                uses,
-                self.first_use.pointer,
-                sets,
-                parameters.main,
-                parameters.narrow,
-                scratch,
-            );
+            for (kernel, (pieces, count)) in
+                ["mix_scatter", "mix_scatter_strips"].into_iter().zip(&self.scatter)
+            {
+                launch!(
+                    device.kernels,
+                    kernel,
+                    Grid::each(*count),
+                    pieces.pointer,
+                    uses,
+                    self.first_use.pointer,
+                    sets,
+                    everyone,
+                    parameters.main,
+                    parameters.narrow,
+                    scratch,
+                );
+            }
             launch!(
                 device.kernels,
                 "mix_direct",
@@ -382,6 +387,7 @@ impl Mixer {
                 uses,
                 self.first_use.pointer,
                 sets,
+                everyone,
                 parameters.main,
                 parameters.narrow,
             );
@@ -435,13 +441,25 @@ impl Mixer {
             launch!(
                 device.kernels,
                 "mix_gather",
-                Grid::each(self.gather.1),
-                self.gather.0.pointer,
+                Grid::each(self.gather[0].1),
+                self.gather[0].0.pointer,
                 uses,
                 first_use,
                 sets,
                 parameters,
                 gradients.main,
+                gradients.narrow,
+                scratch,
+            );
+            launch!(
+                device.kernels,
+                "mix_gather_strips",
+                Grid::each(self.gather[1].1),
+                self.gather[1].0.pointer,
+                uses,
+                first_use,
+                sets,
+                parameters,
                 gradients.narrow,
                 scratch,
             );
@@ -460,6 +478,16 @@ impl Mixer {
 fn is_direct(set: &MixSet) -> bool {
     let most = if set.block.len() >= PIECE { CELLS } else { FEW };
     set.coefficients.is_none() || (set.count() <= DIRECT && set.cells().max(set.uses.len()) <= most)
+}
+
+/// Short rows of whole runs, and tensors that are all of what kernels move a run of at once.
+fn in_strips(set: &MixSet, precision: Precision) -> bool {
+    let whole = |used: &MixUse| {
+        [used.inputs, used.at[1], used.extent[1]].iter().all(|n| n.is_multiple_of(EACH))
+            && (precision == Precision::F32 || used.tensor.element == Element::Weight)
+    };
+    let cols = set.block.cols;
+    cols.is_multiple_of(EACH) && cols <= 2 * SIDE * EACH && set.uses.iter().all(whole)
 }
 
 fn pieces(of: usize, len: usize) -> Vec<Piece> {

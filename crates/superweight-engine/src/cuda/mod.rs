@@ -66,7 +66,7 @@ use crate::device::{Device, Observer, Storages};
 use crate::error::Error;
 use crate::images::{ImageDraw, ImageSet};
 use crate::layout::Layout;
-use crate::mix::{Mix, MixSet};
+use crate::mix::{Mix, MixReaders, MixSet};
 use crate::ops::Call;
 use crate::optimizer::SgdGroups;
 use crate::program::{Element, Program, Region, Space, Step};
@@ -290,9 +290,9 @@ impl Device for CudaDevice {
         Ok(Mixer::new(self, sets)?)
     }
 
-    fn mix(&self, mix: &Mix<Self>, storages: &mut Storages<Self>) {
+    fn mix(&self, mix: &Mix<Self>, readers: MixReaders, storages: &mut Storages<Self>) {
         if self.bound() {
-            mix.mixer().mix(self, storages);
+            mix.mixer().mix(self, readers, storages);
         }
     }
 

@@ -13,8 +13,9 @@ use common::{Bench, fill, hashed, name_seed, relative_error, with_cuda};
 use superweight_engine::cpu::conv::Algorithm;
 use superweight_engine::{
     Activation, BatchNorm, Block, Call, Control, Conv2d, CpuDevice, CrossEntropy, CudaDevice, CudaError,
-    Device, Error, Graph, GraphBuilder, LayoutBuilder, Memory, Mix, MixGradients, MixSet, MixUse, NodeId,
-    NormMode, ParameterGroup, Pool2d, Precision, Program, Scope, Settings, Sgd, SgdOptions, Shape, SlotKind,
+    Device, Error, Graph, GraphBuilder, LayoutBuilder, Memory, Mix, MixGradients, MixReaders, MixSet, MixUse,
+    NodeId, NormMode, ParameterGroup, Pool2d, Precision, Program, Scope, Settings, Sgd, SgdOptions, Shape,
+    SlotKind,
 };
 
 const PRECISIONS: [(Precision, f64); 2] = [(Precision::F32, 1e-5), (Precision::Bf16, 1e-2)];

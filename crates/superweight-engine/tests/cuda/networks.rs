@@ -121,10 +121,11 @@ fn training_follows_the_cpu() {
     }
 }
 
-/// Weights of a graph composed from blocks, nested (few blocks) and in a grid (many), and the gradients of those.
+/// Weights of a graph composed from blocks, nested (few blocks) and in a grid (many), and the gradients of those; the same bits
+/// where nobody else is to read the weights.
 #[test]
 fn a_graph_reads_composed_weights_and_its_gradients_go_back() {
-    fn run<D: Device>(device: &D, count: usize, block: Block) -> Vec<Vec<f32>> {
+    fn run<D: Device>(device: &D, count: usize, block: Block, decay: f32) -> Vec<Vec<f32>> {
         let (batch, channels) = (8, 32);
         let mut g = GraphBuilder::new("composed");
         let x = g.input("x", Shape::new(6, 6, channels)).unwrap();
@@ -152,7 +153,7 @@ fn a_graph_reads_composed_weights_and_its_gradients_go_back() {
             factors: None,
             uses: uses.collect(),
             gradients: MixGradients::Both,
-            decay: 0.0,
+            decay,
         };
         let program = Program::compile(device, &graph, &Settings::train(batch), &layout).unwrap();
         let mix = Mix::new(device, vec![set]).unwrap();
@@ -166,26 +167,33 @@ fn a_graph_reads_composed_weights_and_its_gradients_go_back() {
         let images = batch * 36 * channels;
         memory.set_input("x", &rounded(&hashed(1, images))).unwrap();
         memory.set_input("r", &rounded(&hashed(2, images))).unwrap();
-        memory.mix(&mix).unwrap();
-        memory.run(&program).unwrap();
-        memory.mix_backward(&mix).unwrap();
-        vec![
-            memory.parameter("conv.weight").unwrap(),
-            memory.output("y").unwrap(),
-            memory.gradient("templates").unwrap(),
-            memory.gradient("coefficients").unwrap(),
-        ]
+        // The weights in memory are others before the first of them.
+        let [found, mut all] = [MixReaders::Programs, MixReaders::Everyone].map(|readers| {
+            memory.mix(&mix, readers).unwrap();
+            memory.run(&program).unwrap();
+            memory.mix_backward(&mix).unwrap();
+            let gradients = ["templates", "coefficients"].map(|name| memory.gradient(name).unwrap());
+            [vec![memory.output("y").unwrap()], gradients.to_vec()].concat()
+        });
+        assert_eq!(found, all, "{count} blocks of {block:?}, decay {decay}");
+        all.push(memory.parameter("conv.weight").unwrap());
+        all
     }
-    for (count, rows, cols) in [(3, 32, 32), (8, 32, 17), (20, 8, 8), (12, 5, 32)] {
+    for (count, rows, cols) in [(3, 32, 32), (8, 32, 17), (20, 8, 8), (12, 5, 32), (20, 5, 16), (20, 8, 24)] {
         let block = Block { rows, positions: 9, cols };
-        let expected = run(&cpu(), count, block);
-        for (precision, tolerance) in PRECISIONS {
-            with_cuda(precision, |device| {
-                for (ours, theirs) in run(device, count, block).iter().zip(&expected) {
-                    let error = relative_error(ours, theirs);
-                    assert!(error < tolerance, "{precision:?}, {count} blocks of {rows}×{cols}: {error:.2e}");
-                }
-            });
+        for decay in [0.0, 0.5] {
+            let expected = run(&cpu(), count, block, decay);
+            for (precision, tolerance) in PRECISIONS {
+                with_cuda(precision, |device| {
+                    for (ours, theirs) in run(device, count, block, decay).iter().zip(&expected) {
+                        let error = relative_error(ours, theirs);
+                        assert!(
+                            error < tolerance,
+                            "{precision:?}, {count} blocks of {rows}×{cols}: {error:.2e}"
+                        );
+                    }
+                });
+            }
         }
     }
 }

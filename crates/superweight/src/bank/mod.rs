@@ -12,8 +12,8 @@ mod rows;
 mod transfer;
 
 use superweight_engine::{
-    Block, Device, Error, Layout, LayoutBuilder, Memory, Mix, MixFactors, MixGradients, MixSet, MixUse,
-    Region,
+    Block, Device, Error, Layout, LayoutBuilder, Memory, Mix, MixFactors, MixGradients, MixReaders, MixSet,
+    MixUse, Region,
 };
 use superweight_plan::{LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId};
 
@@ -134,9 +134,9 @@ impl<D: Device> Bank<D> {
         self.refined_scratch_bytes
     }
 
-    /// Writes the weight of every composed layer of every member.
-    pub fn compose(&self, memory: &mut Memory<D>) -> Result<(), Error> {
-        memory.mix(&self.mix)
+    /// Writes the weight of every composed layer of every member, for these readers.
+    pub fn compose(&self, memory: &mut Memory<D>, readers: MixReaders) -> Result<(), Error> {
+        memory.mix(&self.mix, readers)
     }
 
     /// Gradients of templates and coefficients from dL/dW of every composed layer.

@@ -26,17 +26,21 @@ struct Set {
 __device__ __forceinline__ act* acts(char* scratch, u64 at) { return reinterpret_cast<act*>(scratch + at); }
 __device__ __forceinline__ float* floats(char* scratch, u64 at) { return reinterpret_cast<float*>(scratch + at); }
 
-// A piece of work: which PIECE of the cells, uses or operands of a set, or which piece of a strip of them.
+// A piece of work: which PIECE of the cells, uses or operands of a set, or which piece of its strips.
 struct Piece { u32 of, first; };
 
 #define PIECE 2048
 #define EACH 8  // numbers of a thread, side by side
 
-// Where number i of a block lies in a use's tensor, if it is part of the tile.
-__device__ __forceinline__ bool place(const Set& s, const Use& u, u32 i, u64& at) {
-  u32 c = i % s.cols, rp = i / s.cols, p = rp % s.positions, r = rp / s.positions;
-  at = u.tensor + ((u64)(u.row + r) * s.positions + p) * u.inputs + u.col + c;
-  return r < u.rows && c < u.cols;
+// A number of a block, by its row (outputs times positions) and column.
+struct At { u32 row, col; };
+
+__device__ __forceinline__ At at_number(const Set& s, u32 i) { return At{i / s.cols, i % s.cols}; }
+
+// Where it lies in a use's tensor, if it is part of the tile.
+__device__ __forceinline__ bool place(const Set& s, const Use& u, At n, u64& at) {
+  at = u.tensor + ((u64)u.row * s.positions + n.row) * u.inputs + u.col + n.col;
+  return n.row < u.rows * s.positions && n.col < u.cols;
 }
 
 // Whether a thread's EACH numbers are of one cell. Offsets of tensors, blocks and cells are multiples of 64 numbers, so those
@@ -48,30 +52,6 @@ __device__ __forceinline__ bool whole(const Set& s) { return s.len % EACH == 0; 
 __device__ __forceinline__ u32 run(const Set& s, const Use& u) {
   u32 all = s.cols | u.cols | u.inputs | u.col;
   return all % EACH == 0 ? EACH : all % (EACH / 2) == 0 ? EACH / 2 : 1;
-}
-
-// Cells whose rows are EACH numbers or few times as many are moved in *strips*: threads side by side take what lies side by side in
-// a tensor, across cells. A row of a block of 8 inputs is 16 bytes of a row of weights; threads that went along a cell would touch
-// as many rows as they are. Strips are of so many cells (or uses) that their rows have SIDE times EACH numbers together.
-#define SIDE 16
-#define ROWS 96  // of the cells of a strip in a piece
-
-__device__ __forceinline__ bool in_strips(const Set& s) { return s.cols % EACH == 0 && s.cols <= 2 * SIDE * EACH; }
-
-// Which cell or use a thread moves, from which column on, and which rows.
-struct Lane { u32 of, col, row, end, step; };
-
-__device__ __forceinline__ Lane lane_of(const Set& s, u32 piece) {
-  u32 per = s.cols / EACH, cells = per < SIDE ? SIDE / per : 1, across = per * cells;
-  u32 rows = s.len / s.cols, parts = (rows + ROWS - 1) / ROWS, first = piece % parts * ROWS;
-  u32 at = threadIdx.x % across, row = threadIdx.x / across;
-  Lane lane;
-  lane.of = piece / parts * cells + at / per;
-  lane.col = at % per * EACH;
-  lane.step = blockDim.x / across;
-  lane.end = min(first + ROWS, rows);
-  lane.row = row < lane.step ? first + row : lane.end;
-  return lane;
 }
 
 __device__ __forceinline__ void load_floats(const float* p, float* v) {
@@ -130,56 +110,50 @@ __device__ __forceinline__ void load_numbers(const float* p, u32 i, u32 len, boo
   for (int e = 0; e < EACH; e++) v[e] = i + e < len ? p[i + e] : 0.f;
 }
 
+// Whether a use's tensor is written as floats: where somebody reads these. Convolutions do not where there are copies for
+// them, and decay of tensors does.
+__device__ __forceinline__ bool wide(const Set& s, const Use& u, u32 everyone) {
+  return everyone || !u.kind || s.decay;
+}
+
 // A use's tensor, numbers i.. of its cell.
-__device__ __forceinline__ void write(const Set& s, const Use& u, u32 i, const float* cell, float* parameters,
-                                      act* copies) {
+__device__ __forceinline__ void write(const Set& s, const Use& u, u32 i, const float* cell, u32 everyone,
+                                      float* parameters, act* copies) {
+  bool in_full = wide(s, u, everyone);
   float v[EACH];
 #pragma unroll
   for (int e = 0; e < EACH; e++) v[e] = cell[e] * u.factor;
   u64 at;
   u32 side_by_side = run(s, u);
   if (side_by_side == EACH) {
-    if (!place(s, u, i, at)) return;
-    store_floats(parameters + at, v);
+    if (!place(s, u, at_number(s, i), at)) return;
+    if (in_full) store_floats(parameters + at, v);
     if (u.kind) store_acts(copies + at, v);
     return;
   }
   if (side_by_side == EACH / 2 && whole(s)) {
 #pragma unroll
     for (int e = 0; e < EACH; e += EACH / 2) {
-      if (!place(s, u, i + e, at)) continue;
-      store_half(parameters + at, v + e);
+      if (!place(s, u, at_number(s, i + e), at)) continue;
+      if (in_full) store_half(parameters + at, v + e);
       if (u.kind) store_half(copies + at, v + e);
     }
     return;
   }
   for (int e = 0; e < EACH; e++)
-    if (i + e < s.len && place(s, u, i + e, at)) {
-      parameters[at] = v[e];
+    if (i + e < s.len && place(s, u, at_number(s, i + e), at)) {
+      if (in_full) parameters[at] = v[e];
       if (u.kind) copies[at] = to_act(v[e]);
     }
 }
 
-// Writes the tensors of sets that are not direct, from their cells. A piece is (set, which PIECE of all its uses, or strip).
+// Writes the tensors of sets that are not direct, from their cells. A piece is (set, which PIECE of all its uses).
 extern "C" __global__ void mix_scatter(const Piece* pieces, const Use* uses, const u32* first_use, const Set* sets,
-                                       float* parameters, act* copies, char* scratch) {
+                                       u32 everyone, float* parameters, act* copies, char* scratch) {
   Piece piece = pieces[blockIdx.x];
   Set s = sets[piece.of];
   u32 first = first_use[s.first_use], end = first_use[s.first_use + s.cell_count];
   const act* cells = acts(scratch, s.cells);
-  if (in_strips(s)) {
-    Lane lane = lane_of(s, piece.first);
-    if (lane.of >= end - first) return;
-    Use u = uses[first + lane.of];
-    const act* cell = cells + (u64)u.cell * s.len;
-    for (u32 row = lane.row; row < lane.end; row += lane.step) {
-      u32 i = row * s.cols + lane.col;
-      float v[EACH];
-      load_acts(cell + i, v);
-      write(s, u, i, v, parameters, copies);
-    }
-    return;
-  }
   u64 count = (u64)(end - first) * s.len, n = (u64)piece.first * PIECE + threadIdx.x * EACH;
   if (n >= count) return;
   if (whole(s)) {
@@ -187,16 +161,16 @@ extern "C" __global__ void mix_scatter(const Piece* pieces, const Use* uses, con
     u32 i = n % s.len;
     float v[EACH];
     load_acts(cells + (u64)u.cell * s.len + i, v);
-    return write(s, u, i, v, parameters, copies);
+    return write(s, u, i, v, everyone, parameters, copies);
   }
   // Cells of an odd length end anywhere.
   for (u64 m = n; m < n + EACH && m < count; m++) {
     Use u = uses[first + m / s.len];
     u32 i = m % s.len;
     u64 at;
-    if (!place(s, u, i, at)) continue;
+    if (!place(s, u, at_number(s, i), at)) continue;
     float v = to_float(cells[(u64)u.cell * s.len + i]) * u.factor;
-    parameters[at] = v;
+    if (wide(s, u, everyone)) parameters[at] = v;
     if (u.kind) copies[at] = to_act(v);
   }
 }
@@ -217,7 +191,7 @@ __device__ __forceinline__ void gather(const Set& s, const Use* uses, const u32*
     u64 at;
     u32 side_by_side = run(s, u);
     if (side_by_side == EACH) {
-      if (!place(s, u, i, at)) continue;
+      if (!place(s, u, at_number(s, i), at)) continue;
       float g[EACH];
       if (u.kind) load_acts(narrow + at, g);
       else load_floats(gradients + at, g);
@@ -232,7 +206,7 @@ __device__ __forceinline__ void gather(const Set& s, const Use* uses, const u32*
     } else if (side_by_side == EACH / 2 && whole(s)) {
 #pragma unroll
       for (int half = 0; half < EACH; half += EACH / 2) {
-        if (!place(s, u, i + half, at)) continue;
+        if (!place(s, u, at_number(s, i + half), at)) continue;
         float g[EACH / 2];
         if (u.kind) load_half(narrow + at, g);
         else load_half(gradients + at, g);
@@ -248,7 +222,7 @@ __device__ __forceinline__ void gather(const Set& s, const Use* uses, const u32*
     } else {
 #pragma unroll
       for (int e = 0; e < EACH; e++)
-        if (i + e < s.len && place(s, u, i + e, at))
+        if (i + e < s.len && place(s, u, at_number(s, i + e), at))
           d[e] = fmaf(u.factor, gradient_of(s, u, at, parameters, gradients, narrow), d[e]);
     }
   }
@@ -290,7 +264,7 @@ extern "C" __global__ void mix_unpack(const Piece* pieces, const Set* sets, floa
   }
 }
 
-// cells = dL/dcell of the sets that are not direct. A piece is (set, which PIECE of all its cells, or strip).
+// cells = dL/dcell of the sets that are not direct. A piece is (set, which PIECE of all its cells).
 extern "C" __global__ void mix_gather(const Piece* pieces, const Use* uses, const u32* first_use, const Set* sets,
                                       const float* parameters, const float* gradients, const act* narrow,
                                       char* scratch) {
@@ -298,16 +272,6 @@ extern "C" __global__ void mix_gather(const Piece* pieces, const Use* uses, cons
   Set s = sets[piece.of];
   act* cells = acts(scratch, s.cells);
   float d[EACH];
-  if (in_strips(s)) {
-    Lane lane = lane_of(s, piece.first);
-    if (lane.of >= s.cell_count) return;
-    for (u32 row = lane.row; row < lane.end; row += lane.step) {
-      u32 i = row * s.cols + lane.col;
-      gather(s, uses, first_use, lane.of, i, parameters, gradients, narrow, d);
-      store_acts(cells + (u64)lane.of * s.len + i, d);
-    }
-    return;
-  }
   u64 count = (u64)s.cell_count * s.len, i = (u64)piece.first * PIECE + threadIdx.x * EACH;
   if (i >= count) return;
   if (whole(s)) {
@@ -322,6 +286,136 @@ extern "C" __global__ void mix_gather(const Piece* pieces, const Use* uses, cons
     }
 }
 
+// The same in *strips*, for sets of short rows whose tensors are all of whole runs of `act`s (`Mixer::new` says which): threads side
+// by side take what lies side by side in a tensor, across cells. A row of a block of 8 inputs is 16 bytes of a row of weights; threads
+// that went along a cell would touch as many rows as they are. Strips are of so many cells (or uses) that their rows have SIDE
+// times EACH numbers together, a piece is (set, which ROWS of which strip).
+#define SIDE 16
+#define ROWS 96
+#define AHEAD 4  // rows that a thread has under way: one at a time is half as fast as memory is
+
+// Which cell or use a thread moves, from which column on, and which rows.
+struct Lane { u32 of, col, row, end, step; };
+
+__device__ __forceinline__ Lane lane_of(const Set& s, u32 piece) {
+  u32 per = s.cols / EACH, cells = per < SIDE ? SIDE / per : 1, across = per * cells;
+  u32 rows = s.len / s.cols, parts = (rows + ROWS - 1) / ROWS, first = piece % parts * ROWS;
+  u32 at = threadIdx.x % across, row = threadIdx.x / across;
+  Lane lane;
+  lane.of = piece / parts * cells + at / per;
+  lane.col = at % per * EACH;
+  lane.step = blockDim.x / across;
+  lane.end = min(first + ROWS, rows);
+  lane.row = row < lane.step ? first + row : lane.end;
+  return lane;
+}
+
+// Where the first row of a lane's column lies in a use's tensor, and how many rows of it are in the tile.
+__device__ __forceinline__ u32 column(const Set& s, const Use& u, u32 col, u64& at) {
+  place(s, u, At{0, col}, at);
+  return col < u.cols ? u.rows * s.positions : 0;
+}
+
+// EACH numbers as they lie in memory.
+#if BF16
+struct Run { uint4 bits; };
+__device__ __forceinline__ Run fetch_run(const act* p) { return Run{*reinterpret_cast<const uint4*>(p)}; }
+__device__ __forceinline__ void numbers(const Run& run, float* v) {
+  *reinterpret_cast<Pack<EACH>*>(v) = unpack<EACH>(Raw<EACH>{run.bits});
+}
+#else
+struct Run { float f[EACH]; };
+__device__ __forceinline__ Run fetch_run(const act* p) {
+  Run run;
+  load_floats(p, run.f);
+  return run;
+}
+__device__ __forceinline__ void numbers(const Run& run, float* v) {
+#pragma unroll
+  for (int e = 0; e < EACH; e++) v[e] = run.f[e];
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(256, 4)
+    mix_scatter_strips(const Piece* pieces, const Use* uses, const u32* first_use, const Set* sets, u32 everyone,
+                       float* parameters, act* copies, char* scratch) {
+  Piece piece = pieces[blockIdx.x];
+  Set s = sets[piece.of];
+  u32 begin = first_use[s.first_use], end = first_use[s.first_use + s.cell_count];
+  Lane lane = lane_of(s, piece.first);
+  if (lane.of >= end - begin) return;
+  Use u = uses[begin + lane.of];
+  u64 to;
+  lane.end = min(lane.end, column(s, u, lane.col, to));
+  bool in_full = wide(s, u, everyone);
+  const act* cell = acts(scratch, s.cells) + (u64)u.cell * s.len + lane.col;
+  for (u32 first = lane.row; first < lane.end; first += AHEAD * lane.step) {
+    Run runs[AHEAD];
+#pragma unroll
+    for (u32 a = 0; a < AHEAD; a++) {
+      u32 row = first + a * lane.step;
+      if (row < lane.end) runs[a] = fetch_run(cell + row * s.cols);
+    }
+#pragma unroll
+    for (u32 a = 0; a < AHEAD; a++) {
+      u32 row = first + a * lane.step;
+      if (row >= lane.end) break;
+      float v[EACH];
+      numbers(runs[a], v);
+#pragma unroll
+      for (int e = 0; e < EACH; e++) v[e] *= u.factor;
+      u64 at = to + (u64)row * u.inputs;
+      if (in_full) store_floats(parameters + at, v);
+      if (u.kind) store_acts(copies + at, v);
+    }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 3)
+    mix_gather_strips(const Piece* pieces, const Use* uses, const u32* first_use, const Set* sets,
+                      const float* parameters, const act* narrow, char* scratch) {
+  Piece piece = pieces[blockIdx.x];
+  Set s = sets[piece.of];
+  Lane lane = lane_of(s, piece.first);
+  if (lane.of >= s.cell_count) return;
+  u32 begin = first_use[s.first_use + lane.of], end = first_use[s.first_use + lane.of + 1];
+  act* cell = acts(scratch, s.cells) + (u64)lane.of * s.len + lane.col;
+  for (u32 first = lane.row; first < lane.end; first += AHEAD * lane.step) {
+    float d[AHEAD][EACH] = {};
+    for (u32 n = begin; n < end; n++) {
+      Use u = uses[n];
+      u64 from;
+      u32 inside = min(lane.end, column(s, u, lane.col, from));
+      Run runs[AHEAD];
+#pragma unroll
+      for (u32 a = 0; a < AHEAD; a++) {
+        u32 row = first + a * lane.step;
+        if (row < inside) runs[a] = fetch_run(narrow + from + (u64)row * u.inputs);
+      }
+#pragma unroll
+      for (u32 a = 0; a < AHEAD; a++) {
+        u32 row = first + a * lane.step;
+        if (row >= inside) break;
+        float g[EACH];
+        numbers(runs[a], g);
+        if (s.decay) {
+          float w[EACH];
+          load_floats(parameters + from + (u64)row * u.inputs, w);
+#pragma unroll
+          for (int e = 0; e < EACH; e++) g[e] = fmaf(s.decay, w[e], g[e]);
+        }
+#pragma unroll
+        for (int e = 0; e < EACH; e++) d[a][e] = fmaf(u.factor, g[e], d[a][e]);
+      }
+    }
+#pragma unroll
+    for (u32 a = 0; a < AHEAD; a++) {
+      u32 row = first + a * lane.step;
+      if (row < lane.end) store_acts(cell + row * s.cols, d[a]);
+    }
+  }
+}
+
 #define CHUNK 4   // blocks that a thread of the backward pass keeps in registers
 #define CELLS 64  // of a direct set, at most
 #define WARPS 8
@@ -334,8 +428,8 @@ struct DirectPiece {
 
 // Direct sets: writes their tensors. A block of threads does all uses of its piece, so that blocks are fetched once.
 extern "C" __global__ void __launch_bounds__(256)
-    mix_direct(const DirectPiece* pieces, const Use* uses, const u32* first_use, const Set* sets, float* parameters,
-               act* copies) {
+    mix_direct(const DirectPiece* pieces, const Use* uses, const u32* first_use, const Set* sets, u32 everyone,
+               float* parameters, act* copies) {
   DirectPiece piece = pieces[blockIdx.x];
   if (piece.block) return;
   Set s = sets[piece.of];
@@ -362,7 +456,7 @@ extern "C" __global__ void __launch_bounds__(256)
         }
       }
     }
-    write(s, u, i, v, parameters, copies);
+    write(s, u, i, v, everyone, parameters, copies);
   }
 }
 
