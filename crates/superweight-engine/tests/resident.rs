@@ -41,7 +41,9 @@ fn a_batch_is_drawn_as_each_image_is_rendered_and_its_tail_is_zero() {
         let mut images = device.load_images(&set, 6).unwrap();
         let hole = ImageDraw { image: 4, hole_rows: [1, 2], hole_columns: [0, 3], ..ImageDraw::default() };
         let moved = ImageDraw { image: 1, flip: 1, down: -1, right: 2, ..ImageDraw::default() };
-        for draws in [vec![ImageDraw::plain(3); 6], vec![ImageDraw::plain(2), hole, moved]] {
+        let stretched = |part| ImageDraw { image: 2, flip: 1, right: 1, part, ..hole };
+        let parts = [[0, 0, 3, 4], [1, 1, 2, 3], [2, 3, 1, 1], [0, 2, 3, 2]].map(stretched);
+        for draws in [vec![ImageDraw::plain(3); 6], parts.to_vec(), vec![ImageDraw::plain(2), hole, moved]] {
             device.set_draws(&mut images, &draws);
             memory.draw(&images, "images", "labels").unwrap();
             let found = memory.output("images").unwrap();

@@ -37,11 +37,16 @@ impl CudaImages {
     }
 
     pub(super) fn set_draws(&self, device: &CudaDevice, draws: &[ImageDraw]) -> Result<(), CudaError> {
-        let asked = draws.iter().find(|draw| draw.image as usize >= self.count);
+        let Shape { height, width, .. } = self.shape;
+        let is_beyond = |draw: &&ImageDraw| {
+            let [top, left, rows, columns] = draw.part.map(|n| n as usize);
+            draw.image as usize >= self.count || top + rows > height || left + columns > width
+        };
+        let asked = draws.iter().find(is_beyond);
         if draws.len() > self.room || asked.is_some() {
-            let asked = asked.map_or(0, |draw| draw.image);
+            let ImageDraw { image, part, .. } = asked.copied().unwrap_or_default();
             let reason = format!(
-                "{} images drawn (room for {}), image {asked} of {}",
+                "{} images drawn (room for {}), part {part:?} of image {image} of {}",
                 draws.len(),
                 self.room,
                 self.count

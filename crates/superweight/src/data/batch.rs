@@ -133,7 +133,7 @@ mod tests {
     use crate::data::testing::dataset;
 
     fn train(seed: u64, batch_size: usize) -> TrainBatches {
-        let augment = Augment { pad: 1, flip: true, cutout: 2 };
+        let augment = Augment { pad: 1, flip: true, cutout: 2, stretch: Some(0.5) };
         let data = Arc::new(dataset(50, 7));
         TrainBatches::new(
             data,

@@ -61,7 +61,7 @@ mod split;
 pub(crate) mod testing;
 mod verify;
 
-pub use augment::{Augment, Hole, Placement};
+pub use augment::{Augment, Hole, Piece, Placement};
 pub use batch::{Batch, Batches, EvalBatches, TrainBatches};
 pub use catalogue::{CATALOGUE, Description, Entry, FileEntry, Layout, find};
 pub use dataset::{Dataset, Images, Normalisation, Part};

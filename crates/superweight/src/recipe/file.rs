@@ -53,6 +53,8 @@ pub struct DataTable {
     pub split_seed: Option<u64>,
     /// How training images are cut.
     pub crop: Option<Crop>,
+    /// Smallest share of an image that is stretched to its size.
+    pub least_area: Option<f64>,
     /// Pixels by which a padded image may be shifted.
     pub padding: Option<u64>,
     /// Whether half of the images are flipped.
@@ -200,7 +202,7 @@ impl CountOrText {
 pub enum Crop {
     /// Padded and shifted.
     Pad,
-    /// A random part, stretched to the input size (ImageNet).
+    /// A random part, stretched to the image's size (ImageNet).
     RandomResized,
 }
 

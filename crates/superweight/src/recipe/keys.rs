@@ -74,6 +74,11 @@ pub const KEYS: &[Key] = &[
     key("data.split_seed", Whole(0, MOST), "0"),
     key("data.crop", Word(&["pad", "random-resized"]), "random-resized for imagenet, else pad"),
     key(
+        "data.least_area",
+        Real(0.01, 1.0),
+        "0.08 with crop = \"random-resized\": of an image, the smallest part that is stretched to its size",
+    ),
+    key(
         "data.padding",
         Whole(0, 64),
         "with crop = \"pad\" 4, an eighth of the side for pictures of your own; else 0",

@@ -376,6 +376,7 @@ impl Resolved {
                 validation: Some(CountOrText::Count(data.validation as u64)),
                 split_seed: Some(data.split_seed),
                 crop: Some(data.crop),
+                least_area: data.augment.stretch,
                 padding: Some(data.augment.pad as u64),
                 flip: Some(data.augment.flip),
                 cutout: Some(data.augment.cutout as u64),

@@ -31,9 +31,6 @@ pub enum TrainError {
     /// Search or refinement.
     #[error(transparent)]
     Search(#[from] SearchError),
-    /// Images would have to be cut in a way that is not there.
-    #[error("data.crop = \"random-resized\" has no implementation yet: use '--set data.crop=pad'")]
-    Crop,
     /// More trainable numbers than were asked for.
     #[error("the plan has {total} trainable numbers, the budget is {budget}: raise the budget, or plan anew")]
     OverBudget {

@@ -16,7 +16,7 @@ use super::{DecayGroup, Phase, Position, Session, TrainError, Trainer, average};
 use crate::bank;
 use crate::data::{DataError, Dataset, SET, Split};
 use crate::ensemble::{Ensemble, ParameterKind};
-use crate::recipe::{Crop, PLAN, Recipe, Resolved};
+use crate::recipe::{PLAN, Recipe, Resolved};
 use crate::run::{
     Cut, Disk, Event, Existing, Facts, Loaded, Log, RECIPE, RESOLVED, Resumed, RunFolder, TensorBoard,
     Tensors, read_log,
@@ -193,9 +193,6 @@ impl<D: Device> Parts<D> {
         plan: &SharingPlan,
     ) -> Result<Self, TrainError> {
         let phases = Phase::of(resolved);
-        if resolved.data.crop != Crop::Pad {
-            return Err(TrainError::Crop);
-        }
         let split = Split::hold_out(
             &data.train.labels,
             data.classes.len(),

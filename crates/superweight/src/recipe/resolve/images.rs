@@ -18,6 +18,9 @@ pub(super) struct Set {
     own: Option<Arc<OwnSet>>,
 }
 
+/// Share of an image that is stretched to its size, at least: that of ImageNet's usual recipes.
+const LEAST_AREA: f64 = 0.08;
+
 /// Known to recipes, so that they can be written and planned; there is no reader yet.
 const IMAGENET: Set = Set { shape: ImageShape::IMAGENET, classes: 1000, train: 1_281_167, own: None };
 
@@ -91,12 +94,16 @@ impl Recipe {
         let usual = if own.is_some() { (shape.height.min(shape.width) as u64 / 8).min(64) } else { 4 };
         let pad = table.padding.unwrap_or(if crop == Crop::Pad { usual } else { 0 }) as usize;
         if crop == Crop::RandomResized && pad > 0 {
-            return Err(self.wrong("data.padding", "crop = \"random-resized\" pads nothing"));
+            return Err(self.wrong(
+                "data.padding",
+                "crop = \"random-resized\" pads nothing: leave it out, or set it to 0",
+            ));
         }
+        let stretch = (crop == Crop::RandomResized).then(|| table.least_area.unwrap_or(LEAST_AREA));
         let flip = table.flip.unwrap_or(name != "mnist");
         let has_cutout = own.is_none() && name.starts_with("cifar-") && !members_are_alike;
         let cutout = table.cutout.unwrap_or(if has_cutout { 16 } else { 0 }) as usize;
-        let augment = Augment { pad, flip, cutout };
+        let augment = Augment { stretch, pad, flip, cutout };
         let (validation, split_seed) = (validation as usize, table.split_seed.unwrap_or(0));
         Ok(DataSettings { name, own, shape, classes, validation, split_seed, crop, augment })
     }

@@ -268,6 +268,7 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
         "r.toml:1:19: data.validation: cifar-100 has 50000 training images, of which",
     );
     refused("data = { crop = 'random-resized', padding = 4 }", "r.toml:1:45: data.padding: ");
+    refused("data = { crop = 'random-resized', least_area = 0 }", "r.toml:1:48: data.least_area: ");
     refused(
         "train.batch = 100\ntrain.bn_batch = 64",
         "r.toml:2:18: train.bn_batch: batches of 100 images cannot be cut",
@@ -329,14 +330,16 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
     assert!(flag.starts_with("--set train.drops=300: train.drops: epoch 300 is not inside"), "{flag}");
 }
 
-/// `KEYS` is what [`Recipe`] has: two schedules, a given plan and a set of one's own together write every key.
+/// `KEYS` is what [`Recipe`] has: two schedules, both crops, a given plan and a set of one's own together write every key.
 #[test]
 fn keys_and_fields_are_the_same() {
     let folder = Folder::new("own-keys");
     OwnSet::save(&birds(), &folder.0, false).unwrap();
     let own = OwnSet::find("birds", &folder.0).unwrap().map(Arc::new);
     let mut written = vec![];
-    for set in ["train.schedule=drops", "train.schedule=one-cycle", "plan.file=p.json"] {
+    for set in
+        ["train.schedule=drops", "train.schedule=one-cycle", "plan.file=p.json", "data.crop=random-resized"]
+    {
         let mut resolved = resolve("", &[set]).unwrap();
         resolved.data.own = own.clone();
         let text = resolved.to_toml();
