@@ -68,8 +68,8 @@ def main():
     data = recipe["data"]
     checkpoint = args.run / "checkpoints" / (args.run / "checkpoints/latest").read_text().strip()
     plan = json.loads((checkpoint / "plan.json").read_text())
-    if len(recipe["members"]) > 1 or "grid" not in plan["tiling"]:
-        raise SystemExit("one member, on a grid")
+    if len(recipe["members"]) > 1 or "grid" not in plan["tiling"] or data["crop"] != "pad":
+        raise SystemExit("one member, on a grid, data.crop = \"pad\"")
     if any(len(layer.get("tiles", [])) > 1 for layer in plan["layers"]) or any(
         len(group["layers"]) > 1 for superweight in plan["superweights"] for group in superweight.get("groups", [])
     ):

@@ -226,6 +226,8 @@ def main():
         raise SystemExit(f"{args.start} is still to be searched or refined")
     if train["schedule"] != "drops" or train["label_smoothing"] or data["cutout"] or len(recipe["members"]) > 1:
         raise SystemExit("one member, drops, no cutout, no label smoothing")
+    if data["crop"] != "pad":
+        raise SystemExit("images that are shifted, not stretched: data.crop = \"pad\"")
     device, on_gpu = args.device, args.device.startswith("cuda")
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = args.precision != "f32"

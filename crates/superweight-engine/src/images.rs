@@ -73,6 +73,7 @@ impl ImageSet {
 fn render(shape: Shape, image: &[u8], table: &[[f32; 256]], draw: &ImageDraw, out: &mut [f32]) {
     let Shape { height, width, channels } = shape;
     let [top, left, rows, columns] = draw.part;
+    assert!((top + rows) as usize <= height && (left + columns) as usize <= width, "{draw:?} of {shape:?}");
     for (y, row) in out.chunks_exact_mut(width * channels).enumerate() {
         let from = y.checked_add_signed(draw.down as isize).filter(|&from| from < height);
         let between = from.map(|from| Between::new(from, height, top, rows));

@@ -323,7 +323,7 @@ impl<D: Device> Ensemble<D> {
         Ok(silent as f64 / all.max(1) as f64)
     }
 
-    /// Layers whose weights, as they were composed last, have [`FADED`].
+    /// Layers whose weights, as [`Ensemble::compose`] wrote them last, have [`FADED`].
     pub fn faded_layers(&self) -> Result<Vec<LayerId>, Error> {
         let mut faded = vec![];
         for (i, planned) in self.plan().layers.iter().enumerate() {

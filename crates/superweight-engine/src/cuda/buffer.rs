@@ -3,7 +3,7 @@
 //! | storage | as bytes | beside it, in bf16 mode |
 //! |---|---|---|
 //! | arena, input/output | as the engine places them | |
-//! | parameters | f32 | a bf16 copy of every number, kept current for weights: what convolutions read. Of mixed weights the f32 may be older ([`MixReaders`](crate::MixReaders)) |
+//! | parameters | f32 | a bf16 copy of weights, kept current: what convolutions read. Of mixed weights the f32 may be older ([`MixReaders`](crate::MixReaders)) |
 //! | gradients | bf16 for weights, what convolutions write; after them f32 | |
 //! | statistics, momentum, sums | f32 | |
 //!
@@ -183,7 +183,7 @@ impl CudaBuffer {
         upload(context, Place::of(context, self.base(), region).pointer, values)
     }
 
-    /// Copies numbers out; parameters as the optimizer has them, not as convolutions read them.
+    /// Copies numbers out; parameters as the optimizer has them, or as they were mixed for everyone, not as convolutions read them.
     pub(super) fn read(
         &self,
         context: &Context,

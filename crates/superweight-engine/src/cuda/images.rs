@@ -78,7 +78,7 @@ impl CudaImages {
         let (pixels, known, table) = (self.pixels.pointer, self.classes.pointer, self.table.pointer);
         let n = rows * self.shape.len();
         let (grid, rows) = (device.kernels.flat(n), classes.len as u32);
-        // SAFETY: `set_draws` let through only images that are there; the regions are of the layout that the storage was
+        // SAFETY: `set_draws` let through only images and parts that are there; the regions are of the layout that the storage was
         // allocated for.
         unsafe {
             launch!(

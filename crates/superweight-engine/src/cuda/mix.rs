@@ -2,8 +2,8 @@
 //!
 //! A set of few blocks, cells and uses is mixed directly (nested tiling): its tensors are written straight from blocks and
 //! coefficients. The others (grids of many cells and blocks) go through their cells, by matrix products. One launch writes the
-//! tensors of all sets of a kind, and one or two read their gradients: a launch per tensor would cost more than the work. The
-//! products of different sets are small and do not need each other: they run side by side.
+//! tensors of all sets of a kind, and one or two read their gradients: a launch per tensor would cost more than the work. Sets of
+//! short rows are a kind of their own, moved in strips. The products of different sets are small and do not need each other: they run side by side.
 
 use cudarc::driver::sys as cu;
 

@@ -129,9 +129,11 @@ fn a_graph_reads_composed_weights_and_its_gradients_go_back() {
         let (batch, channels) = (8, 32);
         let mut g = GraphBuilder::new("composed");
         let x = g.input("x", Shape::new(6, 6, channels)).unwrap();
-        let x = g.conv("conv", x, Conv2d::new(channels, 3).padding(1)).unwrap();
-        g.output("y", x).unwrap();
-        g.external_gradient("r", x, 1.0).unwrap();
+        for (conv, output, gradient) in [("conv", "y", "r"), ("again", "z", "s")] {
+            let x = g.conv(conv, x, Conv2d::new(channels, 3).padding(1)).unwrap();
+            g.output(output, x).unwrap();
+            g.external_gradient(gradient, x, 1.0).unwrap();
+        }
         let graph = g.finish().unwrap();
         let cells = [channels.div_ceil(block.rows), channels.div_ceil(block.cols)];
         let mut builder = LayoutBuilder::new();
@@ -140,10 +142,13 @@ fn a_graph_reads_composed_weights_and_its_gradients_go_back() {
         builder.graph(&graph, &Settings::train(batch)).unwrap();
         let layout = builder.finish(device);
         let region = |name: &str| layout.parameter(name).unwrap();
-        let uses = (0..cells[0] * cells[1]).map(|cell| {
+        let uses = (0..cells[0] * cells[1]).flat_map(|cell| {
             let at = [cell / cells[1] * block.rows, cell % cells[1] * block.cols];
             let extent = [block.rows.min(channels - at[0]), block.cols.min(channels - at[1])];
-            MixUse { cell, tensor: region("conv.weight"), inputs: channels, at, extent, factor: 0.1 }
+            [("conv.weight", 0.1), ("again.weight", 0.05)].map(|(name, factor)| {
+                let tensor = region(name);
+                MixUse { cell, tensor, inputs: channels, at, extent, factor }
+            })
         });
         let set = MixSet {
             name: "set".into(),
@@ -167,19 +172,23 @@ fn a_graph_reads_composed_weights_and_its_gradients_go_back() {
         let images = batch * 36 * channels;
         memory.set_input("x", &rounded(&hashed(1, images))).unwrap();
         memory.set_input("r", &rounded(&hashed(2, images))).unwrap();
+        memory.set_input("s", &rounded(&hashed(3, images))).unwrap();
         // The weights in memory are others before the first of them.
         let [found, mut all] = [MixReaders::Programs, MixReaders::Everyone].map(|readers| {
             memory.mix(&mix, readers).unwrap();
             memory.run(&program).unwrap();
             memory.mix_backward(&mix).unwrap();
             let gradients = ["templates", "coefficients"].map(|name| memory.gradient(name).unwrap());
-            [vec![memory.output("y").unwrap()], gradients.to_vec()].concat()
+            let outputs = ["y", "z"].map(|name| memory.output(name).unwrap());
+            [outputs, gradients].concat()
         });
         assert_eq!(found, all, "{count} blocks of {block:?}, decay {decay}");
-        all.push(memory.parameter("conv.weight").unwrap());
+        all.extend(["conv.weight", "again.weight"].map(|name| memory.parameter(name).unwrap()));
         all
     }
-    for (count, rows, cols) in [(3, 32, 32), (8, 32, 17), (20, 8, 8), (12, 5, 32), (20, 5, 16), (20, 8, 24)] {
+    for (count, rows, cols) in
+        [(3, 32, 32), (8, 32, 17), (20, 8, 8), (12, 5, 32), (20, 5, 16), (20, 8, 24), (20, 16, 16)]
+    {
         let block = Block { rows, positions: 9, cols };
         for decay in [0.0, 0.5] {
             let expected = run(&cpu(), count, block, decay);

@@ -2,7 +2,7 @@
 //!
 //! - *stretch*: a part of random area (all shares from the least on alike) and random shape (from 3:4 to 4:3, their logarithms
 //!   alike) at a random place is stretched to the image's size, as torchvision's `RandomResizedCrop` does, bilinearly and
-//!   rounded to bytes. A part that is not inside of the image is drawn again, at most ten times; then it is the middle;
+//!   rounded to bytes. A part that is not inside of the image is drawn again, nine times at most; then it is the middle;
 //! - *flip*: left to right, for half of the images;
 //! - *crop*: the image is padded by `pad` pixels on every side and a window of its old size cut out, all
 //!   (2·pad + 1)² windows as likely. Padding is 0 in *raw* bytes, before normalising, as torchvision's

@@ -52,7 +52,7 @@ impl<D: Device> SearchWatch<D> {
     }
 }
 
-/// The weights that the numbers make now: those in memory are one update old.
+/// The weights that the numbers make now: those in memory are older.
 fn weights<D: Device>(ensemble: &mut Ensemble<D>) -> Result<LayerNumbers, Error> {
     ensemble.compose()?;
     let plan = ensemble.plan();

@@ -93,6 +93,7 @@ fn what_has_had_its_say_is_refused() {
         ("strategy=swn", "strategy is \"no-search\" there, and would be \"swn\""),
         ("seed=3", "seed is 0 there, and would be 3"),
         ("data.cutout=1", "data.cutout is 2 there, and would be 1"),
+        ("data.crop=random-resized", "data.crop is \"pad\" there, and would be \"random-resized\""),
         ("train.rate=0.2", "in epoch 1 of 2 that are done the rate was 0.1, and would be 0.2"),
         ("train.drops=[2]", "in epoch 2 of 2 that are done the rate was 0.02, and would be 0.1"),
         ("train.schedule=constant", "in epoch 2 of 2 that are done the rate was 0.02, and would be 0.1"),

@@ -1,7 +1,7 @@
 // Tensors mixed from blocks: cell[r] = Σₖ α[r, k]·T[k], weight[tile] = factor·cell, and back.
 //
 // *Direct* sets have few blocks and uses (nested tiling): one launch makes the tensors of all of them, another takes all
-// gradients. The others go through cells in memory: a matrix product per set (cuBLASLt), and one launch that moves all tiles. Their
+// gradients. The others go through cells in memory: a matrix product per set (cuBLASLt), and one launch that moves the tiles of all sets, or two where some go in strips. Their
 // operands are packed first, as `act`s and in rows of whole 16 bytes: with rows of 247 numbers the product takes four times
 // as long.
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use superweight_plan::arch::ImageShape;
 
 use crate::data::{self, Augment, DataError, Description, OwnSet, SET};
+use crate::recipe::error::Place;
 use crate::recipe::resolved::DataSettings;
 use crate::recipe::{Crop, Recipe, RecipeError};
 
@@ -92,7 +93,13 @@ impl Recipe {
         let usual = if name == "imagenet" { Crop::RandomResized } else { Crop::Pad };
         let crop = table.crop.unwrap_or(usual);
         let usual = if own.is_some() { (shape.height.min(shape.width) as u64 / 8).min(64) } else { 4 };
-        let pad = table.padding.unwrap_or(if crop == Crop::Pad { usual } else { 0 }) as usize;
+        let usual = if crop == Crop::Pad { usual } else { 0 };
+        // Whoever sets another crop over a recipe leaves its padding no say, as with a schedule and its drops.
+        let place = |path| self.source.place(path, None);
+        let is_left = crop == Crop::RandomResized
+            && matches!(place("data.crop"), Place::Flag(_))
+            && matches!(place("data.padding"), Place::File { .. });
+        let pad = table.padding.filter(|_| !is_left).unwrap_or(usual) as usize;
         if crop == Crop::RandomResized && pad > 0 {
             return Err(self.wrong(
                 "data.padding",

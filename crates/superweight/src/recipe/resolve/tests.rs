@@ -268,6 +268,8 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
         "r.toml:1:19: data.validation: cifar-100 has 50000 training images, of which",
     );
     refused("data = { crop = 'random-resized', padding = 4 }", "r.toml:1:45: data.padding: ");
+    let stretched = resolve("data.padding = 4", &["data.crop=random-resized"]).unwrap().data;
+    assert_eq!((stretched.augment.pad, stretched.augment.stretch), (0, Some(0.08)));
     refused("data = { crop = 'random-resized', least_area = 0 }", "r.toml:1:48: data.least_area: ");
     refused(
         "train.batch = 100\ntrain.bn_batch = 64",
