@@ -9,6 +9,7 @@
 //! | balanced | N(0, (He/s)²), s = √(K/uses) | 1 | s·Heᵢ/He |
 //! | he | N(0, 1) | 1 | Heᵢ |
 //! | released | N(0, 2/9) | 1 | 1 |
+//! | corner | N(0, He²) | 1 | 1 |
 //!
 //! With patterns (Kronecker) a weight is fᵢ·Σ gₖ·pattern·T: "a row of α" above is a row of patterns, gₖ starts as ± the set's
 //! gain, which divides fᵢ; it is 1 but on the even scale, where the gain is He·(N/K)^¼ for the N numbers that α makes in the
@@ -16,7 +17,8 @@
 //!
 //! Here, D numbers in a template, `uses` cells of all layers on the set, Heᵢ = √(2/fan-in) and He that of the set's largest
 //! fan-in. A composed classifier starts with it too, √6 times as large as a dense one, which is uniform in ±1/√inputs: made as small as that,
-//! a test's network diverged (likely because factors learn the faster the smaller they start). K = 1 has no α. But for the last, which is the authors' code, every weight starts with He's deviation.
+//! a test's network diverged (likely because factors learn the faster the smaller they start). K = 1 has no α. But for the last two every weight starts with He's deviation: *released* is the authors' code; on *corner*, and
+//! with K = 1, a narrow layer is the corner of a wide one, number for number, as in Slimmable Networks.
 //!
 //! *Even.* Of a plain layer with weights w and gradient g a step changes the share |g|/|w| = |g|/(√(uses·D)·He). Where the
 //! gradients of cells have nothing in common, |dT| = fℓ·|g| and |dα| = fτ√K·|g|, of lengths |T| = √(K·D)·τ and |α| = √uses·ℓ.
@@ -46,6 +48,8 @@ pub enum Scale {
     He,
     /// As the authors' code has it: the same for every layer.
     Released,
+    /// What is shared is the same number in every layer: a narrow one is the corner of a wide one.
+    Corner,
 }
 
 impl fmt::Display for Scale {
@@ -55,6 +59,7 @@ impl fmt::Display for Scale {
             Self::Balanced => "balanced",
             Self::He => "he",
             Self::Released => "released",
+            Self::Corner => "corner",
         })
     }
 }
@@ -95,6 +100,7 @@ impl Scale {
             Scale::Balanced => Start { deviation: he * (uses / k).sqrt(), ..plain },
             Scale::He => plain,
             Scale::Released => Start { deviation: (2.0 / 9.0f64).sqrt(), ..plain },
+            Scale::Corner => Start { deviation: he, ..plain },
         }
     }
 }
@@ -117,7 +123,7 @@ pub(crate) fn fill(plan: &mut SharingPlan, costs: &[SetCost], scale: Scale) {
         for tile in &mut plan.layers[layer.0].tiles {
             let set = &plan.template_sets[plan.superweights[tile.superweight.0].set.0];
             tile.factor = match scale {
-                Scale::Released => 1.0,
+                Scale::Released | Scale::Corner => 1.0,
                 Scale::Even | Scale::Balanced | Scale::He => he / (set.deviation * set.length * set.gain),
             };
         }

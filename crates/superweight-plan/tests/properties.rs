@@ -47,7 +47,7 @@ prop_compose! {
         reserve in prop_oneof![Just(0.0), Just(1.0), 0.0..1.0f64],
         share in (any::<bool>(), any::<Option<bool>>()),
         scale in prop::option::of(prop::sample::select(vec![
-            Scale::Even, Scale::Balanced, Scale::He, Scale::Released,
+            Scale::Even, Scale::Balanced, Scale::He, Scale::Released, Scale::Corner,
         ])),
     ) -> PlanRequest {
         let share = Share { stem: share.0, classifier: share.1 };
@@ -287,6 +287,7 @@ fn check_scale(plan: &Value, scale: Scale) {
             Scale::Balanced => (he_c * (uses / k).sqrt(), 1.0, 1.0),
             Scale::He => (1.0, 1.0, 1.0),
             Scale::Released => (2f64.sqrt() / 3.0, 1.0, 1.0),
+            Scale::Corner => (he_c, 1.0, 1.0),
         };
         assert!(close(&set["deviation"], deviation), "deviation of set {s}");
         assert!(close(&set["length"], length), "length of set {s}");
@@ -294,7 +295,8 @@ fn check_scale(plan: &Value, scale: Scale) {
         for &l in &layers {
             let layer = &plan["layers"][l];
             for tile in list(&layer["tiles"]).iter().filter(|t| here.contains(&int(&t["superweight"]))) {
-                let he = if scale == Scale::Released { deviation } else { he(&layer["layer"]) };
+                let is_equal = matches!(scale, Scale::Released | Scale::Corner);
+                let he = if is_equal { deviation } else { he(&layer["layer"]) };
                 assert!(close(&tile["factor"], he / (deviation * length * gain)), "factor of layer {l}");
             }
         }

@@ -261,6 +261,37 @@ fn every_layer_starts_with_hes_deviation() {
     assert!(checked > 300, "{checked}");
 }
 
+/// With one template each, on the corner scale, a narrow layer is the corner of the wide one at its position: Slimmable Networks.
+#[test]
+fn a_narrow_layer_is_the_corner_of_a_wide_one() {
+    let request = PlanRequest {
+        clusters: Clustering::PerPosition,
+        tiling: TilingChoice::Nested,
+        share: Share { stem: true, classifier: Some(true) },
+        scale: Some(Scale::Corner),
+        most_templates: Some(1),
+        ..request("wrn-10-4,wrn-10-3,wrn-10-1", 100)
+    };
+    let plan = request.plan().unwrap();
+    let (bank, mut memory) = bank(&plan, 2);
+    bank.compose(&mut memory, MixReaders::Everyone).unwrap();
+    let mut compared = 0;
+    for cluster in &plan.clusters {
+        let [wide, rest @ ..] = &cluster.layers[..] else { panic!("a cluster of nothing") };
+        let inputs = plan.layer(*wide).inp;
+        let all = memory.parameter(&weight_name(&plan, *wide)).unwrap();
+        for narrow in rest {
+            let few = plan.layer(*narrow).inp;
+            for (i, &number) in memory.parameter(&weight_name(&plan, *narrow)).unwrap().iter().enumerate() {
+                let (row, input) = (i / few, i % few);
+                assert_eq!(number, all[row * inputs + input], "{}", plan.layer(*narrow).name);
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 100_000, "{compared}");
+}
+
 /// The share of itself that a step changes, of templates, of coefficients and of patterns, over that of the weights they
 /// make; the gradients of weights have nothing in common.
 fn speeds(scale: Scale, tiling: TilingChoice, block: usize, percent: u64) -> Vec<f64> {

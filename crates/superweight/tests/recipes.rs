@@ -78,6 +78,24 @@ fn every_cifar_recipe_can_be_tried_for_an_epoch() {
 }
 
 /// `UPDATE_RECIPES=1` rewrites the list of keys.
+/// One number for all widths, at its place in the widest: nothing is mixed, nothing scaled, and no budget left to do so.
+#[test]
+fn slimmable_networks_share_corners_and_nothing_else() {
+    for data in ["cifar-100", "cifar-10"] {
+        let resolved = resolve(&folder().join(format!("figure-3/slimmable-{data}.toml")), &[]);
+        let plan = resolved.first_plan().unwrap();
+        let bill = &plan.bill;
+        assert_eq!(Some(bill.total()), plan.budget);
+        assert_eq!((bill.coefficients, bill.reserved), (0, 0));
+        assert!(plan.template_sets.iter().all(|set| set.templates == 1));
+        assert!(plan.layers.iter().all(|layer| !layer.tiles.is_empty()), "every layer takes part");
+        assert!(plan.layers.iter().flat_map(|layer| &layer.tiles).all(|tile| tile.factor == 1.0));
+        let widest =
+            plan.layers.iter().filter(|layer| layer.layer.member.0 == 0).map(|layer| layer.layer.len());
+        assert_eq!(bill.templates, widest.sum::<u64>(), "as many as the widest has");
+    }
+}
+
 #[test]
 fn the_readme_lists_every_recipe_and_every_key() {
     let path = folder().join("README.md");

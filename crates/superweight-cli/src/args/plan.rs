@@ -132,6 +132,8 @@ pub enum ScaleArg {
     He,
     /// As the authors' code has it: the same for every layer.
     Released,
+    /// A narrow layer is the corner of a wide one, number for number.
+    Corner,
 }
 
 const EXAMPLES: &str = "\

@@ -109,7 +109,7 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "plan.scale",
-        Word(&["even", "balanced", "he", "released"]),
+        Word(&["even", "balanced", "he", "released", "corner"]),
         "even with grid and kronecker, else balanced",
     ),
     key("plan.share_stem", Switch, "false"),

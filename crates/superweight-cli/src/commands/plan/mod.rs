@@ -214,6 +214,7 @@ fn scale(arg: ScaleArg) -> Scale {
         ScaleArg::Balanced => Scale::Balanced,
         ScaleArg::He => Scale::He,
         ScaleArg::Released => Scale::Released,
+        ScaleArg::Corner => Scale::Corner,
     }
 }
 
