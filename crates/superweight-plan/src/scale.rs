@@ -17,8 +17,9 @@
 //!
 //! Here, D numbers in a template, `uses` cells of all layers on the set, Heᵢ = √(2/fan-in) and He that of the set's largest
 //! fan-in. A composed classifier starts with it too, √6 times as large as a dense one, which is uniform in ±1/√inputs: made as small as that,
-//! a test's network diverged (likely because factors learn the faster the smaller they start). K = 1 has no α. But for the last two every weight starts with He's deviation: *released* is the authors' code; on *corner*, and
-//! with K = 1, a narrow layer is the corner of a wide one, number for number, as in Slimmable Networks.
+//! a test's network diverged (likely because factors learn the faster the smaller they start). K = 1 has no α. But for the last
+//! two every weight starts with He's deviation: *released* is the authors' code; on *corner*, and with K = 1, a narrow layer is
+//! the corner of a wide one, number for number, as in Slimmable Networks.
 //!
 //! *Even.* Of a plain layer with weights w and gradient g a step changes the share |g|/|w| = |g|/(√(uses·D)·He). Where the
 //! gradients of cells have nothing in common, |dT| = fℓ·|g| and |dα| = fτ√K·|g|, of lengths |T| = √(K·D)·τ and |α| = √uses·ℓ.
