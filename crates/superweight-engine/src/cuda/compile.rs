@@ -17,6 +17,8 @@ use super::libraries::Nvrtc;
 pub(crate) struct Source {
     pub file: &'static str,
     text: &'static str,
+    /// What stands before it besides what all have.
+    head: Option<(&'static str, &'static str)>,
     pub functions: &'static [&'static str],
 }
 
@@ -28,14 +30,17 @@ const KERNELS_DIR: &str = "SWN_KERNELS_DIR";
 const COMMON: &str = include_str!("kernels/common.cuh");
 
 macro_rules! sources {
-    ($($file:literal: $($function:literal)*;)*) => {
+    ($($file:literal $(after $head:literal)?: $($function:literal)*;)*) => {
         /// All of them, with the functions that are called.
         pub(crate) const SOURCES: &[Source] = &[$(Source {
             file: $file,
             text: include_str!(concat!("kernels/", $file)),
+            head: sources!(@head $($head)?),
             functions: &[$($function),*],
         }),*];
     };
+    (@head) => { None };
+    (@head $head:literal) => { Some(($head, include_str!(concat!("kernels/", $head)))) };
 }
 
 sources! {
@@ -50,8 +55,9 @@ sources! {
         "global_backward_1";
     "loss.cu": "softmax_forward" "softmax_backward" "cross_entropy" "cross_entropy_finish";
     "conv.cu": "conv_forward" "conv_backward_data" "conv_backward_weight" "add_splits";
-    "mix.cu": "mix_scatter" "mix_scatter_strips" "mix_direct" "mix_pack" "mix_unpack" "mix_gather" "mix_gather_strips"
-        "mix_direct_backward" "mix_coefficients";
+    "mix.cu" after "mix.cuh": "mix_scatter" "mix_pack" "mix_unpack" "mix_gather";
+    "mix_strips.cu" after "mix.cuh": "mix_scatter_strips" "mix_gather_strips";
+    "mix_direct.cu" after "mix.cuh": "mix_direct" "mix_direct_backward" "mix_coefficients";
     "factors.cu": "factors_multiply" "factors_patterns" "factors_gains";
     "sgd.cu": "sgd";
     "images.cu": "draw_images";
@@ -63,8 +69,9 @@ impl Source {
             let path = std::env::var_os(KERNELS_DIR).map(|folder| Path::new(&folder).join(file));
             path.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_else(|| built_in.to_owned())
         };
-        let (common, text) = (changed("common.cuh", COMMON), changed(self.file, self.text));
-        format!("{common}\n#line 1 \"{}\"\n{text}", self.file)
+        let parts = [Some(("common.cuh", COMMON)), self.head, Some((self.file, self.text))];
+        let part = |(file, text)| format!("#line 1 \"{file}\"\n{}\n", changed(file, text));
+        parts.into_iter().flatten().map(part).collect()
     }
 
     /// Machine code for an architecture such as `sm_90`.

@@ -20,15 +20,15 @@ use crate::program::{Element, Space};
 
 /// Blocks of a set that is mixed directly, at most: every weight is made from all of them.
 const DIRECT: usize = 16;
-/// Its cells and uses, at most: a block of threads goes through them one by one. `CELLS` in `kernels/mix.cu`.
+/// Its cells and uses, at most: a block of threads goes through them one by one. `CELLS` in `kernels/mix_direct.cu`.
 const CELLS: usize = 64;
-/// Blocks whose gradients a thread takes; `CHUNK` in `kernels/mix.cu`.
+/// Blocks whose gradients a thread takes; `CHUNK` in `kernels/mix_direct.cu`.
 const CHUNK: usize = 4;
 /// Cells that are few however short blocks are: one after another they take a microsecond each.
 const FEW: usize = 16;
-/// Numbers of a piece of work; `PIECE` in `kernels/mix.cu`.
+/// Numbers of a piece of work; `PIECE` in `kernels/mix.cuh`.
 const PIECE: usize = 2048;
-/// Numbers of a thread, threads beside each other in a strip, its rows in a piece: as in `kernels/mix.cu`.
+/// Numbers of a thread, threads beside each other in a strip, its rows in a piece: as in `kernels/mix_strips.cu`.
 const EACH: usize = 8;
 const SIDE: usize = 16;
 const ROWS: usize = 96;
@@ -438,31 +438,22 @@ impl Mixer {
             let warps = Grid::new([self.coefficients.1.div_ceil(8) as u32, 1, 1], [256, 1, 1]);
             let (table, count) = (self.coefficients.0.pointer, self.coefficients.1 as u32);
             launch!(device.kernels, "mix_coefficients", warps, table, count, partials, gradients.main);
-            launch!(
-                device.kernels,
-                "mix_gather",
-                Grid::each(self.gather[0].1),
-                self.gather[0].0.pointer,
-                uses,
-                first_use,
-                sets,
-                parameters,
-                gradients.main,
-                gradients.narrow,
-                scratch,
-            );
-            launch!(
-                device.kernels,
-                "mix_gather_strips",
-                Grid::each(self.gather[1].1),
-                self.gather[1].0.pointer,
-                uses,
-                first_use,
-                sets,
-                parameters,
-                gradients.narrow,
-                scratch,
-            );
+            for (kernel, (pieces, count)) in ["mix_gather", "mix_gather_strips"].into_iter().zip(&self.gather)
+            {
+                launch!(
+                    device.kernels,
+                    kernel,
+                    Grid::each(*count),
+                    pieces.pointer,
+                    uses,
+                    first_use,
+                    sets,
+                    parameters,
+                    gradients.main,
+                    gradients.narrow,
+                    scratch,
+                );
+            }
         }
         self.pack(device, parameters, scratch);
         self.each(&device.context, scratch, |set, branch| set.backward(branch, scratch));

@@ -41,7 +41,7 @@ extern "C" __global__ void draw_images(const unsigned char* pixels, const u32* c
           u64 top = (wide - h.past) * at(v.first, h.first) + h.past * at(v.first, h.second);
           u64 bottom = (wide - h.past) * at(v.second, h.first) + h.past * at(v.second, h.second);
           u64 sum = (high - v.past) * top + v.past * bottom + wide * high / 2;
-          // In 32 bits where they do: a division in 64 takes four times as long.
+          // In 32 bits where they do: GPUs divide 64 by a subroutine.
           byte = wide * high < (1u << 24) ? (u32)sum / (u32)(wide * high) : sum / (wide * high);
         } else byte = image[((u64)from_y * width + from_x) * channels];
       }
