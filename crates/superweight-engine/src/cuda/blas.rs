@@ -22,6 +22,7 @@ use super::Precision;
 use super::context::Context;
 use super::error::CudaError;
 use super::libraries::CublasLt;
+use super::record::undisturbed;
 use crate::ops::Write;
 
 /// Scratch bytes a product may ask for: what cuBLAS itself takes on Hopper.
@@ -96,6 +97,7 @@ impl Blas {
     /// cuBLASLt for the device that is current on this thread.
     pub(crate) fn new(lt: &'static CublasLt) -> Result<Self, CudaError> {
         let mut handle = null_mut();
+        let _undisturbed = undisturbed();
         // SAFETY: `handle` receives what `drop` gives back.
         check("cublasLtCreate", unsafe { (lt.cublasLtCreate)(&mut handle) })?;
         Ok(Self { handle, lt })
@@ -104,6 +106,7 @@ impl Blas {
 
 impl Drop for Blas {
     fn drop(&mut self) {
+        let _undisturbed = undisturbed();
         // SAFETY: created by `new`, destroyed once.
         unsafe { (self.lt.cublasLtDestroy)(self.handle) };
     }

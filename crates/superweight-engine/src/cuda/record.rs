@@ -1,7 +1,7 @@
 //! Work noted down once and done again at once: stream capture and an instantiated graph.
 
 use std::ptr::null_mut;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::{CudaStream, result, sys as cu};
 
@@ -9,6 +9,15 @@ use super::CudaDevice;
 use super::counters::Places;
 use super::error::{CudaError, Named};
 use crate::error::Error;
+
+/// Held while something is captured, and while a library is opened or closed: that waits for the whole device, which
+/// spoils what any thread is capturing there.
+static UNDISTURBED: Mutex<()> = Mutex::new(());
+
+/// Until this is dropped, nobody captures and no library is opened or closed.
+pub(super) fn undisturbed() -> MutexGuard<'static, ()> {
+    UNDISTURBED.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A captured piece of work.
 pub struct Recording(Captured);
@@ -57,6 +66,7 @@ impl Captured {
         places: Places,
         body: impl FnOnce() -> Result<(), E>,
     ) -> Result<Self, E> {
+        let undisturbed = undisturbed();
         let mode = cu::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         stream.begin_capture(mode).named("beginning a recording")?;
         let asked = body();
@@ -64,6 +74,7 @@ impl Captured {
         // Ended in any case: the stream is of no use while it is being captured.
         // SAFETY: the capture was begun above.
         let ended = unsafe { result::stream::end_capture(stream.cu_stream()) };
+        drop(undisturbed);
         // Whatever fails from here on, it is destroyed.
         let graph = ended.unwrap_or(null_mut());
         let captured = Self { stream: stream.clone(), graph, ready: null_mut(), cleared: 0 };
@@ -106,5 +117,43 @@ impl Drop for Captured {
                 context.record_err(result::graph::destroy(self.graph));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::cuda::on_device::{Buffer, context};
+
+    #[test]
+    fn recordings_survive_devices_that_open_and_close_beside_them() {
+        let Some(own) = context() else { return };
+        let buffer = Buffer::bytes(&own, 64);
+        let body = || {
+            for _ in 0..200 {
+                // SAFETY: 64 live bytes.
+                unsafe { cu::cuMemsetD8Async(buffer.at(), 0, 64, own.raw_stream()) }
+                    .result()
+                    .named("a memset")?;
+            }
+            Ok::<_, CudaError>(())
+        };
+        let (closed, mut made) = (AtomicBool::new(false), 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..6 {
+                    drop(context());
+                }
+                closed.store(true, Ordering::Relaxed);
+            });
+            while !closed.load(Ordering::Relaxed) {
+                Captured::new(&own.stream, Places { base: 0, count: 0 }, body).unwrap();
+                made += 1;
+            }
+        });
+        println!("{made} recordings");
+        assert!(made > 6);
     }
 }

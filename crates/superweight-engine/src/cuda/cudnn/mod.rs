@@ -47,6 +47,7 @@ use super::context::{Context, Properties};
 use super::counters::Place;
 use super::error::{CudaError, Named};
 use super::libraries::Cudnn;
+use super::record::undisturbed;
 use crate::geometry::ConvGeometry;
 use crate::ops::Write;
 use crate::ops::activation::Activation;
@@ -170,8 +171,10 @@ impl Handle {
     fn new(cudnn: &'static Cudnn, stream: &Arc<CudaStream>) -> Result<Self, CudaError> {
         stream.context().bind_to_thread().named("cuCtxSetCurrent")?;
         let mut raw = std::ptr::null_mut();
+        let undisturbed = undisturbed();
         // SAFETY: `raw` receives a handle that `drop` gives back.
         check(cudnn, "cudnnCreate", unsafe { (cudnn.cudnnCreate)(&mut raw) })?;
+        drop(undisturbed);
         let handle = Self { raw, cudnn, _stream: stream.clone() };
         // SAFETY: a live handle; it holds the stream.
         let status = unsafe { (cudnn.cudnnSetStream)(raw, stream.cu_stream().cast()) };
@@ -187,6 +190,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        let _undisturbed = undisturbed();
         // SAFETY: created by `new`, destroyed once.
         unsafe { (self.cudnn.cudnnDestroy)(self.raw) };
     }
