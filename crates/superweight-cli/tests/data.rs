@@ -172,7 +172,60 @@ fn pictures_of_ones_own() {
     assert!(folder.screen("eval runs/tiny --device cpu").contains("[exit 0]"));
 }
 
-/// Nothing is written before all pictures are read, and what was there stays.
+/// Images that do not fit into memory give the same numbers, from the first draw to the last prediction.
+#[test]
+fn sets_larger_than_memory() {
+    let folder = Folder::with_recipe("data-large", RECIPE);
+    write_pictures(&folder, "", 25);
+    assert!(folder.screen("data pack shades --from pictures --size 8x12").contains("[exit 0]"));
+    let none = [("SWN_IMAGES_MIB", "0")];
+    let here = folder.screen("train tiny.toml --device cpu --name here --set data.crop=random-resized");
+    let there =
+        folder.screen_with("train tiny.toml --device cpu --name there --set data.crop=random-resized", &none);
+    let said = "           0.0 MB on disk, read as they are drawn; whole? 'swn data verify shades'\n";
+    assert!(there.contains(said) && !here.contains("on disk"), "{there}{here}");
+    let bank = |run: &str| {
+        let checkpoints = folder.0.join("runs").join(run).join("checkpoints");
+        let latest = fs::read_to_string(checkpoints.join("latest")).unwrap();
+        fs::read(checkpoints.join(latest.trim()).join("bank.safetensors")).unwrap()
+    };
+    assert_eq!(bank("here"), bank("there"));
+    let [here, there] = [("here", &[][..]), ("there", &none)].map(|(run, variables)| {
+        let screen = folder.screen_with(&format!("eval runs/{run} --device cpu"), variables);
+        screen.replace(run, "RUN")
+    });
+    assert_eq!(here, there);
+
+    let wrong = folder.screen_with("train tiny.toml --device cpu --name x", &[("SWN_IMAGES_MIB", "3G")]);
+    assert!(wrong.contains("error: SWN_IMAGES_MIB=3G: a number of MiB is expected"), "{wrong}");
+    // Cut short, it is not looked at.
+    let file = folder.0.join("data/shades/train-images.npy");
+    fs::write(&file, &fs::read(&file).unwrap()[1..]).unwrap();
+    let cut = folder.screen_with("train tiny.toml --device cpu --name x", &none);
+    assert!(cut.contains("train-images.npy: 11647 bytes where 11648 are expected"), "{cut}");
+}
+
+/// Recipes of ImageNet train once its pictures are packed under that name.
+#[test]
+fn imagenet_is_what_was_packed_as_such() {
+    let folder = Folder::with_recipe("data-imagenet", &RECIPE.replace("'shades'", "'imagenet'"));
+    let missing = folder.screen("train tiny.toml --device cpu");
+    assert!(
+        missing.contains("error: imagenet is not in data: 'swn data pack imagenet --from FOLDER --size 224'"),
+        "{missing}"
+    );
+    write_pictures(&folder, "train/", 20);
+    write_pictures(&folder, "val/", 5);
+    assert!(folder.screen("data pack imagenet --from pictures --size 16").contains("[exit 0]"));
+    let trained = folder.screen("train tiny.toml --device cpu");
+    assert!(trained.contains("images     40 to train on, 0 held out, 10 to test"), "{trained}");
+    let resolved = fs::read_to_string(folder.0.join("runs/tiny/resolved.toml")).unwrap();
+    assert!(resolved.contains("crop = \"random-resized\"") && resolved.contains("digest = "), "{resolved}");
+    assert!(folder.screen("eval runs/tiny --device cpu").contains("[exit 0]"));
+    assert!(folder.screen("train --resume runs/tiny --device cpu").contains("[exit 0]"));
+}
+
+/// Nothing has its place before all pictures are read, and what was there stays.
 #[test]
 fn unreadable_pictures_are_named_and_change_nothing() {
     let folder = Folder::new("data-unreadable");

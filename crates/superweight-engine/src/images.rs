@@ -2,19 +2,42 @@
 //!
 //! The host decides which image lands where ([`ImageDraw`]); a device only moves bytes, or takes means of four of them in whole
 //! numbers. So every device sees the same batches, and a batch costs a table of 48 bytes per image instead of its pixels:
-//! 6 KiB instead of 1.5 MiB for 128 of 32×32.
+//! 6 KiB instead of 1.5 MiB for 128 of 32×32. Sets that are too large for that are sent image by image, as they are drawn.
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 use crate::graph::Shape;
+
+/// Bytes of images, `[image][row][column][channel]`.
+pub trait Pixels: Send + Sync {
+    /// All of them.
+    fn bytes(&self) -> &[u8];
+
+    /// Whether all of them are in memory. What is not is kept by no device: images are sent when they are drawn.
+    fn in_memory(&self) -> bool {
+        true
+    }
+
+    /// Says that somebody will look there soon.
+    fn will_need(&self, _: Range<usize>) {}
+}
+
+impl Pixels for Vec<u8> {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
 
 /// A data set as a device takes it in.
 #[derive(Clone)]
 pub struct ImageSet {
     /// Of every image.
     pub shape: Shape,
-    /// `[image][row][column][channel]`.
-    pub pixels: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    /// Of all of them.
+    pub pixels: Arc<dyn Pixels>,
     /// The class of every image.
     pub classes: Vec<u32>,
     /// The number every byte becomes, per channel.
@@ -50,6 +73,28 @@ impl ImageDraw {
 }
 
 impl ImageSet {
+    /// Where the bytes of an image lie.
+    fn place(&self, image: u32) -> Range<usize> {
+        let len = self.shape.len();
+        image as usize * len..(image as usize + 1) * len
+    }
+
+    /// Says that these will be drawn soon.
+    pub(crate) fn will_need(&self, draws: &[ImageDraw]) {
+        if !self.pixels.in_memory() {
+            draws.iter().for_each(|draw| self.pixels.will_need(self.place(draw.image)));
+        }
+    }
+
+    /// The bytes of these images, one after another. Waits where they are not in memory.
+    pub(crate) fn gather(&self, draws: &[ImageDraw], to: &mut Vec<u8>) {
+        self.will_need(draws);
+        to.resize(draws.len() * self.shape.len(), 0);
+        let bytes = self.pixels.bytes();
+        let images = to.par_chunks_exact_mut(self.shape.len()).zip(draws);
+        images.for_each(|(to, draw)| to.copy_from_slice(&bytes[self.place(draw.image)]));
+    }
+
     /// Writes an image as it is placed. Allocates nothing.
     ///
     /// # Panics
@@ -57,9 +102,8 @@ impl ImageSet {
     /// If there is no such image or part, or `out` is not as long as one.
     pub fn render(&self, draw: &ImageDraw, out: &mut [f32]) {
         let Shape { channels, .. } = self.shape;
-        let len = self.shape.len();
-        let image = &self.pixels.as_ref().as_ref()[draw.image as usize * len..][..len];
-        assert_eq!(out.len(), len);
+        let image = &self.pixels.bytes()[self.place(draw.image)];
+        assert_eq!(out.len(), image.len());
         render(self.shape, image, &self.table, draw, out);
         let [first, end] = draw.hole_columns.map(|column| column as usize * channels);
         let rows = out.chunks_exact_mut(self.shape.width * channels);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use common::{hashed, on_every_device};
 use superweight_engine::{
     Accumulator, CrossEntropy, Device, GraphBuilder, ImageDraw, ImageSet, LayoutBuilder, Memory,
-    ParameterGroup, Settings, Sgd, SgdOptions, Shape,
+    ParameterGroup, Pixels, Settings, Sgd, SgdOptions, Shape,
 };
 
 const SHAPE: Shape = Shape { height: 3, width: 4, channels: 2 };
@@ -34,11 +34,33 @@ fn set() -> ImageSet {
     }
 }
 
+/// Too many for a device to keep.
+struct Elsewhere(Arc<dyn Pixels>);
+
+impl Pixels for Elsewhere {
+    fn bytes(&self) -> &[u8] {
+        self.0.bytes()
+    }
+
+    fn in_memory(&self) -> bool {
+        false
+    }
+}
+
 #[test]
 fn a_batch_is_drawn_as_each_image_is_rendered_and_its_tail_is_zero() {
+    is_drawn_as_it_is_rendered(&set());
+}
+
+#[test]
+fn images_that_no_device_keeps_are_drawn_alike() {
+    is_drawn_as_it_is_rendered(&ImageSet { pixels: Arc::new(Elsewhere(set().pixels)), ..set() });
+}
+
+fn is_drawn_as_it_is_rendered(set: &ImageSet) {
     on_every_device!(|device| {
-        let (mut memory, set) = (memory(device, 6), set());
-        let mut images = device.load_images(&set, 6).unwrap();
+        let mut memory = memory(device, 6);
+        let mut images = device.load_images(set, 6).unwrap();
         let hole = ImageDraw { image: 4, hole_rows: [1, 2], hole_columns: [0, 3], ..ImageDraw::default() };
         let moved = ImageDraw { image: 1, flip: 1, down: -1, right: 2, ..ImageDraw::default() };
         let stretched = |part| ImageDraw { image: 2, flip: 1, right: 1, part, ..hole };

@@ -158,7 +158,8 @@ fn a_line_between_members_has_them_at_its_ends() {
     let [a, b] = [0, 1].map(|m| networks.state_dict(MemberId(m)).unwrap());
     let device = CpuDevice::new(1).unwrap();
     let pixels: Vec<u8> = (0..10 * 192u64).map(|i| Draws::new(&[5]).bits(i) as u8).collect();
-    let images = superweight::data::Images { pixels, labels: (0..10).map(|i| i % 5).collect() };
+    let images =
+        superweight::data::Images { pixels: pixels.into(), labels: (0..10).map(|i| i % 5).collect() };
     let normalisation = superweight::data::Normalisation::fixed(&[128.0; 3], &[64.0; 3]);
     let evaluate = |from, to, points| {
         let line = Line { architecture: &architecture, from, to };

@@ -79,6 +79,9 @@ pub struct VerifyArgs {
 /// folder per class and nothing else; then a share of every class becomes the test set. Folders in a class's folder are
 /// looked through. Pictures of any size are made one size: the largest middle part of its proportions. Recipes then have
 /// data.name = "NAME"; data.flip = false is for pictures whose mirror image means something else.
+///
+/// A set may be larger than memory: one of more than half of it, or of $SWN_IMAGES_MIB, is read from the disk as images
+/// are drawn. Recipes of ImageNet train on what is packed as 'imagenet' (--size 224 takes 200 GB).
 #[derive(Args)]
 #[command(after_help = PACK_EXAMPLES)]
 pub struct PackArgs {

@@ -22,15 +22,24 @@ impl Folder {
     }
 
     pub fn run(&self, args: &str) -> Output {
+        self.run_with(args, &[])
+    }
+
+    fn run_with(&self, args: &str, variables: &[(&str, &str)]) -> Output {
         let swn = env!("CARGO_BIN_EXE_swn");
         let mut command = Command::new(swn);
         command.args(args.split_whitespace()).current_dir(&self.0).env("SWN_DATA", "data");
-        command.env("SWN_DATA_MIRROR", format!("file://{}/mirror", self.0.display())).output().unwrap()
+        command.env("SWN_DATA_MIRROR", format!("file://{}/mirror", self.0.display()));
+        command.envs(variables.iter().copied()).output().unwrap()
     }
 
     /// Exit code, output and errors as one text.
     pub fn screen(&self, args: &str) -> String {
-        let output = self.run(args);
+        self.screen_with(args, &[])
+    }
+
+    pub fn screen_with(&self, args: &str, variables: &[(&str, &str)]) -> String {
+        let output = self.run_with(args, variables);
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
         assert!(!stderr.contains("panicked"), "{stderr}");

@@ -17,6 +17,7 @@ impl CpuImages {
     }
 
     pub(super) fn set_draws(&mut self, draws: &[ImageDraw]) {
+        self.set.will_need(draws);
         self.draws.clear();
         self.draws.extend_from_slice(draws);
     }

@@ -1,7 +1,9 @@
-//! Images that stay on the GPU as bytes; a batch is drawn by one kernel.
+//! Images that stay on the GPU as bytes, or are sent when they are drawn; a batch is drawn by one kernel.
+
+use cudarc::driver::result;
 
 use super::buffer::{Allocation, Place, upload};
-use super::error::CudaError;
+use super::error::{CudaError, Named};
 use super::launch::launch;
 use super::{CudaDevice, Storages};
 use crate::graph::Shape;
@@ -13,30 +15,63 @@ use crate::program::{Region, Space};
 pub struct CudaImages {
     shape: Shape,
     count: usize,
+    /// Of all images, or of those that are drawn.
     pixels: Allocation,
     classes: Allocation,
+    sent: Option<Sent>,
     table: Allocation,
     /// How many are drawn, in the room of one draw, and the draws.
     draws: Allocation,
     room: usize,
 }
 
+/// A set that stays on the host.
+#[derive(Debug)]
+struct Sent {
+    set: ImageSet,
+    /// What was drawn last, as bytes.
+    bytes: Vec<u8>,
+}
+
 impl CudaImages {
+    /// Of sets that are in memory, those stay on the GPU that take no more than half of what is free there.
     pub(super) fn new(device: &CudaDevice, set: &ImageSet, batch: usize) -> Result<Self, CudaError> {
+        device.context.bind()?;
+        let (free, _) = result::mem_get_info().named("asking for free memory")?;
+        let stay = set.pixels.in_memory() && set.pixels.bytes().len() <= free / 2;
+        Self::staying(device, set, batch, stay)
+    }
+
+    fn staying(device: &CudaDevice, set: &ImageSet, batch: usize, stay: bool) -> Result<Self, CudaError> {
         let context = &device.context;
+        let [pixels, classes] = ["the images", "the images' classes"];
+        let room = |what, bytes| Allocation::zeros(context, what, batch * bytes);
+        let (pixels, classes, sent) = match stay {
+            true => (
+                Allocation::of(context, pixels, set.pixels.bytes())?,
+                Allocation::of(context, classes, &set.classes)?,
+                None,
+            ),
+            false => (
+                room(pixels, set.shape.len())?,
+                room(classes, size_of::<u32>())?,
+                Some(Sent { set: set.clone(), bytes: vec![] }),
+            ),
+        };
         let table: Vec<f32> = set.table.iter().flatten().copied().collect();
         Ok(Self {
             shape: set.shape,
             count: set.classes.len(),
-            pixels: Allocation::of(context, "the images", set.pixels.as_ref().as_ref())?,
-            classes: Allocation::of(context, "the images' classes", &set.classes)?,
+            pixels,
+            classes,
+            sent,
             table: Allocation::of(context, "the table of pixels", &table)?,
             draws: Allocation::zeros(context, "the batch", (batch + 1) * size_of::<ImageDraw>())?,
             room: batch,
         })
     }
 
-    pub(super) fn set_draws(&self, device: &CudaDevice, draws: &[ImageDraw]) -> Result<(), CudaError> {
+    pub(super) fn set_draws(&mut self, device: &CudaDevice, draws: &[ImageDraw]) -> Result<(), CudaError> {
         let Shape { height, width, .. } = self.shape;
         let is_beyond = |draw: &&ImageDraw| {
             let [top, left, rows, columns] = draw.part.map(|n| n as usize);
@@ -54,10 +89,18 @@ impl CudaImages {
             return Err(CudaError::call("drawing a batch", reason));
         }
         // One copy: the number of draws travels in front of them.
-        let mut sent = Vec::with_capacity(draws.len() + 1);
-        sent.push(ImageDraw::plain(draws.len() as u32));
-        sent.extend_from_slice(draws);
-        upload(&device.context, self.draws.pointer, &sent)
+        let mut said = Vec::with_capacity(draws.len() + 1);
+        said.push(ImageDraw::plain(draws.len() as u32));
+        said.extend_from_slice(draws);
+        if let Some(Sent { set, bytes }) = &mut self.sent {
+            // Images are called by their places in the batch then. The GPU is still busy with the last one while they are gathered.
+            set.gather(draws, bytes);
+            let classes: Vec<u32> = draws.iter().map(|draw| set.classes[draw.image as usize]).collect();
+            upload(&device.context, self.pixels.pointer, bytes)?;
+            upload(&device.context, self.classes.pointer, &classes)?;
+            said[1..].iter_mut().zip(0..).for_each(|(draw, place)| draw.image = place);
+        }
+        upload(&device.context, self.draws.pointer, &said)
     }
 
     pub(super) fn draw(

@@ -111,10 +111,10 @@ pub fn find(name: &str) -> Result<&'static Entry, DataError> {
     entry.ok_or_else(|| DataError::Unknown { name: name.to_owned(), known: known() })
 }
 
-/// Whether a name, or the folder it would have, is a known set's; `imagenet` is known to recipes.
+/// Whether a name, or the folder it would have, is a known set's.
 pub(super) fn is_taken(name: &str) -> bool {
     let is = |known: &str| name.eq_ignore_ascii_case(known);
-    is("imagenet") || CATALOGUE.iter().any(|entry| is(entry.name) || is(entry.folder))
+    CATALOGUE.iter().any(|entry| is(entry.name) || is(entry.folder))
 }
 
 /// Every data set that is known by name.

@@ -25,7 +25,8 @@ impl Record {
             return Err(DataError::malformed(file, count * record, expected, "the end of the file"));
         }
         images.labels.reserve(count);
-        images.pixels.reserve(count * channels * plane);
+        let pixels = images.pixels.make_mut();
+        pixels.reserve(count * channels * plane);
         for (i, record_bytes) in bytes.chunks_exact(record).enumerate() {
             let (labels, planes) = record_bytes.split_at(self.label_bytes);
             let label = labels[self.label_bytes - 1];
@@ -36,7 +37,7 @@ impl Record {
             }
             images.labels.push(u16::from(label));
             for at in 0..plane {
-                images.pixels.extend((0..channels).map(|channel| planes[channel * plane + at]));
+                pixels.extend((0..channels).map(|channel| planes[channel * plane + at]));
             }
         }
         Ok(())
@@ -57,7 +58,7 @@ mod tests {
             .read(Path::new("t"), &[9, 4, 1, 2, 3, 4, 5, 6, 9, 0, 7, 8, 9, 10, 11, 12], &mut images)
             .unwrap();
         assert_eq!(images.labels, [4, 0]);
-        assert_eq!(images.pixels, [1, 3, 5, 2, 4, 6, 7, 9, 11, 8, 10, 12]);
+        assert_eq!(images.pixels[..], [1, 3, 5, 2, 4, 6, 7, 9, 11, 8, 10, 12]);
     }
 
     #[test]

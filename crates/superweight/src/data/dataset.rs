@@ -1,15 +1,18 @@
-//! A data set in memory: bytes `[image][row][column][channel]`, labels, names, means and deviations.
+//! A data set: bytes `[image][row][column][channel]`, labels, names, means and deviations.
 //!
-//! Bytes, because CIFAR takes 184 MB as bytes and 737 as floats, and because a GPU keeps them so. Opening checks sizes,
+//! Bytes, because CIFAR takes 184 MB as bytes and 737 as floats, and because a GPU keeps them so. They are in memory, but for packed
+//! sets that would take most of it: those are looked at in their files. Opening checks sizes,
 //! headers and labels; digests are the business of [`verify`](super::verify) and of fetching.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use superweight_engine::{ImageSet, Shape};
+use superweight_engine::{ImageSet, Pixels, Shape};
 use superweight_plan::arch::ImageShape;
 
+use super::bytes::Bytes;
 use super::catalogue::{Description, Entry, Layout, find};
 use super::own::OwnSet;
 use super::{DataError, augment, cifar, embedded, idx, source};
@@ -27,7 +30,7 @@ pub enum Part {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Images {
     /// `[image][row][column][channel]`.
-    pub pixels: Vec<u8>,
+    pub pixels: Bytes,
     /// Below the number of classes.
     pub labels: Vec<u16>,
 }
@@ -88,6 +91,9 @@ impl Dataset {
     pub fn open(name: &str, folder: &Path) -> Result<Self, DataError> {
         let entry = match find(name) {
             Ok(entry) => entry,
+            Err(_) if name == "imagenet" && OwnSet::find(name, folder)?.is_none() => {
+                return Err(DataError::NoImageNet { folder: folder.to_owned() });
+            }
             Err(unknown) => return OwnSet::known(name, folder, unknown)?.read(folder),
         };
         let place = folder.join(entry.folder);
@@ -121,7 +127,7 @@ impl Dataset {
             Layout::Idx => {
                 for (file, found) in entry.files.chunks(2).zip(files.chunks(2)) {
                     let into = &mut parts[file[0].part as usize];
-                    into.pixels = idx::images(&found[0].path, &found[0].bytes, entry.shape)?;
+                    into.pixels = idx::images(&found[0].path, &found[0].bytes, entry.shape)?.into();
                     let count = into.pixels.len() / (entry.shape.height * entry.shape.width);
                     into.labels = idx::labels(&found[1].path, &found[1].bytes, count, entry.classes.len())?;
                 }
@@ -156,10 +162,17 @@ impl Dataset {
         let ImageShape { channels, height, width } = self.shape;
         ImageSet {
             shape: Shape::new(height, width, channels),
-            pixels: Arc::new(Pixels { data: Arc::clone(self), part }),
+            pixels: Arc::new(PartOf { data: Arc::clone(self), part }),
             classes: self.part(part).labels.iter().map(|&class| class.into()).collect(),
             table: augment::table(&self.normalisation),
         }
+    }
+
+    /// Bytes of images that stay in their files, where they do.
+    pub fn on_disk(&self) -> Option<u64> {
+        let parts = [&self.train.pixels, &self.test.pixels];
+        let bytes = parts.iter().filter(|pixels| !pixels.in_memory()).map(|pixels| pixels.len() as u64).sum();
+        (bytes > 0).then_some(bytes)
     }
 
     /// Numbers of one image.
@@ -169,14 +182,28 @@ impl Dataset {
 }
 
 /// The bytes of a part.
-struct Pixels {
+struct PartOf {
     data: Arc<Dataset>,
     part: Part,
 }
 
-impl AsRef<[u8]> for Pixels {
-    fn as_ref(&self) -> &[u8] {
+impl PartOf {
+    fn pixels(&self) -> &Bytes {
         &self.data.part(self.part).pixels
+    }
+}
+
+impl Pixels for PartOf {
+    fn bytes(&self) -> &[u8] {
+        self.pixels()
+    }
+
+    fn in_memory(&self) -> bool {
+        self.pixels().in_memory()
+    }
+
+    fn will_need(&self, range: Range<usize>) {
+        self.pixels().will_need(range);
     }
 }
 

@@ -117,6 +117,16 @@ pub enum DataError {
         /// What the downloading program said.
         why: String,
     },
+    /// A variable of the environment says what it cannot mean.
+    #[error("{name}={value}: {expected} is expected")]
+    Variable {
+        /// Of the environment.
+        name: &'static str,
+        /// What it is set to.
+        value: String,
+        /// What it may be.
+        expected: &'static str,
+    },
     /// Without a home there is no standard folder.
     #[error("no folder for data: set SWN_DATA (or HOME)")]
     NoFolder,
@@ -152,6 +162,15 @@ pub enum DataError {
     NotPacked {
         /// The data set.
         name: String,
+        /// Where it was looked for.
+        folder: PathBuf,
+    },
+    /// Pictures that nobody can fetch.
+    #[error(
+        "imagenet is not in {}: 'swn data pack imagenet --from FOLDER --size 224' makes it of train/ and val/ with a folder per class",
+        folder.display()
+    )]
+    NoImageNet {
         /// Where it was looked for.
         folder: PathBuf,
     },

@@ -80,12 +80,13 @@ pub(super) fn write_file(path: &Path, parts: &[&[u8]]) -> Result<(), DataError> 
     write().map_err(|error| unwritable(path, error))
 }
 
-fn unwritable(path: &Path, source: io::Error) -> DataError {
+pub(super) fn unwritable(path: &Path, source: io::Error) -> DataError {
     let advice = "; choose another folder with --to or SWN_DATA".to_owned();
     DataError::Io { doing: "written", advice, path: path.to_owned(), source }
 }
 
 /// A hidden folder beside the place it will have; removed unless it gets there.
+#[derive(Debug)]
 pub(super) struct Staging(pub(super) PathBuf);
 
 impl Staging {

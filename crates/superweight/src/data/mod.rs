@@ -11,7 +11,7 @@
 //! | `source`, `archive` | the files of a set out of a folder, a file or an archive |
 //! | `cifar`, `python`, `pickle`, `idx`, `embedded` | one layout each |
 //! | `pictures`, `pack`, `picture`, `orientation`, `own` | pictures of one's own: found, turned upright, made one size; the set they become |
-//! | `dataset`, `split` | images in memory; what is held out |
+//! | `dataset`, `bytes`, `split` | images in memory, or in a file that does not fit there; what is held out |
 //! | `random`, `order`, `augment` | pure functions of (seed, phase, epoch, image) |
 //! | `batch` | tables of what a device draws |
 //!
@@ -33,6 +33,7 @@
 mod archive;
 mod augment;
 mod batch;
+mod bytes;
 mod catalogue;
 mod cifar;
 mod classes;
@@ -63,6 +64,7 @@ mod verify;
 
 pub use augment::{Augment, Hole, Piece, Placement};
 pub use batch::{Batch, Batches, EvalBatches, TrainBatches};
+pub use bytes::Bytes;
 pub use catalogue::{CATALOGUE, Description, Entry, FileEntry, Layout, find};
 pub use dataset::{Dataset, Images, Normalisation, Part};
 pub use error::DataError;

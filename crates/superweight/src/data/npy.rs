@@ -117,7 +117,7 @@ pub fn corrupted(folder: &Path, name: &str, severity: usize, classes: usize) -> 
         let (offset, label) = ((from + wrong) as u64, read[wrong].into());
         return Err(DataError::Label { file: labels, offset, label, classes });
     }
-    Ok(Images { pixels, labels: read.into_iter().map(u16::from).collect() })
+    Ok(Images { pixels: pixels.into(), labels: read.into_iter().map(u16::from).collect() })
 }
 
 #[cfg(test)]

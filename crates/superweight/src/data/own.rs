@@ -5,15 +5,19 @@
 //! ```
 //!
 //! Numpy files, because anything can open them. A run keeps a copy of `set.json`, so that its members can be asked where the
-//! pictures are not, and its digest, so that it goes on with the same images or not at all: opening compares all digests.
+//! pictures are not, and its digest, so that it goes on with the same images or not at all: opening compares all digests. Images that
+//! would take most of the memory stay in their files, and are compared by `swn data verify` only.
 
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use superweight_engine::Mapped;
 use superweight_plan::arch::ImageShape;
 
+use super::bytes::{Bytes, held_in_memory};
 use super::catalogue::{Description, is_taken};
 use super::dataset::{Dataset, Images, Normalisation};
 use super::error::DataError;
@@ -32,7 +36,10 @@ pub(super) const MOST_CLASSES: usize = 10_000;
 const MOST_BYTES: usize = isize::MAX as usize / 4;
 /// Of the sides of an image.
 pub const MOST_SIDE: usize = 1024;
-const FILES: [&str; 4] = ["train-images.npy", "train-labels.npy", "test-images.npy", "test-labels.npy"];
+/// What comes before images in their file, however many there are.
+pub(super) const HEADER: usize = 128;
+pub(super) const FILES: [&str; 4] =
+    ["train-images.npy", "train-labels.npy", "test-images.npy", "test-labels.npy"];
 
 /// A set of one's own: what it is, and the digests of its files.
 #[derive(Clone, Debug, PartialEq)]
@@ -175,17 +182,32 @@ impl OwnSet {
     ///
     /// Returns the set's folder.
     pub fn save(data: &Dataset, to: &Path, replace: bool) -> Result<PathBuf, DataError> {
-        let target = to.join(&data.name);
         Self::check_place(&data.name, to, replace)?;
+        let staging = Staging::new(to, &data.name)?;
+        for (name, part) in [(FILES[0], &data.train), (FILES[2], &data.test)] {
+            write_file(&staging.0.join(name), &[&header(data.shape, part.len()), &part.pixels])?;
+        }
+        Self::keep(data, staging, to, replace)
+    }
+
+    /// The same where the files of images are in their hidden folder already.
+    pub(super) fn keep(
+        data: &Dataset,
+        staging: Staging,
+        to: &Path,
+        replace: bool,
+    ) -> Result<PathBuf, DataError> {
+        let target = to.join(&data.name);
         let [train, test] = [&data.train, &data.test]
             .map(|part| part.labels.iter().flat_map(|label| label.to_le_bytes()).collect::<Vec<u8>>());
-        let contents = [&data.train.pixels, &train, &data.test.pixels, &test];
+        let contents = [&data.train.pixels[..], &train, &data.test.pixels, &test];
         let mut set = Self { description: data.description(), sha256: Default::default() };
-        let staging = Staging::new(to, &data.name)?;
         for (i, (header, _)) in set.headers_and_lengths().iter().enumerate() {
             let parts = [&header[..], contents[i]];
             set.sha256[i] = hex_sha256(&parts);
-            write_file(&staging.0.join(FILES[i]), &parts)?;
+            if i % 2 == 1 {
+                write_file(&staging.0.join(FILES[i]), &parts)?;
+            }
         }
         write_file(&staging.0.join(SET), &[set.to_json().as_bytes()])?;
         match replace {
@@ -246,8 +268,14 @@ impl OwnSet {
         [images(train), labels(train), images(test), labels(test)]
     }
 
-    /// Its images, from the data folder.
+    /// Its images, from the data folder: in memory, or where they are more than may be held there (`SWN_IMAGES_MIB`, else half of
+    /// it), in their files.
     pub fn read(&self, folder: &Path) -> Result<Dataset, DataError> {
+        self.read_into(folder, held_in_memory()?)
+    }
+
+    fn read_into(&self, folder: &Path, memory: u64) -> Result<Dataset, DataError> {
+        let stay = self.bytes() > memory;
         let place = folder.join(&self.description.name);
         let each = FILES.iter().zip(self.headers_and_lengths()).zip(&self.sha256);
         let mut contents = each.map(|((name, (header, length)), sha256)| {
@@ -259,15 +287,21 @@ impl OwnSet {
             if found != expected as u64 {
                 return Err(wrong(format!("{found} bytes where {expected} are expected")));
             }
-            let (mut start, mut bytes) = (vec![0; header.len()], vec![0; length]);
-            reader.read_exact(&mut start).and_then(|()| reader.read_exact(&mut bytes)).map_err(failed)?;
+            let mut start = vec![0; header.len()];
+            reader.read_exact(&mut start).map_err(failed)?;
             if start != header {
                 return Err(wrong("an array of another shape".into()));
             }
+            if stay && name.ends_with("images.npy") {
+                let mapped = Mapped::new(&reader, header.len()).map_err(failed)?;
+                return Ok((file, Bytes::File(Arc::new(mapped))));
+            }
+            let mut bytes = vec![0; length];
+            reader.read_exact(&mut bytes).map_err(failed)?;
             if hex_sha256(&[&start, &bytes]) != *sha256 {
                 return Err(wrong("other bytes than were packed".into()));
             }
-            Ok((file, bytes))
+            Ok((file, bytes.into()))
         });
         let mut part = || {
             let (_, pixels) = contents.next().expect("there are four files")?;
@@ -307,7 +341,7 @@ impl OwnSet {
     }
 }
 
-fn header(shape: ImageShape, images: usize) -> Vec<u8> {
+pub(super) fn header(shape: ImageShape, images: usize) -> Vec<u8> {
     npy_header("|u1", &format!("({images}, {}, {}, {})", shape.height, shape.width, shape.channels))
 }
 
@@ -364,12 +398,48 @@ mod tests {
     }
 
     #[test]
+    fn images_stay_in_their_files_where_memory_has_no_room() {
+        let folder = Folder::new("own-mapped");
+        let target = OwnSet::save(&birds(), &folder.0, false).unwrap();
+        let set = OwnSet::find("birds", &folder.0).unwrap().unwrap();
+        let read = |memory| set.read_into(&folder.0, memory).unwrap();
+        let (here, there) = (read(set.bytes()), read(set.bytes() - 1));
+        assert_eq!((here.on_disk(), there.on_disk()), (None, Some(8 * 24)));
+        assert_eq!((&there.train, &there.test), (&birds().train, &birds().test));
+        // Whether images are whole is found out when that is asked for, labels are looked at.
+        let change = |name: &str| {
+            let mut bytes = fs::read(target.join(name)).unwrap();
+            *bytes.last_mut().unwrap() ^= 1;
+            fs::remove_file(target.join(name)).unwrap();
+            fs::write(target.join(name), bytes).unwrap();
+        };
+        change("train-images.npy");
+        assert_ne!(read(0).train, birds().train);
+        assert_eq!(there.train, birds().train, "the file that was opened");
+        assert!(set.read_into(&folder.0, u64::MAX).is_err());
+        assert!(set.verify(&folder.0).iter().any(|file| !matches!(file.state, State::Whole)));
+        change("test-labels.npy");
+        assert!(
+            set.read_into(&folder.0, 0).unwrap_err().to_string().contains("other bytes than were packed")
+        );
+    }
+
+    /// Packing writes images before it knows how many there will be.
+    #[test]
+    fn headers_of_images_are_of_one_length() {
+        for (images, side) in [(1, 1), (9_999_999, 28), (MOST_BYTES, MOST_SIDE)] {
+            let shape = ImageShape { channels: 3, height: side, width: side };
+            assert_eq!(header(shape, images).len(), HEADER);
+        }
+    }
+
+    #[test]
     fn names_and_places_are_kept() {
         let folder = Folder::new("own-place");
         let refused = |name: &str, replace: bool| {
             OwnSet::check_place(name, &folder.0, replace).map_err(|error| error.to_string()).err()
         };
-        for name in ["", ".x", "-x", "a/b", "..", "cifar-100", "cifar-100-binary", "imagenet", "ü"] {
+        for name in ["", ".x", "-x", "a/b", "..", "cifar-100", "cifar-100-binary", "ü"] {
             assert!(refused(name, true).unwrap().contains("cannot name a set of your own"), "{name}");
         }
         assert_eq!(refused("birds", false), None);
@@ -383,7 +453,7 @@ mod tests {
         assert_eq!(refused("letters", true), None);
         fs::write(folder.0.join("letters/log.jsonl"), "").unwrap();
         assert!(refused("letters", true).is_some());
-        let fewer = Dataset { test: Images { pixels: vec![0; 24], labels: vec![2] }, ..birds() };
+        let fewer = Dataset { test: Images { pixels: vec![0; 24].into(), labels: vec![2] }, ..birds() };
         assert!(OwnSet::save(&fewer, &folder.0, false).is_err());
         assert_eq!(Dataset::open("birds", &folder.0).unwrap().test.len(), 3);
         OwnSet::save(&fewer, &folder.0, true).unwrap();

@@ -132,6 +132,7 @@ impl<D: Device> Session<D> {
                 .map(|_| self.resolved.refine.as_ref().map(|refine| refine.epoch)),
             groups: &self.groups,
             images: self.images(),
+            on_disk: self.data.on_disk().map(|bytes| (&*self.data.name, bytes)),
             steps_per_epoch: self.steps_per_epoch(),
             schedule: &self.resolved.train.schedule,
             average: self.resolved.train.average,

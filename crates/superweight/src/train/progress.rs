@@ -54,6 +54,8 @@ pub struct Ready<'a> {
     pub groups: &'a [DecayGroup],
     /// Images trained on, held out, and in the test set.
     pub images: [usize; 3],
+    /// The set and its bytes of images that are read from its files as they are drawn, where they are not in memory.
+    pub on_disk: Option<(&'a str, u64)>,
     /// Steps of an epoch.
     pub steps_per_epoch: u64,
     /// Learning rates of training.

@@ -28,6 +28,9 @@ fn folder(asked: Option<PathBuf>) -> Result<PathBuf> {
     Ok(asked.map_or_else(standard_folder, Ok)?)
 }
 
-fn megabytes(bytes: u64) -> String {
-    format!("{:.1} MB", bytes as f64 / 1e6)
+pub(super) fn megabytes(bytes: u64) -> String {
+    match bytes as f64 {
+        bytes @ 1e10.. => format!("{:.1} GB", bytes / 1e9),
+        bytes => format!("{:.1} MB", bytes / 1e6),
+    }
 }

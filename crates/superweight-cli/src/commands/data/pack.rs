@@ -1,4 +1,4 @@
-//! `swn data pack`: pictures of the user's own as a data set. What is odd about them is said; nothing is written before all are read.
+//! `swn data pack`: pictures of the user's own as a data set. What is odd about them is said; nothing has its place before all are read.
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -20,6 +20,8 @@ use crate::table;
 const TEST_SHARE: f64 = 0.2;
 /// Time between two looks at how far it is, on a terminal and elsewhere.
 const REFRESH: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(10)];
+/// Bytes of images whose digests take a while.
+const LARGE: u64 = 2 << 30;
 /// Pictures left out that are named.
 const NAMED: usize = 20;
 /// Most classes that are listed.
@@ -40,29 +42,35 @@ pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
     let total = pictures.len();
     eprintln!("reading {} pictures of {} classes", grouped(total as u64), pictures.classes.len());
     let progress = Progress::new(total);
-    let packed = pictures.pack(&args.name, shape, args.skip_unreadable, &|done| progress.show(done));
+    let show = |done| progress.show(done);
+    let packed = pictures.pack(&args.name, shape, args.skip_unreadable, &to, &show);
     progress.clear();
     let packed = packed.with_context(from)?;
     for warning in warnings(&pictures, &packed) {
         eprintln!("warning: {warning}");
     }
-    let target = OwnSet::save(&packed.data, &to, args.replace)?;
-    let description = packed.data.description();
+    let (data, skipped, twice, median) =
+        (packed.data.clone(), packed.skipped.len(), packed.twice, packed.median);
+    let bytes = (data.train.pixels.len() + data.test.pixels.len()) as u64;
+    if bytes > LARGE {
+        eprintln!("taking digests of {}", megabytes(bytes));
+    }
+    let target = packed.keep(args.replace)?;
+    let description = data.description();
     let (train, test) = description.images;
-    let bytes = (packed.data.train.pixels.len() + packed.data.test.pixels.len()) as u64;
     if args.json {
         let Normalisation { mean, deviation } = &description.normalisation;
         let answer = json!({
             "name": args.name, "folder": target, "train": train, "test": test, "test_drawn": pictures.drawn,
             "shape": [shape.channels, shape.height, shape.width], "classes": description.classes,
             "mean": mean, "deviation": deviation, "bytes": bytes,
-            "skipped": packed.skipped.len(), "passed_over": pictures.passed_over.len(), "test_seen_in_training": packed.twice,
+            "skipped": skipped, "passed_over": pictures.passed_over.len(), "test_seen_in_training": twice,
         });
         writeln!(out, "{answer:#}")?;
         return Ok(ExitCode::SUCCESS);
     }
     let ImageShape { channels, height, width } = shape;
-    write!(out, "{}", classes(&packed.data))?;
+    write!(out, "{}", classes(&data))?;
     let [train, test] = [train, test].map(|images| grouped(images as u64));
     let (classes, size) = (description.classes.len(), megabytes(bytes));
     let drawn = if pictures.drawn {
@@ -76,11 +84,11 @@ pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
         args.name
     )?;
     writeln!(out, "images     {train} to train on, {test} to test by{drawn}")?;
-    let (rows, columns) = packed.median;
+    let (rows, columns) = median;
     writeln!(out, "pictures   half of them at most {rows} pixels high and {columns} wide, before")?;
     writeln!(out, "folder     {}", target.display())?;
     // The recipe has batches of 32, and holds a tenth out.
-    let few = match packed.data.train.len() * 9 / 10 {
+    let few = match data.train.len() * 9 / 10 {
         few @ 0..32 => format!(" --set train.batch={}", few.max(1)),
         _ => String::new(),
     };

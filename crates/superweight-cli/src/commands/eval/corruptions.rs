@@ -125,7 +125,7 @@ impl Making {
             From::Published(folder) => {
                 let mut images = corrupted(folder, kind.name(), severity.get().into(), classes)?;
                 ensure!(clean.len() <= images.len(), "more test images than corrupted ones");
-                images.pixels = images.pixels[..clean.len() * IMAGE_LEN].to_vec();
+                images.pixels.make_mut().truncate(clean.len() * IMAGE_LEN);
                 images.labels.truncate(clean.len());
                 Ok(images)
             }
@@ -134,7 +134,7 @@ impl Making {
                 for index in 0..clean.len() {
                     pixels.extend(corruptor.corrupt(kind, severity, index as u64, clean.image(index))?);
                 }
-                Ok(Images { pixels, labels: clean.labels.clone() })
+                Ok(Images { pixels: pixels.into(), labels: clean.labels.clone() })
             }
         }
     }

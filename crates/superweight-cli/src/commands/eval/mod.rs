@@ -142,7 +142,7 @@ pub fn images(trained: &Trained, data: &Dataset, held_out: bool, first: Option<u
                 settings.split_seed,
             )?;
             let each = split.validation.iter().map(|&image| image as usize);
-            let pixels: Vec<u8> = each.clone().flat_map(|i| data.train.image(i).iter().copied()).collect();
+            let pixels = each.clone().flat_map(|i| data.train.image(i).iter().copied()).collect();
             Images { pixels, labels: each.map(|i| data.train.labels[i]).collect() }
         }
     };
@@ -153,7 +153,7 @@ pub fn images(trained: &Trained, data: &Dataset, held_out: bool, first: Option<u
             chosen.len()
         );
         let len = chosen.pixels.len() / chosen.len();
-        chosen.pixels = chosen.pixels[..first * len].to_vec();
+        chosen.pixels = chosen.pixels[..first * len].to_vec().into();
         chosen.labels.truncate(first);
     }
     Ok(chosen)

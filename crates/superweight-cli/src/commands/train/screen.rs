@@ -14,6 +14,7 @@ use superweight::train::{
     DecayGroup, Decided, EpochReport, Evaluation, Observer, Progress, Ready, Stage, StepReport,
 };
 
+use super::super::data::megabytes;
 use super::duration;
 
 /// Time between two looks of the bar.
@@ -92,6 +93,12 @@ fn head(ready: &Ready<'_>) -> Vec<String> {
             "images     {train} to train on, {held_out} held out, {test} to test; {steps} steps an epoch"
         ),
     ];
+    if let Some((name, bytes)) = ready.on_disk {
+        let size = megabytes(bytes);
+        lines.push(format!(
+            "           {size} on disk, read as they are drawn; whole? 'swn data verify {name}'"
+        ));
+    }
     if let Some(refined) = ready.given {
         let then = refined.map_or("nothing is searched or refined".into(), |epoch| {
             format!("nothing is searched, coefficients are refined after epoch {epoch}")

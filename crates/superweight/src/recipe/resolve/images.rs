@@ -22,7 +22,7 @@ pub(super) struct Set {
 /// Share of an image that is stretched to its size, at least: that of ImageNet's usual recipes.
 const LEAST_AREA: f64 = 0.08;
 
-/// Known to recipes, so that they can be written and planned; there is no reader yet.
+/// Known to recipes, so that they can be written and planned where nobody has packed it.
 const IMAGENET: Set = Set { shape: ImageShape::IMAGENET, classes: 1000, train: 1_281_167, own: None };
 
 impl From<Description> for Set {
@@ -39,23 +39,21 @@ impl Recipe {
                 return Err(self.wrong("data.digest", format!("{name} is no set of your own: leave it out")));
             }
             Ok(entry) => entry.describe().into(),
-            Err(_) if name == "imagenet" => IMAGENET,
             Err(_) if name.contains('/') && Path::new(&name).is_dir() => {
                 let problem = format!(
                     "'{name}' is a folder: 'swn data pack NAME --from {name}' makes a data set of its pictures"
                 );
                 return Err(self.wrong("data.name", problem));
             }
-            Err(unknown) => {
-                let own = self.own_set(&name, unknown).map_err(|error| match error {
-                    DataError::Unknown { name, known } => {
-                        let known = known + ", imagenet";
-                        self.wrong("data.name", DataError::Unknown { name, known })
-                    }
-                    error => self.wrong("data.name", error.with_cause()),
-                })?;
-                Set { own: Some(Arc::new(own.clone())), ..own.description.into() }
-            }
+            Err(unknown) => match self.own_set(&name, unknown) {
+                Ok(own) => Set { own: Some(Arc::new(own.clone())), ..own.description.into() },
+                Err(DataError::Unknown { .. }) if name == "imagenet" => IMAGENET,
+                Err(DataError::Unknown { name, known }) => {
+                    let known = known + ", imagenet";
+                    return Err(self.wrong("data.name", DataError::Unknown { name, known }));
+                }
+                Err(error) => return Err(self.wrong("data.name", error.with_cause())),
+            },
         };
         Ok((name, set))
     }

@@ -1,0 +1,144 @@
+//! Bytes of images: in memory, or those of a file that need not fit there.
+
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+use superweight_engine::{Mapped, Pixels};
+
+use super::DataError;
+
+/// How many MiB of a packed set are held in memory.
+const VARIABLE: &str = "SWN_IMAGES_MIB";
+/// Where nobody says how much memory there is.
+const USUAL: u64 = 4 << 30;
+
+/// `[image][row][column][channel]`.
+#[derive(Clone)]
+pub enum Bytes {
+    /// In memory.
+    Memory(Vec<u8>),
+    /// Of a file, read when somebody looks.
+    File(Arc<Mapped>),
+}
+
+impl Bytes {
+    /// In memory, to be written to.
+    pub fn make_mut(&mut self) -> &mut Vec<u8> {
+        if let Self::File(file) = self {
+            *self = Self::Memory(file.bytes().to_vec());
+        }
+        match self {
+            Self::Memory(bytes) => bytes,
+            Self::File(_) => unreachable!("it was made memory above"),
+        }
+    }
+
+    /// Whether they are in memory.
+    pub fn in_memory(&self) -> bool {
+        matches!(self, Self::Memory(_))
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Memory(bytes) => bytes,
+            Self::File(file) => file.bytes(),
+        }
+    }
+}
+
+impl Pixels for Bytes {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+
+    fn in_memory(&self) -> bool {
+        self.in_memory()
+    }
+
+    fn will_need(&self, range: Range<usize>) {
+        if let Self::File(file) = self {
+            file.will_need(range);
+        }
+    }
+}
+
+impl Default for Bytes {
+    fn default() -> Self {
+        Self::Memory(vec![])
+    }
+}
+
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Memory(bytes)
+    }
+}
+
+impl FromIterator<u8> for Bytes {
+    fn from_iter<I: IntoIterator<Item = u8>>(bytes: I) -> Self {
+        Self::Memory(bytes.into_iter().collect())
+    }
+}
+
+impl PartialEq for Bytes {
+    fn eq(&self, other: &Self) -> bool {
+        self[..] == other[..]
+    }
+}
+
+impl Eq for Bytes {}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = if self.in_memory() { "in memory" } else { "in a file" };
+        write!(f, "{} bytes {place}", self.len())
+    }
+}
+
+/// Bytes of images that are held in memory at most: what `SWN_IMAGES_MIB` says, else half of all memory.
+pub(super) fn held_in_memory() -> Result<u64, DataError> {
+    match std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
+        Some(value) => said(&value.to_string_lossy()),
+        None => {
+            let said = std::fs::read_to_string("/proc/meminfo").ok();
+            Ok(said.as_deref().and_then(total).map_or(USUAL, |total| total / 2))
+        }
+    }
+}
+
+fn said(value: &str) -> Result<u64, DataError> {
+    let bytes = value.trim().parse().ok().and_then(|mib: u64| mib.checked_mul(1 << 20));
+    bytes.ok_or_else(|| DataError::Variable {
+        name: VARIABLE,
+        value: value.to_owned(),
+        expected: "a number of MiB",
+    })
+}
+
+/// Linux's answer.
+fn total(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_what_is_said_or_what_there_is() {
+        assert_eq!(said(" 3 ").unwrap(), 3 << 20);
+        assert_eq!(said("0").unwrap(), 0);
+        for wrong in ["3G", "-1", "99999999999999999999", "18446744073709551615"] {
+            let error = said(wrong).unwrap_err().to_string();
+            assert_eq!(error, format!("SWN_IMAGES_MIB={wrong}: a number of MiB is expected"));
+        }
+        assert_eq!(total("MemFree: 1 kB\nMemTotal:       24612345 kB\n"), Some(24_612_345 * 1024));
+        assert_eq!(total("MemTotal: much"), None);
+    }
+}
