@@ -118,9 +118,11 @@ fn render(shape: Shape, image: &[u8], table: &[[f32; 256]], draw: &ImageDraw, ou
     let Shape { height, width, channels } = shape;
     let [top, left, rows, columns] = draw.part;
     assert!((top + rows) as usize <= height && (left + columns) as usize <= width, "{draw:?} of {shape:?}");
+    let (down, across) = (Side::new(height, top, rows), Side::new(width, left, columns));
+    let means = Quotient::new(down.whole.divisor * across.whole.divisor, 256);
     for (y, row) in out.chunks_exact_mut(width * channels).enumerate() {
         let from = y.checked_add_signed(draw.down as isize).filter(|&from| from < height);
-        let between = from.map(|from| Between::new(from, height, top, rows));
+        let between = from.map(|from| down.between(from));
         let source = from.map(|from| &image[from * width * channels..][..width * channels]);
         for (x, pixel) in row.chunks_exact_mut(channels).enumerate() {
             let from = x.checked_add_signed(draw.right as isize).filter(|&from| from < width);
@@ -133,11 +135,16 @@ fn render(shape: Shape, image: &[u8], table: &[[f32; 256]], draw: &ImageDraw, ou
                         *value = table[usize::from(byte)];
                     }
                 }
-                Some(((_, between), from)) => {
-                    let across = Between::new(from, width, left, columns);
+                Some(((_, v), from)) => {
+                    let h = across.between(from);
+                    let four =
+                        v.places.map(|y| h.places.map(|x| &image[(y * width + x) * channels..][..channels]));
+                    let weights = v.weights.map(|y| h.weights.map(|x| x * y));
                     for (c, (value, table)) in pixel.iter_mut().zip(table).enumerate() {
-                        let byte = between.mean(across, |y, x| image[(y * width + x) * channels + c]);
-                        *value = table[usize::from(byte)];
+                        let of = |y: usize, x: usize| weights[y][x] * u64::from(four[y][x][c]);
+                        let sum = of(0, 0) + of(0, 1) + of(1, 0) + of(1, 1);
+                        // The mean of four bytes by how near they are, to the nearest.
+                        *value = table[means.of(sum + means.divisor / 2) as usize];
                     }
                 }
             }
@@ -145,33 +152,64 @@ fn render(shape: Shape, image: &[u8], table: &[[f32; 256]], draw: &ImageDraw, ou
     }
 }
 
-/// A place between two rows (or columns) of an image: number `at` of `size` that a part of it is stretched to. Centres of pixels
-/// lie half a pixel from borders, beyond which the outermost goes on.
-#[derive(Clone, Copy)]
-struct Between {
-    rows: [usize; 2],
-    /// How far it is from the first to the second, of `whole`.
-    past: u64,
-    whole: u64,
+/// How `count` rows (or columns) from `first` on are stretched to `size`. Centres of pixels lie half a pixel from borders, beyond
+/// which the outermost goes on.
+struct Side {
+    size: usize,
+    first: usize,
+    count: usize,
+    whole: Quotient,
 }
 
-impl Between {
-    fn new(at: usize, size: usize, first: u32, count: u32) -> Self {
-        let (first, whole) = (first as usize, 2 * size as u64);
-        let place = ((2 * at as u64 + 1) * u64::from(count)).saturating_sub(size as u64);
-        let last = (count as usize).saturating_sub(1);
-        let low = (place / whole) as usize;
-        Self { rows: [first + low, first + (low + 1).min(last)], past: place % whole, whole }
+/// A place between two rows, and how much of each is there.
+#[derive(Clone, Copy)]
+struct Between {
+    places: [usize; 2],
+    weights: [u64; 2],
+}
+
+impl Side {
+    fn new(size: usize, first: u32, count: u32) -> Self {
+        let whole = Quotient::new(2 * size as u64, size as u64 + 1);
+        Self { size, first: first as usize, count: count as usize, whole }
     }
 
-    /// The mean of four bytes by how near they are, to the nearest.
-    fn mean(self, x: Self, at: impl Fn(usize, usize) -> u8) -> u8 {
-        let [top, bottom] = self.rows.map(|y| {
-            let [left, right] = x.rows.map(|x| u64::from(at(y, x)));
-            (x.whole - x.past) * left + x.past * right
-        });
-        let all = self.whole * x.whole;
-        (((self.whole - self.past) * top + self.past * bottom + all / 2) / all) as u8
+    /// Number `at` of `size`.
+    fn between(&self, at: usize) -> Between {
+        let place = ((2 * at + 1) * self.count).saturating_sub(self.size) as u64;
+        let low = self.whole.of(place);
+        let past = place - low * self.whole.divisor;
+        let (low, last) = (low as usize, self.count.saturating_sub(1));
+        Between {
+            places: [self.first + low, self.first + (low + 1).min(last)],
+            weights: [self.whole.divisor - past, past],
+        }
+    }
+}
+
+/// Whole quotients by one divisor d, by multiplying: ⌊n·m / 2^k⌋ with m just above 2^k / d. That is n/d and at most n / 2^k more,
+/// too little to reach the next whole number while n·d ≤ 2^k.
+struct Quotient {
+    divisor: u64,
+    reciprocal: Option<u64>,
+    shift: u32,
+}
+
+impl Quotient {
+    /// For quotients below `most`.
+    fn new(divisor: u64, most: u64) -> Self {
+        // n < most·d, and n·m < most·2^k has to fit.
+        let shift = 63 - most.next_power_of_two().ilog2();
+        let bound = u128::from(most) * u128::from(divisor) * u128::from(divisor);
+        let reciprocal = (bound <= 1 << shift).then(|| (1u64 << shift) / divisor + 1);
+        Self { divisor, reciprocal, shift }
+    }
+
+    fn of(&self, n: u64) -> u64 {
+        match self.reciprocal {
+            Some(reciprocal) => (n * reciprocal) >> self.shift,
+            None => n / self.divisor,
+        }
     }
 }
 
@@ -230,6 +268,23 @@ mod tests {
             }
         }
         assert_eq!(rendered(ImageDraw { part: [0, 0, 7, 9], ..ImageDraw::default() }), image);
+    }
+
+    #[test]
+    fn quotients_are_those_of_division() {
+        for size in (1..=300).chain([1000, 1023, 1024, 2048, 5000]) {
+            let side = Quotient::new(2 * size, size + 1);
+            let mean = Quotient::new(4 * size * (size / 2 + 1), 256);
+            for (quotient, most) in [(side, size), (mean, 255)] {
+                let d = quotient.divisor;
+                for n in (0..=most).flat_map(|q| [q * d, q * d + 1, q * d + d / 2, q * d + d - 1]) {
+                    assert_eq!(quotient.of(n), n / d, "{n} / {d}");
+                }
+            }
+        }
+        // Where it might not be exact, it is a division.
+        assert!(Quotient::new(4 * 2048 * 2048, 256).reciprocal.is_none());
+        assert!(Quotient::new(4 * 1024 * 1024, 256).reciprocal.is_some());
     }
 
     /// Flip and shift are of what was stretched.
