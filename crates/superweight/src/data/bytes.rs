@@ -1,8 +1,9 @@
 //! Bytes of images: in memory, or those of a file that need not fit there.
 
-use std::fmt;
 use std::ops::{Deref, Range};
+use std::path::Path;
 use std::sync::Arc;
+use std::{fmt, fs};
 
 use superweight_engine::{Mapped, Pixels};
 
@@ -100,13 +101,14 @@ impl fmt::Debug for Bytes {
     }
 }
 
-/// Bytes of images that are held in memory at most: what `SWN_IMAGES_MIB` says, else half of all memory.
+/// Bytes of images that are held in memory at most: what `SWN_IMAGES_MIB` says, else half of what there is, or may be used.
 pub(super) fn held_in_memory() -> Result<u64, DataError> {
     match std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
         Some(value) => said(&value.to_string_lossy()),
         None => {
-            let said = std::fs::read_to_string("/proc/meminfo").ok();
-            Ok(said.as_deref().and_then(total).map_or(USUAL, |total| total / 2))
+            let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+            let allowed = allowed(Path::new("/sys/fs/cgroup"), &read("/proc/self/cgroup"));
+            Ok(total(&read("/proc/meminfo")).into_iter().chain(allowed).min().map_or(USUAL, |most| most / 2))
         }
     }
 }
@@ -120,6 +122,27 @@ fn said(value: &str) -> Result<u64, DataError> {
     })
 }
 
+/// What the groups that a process is in may have, as Linux lists them: containers have less than their machine.
+fn allowed(root: &Path, groups: &str) -> Option<u64> {
+    let of_group = |line: &str| {
+        let mut fields = line.splitn(3, ':');
+        let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?.trim_start_matches('/'));
+        let (base, file) = match controllers {
+            "" => (root.to_owned(), "memory.max"),
+            _ if controllers.split(',').any(|name| name == "memory") => {
+                (root.join("memory"), "memory.limit_in_bytes")
+            }
+            _ => return None,
+        };
+        // Within a container the path may be the machine's; then its own group is at the root.
+        let limits = [base.join(path), base]
+            .into_iter()
+            .filter_map(|folder| fs::read_to_string(folder.join(file)).ok()?.trim().parse::<u64>().ok());
+        limits.min()
+    };
+    groups.lines().filter_map(of_group).min()
+}
+
 /// Linux's answer.
 fn total(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -129,6 +152,7 @@ fn total(meminfo: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::testing::Folder;
 
     #[test]
     fn memory_is_what_is_said_or_what_there_is() {
@@ -140,5 +164,26 @@ mod tests {
         }
         assert_eq!(total("MemFree: 1 kB\nMemTotal:       24612345 kB\n"), Some(24_612_345 * 1024));
         assert_eq!(total("MemTotal: much"), None);
+    }
+
+    #[test]
+    fn containers_have_less() {
+        let folder = Folder::new("memory-groups");
+        let write = |file: &str, text: &str| {
+            let file = folder.0.join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        };
+        let allowed = |groups: &str| allowed(&folder.0, groups);
+        assert_eq!(allowed("0::/a/b\n3:cpu:/a\n"), None);
+        write("a/b/memory.max", "max\n");
+        assert_eq!(allowed("0::/a/b\n"), None);
+        write("memory.max", "5000\n");
+        assert_eq!(allowed("0::/a/b\n"), Some(5000));
+        write("a/b/memory.max", "3000\n");
+        assert_eq!(allowed("0::/a/b\n"), Some(3000));
+        write("memory/c/memory.limit_in_bytes", "2000\n");
+        assert_eq!(allowed("4:cpu,memory:/c\n0::/a/b\n"), Some(2000));
+        assert_eq!(allowed("4:cpu,memories:/c\nnonsense\n"), None);
     }
 }
