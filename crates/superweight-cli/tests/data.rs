@@ -194,7 +194,9 @@ fn sets_larger_than_memory() {
         let screen = folder.screen_with(&format!("eval runs/{run} --device cpu"), variables);
         screen.replace(run, "RUN")
     });
-    assert_eq!(here, there);
+    let note = "note: images are read from the disk as they are; whole? 'swn data verify shades'\n";
+    assert_eq!(here, there.replace(note, ""));
+    assert!(there.contains(note), "{there}");
 
     let wrong = folder.screen_with("train tiny.toml --device cpu --name x", &[("SWN_IMAGES_MIB", "3G")]);
     assert!(wrong.contains("error: SWN_IMAGES_MIB=3G: a number of MiB is expected"), "{wrong}");
@@ -216,7 +218,16 @@ fn imagenet_is_what_was_packed_as_such() {
     );
     write_pictures(&folder, "train/", 20);
     write_pictures(&folder, "val/", 5);
-    assert!(folder.screen("data pack imagenet --from pictures --size 16").contains("[exit 0]"));
+    for command in ["data fetch imagenet", "data verify imagenet"] {
+        assert!(
+            folder.screen(command).contains("error: imagenet is not in data: 'swn data pack"),
+            "{command}"
+        );
+    }
+    let spelled = folder.screen("data pack ImageNet --from pictures");
+    assert!(spelled.contains("cannot name a set of your own: recipes know it as 'imagenet'"), "{spelled}");
+    let packed = folder.screen("data pack imagenet --from pictures --size 16");
+    assert!(packed.contains("next       swn train recipes/table-1/imagenet-10-swn.toml\n"), "{packed}");
     let trained = folder.screen("train tiny.toml --device cpu");
     assert!(trained.contains("images     40 to train on, 0 held out, 10 to test"), "{trained}");
     let resolved = fs::read_to_string(folder.0.join("runs/tiny/resolved.toml")).unwrap();

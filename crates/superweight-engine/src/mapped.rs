@@ -17,10 +17,11 @@ use crate::images::Pixels;
 pub struct Mapped(Mmap);
 
 impl Mapped {
-    /// What follows the first `from` bytes. The file may be closed afterwards, renamed and removed.
-    pub fn new(file: &File, from: usize) -> io::Result<Self> {
-        let length = file.metadata()?.len().saturating_sub(from as u64);
-        let length = usize::try_from(length).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    /// `length` bytes after the first `from`. The file may be closed afterwards, renamed and removed.
+    pub fn new(file: &File, from: usize, length: usize) -> io::Result<Self> {
+        if file.metadata()?.len() < from as u64 + length as u64 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         // SAFETY: bytes behind a reference must not change, which no function can see to: it is what is said above. Whatever they
         // are, nothing but numbers is made of them.
         unsafe { MmapOptions::new().offset(from as u64).len(length).map(file) }.map(Self)
@@ -58,11 +59,12 @@ mod tests {
         File::create(&path).unwrap().write_all(&bytes).unwrap();
         let file = File::open(&path).unwrap();
         for from in [0, 1, 128, 4096, 9_999, 10_000] {
-            let mapped = Mapped::new(&file, from).unwrap();
+            let mapped = Mapped::new(&file, from, bytes.len() - from).unwrap();
             mapped.will_need(0..mapped.bytes().len());
             assert_eq!(mapped.bytes(), &bytes[from..], "{from}");
         }
-        let mapped = Mapped::new(&file, 7).unwrap();
+        assert!(Mapped::new(&file, 7, bytes.len() - 6).is_err());
+        let mapped = Mapped::new(&file, 7, bytes.len() - 7).unwrap();
         drop(file);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(mapped.bytes(), &bytes[7..]);

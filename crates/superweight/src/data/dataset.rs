@@ -91,9 +91,6 @@ impl Dataset {
     pub fn open(name: &str, folder: &Path) -> Result<Self, DataError> {
         let entry = match find(name) {
             Ok(entry) => entry,
-            Err(_) if name == "imagenet" && OwnSet::find(name, folder)?.is_none() => {
-                return Err(DataError::NoImageNet { folder: folder.to_owned() });
-            }
             Err(unknown) => return OwnSet::known(name, folder, unknown)?.read(folder),
         };
         let place = folder.join(entry.folder);

@@ -165,6 +165,20 @@ pub enum DataError {
         /// Where it was looked for.
         folder: PathBuf,
     },
+    /// More images than memory holds.
+    #[error(
+        "{}: {bytes} bytes are more than there is memory; with SWN_IMAGES_MIB=0 images are read from the disk as they are drawn",
+        file.display()
+    )]
+    NoMemory {
+        /// Of the images.
+        file: PathBuf,
+        /// How many.
+        bytes: usize,
+    },
+    /// Somebody wants no more pictures to be packed.
+    #[error("interrupted: nothing was packed")]
+    Interrupted,
     /// Pictures that nobody can fetch.
     #[error(
         "imagenet is not in {}: 'swn data pack imagenet --from FOLDER --size 224' makes it of train/ and val/ with a folder per class",

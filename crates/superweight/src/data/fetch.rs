@@ -1,15 +1,15 @@
 //! Getting a data set into the data folder: download or take what is there, verify, write beside, rename.
 //!
 //! Everything is written to a hidden folder next to its place and renamed when it is whole and on the disk, so that a
-//! reader never sees a part of a data set, and a kill or a full disk leaves what was there before (a kill in the instant
-//! between two renames under a hidden name, `.NAME.PROCESS.old`).
+//! reader never sees a part of a data set, and a kill or a full disk leaves what was there before (`staging.rs`).
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::catalogue::Entry;
 use super::source;
+use super::staging::{Staging, unwritable};
 use super::verify::check;
 use super::{DataError, download};
 
@@ -41,9 +41,9 @@ pub fn fetch(
             None => official.to_string(),
         };
         report(Step::Downloading(&address));
-        download::download(&address, &staging.0.join(name))?;
+        download::download(&address, &staging.path.join(name))?;
     }
-    install(entry, &staging.0, to, report)
+    install(entry, &staging.path, to, report)
 }
 
 /// Takes a set from a file, folder or archive into the data folder `to`, after verification.
@@ -64,7 +64,7 @@ pub fn install(
     report(Step::Writing(&target));
     let staging = Staging::new(to, entry.folder)?;
     for (found, file) in files.iter().zip(entry.files) {
-        write_file(&staging.0.join(file.name), &[&found.bytes])?;
+        write_file(&staging.path.join(file.name), &[&found.bytes])?;
     }
     staging.become_(&target)?;
     Ok(target)
@@ -80,71 +80,10 @@ pub(super) fn write_file(path: &Path, parts: &[&[u8]]) -> Result<(), DataError> 
     write().map_err(|error| unwritable(path, error))
 }
 
-pub(super) fn unwritable(path: &Path, source: io::Error) -> DataError {
-    let advice = "; choose another folder with --to or SWN_DATA".to_owned();
-    DataError::Io { doing: "written", advice, path: path.to_owned(), source }
-}
-
-/// A hidden folder beside the place it will have; removed unless it gets there.
-#[derive(Debug)]
-pub(super) struct Staging(pub(super) PathBuf);
-
-impl Staging {
-    pub(super) fn new(to: &Path, name: &str) -> Result<Self, DataError> {
-        let path = hidden(to, name, "tmp");
-        let _ = fs::remove_dir_all(&path); // left by a killed process of the same number
-        fs::create_dir_all(&path).map_err(|error| unwritable(&path, error))?;
-        Ok(Self(path))
-    }
-
-    /// Takes a place where nothing is, or fails.
-    pub(super) fn take_free_place(self, target: &Path) -> Result<(), DataError> {
-        let synced = File::open(&self.0).and_then(|folder| folder.sync_all());
-        synced.map_err(|error| unwritable(target, error))?;
-        // A folder that has something in it is not renamed over.
-        fs::rename(&self.0, target).map_err(|error| match error.kind() {
-            io::ErrorKind::DirectoryNotEmpty
-            | io::ErrorKind::AlreadyExists
-            | io::ErrorKind::NotADirectory => DataError::Exists {
-                target: target.to_owned(),
-                why: "something has taken its place meanwhile",
-            },
-            _ => unwritable(target, error),
-        })
-    }
-
-    /// Takes the place of what is there, which is kept until this has succeeded.
-    pub(super) fn become_(self, target: &Path) -> Result<(), DataError> {
-        let failed = |error| unwritable(target, error);
-        File::open(&self.0).and_then(|folder| folder.sync_all()).map_err(failed)?;
-        let name = target.file_name().unwrap_or_default().to_string_lossy();
-        let old = hidden(target.parent().unwrap_or(Path::new("")), &name, "old");
-        let replaced = fs::rename(target, &old).is_ok();
-        if let Err(error) = fs::rename(&self.0, target) {
-            if replaced {
-                let _ = fs::rename(&old, target);
-            }
-            return Err(failed(error));
-        }
-        if replaced {
-            let _ = fs::remove_dir_all(&old);
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Staging {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn hidden(folder: &Path, name: &str, kind: &str) -> PathBuf {
-    folder.join(format!(".{name}.{}.{kind}", std::process::id()))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::{fs, io};
+
     use super::*;
     use crate::data::testing::{Fixture, Folder, Tmpfs, cifar_entry, gzip, tar};
     use crate::data::verify::{State, verify};

@@ -7,7 +7,7 @@
 //! | file | question |
 //! |---|---|
 //! | `catalogue` | which data sets are known: files, sizes, digests, addresses, means |
-//! | `folder`, `fetch`, `download`, `verify` | where they lie, how they get there, whether they are whole |
+//! | `folder`, `fetch`, `staging`, `download`, `verify` | where they lie, how they get there, whether they are whole |
 //! | `source`, `archive` | the files of a set out of a folder, a file or an archive |
 //! | `cifar`, `python`, `pickle`, `idx`, `embedded` | one layout each |
 //! | `pictures`, `pack`, `picture`, `orientation`, `own` | pictures of one's own: found, turned upright, made one size; the set they become |
@@ -58,6 +58,7 @@ mod python;
 mod random;
 mod source;
 mod split;
+mod staging;
 #[cfg(test)]
 pub(crate) mod testing;
 mod verify;

@@ -21,7 +21,8 @@ use super::bytes::{Bytes, held_in_memory};
 use super::catalogue::{Description, is_taken};
 use super::dataset::{Dataset, Images, Normalisation};
 use super::error::DataError;
-use super::fetch::{Staging, write_file};
+use super::fetch::write_file;
+use super::staging::Staging;
 use super::verify::{FileState, State, hex_sha256, look};
 use crate::files::{names_a_folder, read_at_most};
 
@@ -136,6 +137,7 @@ impl OwnSet {
     /// The set of that name, where no other is known by it: `unknown` then lists those there are, its own kind too.
     pub fn known(name: &str, folder: &Path, unknown: DataError) -> Result<Self, DataError> {
         Self::find(name, folder)?.ok_or_else(|| match unknown {
+            _ if name == "imagenet" => DataError::NoImageNet { folder: folder.to_owned() },
             DataError::Unknown { name, known } => {
                 let own: String = Self::names(folder).iter().map(|own| format!(", {own}")).collect();
                 DataError::Unknown { name, known: known + &own }
@@ -185,7 +187,7 @@ impl OwnSet {
         Self::check_place(&data.name, to, replace)?;
         let staging = Staging::new(to, &data.name)?;
         for (name, part) in [(FILES[0], &data.train), (FILES[2], &data.test)] {
-            write_file(&staging.0.join(name), &[&header(data.shape, part.len()), &part.pixels])?;
+            write_file(&staging.path.join(name), &[&header(data.shape, part.len()), &part.pixels])?;
         }
         Self::keep(data, staging, to, replace)
     }
@@ -206,10 +208,10 @@ impl OwnSet {
             let parts = [&header[..], contents[i]];
             set.sha256[i] = hex_sha256(&parts);
             if i % 2 == 1 {
-                write_file(&staging.0.join(FILES[i]), &parts)?;
+                write_file(&staging.path.join(FILES[i]), &parts)?;
             }
         }
-        write_file(&staging.0.join(SET), &[set.to_json().as_bytes()])?;
+        write_file(&staging.path.join(SET), &[set.to_json().as_bytes()])?;
         match replace {
             true => staging.become_(&target)?,
             // Another may have been faster.
@@ -223,6 +225,9 @@ impl OwnSet {
         let target = to.join(name);
         let why = match () {
             () if is_taken(name) => Some("a known set has this name"),
+            () if name != "imagenet" && name.eq_ignore_ascii_case("imagenet") => {
+                Some("recipes know it as 'imagenet'")
+            }
             () if !names_a_folder(name) => {
                 Some("it may have letters, digits, '.', '_' and '-', and begins with neither '.' nor '-'")
             }
@@ -293,10 +298,14 @@ impl OwnSet {
                 return Err(wrong("an array of another shape".into()));
             }
             if stay && name.ends_with("images.npy") {
-                let mapped = Mapped::new(&reader, header.len()).map_err(failed)?;
+                let mapped = Mapped::new(&reader, header.len(), length).map_err(failed)?;
                 return Ok((file, Bytes::File(Arc::new(mapped))));
             }
-            let mut bytes = vec![0; length];
+            let mut bytes = vec![];
+            if bytes.try_reserve_exact(length).is_err() {
+                return Err(DataError::NoMemory { file, bytes: length });
+            }
+            bytes.resize(length, 0);
             reader.read_exact(&mut bytes).map_err(failed)?;
             if hex_sha256(&[&start, &bytes]) != *sha256 {
                 return Err(wrong("other bytes than were packed".into()));
@@ -466,7 +475,7 @@ mod tests {
         let folder = Folder::new("own-once");
         OwnSet::check_place("birds", &folder.0, false).unwrap();
         let staging = Staging::new(&folder.0, "other").unwrap();
-        write_file(&staging.0.join(SET), &[b"{}"]).unwrap();
+        write_file(&staging.path.join(SET), &[b"{}"]).unwrap();
         OwnSet::save(&birds(), &folder.0, false).unwrap();
         let late = staging.take_free_place(&folder.0.join("birds")).unwrap_err();
         assert!(matches!(late, DataError::Exists { .. }), "{late}");

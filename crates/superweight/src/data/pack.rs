@@ -10,6 +10,7 @@ use std::fs::File;
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,8 +21,8 @@ use superweight_plan::arch::ImageShape;
 
 use super::bytes::Bytes;
 use super::dataset::{Dataset, Images, Normalisation};
-use super::fetch::{Staging, unwritable};
 use super::own::{FILES, HEADER, OwnSet, header};
+use super::staging::{Staging, unwritable};
 use super::{DataError, Picture, Pictures};
 
 /// Unreadable pictures that are named.
@@ -55,7 +56,7 @@ impl Packed {
 
 impl Pictures {
     /// Reads all of them and makes them one size, in a hidden folder of the data folder `to`. `progress` is told how many are done,
-    /// from any thread.
+    /// from any thread, and says whether to go on.
     ///
     /// One that cannot be read is an error, which names the first of them, or left out if `skip` says so.
     pub fn pack(
@@ -64,13 +65,13 @@ impl Pictures {
         shape: ImageShape,
         skip: bool,
         to: &Path,
-        progress: &(dyn Fn(usize) + Sync),
+        progress: &(dyn Fn(usize) -> bool + Sync),
     ) -> Result<Packed, DataError> {
         let done = AtomicUsize::new(0);
         let step = || progress(done.fetch_add(1, Ordering::Relaxed) + 1);
         let staging = Staging::new(to, name)?;
-        let mut train = Decoded::new(&self.train, shape, &staging.0.join(FILES[0]), &step)?;
-        let mut test = Decoded::new(&self.test, shape, &staging.0.join(FILES[2]), &step)?;
+        let mut train = Decoded::new(&self.train, shape, &staging.path.join(FILES[0]), &step)?;
+        let mut test = Decoded::new(&self.test, shape, &staging.path.join(FILES[2]), &step)?;
         let mut failed = std::mem::take(&mut train.failed);
         failed.append(&mut test.failed);
         if !failed.is_empty() && !skip {
@@ -87,13 +88,16 @@ impl Pictures {
             if !train.images.labels.contains(&(class as u16)) {
                 let from = self.train.iter().find(|(_, of)| usize::from(*of) == class);
                 let from = from.and_then(|(path, _)| path.parent()).unwrap_or(Path::new(""));
-                let why = format!("no training picture of class '{name}' can be read");
+                let why = format!("no training picture of class '{name}' can be read{}", first(&failed));
                 return Err(DataError::Pictures { from: from.to_owned(), why });
             }
         }
         if test.images.is_empty() {
             let from = self.test[0].0.parent().unwrap_or(Path::new("")).to_owned();
-            return Err(DataError::Pictures { from, why: "no test picture can be read".into() });
+            return Err(DataError::Pictures {
+                from,
+                why: format!("no test picture can be read{}", first(&failed)),
+            });
         }
         let twice = count_twice(&train, &test);
         let (mut heights, mut widths): (Vec<_>, Vec<_>) =
@@ -130,6 +134,7 @@ struct Found {
     counts: Vec<[u64; 256]>,
     failed: Vec<(usize, DataError)>,
     unwritten: Option<io::Error>,
+    interrupted: bool,
 }
 
 impl Decoded {
@@ -137,7 +142,7 @@ impl Decoded {
         pictures: &[(PathBuf, u16)],
         shape: ImageShape,
         path: &Path,
-        step: &(dyn Fn() + Sync),
+        step: &(dyn Fn() -> bool + Sync),
     ) -> Result<Self, DataError> {
         let size = shape.channels * shape.height * shape.width;
         let place = |image: usize| (HEADER + image * size) as u64;
@@ -150,6 +155,7 @@ impl Decoded {
             counts: no_counts.clone(),
             failed: vec![],
             unwritten: None,
+            interrupted: false,
         });
         let next = AtomicUsize::new(0);
         let take = || {
@@ -160,7 +166,7 @@ impl Decoded {
         let work = || {
             let mut counts = no_counts.clone();
             while let Some((i, (path, _))) = take() {
-                match Picture::open(path) {
+                match open(path) {
                     Ok(picture) => {
                         let image = picture.fit(shape);
                         let (hash, written) = (hash(&image), file.write_all_at(&image, place(i)));
@@ -180,7 +186,10 @@ impl Decoded {
                     }
                     Err(error) => lock().failed.push((i, error)),
                 }
-                step();
+                if !step() {
+                    lock().interrupted = true;
+                    next.store(pictures.len(), Ordering::Relaxed);
+                }
             }
             for (all, counts) in lock().counts.iter_mut().zip(counts) {
                 all.iter_mut().zip(counts).for_each(|(all, count)| *all += count);
@@ -188,10 +197,13 @@ impl Decoded {
         };
         let threads = thread::available_parallelism().map_or(1, usize::from);
         thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-        let Found { hashes, sizes, counts, mut failed, unwritten } =
+        let Found { hashes, sizes, counts, mut failed, unwritten, interrupted } =
             found.into_inner().expect("nobody panics here");
         if let Some(error) = unwritten {
             return Err(unwritable(error));
+        }
+        if interrupted {
+            return Err(DataError::Interrupted);
         }
         failed.sort_by_key(|&(i, _)| i);
         let there = || hashes.iter().enumerate().filter_map(|(i, &hash)| Some((i, hash?)));
@@ -205,14 +217,26 @@ impl Decoded {
             }
             file.set_len(place(labels.len()))?;
             file.write_all_at(&header(shape, labels.len()), 0)?;
-            file.sync_all()?;
-            Mapped::new(&file, HEADER)
+            file.sync_all()
         };
-        let pixels = Bytes::File(Arc::new(close().map_err(unwritable)?));
+        close().map_err(unwritable)?;
+        let mapped = Mapped::new(&file, HEADER, labels.len() * size);
+        let pixels = Bytes::File(Arc::new(mapped.map_err(|error| DataError::read(path, error))?));
         let hashes = there().map(|(_, hash)| hash).collect();
         let failed = failed.into_iter().map(|(_, error)| error).collect();
         Ok(Self { images: Images { pixels, labels }, failed, hashes, sizes, counts })
     }
+}
+
+/// A picture that its decoder does not survive is one that cannot be read.
+fn open(path: &Path) -> Result<Picture, DataError> {
+    let read = catch_unwind(|| Picture::open(path));
+    read.unwrap_or_else(|_| Err(DataError::malformed(path, 0, "a picture", "what its decoder fails on")))
+}
+
+/// The first of several errors, as the end of a sentence.
+fn first(failed: &[DataError]) -> String {
+    failed.first().map_or(String::new(), |error| format!(": {}", error.with_cause()))
 }
 
 fn hash(image: &[u8]) -> u64 {
@@ -271,6 +295,7 @@ mod tests {
         let done = AtomicUsize::new(0);
         let progress = |n| {
             done.fetch_max(n, Ordering::Relaxed);
+            true
         };
         let packed = found.pack("ab", SHAPE, false, here, &progress).unwrap();
         let Packed { data, skipped, twice, median, .. } = &packed;
@@ -296,13 +321,13 @@ mod tests {
 
         fs::write(here.join("train/a/1.png"), "no picture").unwrap();
         fs::write(here.join("train/b/5.png"), "").unwrap();
-        let error = found.pack("ab", SHAPE, false, here, &|_| ()).unwrap_err().to_string();
+        let error = found.pack("ab", SHAPE, false, here, &|_| true).unwrap_err().to_string();
         assert!(error.starts_with("2 of 10 pictures cannot be read:\n  "), "{error}");
         assert!(
             error.contains("train/a/1.png, byte 0: expected a PNG or JPEG picture, found neither"),
             "{error}"
         );
-        let left = found.pack("ab", SHAPE, true, here, &|_| ()).unwrap();
+        let left = found.pack("ab", SHAPE, true, here, &|_| true).unwrap();
         assert_eq!(left.skipped.len(), 2);
         assert_eq!(left.data.train.labels, [0, 0, 0, 1, 1, 1]);
         for (place, i) in [0, 2, 3, 4, 6, 7].into_iter().enumerate() {
@@ -313,8 +338,19 @@ mod tests {
         for i in [0, 2, 3] {
             fs::write(here.join(format!("train/a/{i}.png")), "").unwrap();
         }
-        let error = found.pack("ab", SHAPE, true, here, &|_| ()).unwrap_err().to_string();
-        assert!(error.ends_with("train/a: no training picture of class 'a' can be read"), "{error}");
+        let error = found.pack("ab", SHAPE, true, here, &|_| true).unwrap_err().to_string();
+        assert!(error.contains("train/a: no training picture of class 'a' can be read: "), "{error}");
+        assert!(
+            error.contains("0.png, byte 0: expected a PNG or JPEG picture, found an empty file"),
+            "{error}"
+        );
+        assert!(matches!(found.pack("x", SHAPE, true, here, &|_| false), Err(DataError::Interrupted)));
+        assert!(
+            fs::read_dir(here)
+                .unwrap()
+                .flatten()
+                .all(|entry| !entry.file_name().to_string_lossy().starts_with(".x"))
+        );
     }
 
     #[test]
@@ -331,11 +367,11 @@ mod tests {
         };
         let found = Pictures::find(&pictures, 0.25, 0).unwrap();
         let shape = ImageShape { channels: 3, height: 100, width: 100 };
-        let error = found.pack("ab", shape, false, &disk.0, &|_| ()).unwrap_err();
+        let error = found.pack("ab", shape, false, &disk.0, &|_| true).unwrap_err();
         let DataError::Io { source, path, .. } = &error else { panic!("{error}") };
         assert_eq!(source.kind(), io::ErrorKind::StorageFull);
         assert!(path.ends_with("train-images.npy"), "{error}");
         assert_eq!(fs::read_dir(&disk.0).unwrap().count(), 0);
-        found.pack("ab", SHAPE, false, &disk.0, &|_| ()).unwrap().keep(false).unwrap();
+        found.pack("ab", SHAPE, false, &disk.0, &|_| true).unwrap().keep(false).unwrap();
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow};
 use serde_json::json;
-use superweight::data::{self, Layout, OwnSet, State, Step};
+use superweight::data::{self, DataError, Layout, OwnSet, State, Step};
 use superweight::plan::number::grouped;
 
 use super::{folder, megabytes};
@@ -18,6 +18,7 @@ pub fn run(args: FetchArgs, out: &mut impl Write) -> Result<ExitCode> {
             "{0} was packed from pictures: 'swn data pack {0} --replace --from …' does it anew",
             args.name
         ),
+        _ if args.name == "imagenet" => DataError::NoImageNet { folder: to.clone() }.into(),
         _ => unknown.into(),
     })?;
     let name = entry.name;

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::json;
-use superweight::data::{Dataset, Normalisation, OwnSet, Packed, Pictures};
+use superweight::data::{DataError, Dataset, Normalisation, OwnSet, Packed, Pictures};
 use superweight::plan::arch::ImageShape;
 use superweight::plan::number::grouped;
 
-use super::super::train::duration;
+use super::super::train::{INTERRUPTED, duration, watched_limits};
 use super::{folder, megabytes};
 use crate::args::PackArgs;
 use crate::table;
@@ -42,10 +42,22 @@ pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
     let total = pictures.len();
     eprintln!("reading {} pictures of {} classes", grouped(total as u64), pictures.classes.len());
     let progress = Progress::new(total);
-    let show = |done| progress.show(done);
+    let limits = watched_limits()?;
+    let show = |done| {
+        progress.show(done);
+        !limits.interrupted()
+    };
     let packed = pictures.pack(&args.name, shape, args.skip_unreadable, &to, &show);
     progress.clear();
-    let packed = packed.with_context(from)?;
+    let packed = match packed {
+        Err(DataError::Interrupted) => {
+            eprintln!("stopped    interrupted: nothing was packed");
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        // What is wrong with the place is not the pictures' fault.
+        Err(error @ DataError::Io { doing: "written", .. }) => return Err(error.into()),
+        packed => packed.with_context(from)?,
+    };
     for warning in warnings(&pictures, &packed) {
         eprintln!("warning: {warning}");
     }
@@ -92,7 +104,10 @@ pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
         few @ 0..32 => format!(" --set train.batch={}", few.max(1)),
         _ => String::new(),
     };
-    writeln!(out, "next       swn train recipes/pictures.toml --set data.name={}{few}", args.name)?;
+    match &*args.name {
+        "imagenet" => writeln!(out, "next       swn train recipes/table-1/imagenet-10-swn.toml")?,
+        name => writeln!(out, "next       swn train recipes/pictures.toml --set data.name={name}{few}")?,
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -180,12 +195,13 @@ impl Progress {
         let left = self.begin.elapsed().mul_f64((self.total - done) as f64 / done.max(1) as f64);
         let [done, total] = [done, self.total].map(|count| grouped(count as u64));
         let (start, end) = if self.terminal { ("\r\x1b[2K", "") } else { ("", "\n") };
-        eprint!("{start}{done} of {total} pictures, {} left{end}", duration::show(left));
+        let mut err = io::stderr();
+        let _ = write!(err, "{start}{done} of {total} pictures, {} left{end}", duration::show(left));
     }
 
     fn clear(&self) {
         if self.terminal {
-            eprint!("\r\x1b[2K");
+            let _ = write!(io::stderr(), "\r\x1b[2K");
         }
     }
 }

@@ -130,6 +130,9 @@ pub fn names(trained: &Trained) -> Vec<String> {
 
 /// The images that were asked for.
 pub fn images(trained: &Trained, data: &Dataset, held_out: bool, first: Option<usize>) -> Result<Images> {
+    if data.on_disk().is_some() {
+        eprintln!("note: images are read from the disk as they are; whole? 'swn data verify {}'", data.name);
+    }
     let mut chosen = match held_out {
         false => data.test.clone(),
         true => {
@@ -142,8 +145,9 @@ pub fn images(trained: &Trained, data: &Dataset, held_out: bool, first: Option<u
                 settings.split_seed,
             )?;
             let each = split.validation.iter().map(|&image| image as usize);
-            let pixels = each.clone().flat_map(|i| data.train.image(i).iter().copied()).collect();
-            Images { pixels, labels: each.map(|i| data.train.labels[i]).collect() }
+            let mut pixels = Vec::with_capacity(split.validation.len() * data.image_len());
+            each.clone().for_each(|i| pixels.extend_from_slice(data.train.image(i)));
+            Images { pixels: pixels.into(), labels: each.map(|i| data.train.labels[i]).collect() }
         }
     };
     if let Some(first) = first {

@@ -47,7 +47,8 @@ impl Recipe {
             }
             Err(unknown) => match self.own_set(&name, unknown) {
                 Ok(own) => Set { own: Some(Arc::new(own.clone())), ..own.description.into() },
-                Err(DataError::Unknown { .. }) if name == "imagenet" => IMAGENET,
+                Err(DataError::NoImageNet { .. }) => IMAGENET,
+                Err(DataError::NoFolder) if name == "imagenet" && self.data.digest.is_none() => IMAGENET,
                 Err(DataError::Unknown { name, known }) => {
                     let known = known + ", imagenet";
                     return Err(self.wrong("data.name", DataError::Unknown { name, known }));
