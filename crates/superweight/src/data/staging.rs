@@ -39,11 +39,16 @@ impl Staging {
             tries += 1;
             match made {
                 // Where nothing can be locked, nothing is taken for left.
-                Ok(lock) => match lock.try_lock() {
-                    Ok(()) | Err(TryLockError::Error(_)) => return Ok(Self { path, _lock: lock }),
-                    Err(TryLockError::WouldBlock) if tries < TRIES => {}
-                    Err(TryLockError::WouldBlock) => return Err(failed(io::ErrorKind::ResourceBusy.into())),
-                },
+                Ok(lock) => {
+                    let held = !matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
+                    // Another may have locked it before, taken it for left, and be done with removing it.
+                    if held && path.join(LOCK).exists() {
+                        return Ok(Self { path, _lock: lock });
+                    }
+                    if tries == TRIES {
+                        return Err(failed(io::ErrorKind::ResourceBusy.into()));
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < TRIES => {}
                 Err(error) => {
                     let _ = fs::remove_dir_all(&path);
@@ -184,7 +189,7 @@ mod tests {
             for thread in 0..4 {
                 let (folder, target) = (&folder.0, &target);
                 scope.spawn(move || {
-                    for round in 0..20 {
+                    for round in 0..50 {
                         let staging = Staging::new(folder, "birds").unwrap();
                         for file in ["a", "b"] {
                             fs::write(staging.path.join(file), format!("{thread} {round}")).unwrap();
