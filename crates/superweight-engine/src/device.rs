@@ -10,6 +10,7 @@ use crate::mix::{Mix, MixReaders, MixSet};
 use crate::ops::Call;
 use crate::optimizer::SgdGroups;
 use crate::program::{Element, Program, Region, Space};
+use crate::views::{ViewSet, Views};
 
 /// Called after each step of a profiled run with the step's index and the time it took.
 pub type Observer<'a> = &'a mut dyn FnMut(usize, Duration);
@@ -25,6 +26,8 @@ pub trait Device: Clone + fmt::Debug + Sized {
     type Kernel: fmt::Debug;
     /// What it prepares for sets of blocks to be mixed.
     type Mixer: fmt::Debug;
+    /// What it prepares for views of banks.
+    type Viewer: fmt::Debug;
     /// A program's weights as its kernels like them best.
     type Packed: fmt::Debug;
     /// What it prepares for an optimizer's groups.
@@ -94,6 +97,15 @@ pub trait Device: Clone + fmt::Debug + Sized {
 
     /// Gradients of blocks and coefficients from those of tensors.
     fn mix_backward(&self, mix: &Mix<Self>, storages: &mut Storages<Self>);
+
+    /// Takes in views of banks.
+    fn prepare_views(&self, sets: &[ViewSet]) -> Result<Self::Viewer, Error>;
+
+    /// Tensors from banks; see [`Views`].
+    fn view(&self, views: &Views<Self>, storages: &mut Storages<Self>);
+
+    /// Gradients of banks from those of tensors.
+    fn view_backward(&self, views: &Views<Self>, storages: &mut Storages<Self>);
 
     /// Adds the numbers of each region, one region after another, to `sums`, in 32 bits.
     fn accumulate(&self, storages: &Storages<Self>, regions: &[Region], sums: &mut Self::Buffer);

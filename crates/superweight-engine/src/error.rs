@@ -296,4 +296,12 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
+    /// A set of views of a bank contradicts itself.
+    #[error("views `{set}`: {problem}")]
+    Views {
+        /// The set.
+        set: String,
+        /// What is wrong.
+        problem: String,
+    },
 }

@@ -24,6 +24,7 @@ mod simd;
 mod softmax;
 mod sums;
 mod vector;
+mod views;
 
 use std::convert::Infallible;
 use std::fmt;
@@ -38,6 +39,7 @@ use crate::mix::{Mix, MixReaders, MixSet};
 use crate::ops::{Call, Write};
 use crate::optimizer::SgdGroups;
 use crate::program::{Element, Program, Region, Space, Step};
+use crate::views::{ViewSet, Views as BankViews};
 use buffer::{CpuBuffer, Views};
 
 /// More than any machine has cores; a slip of the hand would take the machine down, not only the program.
@@ -95,6 +97,7 @@ impl Device for CpuDevice {
     type Buffer = CpuBuffer;
     type Kernel = Kernel;
     type Mixer = Vec<mix::Mixer>;
+    type Viewer = views::Viewer;
     type Packed = Packed;
     type Updater = SgdGroups;
     type Images = images::CpuImages;
@@ -227,6 +230,18 @@ impl Device for CpuDevice {
 
     fn mix_backward(&self, mix: &Mix<Self>, storages: &mut Storages<Self>) {
         self.pool.install(|| mix::mix_backward(mix, storages));
+    }
+
+    fn prepare_views(&self, sets: &[ViewSet]) -> Result<views::Viewer, Error> {
+        Ok(views::Viewer::new(sets))
+    }
+
+    fn view(&self, views: &BankViews<Self>, storages: &mut Storages<Self>) {
+        self.pool.install(|| views.viewer().view(storages));
+    }
+
+    fn view_backward(&self, views: &BankViews<Self>, storages: &mut Storages<Self>) {
+        self.pool.install(|| views.viewer().backward(storages));
     }
 
     fn accumulate(&self, storages: &Storages<Self>, regions: &[Region], sums: &mut CpuBuffer) {

@@ -36,6 +36,17 @@ impl<'a> Shared<'a> {
         // SAFETY: inside the buffer by the assertion, disjoint from other parts by the caller's promise.
         unsafe { core::slice::from_raw_parts_mut(self.start.add(start), len) }
     }
+
+    /// A part of it to read, as many at once as wanted.
+    ///
+    /// # Safety
+    ///
+    /// No part in use at the same time overlaps this one, except others to read.
+    pub unsafe fn read(&self, start: usize, len: usize) -> &[f32] {
+        assert!(start <= self.len && len <= self.len - start, "part outside of the shared buffer");
+        // SAFETY: inside the buffer by the assertion, written by nobody by the caller's promise.
+        unsafe { core::slice::from_raw_parts(self.start.add(start), len) }
+    }
 }
 
 /// Scratch cut into equal slots; a task borrows the lowest free one.

@@ -9,7 +9,7 @@
 //! | `cudnn/`, `blas.rs` | how are convolutions and matrix products planned? |
 //! | `conv.rs`, `direct.rs`, `norm.rs`, `norm_once.rs`, `pool.rs`, `loss.rs`, `view.rs` | one call each |
 //! | `together.rs` | which calls are one launch? |
-//! | `mix.rs`, `factors.rs`, `sgd.rs`, `images.rs` | what surrounds a program in a step |
+//! | `views.rs`, `mix.rs`, `factors.rs`, `sgd.rs`, `images.rs` | what surrounds a program in a step |
 //! | `record.rs`, `counters.rs`, `nodes.rs` | how is a step done again at once? |
 //!
 //! Determinism is the only mode here too: no float atomics, reductions in a fixed order, deterministic plans.
@@ -42,6 +42,7 @@ mod record;
 mod sgd;
 mod together;
 mod view;
+mod views;
 
 use std::fmt;
 use std::sync::Arc;
@@ -61,6 +62,7 @@ pub use images::CudaImages;
 pub use mix::Mixer;
 pub use record::Recording;
 pub use sgd::Updater;
+pub use views::Viewer;
 
 use crate::device::{Device, Observer, Storages};
 use crate::error::Error;
@@ -70,6 +72,7 @@ use crate::mix::{Mix, MixReaders, MixSet};
 use crate::ops::Call;
 use crate::optimizer::SgdGroups;
 use crate::program::{Element, Program, Region, Space, Step};
+use crate::views::{ViewSet, Views};
 use context::Context;
 use conv::Conv;
 use error::Named;
@@ -167,6 +170,7 @@ impl Device for CudaDevice {
     type Buffer = CudaBuffer;
     type Kernel = Kernel;
     type Mixer = Mixer;
+    type Viewer = Viewer;
     type Packed = Packed;
     type Updater = Updater;
     type Images = CudaImages;
@@ -299,6 +303,22 @@ impl Device for CudaDevice {
     fn mix_backward(&self, mix: &Mix<Self>, storages: &mut Storages<Self>) {
         if self.bound() {
             mix.mixer().backward(self, storages);
+        }
+    }
+
+    fn prepare_views(&self, sets: &[ViewSet]) -> Result<Viewer, Error> {
+        Ok(Viewer::new(self, sets)?)
+    }
+
+    fn view(&self, views: &Views<Self>, storages: &mut Storages<Self>) {
+        if self.bound() {
+            views.viewer().view(self, storages);
+        }
+    }
+
+    fn view_backward(&self, views: &Views<Self>, storages: &mut Storages<Self>) {
+        if self.bound() {
+            views.viewer().backward(self, storages);
         }
     }
 

@@ -1,0 +1,90 @@
+// Views of banks: a tensor is a slice of a bank, or stretched from one; and back. A thread per number that is written.
+//
+// A bank is in the order of inputs, a tensor in that of positions: column j is position j % positions of input j / positions.
+
+struct View {
+  u64 tensor, source;                // numbers from the start of the parameters
+  u32 len, source_len;               // numbers
+  u32 positions, cols, source_row;   // source_row: numbers of a row in the bank
+  u32 plain;                         // 1: a slice
+  u32 row_taps, column_taps;         // where the taps and reaches of its axes begin
+  u32 row_reach, column_reach;
+};
+
+// (1 - weight)·x[lower] + weight·x[lower + 1]; after the last there is none, and the weight 0.
+struct Tap { u32 lower; float weight; };
+struct Reach { u32 first, end; };
+
+// Which PIECE of a tensor.
+struct Piece { u32 of, first; };
+
+// Some of a bank, at most as many as threads, and where the list of who looks at them begins and ends.
+struct BankPiece { u64 first; u32 count, looks, looks_end, unused; };
+
+#define PIECE 2048
+
+__device__ __forceinline__ u32 upper(Tap t) { return t.lower + (t.weight > 0.f); }
+__device__ __forceinline__ float weight_of(Tap t, u32 from) { return t.lower == from ? 1.f - t.weight : t.weight; }
+__device__ __forceinline__ float blend(float lower, float upper, float weight) {
+  return fmaf(weight, upper, (1.f - weight) * lower);
+}
+
+extern "C" __global__ void views_forward(const Piece* pieces, const View* views, const Tap* taps, float* parameters) {
+  Piece piece = pieces[blockIdx.x];
+  View v = views[piece.of];
+  const float* source = parameters + v.source;
+  u32 row = v.positions * v.cols;
+  for (u32 n = threadIdx.x; n < PIECE; n += blockDim.x) {
+    u32 i = piece.first * PIECE + n;
+    if (i >= v.len) return;
+    u32 r = i / row, in_row = i % row, position = in_row / v.cols, input = in_row % v.cols;
+    u32 column = input * v.positions + position;
+    float value;
+    if (v.plain) value = source[r * row + column];
+    else {
+      Tap a = taps[v.row_taps + r], b = taps[v.column_taps + column];
+      const float *low = source + a.lower * v.source_row, *high = source + upper(a) * v.source_row;
+      u32 other = upper(b);
+      value = blend(blend(low[b.lower], high[b.lower], a.weight), blend(low[other], high[other], a.weight), b.weight);
+    }
+    parameters[v.tensor + i] = value;
+  }
+}
+
+// What a stretched tensor asks of number i that it looks at: of each column that it has a part in, all rows.
+__device__ __forceinline__ float stretched(const View& v, u32 i, const Tap* taps, const Reach* reaches, const float* dw) {
+  u32 row = v.positions * v.cols, r = i / v.source_row, c = i % v.source_row;
+  Reach rows = reaches[v.row_reach + r], columns = reaches[v.column_reach + c];
+  u32 input = columns.first / v.positions, position = columns.first % v.positions;
+  float sum = 0.f;
+  for (u32 column = columns.first; column < columns.end; column++) {
+    const float* d = dw + position * v.cols + input;
+    float blended = 0.f;
+    for (u32 k = rows.first; k < rows.end; k++) blended = fmaf(weight_of(taps[v.row_taps + k], r), d[k * row], blended);
+    sum = fmaf(weight_of(taps[v.column_taps + column], c), blended, sum);
+    if (++position == v.positions) position = 0, input++;
+  }
+  return sum;
+}
+
+// All views of a number, in order.
+extern "C" __global__ void views_backward(const BankPiece* pieces, const u32* looks, const View* views, const Tap* taps,
+                                          const Reach* reaches, float* gradients) {
+  BankPiece piece = pieces[blockIdx.x];
+  if (threadIdx.x >= piece.count) return;
+  u64 at = piece.first + threadIdx.x;
+  float sum = 0.f;
+  for (u32 n = piece.looks; n < piece.looks_end; n++) {
+    View v = views[looks[n]];
+    if (at < v.source || at - v.source >= v.source_len) continue;
+    u32 i = at - v.source;
+    const float* dw = gradients + v.tensor;
+    if (v.plain) {
+      u32 row = v.source_row, in_row = i % row;
+      sum += dw[i - in_row + in_row % v.positions * v.cols + in_row / v.positions];
+    } else {
+      sum += stretched(v, i, taps, reaches, dw);
+    }
+  }
+  gradients[at] = sum;
+}

@@ -1,0 +1,349 @@
+//! Views of banks against their definition, forward and backward.
+
+mod common;
+
+use common::{dot, hash, hashed, on_every_device, relative_error, with_cuda};
+use superweight_engine::{
+    Block, CpuDevice, Device, Element, Error, LayoutBuilder, Memory, Precision, Region, Space, View, ViewSet,
+    Views, ohwi_to_oihw,
+};
+
+fn pick(seed: u32, n: u32, from: usize, to: usize) -> usize {
+    from + ((hash(seed, n) + 1.0) / 2.0 * (to - from) as f32) as usize
+}
+
+/// Two banks, and views of all kinds that lie anywhere in them, most of them over others. Tensors of a bank lie side by side, as
+/// blocks of a mix do.
+struct Example<D: Device> {
+    memory: Memory<D>,
+    views: Views<D>,
+}
+
+const BANKS: [&str; 2] = ["first", "second"];
+
+fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
+    let mut shapes = [vec![], vec![]];
+    for (bank, shapes) in (0u32..).zip(&mut shapes) {
+        for n in 0..pick(seed, bank, 3, 9) as u32 {
+            let pick = |what, from, to| pick(seed, 100 + 100 * bank + 10 * n + what, from, to);
+            let shape =
+                Block { rows: pick(0, 1, 40), positions: [1, 9][pick(1, 0, 2)], cols: pick(2, 1, 40) };
+            let from = match pick(3, 0, 3) {
+                0 => [shape.rows, shape.cols],
+                _ => [pick(4, 1, shape.rows + 1), pick(5, 1, shape.cols + 1)],
+            };
+            shapes.push((shape, from));
+        }
+    }
+    let mut builder = LayoutBuilder::new();
+    for (name, shapes) in BANKS.iter().zip(&shapes) {
+        let most = shapes.iter().map(|(shape, from)| from[0] * from[1] * shape.positions).max();
+        builder.parameter(*name, most.unwrap() * 5 / 4 + 3).unwrap();
+        builder
+            .parameter(format!("{name} tensors"), shapes.iter().map(|(shape, _)| shape.len()).sum())
+            .unwrap();
+    }
+    let layout = builder.finish(device);
+    let set = |(name, shapes): (&&str, &Vec<(Block, [usize; 2])>)| {
+        let bank = layout.parameter(name).unwrap();
+        let mut next = layout.parameter(&format!("{name} tensors")).unwrap();
+        let mut view = |(n, (shape, from)): (usize, &(Block, [usize; 2]))| {
+            let tensor = Region { len: shape.len(), ..next };
+            next.offset += shape.len();
+            let rest = bank.len - from[0] * from[1] * shape.positions;
+            View { tensor, shape: *shape, at: pick(seed, 1000 + n as u32, 0, rest + 1), from: *from }
+        };
+        let views = shapes.iter().enumerate().map(&mut view).collect();
+        ViewSet { name: (*name).into(), bank, views }
+    };
+    let sets = BANKS.iter().zip(&shapes).map(set).collect();
+    let mut memory = Memory::new(device, layout.clone(), 0).unwrap();
+    for (i, (name, region)) in layout.parameters().enumerate() {
+        memory.set_parameter(name, &hashed(seed * 10 + i as u32, region.len)).unwrap();
+        memory.set_gradient(name, &hashed(seed * 10 + 5 + i as u32, region.len)).unwrap();
+    }
+    Example { memory, views: Views::new(device, sets).unwrap() }
+}
+
+/// What PyTorch's documentation says of `interpolate(mode="bilinear", align_corners=False)`, in f64: the two places that `n` of `to`
+/// numbers lies between, and the weight of the second.
+fn around(n: usize, from: usize, to: usize) -> ([usize; 2], f64) {
+    let place = ((n as f64 + 0.5) * from as f64 / to as f64 - 0.5).max(0.0);
+    let lower = place.floor() as usize;
+    ([lower, (lower + 1).min(from - 1)], place - place.floor())
+}
+
+/// The definition, number by number: an OIHW matrix stretched, and then in the order of memory.
+fn naive(view: &View, bank: &[f32]) -> Vec<f32> {
+    let Block { rows, positions, cols } = view.shape;
+    let [from, to] = [[view.from[0], view.from[1] * positions], [rows, cols * positions]];
+    let at = |row: usize, column: usize| f64::from(bank[view.at + row * from[1] + column]);
+    let mut numbers = vec![];
+    for r in 0..rows {
+        for p in 0..positions {
+            for i in 0..cols {
+                let ([r0, r1], wr) = around(r, from[0], to[0]);
+                let ([c0, c1], wc) = around(i * positions + p, from[1], to[1]);
+                let line = |row| (1.0 - wc) * at(row, c0) + wc * at(row, c1);
+                numbers.push(((1.0 - wr) * line(r0) + wr * line(r1)) as f32);
+            }
+        }
+    }
+    numbers
+}
+
+#[test]
+fn equals_the_definition() {
+    on_every_device!(|device| {
+        let mut kinds = [0; 2];
+        for seed in 0..40 {
+            let Example { mut memory, views } = example(device, seed);
+            memory.view(&views).unwrap();
+            for set in views.sets() {
+                let bank = memory.read(set.bank);
+                for view in &set.views {
+                    let (found, expected) = (memory.read(view.tensor), naive(view, &bank));
+                    kinds[usize::from(view.is_plain())] += 1;
+                    match view.is_plain() {
+                        true => assert_eq!(found, expected, "seed {seed}: {view:?}"),
+                        false => {
+                            let error = relative_error(&found, &expected);
+                            assert!(error < 1e-6, "seed {seed}: {view:?}: {error:.2e}");
+                        }
+                    }
+                }
+            }
+        }
+        assert!(kinds.iter().all(|kind| *kind > 50), "{kinds:?}");
+    });
+}
+
+/// A device with a bank called "bank" and a tensor for each view: shape, first number, from.
+fn small<D: Device>(device: &D, bank: &[f32], views: &[(Block, usize, [usize; 2])]) -> (Memory<D>, Views<D>) {
+    let mut builder = LayoutBuilder::new();
+    builder.parameter("bank", bank.len()).unwrap();
+    for (i, (shape, ..)) in views.iter().enumerate() {
+        builder.parameter(format!("tensor {i}"), shape.len()).unwrap();
+    }
+    let layout = builder.finish(device);
+    let view = |(i, &(shape, at, from)): (usize, &(Block, usize, [usize; 2]))| View {
+        tensor: layout.parameter(&format!("tensor {i}")).unwrap(),
+        shape,
+        at,
+        from,
+    };
+    let set = ViewSet {
+        name: "small".into(),
+        bank: layout.parameter("bank").unwrap(),
+        views: views.iter().enumerate().map(view).collect(),
+    };
+    let views = Views::new(device, vec![set]).unwrap();
+    let mut memory = Memory::new(device, layout, 0).unwrap();
+    memory.set_parameter("bank", bank).unwrap();
+    (memory, views)
+}
+
+/// Slices keep every bit, those of no number too; of OIHW they are made OHWI.
+#[test]
+fn a_slice_is_a_copy() {
+    on_every_device!(|device| {
+        let mut bank = hashed(3, 200);
+        [bank[7], bank[12], bank[30]] = [-0.0, f32::NAN, f32::INFINITY];
+        let shape = |rows, positions, cols| Block { rows, positions, cols };
+        let all = [(shape(5, 9, 4), 2, [5, 4]), (shape(20, 1, 8), 5, [20, 8]), (shape(1, 1, 1), 199, [1, 1])];
+        let (mut memory, views) = small(device, &bank, &all);
+        memory.view(&views).unwrap();
+        for view in &views.sets()[0].views {
+            let found = memory.read(view.tensor);
+            let Block { rows, positions, cols } = view.shape;
+            let found = ohwi_to_oihw(&found, [rows, cols, positions, 1]);
+            let bits = |numbers: &[f32]| numbers.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&found), bits(&bank[view.at..view.at + view.shape.len()]));
+        }
+    });
+}
+
+/// By the formula of `around`, what this is for:
+///
+/// ```python
+/// m = torch.tensor([[1., -2., 4.], [8., 16., -32.]])
+/// F.interpolate(m[None, None], size=(4, 7), mode="bilinear", align_corners=False)
+/// ```
+#[test]
+fn two_by_three_become_four_by_seven() {
+    #[rustfmt::skip]
+    let expected = [
+        1.0, 0.5714286, -0.7142857, -2.0, 0.5714286, 3.142857, 4.0,
+        2.75, 2.714286, 2.607143, 2.5, -0.7142857, -3.928571, -5.0,
+        6.25, 7.0, 9.25, 11.5, -3.285714, -18.07143, -23.0,
+        8.0, 9.142857, 12.57143, 16.0, -4.571429, -25.14286, -32.0,
+    ];
+    on_every_device!(|device| {
+        let shape = Block { rows: 4, positions: 1, cols: 7 };
+        let (mut memory, views) = small(device, &[1.0, -2.0, 4.0, 8.0, 16.0, -32.0], &[(shape, 0, [2, 3])]);
+        memory.view(&views).unwrap();
+        assert!(relative_error(&memory.parameter("tensor 0").unwrap(), &expected) < 1e-6);
+    });
+}
+
+/// ⟨dW, J·x⟩ = ⟨Jᵀ·dW, x⟩, and what was in the gradient before is gone.
+#[test]
+fn backward_is_the_adjoint() {
+    on_every_device!(|device| {
+        for seed in 100..140 {
+            let Example { mut memory, views } = example(device, seed);
+            memory.view(&views).unwrap();
+            memory.view_backward(&views).unwrap();
+            for set in views.sets() {
+                let gradient = |region: Region| Region { space: Space::Gradients, ..region };
+                let both = |region| (memory.read(region), memory.read(gradient(region)));
+                let (bank, dbank) = both(set.bank);
+                let of_tensors: f64 =
+                    set.views.iter().map(|view| both(view.tensor)).map(|(w, dw)| dot(&w, &dw)).sum();
+                let of_bank = dot(&bank, &dbank);
+                let scale = dot(&dbank, &dbank).sqrt() * dot(&bank, &bank).sqrt();
+                assert!((of_tensors - of_bank).abs() < 1e-6 * scale, "seed {seed}: {of_tensors} {of_bank}");
+                for (n, d) in dbank.iter().enumerate() {
+                    let sees = |view: &View| (view.at..view.at + view.source_len()).contains(&n);
+                    assert!(*d == 0.0 || set.views.iter().any(sees), "nobody looks at {n}");
+                }
+            }
+        }
+    });
+}
+
+/// The adjoint holds in sum; this says that every number has its own.
+#[test]
+fn a_bank_of_one_number_that_moves_moves_its_gradient() {
+    on_every_device!(|device| {
+        let shape = |rows, positions, cols| Block { rows, positions, cols };
+        let all = [(shape(6, 9, 5), 3, [2, 2]), (shape(4, 1, 7), 20, [4, 3]), (shape(3, 9, 2), 10, [3, 2])];
+        let (mut memory, views) = small(device, &[0.0; 70], &all);
+        let upstream: Vec<Vec<f32>> = all.iter().map(|(shape, ..)| hashed(8, shape.len())).collect();
+        for (i, values) in upstream.iter().enumerate() {
+            memory.set_gradient(&format!("tensor {i}"), values).unwrap();
+        }
+        memory.view_backward(&views).unwrap();
+        let found = memory.gradient("bank").unwrap();
+        let slope = |n: usize| {
+            let bank: Vec<f32> = (0..70).map(|i| f32::from(u8::from(i == n))).collect();
+            let tensors = views.sets()[0].views.iter().map(|view| naive(view, &bank));
+            tensors.zip(&upstream).map(|(w, dw)| dot(&w, dw)).sum::<f64>() as f32
+        };
+        let expected: Vec<f32> = (0..70).map(slope).collect();
+        for (n, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            assert!((found - expected).abs() < 2e-6, "number {n}: {found} {expected}");
+        }
+        assert!(expected.iter().filter(|d| **d == 0.0).count() > 3, "some are seen by nobody");
+    });
+}
+
+/// Everything that views write.
+fn written<D: Device>(device: &D, seed: u32) -> Vec<Vec<f32>> {
+    let Example { mut memory, views } = example(device, seed);
+    memory.view(&views).unwrap();
+    memory.view_backward(&views).unwrap();
+    let tensors = BANKS.map(|bank| memory.parameter(&format!("{bank} tensors")).unwrap());
+    tensors.into_iter().chain(BANKS.map(|bank| memory.gradient(bank).unwrap())).collect()
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    for seed in [7, 8, 9] {
+        let run = |threads| {
+            let all = written(&CpuDevice::new(threads).unwrap(), seed);
+            all.iter().flatten().map(|v| v.to_bits()).collect::<Vec<_>>()
+        };
+        assert_eq!(run(1), run(2));
+        assert_eq!(run(1), run(7));
+    }
+}
+
+/// In both precisions: banks and what is looked at in them have 32 bits in any case.
+#[test]
+fn a_gpu_gives_what_the_cpu_gives() {
+    for precision in [Precision::F32, Precision::Bf16] {
+        with_cuda(precision, |device| {
+            for seed in 200..220 {
+                let (found, expected) = (written(device, seed), written(&common::device(), seed));
+                for (what, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                    let error = relative_error(found, expected);
+                    assert!(error < 1e-6, "seed {seed}, {what}: {error:.2e}");
+                }
+                assert_eq!(found, written(device, seed), "seed {seed}: the same bits again");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_recording_does_the_same() {
+    on_every_device!(|device| {
+        let Example { mut memory, views } = example(device, 300);
+        let recording = device.record(&mut || {
+            memory.view(&views)?;
+            memory.view_backward(&views)
+        });
+        if let Some(recording) = recording.unwrap() {
+            device.replay(&recording).unwrap();
+            device.finish().unwrap();
+            let tensors = BANKS.map(|bank| memory.parameter(&format!("{bank} tensors")).unwrap());
+            let found: Vec<_> =
+                tensors.into_iter().chain(BANKS.map(|bank| memory.gradient(bank).unwrap())).collect();
+            assert_eq!(found, written(device, 300));
+        }
+    });
+}
+
+#[test]
+fn contradictions_are_named() {
+    let device = CpuDevice::new(1).unwrap();
+    let Example { views, memory } = example(&device, 11);
+    let error = |damage: &dyn Fn(&mut Vec<ViewSet>)| {
+        let mut sets = views.sets().to_vec();
+        damage(&mut sets);
+        match Views::new(&device, sets) {
+            Err(error @ Error::Views { .. }) => error.to_string(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let says = |damage: &dyn Fn(&mut Vec<ViewSet>), parts: &[&str]| {
+        let error = error(damage);
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+    };
+    says(&|s| s[0].bank.space = Space::Gradients, &["`first`", "the bank is not of parameters"]);
+    says(&|s| s[0].bank.element = Element::Weight, &["`first`", "the bank is not of parameters in 32 bits"]);
+    says(
+        &|s| s[1].views[2].tensor.space = Space::State,
+        &["`second`", "view 2", "the tensor is not of parameters"],
+    );
+    says(&|s| s[1].views[2].tensor.element = Element::Weight, &["`second`", "view 2", "in 32 bits"]);
+    says(&|s| s[0].views[1].shape.cols = 0, &["`first`", "view 1", "has no numbers"]);
+    says(&|s| s[0].views[1].tensor.len += 1, &["`first`", "view 1", "not those of"]);
+    says(&|s| s[0].views[0].from[1] = 0, &["view 0", "from nothing"]);
+    says(&|s| s[0].views[0].from[0] = s[0].views[0].shape.rows + 1, &["view 0", "larger than"]);
+    says(&|s| s[0].views[0].from[1] = s[0].views[0].shape.cols + 1, &["view 0", "larger than"]);
+    says(&|s| s[1].views[0].at = s[1].bank.len, &["`second`", "view 0", "outside the bank"]);
+    says(&|s| s[1].views[0].at = usize::MAX, &["`second`", "view 0", "outside the bank"]);
+    says(&|s| s[1].bank.len = 0, &["`second`", "the bank is not"]);
+    let twice = |s: &mut Vec<ViewSet>| {
+        let view = s[0].views[0];
+        s[1].views.push(View { at: 0, from: [1, 1], ..view });
+    };
+    says(&twice, &["the tensor of view", "overlaps the tensor of view", "`second`", "`first`"]);
+    let over_a_bank = |s: &mut Vec<ViewSet>| s[0].views[0].tensor.offset = s[1].bank.offset;
+    says(&over_a_bank, &["the tensor of view 0", "overlaps", "the bank"]);
+    let same_bank = |s: &mut Vec<ViewSet>| {
+        s[1].bank = s[0].bank;
+        s[1].views.clear();
+    };
+    says(&same_bank, &["the bank overlaps the bank"]);
+
+    // And a memory that is too small for them.
+    let mut builder = LayoutBuilder::new();
+    builder.parameter("bank", 3).unwrap();
+    let mut other = Memory::new(&device, builder.finish(&device), 0).unwrap();
+    assert!(other.layout().parameter_numbers < memory.layout().parameter_numbers);
+    let too_small = |result| matches!(result, Err(Error::MemoryTooSmall { space: "parameter", .. }));
+    assert!(too_small(other.view(&views)) && too_small(other.view_backward(&views)));
+}
