@@ -167,7 +167,8 @@ fn every_row_has_the_papers_training_but_for_how_it_ends() {
         assert_eq!(resolved.test_every, 0, "{name}: the test set is read at the end only");
         let request = resolved.plan_request().unwrap();
         if let Some(search) = &resolved.search {
-            assert_eq!((search.epochs, search.rate, search.settings.tau), (20, 0.1, 0.1), "{name}");
+            let epochs = if resolved.strategy == Strategy::CoefficientClustering { 15 } else { 20 };
+            assert_eq!((search.epochs, search.rate, search.settings.tau), (epochs, 0.1, 0.1), "{name}");
         }
         assert_eq!(resolved.refine.as_ref().map(|refine| refine.epoch).unwrap_or(10), 10, "{name}");
         assert_eq!(resolved.strategy == Strategy::Swn, resolved.refine.is_some(), "{name}");

@@ -1,6 +1,6 @@
 //! Partitions of the layers into clusters: which layers may draw on the same templates.
 //!
-//! Layers of different families (kernel size, depthwise, linear) never share. Depth bins and random partitions
+//! Layers of different families (kernel size, depthwise, linear) never share, but for those that look at a bank of numbers. Depth bins and random partitions
 //! split every family but 1×1, whose layers stay together: there are few in a residual network, and they lie
 //! between the bins. Stem and classifier take part only when asked.
 
@@ -69,20 +69,42 @@ impl Clustering {
             check_families(layers, clusters)?;
             return Ok(clusters.clone());
         }
-        if *self == Self::Dense {
-            return Ok(vec![]);
-        }
         let mut families = BTreeMap::<_, Vec<LayerId>>::new();
         for (i, layer) in layers.iter().enumerate().filter(|(_, layer)| share.admits(layer.role)) {
             families.entry(layer.family()).or_default().push(LayerId(i));
         }
+        let families = families.into_iter().rev();
+        self.partition_each(layers, families.map(|(family, ids)| (ids, family.is_split())))
+    }
+
+    /// The clusters where layers of all families may be together: those that look at a bank of numbers.
+    pub fn partition_across(&self, layers: &[Layer], share: Share) -> Result<Partition, PlanError> {
+        let all = layers.iter().enumerate().filter(|(_, layer)| share.admits(layer.role));
+        let all: Vec<_> = all.map(|(i, _)| LayerId(i)).collect();
+        self.partition_each(layers, [(all, true)].into_iter().filter(|(ids, _)| !ids.is_empty()))
+    }
+
+    /// Clusters within each of these lists, of which some are not split by depth or lot.
+    fn partition_each(
+        &self,
+        layers: &[Layer],
+        lists: impl Iterator<Item = (Vec<LayerId>, bool)>,
+    ) -> Result<Partition, PlanError> {
+        match self {
+            Self::Explicit(clusters) => {
+                check_partition(layers, clusters, "clusters")?;
+                return Ok(clusters.clone());
+            }
+            Self::Dense => return Ok(vec![]),
+            _ => {}
+        }
         let mut clusters = vec![];
-        for (family, ids) in families.into_iter().rev() {
+        for (ids, split) in lists {
             let keys: Vec<usize> = match self {
-                Self::Depth(bins) if family.is_split() => {
+                Self::Depth(bins) if split => {
                     positions(layers, &ids).into_iter().map(|(position, of)| position * bins / of).collect()
                 }
-                Self::Random { clusters, seed } if family.is_split() => random_bins(&ids, *clusters, *seed),
+                Self::Random { clusters, seed } if split => random_bins(&ids, *clusters, *seed),
                 Self::PerLayer => (0..ids.len()).collect(),
                 Self::PerPosition => {
                     positions(layers, &ids).into_iter().map(|(position, _)| position).collect()

@@ -17,6 +17,7 @@ mod planner;
 mod refine;
 mod scale;
 mod search;
+mod stretch;
 #[cfg(test)]
 mod testing;
 mod threshold;
@@ -30,7 +31,7 @@ pub use error::PlanError;
 pub use layer::{Family, Layer, LayerId, LayerKind, Member, MemberId, Role, Vector, VectorKind};
 pub use plan::{
     Bill, Cluster, ClusterId, Group, PlannedLayer, SetId, SharingPlan, SuperWeight, SuperWeightId,
-    TemplateSet, Tile, Tiling, VERSION,
+    TemplateSet, Tile, Tiling, VERSION, View,
 };
 pub use planner::{Coefficients, PlanRequest, Survey, TilingChoice};
 pub use refine::{CoefficientPairs, Refined, refine};

@@ -1,7 +1,7 @@
 //! The plan: for every layer of every member, how its weight is put together from trainable numbers.
 //!
 //! ```text
-//! layer ──tiles──► SuperWeights ──set──► template set: K templates of one block
+//! layer ──tiles──► SuperWeights ──set──► template set: K templates of one block, its own or looked at in a bank
 //!                       └──groups──► one α per group of layers: K numbers per cell, or K in all (Kronecker)
 //! ```
 //!
@@ -52,13 +52,16 @@ pub enum Tiling {
         /// b.
         block: usize,
     },
+    /// Templates are as large as their layer and looked at in a bank of numbers that its cluster shares, stretched where that
+    /// is smaller (Shapeshifter Networks).
+    Stretched,
 }
 
 impl Tiling {
     /// Side of a grid's blocks.
     pub fn block(self) -> Option<usize> {
         match self {
-            Self::Dense | Self::Nested => None,
+            Self::Dense | Self::Nested | Self::Stretched => None,
             Self::Grid { block } | Self::Kronecker { block } => Some(block),
         }
     }
@@ -71,6 +74,7 @@ impl fmt::Display for Tiling {
             Self::Nested => write!(f, "nested"),
             Self::Grid { block } => write!(f, "grid {block}×{block}"),
             Self::Kronecker { block } => write!(f, "Kronecker {block}×{block}"),
+            Self::Stretched => write!(f, "stretched"),
         }
     }
 }
@@ -98,12 +102,15 @@ pub struct Tile {
     pub factor: f64,
 }
 
-/// Layers of one family that may draw on the same templates.
+/// Layers of one family that may draw on the same templates; of all families where these are looked at in a bank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cluster {
     /// Sorted.
     pub layers: Vec<LayerId>,
+    /// Numbers in the bank that its templates are looked at in, where they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bank: Option<u64>,
 }
 
 /// K templates of one block shape.
@@ -124,6 +131,27 @@ pub struct TemplateSet {
     /// Size of every coefficient at the start where there are patterns.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub gain: f64,
+    /// Where in its cluster's bank the templates are, where they have no numbers of their own; `deviation` is the bank's then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<View>,
+}
+
+/// Templates as they are looked at in a bank.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct View {
+    /// First number of each template.
+    pub at: Vec<u64>,
+    /// Output and input channels that each is stretched from, bilinearly over `[out, in·kh·kw]`; the block's own by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<[usize; 2]>,
+}
+
+impl View {
+    /// Output and input channels in the bank of a template of this block.
+    pub fn source(&self, [rows, cols, ..]: [usize; 4]) -> [usize; 2] {
+        self.from.unwrap_or([rows, cols])
+    }
 }
 
 /// Of plans written before there was a choice.
@@ -176,7 +204,7 @@ pub struct Group {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bill {
-    /// Template numbers, patterns included.
+    /// Template numbers, patterns and banks included.
     pub templates: u64,
     /// Coefficients that exist now.
     pub coefficients: u64,
@@ -320,15 +348,25 @@ impl SharingPlan {
         self.coefficient_cells(id, &Group { layers, shape: [0, 0] })
     }
 
-    /// Trained numbers of a set's templates, patterns included.
+    /// Trained numbers of a set's templates, patterns included; none where they are looked at in a bank.
     pub fn template_numbers(&self, id: SetId) -> u64 {
         let set = self.set(id);
+        if set.view.is_some() {
+            return 0;
+        }
         let own = self.superweights.iter().enumerate().filter(|(_, superweight)| superweight.set == id);
         let patterns: usize = match self.has_patterns() {
             true => own.map(|(i, _)| self.pattern_cells(SuperWeightId(i)).len()).sum(),
             false => 0,
         };
         set.templates as u64 * (set.block_len() + patterns as u64)
+    }
+
+    /// Trained numbers of a cluster's templates: its bank's, or those of its sets.
+    pub fn cluster_numbers(&self, id: ClusterId) -> u64 {
+        let sets = self.template_sets.iter().enumerate().filter(|(_, set)| set.cluster == id);
+        let own: u64 = sets.map(|(i, _)| self.template_numbers(SetId(i))).sum();
+        self.clusters[id.0].bank.unwrap_or(0) + own
     }
 
     /// Rows of the α that these layers would use together.
@@ -345,7 +383,7 @@ impl SharingPlan {
             layer.depth as f64 / last_depth[layer.member.0] as f64
         };
         let blank = |set: &TemplateSet| SetCost {
-            block: set.block_len(),
+            block: if set.view.is_some() { 0 } else { set.block_len() },
             pattern: 0,
             uses: 0,
             weights: 0,
@@ -381,7 +419,8 @@ impl SharingPlan {
     pub(crate) fn count(&self) -> Bill {
         let counts: Vec<_> = self.template_sets.iter().map(|set| set.templates).collect();
         let ledger = Ledger::of(&self.set_costs(), &counts);
-        let (templates, coefficients) = (ledger.templates, ledger.live);
+        let banks: u64 = self.clusters.iter().filter_map(|cluster| cluster.bank).sum();
+        let (templates, coefficients) = (banks + ledger.templates, ledger.live);
         let reserved = ledger.charged(self.reserve) - ledger.live;
         Bill { templates, coefficients, reserved, ..self.count_owned() }
     }

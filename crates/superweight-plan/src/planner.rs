@@ -12,14 +12,15 @@ use std::ops::RangeInclusive;
 
 use crate::allocate::{Ledger, Rule, SetCost, allocate, least};
 use crate::cluster::{Clustering, Partition, Share, check_partition};
-use crate::corner::superweights;
+use crate::corner::{Rect, Span, superweights};
 use crate::error::PlanError;
-use crate::layer::{LayerId, Member, Role, Tensors};
+use crate::layer::{Layer, LayerId, Member, Role, Tensors};
 use crate::plan::{
     Bill, Cluster, ClusterId, PlannedLayer, SetId, SharingPlan, SuperWeight, SuperWeightId, TemplateSet,
-    Tile, Tiling, Users, VERSION,
+    Tile, Tiling, Users, VERSION, View,
 };
 use crate::scale::{self, Scale};
+use crate::stretch;
 
 /// Sides a grid's block may have.
 pub(crate) const BLOCKS: RangeInclusive<usize> = 1..=4096;
@@ -45,6 +46,8 @@ pub enum TilingChoice {
     Grid,
     /// Always grid, with templates that are patterns times blocks.
     Kronecker,
+    /// Templates of the size of their layer, looked at in a bank: Shapeshifter Networks.
+    Stretched,
 }
 
 impl fmt::Display for TilingChoice {
@@ -54,6 +57,7 @@ impl fmt::Display for TilingChoice {
             Self::Nested => "nested",
             Self::Grid => "grid",
             Self::Kronecker => "kronecker",
+            Self::Stretched => "stretched",
         })
     }
 }
@@ -92,7 +96,8 @@ pub struct PlanRequest {
     pub share: Share,
     /// What numbers start with, and so how fast they learn; where nobody says, [`Scale::usual`] of the tiling.
     pub scale: Option<Scale>,
-    /// No set gets more templates than this, or than it needs: the one bank of 4 that coefficients are clustered on.
+    /// No set gets more templates than this, or than it needs: the one bank of 4 that coefficients are clustered on. All of them get so many
+    /// where templates are looked at in a bank.
     pub most_templates: Option<usize>,
 }
 
@@ -107,10 +112,10 @@ pub struct Survey {
     pub share: Share,
     /// The tiling that a plan would use.
     pub tiling: Tiling,
-    /// Smallest budget with nested tiling.
-    pub nested_minimum: u64,
+    /// Smallest budget with nested tiling; nobody asks where templates are looked at in banks.
+    pub nested_minimum: Option<u64>,
     /// The tiling by blocks that is, or would be, used, and its smallest budget.
-    pub blocks: (Tiling, u64),
+    pub blocks: Option<(Tiling, u64)>,
     /// Smallest budget that can be met as requested.
     pub minimum: u64,
     /// The tiling that meets it.
@@ -145,6 +150,7 @@ impl PlanRequest {
         match tiling {
             Tiling::Dense => {}
             Tiling::Nested => request.tiling = TilingChoice::Nested,
+            Tiling::Stretched => request.tiling = TilingChoice::Stretched,
             Tiling::Grid { block } => {
                 (request.tiling, request.block) = (TilingChoice::Grid, Some(block));
             }
@@ -156,21 +162,25 @@ impl PlanRequest {
     }
 
     /// What every tiling would need, and which one is chosen. A classifier that nobody has decided about takes part where blocks make
-    /// it smaller, and where nothing else fits.
+    /// it smaller, and where nothing else fits; always where it looks at a bank, as in Shapeshifter Networks.
     pub fn survey(&self) -> Result<Survey, PlanError> {
         let survey = |classifier| self.survey_with(Share { classifier: Some(classifier), ..self.share });
         if let Some(said) = self.share.classifier {
             return survey(said);
+        }
+        if self.tiling == TilingChoice::Stretched {
+            return survey(true);
         }
         let (with, without) = (survey(true)?, survey(false)?);
         let saves = with.minimum < without.minimum;
         let takes_part = self.makes_classifiers_smaller(&with) || (saves && !self.pays(without.minimum));
         let (chosen, other) = if takes_part { (&with, &without) } else { (&without, &with) };
         // Smaller budgets may decide otherwise, so the smallest is that of either.
-        let mut blocks = chosen.blocks;
-        if other.blocks.0 == blocks.0 {
-            blocks.1 = blocks.1.min(other.blocks.1);
-        }
+        let smaller = |(tiling, minimum), other: Option<(Tiling, u64)>| {
+            let same = other.filter(|(other, _)| *other == tiling);
+            (tiling, same.map_or(minimum, |(_, other)| other.min(minimum)))
+        };
+        let blocks = chosen.blocks.map(|blocks| smaller(blocks, other.blocks));
         let Survey { minimum, minimum_tiling, .. } = *if saves { &with } else { &without };
         Ok(Survey { blocks, minimum, minimum_tiling, ..chosen.clone() })
     }
@@ -197,6 +207,22 @@ impl PlanRequest {
     fn survey_with(&self, share: Share) -> Result<Survey, PlanError> {
         let tensors = self.check()?;
         let dense_total = tensors.total();
+        if self.tiling == TilingChoice::Stretched {
+            let partition = self.clusters.partition_across(&tensors.layers, share)?;
+            let tiling = if partition.is_empty() { Tiling::Dense } else { Tiling::Stretched };
+            let minimum = Draft::new(self, &tensors, &partition, tiling).minimum();
+            let (nested_minimum, blocks, minimum_tiling) = (None, None, tiling);
+            return Ok(Survey {
+                dense_total,
+                partition,
+                share,
+                tiling,
+                nested_minimum,
+                blocks,
+                minimum,
+                minimum_tiling,
+            });
+        }
         let partition = |share| self.clusters.partition(&tensors.layers, share);
         // Where nobody says, a classifier has nothing to do with templates that are whole.
         let without = Share { classifier: Some(self.share.classifier.unwrap_or(false)), ..share };
@@ -209,7 +235,8 @@ impl PlanRequest {
             _ if cut.is_empty() => (Tiling::Dense, (Tiling::Dense, nested)),
             TilingChoice::Nested => (by_itself.0, by_itself),
             TilingChoice::Grid | TilingChoice::Kronecker => (blocks.0, smallest),
-            TilingChoice::Auto => {
+            // Stretched: above.
+            TilingChoice::Auto | TilingChoice::Stretched => {
                 let nothing_to_save = self.pays(dense_total) || !self.pays(blocks.1);
                 let nested_wins =
                     self.pays(nested.saturating_mul(2)) || (nothing_to_save && self.pays(nested));
@@ -223,8 +250,8 @@ impl PlanRequest {
             partition,
             share,
             tiling,
-            nested_minimum: nested,
-            blocks,
+            nested_minimum: Some(nested),
+            blocks: Some(blocks),
             minimum,
             minimum_tiling,
         })
@@ -265,7 +292,7 @@ impl PlanRequest {
         let (grids, patterns) = match self.tiling {
             TilingChoice::Grid => (of_grid(), vec![]),
             TilingChoice::Kronecker => (vec![], of_patterns()),
-            TilingChoice::Auto | TilingChoice::Nested => (of_grid(), of_patterns()),
+            TilingChoice::Auto | TilingChoice::Nested | TilingChoice::Stretched => (of_grid(), of_patterns()),
         };
         let by_minimum = grids.iter().chain(&patterns).min_by_key(|draft| draft.minimum());
         let smallest = by_minimum.expect("there are some");
@@ -329,6 +356,9 @@ impl Draft {
     }
 
     fn add_cluster(&mut self, layers: &[LayerId], tiling: Tiling) {
+        if tiling == Tiling::Stretched {
+            return self.add_bank(layers);
+        }
         let plan = &mut self.plan;
         let cluster = ClusterId(plan.clusters.len());
         let shapes: Vec<_> = layers.iter().map(|id| (plan.layer(*id).out, plan.layer(*id).inp)).collect();
@@ -341,6 +371,7 @@ impl Draft {
                 deviation: 0.0,
                 length: 1.0,
                 gain: 1.0,
+                view: None,
             });
             SetId(plan.template_sets.len() - 1)
         };
@@ -361,7 +392,40 @@ impl Draft {
         }
         let mut layers = layers.to_vec();
         layers.sort();
-        plan.clusters.push(Cluster { layers });
+        plan.clusters.push(Cluster { layers, bank: None });
+    }
+
+    /// A cluster whose layers each have templates of their own size, looked at in a bank.
+    fn add_bank(&mut self, layers: &[LayerId]) {
+        let plan = &mut self.plan;
+        let cluster = ClusterId(plan.clusters.len());
+        let mut layers = layers.to_vec();
+        layers.sort();
+        for &id in &layers {
+            let PlannedLayer { layer, tiles } = &mut plan.layers[id.0];
+            let [kh, kw] = layer.kernel;
+            let (set, superweight) =
+                (SetId(plan.template_sets.len()), SuperWeightId(plan.superweights.len()));
+            plan.template_sets.push(TemplateSet {
+                cluster,
+                block: [layer.out, layer.inp, kh, kw],
+                templates: 0,
+                deviation: 0.0,
+                length: 1.0,
+                gain: 1.0,
+                view: Some(View { at: vec![], from: None }),
+            });
+            let at = Rect { rows: Span::new(0, layer.out), cols: Span::new(0, layer.inp) };
+            plan.superweights.push(SuperWeight { set, at, groups: vec![] });
+            tiles.push(Tile { superweight, at, factor: 1.0 });
+        }
+        plan.clusters.push(Cluster { layers, bank: Some(0) });
+    }
+
+    /// The layers of each cluster.
+    fn clusters(&self) -> Vec<Vec<&Layer>> {
+        let layers = |cluster: &Cluster| cluster.layers.iter().map(|&id| self.plan.layer(id)).collect();
+        self.plan.clusters.iter().map(layers).collect()
     }
 
     /// Everything with one owner.
@@ -388,17 +452,27 @@ impl Draft {
     }
 
     fn minimum(&self) -> u64 {
+        if self.plan.tiling == Tiling::Stretched {
+            return self.fixed() + self.clusters().iter().map(|layers| stretch::least(layers)).sum::<u64>();
+        }
         self.fixed() + least(self.rule, &self.plan.set_costs(), self.plan.reserve).1
     }
 
     fn allocate(mut self, budget: u64, most: Option<usize>, scale: Scale) -> Option<SharingPlan> {
         let costs = self.plan.set_costs();
-        let mut counts = allocate(self.rule, &costs, budget.checked_sub(self.fixed())?, self.plan.reserve)?;
-        if let Some(most) = most {
-            let least = |cost: &SetCost| self.rule.least(cost);
-            counts.iter_mut().zip(&costs).for_each(|(k, cost)| *k = (*k).min(most.max(least(cost))));
-        }
-        debug_assert!(self.fixed() + Ledger::of(&costs, &counts).total(self.plan.reserve) <= budget);
+        let available = budget.checked_sub(self.fixed())?;
+        let counts = match self.plan.tiling {
+            Tiling::Stretched => self.look(available, most)?,
+            _ => {
+                let mut counts = allocate(self.rule, &costs, available, self.plan.reserve)?;
+                if let Some(most) = most {
+                    let least = |cost: &SetCost| self.rule.least(cost);
+                    counts.iter_mut().zip(&costs).for_each(|(k, cost)| *k = (*k).min(most.max(least(cost))));
+                }
+                debug_assert!(Ledger::of(&costs, &counts).total(self.plan.reserve) <= available);
+                counts
+            }
+        };
         for (set, &templates) in self.plan.template_sets.iter_mut().zip(&counts) {
             set.templates = templates;
         }
@@ -411,6 +485,22 @@ impl Draft {
         scale::fill(&mut self.plan, &costs, scale);
         self.plan.bill = self.plan.count();
         Some(self.plan)
+    }
+}
+
+impl Draft {
+    /// Gives every cluster its bank and every set its view; the templates of each set.
+    fn look(&mut self, available: u64, templates: Option<usize>) -> Option<Vec<usize>> {
+        let banks = stretch::banks(&self.clusters(), available, templates)?;
+        for (cluster, bank) in self.plan.clusters.iter_mut().zip(&banks) {
+            cluster.bank = Some(bank.numbers);
+        }
+        let views: Vec<_> = banks.into_iter().flat_map(|bank| bank.views).collect();
+        let counts = views.iter().map(|view| view.at.len()).collect();
+        for (set, view) in self.plan.template_sets.iter_mut().zip(views) {
+            set.view = Some(view);
+        }
+        Some(counts)
     }
 }
 

@@ -15,6 +15,9 @@
 //! gain, which divides fᵢ; it is 1 but on the even scale, where the gain is He·(N/K)^¼ for the N numbers that α makes in the
 //! mean, and ℓ = He·(K·D·uses/rows)^¼, since layers share a row.
 //!
+//! Templates that are looked at in a bank start with the bank's deviation, where uses/K is the weights that a number of the bank
+//! makes; a row of α is of one layer, whose He it has; where they are stretched, which narrows their deviation, fᵢ makes up for it.
+//!
 //! Here, D numbers in a template, `uses` cells of all layers on the set, Heᵢ = √(2/fan-in) and He that of the set's largest
 //! fan-in. A composed classifier starts with it too, √6 times as large as a dense one, which is uniform in ±1/√inputs: made as small as that,
 //! a test's network diverged (likely because factors learn the faster the smaller they start). K = 1 has no α. But for the last
@@ -35,7 +38,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocate::SetCost;
 use crate::layer::LayerId;
-use crate::plan::{SharingPlan, TemplateSet, Tiling};
+use crate::plan::{PlannedLayer, SharingPlan, TemplateSet, Tiling};
+use crate::stretch;
 
 /// The sizes that numbers start with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,17 +81,18 @@ impl Scale {
     /// plain speed, `docs/notes/reproduction.md`).
     pub fn usual(tiling: Tiling) -> Self {
         match tiling {
-            Tiling::Grid { .. } | Tiling::Kronecker { .. } => Self::Even,
+            Tiling::Grid { .. } | Tiling::Kronecker { .. } | Tiling::Stretched => Self::Even,
             Tiling::Dense | Tiling::Nested => Self::Balanced,
         }
     }
 
-    fn start(self, set: &TemplateSet, cost: &SetCost, he: f64) -> Start {
+    /// `made` weights by every number of the templates.
+    fn start(self, set: &TemplateSet, cost: &SetCost, he: f64, made: f64) -> Start {
         let (k, uses, numbers) = (set.templates as f64, cost.uses as f64, set.block_len() as f64);
         let plain = Start { deviation: 1.0, length: 1.0, gain: 1.0 };
         match self {
             Scale::Even => {
-                let start = Start { deviation: he * (uses / k).powf(0.25), ..plain };
+                let start = Start { deviation: he * made.powf(0.25), ..plain };
                 match cost.pattern {
                     _ if set.templates == 1 => start,
                     0 => Start { length: he * (k * numbers).powf(0.25), ..start },
@@ -98,7 +103,7 @@ impl Scale {
                     },
                 }
             }
-            Scale::Balanced => Start { deviation: he * (uses / k).sqrt(), ..plain },
+            Scale::Balanced => Start { deviation: he * made.sqrt(), ..plain },
             Scale::He => plain,
             Scale::Released => Start { deviation: (2.0 / 9.0f64).sqrt(), ..plain },
             Scale::Corner => Start { deviation: he, ..plain },
@@ -115,17 +120,31 @@ pub(crate) fn fill(plan: &mut SharingPlan, costs: &[SetCost], scale: Scale) {
             *he = he.min(layer.layer.he());
         }
     }
+    let mut of_bank = vec![(f64::INFINITY, 0); plan.clusters.len()];
+    for ((set, cost), he) in plan.template_sets.iter().zip(costs).zip(&smallest_he) {
+        let (smallest, weights) = &mut of_bank[set.cluster.0];
+        (*smallest, *weights) = (he.min(*smallest), *weights + cost.weights);
+    }
     for ((set, cost), &he) in plan.template_sets.iter_mut().zip(costs).zip(&smallest_he) {
-        let Start { deviation, length, gain } = scale.start(set, cost, he);
+        let made = cost.uses as f64 / set.templates as f64;
+        let Start { deviation, length, gain } = scale.start(set, cost, he, made);
         (set.deviation, set.length, set.gain) = (deviation, length, gain);
+        if let Some(numbers) = plan.clusters[set.cluster.0].bank {
+            let (he, weights) = of_bank[set.cluster.0];
+            set.deviation = scale.start(set, cost, he, weights as f64 / numbers as f64).deviation;
+        }
     }
     for layer in (0..plan.layers.len()).map(LayerId) {
-        let he = plan.layer(layer).he();
-        for tile in &mut plan.layers[layer.0].tiles {
+        let PlannedLayer { layer, tiles } = &mut plan.layers[layer.0];
+        for tile in tiles {
             let set = &plan.template_sets[plan.superweights[tile.superweight.0].set.0];
+            let view = set.view.as_ref();
+            let narrowing = view.map_or(1.0, |view| stretch::narrowing(layer, view.source(set.block)));
             tile.factor = match scale {
                 Scale::Released | Scale::Corner => 1.0,
-                Scale::Even | Scale::Balanced | Scale::He => he / (set.deviation * set.length * set.gain),
+                Scale::Even | Scale::Balanced | Scale::He => {
+                    layer.he() / (set.deviation * set.length * set.gain * narrowing)
+                }
             };
         }
     }

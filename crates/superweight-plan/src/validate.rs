@@ -8,7 +8,7 @@ use crate::allocate::MOST_TEMPLATES;
 use crate::cluster::{Clustering, Share};
 use crate::error::PlanError;
 use crate::layer::{Layer, LayerId, MOST_NUMBERS, MemberId, Tensors};
-use crate::plan::{ClusterId, PlannedLayer, SharingPlan, SuperWeightId, Tiling, Users, VERSION};
+use crate::plan::{ClusterId, PlannedLayer, SharingPlan, SuperWeightId, TemplateSet, Tiling, Users, VERSION};
 use crate::planner::BLOCKS;
 
 macro_rules! ensure {
@@ -91,10 +91,26 @@ impl SharingPlan {
     fn check_clusters(&self) -> Result<(), PlanError> {
         let layers: Vec<Layer> = self.layers().cloned().collect();
         let partition = self.clusters.iter().map(|c| c.layers.clone()).collect();
-        // Reads as an explicit partition: ids exist, stand once, and share a family.
-        let checked = Clustering::Explicit(partition).partition(&layers, Share::default());
+        // Reads as an explicit partition: ids exist, stand once, and share a family unless they look at a bank.
+        let (explicit, stretched) = (Clustering::Explicit(partition), self.tiling == Tiling::Stretched);
+        let checked = match stretched {
+            true => explicit.partition_across(&layers, Share::default()),
+            false => explicit.partition(&layers, Share::default()),
+        };
         ensure!(checked.is_ok(), "clusters", "{}", checked.unwrap_err());
         for (i, cluster) in self.clusters.iter().enumerate() {
+            let (place, tiling) = (format_args!("clusters[{i}].bank"), self.tiling);
+            ensure!(
+                cluster.bank.is_some() == stretched,
+                place,
+                "only stretched tiling has banks, and needs them; this is {tiling}"
+            );
+            let numbers = cluster.bank.unwrap_or(1);
+            ensure!(
+                (1..=MOST_NUMBERS).contains(&numbers),
+                format_args!("clusters[{i}].bank"),
+                "{numbers} numbers"
+            );
             ensure!(cluster.layers.is_sorted(), format_args!("clusters[{i}].layers"), "ids must be sorted");
             for &id in &cluster.layers {
                 let tiles = self.layers[id.0].tiles.len();
@@ -125,8 +141,10 @@ impl SharingPlan {
                 self.clusters[set.cluster.0].layers.iter().map(|&id| self.layer(id)).collect();
             let out = layers.iter().map(|l| l.out).max().unwrap_or(0);
             let inp = layers.iter().map(|l| l.inp).max().unwrap_or(0);
-            let kernel = layers.first().map_or([0; 2], |l| l.kernel);
             let [rows, cols, kh, kw] = set.block;
+            // Where layers of all kernels look at a bank, tiles have to fit the kernels of their layers.
+            let known = layers.iter().find(|l| self.tiling != Tiling::Stretched || l.kernel == [kh, kw]);
+            let kernel = known.map_or([0; 2], |l| l.kernel);
             let fits = (1..=out).contains(&rows) && (1..=inp).contains(&cols) && [kh, kw] == kernel;
             let (found, [h, w]) = (set.block, kernel);
             ensure!(
@@ -154,6 +172,7 @@ impl SharingPlan {
             }
             let gain = self.has_patterns() || set.gain == 1.0;
             ensure!(gain, format_args!("{place}.gain"), "only patterns have a gain; leave it out");
+            self.check_view(&place, set)?;
         }
         let numbers: u128 =
             self.template_sets.iter().map(|set| set.templates as u128 * u128::from(set.block_len())).sum();
@@ -161,6 +180,41 @@ impl SharingPlan {
         ensure!(few, "template_sets", "{numbers} template numbers are more than {MOST_NUMBERS}");
         let consistent = (self.tiling == Tiling::Dense) == self.clusters.is_empty();
         ensure!(consistent, "tiling", "is {}, but there are {} clusters", self.tiling, self.clusters.len());
+        Ok(())
+    }
+
+    fn check_view(&self, place: &str, set: &TemplateSet) -> Result<(), PlanError> {
+        let (place, tiling) = (format!("{place}.view"), self.tiling);
+        let Some(view) = &set.view else {
+            ensure!(
+                tiling != Tiling::Stretched,
+                place,
+                "stretched tiling needs to know where templates are in the bank"
+            );
+            return Ok(());
+        };
+        let bank = self.clusters[set.cluster.0].bank;
+        ensure!(bank.is_some(), place, "only stretched tiling looks at banks; this is {tiling}");
+        let (found, templates) = (view.at.len(), set.templates);
+        ensure!(found == templates, format_args!("{place}.at"), "{found} places for {templates} templates");
+        let ([rows, cols, kh, kw], [from_rows, from_cols]) = (set.block, view.source(set.block));
+        let smaller = (1..=rows).contains(&from_rows) && (1..=cols).contains(&from_cols);
+        ensure!(
+            smaller,
+            format_args!("{place}.from"),
+            "expected [1, 1] to [{rows}, {cols}], found [{from_rows}, {from_cols}]"
+        );
+        let (len, bank) = ((from_rows * from_cols * kh * kw) as u64, bank.unwrap_or(0));
+        let outside = view.at.iter().find(|at| at.checked_add(len).is_none_or(|end| end > bank));
+        ensure!(
+            outside.is_none(),
+            format_args!("{place}.at"),
+            "{len} numbers from {} on are not within the bank of {bank}",
+            outside.unwrap_or(&0)
+        );
+        let first = self.template_sets.iter().find(|other| other.cluster == set.cluster);
+        let same = first.is_none_or(|first| first.deviation == set.deviation);
+        ensure!(same, place, "the deviation is not that of the other templates in the same bank");
         Ok(())
     }
 
@@ -179,11 +233,12 @@ impl SharingPlan {
             let layers = self.clusters[set.cluster.0].layers.iter().map(|&id| self.layer(id));
             let whole = layers.into_iter().any(|l| at.clip(l.out, l.inp) == Some(at));
             ensure!(whole, format_args!("{place}.at"), "{at} lie whole inside no layer of its cluster");
-            let nested = self.tiling != Tiling::Nested || (at.rows.len(), at.cols.len()) == (rows, cols);
+            let whole = matches!(self.tiling, Tiling::Nested | Tiling::Stretched);
             ensure!(
-                nested,
+                !whole || (at.rows.len(), at.cols.len()) == (rows, cols),
                 format_args!("{place}.at"),
-                "nested tiling needs a block of its size, not [{rows}, {cols}]"
+                "{} tiling needs a block of its size, not [{rows}, {cols}]",
+                self.tiling
             );
         }
         Ok(())
@@ -220,6 +275,9 @@ impl SharingPlan {
                 "SuperWeight {} belongs to cluster {owner}, the layer does not",
                 tile.superweight
             );
+            let [.., kh, kw] = self.set(superweight.set).block;
+            let ([h, w], shape) = (layer.kernel, layer.shape());
+            ensure!([kh, kw] == [h, w], place, "templates of {kh}×{kw} make no {shape}");
             let expected = superweight.at.clip(layer.out, layer.inp);
             let (found, whole) = (tile.at, superweight.at);
             ensure!(

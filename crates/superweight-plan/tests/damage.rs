@@ -31,6 +31,57 @@ fn list(value: &mut Value) -> &mut Vec<Value> {
 }
 
 #[test]
+fn damaged_banks_are_named() {
+    let request = common::request("wrn-16-4,wrn-16-2", 10, 300_000, "single");
+    let sound = PlanRequest { tiling: TilingChoice::Stretched, ..request }.plan().unwrap().to_json();
+    let sound: Value = serde_json::from_str(&sound).unwrap();
+    let stretched = |p: &Value| {
+        let sets = p["template_sets"].as_array().unwrap();
+        sets.iter().position(|set| set["view"]["from"].is_array()).unwrap()
+    };
+    let s = stretched(&sound);
+    let view = format!("template_sets[{s}].view");
+    for (place, damage) in [
+        (
+            "clusters[0].bank",
+            &(|p: &mut Value| p["clusters"][0]["bank"] = json!(null)) as &dyn Fn(&mut Value),
+        ),
+        ("clusters[0].bank", &|p: &mut Value| p["clusters"][0]["bank"] = json!(0)),
+        ("template_sets[0].view.at", &|p: &mut Value| p["clusters"][0]["bank"] = json!(1)),
+        ("clusters", &|p: &mut Value| p["tiling"] = json!("nested")),
+        (&view, &|p: &mut Value| drop(p["template_sets"][s].as_object_mut().unwrap().remove("view"))),
+        (&format!("{view}.at"), &|p: &mut Value| p["template_sets"][s]["view"]["at"] = json!([])),
+        (&format!("{view}.at"), &|p: &mut Value| p["template_sets"][s]["view"]["at"][0] = json!(299_999)),
+        (&format!("{view}.at"), &|p: &mut Value| p["template_sets"][s]["view"]["at"][0] = json!(u64::MAX)),
+        (&format!("{view}.from"), &|p: &mut Value| p["template_sets"][s]["view"]["from"] = json!([0, 1])),
+        (&format!("{view}.from"), &|p: &mut Value| p["template_sets"][s]["view"]["from"] = json!([1, 9999])),
+        (&format!("template_sets[{s}].view"), &|p: &mut Value| {
+            p["template_sets"][s]["deviation"] = json!(7.0)
+        }),
+        (&format!("template_sets[{s}].block"), &|p: &mut Value| p["template_sets"][s]["block"][2] = json!(5)),
+        ("bill.templates", &|p: &mut Value| {
+            let more = p["clusters"][0]["bank"].as_u64().unwrap() + 1;
+            p["clusters"][0]["bank"] = json!(more);
+        }),
+        // Layer 1's templates are 3×3, those of a shortcut 1×1.
+        ("layers[1].tiles[0]", &|p: &mut Value| {
+            let shortcut =
+                p["layers"].as_array().unwrap().iter().position(|l| l["layer"]["kernel"] == json!([1, 1]));
+            let tiles = p["layers"][shortcut.unwrap()]["tiles"].clone();
+            p["layers"][1]["tiles"] = tiles;
+        }),
+    ] {
+        let error = damaged(&sound, damage);
+        assert!(error.contains(place), "{place}: {error}");
+    }
+    // Banks where nothing looks at them.
+    let error = damaged(&plan("grid"), |p| p["clusters"][0]["bank"] = json!(100));
+    assert!(error.contains("clusters[0].bank"), "{error}");
+    let error = damaged(&plan("grid"), |p| p["template_sets"][0]["view"] = json!({ "at": [0] }));
+    assert!(error.contains("template_sets[0].view"), "{error}");
+}
+
+#[test]
 fn every_kind_of_damage_is_named() {
     type Damage = fn(&mut Value);
     // Layer 2 is 0/block1.layer.0.conv2.weight [64, 64]: two tiles or more.

@@ -55,7 +55,7 @@ fn met_and_used() {
 
 fn nested_minimum(names: &str, clusters: &str) -> u64 {
     let survey = request(names, 100, 3_653_688, clusters).survey().unwrap();
-    survey.nested_minimum
+    survey.nested_minimum.unwrap()
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn a_plain_layer_keeps_hes_deviation() {
 fn nested_templates_go_from_shallow_to_deep() {
     // A budget for a few second templates: the shallowest SuperWeights get them.
     let members = "wrn-16-4,wrn-16-4";
-    let minimum = request(members, 10, 1, "per-position").survey().unwrap().nested_minimum;
+    let minimum = request(members, 10, 1, "per-position").survey().unwrap().nested_minimum.unwrap();
     let mut nested = PlanRequest {
         tiling: TilingChoice::Nested,
         ..request(members, 10, minimum + 100_000, "per-position")
@@ -329,4 +329,22 @@ fn patterned_blocks_make_templates_small_and_use_the_budget_up() {
     let plan = patterned(18_268_442).plan().unwrap();
     assert_eq!(plan.tiling, Tiling::Kronecker { block: 32 });
     assert!(plan.unused().unwrap() < 20_000, "{:?}", plan.unused());
+}
+
+/// Shapeshifter Networks in one bank: the largest layers of WRN-28-10 are stretched at 10%, most at 1%; every number is used.
+#[test]
+fn shapeshifter_networks_use_their_budget_up() {
+    for (budget, stretched) in [(3_653_688, 7), (365_368, 16)] {
+        let request = request("wrn-28-10", 100, budget, "single");
+        let request = PlanRequest { tiling: TilingChoice::Stretched, reserve: 0.0, ..request };
+        let plan = request.plan().unwrap();
+        assert_eq!(plan.tiling, Tiling::Stretched);
+        assert_eq!((plan.clusters.len(), plan.unused()), (1, Some(0)));
+        let views = plan.template_sets.iter().filter_map(|set| set.view.as_ref());
+        assert_eq!(views.filter(|view| view.from.is_some()).count(), stretched);
+        // Stem and batch norms have owners; the classifier is in the bank.
+        assert_eq!(plan.bill.dense + plan.bill.batch_norm, 432 + 17_952);
+        assert_eq!(plan.bill.classifier, 100);
+        assert_eq!(plan.bill.templates, plan.clusters[0].bank.unwrap());
+    }
 }

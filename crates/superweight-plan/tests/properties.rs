@@ -40,6 +40,7 @@ prop_compose! {
         clusters in clustering(),
         tiling in prop::sample::select(vec![
             TilingChoice::Auto, TilingChoice::Nested, TilingChoice::Grid, TilingChoice::Kronecker,
+            TilingChoice::Stretched,
         ]),
         block in prop::option::of(1..40usize),
         own in 0..3usize,
@@ -141,7 +142,7 @@ fn sources(plan: &Value, layer: usize) -> Vec<Source> {
 
 /// Hard-shared, layers of a cluster agree wherever both have a number: each is a corner of one matrix.
 fn check_corners(plan: &Value) {
-    for cluster in list(&plan["clusters"]) {
+    for cluster in list(&plan["clusters"]).iter().filter(|cluster| cluster["bank"].is_null()) {
         let layers: Vec<_> = list(&cluster["layers"]).iter().map(int).collect();
         let inputs = |layer: usize| int(&plan["layers"][layer]["layer"]["in"]);
         let width = layers.iter().map(|&layer| inputs(layer)).max().unwrap();
@@ -165,8 +166,9 @@ fn check_corners(plan: &Value) {
 /// Adds up every trainable number the file names, and holds it against the bill and the budget.
 fn check_bill(plan: &Value) {
     let product = |dims: &Value| list(dims).iter().map(int).product::<usize>();
-    let mut templates: usize =
-        list(&plan["template_sets"]).iter().map(|s| int(&s["templates"]) * product(&s["block"])).sum();
+    let own = list(&plan["template_sets"]).iter().filter(|s| s["view"].is_null());
+    let mut templates: usize = own.map(|s| int(&s["templates"]) * product(&s["block"])).sum();
+    templates += list(&plan["clusters"]).iter().filter_map(|c| c["bank"].as_u64()).sum::<u64>() as usize;
     for (i, superweight) in list(&plan["superweights"]).iter().enumerate().filter(|_| has_patterns(plan)) {
         let k = int(&plan["template_sets"][int(&superweight["set"])]["templates"]);
         templates += if k > 1 { pattern_cells(plan, i) * k } else { 0 };
@@ -273,18 +275,24 @@ fn check_scale(plan: &Value, scale: Scale) {
         let layers: BTreeSet<usize> = users.iter().flat_map(|u| u.keys().copied()).collect();
         let he_c = layers.iter().map(|&l| he(&plan["layers"][l]["layer"])).fold(f64::INFINITY, f64::min);
         let (k, uses) = (int(&set["templates"]) as f64, uses as f64);
+        let (bank, narrowing) = (bank(plan, set), narrowing(set));
+        let he_own = he_c;
+        let he_c = bank.as_ref().map_or(he_c, |(layers, _)| {
+            layers.iter().map(|&l| he(&plan["layers"][l]["layer"])).fold(f64::INFINITY, f64::min)
+        });
+        let made = bank.map_or(uses / k, |(_, made)| made);
         let numbers = list(&set["block"]).iter().map(int).product::<usize>() as f64;
         let fourth_root = |x: f64| x.sqrt().sqrt();
         let (deviation, length, gain) = match scale {
-            Scale::Even if k == 1.0 => (he_c * fourth_root(uses / k), 1.0, 1.0),
+            Scale::Even if k == 1.0 => (he_c * fourth_root(made), 1.0, 1.0),
             Scale::Even if has_patterns(plan) => {
                 let cells = here.iter().map(|&i| pattern_cells(plan, i)).sum::<usize>() as f64;
                 let alphas = users.iter().map(BTreeMap::len).sum::<usize>() as f64;
                 let length = he_c * fourth_root(k * numbers * uses / cells);
                 (he_c * fourth_root(uses / k), length, he_c * fourth_root(uses * numbers / alphas / k))
             }
-            Scale::Even => (he_c * fourth_root(uses / k), he_c * fourth_root(k * numbers), 1.0),
-            Scale::Balanced => (he_c * (uses / k).sqrt(), 1.0, 1.0),
+            Scale::Even => (he_c * fourth_root(made), he_own * fourth_root(k * numbers), 1.0),
+            Scale::Balanced => (he_c * made.sqrt(), 1.0, 1.0),
             Scale::He => (1.0, 1.0, 1.0),
             Scale::Released => (2f64.sqrt() / 3.0, 1.0, 1.0),
             Scale::Corner => (he_c, 1.0, 1.0),
@@ -296,10 +304,67 @@ fn check_scale(plan: &Value, scale: Scale) {
             let layer = &plan["layers"][l];
             for tile in list(&layer["tiles"]).iter().filter(|t| here.contains(&int(&t["superweight"]))) {
                 let is_equal = matches!(scale, Scale::Released | Scale::Corner);
-                let he = if is_equal { deviation } else { he(&layer["layer"]) };
-                assert!(close(&tile["factor"], he / (deviation * length * gain)), "factor of layer {l}");
+                let starts = deviation * length * gain * narrowing;
+                let he = if is_equal { starts } else { he(&layer["layer"]) };
+                assert!(close(&tile["factor"], he / starts), "factor of layer {l}");
             }
         }
+    }
+}
+
+/// The layers whose templates are looked at in the same bank as those of a set, and the weights that a number of it makes.
+fn bank(plan: &Value, set: &Value) -> Option<(Vec<usize>, f64)> {
+    let cluster = &plan["clusters"][int(&set["cluster"])];
+    let numbers = cluster["bank"].as_u64()? as f64;
+    let layers: Vec<_> = list(&cluster["layers"]).iter().map(int).collect();
+    let weights = |l: &usize| {
+        let layer = &plan["layers"][*l]["layer"];
+        int(&layer["out"]) * int(&layer["in"]) * int(&layer["kernel"][0]) * int(&layer["kernel"][1])
+    };
+    let made = layers.iter().map(weights).sum::<usize>() as f64 / numbers;
+    Some((layers, made))
+}
+
+/// Deviation of what independent numbers are stretched to: the lengths of the rows of both interpolations, in the mean of squares.
+fn narrowing(set: &Value) -> f64 {
+    let Some(from) = set["view"]["from"].as_array() else { return 1.0 };
+    let line = |from: usize, to: usize| {
+        let mut squares = 0.0;
+        for i in 0..to {
+            let mut weights = vec![0.0; from];
+            let place = ((i as f64 + 0.5) * from as f64 / to as f64 - 0.5).max(0.0);
+            let lower = place as usize;
+            weights[lower] += 1.0 - (place - lower as f64);
+            weights[(lower + 1).min(from - 1)] += place - lower as f64;
+            squares += weights.iter().map(|w| w * w).sum::<f64>();
+        }
+        squares / to as f64
+    };
+    let (block, area) = (&set["block"], int(&set["block"][2]) * int(&set["block"][3]));
+    let (rows, cols) =
+        (line(int(&from[0]), int(&block[0])), line(int(&from[1]) * area, int(&block[1]) * area));
+    (rows * cols).sqrt()
+}
+
+/// Templates in a bank are where it has numbers, and apart; a layer is stretched only where its bank is smaller.
+fn check_views(plan: &Value) {
+    for set in list(&plan["template_sets"]) {
+        let numbers = &plan["clusters"][int(&set["cluster"])]["bank"];
+        assert_eq!(numbers.is_null(), set["view"].is_null());
+        let Some(numbers) = numbers.as_u64() else { continue };
+        let block: Vec<_> = list(&set["block"]).iter().map(int).collect();
+        let whole = block.iter().product::<usize>() as u64;
+        let from = set["view"]["from"].as_array().map(|from| [int(&from[0]), int(&from[1])]);
+        assert_eq!(from.is_some(), whole > numbers);
+        let [rows, cols] = from.unwrap_or([block[0], block[1]]);
+        let len = (rows * cols * block[2] * block[3]) as u64;
+        let at: Vec<_> = list(&set["view"]["at"]).iter().map(|at| at.as_u64().unwrap()).collect();
+        assert_eq!(at.len(), (numbers / whole).clamp(1, 8) as usize);
+        assert!(at.iter().all(|at| at + len <= numbers) && at.windows(2).all(|at| at[0] + len <= at[1]));
+        // Another row and column of the layer's proportions would not fit, or be all of it.
+        let larger = ((rows + 1) * (cols + 1) * block[2] * block[3]) as u64;
+        let stretched = rows as f64 > 0.9 * block[0] as f64 || cols as f64 > 0.9 * block[1] as f64;
+        assert!(from.is_none() || larger > numbers || stretched, "{set}");
     }
 }
 
@@ -309,8 +374,9 @@ fn check(json: &str, scale: Option<Scale>) {
     check_corners(&plan);
     check_groups(&plan);
     check_bill(&plan);
+    check_views(&plan);
     let in_blocks = ["grid", "kronecker"].iter().any(|tiling| plan["tiling"].get(tiling).is_some());
-    let usual = if in_blocks { Scale::Even } else { Scale::Balanced };
+    let usual = if in_blocks || plan["tiling"] == "stretched" { Scale::Even } else { Scale::Balanced };
     check_scale(&plan, scale.unwrap_or(usual));
 }
 

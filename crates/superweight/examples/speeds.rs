@@ -11,11 +11,11 @@
 use std::error::Error;
 use std::path::Path;
 
-use superweight::bank::{self, coefficients_name, patterns_name, templates_name, weight_name};
+use superweight::bank::{self, coefficients_name, numbers_name, patterns_name, templates_name, weight_name};
 use superweight::data::standard_folder;
 use superweight::engine::CpuDevice;
 use superweight::ensemble::{Ensemble, EnsembleOptions};
-use superweight::plan::SetId;
+use superweight::plan::{LayerId, SetId};
 use superweight::recipe::Recipe;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -54,10 +54,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok((gradient / numbers).sqrt())
     };
     for (i, set) in plan.template_sets.iter().enumerate() {
+        // A set that looks at a bank makes one layer, the bank all of its cluster.
         let layers = &plan.clusters[set.cluster.0].layers;
         let names: Vec<String> = layers.iter().map(|&id| weight_name(&plan, id)).collect();
         let plain = share(&names)?;
-        let templates = share(&[templates_name(SetId(i))])? / plain;
+        let templates = match set.view {
+            Some(_) => share(&[numbers_name(set.cluster)])?,
+            None => share(&[templates_name(SetId(i))])?,
+        } / plain;
         print!(
             "set {i}, {:?}, {} layers, K = {}: templates {templates:.3}",
             set.block,
@@ -65,6 +69,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             set.templates
         );
         if set.templates > 1 {
+            let mine = |id: &LayerId| {
+                plan.layers[id.0].tiles.iter().any(|tile| plan.superweight(tile.superweight).set == SetId(i))
+            };
+            let made: Vec<String> =
+                layers.iter().filter(|id| mine(id)).map(|&id| weight_name(&plan, id)).collect();
+            let plain = share(&made)?;
             print!(", coefficients {:.3}", share(&[coefficients_name(SetId(i))])? / plain);
             if plan.has_patterns() {
                 print!(", patterns {:.3}", share(&[patterns_name(SetId(i))])? / plain);

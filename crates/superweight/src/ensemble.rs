@@ -15,10 +15,13 @@ use superweight_engine::{
     Accumulator, Control, Device, Error, Frozen, Graph, LayoutBuilder, Memory, Metrics, MixReaders,
     ParameterGroup, Program, Settings, Sgd, SgdOptions,
 };
-use superweight_plan::{Group, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId, VectorKind};
+use superweight_plan::{
+    ClusterId, Group, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId, VectorKind,
+};
 
 use crate::bank::{
-    self, Bank, coefficients_name, pattern_rows, patterns_name, scope, templates_name, weight_name,
+    self, Bank, coefficients_name, numbers_name, pattern_rows, patterns_name, scope, templates_name,
+    weight_name,
 };
 use crate::fold::fold;
 use crate::lower::{IMAGES, LABELS, Lowering, lower};
@@ -371,11 +374,14 @@ impl<D: Device> Ensemble<D> {
                     (ParameterKind::ClassifierTemplates, ParameterKind::ClassifierCoefficients)
                 }
             };
-            names.extend((of == kind).then(|| templates_name(SetId(i))));
+            names.extend((of == kind && set.view.is_none()).then(|| templates_name(SetId(i))));
             names.extend((of == kind && patterns[i] > 0).then(|| patterns_name(SetId(i))));
             let mixed = kind == mixed_by && set.templates > 1;
             names.extend(mixed.then(|| coefficients_name(SetId(i))));
         }
+        let banks = plan.clusters.iter().enumerate().filter(|(_, cluster)| cluster.bank.is_some());
+        let banks = banks.filter(|_| kind == ParameterKind::Templates);
+        names.extend(banks.map(|(i, _)| numbers_name(ClusterId(i))));
         for (i, planned) in plan.layers.iter().enumerate().filter(|(_, planned)| planned.tiles.is_empty()) {
             let of = match planned.layer.kind {
                 LayerKind::Conv => ParameterKind::Convolutions,
@@ -421,7 +427,13 @@ pub fn member_numbers(plan: &SharingPlan, member: MemberId) -> u64 {
             total += (cells * plan.set(superweight.set).templates) as u64;
         }
     }
-    let used = plan.template_sets.iter().zip(sets).filter(|(_, used)| *used);
-    total += used.map(|(set, _)| set.templates as u64 * set.block_len()).sum::<u64>();
+    let mut banks = vec![false; plan.clusters.len()];
+    for (set, _) in plan.template_sets.iter().zip(sets).filter(|(_, used)| *used) {
+        total += match (&set.view, plan.clusters[set.cluster.0].bank) {
+            (None, _) => set.templates as u64 * set.block_len(),
+            (Some(_), numbers) if !std::mem::replace(&mut banks[set.cluster.0], true) => numbers.unwrap_or(0),
+            (Some(_), _) => 0,
+        };
+    }
     total + plan.vectors.iter().filter(|v| v.member == member).map(|v| v.len).sum::<u64>()
 }

@@ -1,11 +1,13 @@
 //! Composition against its definition, its backward pass against finite differences, and where training starts.
 
-use superweight::bank::{self, Bank, coefficients_name, patterns_name, templates_name, weight_name};
+use superweight::bank::{
+    self, Bank, coefficients_name, numbers_name, patterns_name, templates_name, weight_name,
+};
 use superweight::engine::{CpuDevice, LayoutBuilder, Memory, MixReaders, ohwi_to_oihw};
 use superweight::plan::arch::ArchName;
 use superweight::plan::{
-    Clustering, Coefficients, LayerId, LayerKind, Member, PlanRequest, Scale, SetId, Share, SharingPlan,
-    SuperWeightId, Tiling, TilingChoice,
+    ClusterId, Clustering, Coefficients, LayerId, LayerKind, Member, PlanRequest, Scale, SetId, Share,
+    SharingPlan, SuperWeightId, Tiling, TilingChoice,
 };
 use superweight::random::Draws;
 
@@ -19,7 +21,8 @@ fn request(names: &str, percent: u64) -> PlanRequest {
     request
 }
 
-/// Plans of many kinds: nested, grid and patterns times blocks, shared and own coefficients, crossing shapes, refined-like groups.
+/// Plans of many kinds: nested, grid, patterns times blocks and banks that are looked at, shared and own coefficients, crossing shapes,
+/// refined-like groups.
 fn plans() -> Vec<SharingPlan> {
     let mut plans = vec![];
     for (names, percent) in [
@@ -50,10 +53,32 @@ fn plans() -> Vec<SharingPlan> {
             }
         }
     }
+    for (names, percent, most) in [
+        ("wrn-10-2,wrn-10-1", 10, None),
+        ("wrn-16-1", 20, None),
+        ("cnn-12-20-9,cnn-7-20-33", 60, Some(4)),
+        ("mobilenet-v2-0.1,wrn-10-1", 50, None),
+    ] {
+        for clusters in ["single", "depth:2", "random:3:1"] {
+            let (tiling, coefficients) = (TilingChoice::Stretched, Coefficients::Own);
+            let clusters = clusters.parse().unwrap();
+            let request = request(names, percent);
+            let request = PlanRequest { tiling, coefficients, clusters, most_templates: most, ..request };
+            plans.push(request.plan().unwrap());
+        }
+    }
     let count = |of: &dyn Fn(Tiling) -> bool| plans.iter().filter(|plan| of(plan.tiling)).count();
     assert!(count(&|tiling| tiling == Tiling::Nested) > 10);
     assert!(count(&|tiling| matches!(tiling, Tiling::Grid { .. })) > 10);
     assert!(count(&|tiling| matches!(tiling, Tiling::Kronecker { .. })) > 10);
+    assert_eq!(count(&|tiling| tiling == Tiling::Stretched), 12);
+    let views = || plans.iter().flat_map(|plan| &plan.template_sets).filter_map(|set| set.view.as_ref());
+    let stretched = views().filter(|view| view.from.is_some()).count();
+    assert!(
+        stretched > 20 && stretched + 20 < views().count(),
+        "{stretched} of {} are stretched",
+        views().count()
+    );
     plans
 }
 
@@ -78,6 +103,35 @@ fn decayed_bank(plan: &SharingPlan, threads: usize, decay: f32) -> (Bank<CpuDevi
     (bank, memory)
 }
 
+/// Templates as they are looked at in a bank: the OIHW matrix there, `[out, in·kh·kw]`, stretched to the block's as PyTorch's
+/// `interpolate(mode="bilinear", align_corners=False)` does it; OHWI like all templates.
+fn looked_at(plan: &SharingPlan, memory: &Memory<CpuDevice>, id: SetId) -> Vec<f32> {
+    let set = plan.set(id);
+    let ([rows, cols, kh, kw], view) = (set.block, set.view.as_ref().unwrap());
+    let (area, numbers) = (kh * kw, memory.parameter(&numbers_name(set.cluster)).unwrap());
+    let from = view.from.unwrap_or([rows, cols]);
+    let around = |n: usize, from: usize, to: usize| {
+        let place = ((n as f64 + 0.5) * from as f64 / to as f64 - 0.5).max(0.0);
+        [(place as usize, 1.0 - place.fract()), ((place as usize + 1).min(from - 1), place.fract())]
+    };
+    let mut templates = vec![];
+    for &at in &view.at {
+        for r in 0..rows {
+            for n in 0..area * cols {
+                let column = n % cols * area + n / cols;
+                let mut value = 0.0;
+                for (row, a) in around(r, from[0], rows) {
+                    for (column, b) in around(column, from[1] * area, cols * area) {
+                        value += a * b * f64::from(numbers[at as usize + row * from[1] * area + column]);
+                    }
+                }
+                templates.push(value as f32);
+            }
+        }
+    }
+    templates
+}
+
 /// A layer's weight by the words of the plan, number by number in f64, OIHW.
 fn by_definition(plan: &SharingPlan, memory: &Memory<CpuDevice>, id: LayerId) -> Vec<f64> {
     let planned = &plan.layers[id.0];
@@ -88,7 +142,10 @@ fn by_definition(plan: &SharingPlan, memory: &Memory<CpuDevice>, id: LayerId) ->
         let set = plan.set(superweight.set);
         let [height, width, kh, kw] = set.block;
         let k = set.templates;
-        let templates = memory.parameter(&templates_name(superweight.set)).unwrap();
+        let templates = match set.view {
+            Some(_) => looked_at(plan, memory, superweight.set),
+            None => memory.parameter(&templates_name(superweight.set)).unwrap(),
+        };
         // α rows lie SuperWeight after SuperWeight, group after group.
         let mut alpha: Option<(Vec<[usize; 2]>, Vec<f32>)> = None;
         if k > 1 {
@@ -178,7 +235,9 @@ fn backward_equals_finite_differences() {
         let upstream: Vec<(String, Vec<f32>, f32)> = composed(&plan)
             .map(|id| {
                 let layer = plan.layer(id);
-                let decay = if layer.kind == LayerKind::Linear { decay } else { 0.0 };
+                // Of what looks at a bank the bank is decayed.
+                let of_bank = plan.tiling == Tiling::Stretched;
+                let decay = if layer.kind == LayerKind::Linear && !of_bank { decay } else { 0.0 };
                 (weight_name(&plan, id), random(id.0, layer.len() as usize), decay)
             })
             .collect();
@@ -190,14 +249,20 @@ fn backward_equals_finite_differences() {
         let dot =
             |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
         decayed += usize::from(upstream.iter().any(|(_, _, decay)| *decay > 0.0));
-        for set in (0..plan.template_sets.len()).map(SetId) {
-            let mut names = vec![templates_name(set)];
+        let of_set = |set: SetId| {
+            let mut names = vec![];
+            names.extend(plan.set(set).view.is_none().then(|| templates_name(set)));
             let mixed = plan.set(set).templates > 1;
             names.extend(mixed.then(|| coefficients_name(set)));
             names.extend((mixed && plan.has_patterns()).then(|| patterns_name(set)));
+            (set.0, names)
+        };
+        let banks = plan.clusters.iter().enumerate().filter(|(_, cluster)| cluster.bank.is_some());
+        let banks = banks.map(|(i, _)| (500 + i, vec![numbers_name(ClusterId(i))]));
+        for (word, names) in (0..plan.template_sets.len()).map(SetId).map(of_set).chain(banks) {
             for name in names {
                 let (before, gradient) = (memory.parameter(&name).unwrap(), memory.gradient(&name).unwrap());
-                let direction = random(1000 + set.0, before.len());
+                let direction = random(1000 + word, before.len());
                 let mut loss = |step: f32| -> f64 {
                     let moved: Vec<f32> = before.iter().zip(&direction).map(|(p, d)| p + step * d).collect();
                     memory.set_parameter(&name, &moved).unwrap();
@@ -225,7 +290,7 @@ fn every_layer_starts_with_hes_deviation() {
     let requests =
         [("wrn-28-10", 10), ("wrn-28-10", 1), ("wrn-16-4,wrn-16-2", 25), ("wrn-16-4,wrn-10-2", 60)];
     for (names, percent) in requests {
-        use TilingChoice::{Auto, Kronecker};
+        use TilingChoice::{Auto, Kronecker, Stretched};
         for (coefficients, scale, tiling) in [
             (Coefficients::Shared, Scale::Balanced, Auto),
             (Coefficients::Own, Scale::Balanced, Auto),
@@ -233,6 +298,8 @@ fn every_layer_starts_with_hes_deviation() {
             (Coefficients::Shared, Scale::He, Auto),
             (Coefficients::Shared, Scale::Even, Kronecker),
             (Coefficients::Own, Scale::Balanced, Kronecker),
+            (Coefficients::Own, Scale::Even, Stretched),
+            (Coefficients::Own, Scale::Balanced, Stretched),
         ] {
             let request = PlanRequest { coefficients, scale: Some(scale), tiling, ..request(names, percent) };
             let plan = request.plan().unwrap();

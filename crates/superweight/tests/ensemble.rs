@@ -7,8 +7,8 @@ use superweight::ensemble::{Ensemble, EnsembleOptions, ParameterKind};
 use superweight::lower::{IMAGES, LABELS, Lowering, lower};
 use superweight::plan::arch::{ArchName, ImageShape};
 use superweight::plan::{
-    Clustering, Coefficients, LayerId, Member, MemberId, PlanRequest, SetId, SharingPlan, Tile, TilingChoice,
-    VectorKind,
+    Clustering, Coefficients, LayerId, Member, MemberId, PlanRequest, SetId, SharingPlan, Tile, Tiling,
+    TilingChoice, VectorKind,
 };
 use superweight::random::Draws;
 
@@ -95,7 +95,8 @@ fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
 
 fn shared_plans() -> Vec<SharingPlan> {
     let mut plans = vec![];
-    for tiling in [TilingChoice::Nested, TilingChoice::Grid, TilingChoice::Kronecker] {
+    use TilingChoice::{Grid, Kronecker, Nested, Stretched};
+    for tiling in [Nested, Grid, Kronecker, Stretched] {
         for coefficients in [Coefficients::Shared, Coefficients::Own] {
             let request = PlanRequest::new(members("wrn-10-2,wrn-10-1"), 180_000);
             plans.push(PlanRequest { tiling, coefficients, block: Some(8), ..request }.plan().unwrap());
@@ -141,7 +142,11 @@ fn the_banks_gradient_is_the_slope_of_the_loss() {
         let (images, labels) = batch(5);
         ensemble.set_batch(&images, &labels).unwrap();
         ensemble.gradients().unwrap();
-        for name in ["templates.0", "coefficients.0"] {
+        let names = match plan.tiling {
+            Tiling::Stretched => ["numbers.0", "coefficients.0"],
+            _ => ["templates.0", "coefficients.0"],
+        };
+        for name in names {
             let Ok(gradient) = ensemble.memory().gradient(name) else { continue };
             let before = ensemble.memory().parameter(name).unwrap();
             let length = gradient.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();

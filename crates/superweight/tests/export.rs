@@ -43,6 +43,7 @@ fn a_state_dict_is_the_member() {
         plan(&["wrn-10-1", "mobilenet-v2-0.35"], TilingChoice::Nested, 80),
         plan(&["wrn-10-1", "wrn-10-2"], TilingChoice::Grid, 40),
         plan(&["wrn-10-1", "wrn-10-2"], TilingChoice::Kronecker, 40),
+        plan(&["wrn-10-1", "wrn-10-2"], TilingChoice::Stretched, 40),
         plan(&["cnn-8-16"], TilingChoice::Auto, 100),
     ];
     for plan in &plans {
@@ -90,6 +91,7 @@ fn folded_members_answer_alike() {
         plan(&["wrn-10-1", "mobilenet-v2-0.35"], TilingChoice::Nested, 80),
         plan(&["wrn-10-1", "wrn-10-2"], TilingChoice::Grid, 40),
         plan(&["wrn-10-1", "wrn-10-2"], TilingChoice::Kronecker, 40),
+        plan(&["wrn-10-1", "wrn-10-2"], TilingChoice::Stretched, 40),
         plan(&["cnn-8-16"], TilingChoice::Auto, 100),
     ] {
         let make = |options: &EnsembleOptions| {

@@ -37,6 +37,7 @@ fn is_row(row: &PaperRow, resolved: &Resolved) -> bool {
     };
     theirs == ours
         && start
+        && row.is_tiled(&resolved.plan.tiling.to_string())
         && row.data == resolved.data.name
         && row.strategy.as_deref() == Some(resolved.strategy.word())
         && row.budget.parse::<Budget>().unwrap() == resolved.budget

@@ -74,7 +74,7 @@ pub struct PlanArgs {
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     pub reserve: f64,
 
-    /// The sizes that numbers start with [default: even for grid and kronecker, else balanced].
+    /// The sizes that numbers start with [default: even for grid, kronecker and stretched, else balanced].
     #[arg(long, value_enum)]
     pub scale: Option<ScaleArg>,
 
@@ -111,6 +111,8 @@ pub enum TilingArg {
     Grid,
     /// A template is as large as its SuperWeight: a number per cell of a grid times a block.
     Kronecker,
+    /// Shapeshifter Networks: templates as large as their layers, looked at in a bank of numbers and stretched where that is smaller.
+    Stretched,
 }
 
 #[derive(Clone, Copy, Default, ValueEnum)]

@@ -17,6 +17,7 @@ use superweight::train::{Limits, Stopped};
 
 use super::check_writable;
 use super::device::{self, on_device};
+use super::plan::kernels;
 use super::train::screen::Screen;
 use super::train::{INTERRUPTED, Start, existing, watched_limits};
 use crate::args::SearchArgs;
@@ -135,7 +136,7 @@ pub(super) fn cluster_table(plan: &SharingPlan) -> String {
             names(plan, layers),
             layers.len().to_string(),
             grouped(templates(i) as u64),
-            plan.layer(layers[0]).family().to_string(),
+            kernels(&layers.iter().map(|&id| plan.layer(id)).collect::<Vec<_>>()),
         ]
     };
     let clusters: Vec<_> = plan.clusters.iter().map(|cluster| cluster.layers.clone()).collect();

@@ -2,18 +2,20 @@
 //!
 //! | numbers | start |
 //! |---|---|
-//! | templates | N(0, d²), d from the plan ([`Scale`](superweight_plan::Scale)) |
-//! | patterns, else coefficients | rows of the plan's length: orthogonal where the set has at most K rows, else random directions |
+//! | templates, or the numbers that they are looked at in | N(0, d²), d from the plan ([`Scale`](superweight_plan::Scale)) |
+//! | patterns, else coefficients | rows of the plan's length: orthogonal where the set (or all sets of K that look at the same numbers) has at most K rows, else random directions |
 //! | coefficients of patterns | ± the plan's gain |
 //! | dense convolutions | N(0, 2 / fan-in) |
 //! | dense linear weights, biases | U(±1/√in) as PyTorch has it, 0 |
 //! | batch norm | scale 1, shift 0, running mean 0, running variance 1 |
 
 use superweight_engine::{Device, Error, Memory, oihw_to_ohwi};
-use superweight_plan::{LayerId, LayerKind, SetId, SharingPlan, VectorKind};
+use superweight_plan::{ClusterId, LayerId, LayerKind, SetId, SharingPlan, TemplateSet, VectorKind};
 
 use super::rows::Rows;
-use super::{coefficients_name, pattern_rows, patterns_name, scope, templates_name, weight_name};
+use super::{
+    coefficients_name, numbers_name, pattern_rows, patterns_name, scope, templates_name, weight_name,
+};
 use crate::random::Draws;
 
 /// What a tensor is drawn for.
@@ -29,16 +31,27 @@ enum Purpose {
 pub fn initialise<D: Device>(plan: &SharingPlan, memory: &mut Memory<D>, seed: u64) -> Result<(), Error> {
     let draws = |purpose: Purpose, index: usize| Draws::new(&[seed, purpose as u64, index as u64]);
     let (rows, patterns) = (Rows::coefficients(plan), pattern_rows(plan));
+    for (i, cluster) in plan.clusters.iter().enumerate() {
+        let (normal, of) = (draws(Purpose::Templates, i), |set: &&TemplateSet| set.cluster.0 == i);
+        if let (Some(numbers), Some(set)) = (cluster.bank, plan.template_sets.iter().find(of)) {
+            let numbers: Vec<f32> = (0..numbers).map(|n| (set.deviation * normal.normal(n)) as f32).collect();
+            memory.set_parameter(&numbers_name(ClusterId(i)), &numbers)?;
+        }
+    }
     for (i, set) in plan.template_sets.iter().enumerate() {
-        let normal = draws(Purpose::Templates, i);
-        let numbers = set.templates as u64 * set.block_len();
-        let templates: Vec<f32> = (0..numbers).map(|n| (set.deviation * normal.normal(n)) as f32).collect();
-        memory.set_parameter(&templates_name(SetId(i)), &templates)?;
+        if set.view.is_none() {
+            let normal = draws(Purpose::Templates, i);
+            let numbers = 0..set.templates as u64 * set.block_len();
+            let templates: Vec<f32> = numbers.map(|n| (set.deviation * normal.normal(n)) as f32).collect();
+            memory.set_parameter(&templates_name(SetId(i)), &templates)?;
+        }
         if set.templates > 1 {
             let (id, k) = (SetId(i), set.templates);
-            let long = |rows: usize| -> Vec<f32> {
-                let unit = unit_rows(rows, k, draws(Purpose::Coefficients, i));
-                unit.into_iter().map(|a| (f64::from(a) * set.length) as f32).collect()
+            let long = |own: usize| -> Vec<f32> {
+                let (first, before, others) = alike(plan, &rows, i);
+                let unit = unit_rows(own + others, k, draws(Purpose::Coefficients, first));
+                let unit = unit[before * k..(before + own) * k].iter();
+                unit.map(|a| (f64::from(*a) * set.length) as f32).collect()
             };
             let mut alpha = match patterns[i] {
                 0 => long(rows.live(id)),
@@ -78,6 +91,21 @@ pub fn initialise<D: Device>(plan: &SharingPlan, memory: &mut Memory<D>, seed: u
         memory.set_statistic(&name, &vec![value; len])?;
     }
     Ok(())
+}
+
+/// Sets that look at the same numbers begin as the rows of one would: the first of those with as many templates, the rows of those before
+/// this one, and of all others. Other sets are by themselves.
+fn alike(plan: &SharingPlan, rows: &Rows, i: usize) -> (usize, usize, usize) {
+    let set = &plan.template_sets[i];
+    let same = |other: &TemplateSet| (other.cluster, other.templates) == (set.cluster, set.templates);
+    let all = plan.template_sets.iter().enumerate().filter(|(_, other)| set.view.is_some() && same(other));
+    let (mut first, mut before, mut others) = (i, 0, 0);
+    for (n, live) in all.map(|(n, _)| (n, rows.live(SetId(n)))).filter(|&(n, _)| n != i) {
+        first = first.min(n);
+        before += if n < i { live } else { 0 };
+        others += live;
+    }
+    (first, before, others)
 }
 
 /// `rows` unit vectors of length `k`: orthonormal (Gram–Schmidt, twice, in f64) as far as there is room.

@@ -2,7 +2,8 @@
 //!
 //! All numbers lie in the engine's flat parameter storage: dense tensors and vectors where the graphs read them, then
 //! per template set its templates, its patterns where it has such and its coefficient rows, and what is made of them, which no
-//! optimizer touches: the composed weights and, with patterns, the rows that cells are mixed by.
+//! optimizer touches: the composed weights and, with patterns, the rows that cells are mixed by. Templates that are looked at in a
+//! cluster's numbers ([`numbers_name`]) are made of them, too.
 //! [`Bank::compose`] writes the composed weights, [`Bank::compose_backward`] turns dL/dW into gradients of templates
 //! and coefficients. A dense plan has no sets: its weights are trained in place and composing costs nothing.
 
@@ -13,9 +14,9 @@ mod transfer;
 
 use superweight_engine::{
     Block, Device, Error, Layout, LayoutBuilder, Memory, Mix, MixFactors, MixGradients, MixReaders, MixSet,
-    MixUse, Region,
+    MixUse, Region, View, ViewSet, Views,
 };
-use superweight_plan::{LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId};
+use superweight_plan::{ClusterId, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId};
 
 pub use init::initialise;
 pub use probe::{Probe, declare_probe};
@@ -36,6 +37,11 @@ pub fn weight_name(plan: &SharingPlan, id: LayerId) -> String {
 /// Name of a set's templates, `[K, rows, kernel positions, columns]`.
 pub fn templates_name(set: SetId) -> String {
     format!("templates.{set}")
+}
+
+/// Name of the numbers that a cluster's templates are looked at in, where they are.
+pub fn numbers_name(cluster: ClusterId) -> String {
+    format!("numbers.{cluster}")
 }
 
 /// Name of a set's patterns, `[cells, K]`: the cells of its SuperWeights, one after another.
@@ -65,9 +71,13 @@ pub fn pattern_rows(plan: &SharingPlan) -> Vec<usize> {
         .collect()
 }
 
-/// What kind of layers a set makes: those of a cluster are all of one.
+/// What kind of layers a set makes: those of a cluster are all of one. Numbers that templates are looked at in make all kinds, and
+/// are as those of convolutions.
 pub fn kind_of(plan: &SharingPlan, set: SetId) -> LayerKind {
-    plan.layer(plan.clusters[plan.set(set).cluster.0].layers[0]).kind
+    match plan.set(set) {
+        set if set.view.is_some() => LayerKind::Conv,
+        set => plan.layer(plan.clusters[set.cluster.0].layers[0]).kind,
+    }
 }
 
 /// Where the rows lie that cells are mixed by, where these are made of patterns and coefficients.
@@ -79,6 +89,11 @@ fn mixed_name(set: SetId) -> String {
 /// reserve, so that refinement moves nothing else.
 pub fn declare(plan: &SharingPlan, layout: &mut LayoutBuilder) -> Result<(), Error> {
     let (MixRows { cells, coefficients: rows }, patterns) = (MixRows::of(plan), pattern_rows(plan));
+    for (i, cluster) in plan.clusters.iter().enumerate() {
+        if let Some(numbers) = cluster.bank {
+            layout.parameter(numbers_name(ClusterId(i)), numbers as usize)?;
+        }
+    }
     for (i, set) in plan.template_sets.iter().enumerate() {
         let id = SetId(i);
         layout.parameter(templates_name(id), set.templates * set.block_len() as usize)?;
@@ -97,6 +112,7 @@ pub fn declare(plan: &SharingPlan, layout: &mut LayoutBuilder) -> Result<(), Err
 #[derive(Debug)]
 pub struct Bank<D: Device> {
     plan: SharingPlan,
+    views: Views<D>,
     mix: Mix<D>,
     /// Of composed linear weights.
     decay: f32,
@@ -108,6 +124,7 @@ impl<D: Device> Bank<D> {
     /// Prepares the composition; `layout` has all members' tensors and what [`declare`] added. The backward pass adds `decay` times
     /// every composed linear weight to its gradient.
     pub fn new(device: &D, plan: SharingPlan, layout: &Layout, decay: f32) -> Result<Self, Error> {
+        let views = Views::new(device, view_sets(&plan, layout)?)?;
         let mix = Mix::new(device, mix_sets(&plan, &MixRows::of(&plan), layout, decay)?)?;
         let refined_scratch_bytes = match plan.bill.reserved {
             0 => mix.scratch_bytes(),
@@ -116,7 +133,7 @@ impl<D: Device> Bank<D> {
                 own.scratch_bytes().max(mix.scratch_bytes())
             }
         };
-        Ok(Self { plan, mix, decay, refined_scratch_bytes })
+        Ok(Self { plan, views, mix, decay, refined_scratch_bytes })
     }
 
     /// What is shared.
@@ -136,13 +153,36 @@ impl<D: Device> Bank<D> {
 
     /// Writes the weight of every composed layer of every member, for these readers.
     pub fn compose(&self, memory: &mut Memory<D>, readers: MixReaders) -> Result<(), Error> {
+        memory.view(&self.views)?;
         memory.mix(&self.mix, readers)
     }
 
     /// Gradients of templates and coefficients from dL/dW of every composed layer.
     pub fn compose_backward(&self, memory: &mut Memory<D>) -> Result<(), Error> {
-        memory.mix_backward(&self.mix)
+        memory.mix_backward(&self.mix)?;
+        memory.view_backward(&self.views)
     }
+}
+
+/// Every template that is looked at in a cluster's numbers.
+fn view_sets(plan: &SharingPlan, layout: &Layout) -> Result<Vec<ViewSet>, Error> {
+    let mut all = vec![];
+    for (i, _) in plan.clusters.iter().enumerate().filter(|(_, cluster)| cluster.bank.is_some()) {
+        let mut views = vec![];
+        for (s, set) in plan.template_sets.iter().enumerate().filter(|(_, set)| set.cluster.0 == i) {
+            let Some(view) = &set.view else { continue };
+            let ([rows, cols, kh, kw], templates) = (set.block, layout.parameter(&templates_name(SetId(s)))?);
+            let shape = Block { rows, positions: kh * kw, cols };
+            views.extend(view.at.iter().enumerate().map(|(k, &at)| {
+                let offset = templates.offset + k * shape.len();
+                let tensor = Region { offset, len: shape.len(), ..templates };
+                View { tensor, shape, at: at as usize, from: view.source(set.block) }
+            }));
+        }
+        let bank = layout.parameter(&numbers_name(ClusterId(i)))?;
+        all.push(ViewSet { name: format!("cluster {i}"), bank, views });
+    }
+    Ok(all)
 }
 
 /// Every cell of every layer: which row makes it and where it goes.

@@ -173,8 +173,18 @@ impl Recipe {
             Some("nested") => TilingChoice::Nested,
             Some("grid") => TilingChoice::Grid,
             Some("kronecker") => TilingChoice::Kronecker,
+            Some("stretched") => TilingChoice::Stretched,
             _ => TilingChoice::Auto,
         };
+        let compared = strategy.method().search.map(|(similarity, _)| similarity);
+        if tiling == TilingChoice::Stretched && compared.is_some_and(|by| by != Similarity::Coefficient) {
+            let problem = format!(
+                "strategy {} compares layers where they have a corner in common, which templates in a bank have not; use \
+                 no-search, depth-binned, random or coefficient-clustering",
+                strategy.word()
+            );
+            return Err(self.wrong("plan.tiling", problem));
+        }
         let block = match table.block.as_ref().map(CountOrText::text).as_deref() {
             None | Some("auto") => None,
             Some(text) => {

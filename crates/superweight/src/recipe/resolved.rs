@@ -130,6 +130,7 @@ impl PlanSettings {
                 Tiling::Nested => TilingChoice::Nested,
                 Tiling::Grid { .. } => TilingChoice::Grid,
                 Tiling::Kronecker { .. } => TilingChoice::Kronecker,
+                Tiling::Stretched => TilingChoice::Stretched,
             },
             block: tiling.block().or(self.block),
             scale: Some(self.scale.unwrap_or(Scale::usual(tiling))),

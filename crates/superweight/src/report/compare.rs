@@ -16,7 +16,7 @@ use super::paper::{PaperRow, paper};
 pub struct Comparison {
     /// Rows of the table.
     pub rows: Vec<Row>,
-    /// Of other people's methods in the same settings: from the paper alone.
+    /// Of other people's methods in the same settings, where none of the runs is one: from the paper alone.
     pub beside: Vec<Beside>,
     /// Rows that differ in their strategy.
     pub ablations: Vec<Ablation>,
@@ -296,7 +296,8 @@ fn setting(run: &RunView) -> String {
 }
 
 fn beside(runs: &[RunView], paper: &[PaperRow]) -> Vec<Beside> {
-    let others = paper.iter().filter(|row| row.strategy.is_none());
+    let ran = |row: &PaperRow| runs.iter().any(|run| row.row_of(run));
+    let others = paper.iter().filter(|row| row.strategy.is_none() || (row.tiling.is_some() && !ran(row)));
     let of = |row: &PaperRow| {
         let run = runs.iter().find(|run| row.setting_of(run))?;
         let one = |name: &String| row.value(name).map(|(value, error)| (name.clone(), value, error));

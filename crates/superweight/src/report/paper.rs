@@ -24,6 +24,8 @@ pub struct PaperRow {
     pub strategy: Option<String>,
     /// Starting clusters, where they are not the usual ones.
     pub clusters: Option<String>,
+    /// The tiling, where runs of it have no other: that of Shapeshifter Networks.
+    pub tiling: Option<String>,
     /// Value and error by measure.
     #[serde(flatten)]
     pub values: BTreeMap<String, PaperValue>,
@@ -86,6 +88,17 @@ impl PaperRow {
             (None, "no-search") => run.about.clusters == "single",
             (None, _) => true,
         };
-        self.strategy.as_ref() == Some(&run.about.strategy) && clusters && self.setting_of(run)
+        self.strategy.as_ref() == Some(&run.about.strategy)
+            && clusters
+            && self.is_tiled(&run.sharing.tiling)
+            && self.setting_of(run)
+    }
+
+    /// Whether it may be a run with this tiling.
+    pub fn is_tiled(&self, tiling: &str) -> bool {
+        match &self.tiling {
+            Some(wanted) => wanted == tiling,
+            None => tiling != "stretched",
+        }
     }
 }

@@ -69,6 +69,12 @@ pub struct SetView {
     pub block: [usize; 4],
     /// K.
     pub templates: usize,
+    /// Numbers that the templates are looked at in, where they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bank: Option<u64>,
+    /// Output and input channels that they are stretched from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<[usize; 2]>,
 }
 
 /// A SuperWeight.
@@ -128,6 +134,8 @@ impl Sharing {
             cluster: set.cluster.0,
             block: set.block,
             templates: set.templates,
+            bank: plan.clusters[set.cluster.0].bank,
+            from: set.view.as_ref().and_then(|view| view.from),
         };
         Self {
             tiling: plan.tiling.to_string(),

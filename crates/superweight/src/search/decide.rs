@@ -140,7 +140,7 @@ pub fn decide_groups(resolved: &Resolved, statistics: &RefineStatistics) -> Resu
 fn kmeans_clusters(start: &SharingPlan, means: &[(LayerId, Vec<f64>)], k: usize, seed: u64) -> Partition {
     let mut partition = vec![];
     for (i, cluster) in start.clusters.iter().enumerate() {
-        if !is_split(start, &cluster.layers) {
+        if !is_split(start, cluster) {
             partition.push(cluster.layers.clone());
             continue;
         }

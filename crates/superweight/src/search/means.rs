@@ -3,10 +3,11 @@
 //! There a layer has one α ∈ R⁴ over one bank. Here a layer has one row per cell, so its α is the mean of its rows on
 //! the template set of its cluster's first SuperWeight: the whole layer where the tiling is a grid, the corner that all
 //! layers have where it is nested. (Comparing one corner cell of a grid would let 1 of 400 cells speak for a layer.)
-//! 1×1 layers stay together, as in every partition by depth or chance; the paper clusters 3×3 layers.
+//! 1×1 layers stay together, as in every partition by depth or chance; the paper clusters 3×3 layers. Layers that look at a bank have
+//! one α each, and are clustered whatever their kernels.
 
 use superweight_engine::{Device, Memory};
-use superweight_plan::{ClusterId, LayerId, SetId, SharingPlan, SuperWeightId};
+use superweight_plan::{Cluster, ClusterId, LayerId, SetId, SharingPlan, SuperWeightId};
 
 use super::SearchError;
 use super::softmax::softmax;
@@ -15,7 +16,7 @@ use crate::bank::{Rows, coefficients_name};
 /// Layers that are clustered, with K of the set they are compared on.
 pub(super) fn clustered(plan: &SharingPlan) -> Result<Vec<(LayerId, usize)>, SearchError> {
     let mut all = vec![];
-    for (i, cluster) in plan.clusters.iter().enumerate().filter(|(_, c)| is_split(plan, &c.layers)) {
+    for (i, cluster) in plan.clusters.iter().enumerate().filter(|(_, cluster)| is_split(plan, cluster)) {
         let k = plan.set(first_set(plan, cluster.layers[0])).templates;
         if k < 2 {
             return Err(SearchError::NoCoefficients { cluster: ClusterId(i) });
@@ -26,8 +27,9 @@ pub(super) fn clustered(plan: &SharingPlan) -> Result<Vec<(LayerId, usize)>, Sea
 }
 
 /// Whether k-means looks at a cluster at all.
-pub(super) fn is_split(plan: &SharingPlan, layers: &[LayerId]) -> bool {
-    layers.len() > 1 && plan.layer(layers[0]).kernel != [1, 1]
+pub(super) fn is_split(plan: &SharingPlan, cluster: &Cluster) -> bool {
+    let layers = &cluster.layers;
+    layers.len() > 1 && (cluster.bank.is_some() || plan.layer(layers[0]).kernel != [1, 1])
 }
 
 /// The set of the first SuperWeight of a layer's cluster, which holds the corner of all its layers.
@@ -67,4 +69,27 @@ pub fn means<D: Device>(
         means.push((layer, mean));
     }
     Ok(means)
+}
+
+#[cfg(test)]
+mod tests {
+    use superweight_plan::{Member, PlanRequest, TilingChoice};
+
+    use super::*;
+
+    /// The first layers of a bottleneck network are 1×1; a bank does not care.
+    #[test]
+    fn all_layers_of_a_bank_are_clustered() {
+        let architecture: superweight_plan::arch::ArchName = "wrn-50-2".parse().unwrap();
+        let input = architecture.usual_input();
+        let member = Member { architecture, input, classes: 10 };
+        let request = |tiling| PlanRequest {
+            tiling,
+            most_templates: Some(4),
+            ..PlanRequest::new(vec![member.clone()], 6_000_000)
+        };
+        let of = |tiling| clustered(&request(tiling).plan().unwrap()).unwrap();
+        assert!(of(TilingChoice::Stretched).iter().all(|&(_, k)| k == 4));
+        assert_eq!([TilingChoice::Stretched, TilingChoice::Grid].map(|tiling| of(tiling).len()), [53, 16]);
+    }
 }

@@ -30,6 +30,7 @@ fn what_is_kept_is_the_mean_of_what_the_last_epochs_end_with() {
         4,
         &["plan.tiling=kronecker", "budget='90%'", "train.momentum=0", "train.nesterov=false"],
     );
+    mean_of_the_last(2, &["plan.tiling=stretched", "strategy=no-search"]);
 }
 
 /// The mean begins with the first epoch of the refined plan.

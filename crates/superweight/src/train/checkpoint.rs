@@ -10,10 +10,11 @@
 //! Composed weights are in none: they are made of the others.
 
 use superweight_engine::{Device, Sgd, ohwi_to_oihw, oihw_to_ohwi};
-use superweight_plan::{LayerId, LayerKind, SetId, SharingPlan};
+use superweight_plan::{ClusterId, LayerId, LayerKind, SetId, SharingPlan};
 
 use crate::bank::{
-    coefficients_name, live_rows, pattern_rows, patterns_name, scope, templates_name, weight_name,
+    coefficients_name, live_rows, numbers_name, pattern_rows, patterns_name, scope, templates_name,
+    weight_name,
 };
 use crate::engine::Error;
 use crate::ensemble::Ensemble;
@@ -57,14 +58,22 @@ impl Stored {
 fn stored(plan: &SharingPlan) -> Vec<Stored> {
     let mut all = vec![];
     let (live, patterns) = (live_rows(plan), pattern_rows(plan));
+    for (i, cluster) in plan.clusters.iter().enumerate() {
+        if let Some(numbers) = cluster.bank {
+            let (name, shape) = (numbers_name(ClusterId(i)), vec![numbers as usize]);
+            all.push(Stored { name, shape, shared: true, channels_last: None });
+        }
+    }
     for (i, set) in plan.template_sets.iter().enumerate() {
         let ([out, inp, kh, kw], k) = (set.block, set.templates);
-        all.push(Stored {
-            name: templates_name(SetId(i)),
-            shape: vec![k, out, inp, kh, kw],
-            shared: true,
-            channels_last: Some([k * out, inp, kh, kw]),
-        });
+        if set.view.is_none() {
+            all.push(Stored {
+                name: templates_name(SetId(i)),
+                shape: vec![k, out, inp, kh, kw],
+                shared: true,
+                channels_last: Some([k * out, inp, kh, kw]),
+            });
+        }
         if k > 1 {
             let (name, shape) = (coefficients_name(SetId(i)), vec![live[i], k]);
             all.push(Stored { name, shape, shared: true, channels_last: None });

@@ -185,6 +185,7 @@ fn a_run_stopped_around_its_decisions_decides_the_same() {
         (Strategy::Swn, "refine.anew=true", &[(2, 0), (1, 2)]),
         (Strategy::WeightSimilarity, "plan.tiling=auto", &[(1, 0), (1, 2)]),
         (Strategy::CoefficientClustering, "plan.tiling=auto", &[(1, 0), (1, 2)]),
+        (Strategy::CoefficientClustering, "plan.tiling=stretched", &[(1, 0), (2, 0), (1, 2)]),
         (Strategy::AllSoft, "plan.tiling=kronecker", &[(2, 0)]),
     ] {
         let resolved = searching(strategy, &["search.batches=2", set]);

@@ -75,7 +75,7 @@ fn answer(plan: &SharingPlan) -> Answer {
         clusters: super::text::clusters(plan)
             .into_iter()
             .map(|c| ClusterAnswer {
-                kernel: c.family.to_string(),
+                kernel: c.kernels,
                 layers: c.layers.iter().map(|l| format!("{}/{}", l.member, l.name)).collect(),
                 superweights: c.superweights,
                 templates: c.templates,
@@ -93,6 +93,7 @@ fn words(tiling: Tiling) -> (&'static str, Option<usize>) {
         Tiling::Nested => ("nested", None),
         Tiling::Grid { block } => ("grid", Some(block)),
         Tiling::Kronecker { block } => ("kronecker", Some(block)),
+        Tiling::Stretched => ("stretched", None),
     }
 }
 

@@ -4,6 +4,8 @@ mod advice;
 mod json;
 mod text;
 
+pub(super) use text::kernels;
+
 use std::collections::HashMap;
 use std::fs;
 use std::io::Write;
@@ -224,5 +226,6 @@ pub fn tiling(word: TilingArg) -> TilingChoice {
         TilingArg::Nested => TilingChoice::Nested,
         TilingArg::Grid => TilingChoice::Grid,
         TilingArg::Kronecker => TilingChoice::Kronecker,
+        TilingArg::Stretched => TilingChoice::Stretched,
     }
 }

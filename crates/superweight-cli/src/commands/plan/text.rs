@@ -1,5 +1,6 @@
 //! `swn plan` for people: what was asked, the answer, clusters, the bill. Fits 100 columns.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -18,7 +19,8 @@ const SHOWN_CLUSTERS: usize = 40;
 
 /// A cluster, added up.
 pub struct ClusterSummary<'a> {
-    pub family: Family,
+    /// What its layers are, `3×3`; several where they look at a bank.
+    pub kernels: String,
     pub layers: Vec<&'a Layer>,
     pub superweights: usize,
     /// K of every set.
@@ -160,14 +162,17 @@ fn said(tiling: Tiling) -> String {
         Tiling::Nested => "nested".to_owned(),
         Tiling::Grid { block } => format!("a grid of {block}×{block}"),
         Tiling::Kronecker { block } => format!("patterns times blocks of {block}×{block}"),
+        Tiling::Stretched => "stretched: templates are looked at in banks".to_owned(),
     }
 }
 
 fn why(plan: &SharingPlan, survey: &Survey) -> String {
-    let nested = grouped(survey.nested_minimum);
-    let (blocks, needed) = (said(survey.blocks.0), grouped(survey.blocks.1));
+    let (Some(nested), Some((blocks, needed))) = (survey.nested_minimum, survey.blocks) else {
+        return said(plan.tiling);
+    };
+    let (nested, blocks, needed) = (grouped(nested), said(blocks), grouped(needed));
     match plan.tiling {
-        Tiling::Dense => said(plan.tiling),
+        Tiling::Dense | Tiling::Stretched => said(plan.tiling),
         Tiling::Nested => format!("nested (needs {nested}; {blocks} would need {needed})"),
         Tiling::Grid { .. } | Tiling::Kronecker { .. } => {
             format!("{blocks} (needs {needed}; nested would need {nested})")
@@ -196,7 +201,7 @@ fn cluster_row(index: usize, cluster: &ClusterSummary) -> Vec<String> {
     let largest = cluster.layers.iter().max_by_key(|l| l.len());
     let (least, most) = (cluster.templates.iter().min(), cluster.templates.iter().max());
     vec![
-        format!("{index}  {}", cluster.family),
+        format!("{index}  {}", cluster.kernels),
         cluster.layers.len().to_string(),
         largest.map_or(String::new(), |l| format!("{}×{}", l.out, l.inp)),
         cluster.superweights.to_string(),
@@ -231,8 +236,18 @@ fn bill(plan: &SharingPlan) -> String {
     });
     let shared: u64 = shared.map(|(id, _)| plan.template_numbers(id)).sum();
     let convolutions = grouped(shared + bill.dense);
-    table::render(&["bill", "numbers", "share"], &rows)
-        + &format!("  (convolution weights alone: {convolutions})")
+    let table = table::render(&["bill", "numbers", "share"], &rows);
+    match plan.tiling {
+        // Whose numbers make classifiers, too.
+        Tiling::Stretched => table,
+        _ => table + &format!("  (convolution weights alone: {convolutions})"),
+    }
+}
+
+/// The families of these layers, from large kernels to small.
+pub fn kernels(layers: &[&Layer]) -> String {
+    let families: BTreeSet<_> = layers.iter().map(|layer| layer.family()).collect();
+    families.iter().rev().map(Family::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn sets(plan: &SharingPlan) -> impl Iterator<Item = (SetId, &TemplateSet)> {
@@ -247,10 +262,10 @@ pub fn clusters(plan: &SharingPlan) -> Vec<ClusterSummary<'_>> {
         let coefficients = superweights().flat_map(|s| &s.groups).map(|g| (g.shape[0] * g.shape[1]) as u64);
         let layers: Vec<_> = cluster.layers.iter().map(|&id| plan.layer(id)).collect();
         ClusterSummary {
-            family: layers[0].family(),
+            kernels: kernels(&layers),
             superweights: superweights().count(),
             templates: sets().map(|(_, set)| set.templates).collect(),
-            numbers: sets().map(|(id, _)| plan.template_numbers(id)).sum(),
+            numbers: plan.cluster_numbers(ClusterId(i)),
             coefficients: coefficients.sum(),
             layers,
         }

@@ -419,6 +419,8 @@ proptest! {
         let resolved = match resolve(&set.join("\n"), &[]) {
             Ok(resolved) => resolved,
             Err(RecipeError::Value { key: "budget", .. }) => return Ok(()),
+            // Some strategies compare layers by what templates in a bank have not.
+            Err(RecipeError::Value { key: "plan.tiling", .. }) => return Ok(()),
             Err(error) => panic!("{error}\n{}", set.join("\n")),
         };
         let again = Recipe::parse("other.toml", &resolved.to_toml(), &[] as &[&str]).unwrap().resolve().unwrap();

@@ -103,17 +103,18 @@ function drawComposition(run, map) {
     const set = sets[superweights[n].set];
     const { groups, replayed } = groupsOf(n);
     const mine = groups.find((layersOf) => layersOf.includes(id));
+    const looked = set.bank ? `, looked at in the ${grouped(set.bank)} numbers that the cluster shares` + (set.from ? ` and stretched from ${times(...set.from)}` : '') : '';
     const cellsAt = times(Math.ceil((at[1] - at[0]) / set.block[0]), Math.ceil((at[3] - at[2]) / set.block[1]));
     return h('article', { class: 'superweight' + (n === picked ? ' picked' : ''), 'data-superweight': n },
       h('h4', {}, `SuperWeight ${n}`),
       h('p', {}, `${times(at[1] - at[0], at[3] - at[2])} channels, ${plural(set.templates, 'template')} of ${times(...set.block)}`
-        + (cellsAt === '1×1' ? '' : patterned ? `, each times a pattern of ${cellsAt}` : `, ${cellsAt} cells`) + `, times ${factor.toPrecision(3)}.`),
+        + (cellsAt === '1×1' ? '' : patterned ? `, each times a pattern of ${cellsAt}` : `, ${cellsAt} cells`) + looked + `, times ${factor.toPrecision(3)}.`),
       mine ? [
         h('h5', {}, mine.length > 1 ? `One α for ${mine.length} layers${replayed ? ' (with this β)' : ''}` : `An α of its own${replayed ? ' (with this β)' : ''}`),
         mine.length > 1 && chips(mine),
         users[n].length > mine.length && [h('h5', {}, `Same templates, other coefficients: ${plural(users[n].length - mine.length, 'layer')}`), chips(users[n].filter((other) => !mine.includes(other)))],
         !replayed && alphaPicture(n, mine, id),
-      ] : [h('h5', {}, users[n].length > 1 ? `The same numbers in ${users[n].length} layers` : 'Used by this layer alone'), users[n].length > 1 && chips(users[n])]);
+      ] : [h('h5', {}, users[n].length > 1 ? `The same numbers in ${users[n].length} layers` : set.bank ? 'No coefficients: one template' : 'Used by this layer alone'), users[n].length > 1 && chips(users[n])]);
   }
 
   function draw() {
@@ -128,7 +129,8 @@ function drawComposition(run, map) {
     panel.append(h('div', { class: 'composition-head' }, title, close));
     if (layer.cluster === null) return void panel.append(h('p', {}, `${shapeOf(layer)}: ${grouped(numbers)} numbers of its own. Dense layers are trained as they are; stems and classifiers usually are.`));
     const cluster = run.sharing.clusters[layer.cluster];
-    panel.append(h('p', {}, `${shapeOf(layer)}: ${grouped(numbers)} numbers, put together from ${plural(layer.tiles.length, 'SuperWeight')}. Cluster ${layer.cluster} has ${plural(cluster.length, 'layer')}; the outline is this layer, grey what larger layers add.`),
+    const looks = sets.some((set) => set.cluster === layer.cluster && set.bank);
+    panel.append(h('p', {}, `${shapeOf(layer)}: ${grouped(numbers)} numbers, put together from ${plural(layer.tiles.length, 'SuperWeight')}. Cluster ${layer.cluster} has ${plural(cluster.length, 'layer')}; the outline is this layer, grey ${looks ? 'how large others are' : 'what larger layers add'}.`),
       h('div', { class: 'composition-body' }, h('div', { class: 'corner-holder' }, picture(id)), h('div', { class: 'superweights' }, layer.tiles.map((tile) => superweightCard(tile, id)))));
   }
   on('layer', () => { picked = null; draw(); });

@@ -1,0 +1,218 @@
+//! Banks of Shapeshifter Networks: how many numbers each cluster shares, and where in them its layers look.
+//!
+//! A layer of n weights whose cluster has a bank of P numbers has K = ⌊P/n⌋ templates, from 1 to [`MOST`]: slices of the bank
+//! at multiples of n, taken in turn from layer to layer, layers of the most common shape first. A layer larger than the bank has
+//! one: a smaller matrix of its proportions, at most [`LARGEST`] of it each way, which is stretched. Every layer has its own α.
+//!
+//! Clusters share a budget by the weights they make.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::layer::Layer;
+use crate::plan::View;
+
+/// No layer has more templates.
+const MOST: u64 = 8;
+
+/// Share of a layer's rows and columns that what is stretched to it has at most.
+const LARGEST: f64 = 0.95;
+
+/// A cluster's bank.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Bank {
+    /// Numbers in it.
+    pub numbers: u64,
+    /// Where each layer looks: one place per template.
+    pub views: Vec<View>,
+}
+
+/// Fewest numbers of a bank: one per position of a kernel.
+pub(crate) fn least(layers: &[&Layer]) -> u64 {
+    layers.iter().map(|layer| layer.kernel_area() as u64).max().unwrap_or(0)
+}
+
+/// Banks and coefficients for so many numbers in all; none where they do not do. `templates` of every layer, from as many equal parts of
+/// the bank, where that is said.
+pub(crate) fn banks(clusters: &[Vec<&Layer>], available: u64, templates: Option<usize>) -> Option<Vec<Bank>> {
+    let smallest = |layers: &[&Layer]| {
+        let each = templates.map_or(1, |k| k as u64);
+        least(layers) * each + coefficients(layers, 0, templates)
+    };
+    let spare = available.checked_sub(clusters.iter().map(|layers| smallest(layers)).sum())?;
+    let all: u64 = clusters.iter().map(|layers| weights(layers)).sum();
+    let bank = |layers: &Vec<&Layer>| {
+        let share = u128::from(spare) * u128::from(weights(layers)) / u128::from(all.max(1));
+        let room = smallest(layers) + share as u64;
+        let numbers = largest(weights(layers), |p| p + coefficients(layers, p, templates) <= room);
+        Bank { numbers, views: views(layers, numbers, templates) }
+    };
+    Some(clusters.iter().map(bank).collect())
+}
+
+fn weights(layers: &[&Layer]) -> u64 {
+    layers.iter().map(|layer| layer.len()).sum()
+}
+
+/// Templates of a layer that looks at a bank of so many numbers.
+fn count(layer: &Layer, bank: u64, templates: Option<usize>) -> u64 {
+    templates.map_or((bank / layer.len()).clamp(1, MOST), |k| k as u64)
+}
+
+fn coefficients(layers: &[&Layer], bank: u64, templates: Option<usize>) -> u64 {
+    layers.iter().map(|layer| count(layer, bank, templates)).filter(|&k| k > 1).sum()
+}
+
+/// The largest number up to `most` of which this holds, as it does of all smaller ones.
+fn largest(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
+    let (mut good, mut bad) = (0, most + 1);
+    while good + 1 < bad {
+        let middle = good + (bad - good) / 2;
+        *(if holds(middle) { &mut good } else { &mut bad }) = middle;
+    }
+    good
+}
+
+fn views(layers: &[&Layer], bank: u64, templates: Option<usize>) -> Vec<View> {
+    let mut of_shape = BTreeMap::<_, usize>::new();
+    let shape = |layer: &Layer| (layer.out, layer.inp, layer.kernel);
+    layers.iter().for_each(|layer| *of_shape.entry(shape(layer)).or_default() += 1);
+    let mut order: Vec<usize> = (0..layers.len()).collect();
+    order.sort_by_key(|&i| {
+        Reverse((of_shape[&shape(layers[i])], layers[i].len(), shape(layers[i]), Reverse(i)))
+    });
+    let mut views = vec![View { at: vec![], from: None }; layers.len()];
+    let mut next = 0u64;
+    for i in order {
+        let (layer, k) = (layers[i], count(layers[i], bank, templates));
+        let room = templates.map_or(bank, |k| bank / k as u64);
+        let from = (layer.len() > room).then(|| source(layer, room));
+        let at = match templates {
+            Some(_) => (0..k).map(|part| part * room).collect(),
+            None if from.is_some() => vec![0],
+            None => {
+                let slots = bank / layer.len();
+                let first = next.div_ceil(layer.len());
+                next = (first + k) % slots * layer.len();
+                let mut at: Vec<_> = (first..first + k).map(|slot| slot % slots * layer.len()).collect();
+                at.sort_unstable();
+                at
+            }
+        };
+        views[i] = View { at, from };
+    }
+    views
+}
+
+/// Rows and columns of a matrix with a layer's proportions that has room in so many numbers.
+fn source(layer: &Layer, room: u64) -> [usize; 2] {
+    let sides = |p: f64| [layer.out, layer.inp].map(|side| ((p * side as f64).round() as usize).max(1));
+    let fits = |p: f64| {
+        let [rows, cols] = sides(p);
+        (rows * cols * layer.kernel_area()) as u64 <= room
+    };
+    // Millionths: a layer has fewer rows than that.
+    let most = (LARGEST * 1e6) as u64;
+    sides(largest(most, |millionths| fits(millionths as f64 / 1e6)) as f64 / 1e6)
+}
+
+/// By how much stretching narrows the deviation of independent numbers.
+pub(crate) fn narrowing(layer: &Layer, [rows, cols]: [usize; 2]) -> f64 {
+    let area = layer.kernel_area();
+    (kept(rows, layer.out) * kept(cols * area, layer.inp * area)).sqrt()
+}
+
+/// Mean of the sums of squared weights of a line stretched from `from` to `to` numbers (corners not aligned).
+fn kept(from: usize, to: usize) -> f64 {
+    let square = |i: usize| {
+        let place = ((i as f64 + 0.5) * from as f64 / to as f64 - 0.5).clamp(0.0, (from - 1) as f64);
+        let upper = place.fract();
+        upper * upper + (1.0 - upper) * (1.0 - upper)
+    };
+    (0..to).map(square).sum::<f64>() / to as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layer::Tensors;
+    use crate::testing::members;
+
+    fn layers(names: &str) -> Vec<Layer> {
+        Tensors::of(&members(names, 100)).unwrap().layers
+    }
+
+    fn of(layers: &[Layer]) -> Vec<&Layer> {
+        layers.iter().collect()
+    }
+
+    #[test]
+    fn a_bank_is_as_large_as_its_coefficients_leave_room_for() {
+        let layers = layers("wrn-28-10");
+        let all = vec![of(&layers)];
+        for available in [9, 1_000, 347_000, 3_635_000, 20_000_000] {
+            let bank = &banks(&all, available, None).unwrap()[0];
+            let alpha: usize = bank.views.iter().map(|view| view.at.len()).filter(|&k| k > 1).sum();
+            assert_eq!(bank.numbers + alpha as u64, available);
+        }
+        // No more than there are weights.
+        let bank = &banks(&all, 1 << 40, None).unwrap()[0];
+        assert_eq!(bank.numbers, weights(&all[0]));
+        assert_eq!(banks(&all, 8, None), None);
+    }
+
+    #[test]
+    fn small_layers_have_slices_and_large_ones_are_stretched() {
+        let layers = layers("wrn-28-10");
+        let bank = &banks(&[of(&layers)], 347_000, None).unwrap()[0];
+        for (layer, view) in layers.iter().zip(&bank.views) {
+            let [rows, cols] = view.source([layer.out, layer.inp, 0, 0]);
+            let len = (rows * cols * layer.kernel_area()) as u64;
+            assert!(view.at.iter().all(|at| at + len <= bank.numbers), "{}", layer.name);
+            assert!(view.at.is_sorted_by(|a, b| a + len <= *b), "{}: templates are apart", layer.name);
+            assert_eq!(view.from.is_some(), layer.len() > bank.numbers);
+            assert_eq!(view.at.len() as u64, (bank.numbers / layer.len()).clamp(1, 8));
+        }
+        // 640·640·9 weights from about a tenth: p = 0.3 each way.
+        let last = layers.iter().position(|layer| layer.name == "block3.layer.3.conv2.weight").unwrap();
+        assert_eq!(bank.views[last].from, Some([196, 196]));
+    }
+
+    #[test]
+    fn slices_go_from_layer_to_layer_in_turn() {
+        let layers = layers("wrn-28-10");
+        let bank = &banks(&[of(&layers)], 3_635_000, None).unwrap()[0];
+        let at = |name: &str| {
+            let i = layers.iter().position(|layer| layer.name == name).unwrap();
+            bank.views[i].at.iter().map(|at| at / layers[i].len()).collect::<Vec<_>>()
+        };
+        // Fifteen slices of 160·160·9; seven layers take eight of them each.
+        assert_eq!(at("block1.layer.0.conv2.weight"), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(at("block1.layer.1.conv1.weight"), [0, 8, 9, 10, 11, 12, 13, 14]);
+        assert_eq!(at("block1.layer.1.conv2.weight"), [1, 2, 3, 4, 5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn clusters_share_by_weights_and_templates_may_be_given() {
+        let layers = layers("wrn-16-2");
+        let all = of(&layers);
+        let (front, back) = all.split_at(9);
+        let both = banks(&[front.to_vec(), back.to_vec()], 50_000, None).unwrap();
+        let ratio = both[1].numbers as f64 / both[0].numbers as f64;
+        let expected = weights(back) as f64 / weights(front) as f64;
+        assert!((ratio / expected - 1.0).abs() < 0.05, "{ratio} {expected}");
+        let four = &banks(&[all.clone()], 50_000, Some(4)).unwrap()[0];
+        let part = four.numbers / 4;
+        assert!(four.views.iter().all(|view| view.at == [0, part, 2 * part, 3 * part]));
+        assert_eq!(four.numbers + 4 * all.len() as u64, 50_000);
+    }
+
+    #[test]
+    fn stretching_narrows() {
+        assert_eq!(kept(7, 7), 1.0);
+        // Halfway between every two: a quarter and three quarters of them, but for both ends.
+        let expected = (6.0 * (0.25f64.powi(2) + 0.75f64.powi(2)) + 2.0) / 8.0;
+        assert!((kept(4, 8) - expected).abs() < 1e-12);
+        assert_eq!(kept(1, 5), 1.0);
+    }
+}
