@@ -50,7 +50,7 @@ pub use optimizer::{ParameterGroup, Sgd, SgdGroups, SgdOptions};
 pub use program::{
     Access, BufferId, Element, InputGradient, NormMode, Program, Region, Settings, Space, Step,
 };
-pub use views::{View, ViewSet, Views};
+pub use views::{RankOne, View, ViewSet, Views};
 pub use weights::{nchw_to_nhwc, nhwc_to_nchw, ohwi_to_oihw, oihw_to_ohwi};
 
 /// What kernel calls consist of, for those who write a device.

@@ -1,12 +1,13 @@
 //! Views of a bank: tensors that are looked at in a flat array of trainable numbers, before [`crate::Mix`] makes weights of them.
 //!
 //! ```text
-//! M[s, t] = bank[at + s·C' + t]        W[r, j] = Σ weight(r, s)·weight(j, t)·M[s, t]
+//! M[s, t] = bank[at + s·C' + t]        W[r, j] = Σ weight(r, s)·weight(j, t)·M[s, t]        W[r, i] *= row[r]·column[i]
 //! ```
 //!
 //! M is a matrix of output channels times C' = inputs·positions columns in PyTorch's order (OIHW: positions are innermost), so
 //! that a bank holds what it would hold there. W is M stretched to the tensor's shape (`views/axis.rs`), bilinearly where it is
-//! larger and number by number where it is not. It is written OHWI, like all blocks and weights.
+//! larger and number by number where it is not. It is written OHWI, like all blocks and weights. A slice may be multiplied by
+//! factors of its outputs and inputs, which are trained too (BatchEnsemble).
 //!
 //! Views may look at the same numbers, and do: that is how layers share them. Backward gathers the gradients of all views of a
 //! number, in their order.
@@ -29,6 +30,17 @@ pub struct View {
     pub at: usize,
     /// Rows and columns that it is stretched from; those of its shape for a plain slice.
     pub from: [usize; 2],
+    /// What a slice is multiplied by.
+    pub factors: Option<RankOne>,
+}
+
+/// Factors of a slice: their product is a matrix of rank one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RankOne {
+    /// One for every row of the tensor.
+    pub rows: Region,
+    /// One for every column, all positions alike.
+    pub cols: Region,
 }
 
 impl View {
@@ -144,7 +156,7 @@ fn check_set(set: &ViewSet) -> Result<(), Error> {
     }
     for (index, view) in set.views.iter().enumerate() {
         let wrong = |problem: String| wrong(format!("view {index}: {problem}"));
-        let View { tensor, shape, at, from: [rows, cols] } = *view;
+        let View { tensor, shape, at, from: [rows, cols], factors } = *view;
         if shape.is_empty() {
             return wrong(format!("{shape:?} has no numbers"));
         }
@@ -159,6 +171,20 @@ fn check_set(set: &ViewSet) -> Result<(), Error> {
         }
         if rows > shape.rows || cols > shape.cols {
             return wrong(format!("{rows}×{cols} is larger than {shape:?}: only stretching is known"));
+        }
+        if let Some(RankOne { rows, cols }) = factors {
+            if !view.is_plain() {
+                return wrong("only slices have factors, and it is stretched".into());
+            }
+            if !is_plain(rows) || !is_plain(cols) {
+                return wrong("its factors are not of parameters in 32 bits".into());
+            }
+            if [rows.len, cols.len] != [shape.rows, shape.cols] {
+                let (rows, cols) = (rows.len, cols.len);
+                return wrong(format!(
+                    "{rows} factors of rows and {cols} of columns are not those of {shape:?}"
+                ));
+            }
         }
         let (len, have) = (view.source_len(), set.bank.len);
         if at > have || len > have - at {
@@ -175,6 +201,10 @@ fn check_overlaps(sets: &[ViewSet]) -> Result<usize, Error> {
         all.push((set.bank, set, "the bank".to_owned()));
         let tensors = set.views.iter().enumerate();
         all.extend(tensors.map(|(i, view)| (view.tensor, set, format!("the tensor of view {i}"))));
+        for (i, factors) in set.views.iter().enumerate().filter_map(|(i, view)| Some((i, view.factors?))) {
+            let what = format!("a factor of view {i}");
+            all.extend([factors.rows, factors.cols].map(|region| (region, set, what.clone())));
+        }
     }
     all.sort_by_key(|(region, ..)| region.offset);
     let end = |region: &Region| region.offset + region.len;

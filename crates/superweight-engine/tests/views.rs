@@ -4,8 +4,8 @@ mod common;
 
 use common::{dot, hash, hashed, on_every_device, relative_error, with_cuda};
 use superweight_engine::{
-    Block, CpuDevice, Device, Element, Error, LayoutBuilder, Memory, Precision, Region, Space, View, ViewSet,
-    Views, ohwi_to_oihw,
+    Block, CpuDevice, Device, Element, Error, LayoutBuilder, Memory, Precision, RankOne, Region, Space, View,
+    ViewSet, Views, ohwi_to_oihw,
 };
 
 fn pick(seed: u32, n: u32, from: usize, to: usize) -> usize {
@@ -29,7 +29,7 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
             let shape =
                 Block { rows: pick(0, 1, 40), positions: [1, 9][pick(1, 0, 2)], cols: pick(2, 1, 40) };
             let from = match pick(3, 0, 3) {
-                0 => [shape.rows, shape.cols],
+                0 | 2 => [shape.rows, shape.cols],
                 _ => [pick(4, 1, shape.rows + 1), pick(5, 1, shape.cols + 1)],
             };
             shapes.push((shape, from));
@@ -42,16 +42,25 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
         builder
             .parameter(format!("{name} tensors"), shapes.iter().map(|(shape, _)| shape.len()).sum())
             .unwrap();
+        let factors = shapes.iter().map(|(shape, _)| shape.rows + shape.cols).sum();
+        builder.parameter(format!("{name} factors"), factors).unwrap();
     }
     let layout = builder.finish(device);
     let set = |(name, shapes): (&&str, &Vec<(Block, [usize; 2])>)| {
         let bank = layout.parameter(name).unwrap();
         let mut next = layout.parameter(&format!("{name} tensors")).unwrap();
+        let mut factor = layout.parameter(&format!("{name} factors")).unwrap();
         let mut view = |(n, (shape, from)): (usize, &(Block, [usize; 2]))| {
             let tensor = Region { len: shape.len(), ..next };
             next.offset += shape.len();
             let rest = bank.len - from[0] * from[1] * shape.positions;
-            View { tensor, shape: *shape, at: pick(seed, 1000 + n as u32, 0, rest + 1), from: *from }
+            let rows = Region { len: shape.rows, ..factor };
+            let cols = Region { offset: factor.offset + rows.len, len: shape.cols, ..factor };
+            factor.offset = cols.offset + cols.len;
+            // Of slices every other.
+            let has = *from == [shape.rows, shape.cols] && n % 2 == 0;
+            let factors = has.then_some(RankOne { rows, cols });
+            View { tensor, shape: *shape, at: pick(seed, 1000 + n as u32, 0, rest + 1), from: *from, factors }
         };
         let views = shapes.iter().enumerate().map(&mut view).collect();
         ViewSet { name: (*name).into(), bank, views }
@@ -73,8 +82,8 @@ fn around(n: usize, from: usize, to: usize) -> ([usize; 2], f64) {
     ([lower, (lower + 1).min(from - 1)], place - place.floor())
 }
 
-/// The definition, number by number: an OIHW matrix stretched, and then in the order of memory.
-fn naive(view: &View, bank: &[f32]) -> Vec<f32> {
+/// The definition, number by number: an OIHW matrix stretched, and then in the order of memory, times factors of rows and columns.
+fn naive(view: &View, bank: &[f32], factors: [&[f32]; 2]) -> Vec<f32> {
     let Block { rows, positions, cols } = view.shape;
     let [from, to] = [[view.from[0], view.from[1] * positions], [rows, cols * positions]];
     let at = |row: usize, column: usize| f64::from(bank[view.at + row * from[1] + column]);
@@ -85,26 +94,37 @@ fn naive(view: &View, bank: &[f32]) -> Vec<f32> {
                 let ([r0, r1], wr) = around(r, from[0], to[0]);
                 let ([c0, c1], wc) = around(i * positions + p, from[1], to[1]);
                 let line = |row| (1.0 - wc) * at(row, c0) + wc * at(row, c1);
-                numbers.push(((1.0 - wr) * line(r0) + wr * line(r1)) as f32);
+                let factor = match view.factors {
+                    Some(_) => f64::from(factors[0][r]) * f64::from(factors[1][i]),
+                    None => 1.0,
+                };
+                numbers.push((factor * ((1.0 - wr) * line(r0) + wr * line(r1))) as f32);
             }
         }
     }
     numbers
 }
 
+/// Rows' and columns' factors of a view; of one that has none, nothing.
+fn factors<D: Device>(memory: &Memory<D>, view: &View) -> [Vec<f32>; 2] {
+    view.factors.map_or([vec![], vec![]], |of| [of.rows, of.cols].map(|region| memory.read(region)))
+}
+
 #[test]
 fn equals_the_definition() {
     on_every_device!(|device| {
-        let mut kinds = [0; 2];
+        let mut kinds = [0; 3];
         for seed in 0..40 {
             let Example { mut memory, views } = example(device, seed);
             memory.view(&views).unwrap();
             for set in views.sets() {
                 let bank = memory.read(set.bank);
                 for view in &set.views {
-                    let (found, expected) = (memory.read(view.tensor), naive(view, &bank));
-                    kinds[usize::from(view.is_plain())] += 1;
-                    match view.is_plain() {
+                    let [rows, cols] = factors(&memory, view);
+                    let (found, expected) = (memory.read(view.tensor), naive(view, &bank, [&rows, &cols]));
+                    let is_slice = view.is_plain() && view.factors.is_none();
+                    kinds[if is_slice { 0 } else { 1 + usize::from(view.is_plain()) }] += 1;
+                    match is_slice {
                         true => assert_eq!(found, expected, "seed {seed}: {view:?}"),
                         false => {
                             let error = relative_error(&found, &expected);
@@ -131,6 +151,7 @@ fn small<D: Device>(device: &D, bank: &[f32], views: &[(Block, usize, [usize; 2]
         shape,
         at,
         from,
+        factors: None,
     };
     let set = ViewSet {
         name: "small".into(),
@@ -203,6 +224,16 @@ fn backward_is_the_adjoint() {
                 let of_bank = dot(&bank, &dbank);
                 let scale = dot(&dbank, &dbank).sqrt() * dot(&bank, &bank).sqrt();
                 assert!((of_tensors - of_bank).abs() < 1e-6 * scale, "seed {seed}: {of_tensors} {of_bank}");
+                // A tensor is as linear in its factors.
+                for view in &set.views {
+                    let Some(RankOne { rows, cols }) = view.factors else { continue };
+                    let (w, dw) = both(view.tensor);
+                    for (x, dx) in [rows, cols].map(both) {
+                        let (of_tensor, of_factors) = (dot(&w, &dw), dot(&x, &dx));
+                        let scale = dot(&dx, &dx).sqrt() * dot(&x, &x).sqrt();
+                        assert!((of_tensor - of_factors).abs() < 1e-6 * scale, "seed {seed}: {view:?}");
+                    }
+                }
                 for (n, d) in dbank.iter().enumerate() {
                     let sees = |view: &View| (view.at..view.at + view.source_len()).contains(&n);
                     assert!(*d == 0.0 || set.views.iter().any(sees), "nobody looks at {n}");
@@ -227,7 +258,7 @@ fn a_bank_of_one_number_that_moves_moves_its_gradient() {
         let found = memory.gradient("bank").unwrap();
         let slope = |n: usize| {
             let bank: Vec<f32> = (0..70).map(|i| f32::from(u8::from(i == n))).collect();
-            let tensors = views.sets()[0].views.iter().map(|view| naive(view, &bank));
+            let tensors = views.sets()[0].views.iter().map(|view| naive(view, &bank, [&[], &[]]));
             tensors.zip(&upstream).map(|(w, dw)| dot(&w, dw)).sum::<f64>() as f32
         };
         let expected: Vec<f32> = (0..70).map(slope).collect();
@@ -238,13 +269,50 @@ fn a_bank_of_one_number_that_moves_moves_its_gradient() {
     });
 }
 
+/// The same of factors: of each row and column by itself, which the sum does not tell.
+#[test]
+fn a_factor_that_moves_moves_its_gradient() {
+    on_every_device!(|device| {
+        let mut checked = 0;
+        for seed in 400..420 {
+            let Example { mut memory, views } = example(device, seed);
+            memory.view_backward(&views).unwrap();
+            let gradient = |of: Region| memory.read(Region { space: Space::Gradients, ..of });
+            for set in views.sets() {
+                let bank = memory.read(set.bank);
+                for view in &set.views {
+                    let Some(of) = view.factors else { continue };
+                    let ([rows, cols], dw) = (factors(&memory, view), gradient(view.tensor));
+                    let one = |len: usize, n: usize| -> Vec<f32> {
+                        (0..len).map(|i| f32::from(u8::from(i == n))).collect()
+                    };
+                    let of_row = |r| naive(view, &bank, [&one(rows.len(), r), &cols]);
+                    let of_col = |c| naive(view, &bank, [&rows, &one(cols.len(), c)]);
+                    let expected: Vec<f32> = (0..rows.len()).map(|r| dot(&of_row(r), &dw) as f32).collect();
+                    assert!(relative_error(&gradient(of.rows), &expected) < 1e-6, "{seed}: {view:?}");
+                    let expected: Vec<f32> = (0..cols.len()).map(|c| dot(&of_col(c), &dw) as f32).collect();
+                    assert!(relative_error(&gradient(of.cols), &expected) < 1e-6, "{seed}: {view:?}");
+                    checked += 1;
+                }
+            }
+        }
+        assert!(checked > 30, "{checked}");
+    });
+}
+
 /// Everything that views write.
 fn written<D: Device>(device: &D, seed: u32) -> Vec<Vec<f32>> {
     let Example { mut memory, views } = example(device, seed);
     memory.view(&views).unwrap();
     memory.view_backward(&views).unwrap();
+    all_written(&memory)
+}
+
+fn all_written<D: Device>(memory: &Memory<D>) -> Vec<Vec<f32>> {
     let tensors = BANKS.map(|bank| memory.parameter(&format!("{bank} tensors")).unwrap());
-    tensors.into_iter().chain(BANKS.map(|bank| memory.gradient(bank).unwrap())).collect()
+    let factors = BANKS.map(|bank| memory.gradient(&format!("{bank} factors")).unwrap());
+    let banks = BANKS.map(|bank| memory.gradient(bank).unwrap());
+    tensors.into_iter().chain(banks).chain(factors).collect()
 }
 
 #[test]
@@ -287,10 +355,7 @@ fn a_recording_does_the_same() {
         if let Some(recording) = recording.unwrap() {
             device.replay(&recording).unwrap();
             device.finish().unwrap();
-            let tensors = BANKS.map(|bank| memory.parameter(&format!("{bank} tensors")).unwrap());
-            let found: Vec<_> =
-                tensors.into_iter().chain(BANKS.map(|bank| memory.gradient(bank).unwrap())).collect();
-            assert_eq!(found, written(device, 300));
+            assert_eq!(all_written(&memory), written(device, 300));
         }
     });
 }
@@ -326,6 +391,24 @@ fn contradictions_are_named() {
     says(&|s| s[1].views[0].at = s[1].bank.len, &["`second`", "view 0", "outside the bank"]);
     says(&|s| s[1].views[0].at = usize::MAX, &["`second`", "view 0", "outside the bank"]);
     says(&|s| s[1].bank.len = 0, &["`second`", "the bank is not"]);
+    fn with_factors(sets: &mut [ViewSet]) -> (&mut View, RankOne) {
+        let mut all = sets.iter_mut().flat_map(|set| &mut set.views);
+        let view = all.find(|view| view.factors.is_some()).unwrap();
+        let factors = view.factors.unwrap();
+        (view, factors)
+    }
+    let other = |change: fn(&mut RankOne)| {
+        move |s: &mut Vec<ViewSet>| {
+            let (view, mut factors) = with_factors(s);
+            change(&mut factors);
+            view.factors = Some(factors);
+        }
+    };
+    says(&|s| with_factors(s).0.from[0] -= 1, &["only slices have factors"]);
+    says(&other(|of| of.rows.len += 1), &["factors of rows and", "are not those of"]);
+    says(&other(|of| of.cols.len -= 1), &["factors of rows and", "are not those of"]);
+    says(&other(|of| of.cols.space = Space::State), &["its factors are not of parameters in 32 bits"]);
+    says(&other(|of| of.cols.offset = of.rows.offset), &["a factor of view", "overlaps a factor of view"]);
     let twice = |s: &mut Vec<ViewSet>| {
         let view = s[0].views[0];
         s[1].views.push(View { at: 0, from: [1, 1], ..view });

@@ -17,6 +17,7 @@ mod linear;
 mod loss;
 mod mix;
 mod pool;
+mod rank_one;
 mod rows;
 mod sgd;
 mod share;

@@ -4,6 +4,7 @@
 use rayon::prelude::*;
 
 use super::CpuDevice;
+use super::rank_one::Factors;
 use super::rows::FLAT_TASK;
 use super::share::Shared;
 use super::vector::vectorised;
@@ -11,7 +12,7 @@ use crate::device::Storages;
 use crate::mix::Block;
 use crate::program::Region;
 use crate::views::axis::{Axes, Axis};
-use crate::views::{View, ViewSet};
+use crate::views::{RankOne, View, ViewSet};
 
 /// Numbers of a bank whose gradients are one task: by many views each, so fewer than of plain work.
 const TASK: usize = 4096;
@@ -24,6 +25,7 @@ pub struct Viewer {
     /// Which look, and which rows of its tensor.
     forward: Vec<(usize, [usize; 2])>,
     backward: Vec<Piece>,
+    factors: Factors,
 }
 
 /// A view at its place among the parameters.
@@ -70,7 +72,7 @@ impl Viewer {
                 Piece { numbers: numbers.map(|number| offset + number), looks }
             }));
         }
-        Self { looks, axes, forward, backward }
+        Self { looks, axes, forward, backward, factors: Factors::new(sets) }
     }
 
     /// Writes the tensors.
@@ -93,14 +95,20 @@ impl Viewer {
                         stretch(&look.view, axes.map(|axis| &self.axes.all[axis]), source, r, blended, to);
                     }
                 }
+                if let Some(RankOne { rows, cols }) = look.view.factors {
+                    // SAFETY: factors overlap no tensor either.
+                    let [rows, cols] = [rows, cols].map(|of| unsafe { parameters.read(of.offset, of.len) });
+                    to.chunks_exact_mut(cols.len()).for_each(|to| multiply(cols, rows[r], to));
+                }
             }
         });
     }
 
-    /// Writes the gradients of banks.
+    /// Writes the gradients of banks and factors.
     pub(super) fn backward(&self, storages: &mut Storages<CpuDevice>) {
-        let [_, _, _, gradients, _] = storages;
-        let gradients = Shared::new(gradients.floats_mut());
+        let [_, _, parameters, gradients, _] = storages;
+        let (parameters, gradients) = (parameters.floats(), Shared::new(gradients.floats_mut()));
+        self.factors.backward(parameters, gradients);
         self.backward.par_iter().for_each_init(Lines::default, |lines, piece| {
             let [first, end] = piece.numbers;
             // SAFETY: `Views::new` checked that no bank overlaps another or a tensor, and no number is in two tasks.
@@ -112,7 +120,8 @@ impl Viewer {
                 let tensor = unsafe { gradients.read(tensor.offset, tensor.len) };
                 let seen = [first.max(look.source), end.min(look.source + look.view.source_len())];
                 let bank = &mut bank[seen[0] - first..seen[1] - first];
-                self.add(look, seen.map(|number| number - look.source), tensor, lines, bank);
+                let seen = seen.map(|number| number - look.source);
+                self.add(look, seen, parameters, tensor, lines, bank);
             }
         });
     }
@@ -122,6 +131,7 @@ impl Viewer {
         &self,
         look: &Look,
         [first, end]: [usize; 2],
+        parameters: &[f32],
         dw: &[f32],
         lines: &mut Lines,
         mut bank: &mut [f32],
@@ -132,7 +142,18 @@ impl Viewer {
             let columns = [first.max(start) - start, end.min(start + row) - start];
             let (sums, rest) = bank.split_at_mut(columns[1] - columns[0]);
             match look.axes {
-                None => add_transposed(&dw[start..][..row], view.shape.positions, columns[0], sums),
+                None => {
+                    let mut dw = &dw[start..][..row];
+                    if let Some(RankOne { rows, cols }) = view.factors {
+                        let [rows, cols] = [rows, cols].map(|of| &parameters[of.offset..][..of.len]);
+                        lines.blended.clear();
+                        lines.blended.extend_from_slice(dw);
+                        let chunks = lines.blended.chunks_exact_mut(cols.len());
+                        chunks.for_each(|dw| multiply(cols, rows[source_row], dw));
+                        dw = &lines.blended;
+                    }
+                    add_transposed(dw, view.shape.positions, columns[0], sums);
+                }
                 Some(axes) => {
                     let axes = axes.map(|axis| &self.axes.all[axis]);
                     add_stretched(view, axes, dw, [source_row, columns[0]], lines, sums);
@@ -240,6 +261,10 @@ vectorised! {
     fn blend(lower: &[f32], upper: &[f32], weight: f32, to: &mut [f32]) {
         let both = lower.iter().zip(upper);
         to.iter_mut().zip(both).for_each(|(to, (lower, upper))| *to = (1.0 - weight) * lower + weight * upper);
+    }
+
+    fn multiply(by: &[f32], factor: f32, to: &mut [f32]) {
+        to.iter_mut().zip(by).for_each(|(to, by)| *to *= factor * by);
     }
 
     fn add_scaled(x: &[f32], factor: f32, sums: &mut [f32]) {

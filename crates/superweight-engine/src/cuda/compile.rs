@@ -59,7 +59,7 @@ sources! {
     "mix_strips.cu" after "mix.cuh": "mix_scatter_strips" "mix_gather_strips";
     "mix_direct.cu" after "mix.cuh": "mix_direct" "mix_direct_backward" "mix_coefficients";
     "factors.cu": "factors_multiply" "factors_patterns" "factors_gains";
-    "views.cu": "views_forward" "views_backward";
+    "views.cu": "views_forward" "views_backward" "views_factors";
     "sgd.cu": "sgd";
     "images.cu": "draw_images";
 }

@@ -7,8 +7,8 @@ use super::launch::{Grid, THREADS, launch};
 use super::mix::Piece;
 use super::{CudaDevice, Storages};
 use crate::program::Space;
-use crate::views::ViewSet;
 use crate::views::axis::{Axes, Tap};
+use crate::views::{RankOne, ViewSet};
 
 /// A view, as the kernels read it.
 #[repr(C)]
@@ -16,12 +16,14 @@ use crate::views::axis::{Axes, Tap};
 struct Look {
     tensor: u64,
     source: u64,
+    /// Of a slice that has some: where they lie.
+    factors: [u64; 2],
     len: u32,
     source_len: u32,
     positions: u32,
     cols: u32,
     source_row: u32,
-    plain: u32,
+    kind: u32,
     taps: [u32; 2],
     reach: [u32; 2],
 }
@@ -36,6 +38,23 @@ struct BankPiece {
     unused: u32,
 }
 
+/// A row of a slice, or some of its columns, whose factors' gradients are one block's work.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Line {
+    look: u32,
+    first: u32,
+    is_columns: u32,
+}
+
+/// Kinds of views in the kernels.
+const STRETCHED: u32 = 0;
+const SLICE: u32 = 1;
+const FACTORS: u32 = 2;
+
+/// Columns of a [`Line`].
+const COLUMNS: usize = 32;
+
 /// What the device gets.
 #[derive(Default)]
 struct Tables {
@@ -46,6 +65,7 @@ struct Tables {
     banks: Vec<BankPiece>,
     /// The lists of all pieces of banks.
     seen_by: Vec<u32>,
+    lines: Vec<Line>,
 }
 
 impl Tables {
@@ -61,15 +81,27 @@ impl Tables {
                     true => [[0; 2]; 2],
                     false => ends.map(|ends| tables.axis(axes.index(ends), &axes, &mut starts)),
                 };
+                let (look, factors) = (tables.looks.len() as u32, view.factors);
+                if factors.is_some() {
+                    let line = |is_columns| move |first| Line { look, first: first as u32, is_columns };
+                    tables.lines.extend((0..view.shape.rows).map(line(0)));
+                    tables.lines.extend((0..view.shape.cols).step_by(COLUMNS).map(line(1)));
+                }
+                let offsets = |of: RankOne| [of.rows, of.cols].map(|region| region.offset as u64);
                 tables.looks.push(Look {
                     tensor: view.tensor.offset as u64,
                     source: (bank.offset + view.at) as u64,
+                    factors: factors.map_or([0; 2], offsets),
                     len: view.tensor.len as u32,
                     source_len: view.source_len() as u32,
                     positions: view.shape.positions as u32,
                     cols: view.shape.cols as u32,
                     source_row: view.source_row() as u32,
-                    plain: u32::from(view.is_plain()),
+                    kind: match view.is_plain() {
+                        false => STRETCHED,
+                        true if factors.is_none() => SLICE,
+                        true => FACTORS,
+                    },
                     taps: [rows[0], columns[0]],
                     reach: [rows[1], columns[1]],
                 });
@@ -109,6 +141,7 @@ pub struct Viewer {
     tensors: (Allocation, usize),
     banks: (Allocation, usize),
     seen_by: Allocation,
+    lines: (Allocation, usize),
 }
 
 impl Viewer {
@@ -122,6 +155,7 @@ impl Viewer {
             tensors: (Allocation::of(context, what, &tables.tensors)?, tables.tensors.len()),
             banks: (Allocation::of(context, what, &tables.banks)?, tables.banks.len()),
             seen_by: Allocation::of(context, what, &tables.seen_by)?,
+            lines: (Allocation::of(context, what, &tables.lines)?, tables.lines.len()),
         })
     }
 
@@ -134,9 +168,10 @@ impl Viewer {
         unsafe { launch!(device.kernels, "views_forward", grid, pieces, looks, taps, parameters) }
     }
 
-    /// Writes the gradients of banks.
+    /// Writes the gradients of banks and factors.
     pub(super) fn backward(&self, device: &CudaDevice, storages: &Storages<CudaDevice>) {
-        let gradients = storages[Space::Gradients as usize].base().main;
+        let [parameters, gradients] =
+            [Space::Parameters, Space::Gradients].map(|space| storages[space as usize].base().main);
         // SAFETY: as in `view`; gradients lie like parameters.
         unsafe {
             launch!(
@@ -148,8 +183,12 @@ impl Viewer {
                 self.looks.pointer,
                 self.taps.pointer,
                 self.reaches.pointer,
+                parameters,
                 gradients,
             );
+            let grid = Grid::each(self.lines.1);
+            let (lines, looks) = (self.lines.0.pointer, self.looks.pointer);
+            launch!(device.kernels, "views_factors", grid, lines, looks, parameters, gradients);
         }
     }
 }
@@ -168,7 +207,7 @@ mod tests {
     /// Two banks of 1,000 and 300 numbers; views of the first at 0, 250 and 900 of it.
     fn sets() -> Vec<ViewSet> {
         let shape = Block { rows: 10, positions: 1, cols: 10 };
-        let view = |(at, from, to)| View { tensor: region(to, 100), shape, at, from };
+        let view = |(at, from, to)| View { tensor: region(to, 100), shape, at, from, factors: None };
         let views = [(0, [10, 10], 2000), (250, [5, 4], 2100), (900, [10, 10], 2200), (260, [5, 4], 2300)];
         vec![
             ViewSet { name: "a".into(), bank: region(0, 1000), views: views.map(view).to_vec() },
@@ -193,6 +232,22 @@ mod tests {
             (1280, 44, vec![4]),
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn every_row_and_every_column_of_a_slice_is_in_one_line() {
+        let mut sets = sets();
+        let shape = Block { rows: 3, positions: 1, cols: 70 };
+        let [rows, cols] = [(3000, 3), (3100, 70)].map(|(offset, len)| region(offset, len));
+        let view = View { tensor: region(2500, 210), shape, at: 7, from: [3, 70], factors: None };
+        sets[1].views.push(View { factors: Some(RankOne { rows, cols }), ..view });
+        let tables = Tables::new(&sets);
+        let line = |first, is_columns| Line { look: 5, first, is_columns };
+        let [rows, columns] = [[0, 1, 2].map(|row| line(row, 0)), [0, 32, 64].map(|column| line(column, 1))];
+        assert_eq!(tables.lines, [rows, columns].concat());
+        let kinds: Vec<_> = tables.looks.iter().map(|look| look.kind).collect();
+        assert_eq!(kinds, [SLICE, STRETCHED, SLICE, STRETCHED, STRETCHED, FACTORS]);
+        assert_eq!(tables.looks[5].factors, [3000, 3100]);
     }
 
     #[test]

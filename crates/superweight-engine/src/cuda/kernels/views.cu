@@ -4,9 +4,10 @@
 
 struct View {
   u64 tensor, source;                // numbers from the start of the parameters
+  u64 row_factors, column_factors;   // the same, of kind FACTORS
   u32 len, source_len;               // numbers
   u32 positions, cols, source_row;   // source_row: numbers of a row in the bank
-  u32 plain;                         // 1: a slice
+  u32 kind;
   u32 row_taps, column_taps;         // where the taps and reaches of its axes begin
   u32 row_reach, column_reach;
 };
@@ -21,7 +22,13 @@ struct Piece { u32 of, first; };
 // Some of a bank, at most as many as threads, and where the list of who looks at them begins and ends.
 struct BankPiece { u64 first; u32 count, looks, looks_end, unused; };
 
+// A row of a slice with factors, or COLUMNS of it from the first on.
+struct Line { u32 view, first, is_columns; };
+
 #define PIECE 2048
+#define COLUMNS 32
+
+enum { STRETCHED, SLICE, FACTORS };
 
 __device__ __forceinline__ u32 upper(Tap t) { return t.lower + (t.weight > 0.f); }
 __device__ __forceinline__ float weight_of(Tap t, u32 from) { return t.lower == from ? 1.f - t.weight : t.weight; }
@@ -40,8 +47,10 @@ extern "C" __global__ void views_forward(const Piece* pieces, const View* views,
     u32 r = i / row, in_row = i % row, position = in_row / v.cols, input = in_row % v.cols;
     u32 column = input * v.positions + position;
     float value;
-    if (v.plain) value = source[r * row + column];
-    else {
+    if (v.kind != STRETCHED) {
+      value = source[r * row + column];
+      if (v.kind == FACTORS) value *= parameters[v.row_factors + r] * parameters[v.column_factors + input];
+    } else {
       Tap a = taps[v.row_taps + r], b = taps[v.column_taps + column];
       const float *low = source + a.lower * v.source_row, *high = source + upper(a) * v.source_row;
       u32 other = upper(b);
@@ -69,7 +78,7 @@ __device__ __forceinline__ float stretched(const View& v, u32 i, const Tap* taps
 
 // All views of a number, in order.
 extern "C" __global__ void views_backward(const BankPiece* pieces, const u32* looks, const View* views, const Tap* taps,
-                                          const Reach* reaches, float* gradients) {
+                                          const Reach* reaches, const float* parameters, float* gradients) {
   BankPiece piece = pieces[blockIdx.x];
   if (threadIdx.x >= piece.count) return;
   u64 at = piece.first + threadIdx.x;
@@ -79,12 +88,45 @@ extern "C" __global__ void views_backward(const BankPiece* pieces, const u32* lo
     if (at < v.source || at - v.source >= v.source_len) continue;
     u32 i = at - v.source;
     const float* dw = gradients + v.tensor;
-    if (v.plain) {
-      u32 row = v.source_row, in_row = i % row;
-      sum += dw[i - in_row + in_row % v.positions * v.cols + in_row / v.positions];
+    if (v.kind != STRETCHED) {
+      u32 row = v.source_row, in_row = i % row, input = in_row / v.positions;
+      float d = dw[i - in_row + in_row % v.positions * v.cols + input];
+      if (v.kind == FACTORS) d *= parameters[v.row_factors + i / row] * parameters[v.column_factors + input];
+      sum += d;
     } else {
       sum += stretched(v, i, taps, reaches, dw);
     }
   }
   gradients[at] = sum;
+}
+
+// What a row of a slice, or columns of it, ask of their factors: threads side by side take numbers side by side of the tensor.
+extern "C" __global__ void views_factors(const Line* lines, const View* views, const float* parameters, float* gradients) {
+  __shared__ double sums[256];  // as many as threads
+  Line line = lines[blockIdx.x];
+  View v = views[line.view];
+  u32 t = threadIdx.x, row = v.source_row, width = line.is_columns ? COLUMNS : 1, input = line.first + t % COLUMNS;
+  const float *slice = parameters + v.source, *dw = gradients + v.tensor;
+  const float *rows = parameters + v.row_factors, *columns = parameters + v.column_factors;
+  double sum = 0.;
+  if (!line.is_columns) {
+    u32 at = line.first * row;
+    for (u32 n = t; n < row; n += blockDim.x) {
+      u32 i = n % v.cols;
+      sum += (double)dw[at + n] * (columns[i] * slice[at + i * v.positions + n / v.cols]);
+    }
+  } else if (input < v.cols) {
+    for (u32 n = t / COLUMNS; n < v.len / v.cols; n += blockDim.x / COLUMNS) {
+      u32 r = n / v.positions;
+      sum += (double)dw[n * v.cols + input] * (rows[r] * slice[r * row + input * v.positions + n % v.positions]);
+    }
+  }
+  sums[t] = sum;
+  __syncthreads();
+  for (u32 half = blockDim.x / 2; half >= width; half /= 2) {
+    if (t < half) sums[t] += sums[t + half];
+    __syncthreads();
+  }
+  if (!line.is_columns && t == 0) gradients[v.row_factors + line.first] = sums[0];
+  if (line.is_columns && t < COLUMNS && input < v.cols) gradients[v.column_factors + input] = sums[t];
 }
