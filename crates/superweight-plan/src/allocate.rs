@@ -59,7 +59,7 @@ impl Rule {
     /// The rule of a tiling.
     pub fn of(tiling: Tiling) -> Self {
         match tiling {
-            Tiling::Dense | Tiling::Nested | Tiling::Stretched => Self::Nested,
+            Tiling::Dense | Tiling::Nested | Tiling::Stretched | Tiling::RankOne => Self::Nested,
             Tiling::Grid { .. } => Self::Grid,
             Tiling::Kronecker { .. } => Self::Patterned,
         }

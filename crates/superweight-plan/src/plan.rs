@@ -55,15 +55,23 @@ pub enum Tiling {
     /// Templates are as large as their layer and looked at in a bank of numbers that its cluster shares, stretched where that
     /// is smaller (Shapeshifter Networks).
     Stretched,
+    /// Layers of one shape look at one matrix, each through factors of its own for every output and every input (BatchEnsemble).
+    #[serde(rename = "rank-one")]
+    RankOne,
 }
 
 impl Tiling {
     /// Side of a grid's blocks.
     pub fn block(self) -> Option<usize> {
         match self {
-            Self::Dense | Self::Nested | Self::Stretched => None,
+            Self::Dense | Self::Nested | Self::Stretched | Self::RankOne => None,
             Self::Grid { block } | Self::Kronecker { block } => Some(block),
         }
+    }
+
+    /// Whether templates are looked at in a bank that their cluster has.
+    pub fn has_banks(self) -> bool {
+        matches!(self, Self::Stretched | Self::RankOne)
     }
 }
 
@@ -75,6 +83,7 @@ impl fmt::Display for Tiling {
             Self::Grid { block } => write!(f, "grid {block}×{block}"),
             Self::Kronecker { block } => write!(f, "Kronecker {block}×{block}"),
             Self::Stretched => write!(f, "stretched"),
+            Self::RankOne => write!(f, "rank-one"),
         }
     }
 }
@@ -206,7 +215,7 @@ pub struct Group {
 pub struct Bill {
     /// Template numbers, patterns and banks included.
     pub templates: u64,
-    /// Coefficients that exist now.
+    /// Coefficients that exist now, and factors.
     pub coefficients: u64,
     /// Coefficients that refinement may add.
     pub reserved: u64,
@@ -362,6 +371,40 @@ impl SharingPlan {
         set.templates as u64 * (set.block_len() + patterns as u64)
     }
 
+    /// Factors that a set's templates are multiplied by: of each output and each input, with rank-one tiling.
+    pub fn factor_numbers(&self, id: SetId) -> u64 {
+        let [rows, cols, ..] = self.set(id).block;
+        if self.tiling == Tiling::RankOne { (rows + cols) as u64 } else { 0 }
+    }
+
+    /// How many numbers of a cluster's bank are looked at by some of these layers.
+    pub fn seen_numbers(&self, id: ClusterId, of: impl Fn(&Layer) -> bool) -> u64 {
+        let layers = self.clusters[id.0].layers.iter().map(|&id| &self.layers[id.0]);
+        let tiles = layers.filter(|planned| of(&planned.layer)).flat_map(|planned| &planned.tiles);
+        let sets = tiles.map(|tile| self.set(self.superweight(tile.superweight).set));
+        let views = sets.filter_map(|set| Some((set.block, set.view.as_ref()?)));
+        let mut seen: Vec<[u64; 2]> = views
+            .flat_map(|(block, view)| {
+                let [rows, cols] = view.source(block);
+                let len = (rows * cols * block[2] * block[3]) as u64;
+                view.at.iter().map(move |&at| [at, at + len])
+            })
+            .collect();
+        seen.sort_unstable();
+        let (mut numbers, mut until) = (0, 0);
+        for [first, end] in seen {
+            numbers += end.saturating_sub(first.max(until));
+            until = end.max(until);
+        }
+        numbers
+    }
+
+    /// Numbers of banks that no layer looks at: they are trained by nobody.
+    pub fn unseen_numbers(&self) -> u64 {
+        let banks = self.clusters.iter().enumerate().filter_map(|(i, cluster)| Some((i, cluster.bank?)));
+        banks.map(|(i, numbers)| numbers - self.seen_numbers(ClusterId(i), |_| true)).sum()
+    }
+
     /// Trained numbers of a cluster's templates: its bank's, or those of its sets.
     pub fn cluster_numbers(&self, id: ClusterId) -> u64 {
         let sets = self.template_sets.iter().enumerate().filter(|(_, set)| set.cluster == id);
@@ -420,7 +463,8 @@ impl SharingPlan {
         let counts: Vec<_> = self.template_sets.iter().map(|set| set.templates).collect();
         let ledger = Ledger::of(&self.set_costs(), &counts);
         let banks: u64 = self.clusters.iter().filter_map(|cluster| cluster.bank).sum();
-        let (templates, coefficients) = (banks + ledger.templates, ledger.live);
+        let factors: u64 = (0..self.template_sets.len()).map(|i| self.factor_numbers(SetId(i))).sum();
+        let (templates, coefficients) = (banks + ledger.templates, factors + ledger.live);
         let reserved = ledger.charged(self.reserve) - ledger.live;
         Bill { templates, coefficients, reserved, ..self.count_owned() }
     }

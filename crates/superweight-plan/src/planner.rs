@@ -48,6 +48,15 @@ pub enum TilingChoice {
     Kronecker,
     /// Templates of the size of their layer, looked at in a bank: Shapeshifter Networks.
     Stretched,
+    /// One template for all layers of one shape in a cluster, times factors of rank one that each has for itself: BatchEnsemble.
+    RankOne,
+}
+
+impl TilingChoice {
+    /// Whether templates are looked at in banks, over all kernel sizes.
+    pub fn has_banks(self) -> bool {
+        matches!(self, Self::Stretched | Self::RankOne)
+    }
 }
 
 impl fmt::Display for TilingChoice {
@@ -58,6 +67,7 @@ impl fmt::Display for TilingChoice {
             Self::Grid => "grid",
             Self::Kronecker => "kronecker",
             Self::Stretched => "stretched",
+            Self::RankOne => "rank-one",
         })
     }
 }
@@ -151,6 +161,7 @@ impl PlanRequest {
             Tiling::Dense => {}
             Tiling::Nested => request.tiling = TilingChoice::Nested,
             Tiling::Stretched => request.tiling = TilingChoice::Stretched,
+            Tiling::RankOne => request.tiling = TilingChoice::RankOne,
             Tiling::Grid { block } => {
                 (request.tiling, request.block) = (TilingChoice::Grid, Some(block));
             }
@@ -162,13 +173,13 @@ impl PlanRequest {
     }
 
     /// What every tiling would need, and which one is chosen. A classifier that nobody has decided about takes part where blocks make
-    /// it smaller, and where nothing else fits; always where it looks at a bank, as in Shapeshifter Networks.
+    /// it smaller, and where nothing else fits; always where it looks at a bank, as in the methods that do so.
     pub fn survey(&self) -> Result<Survey, PlanError> {
         let survey = |classifier| self.survey_with(Share { classifier: Some(classifier), ..self.share });
         if let Some(said) = self.share.classifier {
             return survey(said);
         }
-        if self.tiling == TilingChoice::Stretched {
+        if self.tiling.has_banks() {
             return survey(true);
         }
         let (with, without) = (survey(true)?, survey(false)?);
@@ -207,9 +218,17 @@ impl PlanRequest {
     fn survey_with(&self, share: Share) -> Result<Survey, PlanError> {
         let tensors = self.check()?;
         let dense_total = tensors.total();
-        if self.tiling == TilingChoice::Stretched {
-            let partition = self.clusters.partition_across(&tensors.layers, share)?;
-            let tiling = if partition.is_empty() { Tiling::Dense } else { Tiling::Stretched };
+        if self.tiling.has_banks() {
+            let mut partition = self.clusters.partition_across(&tensors.layers, share)?;
+            let rank_one = self.tiling == TilingChoice::RankOne;
+            if rank_one {
+                partition = stretch::by_shape(&tensors.layers, partition);
+            }
+            let tiling = match partition.is_empty() {
+                true => Tiling::Dense,
+                false if rank_one => Tiling::RankOne,
+                false => Tiling::Stretched,
+            };
             let minimum = Draft::new(self, &tensors, &partition, tiling).minimum();
             let (nested_minimum, blocks, minimum_tiling) = (None, None, tiling);
             return Ok(Survey {
@@ -235,8 +254,8 @@ impl PlanRequest {
             _ if cut.is_empty() => (Tiling::Dense, (Tiling::Dense, nested)),
             TilingChoice::Nested => (by_itself.0, by_itself),
             TilingChoice::Grid | TilingChoice::Kronecker => (blocks.0, smallest),
-            // Stretched: above.
-            TilingChoice::Auto | TilingChoice::Stretched => {
+            // Those that look at banks: above.
+            TilingChoice::Auto | TilingChoice::Stretched | TilingChoice::RankOne => {
                 let nothing_to_save = self.pays(dense_total) || !self.pays(blocks.1);
                 let nested_wins =
                     self.pays(nested.saturating_mul(2)) || (nothing_to_save && self.pays(nested));
@@ -269,11 +288,7 @@ impl PlanRequest {
         let (tiling, needed) = (survey.minimum_tiling.to_string(), survey.minimum);
         let budget = self.budget.unwrap_or(u64::MAX);
         let scale = self.scale.unwrap_or(Scale::usual(survey.tiling));
-        draft.allocate(budget, self.most_templates, scale).ok_or(PlanError::BudgetTooSmall {
-            budget,
-            needed,
-            tiling,
-        })
+        draft.allocate(budget, scale).ok_or(PlanError::BudgetTooSmall { budget, needed, tiling })
     }
 
     /// Whether the budget pays for so many numbers.
@@ -292,7 +307,7 @@ impl PlanRequest {
         let (grids, patterns) = match self.tiling {
             TilingChoice::Grid => (of_grid(), vec![]),
             TilingChoice::Kronecker => (vec![], of_patterns()),
-            TilingChoice::Auto | TilingChoice::Nested | TilingChoice::Stretched => (of_grid(), of_patterns()),
+            _ => (of_grid(), of_patterns()),
         };
         let by_minimum = grids.iter().chain(&patterns).min_by_key(|draft| draft.minimum());
         let smallest = by_minimum.expect("there are some");
@@ -327,6 +342,8 @@ impl PlanRequest {
 struct Draft {
     plan: SharingPlan,
     rule: Rule,
+    /// See [`PlanRequest::most_templates`].
+    most_templates: Option<usize>,
 }
 
 impl Draft {
@@ -345,7 +362,7 @@ impl Draft {
             superweights: vec![],
             bill: Bill::default(),
         };
-        let mut draft = Self { plan, rule: Rule::of(tiling) };
+        let mut draft = Self { plan, rule: Rule::of(tiling), most_templates: request.most_templates };
         for cluster in partition {
             draft.add_cluster(cluster, tiling);
         }
@@ -356,7 +373,7 @@ impl Draft {
     }
 
     fn add_cluster(&mut self, layers: &[LayerId], tiling: Tiling) {
-        if tiling == Tiling::Stretched {
+        if tiling.has_banks() {
             return self.add_bank(layers);
         }
         let plan = &mut self.plan;
@@ -452,20 +469,42 @@ impl Draft {
     }
 
     fn minimum(&self) -> u64 {
-        if self.plan.tiling == Tiling::Stretched {
-            return self.fixed() + self.clusters().iter().map(|layers| stretch::least(layers)).sum::<u64>();
-        }
-        self.fixed() + least(self.rule, &self.plan.set_costs(), self.plan.reserve).1
+        let own = match self.plan.tiling {
+            Tiling::Stretched => {
+                self.clusters().iter().map(|layers| stretch::least(layers, self.most_templates)).sum()
+            }
+            Tiling::RankOne => self.clusters().iter().map(|layers| stretch::with_factors(layers)).sum(),
+            _ => least(self.rule, &self.plan.set_costs(), self.plan.reserve).1,
+        };
+        self.fixed() + own
     }
 
-    fn allocate(mut self, budget: u64, most: Option<usize>, scale: Scale) -> Option<SharingPlan> {
+    /// Gives every cluster its bank and every set its view; the templates of each set.
+    fn look(&mut self, available: u64) -> Option<Vec<usize>> {
+        let clusters = self.clusters();
+        let banks = match self.plan.tiling {
+            Tiling::RankOne => stretch::matrices(&clusters, available)?,
+            _ => stretch::banks(&clusters, available, self.most_templates)?,
+        };
+        for (cluster, bank) in self.plan.clusters.iter_mut().zip(&banks) {
+            cluster.bank = Some(bank.numbers);
+        }
+        let views: Vec<_> = banks.into_iter().flat_map(|bank| bank.views).collect();
+        let counts = views.iter().map(|view| view.at.len()).collect();
+        for (set, view) in self.plan.template_sets.iter_mut().zip(views) {
+            set.view = Some(view);
+        }
+        Some(counts)
+    }
+
+    fn allocate(mut self, budget: u64, scale: Scale) -> Option<SharingPlan> {
         let costs = self.plan.set_costs();
         let available = budget.checked_sub(self.fixed())?;
         let counts = match self.plan.tiling {
-            Tiling::Stretched => self.look(available, most)?,
+            Tiling::Stretched | Tiling::RankOne => self.look(available)?,
             _ => {
                 let mut counts = allocate(self.rule, &costs, available, self.plan.reserve)?;
-                if let Some(most) = most {
+                if let Some(most) = self.most_templates {
                     let least = |cost: &SetCost| self.rule.least(cost);
                     counts.iter_mut().zip(&costs).for_each(|(k, cost)| *k = (*k).min(most.max(least(cost))));
                 }
@@ -485,22 +524,6 @@ impl Draft {
         scale::fill(&mut self.plan, &costs, scale);
         self.plan.bill = self.plan.count();
         Some(self.plan)
-    }
-}
-
-impl Draft {
-    /// Gives every cluster its bank and every set its view; the templates of each set.
-    fn look(&mut self, available: u64, templates: Option<usize>) -> Option<Vec<usize>> {
-        let banks = stretch::banks(&self.clusters(), available, templates)?;
-        for (cluster, bank) in self.plan.clusters.iter_mut().zip(&banks) {
-            cluster.bank = Some(bank.numbers);
-        }
-        let views: Vec<_> = banks.into_iter().flat_map(|bank| bank.views).collect();
-        let counts = views.iter().map(|view| view.at.len()).collect();
-        for (set, view) in self.plan.template_sets.iter_mut().zip(views) {
-            set.view = Some(view);
-        }
-        Some(counts)
     }
 }
 

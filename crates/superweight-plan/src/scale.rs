@@ -83,6 +83,8 @@ impl Scale {
         match tiling {
             Tiling::Grid { .. } | Tiling::Kronecker { .. } | Tiling::Stretched => Self::Even,
             Tiling::Dense | Tiling::Nested => Self::Balanced,
+            // Factors start around one.
+            Tiling::RankOne => Self::Corner,
         }
     }
 

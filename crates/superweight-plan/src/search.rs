@@ -136,7 +136,7 @@ fn starved<'a>(plan: &'a SharingPlan, floors: &'a [usize]) -> impl Iterator<Item
     let rule = Rule::of(plan.tiling);
     let layers = |set: &TemplateSet| &plan.clusters[set.cluster.0].layers;
     let asked = move |set: &TemplateSet| match plan.tiling {
-        Tiling::Dense | Tiling::Nested | Tiling::Stretched => false,
+        Tiling::Dense | Tiling::Nested | Tiling::Stretched | Tiling::RankOne => false,
         Tiling::Grid { .. } => true,
         Tiling::Kronecker { .. } => layers(set).len() > 1,
     };

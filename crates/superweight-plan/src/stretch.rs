@@ -1,15 +1,20 @@
-//! Banks of Shapeshifter Networks: how many numbers each cluster shares, and where in them its layers look.
+//! Banks: how many numbers each cluster shares, and where in them its layers look.
 //!
-//! A layer of n weights whose cluster has a bank of P numbers has K = ⌊P/n⌋ templates, from 1 to [`MOST`]: slices of the bank
-//! at multiples of n, taken in turn from layer to layer, layers of the most common shape first. A layer larger than the bank has
+//! Shapeshifter Networks: a layer of n weights whose cluster has a bank of P numbers has K = ⌊P/n⌋ templates, from 1 to [`MOST`]: slices of the bank
+//! side by side, taken in turn from layer to layer, layers of the most common shape first. A layer larger than the bank has
 //! one: a smaller matrix of its proportions, at most [`LARGEST`] of it each way, which is stretched. Every layer has its own α.
+//! Slices and sources of every other layer end where the bank ends, so that what they leave over is seen by the others.
 //!
 //! Clusters share a budget by the weights they make.
+//!
+//! BatchEnsemble: a cluster's layers have one shape and its bank is one such matrix, which all of them look at whole. What tells them
+//! apart is a factor of their own for every output and every input.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::layer::Layer;
+use crate::cluster::Partition;
+use crate::layer::{Layer, LayerId};
 use crate::plan::View;
 
 /// No layer has more templates.
@@ -27,27 +32,68 @@ pub(crate) struct Bank {
     pub views: Vec<View>,
 }
 
-/// Fewest numbers of a bank: one per position of a kernel.
-pub(crate) fn least(layers: &[&Layer]) -> u64 {
+/// Fewest numbers of a bank and its coefficients: one per position of a kernel and template.
+pub(crate) fn least(layers: &[&Layer], templates: Option<usize>) -> u64 {
+    positions(layers) * templates.map_or(1, |k| k as u64) + coefficients(layers, 0, templates)
+}
+
+/// Of the largest kernel.
+fn positions(layers: &[&Layer]) -> u64 {
     layers.iter().map(|layer| layer.kernel_area() as u64).max().unwrap_or(0)
+}
+
+/// A partition whose clusters are of one shape each.
+pub(crate) fn by_shape(layers: &[Layer], partition: Partition) -> Partition {
+    let mut clusters = vec![];
+    for ids in partition {
+        let mut of_shape = BTreeMap::<_, Vec<LayerId>>::new();
+        for id in ids {
+            of_shape.entry(shape(&layers[id.0])).or_default().push(id);
+        }
+        clusters.extend(of_shape.into_values());
+    }
+    clusters.sort();
+    clusters
+}
+
+/// Numbers of a matrix and of the factors that its layers have.
+pub(crate) fn with_factors(layers: &[&Layer]) -> u64 {
+    let factors: usize = layers.iter().map(|layer| layer.out + layer.inp).sum();
+    matrix(layers) + factors as u64
+}
+
+/// One matrix for each cluster, where there is room for all and their factors.
+pub(crate) fn matrices(clusters: &[Vec<&Layer>], available: u64) -> Option<Vec<Bank>> {
+    let needed: u64 = clusters.iter().map(|layers| with_factors(layers)).sum();
+    let bank = |layers: &Vec<&Layer>| {
+        let views = vec![View { at: vec![0], from: None }; layers.len()];
+        Bank { numbers: matrix(layers), views }
+    };
+    (needed <= available).then(|| clusters.iter().map(bank).collect())
+}
+
+fn matrix(layers: &[&Layer]) -> u64 {
+    layers.iter().map(|layer| layer.len()).max().unwrap_or(0)
 }
 
 /// Banks and coefficients for so many numbers in all; none where they do not do. `templates` of every layer, from as many equal parts of
 /// the bank, where that is said.
 pub(crate) fn banks(clusters: &[Vec<&Layer>], available: u64, templates: Option<usize>) -> Option<Vec<Bank>> {
-    let smallest = |layers: &[&Layer]| {
-        let each = templates.map_or(1, |k| k as u64);
-        least(layers) * each + coefficients(layers, 0, templates)
-    };
-    let spare = available.checked_sub(clusters.iter().map(|layers| smallest(layers)).sum())?;
+    let spare = available.checked_sub(clusters.iter().map(|layers| least(layers, templates)).sum())?;
     let all: u64 = clusters.iter().map(|layers| weights(layers)).sum();
     let bank = |layers: &Vec<&Layer>| {
         let share = u128::from(spare) * u128::from(weights(layers)) / u128::from(all.max(1));
-        let room = smallest(layers) + share as u64;
-        let numbers = largest(weights(layers), |p| p + coefficients(layers, p, templates) <= room);
+        let room = least(layers, templates) + share as u64;
+        // No more than they make, but room for every template.
+        let most = weights(layers).max(positions(layers) * templates.map_or(1, |k| k as u64));
+        let numbers = largest(most, |p| p + coefficients(layers, p, templates) <= room);
         Bank { numbers, views: views(layers, numbers, templates) }
     };
     Some(clusters.iter().map(bank).collect())
+}
+
+fn shape(layer: &Layer) -> (usize, usize, [usize; 2]) {
+    (layer.out, layer.inp, layer.kernel)
 }
 
 fn weights(layers: &[&Layer]) -> u64 {
@@ -75,7 +121,6 @@ fn largest(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
 
 fn views(layers: &[&Layer], bank: u64, templates: Option<usize>) -> Vec<View> {
     let mut of_shape = BTreeMap::<_, usize>::new();
-    let shape = |layer: &Layer| (layer.out, layer.inp, layer.kernel);
     layers.iter().for_each(|layer| *of_shape.entry(shape(layer)).or_default() += 1);
     let mut order: Vec<usize> = (0..layers.len()).collect();
     order.sort_by_key(|&i| {
@@ -83,18 +128,22 @@ fn views(layers: &[&Layer], bank: u64, templates: Option<usize>) -> Vec<View> {
     });
     let mut views = vec![View { at: vec![], from: None }; layers.len()];
     let mut next = 0u64;
-    for i in order {
+    for (turn, i) in order.into_iter().enumerate() {
         let (layer, k) = (layers[i], count(layers[i], bank, templates));
         let room = templates.map_or(bank, |k| bank / k as u64);
         let from = (layer.len() > room).then(|| source(layer, room));
+        let len = from.map_or(layer.len(), |[rows, cols]| (rows * cols * layer.kernel_area()) as u64);
+        // Numbers that are left over after the last of so many slices.
+        let rest = |slices: u64, each: u64| if turn % 2 == 0 { 0 } else { each - slices * len };
         let at = match templates {
-            Some(_) => (0..k).map(|part| part * room).collect(),
-            None if from.is_some() => vec![0],
+            Some(_) => (0..k).map(|part| part * room + rest(1, room)).collect(),
+            None if from.is_some() => vec![rest(1, bank)],
             None => {
-                let slots = bank / layer.len();
-                let first = next.div_ceil(layer.len());
-                next = (first + k) % slots * layer.len();
-                let mut at: Vec<_> = (first..first + k).map(|slot| slot % slots * layer.len()).collect();
+                let slots = bank / len;
+                let first = next.div_ceil(len);
+                next = (first + k) % slots * len;
+                let slot = |slot: u64| slot % slots * len + rest(slots, bank);
+                let mut at: Vec<_> = (first..first + k).map(slot).collect();
                 at.sort_unstable();
                 at
             }
@@ -190,6 +239,9 @@ mod tests {
         assert_eq!(at("block1.layer.0.conv2.weight"), [0, 1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(at("block1.layer.1.conv1.weight"), [0, 8, 9, 10, 11, 12, 13, 14]);
         assert_eq!(at("block1.layer.1.conv2.weight"), [1, 2, 3, 4, 5, 6, 7, 8]);
+        // The second ends where the bank ends.
+        let second = layers.iter().position(|layer| layer.name == "block1.layer.1.conv1.weight").unwrap();
+        assert_eq!(bank.views[second].at[7] + layers[second].len(), bank.numbers);
     }
 
     #[test]
@@ -203,8 +255,51 @@ mod tests {
         assert!((ratio / expected - 1.0).abs() < 0.05, "{ratio} {expected}");
         let four = &banks(&[all.clone()], 50_000, Some(4)).unwrap()[0];
         let part = four.numbers / 4;
-        assert!(four.views.iter().all(|view| view.at == [0, part, 2 * part, 3 * part]));
+        for (layer, view) in all.iter().zip(&four.views) {
+            let [rows, cols] = view.source([layer.out, layer.inp, 0, 0]);
+            let rest = part - (rows * cols * layer.kernel_area()) as u64;
+            assert!(view.at[0] == 0 || view.at[0] == rest);
+            assert!(view.at.windows(2).all(|at| at[1] - at[0] == part));
+        }
         assert_eq!(four.numbers + 4 * all.len() as u64, 50_000);
+    }
+
+    #[test]
+    fn a_bank_has_room_for_every_template_however_few_weights_it_makes() {
+        let layers = layers("cnn-1-1");
+        let needed = least(&of(&layers), Some(4));
+        assert_eq!(needed, 36 + 4 * layers.len() as u64);
+        for available in needed..needed + 20 {
+            let bank = &banks(&[of(&layers)], available, Some(4)).unwrap()[0];
+            for (layer, view) in layers.iter().zip(&bank.views) {
+                let [rows, cols] = view.source([layer.out, layer.inp, 0, 0]);
+                let len = (rows * cols * layer.kernel_area()) as u64;
+                assert!(view.at.len() == 4 && view.at.iter().all(|at| at + len <= bank.numbers));
+            }
+        }
+        assert_eq!(banks(&[of(&layers)], needed - 1, Some(4)), None);
+    }
+
+    #[test]
+    fn layers_of_one_shape_look_at_one_matrix() {
+        let layers = layers("wrn-16-2,wrn-16-2");
+        let ids = (0..layers.len()).map(LayerId).collect();
+        let clusters = by_shape(&layers, vec![ids]);
+        assert_eq!(clusters.iter().map(Vec::len).sum::<usize>(), layers.len());
+        for cluster in &clusters {
+            assert!(cluster.iter().all(|id| shape(&layers[id.0]) == shape(&layers[cluster[0].0])));
+        }
+        let shapes: std::collections::BTreeSet<_> = layers.iter().map(shape).collect();
+        assert_eq!(clusters.len(), shapes.len());
+        let clusters: Vec<Vec<&Layer>> =
+            clusters.iter().map(|ids| ids.iter().map(|id| &layers[id.0]).collect()).collect();
+        let needed = clusters.iter().map(|layers| with_factors(layers)).sum();
+        let banks = matrices(&clusters, needed).unwrap();
+        assert_eq!(matrices(&clusters, needed - 1), None);
+        for (bank, layers) in banks.iter().zip(&clusters) {
+            assert_eq!((bank.numbers, bank.views.len()), (layers[0].len(), layers.len()));
+            assert!(bank.views.iter().all(|view| (&view.at[..], view.from) == (&[0][..], None)));
+        }
     }
 
     #[test]

@@ -92,25 +92,19 @@ impl SharingPlan {
         let layers: Vec<Layer> = self.layers().cloned().collect();
         let partition = self.clusters.iter().map(|c| c.layers.clone()).collect();
         // Reads as an explicit partition: ids exist, stand once, and share a family unless they look at a bank.
-        let (explicit, stretched) = (Clustering::Explicit(partition), self.tiling == Tiling::Stretched);
-        let checked = match stretched {
+        let (explicit, banks) = (Clustering::Explicit(partition), self.tiling.has_banks());
+        let checked = match banks {
             true => explicit.partition_across(&layers, Share::default()),
             false => explicit.partition(&layers, Share::default()),
         };
         ensure!(checked.is_ok(), "clusters", "{}", checked.unwrap_err());
         for (i, cluster) in self.clusters.iter().enumerate() {
             let (place, tiling) = (format_args!("clusters[{i}].bank"), self.tiling);
-            ensure!(
-                cluster.bank.is_some() == stretched,
-                place,
-                "only stretched tiling has banks, and needs them; this is {tiling}"
-            );
+            ensure!(banks || cluster.bank.is_none(), place, "{tiling} tiling has no banks; leave it out");
+            ensure!(!banks || cluster.bank.is_some(), place, "{tiling} tiling needs the bank's numbers");
             let numbers = cluster.bank.unwrap_or(1);
-            ensure!(
-                (1..=MOST_NUMBERS).contains(&numbers),
-                format_args!("clusters[{i}].bank"),
-                "{numbers} numbers"
-            );
+            let known = (1..=MOST_NUMBERS).contains(&numbers);
+            ensure!(known, place, "{numbers} numbers are not between 1 and {MOST_NUMBERS}");
             ensure!(cluster.layers.is_sorted(), format_args!("clusters[{i}].layers"), "ids must be sorted");
             for &id in &cluster.layers {
                 let tiles = self.layers[id.0].tiles.len();
@@ -143,7 +137,9 @@ impl SharingPlan {
             let inp = layers.iter().map(|l| l.inp).max().unwrap_or(0);
             let [rows, cols, kh, kw] = set.block;
             // Where layers of all kernels look at a bank, tiles have to fit the kernels of their layers.
-            let known = layers.iter().find(|l| self.tiling != Tiling::Stretched || l.kernel == [kh, kw]);
+            let known = layers.iter().find(|l| !self.tiling.has_banks() || l.kernel == [kh, kw]);
+            let of_kernel = known.is_some() || layers.is_empty();
+            ensure!(of_kernel, format_args!("{place}.block"), "no layer of its cluster is {kh}×{kw}");
             let kernel = known.map_or([0; 2], |l| l.kernel);
             let fits = (1..=out).contains(&rows) && (1..=inp).contains(&cols) && [kh, kw] == kernel;
             let (found, [h, w]) = (set.block, kernel);
@@ -174,8 +170,9 @@ impl SharingPlan {
             ensure!(gain, format_args!("{place}.gain"), "only patterns have a gain; leave it out");
             self.check_view(&place, set)?;
         }
-        let numbers: u128 =
-            self.template_sets.iter().map(|set| set.templates as u128 * u128::from(set.block_len())).sum();
+        let made = self.template_sets.iter().map(|set| set.templates as u128 * u128::from(set.block_len()));
+        let banks = self.clusters.iter().map(|cluster| u128::from(cluster.bank.unwrap_or(0)));
+        let numbers: u128 = made.chain(banks).sum();
         let few = numbers <= u128::from(MOST_NUMBERS);
         ensure!(few, "template_sets", "{numbers} template numbers are more than {MOST_NUMBERS}");
         let consistent = (self.tiling == Tiling::Dense) == self.clusters.is_empty();
@@ -184,19 +181,29 @@ impl SharingPlan {
     }
 
     fn check_view(&self, place: &str, set: &TemplateSet) -> Result<(), PlanError> {
-        let (place, tiling) = (format!("{place}.view"), self.tiling);
+        let (set_place, place, tiling) = (place, format!("{place}.view"), self.tiling);
         let Some(view) = &set.view else {
             ensure!(
-                tiling != Tiling::Stretched,
+                !tiling.has_banks(),
                 place,
-                "stretched tiling needs to know where templates are in the bank"
+                "{tiling} tiling needs to know where templates are in the bank"
             );
             return Ok(());
         };
         let bank = self.clusters[set.cluster.0].bank;
-        ensure!(bank.is_some(), place, "only stretched tiling looks at banks; this is {tiling}");
+        ensure!(bank.is_some(), place, "only stretched and rank-one tiling look at banks; this is {tiling}");
         let (found, templates) = (view.at.len(), set.templates);
+        let whole = templates == 1 && view.from.is_none();
+        ensure!(
+            tiling != Tiling::RankOne || whole,
+            place,
+            "rank-one tiling has one template of each layer, which is not stretched"
+        );
         ensure!(found == templates, format_args!("{place}.at"), "{found} places for {templates} templates");
+        let mut places = view.at.clone();
+        places.sort_unstable();
+        let apart = places.windows(2).all(|pair| pair[0] < pair[1]);
+        ensure!(apart, format_args!("{place}.at"), "two templates are at the same place");
         let ([rows, cols, kh, kw], [from_rows, from_cols]) = (set.block, view.source(set.block));
         let smaller = (1..=rows).contains(&from_rows) && (1..=cols).contains(&from_cols);
         ensure!(
@@ -214,7 +221,7 @@ impl SharingPlan {
         );
         let first = self.template_sets.iter().find(|other| other.cluster == set.cluster);
         let same = first.is_none_or(|first| first.deviation == set.deviation);
-        ensure!(same, place, "the deviation is not that of the other templates in the same bank");
+        ensure!(same, format_args!("{set_place}.deviation"), "others in the same bank have another");
         Ok(())
     }
 
@@ -233,7 +240,7 @@ impl SharingPlan {
             let layers = self.clusters[set.cluster.0].layers.iter().map(|&id| self.layer(id));
             let whole = layers.into_iter().any(|l| at.clip(l.out, l.inp) == Some(at));
             ensure!(whole, format_args!("{place}.at"), "{at} lie whole inside no layer of its cluster");
-            let whole = matches!(self.tiling, Tiling::Nested | Tiling::Stretched);
+            let whole = self.tiling == Tiling::Nested || self.tiling.has_banks();
             ensure!(
                 !whole || (at.rows.len(), at.cols.len()) == (rows, cols),
                 format_args!("{place}.at"),

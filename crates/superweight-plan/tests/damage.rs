@@ -40,6 +40,9 @@ fn damaged_banks_are_named() {
         sets.iter().position(|set| set["view"]["from"].is_array()).unwrap()
     };
     let s = stretched(&sound);
+    let sets = sound["template_sets"].as_array().unwrap();
+    let several: Vec<usize> = sets.iter().map(|set| set["templates"].as_u64().unwrap() as usize).collect();
+    let twice = several.iter().position(|&k| k > 1).unwrap();
     let view = format!("template_sets[{s}].view");
     for (place, damage) in [
         (
@@ -55,8 +58,11 @@ fn damaged_banks_are_named() {
         (&format!("{view}.at"), &|p: &mut Value| p["template_sets"][s]["view"]["at"][0] = json!(u64::MAX)),
         (&format!("{view}.from"), &|p: &mut Value| p["template_sets"][s]["view"]["from"] = json!([0, 1])),
         (&format!("{view}.from"), &|p: &mut Value| p["template_sets"][s]["view"]["from"] = json!([1, 9999])),
-        (&format!("template_sets[{s}].view"), &|p: &mut Value| {
+        (&format!("template_sets[{s}].deviation"), &|p: &mut Value| {
             p["template_sets"][s]["deviation"] = json!(7.0)
+        }),
+        (&format!("template_sets[{twice}].view.at"), &|p: &mut Value| {
+            p["template_sets"][twice]["view"]["at"] = json!(vec![0; several[twice]])
         }),
         (&format!("template_sets[{s}].block"), &|p: &mut Value| p["template_sets"][s]["block"][2] = json!(5)),
         ("bill.templates", &|p: &mut Value| {
@@ -70,6 +76,24 @@ fn damaged_banks_are_named() {
             let tiles = p["layers"][shortcut.unwrap()]["tiles"].clone();
             p["layers"][1]["tiles"] = tiles;
         }),
+    ] {
+        let error = damaged(&sound, damage);
+        assert!(error.contains(place), "{place}: {error}");
+    }
+    // A matrix that layers look at through factors of rank one.
+    let request = common::request("wrn-16-2,wrn-16-2", 10, 900_000, "per-position");
+    let sound = PlanRequest { tiling: TilingChoice::RankOne, ..request }.plan().unwrap().to_json();
+    let sound: Value = serde_json::from_str(&sound).unwrap();
+    for (place, damage) in [
+        (
+            "template_sets[3].view",
+            &(|p: &mut Value| {
+                p["template_sets"][3]["templates"] = json!(2);
+                p["template_sets"][3]["view"]["at"] = json!([0, 0]);
+            }) as &dyn Fn(&mut Value),
+        ),
+        ("template_sets[3].view", &|p: &mut Value| p["template_sets"][3]["view"]["from"] = json!([1, 1])),
+        ("bill.coefficients", &|p: &mut Value| p["tiling"] = json!("stretched")),
     ] {
         let error = damaged(&sound, damage);
         assert!(error.contains(place), "{place}: {error}");

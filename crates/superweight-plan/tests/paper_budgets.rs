@@ -342,9 +342,48 @@ fn shapeshifter_networks_use_their_budget_up() {
         assert_eq!((plan.clusters.len(), plan.unused()), (1, Some(0)));
         let views = plan.template_sets.iter().filter_map(|set| set.view.as_ref());
         assert_eq!(views.filter(|view| view.from.is_some()).count(), stretched);
+        // What is left over at the end of the bank is seen by some.
+        assert!(plan.unseen_numbers() * 100 < plan.bill.templates, "{}", plan.unseen_numbers());
         // Stem and batch norms have owners; the classifier is in the bank.
         assert_eq!(plan.bill.dense + plan.bill.batch_norm, 432 + 17_952);
         assert_eq!(plan.bill.classifier, 100);
         assert_eq!(plan.bill.templates, plan.clusters[0].bank.unwrap());
+    }
+}
+
+/// BatchEnsemble: four WRN-28-10 have the numbers of one, and for each layer of each member as many factors as it has outputs and inputs.
+#[test]
+fn a_batch_ensemble_is_one_network_and_factors() {
+    let one = request("wrn-28-10", 100, u64::MAX, "dense").plan().unwrap();
+    let factors: usize = one.layers().map(|layer| layer.out + layer.inp).sum();
+    let request = PlanRequest {
+        tiling: TilingChoice::RankOne,
+        share: Share { stem: true, classifier: None },
+        ..request(LARGE, 100, 37_000_000, "per-position")
+    };
+    let plan = request.plan().unwrap();
+    assert_eq!(plan.bill.templates, one.layers().map(|layer| layer.len()).sum::<u64>());
+    assert_eq!(plan.bill.coefficients, 4 * factors as u64);
+    // Batch norms and the classifier's biases are each member's own.
+    assert_eq!((plan.bill.batch_norm, plan.bill.classifier, plan.bill.dense), (4 * 17_952, 4 * 100, 0));
+    assert_eq!(request.survey().unwrap().minimum, plan.bill.total());
+    assert!(plan.layers.iter().flat_map(|layer| &layer.tiles).all(|tile| tile.factor == 1.0));
+    let apart = PlanRequest { clusters: Clustering::Single, ..request };
+    assert_eq!(apart.plan().unwrap().clusters.len(), 11, "one for each shape");
+}
+
+/// The smallest budget is the smallest where coefficients are clustered on four templates, too.
+#[test]
+fn the_smallest_budget_of_a_bank_of_four_templates_is_one() {
+    for clusters in ["single", "depth:4"] {
+        let of = |budget| PlanRequest {
+            tiling: TilingChoice::Stretched,
+            most_templates: Some(4),
+            ..request("wrn-10-1", 10, budget, clusters)
+        };
+        let minimum = of(1).survey().unwrap().minimum;
+        assert_eq!(of(minimum).plan().unwrap().bill.total(), minimum);
+        let error = of(minimum - 1).plan().unwrap_err();
+        assert!(matches!(error, PlanError::BudgetTooSmall { needed, .. } if needed == minimum), "{error}");
     }
 }

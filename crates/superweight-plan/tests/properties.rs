@@ -40,7 +40,7 @@ prop_compose! {
         clusters in clustering(),
         tiling in prop::sample::select(vec![
             TilingChoice::Auto, TilingChoice::Nested, TilingChoice::Grid, TilingChoice::Kronecker,
-            TilingChoice::Stretched,
+            TilingChoice::Stretched, TilingChoice::RankOne,
         ]),
         block in prop::option::of(1..40usize),
         own in 0..3usize,
@@ -174,7 +174,11 @@ fn check_bill(plan: &Value) {
         templates += if k > 1 { pattern_cells(plan, i) * k } else { 0 };
     }
     let groups = || list(&plan["superweights"]).iter().flat_map(|s| list(&s["groups"]));
-    let coefficients: usize = groups().map(|g| product(&g["shape"])).sum();
+    let mut coefficients: usize = groups().map(|g| product(&g["shape"])).sum();
+    if plan["tiling"] == "rank-one" {
+        let factors = |set: &Value| int(&set["block"][0]) + int(&set["block"][1]);
+        coefficients += list(&plan["template_sets"]).iter().map(factors).sum::<usize>();
+    }
     let (mut dense, mut classifier, mut norm) = (0, 0, 0);
     for layer in list(&plan["layers"]).iter().filter(|l| l["tiles"].is_null()) {
         let l = &layer["layer"];
@@ -355,6 +359,10 @@ fn check_views(plan: &Value) {
         let block: Vec<_> = list(&set["block"]).iter().map(int).collect();
         let whole = block.iter().product::<usize>() as u64;
         let from = set["view"]["from"].as_array().map(|from| [int(&from[0]), int(&from[1])]);
+        if plan["tiling"] == "rank-one" {
+            assert_eq!((whole, from, list(&set["view"]["at"])), (numbers, None, &vec![0.into()]));
+            continue;
+        }
         assert_eq!(from.is_some(), whole > numbers);
         let [rows, cols] = from.unwrap_or([block[0], block[1]]);
         let len = (rows * cols * block[2] * block[3]) as u64;
@@ -376,7 +384,12 @@ fn check(json: &str, scale: Option<Scale>) {
     check_bill(&plan);
     check_views(&plan);
     let in_blocks = ["grid", "kronecker"].iter().any(|tiling| plan["tiling"].get(tiling).is_some());
-    let usual = if in_blocks || plan["tiling"] == "stretched" { Scale::Even } else { Scale::Balanced };
+    let usual = match plan["tiling"].as_str() {
+        Some("stretched") => Scale::Even,
+        Some("rank-one") => Scale::Corner,
+        _ if in_blocks => Scale::Even,
+        _ => Scale::Balanced,
+    };
     check_scale(&plan, scale.unwrap_or(usual));
 }
 

@@ -20,8 +20,8 @@ use superweight_plan::{
 };
 
 use crate::bank::{
-    self, Bank, coefficients_name, numbers_name, pattern_rows, patterns_name, scope, templates_name,
-    weight_name,
+    self, Bank, coefficients_name, factors_name, numbers_name, pattern_rows, patterns_name, scope,
+    templates_name, weight_name,
 };
 use crate::fold::fold;
 use crate::lower::{IMAGES, LABELS, Lowering, lower};
@@ -378,6 +378,8 @@ impl<D: Device> Ensemble<D> {
             names.extend((of == kind && patterns[i] > 0).then(|| patterns_name(SetId(i))));
             let mixed = kind == mixed_by && set.templates > 1;
             names.extend(mixed.then(|| coefficients_name(SetId(i))));
+            let factors = kind == mixed_by && plan.factor_numbers(SetId(i)) > 0;
+            names.extend(factors.then(|| factors_name(SetId(i))));
         }
         let banks = plan.clusters.iter().enumerate().filter(|(_, cluster)| cluster.bank.is_some());
         let banks = banks.filter(|_| kind == ParameterKind::Templates);
@@ -427,13 +429,11 @@ pub fn member_numbers(plan: &SharingPlan, member: MemberId) -> u64 {
             total += (cells * plan.set(superweight.set).templates) as u64;
         }
     }
-    let mut banks = vec![false; plan.clusters.len()];
-    for (set, _) in plan.template_sets.iter().zip(sets).filter(|(_, used)| *used) {
-        total += match (&set.view, plan.clusters[set.cluster.0].bank) {
-            (None, _) => set.templates as u64 * set.block_len(),
-            (Some(_), numbers) if !std::mem::replace(&mut banks[set.cluster.0], true) => numbers.unwrap_or(0),
-            (Some(_), _) => 0,
-        };
+    for (i, (set, _)) in plan.template_sets.iter().zip(sets).enumerate().filter(|(_, (_, used))| *used) {
+        total += plan.factor_numbers(SetId(i));
+        total += if set.view.is_none() { set.templates as u64 * set.block_len() } else { 0 };
     }
+    let mine = |id| plan.seen_numbers(id, |layer| layer.member == member);
+    total += (0..plan.clusters.len()).map(|i| mine(ClusterId(i))).sum::<u64>();
     total + plan.vectors.iter().filter(|v| v.member == member).map(|v| v.len).sum::<u64>()
 }

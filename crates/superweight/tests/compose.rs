@@ -1,7 +1,7 @@
 //! Composition against its definition, its backward pass against finite differences, and where training starts.
 
 use superweight::bank::{
-    self, Bank, coefficients_name, numbers_name, patterns_name, templates_name, weight_name,
+    self, Bank, coefficients_name, factors_name, numbers_name, patterns_name, templates_name, weight_name,
 };
 use superweight::engine::{CpuDevice, LayoutBuilder, Memory, MixReaders, ohwi_to_oihw};
 use superweight::plan::arch::ArchName;
@@ -67,11 +67,17 @@ fn plans() -> Vec<SharingPlan> {
             plans.push(request.plan().unwrap());
         }
     }
+    for (names, clusters) in [("wrn-10-1,wrn-10-1", "per-position"), ("cnn-12-20-9", "single")] {
+        let (tiling, clusters) = (TilingChoice::RankOne, clusters.parse().unwrap());
+        let share = Share { stem: true, classifier: None };
+        plans.push(PlanRequest { tiling, clusters, share, ..request(names, 110) }.plan().unwrap());
+    }
     let count = |of: &dyn Fn(Tiling) -> bool| plans.iter().filter(|plan| of(plan.tiling)).count();
     assert!(count(&|tiling| tiling == Tiling::Nested) > 10);
     assert!(count(&|tiling| matches!(tiling, Tiling::Grid { .. })) > 10);
     assert!(count(&|tiling| matches!(tiling, Tiling::Kronecker { .. })) > 10);
     assert_eq!(count(&|tiling| tiling == Tiling::Stretched), 12);
+    assert_eq!(count(&|tiling| tiling == Tiling::RankOne), 2);
     let views = || plans.iter().flat_map(|plan| &plan.template_sets).filter_map(|set| set.view.as_ref());
     let stretched = views().filter(|view| view.from.is_some()).count();
     assert!(
@@ -114,18 +120,23 @@ fn looked_at(plan: &SharingPlan, memory: &Memory<CpuDevice>, id: SetId) -> Vec<f
         let place = ((n as f64 + 0.5) * from as f64 / to as f64 - 0.5).max(0.0);
         [(place as usize, 1.0 - place.fract()), ((place as usize + 1).min(from - 1), place.fract())]
     };
+    let factors = match plan.factor_numbers(id) {
+        0 => vec![1.0; rows + cols],
+        _ => memory.parameter(&factors_name(id)).unwrap(),
+    };
     let mut templates = vec![];
     for &at in &view.at {
         for r in 0..rows {
             for n in 0..area * cols {
                 let column = n % cols * area + n / cols;
                 let mut value = 0.0;
+                let factor = f64::from(factors[r]) * f64::from(factors[rows + n % cols]);
                 for (row, a) in around(r, from[0], rows) {
                     for (column, b) in around(column, from[1] * area, cols * area) {
                         value += a * b * f64::from(numbers[at as usize + row * from[1] * area + column]);
                     }
                 }
-                templates.push(value as f32);
+                templates.push((factor * value) as f32);
             }
         }
     }
@@ -236,7 +247,7 @@ fn backward_equals_finite_differences() {
             .map(|id| {
                 let layer = plan.layer(id);
                 // Of what looks at a bank the bank is decayed.
-                let of_bank = plan.tiling == Tiling::Stretched;
+                let of_bank = plan.tiling.has_banks();
                 let decay = if layer.kind == LayerKind::Linear && !of_bank { decay } else { 0.0 };
                 (weight_name(&plan, id), random(id.0, layer.len() as usize), decay)
             })
@@ -255,6 +266,7 @@ fn backward_equals_finite_differences() {
             let mixed = plan.set(set).templates > 1;
             names.extend(mixed.then(|| coefficients_name(set)));
             names.extend((mixed && plan.has_patterns()).then(|| patterns_name(set)));
+            names.extend((plan.factor_numbers(set) > 0).then(|| factors_name(set)));
             (set.0, names)
         };
         let banks = plan.clusters.iter().enumerate().filter(|(_, cluster)| cluster.bank.is_some());

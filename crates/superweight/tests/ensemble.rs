@@ -3,7 +3,7 @@
 use superweight::bank;
 use superweight::engine::{CpuDevice, LayoutBuilder, Memory, Program, Settings, Sgd, SgdOptions};
 use superweight::engine::{ParameterGroup, Region};
-use superweight::ensemble::{Ensemble, EnsembleOptions, ParameterKind};
+use superweight::ensemble::{Ensemble, EnsembleOptions, ParameterKind, member_numbers};
 use superweight::lower::{IMAGES, LABELS, Lowering, lower};
 use superweight::plan::arch::{ArchName, ImageShape};
 use superweight::plan::{
@@ -102,6 +102,9 @@ fn shared_plans() -> Vec<SharingPlan> {
             plans.push(PlanRequest { tiling, coefficients, block: Some(8), ..request }.plan().unwrap());
         }
     }
+    let request = PlanRequest::new(members("wrn-10-1,wrn-10-1"), 180_000);
+    let clusters = Clustering::PerPosition;
+    plans.push(PlanRequest { tiling: TilingChoice::RankOne, clusters, ..request }.plan().unwrap());
     plans
 }
 
@@ -115,7 +118,8 @@ fn shared_plans_learn_and_the_optimizer_owns_exactly_the_bill() {
         let mixed = plan.template_sets.iter().enumerate().filter(|(_, set)| set.templates > 1);
         let room = |i| ensemble.memory().layout().parameter(&bank::coefficients_name(SetId(i))).unwrap().len;
         let owned = owned - mixed.map(|(i, _)| room(i)).sum::<usize>();
-        assert_eq!(owned as u64, plan.bill.trained() - plan.bill.coefficients);
+        let factors: u64 = (0..plan.template_sets.len()).map(|i| plan.factor_numbers(SetId(i))).sum();
+        assert_eq!(owned as u64, plan.bill.trained() + factors - plan.bill.coefficients);
         let losses = train(&mut ensemble, 30);
         let (first, last) = (losses[0] + losses[1], losses[28] + losses[29]);
         assert!(last < 0.3 * first, "{}: {first} to {last}", plan.tiling);
@@ -144,6 +148,7 @@ fn the_banks_gradient_is_the_slope_of_the_loss() {
         ensemble.gradients().unwrap();
         let names = match plan.tiling {
             Tiling::Stretched => ["numbers.0", "coefficients.0"],
+            Tiling::RankOne => ["numbers.0", "factors.0"],
             _ => ["templates.0", "coefficients.0"],
         };
         for name in names {
@@ -280,4 +285,24 @@ fn layers_without_weight_have_faded() {
     assert_eq!(ensemble.faded_layers().unwrap(), [], "composed before");
     ensemble.compose().unwrap();
     assert_eq!(ensemble.faded_layers().unwrap(), expected);
+}
+
+/// What a member needs by itself: all of a matrix that others look at too, of a bank what it looks at.
+#[test]
+fn numbers_of_a_member() {
+    let plans = shared_plans();
+    let rank_one = plans.last().unwrap();
+    let own = |plan: &SharingPlan, m| member_numbers(plan, MemberId(m));
+    let factors: u64 = (0..rank_one.template_sets.len()).map(|i| rank_one.factor_numbers(SetId(i))).sum();
+    let apart = rank_one.bill.trained() - rank_one.bill.templates;
+    assert_eq!(own(rank_one, 0), rank_one.bill.templates + apart / 2);
+    assert_eq!(rank_one.bill.coefficients, factors);
+
+    let tiling = TilingChoice::Stretched;
+    let request = PlanRequest { tiling, ..PlanRequest::new(members("wrn-10-1,cnn-4-8"), 30_000) };
+    let plan = request.plan().unwrap();
+    let plain: u64 = PlanRequest::new(members("cnn-4-8"), None).dense_total().unwrap();
+    assert!(own(&plan, 0) > 29_000 && own(&plan, 0) <= 30_000, "{}", own(&plan, 0));
+    // Eight templates for each of its layers at most.
+    assert!(own(&plan, 1) < 8 * plain + 100, "{} {plain}", own(&plan, 1));
 }

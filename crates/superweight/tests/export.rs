@@ -44,6 +44,7 @@ fn a_state_dict_is_the_member() {
         plan(&["wrn-10-1", "wrn-10-2"], TilingChoice::Grid, 40),
         plan(&["wrn-10-1", "wrn-10-2"], TilingChoice::Kronecker, 40),
         plan(&["wrn-10-1", "wrn-10-2"], TilingChoice::Stretched, 40),
+        plan(&["wrn-10-1", "wrn-10-1"], TilingChoice::RankOne, 80),
         plan(&["cnn-8-16"], TilingChoice::Auto, 100),
     ];
     for plan in &plans {
@@ -92,6 +93,7 @@ fn folded_members_answer_alike() {
         plan(&["wrn-10-1", "wrn-10-2"], TilingChoice::Grid, 40),
         plan(&["wrn-10-1", "wrn-10-2"], TilingChoice::Kronecker, 40),
         plan(&["wrn-10-1", "wrn-10-2"], TilingChoice::Stretched, 40),
+        plan(&["wrn-10-1", "wrn-10-1"], TilingChoice::RankOne, 80),
         plan(&["cnn-8-16"], TilingChoice::Auto, 100),
     ] {
         let make = |options: &EnsembleOptions| {

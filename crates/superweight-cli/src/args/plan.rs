@@ -74,7 +74,7 @@ pub struct PlanArgs {
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     pub reserve: f64,
 
-    /// The sizes that numbers start with [default: even for grid, kronecker and stretched, else balanced].
+    /// The sizes that numbers start with [default: even for grid, kronecker and stretched, corner for rank-one, else balanced].
     #[arg(long, value_enum)]
     pub scale: Option<ScaleArg>,
 
@@ -113,6 +113,8 @@ pub enum TilingArg {
     Kronecker,
     /// Shapeshifter Networks: templates as large as their layers, looked at in a bank of numbers and stretched where that is smaller.
     Stretched,
+    /// BatchEnsemble: layers of one shape are one matrix, times factors of rank one that each has for itself.
+    RankOne,
 }
 
 #[derive(Clone, Copy, Default, ValueEnum)]

@@ -5,6 +5,7 @@
 //! | templates, or the numbers that they are looked at in | N(0, d²), d from the plan ([`Scale`](superweight_plan::Scale)) |
 //! | patterns, else coefficients | rows of the plan's length: orthogonal where the set (or all sets of K that look at the same numbers) has at most K rows, else random directions |
 //! | coefficients of patterns | ± the plan's gain |
+//! | factors | N(1, ¼), as BatchEnsemble has it |
 //! | dense convolutions | N(0, 2 / fan-in) |
 //! | dense linear weights, biases | U(±1/√in) as PyTorch has it, 0 |
 //! | batch norm | scale 1, shift 0, running mean 0, running variance 1 |
@@ -14,9 +15,13 @@ use superweight_plan::{ClusterId, LayerId, LayerKind, SetId, SharingPlan, Templa
 
 use super::rows::Rows;
 use super::{
-    coefficients_name, numbers_name, pattern_rows, patterns_name, scope, templates_name, weight_name,
+    coefficients_name, factors_name, numbers_name, pattern_rows, patterns_name, scope, templates_name,
+    weight_name,
 };
 use crate::random::Draws;
+
+/// Deviation of factors from one.
+const FACTOR_DEVIATION: f64 = 0.5;
 
 /// What a tensor is drawn for.
 #[derive(Clone, Copy)]
@@ -44,6 +49,12 @@ pub fn initialise<D: Device>(plan: &SharingPlan, memory: &mut Memory<D>, seed: u
             let numbers = 0..set.templates as u64 * set.block_len();
             let templates: Vec<f32> = numbers.map(|n| (set.deviation * normal.normal(n)) as f32).collect();
             memory.set_parameter(&templates_name(SetId(i)), &templates)?;
+        }
+        if plan.factor_numbers(SetId(i)) > 0 {
+            let normal = draws(Purpose::Coefficients, i);
+            let factor = |n| (1.0 + FACTOR_DEVIATION * normal.normal(n)) as f32;
+            let factors: Vec<f32> = (0..plan.factor_numbers(SetId(i))).map(factor).collect();
+            memory.set_parameter(&factors_name(SetId(i)), &factors)?;
         }
         if set.templates > 1 {
             let (id, k) = (SetId(i), set.templates);

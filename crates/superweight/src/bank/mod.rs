@@ -14,7 +14,7 @@ mod transfer;
 
 use superweight_engine::{
     Block, Device, Error, Layout, LayoutBuilder, Memory, Mix, MixFactors, MixGradients, MixReaders, MixSet,
-    MixUse, Region, View, ViewSet, Views,
+    MixUse, RankOne, Region, View, ViewSet, Views,
 };
 use superweight_plan::{ClusterId, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId};
 
@@ -42,6 +42,11 @@ pub fn templates_name(set: SetId) -> String {
 /// Name of the numbers that a cluster's templates are looked at in, where they are.
 pub fn numbers_name(cluster: ClusterId) -> String {
     format!("numbers.{cluster}")
+}
+
+/// Name of the factors that a set's template is multiplied by, where it is: of its outputs, then of its inputs.
+pub fn factors_name(set: SetId) -> String {
+    format!("factors.{set}")
 }
 
 /// Name of a set's patterns, `[cells, K]`: the cells of its SuperWeights, one after another.
@@ -97,6 +102,9 @@ pub fn declare(plan: &SharingPlan, layout: &mut LayoutBuilder) -> Result<(), Err
     for (i, set) in plan.template_sets.iter().enumerate() {
         let id = SetId(i);
         layout.parameter(templates_name(id), set.templates * set.block_len() as usize)?;
+        if plan.factor_numbers(id) > 0 {
+            layout.parameter(factors_name(id), plan.factor_numbers(id) as usize)?;
+        }
         if set.templates > 1 {
             layout.parameter(coefficients_name(id), rows.capacity(id) * set.templates)?;
         }
@@ -173,10 +181,18 @@ fn view_sets(plan: &SharingPlan, layout: &Layout) -> Result<Vec<ViewSet>, Error>
             let Some(view) = &set.view else { continue };
             let ([rows, cols, kh, kw], templates) = (set.block, layout.parameter(&templates_name(SetId(s)))?);
             let shape = Block { rows, positions: kh * kw, cols };
+            let factors = match plan.factor_numbers(SetId(s)) {
+                0 => None,
+                _ => {
+                    let all = layout.parameter(&factors_name(SetId(s)))?;
+                    let cols = Region { offset: all.offset + rows, len: cols, ..all };
+                    Some(RankOne { rows: Region { len: rows, ..all }, cols })
+                }
+            };
             views.extend(view.at.iter().enumerate().map(|(k, &at)| {
                 let offset = templates.offset + k * shape.len();
                 let tensor = Region { offset, len: shape.len(), ..templates };
-                View { tensor, shape, at: at as usize, from: view.source(set.block) }
+                View { tensor, shape, at: at as usize, from: view.source(set.block), factors }
             }));
         }
         let bank = layout.parameter(&numbers_name(ClusterId(i)))?;

@@ -99,7 +99,7 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "plan.tiling",
-        Word(&["auto", "nested", "grid", "kronecker", "stretched"]),
+        Word(&["auto", "nested", "grid", "kronecker", "stretched", "rank-one"]),
         "auto: nested if half the budget pays for it or nothing has to be saved, else grid, or kronecker where a grid has no room",
     ),
     key(
@@ -110,13 +110,13 @@ pub const KEYS: &[Key] = &[
     key(
         "plan.scale",
         Word(&["even", "balanced", "he", "released", "corner"]),
-        "even with grid, kronecker and stretched, else balanced",
+        "even with grid, kronecker and stretched, corner with rank-one, else balanced",
     ),
     key("plan.share_stem", Switch, "false"),
     key(
         "plan.share_classifier",
         Switch,
-        "true where blocks (grid, kronecker) make it smaller and with stretched, else false",
+        "true where blocks (grid, kronecker) make it smaller, with stretched and rank-one, else false",
     ),
     key("train.epochs", Whole(1, 100_000), "200"),
     key("train.batch", Whole(1, 1_048_576), "128, or all images trained on where there are fewer"),

@@ -174,16 +174,25 @@ impl Recipe {
             Some("grid") => TilingChoice::Grid,
             Some("kronecker") => TilingChoice::Kronecker,
             Some("stretched") => TilingChoice::Stretched,
+            Some("rank-one") => TilingChoice::RankOne,
             _ => TilingChoice::Auto,
         };
         let compared = strategy.method().search.map(|(similarity, _)| similarity);
-        if tiling == TilingChoice::Stretched && compared.is_some_and(|by| by != Similarity::Coefficient) {
-            let problem = format!(
-                "strategy {} compares layers where they have a corner in common, which templates in a bank have not; use \
-                 no-search, depth-binned, random or coefficient-clustering",
-                strategy.word()
-            );
-            return Err(self.wrong("plan.tiling", problem));
+        let searches = match tiling {
+            TilingChoice::Stretched if compared.is_some_and(|by| by != Similarity::Coefficient) => Some((
+                "compares layers where they have a corner in common, which templates in a bank have not",
+                ", random or coefficient-clustering",
+            )),
+            TilingChoice::RankOne if compared.is_some() => Some((
+                "searches for clusters, and layers of one shape share a matrix here without a search",
+                " or random",
+            )),
+            _ => None,
+        };
+        if let Some((why, others)) = searches {
+            let problem = format!("strategy {} {why}; use no-search, depth-binned{others}", strategy.word());
+            let (key, allowed) = ("plan.tiling", "auto, nested, grid, kronecker".to_owned());
+            return Err(RecipeError::Value { place: self.source.place(key, None), key, problem, allowed });
         }
         let block = match table.block.as_ref().map(CountOrText::text).as_deref() {
             None | Some("auto") => None,

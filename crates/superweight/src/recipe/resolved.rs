@@ -131,6 +131,7 @@ impl PlanSettings {
                 Tiling::Grid { .. } => TilingChoice::Grid,
                 Tiling::Kronecker { .. } => TilingChoice::Kronecker,
                 Tiling::Stretched => TilingChoice::Stretched,
+                Tiling::RankOne => TilingChoice::RankOne,
             },
             block: tiling.block().or(self.block),
             scale: Some(self.scale.unwrap_or(Scale::usual(tiling))),

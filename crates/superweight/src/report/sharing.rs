@@ -72,6 +72,9 @@ pub struct SetView {
     /// Numbers that the templates are looked at in, where they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bank: Option<u64>,
+    /// Whether they are multiplied by factors of outputs and inputs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub factors: bool,
     /// Output and input channels that they are stretched from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<[usize; 2]>,
@@ -134,6 +137,7 @@ impl Sharing {
             cluster: set.cluster.0,
             block: set.block,
             templates: set.templates,
+            factors: plan.factor_numbers(SetId(0)) > 0,
             bank: plan.clusters[set.cluster.0].bank,
             from: set.view.as_ref().and_then(|view| view.from),
         };

@@ -31,6 +31,7 @@ fn what_is_kept_is_the_mean_of_what_the_last_epochs_end_with() {
         &["plan.tiling=kronecker", "budget='90%'", "train.momentum=0", "train.nesterov=false"],
     );
     mean_of_the_last(2, &["plan.tiling=stretched", "strategy=no-search"]);
+    mean_of_the_last(2, &["plan.tiling=rank-one", "strategy=no-search", "budget='120%'"]);
 }
 
 /// The mean begins with the first epoch of the refined plan.

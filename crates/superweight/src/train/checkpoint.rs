@@ -13,8 +13,8 @@ use superweight_engine::{Device, Sgd, ohwi_to_oihw, oihw_to_ohwi};
 use superweight_plan::{ClusterId, LayerId, LayerKind, SetId, SharingPlan};
 
 use crate::bank::{
-    coefficients_name, live_rows, numbers_name, pattern_rows, patterns_name, scope, templates_name,
-    weight_name,
+    coefficients_name, factors_name, live_rows, numbers_name, pattern_rows, patterns_name, scope,
+    templates_name, weight_name,
 };
 use crate::engine::Error;
 use crate::ensemble::Ensemble;
@@ -73,6 +73,11 @@ fn stored(plan: &SharingPlan) -> Vec<Stored> {
                 shared: true,
                 channels_last: Some([k * out, inp, kh, kw]),
             });
+        }
+        let factors = plan.factor_numbers(SetId(i)) as usize;
+        if factors > 0 {
+            let (name, shape) = (factors_name(SetId(i)), vec![factors]);
+            all.push(Stored { name, shape, shared: true, channels_last: None });
         }
         if k > 1 {
             let (name, shape) = (coefficients_name(SetId(i)), vec![live[i], k]);

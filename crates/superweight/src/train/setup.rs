@@ -250,13 +250,17 @@ pub(super) fn decay_groups<D: Device>(resolved: &Resolved, ensemble: &Ensemble<D
         let of = all.filter(|(i, _)| (bank::kind_of(plan, SetId(*i)) == LayerKind::Linear) == linear);
         of.map(|(i, set)| (rows[i] * set.templates) as u64).sum()
     };
+    let factors = || -> u64 {
+        let sets = 0..plan.template_sets.len();
+        sets.map(|i| plan.factor_numbers(SetId(i))).sum()
+    };
     let laid_out = |kind| -> u64 {
         let ranges = ensemble.ranges(kind).expect("the ensemble was laid out by this plan");
         ranges.iter().map(|range| range.len() as u64).sum()
     };
     let group = |kind| {
         let (numbers, decayed_as) = match kind {
-            ParameterKind::Coefficients => (coefficients(false), kind),
+            ParameterKind::Coefficients => (coefficients(false) + factors(), kind),
             ParameterKind::ClassifierCoefficients => (coefficients(true), ParameterKind::Classifier),
             ParameterKind::ClassifierTemplates => (laid_out(kind), ParameterKind::Classifier),
             kind => (laid_out(kind), kind),

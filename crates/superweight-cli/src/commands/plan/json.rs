@@ -94,6 +94,7 @@ fn words(tiling: Tiling) -> (&'static str, Option<usize>) {
         Tiling::Grid { block } => ("grid", Some(block)),
         Tiling::Kronecker { block } => ("kronecker", Some(block)),
         Tiling::Stretched => ("stretched", None),
+        Tiling::RankOne => ("rank-one", None),
     }
 }
 

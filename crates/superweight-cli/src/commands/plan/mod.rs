@@ -227,5 +227,6 @@ pub fn tiling(word: TilingArg) -> TilingChoice {
         TilingArg::Grid => TilingChoice::Grid,
         TilingArg::Kronecker => TilingChoice::Kronecker,
         TilingArg::Stretched => TilingChoice::Stretched,
+        TilingArg::RankOne => TilingChoice::RankOne,
     }
 }

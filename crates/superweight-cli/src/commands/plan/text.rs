@@ -45,6 +45,10 @@ pub fn planned(plan: &SharingPlan, survey: &Survey, choices: &str, recipe: Optio
     if let Some(phases) = recipe.and_then(phases) {
         text += &headed("note", &phases);
     }
+    if plan.unseen_numbers() > 0 {
+        let unseen = grouped(plan.unseen_numbers());
+        text += &headed("note", &format!("{unseen} numbers of the banks are looked at by no layer"));
+    }
     text + &body(plan)
 }
 
@@ -163,6 +167,9 @@ fn said(tiling: Tiling) -> String {
         Tiling::Grid { block } => format!("a grid of {block}×{block}"),
         Tiling::Kronecker { block } => format!("patterns times blocks of {block}×{block}"),
         Tiling::Stretched => "stretched: templates are looked at in banks".to_owned(),
+        Tiling::RankOne => {
+            "rank-one: layers of one shape are one matrix, times factors of their own".to_owned()
+        }
     }
 }
 
@@ -172,7 +179,7 @@ fn why(plan: &SharingPlan, survey: &Survey) -> String {
     };
     let (nested, blocks, needed) = (grouped(nested), said(blocks), grouped(needed));
     match plan.tiling {
-        Tiling::Dense | Tiling::Stretched => said(plan.tiling),
+        Tiling::Dense | Tiling::Stretched | Tiling::RankOne => said(plan.tiling),
         Tiling::Nested => format!("nested (needs {nested}; {blocks} would need {needed})"),
         Tiling::Grid { .. } | Tiling::Kronecker { .. } => {
             format!("{blocks} (needs {needed}; nested would need {nested})")
@@ -239,7 +246,7 @@ fn bill(plan: &SharingPlan) -> String {
     let table = table::render(&["bill", "numbers", "share"], &rows);
     match plan.tiling {
         // Whose numbers make classifiers, too.
-        Tiling::Stretched => table,
+        tiling if tiling.has_banks() => table,
         _ => table + &format!("  (convolution weights alone: {convolutions})"),
     }
 }
@@ -261,12 +268,13 @@ pub fn clusters(plan: &SharingPlan) -> Vec<ClusterSummary<'_>> {
             || plan.superweights.iter().filter(move |s| plan.set(s.set).cluster == ClusterId(i));
         let coefficients = superweights().flat_map(|s| &s.groups).map(|g| (g.shape[0] * g.shape[1]) as u64);
         let layers: Vec<_> = cluster.layers.iter().map(|&id| plan.layer(id)).collect();
+        let factors: u64 = sets().map(|(id, _)| plan.factor_numbers(id)).sum();
         ClusterSummary {
             kernels: kernels(&layers),
             superweights: superweights().count(),
             templates: sets().map(|(_, set)| set.templates).collect(),
             numbers: plan.cluster_numbers(ClusterId(i)),
-            coefficients: coefficients.sum(),
+            coefficients: factors + coefficients.sum::<u64>(),
             layers,
         }
     };

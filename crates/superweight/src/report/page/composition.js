@@ -103,7 +103,7 @@ function drawComposition(run, map) {
     const set = sets[superweights[n].set];
     const { groups, replayed } = groupsOf(n);
     const mine = groups.find((layersOf) => layersOf.includes(id));
-    const looked = set.bank ? `, looked at in the ${grouped(set.bank)} numbers that the cluster shares` + (set.from ? ` and stretched from ${times(...set.from)}` : '') : '';
+    const looked = set.bank ? `, looked at in the ${grouped(set.bank)} numbers that the cluster shares` + (set.from ? ` and stretched from ${times(...set.from)}` : '') + (set.factors ? ', times factors of its own for every output and input' : '') : '';
     const cellsAt = times(Math.ceil((at[1] - at[0]) / set.block[0]), Math.ceil((at[3] - at[2]) / set.block[1]));
     return h('article', { class: 'superweight' + (n === picked ? ' picked' : ''), 'data-superweight': n },
       h('h4', {}, `SuperWeight ${n}`),
@@ -114,7 +114,7 @@ function drawComposition(run, map) {
         mine.length > 1 && chips(mine),
         users[n].length > mine.length && [h('h5', {}, `Same templates, other coefficients: ${plural(users[n].length - mine.length, 'layer')}`), chips(users[n].filter((other) => !mine.includes(other)))],
         !replayed && alphaPicture(n, mine, id),
-      ] : [h('h5', {}, users[n].length > 1 ? `The same numbers in ${users[n].length} layers` : set.bank ? 'No coefficients: one template' : 'Used by this layer alone'), users[n].length > 1 && chips(users[n])]);
+      ] : [h('h5', {}, users[n].length > 1 ? `The same numbers in ${users[n].length} layers` : set.factors ? 'Its factors tell it from other layers of the cluster' : set.bank ? 'No coefficients: one template' : 'Used by this layer alone'), users[n].length > 1 && chips(users[n])]);
   }
 
   function draw() {
