@@ -253,7 +253,7 @@ mod tests {
         let ratio = both[1].numbers as f64 / both[0].numbers as f64;
         let expected = weights(back) as f64 / weights(front) as f64;
         assert!((ratio / expected - 1.0).abs() < 0.05, "{ratio} {expected}");
-        let four = &banks(&[all.clone()], 50_000, Some(4)).unwrap()[0];
+        let four = &banks(std::slice::from_ref(&all), 50_000, Some(4)).unwrap()[0];
         let part = four.numbers / 4;
         for (layer, view) in all.iter().zip(&four.views) {
             let [rows, cols] = view.source([layer.out, layer.inp, 0, 0]);

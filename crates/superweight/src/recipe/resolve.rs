@@ -211,6 +211,8 @@ impl Recipe {
             return Err(self.wrong(key, "with plan.clusters = \"dense\" no layer shares"));
         }
         let share = Share { stem: table.share_stem.unwrap_or(false), classifier: table.share_classifier };
+        // Banks are not cut into blocks.
+        let block = block.filter(|_| !tiling.has_banks());
         Ok(PlanSettings { file, clusters, tiling, block, scale: table.scale, share })
     }
 

@@ -150,7 +150,8 @@ impl PlanSettings {
             file: None,
             clusters: Some(self.clusters.to_string()),
             tiling: Some(self.tiling.to_string()),
-            block: Some(self.block.map_or_else(auto, |block| CountOrText::Count(block as u64))),
+            block: (!self.tiling.has_banks())
+                .then(|| self.block.map_or_else(auto, |block| CountOrText::Count(block as u64))),
             scale: self.scale,
             share_stem: Some(self.share.stem),
             share_classifier: self.share.classifier,
