@@ -401,8 +401,12 @@ impl SharingPlan {
 
     /// Numbers of banks that no layer looks at: they are trained by nobody.
     pub fn unseen_numbers(&self) -> u64 {
-        let banks = self.clusters.iter().enumerate().filter_map(|(i, cluster)| Some((i, cluster.bank?)));
-        banks.map(|(i, numbers)| numbers - self.seen_numbers(ClusterId(i), |_| true)).sum()
+        (0..self.clusters.len()).map(|i| self.unseen_numbers_of(ClusterId(i))).sum()
+    }
+
+    /// The same of one cluster's bank.
+    pub fn unseen_numbers_of(&self, id: ClusterId) -> u64 {
+        self.clusters[id.0].bank.map_or(0, |numbers| numbers - self.seen_numbers(id, |_| true))
     }
 
     /// Trained numbers of a cluster's templates: its bank's, or those of its sets.

@@ -193,11 +193,11 @@ impl SharingPlan {
         let bank = self.clusters[set.cluster.0].bank;
         ensure!(bank.is_some(), place, "only stretched and rank-one tiling look at banks; this is {tiling}");
         let (found, templates) = (view.at.len(), set.templates);
-        let whole = templates == 1 && view.from.is_none();
+        let whole = templates == 1 && view.from.is_none() && bank == Some(set.block_len());
         ensure!(
             tiling != Tiling::RankOne || whole,
             place,
-            "rank-one tiling has one template of each layer, which is not stretched"
+            "with rank-one tiling every layer looks at one template, which is the whole bank"
         );
         ensure!(found == templates, format_args!("{place}.at"), "{found} places for {templates} templates");
         let mut places = view.at.clone();

@@ -93,6 +93,10 @@ fn damaged_banks_are_named() {
             }) as &dyn Fn(&mut Value),
         ),
         ("template_sets[3].view", &|p: &mut Value| p["template_sets"][3]["view"]["from"] = json!([1, 1])),
+        ("template_sets[0].view", &|p: &mut Value| {
+            let more = p["clusters"][0]["bank"].as_u64().unwrap() + 1;
+            p["clusters"][0]["bank"] = json!(more);
+        }),
         ("bill.coefficients", &|p: &mut Value| p["tiling"] = json!("stretched")),
     ] {
         let error = damaged(&sound, damage);

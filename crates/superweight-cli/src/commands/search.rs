@@ -162,7 +162,10 @@ fn to_text(decision: &Decision, args: &SearchArgs, run: &Path) -> String {
     if args.replay.is_none() {
         let run = run.display();
         text += &format!("next       swn train --resume {run}\n");
-        text += &format!("           swn search --replay {run} --tau 0.3\n");
+        // Of k-means there is no threshold to try.
+        if *name == "τ" {
+            text += &format!("           swn search --replay {run} --tau 0.3\n");
+        }
     }
     text
 }

@@ -100,7 +100,7 @@ pub const KEYS: &[Key] = &[
     key(
         "plan.tiling",
         Word(&["auto", "nested", "grid", "kronecker", "stretched", "rank-one"]),
-        "auto: nested if half the budget pays for it or nothing has to be saved, else grid, or kronecker where a grid has no room",
+        "auto: nested if half the budget pays for it or nothing has to be saved, else grid, or kronecker where a grid has no room; stretched is Shapeshifter Networks, rank-one with plan.clusters = per-position and plan.share_stem BatchEnsemble",
     ),
     key(
         "plan.block",

@@ -178,21 +178,25 @@ impl Recipe {
             _ => TilingChoice::Auto,
         };
         let compared = strategy.method().search.map(|(similarity, _)| similarity);
-        let searches = match tiling {
-            TilingChoice::Stretched if compared.is_some_and(|by| by != Similarity::Coefficient) => Some((
+        let refused = match (tiling, compared) {
+            (TilingChoice::Stretched, Some(Similarity::Coefficient)) => None,
+            (TilingChoice::Stretched, Some(_)) => Some((
                 "compares layers where they have a corner in common, which templates in a bank have not",
-                ", random or coefficient-clustering",
+                "no-search, depth-binned, random or coefficient-clustering",
             )),
-            TilingChoice::RankOne if compared.is_some() => Some((
-                "searches for clusters, and layers of one shape share a matrix here without a search",
-                " or random",
-            )),
+            (TilingChoice::RankOne, Some(_)) => {
+                Some(("searches for layers to share, where here those of one shape do", "no-search"))
+            }
             _ => None,
         };
-        if let Some((why, others)) = searches {
-            let problem = format!("strategy {} {why}; use no-search, depth-binned{others}", strategy.word());
-            let (key, allowed) = ("plan.tiling", "auto, nested, grid, kronecker".to_owned());
-            return Err(RecipeError::Value { place: self.source.place(key, None), key, problem, allowed });
+        if let Some((why, others)) = refused {
+            let of_tiling = "auto, nested, grid, kronecker";
+            return Err(RecipeError::Value {
+                place: self.source.place("plan.tiling", None),
+                key: "plan.tiling",
+                problem: format!("strategy = \"{}\" {why}", strategy.word()),
+                allowed: format!("strategy = {others} with this tiling, or plan.tiling = {of_tiling}"),
+            });
         }
         let block = match table.block.as_ref().map(CountOrText::text).as_deref() {
             None | Some("auto") => None,

@@ -29,7 +29,14 @@ struct ClusterAnswer {
     superweights: usize,
     templates: Vec<usize>,
     template_numbers: u64,
+    /// Of these, in a bank, what no layer looks at.
+    #[serde(skip_serializing_if = "is_zero")]
+    unseen: u64,
     coefficients: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 pub fn planned(plan: &SharingPlan, survey: &Survey) -> String {
@@ -80,6 +87,7 @@ fn answer(plan: &SharingPlan) -> Answer {
                 superweights: c.superweights,
                 templates: c.templates,
                 template_numbers: c.numbers,
+                unseen: c.unseen,
                 coefficients: c.coefficients,
             })
             .collect(),

@@ -27,6 +27,8 @@ pub struct ClusterSummary<'a> {
     pub templates: Vec<usize>,
     /// Template numbers.
     pub numbers: u64,
+    /// Those of its bank that no layer looks at.
+    pub unseen: u64,
     pub coefficients: u64,
 }
 
@@ -45,11 +47,15 @@ pub fn planned(plan: &SharingPlan, survey: &Survey, choices: &str, recipe: Optio
     if let Some(phases) = recipe.and_then(phases) {
         text += &headed("note", &phases);
     }
-    if plan.unseen_numbers() > 0 {
-        let unseen = grouped(plan.unseen_numbers());
-        text += &headed("note", &format!("{unseen} numbers of the banks are looked at by no layer"));
+    text + &unseen(plan) + &body(plan)
+}
+
+/// What is trained in vain.
+fn unseen(plan: &SharingPlan) -> String {
+    match plan.unseen_numbers() {
+        0 => String::new(),
+        n => headed("note", &format!("{} numbers of the banks are looked at by no layer", grouped(n))),
     }
-    text + &body(plan)
 }
 
 /// What training makes of the plan that it begins with.
@@ -68,7 +74,7 @@ pub fn shown(plan: &SharingPlan, path: &Path) -> String {
     text += &asked(plan);
     let _ = writeln!(text, "answer     {}", totals(plan));
     let _ = writeln!(text, "tiling     {}", plan.tiling);
-    text + &body(plan)
+    text + &unseen(plan) + &body(plan)
 }
 
 /// What shapes a plan, defaults included.
@@ -274,6 +280,7 @@ pub fn clusters(plan: &SharingPlan) -> Vec<ClusterSummary<'_>> {
             superweights: superweights().count(),
             templates: sets().map(|(_, set)| set.templates).collect(),
             numbers: plan.cluster_numbers(ClusterId(i)),
+            unseen: plan.unseen_numbers_of(ClusterId(i)),
             coefficients: factors + coefficients.sum::<u64>(),
             layers,
         }
