@@ -5,7 +5,8 @@
 //! one: a smaller matrix of its proportions, at most [`LARGEST`] of it each way, which is stretched. Every layer has its own α.
 //! Slices and sources of every other layer end where the bank ends, so that what they leave over is seen by the others.
 //!
-//! Clusters share a budget by the weights they make.
+//! A layer alone in its cluster has numbers of its own, as in the released code, as long as others keep half of them; the other clusters
+//! share what is left by the weights they make.
 //!
 //! BatchEnsemble: a cluster's layers have one shape and its bank is one such matrix, which all of them look at whole. What tells them
 //! apart is a factor of their own for every output and every input.
@@ -79,9 +80,20 @@ fn matrix(layers: &[&Layer]) -> u64 {
 /// Banks and coefficients for so many numbers in all; none where they do not do. `templates` of every layer, from as many equal parts of
 /// the bank, where that is said.
 pub(crate) fn banks(clusters: &[Vec<&Layer>], available: u64, templates: Option<usize>) -> Option<Vec<Bank>> {
-    let spare = available.checked_sub(clusters.iter().map(|layers| least(layers, templates)).sum())?;
-    let all: u64 = clusters.iter().map(|layers| weights(layers)).sum();
-    let bank = |layers: &Vec<&Layer>| {
+    let needed = |layers: &Vec<&Layer>| least(layers, templates);
+    available.checked_sub(clusters.iter().map(needed).sum())?;
+    let whole = whole(clusters, available, templates);
+    let (own, shared): (Vec<_>, Vec<_>) = clusters.iter().zip(&whole).partition(|(_, whole)| **whole);
+    let own: u64 = own.into_iter().map(|(layers, _)| weights(layers)).sum();
+    let (least_of_all, all): (u64, u64) = shared
+        .into_iter()
+        .map(|(layers, _)| (needed(layers), weights(layers)))
+        .fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
+    let spare = available - own - least_of_all;
+    let bank = |(layers, whole): (&Vec<&Layer>, &bool)| {
+        if *whole {
+            return Bank { numbers: weights(layers), views: vec![View { at: vec![0], from: None }] };
+        }
         let share = u128::from(spare) * u128::from(weights(layers)) / u128::from(all.max(1));
         let room = least(layers, templates) + share as u64;
         // No more than they make, but room for every template.
@@ -89,7 +101,28 @@ pub(crate) fn banks(clusters: &[Vec<&Layer>], available: u64, templates: Option<
         let numbers = largest(most, |p| p + coefficients(layers, p, templates) <= room);
         Bank { numbers, views: views(layers, numbers, templates) }
     };
-    Some(clusters.iter().map(bank).collect())
+    Some(clusters.iter().zip(&whole).map(bank).collect())
+}
+
+/// Which clusters are of one layer that has all its numbers: from small to large, while the others keep half of what is available and
+/// what they need.
+fn whole(clusters: &[Vec<&Layer>], available: u64, templates: Option<usize>) -> Vec<bool> {
+    let mut whole = vec![false; clusters.len()];
+    if templates.is_some() {
+        return whole;
+    }
+    let mut alone: Vec<usize> = (0..clusters.len()).filter(|&i| clusters[i].len() == 1).collect();
+    alone.sort_by_key(|&i| (weights(&clusters[i]), i));
+    let mut needed: u64 = clusters.iter().map(|layers| least(layers, None)).sum();
+    let mut left = available;
+    for i in alone {
+        let (own, others) = (weights(&clusters[i]), needed - least(&clusters[i], None));
+        if left.checked_sub(own).is_none_or(|rest| rest < others || rest < available / 2) {
+            break;
+        }
+        (left, needed, whole[i]) = (left - own, others, true);
+    }
+    whole
 }
 
 fn shape(layer: &Layer) -> (usize, usize, [usize; 2]) {
@@ -262,6 +295,28 @@ mod tests {
             assert!(view.at.windows(2).all(|at| at[1] - at[0] == part));
         }
         assert_eq!(four.numbers + 4 * all.len() as u64, 50_000);
+    }
+
+    #[test]
+    fn a_layer_alone_has_its_own_numbers_while_others_keep_half() {
+        let layers = layers("wrn-16-2");
+        let (last, others) = layers.split_last().unwrap();
+        let (wide, others) = others.split_last().unwrap();
+        let clusters = [of(others), vec![last], vec![wide]];
+        let [_, classifier, conv] = [0, last.len(), wide.len()];
+        assert!(classifier < conv);
+        let banks = |available| banks(&clusters, available, None).unwrap();
+        // Too little for either, for the smaller one, for both.
+        let sizes = |available| banks(available).iter().map(|bank| bank.numbers).collect::<Vec<_>>();
+        assert!(sizes(classifier + 1_000)[1] < classifier);
+        let one = sizes(conv);
+        assert!(one[1] == classifier && one[2] < conv);
+        let both = sizes(2 * (conv + classifier));
+        assert_eq!(both[1..], [classifier, conv]);
+        assert_eq!(banks(2 * (conv + classifier))[2].views, [View { at: vec![0], from: None }]);
+        let alpha: usize =
+            banks(2 * (conv + classifier))[0].views.iter().map(|v| v.at.len()).filter(|&k| k > 1).sum();
+        assert_eq!(both.iter().sum::<u64>() + alpha as u64, 2 * (conv + classifier));
     }
 
     #[test]
