@@ -8,6 +8,7 @@ mod assign;
 mod budget;
 mod cluster;
 mod corner;
+mod draft;
 mod error;
 mod file;
 mod layer;

@@ -12,6 +12,7 @@ use crate::data::testing::{Folder, birds};
 use crate::data::{Dataset, OwnSet};
 use crate::recipe::{KEYS, Kind};
 
+mod banks;
 mod ends;
 
 fn resolve(text: &str, overrides: &[&str]) -> Result<Resolved, RecipeError> {
@@ -407,33 +408,6 @@ fn value(key: &'static Key) -> BoxedStrategy<Option<String>> {
         },
     };
     proptest::option::of(proptest::sample::select(texts).prop_map(str::to_owned)).boxed()
-}
-
-#[test]
-fn layers_that_look_at_banks_are_compared_by_coefficients_or_not_at_all() {
-    let tiled = |tiling: &str, strategy: &str| {
-        resolve(
-            &format!("budget = '100M'\nstrategy = '{strategy}'\nplan = {{ tiling = '{tiling}', block = 8 }}"),
-            &[],
-        )
-    };
-    for (tiling, strategy, others) in [
-        ("stretched", "swn", "no-search, depth-binned, random or coefficient-clustering"),
-        ("stretched", "weight-similarity", "no-search, depth-binned, random or coefficient-clustering"),
-        ("rank-one", "no-refine", "no-search"),
-        ("rank-one", "coefficient-clustering", "no-search"),
-    ] {
-        let error = tiled(tiling, strategy).unwrap_err().to_string();
-        assert!(
-            error.starts_with(&format!("r.toml:3:19: plan.tiling: strategy = \"{strategy}\"")),
-            "{error}"
-        );
-        assert!(error.contains(&format!("allowed: strategy = {others} with this tiling")), "{error}");
-    }
-    for (tiling, strategy) in [("stretched", "coefficient-clustering"), ("rank-one", "no-search")] {
-        let resolved = tiled(tiling, strategy).unwrap();
-        assert_eq!((resolved.plan.tiling.to_string(), resolved.plan.block), (tiling.to_owned(), None));
-    }
 }
 
 proptest! {
