@@ -263,6 +263,12 @@ impl<D: Device> Memory<D> {
         }
     }
 
+    /// Sets the gradients of all tensors to zero. A backward pass writes those of the tensors that its graph reads and leaves
+    /// others as they are, so who runs some of several graphs begins with this.
+    pub fn clear_gradients(&mut self) {
+        self.device.clear(&mut self.storages[Space::Gradients as usize]);
+    }
+
     /// Sets a trainable tensor.
     pub fn set_parameter(&mut self, name: &str, values: &[f32]) -> Result<(), Error> {
         self.write(name, self.layout.parameter(name)?, values)

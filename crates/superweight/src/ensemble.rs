@@ -6,7 +6,7 @@
 //!
 //! The loss is the sum of the members' losses on the same images. Members run one after another over one arena: their
 //! weights are different tensors even where they are made of the same numbers, so no gradient is added up before the
-//! bank adds it up.
+//! bank adds it up. A step may train some of them only; where others learn from the largest ([`Lesson`]) it runs first.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ use crate::bank::{
     templates_name, weight_name,
 };
 use crate::fold::fold;
-use crate::lower::{IMAGES, LABELS, Lowering, lower};
+use crate::lower::{IMAGES, LABELS, Lesson, Lowering, lower};
 
 /// What a trained number is, as far as weight decay and learning rate care. Every number is of one kind; composed weights
 /// are of none.
@@ -98,6 +98,8 @@ pub struct EnsembleOptions {
     pub recalibrated: bool,
     /// Label smoothing of every member's loss in training.
     pub smoothing: f32,
+    /// Whether the largest member alone learns from labels, and the others from its probabilities.
+    pub distilled: bool,
     /// Weight decay of composed linear weights in training.
     pub classifier_decay: f32,
     /// Whether evaluation programs have their batch norms folded into convolutions where that is possible. Faster, and
@@ -114,6 +116,7 @@ impl EnsembleOptions {
             training: true,
             recalibrated: false,
             smoothing: 0.0,
+            distilled: false,
             classifier_decay: 0.0,
             folded: false,
         }
@@ -143,13 +146,27 @@ pub struct Ensemble<D: Device> {
     losses: Vec<String>,
     logits: Vec<String>,
     folded: bool,
+    /// From whom the others learn.
+    teacher: Option<MemberId>,
+}
+
+/// Members from the largest to the smallest, by the multiply-adds of an image; of two alike the first.
+pub fn by_size(plan: &SharingPlan) -> Vec<MemberId> {
+    let size = |id: &MemberId| {
+        let architecture = plan.members[id.0].build().expect("the members of a plan build");
+        std::cmp::Reverse(architecture.counts().multiply_adds)
+    };
+    let mut members: Vec<MemberId> = (0..plan.members.len()).map(MemberId).collect();
+    members.sort_by_cached_key(size);
+    members
 }
 
 impl<D: Device> Ensemble<D> {
     /// Compiles every member and allocates; numbers are zero until [`bank::initialise`] or a checkpoint sets them.
     pub fn new(device: &D, plan: &SharingPlan, options: &EnsembleOptions) -> Result<Self, Error> {
-        let EnsembleOptions { batch, bn_batch, training, recalibrated, smoothing, classifier_decay, folded } =
-            *options;
+        let EnsembleOptions { batch, bn_batch, training, recalibrated, .. } = *options;
+        let EnsembleOptions { smoothing, distilled, classifier_decay, folded, .. } = *options;
+        let teacher = distilled.then(|| by_size(plan)[0]);
         assert!(bn_batch > 0 && batch.is_multiple_of(bn_batch), "ghost batches divide the batch");
         let (mut train, mut recalibrate, mut evaluate) = (vec![], vec![], vec![]);
         let (mut losses, mut logits, mut unfolded) = (vec![], vec![], vec![]);
@@ -166,7 +183,13 @@ impl<D: Device> Ensemble<D> {
                 recalibrate.push(lower(&architecture, &plain)?);
             }
             if training {
-                train.push(lower(&architecture, &Lowering { smoothing, ghosts: batch / bn_batch, ..plain })?);
+                let lesson = match teacher {
+                    None => Lesson::Labels,
+                    Some(MemberId(teacher)) if teacher == i => Lesson::Teach,
+                    Some(_) => Lesson::Learn,
+                };
+                let lowering = Lowering { smoothing, lesson, ghosts: batch / bn_batch, ..plain };
+                train.push(lower(&architecture, &lowering)?);
             }
         }
         let modes = [
@@ -199,7 +222,7 @@ impl<D: Device> Ensemble<D> {
             train.iter().chain(&recalibrate).chain(&evaluate).map(|program| program.plan().arena_bytes);
         let arena_bytes = programs.fold(scratch, usize::max);
         let memory = Memory::new(device, layout, arena_bytes)?;
-        Ok(Self { bank, train, recalibrate, evaluate, memory, arena_bytes, losses, logits, folded })
+        Ok(Self { bank, train, recalibrate, evaluate, memory, arena_bytes, losses, logits, folded, teacher })
     }
 
     /// What is shared.
@@ -215,6 +238,11 @@ impl<D: Device> Ensemble<D> {
     /// How many members.
     pub fn members(&self) -> usize {
         self.losses.len()
+    }
+
+    /// All of them.
+    pub fn member_ids(&self) -> Vec<MemberId> {
+        (0..self.members()).map(MemberId).collect()
     }
 
     /// The members' training programs; none where the ensemble only evaluates.
@@ -256,8 +284,24 @@ impl<D: Device> Ensemble<D> {
     /// Compose, members forward and backward, compose backward: dL/dW of every layer and the bank's gradients are there. Weights
     /// to look at are not: [`Ensemble::compose`].
     pub fn gradients(&mut self) -> Result<(), Error> {
+        self.gradients_of(&self.member_ids())
+    }
+
+    /// The same where only some members have a say; dL/dW of the others is zero. All are composed even so.
+    ///
+    /// # Panics
+    /// If they learn from a member that is not among them.
+    pub fn gradients_of(&mut self, members: &[MemberId]) -> Result<(), Error> {
         self.bank.compose(&mut self.memory, MixReaders::Programs)?;
-        self.train.iter().try_for_each(|program| self.memory.run(program))?;
+        if members.len() < self.members() {
+            self.memory.clear_gradients();
+        }
+        let taught = self.teacher.is_none_or(|teacher| members.contains(&teacher));
+        assert!(taught, "members learn from the largest, so it is trained with them");
+        let others = members.iter().copied().filter(|&member| Some(member) != self.teacher);
+        for MemberId(member) in self.teacher.into_iter().chain(others) {
+            self.memory.run(&self.train[member])?;
+        }
         self.bank.compose_backward(&mut self.memory)
     }
 
@@ -300,11 +344,10 @@ impl<D: Device> Ensemble<D> {
         self.memory.run_frozen(&self.evaluate[member.0], frozen)
     }
 
-    /// Sums of every member's metrics over steps, on the device: nothing yet.
-    pub fn metric_sums(&self) -> Result<Accumulator<D>, Error> {
-        let regions =
-            self.losses.iter().map(|loss| self.memory.layout().io(loss)).collect::<Result<_, _>>()?;
-        Accumulator::new(&self.memory, regions)
+    /// Sums of these members' metrics over steps, on the device: nothing yet.
+    pub fn metric_sums(&self, members: &[MemberId]) -> Result<Accumulator<D>, Error> {
+        let region = |member: &MemberId| self.memory.layout().io(&self.losses[member.0]);
+        Accumulator::new(&self.memory, members.iter().map(region).collect::<Result<_, _>>()?)
     }
 
     /// What a member's loss reported.

@@ -14,14 +14,31 @@ use crate::fold;
 pub const IMAGES: &str = "images";
 /// Name of the classes every member learns.
 pub const LABELS: &str = "labels";
+/// Name of the probabilities that one member gives and others learn ([`Lesson`]).
+pub const TEACHER: &str = "teacher";
+
+/// What a member learns from in training.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lesson {
+    /// The classes.
+    #[default]
+    Labels,
+    /// The classes, and others learn from it: its probabilities are an output, [`TEACHER`].
+    Teach,
+    /// The probabilities of the one that teaches, as they are, on the same images. Its loss against the classes is
+    /// measured all the same, under the same name.
+    Learn,
+}
 
 /// What a lowered graph is made for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lowering {
     /// Put before the names of tensors, losses and outputs: the member's, ending in a dot, or nothing.
     pub scope: String,
-    /// Label smoothing of the loss.
+    /// Label smoothing of the loss against classes.
     pub smoothing: f32,
+    /// What is learned.
+    pub lesson: Lesson,
     /// Equal parts of the batch that batch norm takes its statistics over, each by itself (ghost batch norm); 1 for
     /// the whole batch. Names, parameters and running statistics are the same either way.
     pub ghosts: usize,
@@ -32,7 +49,7 @@ pub struct Lowering {
 
 impl Default for Lowering {
     fn default() -> Self {
-        Self { scope: String::new(), smoothing: 0.0, ghosts: 1, folded: false }
+        Self { scope: String::new(), smoothing: 0.0, lesson: Lesson::Labels, ghosts: 1, folded: false }
     }
 }
 
@@ -48,7 +65,7 @@ impl Lowering {
     }
 }
 
-/// The graph of one member: its logits are an output, its loss is cross-entropy against [`LABELS`].
+/// The graph of one member: its logits are an output, its loss is cross-entropy against [`LABELS`] or what its [`Lesson`] says.
 pub fn lower(architecture: &Architecture, lowering: &Lowering) -> Result<Graph, Error> {
     let mut g = GraphBuilder::new(format!("{}{}", lowering.scope, architecture.name));
     let mut nodes: Vec<NodeId> = Vec::with_capacity(architecture.nodes.len());
@@ -91,7 +108,20 @@ pub fn lower(architecture: &Architecture, lowering: &Lowering) -> Result<Graph, 
     let logits =
         *nodes.last().ok_or_else(|| Error::NothingToCompute { graph: architecture.name.to_string() })?;
     g.output(lowering.logits(), logits)?;
-    g.cross_entropy(lowering.loss(), logits, CrossEntropy::classes(LABELS).smoothing(lowering.smoothing))?;
+    let labels = CrossEntropy::classes(LABELS);
+    match lowering.lesson {
+        Lesson::Labels => g.cross_entropy(lowering.loss(), logits, labels.smoothing(lowering.smoothing))?,
+        Lesson::Teach => {
+            let probabilities = g.softmax(format!("{}probabilities", lowering.scope), logits)?;
+            g.output(TEACHER, probabilities)?;
+            g.cross_entropy(lowering.loss(), logits, labels.smoothing(lowering.smoothing))?
+        }
+        Lesson::Learn => {
+            let learned = CrossEntropy::probabilities(TEACHER);
+            g.cross_entropy(format!("{}distillation", lowering.scope), logits, learned)?;
+            g.cross_entropy(lowering.loss(), logits, labels.weight(0.0))?
+        }
+    };
     g.finish()
 }
 

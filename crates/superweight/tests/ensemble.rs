@@ -3,8 +3,8 @@
 use superweight::bank;
 use superweight::engine::{CpuDevice, LayoutBuilder, Memory, Program, Settings, Sgd, SgdOptions};
 use superweight::engine::{ParameterGroup, Region};
-use superweight::ensemble::{Ensemble, EnsembleOptions, ParameterKind, member_numbers};
-use superweight::lower::{IMAGES, LABELS, Lowering, lower};
+use superweight::ensemble::{Ensemble, EnsembleOptions, ParameterKind, by_size, member_numbers};
+use superweight::lower::{IMAGES, LABELS, Lowering, TEACHER, lower};
 use superweight::plan::arch::{ArchName, ImageShape};
 use superweight::plan::{
     Clustering, Coefficients, LayerId, Member, MemberId, PlanRequest, SetId, SharingPlan, Tile, Tiling,
@@ -168,6 +168,85 @@ fn the_banks_gradient_is_the_slope_of_the_loss() {
             loss(0.0);
             assert!((slope / length - 1.0).abs() < 0.03, "{} {name}: {slope} {length}", plan.tiling);
         }
+    }
+}
+
+/// Members that learn from the largest: the teacher's loss is that of labels, the others' the cross-entropy with what it says,
+/// which is a constant to them.
+#[test]
+fn what_is_learned_from_the_largest_has_its_slope() {
+    let upwards = PlanRequest::new(members("wrn-10-1,wrn-10-2"), 180_000).plan().unwrap();
+    for plan in shared_plans().into_iter().chain([upwards]) {
+        let options = EnsembleOptions { distilled: true, ..EnsembleOptions::train(BATCH) };
+        let mut ensemble = Ensemble::new(&CpuDevice::new(2).unwrap(), &plan, &options).unwrap();
+        let [teacher, student] = by_size(&plan)[..] else { unreachable!("two members") };
+        let wide = plan.members.iter().position(|member| member.architecture.to_string() == "wrn-10-2");
+        assert_eq!(teacher, MemberId(wide.unwrap_or(0)), "the larger; of two alike the first");
+        bank::initialise(&plan, ensemble.memory_mut(), 3).unwrap();
+        let (images, labels) = batch(5);
+        ensemble.set_batch(&images, &labels).unwrap();
+        ensemble.gradients().unwrap();
+        let said = ensemble.memory().output(TEACHER).unwrap();
+        assert!(said.chunks(10).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-5), "{said:?}");
+        let measured = ensemble.metrics(student).unwrap();
+        let against = |logits: &[f32], target: &[f32]| -> f64 {
+            let rows = logits.chunks(10).zip(target.chunks(10));
+            let row = |(z, t): (&[f32], &[f32])| {
+                let log_sum = z.iter().map(|z| f64::from(*z).exp()).sum::<f64>().ln();
+                z.iter().zip(t).map(|(z, t)| f64::from(*t) * (log_sum - f64::from(*z))).sum::<f64>()
+            };
+            rows.map(row).sum::<f64>() / BATCH as f64
+        };
+        let mut classes = vec![0.0; 10 * BATCH];
+        labels.iter().enumerate().for_each(|(row, &class)| classes[10 * row + class as usize] = 1.0);
+        let logits = ensemble.logits(student).unwrap();
+        let loss = against(&logits, &classes);
+        assert!((f64::from(measured.loss) - loss).abs() < 1e-4, "measured against the classes");
+        let shared = if plan.tiling.has_banks() { "numbers.0" } else { "templates.0" };
+        for name in [shared, "0.fc.bias", "1.fc.bias", "0.block1.layer.0.bn1.weight"] {
+            let gradient = ensemble.memory().gradient(name).unwrap();
+            let before = ensemble.memory().parameter(name).unwrap();
+            let length = gradient.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
+            let mut objective = |step: f64| -> f64 {
+                let along = |(p, g): (&f32, &f32)| (f64::from(*p) + step * f64::from(*g) / length) as f32;
+                let moved: Vec<f32> = before.iter().zip(&gradient).map(along).collect();
+                ensemble.memory_mut().set_parameter(name, &moved).unwrap();
+                ensemble.gradients().unwrap();
+                let learned = against(&ensemble.logits(student).unwrap(), &said);
+                f64::from(ensemble.metrics(teacher).unwrap().loss) + learned
+            };
+            let h = 5e-3;
+            let slope = (objective(h) - objective(-h)) / (2.0 * h);
+            objective(0.0);
+            assert!((slope / length - 1.0).abs() < 0.03, "{} {name}: {slope} {length}", plan.tiling);
+        }
+    }
+}
+
+/// Gradients of some members are what they add to the gradients of all; those who are not trained have none, whatever they had
+/// the step before.
+#[test]
+fn members_that_have_no_turn_have_no_say() {
+    for plan in shared_plans() {
+        let mut ensemble = ensemble(&plan, 2);
+        let (images, labels) = batch(5);
+        ensemble.set_batch(&images, &labels).unwrap();
+        let shared = if plan.tiling.has_banks() { "numbers.0" } else { "templates.0" };
+        let mut of = |members: &[usize]| {
+            let members: Vec<MemberId> = members.iter().copied().map(MemberId).collect();
+            ensemble.gradients_of(&members).unwrap();
+            [shared, "0.fc.bias", "1.fc.bias"].map(|name| ensemble.memory().gradient(name).unwrap())
+        };
+        let all = of(&[0, 1]);
+        let each = [of(&[0]), of(&[1])];
+        let size = |values: &[f32]| values.iter().map(|v| v.abs()).fold(0.0, f32::max);
+        for (place, all) in all.iter().enumerate() {
+            let sum: Vec<f32> = each[0][place].iter().zip(&each[1][place]).map(|(a, b)| a + b).collect();
+            let apart: Vec<f32> = sum.iter().zip(all).map(|(a, b)| a - b).collect();
+            assert!(size(&apart) < 1e-5 * size(all), "{}: {} of {}", plan.tiling, size(&apart), size(all));
+        }
+        assert!(size(&each[0][0]) > 0.0 && size(&each[1][0]) > 0.0, "both have a say in what they share");
+        assert_eq!([size(&each[1][1]), size(&each[0][2])], [0.0, 0.0], "what is another's alone");
     }
 }
 

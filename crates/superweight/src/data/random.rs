@@ -36,6 +36,8 @@ pub enum Stream {
     Area = 6,
     /// Its width over its height.
     Ratio = 7,
+    /// Order in which members have their turn (`train.at_once`).
+    Turn = 8,
 }
 
 /// All draws of one (seed, phase, epoch).
@@ -77,7 +79,7 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    const STREAMS: [Stream; 8] = [
+    const STREAMS: [Stream; 9] = [
         Stream::Order,
         Stream::CropY,
         Stream::CropX,
@@ -86,6 +88,7 @@ mod tests {
         Stream::CutoutX,
         Stream::Area,
         Stream::Ratio,
+        Stream::Turn,
     ];
 
     /// A change here changes every run. The same three come out of ten lines of Python with unbounded integers.
@@ -114,7 +117,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(seen.len(), 6 * 3 * 6 * 8 * 100);
+        assert_eq!(seen.len(), 6 * 3 * 6 * STREAMS.len() * 100);
     }
 
     /// χ² with 8 degrees of freedom stays below 35 (p = 3e-5) for every stream, along images and along epochs.

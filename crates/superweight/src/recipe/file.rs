@@ -91,6 +91,10 @@ pub struct TrainTable {
     pub epochs: Option<u64>,
     /// Images of a step.
     pub batch: Option<u64>,
+    /// Members that a step trains.
+    pub at_once: Option<u64>,
+    /// Whether the largest member teaches the others.
+    pub distilled: Option<bool>,
     /// Images that batch norm takes its statistics over.
     pub bn_batch: Option<u64>,
     /// Of SGD.

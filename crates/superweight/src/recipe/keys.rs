@@ -121,6 +121,16 @@ pub const KEYS: &[Key] = &[
     key("train.epochs", Whole(1, 100_000), "200"),
     key("train.batch", Whole(1, 1_048_576), "128, or all images trained on where there are fewer"),
     key(
+        "train.at_once",
+        Whole(1, 64),
+        "all members. Fewer, but 3 at least: a step trains the largest, the smallest and some of those between, each of which has its turn",
+    ),
+    key(
+        "train.distilled",
+        Switch,
+        "false; true: the largest member alone learns from labels, and the others from its probabilities for the same images",
+    ),
+    key(
         "train.bn_batch",
         Whole(1, 1_048_576),
         "64 where members are alike and it divides the batch, else the batch",

@@ -56,7 +56,7 @@ impl Recipe {
             seeds: self.seeds(seed)?,
             data: self.data(members.len() > 1 && !heterogeneous)?,
             plan: self.plan(strategy, heterogeneous, seed)?,
-            train: self.train(heterogeneous, self.average(members.len() == 1, refined)?)?,
+            train: self.train(&members, heterogeneous, self.average(members.len() == 1, refined)?)?,
             search: self.search(strategy, Tiling::Dense),
             refine,
             held_out_every: self.eval.held_out_every.unwrap_or(1),
@@ -224,7 +224,37 @@ impl Recipe {
         self.train.epochs.unwrap_or(LONG)
     }
 
-    fn train(&self, heterogeneous: bool, average: u64) -> Result<TrainSettings, RecipeError> {
+    /// How many members a step trains: all, or the largest, the smallest and one more at least.
+    fn at_once(&self, members: usize) -> Result<usize, RecipeError> {
+        let asked = self.train.at_once.map_or(members, |at_once| at_once as usize);
+        let problem = match asked {
+            _ if asked > members => format!("a step cannot train {asked} of {members} members"),
+            0..3 if asked < members => {
+                format!(
+                    "{asked} of {members} members: a step trains the largest, the smallest and one of those between \
+                     at least, so 3 or more"
+                )
+            }
+            _ => return Ok(asked),
+        };
+        Err(self.wrong("train.at_once", problem))
+    }
+
+    fn distilled(&self, members: usize) -> Result<bool, RecipeError> {
+        match self.train.distilled.unwrap_or(false) {
+            true if members == 1 => {
+                Err(self.wrong("train.distilled", "there is one member, and nobody to learn from it"))
+            }
+            distilled => Ok(distilled),
+        }
+    }
+
+    fn train(
+        &self,
+        members: &[ArchName],
+        heterogeneous: bool,
+        average: u64,
+    ) -> Result<TrainSettings, RecipeError> {
         let table = &self.train;
         let (_, set) = self.set()?;
         // Small sets have less than a batch; what is held out was checked.
@@ -248,6 +278,8 @@ impl Recipe {
         Ok(TrainSettings {
             epochs: self.epochs(),
             batch: batch as usize,
+            at_once: self.at_once(members.len())?,
+            distilled: self.distilled(members.len())?,
             bn_batch: bn_batch as usize,
             momentum: table.momentum.unwrap_or(0.9),
             nesterov: table.nesterov.unwrap_or(true),

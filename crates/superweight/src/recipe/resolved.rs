@@ -166,6 +166,10 @@ pub struct TrainSettings {
     pub epochs: u64,
     /// Images of a step.
     pub batch: usize,
+    /// Members that a step trains: all, or the largest, the smallest and some of those between.
+    pub at_once: usize,
+    /// Whether members learn from the probabilities of the largest, which alone learns from labels.
+    pub distilled: bool,
     /// Images that batch norm takes its statistics over; divides the batch.
     pub bn_batch: usize,
     /// Of SGD.
@@ -335,6 +339,8 @@ impl Resolved {
         let mut written = TrainTable {
             epochs: Some(train.epochs),
             batch: Some(train.batch as u64),
+            at_once: Some(train.at_once as u64),
+            distilled: Some(train.distilled),
             bn_batch: Some(train.bn_batch as u64),
             momentum: Some(train.momentum),
             nesterov: Some(train.nesterov),

@@ -5,14 +5,16 @@
 
 use std::time::Instant;
 
-use superweight_engine::Device;
-use superweight_plan::MemberId;
+use superweight_engine::{Device, Metrics};
 
 use super::sharing::Look;
 use super::stop::{STEPS_BETWEEN_LOOKS, Stopped, diverged};
 use super::trainer::Watch;
+use super::turns::Turns;
 use super::{Limits, Observer, Phase, Progress, Session, StepReport, TrainError, TrainFigures};
 use crate::data::{Batches, TrainBatches};
+use crate::ensemble::by_size;
+use crate::recipe::Resolved;
 use crate::schedule::Length;
 
 impl<D: Device> Session<D> {
@@ -33,6 +35,12 @@ impl<D: Device> Session<D> {
         )?)
     }
 
+    /// Who is trained in which step of a phase.
+    fn turns(&self, phase: &Phase) -> Turns {
+        let Resolved { train, seed, .. } = &self.resolved;
+        Turns::new(by_size(self.plan()), train.at_once, *seed, phase.stage.stream())
+    }
+
     /// Trains the next epoch of a phase. Where it stops early, the numbers are between two checkpoints.
     pub(super) fn train_epoch(
         &mut self,
@@ -45,12 +53,14 @@ impl<D: Device> Session<D> {
         let rates = phase.schedule.rates(Length { epochs: phase.epochs, steps_per_epoch: steps }, epoch);
         let mut batches = self.train_batches(phase)?;
         let mut draws = batches.buffer();
+        let turns = self.turns(phase);
         let start = Instant::now();
         self.trainer.begin_epoch();
         for (step, rate) in (1..).zip(&rates) {
             batches.fill(epoch * steps + step - 1, &mut draws)?;
             let watch = look.as_deref_mut().filter(|look| step >= look.from);
-            self.trainer.train_step(&draws, *rate, watch.map(|look| look as &mut dyn Watch<D>))?;
+            let members = turns.of(epoch, step - 1);
+            self.trainer.train_step(&members, &draws, *rate, watch.map(|look| look as &mut dyn Watch<D>))?;
             if step % STEPS_BETWEEN_LOOKS == 0
                 && let Some(m) = self.trainer.metrics()?.iter().position(|sums| !sums.loss.is_finite())
             {
@@ -66,17 +76,21 @@ impl<D: Device> Session<D> {
         let sums = self.trainer.metrics()?;
         let seconds = start.elapsed().as_secs_f64();
         let trained = (steps * batch as u64) as f64;
-        let losses: Vec<f64> = sums.iter().map(|sums| f64::from(sums.loss) / steps as f64).collect();
+        let members = || self.trainer.ensemble().member_ids().into_iter();
+        let steps_of: Vec<f64> = members().map(|member| self.trainer.steps(member) as f64).collect();
+        let losses: Vec<f64> =
+            sums.iter().zip(&steps_of).map(|(sums, steps)| f64::from(sums.loss) / steps).collect();
         if let Some(m) = losses.iter().position(|&loss| diverged(loss, self.data.classes.len())) {
             let what = format!("the mean loss of member {m} was {:.4} in this epoch", losses[m]);
             return Ok(Err(Stopped::Diverged { what }));
         }
         let ensemble = self.trainer.ensemble();
-        let silent = |m| Ok(100.0 * ensemble.silent_channels(MemberId(m))?);
-        let silent = (0..ensemble.members()).map(silent).collect::<Result<_, TrainError>>()?;
+        let silent = |member| Ok(100.0 * ensemble.silent_channels(member)?);
+        let silent = members().map(silent).collect::<Result<_, TrainError>>()?;
+        let right = |(sums, steps): (&Metrics, &f64)| 100.0 * f64::from(sums.top1) / (steps * batch as f64);
         Ok(Ok(TrainFigures {
             loss: losses.iter().sum::<f64>() / losses.len() as f64,
-            top1: sums.iter().map(|sums| 100.0 * f64::from(sums.top1) / trained).collect(),
+            top1: sums.iter().zip(&steps_of).map(right).collect(),
             losses,
             silent,
             rate: rates.last().copied().unwrap_or(0.0).into(),

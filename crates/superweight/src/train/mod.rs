@@ -18,6 +18,7 @@
 //! | `branch` | a run's beginning, and another end: which settings may still be others? |
 //! | `phase` | which phases does a run have, and how far is it? |
 //! | `trainer` | what is a step, on any device? |
+//! | `turns` | which members does a step train? |
 //! | `epoch` | what is an epoch? |
 //! | `average` | what is the mean of epochs? |
 //! | `evaluate` | how good are members and ensemble on some images? |
@@ -51,6 +52,7 @@ mod stop;
 #[cfg(test)]
 mod testing;
 mod trainer;
+mod turns;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -16,12 +16,13 @@ use crate::run::{Disk, Event, read_log};
 use crate::schedule::Length;
 
 /// One of each, with their turning points inside of four epochs.
-const SCHEDULES: [&[&str]; 5] = [
+const SCHEDULES: [&[&str]; 6] = [
     &["train.schedule=constant", "train.warm_up=2"],
     &["train.schedule=drops", "train.drops=[1, 3]", "train.warm_up=1"],
     &["train.schedule=one-cycle", "train.rise=0.5"],
     &["train.schedule=drops", "train.momentum=0", "train.nesterov=false", "train.label_smoothing=0.1"],
     &["train.average=3"],
+    &["members=['wrn-10-1', 'cnn-4-8', 'wrn-10-2', 'cnn-4']", "train.at_once=3", "train.distilled=true"],
 ];
 
 #[test]
@@ -132,6 +133,47 @@ fn held_out_images_are_looked_at_as_often_as_asked_and_at_the_end() {
     let of_training: Vec<bool> =
         seen.filter(|(phase, _)| phase == "train").map(|(_, validated)| validated).collect();
     assert_eq!(of_training, [false, true, true]);
+}
+
+/// A member's figures are of the steps that have trained it. At a rate of next to nothing they are those of a run that trains
+/// everyone in every step, but for which images each has seen.
+#[test]
+fn members_that_take_turns_have_figures_of_their_own_steps() {
+    let members = "members=['wrn-10-1', 'cnn-4-8', 'wrn-10-2', 'cnn-4']";
+    let losses = |set: &[&str]| -> Vec<f64> {
+        let set = [&[members, "train.epochs=1", "train.rate=1e-9", "train.decay=0"], set].concat();
+        let folder = Folder::new("turns");
+        unbroken(&folder.0, &tiny(&set));
+        let lines = read_log(&run_path(&folder.0).join("log.jsonl")).unwrap();
+        let mut epochs = lines.into_iter().filter_map(|line| match line.event {
+            Event::Epoch { metrics, .. } => Some(metrics["train"]["losses"].clone()),
+            _ => None,
+        });
+        serde_json::from_value(epochs.next().unwrap()).unwrap()
+    };
+    let (all, turns) = (losses(&[]), losses(&["train.at_once=3"]));
+    assert_eq!([all.len(), turns.len()], [4, 4]);
+    for (all, turns) in all.iter().zip(&turns) {
+        assert!((turns / all - 1.0).abs() < 0.3, "{all} {turns}");
+    }
+    assert_ne!(all, turns, "not everyone was trained in every step");
+    let distilled = losses(&["train.distilled=true"]);
+    let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-6;
+    assert!(
+        distilled.iter().zip(&all).all(|(a, b)| near(*a, *b)),
+        "whatever is learned, labels are measured"
+    );
+}
+
+/// Three steps an epoch, and four members that take turns one by one.
+#[test]
+fn epochs_too_short_for_everyone_are_refused() {
+    let folder = Folder::new("short");
+    let members = "members=['wrn-10-1', 'cnn-4-8', 'wrn-10-2', 'cnn-4', 'cnn-5', 'cnn-6']";
+    let error = create(Disk::default(), &folder.0, &tiny(&[members, "train.at_once=3"])).err().unwrap();
+    let text = error.to_string();
+    assert!(text.starts_with("an epoch has 3 steps, too few for each of 6 members"), "{text}");
+    assert!(!run_path(&folder.0).exists(), "nothing is left of it");
 }
 
 /// Settings are chosen on held-out images: such a run ends without a word about the test set.

@@ -10,7 +10,7 @@
 //! checkpoints, would make each of them as large as the networks.
 
 use superweight_engine::{Device, Error};
-use superweight_plan::SharingPlan;
+use superweight_plan::{MemberId, SharingPlan};
 
 use super::trainer::Watch;
 use super::{Observer, Phase, Position, Progress, Session, Stage, TrainError};
@@ -41,21 +41,21 @@ enum At<D: Device> {
 }
 
 impl<D: Device> Watch<D> for Look<D> {
-    fn gradients(&mut self, ensemble: &mut Ensemble<D>) -> Result<(), Error> {
+    fn gradients(&mut self, ensemble: &mut Ensemble<D>, members: &[MemberId]) -> Result<(), Error> {
         match &mut self.at {
             At::Softmax => {
                 let softened = Softened::begin(ensemble)?;
-                ensemble.gradients()?;
+                ensemble.gradients_of(members)?;
                 softened.turn_gradients(ensemble)?;
                 softened.end(ensemble)
             }
             At::Gradients(watch) => {
-                ensemble.gradients()?;
+                ensemble.gradients_of(members)?;
                 watch.observe(ensemble);
                 Ok(())
             }
             At::Alpha(sums) => {
-                ensemble.gradients()?;
+                ensemble.gradients_of(members)?;
                 sums.observe(ensemble.memory_mut())
             }
         }

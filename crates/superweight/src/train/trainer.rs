@@ -5,13 +5,15 @@
 //! evaluate: draw images ─► members forward
 //! ```
 //!
+//! Steps that train the same members have a recording and sums of their own (`turns.rs` says who is trained when).
+//!
 //! Before a step the host says which images and which rate; then the device is asked for all of it at once, which a GPU
 //! does from a recording. Metrics are added up on the device and read when somebody looks.
 
 use std::sync::Arc;
 
 use superweight_engine::{Accumulator, Device, Error, ImageDraw, Metrics, Sgd, SgdOptions};
-use superweight_plan::SharingPlan;
+use superweight_plan::{MemberId, SharingPlan};
 
 use super::TrainError;
 use crate::data::{Dataset, Part};
@@ -21,8 +23,8 @@ use crate::replay::Replayed;
 
 /// Somebody who looks at gradients before they are used: search and refinement.
 pub trait Watch<D: Device> {
-    /// Does the backward pass ([`Ensemble::gradients`]) and looks at it.
-    fn gradients(&mut self, ensemble: &mut Ensemble<D>) -> Result<(), Error>;
+    /// Does the backward pass of these members ([`Ensemble::gradients_of`]) and looks at it.
+    fn gradients(&mut self, ensemble: &mut Ensemble<D>, members: &[MemberId]) -> Result<(), Error>;
 
     /// Whether all of it happens on the device, so that it can be recorded.
     fn stays_on_device(&self) -> bool {
@@ -38,10 +40,19 @@ pub struct Trainer<D: Device> {
     /// What each group's rate is of the step's.
     rates: [f32; ParameterKind::ALL.len()],
     images: [D::Images; 2],
+    turns: Vec<Turn<D>>,
+    evaluate: [Replayed<D>; 2],
+}
+
+/// Steps that train the same members.
+#[derive(Debug)]
+struct Turn<D: Device> {
+    members: Vec<MemberId>,
+    /// Since the epoch began.
+    steps: u64,
     metrics: Accumulator<D>,
     train: Replayed<D>,
     watched: Replayed<D>,
-    evaluate: [Replayed<D>; 2],
 }
 
 impl<D: Device> Trainer<D> {
@@ -56,12 +67,10 @@ impl<D: Device> Trainer<D> {
         let load = |part| device.load_images(&data.image_set(part), resolved.train.batch);
         Ok(Self {
             images: [load(Part::Train)?, load(Part::Test)?],
-            metrics: ensemble.metric_sums()?,
             ensemble,
             optimizer,
             rates: rates(resolved),
-            train: Replayed::New,
-            watched: Replayed::New,
+            turns: vec![],
             evaluate: [Replayed::New, Replayed::New],
         })
     }
@@ -70,7 +79,7 @@ impl<D: Device> Trainer<D> {
     pub fn replan(&mut self, resolved: &Resolved, plan: &SharingPlan) -> Result<(), TrainError> {
         let device = self.ensemble.memory().device().clone();
         let (ensemble, optimizer) = compile(&device, resolved, plan)?;
-        self.metrics = ensemble.metric_sums()?;
+        self.turns.clear();
         let (old_ensemble, old_optimizer) = self.parts_mut();
         (*old_ensemble, *old_optimizer) = (ensemble, optimizer);
         Ok(())
@@ -89,20 +98,26 @@ impl<D: Device> Trainer<D> {
     /// Both, to set their numbers or to go over to a refined plan.
     pub fn parts_mut(&mut self) -> (&mut Ensemble<D>, &mut Sgd<D>) {
         // Whatever is changed may be part of a recording.
-        (self.train, self.watched) = (Replayed::New, Replayed::New);
+        for turn in &mut self.turns {
+            (turn.train, turn.watched) = (Replayed::New, Replayed::New);
+        }
         self.evaluate = [Replayed::New, Replayed::New];
         (&mut self.ensemble, &mut self.optimizer)
     }
 
     /// Forgets the metrics of the last epoch, and who watched it.
     pub fn begin_epoch(&mut self) {
-        self.metrics.clear();
-        self.watched = Replayed::New;
+        for turn in &mut self.turns {
+            turn.steps = 0;
+            turn.metrics.clear();
+            turn.watched = Replayed::New;
+        }
     }
 
-    /// One step of training on these images at this rate. Within an epoch only one may watch.
+    /// One step of training of these members on these images at this rate. Within an epoch only one may watch.
     pub fn train_step(
         &mut self,
+        members: &[MemberId],
         draws: &[ImageDraw],
         rate: f32,
         watch: Option<&mut dyn Watch<D>>,
@@ -110,7 +125,10 @@ impl<D: Device> Trainer<D> {
         let device = self.ensemble.memory().device().clone();
         device.set_draws(&mut self.images[Part::Train as usize], draws);
         self.optimizer.set_rates(&self.rates.map(|of| of * rate))?;
-        let Self { ensemble, optimizer, images, metrics, train, watched, .. } = self;
+        let turn = self.turn(members)?;
+        let Self { ensemble, optimizer, images, turns, .. } = self;
+        let Turn { members, steps, metrics, train, watched } = &mut turns[turn];
+        *steps += 1;
         let (replayed, mut watch) = match watch {
             Some(watch) => (watched, Some(watch)),
             None => (train, None),
@@ -119,8 +137,8 @@ impl<D: Device> Trainer<D> {
         let mut body = || {
             ensemble.draw(&images[Part::Train as usize])?;
             match &mut watch {
-                Some(watch) => watch.gradients(ensemble)?,
-                None => ensemble.gradients()?,
+                Some(watch) => watch.gradients(ensemble, members)?,
+                None => ensemble.gradients_of(members)?,
             }
             ensemble.update(optimizer);
             ensemble.memory().accumulate(metrics);
@@ -129,14 +147,40 @@ impl<D: Device> Trainer<D> {
         if plain { body() } else { replayed.run(&device, &mut body) }
     }
 
+    /// The steps that train these members: which of all.
+    fn turn(&mut self, members: &[MemberId]) -> Result<usize, Error> {
+        if let Some(known) = self.turns.iter().position(|turn| turn.members == members) {
+            return Ok(known);
+        }
+        let metrics = self.ensemble.metric_sums(members)?;
+        let (train, watched) = (Replayed::New, Replayed::New);
+        self.turns.push(Turn { members: members.to_vec(), steps: 0, metrics, train, watched });
+        Ok(self.turns.len() - 1)
+    }
+
     /// Every member's metrics, added up since [`Trainer::begin_epoch`]. Waits for the device.
     pub fn metrics(&self) -> Result<Vec<Metrics>, Error> {
         self.ensemble.memory().finish()?;
-        let of = |m| match self.metrics.read(m)[..] {
-            [loss, top1, top5, rows] => Metrics { loss, top1, top5, rows },
-            _ => unreachable!("a loss has four metrics"),
-        };
-        Ok((0..self.ensemble.members()).map(of).collect())
+        let mut sums = vec![Metrics { loss: 0.0, top1: 0.0, top5: 0.0, rows: 0.0 }; self.ensemble.members()];
+        for turn in &self.turns {
+            for (place, member) in turn.members.iter().enumerate() {
+                let [loss, top1, top5, rows] = turn.metrics.read(place)[..] else {
+                    unreachable!("a loss has four metrics")
+                };
+                let sum = &mut sums[member.0];
+                sum.loss += loss;
+                sum.top1 += top1;
+                sum.top5 += top5;
+                sum.rows += rows;
+            }
+        }
+        Ok(sums)
+    }
+
+    /// How many steps have trained a member since [`Trainer::begin_epoch`].
+    pub fn steps(&self, member: MemberId) -> u64 {
+        let of_member = self.turns.iter().filter(|turn| turn.members.contains(&member));
+        of_member.map(|turn| turn.steps).sum()
     }
 
     /// Writes the weights that [`Trainer::evaluate_step`] reads.
@@ -183,6 +227,7 @@ fn compile<D: Device>(
         training: true,
         recalibrated: train.average > 0,
         smoothing: train.label_smoothing as f32,
+        distilled: train.distilled,
         classifier_decay: decay(resolved, ParameterKind::Classifier) as f32,
         folded: false,
     };

@@ -59,6 +59,8 @@ share_classifier = true
 [train]
 epochs = 200
 batch = 128
+at_once = 1
+distilled = false
 bn_batch = 64
 momentum = 0.9
 nesterov = true
@@ -286,6 +288,12 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
     );
     let few = resolve("data.validation = '99.8%'", &[]).unwrap();
     assert_eq!((few.data.validation, few.train.batch, few.train.bn_batch), (49_900, 100, 100));
+    refused("train.at_once = 2", "r.toml:1:17: train.at_once: a step cannot train 2 of 1 members");
+    refused(
+        "members = ['wrn-10-1', 'wrn-10-2', 'wrn-10-3']\ntrain.at_once = 2",
+        "r.toml:2:17: train.at_once: 2 of 3 members: a step trains the largest, the smallest and one",
+    );
+    refused("train.distilled = true", "r.toml:1:19: train.distilled: there is one member, and nobody");
     refused("train.drops = [60, 200]", "r.toml:1:20: train.drops: epoch 200 is not inside of 200 epochs;");
     refused("train.drops = [60, 30]", "r.toml:1:20: train.drops: '30' does not come after epoch 60;");
     refused("train.drops = [60, 60]", "r.toml:1:20: train.drops: '60' does not come after epoch 60;");
@@ -383,6 +391,7 @@ fn value(key: &'static Key) -> BoxedStrategy<Option<String>> {
         "data.padding" | "train.warm_up" => &["0"],
         "train.average" => &["0", "'10%'"],
         "train.batch" => &["128", "64", "6"],
+        "train.at_once" => &["1", "2"],
         "train.bn_batch" => &["2"],
         "search.batches" => &["0", "7"],
         "train.epochs" => &["2", "30", "250"],
@@ -420,6 +429,8 @@ proptest! {
         let resolved = match resolve(&set.join("\n"), &[]) {
             Ok(resolved) => resolved,
             Err(RecipeError::Value { key: "budget", .. }) => return Ok(()),
+            // Taking turns needs more members than these recipes have, and a teacher somebody to teach.
+            Err(RecipeError::Value { key: "train.at_once" | "train.distilled", .. }) => return Ok(()),
             // Some strategies compare layers by what templates in a bank have not.
             Err(RecipeError::Value { key: "plan.tiling", .. }) => return Ok(()),
             Err(error) => panic!("{error}\n{}", set.join("\n")),
