@@ -110,13 +110,14 @@ pub trait Device: Clone + fmt::Debug + Sized {
     /// Adds the numbers of each region, one region after another, to `sums`, in 32 bits.
     fn accumulate(&self, storages: &Storages<Self>, regions: &[Region], sums: &mut Self::Buffer);
 
-    /// Takes in images to draw batches of up to `batch` from.
-    fn load_images(&self, set: &ImageSet, batch: usize) -> Result<Self::Images, Error>;
+    /// Takes in images to draw batches of up to `batch` from, so many of which lie abreast in a row of the batch: channels of
+    /// one beside channels of the next.
+    fn load_images(&self, set: &ImageSet, batch: usize, abreast: usize) -> Result<Self::Images, Error>;
 
     /// Says which images the next [`Device::draw`] makes a batch of, and how they are placed. Not part of a recording.
     fn set_draws(&self, images: &mut Self::Images, draws: &[ImageDraw]);
 
-    /// Writes the batch last said, in the order said, and its classes. Rows beyond it are zeros of class 0.
+    /// Writes the batch last said, in the order said, and the class of every image. What is beyond is zeros of class 0.
     fn draw(&self, images: &Self::Images, storages: &mut Storages<Self>, to: Region, classes: Region);
 
     /// Notes down what `body` asks of the device, to be asked again at once by [`Device::replay`]. Nothing is done yet,

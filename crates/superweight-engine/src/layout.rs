@@ -280,7 +280,7 @@ fn io_entries(graph: &Graph, settings: &Settings) -> Vec<Entry> {
             Op::CrossEntropy(loss) => {
                 all.push(entry(&node.name, Element::Float, METRICS_LEN, 1));
                 all.push(match &loss.options.target {
-                    Target::Classes(name) => entry(name, Element::Index, 1, batch),
+                    Target::Classes(name) => entry(name, Element::Index, loss.options.heads, batch),
                     Target::Probabilities(name) => entry(name, Element::Activation, input_len, batch),
                 });
             }

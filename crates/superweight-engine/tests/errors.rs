@@ -82,6 +82,13 @@ fn shape_errors_name_node_and_shapes() {
             }),
         ),
         (
+            "node `loss`: the number of heads is 4, which must be a divisor of the logits",
+            message(|g, x| {
+                let x = g.global_average_pool("pool", x).unwrap();
+                g.cross_entropy("loss", x, CrossEntropy::classes("labels").heads(4))
+            }),
+        ),
+        (
             "node `bn`: epsilon is 0, which must be positive",
             message(|g, x| g.batch_norm("bn", x, BatchNorm { epsilon: 0.0, ..BatchNorm::plain() })),
         ),

@@ -191,6 +191,32 @@ fn rows_that_do_not_count_have_no_gradient() {
     });
 }
 
+/// Three heads of four classes are three rows of four classes, to the bit; rows of the batch are padded, not those of heads.
+#[test]
+fn heads_are_rows_of_their_own() {
+    on_every_device!(|device| {
+        for (segments, valid) in [(1, u32::MAX), (2, u32::MAX), (2, 2), (1, 5), (1, 0)] {
+            let found = [(1, 3), (3, 1)].map(|(side_by_side, heads)| {
+                let mut g = GraphBuilder::new("heads");
+                let x = g.input("x", Shape::vector(4 * heads)).unwrap();
+                let loss = labels().smoothing(0.1).weight(0.7).segments(segments).heads(heads);
+                g.cross_entropy("loss", x, loss).unwrap();
+                let graph = g.finish().unwrap();
+                let settings = Settings { input_gradients: true, ..Settings::train(6 * side_by_side) };
+                let mut memory = memory_for(device, &[(&graph, settings)]);
+                let program = compile(&memory, &graph, settings);
+                memory.set_classes("labels", &(0..18).map(|i| i * i % 4).collect::<Vec<u32>>()).unwrap();
+                memory.set_control(Control::ValidRows, valid.saturating_mul(side_by_side as u32));
+                memory.run(&program).unwrap();
+                (memory.metrics("loss").unwrap(), memory.output("x.gradient").unwrap())
+            });
+            assert_eq!(found[0], found[1], "{segments} segments, {valid} valid");
+            let rows = 3.0 * valid.min(6 / segments as u32) as f32 * segments as f32;
+            assert_eq!(found[1].0.rows, rows, "{segments} segments, {valid} valid");
+        }
+    });
+}
+
 /// Slimmable training: the wide network's probabilities are the narrow one's target.
 #[test]
 fn one_graph_teaches_another() {

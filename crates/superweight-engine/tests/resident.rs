@@ -60,7 +60,7 @@ fn images_that_no_device_keeps_are_drawn_alike() {
 fn is_drawn_as_it_is_rendered(set: &ImageSet) {
     on_every_device!(|device| {
         let mut memory = memory(device, 6);
-        let mut images = device.load_images(set, 6).unwrap();
+        let mut images = device.load_images(set, 6, 1).unwrap();
         let hole = ImageDraw { image: 4, hole_rows: [1, 2], hole_columns: [0, 3], ..ImageDraw::default() };
         let moved = ImageDraw { image: 1, flip: 1, down: -1, right: 2, ..ImageDraw::default() };
         let stretched = |part| ImageDraw { image: 2, flip: 1, right: 1, part, ..hole };
@@ -84,6 +84,41 @@ fn is_drawn_as_it_is_rendered(set: &ImageSet) {
         let byte = |x: usize, c: usize| ((SHAPE.len() + x * 2 + c) * 7 % 256) as f32 + 1000.0 * c as f32;
         assert_eq!(moved[..8], [0.0, 1000.0, 0.0, 1000.0, 0.0, 1000.0, 0.0, 1000.0]);
         assert_eq!(moved[8..], [byte(1, 0), byte(1, 1), byte(0, 0), byte(0, 1), 0.0, 1000.0, 0.0, 1000.0]);
+    });
+}
+
+/// Rows of three images: pixel by pixel, the channels of the first, of the second, of the third.
+#[test]
+fn images_lie_abreast() {
+    on_every_device!(|device| {
+        let (set, wide) = (set(), Shape { channels: 3 * SHAPE.channels, ..SHAPE });
+        let mut graph = GraphBuilder::new("three");
+        let images = graph.input("images", wide).unwrap();
+        let pooled = graph.global_average_pool("pool", images).unwrap();
+        graph.cross_entropy("loss", pooled, CrossEntropy::classes("labels").heads(3)).unwrap();
+        let graph = graph.finish().unwrap();
+        let mut layout = LayoutBuilder::new();
+        layout.graph(&graph, &Settings::train(2)).unwrap();
+        let mut memory = Memory::new(device, layout.finish(device), 0).unwrap();
+        let mut images = device.load_images(&set, 6, 3).unwrap();
+        let moved = ImageDraw { image: 4, flip: 1, down: -1, right: 2, ..ImageDraw::default() };
+        for draws in [[1, 4, 2, 0, 3, 3].map(ImageDraw::plain).to_vec(), vec![ImageDraw::plain(2), moved]] {
+            device.set_draws(&mut images, &draws);
+            memory.draw(&images, "images", "labels").unwrap();
+            let mut expected = vec![0.0; 6 * SHAPE.len()];
+            for (place, draw) in draws.iter().enumerate() {
+                let mut image = vec![0.0; SHAPE.len()];
+                set.render(draw, &mut image);
+                for (pixel, channels) in image.chunks(SHAPE.channels).enumerate() {
+                    let at = (place / 3 * SHAPE.pixels() + pixel) * wide.channels + place % 3 * SHAPE.channels;
+                    expected[at..at + SHAPE.channels].copy_from_slice(channels);
+                }
+            }
+            assert_eq!(memory.output("images").unwrap(), expected);
+            let classes: Vec<u32> = memory.output("labels").unwrap().into_iter().map(f32::to_bits).collect();
+            let drawn = |i: usize| draws.get(i).map_or(0, |draw| set.classes[draw.image as usize]);
+            assert_eq!(classes, (0..6).map(drawn).collect::<Vec<_>>());
+        }
     });
 }
 

@@ -1,4 +1,4 @@
-//! Batches drawn from images in memory, one task per image.
+//! Batches drawn from images in memory, one task per row.
 
 use rayon::prelude::*;
 
@@ -9,11 +9,13 @@ use crate::images::{ImageDraw, ImageSet};
 pub struct CpuImages {
     set: ImageSet,
     draws: Vec<ImageDraw>,
+    /// Images of a row.
+    abreast: usize,
 }
 
 impl CpuImages {
-    pub(super) fn new(set: &ImageSet, batch: usize) -> Self {
-        Self { set: set.clone(), draws: Vec::with_capacity(batch) }
+    pub(super) fn new(set: &ImageSet, batch: usize, abreast: usize) -> Self {
+        Self { set: set.clone(), draws: Vec::with_capacity(batch), abreast }
     }
 
     pub(super) fn set_draws(&mut self, draws: &[ImageDraw]) {
@@ -28,11 +30,25 @@ impl CpuImages {
     }
 
     pub(super) fn pixels(&self, out: &mut [f32]) {
-        out.par_chunks_exact_mut(self.set.shape.len()).enumerate().for_each(|(row, out)| {
-            match self.draws.get(row) {
-                Some(draw) => self.set.render(draw, out),
-                None => out.fill(0.0),
-            }
-        });
+        let len = self.set.shape.len();
+        let render = |place: usize, out: &mut [f32]| match self.draws.get(place) {
+            Some(draw) => self.set.render(draw, out),
+            None => out.fill(0.0),
+        };
+        if self.abreast == 1 {
+            return out.par_chunks_exact_mut(len).enumerate().for_each(|(row, out)| render(row, out));
+        }
+        let channels = self.set.shape.channels;
+        let rows = out.par_chunks_exact_mut(len * self.abreast).enumerate();
+        rows.for_each_init(
+            || vec![0.0; len],
+            |image, (row, out)| {
+                for beside in 0..self.abreast {
+                    render(row * self.abreast + beside, image);
+                    let pixels = out.chunks_exact_mut(channels * self.abreast).zip(image.chunks_exact(channels));
+                    pixels.for_each(|(out, pixel)| out[beside * channels..][..channels].copy_from_slice(pixel));
+                }
+            },
+        );
     }
 }

@@ -22,7 +22,8 @@ enum Target<'a> {
 
 pub(super) fn run(call: &Call, v: &Views<'_>, scratch: &mut [f32]) {
     let per_segment = call.rows / call.segments;
-    let valid = (v.read_indices(call.control)[Control::ValidRows as usize] as usize).min(per_segment);
+    let valid = v.read_indices(call.control)[Control::ValidRows as usize] as usize;
+    let valid = valid.min(per_segment / call.heads) * call.heads;
     let counted = (valid * call.segments) as f32;
     let logits = v.read(call.logits);
     let (classes, probabilities) = match call.target {

@@ -249,8 +249,8 @@ impl Device for CpuDevice {
         self.pool.install(|| sums::accumulate(storages, regions, sums.floats_mut()));
     }
 
-    fn load_images(&self, set: &ImageSet, batch: usize) -> Result<images::CpuImages, Error> {
-        Ok(images::CpuImages::new(set, batch))
+    fn load_images(&self, set: &ImageSet, batch: usize, abreast: usize) -> Result<images::CpuImages, Error> {
+        Ok(images::CpuImages::new(set, batch, abreast))
     }
 
     fn set_draws(&self, images: &mut images::CpuImages, draws: &[ImageDraw]) {

@@ -23,6 +23,8 @@ pub struct CudaImages {
     /// How many are drawn, in the room of one draw, and the draws.
     draws: Allocation,
     room: usize,
+    /// Images of a row of the batch.
+    abreast: usize,
 }
 
 /// A set that stays on the host.
@@ -35,11 +37,16 @@ struct Sent {
 
 impl CudaImages {
     /// Of sets that are in memory, those stay on the GPU that take no more than half of what is free there.
-    pub(super) fn new(device: &CudaDevice, set: &ImageSet, batch: usize) -> Result<Self, CudaError> {
+    pub(super) fn new(
+        device: &CudaDevice,
+        set: &ImageSet,
+        batch: usize,
+        abreast: usize,
+    ) -> Result<Self, CudaError> {
         device.context.bind()?;
         let (free, _) = result::mem_get_info().named("asking for free memory")?;
         let stay = set.pixels.in_memory() && set.pixels.bytes().len() <= free / 2;
-        Self::staying(device, set, batch, stay)
+        Ok(Self { abreast, ..Self::staying(device, set, batch, stay)? })
     }
 
     fn staying(device: &CudaDevice, set: &ImageSet, batch: usize, stay: bool) -> Result<Self, CudaError> {
@@ -68,6 +75,7 @@ impl CudaImages {
             table: Allocation::of(context, "the table of pixels", &table)?,
             draws: Allocation::zeros(context, "the batch", (batch + 1) * size_of::<ImageDraw>())?,
             room: batch,
+            abreast: 1,
         })
     }
 
@@ -114,12 +122,13 @@ impl CudaImages {
         let at = |region| Place::of(&device.context, base, region).pointer;
         let (to_at, labels) = (at(to), at(classes));
         let Shape { height, width, channels } = self.shape;
-        let rows = to.len / self.shape.len();
-        assert!(rows <= classes.len, "a class for every image");
-        let [height, width, channels] = [height, width, channels].map(|size| size as u32);
+        let drawn = to.len / self.shape.len();
+        assert!(drawn <= classes.len, "a class for every image");
+        let [height, width, channels, abreast] =
+            [height, width, channels, self.abreast].map(|size| size as u32);
         let (count, draws) = (self.draws.pointer, self.draws.pointer + size_of::<ImageDraw>() as u64);
         let (pixels, known, table) = (self.pixels.pointer, self.classes.pointer, self.table.pointer);
-        let n = rows * self.shape.len();
+        let n = drawn * self.shape.len();
         let (grid, rows) = (device.kernels.flat(n), classes.len as u32);
         // SAFETY: `set_draws` let through only images and parts that are there; the regions are of the layout that the storage was
         // allocated for.
@@ -140,6 +149,7 @@ impl CudaImages {
                 height,
                 width,
                 channels,
+                abreast,
             );
         }
     }

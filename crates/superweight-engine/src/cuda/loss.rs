@@ -46,7 +46,8 @@ pub(super) fn run(call: &Call, v: &View<'_>, found: u64) {
         Some((gradient, Write::Add)) => (v.at(gradient), 2),
     };
     let (logits, control, metrics) = (v.at(call.logits), v.at(call.control), v.at(call.metrics));
-    let (rows, classes, segments) = (call.rows as u32, call.classes as u32, call.segments as u32);
+    let [rows, classes, segments, heads] =
+        [call.rows, call.classes, call.segments, call.heads].map(|size| size as u32);
     let one_block = Grid::new([1; 3], [256, 1, 1]);
     // SAFETY: see `View`; the scratch has the size that `scratch` gave.
     unsafe {
@@ -61,12 +62,13 @@ pub(super) fn run(call: &Call, v: &View<'_>, found: u64) {
             rows,
             classes,
             segments,
+            heads,
             call.smoothing,
             call.weight,
             found,
             gradient,
             write,
         );
-        launch!(v.kernels, "cross_entropy_finish", one_block, found, control, rows, segments, metrics);
+        launch!(v.kernels, "cross_entropy_finish", one_block, found, control, rows, segments, heads, metrics);
     }
 }

@@ -344,8 +344,8 @@ impl Device for CudaDevice {
         }
     }
 
-    fn load_images(&self, set: &ImageSet, batch: usize) -> Result<CudaImages, Error> {
-        Ok(CudaImages::new(self, set, batch)?)
+    fn load_images(&self, set: &ImageSet, batch: usize, abreast: usize) -> Result<CudaImages, Error> {
+        Ok(CudaImages::new(self, set, batch, abreast)?)
     }
 
     fn set_draws(&self, images: &mut CudaImages, draws: &[ImageDraw]) {

@@ -4,6 +4,9 @@
 //! PyTorch. A graph may have several losses, each with a weight; the gradient is that of Σ weight·L. Loss and gradient
 //! are one call: `dz = weight/n · (softmax(z)·Σt − t)`.
 //!
+//! A row of logits may have several heads, each of which tells classes apart by itself: of `heads` targets one after another
+//! each is one head's, and everything above is said of rows × heads.
+//!
 //! Tail batches are padded: a row counts if its place in its segment is below the control word
 //! [`crate::Control::ValidRows`]. Rows that do not count have no loss, no gradient, and no place in the counts.
 
@@ -34,12 +37,14 @@ pub struct CrossEntropy {
     pub weight: f32,
     /// Equal parts of the batch, each with its own padded tail.
     pub segments: usize,
+    /// Equal parts of the logits, each with a target of its own.
+    pub heads: usize,
 }
 
 impl CrossEntropy {
     /// Targets are classes.
     pub fn classes(name: impl Into<String>) -> Self {
-        Self { target: Target::Classes(name.into()), smoothing: 0.0, weight: 1.0, segments: 1 }
+        Self { target: Target::Classes(name.into()), smoothing: 0.0, weight: 1.0, segments: 1, heads: 1 }
     }
 
     /// Targets are probabilities.
@@ -60,6 +65,11 @@ impl CrossEntropy {
     /// Over a batch of this many segments.
     pub fn segments(self, segments: usize) -> Self {
         Self { segments, ..self }
+    }
+
+    /// With so many heads.
+    pub fn heads(self, heads: usize) -> Self {
+        Self { heads, ..self }
     }
 }
 
@@ -82,10 +92,14 @@ impl GraphBuilder {
             return Err(Error::NotAVector { node: name, op: "cross-entropy", input });
         }
         check_size(&name, "the number of segments", options.segments)?;
+        check_size(&name, "the number of heads", options.heads)?;
         let outside =
             |what, value, expected| Err(Error::OutOfRange { node: name.clone(), what, value, expected });
         if !(0.0..=1.0).contains(&options.smoothing) {
             return outside("label smoothing", options.smoothing, "between 0 and 1");
+        }
+        if !input.channels.is_multiple_of(options.heads) {
+            return outside("the number of heads", options.heads as f32, "a divisor of the logits");
         }
         if !options.weight.is_finite() {
             return outside("the weight", options.weight, "finite");
@@ -110,15 +124,16 @@ impl Operation for Op {
     fn forward(&self, e: &mut Emitter<'_>, id: NodeId) {
         let (logits, input) = e.input(id, 0);
         let target = match &self.options.target {
-            Target::Classes(name) => TargetBuffer::Classes(e.io_classes(name)),
+            Target::Classes(name) => TargetBuffer::Classes(e.io_classes(name, self.options.heads)),
             Target::Probabilities(name) => {
                 TargetBuffer::Probabilities(e.io_activations(name, input.channels))
             }
         };
         let call = Call {
-            rows: e.batch(),
+            rows: e.batch() * self.options.heads,
             segments: self.options.segments,
-            classes: input.channels,
+            heads: self.options.heads,
+            classes: input.channels / self.options.heads,
             logits,
             target,
             control: e.control(),
@@ -145,10 +160,12 @@ pub enum TargetBuffer {
 /// Loss, counts and the gradient of the logits.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Rows of the batch.
+    /// Rows of the batch times heads.
     pub rows: usize,
     /// Equal parts of the batch, each with its own padded tail.
     pub segments: usize,
+    /// How many of `rows` are one row of the batch.
+    pub heads: usize,
     /// Classes.
     pub classes: usize,
     /// Logits.

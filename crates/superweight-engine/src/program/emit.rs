@@ -279,8 +279,8 @@ impl<'a> Emitter<'a> {
         self.io(CONTROL, 2)
     }
 
-    pub(crate) fn io_classes(&mut self, name: &str) -> BufferId {
-        self.io(name, self.batch())
+    pub(crate) fn io_classes(&mut self, name: &str, heads: usize) -> BufferId {
+        self.io(name, self.batch() * heads)
     }
 
     pub(crate) fn io_activations(&mut self, name: &str, channels: usize) -> BufferId {

@@ -17,14 +17,14 @@ __device__ __forceinline__ Between between(u32 at, u32 size, u32 first, u32 coun
   return Between{first + low, first + min(low + 1, count - 1), place % (2 * size)};
 }
 
-// table[channel][256]; rows of the batch beyond `count` are zeros of class 0.
+// table[channel][256]; images of the batch beyond `count` are zeros of class 0. A row has `abreast` images side by side, as channels.
 extern "C" __global__ void draw_images(const unsigned char* pixels, const u32* classes, const float* table,
                                        const Draw* draws, const u32* count, act* to, u32* labels, u64 n, u32 rows,
-                                       u32 height, u32 width, u32 channels) {
+                                       u32 height, u32 width, u32 channels, u32 abreast) {
   for (u64 i = thread_index(); i < n; i += thread_count()) {
-    u32 c = i % channels;
-    u64 p = i / channels;
-    u32 x = p % width, y = p / width % height, row = p / width / height;
+    u32 column = i % (channels * abreast), c = column % channels;
+    u64 p = i / (channels * abreast);
+    u32 x = p % width, y = p / width % height, row = p / width / height * abreast + column / channels;
     float value = 0.f;
     if (row < *count) {
       Draw d = draws[row];

@@ -52,13 +52,19 @@ extern "C" __global__ void softmax_backward(const act* y, const act* dy, act* dx
   }
 }
 
+// Rows of a segment that count: rows of the batch, each of which is `heads` rows here.
+__device__ __forceinline__ u32 valid_rows(const u32* control, u32 per_segment, u32 heads) {
+  u32 most = per_segment / heads;
+  return (control[0] < most ? control[0] : most) * heads;
+}
+
 // found[row] = loss, top-1, top-5. `classes_of` or `probabilities` is the target. `write`: 0 no gradient, 1 set, 2 add.
 extern "C" __global__ void cross_entropy(const act* logits, const u32* classes_of, const act* probabilities,
-                                         const u32* control, u32 rows, u32 classes, u32 segments, float smoothing,
-                                         float weight, float* found, act* gradient, int write) {
+                                         const u32* control, u32 rows, u32 classes, u32 segments, u32 heads,
+                                         float smoothing, float weight, float* found, act* gradient, int write) {
   u32 row = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= rows) return;
-  u32 per_segment = rows / segments, valid = control[0] < per_segment ? control[0] : per_segment;
+  u32 per_segment = rows / segments, valid = valid_rows(control, per_segment, heads);
   const act* z = logits + (u64)row * classes;
   const act* p = probabilities ? probabilities + (u64)row * classes : 0;
   act* g = gradient + (u64)row * classes;
@@ -124,7 +130,7 @@ extern "C" __global__ void cross_entropy(const act* logits, const u32* classes_o
 
 // metrics = mean loss, top-1, top-5, rows that count. One block of 256 threads.
 extern "C" __global__ void cross_entropy_finish(const float* found, const u32* control, u32 rows, u32 segments,
-                                                float* metrics) {
+                                                u32 heads, float* metrics) {
   __shared__ double part[3][256];
   double s[3] = {0, 0, 0};
   for (u32 r = threadIdx.x; r < rows; r += 256)
@@ -137,7 +143,7 @@ extern "C" __global__ void cross_entropy_finish(const float* found, const u32* c
     __syncthreads();
   }
   if (threadIdx.x == 0) {
-    u32 per_segment = rows / segments, valid = control[0] < per_segment ? control[0] : per_segment;
+    u32 valid = valid_rows(control, rows / segments, heads);
     float counted = (float)(valid * segments);
     metrics[0] = counted > 0.f ? (float)(part[0][0] / counted) : 0.f;
     metrics[1] = (float)part[1][0];
