@@ -46,7 +46,7 @@ pub use ops::conv::Conv2d;
 pub use ops::loss::{CrossEntropy, Target};
 pub use ops::pool::{Pool2d, PoolKind};
 pub use ops::{Call, Write};
-pub use optimizer::{ParameterGroup, Sgd, SgdGroups, SgdOptions};
+pub use optimizer::{ParameterGroup, Sgd, SgdGroups, SgdOptions, SgdPart};
 pub use program::{
     Access, BufferId, Element, InputGradient, NormMode, Program, Region, Settings, Space, Step,
 };

@@ -47,6 +47,12 @@ pub struct SgdGroups {
     pub groups: Vec<ParameterGroup>,
 }
 
+/// Some of the numbers of an [`Sgd`], for steps that leave all others as they are, momentum too.
+#[derive(Debug)]
+pub struct SgdPart<D: Device> {
+    updater: D::Updater,
+}
+
 /// The optimizer with its momentum. Rates lie on the device, so that a recorded step takes the rates of its time.
 #[derive(Debug)]
 pub struct Sgd<D: Device> {
@@ -86,6 +92,22 @@ impl<D: Device> Sgd<D> {
         self.device.sgd(&self.updater, &self.rates, &mut self.momentum, &mut memory.storages);
     }
 
+    /// All numbers but these stretches, in the same groups.
+    pub fn without(&self, idle: &[Range<usize>], memory: &Memory<D>) -> Result<SgdPart<D>, Error> {
+        let SgdGroups { options, groups } = &self.groups;
+        let group = |group: &ParameterGroup| ParameterGroup {
+            ranges: group.ranges.iter().flat_map(|range| outside(range, idle)).collect(),
+            decay: group.decay,
+        };
+        let groups = SgdGroups { options: *options, groups: groups.iter().map(group).collect() };
+        Ok(SgdPart { updater: self.device.prepare_sgd(&groups, memory.layout())? })
+    }
+
+    /// One step over the gradients of a part, with the rates and the momentum of the whole.
+    pub fn step_part(&mut self, part: &SgdPart<D>, memory: &mut Memory<D>) {
+        self.device.sgd(&part.updater, &self.rates, &mut self.momentum, &mut memory.storages);
+    }
+
     /// The groups.
     pub fn groups(&self) -> &[ParameterGroup] {
         &self.groups.groups
@@ -118,6 +140,23 @@ impl<D: Device> Sgd<D> {
     }
 }
 
+/// What of a range lies outside of these.
+fn outside(range: &Range<usize>, idle: &[Range<usize>]) -> Vec<Range<usize>> {
+    let mut idle: Vec<_> = idle.iter().filter(|idle| idle.start < range.end && idle.end > range.start).collect();
+    idle.sort_by_key(|idle| idle.start);
+    let (mut all, mut start) = (vec![], range.start);
+    for idle in idle {
+        if start < idle.start {
+            all.push(start..idle.start);
+        }
+        start = start.max(idle.end);
+    }
+    if start < range.end {
+        all.push(start..range.end);
+    }
+    all
+}
+
 /// A stretch of a storage of plain numbers.
 fn numbers(offset: usize, len: usize) -> Region {
     Region { space: Space::State, offset, len, element: Element::Float }
@@ -143,4 +182,18 @@ fn check_groups(groups: &[ParameterGroup], numbers: usize) -> Result<(), Error> 
         return Err(Error::ParameterGroup { group, start: range.start, end: range.end, problem });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_outside() {
+        let outside = |idle: &[Range<usize>]| outside(&(10..20), idle);
+        assert_eq!(outside(&[]), [10..20]);
+        assert_eq!(outside(&[0..10, 20..30]), [10..20]);
+        assert_eq!(outside(&[18..40, 0..12, 14..15, 14..16]), [12..14, 16..18]);
+        assert_eq!(outside(&[5..12, 11..25]), []);
+    }
 }

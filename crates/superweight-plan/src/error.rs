@@ -35,6 +35,14 @@ pub enum PlanError {
         /// Most numbers that are planned for.
         limit: u64,
     },
+    /// All members see the same images, as many at once.
+    #[error("{a} and {b} do not see as many images at once: members of a plan all see one, or all mimo-M as many")]
+    Heads {
+        /// A member.
+        a: String,
+        /// Another.
+        b: String,
+    },
     /// A threshold that orders nothing.
     #[error("{name} must be a finite number, not {value}")]
     Threshold {

@@ -192,10 +192,21 @@ pub(crate) struct Tensors {
 /// Most trainable numbers that all members together may have; keeps every count far from overflow.
 pub(crate) const MOST_NUMBERS: u64 = 1_000_000_000_000;
 
+/// Refuses members that do not see as many images at once.
+pub fn same_heads(members: &[Member]) -> Result<(), PlanError> {
+    let other =
+        members.windows(2).find(|pair| pair[0].architecture.heads() != pair[1].architecture.heads());
+    other.map_or(Ok(()), |pair| {
+        let [a, b] = [0, 1].map(|side: usize| pair[side].architecture.to_string());
+        Err(PlanError::Heads { a, b })
+    })
+}
+
 impl Tensors {
     /// Members in order, tensors in the order they are used.
     pub fn of(members: &[Member]) -> Result<Self, PlanError> {
         let mut tensors = Self { layers: vec![], vectors: vec![] };
+        same_heads(members)?;
         let mut total = 0u64;
         for (member, spec) in members.iter().enumerate() {
             let architecture = spec.build()?;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::allocate::MOST_TEMPLATES;
 use crate::cluster::{Clustering, Share};
 use crate::error::PlanError;
-use crate::layer::{Layer, LayerId, MOST_NUMBERS, MemberId, Tensors};
+use crate::layer::{Layer, LayerId, MOST_NUMBERS, MemberId, Tensors, same_heads};
 use crate::plan::{ClusterId, PlannedLayer, SharingPlan, SuperWeightId, TemplateSet, Tiling, Users, VERSION};
 use crate::planner::BLOCKS;
 
@@ -46,6 +46,9 @@ impl SharingPlan {
     }
 
     fn check_tensors(&self) -> Result<(), PlanError> {
+        if let Err(error) = same_heads(&self.members) {
+            return Err(PlanError::Invalid { place: "members".into(), problem: error.to_string() });
+        }
         let mut expected = Tensors { layers: vec![], vectors: vec![] };
         for (i, member) in self.members.iter().enumerate() {
             let built = match member.build() {

@@ -49,6 +49,19 @@ fn wrn_28_10_by_part() {
 }
 
 #[test]
+fn several_heads_change_the_first_layer_and_the_last() {
+    let (one, three) = (build("wrn-28-10", 100), build("mimo-3-wrn-28-10", 100));
+    assert_eq!((three.heads, three.classes, three.input), (3, 100, one.input));
+    assert_eq!((three.nodes[0].shape.channels, three.nodes.last().unwrap().shape.channels), (9, 300));
+    // Six more channels for sixteen 3×3 kernels, two more classifiers.
+    assert_eq!(three.counts().total(), one.counts().total() + 6 * 16 * 9 + 2 * 64_100);
+    let body = |arch: &Architecture| arch.tensors[1..arch.tensors.len() - 2].to_vec();
+    assert_eq!(body(&one), body(&three));
+    let name: ArchName = "mimo-16-wrn-10-1".parse().unwrap();
+    assert!(name.build(ImageShape::CIFAR, 10_000).is_err(), "160,000 classes");
+}
+
+#[test]
 fn any_input_shape_builds_and_only_the_stem_changes() {
     for name in ["wrn-16-2", "resnet-50", "mobilenet-v2", "cnn-4-8"] {
         let name: ArchName = name.parse().unwrap();

@@ -387,3 +387,18 @@ fn the_smallest_budget_of_a_bank_of_four_templates_is_one() {
         assert!(matches!(error, PlanError::BudgetTooSmall { needed, .. } if needed == minimum), "{error}");
     }
 }
+
+#[test]
+fn members_see_as_many_images_at_once() {
+    let plan = |names: &str| PlanRequest::new(members(names, 10), None).plan();
+    for alike in ["mimo-2-wrn-10-1,mimo-2-cnn-8", "wrn-10-1,cnn-8"] {
+        plan(alike).unwrap().validate().unwrap();
+    }
+    for different in ["wrn-10-1,mimo-2-wrn-10-1", "mimo-2-wrn-10-1,mimo-3-wrn-10-1"] {
+        assert!(matches!(plan(different), Err(PlanError::Heads { .. })), "{different}");
+    }
+    let mut changed = plan("mimo-2-wrn-10-1,mimo-2-wrn-10-1").unwrap();
+    changed.members[1].architecture = "wrn-10-1".parse().unwrap();
+    let error = changed.validate().unwrap_err().to_string();
+    assert!(error.contains("members") && error.contains("do not see as many images at once"), "{error}");
+}

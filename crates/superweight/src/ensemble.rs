@@ -13,14 +13,14 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use superweight_engine::{
     Accumulator, Control, Device, Error, Frozen, Graph, LayoutBuilder, Memory, Metrics, MixReaders,
-    ParameterGroup, Program, Settings, Sgd, SgdOptions,
+    ParameterGroup, Program, Settings, Sgd, SgdOptions, SgdPart,
 };
 use superweight_plan::{
     ClusterId, Group, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId, VectorKind,
 };
 
 use crate::bank::{
-    self, Bank, coefficients_name, factors_name, numbers_name, pattern_rows, patterns_name, scope,
+    self, Bank, BankPart, coefficients_name, factors_name, idle, numbers_name, pattern_rows, patterns_name, scope,
     templates_name, weight_name,
 };
 use crate::fold::fold;
@@ -148,6 +148,14 @@ pub struct Ensemble<D: Device> {
     folded: bool,
     /// From whom the others learn.
     teacher: Option<MemberId>,
+}
+
+/// Some of an ensemble's members, for steps that train these and leave alone what only others have.
+#[derive(Debug)]
+pub struct EnsemblePart<D: Device> {
+    members: Vec<MemberId>,
+    bank: BankPart<D>,
+    optimizer: SgdPart<D>,
 }
 
 /// Members from the largest to the smallest, by the multiply-adds of an image; of two alike the first.
@@ -284,30 +292,57 @@ impl<D: Device> Ensemble<D> {
     /// Compose, members forward and backward, compose backward: dL/dW of every layer and the bank's gradients are there. Weights
     /// to look at are not: [`Ensemble::compose`].
     pub fn gradients(&mut self) -> Result<(), Error> {
-        self.gradients_of(&self.member_ids())
+        self.gradients_of(None)
     }
 
-    /// The same where only some members have a say; dL/dW of the others is zero. All are composed even so.
+    /// These members, and what of the optimizer's is theirs. Of this plan: not after [`Ensemble::refine`].
     ///
     /// # Panics
     /// If they learn from a member that is not among them.
-    pub fn gradients_of(&mut self, members: &[MemberId]) -> Result<(), Error> {
-        self.bank.compose(&mut self.memory, MixReaders::Programs)?;
-        if members.len() < self.members() {
-            self.memory.clear_gradients();
-        }
+    pub fn part(&self, members: &[MemberId], optimizer: &Sgd<D>) -> Result<EnsemblePart<D>, Error> {
         let taught = self.teacher.is_none_or(|teacher| members.contains(&teacher));
         assert!(taught, "members learn from the largest, so it is trained with them");
+        let idle = idle(self.plan(), self.memory.layout(), members)?;
+        Ok(EnsemblePart {
+            members: members.to_vec(),
+            bank: self.bank.part(&self.memory, members)?,
+            optimizer: optimizer.without(&idle, &self.memory)?,
+        })
+    }
+
+    /// The same of a part, as if it were all; dL/dW of others is zero.
+    pub fn gradients_of(&mut self, part: Option<&EnsemblePart<D>>) -> Result<(), Error> {
+        let Some(part) = part else {
+            self.bank.compose(&mut self.memory, MixReaders::Programs)?;
+            self.run_training(&self.member_ids())?;
+            return self.bank.compose_backward(&mut self.memory);
+        };
+        self.bank.compose_part(&part.bank, &mut self.memory, MixReaders::Programs)?;
+        self.memory.clear_gradients();
+        self.run_training(&part.members)?;
+        self.bank.compose_part_backward(&part.bank, &mut self.memory)
+    }
+
+    /// Forward and backward of these, the one that teaches before those that learn from it.
+    fn run_training(&mut self, members: &[MemberId]) -> Result<(), Error> {
         let others = members.iter().copied().filter(|&member| Some(member) != self.teacher);
         for MemberId(member) in self.teacher.into_iter().chain(others) {
             self.memory.run(&self.train[member])?;
         }
-        self.bank.compose_backward(&mut self.memory)
+        Ok(())
     }
 
     /// One step of the optimizer over these gradients, with the rates it was last given.
     pub fn update(&mut self, optimizer: &mut Sgd<D>) {
-        optimizer.step(&mut self.memory);
+        self.update_of(optimizer, None);
+    }
+
+    /// The same of a part, as if it were all.
+    pub fn update_of(&mut self, optimizer: &mut Sgd<D>, part: Option<&EnsemblePart<D>>) {
+        match part {
+            None => optimizer.step(&mut self.memory),
+            Some(part) => optimizer.step_part(&part.optimizer, &mut self.memory),
+        }
     }
 
     /// Writes the weights that [`Ensemble::evaluate`] and everyone else reads. Once for many steps: they change with training only.
@@ -344,10 +379,10 @@ impl<D: Device> Ensemble<D> {
         self.memory.run_frozen(&self.evaluate[member.0], frozen)
     }
 
-    /// Sums of these members' metrics over steps, on the device: nothing yet.
-    pub fn metric_sums(&self, members: &[MemberId]) -> Result<Accumulator<D>, Error> {
-        let region = |member: &MemberId| self.memory.layout().io(&self.losses[member.0]);
-        Accumulator::new(&self.memory, members.iter().map(region).collect::<Result<_, _>>()?)
+    /// Sums of every member's metrics over steps, on the device: nothing yet.
+    pub fn metric_sums(&self) -> Result<Vec<Accumulator<D>>, Error> {
+        let sums = |loss: &String| Accumulator::new(&self.memory, vec![self.memory.layout().io(loss)?]);
+        self.losses.iter().map(sums).collect()
     }
 
     /// What a member's loss reported.

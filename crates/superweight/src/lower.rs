@@ -119,7 +119,7 @@ pub fn lower(architecture: &Architecture, lowering: &Lowering) -> Result<Graph, 
         Lesson::Learn => {
             let learned = CrossEntropy::probabilities(TEACHER);
             g.cross_entropy(format!("{}distillation", lowering.scope), logits, learned)?;
-            g.cross_entropy(lowering.loss(), logits, labels.weight(0.0))?
+            g.cross_entropy(lowering.loss(), logits, labels.smoothing(lowering.smoothing).weight(0.0))?
         }
     };
     g.finish()

@@ -7,7 +7,7 @@ use superweight::ensemble::{Ensemble, EnsembleOptions, ParameterKind, by_size, m
 use superweight::lower::{IMAGES, LABELS, Lowering, TEACHER, lower};
 use superweight::plan::arch::{ArchName, ImageShape};
 use superweight::plan::{
-    Clustering, Coefficients, LayerId, Member, MemberId, PlanRequest, SetId, SharingPlan, Tile, Tiling,
+    Clustering, Coefficients, LayerId, LayerKind, Member, MemberId, PlanRequest, SetId, SharingPlan, Tile, Tiling,
     TilingChoice, VectorKind,
 };
 use superweight::random::Draws;
@@ -223,19 +223,28 @@ fn what_is_learned_from_the_largest_has_its_slope() {
     }
 }
 
-/// Gradients of some members are what they add to the gradients of all; those who are not trained have none, whatever they had
-/// the step before.
+/// What a part of the members gives is what they add to what all give, the decay of a composed classifier among it; those who
+/// are not trained have no gradient, whatever they had the step before.
 #[test]
 fn members_that_have_no_turn_have_no_say() {
     for plan in shared_plans() {
-        let mut ensemble = ensemble(&plan, 2);
+        let options = EnsembleOptions { classifier_decay: 0.5, ..EnsembleOptions::train(BATCH) };
+        let mut ensemble = Ensemble::new(&CpuDevice::new(2).unwrap(), &plan, &options).unwrap();
+        bank::initialise(&plan, ensemble.memory_mut(), 3).unwrap();
+        let sgd = ensemble.optimizer(SGD, |_| 0.0).unwrap();
         let (images, labels) = batch(5);
         ensemble.set_batch(&images, &labels).unwrap();
-        let shared = if plan.tiling.has_banks() { "numbers.0" } else { "templates.0" };
+        let linear = |i: &usize| bank::kind_of(&plan, SetId(*i)) == LayerKind::Linear;
+        let shared = match (0..plan.template_sets.len()).find(linear) {
+            Some(set) => bank::templates_name(SetId(set)),
+            None if plan.tiling.has_banks() => "numbers.0".to_owned(),
+            None => "templates.0".to_owned(),
+        };
         let mut of = |members: &[usize]| {
             let members: Vec<MemberId> = members.iter().copied().map(MemberId).collect();
-            ensemble.gradients_of(&members).unwrap();
-            [shared, "0.fc.bias", "1.fc.bias"].map(|name| ensemble.memory().gradient(name).unwrap())
+            let part = (members.len() < 2).then(|| ensemble.part(&members, &sgd).unwrap());
+            ensemble.gradients_of(part.as_ref()).unwrap();
+            [&shared, "0.fc.bias", "1.fc.bias"].map(|name| ensemble.memory().gradient(name).unwrap())
         };
         let all = of(&[0, 1]);
         let each = [of(&[0]), of(&[1])];
@@ -247,6 +256,45 @@ fn members_that_have_no_turn_have_no_say() {
         }
         assert!(size(&each[0][0]) > 0.0 && size(&each[1][0]) > 0.0, "both have a say in what they share");
         assert_eq!([size(&each[1][1]), size(&each[0][2])], [0.0, 0.0], "what is another's alone");
+    }
+}
+
+/// A step of one member moves its numbers, decay and momentum included, and no other: just as many as it has.
+#[test]
+fn a_step_of_a_part_moves_its_numbers_alone() {
+    for plan in shared_plans() {
+        let mut ensemble = ensemble(&plan, 2);
+        train(&mut ensemble, 3);
+        for member in [0, 1].map(MemberId) {
+            let mut sgd = ensemble.optimizer(SGD, |_| 0.01).unwrap();
+            sgd.set_rates(&[0.01; ParameterKind::ALL.len()]).unwrap();
+            // Momentum of everything, from a step of all.
+            ensemble.gradients().unwrap();
+            ensemble.update(&mut sgd);
+            let part = ensemble.part(&[member], &sgd).unwrap();
+            let trained: Vec<_> =
+                ParameterKind::ALL.iter().flat_map(|&kind| ensemble.ranges(kind).unwrap()).collect();
+            let layout = ensemble.memory().layout().clone();
+            let names = layout.parameters().filter(|(_, at)| trained.iter().any(|r| r.contains(&at.offset)));
+            let names: Vec<String> = names.map(|(name, _)| name.to_owned()).collect();
+            let numbers = |ensemble: &Ensemble<CpuDevice>, sgd: &Sgd<CpuDevice>| -> Vec<(f32, f32)> {
+                let of = |name: &String| {
+                    let momentum = sgd.momentum(layout.parameter(name).unwrap()).unwrap();
+                    ensemble.memory().parameter(name).unwrap().into_iter().zip(momentum).collect::<Vec<_>>()
+                };
+                names.iter().flat_map(of).collect()
+            };
+            let before = numbers(&ensemble, &sgd);
+            ensemble.gradients_of(Some(&part)).unwrap();
+            ensemble.update_of(&mut sgd, Some(&part));
+            let after = numbers(&ensemble, &sgd);
+            let moved: Vec<_> = before.iter().zip(&after).filter(|(before, after)| before != after).collect();
+            assert!(moved.iter().all(|(before, after)| before.1 != after.1), "what moves has a momentum");
+            match plan.tiling.has_banks() {
+                true => assert!(moved.len() < before.len(), "{}", plan.tiling),
+                false => assert_eq!(moved.len() as u64, member_numbers(&plan, member), "{}", plan.tiling),
+            }
+        }
     }
 }
 

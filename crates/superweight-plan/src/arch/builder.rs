@@ -81,7 +81,7 @@ impl Builder {
         let shape = ImageShape { channels: classes, height: 1, width: 1 };
         self.push(linear, Op::Linear { weight, bias }, vec![pooled], shape);
         let Self { name, input, nodes, tensors } = self;
-        Architecture { name, input, classes, nodes, tensors }
+        Architecture { name, input, classes, heads: 1, nodes, tensors }
     }
 
     fn push(&mut self, name: &str, op: Op, inputs: Vec<NodeId>, shape: ImageShape) -> NodeId {

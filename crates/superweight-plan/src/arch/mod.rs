@@ -189,7 +189,8 @@ impl Counts {
     }
 }
 
-/// A network as data: `nodes[0]` is the input, the last node gives the logits.
+/// A network as data: `nodes[0]` is the input, the last node gives the logits. With several heads the input has as many
+/// images side by side, as channels, and the logits are those of one after another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Architecture {
     /// The name it was built from.
@@ -198,6 +199,8 @@ pub struct Architecture {
     pub input: ImageShape,
     /// Classes told apart.
     pub classes: usize,
+    /// Images answered at once.
+    pub heads: usize,
     /// Operations in the order they run.
     pub nodes: Vec<Node>,
     /// Trainable tensors in the order they are used.

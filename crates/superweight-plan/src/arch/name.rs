@@ -10,10 +10,14 @@ use super::{Architecture, ImageShape, bottleneck, cnn, mobilenet, wrn};
 
 /// What can be asked for, as shown in help and errors.
 pub const FAMILIES: &str = "wrn-D-K with D = 6n+4 (wrn-28-10, wrn-10-0.5), wrn-50|101|152-K (wrn-50-2), \
-resnet-50|101|152, mobilenet-v2[-WIDTH] (mobilenet-v2-0.5), cnn-C1-C2-... (cnn-16-32)";
+resnet-50|101|152, mobilenet-v2[-WIDTH] (mobilenet-v2-0.5), cnn-C1-C2-... (cnn-16-32), \
+mimo-M-NETWORK (mimo-3-wrn-28-10)";
 
 /// Largest accepted depth, width factor and channel count: far past any network that trains, far below overflow.
 const LIMIT: usize = 10_000;
+
+/// Most images that a network answers at once.
+const MOST_HEADS: usize = 16;
 
 /// A family with its numbers. Written as a string everywhere.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -42,6 +46,14 @@ pub enum ArchName {
     Cnn {
         /// Channels of each convolution.
         widths: Vec<usize>,
+    },
+    /// `mimo-3-wrn-28-10`: a network whose first layer sees several images side by side and whose last answers each of
+    /// them; asked with one image several times, it is an ensemble for the price of one (MIMO).
+    Mimo {
+        /// Images at once, 2 or more.
+        heads: usize,
+        /// All but the first and the last layer; not such a network itself.
+        body: Box<ArchName>,
     },
 }
 
@@ -94,6 +106,10 @@ impl ArchName {
             }
             &Self::MobileNetV2 { percent } => mobilenet::build(name, input, classes, percent),
             Self::Cnn { widths } => cnn::build(name, input, classes, widths),
+            &Self::Mimo { heads, ref body } => {
+                let stacked = ImageShape { channels: heads * input.channels, ..input };
+                Architecture { name, input, classes, heads, ..body.build(stacked, heads * classes)? }
+            }
         })
     }
 
@@ -101,8 +117,14 @@ impl ArchName {
     pub fn usual_input(&self) -> ImageShape {
         match self {
             Self::Bottleneck { .. } => ImageShape::IMAGENET,
+            Self::Mimo { body, .. } => body.usual_input(),
             _ => ImageShape::CIFAR,
         }
+    }
+
+    /// Images answered at once.
+    pub fn heads(&self) -> usize {
+        if let &Self::Mimo { heads, .. } = self { heads } else { 1 }
     }
 }
 
@@ -118,6 +140,7 @@ impl fmt::Display for ArchName {
                 write!(f, "cnn")?;
                 widths.iter().try_for_each(|w| write!(f, "-{w}"))
             }
+            Self::Mimo { heads, body } => write!(f, "mimo-{heads}-{body}"),
         }
     }
 }
@@ -184,6 +207,14 @@ impl FromStr for ArchName {
                     _ => Err(numbers("write cnn-C1-C2-... with 1 to 100 channel counts from 1 to 10000")),
                 }
             }
+            ["mimo", heads, ref body @ ..] if !body.is_empty() && body[0] != "mimo" => {
+                match parse(heads).filter(|heads| (2..=MOST_HEADS).contains(heads)) {
+                    Some(heads) => Ok(Self::Mimo { heads, body: Box::new(body.join("-").parse()?) }),
+                    None => Err(numbers(&format!(
+                        "write mimo-M-NETWORK with M images at once, 2 to {MOST_HEADS}, e.g. mimo-3-wrn-28-10"
+                    ))),
+                }
+            }
             _ => Err(ArchError::Unknown { name: text.to_owned(), suggestion: suggest(&lower) }),
         }
     }
@@ -218,6 +249,7 @@ fn suggest(text: &str) -> Option<String> {
     let candidate = match (plain.as_str(), &numbers[..]) {
         (p, [depth, width]) if p.starts_with('w') => format!("wrn-{depth}-{width}"),
         (p, [depth]) if p.starts_with("resnet") => format!("resnet-{depth}"),
+        (p, _) if p.starts_with("mimo") => "mimo-3-wrn-28-10".to_owned(),
         (p, _) if p.starts_with("mobile") => "mobilenet-v2".to_owned(),
         (p, _) if p.starts_with('w') => "wrn-28-10".to_owned(),
         (p, _) if p.starts_with("resn") => "resnet-50".to_owned(),
@@ -233,7 +265,7 @@ mod tests {
     #[test]
     fn names_print_as_they_parse() {
         let names = "wrn-28-10 wrn-16-2 wrn-10-1 wrn-10-0.5 wrn-16-1.25 wrn-50-2 wrn-101-2 resnet-50 mobilenet-v2 mobilenet-v2-0.5 \
-                     mobilenet-v2-1.4 mobilenet-v2-0.35 cnn-4 cnn-8-16-16";
+                     mobilenet-v2-1.4 mobilenet-v2-0.35 cnn-4 cnn-8-16-16 mimo-3-wrn-28-10 mimo-2-cnn-8-16 mimo-16-mobilenet-v2-0.5";
         for name in names.split_whitespace() {
             assert_eq!(name.parse::<ArchName>().unwrap().to_string(), name);
         }
@@ -260,6 +292,7 @@ mod tests {
             ("WideResNet-28-10", "wrn-28-10"),
             ("resnet50", "resnet-50"),
             ("mobilenet_v2", "mobilenet-v2"),
+            ("MIMO_wrn_28_10", "mimo-3-wrn-28-10"),
         ] {
             let error = typed.parse::<ArchName>().unwrap_err();
             assert!(error.to_string().contains(&format!("did you mean '{meant}'")), "{error}");
@@ -291,6 +324,12 @@ mod tests {
             "wrn-10-1e0",
             "wrn-10-99999.5",
             "wrn-50-0.5",
+            "mimo-1-wrn-28-10",
+            "mimo-17-wrn-28-10",
+            "mimo-3",
+            "mimo-3-",
+            "mimo-3-wrn-29-10",
+            "mimo-2-mimo-2-wrn-28-10",
         ] {
             assert!(name.parse::<ArchName>().is_err(), "{name:?}");
         }

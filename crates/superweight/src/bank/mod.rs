@@ -8,6 +8,7 @@
 //! and coefficients. A dense plan has no sets: its weights are trained in place and composing costs nothing.
 
 mod init;
+mod part;
 mod probe;
 mod rows;
 mod transfer;
@@ -19,6 +20,8 @@ use superweight_engine::{
 use superweight_plan::{ClusterId, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId};
 
 pub use init::initialise;
+pub use part::BankPart;
+pub(crate) use part::idle;
 pub use probe::{Probe, declare_probe};
 use rows::MixRows;
 pub(crate) use rows::Rows;

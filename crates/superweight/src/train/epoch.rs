@@ -55,7 +55,7 @@ impl<D: Device> Session<D> {
         let mut draws = batches.buffer();
         let turns = self.turns(phase);
         let start = Instant::now();
-        self.trainer.begin_epoch();
+        self.trainer.begin_epoch()?;
         for (step, rate) in (1..).zip(&rates) {
             batches.fill(epoch * steps + step - 1, &mut draws)?;
             let watch = look.as_deref_mut().filter(|look| step >= look.from);

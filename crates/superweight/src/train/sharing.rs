@@ -10,12 +10,12 @@
 //! checkpoints, would make each of them as large as the networks.
 
 use superweight_engine::{Device, Error};
-use superweight_plan::{MemberId, SharingPlan};
+use superweight_plan::SharingPlan;
 
 use super::trainer::Watch;
 use super::{Observer, Phase, Position, Progress, Session, Stage, TrainError};
 use crate::bank;
-use crate::ensemble::Ensemble;
+use crate::ensemble::{Ensemble, EnsemblePart};
 use crate::recipe::{SearchPhase, Similarity};
 use crate::run::{Event, RunFolder};
 use crate::search::{
@@ -41,21 +41,25 @@ enum At<D: Device> {
 }
 
 impl<D: Device> Watch<D> for Look<D> {
-    fn gradients(&mut self, ensemble: &mut Ensemble<D>, members: &[MemberId]) -> Result<(), Error> {
+    fn gradients(
+        &mut self,
+        ensemble: &mut Ensemble<D>,
+        part: Option<&EnsemblePart<D>>,
+    ) -> Result<(), Error> {
         match &mut self.at {
             At::Softmax => {
                 let softened = Softened::begin(ensemble)?;
-                ensemble.gradients_of(members)?;
+                ensemble.gradients_of(part)?;
                 softened.turn_gradients(ensemble)?;
                 softened.end(ensemble)
             }
             At::Gradients(watch) => {
-                ensemble.gradients_of(members)?;
+                ensemble.gradients_of(part)?;
                 watch.observe(ensemble);
                 Ok(())
             }
             At::Alpha(sums) => {
-                ensemble.gradients_of(members)?;
+                ensemble.gradients_of(part)?;
                 sums.observe(ensemble.memory_mut())
             }
         }

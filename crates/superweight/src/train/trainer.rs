@@ -5,11 +5,12 @@
 //! evaluate: draw images ─► members forward
 //! ```
 //!
-//! Steps that train the same members have a recording and sums of their own (`turns.rs` says who is trained when).
+//! Steps that train the same members have a recording of their own (`turns.rs` says who is trained when).
 //!
 //! Before a step the host says which images and which rate; then the device is asked for all of it at once, which a GPU
 //! does from a recording. Metrics are added up on the device and read when somebody looks.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use superweight_engine::{Accumulator, Device, Error, ImageDraw, Metrics, Sgd, SgdOptions};
@@ -17,14 +18,18 @@ use superweight_plan::{MemberId, SharingPlan};
 
 use super::TrainError;
 use crate::data::{Dataset, Part};
-use crate::ensemble::{Ensemble, EnsembleOptions, ParameterKind};
+use crate::ensemble::{Ensemble, EnsembleOptions, EnsemblePart, ParameterKind};
 use crate::recipe::Resolved;
 use crate::replay::Replayed;
 
 /// Somebody who looks at gradients before they are used: search and refinement.
 pub trait Watch<D: Device> {
-    /// Does the backward pass of these members ([`Ensemble::gradients_of`]) and looks at it.
-    fn gradients(&mut self, ensemble: &mut Ensemble<D>, members: &[MemberId]) -> Result<(), Error>;
+    /// Does the backward pass of some members ([`Ensemble::gradients_of`]) and looks at it.
+    fn gradients(
+        &mut self,
+        ensemble: &mut Ensemble<D>,
+        part: Option<&EnsemblePart<D>>,
+    ) -> Result<(), Error>;
 
     /// Whether all of it happens on the device, so that it can be recorded.
     fn stays_on_device(&self) -> bool {
@@ -40,7 +45,9 @@ pub struct Trainer<D: Device> {
     /// What each group's rate is of the step's.
     rates: [f32; ParameterKind::ALL.len()],
     images: [D::Images; 2],
-    turns: Vec<Turn<D>>,
+    turns: VecDeque<Turn<D>>,
+    /// Of every member, once an epoch has begun.
+    sums: Vec<Sums<D>>,
     evaluate: [Replayed<D>; 2],
 }
 
@@ -48,12 +55,22 @@ pub struct Trainer<D: Device> {
 #[derive(Debug)]
 struct Turn<D: Device> {
     members: Vec<MemberId>,
-    /// Since the epoch began.
-    steps: u64,
-    metrics: Accumulator<D>,
+    /// None for all members.
+    part: Option<EnsemblePart<D>>,
     train: Replayed<D>,
     watched: Replayed<D>,
 }
+
+/// What one member's steps have added up to since the epoch began.
+#[derive(Debug)]
+struct Sums<D: Device> {
+    steps: u64,
+    metrics: Accumulator<D>,
+}
+
+/// Sets of members whose recordings are kept. Beyond it the one that is longest there makes room, and is recorded anew when it
+/// comes up again.
+const TURNS: usize = 64;
 
 impl<D: Device> Trainer<D> {
     /// Compiles, allocates, loads the images. A plan over its budget is refused. Numbers are zero.
@@ -64,13 +81,14 @@ impl<D: Device> Trainer<D> {
         data: &Arc<Dataset>,
     ) -> Result<Self, TrainError> {
         let (ensemble, optimizer) = compile(device, resolved, plan)?;
-        let load = |part| device.load_images(&data.image_set(part), resolved.train.batch);
+        let load = |part| device.load_images(&data.image_set(part), resolved.train.batch, 1);
         Ok(Self {
             images: [load(Part::Train)?, load(Part::Test)?],
             ensemble,
             optimizer,
             rates: rates(resolved),
-            turns: vec![],
+            turns: VecDeque::new(),
+            sums: vec![],
             evaluate: [Replayed::New, Replayed::New],
         })
     }
@@ -79,7 +97,7 @@ impl<D: Device> Trainer<D> {
     pub fn replan(&mut self, resolved: &Resolved, plan: &SharingPlan) -> Result<(), TrainError> {
         let device = self.ensemble.memory().device().clone();
         let (ensemble, optimizer) = compile(&device, resolved, plan)?;
-        self.turns.clear();
+        self.sums.clear();
         let (old_ensemble, old_optimizer) = self.parts_mut();
         (*old_ensemble, *old_optimizer) = (ensemble, optimizer);
         Ok(())
@@ -98,20 +116,23 @@ impl<D: Device> Trainer<D> {
     /// Both, to set their numbers or to go over to a refined plan.
     pub fn parts_mut(&mut self) -> (&mut Ensemble<D>, &mut Sgd<D>) {
         // Whatever is changed may be part of a recording.
-        for turn in &mut self.turns {
-            (turn.train, turn.watched) = (Replayed::New, Replayed::New);
-        }
+        self.turns.clear();
         self.evaluate = [Replayed::New, Replayed::New];
         (&mut self.ensemble, &mut self.optimizer)
     }
 
     /// Forgets the metrics of the last epoch, and who watched it.
-    pub fn begin_epoch(&mut self) {
-        for turn in &mut self.turns {
-            turn.steps = 0;
-            turn.metrics.clear();
-            turn.watched = Replayed::New;
+    pub fn begin_epoch(&mut self) -> Result<(), Error> {
+        if self.sums.is_empty() {
+            let sums = |metrics| Sums { steps: 0, metrics };
+            self.sums = self.ensemble.metric_sums()?.into_iter().map(sums).collect();
         }
+        for sums in &mut self.sums {
+            sums.steps = 0;
+            sums.metrics.clear();
+        }
+        self.turns.iter_mut().for_each(|turn| turn.watched = Replayed::New);
+        Ok(())
     }
 
     /// One step of training of these members on these images at this rate. Within an epoch only one may watch.
@@ -126,9 +147,10 @@ impl<D: Device> Trainer<D> {
         device.set_draws(&mut self.images[Part::Train as usize], draws);
         self.optimizer.set_rates(&self.rates.map(|of| of * rate))?;
         let turn = self.turn(members)?;
-        let Self { ensemble, optimizer, images, turns, .. } = self;
-        let Turn { members, steps, metrics, train, watched } = &mut turns[turn];
-        *steps += 1;
+        let Self { ensemble, optimizer, images, turns, sums, .. } = self;
+        let Turn { part, train, watched, .. } = &mut turns[turn];
+        let part = part.as_ref();
+        members.iter().for_each(|member| sums[member.0].steps += 1);
         let (replayed, mut watch) = match watch {
             Some(watch) => (watched, Some(watch)),
             None => (train, None),
@@ -137,50 +159,46 @@ impl<D: Device> Trainer<D> {
         let mut body = || {
             ensemble.draw(&images[Part::Train as usize])?;
             match &mut watch {
-                Some(watch) => watch.gradients(ensemble, members)?,
-                None => ensemble.gradients_of(members)?,
+                Some(watch) => watch.gradients(ensemble, part)?,
+                None => ensemble.gradients_of(part)?,
             }
-            ensemble.update(optimizer);
-            ensemble.memory().accumulate(metrics);
+            ensemble.update_of(optimizer, part);
+            members.iter().for_each(|member| ensemble.memory().accumulate(&mut sums[member.0].metrics));
             Ok(())
         };
         if plain { body() } else { replayed.run(&device, &mut body) }
     }
 
-    /// The steps that train these members: which of all.
+    /// The steps that train these members: which of those that are known.
     fn turn(&mut self, members: &[MemberId]) -> Result<usize, Error> {
         if let Some(known) = self.turns.iter().position(|turn| turn.members == members) {
             return Ok(known);
         }
-        let metrics = self.ensemble.metric_sums(members)?;
+        let part = match members.len() < self.ensemble.members() {
+            true => Some(self.ensemble.part(members, &self.optimizer)?),
+            false => None,
+        };
+        if self.turns.len() == TURNS {
+            self.turns.pop_front();
+        }
         let (train, watched) = (Replayed::New, Replayed::New);
-        self.turns.push(Turn { members: members.to_vec(), steps: 0, metrics, train, watched });
+        self.turns.push_back(Turn { members: members.to_vec(), part, train, watched });
         Ok(self.turns.len() - 1)
     }
 
     /// Every member's metrics, added up since [`Trainer::begin_epoch`]. Waits for the device.
     pub fn metrics(&self) -> Result<Vec<Metrics>, Error> {
         self.ensemble.memory().finish()?;
-        let mut sums = vec![Metrics { loss: 0.0, top1: 0.0, top5: 0.0, rows: 0.0 }; self.ensemble.members()];
-        for turn in &self.turns {
-            for (place, member) in turn.members.iter().enumerate() {
-                let [loss, top1, top5, rows] = turn.metrics.read(place)[..] else {
-                    unreachable!("a loss has four metrics")
-                };
-                let sum = &mut sums[member.0];
-                sum.loss += loss;
-                sum.top1 += top1;
-                sum.top5 += top5;
-                sum.rows += rows;
-            }
-        }
-        Ok(sums)
+        let of = |sums: &Sums<D>| match sums.metrics.read(0)[..] {
+            [loss, top1, top5, rows] => Metrics { loss, top1, top5, rows },
+            _ => unreachable!("a loss has four metrics"),
+        };
+        Ok(self.sums.iter().map(of).collect())
     }
 
     /// How many steps have trained a member since [`Trainer::begin_epoch`].
     pub fn steps(&self, member: MemberId) -> u64 {
-        let of_member = self.turns.iter().filter(|turn| turn.members.contains(&member));
-        of_member.map(|turn| turn.steps).sum()
+        self.sums[member.0].steps
     }
 
     /// Writes the weights that [`Trainer::evaluate_step`] reads.
