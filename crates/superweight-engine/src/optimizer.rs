@@ -142,7 +142,8 @@ impl<D: Device> Sgd<D> {
 
 /// What of a range lies outside of these.
 fn outside(range: &Range<usize>, idle: &[Range<usize>]) -> Vec<Range<usize>> {
-    let mut idle: Vec<_> = idle.iter().filter(|idle| idle.start < range.end && idle.end > range.start).collect();
+    let mut idle: Vec<_> =
+        idle.iter().filter(|idle| idle.start < range.end && idle.end > range.start).collect();
     idle.sort_by_key(|idle| idle.start);
     let (mut all, mut start) = (vec![], range.start);
     for idle in idle {

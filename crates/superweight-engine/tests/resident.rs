@@ -110,7 +110,8 @@ fn images_lie_abreast() {
                 let mut image = vec![0.0; SHAPE.len()];
                 set.render(draw, &mut image);
                 for (pixel, channels) in image.chunks(SHAPE.channels).enumerate() {
-                    let at = (place / 3 * SHAPE.pixels() + pixel) * wide.channels + place % 3 * SHAPE.channels;
+                    let at =
+                        (place / 3 * SHAPE.pixels() + pixel) * wide.channels + place % 3 * SHAPE.channels;
                     expected[at..at + SHAPE.channels].copy_from_slice(channels);
                 }
             }

@@ -36,7 +36,9 @@ pub enum PlanError {
         limit: u64,
     },
     /// All members see the same images, as many at once.
-    #[error("{a} and {b} do not see as many images at once: members of a plan all see one, or all mimo-M as many")]
+    #[error(
+        "{a} and {b} do not see as many images at once: members of a plan all see one, or all mimo-M as many"
+    )]
     Heads {
         /// A member.
         a: String,

@@ -194,8 +194,7 @@ pub(crate) const MOST_NUMBERS: u64 = 1_000_000_000_000;
 
 /// Refuses members that do not see as many images at once.
 pub fn same_heads(members: &[Member]) -> Result<(), PlanError> {
-    let other =
-        members.windows(2).find(|pair| pair[0].architecture.heads() != pair[1].architecture.heads());
+    let other = members.windows(2).find(|pair| pair[0].architecture.heads() != pair[1].architecture.heads());
     other.map_or(Ok(()), |pair| {
         let [a, b] = [0, 1].map(|side: usize| pair[side].architecture.to_string());
         Err(PlanError::Heads { a, b })

@@ -122,7 +122,8 @@ impl<D: Device> Bench<D> {
         if let Some(first) = request.members.first() {
             let images = memory.layout().io(IMAGES)?.len;
             memory.set_input(IMAGES, &noise(1, images))?;
-            let labels: Vec<u32> = (0..request.batch as u32).map(|i| i % first.classes as u32).collect();
+            let all = (request.batch * first.heads) as u32;
+            let labels: Vec<u32> = (0..all).map(|i| i % first.classes as u32).collect();
             memory.set_classes(LABELS, &labels)?;
         }
         let optimizer = match request.training {

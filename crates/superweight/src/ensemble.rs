@@ -20,10 +20,11 @@ use superweight_plan::{
 };
 
 use crate::bank::{
-    self, Bank, BankPart, coefficients_name, factors_name, idle, numbers_name, pattern_rows, patterns_name, scope,
-    templates_name, weight_name,
+    self, Bank, BankPart, coefficients_name, factors_name, idle, numbers_name, pattern_rows, patterns_name,
+    scope, templates_name, weight_name,
 };
 use crate::fold::fold;
+use crate::heads::{mixture, side_by_side};
 use crate::lower::{IMAGES, LABELS, Lesson, Lowering, lower};
 
 /// What a trained number is, as far as weight decay and learning rate care. Every number is of one kind; composed weights
@@ -88,9 +89,9 @@ pub const FADED: f64 = 1e-3;
 /// How an ensemble is compiled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EnsembleOptions {
-    /// Images per step.
+    /// Rows of a batch: images, or where members have several heads as many images each.
     pub batch: usize,
-    /// Images that batch norm takes its statistics over in training; divides the batch.
+    /// Rows that batch norm takes its statistics over in training; divides the batch.
     pub bn_batch: usize,
     /// Whether there are training programs beside the evaluation programs.
     pub training: bool,
@@ -160,13 +161,15 @@ pub struct EnsemblePart<D: Device> {
 
 /// Members from the largest to the smallest, by the multiply-adds of an image; of two alike the first.
 pub fn by_size(plan: &SharingPlan) -> Vec<MemberId> {
-    let size = |id: &MemberId| {
-        let architecture = plan.members[id.0].build().expect("the members of a plan build");
-        std::cmp::Reverse(architecture.counts().multiply_adds)
-    };
     let mut members: Vec<MemberId> = (0..plan.members.len()).map(MemberId).collect();
-    members.sort_by_cached_key(size);
+    members.sort_by_cached_key(|&member| std::cmp::Reverse(multiply_adds(plan, member)));
     members
+}
+
+/// A member's work for an image.
+pub(crate) fn multiply_adds(plan: &SharingPlan, member: MemberId) -> u64 {
+    let architecture = plan.members[member.0].build().expect("the members of a plan build");
+    architecture.counts().multiply_adds
 }
 
 impl<D: Device> Ensemble<D> {
@@ -248,6 +251,11 @@ impl<D: Device> Ensemble<D> {
         self.losses.len()
     }
 
+    /// From whom the others learn, where they do.
+    pub fn teacher(&self) -> Option<MemberId> {
+        self.teacher
+    }
+
     /// All of them.
     pub fn member_ids(&self) -> Vec<MemberId> {
         (0..self.members()).map(MemberId).collect()
@@ -278,9 +286,19 @@ impl<D: Device> Ensemble<D> {
         self.arena_bytes
     }
 
-    /// Sets the images (NHWC) and classes that every member sees next.
+    /// Images that every member answers at once.
+    pub fn heads(&self) -> usize {
+        self.plan().members[0].architecture.heads()
+    }
+
+    /// Sets the images (NHWC) and classes that every member sees next; those of a row's heads stand one after another.
     pub fn set_batch(&mut self, images: &[f32], classes: &[u32]) -> Result<(), Error> {
-        self.memory.set_input(IMAGES, images)?;
+        let (heads, input) = (self.heads(), self.plan().members[0].input);
+        let image = input.channels * input.height * input.width;
+        match heads {
+            1 => self.memory.set_input(IMAGES, images)?,
+            _ => self.memory.set_input(IMAGES, &side_by_side(images, image, input.channels, heads))?,
+        }
         self.memory.set_classes(LABELS, classes)
     }
 
@@ -419,7 +437,8 @@ impl<D: Device> Ensemble<D> {
 
     /// A member's logits for the batch.
     pub fn logits(&self, member: MemberId) -> Result<Vec<f32>, Error> {
-        self.memory.output(&self.logits[member.0])
+        let logits = self.memory.output(&self.logits[member.0])?;
+        Ok(mixture(logits, self.plan().members[member.0].classes, self.heads()))
     }
 
     /// Goes over to a refined plan: coefficients and their momentum are copied to the groups that split, everything else

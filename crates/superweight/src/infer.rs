@@ -18,6 +18,8 @@ use crate::bank::scope;
 use crate::data::{DataError, Dataset, Images, Normalisation};
 use crate::ensemble::{Ensemble, EnsembleOptions};
 use crate::evaluate::{PredictionError, Predictions};
+use crate::heads::repeated;
+use crate::lower::IMAGES;
 use crate::recipe::{Recipe, RecipeError, Resolved};
 use crate::replay::Replayed;
 use crate::run::{Checkpoint, Loaded, RunError, Tensor, Tensors, load_checkpoint};
@@ -230,7 +232,11 @@ impl<D: Device> Networks<D> {
 
     /// The images that members see next: normalised, `[image][row][column][channel]`; fewer than a batch fill its start.
     pub fn set_images(&mut self, images: &[f32]) -> Result<(), Error> {
-        self.ensemble.memory_mut().set_input(crate::lower::IMAGES, images)
+        let (heads, channels) = (self.ensemble.heads(), self.plan().members[0].input.channels);
+        match heads {
+            1 => self.ensemble.memory_mut().set_input(IMAGES, images),
+            _ => self.ensemble.memory_mut().set_input(IMAGES, &repeated(images, channels, heads)),
+        }
     }
 
     /// One member's logits for the whole batch.

@@ -12,6 +12,7 @@ pub mod evaluate;
 pub mod export;
 pub mod files;
 mod fold;
+mod heads;
 pub mod infer;
 pub mod lower;
 pub mod random;
@@ -23,6 +24,7 @@ pub mod run;
 pub mod schedule;
 pub mod search;
 pub mod train;
+mod turns;
 
 pub use superweight_engine as engine;
 pub use superweight_plan as plan;

@@ -66,6 +66,9 @@ impl Lowering {
 }
 
 /// The graph of one member: its logits are an output, its loss is cross-entropy against [`LABELS`] or what its [`Lesson`] says.
+///
+/// # Panics
+/// If a member of several heads is to teach or to learn from others.
 pub fn lower(architecture: &Architecture, lowering: &Lowering) -> Result<Graph, Error> {
     let mut g = GraphBuilder::new(format!("{}{}", lowering.scope, architecture.name));
     let mut nodes: Vec<NodeId> = Vec::with_capacity(architecture.nodes.len());
@@ -75,7 +78,7 @@ pub fn lower(architecture: &Architecture, lowering: &Lowering) -> Result<Graph, 
         let name = format!("{}{}", lowering.scope, node.name);
         let input = |index: usize| nodes[node.inputs[index].0];
         nodes.push(match node.op {
-            Op::Input => g.input(IMAGES, shape(architecture.input))?,
+            Op::Input => g.input(IMAGES, shape(node.shape))?,
             Op::Conv { kernel, stride, padding, groups, .. } => {
                 let out_channels = node.shape.channels;
                 let (stride, padding) = ([stride; 2], [padding; 2]);
@@ -108,7 +111,10 @@ pub fn lower(architecture: &Architecture, lowering: &Lowering) -> Result<Graph, 
     let logits =
         *nodes.last().ok_or_else(|| Error::NothingToCompute { graph: architecture.name.to_string() })?;
     g.output(lowering.logits(), logits)?;
-    let labels = CrossEntropy::classes(LABELS);
+    // The sum of the heads' losses is their number times the mean over all of them.
+    let heads = architecture.heads;
+    assert!(heads == 1 || lowering.lesson == Lesson::Labels, "several heads learn from labels");
+    let labels = CrossEntropy::classes(LABELS).heads(heads).weight(heads as f32);
     match lowering.lesson {
         Lesson::Labels => g.cross_entropy(lowering.loss(), logits, labels.smoothing(lowering.smoothing))?,
         Lesson::Teach => {

@@ -7,12 +7,13 @@ use superweight::ensemble::{Ensemble, EnsembleOptions, ParameterKind, by_size, m
 use superweight::lower::{IMAGES, LABELS, Lowering, TEACHER, lower};
 use superweight::plan::arch::{ArchName, ImageShape};
 use superweight::plan::{
-    Clustering, Coefficients, LayerId, LayerKind, Member, MemberId, PlanRequest, SetId, SharingPlan, Tile, Tiling,
-    TilingChoice, VectorKind,
+    Clustering, Coefficients, LayerId, LayerKind, Member, MemberId, PlanRequest, SetId, SharingPlan, Tile,
+    Tiling, TilingChoice, VectorKind,
 };
 use superweight::random::Draws;
 
 const IMAGE: ImageShape = ImageShape { channels: 3, height: 8, width: 8 };
+const IMAGE_LEN: usize = 3 * 8 * 8;
 const BATCH: usize = 6;
 const SGD: SgdOptions = SgdOptions { momentum: 0.9, nesterov: true };
 
@@ -221,6 +222,90 @@ fn what_is_learned_from_the_largest_has_its_slope() {
             assert!((slope / length - 1.0).abs() < 0.03, "{} {name}: {slope} {length}", plan.tiling);
         }
     }
+}
+
+/// A network of two heads whose second sees nothing: its first is the plain network, on the first image of every row.
+#[test]
+fn one_of_several_heads_is_a_plain_network() {
+    let dense = |name: &str| {
+        let request = PlanRequest { clusters: Clustering::Dense, ..PlanRequest::new(members(name), None) };
+        request.plan().unwrap()
+    };
+    let evaluated = |plan: &SharingPlan| {
+        let options = EnsembleOptions::evaluate(BATCH / 2);
+        let mut ensemble = Ensemble::new(&CpuDevice::new(2).unwrap(), plan, &options).unwrap();
+        bank::initialise(plan, ensemble.memory_mut(), 3).unwrap();
+        ensemble
+    };
+    let (plain, two) = (dense("wrn-10-1"), dense("mimo-2-wrn-10-1"));
+    let (mut plain, mut two) = (evaluated(&plain), evaluated(&two));
+    let layout = plain.memory().layout().clone();
+    for (name, _) in layout.parameters() {
+        let values = plain.memory().parameter(name).unwrap();
+        let wider = match name {
+            // Every pixel's channels, then as many of the other head; another classifier after the first.
+            "0.conv1.weight" => values.chunks(3).flat_map(|of| [of, &[0.0; 3]].concat()).collect(),
+            "0.fc.weight" | "0.fc.bias" => [&values[..], &vec![0.5; values.len()]].concat(),
+            _ => values,
+        };
+        two.memory_mut().set_parameter(name, &wider).unwrap();
+    }
+    // Rows of an image and of another.
+    let (images, labels) = batch(5);
+    let firsts: Vec<f32> = images.chunks(IMAGE_LEN).step_by(2).flatten().copied().collect();
+    plain.set_batch(&firsts, &labels[..BATCH / 2]).unwrap();
+    two.set_batch(&images, &labels).unwrap();
+    plain.evaluate().unwrap();
+    two.evaluate().unwrap();
+    let expected = plain.logits(MemberId(0)).unwrap();
+    let found = two.memory().output("0.logits").unwrap();
+    for (row, expected) in expected.chunks(10).enumerate() {
+        for (found, expected) in found[20 * row..].iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-5 * (1.0 + expected.abs()), "{found} {expected}");
+        }
+    }
+    // What is said of the network is the mean of the heads' probabilities.
+    let said = two.logits(MemberId(0)).unwrap();
+    let probabilities = |logits: &[f32]| {
+        let sum: f32 = logits.iter().map(|z| z.exp()).sum();
+        logits.iter().map(|z| z.exp() / sum).collect::<Vec<_>>()
+    };
+    for (said, heads) in said.chunks(10).zip(found.chunks(20)) {
+        let [a, b] = [&heads[..10], &heads[10..]].map(probabilities);
+        for (said, (a, b)) in said.iter().zip(a.iter().zip(&b)) {
+            assert!((said.exp() - (a + b) / 2.0).abs() < 1e-5, "{said} {a} {b}");
+        }
+    }
+}
+
+/// The loss of several heads is the sum of theirs, each the mean over its images.
+#[test]
+fn several_heads_have_the_slope_of_the_sum_of_their_losses() {
+    let request = PlanRequest::new(members("mimo-2-wrn-10-1,mimo-2-wrn-10-2"), 190_000);
+    let plan = request.plan().unwrap();
+    let options = EnsembleOptions { smoothing: 0.1, ..EnsembleOptions::train(BATCH / 2) };
+    let mut ensemble = Ensemble::new(&CpuDevice::new(2).unwrap(), &plan, &options).unwrap();
+    bank::initialise(&plan, ensemble.memory_mut(), 3).unwrap();
+    let (images, labels) = batch(5);
+    ensemble.set_batch(&images, &labels).unwrap();
+    for name in ["templates.0", "0.fc.bias", "1.block1.layer.0.bn1.weight"] {
+        ensemble.gradients().unwrap();
+        let gradient = ensemble.memory().gradient(name).unwrap();
+        let before = ensemble.memory().parameter(name).unwrap();
+        let length = gradient.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
+        let mut loss = |step: f64| -> f64 {
+            let along = |(p, g): (&f32, &f32)| (f64::from(*p) + step * f64::from(*g) / length) as f32;
+            let moved: Vec<f32> = before.iter().zip(&gradient).map(along).collect();
+            ensemble.memory_mut().set_parameter(name, &moved).unwrap();
+            ensemble.gradients().unwrap();
+            [0, 1].map(|m| 2.0 * f64::from(ensemble.metrics(MemberId(m)).unwrap().loss)).iter().sum()
+        };
+        let h = 5e-3;
+        let slope = (loss(h) - loss(-h)) / (2.0 * h);
+        loss(0.0);
+        assert!((slope / length - 1.0).abs() < 0.03, "{name}: {slope} {length}");
+    }
+    assert_eq!(ensemble.metrics(MemberId(0)).unwrap().rows, BATCH as f32);
 }
 
 /// What a part of the members gives is what they add to what all give, the decay of a composed classifier among it; those who

@@ -37,6 +37,28 @@ fn networks(plan: &SharingPlan) -> (Networks<CpuDevice>, Vec<f32>, Vec<Vec<f32>>
     (Networks::new(ensemble, BATCH).unwrap(), images, logits)
 }
 
+/// A network of several heads is asked with one image for all of them: as if each image came that often.
+#[test]
+fn several_heads_are_asked_with_one_image() {
+    let plan = plan(&["mimo-3-wrn-10-1"], TilingChoice::Nested, 100);
+    let device = CpuDevice::new(1).unwrap();
+    let mut ensemble = Ensemble::new(&device, &plan, &EnsembleOptions::evaluate(BATCH)).unwrap();
+    bank::initialise(&plan, ensemble.memory_mut(), 7).unwrap();
+    let draws = Draws::new(&[3]);
+    let images: Vec<f32> = (0..BATCH as u64 * 192).map(|i| draws.signed_unit(i) as f32).collect();
+    let thrice: Vec<f32> = images.chunks(192).flat_map(|image| image.repeat(3)).collect();
+    ensemble.set_batch(&thrice, &[0; 3 * BATCH]).unwrap();
+    ensemble.compose().unwrap();
+    ensemble.evaluate().unwrap();
+    let expected = ensemble.logits(MemberId(0)).unwrap();
+    let mut networks = Networks::new(ensemble, BATCH).unwrap();
+    networks.set_images(&vec![0.0; images.len()]).unwrap();
+    assert_ne!(networks.run(MemberId(0)).unwrap(), expected);
+    networks.set_images(&images).unwrap();
+    assert_eq!(networks.run(MemberId(0)).unwrap(), expected);
+    assert_eq!(expected.len(), 5 * BATCH);
+}
+
 #[test]
 fn a_state_dict_is_the_member() {
     let plans = [

@@ -45,8 +45,10 @@ impl CpuImages {
             |image, (row, out)| {
                 for beside in 0..self.abreast {
                     render(row * self.abreast + beside, image);
-                    let pixels = out.chunks_exact_mut(channels * self.abreast).zip(image.chunks_exact(channels));
-                    pixels.for_each(|(out, pixel)| out[beside * channels..][..channels].copy_from_slice(pixel));
+                    let pixels =
+                        out.chunks_exact_mut(channels * self.abreast).zip(image.chunks_exact(channels));
+                    pixels
+                        .for_each(|(out, pixel)| out[beside * channels..][..channels].copy_from_slice(pixel));
                 }
             },
         );

@@ -96,7 +96,9 @@ pub(crate) fn idle(
         for (_, name, read) in tables.into_iter().filter(|(there, ..)| *there) {
             let first = layout.parameter(&name)?.offset;
             let unread = read.iter().enumerate().filter(|(_, read)| !**read);
-            rows.extend(unread.map(|(row, _)| first + row * set.templates..first + (row + 1) * set.templates));
+            rows.extend(
+                unread.map(|(row, _)| first + row * set.templates..first + (row + 1) * set.templates),
+            );
         }
     }
     idle.extend(rows);

@@ -45,8 +45,9 @@ impl<D: Device> Side<D> {
         bank::initialise(plan, ensemble.memory_mut(), 0)?;
         let [member, ..] = &plan.members[..] else { unreachable!("a plan has members") };
         let input = member.input;
-        let images = noise(1, batch * input.channels * input.height * input.width);
-        let labels: Vec<u32> = (0..batch).map(|i| (i % member.classes) as u32).collect();
+        let all = batch * ensemble.heads();
+        let images = noise(1, all * input.channels * input.height * input.width);
+        let labels: Vec<u32> = (0..all).map(|i| (i % member.classes) as u32).collect();
         ensemble.set_batch(&images, &labels)?;
         // A rate of zero, which is what rates are at first, does all the work and keeps the numbers tame.
         let optimizer = ensemble.optimizer(SgdOptions { momentum: 0.9, nesterov: true }, |_| 5e-4)?;

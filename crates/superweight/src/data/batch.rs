@@ -12,7 +12,7 @@ use super::DataError;
 use super::augment::Augment;
 use super::dataset::{Dataset, Part};
 use super::order::epoch_order;
-use super::random::{Counter, Phase};
+use super::random::{Counter, Phase, Stream};
 
 /// What is drawn, in order.
 pub type Batch = Vec<ImageDraw>;
@@ -42,6 +42,11 @@ pub struct TrainBatches {
     /// Of the epoch it was made for.
     order: Vec<u32>,
     order_epoch: Option<u64>,
+    heads: usize,
+    repeats: usize,
+    /// What is drawn for one head, and in which order.
+    images_of_head: Batch,
+    order_of_head: Vec<u32>,
 }
 
 impl TrainBatches {
@@ -58,7 +63,26 @@ impl TrainBatches {
             return Err(DataError::BatchSize { batch: batch_size, images: images.len() });
         }
         let order = Vec::with_capacity(images.len());
-        Ok(Self { data, images, batch_size, augment, seed, phase, order, order_epoch: None })
+        Ok(Self {
+            data,
+            images,
+            batch_size,
+            augment,
+            seed,
+            phase,
+            order,
+            order_epoch: None,
+            heads: 1,
+            repeats: 1,
+            images_of_head: vec![],
+            order_of_head: vec![],
+        })
+    }
+
+    /// For networks of several heads: every image of the batch so many times for each of them, placed as it is, in an order that
+    /// is the head's own. What is drawn for the heads of a row stands one after another.
+    pub fn for_heads(self, heads: usize, repeats: usize) -> Self {
+        Self { heads, repeats, ..self }
     }
 
     /// Whole batches in an epoch; what is left over is dropped, another part in every epoch.
@@ -83,7 +107,26 @@ impl Batches for TrainBatches {
         let place = |&image: &u32| self.augment.place(self.data.shape, counter, u64::from(image)).draw(image);
         batch.clear();
         batch.extend(self.order[start..][..self.batch_size].iter().map(place));
+        let rows = self.batch_size * self.repeats;
+        if self.heads * self.repeats == 1 {
+            return Ok(());
+        }
+        self.images_of_head.clone_from(batch);
+        batch.resize(rows * self.heads, ImageDraw::default());
+        for head in 0..self.heads {
+            self.order_of_head.clear();
+            self.order_of_head.extend(0..rows as u32);
+            let first = (step % self.steps_per_epoch()) * self.heads as u64 + head as u64;
+            counter.shuffle(&mut self.order_of_head, first * rows as u64, Stream::Head);
+            for (row, &place) in self.order_of_head.iter().enumerate() {
+                batch[row * self.heads + head] = self.images_of_head[place as usize % self.batch_size];
+            }
+        }
         Ok(())
+    }
+
+    fn buffer(&self) -> Batch {
+        Vec::with_capacity(self.batch_size * self.repeats * self.heads)
     }
 }
 
@@ -91,6 +134,7 @@ impl Batches for TrainBatches {
 pub struct EvalBatches {
     images: Vec<u32>,
     batch_size: usize,
+    heads: usize,
 }
 
 impl EvalBatches {
@@ -99,7 +143,12 @@ impl EvalBatches {
         if batch_size == 0 {
             return Err(DataError::BatchSize { batch: batch_size, images: images.len() });
         }
-        Ok(Self { images, batch_size })
+        Ok(Self { images, batch_size, heads: 1 })
+    }
+
+    /// For networks of several heads: every image for all of them.
+    pub fn for_heads(self, heads: usize) -> Self {
+        Self { heads, ..self }
     }
 
     /// Batches of all images of a part.
@@ -122,8 +171,13 @@ impl Batches for EvalBatches {
         let start = (step as usize).saturating_mul(self.batch_size).min(self.images.len());
         let chosen = &self.images[start..self.images.len().min(start + self.batch_size)];
         batch.clear();
-        batch.extend(chosen.iter().map(|&image| ImageDraw::plain(image)));
+        let of_all = |&image: &u32| std::iter::repeat_n(ImageDraw::plain(image), self.heads);
+        batch.extend(chosen.iter().flat_map(of_all));
         Ok(())
+    }
+
+    fn buffer(&self) -> Batch {
+        Vec::with_capacity(self.batch_size * self.heads)
     }
 }
 
@@ -196,6 +250,34 @@ mod tests {
             let at = step as usize * 3;
             assert_eq!(small, large[at..at + 3]);
         }
+    }
+
+    /// Each head sees every image of the plain batch as often as said, and in an order of its own.
+    #[test]
+    fn heads_see_the_batch_in_orders_of_their_own() {
+        let mut batches = train(1, 8).for_heads(3, 4);
+        let mut seen: Vec<Batch> = vec![];
+        for step in [0, 1, 5] {
+            let (mut plain, all) = (batch(&mut train(1, 8), step).repeat(4), batch(&mut batches, step));
+            assert_eq!(all.len(), 3 * 4 * 8);
+            let key = |draw: &ImageDraw| draw.image;
+            plain.sort_by_key(key);
+            for head in 0..3 {
+                let of_head: Batch = all.iter().skip(head).step_by(3).copied().collect();
+                let mut sorted = of_head.clone();
+                sorted.sort_by_key(key);
+                assert_eq!(sorted, plain, "step {step}, head {head}");
+                let order = of_head.iter().map(|draw| all.iter().position(|other| other == draw).unwrap());
+                assert!(order.clone().is_sorted() == false, "shuffled");
+                seen.push(of_head);
+            }
+        }
+        seen.iter().enumerate().for_each(|(i, one)| assert!(seen[..i].iter().all(|other| other != one)));
+        let again: Vec<Batch> = (0..2).map(|_| batch(&mut train(1, 8).for_heads(3, 4), 5)).collect();
+        assert_eq!(again[0], again[1]);
+        let mut eval = EvalBatches::all(&dataset(5, 7), Part::Test, 3).unwrap().for_heads(2);
+        assert_eq!(batch(&mut eval, 2), vec![ImageDraw::plain(6); 2]);
+        assert_eq!(batch(&mut eval, 0), [0, 0, 1, 1, 2, 2].map(ImageDraw::plain));
     }
 
     #[test]

@@ -6,13 +6,9 @@ use super::random::{Counter, Phase, Stream};
 
 /// Fills `order` with a permutation of `images`. Allocation-free once `order` has the capacity.
 pub fn epoch_order(images: &[u32], seed: u64, phase: Phase, epoch: u64, order: &mut Vec<u32>) {
-    let counter = Counter::new(seed, phase, epoch);
     order.clear();
     order.extend_from_slice(images);
-    for i in (1..order.len()).rev() {
-        let j = counter.below(i as u64, Stream::Order, i as u64 + 1);
-        order.swap(i, j as usize);
-    }
+    Counter::new(seed, phase, epoch).shuffle(order, 0, Stream::Order);
 }
 
 #[cfg(test)]

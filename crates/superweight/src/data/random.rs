@@ -38,6 +38,8 @@ pub enum Stream {
     Ratio = 7,
     /// Order in which members have their turn (`train.at_once`).
     Turn = 8,
+    /// Order of a batch for one of several heads (`train.repeats`).
+    Head = 9,
 }
 
 /// All draws of one (seed, phase, epoch).
@@ -67,6 +69,14 @@ impl Counter {
         ((u128::from(self.draw(index, stream)) * u128::from(n)) >> 64) as u64
     }
 
+    /// Shuffles by draws from index `first` on, as many as there are items (Fisher–Yates).
+    pub fn shuffle<T>(self, items: &mut [T], first: u64, stream: Stream) {
+        for i in (1..items.len()).rev() {
+            let j = self.below(first + i as u64, stream, i as u64 + 1);
+            items.swap(i, j as usize);
+        }
+    }
+
     /// Uniform in [0, 1), another number for every attempt.
     pub fn unit(self, index: u64, stream: Stream, attempt: u64) -> f64 {
         let bits = self.0.under(stream as u64).under(index).bits(attempt);
@@ -79,7 +89,7 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    const STREAMS: [Stream; 9] = [
+    const STREAMS: [Stream; 10] = [
         Stream::Order,
         Stream::CropY,
         Stream::CropX,
@@ -89,6 +99,7 @@ mod tests {
         Stream::Area,
         Stream::Ratio,
         Stream::Turn,
+        Stream::Head,
     ];
 
     /// A change here changes every run. The same three come out of ten lines of Python with unbounded integers.

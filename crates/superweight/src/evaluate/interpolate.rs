@@ -9,6 +9,7 @@ use superweight_plan::arch::Architecture;
 use super::metrics::{Tally, softmax};
 use super::report::Figures;
 use crate::data::{Images, Normalisation};
+use crate::heads::{mixture, repeated};
 use crate::infer::{InferError, normalise};
 use crate::lower::{IMAGES, Lowering, lower};
 use crate::run::Tensors;
@@ -66,9 +67,10 @@ impl Line<'_> {
                 let first = seen.min(images.len() - batch);
                 input.clear();
                 normalise(&images.pixels[first * len..][..batch * len], normalisation, &mut input);
-                memory.set_input(IMAGES, &input)?;
+                let (channels, heads) = (self.architecture.input.channels, self.architecture.heads);
+                memory.set_input(IMAGES, &repeated(&input, channels, heads))?;
                 memory.run(&program)?;
-                let logits = memory.output(&Lowering::default().logits())?;
+                let logits = mixture(memory.output(&Lowering::default().logits())?, classes, heads);
                 for image in seen..first + batch {
                     softmax(&logits[(image - first) * classes..][..classes], &mut one);
                     tally.add(&one, images.labels[image].into());

@@ -109,9 +109,16 @@ impl Graph {
         let dims = shape.iter().fold(Message::default(), |tensor, &side| tensor.int(1, side as i64));
         self.initialisers.push(dims.int(2, FLOAT).text(8, name).bytes(9, &bytes));
     }
+
+    fn initialise_integers(&mut self, name: &str, values: &[i64]) {
+        const INT64: i64 = 7;
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let dims = Message::default().int(1, values.len() as i64);
+        self.initialisers.push(dims.int(2, INT64).text(8, name).bytes(9, &bytes));
+    }
 }
 
-/// The nodes of one member; the name of its logits.
+/// The nodes of one member; the name of its logits. With several heads each sees the same image.
 fn member(
     graph: &mut Graph,
     architecture: &Architecture,
@@ -130,6 +137,10 @@ fn member(
         let input = |index: usize| outputs[node.inputs[index].0].clone();
         let pads = |padding: usize| ints("pads", &[padding; 4]);
         let output = match node.op {
+            Op::Input if architecture.heads > 1 => {
+                let every = vec![images; architecture.heads];
+                graph.node("Concat", &name, &every, vec![int("axis", 1)])
+            }
             Op::Input => images.to_owned(),
             Op::Conv { weight, kernel, stride, padding, groups } => {
                 let weight = tensor("weight", &architecture.tensor(weight).shape)?;
@@ -172,7 +183,23 @@ fn member(
         };
         outputs.push(output);
     }
-    Ok(outputs.pop().expect("an architecture has nodes"))
+    let logits = outputs.pop().expect("an architecture has nodes");
+    Ok(mixture(graph, architecture, scope, logits))
+}
+
+/// Of several heads the logarithms of the mean of their probabilities.
+fn mixture(graph: &mut Graph, architecture: &Architecture, scope: &str, logits: String) -> String {
+    if architecture.heads == 1 {
+        return logits;
+    }
+    let name = |what: &str| format!("{scope}heads.{what}");
+    // 0: as many rows as there are.
+    graph.initialise_integers(&name("shape"), &[0, architecture.heads as i64, architecture.classes as i64]);
+    let apart = graph.node("Reshape", &name("apart"), &[&logits, &name("shape")], vec![]);
+    let probabilities = graph.node("Softmax", &name("softmax"), &[&apart], vec![int("axis", 2)]);
+    let over = vec![ints("axes", &[1]), int("keepdims", 0)];
+    let mean = graph.node("ReduceMean", &name("mean"), &[&probabilities], over);
+    graph.node("Log", &name("log"), &[&mean], vec![])
 }
 
 fn activated(graph: &mut Graph, value: String, activation: Activation) -> String {

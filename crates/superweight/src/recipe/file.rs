@@ -91,6 +91,8 @@ pub struct TrainTable {
     pub epochs: Option<u64>,
     /// Images of a step.
     pub batch: Option<u64>,
+    /// How often an image comes in a step, for every head.
+    pub repeats: Option<u64>,
     /// Members that a step trains.
     pub at_once: Option<u64>,
     /// Whether the largest member teaches the others.

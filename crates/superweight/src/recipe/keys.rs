@@ -121,14 +121,19 @@ pub const KEYS: &[Key] = &[
     key("train.epochs", Whole(1, 100_000), "200"),
     key("train.batch", Whole(1, 1_048_576), "128, or all images trained on where there are fewer"),
     key(
+        "train.repeats",
+        Whole(1, 64),
+        "4 for networks that see several images at once (mimo-3-wrn-28-10), and theirs alone: each image of a step comes so many times for every head, in an order of the head's own",
+    ),
+    key(
         "train.at_once",
         Whole(1, 64),
-        "all members. Fewer, but 3 at least: a step trains the largest, the smallest and some of those between, each of which has its turn",
+        "all members. Fewer, but 3 at least: a step trains the largest (by multiply-adds), the smallest and some of those between, each of which has its turn; what only the others have stays as it is",
     ),
     key(
         "train.distilled",
         Switch,
-        "false; true: the largest member alone learns from labels, and the others from its probabilities for the same images",
+        "false; true: the largest member (by multiply-adds) alone learns from labels, smoothed or not, and the others from its probabilities for the same images; the training loss that is shown is every member's against labels",
     ),
     key(
         "train.bn_batch",

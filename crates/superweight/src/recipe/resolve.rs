@@ -27,6 +27,7 @@ use super::strategy::{Similarity, Strategy};
 use crate::ensemble::ParameterKind;
 use crate::files::names_a_folder;
 use crate::schedule::Schedule;
+use crate::turns;
 
 /// From this many epochs on, search and refinement take as long as in the paper.
 const LONG: u64 = 200;
@@ -227,25 +228,51 @@ impl Recipe {
     /// How many members a step trains: all, or the largest, the smallest and one more at least.
     fn at_once(&self, members: usize) -> Result<usize, RecipeError> {
         let asked = self.train.at_once.map_or(members, |at_once| at_once as usize);
-        let problem = match asked {
-            _ if asked > members => format!("a step cannot train {asked} of {members} members"),
-            0..3 if asked < members => {
-                format!(
-                    "{asked} of {members} members: a step trains the largest, the smallest and one of those between \
-                     at least, so 3 or more"
-                )
+        let problem = match members {
+            _ if asked == members || (3..members).contains(&asked) || self.members_are_of_a_plan() => {
+                return Ok(asked);
             }
-            _ => return Ok(asked),
+            0..=3 => format!("a step trains all of so few members ({members}): leave the key out"),
+            _ => format!(
+                "{asked} of {members} members: a step trains the largest, the smallest and one of those between at \
+                 least, so 3 to {}; leave the key out for all of them",
+                members - 1
+            ),
         };
         Err(self.wrong("train.at_once", problem))
     }
 
-    fn distilled(&self, members: usize) -> Result<bool, RecipeError> {
-        match self.train.distilled.unwrap_or(false) {
-            true if members == 1 => {
-                Err(self.wrong("train.distilled", "there is one member, and nobody to learn from it"))
+    /// Whether the members are not said, and will be refused for that.
+    fn members_are_of_a_plan(&self) -> bool {
+        self.members.is_none() && self.plan.file.is_some()
+    }
+
+    fn distilled(&self, members: &[ArchName]) -> Result<bool, RecipeError> {
+        let problem = match self.train.distilled.unwrap_or(false) {
+            false => return Ok(false),
+            true if members[0].heads() > 1 => {
+                format!("{} learns from labels alone: leave the key out", members[0])
             }
-            distilled => Ok(distilled),
+            true if members.len() == 1 && !self.members_are_of_a_plan() => {
+                "there is one member, and nobody to learn from it: leave the key out".to_owned()
+            }
+            true => return Ok(true),
+        };
+        Err(self.wrong("train.distilled", problem))
+    }
+
+    /// How often an image comes in a step.
+    fn repeats(&self, member: &ArchName) -> Result<u64, RecipeError> {
+        match (self.train.repeats, member.heads()) {
+            (None, 1) | (Some(1), _) => Ok(1),
+            (None, _) => Ok(4),
+            (Some(repeats), 1) if !self.members_are_of_a_plan() => {
+                let problem = format!(
+                    "{repeats}: images come once for networks of one head such as {member}: leave the key out"
+                );
+                Err(self.wrong("train.repeats", problem))
+            }
+            (Some(repeats), _) => Ok(repeats),
         }
     }
 
@@ -260,11 +287,13 @@ impl Recipe {
         // Small sets have less than a batch; what is held out was checked.
         let left = (set.train as u64).saturating_sub(self.held_out(set.train)?).max(1);
         let batch = table.batch.unwrap_or(left.min(128));
-        let usual = if !heterogeneous && batch.is_multiple_of(64) { 64 } else { batch };
+        let repeats = self.repeats(&members[0])?;
+        let rows = batch * repeats;
+        let usual = if !heterogeneous && rows.is_multiple_of(64) { 64 } else { rows };
         let bn_batch = table.bn_batch.unwrap_or(usual);
-        if bn_batch > batch || !batch.is_multiple_of(bn_batch) {
+        if bn_batch > rows || !rows.is_multiple_of(bn_batch) {
             let problem = format!(
-                "batches of {batch} images cannot be cut into parts of {bn_batch}: choose what divides {batch}"
+                "batches of {rows} images cannot be cut into parts of {bn_batch}: choose what divides {rows}"
             );
             return Err(self.wrong("train.bn_batch", problem));
         }
@@ -278,8 +307,9 @@ impl Recipe {
         Ok(TrainSettings {
             epochs: self.epochs(),
             batch: batch as usize,
+            repeats: repeats as usize,
             at_once: self.at_once(members.len())?,
-            distilled: self.distilled(members.len())?,
+            distilled: self.distilled(members)?,
             bn_batch: bn_batch as usize,
             momentum: table.momentum.unwrap_or(0.9),
             nesterov: table.nesterov.unwrap_or(true),
@@ -449,6 +479,15 @@ impl Recipe {
                 format!("{batch} is more than the {left} images trained on: choose at most {left}"),
             ));
         }
+        let (members, at_once) = (resolved.members.len(), resolved.train.at_once);
+        let (block, steps) = (turns::block(members, at_once), (left / batch) as u64);
+        if steps < block {
+            let problem = format!(
+                "it takes {block} steps until each of {members} members has had a turn, {at_once} in a step, and an epoch \
+                 has {steps}: train more at once, hold out fewer images, or choose a smaller train.batch"
+            );
+            return Err(self.wrong("train.at_once", problem));
+        }
         let (average, epochs) = (resolved.train.average, resolved.train.epochs);
         let refined = resolved.refine.as_ref().map_or(0, |refine| refine.epoch);
         if average > epochs - refined {
@@ -461,11 +500,19 @@ impl Recipe {
             return Err(self.wrong("train.average", problem));
         }
         if let Some(batches) = resolved.search.as_ref().and_then(|search| search.batches) {
-            let epoch = (left / batch) as u64;
-            if batches > epoch {
-                return Err(
-                    self.wrong("search.batches", format!("{batches} is more than the {epoch} of an epoch"))
-                );
+            // Steps of two rounds may be looked at, and in neither of them all.
+            let (least, most) = (2 * block - 1, steps);
+            let problem = match batches {
+                _ if batches > most => Some(format!("{batches} is more than the {most} of an epoch")),
+                _ if batches < least && batches < most => Some(format!(
+                    "in {batches} steps some of {members} members may have no turn (train.at_once = {at_once}): choose at \
+                     least {}, or leave it out for the whole epoch",
+                    least.min(most)
+                )),
+                _ => None,
+            };
+            if let Some(problem) = problem {
+                return Err(self.wrong("search.batches", problem));
             }
         }
         Ok(())

@@ -166,11 +166,13 @@ pub struct TrainSettings {
     pub epochs: u64,
     /// Images of a step.
     pub batch: usize,
+    /// How often each of them comes in a step, for every head: 1 but for networks of several heads.
+    pub repeats: usize,
     /// Members that a step trains: all, or the largest, the smallest and some of those between.
     pub at_once: usize,
     /// Whether members learn from the probabilities of the largest, which alone learns from labels.
     pub distilled: bool,
-    /// Images that batch norm takes its statistics over; divides the batch.
+    /// Images that batch norm takes its statistics over, or rows of several; divides the batch with its repeats.
     pub bn_batch: usize,
     /// Of SGD.
     pub momentum: f64,
@@ -226,6 +228,13 @@ pub struct RefineSettings {
     pub reserve: f64,
     /// Whether everything starts anew once groups have parted, so that none begins as a copy of another.
     pub anew: bool,
+}
+
+impl TrainSettings {
+    /// What a network sees in a step, one after another.
+    pub fn rows(&self) -> usize {
+        self.batch * self.repeats
+    }
 }
 
 impl Resolved {
@@ -339,8 +348,10 @@ impl Resolved {
         let mut written = TrainTable {
             epochs: Some(train.epochs),
             batch: Some(train.batch as u64),
-            at_once: Some(train.at_once as u64),
-            distilled: Some(train.distilled),
+            repeats: (self.members[0].heads() > 1).then_some(train.repeats as u64),
+            // What nobody asked for is not said: other members may be more or fewer.
+            at_once: (train.at_once < self.members.len()).then_some(train.at_once as u64),
+            distilled: train.distilled.then_some(true),
             bn_batch: Some(train.bn_batch as u64),
             momentum: Some(train.momentum),
             nesterov: Some(train.nesterov),

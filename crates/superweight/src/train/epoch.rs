@@ -10,12 +10,12 @@ use superweight_engine::{Device, Metrics};
 use super::sharing::Look;
 use super::stop::{STEPS_BETWEEN_LOOKS, Stopped, diverged};
 use super::trainer::Watch;
-use super::turns::Turns;
 use super::{Limits, Observer, Phase, Progress, Session, StepReport, TrainError, TrainFigures};
 use crate::data::{Batches, TrainBatches};
 use crate::ensemble::by_size;
 use crate::recipe::Resolved;
 use crate::schedule::Length;
+use crate::turns::Turns;
 
 impl<D: Device> Session<D> {
     /// Steps of an epoch of any phase.
@@ -32,11 +32,12 @@ impl<D: Device> Session<D> {
             self.resolved.data.augment,
             self.resolved.seed,
             phase.stage.stream(),
-        )?)
+        )?
+        .for_heads(self.trainer.ensemble().heads(), self.resolved.train.repeats))
     }
 
     /// Who is trained in which step of a phase.
-    fn turns(&self, phase: &Phase) -> Turns {
+    pub(super) fn turns(&self, phase: &Phase) -> Turns {
         let Resolved { train, seed, .. } = &self.resolved;
         Turns::new(by_size(self.plan()), train.at_once, *seed, phase.stage.stream())
     }
@@ -87,10 +88,10 @@ impl<D: Device> Session<D> {
         let ensemble = self.trainer.ensemble();
         let silent = |member| Ok(100.0 * ensemble.silent_channels(member)?);
         let silent = members().map(silent).collect::<Result<_, TrainError>>()?;
-        let right = |(sums, steps): (&Metrics, &f64)| 100.0 * f64::from(sums.top1) / (steps * batch as f64);
+        let right = |sums: &Metrics| 100.0 * f64::from(sums.top1) / f64::from(sums.rows);
         Ok(Ok(TrainFigures {
             loss: losses.iter().sum::<f64>() / losses.len() as f64,
-            top1: sums.iter().zip(&steps_of).map(right).collect(),
+            top1: sums.iter().map(right).collect(),
             losses,
             silent,
             rate: rates.last().copied().unwrap_or(0.0).into(),

@@ -39,19 +39,6 @@ pub enum TrainError {
         /// What was asked for.
         budget: u64,
     },
-    /// An epoch in which some member would never be trained.
-    #[error(
-        "an epoch has {steps} steps, too few for each of {members} members to be trained where a step trains {at_once} \
-         (train.at_once): train more at once, or choose a smaller train.batch"
-    )]
-    Turns {
-        /// Of an epoch.
-        steps: u64,
-        /// Members that a step trains.
-        at_once: usize,
-        /// All of them.
-        members: usize,
-    },
     /// A recipe of a run that is no longer whole.
     #[error("{file}: it has no {table}, which the run had written: bring the file back before going on")]
     Cut {

@@ -98,8 +98,9 @@ impl<D: Device> Trainer<D> {
         &mut self,
         data: &Dataset,
         part: Part,
-        mut batches: EvalBatches,
+        batches: EvalBatches,
     ) -> Result<Evaluation, TrainError> {
+        let mut batches = batches.for_heads(self.ensemble().heads());
         let mut tally = Tally::new(self.ensemble().members(), data.classes.len());
         let mut draws = batches.buffer();
         self.compose()?;
@@ -107,7 +108,8 @@ impl<D: Device> Trainer<D> {
             batches.fill(step, &mut draws)?;
             self.evaluate_step(part, &draws)?;
             let label = |draw: &ImageDraw| data.part(part).labels[draw.image as usize];
-            let labels: Vec<u16> = draws.iter().map(label).collect();
+            // An image is drawn for every head.
+            let labels: Vec<u16> = draws.iter().step_by(self.ensemble().heads()).map(label).collect();
             let members = (0..self.ensemble().members()).map(MemberId);
             let logits = members.map(|m| self.ensemble().logits(m)).collect::<Result<Vec<_>, _>>()?;
             tally.add(&logits, &labels);

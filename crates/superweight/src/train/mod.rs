@@ -52,7 +52,6 @@ mod stop;
 #[cfg(test)]
 mod testing;
 mod trainer;
-mod turns;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -137,6 +136,8 @@ impl<D: Device> Session<D> {
             on_disk: self.data.on_disk().map(|bytes| (&*self.data.name, bytes)),
             steps_per_epoch: self.steps_per_epoch(),
             schedule: &self.resolved.train.schedule,
+            at_once: self.resolved.train.at_once,
+            teacher: self.trainer.ensemble().teacher(),
             average: self.resolved.train.average,
             resumed: self.resumed,
         }));
@@ -200,8 +201,10 @@ impl<D: Device> Session<D> {
     /// Seconds that the next epoch of a phase will take, by the one before it.
     fn reckoned(&self, phase: &Phase) -> f64 {
         let averages = self.resolved.train.average > 0 && phase.stage == Stage::Train;
-        let longer = if averages && self.position.epoch + 1 == phase.epochs { LAST_EPOCH } else { 1.0 };
-        longer * self.position.epoch_seconds
+        // The pass is of all members, however few a step trains.
+        let pass = (LAST_EPOCH - 1.0) / self.turns(phase).share(self.plan());
+        let longer = if averages && self.position.epoch + 1 == phase.epochs { pass } else { 0.0 };
+        (1.0 + longer) * self.position.epoch_seconds
     }
 
     /// A checkpoint of where the session is, unless there is one.
@@ -315,14 +318,14 @@ impl<D: Device> Session<D> {
         if self.split.validation.is_empty() {
             return Ok(None);
         }
-        let (images, batch) = (self.split.validation.clone(), self.resolved.train.batch);
+        let (images, batch) = (self.split.validation.clone(), self.resolved.train.rows());
         let batches = EvalBatches::new(images, batch)?;
         self.trainer.evaluate(&self.data, Part::Train, batches).map(Some)
     }
 
     /// On the test set.
     fn test(&mut self) -> Result<Evaluation, TrainError> {
-        let batches = EvalBatches::all(&self.data, Part::Test, self.resolved.train.batch)?;
+        let batches = EvalBatches::all(&self.data, Part::Test, self.resolved.train.rows())?;
         self.trainer.evaluate(&self.data, Part::Test, batches)
     }
 }

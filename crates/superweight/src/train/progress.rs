@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use superweight_plan::SharingPlan;
+use superweight_plan::{MemberId, SharingPlan};
 
 use super::{Decided, Evaluation, Position, Stage, Stopped};
 use crate::ensemble::ParameterKind;
@@ -60,6 +60,10 @@ pub struct Ready<'a> {
     pub steps_per_epoch: u64,
     /// Learning rates of training.
     pub schedule: &'a Schedule,
+    /// Members that a step trains.
+    pub at_once: usize,
+    /// From whom the others learn, if they do.
+    pub teacher: Option<MemberId>,
     /// How many of the last epochs are averaged.
     pub average: u64,
     /// Where it goes on, and from which checkpoint; none at the beginning.

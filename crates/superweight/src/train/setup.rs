@@ -12,11 +12,10 @@ use superweight_plan::{LayerKind, SetId, SharingPlan};
 use super::checkpoint::restore;
 use super::sharing::resumed_statistics;
 use super::trainer::decay;
-use super::turns::Turns;
 use super::{DecayGroup, Phase, Position, Session, TrainError, Trainer, average};
 use crate::bank;
 use crate::data::{DataError, Dataset, SET, Split};
-use crate::ensemble::{Ensemble, ParameterKind, by_size};
+use crate::ensemble::{Ensemble, ParameterKind};
 use crate::recipe::{PLAN, Recipe, Resolved};
 use crate::run::{
     Cut, Disk, Event, Existing, Facts, Loaded, Log, RECIPE, RESOLVED, Resumed, RunFolder, TensorBoard,
@@ -203,16 +202,6 @@ impl<D: Device> Parts<D> {
         if split.train.len() < resolved.train.batch {
             let (batch, images) = (resolved.train.batch, split.train.len());
             return Err(DataError::BatchSize { batch, images }.into());
-        }
-        let steps = (split.train.len() / resolved.train.batch) as u64;
-        let turns =
-            Turns::new(by_size(plan), resolved.train.at_once, resolved.seed, phases[0].stage.stream());
-        if steps < turns.block() {
-            return Err(TrainError::Turns {
-                steps,
-                at_once: resolved.train.at_once,
-                members: plan.members.len(),
-            });
         }
         let trainer = Trainer::new(device, resolved, plan, data)?;
         let position = Position::start(phases[0].stage);

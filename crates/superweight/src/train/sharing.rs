@@ -41,11 +41,7 @@ enum At<D: Device> {
 }
 
 impl<D: Device> Watch<D> for Look<D> {
-    fn gradients(
-        &mut self,
-        ensemble: &mut Ensemble<D>,
-        part: Option<&EnsemblePart<D>>,
-    ) -> Result<(), Error> {
+    fn gradients(&mut self, ensemble: &mut Ensemble<D>, part: Option<&EnsemblePart<D>>) -> Result<(), Error> {
         match &mut self.at {
             At::Softmax => {
                 let softened = Softened::begin(ensemble)?;

@@ -25,11 +25,7 @@ use crate::replay::Replayed;
 /// Somebody who looks at gradients before they are used: search and refinement.
 pub trait Watch<D: Device> {
     /// Does the backward pass of some members ([`Ensemble::gradients_of`]) and looks at it.
-    fn gradients(
-        &mut self,
-        ensemble: &mut Ensemble<D>,
-        part: Option<&EnsemblePart<D>>,
-    ) -> Result<(), Error>;
+    fn gradients(&mut self, ensemble: &mut Ensemble<D>, part: Option<&EnsemblePart<D>>) -> Result<(), Error>;
 
     /// Whether all of it happens on the device, so that it can be recorded.
     fn stays_on_device(&self) -> bool {
@@ -81,7 +77,8 @@ impl<D: Device> Trainer<D> {
         data: &Arc<Dataset>,
     ) -> Result<Self, TrainError> {
         let (ensemble, optimizer) = compile(device, resolved, plan)?;
-        let load = |part| device.load_images(&data.image_set(part), resolved.train.batch, 1);
+        let (rows, heads) = (resolved.train.rows(), ensemble.heads());
+        let load = |part| device.load_images(&data.image_set(part), rows * heads, heads);
         Ok(Self {
             images: [load(Part::Train)?, load(Part::Test)?],
             ensemble,
@@ -240,7 +237,7 @@ fn compile<D: Device>(
     }
     let train = &resolved.train;
     let options = EnsembleOptions {
-        batch: train.batch,
+        batch: train.rows(),
         bn_batch: train.bn_batch,
         training: true,
         recalibrated: train.average > 0,

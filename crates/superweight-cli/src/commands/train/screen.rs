@@ -111,6 +111,17 @@ fn head(ready: &Ready<'_>) -> Vec<String> {
         let all: Vec<_> = [rate.to_string()].into_iter().chain((1..).zip(at).map(after)).collect();
         lines.push(format!("rate       {}", filled(listed(&all))));
     }
+    if ready.at_once < members.len() {
+        let between = ready.at_once - 2;
+        let (step, all) = (ready.at_once, members.len());
+        lines.push(format!("turns      a step trains {step} of {all} members: the largest, the smallest and {between} between"));
+    }
+    if let Some(teacher) = ready.teacher {
+        let name = &members[teacher.0];
+        lines.push(format!(
+            "distilled  member {teacher}, {name}, learns from labels, the others from its probabilities"
+        ));
+    }
     match ready.average {
         0 => {}
         1 => lines

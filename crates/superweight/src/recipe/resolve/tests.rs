@@ -59,8 +59,6 @@ share_classifier = true
 [train]
 epochs = 200
 batch = 128
-at_once = 1
-distilled = false
 bn_batch = 64
 momentum = 0.9
 nesterov = true
@@ -288,10 +286,46 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
     );
     let few = resolve("data.validation = '99.8%'", &[]).unwrap();
     assert_eq!((few.data.validation, few.train.batch, few.train.bn_batch), (49_900, 100, 100));
-    refused("train.at_once = 2", "r.toml:1:17: train.at_once: a step cannot train 2 of 1 members");
     refused(
-        "members = ['wrn-10-1', 'wrn-10-2', 'wrn-10-3']\ntrain.at_once = 2",
-        "r.toml:2:17: train.at_once: 2 of 3 members: a step trains the largest, the smallest and one",
+        "train.at_once = 2",
+        "r.toml:1:17: train.at_once: a step trains all of so few members (1): leave the key out",
+    );
+    let four = "members = ['wrn-10-1', 'wrn-10-2', 'wrn-10-3', 'wrn-10-4']";
+    for asked in [1, 2, 5] {
+        let why =
+            "members: a step trains the largest, the smallest and one of those between at least, so 3 to 3;";
+        refused(
+            &format!("{four}\ntrain.at_once = {asked}"),
+            &format!("r.toml:2:17: train.at_once: {asked} of 4 {why}"),
+        );
+    }
+    refused(
+        &format!("{four}\ntrain.at_once = 3\ntrain.batch = 50000"),
+        "r.toml:2:17: train.at_once: it takes 2 steps until each of 4 members has had a turn, 3 in a step, and an epoch has 1:",
+    );
+    refused(
+        &format!("{four}\ntrain.at_once = 3\nsearch.batches = 2"),
+        "r.toml:3:18: search.batches: in 2 steps some of 4 members may have no turn (train.at_once = 3): choose at least 3,",
+    );
+    resolve(&format!("{four}\ntrain.at_once = 3\nsearch.batches = 3"), &[]).unwrap();
+    let mimo = resolve("members = ['mimo-3-wrn-28-10']\nbudget = '100%'", &[]).unwrap();
+    assert_eq!(
+        (mimo.train.batch, mimo.train.repeats, mimo.train.rows(), mimo.train.bn_batch),
+        (128, 4, 512, 64)
+    );
+    assert!(mimo.to_toml().contains("\nrepeats = 4\n"));
+    refused(
+        "train.repeats = 4",
+        "r.toml:1:17: train.repeats: 4: images come once for networks of one head such as wrn-28-10: leave the key out;",
+    );
+    let heads = "members = ['mimo-2-cnn-8', 'mimo-2-cnn-4']";
+    refused(
+        &format!("{heads}\ntrain.distilled = true"),
+        "r.toml:2:19: train.distilled: mimo-2-cnn-8 learns from labels alone",
+    );
+    refused(
+        "members = ['mimo-2-cnn-8', 'cnn-4']",
+        "r.toml:1:11: members: mimo-2-cnn-8 and cnn-4 do not see as many images at once: ",
     );
     refused("train.distilled = true", "r.toml:1:19: train.distilled: there is one member, and nobody");
     refused("train.drops = [60, 200]", "r.toml:1:20: train.drops: epoch 200 is not inside of 200 epochs;");
@@ -341,17 +375,24 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
     assert!(flag.starts_with("--set train.drops=300: train.drops: epoch 300 is not inside"), "{flag}");
 }
 
-/// `KEYS` is what [`Recipe`] has: two schedules, both crops, a given plan and a set of one's own together write every key.
+/// `KEYS` is what [`Recipe`] has: two schedules, both crops, a given plan, members in turns, several heads and a set of one's own together write
+/// every key.
 #[test]
 fn keys_and_fields_are_the_same() {
     let folder = Folder::new("own-keys");
     OwnSet::save(&birds(), &folder.0, false).unwrap();
     let own = OwnSet::find("birds", &folder.0).unwrap().map(Arc::new);
     let mut written = vec![];
-    for set in
-        ["train.schedule=drops", "train.schedule=one-cycle", "plan.file=p.json", "data.crop=random-resized"]
-    {
-        let mut resolved = resolve("", &[set]).unwrap();
+    let turns = "members = ['cnn-4', 'cnn-6', 'cnn-8', 'cnn-5']\ntrain = { at_once = 3, distilled = true }";
+    for (text, set) in [
+        ("", "train.schedule=drops"),
+        ("", "train.schedule=one-cycle"),
+        ("", "plan.file=p.json"),
+        ("", "data.crop=random-resized"),
+        (turns, "budget=100%"),
+        ("members = ['mimo-3-wrn-10-1']", "budget=100%"),
+    ] {
+        let mut resolved = resolve(text, &[set]).unwrap();
         resolved.data.own = own.clone();
         let text = resolved.to_toml();
         for (name, value) in &text.parse::<Table>().unwrap() {
@@ -381,6 +422,8 @@ fn value(key: &'static Key) -> BoxedStrategy<Option<String>> {
             "['wrn-10-2', 'wrn-16-1']",
             "['wrn-10-1', 'wrn-10-1']",
             "['cnn-8-16', 'mobilenet-v2-0.1']",
+            "['cnn-4', 'cnn-8', 'wrn-10-1', 'cnn-6']",
+            "['mimo-2-cnn-8']",
         ],
         "budget" => &["'50%'", "'66.60%'", "400_000", "'1M'", "'100%'"],
         "data.name" => &["'cifar-10'", "'fashion-mnist-10k'", "'mnist'"],
@@ -391,7 +434,8 @@ fn value(key: &'static Key) -> BoxedStrategy<Option<String>> {
         "data.padding" | "train.warm_up" => &["0"],
         "train.average" => &["0", "'10%'"],
         "train.batch" => &["128", "64", "6"],
-        "train.at_once" => &["1", "2"],
+        "train.at_once" => &["3", "4"],
+        "train.repeats" => &["1", "2"],
         "train.bn_batch" => &["2"],
         "search.batches" => &["0", "7"],
         "train.epochs" => &["2", "30", "250"],
@@ -429,8 +473,10 @@ proptest! {
         let resolved = match resolve(&set.join("\n"), &[]) {
             Ok(resolved) => resolved,
             Err(RecipeError::Value { key: "budget", .. }) => return Ok(()),
-            // Taking turns needs more members than these recipes have, and a teacher somebody to teach.
-            Err(RecipeError::Value { key: "train.at_once" | "train.distilled", .. }) => return Ok(()),
+            // Taking turns needs more members than most of these recipes have, and a teacher somebody to teach.
+            Err(RecipeError::Value { key: "train.at_once" | "train.distilled" | "train.repeats", .. }) => {
+                return Ok(());
+            }
             // Some strategies compare layers by what templates in a bank have not.
             Err(RecipeError::Value { key: "plan.tiling", .. }) => return Ok(()),
             Err(error) => panic!("{error}\n{}", set.join("\n")),

@@ -11,13 +11,22 @@
 //! phase, epoch, step), so that nothing of it is kept in checkpoints. Drawn step by step, as published, some members of a
 //! short epoch would never come up.
 
-use superweight_plan::MemberId;
+use superweight_plan::{MemberId, SharingPlan};
 
 use crate::data::{Counter, Phase, Stream};
+use crate::ensemble::multiply_adds;
+
+/// Steps in which each of so many members has had a turn, so many in a step.
+pub(crate) fn block(members: usize, at_once: usize) -> u64 {
+    match members.checked_sub(2) {
+        Some(between) if at_once < members => between.div_ceil(at_once - 2) as u64,
+        _ => 1,
+    }
+}
 
 /// Who has a turn when.
 #[derive(Clone, Debug)]
-pub(super) struct Turns {
+pub(crate) struct Turns {
     /// Largest first.
     members: Vec<MemberId>,
     /// Of those between, in one step.
@@ -37,8 +46,21 @@ impl Turns {
 
     /// Steps in which all members have had a turn.
     pub fn block(&self) -> u64 {
-        let between = self.members.len().saturating_sub(2);
-        if self.beside > between { 1 } else { between.div_ceil(self.beside) as u64 }
+        block(self.members.len(), self.beside + 2)
+    }
+
+    /// Part of all members' work that a step does, on average.
+    pub fn share(&self, plan: &SharingPlan) -> f64 {
+        let work = |members: &[MemberId]| -> f64 {
+            members.iter().map(|&member| multiply_adds(plan, member) as f64).sum()
+        };
+        match &self.members[..] {
+            [largest, between @ .., smallest] if self.beside <= between.len() => {
+                let beside = work(between) * self.beside as f64 / between.len() as f64;
+                (work(&[*largest, *smallest]) + beside) / work(&self.members)
+            }
+            _ => 1.0,
+        }
     }
 
     /// The members that a step of an epoch trains, in their order in the plan.
@@ -56,22 +78,24 @@ impl Turns {
         trained
     }
 
-    /// Of those between, drawn for a block of steps (Fisher–Yates).
+    /// Of those between, drawn for a block of steps.
     fn order(&self, between: &[MemberId], epoch: u64, block: u64) -> Vec<MemberId> {
         let counter = Counter::new(self.seed, self.phase, epoch);
         let mut order = between.to_vec();
-        for i in (1..order.len()).rev() {
-            let index = block * between.len() as u64 + i as u64;
-            order.swap(i, counter.below(index, Stream::Turn, i as u64 + 1) as usize);
-        }
+        counter.shuffle(&mut order, block * between.len() as u64, Stream::Turn);
         order
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::collections::{HashMap, HashSet};
+
+    use superweight_plan::arch::ImageShape;
+    use superweight_plan::{Member, PlanRequest};
+
+    use super::*;
+    use crate::ensemble::by_size;
 
     /// Five to seven members, the largest in the middle of the plan.
     fn turns(count: usize, at_once: usize) -> Turns {
@@ -115,22 +139,49 @@ mod tests {
         }
     }
 
-    /// Each of the ten pairs of five members between comes up in a tenth of the steps: χ² with 9 degrees of freedom below 38
-    /// (p = 2e-5). Two of a block's three steps are drawn without the other having a say; the third is half of what is left.
+    /// Five members between, two in a step: in the steps of a kind (the first, second or third of their block) each of the ten pairs
+    /// comes up in a tenth, over 1,000 epochs of two blocks. χ² with 9 degrees of freedom below 38 (p = 2e-5).
     #[test]
     fn everyone_between_is_trained_as_often_with_everyone_else() {
         let turns = turns(7, 4);
-        let (mut pairs, mut alone) = (HashMap::new(), HashMap::new());
-        for epoch in 0..3000 {
-            // The first step of an epoch: draws of other epochs are independent.
-            let mut trained = turns.of(epoch, 0);
-            trained.retain(|member| *member != turns.members[0] && *member != turns.members[6]);
-            trained.iter().for_each(|&member| *alone.entry(member).or_insert(0) += 1);
-            *pairs.entry(trained).or_insert(0f64) += 1.0;
+        for of_block in 0..3 {
+            let mut pairs = HashMap::new();
+            for (epoch, block) in (0..1000).flat_map(|epoch| [0, 1].map(|block| (epoch, block))) {
+                let mut trained = turns.of(epoch, 3 * block + of_block);
+                trained.retain(|member| *member != turns.members[0] && *member != turns.members[6]);
+                *pairs.entry(trained).or_insert(0f64) += 1.0;
+            }
+            assert_eq!(pairs.len(), 10);
+            let chi2: f64 = pairs.values().map(|n| (n - 200.0).powi(2) / 200.0).sum();
+            assert!(chi2 < 38.0, "step {of_block} of a block: {chi2}: {pairs:?}");
         }
-        assert_eq!((pairs.len(), alone.len()), (10, 5));
-        let chi2: f64 = pairs.values().map(|n| (n - 300.0).powi(2) / 300.0).sum();
-        assert!(chi2 < 38.0, "{chi2}: {pairs:?}");
+    }
+
+    /// Of six orders of three members between, one is drawn for every block: the same order twice running in a sixth.
+    #[test]
+    fn every_block_has_an_order_of_its_own() {
+        let turns = turns(5, 3);
+        let block = |block: u64| (0..3).map(|step| turns.of(0, 3 * block + step)).collect::<Vec<_>>();
+        let again = (0..600).filter(|&n| block(n) == block(n + 1)).count();
+        assert!((60..140).contains(&again), "{again} of 600, where 100 ± 9 are expected");
+    }
+
+    /// Of what a step does: measured over many steps, and reckoned.
+    #[test]
+    fn share_of_the_work() {
+        let member = |name: &str| Member {
+            architecture: name.parse().unwrap(),
+            input: ImageShape::CIFAR,
+            classes: 10,
+        };
+        let members = ["wrn-10-4", "wrn-10-3", "wrn-10-2", "wrn-10-1"].map(member).to_vec();
+        let plan = PlanRequest::new(members, None).plan().unwrap();
+        let turns = Turns::new(by_size(&plan), 3, 0, Phase::Train);
+        let work =
+            |members: &[MemberId]| members.iter().map(|&m| multiply_adds(&plan, m)).sum::<u64>() as f64;
+        let done: f64 = (0..2).map(|step| work(&turns.of(0, step))).sum();
+        assert!((turns.share(&plan) - done / (2.0 * work(&turns.members))).abs() < 1e-12);
+        assert_eq!(Turns::new(by_size(&plan), 4, 0, Phase::Train).share(&plan), 1.0);
     }
 
     #[test]
