@@ -273,6 +273,64 @@ fn decay_pulls_at_what_makes_a_tensor() {
     });
 }
 
+/// What some of the uses give, and what the others give, are together what all give; what nothing is made of has no gradient,
+/// whatever it had before.
+#[test]
+fn some_of_the_uses_are_a_mix_of_their_own() {
+    on_every_device!(|device| {
+        for seed in 500..560 {
+            let Example { mut memory, sets, mix } = example(device, seed);
+            let first = ["large", "one"].map(|name| memory.layout().parameter(name).unwrap().offset);
+            let parts = [true, false].map(|of_first| {
+                let some = |set: &MixSet| {
+                    let mut set = MixSet { decay: 0.3, ..set.clone() };
+                    set.uses.retain(|used| first.contains(&used.tensor.offset) == of_first);
+                    set
+                };
+                Mix::new(device, sets.iter().map(some).collect()).unwrap()
+            });
+            let all = sets.iter().map(|set| MixSet { decay: 0.3, ..set.clone() }).collect();
+            let all = Mix::new(device, all).unwrap();
+            assert!(parts.iter().all(|part| part.scratch_bytes() <= mix.scratch_bytes()), "seed {seed}");
+            let tensors = ["large", "small", "lone", "one", "two", "three"];
+            memory.mix(&all, MixReaders::Everyone).unwrap();
+            let whole = tensors.map(|name| memory.parameter(name).unwrap());
+            tensors.iter().for_each(|name| {
+                let len = memory.layout().parameter(name).unwrap().len;
+                memory.set_parameter(name, &vec![0.0; len]).unwrap();
+                memory.set_gradient(name, &hashed(!seed, len)).unwrap();
+            });
+            parts.iter().for_each(|part| memory.mix(part, MixReaders::Everyone).unwrap());
+            assert_eq!(tensors.map(|name| memory.parameter(name).unwrap()), whole, "the same weights");
+            let made_of = [
+                "templates",
+                "coefficients",
+                "single",
+                "patterned",
+                "patterns",
+                "gains",
+                "patterned_once",
+                "patterns_once",
+                "gains_once",
+            ];
+            let mut gradients = |mix: &Mix<_>| {
+                memory.mix_backward(mix).unwrap();
+                made_of.map(|name| memory.gradient(name).unwrap())
+            };
+            let expected = gradients(&all);
+            let [one, other] = [gradients(&parts[0]), gradients(&parts[1])];
+            for (i, name) in made_of.iter().enumerate() {
+                let sum: Vec<f32> = one[i].iter().zip(&other[i]).map(|(a, b)| a + b).collect();
+                let error = relative_error(&sum, &expected[i]);
+                assert!(error < 1e-5, "seed {seed}, {name}: {error:.2e}");
+            }
+            let nothing = |values: &[f32]| values.iter().all(|v| *v == 0.0);
+            assert!(nothing(&one[2]) && nothing(&one[6]) && nothing(&one[8]), "seed {seed}");
+            assert!(!nothing(&one[0]) && !nothing(&other[2]) && !nothing(&other[6]), "seed {seed}");
+        }
+    });
+}
+
 #[test]
 fn threads_do_not_change_a_bit() {
     let run = |threads| {

@@ -35,7 +35,8 @@ pub struct PlanArgs {
     #[arg(long, value_name = "KEY=VALUE", requires = "recipe")]
     pub set: Vec<String>,
 
-    /// Architectures, separated by commas: wrn-28-10, wrn-50-2, resnet-50, mobilenet-v2-0.5, cnn-16-32.
+    /// Architectures, separated by commas: wrn-28-10, wrn-50-2, resnet-50, mobilenet-v2-0.5, cnn-16-32,
+    /// mimo-3-wrn-28-10.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub members: Vec<String>,
 
