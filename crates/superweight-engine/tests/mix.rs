@@ -301,7 +301,11 @@ fn some_of_the_uses_are_a_mix_of_their_own() {
                 memory.set_gradient(name, &hashed(!seed, len)).unwrap();
             });
             parts.iter().for_each(|part| memory.mix(part, MixReaders::Everyone).unwrap());
-            assert_eq!(tensors.map(|name| memory.parameter(name).unwrap()), whole, "the same weights");
+            for (name, whole) in tensors.iter().zip(&whole) {
+                // A device may sum in another order where there are fewer uses.
+                let error = relative_error(&memory.parameter(name).unwrap(), whole);
+                assert!(error < 1e-6, "seed {seed}, {name}: {error:.2e}");
+            }
             let made_of = [
                 "templates",
                 "coefficients",

@@ -90,8 +90,13 @@ fn is_drawn_as_it_is_rendered(set: &ImageSet) {
 /// Rows of three images: pixel by pixel, the channels of the first, of the second, of the third.
 #[test]
 fn images_lie_abreast() {
+    lie_abreast(&set());
+    lie_abreast(&ImageSet { pixels: Arc::new(Elsewhere(set().pixels)), ..set() });
+}
+
+fn lie_abreast(set: &ImageSet) {
     on_every_device!(|device| {
-        let (set, wide) = (set(), Shape { channels: 3 * SHAPE.channels, ..SHAPE });
+        let wide = Shape { channels: 3 * SHAPE.channels, ..SHAPE };
         let mut graph = GraphBuilder::new("three");
         let images = graph.input("images", wide).unwrap();
         let pooled = graph.global_average_pool("pool", images).unwrap();
@@ -100,7 +105,7 @@ fn images_lie_abreast() {
         let mut layout = LayoutBuilder::new();
         layout.graph(&graph, &Settings::train(2)).unwrap();
         let mut memory = Memory::new(device, layout.finish(device), 0).unwrap();
-        let mut images = device.load_images(&set, 6, 3).unwrap();
+        let mut images = device.load_images(set, 6, 3).unwrap();
         let moved = ImageDraw { image: 4, flip: 1, down: -1, right: 2, ..ImageDraw::default() };
         for draws in [[1, 4, 2, 0, 3, 3].map(ImageDraw::plain).to_vec(), vec![ImageDraw::plain(2), moved]] {
             device.set_draws(&mut images, &draws);

@@ -37,7 +37,7 @@ pub enum PlanError {
     },
     /// All members see the same images, as many at once.
     #[error(
-        "{a} and {b} do not see as many images at once: members of a plan all see one, or all mimo-M as many"
+        "{a} and {b} see different numbers of images at once: choose members that all see one, or all of mimo-M with one M"
     )]
     Heads {
         /// A member.

@@ -400,5 +400,8 @@ fn members_see_as_many_images_at_once() {
     let mut changed = plan("mimo-2-wrn-10-1,mimo-2-wrn-10-1").unwrap();
     changed.members[1].architecture = "wrn-10-1".parse().unwrap();
     let error = changed.validate().unwrap_err().to_string();
-    assert!(error.contains("members") && error.contains("do not see as many images at once"), "{error}");
+    assert!(
+        error.contains("members") && error.contains("see different numbers of images at once"),
+        "{error}"
+    );
 }

@@ -25,7 +25,11 @@ pub(crate) fn side_by_side(images: &[f32], image_len: usize, channels: usize, he
 
 /// The same with every image as often as there are heads.
 pub(crate) fn repeated(images: &[f32], channels: usize, heads: usize) -> Vec<f32> {
-    images.chunks_exact(channels).flat_map(|pixel| pixel.repeat(heads)).collect()
+    let mut rows = Vec::with_capacity(heads * images.len());
+    for pixel in images.chunks_exact(channels) {
+        (0..heads).for_each(|_| rows.extend_from_slice(pixel));
+    }
+    rows
 }
 
 /// Logits of all heads, row by row, to the logarithms of the mean of their probabilities.

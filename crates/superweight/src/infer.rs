@@ -278,10 +278,14 @@ impl<D: Device> Networks<D> {
     pub fn state_dict(&self, member: MemberId) -> Result<Tensors, Error> {
         let architecture = self.plan().members[member.0].build().expect("the members of a plan build");
         let memory = self.ensemble.memory();
-        let mut tensors = Tensors::about(std::collections::BTreeMap::from([
+        let mut about = std::collections::BTreeMap::from([
             ("architecture".to_owned(), architecture.name.to_string()),
             ("format".to_owned(), "pt".to_owned()),
-        ]));
+        ]);
+        if architecture.heads > 1 {
+            about.insert("heads".to_owned(), architecture.heads.to_string());
+        }
+        let mut tensors = Tensors::about(about);
         for tensor in &architecture.tensors {
             let values = memory.parameter(&(scope(member) + &tensor.name))?;
             let values = match (tensor.kind, &tensor.shape[..]) {

@@ -175,6 +175,24 @@ fn an_onnx_file_holds_every_number_once() {
     assert!(missing.unwrap_err().to_string().contains("expected F32"), "a state dict of another network");
 }
 
+/// Several heads: one image goes in, one row of logits comes out.
+#[test]
+fn an_onnx_file_asks_all_heads() {
+    let plan = plan(&["mimo-3-wrn-10-1"], TilingChoice::Nested, 100);
+    let mut ensemble =
+        Ensemble::new(&CpuDevice::new(1).unwrap(), &plan, &EnsembleOptions::evaluate(BATCH)).unwrap();
+    bank::initialise(&plan, ensemble.memory_mut(), 7).unwrap();
+    let tensors = Networks::new(ensemble, BATCH).unwrap().state_dict(MemberId(0)).unwrap();
+    let options = OnnxOptions { output: OnnxOutput::Logits, normalisation: None };
+    let file = onnx(&[(plan.members[0].build().unwrap(), tensors)], &options).unwrap();
+    let times = |text: &str| file.windows(text.len()).filter(|bytes| *bytes == text.as_bytes()).count();
+    // Their nodes; what these compute was compared in ONNX Runtime.
+    for op in ["Concat", "Reshape", "LogSoftmax", "ReduceLogSumExp", "Sub"] {
+        assert_eq!(times(op), 1, "{op}");
+    }
+    assert_eq!(times("heads.mean"), 3, "the name and output of a node, and what the logits are");
+}
+
 /// Both ends of a line are the members on batch statistics; a line from a member to itself is flat.
 #[test]
 fn a_line_between_members_has_them_at_its_ends() {

@@ -40,7 +40,7 @@ pub struct BenchOptions {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', required_unless_present = "plan")]
     pub members: Vec<String>,
 
-    /// Images per step.
+    /// Images per step; with networks that see M at once (mimo-M) rows of M.
     #[arg(long, default_value_t = 32)]
     pub batch: usize,
 

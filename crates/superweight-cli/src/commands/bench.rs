@@ -249,6 +249,10 @@ fn prepare<D: Device>(
 ) -> Result<Bench<D>> {
     let members =
         options.members.iter().map(|name| architecture(name, options)).collect::<Result<Vec<_>>>()?;
+    if let Some(pair) = members.windows(2).find(|pair| pair[0].heads != pair[1].heads) {
+        let (a, b) = (&pair[0].name, &pair[1].name);
+        bail!("--members: {a} and {b} see different numbers of images at once: measure them one by one");
+    }
     let BenchOptions { batch, inference, packed, unfolded, .. } = *options;
     let request = BenchRequest { members, batch, training: !inference, packed, folded: !unfolded };
     let bench = Bench::new(device, &request).context("--members and --batch")?;

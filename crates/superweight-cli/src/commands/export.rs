@@ -44,6 +44,16 @@ pub fn run(args: ExportArgs, out: &mut impl Write) -> Result<ExitCode> {
         writeln!(out, "{}  {} bytes  {}", file.display(), bytes, architectures.join(", "))?;
     }
     write!(out, "{}", input(&trained, args.normalise)?)?;
+    let heads = trained.plan.members[0].architecture.heads();
+    if heads > 1 && matches!(args.to, FormatArg::Safetensors) {
+        let channels = heads * trained.resolved.data.shape.channels;
+        let classes = trained.resolved.data.classes;
+        writeln!(
+            out,
+            "heads      {heads}: the file's network takes every image {heads} times along channels, N×{channels}×…, and gives \
+             {heads}×{classes} logits:\n           the mean of the heads' probabilities is its answer"
+        )?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -88,6 +88,21 @@ pub enum ArchError {
         /// Classes.
         classes: usize,
     },
+    /// Too many images at once for these.
+    #[error(
+        "{name} cannot be built for input {input:?} and {classes} classes: {heads} times as many channels and logits must be at most \
+         {LIMIT}"
+    )]
+    Heads {
+        /// The architecture.
+        name: String,
+        /// Images at once.
+        heads: usize,
+        /// Channels, height, width.
+        input: [usize; 3],
+        /// Classes.
+        classes: usize,
+    },
 }
 
 impl ArchName {
@@ -108,7 +123,13 @@ impl ArchName {
             Self::Cnn { widths } => cnn::build(name, input, classes, widths),
             &Self::Mimo { heads, ref body } => {
                 let stacked = ImageShape { channels: heads * input.channels, ..input };
-                Architecture { name, input, classes, heads, ..body.build(stacked, heads * classes)? }
+                let body = body.build(stacked, heads * classes).map_err(|_| ArchError::Heads {
+                    name: self.to_string(),
+                    heads,
+                    input: input.into(),
+                    classes,
+                })?;
+                Architecture { name, input, classes, heads, ..body }
             }
         })
     }
@@ -207,9 +228,20 @@ impl FromStr for ArchName {
                     _ => Err(numbers("write cnn-C1-C2-... with 1 to 100 channel counts from 1 to 10000")),
                 }
             }
-            ["mimo", heads, ref body @ ..] if !body.is_empty() && body[0] != "mimo" => {
+            ["mimo", heads, ref body @ ..] if !body.is_empty() => {
                 match parse(heads).filter(|heads| (2..=MOST_HEADS).contains(heads)) {
-                    Some(heads) => Ok(Self::Mimo { heads, body: Box::new(body.join("-").parse()?) }),
+                    Some(_) if body[0] == "mimo" => {
+                        Err(numbers("NETWORK in mimo-M-NETWORK is not one of mimo itself"))
+                    }
+                    Some(heads) => match body.join("-").parse() {
+                        Ok(body) => Ok(Self::Mimo { heads, body: Box::new(body) }),
+                        Err(ArchError::Unknown { suggestion, .. }) => Err(ArchError::Unknown {
+                            name: text.to_owned(),
+                            suggestion: suggestion.map(|body| format!("mimo-{heads}-{body}")),
+                        }),
+                        Err(ArchError::Numbers { why, .. }) => Err(numbers(&why)),
+                        Err(error) => Err(error),
+                    },
                     None => Err(numbers(&format!(
                         "write mimo-M-NETWORK with M images at once, 2 to {MOST_HEADS}, e.g. mimo-3-wrn-28-10"
                     ))),
@@ -293,6 +325,7 @@ mod tests {
             ("resnet50", "resnet-50"),
             ("mobilenet_v2", "mobilenet-v2"),
             ("MIMO_wrn_28_10", "mimo-3-wrn-28-10"),
+            ("mimo-2-resnet50", "mimo-2-resnet-50"),
         ] {
             let error = typed.parse::<ArchName>().unwrap_err();
             assert!(error.to_string().contains(&format!("did you mean '{meant}'")), "{error}");

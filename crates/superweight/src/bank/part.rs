@@ -52,14 +52,13 @@ impl<D: Device> Bank<D> {
     }
 }
 
-/// What none of these members reads, of the trained numbers. Not parts of what templates are looked at in: a bank is read whole
-/// or not at all.
+/// What none of these members reads, of the trained numbers.
 pub(crate) fn idle(
     plan: &SharingPlan,
     layout: &Layout,
     members: &[MemberId],
 ) -> Result<Vec<Range<usize>>, Error> {
-    let (mut idle, mut rows) = (vec![], vec![]);
+    let (mut idle, mut rows): (Vec<Range<usize>>, Vec<Range<usize>>) = (vec![], vec![]);
     let mut whole = |name: &str| -> Result<(), Error> {
         let Region { offset, len, .. } = layout.parameter(name)?;
         idle.push(offset..offset + len);
@@ -74,11 +73,11 @@ pub(crate) fn idle(
         }
     }
     let read = Read::by(plan, members);
-    for (i, cluster) in plan.clusters.iter().enumerate() {
-        let mut sets = plan.template_sets.iter().zip(&read.sets).filter(|(set, _)| set.cluster.0 == i);
-        if cluster.bank.is_some() && sets.all(|(_, read)| !read) {
-            whole(&numbers_name(ClusterId(i)))?;
-        }
+    for (i, _) in plan.clusters.iter().enumerate().filter(|(_, cluster)| cluster.bank.is_some()) {
+        let Region { offset, len, .. } = layout.parameter(&numbers_name(ClusterId(i)))?;
+        rows.extend(
+            read.unseen(plan, ClusterId(i), len).into_iter().map(|of| offset + of.start..offset + of.end),
+        );
     }
     let patterns = pattern_rows(plan);
     for (i, set) in plan.template_sets.iter().enumerate() {
@@ -144,5 +143,24 @@ impl Read {
             }
         }
         read
+    }
+
+    /// What of a bank no set that is read looks at.
+    fn unseen(&self, plan: &SharingPlan, bank: ClusterId, len: usize) -> Vec<Range<usize>> {
+        let mut seen: Vec<Range<usize>> = vec![];
+        for (set, _) in plan.template_sets.iter().zip(&self.sets).filter(|(_, read)| **read) {
+            let (Some(view), true) = (&set.view, set.cluster == bank) else { continue };
+            let ([rows, cols], [.., kh, kw]) = (view.source(set.block), set.block);
+            seen.extend(view.at.iter().map(|&at| at as usize..at as usize + rows * cols * kh * kw));
+        }
+        seen.sort_by_key(|range| range.start);
+        let (mut unseen, mut end) = (vec![], 0);
+        for range in seen.into_iter().chain(std::iter::once(len..len)) {
+            if end < range.start {
+                unseen.push(end..range.start);
+            }
+            end = end.max(range.end);
+        }
+        unseen
     }
 }

@@ -68,7 +68,10 @@ impl Line<'_> {
                 input.clear();
                 normalise(&images.pixels[first * len..][..batch * len], normalisation, &mut input);
                 let (channels, heads) = (self.architecture.input.channels, self.architecture.heads);
-                memory.set_input(IMAGES, &repeated(&input, channels, heads))?;
+                match heads {
+                    1 => memory.set_input(IMAGES, &input)?,
+                    _ => memory.set_input(IMAGES, &repeated(&input, channels, heads))?,
+                }
                 memory.run(&program)?;
                 let logits = mixture(memory.output(&Lowering::default().logits())?, classes, heads);
                 for image in seen..first + batch {

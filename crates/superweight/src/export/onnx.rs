@@ -196,10 +196,12 @@ fn mixture(graph: &mut Graph, architecture: &Architecture, scope: &str, logits: 
     // 0: as many rows as there are.
     graph.initialise_integers(&name("shape"), &[0, architecture.heads as i64, architecture.classes as i64]);
     let apart = graph.node("Reshape", &name("apart"), &[&logits, &name("shape")], vec![]);
-    let probabilities = graph.node("Softmax", &name("softmax"), &[&apart], vec![int("axis", 2)]);
+    let each = graph.node("LogSoftmax", &name("each"), &[&apart], vec![int("axis", 2)]);
+    // Logarithms all the way: no probability is too small for 32 bits.
     let over = vec![ints("axes", &[1]), int("keepdims", 0)];
-    let mean = graph.node("ReduceMean", &name("mean"), &[&probabilities], over);
-    graph.node("Log", &name("log"), &[&mean], vec![])
+    let sum = graph.node("ReduceLogSumExp", &name("sum"), &[&each], over);
+    graph.initialise(&name("count"), &[], &[(architecture.heads as f32).ln()]);
+    graph.node("Sub", &name("mean"), &[&sum, &name("count")], vec![])
 }
 
 fn activated(graph: &mut Graph, value: String, activation: Activation) -> String {

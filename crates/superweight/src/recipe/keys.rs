@@ -134,12 +134,12 @@ pub const KEYS: &[Key] = &[
     key(
         "train.distilled",
         Switch,
-        "false; true: the largest member (by multiply-adds) alone learns from labels, smoothed or not, and the others from its probabilities for the same images; the training loss that is shown is every member's against labels",
+        "false; true: the largest member (by multiply-adds) alone learns from labels, smoothed or not, and the others from its probabilities for the same images; the training loss that is shown is every member's against labels. Not for networks that see several images at once",
     ),
     key(
         "train.bn_batch",
         Whole(1, 1_048_576),
-        "64 where members are alike and it divides the batch, else the batch",
+        "64 where members are alike and it divides the batch (times train.repeats), else all of it",
     ),
     key("train.momentum", Real(0.0, 0.9999), "0.9"),
     key("train.nesterov", Switch, "true"),

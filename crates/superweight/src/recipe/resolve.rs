@@ -251,7 +251,10 @@ impl Recipe {
         let problem = match self.train.distilled.unwrap_or(false) {
             false => return Ok(false),
             true if members[0].heads() > 1 => {
-                format!("{} learns from labels alone: leave the key out", members[0])
+                format!(
+                    "networks that see several images at once learn from labels alone, {} too: leave the key out",
+                    members[0]
+                )
             }
             true if members.len() == 1 && !self.members_are_of_a_plan() => {
                 "there is one member, and nobody to learn from it: leave the key out".to_owned()
@@ -268,7 +271,7 @@ impl Recipe {
             (None, _) => Ok(4),
             (Some(repeats), 1) if !self.members_are_of_a_plan() => {
                 let problem = format!(
-                    "{repeats}: images come once for networks of one head such as {member}: leave the key out"
+                    "{repeats}: is for networks that see several images at once (mimo-3-{member}): leave the key out"
                 );
                 Err(self.wrong("train.repeats", problem))
             }
@@ -292,8 +295,12 @@ impl Recipe {
         let usual = if !heterogeneous && rows.is_multiple_of(64) { 64 } else { rows };
         let bn_batch = table.bn_batch.unwrap_or(usual);
         if bn_batch > rows || !rows.is_multiple_of(bn_batch) {
+            let what = match repeats {
+                1 => "images".to_owned(),
+                _ => format!("rows ({batch} images, {repeats} times)"),
+            };
             let problem = format!(
-                "batches of {rows} images cannot be cut into parts of {bn_batch}: choose what divides {rows}"
+                "batches of {rows} {what} cannot be cut into parts of {bn_batch}: choose what divides {rows}"
             );
             return Err(self.wrong("train.bn_batch", problem));
         }

@@ -136,6 +136,7 @@ impl<D: Device> Session<D> {
             on_disk: self.data.on_disk().map(|bytes| (&*self.data.name, bytes)),
             steps_per_epoch: self.steps_per_epoch(),
             schedule: &self.resolved.train.schedule,
+            repeats: self.resolved.train.repeats,
             at_once: self.resolved.train.at_once,
             teacher: self.trainer.ensemble().teacher(),
             average: self.resolved.train.average,

@@ -60,6 +60,8 @@ pub struct Ready<'a> {
     pub steps_per_epoch: u64,
     /// Learning rates of training.
     pub schedule: &'a Schedule,
+    /// How often an image comes in a step for every head, where members have several.
+    pub repeats: usize,
     /// Members that a step trains.
     pub at_once: usize,
     /// From whom the others learn, if they do.

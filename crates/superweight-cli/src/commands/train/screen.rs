@@ -111,6 +111,16 @@ fn head(ready: &Ready<'_>) -> Vec<String> {
         let all: Vec<_> = [rate.to_string()].into_iter().chain((1..).zip(at).map(after)).collect();
         lines.push(format!("rate       {}", filled(listed(&all))));
     }
+    let heads = plan.members[0].architecture.heads();
+    if heads > 1 {
+        let times = match ready.repeats {
+            1 => "once".to_owned(),
+            repeats => format!("{repeats} times"),
+        };
+        lines.push(format!(
+            "heads      {heads}: as many images at once, each of a step {times} for every head"
+        ));
+    }
     if ready.at_once < members.len() {
         let between = ready.at_once - 2;
         let (step, all) = (ready.at_once, members.len());

@@ -316,16 +316,16 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
     assert!(mimo.to_toml().contains("\nrepeats = 4\n"));
     refused(
         "train.repeats = 4",
-        "r.toml:1:17: train.repeats: 4: images come once for networks of one head such as wrn-28-10: leave the key out;",
+        "r.toml:1:17: train.repeats: 4: is for networks that see several images at once (mimo-3-wrn-28-10): leave the key out;",
     );
     let heads = "members = ['mimo-2-cnn-8', 'mimo-2-cnn-4']";
     refused(
         &format!("{heads}\ntrain.distilled = true"),
-        "r.toml:2:19: train.distilled: mimo-2-cnn-8 learns from labels alone",
+        "r.toml:2:19: train.distilled: networks that see several images at once learn from labels alone, mimo-2-cnn-8 too",
     );
     refused(
         "members = ['mimo-2-cnn-8', 'cnn-4']",
-        "r.toml:1:11: members: mimo-2-cnn-8 and cnn-4 do not see as many images at once: ",
+        "r.toml:1:11: members: mimo-2-cnn-8 and cnn-4 see different numbers of images at once: ",
     );
     refused("train.distilled = true", "r.toml:1:19: train.distilled: there is one member, and nobody");
     refused("train.drops = [60, 200]", "r.toml:1:20: train.drops: epoch 200 is not inside of 200 epochs;");
