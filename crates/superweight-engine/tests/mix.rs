@@ -12,6 +12,20 @@ fn pick(seed: u32, n: u32, from: usize, to: usize) -> usize {
     from + ((hash(seed, n) + 1.0) / 2.0 * (to - from) as f32) as usize
 }
 
+/// What is mixed in an example, and what it is made of.
+const TENSORS: [&str; 6] = ["large", "small", "lone", "one", "two", "three"];
+const MADE_OF: [&str; 9] = [
+    "templates",
+    "coefficients",
+    "single",
+    "patterned",
+    "patterns",
+    "gains",
+    "patterned_once",
+    "patterns_once",
+    "gains_once",
+];
+
 /// Two layers cut into cells of one set, hard-shared where both have a cell; a third layer that is one block; and two whose
 /// cells have the same patterns and gains of their own.
 struct Example<D: Device> {
@@ -191,7 +205,7 @@ fn backward_is_the_adjoint() {
     on_every_device!(|device| {
         for seed in 100..160 {
             let Example { mut memory, mix, .. } = example(device, seed);
-            let names = ["large", "small", "lone", "one", "two", "three"];
+            let names = TENSORS;
             // dL/dW is what a graph would have left; L = ⟨dW, W⟩.
             let upstream: Vec<Vec<f32>> = names
                 .iter()
@@ -202,17 +216,7 @@ fn backward_is_the_adjoint() {
             }
             memory.mix(&mix, MixReaders::Everyone).unwrap(); // backward reads the coefficients that are products
             memory.mix_backward(&mix).unwrap();
-            for tensor in [
-                "templates",
-                "coefficients",
-                "single",
-                "patterned",
-                "patterns",
-                "gains",
-                "patterned_once",
-                "patterns_once",
-                "gains_once",
-            ] {
+            for tensor in MADE_OF {
                 let gradient = memory.gradient(tensor).unwrap();
                 let before = memory.parameter(tensor).unwrap();
                 let direction = hashed(seed * 7, before.len());
@@ -250,7 +254,7 @@ fn decay_pulls_at_what_makes_a_tensor() {
             let decayed = Mix::new(memory.device(), decayed).unwrap();
             assert_eq!(decayed.scratch_bytes(), mix.scratch_bytes());
             memory.mix(&mix, MixReaders::Everyone).unwrap();
-            let tensors = ["large", "small", "lone", "one", "two", "three"];
+            let tensors = TENSORS;
             let upstream = tensors.map(|name| {
                 let weight = memory.parameter(name).unwrap();
                 let given = hashed(!seed, weight.len());
@@ -292,7 +296,7 @@ fn some_of_the_uses_are_a_mix_of_their_own() {
             let all = sets.iter().map(|set| MixSet { decay: 0.3, ..set.clone() }).collect();
             let all = Mix::new(device, all).unwrap();
             assert!(parts.iter().all(|part| part.scratch_bytes() <= mix.scratch_bytes()), "seed {seed}");
-            let tensors = ["large", "small", "lone", "one", "two", "three"];
+            let tensors = TENSORS;
             memory.mix(&all, MixReaders::Everyone).unwrap();
             let whole = tensors.map(|name| memory.parameter(name).unwrap());
             tensors.iter().for_each(|name| {
@@ -306,24 +310,13 @@ fn some_of_the_uses_are_a_mix_of_their_own() {
                 let error = relative_error(&memory.parameter(name).unwrap(), whole);
                 assert!(error < 1e-6, "seed {seed}, {name}: {error:.2e}");
             }
-            let made_of = [
-                "templates",
-                "coefficients",
-                "single",
-                "patterned",
-                "patterns",
-                "gains",
-                "patterned_once",
-                "patterns_once",
-                "gains_once",
-            ];
             let mut gradients = |mix: &Mix<_>| {
                 memory.mix_backward(mix).unwrap();
-                made_of.map(|name| memory.gradient(name).unwrap())
+                MADE_OF.map(|name| memory.gradient(name).unwrap())
             };
             let expected = gradients(&all);
             let [one, other] = [gradients(&parts[0]), gradients(&parts[1])];
-            for (i, name) in made_of.iter().enumerate() {
+            for (i, name) in MADE_OF.iter().enumerate() {
                 let sum: Vec<f32> = one[i].iter().zip(&other[i]).map(|(a, b)| a + b).collect();
                 let error = relative_error(&sum, &expected[i]);
                 assert!(error < 1e-5, "seed {seed}, {name}: {error:.2e}");

@@ -1,0 +1,206 @@
+//! How does training go: what is a step, at which rates, and how does it end?
+
+use superweight_plan::arch::ArchName;
+
+use super::percent;
+use crate::ensemble::ParameterKind;
+use crate::recipe::file::{CountOrText, Precision, ScheduleWord};
+use crate::recipe::resolved::TrainSettings;
+use crate::recipe::{Recipe, RecipeError};
+use crate::schedule::Schedule;
+
+impl Recipe {
+    /// How many members a step trains: all, or the largest, the smallest and one more at least.
+    fn at_once(&self, members: usize) -> Result<usize, RecipeError> {
+        let asked = self.train.at_once.map_or(members, |at_once| at_once as usize);
+        let problem = match members {
+            _ if asked == members || (3..members).contains(&asked) || self.members_are_of_a_plan() => {
+                return Ok(asked);
+            }
+            0..=3 => format!("a step trains all of so few members ({members}): leave the key out"),
+            _ => format!(
+                "{asked} of {members} members: a step trains the largest, the smallest and one of those between at \
+                 least, so 3 to {}; leave the key out for all of them",
+                members - 1
+            ),
+        };
+        Err(self.wrong("train.at_once", problem))
+    }
+
+    /// Whether the members are not said, and will be refused for that.
+    fn members_are_of_a_plan(&self) -> bool {
+        self.members.is_none() && self.plan.file.is_some()
+    }
+
+    fn distilled(&self, members: &[ArchName]) -> Result<bool, RecipeError> {
+        let problem = match self.train.distilled.unwrap_or(false) {
+            false => return Ok(false),
+            true if members[0].heads() > 1 => {
+                format!(
+                    "networks that see several images at once learn from labels alone, {} too: leave the key out",
+                    members[0]
+                )
+            }
+            true if members.len() == 1 && !self.members_are_of_a_plan() => {
+                "there is one member, and nobody to learn from it: leave the key out".to_owned()
+            }
+            true => return Ok(true),
+        };
+        Err(self.wrong("train.distilled", problem))
+    }
+
+    /// How often an image comes in a step.
+    fn repeats(&self, member: &ArchName) -> Result<u64, RecipeError> {
+        match (self.train.repeats, member.heads()) {
+            (None, 1) | (Some(1), _) => Ok(1),
+            (None, _) => Ok(4),
+            (Some(repeats), 1) if !self.members_are_of_a_plan() => {
+                let problem = format!(
+                    "{repeats}: is for networks that see several images at once (mimo-3-{member}): leave the key out"
+                );
+                Err(self.wrong("train.repeats", problem))
+            }
+            (Some(repeats), _) => Ok(repeats),
+        }
+    }
+
+    pub(super) fn train(
+        &self,
+        members: &[ArchName],
+        heterogeneous: bool,
+        average: u64,
+    ) -> Result<TrainSettings, RecipeError> {
+        let table = &self.train;
+        let (_, set) = self.set()?;
+        // Small sets have less than a batch; what is held out was checked.
+        let left = (set.train as u64).saturating_sub(self.held_out(set.train)?).max(1);
+        let batch = table.batch.unwrap_or(left.min(128));
+        let repeats = self.repeats(&members[0])?;
+        let rows = batch * repeats;
+        let usual = if !heterogeneous && rows.is_multiple_of(64) { 64 } else { rows };
+        let bn_batch = table.bn_batch.unwrap_or(usual);
+        if bn_batch > rows || !rows.is_multiple_of(bn_batch) {
+            let what = match repeats {
+                1 => "images".to_owned(),
+                _ => format!("rows ({batch} images, {repeats} times)"),
+            };
+            let problem = format!(
+                "batches of {rows} {what} cannot be cut into parts of {bn_batch}: choose what divides {rows}"
+            );
+            return Err(self.wrong("train.bn_batch", problem));
+        }
+        let decayed = || {
+            use ParameterKind::{BatchNorm, Classifier, Convolutions, Templates};
+            vec![Templates, Convolutions, BatchNorm, Classifier]
+        };
+        let mut decay_on = table.decay_on.clone().unwrap_or_else(decayed);
+        decay_on.sort_unstable();
+        decay_on.dedup();
+        Ok(TrainSettings {
+            epochs: self.epochs(),
+            batch: batch as usize,
+            repeats: repeats as usize,
+            at_once: self.at_once(members.len())?,
+            distilled: self.distilled(members)?,
+            bn_batch: bn_batch as usize,
+            momentum: table.momentum.unwrap_or(0.9),
+            nesterov: table.nesterov.unwrap_or(true),
+            schedule: self.schedule(heterogeneous, average)?,
+            decay: table.decay.unwrap_or(5e-4),
+            decay_on,
+            shared_decay: table.shared_decay.unwrap_or(1.0),
+            average,
+            label_smoothing: table.label_smoothing.unwrap_or(0.0),
+            template_rate: table.template_rate.unwrap_or(1.0),
+            coefficient_rate: table.coefficient_rate.unwrap_or(1.0),
+            precision: table.precision.unwrap_or(Precision::Auto),
+        })
+    }
+
+    fn schedule(&self, heterogeneous: bool, average: u64) -> Result<Schedule, RecipeError> {
+        let table = &self.train;
+        let rate = table.rate.unwrap_or(0.1);
+        let warm_up = table.warm_up.unwrap_or(0);
+        let word = self.schedule_word();
+        if warm_up > 0 && word == ScheduleWord::OneCycle {
+            return Err(self.wrong("train.warm_up", "one-cycle rises by itself (train.rise)"));
+        }
+        if warm_up > self.epochs() {
+            let problem = format!("{warm_up} epochs of warm-up in a training of {}", self.epochs());
+            return Err(self.wrong("train.warm_up", problem));
+        }
+        Ok(match word {
+            ScheduleWord::Constant => Schedule::Constant { rate, warm_up },
+            ScheduleWord::Drops => {
+                let factor = table.drop_factor.unwrap_or(0.2);
+                Schedule::Drops { rate, factor, at: self.drops(heterogeneous, average)?, warm_up }
+            }
+            ScheduleWord::OneCycle => Schedule::OneCycle {
+                rate,
+                rise: table.rise.unwrap_or(0.3),
+                start_divisor: table.start_divisor.unwrap_or(25.0),
+                end_divisor: table.end_divisor.unwrap_or(1e4),
+            },
+        })
+    }
+
+    fn schedule_word(&self) -> ScheduleWord {
+        self.train.schedule.unwrap_or(ScheduleWord::Drops)
+    }
+
+    /// By default a mean and one late drop belong together, where one network is trained: whoever gives drops has an end of
+    /// their own. The most they may be hangs on refinement.
+    pub(super) fn average(&self, alone: bool, refined: u64) -> Result<u64, RecipeError> {
+        let (asked, epochs) = (self.train.average.as_ref(), self.epochs());
+        let free = self.train.drops.is_none() && self.schedule_word() == ScheduleWord::Drops;
+        if asked.is_none() && alone && free {
+            return Ok((epochs * 26 / 100).min(epochs - refined));
+        }
+        self.count_or_share("train.average", asked, epochs, "epochs")
+    }
+
+    /// Epochs as given; shares rounded down, without those that fall on the start or on one another: a training of one
+    /// epoch has no drops.
+    fn drops(&self, heterogeneous: bool, average: u64) -> Result<Vec<u64>, RecipeError> {
+        let epochs = self.epochs();
+        let usual = || {
+            let shares: &[&str] = match (average, heterogeneous) {
+                // A mean is of epochs at one rate.
+                (1.., _) if epochs.saturating_sub(average) < epochs * 66 / 100 => {
+                    let before = (epochs > average).then(|| CountOrText::Count(epochs - average));
+                    return before.into_iter().collect();
+                }
+                (1.., _) => &["66%"],
+                (0, true) => &["30%", "60%", "80%"],
+                (0, false) => &["30%", "60%", "90%"],
+            };
+            shares.iter().map(|&share| CountOrText::Text(share.into())).collect()
+        };
+        let mut at: Vec<u64> = vec![];
+        for (i, drop) in self.train.drops.clone().unwrap_or_else(usual).into_iter().enumerate() {
+            let text = drop.text();
+            let wrong = |problem: String| self.source.wrong("train.drops", Some(i), problem);
+            let share = percent(&text);
+            let epoch = match share {
+                None => match text.parse::<u64>() {
+                    Ok(epoch) if epoch > 0 && epoch < epochs => epoch,
+                    Ok(epoch) => {
+                        return Err(wrong(format!("epoch {epoch} is not inside of {epochs} epochs")));
+                    }
+                    Err(_) => return Err(wrong(format!("'{text}' is neither an epoch nor a share"))),
+                },
+                Some(Ok(share)) if share > 0.0 && share < 100.0 => (share * epochs as f64 / 100.0) as u64,
+                Some(_) => return Err(wrong(format!("'{text}' is not a share between 0% and 100%"))),
+            };
+            match at.last() {
+                _ if share.is_some() && epoch == 0 => {}
+                Some(&last) if share.is_some() && epoch == last => {}
+                Some(&last) if epoch <= last => {
+                    return Err(wrong(format!("'{text}' does not come after epoch {last}")));
+                }
+                _ => at.push(epoch),
+            }
+        }
+        Ok(at)
+    }
+}
