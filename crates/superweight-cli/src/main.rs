@@ -4,6 +4,7 @@
 mod args;
 mod commands;
 mod table;
+mod ticker;
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         Command::Anytime(args) => commands::anytime::run(args, &mut out),
         Command::Predict(args) => commands::predict::run(args, &mut out),
         Command::Export(args) => commands::export::run(args, &mut out),
+        Command::Slim(args) => commands::slim::run(args, &mut out),
         Command::Report(args) => commands::report::run(args, &mut out),
         Command::Bench(args) => commands::bench::run(args, &mut out),
         Command::Data(args) => commands::data::run(args, &mut out),

@@ -49,6 +49,47 @@ fn wrn_28_10_by_part() {
 }
 
 #[test]
+fn widths_are_what_makes_a_network_another_of_its_family() {
+    for (from, to, count) in [
+        ("wrn-28-10", "wrn-28-4", 16),
+        ("wrn-16-2", "wrn-16-7", 10),
+        ("resnet-50", "wrn-50-2", 37),
+        ("mobilenet-v2", "mobilenet-v2-0.5", 25),
+        ("cnn-16-32", "cnn-1-1", 2),
+        ("cnn-16-32-32", "cnn-20-5-8", 3),
+        ("mimo-3-wrn-10-2", "mimo-3-wrn-10-7", 7),
+    ] {
+        let [from, to] = [from, to].map(|name| build(name, 10));
+        let widths: Vec<usize> = to.widths().iter().map(|width| width.channels).collect();
+        assert_eq!((from.widths().len(), widths.len()), (count, count), "{}", from.name);
+        let slim: ArchName = from.name.slimmed(widths).to_string().parse().unwrap();
+        assert_eq!(slim.heads(), to.heads);
+        let slim = slim.build(to.input, 10).unwrap();
+        assert_eq!(slim.widths().len(), count);
+        assert_eq!(Architecture { name: to.name.clone(), ..slim }, to);
+    }
+}
+
+#[test]
+fn a_width_is_that_of_all_values_that_are_added() {
+    let arch = build("wrn-10-1", 10);
+    let widths = arch.widths();
+    let norms = |name: &str| -> Vec<String> {
+        let width = widths.iter().find(|width| width.name == name).unwrap();
+        width.norms.iter().map(|norm| arch.nodes[norm.0].name.clone()).collect()
+    };
+    // One channel is no other network than two are.
+    let name = build("mobilenet-v2-0.5", 10).name.slimmed(vec![1; 25]);
+    let widths_of_one = name.build(ImageShape::CIFAR, 10).unwrap().widths();
+    assert_eq!(widths_of_one.len(), 25);
+    // The first stage keeps the stem's channels, so it adds to them.
+    assert_eq!(norms("conv1"), ["block1.layer.0.bn1", "block2.layer.0.bn1"]);
+    assert_eq!(norms("block2.layer.0.conv2"), ["block3.layer.0.bn1"]);
+    assert_eq!(norms("block3.layer.0.conv2"), ["bn1"]);
+    assert_eq!(norms("block3.layer.0.conv1"), ["block3.layer.0.bn2"]);
+}
+
+#[test]
 fn several_heads_change_the_first_layer_and_the_last() {
     let (one, three) = (build("wrn-28-10", 100), build("mimo-3-wrn-28-10", 100));
     assert_eq!((three.heads, three.classes, three.input), (3, 100, one.input));

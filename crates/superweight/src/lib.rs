@@ -23,6 +23,7 @@ pub mod results;
 pub mod run;
 pub mod schedule;
 pub mod search;
+pub mod slim;
 pub mod train;
 mod turns;
 

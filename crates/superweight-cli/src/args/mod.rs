@@ -4,6 +4,7 @@
 mod bench;
 mod data;
 mod plan;
+mod slim;
 mod train;
 mod trained;
 
@@ -12,6 +13,7 @@ use clap::{Args, Parser, Subcommand};
 pub use bench::{BenchArgs, BenchCommand, BenchOptions, PrecisionArg, TuneOptions, TuningArg};
 pub use data::{DataArgs, DataCommand, FetchArgs, ListArgs, PackArgs, VerifyArgs};
 pub use plan::{CoefficientsArg, NOTHING_TO_PLAN, PlanArgs, ScaleArg, TilingArg};
+pub use slim::SlimArgs;
 pub use train::{DemoArgs, SearchArgs, SweepArgs, TrainArgs};
 pub use trained::{
     AnytimeArgs, ChoicesArg, EvalArgs, ExportArgs, FormatArg, PredictArgs, ReportArgs, ReportFormat,
@@ -38,6 +40,7 @@ pub enum Command {
     Anytime(AnytimeArgs),
     Predict(PredictArgs),
     Export(ExportArgs),
+    Slim(SlimArgs),
     Report(ReportArgs),
     Bench(BenchArgs),
     Data(DataArgs),

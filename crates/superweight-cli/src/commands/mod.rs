@@ -11,6 +11,7 @@ pub mod plan;
 pub mod predict;
 pub mod report;
 pub mod search;
+pub mod slim;
 pub mod sweep;
 pub mod train;
 

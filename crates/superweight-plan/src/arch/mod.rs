@@ -10,11 +10,13 @@ mod builder;
 mod cnn;
 mod mobilenet;
 mod name;
+mod widths;
 mod wrn;
 
 use serde::{Deserialize, Serialize};
 
 pub use name::{ArchError, ArchName, FAMILIES};
+pub use widths::Width;
 
 /// Channels, height and width of one input image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use super::{Architecture, ImageShape, bottleneck, cnn, mobilenet, wrn};
 /// What can be asked for, as shown in help and errors.
 pub const FAMILIES: &str = "wrn-D-K with D = 6n+4 (wrn-28-10, wrn-10-0.5), wrn-50|101|152-K (wrn-50-2), \
 resnet-50|101|152, mobilenet-v2[-WIDTH] (mobilenet-v2-0.5), cnn-C1-C2-... (cnn-16-32), \
-mimo-M-NETWORK (mimo-3-wrn-28-10)";
+mimo-M-NETWORK (mimo-3-wrn-28-10), NETWORK@W1-W2-... (cnn-16-32@12-20: with widths of its own)";
 
 /// Largest accepted depth, width factor and channel count: far past any network that trains, far below overflow.
 const LIMIT: usize = 10_000;
@@ -54,6 +54,13 @@ pub enum ArchName {
         heads: usize,
         /// All but the first and the last layer; not such a network itself.
         body: Box<ArchName>,
+    },
+    /// `cnn-16-32@12-20`: a network with other [widths](Architecture::widths), as `swn slim` finds them.
+    Slim {
+        /// What it is but for them; not such a network itself.
+        body: Box<ArchName>,
+        /// As many as the body has.
+        widths: Vec<usize>,
     },
 }
 
@@ -131,21 +138,32 @@ impl ArchName {
                 })?;
                 Architecture { name, input, classes, heads, ..body }
             }
+            Self::Slim { body, widths } => body.build(input, classes)?.with_widths(name, widths),
         })
+    }
+
+    /// The same with other [widths](Architecture::widths), as many as it has.
+    pub fn slimmed(&self, widths: Vec<usize>) -> Self {
+        let body = if let Self::Slim { body, .. } = self { body.clone() } else { Box::new(self.clone()) };
+        Self::Slim { body, widths }
     }
 
     /// The input it is made for: ImageNet's for bottleneck networks, CIFAR's for the others.
     pub fn usual_input(&self) -> ImageShape {
         match self {
             Self::Bottleneck { .. } => ImageShape::IMAGENET,
-            Self::Mimo { body, .. } => body.usual_input(),
+            Self::Mimo { body, .. } | Self::Slim { body, .. } => body.usual_input(),
             _ => ImageShape::CIFAR,
         }
     }
 
     /// Images answered at once.
     pub fn heads(&self) -> usize {
-        if let &Self::Mimo { heads, .. } = self { heads } else { 1 }
+        match self {
+            &Self::Mimo { heads, .. } => heads,
+            Self::Slim { body, .. } => body.heads(),
+            _ => 1,
+        }
     }
 }
 
@@ -162,6 +180,13 @@ impl fmt::Display for ArchName {
                 widths.iter().try_for_each(|w| write!(f, "-{w}"))
             }
             Self::Mimo { heads, body } => write!(f, "mimo-{heads}-{body}"),
+            Self::Slim { body, widths } => {
+                write!(f, "{body}@")?;
+                widths
+                    .iter()
+                    .enumerate()
+                    .try_for_each(|(i, w)| write!(f, "{}{w}", if i > 0 { "-" } else { "" }))
+            }
         }
     }
 }
@@ -186,12 +211,10 @@ impl FromStr for ArchName {
     fn from_str(text: &str) -> Result<Self, ArchError> {
         let lower = text.trim().to_ascii_lowercase();
         let numbers = |why: &str| ArchError::Numbers { name: text.to_owned(), why: why.to_owned() };
-        let plain = |part: &str| part.bytes().all(|b| b.is_ascii_digit()) && !part.starts_with('0');
-        let parse = |part: &str| {
-            let number = if plain(part) { part.parse::<usize>().ok() } else { None };
-            number.filter(|n| (1..=LIMIT).contains(n))
-        };
         let small = |depth: usize| depth >= 10 && depth % 6 == 4;
+        if let Some((body, widths)) = lower.split_once('@') {
+            return slim(text, body, widths);
+        }
         let parts: Vec<&str> = lower.split('-').collect();
         match parts[..] {
             ["wrn", depth, width] => match (parse(depth), parse(width)) {
@@ -233,15 +256,11 @@ impl FromStr for ArchName {
                     Some(_) if body[0] == "mimo" => {
                         Err(numbers("NETWORK in mimo-M-NETWORK is not one of mimo itself"))
                     }
-                    Some(heads) => match body.join("-").parse() {
-                        Ok(body) => Ok(Self::Mimo { heads, body: Box::new(body) }),
-                        Err(ArchError::Unknown { suggestion, .. }) => Err(ArchError::Unknown {
-                            name: text.to_owned(),
-                            suggestion: suggestion.map(|body| format!("mimo-{heads}-{body}")),
-                        }),
-                        Err(ArchError::Numbers { why, .. }) => Err(numbers(&why)),
-                        Err(error) => Err(error),
-                    },
+                    Some(heads) => {
+                        let body =
+                            parsed_within(text, &body.join("-"), |body| format!("mimo-{heads}-{body}"))?;
+                        Ok(Self::Mimo { heads, body: Box::new(body) })
+                    }
                     None => Err(numbers(&format!(
                         "write mimo-M-NETWORK with M images at once, 2 to {MOST_HEADS}, e.g. mimo-3-wrn-28-10"
                     ))),
@@ -250,6 +269,49 @@ impl FromStr for ArchName {
             _ => Err(ArchError::Unknown { name: text.to_owned(), suggestion: suggest(&lower) }),
         }
     }
+}
+
+/// Digits alone, at most [`LIMIT`].
+fn parse(part: &str) -> Option<usize> {
+    let plain = part.bytes().all(|b| b.is_ascii_digit()) && !part.starts_with('0');
+    let number = if plain { part.parse::<usize>().ok() } else { None };
+    number.filter(|n| (1..=LIMIT).contains(n))
+}
+
+/// A network in the name of another, `text`; what is wrong with it is said of the whole.
+fn parsed_within(text: &str, body: &str, whole: impl Fn(String) -> String) -> Result<ArchName, ArchError> {
+    body.parse().map_err(|error| match error {
+        ArchError::Unknown { suggestion, .. } => {
+            let suggestion = suggestion.map(&whole).filter(|whole| whole.parse::<ArchName>().is_ok());
+            ArchError::Unknown { name: text.to_owned(), suggestion }
+        }
+        ArchError::Numbers { why, .. } => ArchError::Numbers { name: text.to_owned(), why },
+        error => error,
+    })
+}
+
+/// `body@12-20`.
+fn slim(text: &str, body: &str, typed: &str) -> Result<ArchName, ArchError> {
+    let numbers = |why: String| ArchError::Numbers { name: text.to_owned(), why };
+    let body = parsed_within(text, body, |body| format!("{body}@{typed}"))?;
+    let widths: Option<Vec<usize>> = typed.split('-').map(parse).collect();
+    let Some(widths) = widths else {
+        return Err(numbers(format!(
+            "write NETWORK@W1-W2-... with numbers of channels from 1 to {LIMIT}, e.g. cnn-16-32@12-20"
+        )));
+    };
+    // As many as for any images and classes.
+    let known = body.build(body.usual_input(), 2)?.widths();
+    if known.len() != widths.len() {
+        let names: Vec<_> = known.iter().map(|width| width.name.as_str()).collect();
+        return Err(numbers(format!(
+            "{body} has {} widths, {} given: those of {}",
+            known.len(),
+            if widths.len() == 1 { "1 is".to_owned() } else { format!("{} are", widths.len()) },
+            names.join(", ")
+        )));
+    }
+    Ok(ArchName::Slim { body: Box::new(body), widths })
 }
 
 /// `0.5` or `1.25` in hundredths: digits alone, at most two behind the point, from 0.1 on.
@@ -297,7 +359,8 @@ mod tests {
     #[test]
     fn names_print_as_they_parse() {
         let names = "wrn-28-10 wrn-16-2 wrn-10-1 wrn-10-0.5 wrn-16-1.25 wrn-50-2 wrn-101-2 resnet-50 mobilenet-v2 mobilenet-v2-0.5 \
-                     mobilenet-v2-1.4 mobilenet-v2-0.35 cnn-4 cnn-8-16-16 mimo-3-wrn-28-10 mimo-2-cnn-8-16 mimo-16-mobilenet-v2-0.5";
+                     mobilenet-v2-1.4 mobilenet-v2-0.35 cnn-4 cnn-8-16-16 mimo-3-wrn-28-10 mimo-2-cnn-8-16 mimo-16-mobilenet-v2-0.5 cnn-8-16@4-300 \
+                     wrn-10-1@16-8-24-32-48-64 mimo-2-cnn-8@4";
         for name in names.split_whitespace() {
             assert_eq!(name.parse::<ArchName>().unwrap().to_string(), name);
         }
@@ -318,6 +381,12 @@ mod tests {
     }
 
     #[test]
+    fn wrong_widths_are_answered_with_what_they_are_of() {
+        let message = "cnn-8-8@4".parse::<ArchName>().unwrap_err().to_string();
+        assert!(message.contains("cnn-8-8 has 2 widths, 1 is given: those of conv1, conv2"), "{message}");
+    }
+
+    #[test]
     fn an_unknown_name_is_answered_with_a_known_one() {
         for (typed, meant) in [
             ("wrn28-10", "wrn-28-10"),
@@ -326,6 +395,7 @@ mod tests {
             ("mobilenet_v2", "mobilenet-v2"),
             ("MIMO_wrn_28_10", "mimo-3-wrn-28-10"),
             ("mimo-2-resnet50", "mimo-2-resnet-50"),
+            ("wrn10-1@16-8-24-32-48-64", "wrn-10-1@16-8-24-32-48-64"),
         ] {
             let error = typed.parse::<ArchName>().unwrap_err();
             assert!(error.to_string().contains(&format!("did you mean '{meant}'")), "{error}");
@@ -363,6 +433,14 @@ mod tests {
             "mimo-3-",
             "mimo-3-wrn-29-10",
             "mimo-2-mimo-2-wrn-28-10",
+            "cnn-8@",
+            "cnn-8@8-8",
+            "cnn-8-8@8",
+            "cnn-8@0",
+            "cnn-8@99999",
+            "cnn-8@8@8",
+            "mimo-2-cnn-8@8@8",
+            "@8",
         ] {
             assert!(name.parse::<ArchName>().is_err(), "{name:?}");
         }

@@ -3,15 +3,13 @@
 //! basin (paper, Figure 6).
 
 use serde::Serialize;
-use superweight_engine::{Device, LayoutBuilder, Memory, Program, Settings, SlotKind, oihw_to_ohwi};
-use superweight_plan::arch::Architecture;
+use superweight_engine::Device;
+use superweight_plan::arch::{Architecture, Tensor};
 
-use super::metrics::{Tally, softmax};
+use super::by_batch::ByBatch;
 use super::report::Figures;
 use crate::data::{Images, Normalisation};
-use crate::heads::{mixture, repeated};
-use crate::infer::{InferError, normalise};
-use crate::lower::{IMAGES, Lowering, lower};
+use crate::infer::InferError;
 use crate::run::Tensors;
 
 /// A point on the line.
@@ -36,8 +34,7 @@ pub struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Figures at `points` places, the ends among them. Every image is seen in a whole batch: the last batch begins
-    /// early enough, and images that were seen before do not count again.
+    /// Figures at `points` places, the ends among them.
     pub fn evaluate<D: Device>(
         &self,
         device: &D,
@@ -46,54 +43,21 @@ impl Line<'_> {
         batch: usize,
         points: usize,
     ) -> Result<Vec<Point>, InferError> {
-        let batch = batch.min(images.len());
-        let settings = Settings::batch_statistics(batch);
-        let graph = lower(self.architecture, &Lowering::default())?;
-        let mut layout = LayoutBuilder::new();
-        layout.graph(&graph, &settings)?;
-        let layout = layout.finish(device);
-        let program = Program::compile(device, &graph, &settings, &layout)?;
-        let mut memory = Memory::new(device, layout, program.plan().arena_bytes)?;
-        let (classes, len) = (self.architecture.classes, images.pixels.len() / images.len());
+        let mut network = ByBatch::new(device, self.architecture, batch.min(images.len()))?;
         let mut answer = vec![];
         for point in 0..points {
             let t = point as f64 / points.saturating_sub(1).max(1) as f64;
-            for slot in graph.slots().iter().filter(|slot| slot.kind != SlotKind::Statistic) {
-                memory.set_parameter(&slot.name, &self.between(&slot.name, t)?)?;
+            for tensor in &self.architecture.tensors {
+                network.set(tensor, &self.between(tensor, t)?)?;
             }
-            let (mut tally, mut seen, mut one) = (Tally::default(), 0, vec![0.0; classes]);
-            let mut input = Vec::with_capacity(batch * len);
-            while seen < images.len() {
-                let first = seen.min(images.len() - batch);
-                input.clear();
-                normalise(&images.pixels[first * len..][..batch * len], normalisation, &mut input);
-                let (channels, heads) = (self.architecture.input.channels, self.architecture.heads);
-                match heads {
-                    1 => memory.set_input(IMAGES, &input)?,
-                    _ => memory.set_input(IMAGES, &repeated(&input, channels, heads))?,
-                }
-                memory.run(&program)?;
-                let logits = mixture(memory.output(&Lowering::default().logits())?, classes, heads);
-                for image in seen..first + batch {
-                    softmax(&logits[(image - first) * classes..][..classes], &mut one);
-                    tally.add(&one, images.labels[image].into());
-                }
-                seen = first + batch;
-            }
-            answer.push(Point { t, figures: tally.scores().into() });
+            answer.push(Point { t, figures: network.scores(images, normalisation)?.into() });
         }
         Ok(answer)
     }
 
-    fn between(&self, name: &str, t: f64) -> Result<Vec<f32>, InferError> {
-        let tensor = self.architecture.tensors.iter().find(|tensor| tensor.name == name);
-        let tensor = tensor.expect("a graph's tensors are its architecture's");
-        let [from, to] = [self.from, self.to].map(|end| end.expect::<f32>(name, &tensor.shape));
+    fn between(&self, tensor: &Tensor, t: f64) -> Result<Vec<f32>, InferError> {
+        let [from, to] = [self.from, self.to].map(|end| end.expect::<f32>(&tensor.name, &tensor.shape));
         let mix = |(a, b): (&f32, &f32)| ((1.0 - t) * f64::from(*a) + t * f64::from(*b)) as f32;
-        let values: Vec<f32> = from?.iter().zip(to?).map(mix).collect();
-        Ok(match tensor.shape[..] {
-            [out, inp, kh, kw] => oihw_to_ohwi(&values, [out, inp, kh, kw]),
-            _ => values,
-        })
+        Ok(from?.iter().zip(to?).map(mix).collect())
     }
 }

@@ -14,9 +14,11 @@
 //! | `subsets` | which subsets are there, and how good is each? |
 //! | `by_class` | which classes are hard, and what are they taken for? |
 //! | `report` | which figures are printed, in percent? |
+//! | `by_batch` | how good is a network whose batch norms have no running statistics? |
 //! | `interpolate` | how good are weights between two members? |
 //! | `predictions` | what is kept on disk: logits in full, classes in about 10 KB |
 
+mod by_batch;
 mod by_class;
 mod interpolate;
 pub mod metrics;
@@ -24,6 +26,7 @@ mod predictions;
 mod report;
 mod subsets;
 
+pub(crate) use by_batch::ByBatch;
 pub use by_class::{ClassScore, by_class};
 pub use interpolate::{Line, Point};
 pub use metrics::{Bin, ECE_BINS, Scores, Tally, diversity, softmax};

@@ -1,9 +1,7 @@
 //! `swn data pack`: pictures of the user's own as a data set. What is odd about them is said; nothing has its place before all are read.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::Write;
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::json;
@@ -15,11 +13,10 @@ use super::super::train::{INTERRUPTED, duration, watched_limits};
 use super::{folder, megabytes};
 use crate::args::PackArgs;
 use crate::table;
+use crate::ticker::Ticker;
 
 /// Of every class, where there is no folder of test pictures.
 const TEST_SHARE: f64 = 0.2;
-/// Time between two looks at how far it is, on a terminal and elsewhere.
-const REFRESH: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(10)];
 /// Bytes of images whose digests take a while.
 const LARGE: u64 = 2 << 30;
 /// Pictures left out that are named.
@@ -41,14 +38,18 @@ pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
     OwnSet::check_writable(&args.name, &to)?;
     let total = pictures.len();
     eprintln!("reading {} pictures of {} classes", grouped(total as u64), pictures.classes.len());
-    let progress = Progress::new(total);
+    let ticker = Ticker::new();
     let limits = watched_limits()?;
     let show = |done| {
-        progress.show(done);
+        ticker.show(|| {
+            let left = duration::show(ticker.left(done as f64 / total as f64));
+            let [done, total] = [done, total].map(|count| grouped(count as u64));
+            format!("{done} of {total} pictures, {left} left")
+        });
         !limits.interrupted()
     };
     let packed = pictures.pack(&args.name, shape, args.skip_unreadable, &to, &show);
-    progress.clear();
+    ticker.clear();
     let packed = match packed {
         Err(DataError::Interrupted) => {
             eprintln!("stopped    interrupted: nothing was packed");
@@ -170,38 +171,4 @@ fn warnings(pictures: &Pictures, packed: &Packed) -> Vec<String> {
         ));
     }
     said
-}
-
-/// How far it is, on the error output.
-struct Progress {
-    total: usize,
-    begin: Instant,
-    terminal: bool,
-    shown: Mutex<Instant>,
-}
-
-impl Progress {
-    fn new(total: usize) -> Self {
-        let begin = Instant::now();
-        Self { total, begin, terminal: io::stderr().is_terminal(), shown: Mutex::new(begin) }
-    }
-
-    fn show(&self, done: usize) {
-        let Ok(mut shown) = self.shown.try_lock() else { return };
-        if shown.elapsed() < REFRESH[usize::from(!self.terminal)] {
-            return;
-        }
-        *shown = Instant::now();
-        let left = self.begin.elapsed().mul_f64((self.total - done) as f64 / done.max(1) as f64);
-        let [done, total] = [done, self.total].map(|count| grouped(count as u64));
-        let (start, end) = if self.terminal { ("\r\x1b[2K", "") } else { ("", "\n") };
-        let mut err = io::stderr();
-        let _ = write!(err, "{start}{done} of {total} pictures, {} left{end}", duration::show(left));
-    }
-
-    fn clear(&self) {
-        if self.terminal {
-            let _ = write!(io::stderr(), "\r\x1b[2K");
-        }
-    }
 }

@@ -1,0 +1,106 @@
+//! Widths of a network's own: which values have the same channels, and the same network with other numbers of them.
+//!
+//! Values that are added, normalised, pooled or taken channel by channel have as many channels as each other: a *width*.
+//! Convolutions begin new ones; those of the images and of the classes are no widths, nobody chooses them. WRN-28-10 has
+//! one for its stem, one for each of its three stages and one inside each of its twelve blocks.
+
+use super::{ArchName, Architecture, NodeId, Op};
+
+/// Channels that several values have, and that a network may have more or fewer of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Width {
+    /// The first convolution that makes such a value.
+    pub name: String,
+    /// How many.
+    pub channels: usize,
+    /// The batch norms over them.
+    pub norms: Vec<NodeId>,
+}
+
+impl Architecture {
+    /// Its widths, in the order in which they begin.
+    pub fn widths(&self) -> Vec<Width> {
+        let of = self.width_of();
+        let mut widths: Vec<Width> = vec![];
+        for (i, node) in self.nodes.iter().enumerate() {
+            let Some(width) = of[i] else { continue };
+            if width == widths.len() {
+                widths.push(Width { name: node.name.clone(), channels: node.shape.channels, norms: vec![] });
+            }
+            if let Op::BatchNorm { .. } = node.op {
+                widths[width].norms.push(NodeId(i));
+            }
+        }
+        widths
+    }
+
+    /// The same network with these widths, in the order of [`Architecture::widths`].
+    ///
+    /// # Panics
+    /// If there are not as many of them.
+    pub fn with_widths(mut self, name: ArchName, widths: &[usize]) -> Self {
+        let of = self.width_of();
+        let count = of.iter().flatten().max().map_or(0, |last| last + 1);
+        assert_eq!(widths.len(), count, "as many numbers as {} has widths", self.name);
+        for i in 0..self.nodes.len() {
+            let out = of[i].map_or(self.nodes[i].shape.channels, |width| widths[width]);
+            let from = self.nodes[i].inputs.first().map(|input| self.nodes[input.0].shape.channels);
+            let node = &mut self.nodes[i];
+            node.shape.channels = out;
+            match &mut node.op {
+                Op::Conv { weight, groups, .. } => {
+                    let from = from.expect("a convolution has an input");
+                    *groups = if *groups > 1 { from } else { 1 };
+                    self.tensors[weight.0].shape[..2].copy_from_slice(&[out, from / *groups]);
+                }
+                Op::BatchNorm { scale, shift, .. } => {
+                    for tensor in [scale, shift] {
+                        self.tensors[tensor.0].shape[0] = out;
+                    }
+                }
+                Op::Linear { weight, .. } => {
+                    self.tensors[weight.0].shape[1] = from.expect("a linear layer has an input");
+                }
+                Op::Input | Op::Add { .. } | Op::MaxPool { .. } | Op::GlobalAveragePool => {}
+            }
+        }
+        Self { name, ..self }
+    }
+
+    /// Which width every node's value has; none for images and logits.
+    fn width_of(&self) -> Vec<Option<usize>> {
+        // With one channel a depthwise convolution cannot be told from others; the network that it is of still can.
+        if let ArchName::Slim { body, .. } = &self.name {
+            let body = body.build(self.input, self.classes).expect("its body was built for these");
+            return body.width_of();
+        }
+        let mut of: Vec<Option<usize>> = vec![];
+        let mut begun = 0;
+        for node in &self.nodes {
+            let input = |index: usize| of[node.inputs[index].0];
+            let width = match node.op {
+                Op::Input | Op::Linear { .. } => None,
+                Op::Conv { groups: 1, .. } => {
+                    begun += 1;
+                    Some(begun - 1)
+                }
+                Op::Add { .. } => {
+                    let (a, b) = (input(0).min(input(1)), input(0).max(input(1)));
+                    of.iter_mut().filter(|width| **width == b).for_each(|width| *width = a);
+                    a
+                }
+                // A convolution in groups takes channel by channel: all of them here are depthwise.
+                Op::Conv { .. } | Op::BatchNorm { .. } | Op::MaxPool { .. } | Op::GlobalAveragePool => {
+                    input(0)
+                }
+            };
+            of.push(width);
+        }
+        // Numbers that additions have left over go.
+        let mut left: Vec<usize> = of.iter().flatten().copied().collect();
+        left.sort_unstable();
+        left.dedup();
+        let number = |width: usize| left.binary_search(&width).expect("its own number is among them");
+        of.into_iter().map(|width| width.map(number)).collect()
+    }
+}
