@@ -28,7 +28,7 @@ pub struct SlimArgs {
     pub member: Option<usize>,
 
     /// Channels that are taken at once [default: an eighth of what there is, in eights].
-    #[arg(long, value_name = "CHANNELS", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "CHANNELS", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub step: Option<u32>,
 
     /// Judge by so many images.
@@ -36,7 +36,7 @@ pub struct SlimArgs {
     pub images: u32,
 
     /// Images of a step; batch norm takes its statistics over them.
-    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     pub batch: u32,
 
     #[command(flatten)]

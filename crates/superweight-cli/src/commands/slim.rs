@@ -126,14 +126,12 @@ fn slim<D: Device>(
         Slimming { architecture: whole, numbers: &numbers, step: args.step.map(|step| step as usize) };
     let (all, least) = (whole.counts().multiply_adds, slimming.least_work());
     let work = targets.last().map_or(all, |target| target.work);
-    if let Some(target) = targets.last().filter(|target| target.work < least) {
+    if let Some(Target { typed, work }) = targets.last().filter(|target| target.work < least) {
+        let (work, most, share) = (grouped(*work), grouped(least), 100.0 * least as f64 / all as f64);
+        let advice = if args.step == Some(1) { "" } else { "; --step 1 takes single channels" };
+        let name = &whole.name;
         bail!(
-            "--to {}: {} multiply-adds; in such steps {} comes down to {} ({:.1}%) and no further: --step takes fewer channels at once",
-            target.typed,
-            grouped(target.work),
-            whole.name,
-            grouped(least),
-            100.0 * least as f64 / all as f64,
+            "--to {typed}: {work} multiply-adds; {name} comes down to {most} ({share:.1}%) at the least{advice}"
         );
     }
     let limits = watched_limits()?;

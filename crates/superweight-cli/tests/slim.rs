@@ -1,0 +1,99 @@
+//! `swn slim` as it is typed: help and errors pinned, one small run in two widths slimmed, and what comes of it trained.
+
+#[macro_use]
+mod common;
+
+use common::Folder;
+use serde_json::Value;
+use superweight::plan::arch::{ArchName, ImageShape};
+
+/// Two widths, ten steps on the images that come with the program.
+const RECIPE: &str = "\
+name = 'tiny'
+members = ['cnn-4-8', 'cnn-6-12']
+budget = '100%'
+strategy = 'no-search'
+[data]
+name = 'fashion-mnist-10k'
+validation = 7800
+[plan]
+clusters = 'per-position'
+tiling = 'nested'
+scale = 'corner'
+[train]
+epochs = 1
+batch = 20
+schedule = 'one-cycle'
+";
+
+pinned! {
+    slim_help: "slim --help";
+    slim_bad_flags:
+        "slim",
+        "slim missing",
+        "slim .",
+        "slim missing --step 0",
+        "slim missing --batch 1";
+}
+
+#[test]
+fn a_network_is_slimmed_and_trained() {
+    let folder = Folder::with_recipe("slim", RECIPE);
+    let output = folder.run("train tiny.toml");
+    assert!(output.status.success(), "{output:?}");
+    let answer = folder.json("slim runs/tiny --to 60%,cnn-4-8 --step 1 --images 300 --json");
+    assert_eq!((&answer["member"], &answer["architecture"]), (&1.into(), &"cnn-6-12".into()));
+    assert_eq!((&answer["images"], &answer["part"]), (&300.into(), &"held-out".into()));
+    assert_eq!(answer["widths"], serde_json::json!(["conv1", "conv2"]));
+    let work = |name: &str| {
+        let shape = ImageShape { channels: 1, height: 28, width: 28 };
+        name.parse::<ArchName>().unwrap().build(shape, 10).unwrap().counts().multiply_adds
+    };
+    let networks = answer["networks"].as_array().unwrap();
+    let names: Vec<&str> = networks.iter().map(|network| network["architecture"].as_str().unwrap()).collect();
+    let works: Vec<u64> = networks.iter().map(|network| network["multiply_adds"].as_u64().unwrap()).collect();
+    for (name, &said) in names.iter().zip(&works) {
+        assert_eq!(work(name), said, "{name}");
+    }
+    assert_eq!((names[0], works[0]), ("cnn-6-12", work("cnn-6-12")));
+    assert!(works[1] <= works[0] * 6 / 10 && works[2] <= work("cnn-4-8"), "{works:?}");
+    let way = answer["way"].as_array().unwrap();
+    let channels = |step: &Value| -> u64 {
+        step["widths"].as_array().unwrap().iter().map(|width| width.as_u64().unwrap()).sum()
+    };
+    assert!(way.windows(2).all(|pair| channels(&pair[0]) == channels(&pair[1]) + 1), "one at a time");
+    let trained = folder.run(&format!("train tiny.toml --set members={} --name slim", names[2]));
+    assert!(trained.status.success(), "{trained:?}");
+    // Slimmed again, it is named after the same body.
+    let again = folder.json("slim runs/slim --to 80% --step 1 --images 100 --json");
+    let name = again["networks"][1]["architecture"].as_str().unwrap();
+    assert!(name.starts_with("cnn-6-12@") && name.matches('@').count() == 1, "{name}");
+    let screen = folder.screen("slim runs/tiny --to cnn-4-8,70% --step 1 --images 300");
+    let next: Vec<&str> =
+        screen.lines().filter_map(|line| line.split_once("members=")).map(|it| it.1).collect();
+    assert_eq!((next.len(), next[1]), (2, names[2]), "{screen}");
+    assert!(screen.contains("  channels from  whole  70%  cnn-4-8\n  conv1 "), "{screen}");
+    let screens = [
+        "slim runs/tiny --to 10%",
+        "slim runs/tiny --to 1% --step 1",
+        "slim runs/tiny --to cnn-6-12",
+        "slim runs/tiny --to 1.5X",
+        "slim runs/tiny --to vgg",
+        "slim runs/tiny --member 2",
+    ]
+    .map(|args| folder.screen(args));
+    insta::assert_snapshot!("slim_screens", screens.join("\n"));
+}
+
+#[test]
+fn without_held_out_images_it_says_what_it_looks_at() {
+    let recipe = RECIPE.replace("validation = 7800", "validation = 0").replace("scale = 'corner'", "");
+    let folder = Folder::with_recipe("slim-trained", &recipe);
+    let output =
+        folder.run("train tiny.toml --set train.batch=1000 --set members=cnn-4-8 --set eval.test=false");
+    assert!(output.status.success(), "{output:?}");
+    let screen = folder.screen("slim runs/tiny --to 70% --step 1 --images 100 --threads 1");
+    for said in ["by 100 training images", "images that it was trained on", "not trained in several widths"] {
+        assert!(screen.contains(said), "{said}: {screen}");
+    }
+}
