@@ -228,7 +228,7 @@ mod tests {
                 [8, 8, 8]
             ]
         );
-        assert_eq!((tried, taken), (5 * 3 + 2 * 2 + 2 * 1, 10));
+        assert_eq!((tried, taken), (5 * 3 + 2 * 2 + 2, 10));
         assert!(way.windows(2).all(|pair| pair[1].multiply_adds < pair[0].multiply_adds));
         assert_eq!(way[9].multiply_adds, slimming.least_work());
         assert_eq!(way[9].multiply_adds, self::architecture("cnn-8-8-8").counts().multiply_adds);

@@ -42,8 +42,8 @@ impl Architecture {
         let of = self.width_of();
         let count = of.iter().flatten().max().map_or(0, |last| last + 1);
         assert_eq!(widths.len(), count, "as many numbers as {} has widths", self.name);
-        for i in 0..self.nodes.len() {
-            let out = of[i].map_or(self.nodes[i].shape.channels, |width| widths[width]);
+        for (i, width) in of.into_iter().enumerate() {
+            let out = width.map_or(self.nodes[i].shape.channels, |width| widths[width]);
             let from = self.nodes[i].inputs.first().map(|input| self.nodes[input.0].shape.channels);
             let node = &mut self.nodes[i];
             node.shape.channels = out;
