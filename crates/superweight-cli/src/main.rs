@@ -3,6 +3,9 @@
 
 mod args;
 mod commands;
+mod duration;
+mod signals;
+mod size;
 mod table;
 mod ticker;
 

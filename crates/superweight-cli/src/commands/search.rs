@@ -19,8 +19,9 @@ use super::check_writable;
 use super::device::{self, on_device};
 use super::plan::kernels;
 use super::train::screen::Screen;
-use super::train::{INTERRUPTED, Start, existing, watched_limits};
+use super::train::{Start, existing};
 use crate::args::SearchArgs;
+use crate::signals::{INTERRUPTED, watched_limits};
 use crate::table;
 
 /// Characters of the layers' names in a row of the table.

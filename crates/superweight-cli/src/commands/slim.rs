@@ -18,8 +18,9 @@ use superweight::slim::{Progress, Slimmed, Slimming};
 
 use super::device::{self, on_device};
 use super::eval::open;
-use super::train::{INTERRUPTED, duration, watched_limits};
 use crate::args::SlimArgs;
+use crate::duration;
+use crate::signals::{INTERRUPTED, watched_limits};
 use crate::table;
 use crate::ticker::Ticker;
 

@@ -380,6 +380,27 @@ fn runs_are_compared() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
+/// Names of networks with widths of their own are longer than the room at the end of a line.
+#[test]
+fn long_names_stay_inside_their_charts() {
+    let folder = Folder::new("long-names");
+    let Some(mut browser) = Browser::start(&folder.0) else { return };
+    let slim = "wrn-16-2@16-32-24-32-24-64-40-64-128-96";
+    let recipe = SMALL.replace("'wrn-16-2', ", &format!("'{slim}', "));
+    let made = synthetic::run(&folder.0, "long", &recipe, 5, None);
+    let page = report::write(&made.path).unwrap();
+    browser.look(1200, 900, false);
+    browser.open(&page);
+    let names = "[...document.querySelectorAll('#training text.series')]";
+    let inside = format!(
+        "{names}.map(t => t.getBoundingClientRect().right <= t.closest('svg').getBoundingClientRect().right)"
+    );
+    assert_eq!(browser.evaluate(&inside), json!([true, true, true]));
+    let whole = browser.evaluate(&format!("{names}.map(t => t.querySelector('title').textContent)"));
+    assert!(whole.as_array().unwrap().contains(&json!(slim)), "{whole}");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
 /// Many large runs in one page: it keeps its size, and says what it left out.
 #[test]
 fn many_runs_stay_small() {

@@ -8,8 +8,9 @@ use serde_json::json;
 use superweight::data::{self, DataError, Layout, OwnSet, State, Step};
 use superweight::plan::number::grouped;
 
-use super::{folder, megabytes};
+use super::folder;
 use crate::args::FetchArgs;
+use crate::size::megabytes;
 
 pub fn run(args: FetchArgs, out: &mut impl Write) -> Result<ExitCode> {
     let to = folder(args.to)?;

@@ -8,8 +8,9 @@ use serde_json::json;
 use superweight::data::{CATALOGUE, Description, OwnSet, Presence, presence};
 use superweight::plan::number::grouped;
 
-use super::{folder, megabytes};
+use super::folder;
 use crate::args::ListArgs;
+use crate::size::megabytes;
 use crate::table;
 
 pub fn run(args: ListArgs, out: &mut impl Write) -> Result<ExitCode> {

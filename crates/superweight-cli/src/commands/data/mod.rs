@@ -27,10 +27,3 @@ pub fn run(args: DataArgs, out: &mut impl Write) -> Result<ExitCode> {
 fn folder(asked: Option<PathBuf>) -> Result<PathBuf> {
     Ok(asked.map_or_else(standard_folder, Ok)?)
 }
-
-pub(super) fn megabytes(bytes: u64) -> String {
-    match bytes as f64 {
-        bytes @ 1e10.. => format!("{:.1} GB", bytes / 1e9),
-        bytes => format!("{:.1} MB", bytes / 1e6),
-    }
-}

@@ -9,9 +9,11 @@ use superweight::data::{DataError, Dataset, Normalisation, OwnSet, Packed, Pictu
 use superweight::plan::arch::ImageShape;
 use superweight::plan::number::grouped;
 
-use super::super::train::{INTERRUPTED, duration, watched_limits};
-use super::{folder, megabytes};
+use super::folder;
 use crate::args::PackArgs;
+use crate::duration;
+use crate::signals::{INTERRUPTED, watched_limits};
+use crate::size::megabytes;
 use crate::table;
 use crate::ticker::Ticker;
 

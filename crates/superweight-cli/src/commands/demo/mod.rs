@@ -27,8 +27,9 @@ use self::story::{Chapter, Story};
 use self::verdict::Verdict;
 use super::device::{self, on_device};
 use super::train::screen::Screen;
-use super::train::{INTERRUPTED, duration, watched_limits};
 use crate::args::DemoArgs;
+use crate::duration;
+use crate::signals::{INTERRUPTED, watched_limits};
 
 /// A recipe that is part of the program.
 struct Embedded {

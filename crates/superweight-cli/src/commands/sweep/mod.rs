@@ -25,9 +25,10 @@ use superweight::train::{Branch, Limits, Session, Stopped};
 use self::grid::{Axis, Point, points};
 use self::row::Row;
 use super::device::{self, on_device};
+use super::train::begin;
 use super::train::screen::Screen;
-use super::train::{INTERRUPTED, begin, watched_limits};
 use crate::args::SweepArgs;
+use crate::signals::{INTERRUPTED, watched_limits};
 use crate::table;
 
 /// One combination, checked.

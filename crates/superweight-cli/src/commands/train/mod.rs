@@ -6,7 +6,6 @@
 //! | 1 | refused, failed or diverged |
 //! | 130 | stopped by Ctrl-C |
 
-pub(super) mod duration;
 pub(super) mod screen;
 mod summary;
 
@@ -14,12 +13,9 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 use superweight::data::standard_folder;
 use superweight::engine::Device;
 use superweight::recipe::{Precision, Recipe, Resolved};
@@ -32,10 +28,8 @@ use self::screen::Screen;
 use super::device::{self, on_device};
 use super::load_recipe;
 use crate::args::TrainArgs;
-
-/// What a shell expects of a program that Ctrl-C ended.
-pub(super) const INTERRUPTED: u8 = 130;
-const TERMINATED: u8 = 143;
+use crate::duration;
+use crate::signals::{INTERRUPTED, watched_limits};
 
 pub fn run(args: TrainArgs, out: &mut impl Write) -> Result<ExitCode> {
     let deadline = match &args.time_limit {
@@ -146,22 +140,6 @@ pub(super) fn existing(replace: bool, named: bool) -> Existing {
         (false, true) => Existing::Refuse,
         (false, false) => Existing::NextName,
     }
-}
-
-/// Limits that Ctrl-C reaches.
-pub(super) fn watched_limits() -> Result<Limits> {
-    let limits = Limits { interrupt: Arc::new(AtomicBool::new(false)), ..Limits::default() };
-    watch_signals(&limits.interrupt).context("signals cannot be watched")?;
-    Ok(limits)
-}
-
-/// The first signal sets a flag that is looked at after every step; the second ends the program.
-fn watch_signals(interrupt: &Arc<AtomicBool>) -> io::Result<()> {
-    for (signal, code) in [(SIGINT, INTERRUPTED), (SIGTERM, TERMINATED)] {
-        flag::register_conditional_shutdown(signal, code.into(), interrupt.clone())?;
-        flag::register(signal, interrupt.clone())?;
-    }
-    Ok(())
 }
 
 /// Flags that are keys of the recipe, put over it.

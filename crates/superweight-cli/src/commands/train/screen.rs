@@ -14,8 +14,8 @@ use superweight::train::{
     DecayGroup, Decided, EpochReport, Evaluation, Observer, Progress, Ready, Stage, StepReport,
 };
 
-use super::super::data::megabytes;
-use super::duration;
+use crate::duration;
+use crate::size::megabytes;
 
 /// Time between two looks of the bar.
 const REFRESH: Duration = Duration::from_millis(100);

@@ -88,12 +88,12 @@ function spread(wanted, low, high, gap = 15) {
  */
 function lineChart({ width, height = 320, series, xName, yName, label, marks = [], breaks = [], whole = false, yFormat, xFormat, y, x, reading }) {
   const points = series.flatMap((line) => line.points);
-  const longest = Math.max(...series.map((line) => line.name.length));
+  const longest = Math.max(...series.map((line) => brief(line.name).length));
   const labelled = series.length <= 10 && width > 420;
   const f = frame({
     width, height, xName, yName, label, yFormat, xFormat,
     xTicks: whole ? wholeTicks(x, width / 90) : null, x: x || extent(points.map((p) => p[0]), 0), y: y || extent(points.map((p) => p[1])),
-    top: 14 + marks.length * 14, right: labelled ? Math.min(170, 22 + longest * 6.6) : 16,
+    top: 14 + marks.length * 14, right: labelled ? 18 + longest * 7.6 : 16,
   });
   const { svg, X, Y, margin, inner, bottom } = f;
   marks.forEach((mark, i) => {
@@ -113,7 +113,7 @@ function lineChart({ width, height = 320, series, xName, yName, label, marks = [
     });
     if (labelled) {
       svg.append(s('line', { x1: X(ends[i][0]) + 3, y1: Y(ends[i][1]), x2: margin.left + inner.width + 10, y2: heights[i] - 4, class: 'leader', style: { stroke: line.colour } }),
-        s('text', { x: margin.left + inner.width + 14, y: heights[i], class: 'series' + (line.strong ? ' strong' : ''), style: { fill: line.strong ? 'var(--ink)' : 'var(--ink-2)' } }, line.name));
+        s('text', { x: margin.left + inner.width + 14, y: heights[i], class: 'series' + (line.strong ? ' strong' : ''), style: { fill: line.strong ? 'var(--ink)' : 'var(--ink-2)' } }, brief(line.name), s('title', {}, line.name)));
     }
   });
   const guide = s('line', { y1: margin.top, y2: bottom, class: 'guide', visibility: 'hidden' });

@@ -44,6 +44,9 @@ const layerName = (layer) => layer.name.replace(/\.weight$/, '');
 const kernel = (layer) => layer.kind === 'linear' ? 'linear' : times(layer.shape[2], layer.shape[3]) + (layer.kind === 'depthwise' ? ' depthwise' : '');
 const shapeOf = (layer) => `${kernel(layer)}, ${layer.shape[0]} out, ${layer.shape[1]} in`;
 
+/** A name where there is little room: its beginning and its end. */
+const brief = (name) => name.length > 20 ? name.slice(0, 10) + '…' + name.slice(-9) : name;
+
 const tip = document.getElementById('tip');
 
 /** lines: first is the title, the others are text or [name, value]. */

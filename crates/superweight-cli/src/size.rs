@@ -1,0 +1,8 @@
+//! Sizes of files and memory as people read them.
+
+pub fn megabytes(bytes: u64) -> String {
+    match bytes as f64 {
+        bytes @ 1e10.. => format!("{:.1} GB", bytes / 1e9),
+        bytes => format!("{:.1} MB", bytes / 1e6),
+    }
+}
