@@ -85,9 +85,9 @@ impl Slimming<'_> {
     /// The least work that channels can be taken to.
     pub fn least_work(&self) -> u64 {
         let mut widths = self.whole();
-        for i in 0..widths.len() {
-            while let Some(narrower) = self.narrower(&widths, i) {
-                widths[i] = narrower;
+        for (width, step) in widths.iter_mut().zip(self.steps()) {
+            while let Some(less) = narrower(*width, step) {
+                *width = less;
             }
         }
         self.work(&widths)
@@ -104,7 +104,7 @@ impl Slimming<'_> {
             let multiply_adds = self.work(&widths);
             Slimmed { widths, multiply_adds, figures }
         };
-        let whole = self.whole();
+        let (whole, steps) = (self.whole(), self.steps());
         let mut now = slimmed(whole.clone(), figures(&whole)?);
         let mut way = vec![];
         loop {
@@ -116,10 +116,10 @@ impl Slimming<'_> {
                 return Ok(way);
             }
             let mut best: Option<(Vec<usize>, Figures)> = None;
-            for i in 0..widths.len() {
-                let Some(narrower) = self.narrower(&widths, i) else { continue };
+            for (i, &step) in steps.iter().enumerate() {
+                let Some(less) = narrower(widths[i], step) else { continue };
                 let mut tried = widths.clone();
-                tried[i] = narrower;
+                tried[i] = less;
                 let figures = figures(&tried)?;
                 // A loss that is no number is no reason to take these channels.
                 if best.as_ref().is_none_or(|(_, least)| figures.nll < least.nll || least.nll.is_nan()) {
@@ -145,10 +145,10 @@ impl Slimming<'_> {
         self.architecture.clone().with_widths(name, widths).counts().multiply_adds
     }
 
-    /// The next smaller number of channels, a multiple of the step; none where there is none.
-    fn narrower(&self, widths: &[usize], i: usize) -> Option<usize> {
-        let step = self.step.unwrap_or_else(|| usual_step(self.architecture.widths()[i].channels));
-        Some((widths[i] - 1) / step * step).filter(|&narrower| narrower > 0)
+    /// Channels that each width gives at once: of the whole network's, so that they stay the same on the way.
+    fn steps(&self) -> Vec<usize> {
+        let step = |channels| self.step.unwrap_or_else(|| usual_step(channels));
+        self.whole().into_iter().map(step).collect()
     }
 
     /// Scale and shift of every batch norm over a width: those of the whole up to `channels`, zero from there.
@@ -170,6 +170,11 @@ impl Slimming<'_> {
         }
         Ok(())
     }
+}
+
+/// The next smaller number of channels, a multiple of the step; none where there is none.
+fn narrower(channels: usize, step: usize) -> Option<usize> {
+    Some((channels - 1) / step * step).filter(|&less| less > 0)
 }
 
 /// An eighth of the channels, up to a multiple of eight, since that is what devices like: 112 go in steps of 16.

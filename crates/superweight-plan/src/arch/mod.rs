@@ -10,6 +10,7 @@ mod builder;
 mod cnn;
 mod mobilenet;
 mod name;
+mod parse;
 mod widths;
 mod wrn;
 

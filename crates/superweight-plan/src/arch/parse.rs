@@ -1,0 +1,252 @@
+//! Names of architectures as people type them: read and checked; what is close to one is suggested.
+
+use std::str::FromStr;
+
+use super::name::{LIMIT, MOST_HEADS};
+use super::{ArchError, ArchName, bottleneck};
+
+impl FromStr for ArchName {
+    type Err = ArchError;
+
+    fn from_str(text: &str) -> Result<Self, ArchError> {
+        let lower = text.trim().to_ascii_lowercase();
+        let numbers = |why: &str| ArchError::Numbers { name: text.to_owned(), why: why.to_owned() };
+        let small = |depth: usize| depth >= 10 && depth % 6 == 4;
+        if let Some((body, widths)) = lower.split_once('@') {
+            return slim(text, body, widths);
+        }
+        let parts: Vec<&str> = lower.split('-').collect();
+        match parts[..] {
+            ["wrn", depth, width] => match (parse(depth), parse(width)) {
+                (Some(depth), Some(width)) if bottleneck::stages(depth).is_some() => {
+                    Ok(Self::Bottleneck { depth, width })
+                }
+                (Some(depth), Some(width)) if small(depth) => Ok(Self::Wrn { depth, percent: 100 * width }),
+                (Some(depth), Some(width)) => Err(numbers(&nearest_depths(depth, width))),
+                (Some(depth), None) if small(depth) => match hundredths(width) {
+                    Some(percent) => Ok(Self::Wrn { depth, percent }),
+                    None => Err(numbers(
+                        "the width must be between 0.1 and 10000, with at most two decimals, e.g. 0.5",
+                    )),
+                },
+                _ => Err(numbers("write wrn-DEPTH-WIDTH, e.g. wrn-28-10")),
+            },
+            ["resnet", depth] => match parse(depth).filter(|&d| bottleneck::stages(d).is_some()) {
+                Some(depth) => Ok(Self::Bottleneck { depth, width: 1 }),
+                None => Err(numbers("the depth must be 50, 101 or 152")),
+            },
+            ["mobilenet", "v2"] => Ok(Self::MobileNetV2 { percent: 100 }),
+            ["mobilenet", "v2", width] => match width.parse::<f64>() {
+                Ok(w) if (0.05..=10.0).contains(&w) && ((w * 100.0).round() - w * 100.0).abs() < 1e-9 => {
+                    Ok(Self::MobileNetV2 { percent: (w * 100.0).round() as usize })
+                }
+                _ => {
+                    Err(numbers("the width must be between 0.05 and 10 with at most two decimals, e.g. 0.5"))
+                }
+            },
+            ["cnn", ref widths @ ..] if !widths.is_empty() => {
+                let widths: Option<Vec<usize>> = widths.iter().map(|w| parse(w)).collect();
+                match widths {
+                    Some(widths) if widths.len() <= 100 => Ok(Self::Cnn { widths }),
+                    _ => Err(numbers("write cnn-C1-C2-... with 1 to 100 channel counts from 1 to 10000")),
+                }
+            }
+            ["mimo", heads, ref body @ ..] if !body.is_empty() => {
+                match parse(heads).filter(|heads| (2..=MOST_HEADS).contains(heads)) {
+                    Some(_) if body[0] == "mimo" => {
+                        Err(numbers("NETWORK in mimo-M-NETWORK is not one of mimo itself"))
+                    }
+                    Some(heads) => {
+                        let body =
+                            parsed_within(text, &body.join("-"), |body| format!("mimo-{heads}-{body}"))?;
+                        Ok(Self::Mimo { heads, body: Box::new(body) })
+                    }
+                    None => Err(numbers(&format!(
+                        "write mimo-M-NETWORK with M images at once, 2 to {MOST_HEADS}, e.g. mimo-3-wrn-28-10"
+                    ))),
+                }
+            }
+            _ => Err(ArchError::Unknown { name: text.to_owned(), suggestion: suggest(&lower) }),
+        }
+    }
+}
+
+/// Digits alone, at most [`LIMIT`].
+fn parse(part: &str) -> Option<usize> {
+    let plain = part.bytes().all(|b| b.is_ascii_digit()) && !part.starts_with('0');
+    let number = if plain { part.parse::<usize>().ok() } else { None };
+    number.filter(|n| (1..=LIMIT).contains(n))
+}
+
+/// A network in the name of another, `text`; what is wrong with it is said of the whole.
+fn parsed_within(text: &str, body: &str, whole: impl Fn(String) -> String) -> Result<ArchName, ArchError> {
+    body.parse().map_err(|error| match error {
+        ArchError::Unknown { suggestion, .. } => {
+            let suggestion = suggestion.map(&whole).filter(|whole| whole.parse::<ArchName>().is_ok());
+            ArchError::Unknown { name: text.to_owned(), suggestion }
+        }
+        ArchError::Numbers { why, .. } => ArchError::Numbers { name: text.to_owned(), why },
+        error => error,
+    })
+}
+
+/// `body@12-20`.
+fn slim(text: &str, body: &str, typed: &str) -> Result<ArchName, ArchError> {
+    let numbers = |why: String| ArchError::Numbers { name: text.to_owned(), why };
+    let body = parsed_within(text, body, |body| format!("{body}@{typed}"))?;
+    let widths: Option<Vec<usize>> = typed.split('-').map(parse).collect();
+    let Some(widths) = widths else {
+        return Err(numbers(format!(
+            "write NETWORK@W1-W2-... with numbers of channels from 1 to {LIMIT}, e.g. cnn-16-32@12-20"
+        )));
+    };
+    // As many as for any images and classes.
+    let known = body.build(body.usual_input(), 2)?.widths();
+    if known.len() != widths.len() {
+        let names: Vec<_> = known.iter().map(|width| width.name.as_str()).collect();
+        return Err(numbers(format!(
+            "{body} has {} widths, {} given: those of {}",
+            known.len(),
+            if widths.len() == 1 { "1 is".to_owned() } else { format!("{} are", widths.len()) },
+            names.join(", ")
+        )));
+    }
+    Ok(ArchName::Slim { body: Box::new(body), widths })
+}
+
+/// `0.5` or `1.25` in hundredths: digits alone, at most two behind the point, from 0.1 on.
+fn hundredths(text: &str) -> Option<usize> {
+    let (whole, rest) = text.split_once('.')?;
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let plain = digits(whole) && digits(rest) && (whole == "0" || !whole.starts_with('0'));
+    if !plain || whole.len() > 4 || rest.len() > 2 {
+        return None;
+    }
+    let percent = 100 * whole.parse::<usize>().ok()? + format!("{rest:0<2}").parse::<usize>().ok()?;
+    (percent >= 10).then_some(percent)
+}
+
+fn nearest_depths(depth: usize, width: usize) -> String {
+    let below = if depth < 10 { 10 } else { (depth - 4) / 6 * 6 + 4 };
+    let above = if depth < 10 { 16 } else { below + 6 };
+    let mut nearest = vec![below, above];
+    nearest.extend([50, 101, 152].iter().filter(|bottleneck| (below..=above).contains(bottleneck)));
+    nearest.sort();
+    let nearest: Vec<_> = nearest.iter().map(|depth| format!("wrn-{depth}-{width}")).collect();
+    format!("the depth must be 6n+4 (or 50, 101, 152 for ImageNet); nearest: {}", nearest.join(", "))
+}
+
+/// A known spelling for what people type from memory (`wrn28-10`, `WideResNet-28-10`, `mobilenetv2`, `resnet50`).
+fn suggest(text: &str) -> Option<String> {
+    let plain = text.replace(['_', ' ', '.'], "-");
+    let numbers = plain.split(|c: char| !c.is_ascii_digit()).filter(|s| !s.is_empty()).collect::<Vec<_>>();
+    let candidate = match (plain.as_str(), &numbers[..]) {
+        (p, [depth, width]) if p.starts_with('w') => format!("wrn-{depth}-{width}"),
+        (p, [depth]) if p.starts_with("resnet") => format!("resnet-{depth}"),
+        (p, _) if p.starts_with("mimo") => "mimo-3-wrn-28-10".to_owned(),
+        (p, _) if p.starts_with("mobile") => "mobilenet-v2".to_owned(),
+        (p, _) if p.starts_with('w') => "wrn-28-10".to_owned(),
+        (p, _) if p.starts_with("resn") => "resnet-50".to_owned(),
+        _ => return None,
+    };
+    candidate.parse::<ArchName>().is_ok().then_some(candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ImageShape;
+    use super::*;
+
+    #[test]
+    fn names_print_as_they_parse() {
+        let names = "wrn-28-10 wrn-16-2 wrn-10-1 wrn-10-0.5 wrn-16-1.25 wrn-50-2 wrn-101-2 resnet-50 mobilenet-v2 mobilenet-v2-0.5 \
+                     mobilenet-v2-1.4 mobilenet-v2-0.35 cnn-4 cnn-8-16-16 mimo-3-wrn-28-10 mimo-2-cnn-8-16 mimo-16-mobilenet-v2-0.5 cnn-8-16@4-300 \
+                     wrn-10-1@16-8-24-32-48-64 mimo-2-cnn-8@4";
+        for name in names.split_whitespace() {
+            assert_eq!(name.parse::<ArchName>().unwrap().to_string(), name);
+        }
+        assert_eq!("wrn-10-2.0".parse::<ArchName>().unwrap().to_string(), "wrn-10-2");
+        assert_eq!("WRN-28-10".parse::<ArchName>().unwrap().to_string(), "wrn-28-10");
+        assert_eq!("wrn-50-1".parse::<ArchName>().unwrap().to_string(), "resnet-50");
+        assert_eq!("mobilenet-v2-1.0".parse::<ArchName>().unwrap().to_string(), "mobilenet-v2");
+    }
+
+    #[test]
+    fn a_wrong_depth_names_its_neighbours() {
+        let message = "wrn-29-10".parse::<ArchName>().unwrap_err().to_string();
+        assert!(message.contains("wrn-28-10, wrn-34-10"), "{message}");
+        let message = "wrn-4-1".parse::<ArchName>().unwrap_err().to_string();
+        assert!(message.contains("wrn-10-1, wrn-16-1"), "{message}");
+        let message = "wrn-51-2".parse::<ArchName>().unwrap_err().to_string();
+        assert!(message.contains("wrn-46-2, wrn-50-2, wrn-52-2"), "{message}");
+    }
+
+    #[test]
+    fn wrong_widths_are_answered_with_what_they_are_of() {
+        let message = "cnn-8-8@4".parse::<ArchName>().unwrap_err().to_string();
+        assert!(message.contains("cnn-8-8 has 2 widths, 1 is given: those of conv1, conv2"), "{message}");
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_a_known_one() {
+        for (typed, meant) in [
+            ("wrn28-10", "wrn-28-10"),
+            ("WideResNet-28-10", "wrn-28-10"),
+            ("resnet50", "resnet-50"),
+            ("mobilenet_v2", "mobilenet-v2"),
+            ("MIMO_wrn_28_10", "mimo-3-wrn-28-10"),
+            ("mimo-2-resnet50", "mimo-2-resnet-50"),
+            ("wrn10-1@16-8-24-32-48-64", "wrn-10-1@16-8-24-32-48-64"),
+        ] {
+            let error = typed.parse::<ArchName>().unwrap_err();
+            assert!(error.to_string().contains(&format!("did you mean '{meant}'")), "{error}");
+        }
+        assert!("vgg".parse::<ArchName>().unwrap_err().to_string().contains("known: wrn-D-K"));
+    }
+
+    #[test]
+    fn hostile_numbers_are_refused() {
+        for name in [
+            "wrn-99999999999999999999-1",
+            "wrn-28-0",
+            "wrn--28",
+            "cnn-",
+            "cnn-0",
+            "mobilenet-v2-nan",
+            "mobilenet-v2-1e9",
+            "wrn-28-99999",
+            "",
+            "-",
+            "cnn-8--8",
+            "wrn-+28-1",
+            "wrn-028-1",
+            "wrn-10-0.0",
+            "wrn-10-0.05",
+            "wrn-10-0.125",
+            "wrn-10-.5",
+            "wrn-10-1.",
+            "wrn-10-1e0",
+            "wrn-10-99999.5",
+            "wrn-50-0.5",
+            "mimo-1-wrn-28-10",
+            "mimo-17-wrn-28-10",
+            "mimo-3",
+            "mimo-3-",
+            "mimo-3-wrn-29-10",
+            "mimo-2-mimo-2-wrn-28-10",
+            "cnn-8@",
+            "cnn-8@8-8",
+            "cnn-8-8@8",
+            "cnn-8@0",
+            "cnn-8@99999",
+            "cnn-8@8@8",
+            "mimo-2-cnn-8@8@8",
+            "@8",
+        ] {
+            assert!(name.parse::<ArchName>().is_err(), "{name:?}");
+        }
+        let wrn: ArchName = "wrn-10-1".parse().unwrap();
+        assert!(wrn.build(ImageShape::CIFAR, 0).is_err());
+        assert!(wrn.build(ImageShape { channels: 0, ..ImageShape::CIFAR }, 10).is_err());
+    }
+}
