@@ -93,7 +93,9 @@ fn without_held_out_images_it_says_what_it_looks_at() {
         folder.run("train tiny.toml --set train.batch=1000 --set members=cnn-4-8 --set eval.test=false");
     assert!(output.status.success(), "{output:?}");
     let screen = folder.screen("slim runs/tiny --to 70% --step 1 --images 100 --threads 1");
-    for said in ["by 100 training images", "images that it was trained on", "not trained in several widths"] {
+    for said in
+        ["by 100 training images", "images that it was trained on", "not trained together with narrower ones"]
+    {
         assert!(screen.contains(said), "{said}: {screen}");
     }
 }

@@ -24,6 +24,13 @@ pub struct BudgetError {
     why: &'static str,
 }
 
+impl BudgetError {
+    /// What is wrong with it.
+    pub fn why(&self) -> &'static str {
+        self.why
+    }
+}
+
 impl Budget {
     /// The count, given what the members have without sharing.
     pub fn resolve(self, dense_total: u64) -> u64 {

@@ -94,6 +94,7 @@ fn export<D: Device>(device: &D, args: &ExportArgs, trained: &Trained) -> Result
         parts.push((architecture, networks.state_dict(MemberId(member))?));
     }
     let name = |i: usize| parts[i].0.name.to_string();
+    let stem = |i: usize| format!("{}-{}", members[i], brief(&name(i)));
     let mut written = vec![];
     let mut add = |file: PathBuf, members: Vec<usize>, architectures: Vec<String>| -> Result<()> {
         let bytes = fs::metadata(&file)?.len();
@@ -103,7 +104,7 @@ fn export<D: Device>(device: &D, args: &ExportArgs, trained: &Trained) -> Result
     match args.to {
         FormatArg::Safetensors => {
             for (i, &member) in members.iter().enumerate() {
-                let file = folder.join(format!("{member}-{}.safetensors", name(i)));
+                let file = folder.join(stem(i) + ".safetensors");
                 let written = safetensors::save(&Disk::default(), &file, &parts[i].1);
                 written.with_context(|| format!("--out {}: choose another folder", folder.display()))?;
                 add(file, vec![member], vec![name(i)])?;
@@ -114,7 +115,7 @@ fn export<D: Device>(device: &D, args: &ExportArgs, trained: &Trained) -> Result
             let normalisation = if args.normalise { Some(trained.normalisation()?) } else { None };
             let bytes = onnx(&parts, &OnnxOptions { output, normalisation })?;
             let stem = match parts.len() {
-                1 => format!("{}-{}", members[0], name(0)),
+                1 => stem(0),
                 _ => members.iter().map(ToString::to_string).collect::<Vec<_>>().join("+"),
             };
             let file = folder.join(stem + ".onnx");
@@ -124,4 +125,10 @@ fn export<D: Device>(device: &D, args: &ExportArgs, trained: &Trained) -> Result
         }
     }
     Ok(written)
+}
+
+/// As much of a network's name as the name of a file has room for: widths of its own make it long. The file has it whole.
+fn brief(name: &str) -> &str {
+    const MOST: usize = 100;
+    if name.len() > MOST { name[..MOST].trim_end_matches('-') } else { name }
 }

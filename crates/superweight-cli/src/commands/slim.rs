@@ -7,22 +7,26 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
-use superweight::data::{Dataset, Images, Split, standard_folder};
+use superweight::data::{Images, standard_folder};
 use superweight::engine::Device;
 use superweight::ensemble::by_size;
 use superweight::infer::{InferError, Trained};
 use superweight::plan::arch::{ArchName, Architecture};
 use superweight::plan::number::grouped;
-use superweight::plan::{Budget, Member, MemberId, Scale};
-use superweight::slim::{Progress, Slimmed, Slimming};
+use superweight::plan::{Budget, Member, MemberId};
+use superweight::run::Tensors;
+use superweight::slim::{Progress, Slimmed, Slimming, is_slimmable};
 
 use super::device::{self, on_device};
-use super::eval::open;
+use super::eval::{drawn, note_disk, open};
 use crate::args::SlimArgs;
 use crate::duration;
 use crate::signals::{INTERRUPTED, watched_limits};
 use crate::table;
 use crate::ticker::Ticker;
+
+/// Where nobody says how many.
+const IMAGES: usize = 2000;
 
 /// Everything that is printed.
 #[derive(Serialize)]
@@ -40,7 +44,8 @@ struct Answer {
     networks: Vec<Network>,
     /// All networks on the way.
     way: Vec<Slimmed>,
-    interrupted: bool,
+    /// What it was to come down to and did not, since it was stopped.
+    missed: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -66,49 +71,79 @@ pub fn run(args: SlimArgs, out: &mut impl Write) -> Result<ExitCode> {
     let known = InferError::NoMember { member: member.0, members };
     ensure!(member.0 < members, "--member {member}: {known}");
     let whole = trained.plan.members[member.0].build()?;
-    let targets = targets(&args.to, &trained.plan.members[member.0], &whole)?;
-    if trained.resolved.plan.scale != Some(Scale::Corner) {
+    let targets = targets(&args, &trained.plan.members[member.0], &whole)?;
+    if !is_slimmable(&trained.plan, member) {
         eprintln!(
-            "note: the run was not trained in several widths, so its last channels matter as much as its first \
-             (recipes/figure-3/universally-slimmable-cifar-100.toml is)"
+            "note: {} was not trained together with narrower ones that are corners of it, so its last channels matter as much \
+             as its first (recipes/figure-3/universally-slimmable-cifar-100.toml trains such)",
+            whole.name
         );
     }
     let device = device::for_run(&args.on.device, args.on.threads, &trained)?;
     let answer = on_device!(device, |device| slim(&device, &args, &trained, member, &whole, &targets))?;
     match args.on.json {
         true => writeln!(out, "{}", serde_json::to_string_pretty(&answer)?)?,
+        false if answer.networks.is_empty() => {}
         false => write!(out, "{}", text(&answer))?,
     }
-    if answer.interrupted {
-        eprintln!("stopped    interrupted");
-        return Ok(ExitCode::from(INTERRUPTED));
+    if answer.missed.is_empty() {
+        return Ok(ExitCode::SUCCESS);
     }
-    Ok(ExitCode::SUCCESS)
+    out.flush()?;
+    eprintln!("stopped    interrupted on the way down to {}", answer.missed.join(", "));
+    Ok(ExitCode::from(INTERRUPTED))
 }
 
 /// The most work first.
-fn targets(typed: &[String], member: &Member, whole: &Architecture) -> Result<Vec<Target>> {
+fn targets(args: &SlimArgs, member: &Member, whole: &Architecture) -> Result<Vec<Target>> {
     let all = whole.counts().multiply_adds;
-    let target = |typed: &String| {
-        let work = match typed.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
-            true => typed.parse::<Budget>().map(|budget| budget.resolve(all)).ok(),
-            false => {
-                let other = Member { architecture: typed.parse()?, ..member.clone() };
-                Some(other.build()?.counts().multiply_adds)
+    let least = Slimming { architecture: whole, numbers: &Tensors::default(), step: step(args) }.least_work();
+    let target = |typed: String| {
+        let forms = "write a share (50%), a count of multiply-adds (1.5G) or a network (wrn-28-4)";
+        let work = match (typed.parse::<Budget>(), typed.parse::<ArchName>()) {
+            (Ok(budget), _) => budget.resolve(all),
+            (_, Ok(architecture)) => {
+                Member { architecture, ..member.clone() }.build()?.counts().multiply_adds
             }
+            (Err(no_count), _) if typed.starts_with(|c: char| c.is_ascii_digit() || c == '.') => {
+                bail!("{}; {forms}", no_count.why())
+            }
+            (_, Err(no_network)) => bail!("{forms}; {no_network}"),
         };
-        match work {
-            None => bail!("write a share (50%), a count of multiply-adds (1.5G) or a network (wrn-28-4)"),
-            Some(work) if work >= all => {
-                bail!("{} multiply-adds; {} has no more than {}", grouped(work), whole.name, grouped(all))
-            }
-            Some(work) => Ok(Target { typed: typed.clone(), work }),
-        }
+        let (name, asked) = (&whole.name, grouped(work));
+        ensure!(work < all, "{asked} multiply-adds; {name} has no more than {}", grouped(all));
+        let advice = if args.step == Some(1) { "" } else { "; --step 1 takes single channels" };
+        let share = 100.0 * least as f64 / all as f64;
+        ensure!(
+            work >= least,
+            "{asked} multiply-adds; {name} comes down to {} ({share:.1}%) at the least{advice}",
+            grouped(least)
+        );
+        Ok(Target { typed, work })
     };
-    let each = typed.iter().map(|typed| target(typed).with_context(|| format!("--to {typed}")));
+    let each = args.to.iter().flat_map(|typed| listed(typed));
+    let each = each.map(|typed| target(typed.clone()).with_context(|| format!("--to {typed}")));
     let mut targets = each.collect::<Result<Vec<_>>>()?;
     targets.sort_by_key(|target| std::cmp::Reverse(target.work));
     Ok(targets)
+}
+
+/// What stands between commas, but for those between thousands.
+fn listed(typed: &str) -> Vec<String> {
+    let mut parts: Vec<String> = vec![];
+    for part in typed.split(',').map(str::trim) {
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let thousands = part.len() == 3 && digits(part);
+        match parts.last_mut() {
+            Some(last) if thousands && digits(&last.replace(',', "")) => *last += &format!(",{part}"),
+            _ => parts.push(part.to_owned()),
+        }
+    }
+    parts
+}
+
+fn step(args: &SlimArgs) -> Option<usize> {
+    args.step.map(|step| step as usize)
 }
 
 fn slim<D: Device>(
@@ -119,22 +154,12 @@ fn slim<D: Device>(
     whole: &Architecture,
     targets: &[Target],
 ) -> Result<Answer> {
-    let data = trained.dataset(&standard_folder()?)?;
-    let (images, part) = images(trained, &data, args.images as usize)?;
+    let (images, part) = images(trained, args)?;
     let batch = (args.batch as usize).min(images.len());
-    let numbers = trained.networks(device, batch)?.state_dict(member)?;
-    let slimming =
-        Slimming { architecture: whole, numbers: &numbers, step: args.step.map(|step| step as usize) };
-    let (all, least) = (whole.counts().multiply_adds, slimming.least_work());
+    let numbers = trained.networks(device, 1)?.state_dict(member)?;
+    let slimming = Slimming { architecture: whole, numbers: &numbers, step: step(args) };
+    let all = whole.counts().multiply_adds;
     let work = targets.last().map_or(all, |target| target.work);
-    if let Some(Target { typed, work }) = targets.last().filter(|target| target.work < least) {
-        let (work, most, share) = (grouped(*work), grouped(least), 100.0 * least as f64 / all as f64);
-        let advice = if args.step == Some(1) { "" } else { "; --step 1 takes single channels" };
-        let name = &whole.name;
-        bail!(
-            "--to {typed}: {work} multiply-adds; {name} comes down to {most} ({share:.1}%) at the least{advice}"
-        );
-    }
     let limits = watched_limits()?;
     let ticker = Ticker::new();
     let mut now = all;
@@ -158,17 +183,27 @@ fn slim<D: Device>(
     let way = slimming.run(device, &images, &trained.normalisation()?, batch, work, see);
     ticker.clear();
     let way = way?;
+    if way.first().is_some_and(|whole| whole.figures.nll.is_nan()) {
+        bail!("{}: member {member} has logits that are not numbers", args.run.display());
+    }
     let network = |to: Option<String>, slimmed: &Slimmed| {
-        let architecture =
-            if to.is_some() { whole.name.slimmed(slimmed.widths.clone()) } else { whole.name.clone() };
-        let numbers = whole.clone().with_widths(architecture.clone(), &slimmed.widths).counts().total();
-        Network { to, architecture, numbers, slimmed: slimmed.clone() }
+        let slim = || whole.name.slimmed(slimmed.widths.clone());
+        let architecture = if to.is_some() { slim() } else { whole.name.clone() };
+        let numbers = architecture.build(whole.input, whole.classes)?.counts().total();
+        Ok(Network { to, architecture, numbers, slimmed: slimmed.clone() })
     };
-    let reached = targets.iter().filter_map(|target| {
-        let slimmed = way.iter().find(|slimmed| slimmed.multiply_adds <= target.work)?;
-        Some(network(Some(target.typed.clone()), slimmed))
-    });
-    let networks: Vec<_> = way.iter().take(1).map(|whole| network(None, whole)).chain(reached).collect();
+    let mut networks = way.iter().take(1).map(|whole| network(None, whole)).collect::<Result<Vec<_>>>()?;
+    let mut missed = vec![];
+    for Target { typed, work } in targets {
+        match way.iter().find(|slimmed| slimmed.multiply_adds <= *work) {
+            Some(slimmed) => networks.push(network(Some(typed.clone()), slimmed)?),
+            None => missed.push(typed.clone()),
+        }
+    }
+    // What was stopped has still come somewhere.
+    if let Some(last) = way.last().filter(|last| !missed.is_empty() && last.multiply_adds < all) {
+        networks.push(network(Some("so far".to_owned()), last)?);
+    }
     Ok(Answer {
         run: args.run.clone(),
         checkpoint: trained.number,
@@ -177,29 +212,34 @@ fn slim<D: Device>(
         images: images.len(),
         part,
         widths: whole.widths().into_iter().map(|width| width.name).collect(),
-        interrupted: networks.len() <= targets.len(),
+        missed,
         networks,
         way,
     })
 }
 
-/// As many training images of every class, of those that were held out where there are such: a smaller draw is a part of a larger.
-fn images(trained: &Trained, data: &Dataset, count: usize) -> Result<(Images, &'static str)> {
-    let settings = &trained.resolved.data;
-    let (most, part) = match settings.validation {
+/// As many of every class, of those that were held out where there are such.
+fn images(trained: &Trained, args: &SlimArgs) -> Result<(Images, &'static str)> {
+    let data = trained.dataset(&standard_folder()?)?;
+    note_disk(&data);
+    let (most, part) = match trained.resolved.data.validation {
         0 => (data.train.len().saturating_sub(1), "training"),
         held_out => (held_out, "held-out"),
     };
     if part == "training" {
-        eprintln!("note: the run held no images out, so widths are judged by images that it was trained on");
+        eprintln!(
+            "note: the run held no images out (swn train --validation 10%), so widths are judged by images that it was trained on"
+        );
     }
-    let split =
-        Split::hold_out(&data.train.labels, data.classes.len(), count.min(most), settings.split_seed)?;
-    let chosen = split.validation.iter().map(|&image| image as usize);
-    let mut pixels = Vec::with_capacity(split.validation.len() * data.image_len());
-    chosen.clone().for_each(|image| pixels.extend_from_slice(data.train.image(image)));
-    let labels = chosen.map(|image| data.train.labels[image]).collect();
-    Ok((Images { pixels: pixels.into(), labels }, part))
+    let count = match args.images {
+        Some(images) if images as usize > most => {
+            bail!("--images {images}: there are {} {part} images", grouped(most as u64))
+        }
+        Some(images) => images as usize,
+        None => most.min(IMAGES),
+    };
+    ensure!(count > 1, "the run held one image out: two at least say something");
+    Ok((drawn(trained, &data, count)?, part))
 }
 
 fn text(answer: &Answer) -> String {
@@ -233,9 +273,32 @@ fn text(answer: &Answer) -> String {
     let to = answer.networks.iter().map(|network| network.to.as_ref().unwrap_or(&whole).as_str());
     let header: Vec<&str> = ["channels from"].into_iter().chain(to).collect();
     text += &table::render(&header, &rows);
-    for (i, network) in answer.networks.iter().skip(1).enumerate() {
+    let mut next: Vec<&Network> = answer.networks.iter().skip(1).collect();
+    next.dedup_by_key(|network| &network.architecture);
+    for (i, network) in next.into_iter().enumerate() {
         let word = if i == 0 { "\nnext       " } else { "           " };
         text += &format!("{word}swn train RECIPE --set members={}\n", network.architecture);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::listed;
+
+    #[test]
+    fn commas_part_what_is_no_number() {
+        for (typed, parts) in [
+            ("50%,wrn-28-4", vec!["50%", "wrn-28-4"]),
+            ("169,464", vec!["169,464"]),
+            ("1,169,464,50%", vec!["1,169,464", "50%"]),
+            ("60%,169,464", vec!["60%", "169,464"]),
+            ("1.5G,200M", vec!["1.5G", "200M"]),
+            ("50,25", vec!["50", "25"]),
+            ("100,500M, 3%", vec!["100", "500M", "3%"]),
+            ("", vec![""]),
+        ] {
+            assert_eq!(listed(typed), parts, "{typed}");
+        }
+    }
 }

@@ -137,11 +137,21 @@ impl ArchName {
                 })?;
                 Architecture { name, input, classes, heads, ..body }
             }
-            Self::Slim { body, widths } => body.build(input, classes)?.with_widths(name, widths),
+            Self::Slim { body, widths } => {
+                let body = body.build(input, classes)?;
+                let known = body.widths();
+                if known.len() != widths.len() || widths.iter().any(|width| !(1..=LIMIT).contains(width)) {
+                    return Err(ArchError::Numbers {
+                        name: self.to_string(),
+                        why: expected(&body, widths.len()),
+                    });
+                }
+                body.with_widths(name, widths)
+            }
         })
     }
 
-    /// The same with other [widths](Architecture::widths), as many as it has.
+    /// The same with other [widths](Architecture::widths), as many as it has; building says where they are not.
     pub fn slimmed(&self, widths: Vec<usize>) -> Self {
         let body = if let Self::Slim { body, .. } = self { body.clone() } else { Box::new(self.clone()) };
         Self::Slim { body, widths }
@@ -164,6 +174,18 @@ impl ArchName {
             _ => 1,
         }
     }
+}
+
+/// Of how many widths, the first of them by name.
+fn expected(body: &Architecture, given: usize) -> String {
+    let known = body.widths();
+    let names: Vec<_> = known.iter().take(3).map(|width| width.name.as_str()).collect();
+    let others = if known.len() > names.len() { ", …" } else { "" };
+    let are = if given == 1 { "is" } else { "are" };
+    let (name, count, names) = (&body.name, known.len(), names.join(", "));
+    format!(
+        "{name} has {count} widths, {given} {are} given: those of {names}{others}, from 1 to {LIMIT} channels each"
+    )
 }
 
 impl fmt::Display for ArchName {

@@ -80,6 +80,9 @@ fn parse(part: &str) -> Option<usize> {
 
 /// A network in the name of another, `text`; what is wrong with it is said of the whole.
 fn parsed_within(text: &str, body: &str, whole: impl Fn(String) -> String) -> Result<ArchName, ArchError> {
+    if body.contains(char::is_whitespace) {
+        return Err(ArchError::Unknown { name: text.to_owned(), suggestion: None });
+    }
     body.parse().map_err(|error| match error {
         ArchError::Unknown { suggestion, .. } => {
             let suggestion = suggestion.map(&whole).filter(|whole| whole.parse::<ArchName>().is_ok());
@@ -90,27 +93,16 @@ fn parsed_within(text: &str, body: &str, whole: impl Fn(String) -> String) -> Re
     })
 }
 
-/// `body@12-20`.
+/// `body@12-20`. Whether there are as many as the body has is known when it is built: it may depend on the images.
 fn slim(text: &str, body: &str, typed: &str) -> Result<ArchName, ArchError> {
-    let numbers = |why: String| ArchError::Numbers { name: text.to_owned(), why };
     let body = parsed_within(text, body, |body| format!("{body}@{typed}"))?;
     let widths: Option<Vec<usize>> = typed.split('-').map(parse).collect();
-    let Some(widths) = widths else {
-        return Err(numbers(format!(
+    let widths = widths.ok_or_else(|| ArchError::Numbers {
+        name: text.to_owned(),
+        why: format!(
             "write NETWORK@W1-W2-... with numbers of channels from 1 to {LIMIT}, e.g. cnn-16-32@12-20"
-        )));
-    };
-    // As many as for any images and classes.
-    let known = body.build(body.usual_input(), 2)?.widths();
-    if known.len() != widths.len() {
-        let names: Vec<_> = known.iter().map(|width| width.name.as_str()).collect();
-        return Err(numbers(format!(
-            "{body} has {} widths, {} given: those of {}",
-            known.len(),
-            if widths.len() == 1 { "1 is".to_owned() } else { format!("{} are", widths.len()) },
-            names.join(", ")
-        )));
-    }
+        ),
+    })?;
     Ok(ArchName::Slim { body: Box::new(body), widths })
 }
 
@@ -183,8 +175,31 @@ mod tests {
 
     #[test]
     fn wrong_widths_are_answered_with_what_they_are_of() {
-        let message = "cnn-8-8@4".parse::<ArchName>().unwrap_err().to_string();
+        let refused = |name: &str| {
+            let name: ArchName = name.parse().unwrap();
+            name.build(ImageShape::CIFAR, 10).unwrap_err().to_string()
+        };
+        let message = refused("cnn-8-8@4");
         assert!(message.contains("cnn-8-8 has 2 widths, 1 is given: those of conv1, conv2"), "{message}");
+        let message = refused("wrn-9994-1@16-16");
+        assert!(message.contains("4998 widths, 2 are given") && message.len() < 300, "{message}");
+        let wide: ArchName = "cnn-8".parse::<ArchName>().unwrap().slimmed(vec![0]);
+        assert!(wide.build(ImageShape::CIFAR, 10).is_err());
+    }
+
+    /// Where 16 and 24 channels are rounded to as many, small images have one more residual sum.
+    #[test]
+    fn how_many_widths_there_are_may_depend_on_the_images() {
+        let body: ArchName = "mobilenet-v2-0.35".parse().unwrap();
+        for (input, count) in [(ImageShape::CIFAR, 24), (ImageShape::IMAGENET, 25)] {
+            let widths: Vec<usize> =
+                body.build(input, 10).unwrap().widths().iter().map(|w| w.channels).collect();
+            assert_eq!(widths.len(), count);
+            let slim: ArchName = body.slimmed(widths).to_string().parse().unwrap();
+            assert!(slim.build(input, 10).is_ok());
+            let other = if count == 24 { ImageShape::IMAGENET } else { ImageShape::CIFAR };
+            assert!(matches!(slim.build(other, 10), Err(ArchError::Numbers { .. })));
+        }
     }
 
     #[test]
@@ -235,8 +250,8 @@ mod tests {
             "mimo-3-wrn-29-10",
             "mimo-2-mimo-2-wrn-28-10",
             "cnn-8@",
-            "cnn-8@8-8",
-            "cnn-8-8@8",
+            "cnn-8 @8",
+            "cnn-8@ 8",
             "cnn-8@0",
             "cnn-8@99999",
             "cnn-8@8@8",

@@ -34,11 +34,8 @@ impl Architecture {
         widths
     }
 
-    /// The same network with these widths, in the order of [`Architecture::widths`].
-    ///
-    /// # Panics
-    /// If there are not as many of them.
-    pub fn with_widths(mut self, name: ArchName, widths: &[usize]) -> Self {
+    /// The same network with these widths, as many as it has and in their order. Itself no such network.
+    pub(super) fn with_widths(mut self, name: ArchName, widths: &[usize]) -> Self {
         let of = self.width_of();
         let count = of.iter().flatten().max().map_or(0, |last| last + 1);
         assert_eq!(widths.len(), count, "as many numbers as {} has widths", self.name);
@@ -75,32 +72,36 @@ impl Architecture {
             return body.width_of();
         }
         let mut of: Vec<Option<usize>> = vec![];
-        let mut begun = 0;
+        // Widths as they begin, each with the one that it was found to be, itself at first.
+        let mut same: Vec<usize> = vec![];
+        fn first(same: &[usize], mut width: usize) -> usize {
+            while same[width] != width {
+                width = same[width];
+            }
+            width
+        }
         for node in &self.nodes {
             let input = |index: usize| of[node.inputs[index].0];
-            let width = match node.op {
+            of.push(match node.op {
                 Op::Input | Op::Linear { .. } => None,
                 Op::Conv { groups: 1, .. } => {
-                    begun += 1;
-                    Some(begun - 1)
+                    same.push(same.len());
+                    same.last().copied()
                 }
-                Op::Add { .. } => {
-                    let (a, b) = (input(0).min(input(1)), input(0).max(input(1)));
-                    of.iter_mut().filter(|width| **width == b).for_each(|width| *width = a);
-                    a
-                }
+                Op::Add { .. } => input(0).zip(input(1)).map(|(a, b)| {
+                    let (a, b) = (first(&same, a), first(&same, b));
+                    same[a.max(b)] = a.min(b);
+                    a.min(b)
+                }),
                 // A convolution in groups takes channel by channel: all of them here are depthwise.
                 Op::Conv { .. } | Op::BatchNorm { .. } | Op::MaxPool { .. } | Op::GlobalAveragePool => {
                     input(0)
                 }
-            };
-            of.push(width);
+            });
         }
-        // Numbers that additions have left over go.
-        let mut left: Vec<usize> = of.iter().flatten().copied().collect();
-        left.sort_unstable();
-        left.dedup();
-        let number = |width: usize| left.binary_search(&width).expect("its own number is among them");
+        // Numbers without those that additions have left over.
+        let firsts: Vec<usize> = (0..same.len()).filter(|&width| same[width] == width).collect();
+        let number = |width| firsts.binary_search(&first(&same, width)).expect("it is among the first");
         of.into_iter().map(|width| width.map(number)).collect()
     }
 }

@@ -103,6 +103,23 @@ mod tests {
         assert_eq!(per_class(&labels, &split.validation, 2), [3, 47]);
     }
 
+    /// What is judged by fewer images than were held out is judged by none that was trained on.
+    #[test]
+    fn a_smaller_draw_is_a_part_of_a_larger() {
+        for labels in [
+            (0..997).map(|i| (i * i % 10) as u16).collect::<Vec<_>>(),
+            (0..500).map(|i| u16::from(i < 13) + 2 * u16::from(i % 7 == 0)).collect(),
+        ] {
+            let draw = |count| Split::hold_out(&labels, 10, count, 3).unwrap().validation;
+            let mut smaller = vec![];
+            for count in (1..490).step_by(9) {
+                let larger = draw(count);
+                assert!(smaller.iter().all(|image| larger.binary_search(image).is_ok()), "{count}");
+                smaller = larger;
+            }
+        }
+    }
+
     #[test]
     fn all_of_them_is_too_many() {
         let refused = Split::hold_out(&[0, 1, 0], 2, 3, 0).unwrap_err();

@@ -1,5 +1,7 @@
 //! A network by itself, batch norm on the statistics of the batch: for numbers that have no running ones.
 
+use std::ops::ControlFlow;
+
 use superweight_engine::{Device, Error, LayoutBuilder, Memory, Program, Settings, oihw_to_ohwi};
 use superweight_plan::arch::{Architecture, Tensor};
 
@@ -41,33 +43,80 @@ impl<'a, D: Device> ByBatch<'a, D> {
     }
 
     /// How good it is. Every image is seen in a whole batch: the last begins early enough, and images that were seen
-    /// before do not count again.
+    /// before do not count again. A logit that is no number makes the loss none. Nothing where `go_on`, asked before every
+    /// batch, says no.
     ///
     /// # Panics
     /// If there are fewer images than a batch.
-    pub fn scores(&mut self, images: &Images, normalisation: &Normalisation) -> Result<Scores, InferError> {
+    pub fn scores(
+        &mut self,
+        images: &Images,
+        normalisation: &Normalisation,
+        mut go_on: impl FnMut() -> ControlFlow<()>,
+    ) -> Result<Option<Scores>, InferError> {
         let Self { architecture, batch, .. } = *self;
         let Architecture { classes, heads, input: shape, .. } = *architecture;
         assert!(images.len() >= batch, "at least a batch of images");
+        let order = mixed(images.len(), batch);
         let len = images.pixels.len() / images.len();
         let (mut tally, mut seen, mut one) = (Tally::default(), 0, vec![0.0; classes]);
         let mut input = Vec::with_capacity(batch * len);
+        let mut finite = true;
         while seen < images.len() {
-            let first = seen.min(images.len() - batch);
+            if go_on().is_break() {
+                return Ok(None);
+            }
+            let begin = seen.min(images.len() - batch);
+            let chosen = &order[begin..begin + batch];
             input.clear();
-            normalise(&images.pixels[first * len..][..batch * len], normalisation, &mut input);
+            chosen.iter().for_each(|&image| {
+                normalise(&images.pixels[image * len..][..len], normalisation, &mut input);
+            });
             match heads {
                 1 => self.memory.set_input(IMAGES, &input)?,
                 _ => self.memory.set_input(IMAGES, &repeated(&input, shape.channels, heads))?,
             }
             self.memory.run(&self.program)?;
             let logits = mixture(self.memory.output(&Lowering::default().logits())?, classes, heads);
-            for image in seen..first + batch {
-                softmax(&logits[(image - first) * classes..][..classes], &mut one);
-                tally.add(&one, images.labels[image].into());
+            finite &= logits.iter().all(|logit| logit.is_finite());
+            for row in seen - begin..batch {
+                softmax(&logits[row * classes..][..classes], &mut one);
+                tally.add(&one, images.labels[chosen[row]].into());
             }
-            seen = first + batch;
+            seen = begin + batch;
         }
-        Ok(tally.scores())
+        let scores = tally.scores();
+        Ok(Some(Scores { nll: if finite { scores.nll } else { f64::NAN }, ..scores }))
+    }
+}
+
+/// Every image once, neighbours far apart: sets of pictures stand class by class, and the statistics of a batch of one
+/// class would take away what it is told by.
+fn mixed(images: usize, batch: usize) -> Vec<usize> {
+    let batches = images.div_ceil(batch);
+    (0..batches).flat_map(|first| (first..images).step_by(batches)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mixed;
+
+    #[test]
+    fn every_batch_has_images_of_all_classes() {
+        for (images, batch) in [(2000, 128), (1000, 100), (130, 128), (128, 128), (500, 7)] {
+            let order = mixed(images, batch);
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert!(sorted.into_iter().eq(0..images), "{images} images once each");
+            // Five classes, one after another.
+            for seen in order.chunks(batch).filter(|seen| seen.len() == batch) {
+                let count = |class| seen.iter().filter(|&&image| image * 5 / images == class).count();
+                let counts = [0, 1, 2, 3, 4].map(count);
+                assert!(
+                    counts.iter().all(|count| *count > 0 && count.abs_diff(batch / 5) <= 4),
+                    "{images}/{batch}: {counts:?}"
+                );
+            }
+        }
     }
 }

@@ -130,24 +130,13 @@ pub fn names(trained: &Trained) -> Vec<String> {
 
 /// The images that were asked for.
 pub fn images(trained: &Trained, data: &Dataset, held_out: bool, first: Option<usize>) -> Result<Images> {
-    if data.on_disk().is_some() {
-        eprintln!("note: images are read from the disk as they are; whole? 'swn data verify {}'", data.name);
-    }
+    note_disk(data);
     let mut chosen = match held_out {
         false => data.test.clone(),
         true => {
-            let settings = &trained.resolved.data;
-            ensure!(settings.validation > 0, "--held-out: the run held no images out");
-            let split = Split::hold_out(
-                &data.train.labels,
-                data.classes.len(),
-                settings.validation,
-                settings.split_seed,
-            )?;
-            let each = split.validation.iter().map(|&image| image as usize);
-            let mut pixels = Vec::with_capacity(split.validation.len() * data.image_len());
-            each.clone().for_each(|i| pixels.extend_from_slice(data.train.image(i)));
-            Images { pixels: pixels.into(), labels: each.map(|i| data.train.labels[i]).collect() }
+            let count = trained.resolved.data.validation;
+            ensure!(count > 0, "--held-out: the run held no images out");
+            drawn(trained, data, count)?
         }
     };
     if let Some(first) = first {
@@ -161,6 +150,23 @@ pub fn images(trained: &Trained, data: &Dataset, held_out: bool, first: Option<u
         chosen.labels.truncate(first);
     }
     Ok(chosen)
+}
+
+/// Training images as they are held out: as many of every class. Fewer than a run holds out are some of those.
+pub fn drawn(trained: &Trained, data: &Dataset, count: usize) -> Result<Images> {
+    let (labels, seed) = (&data.train.labels, trained.resolved.data.split_seed);
+    let split = Split::hold_out(labels, data.classes.len(), count, seed)?;
+    let each = split.validation.iter().map(|&image| image as usize);
+    let mut pixels = Vec::with_capacity(split.validation.len() * data.image_len());
+    each.clone().for_each(|image| pixels.extend_from_slice(data.train.image(image)));
+    Ok(Images { pixels: pixels.into(), labels: each.map(|image| labels[image]).collect() })
+}
+
+/// Sets that do not fit into memory are not verified when they are opened.
+pub fn note_disk(data: &Dataset) {
+    if data.on_disk().is_some() {
+        eprintln!("note: images are read from the disk as they are; whole? 'swn data verify {}'", data.name);
+    }
 }
 
 pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained) -> Result<Answer> {

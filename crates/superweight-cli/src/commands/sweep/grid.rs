@@ -1,7 +1,11 @@
 //! `--set key=a,b --set key=c,d` as a grid: every combination, the last key fastest.
 
 use anyhow::{Result, bail};
+use sha2::{Digest, Sha256};
 use superweight::recipe::{KEYS, Kind};
+
+/// Signs that the name of a run may have.
+const LONGEST: usize = 100;
 
 /// One key and the values it takes.
 #[derive(Debug, PartialEq)]
@@ -45,14 +49,21 @@ impl Point {
         parts.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
     }
 
-    /// Name of its run: the same in signs that the name of a run may have.
+    /// Name of its run: the same in signs that the name of a run may have; of a long one the beginning and a digest.
     pub fn name(&self, axes: &[Axis]) -> String {
         let plain = |c: char| match c {
             '=' => '-',
             c if c.is_ascii_alphanumeric() || ".-".contains(c) => c,
             _ => '_',
         };
-        self.label(axes).chars().map(plain).collect()
+        let label = self.label(axes);
+        let name: String = label.chars().map(plain).collect();
+        if name.len() <= LONGEST {
+            return name;
+        }
+        let digest = Sha256::digest(&label);
+        let short: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        format!("{}-{short}", &name[..LONGEST - 1 - short.len()])
     }
 }
 
@@ -102,6 +113,10 @@ mod tests {
         let points = points(&axes).unwrap();
         assert_eq!(points[3].label(&axes), "members=wrn-10-1,wrn-16-1 plan.clusters=depth:4");
         assert_eq!(points[3].name(&axes), "members-wrn-10-1_wrn-16-1_plan.clusters-depth_4");
+        let long =
+            |last: u32| Point(vec![("members".to_owned(), format!("{}{last}", "cnn-8@4,".repeat(20)))]);
+        let names = [1, 2].map(|last| long(last).name(&[]));
+        assert!(names[0] != names[1] && names.iter().all(|name| name.len() == LONGEST), "{names:?}");
     }
 
     #[test]
