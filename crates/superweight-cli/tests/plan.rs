@@ -26,6 +26,8 @@ pinned! {
         "plan --members vgg-16 --budget 1M",
         "plan --members wrn-29-10 --budget 10%",
         "plan --members wrn28-10 --budget 10%",
+        "plan --members wrn-28-10@16-160 --budget 10%",
+        "plan --members cnn-8@eight --budget 10%",
         "plan --members wrn-28-10, --budget 10%";
     bad_budgets:
         "plan --members wrn-28-10 --budget 0",

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
 use superweight::files::{read_at_most, write_whole};
-use superweight::plan::arch::{ArchName, ImageShape};
+use superweight::plan::arch::{ArchError, ArchName, ImageShape};
 use superweight::plan::{
     Budget, Clustering, Coefficients, LayerId, Member, PlanError, PlanRequest, Scale, Share, SharingPlan,
     Survey, TilingChoice,
@@ -174,7 +174,10 @@ fn member(name: &str, args: &PlanArgs) -> Result<Member> {
         None => architecture.usual_input(),
     };
     let member = Member { architecture, input, classes: args.classes };
-    member.build().context("--input and --classes")?;
+    member.build().map_err(|error| {
+        let flags = if let ArchError::Numbers { .. } = error { "--members" } else { "--input and --classes" };
+        anyhow!(error).context(flags)
+    })?;
     Ok(member)
 }
 
