@@ -9,13 +9,15 @@
 //! nothing in it has to come from this crate's planner, but everything in it is checked when it is read
 //! ([`SharingPlan::from_json`]).
 
+mod numbers;
+
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
-use crate::allocate::{Ledger, SetCost};
 use crate::cluster::Partition;
 use crate::corner::Rect;
-use crate::layer::{Layer, LayerId, LayerKind, Member, Vector, VectorKind, id};
-use std::fmt;
+use crate::layer::{Layer, LayerId, Member, Vector, id};
 
 /// The version this crate writes and reads.
 pub const VERSION: u32 = 1;
@@ -357,138 +359,9 @@ impl SharingPlan {
         self.coefficient_cells(id, &Group { layers, shape: [0, 0] })
     }
 
-    /// Trained numbers of a set's templates, patterns included; none where they are looked at in a bank.
-    pub fn template_numbers(&self, id: SetId) -> u64 {
-        let set = self.set(id);
-        if set.view.is_some() {
-            return 0;
-        }
-        let own = self.superweights.iter().enumerate().filter(|(_, superweight)| superweight.set == id);
-        let patterns: usize = match self.has_patterns() {
-            true => own.map(|(i, _)| self.pattern_cells(SuperWeightId(i)).len()).sum(),
-            false => 0,
-        };
-        set.templates as u64 * (set.block_len() + patterns as u64)
-    }
-
-    /// Factors that a set's templates are multiplied by: of each output and each input, with rank-one tiling.
-    pub fn factor_numbers(&self, id: SetId) -> u64 {
-        let [rows, cols, ..] = self.set(id).block;
-        if self.tiling == Tiling::RankOne { (rows + cols) as u64 } else { 0 }
-    }
-
-    /// How many numbers of a cluster's bank are looked at by some of these layers.
-    pub fn seen_numbers(&self, id: ClusterId, of: impl Fn(&Layer) -> bool) -> u64 {
-        let layers = self.clusters[id.0].layers.iter().map(|&id| &self.layers[id.0]);
-        let tiles = layers.filter(|planned| of(&planned.layer)).flat_map(|planned| &planned.tiles);
-        let sets = tiles.map(|tile| self.set(self.superweight(tile.superweight).set));
-        let views = sets.filter_map(|set| Some((set.block, set.view.as_ref()?)));
-        let mut seen: Vec<[u64; 2]> = views
-            .flat_map(|(block, view)| {
-                let [rows, cols] = view.source(block);
-                let len = (rows * cols * block[2] * block[3]) as u64;
-                view.at.iter().map(move |&at| [at, at + len])
-            })
-            .collect();
-        seen.sort_unstable();
-        let (mut numbers, mut until) = (0, 0);
-        for [first, end] in seen {
-            numbers += end.saturating_sub(first.max(until));
-            until = end.max(until);
-        }
-        numbers
-    }
-
-    /// Numbers of banks that no layer looks at: they are trained by nobody.
-    pub fn unseen_numbers(&self) -> u64 {
-        (0..self.clusters.len()).map(|i| self.unseen_numbers_of(ClusterId(i))).sum()
-    }
-
-    /// The same of one cluster's bank.
-    pub fn unseen_numbers_of(&self, id: ClusterId) -> u64 {
-        self.clusters[id.0].bank.map_or(0, |numbers| numbers - self.seen_numbers(id, |_| true))
-    }
-
-    /// Trained numbers of a cluster's templates: its bank's, or those of its sets.
-    pub fn cluster_numbers(&self, id: ClusterId) -> u64 {
-        let sets = self.template_sets.iter().enumerate().filter(|(_, set)| set.cluster == id);
-        let own: u64 = sets.map(|(i, _)| self.template_numbers(SetId(i))).sum();
-        self.clusters[id.0].bank.unwrap_or(0) + own
-    }
-
     /// Rows of the α that these layers would use together.
     pub(crate) fn group_rows(&self, users: &Users, layers: &[LayerId]) -> usize {
         if self.has_patterns() { 1 } else { coefficient_rows(users, layers) }
-    }
-
-    /// What every set costs, as the allocation saw it.
-    pub(crate) fn set_costs(&self) -> Vec<SetCost> {
-        let mut last_depth = vec![1; self.members.len()];
-        self.layers().for_each(|layer| last_depth[layer.member.0] = layer.depth.max(1));
-        let depth = |&(id, _): &(LayerId, [usize; 2])| {
-            let layer = self.layer(id);
-            layer.depth as f64 / last_depth[layer.member.0] as f64
-        };
-        let blank = |set: &TemplateSet| SetCost {
-            block: if set.view.is_some() { 0 } else { set.block_len() },
-            pattern: 0,
-            uses: 0,
-            weights: 0,
-            live_rows: 0,
-            own_rows: 0,
-            depth: f64::INFINITY,
-        };
-        let mut costs: Vec<_> = self.template_sets.iter().map(blank).collect();
-        for planned in &self.layers {
-            for tile in &planned.tiles {
-                let weights = tile.at.area() as u64 * planned.layer.kernel_area() as u64;
-                costs[self.superweights[tile.superweight.0].set.0].weights += weights;
-            }
-        }
-        for (superweight, users) in self.superweights.iter().zip(self.users()) {
-            let cost = &mut costs[superweight.set.0];
-            let cells = users.iter().map(|(_, [rows, cols])| (rows * cols) as u64).sum::<u64>();
-            cost.uses += cells;
-            if self.has_patterns() {
-                let layers: Vec<_> = users.iter().map(|&(layer, _)| layer).collect();
-                cost.pattern += coefficient_rows(&users, &layers) as u64;
-                cost.own_rows += users.len() as u64;
-            } else {
-                cost.own_rows += cells;
-            }
-            cost.live_rows += superweight.groups.iter().map(|group| group.shape[0] as u64).sum::<u64>();
-            cost.depth = users.iter().map(depth).fold(cost.depth, f64::min);
-        }
-        costs
-    }
-
-    /// The bill, counted from the plan's parts.
-    pub(crate) fn count(&self) -> Bill {
-        let counts: Vec<_> = self.template_sets.iter().map(|set| set.templates).collect();
-        let ledger = Ledger::of(&self.set_costs(), &counts);
-        let banks: u64 = self.clusters.iter().filter_map(|cluster| cluster.bank).sum();
-        let factors: u64 = (0..self.template_sets.len()).map(|i| self.factor_numbers(SetId(i))).sum();
-        let (templates, coefficients) = (banks + ledger.templates, factors + ledger.live);
-        let reserved = ledger.charged(self.reserve) - ledger.live;
-        Bill { templates, coefficients, reserved, ..self.count_owned() }
-    }
-
-    /// The parts of the bill that have one owner.
-    pub(crate) fn count_owned(&self) -> Bill {
-        let mut bill = Bill::default();
-        for layer in self.layers.iter().filter(|layer| layer.tiles.is_empty()) {
-            *match layer.layer.kind {
-                LayerKind::Linear => &mut bill.classifier,
-                LayerKind::Conv | LayerKind::Depthwise => &mut bill.dense,
-            } += layer.layer.len();
-        }
-        for vector in &self.vectors {
-            *match vector.kind {
-                VectorKind::NormScale | VectorKind::NormShift => &mut bill.batch_norm,
-                VectorKind::Bias => &mut bill.classifier,
-            } += vector.len;
-        }
-        bill
     }
 
     /// Replaces the coefficient groups of one SuperWeight, whose users are given.
