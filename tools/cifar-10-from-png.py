@@ -10,6 +10,7 @@ import json
 import struct
 import sys
 import zlib
+from concurrent.futures import ProcessPoolExecutor
 from itertools import accumulate
 from pathlib import Path
 
@@ -57,18 +58,25 @@ def predicted(kind, left, up, corner):
     return min(by_distance, key=lambda pair: pair[0])[1]
 
 
+def written(name, labels, package, out):
+    with (out / f"{name}.bin").open("wb") as file:
+        for label, row in zip(labels, rows(package / f"{name}.png"), strict=True):
+            file.write(bytes([label]) + row[0::3] + row[1::3] + row[2::3])
+    return out / f"{name}.bin"
+
+
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     package, out = Path(sys.argv[1]), Path(sys.argv[2])
-    labels = {part: json.loads((package / f"{part}_lables.json").read_text()) for part in ("train", "test")}
+    of_images = {part: json.loads((package / f"{part}_lables.json").read_text()) for part in ("train", "test")}
     out.mkdir(parents=True, exist_ok=True)
-    for name in [f"data_batch_{n}" for n in range(1, 6)] + ["test_batch"]:
-        own = labels["test"] if name == "test_batch" else labels["train"][(int(name[-1]) - 1) * HEIGHT :][:HEIGHT]
-        with (out / f"{name}.bin").open("wb") as file:
-            for label, row in zip(own, rows(package / f"{name}.png"), strict=True):
-                file.write(bytes([label]) + row[0::3] + row[1::3] + row[2::3])
-        print(out / f"{name}.bin")
+    batches = {f"data_batch_{n + 1}": of_images["train"][n * HEIGHT : (n + 1) * HEIGHT] for n in range(5)}
+    batches["test_batch"] = of_images["test"]
+    with ProcessPoolExecutor() as pool:
+        for file in [pool.submit(written, name, labels, package, out) for name, labels in batches.items()]:
+            print(file.result())
 
 
-main()
+if __name__ == "__main__":
+    main()
