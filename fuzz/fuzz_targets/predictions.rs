@@ -4,13 +4,13 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use superweight::evaluate::{MAX_MEMBERS, Predictions, SetReport};
+use superweight::evaluate::{MAX_MEMBERS, Predictions, SetReport, Subset};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(predictions) = Predictions::from_bytes(Path::new("fuzz"), bytes) {
         predictions.to_classes();
         if predictions.members() <= MAX_MEMBERS.min(4) {
-            SetReport::new(&predictions);
+            SetReport::new(&predictions, &Subset::every(predictions.members()));
         }
     }
 });

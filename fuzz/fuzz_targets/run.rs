@@ -38,8 +38,8 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(trained) = Trained::open(&RUN) {
         if let Ok(mut networks) = trained.networks(&*DEVICE, 1) {
             networks.set_images(&vec![0.5; networks.image_len()]).expect("an image of the members' size");
-            for member in 0..networks.members() {
-                networks.run(MemberId(member)).expect("members that were built run");
+            for voice in 0..networks.voices().count() {
+                networks.run(MemberId(voice)).expect("members that were built run");
             }
         }
     }

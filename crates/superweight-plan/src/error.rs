@@ -45,6 +45,9 @@ pub enum PlanError {
         /// Another.
         b: String,
     },
+    /// Exits are told from each other by their order, members by their place.
+    #[error("{0} has exits of its own: choose it alone, without other members")]
+    Exits(String),
     /// A threshold that orders nothing.
     #[error("{name} must be a finite number, not {value}")]
     Threshold {

@@ -192,8 +192,13 @@ pub(crate) struct Tensors {
 /// Most trainable numbers that all members together may have; keeps every count far from overflow.
 pub(crate) const MOST_NUMBERS: u64 = 1_000_000_000_000;
 
-/// Refuses members that do not see as many images at once.
-pub fn same_heads(members: &[Member]) -> Result<(), PlanError> {
+/// Refuses members that cannot answer together: that do not see as many images at once, or of which one has exits.
+pub fn answer_together(members: &[Member]) -> Result<(), PlanError> {
+    if let [_, _, ..] = members
+        && let Some(exits) = members.iter().find(|member| member.architecture.exits() > 1)
+    {
+        return Err(PlanError::Exits(exits.architecture.to_string()));
+    }
     let other = members.windows(2).find(|pair| pair[0].architecture.heads() != pair[1].architecture.heads());
     other.map_or(Ok(()), |pair| {
         let [a, b] = [0, 1].map(|side: usize| pair[side].architecture.to_string());
@@ -205,7 +210,7 @@ impl Tensors {
     /// Members in order, tensors in the order they are used.
     pub fn of(members: &[Member]) -> Result<Self, PlanError> {
         let mut tensors = Self { layers: vec![], vectors: vec![] };
-        same_heads(members)?;
+        answer_together(members)?;
         let mut total = 0u64;
         for (member, spec) in members.iter().enumerate() {
             let architecture = spec.build()?;

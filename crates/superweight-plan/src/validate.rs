@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::allocate::MOST_TEMPLATES;
 use crate::cluster::{Clustering, Share};
 use crate::error::PlanError;
-use crate::layer::{Layer, LayerId, MOST_NUMBERS, MemberId, Tensors, same_heads};
+use crate::layer::{Layer, LayerId, MOST_NUMBERS, MemberId, Tensors, answer_together};
 use crate::plan::{ClusterId, PlannedLayer, SharingPlan, SuperWeightId, TemplateSet, Tiling, Users, VERSION};
 use crate::planner::BLOCKS;
 
@@ -46,7 +46,7 @@ impl SharingPlan {
     }
 
     fn check_tensors(&self) -> Result<(), PlanError> {
-        if let Err(error) = same_heads(&self.members) {
+        if let Err(error) = answer_together(&self.members) {
             return Err(PlanError::Invalid { place: "members".into(), problem: error.to_string() });
         }
         let mut expected = Tensors { layers: vec![], vectors: vec![] };

@@ -1,6 +1,6 @@
 //! Exact counts of the networks the paper uses.
 
-use superweight_plan::arch::{ArchName, Architecture, Counts, ImageShape, Op, TensorKind};
+use superweight_plan::arch::{ArchName, Architecture, Counts, ImageShape, NodeId, Op, TensorKind};
 
 fn build(name: &str, classes: usize) -> Architecture {
     let name: ArchName = name.parse().unwrap();
@@ -32,6 +32,11 @@ fn totals_are_exact() {
         ("mobilenet-v2-0.5", 1000, 1_968_680),
         ("mobilenet-v2-0.75", 1000, 2_636_424),
         ("mobilenet-v2-1.4", 1000, 6_108_776),
+        // PyTorch, the model of its authors' CIFAR commands: base 4, step 2, nChannels 16, grFactor 1-2-4, growthRate as here.
+        ("msdnet-2-1", 10, 405_945),
+        ("msdnet-3-4", 10, 823_582),
+        ("msdnet-11-6", 100, 5_597_760),
+        ("msdnet-16-12", 100, 18_794_216),
     ] {
         assert_eq!(build(name, classes).counts().total(), total, "{name} with {classes} classes");
     }
@@ -58,12 +63,13 @@ fn widths_are_what_makes_a_network_another_of_its_family() {
         ("cnn-16-32", "cnn-1-1", 2),
         ("cnn-16-32-32", "cnn-20-5-8", 3),
         ("mimo-3-wrn-10-2", "mimo-3-wrn-10-7", 7),
+        ("msdnet-3-4", "msdnet-3-6", 68),
     ] {
         let [from, to] = [from, to].map(|name| build(name, 10));
         let widths: Vec<usize> = to.widths().iter().map(|width| width.channels).collect();
         assert_eq!((from.widths().len(), widths.len()), (count, count), "{}", from.name);
         let slim: ArchName = from.name.slimmed(widths).to_string().parse().unwrap();
-        assert_eq!(slim.heads(), to.heads);
+        assert_eq!((slim.heads(), slim.exits()), (to.heads, to.exits.len()));
         let slim = slim.build(to.input, 10).unwrap();
         assert_eq!(slim.widths().len(), count);
         assert_eq!(Architecture { name: to.name.clone(), ..slim }, to);
@@ -103,8 +109,29 @@ fn several_heads_change_the_first_layer_and_the_last() {
 }
 
 #[test]
+fn every_exit_has_more_work_than_the_one_before() {
+    let arch = build("msdnet-16-12", 100);
+    assert_eq!((arch.exits.len(), arch.name.exits()), (16, 16));
+    let logits =
+        |exit: &NodeId| arch.nodes[exit.0].shape == ImageShape { channels: 100, height: 1, width: 1 };
+    assert!(arch.exits.iter().all(logits));
+    let work: Vec<u64> = (0..16).map(|exit| arch.multiply_adds_to(exit)).collect();
+    assert!(work.is_sorted_by(|a, b| a < b), "{work:?}");
+    assert_eq!(work[15], arch.counts().multiply_adds);
+    // The finest resolution is dropped after the twelfth of 34 layers, the next after twelve more.
+    let sizes = |height| {
+        arch.nodes.iter().filter(|node| node.op == Op::Concat && node.shape.height == height).count()
+    };
+    assert_eq!([32, 16, 8].map(sizes), [12, 24, 34]);
+    for name in ["wrn-28-10", "mobilenet-v2", "mimo-3-wrn-10-1"] {
+        let arch = build(name, 10);
+        assert_eq!(arch.exits, [NodeId(arch.nodes.len() - 1)], "{name}");
+    }
+}
+
+#[test]
 fn any_input_shape_builds_and_only_the_stem_changes() {
-    for name in ["wrn-16-2", "resnet-50", "mobilenet-v2", "cnn-4-8"] {
+    for name in ["wrn-16-2", "resnet-50", "mobilenet-v2", "cnn-4-8", "msdnet-2-4"] {
         let name: ArchName = name.parse().unwrap();
         let one = name.build(ImageShape { channels: 1, height: 28, width: 28 }, 10).unwrap();
         let three = name.build(ImageShape { channels: 3, height: 5, width: 9 }, 10).unwrap();
@@ -116,7 +143,7 @@ fn any_input_shape_builds_and_only_the_stem_changes() {
 
 #[test]
 fn nodes_come_after_what_they_read_and_every_tensor_is_used_once() {
-    for name in ["wrn-28-10", "wrn-10-1", "wrn-50-2", "mobilenet-v2-0.5", "cnn-4-8-8"] {
+    for name in ["wrn-28-10", "wrn-10-1", "wrn-50-2", "mobilenet-v2-0.5", "cnn-4-8-8", "msdnet-5-4"] {
         let arch = build(name, 10);
         let mut used = vec![0; arch.tensors.len()];
         for (i, node) in arch.nodes.iter().enumerate() {
@@ -127,7 +154,7 @@ fn nodes_come_after_what_they_read_and_every_tensor_is_used_once() {
                     used[a.0] += 1;
                     used[b.0] += 1;
                 }
-                Op::Input | Op::Add { .. } | Op::MaxPool { .. } | Op::GlobalAveragePool => {}
+                Op::Input | Op::Add { .. } | Op::Concat | Op::MaxPool { .. } | Op::GlobalAveragePool => {}
             }
         }
         assert!(used.iter().all(|&n| n == 1), "{name}");

@@ -389,6 +389,19 @@ fn the_smallest_budget_of_a_bank_of_four_templates_is_one() {
 }
 
 #[test]
+fn exits_are_of_a_network_alone() {
+    let plan = |names: &str| PlanRequest::new(members(names, 10), None).plan();
+    let mut alone = plan("msdnet-2-1").unwrap();
+    assert_eq!((alone.bill.total(), alone.validate()), (405_945, Ok(())));
+    for beside in ["msdnet-2-1,wrn-10-1", "wrn-10-1,msdnet-2-1", "msdnet-2-1,msdnet-2-1"] {
+        assert_eq!(plan(beside), Err(PlanError::Exits("msdnet-2-1".to_owned())), "{beside}");
+    }
+    alone.members.push(members("wrn-10-1", 10).remove(0));
+    let error = alone.validate().unwrap_err().to_string();
+    assert!(error.contains("msdnet-2-1 has exits of its own: choose it alone"), "{error}");
+}
+
+#[test]
 fn members_see_as_many_images_at_once() {
     let plan = |names: &str| PlanRequest::new(members(names, 10), None).plan();
     for alike in ["mimo-2-wrn-10-1,mimo-2-cnn-8", "wrn-10-1,cnn-8"] {

@@ -28,9 +28,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let latencies =
         measure(&mut networks, &SystemClock::default(), &image, [20, 1000], Duration::from_secs(5))?;
     // Only times matter here: more members count as more accurate.
-    let (members, classes) = (networks.members(), networks.classes());
-    let scores = evaluate_subsets(&Predictions::new(classes, vec![0], vec![vec![0.0; classes]; members])?);
-    let mut profile = Profile::new(vec![String::new(); members], 1, &scores, &latencies);
+    let (voices, classes) = (networks.voices().clone(), networks.classes());
+    let members = voices.count();
+    let predictions = Predictions::new(classes, vec![0], vec![vec![0.0; classes]; members])?;
+    let scores = evaluate_subsets(&predictions, &voices.subsets()?);
+    let mut profile = Profile::new(&voices, 1, &scores, &latencies);
     profile.subsets.iter_mut().for_each(|subset| subset.top1 = subset.members.len() as f64);
     let deadline = |subset: Subset| {
         let time = profile.subset(subset).expect("every subset is there").time;

@@ -22,7 +22,8 @@ pub use numbers::{ParameterKind, by_size, member_numbers};
 use crate::bank::{self, Bank, BankPart, idle, scope, weight_name};
 use crate::fold::fold;
 use crate::heads::{mixture, side_by_side};
-use crate::lower::{IMAGES, LABELS, Lesson, Lowering, lower};
+use crate::lower::{IMAGES, LABELS, Lesson, Lowering, lower, lower_by_exit};
+use crate::voices::Voices;
 
 /// A batch norm's scale below which a channel is silent; scales start at 1.
 pub const SILENT: f32 = 0.01;
@@ -51,6 +52,8 @@ pub struct EnsembleOptions {
     /// Whether evaluation programs have their batch norms folded into convolutions where that is possible. Faster, and
     /// equal up to rounding.
     pub folded: bool,
+    /// Whether a network of several exits is evaluated exit by exit, each after the one before: to be asked until time is up.
+    pub by_exit: bool,
 }
 
 impl EnsembleOptions {
@@ -65,6 +68,7 @@ impl EnsembleOptions {
             distilled: false,
             classifier_decay: 0.0,
             folded: false,
+            by_exit: false,
         }
     }
 
@@ -75,7 +79,7 @@ impl EnsembleOptions {
 
     /// To be asked many times: as fast as it goes.
     pub fn infer(batch: usize) -> Self {
-        Self { folded: true, ..Self::evaluate(batch) }
+        Self { folded: true, by_exit: true, ..Self::evaluate(batch) }
     }
 }
 
@@ -86,9 +90,12 @@ pub struct Ensemble<D: Device> {
     bank: Bank<D>,
     train: Vec<Program<D>>,
     recalibrate: Vec<Program<D>>,
+    /// Of every member, or of every exit.
     evaluate: Vec<Program<D>>,
     memory: Memory<D>,
     arena_bytes: usize,
+    voices: Voices,
+    /// Of every voice.
     losses: Vec<String>,
     logits: Vec<String>,
     folded: bool,
@@ -108,7 +115,7 @@ impl<D: Device> Ensemble<D> {
     /// Compiles every member and allocates; numbers are zero until [`bank::initialise`] or a checkpoint sets them.
     pub fn new(device: &D, plan: &SharingPlan, options: &EnsembleOptions) -> Result<Self, Error> {
         let EnsembleOptions { batch, bn_batch, training, recalibrated, .. } = *options;
-        let EnsembleOptions { smoothing, distilled, classifier_decay, folded, .. } = *options;
+        let EnsembleOptions { smoothing, distilled, classifier_decay, folded, by_exit, .. } = *options;
         let teacher = distilled.then(|| by_size(plan)[0]);
         assert!(bn_batch > 0 && batch.is_multiple_of(bn_batch), "ghost batches divide the batch");
         let (mut train, mut recalibrate, mut evaluate) = (vec![], vec![], vec![]);
@@ -116,12 +123,17 @@ impl<D: Device> Ensemble<D> {
         for (i, member) in plan.members.iter().enumerate() {
             let architecture = member.build().expect("the members of a plan build");
             let plain = Lowering { scope: scope(MemberId(i)), ..Lowering::default() };
-            losses.push(plain.loss());
-            logits.push(plain.logits());
+            let exits = architecture.exits.len();
+            losses.extend((0..exits).map(|exit| plain.loss(exit)));
+            logits.extend((0..exits).map(|exit| plain.logits(exit)));
             if folded {
                 unfolded.push(lower(&architecture, &plain)?);
             }
-            evaluate.push(lower(&architecture, &Lowering { folded, ..plain.clone() })?);
+            let asked = Lowering { folded, ..plain.clone() };
+            match by_exit {
+                true => evaluate.extend(lower_by_exit(&architecture, &asked)?),
+                false => evaluate.push(lower(&architecture, &asked)?),
+            }
             if recalibrated {
                 recalibrate.push(lower(&architecture, &plain)?);
             }
@@ -165,7 +177,20 @@ impl<D: Device> Ensemble<D> {
             train.iter().chain(&recalibrate).chain(&evaluate).map(|program| program.plan().arena_bytes);
         let arena_bytes = programs.fold(scratch, usize::max);
         let memory = Memory::new(device, layout, arena_bytes)?;
-        Ok(Self { bank, train, recalibrate, evaluate, memory, arena_bytes, losses, logits, folded, teacher })
+        let voices = Voices::of(plan);
+        Ok(Self {
+            bank,
+            train,
+            recalibrate,
+            evaluate,
+            memory,
+            arena_bytes,
+            voices,
+            losses,
+            logits,
+            folded,
+            teacher,
+        })
     }
 
     /// What is shared.
@@ -180,7 +205,12 @@ impl<D: Device> Ensemble<D> {
 
     /// How many members.
     pub fn members(&self) -> usize {
-        self.losses.len()
+        self.plan().members.len()
+    }
+
+    /// Who answers.
+    pub fn voices(&self) -> &Voices {
+        &self.voices
     }
 
     /// From whom the others learn, where they do.
@@ -198,7 +228,7 @@ impl<D: Device> Ensemble<D> {
         &self.train
     }
 
-    /// The members' evaluation programs.
+    /// The members' evaluation programs, or the exits' ([`EnsembleOptions::by_exit`]).
     pub fn evaluate_programs(&self) -> &[Program<D>] {
         &self.evaluate
     }
@@ -324,20 +354,20 @@ impl<D: Device> Ensemble<D> {
         self.evaluate.iter().map(|program| self.memory.freeze(program)).collect()
     }
 
-    /// One member's logits for the batch that was set, with weights frozen before.
-    pub fn run_frozen(&mut self, member: MemberId, frozen: &Frozen<D>) -> Result<(), Error> {
-        self.memory.run_frozen(&self.evaluate[member.0], frozen)
+    /// One voice's logits for the batch that was set, with weights frozen before. An exit's after those of all before it.
+    pub fn run_frozen(&mut self, voice: MemberId, frozen: &Frozen<D>) -> Result<(), Error> {
+        self.memory.run_frozen(&self.evaluate[voice.0], frozen)
     }
 
-    /// Sums of every member's metrics over steps, on the device: nothing yet.
+    /// Sums of every voice's metrics over steps, on the device: nothing yet.
     pub fn metric_sums(&self) -> Result<Vec<Accumulator<D>>, Error> {
         let sums = |loss: &String| Accumulator::new(&self.memory, vec![self.memory.layout().io(loss)?]);
         self.losses.iter().map(sums).collect()
     }
 
-    /// What a member's loss reported.
-    pub fn metrics(&self, member: MemberId) -> Result<Metrics, Error> {
-        self.memory.metrics(&self.losses[member.0])
+    /// What a voice's loss reported.
+    pub fn metrics(&self, voice: MemberId) -> Result<Metrics, Error> {
+        self.memory.metrics(&self.losses[voice.0])
     }
 
     /// Share of a member's batch-norm channels whose scale is below [`SILENT`]. With a shift that decay has taken as well they say
@@ -367,10 +397,10 @@ impl<D: Device> Ensemble<D> {
         Ok(faded)
     }
 
-    /// A member's logits for the batch.
-    pub fn logits(&self, member: MemberId) -> Result<Vec<f32>, Error> {
-        let logits = self.memory.output(&self.logits[member.0])?;
-        Ok(mixture(logits, self.plan().members[member.0].classes, self.heads()))
+    /// A voice's logits for the batch.
+    pub fn logits(&self, voice: MemberId) -> Result<Vec<f32>, Error> {
+        let logits = self.memory.output(&self.logits[voice.0])?;
+        Ok(mixture(logits, self.plan().members[0].classes, self.heads()))
     }
 
     /// Goes over to a refined plan: coefficients and their momentum are copied to the groups that split, everything else

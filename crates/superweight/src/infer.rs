@@ -24,6 +24,7 @@ use crate::recipe::{Recipe, RecipeError, Resolved};
 use crate::replay::Replayed;
 use crate::run::{Checkpoint, Loaded, RunError, Tensor, Tensors, load_checkpoint};
 use crate::train::{Position, RestoreError, Stage, restore_parameters};
+use crate::voices::Voices;
 
 /// Why members cannot be asked.
 #[derive(Debug, Error)]
@@ -185,28 +186,35 @@ fn unfinished(resolved: &Resolved, checkpoint: &Checkpoint, run: &Path) -> Optio
     }
 }
 
-/// All members with their weights composed and packed.
+/// All members with their weights composed and packed. Of a network with several exits each is asked by itself: it goes on from
+/// where the one before it has stopped.
 #[derive(Debug)]
 pub struct Networks<D: Device> {
     ensemble: Ensemble<D>,
     frozen: Vec<Frozen<D>>,
-    /// A recording per member, on devices that gain by one.
+    /// A recording per voice, on devices that gain by one.
     replayed: Vec<Replayed<D>>,
+    /// Exits that have seen these images.
+    seen: usize,
     batch: usize,
 }
 
 impl<D: Device> Networks<D> {
     /// Composes and packs the weights of an ensemble whose numbers are set.
+    ///
+    /// # Panics
+    /// Where a network of several exits was not compiled exit by exit ([`EnsembleOptions::by_exit`]).
     pub fn new(mut ensemble: Ensemble<D>, batch: usize) -> Result<Self, Error> {
         ensemble.compose()?;
         let frozen = ensemble.freeze()?;
+        assert_eq!(frozen.len(), ensemble.voices().count(), "a program for everyone who is asked");
         let replayed = frozen.iter().map(|_| Replayed::New).collect();
-        Ok(Self { ensemble, frozen, replayed, batch })
+        Ok(Self { ensemble, frozen, replayed, seen: 0, batch })
     }
 
-    /// How many members.
-    pub fn members(&self) -> usize {
-        self.ensemble.members()
+    /// Who can be asked.
+    pub fn voices(&self) -> &Voices {
+        self.ensemble.voices()
     }
 
     /// Images of a call.
@@ -233,21 +241,27 @@ impl<D: Device> Networks<D> {
     /// The images that members see next: normalised, `[image][row][column][channel]`; fewer than a batch fill its start.
     pub fn set_images(&mut self, images: &[f32]) -> Result<(), Error> {
         let (heads, channels) = (self.ensemble.heads(), self.plan().members[0].input.channels);
+        self.seen = 0;
         match heads {
             1 => self.ensemble.memory_mut().set_input(IMAGES, images),
             _ => self.ensemble.memory_mut().set_input(IMAGES, &repeated(images, channels, heads)),
         }
     }
 
-    /// One member's logits for the whole batch.
-    pub fn run(&mut self, member: MemberId) -> Result<Vec<f32>, Error> {
-        let Self { ensemble, frozen, replayed, .. } = self;
+    /// One voice's logits for the whole batch. An exit that comes after some that have not seen these images takes their time, too.
+    pub fn run(&mut self, voice: MemberId) -> Result<Vec<f32>, Error> {
+        let Self { ensemble, frozen, replayed, seen, .. } = self;
         let device = ensemble.memory().device().clone();
-        replayed[member.0].run(&device, &mut || ensemble.run_frozen(member, &frozen[member.0]))?;
-        self.ensemble.logits(member)
+        let first = if ensemble.voices().nested() { voice.0.min(*seen) } else { voice.0 };
+        for stage in first..=voice.0 {
+            let mut body = || ensemble.run_frozen(MemberId(stage), &frozen[stage]);
+            replayed[stage].run(&device, &mut body)?;
+        }
+        *seen = (voice.0 + 1).max(*seen);
+        self.ensemble.logits(voice)
     }
 
-    /// Logits of every member for every image, in one pass. `progress` is told how many images are done.
+    /// Logits of every voice for every image, in one pass. `progress` is told how many images are done.
     pub fn predict(
         &mut self,
         images: &Images,
@@ -259,14 +273,14 @@ impl<D: Device> Networks<D> {
         if found != len {
             return Err(InferError::ImageSize { found, expected: len });
         }
-        let mut logits = vec![Vec::with_capacity(images.len() * classes); self.members()];
+        let mut logits = vec![Vec::with_capacity(images.len() * classes); self.voices().count()];
         let mut batch = Vec::with_capacity(self.batch * len);
         for pixels in images.pixels.chunks(self.batch * len) {
             batch.clear();
             normalise(pixels, normalisation, &mut batch);
             self.set_images(&batch)?;
-            for (member, logits) in logits.iter_mut().enumerate() {
-                logits.extend_from_slice(&self.run(MemberId(member))?[..pixels.len() / len * classes]);
+            for (voice, logits) in logits.iter_mut().enumerate() {
+                logits.extend_from_slice(&self.run(MemberId(voice))?[..pixels.len() / len * classes]);
             }
             progress(logits[0].len() / classes);
         }
@@ -282,6 +296,9 @@ impl<D: Device> Networks<D> {
             ("architecture".to_owned(), architecture.name.to_string()),
             ("format".to_owned(), "pt".to_owned()),
         ]);
+        if architecture.exits.len() > 1 {
+            about.insert("exits".to_owned(), architecture.exits.len().to_string());
+        }
         if architecture.heads > 1 {
             about.insert("heads".to_owned(), architecture.heads.to_string());
         }

@@ -26,6 +26,7 @@ pub mod search;
 pub mod slim;
 pub mod train;
 mod turns;
+pub mod voices;
 
 pub use superweight_engine as engine;
 pub use superweight_plan as plan;

@@ -1,7 +1,7 @@
 //! Scores of members and ensembles against numpy and scikit-learn (`fixtures/metrics.py`), to 1e-6.
 
 use serde::Deserialize;
-use superweight::evaluate::{Predictions, evaluate_subsets};
+use superweight::evaluate::{Predictions, Subset, evaluate_subsets};
 
 #[derive(Deserialize)]
 struct Case {
@@ -30,7 +30,7 @@ fn every_subset_scores_as_in_numpy() {
         let logits = |member: &Vec<i32>| member.iter().map(|&eighths| eighths as f32 / 8.0).collect();
         let members = case.logits_times_8.iter().map(logits).collect();
         let predictions = Predictions::new(case.classes, case.labels, members).unwrap();
-        let scored = evaluate_subsets(&predictions);
+        let scored = evaluate_subsets(&predictions, &Subset::every(predictions.members()));
         assert_eq!(scored.len(), case.subsets.len(), "{}", case.name);
         for (ours, expected) in scored.iter().zip(&case.subsets) {
             assert_eq!(Vec::from(ours.subset), expected.members);

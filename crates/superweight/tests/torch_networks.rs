@@ -1,4 +1,4 @@
-//! Two Nesterov steps of a WRN-16-2, a ResNet-50 and a MobileNetV2 against PyTorch 2.11: logits, loss, every dL/dW,
+//! Two Nesterov steps of a WRN-16-2, a ResNet-50, a MobileNetV2 and an MSDNet against PyTorch 2.11: logits, loss, every dL/dW,
 //! batch-norm statistics, parameters. The script is `superweight-engine/tests/fixtures/make.py`.
 
 #[path = "../../superweight-engine/tests/common/mod.rs"]
@@ -15,7 +15,8 @@ use superweight_plan::arch::{ArchName, ImageShape};
 fn initial(slot: &Slot, signed: bool) -> Vec<f32> {
     let mut values = hashed(name_seed(&slot.name), slot.len());
     let fan_in: usize = slot.dims[1..].iter().product();
-    let is_bias_of_linear = slot.name.starts_with("fc") || slot.name.starts_with("classifier");
+    let is_linear = slot.name.starts_with("fc") || slot.name.starts_with("classifier");
+    let is_bias_of_linear = is_linear && !slot.name.contains(".net.");
     values.iter_mut().for_each(|v| {
         *v = match slot.kind {
             SlotKind::Weight => *v * (6.0 / fan_in as f32).sqrt(),
@@ -74,9 +75,13 @@ fn compare<D: Device>(device: &D, case: &str, batch: usize, size: usize, signed:
     let mut errors: Vec<(f64, String)> = Vec::new();
     for step in 0..2 {
         memory.run(&program).unwrap();
-        let logits = format!("step{step}:logits");
-        errors.push((fixtures.sample_error(case, &logits, &memory.output("logits").unwrap()), logits));
-        let loss = memory.metrics("loss").unwrap().loss;
+        let (names, mut loss) = (Lowering::default(), 0.0);
+        for exit in 0..architecture.exits.len() {
+            let logits = format!("step{step}:{}", names.logits(exit));
+            let ours = memory.output(&names.logits(exit)).unwrap();
+            errors.push((fixtures.sample_error(case, &logits, &ours), logits));
+            loss += memory.metrics(&names.loss(exit)).unwrap().loss;
+        }
         fixtures.assert_close(case, &format!("step{step}:loss"), &[loss]);
         if step == 0 {
             for slot in trained() {
@@ -116,6 +121,11 @@ fn wrn_16_2() {
 #[test]
 fn resnet_50() {
     compare(&CpuDevice::new(2).unwrap(), "resnet-50", 4, 40, true);
+}
+
+#[test]
+fn msdnet() {
+    compare(&CpuDevice::new(2).unwrap(), "msdnet-3-4", 4, 32, false);
 }
 
 #[test]

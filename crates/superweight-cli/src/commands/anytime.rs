@@ -8,12 +8,13 @@ use anyhow::{Context, Result, ensure};
 use superweight::anytime::{Profile, SystemClock, measure};
 use superweight::data::standard_folder;
 use superweight::engine::Device;
-use superweight::evaluate::{MAX_MEMBERS, evaluate_subsets, subset_name};
+use superweight::evaluate::{evaluate_subsets, subset_name};
 use superweight::infer::{Trained, normalise};
+use superweight::voices::Voices;
 
 use super::check_writable;
 use super::device::{self, on_device};
-use super::eval::{images, names, open, stale_report};
+use super::eval::{images, open, stale_report};
 use crate::args::AnytimeArgs;
 use crate::table;
 
@@ -59,17 +60,14 @@ pub(super) fn profiles<D: Device>(
     args: &AnytimeArgs,
     trained: &Trained,
 ) -> Result<Vec<Profile>> {
-    let members = trained.plan.members.len();
-    ensure!(
-        members <= MAX_MEMBERS,
-        "{members} members: their subsets are listed for at most {MAX_MEMBERS}; 'swn predict' uses all of them"
-    );
+    let voices = Voices::of(&trained.plan);
+    let subsets = voices.subsets()?;
     let data = trained.dataset(&standard_folder()?)?;
     let images = images(trained, &data, args.held_out, args.images)?;
     let normalisation = trained.normalisation()?;
     let predictions =
         trained.networks(device, PASS_BATCH.min(images.len()))?.predict(&images, &normalisation, |_| ())?;
-    let scores = evaluate_subsets(&predictions);
+    let scores = evaluate_subsets(&predictions, &subsets);
     let part = if args.held_out { "held-out" } else { "test" };
     let mut profiles = vec![];
     for &batch in &args.batch {
@@ -86,7 +84,7 @@ pub(super) fn profiles<D: Device>(
             checkpoint: trained.number,
             device: where_.to_owned(),
             data: format!("{} {part} images of {}", images.len(), trained.resolved.data.name),
-            ..Profile::new(names(trained), batch, &scores, &latencies)
+            ..Profile::new(&voices, batch, &scores, &latencies)
         });
     }
     Ok(profiles)
@@ -108,7 +106,8 @@ fn text(profile: &Profile) -> String {
         ]
     };
     let rows: Vec<_> = subsets.iter().map(row).collect();
-    table::render(&["members", "median ms", "p99 ms", "top-1", "NLL", "ECE", ""], &rows)
+    let who = if profile.exits { "exits" } else { "members" };
+    table::render(&[who, "median ms", "p99 ms", "top-1", "NLL", "ECE", ""], &rows)
 }
 
 /// How busy the machine is, where the system says so.

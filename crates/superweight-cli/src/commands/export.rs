@@ -44,6 +44,14 @@ pub fn run(args: ExportArgs, out: &mut impl Write) -> Result<ExitCode> {
         writeln!(out, "{}  {} bytes  {}", file.display(), bytes, architectures.join(", "))?;
     }
     write!(out, "{}", input(&trained, args.normalise)?)?;
+    let exits = trained.plan.members[0].architecture.exits();
+    if exits > 1 && matches!(args.to, FormatArg::Onnx) {
+        writeln!(
+            out,
+            "exits      {exits}: logits.0 to logits.{}, each with more work than the one before",
+            exits - 1
+        )?;
+    }
     let heads = trained.plan.members[0].architecture.heads();
     if heads > 1 && matches!(args.to, FormatArg::Safetensors) {
         let channels = heads * trained.resolved.data.shape.channels;

@@ -13,6 +13,7 @@ use superweight::engine::Device;
 use superweight::evaluate::{Subset, softmax};
 use superweight::infer::{Networks, Trained, normalise};
 use superweight::plan::MemberId;
+use superweight::voices::Voices;
 
 use super::anytime::PROFILE;
 use super::device::{self, on_device};
@@ -22,6 +23,7 @@ use crate::args::PredictArgs;
 #[derive(Serialize)]
 struct Said {
     image: String,
+    /// Exits of one network, where it has several.
     members: Subset,
     /// Those that were to run.
     chosen: Subset,
@@ -58,6 +60,7 @@ pub fn run(args: PredictArgs, out: &mut impl Write) -> Result<ExitCode> {
         normalise(&Picture::open(path)?.fit(shape), &normalisation, &mut input);
         inputs.push((path.as_path(), input));
     }
+    let who = Voices::of(&trained.plan).word();
     let device = device::for_run(&args.on.device, args.on.threads, &trained)?;
     let said = on_device!(device, |device| {
         let networks = trained.networks(&device, 1)?;
@@ -75,8 +78,8 @@ pub fn run(args: PredictArgs, out: &mut impl Write) -> Result<ExitCode> {
             said.classes.iter().map(|c| format!("{} {:.1}%", c.class, 100.0 * c.probability)).collect();
         let cut = if said.members == said.chosen { "" } else { ", cut short" };
         let late = if said.missed { ", too late" } else { "" };
-        let (image, classes, members) = (&said.image, classes.join(", "), said.members);
-        writeln!(out, "{image}: {classes}  (members {members}, {:.3} ms{cut}{late})", said.used_ms)?;
+        let (image, classes, members) = (&said.image, classes.join(", "), said.members.brief());
+        writeln!(out, "{image}: {classes}  ({who}s {members}, {:.3} ms{cut}{late})", said.used_ms)?;
     }
     if deadline.is_some() {
         let missed = said.iter().filter(|said| said.missed).count();
@@ -116,8 +119,8 @@ fn within<D: Device>(
 ) -> Result<Vec<Said>> {
     let mut networks = networks;
     // The first run of a member touches its memory; a deadline is about the others.
-    for member in (0..networks.members()).map(MemberId) {
-        networks.run(member)?;
+    for voice in (0..networks.voices().count()).map(MemberId) {
+        networks.run(voice)?;
     }
     let classes = networks.classes();
     let mut predictor = Predictor::new(networks, SystemClock::default(), profile, classes)?;
@@ -143,15 +146,16 @@ fn at_leisure<D: Device>(
     trained: &Trained,
 ) -> Result<Vec<Said>> {
     let mut said = vec![];
+    let voices = networks.voices().count();
     for (path, input) in inputs {
         let begin = Instant::now();
         networks.set_images(input)?;
         let (mut sum, mut one) = (vec![0.0; networks.classes()], vec![0.0; networks.classes()]);
-        for member in (0..networks.members()).map(MemberId) {
-            softmax(&networks.run(member)?, &mut one);
-            sum.iter_mut().zip(&one).for_each(|(sum, p)| *sum += p / networks.members() as f64);
+        for voice in (0..voices).map(MemberId) {
+            softmax(&networks.run(voice)?, &mut one);
+            sum.iter_mut().zip(&one).for_each(|(sum, p)| *sum += p / voices as f64);
         }
-        let all = Subset::all(networks.members());
+        let all = Subset::all(voices);
         said.push(Said {
             image: path.display().to_string(),
             members: all,

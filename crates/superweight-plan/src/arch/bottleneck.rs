@@ -33,7 +33,8 @@ pub(super) fn build(
             x = bottleneck(&mut b, &format!("layer{}.{block}", stage + 1), x, 64 << stage, width, stride);
         }
     }
-    b.finish("avgpool", "fc", x, classes)
+    let logits = b.exit("avgpool", "fc", x, classes);
+    b.finish(vec![logits], classes)
 }
 
 fn bottleneck(b: &mut Builder, path: &str, x: NodeId, planes: usize, width: usize, stride: usize) -> NodeId {

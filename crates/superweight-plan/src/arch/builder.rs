@@ -71,17 +71,32 @@ impl Builder {
         self.push(name, Op::MaxPool { kernel, stride, padding }, vec![from], shape)
     }
 
-    /// Global average pool and classifier: every family here ends so.
-    pub fn finish(mut self, pool: &str, linear: &str, from: NodeId, classes: usize) -> Architecture {
+    pub fn concat(&mut self, name: &str, inputs: Vec<NodeId>) -> NodeId {
+        let channels = inputs.iter().map(|&input| self.channels(input)).sum();
+        let shape = ImageShape { channels, ..self.nodes[inputs[0].0].shape };
+        for input in &inputs {
+            let beside = ImageShape { channels, ..self.nodes[input.0].shape };
+            assert_eq!(shape, beside, "{name} puts values of one height and width side by side");
+        }
+        self.push(name, Op::Concat, inputs, shape)
+    }
+
+    /// Global average pool and classifier: every family here ends so, and every exit before the end.
+    pub fn exit(&mut self, pool: &str, linear: &str, from: NodeId, classes: usize) -> NodeId {
         let channels = self.channels(from);
         let shape = ImageShape { channels, height: 1, width: 1 };
         let pooled = self.push(pool, Op::GlobalAveragePool, vec![from], shape);
         let weight = self.tensor(linear, "weight", TensorKind::LinearWeight, vec![classes, channels]);
         let bias = self.tensor(linear, "bias", TensorKind::LinearBias, vec![classes]);
         let shape = ImageShape { channels: classes, height: 1, width: 1 };
-        self.push(linear, Op::Linear { weight, bias }, vec![pooled], shape);
+        self.push(linear, Op::Linear { weight, bias }, vec![pooled], shape)
+    }
+
+    /// The network that answers at these nodes, of which the last was made last.
+    pub fn finish(self, exits: Vec<NodeId>, classes: usize) -> Architecture {
         let Self { name, input, nodes, tensors } = self;
-        Architecture { name, input, classes, heads: 1, nodes, tensors }
+        assert_eq!(exits.last(), Some(&NodeId(nodes.len() - 1)), "{name} ends in an exit");
+        Architecture { name, input, classes, heads: 1, nodes, exits, tensors }
     }
 
     fn push(&mut self, name: &str, op: Op, inputs: Vec<NodeId>, shape: ImageShape) -> NodeId {

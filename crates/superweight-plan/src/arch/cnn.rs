@@ -11,5 +11,6 @@ pub(super) fn build(name: ArchName, input: ImageShape, classes: usize, widths: &
         x = b.conv(&format!("conv{}", i + 1), x, width, Window::new(3, stride));
         x = b.batch_norm(&format!("bn{}", i + 1), x, Activation::Relu);
     }
-    b.finish("pool", "fc", x, classes)
+    let logits = b.exit("pool", "fc", x, classes);
+    b.finish(vec![logits], classes)
 }

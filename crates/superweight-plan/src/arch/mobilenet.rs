@@ -36,7 +36,8 @@ pub(super) fn build(name: ArchName, input: ImageShape, classes: usize, percent: 
     }
     let x = b.conv(&format!("features.{index}.0"), x, scaled(1280, percent.max(100)), Window::new(1, 1));
     let x = b.batch_norm(&format!("features.{index}.1"), x, Activation::Relu6);
-    b.finish("pool", "classifier.1", x, classes)
+    let logits = b.exit("pool", "classifier.1", x, classes);
+    b.finish(vec![logits], classes)
 }
 
 fn inverted_residual(

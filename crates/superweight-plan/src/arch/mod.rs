@@ -9,6 +9,7 @@ mod bottleneck;
 mod builder;
 mod cnn;
 mod mobilenet;
+mod msdnet;
 mod name;
 mod parse;
 mod widths;
@@ -101,6 +102,8 @@ pub enum Op {
         /// Applied to the result.
         activation: Activation,
     },
+    /// Values of one height and width side by side, channels after channels.
+    Concat,
     /// Maximum over windows.
     MaxPool {
         /// Window height and width.
@@ -192,8 +195,8 @@ impl Counts {
     }
 }
 
-/// A network as data: `nodes[0]` is the input, the last node gives the logits. With several heads the input has as many
-/// images side by side, as channels, and the logits are those of one after another.
+/// A network as data: `nodes[0]` is the input, the last node gives logits, and so do earlier exits. With several heads the
+/// input has as many images side by side, as channels, and the logits are those of one after another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Architecture {
     /// The name it was built from.
@@ -206,6 +209,8 @@ pub struct Architecture {
     pub heads: usize,
     /// Operations in the order they run.
     pub nodes: Vec<Node>,
+    /// The nodes that give logits, in their order; the last node is the last of them.
+    pub exits: Vec<NodeId>,
     /// Trainable tensors in the order they are used.
     pub tensors: Vec<Tensor>,
 }
@@ -218,7 +223,8 @@ impl Architecture {
 
     /// Exact counts by part.
     pub fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
+        let multiply_adds = self.multiply_adds_to(self.exits.len() - 1);
+        let mut counts = Counts { multiply_adds, ..Counts::default() };
         for tensor in &self.tensors {
             *match tensor.kind {
                 TensorKind::ConvWeight => &mut counts.convolutions,
@@ -226,13 +232,18 @@ impl Architecture {
                 TensorKind::LinearWeight | TensorKind::LinearBias => &mut counts.classifier,
             } += tensor.len();
         }
-        for node in &self.nodes {
-            if let Op::Conv { weight, .. } | Op::Linear { weight, .. } = node.op {
-                let positions = (node.shape.height * node.shape.width) as u64;
-                let here = positions.saturating_mul(self.tensor(weight).len());
-                counts.multiply_adds = counts.multiply_adds.saturating_add(here);
-            }
-        }
         counts
+    }
+
+    /// Multiply-adds for one image until it has been answered at an exit, those before it included; at most `u64::MAX`.
+    pub fn multiply_adds_to(&self, exit: usize) -> u64 {
+        let work = |node: &Node| match node.op {
+            Op::Conv { weight, .. } | Op::Linear { weight, .. } => {
+                let positions = (node.shape.height * node.shape.width) as u64;
+                positions.saturating_mul(self.tensor(weight).len())
+            }
+            _ => 0,
+        };
+        self.nodes[..=self.exits[exit].0].iter().map(work).fold(0, u64::saturating_add)
     }
 }

@@ -5,11 +5,12 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{Architecture, ImageShape, bottleneck, cnn, mobilenet, wrn};
+use super::{Architecture, ImageShape, bottleneck, cnn, mobilenet, msdnet, wrn};
 
 /// What can be asked for, as shown in help and errors.
 pub const FAMILIES: &str = "wrn-D-K with D = 6n+4 (wrn-28-10, wrn-10-0.5), wrn-50|101|152-K (wrn-50-2), \
 resnet-50|101|152, mobilenet-v2[-WIDTH] (mobilenet-v2-0.5), cnn-C1-C2-... (cnn-16-32), \
+msdnet-EXITS-GROWTH (msdnet-16-12), \
 mimo-M-NETWORK (mimo-3-wrn-28-10), NETWORK@W1-W2-... (cnn-16-32@12-20: with widths of its own)";
 
 /// Largest accepted depth, width factor and channel count: far past any network that trains, far below overflow.
@@ -17,6 +18,9 @@ pub(super) const LIMIT: usize = 10_000;
 
 /// Most images that a network answers at once.
 pub(super) const MOST_HEADS: usize = 16;
+
+/// How many exits a network may have. Of one the finest resolution would not be dropped in time, and nothing read it.
+pub(super) const EXITS: std::ops::RangeInclusive<usize> = 2..=64;
 
 /// A family with its numbers. Written as a string everywhere.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -45,6 +49,13 @@ pub enum ArchName {
     Cnn {
         /// Channels of each convolution.
         widths: Vec<usize>,
+    },
+    /// `msdnet-16-12`: three resolutions side by side, densely connected, with an exit after each block (MSDNet).
+    MsdNet {
+        /// Exits, 2 or more: of the first and of every second layer from then on.
+        exits: usize,
+        /// Channels that a layer adds at the finest resolution; twice and four times as many at the others.
+        growth: usize,
     },
     /// `mimo-3-wrn-28-10`: a network whose first layer sees several images side by side and whose last answers each of
     /// them; asked with one image several times, it is an ensemble for the price of one (MIMO).
@@ -127,6 +138,7 @@ impl ArchName {
             }
             &Self::MobileNetV2 { percent } => mobilenet::build(name, input, classes, percent),
             Self::Cnn { widths } => cnn::build(name, input, classes, widths),
+            &Self::MsdNet { exits, growth } => msdnet::build(name, input, classes, exits, growth),
             &Self::Mimo { heads, ref body } => {
                 let stacked = ImageShape { channels: heads * input.channels, ..input };
                 let body = body.build(stacked, heads * classes).map_err(|_| ArchError::Heads {
@@ -174,6 +186,15 @@ impl ArchName {
             _ => 1,
         }
     }
+
+    /// Places where it answers, each with more work than the one before.
+    pub fn exits(&self) -> usize {
+        match self {
+            &Self::MsdNet { exits, .. } => exits,
+            Self::Slim { body, .. } => body.exits(),
+            _ => 1,
+        }
+    }
 }
 
 /// Of how many widths, the first of them by name.
@@ -200,6 +221,7 @@ impl fmt::Display for ArchName {
                 write!(f, "cnn")?;
                 widths.iter().try_for_each(|w| write!(f, "-{w}"))
             }
+            Self::MsdNet { exits, growth } => write!(f, "msdnet-{exits}-{growth}"),
             Self::Mimo { heads, body } => write!(f, "mimo-{heads}-{body}"),
             Self::Slim { body, widths } => {
                 write!(f, "{body}@")?;

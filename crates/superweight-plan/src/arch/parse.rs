@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::name::{LIMIT, MOST_HEADS};
+use super::name::{EXITS, LIMIT, MOST_HEADS};
 use super::{ArchError, ArchName, bottleneck};
 
 impl FromStr for ArchName {
@@ -51,6 +51,14 @@ impl FromStr for ArchName {
                     _ => Err(numbers("write cnn-C1-C2-... with 1 to 100 channel counts from 1 to 10000")),
                 }
             }
+            ["msdnet", exits, growth] => match (parse(exits).filter(|n| EXITS.contains(n)), parse(growth)) {
+                (Some(exits), Some(growth)) => Ok(Self::MsdNet { exits, growth }),
+                _ => Err(numbers(&format!(
+                    "write msdnet-EXITS-GROWTH with {} to {} exits and a growth from 1 to {LIMIT} channels, e.g. msdnet-16-12",
+                    EXITS.start(),
+                    EXITS.end()
+                ))),
+            },
             ["mimo", heads, ref body @ ..] if !body.is_empty() => {
                 match parse(heads).filter(|heads| (2..=MOST_HEADS).contains(heads)) {
                     Some(_) if body[0] == "mimo" => {
@@ -59,6 +67,9 @@ impl FromStr for ArchName {
                     Some(heads) => {
                         let body =
                             parsed_within(text, &body.join("-"), |body| format!("mimo-{heads}-{body}"))?;
+                        if body.exits() > 1 {
+                            return Err(numbers("NETWORK in mimo-M-NETWORK answers at its end alone"));
+                        }
                         Ok(Self::Mimo { heads, body: Box::new(body) })
                     }
                     None => Err(numbers(&format!(
@@ -135,6 +146,8 @@ fn suggest(text: &str) -> Option<String> {
     let candidate = match (plain.as_str(), &numbers[..]) {
         (p, [depth, width]) if p.starts_with('w') => format!("wrn-{depth}-{width}"),
         (p, [depth]) if p.starts_with("resnet") => format!("resnet-{depth}"),
+        (p, [exits, growth]) if p.starts_with("ms") => format!("msdnet-{exits}-{growth}"),
+        (p, _) if p.starts_with("ms") => "msdnet-16-12".to_owned(),
         (p, _) if p.starts_with("mimo") => "mimo-3-wrn-28-10".to_owned(),
         (p, _) if p.starts_with("mobile") => "mobilenet-v2".to_owned(),
         (p, _) if p.starts_with('w') => "wrn-28-10".to_owned(),
@@ -153,7 +166,7 @@ mod tests {
     fn names_print_as_they_parse() {
         let names = "wrn-28-10 wrn-16-2 wrn-10-1 wrn-10-0.5 wrn-16-1.25 wrn-50-2 wrn-101-2 resnet-50 mobilenet-v2 mobilenet-v2-0.5 \
                      mobilenet-v2-1.4 mobilenet-v2-0.35 cnn-4 cnn-8-16-16 mimo-3-wrn-28-10 mimo-2-cnn-8-16 mimo-16-mobilenet-v2-0.5 cnn-8-16@4-300 \
-                     wrn-10-1@16-8-24-32-48-64 mimo-2-cnn-8@4";
+                     wrn-10-1@16-8-24-32-48-64 mimo-2-cnn-8@4 msdnet-16-12 msdnet-2-1";
         for name in names.split_whitespace() {
             assert_eq!(name.parse::<ArchName>().unwrap().to_string(), name);
         }
@@ -211,6 +224,8 @@ mod tests {
             ("mobilenet_v2", "mobilenet-v2"),
             ("MIMO_wrn_28_10", "mimo-3-wrn-28-10"),
             ("mimo-2-resnet50", "mimo-2-resnet-50"),
+            ("MSDNet_16_12", "msdnet-16-12"),
+            ("msdn", "msdnet-16-12"),
             ("wrn10-1@16-8-24-32-48-64", "wrn-10-1@16-8-24-32-48-64"),
         ] {
             let error = typed.parse::<ArchName>().unwrap_err();
@@ -249,6 +264,13 @@ mod tests {
             "mimo-3-",
             "mimo-3-wrn-29-10",
             "mimo-2-mimo-2-wrn-28-10",
+            "mimo-2-msdnet-2-4",
+            "msdnet",
+            "msdnet-16",
+            "msdnet-1-12",
+            "msdnet-65-12",
+            "msdnet-16-0",
+            "msdnet-16-12-4",
             "cnn-8@",
             "cnn-8 @8",
             "cnn-8@ 8",

@@ -1,7 +1,8 @@
 //! Widths of a network's own: which values have the same channels, and the same network with other numbers of them.
 //!
 //! Values that are added, normalised, pooled or taken channel by channel have as many channels as each other: a *width*.
-//! Convolutions begin new ones; those of the images and of the classes are no widths, nobody chooses them. WRN-28-10 has
+//! Convolutions begin new ones; those of the images and of the classes are no widths, nobody chooses them, and neither is what
+//! several have side by side. WRN-28-10 has
 //! one for its stem, one for each of its three stages and one inside each of its twelve blocks.
 
 use super::{ArchName, Architecture, NodeId, Op};
@@ -40,7 +41,12 @@ impl Architecture {
         let count = of.iter().flatten().max().map_or(0, |last| last + 1);
         assert_eq!(widths.len(), count, "as many numbers as {} has widths", self.name);
         for (i, width) in of.into_iter().enumerate() {
-            let out = width.map_or(self.nodes[i].shape.channels, |width| widths[width]);
+            let beside = |nodes: &[NodeId]| nodes.iter().map(|node| self.nodes[node.0].shape.channels).sum();
+            let out = match (width, self.nodes[i].op) {
+                (Some(width), _) => widths[width],
+                (None, Op::Concat) => beside(&self.nodes[i].inputs),
+                (None, _) => self.nodes[i].shape.channels,
+            };
             let from = self.nodes[i].inputs.first().map(|input| self.nodes[input.0].shape.channels);
             let node = &mut self.nodes[i];
             node.shape.channels = out;
@@ -58,7 +64,7 @@ impl Architecture {
                 Op::Linear { weight, .. } => {
                     self.tensors[weight.0].shape[1] = from.expect("a linear layer has an input");
                 }
-                Op::Input | Op::Add { .. } | Op::MaxPool { .. } | Op::GlobalAveragePool => {}
+                Op::Input | Op::Add { .. } | Op::Concat | Op::MaxPool { .. } | Op::GlobalAveragePool => {}
             }
         }
         Self { name, ..self }
@@ -83,7 +89,7 @@ impl Architecture {
         for node in &self.nodes {
             let input = |index: usize| of[node.inputs[index].0];
             of.push(match node.op {
-                Op::Input | Op::Linear { .. } => None,
+                Op::Input | Op::Concat | Op::Linear { .. } => None,
                 Op::Conv { groups: 1, .. } => {
                     same.push(same.len());
                     same.last().copied()

@@ -26,7 +26,8 @@ pub(super) fn build(
         }
     }
     let x = b.batch_norm("bn1", x, Relu);
-    b.finish("pool", "fc", x, classes)
+    let logits = b.exit("pool", "fc", x, classes);
+    b.finish(vec![logits], classes)
 }
 
 fn basic_block(b: &mut Builder, path: &str, x: NodeId, out: usize, stride: usize) -> NodeId {

@@ -5,6 +5,9 @@
 //!    begun, and neither are the ones after it.
 //! 3. The answer is the mean of the probabilities of those that ran.
 //!
+//! Exits run in their order, those that were not chosen on the way to those that were; where time is up before that, the last
+//! that ran has the word.
+//!
 //! Cheapest first, so that whatever is cut off is the dearest. The first member always runs: a late answer is counted as
 //! missed; no answer helps nobody.
 
@@ -26,7 +29,7 @@ pub trait Asked {
     fn members(&self) -> usize;
     /// The image (or images) that members see next.
     fn set_images(&mut self, images: &[f32]) -> Result<(), Self::Error>;
-    /// A member's logits; the time of the call is the time of the member.
+    /// A member's logits; the time of the call is the time of the member. Exits are asked in their order.
     fn run(&mut self, member: MemberId) -> Result<Vec<f32>, Self::Error>;
 }
 
@@ -34,7 +37,7 @@ impl<D: Device> Asked for Networks<D> {
     type Error = Error;
 
     fn members(&self) -> usize {
-        self.members()
+        self.voices().count()
     }
 
     fn set_images(&mut self, images: &[f32]) -> Result<(), Error> {
@@ -55,10 +58,12 @@ pub enum AnytimeError<E> {
     Members(E),
     /// Not even the quickest member fits.
     #[error(
-        "a deadline of {:.3} ms cannot be kept: the quickest member needs {shortest_ms:.3} ms (p99 on this device; 'swn anytime' measures again)",
+        "a deadline of {:.3} ms cannot be kept: the quickest {who} needs {shortest_ms:.3} ms (p99 on this device; 'swn anytime' measures again)",
         deadline.as_secs_f64() * 1e3
     )]
     TooShort {
+        /// Member or exit.
+        who: &'static str,
         /// As asked.
         deadline: Duration,
         /// What it would take.
@@ -139,7 +144,8 @@ impl<A: Asked, C: Clock> Predictor<A, C> {
         let best = fitting.max_by(|a, b| a.top1.total_cmp(&b.top1).then(b.nll.total_cmp(&a.nll)));
         best.map(|subset| subset.members).ok_or_else(|| {
             let shortest = self.profile.subsets.iter().map(|subset| subset.time.p99_ms);
-            AnytimeError::TooShort { deadline, shortest_ms: shortest.fold(f64::INFINITY, f64::min) }
+            let who = self.profile.voices().word();
+            AnytimeError::TooShort { who, deadline, shortest_ms: shortest.fold(f64::INFINITY, f64::min) }
         })
     }
 
@@ -147,17 +153,27 @@ impl<A: Asked, C: Clock> Predictor<A, C> {
     pub fn predict(&mut self, images: &[f32], deadline: Duration) -> Result<Answer, AnytimeError<A::Error>> {
         let begin = self.clock.now();
         let chosen = self.choose(deadline)?;
-        let mut order: Vec<MemberId> = chosen.members().collect();
+        let voices = self.profile.voices();
+        let mut order: Vec<MemberId> = voices.needed(chosen).members().collect();
         let cost = |member: MemberId| self.profile.members[member.0];
-        order.sort_by(|&a, &b| cost(a).median_ms.total_cmp(&cost(b).median_ms));
+        if !voices.nested() {
+            order.sort_by(|&a, &b| cost(a).median_ms.total_cmp(&cost(b).median_ms));
+        }
         self.asked.set_images(images).map_err(AnytimeError::Members)?;
-        let (mut sum, mut one, mut ran) = (vec![], vec![0.0; self.classes], Subset::EMPTY);
+        let mut heard: Vec<(MemberId, Vec<f32>)> = vec![];
         for member in order {
             let end = self.clock.now() - begin + Duration::from_secs_f64(cost(member).p99_ms / 1e3);
-            if !ran.is_empty() && end > deadline {
+            if !heard.is_empty() && end > deadline {
                 break;
             }
-            let logits = self.asked.run(member).map_err(AnytimeError::Members)?;
+            heard.push((member, self.asked.run(member).map_err(AnytimeError::Members)?));
+        }
+        match heard.iter().any(|&(member, _)| chosen.contains(member)) {
+            true => heard.retain(|&(member, _)| chosen.contains(member)),
+            false => drop(heard.drain(..heard.len() - 1)),
+        }
+        let (mut sum, mut one, mut ran) = (vec![], vec![0.0; self.classes], Subset::EMPTY);
+        for (member, logits) in heard {
             sum.resize(logits.len(), 0.0);
             for (logits, sum) in logits.chunks(self.classes).zip(sum.chunks_mut(self.classes)) {
                 softmax(logits, &mut one);
@@ -180,6 +196,7 @@ mod tests {
     use super::*;
     use crate::anytime::measure;
     use crate::evaluate::{Predictions, evaluate_subsets};
+    use crate::voices::Voices;
     use std::cell::{Cell, RefCell};
     use std::convert::Infallible;
 
@@ -231,8 +248,10 @@ mod tests {
         let Ok(latencies) = profiled;
         world.ran.borrow_mut().clear();
         let logits = vec![vec![0.0; 4]; 3];
-        let scores = evaluate_subsets(&Predictions::new(2, vec![0, 1], logits).unwrap());
-        let mut profile = Profile::new(vec![String::new(); 3], 1, &scores, &latencies);
+        let voices = Voices::new(vec![String::new(); 3], false);
+        let predictions = Predictions::new(2, vec![0, 1], logits).unwrap();
+        let scores = evaluate_subsets(&predictions, &voices.subsets().unwrap());
+        let mut profile = Profile::new(&voices, 1, &scores, &latencies);
         for subset in &mut profile.subsets {
             subset.top1 = 0.5 + 0.1 * subset.members.len() as f64 + subset.time.median_ms / 1000.0;
         }

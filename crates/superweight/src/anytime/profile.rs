@@ -1,4 +1,5 @@
-//! The profile: every subset of members with its accuracy and its time on one device, and which are worth running.
+//! The profile: every subset of members with its accuracy and its time on one device, and which are worth running. Of exits
+//! each one and all up to it ([`Voices`]); the time of such a subset is that of all stages up to its last exit.
 //!
 //! A subset is *dominated* where another is at least as accurate and at least as quick, and better in one of the two. The
 //! file is JSON (`anytime.json` in the run's folder) with the checkpoint it was measured on: another checkpoint has other
@@ -12,8 +13,9 @@ use superweight_plan::MemberId;
 use thiserror::Error;
 
 use super::latency::{Latencies, Summary};
-use crate::evaluate::{MAX_MEMBERS, Subset, SubsetScores};
+use crate::evaluate::{Subset, SubsetScores};
 use crate::files::write_whole;
+use crate::voices::Voices;
 
 /// Of the file; other versions are refused.
 pub const VERSION: u32 = 1;
@@ -85,7 +87,10 @@ pub struct Profile {
     pub data: String,
     /// Architectures of the members.
     pub names: Vec<String>,
-    /// Time of each member by itself.
+    /// Whether these are exits of one network.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exits: bool,
+    /// Time of each member by itself, of an exit without those before it.
     pub members: Vec<Summary>,
     /// Every subset, small ones first.
     pub subsets: Vec<SubsetProfile>,
@@ -93,10 +98,10 @@ pub struct Profile {
 
 impl Profile {
     /// Puts scores and times together and marks what is dominated.
-    pub fn new(names: Vec<String>, batch: usize, scores: &[SubsetScores], latencies: &Latencies) -> Self {
-        let members = (0..names.len()).map(|m| latencies.member(MemberId(m))).collect();
+    pub fn new(voices: &Voices, batch: usize, scores: &[SubsetScores], latencies: &Latencies) -> Self {
+        let members = (0..voices.count()).map(|m| latencies.member(MemberId(m))).collect();
         let one = |scored: &SubsetScores| {
-            let (scores, time) = (scored.scores(), latencies.subset(scored.subset));
+            let (scores, time) = (scored.scores(), latencies.subset(voices.needed(scored.subset)));
             let (top1, nll, ece) = (100.0 * scores.top1, scores.nll, 100.0 * scores.ece);
             SubsetProfile { members: scored.subset, top1, nll, ece, time, dominated: false }
         };
@@ -112,10 +117,16 @@ impl Profile {
             batch,
             rounds: latencies.rounds(),
             data: String::new(),
-            names,
+            names: voices.names().to_vec(),
+            exits: voices.nested(),
             members,
             subsets,
         }
+    }
+
+    /// Whose it is.
+    pub fn voices(&self) -> Voices {
+        Voices::new(self.names.clone(), self.exits)
     }
 
     /// A subset's entry.
@@ -155,7 +166,7 @@ impl Profile {
         let members = profile.names.len();
         let mut listed: Vec<_> = profile.subsets.iter().map(|subset| subset.members).collect();
         listed.sort();
-        let mut every = if members <= MAX_MEMBERS { Subset::every(members) } else { vec![] };
+        let mut every = profile.voices().subsets().unwrap_or_default();
         every.sort();
         if members == 0 || profile.members.len() != members || listed != every {
             return Err(malformed(format!("{} subsets of {members} members", listed.len())));
@@ -190,9 +201,11 @@ mod tests {
     fn profile() -> Profile {
         let third = 3f32.ln();
         let logits = vec![vec![third, 0.0, third, 0.0], vec![0.0, 0.0, 0.0, third]];
-        let scores = evaluate_subsets(&Predictions::new(2, vec![0, 1], logits).unwrap());
+        let voices = Voices::new(vec!["a".into(), "b".into()], false);
+        let predictions = Predictions::new(2, vec![0, 1], logits).unwrap();
+        let scores = evaluate_subsets(&predictions, &voices.subsets().unwrap());
         let latencies = Latencies::new(vec![vec![1.0, 4.0]; 10], vec![0.0; 10]);
-        Profile::new(vec!["a".into(), "b".into()], 1, &scores, &latencies)
+        Profile::new(&voices, 1, &scores, &latencies)
     }
 
     #[test]

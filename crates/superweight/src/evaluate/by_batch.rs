@@ -43,7 +43,7 @@ impl<'a, D: Device> ByBatch<'a, D> {
     }
 
     /// How good it is. Every image is seen in a whole batch: the last begins early enough, and images that were seen
-    /// before do not count again. A logit that is no number makes the loss none. Nothing where `go_on`, asked before every
+    /// before do not count again. Of several exits the last is meant. A logit that is no number makes the loss none. Nothing where `go_on`, asked before every
     /// batch, says no.
     ///
     /// # Panics
@@ -62,6 +62,7 @@ impl<'a, D: Device> ByBatch<'a, D> {
         let (mut tally, mut seen, mut one) = (Tally::default(), 0, vec![0.0; classes]);
         let mut input = Vec::with_capacity(batch * len);
         let mut finite = true;
+        let logits = Lowering::default().logits(architecture.exits.len() - 1);
         while seen < images.len() {
             if go_on().is_break() {
                 return Ok(None);
@@ -77,7 +78,7 @@ impl<'a, D: Device> ByBatch<'a, D> {
                 _ => self.memory.set_input(IMAGES, &repeated(&input, shape.channels, heads))?,
             }
             self.memory.run(&self.program)?;
-            let logits = mixture(self.memory.output(&Lowering::default().logits())?, classes, heads);
+            let logits = mixture(self.memory.output(&logits)?, classes, heads);
             finite &= logits.iter().all(|logit| logit.is_finite());
             for row in seen - begin..batch {
                 softmax(&logits[row * classes..][..classes], &mut one);

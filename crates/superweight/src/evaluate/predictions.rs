@@ -310,7 +310,7 @@ mod tests {
             let small = full.to_classes();
             small.save(&folder.0.join("p.gz")).unwrap();
             assert_eq!(Classes::load(&folder.0.join("p.gz")).unwrap(), small);
-            for scored in crate::evaluate::evaluate_subsets(&full) {
+            for scored in crate::evaluate::evaluate_subsets(&full, &Subset::every(full.members())) {
                 let expected = small.rows.contains_key(&scored.subset).then(|| scored.scores().top1);
                 assert_eq!(small.top1(scored.subset), expected, "{}", scored.subset);
             }

@@ -54,22 +54,22 @@ pub struct SubsetReport {
 pub struct SetReport {
     /// How many.
     pub images: usize,
-    /// Every subset, small ones first.
+    /// Those that were looked at, small ones first.
     pub subsets: Vec<SubsetReport>,
     /// Of all members; see [`diversity`](super::diversity).
     pub diversity: Option<f64>,
 }
 
 impl SetReport {
-    /// Every subset, with reliability diagrams.
-    pub fn new(predictions: &Predictions) -> Self {
-        Self::of(predictions, evaluate_subsets(predictions), true)
+    /// These subsets ([`evaluate_subsets`]), with reliability diagrams.
+    pub fn new(predictions: &Predictions, subsets: &[Subset]) -> Self {
+        Self::of(predictions, evaluate_subsets(predictions, subsets), true)
     }
 
-    /// Single members and all together only, without diagrams: enough for a corrupted set.
-    pub fn brief(predictions: &Predictions) -> Self {
+    /// Of these the single members and all together only, without diagrams: enough for a corrupted set.
+    pub fn brief(predictions: &Predictions, subsets: &[Subset]) -> Self {
         let members = predictions.members();
-        let mut scored = evaluate_subsets(predictions);
+        let mut scored = evaluate_subsets(predictions, subsets);
         scored.retain(|scored| scored.subset.len() == 1 || scored.subset.len() == members);
         Self::of(predictions, scored, false)
     }
@@ -138,7 +138,7 @@ pub fn average(reports: &[CorruptedReport], kinds: &[Corruption]) -> Option<Corr
 pub fn subset_name(subset: Subset, names: &[String]) -> String {
     match subset.members().next() {
         Some(MemberId(only)) if subset.len() == 1 => format!("{only} {}", names[only]),
-        _ => subset.to_string(),
+        _ => subset.brief(),
     }
 }
 

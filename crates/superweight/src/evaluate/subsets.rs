@@ -2,7 +2,9 @@
 //!
 //! The sum of a subset's probabilities is that of the subset without its last member plus that member's: one addition
 //! per class for each of the 2^M − 1 subsets, which is nothing beside the networks. Not M passes, nor a pass per subset.
+//! Exits of one network are many and each has cost all before it: of these the ensembles are all up to one of them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -44,6 +46,12 @@ impl Subset {
         every
     }
 
+    /// Every one by itself, then the first two, the first three and so on to all of them.
+    pub fn prefixes(members: usize) -> Vec<Self> {
+        let alone = (0..members).map(|member| Self::one(MemberId(member)));
+        alone.chain((2..=members).map(Self::all)).collect()
+    }
+
     /// Its members in order.
     pub fn members(self) -> impl Iterator<Item = MemberId> {
         (0..BITS).filter(move |bit| self.0 >> bit & 1 == 1).map(MemberId)
@@ -69,8 +77,19 @@ impl Subset {
         self.0 == 0
     }
 
-    fn index(self) -> usize {
-        self.0 as usize
+    /// As people read it: many in a row as the first and the last of them.
+    pub fn brief(self) -> String {
+        const MANY: usize = 5;
+        let first = self.0.trailing_zeros() as usize;
+        let row = self.len() >= MANY && self.0 >> first == Self::all(self.len()).0;
+        if row { format!("{first}–{}", first + self.len() - 1) } else { self.to_string() }
+    }
+
+    /// The last of several, and what they are without it.
+    fn split(self) -> Option<(Self, Self)> {
+        let last = Self::one(self.members().last()?);
+        let before = Self(self.0 & !last.0);
+        (!before.is_empty()).then_some((before, last))
     }
 }
 
@@ -109,38 +128,40 @@ impl SubsetScores {
     }
 }
 
-/// Scores of every subset, in the order of [`Subset::every`].
+/// Scores of these subsets, in their order: [`Subset::every`] or [`Subset::prefixes`].
 ///
 /// # Panics
-/// With more than [`MAX_MEMBERS`] members, or none.
-pub fn evaluate_subsets(predictions: &Predictions) -> Vec<SubsetScores> {
-    let members = predictions.members();
-    assert!((1..=MAX_MEMBERS).contains(&members), "subsets are listed for 1 to {MAX_MEMBERS} members");
-    let (classes, subsets) = (predictions.classes(), 1usize << members);
-    let mut tallies = vec![Tally::default(); subsets];
-    let mut sums = vec![0.0; subsets * classes];
+/// Where an ensemble comes before what it is without its last member, or before that.
+pub fn evaluate_subsets(predictions: &Predictions, subsets: &[Subset]) -> Vec<SubsetScores> {
+    let classes = predictions.classes();
+    let mut scores: Vec<_> =
+        subsets.iter().map(|&subset| SubsetScores { subset, tally: Tally::default() }).collect();
+    let place: BTreeMap<_, _> = subsets.iter().enumerate().map(|(i, &subset)| (subset, i)).collect();
+    let sum_of = |subset: &Subset| subset.split().map(|(before, last)| [place[&before], place[&last]]);
+    let sums_of: Vec<_> = subsets.iter().map(sum_of).collect();
+    let mut sums = vec![0.0; subsets.len() * classes];
     let mut mean = vec![0.0; classes];
     for (image, &label) in predictions.labels().iter().enumerate() {
-        for subset in (1..subsets as u64).map(Subset) {
-            let last = subset.members().last().expect("no subset listed is empty");
-            let before = subset.index() & !(1 << last.0);
-            let (known, rest) = sums.split_at_mut(subset.index() * classes);
+        for (i, scored) in scores.iter_mut().enumerate() {
+            let (known, rest) = sums.split_at_mut(i * classes);
             let sum = &mut rest[..classes];
-            match before {
-                0 => softmax(predictions.logits(last, image), sum),
-                _ => {
-                    let (shorter, alone) = (&known[before * classes..], &known[(1 << last.0) * classes..]);
+            match sums_of[i] {
+                None => {
+                    let alone = scored.subset.members().next().expect("no subset listed is empty");
+                    softmax(predictions.logits(alone, image), sum);
+                }
+                Some(terms) => {
+                    let [shorter, alone] = terms.map(|term| &known[term * classes..][..classes]);
                     let terms = shorter.iter().zip(alone);
                     sum.iter_mut().zip(terms).for_each(|(sum, (a, b))| *sum = a + b);
                 }
             }
-            let members = subset.len() as f64;
+            let members = scored.subset.len() as f64;
             mean.iter_mut().zip(&*sum).for_each(|(mean, sum)| *mean = sum / members);
-            tallies[subset.index()].add(&mean, label.into());
+            scored.tally.add(&mean, label.into());
         }
     }
-    let every = Subset::every(members).into_iter();
-    every.map(|subset| SubsetScores { tally: tallies[subset.index()].clone(), subset }).collect()
+    scores
 }
 
 #[cfg(test)]
@@ -162,13 +183,30 @@ mod tests {
         assert_eq!(Subset::from(Vec::from(all)), all);
     }
 
+    #[test]
+    fn prefixes_are_the_same_as_among_every_subset() {
+        let logits = (0..4).map(|m| (0..12).map(|i| ((i * 7 + m * 5) % 11) as f32).collect()).collect();
+        let predictions = Predictions::new(4, vec![0, 3, 1], logits).unwrap();
+        let every = evaluate_subsets(&predictions, &Subset::every(4));
+        let prefixes = evaluate_subsets(&predictions, &Subset::prefixes(4));
+        let names: Vec<_> = prefixes.iter().map(|scored| scored.subset.to_string()).collect();
+        assert_eq!(names, ["0", "1", "2", "3", "0+1", "0+1+2", "0+1+2+3"]);
+        assert!(prefixes.iter().all(|scored| every.contains(scored)));
+        assert_eq!(Subset::prefixes(1), Subset::every(1));
+        let brief = |subset: Subset| subset.brief();
+        assert_eq!((brief(Subset::all(4)), brief(Subset::all(16))), ("0+1+2+3".into(), "0–15".into()));
+        assert_eq!(brief(Subset::from(vec![2, 3, 4, 5, 6])), "2–6");
+        assert_eq!(brief(Subset::from(vec![0, 2, 3, 4, 5])), "0+2+3+4+5");
+        assert_eq!(brief(Subset::all(64)), "0–63");
+    }
+
     /// Two members, each right on its own image and sure; together they waver but the right class stays first.
     #[test]
     fn an_ensemble_is_the_mean_of_probabilities() {
         let third = 3f32.ln(); // softmax of (ln 3, 0) is (3/4, 1/4)
         let logits = vec![vec![third, 0.0, 0.0, 0.0], vec![0.0, 0.0, 0.0, third]];
         let predictions = Predictions::new(2, vec![0, 1], logits).unwrap();
-        let scores = evaluate_subsets(&predictions);
+        let scores = evaluate_subsets(&predictions, &Subset::every(2));
         let together = scores[2].scores();
         assert_eq!(scores[2].subset.to_string(), "0+1");
         // Image 0: (3/4 + 1/2)/2 = 5/8 for class 0; image 1: the same for class 1.

@@ -24,7 +24,7 @@ const EPSILON: f32 = 1e-5;
 /// What a graph answers with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnnxOutput {
-    /// `logits` of the only member.
+    /// `logits` of the only member; of several exits `logits.0`, `logits.1` and so on.
     Logits,
     /// `probabilities`: the mean over the members' softmax.
     Probabilities,
@@ -57,29 +57,33 @@ pub fn onnx(members: &[(Architecture, Tensors)], options: &OnnxOptions) -> Resul
             images = graph.node(op, &output, &[&images, name], vec![]);
         }
     }
-    let mut outputs = vec![];
+    let (mut outputs, mut names) = (vec![], vec![]);
     for (index, (architecture, tensors)) in members.iter().enumerate() {
         let scope = if alone { String::new() } else { format!("{index}.") };
-        let logits = member(&mut graph, architecture, tensors, &scope, &images)?;
-        outputs.push(match options.output {
-            OnnxOutput::Logits => logits,
-            OnnxOutput::Probabilities => {
-                graph.node("Softmax", &format!("{scope}softmax"), &[&logits], vec![int("axis", 1)])
+        for (exit, logits) in member(&mut graph, architecture, tensors, &scope, &images)?.iter().enumerate() {
+            let number = if architecture.exits.len() > 1 { format!(".{exit}") } else { String::new() };
+            match options.output {
+                OnnxOutput::Logits => {
+                    names.push(graph.node("Identity", &format!("logits{number}"), &[logits], vec![]));
+                }
+                OnnxOutput::Probabilities => {
+                    let name = format!("{scope}softmax{number}");
+                    outputs.push(graph.node("Softmax", &name, &[logits], vec![int("axis", 1)]));
+                }
             }
-        });
+        }
     }
-    let (name, op) = match options.output {
-        OnnxOutput::Logits => ("logits", "Identity"),
-        OnnxOutput::Probabilities => ("probabilities", "Mean"),
-    };
-    graph.node(op, name, &outputs.iter().map(String::as_str).collect::<Vec<_>>(), vec![]);
+    if options.output == OnnxOutput::Probabilities {
+        let outputs: Vec<_> = outputs.iter().map(String::as_str).collect();
+        names.push(graph.node("Mean", "probabilities", &outputs, vec![]));
+    }
     let input = first.input;
     let graph = Message::default()
         .messages(1, graph.nodes)
         .text(2, &members.iter().map(|(a, _)| a.name.to_string()).collect::<Vec<_>>().join("+"))
         .messages(5, graph.initialisers)
         .message(11, value("images", &[input.channels, input.height, input.width]))
-        .message(12, value(name, &[classes]));
+        .messages(12, names.iter().map(|name| value(name, &[classes])));
     Ok(Message::default()
         .int(1, IR_VERSION)
         .text(2, "superweight")
@@ -118,14 +122,14 @@ impl Graph {
     }
 }
 
-/// The nodes of one member; the name of its logits. With several heads each sees the same image.
+/// The nodes of one member; the names of its exits' logits. With several heads each sees the same image.
 fn member(
     graph: &mut Graph,
     architecture: &Architecture,
     tensors: &Tensors,
     scope: &str,
     images: &str,
-) -> Result<String, RunError> {
+) -> Result<Vec<String>, RunError> {
     let mut outputs: Vec<String> = Vec::with_capacity(architecture.nodes.len());
     for node in &architecture.nodes {
         let name = format!("{scope}{}", node.name);
@@ -166,6 +170,10 @@ fn member(
                 let sum = graph.node("Add", &name, &[&input(0), &input(1)], vec![]);
                 activated(graph, sum, activation)
             }
+            Op::Concat => {
+                let all: Vec<_> = node.inputs.iter().map(|input| outputs[input.0].as_str()).collect();
+                graph.node("Concat", &name, &all, vec![int("axis", 1)])
+            }
             Op::MaxPool { kernel, stride, padding } => {
                 let attributes =
                     vec![ints("kernel_shape", &[kernel; 2]), ints("strides", &[stride; 2]), pads(padding)];
@@ -183,8 +191,8 @@ fn member(
         };
         outputs.push(output);
     }
-    let logits = outputs.pop().expect("an architecture has nodes");
-    Ok(mixture(graph, architecture, scope, logits))
+    let exits = architecture.exits.iter().map(|exit| outputs[exit.0].clone());
+    Ok(exits.map(|logits| mixture(graph, architecture, scope, logits)).collect())
 }
 
 /// Of several heads the logarithms of the mean of their probabilities.

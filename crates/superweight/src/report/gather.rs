@@ -20,6 +20,7 @@ use crate::recipe::{LARGEST_PLAN, Recipe, Resolved};
 use crate::results::{ImageCounts, Started};
 use crate::run::{RunError, load_checkpoint, read_log};
 use crate::search::{Compared, PairStatistic, Statistics, coefficient_pairs};
+use crate::voices::Voices;
 
 /// One run, ready to be drawn.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -72,7 +73,7 @@ impl RunView {
         let (search, refine) = replays(path, &resolved)?;
         let newest = loaded.as_ref().map(|loaded| loaded.number);
         let test = ImageCounts::of(&log).map(|images| images.test as u64);
-        let evaluation = evaluated::read(path, newest, test, plan.members.len())?;
+        let evaluation = evaluated::read(path, newest, test, Voices::of(&plan).count())?;
         let bank = loaded.as_ref().map(|loaded| &loaded.checkpoint.bank);
         let mut headline = Headline::new(&plan, &log);
         evaluation.iter().for_each(|evaluation| headline.complete(evaluation));

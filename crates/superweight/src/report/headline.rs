@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use superweight_plan::SharingPlan;
+use superweight_plan::arch::ArchName;
 
 use super::evaluation::Evaluation;
 use crate::recipe::Resolved;
@@ -15,6 +16,8 @@ use crate::run::{Event, Line};
 pub struct About {
     /// Architectures.
     pub members: Vec<String>,
+    /// How many exits the only one has.
+    pub exits: usize,
     /// Data set.
     pub data: String,
     /// Told apart.
@@ -91,6 +94,7 @@ impl About {
             |plan: &str| Sha256::digest(plan).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
         Self {
             members: resolved.members.iter().map(ToString::to_string).collect(),
+            exits: resolved.members.iter().map(ArchName::exits).max().unwrap_or(1),
             data: resolved.data.name.clone(),
             classes: resolved.data.classes,
             strategy: strategy.to_owned(),

@@ -12,9 +12,10 @@ const SKELETON: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/style.css");
 
 /// In the order they need each other; together one script.
-const SCRIPTS: [&str; 15] = [
+const SCRIPTS: [&str; 16] = [
     include_str!("page/dom.js"),
     include_str!("page/palette.js"),
+    include_str!("page/voices.js"),
     include_str!("page/algorithm.js"),
     include_str!("page/state.js"),
     include_str!("page/charts.js"),

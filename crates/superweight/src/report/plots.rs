@@ -52,6 +52,9 @@ fn of_run(run: &RunView) -> Vec<(&'static str, String)> {
 }
 
 fn member_name(run: &RunView, member: usize) -> String {
+    if run.about.exits > 1 {
+        return format!("exit {member}");
+    }
     let name = run.about.members.get(member).map_or("member", String::as_str);
     match run.about.members.iter().filter(|other| *other == name).count() {
         1 => name.to_owned(),

@@ -7,6 +7,7 @@ use superweight_plan::number::grouped;
 use super::compare::{Comparison, Measure, measured};
 use super::gather::RunView;
 use super::{Report, Sharing};
+use crate::evaluate::Subset;
 
 /// Headings of figures; others are called what they are called.
 pub(super) fn heading(measure: &str) -> String {
@@ -105,13 +106,14 @@ fn one(run: &RunView) -> String {
     }
     if let Some(evaluation) = run.evaluation.as_ref().filter(|evaluation| evaluation.subsets.len() > 1) {
         let _ = writeln!(out, "\nOn {} ({} images):\n", plain(&evaluation.on), grouped(evaluation.images));
-        out += "| members | top-1 % | top-5 % | NLL | ECE % |\n|---|---:|---:|---:|---:|\n";
+        let who = if about.exits > 1 { "exits" } else { "members" };
+        let _ = writeln!(out, "| {who} | top-1 % | top-5 % | NLL | ECE % |\n|---|---:|---:|---:|---:|");
         for subset in &evaluation.subsets {
-            let members: Vec<_> = subset.members.iter().map(ToString::to_string).collect();
+            let members = Subset::from(subset.members.clone()).brief().replace('+', " + ");
             let or_none =
                 |name: &str, value: Option<f64>| value.map_or("–".to_owned(), |v| figure(name, v));
             out += &row(&[
-                members.join(" + "),
+                members,
                 figure("top1", subset.top1),
                 or_none("top5", subset.top5),
                 or_none("nll", subset.nll),

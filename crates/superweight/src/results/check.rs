@@ -196,7 +196,7 @@ impl Contradictions<'_> {
             Seen::HeldOut => record.images.held_out,
         };
         self.equal("number of images", &images, &classes.labels.len(), PREDICTIONS)?;
-        let found = accuracies(&classes, record.members.len())
+        let found = accuracies(&classes, record.voices().count())
             .ok_or_else(|| ResultsError::file(&path, "a member's predictions are missing"))?;
         self.equal("top-1", &record.top1, &found, PREDICTIONS)?;
         Ok(classes)
@@ -210,7 +210,7 @@ impl Contradictions<'_> {
             return Ok(None);
         }
         let profile = Profile::load(&path).map_err(|error| ResultsError::file(&path, error))?;
-        self.equal("members", &record.members, &profile.names, name)?;
+        self.equal("members", &record.voices(), &profile.voices(), name)?;
         for subset in &profile.subsets {
             if let Some(top1) = count(classes, subset.members)
                 && (top1 - subset.top1).abs() > SAME_NUMBERS

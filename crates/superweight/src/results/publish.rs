@@ -18,6 +18,7 @@ use crate::evaluate::{Classes, Predictions, Subset};
 use crate::files::write_whole;
 use crate::recipe::{PLAN, Recipe, Resolved};
 use crate::run::{COMMANDS, Event, LOG, RECIPE, RESOLVED, load_checkpoint, read_log};
+use crate::voices::Voices;
 
 /// Members up to which the classes of every ensemble are kept, for an anytime curve: 15 rows of 4 KB.
 const MOST_SUBSETS: usize = 4;
@@ -75,9 +76,10 @@ pub fn publish(run: &Path, folder: &Path, facts: Facts) -> Result<Published, Res
     let images = ImageCounts::of(&log)
         .ok_or_else(|| ResultsError::file(&log_file, "its first line names no numbers of images"))?;
     let seen = if images.held_out > 0 { Seen::HeldOut } else { Seen::Test };
-    let (figures, classes) = evaluated(run, seen, loaded.number)?;
     let plan = SharingPlan::from_json(&loaded.checkpoint.plan)
         .map_err(|error| ResultsError::file(run, format!("plan.json of its checkpoint: {error}")))?;
+    let voices = Voices::of(&plan);
+    let (figures, classes) = evaluated(run, seen, loaded.number, &voices)?;
     let started = started(&run.join(COMMANDS))?;
     let settings = Settings::of(&plan, &resolved);
     let record = Record {
@@ -96,7 +98,7 @@ pub fn publish(run: &Path, folder: &Path, facts: Facts) -> Result<Published, Res
         epochs: Epochs::of(&log),
         minutes: Minutes::of(&log),
         seen,
-        top1: accuracies(&classes, settings.members.len())
+        top1: accuracies(&classes, voices.count())
             .ok_or_else(|| ResultsError::file(run, "its predictions lack a member; evaluate it anew"))?,
         top5: figures.top5,
         nll: figures.nll,
@@ -225,7 +227,12 @@ pub(super) fn accuracies(classes: &Classes, members: usize) -> Option<Accuracies
     Some(Accuracies { ensemble: percent(Subset::all(members))?, members: each.collect::<Option<_>>()? })
 }
 
-fn evaluated(run: &Path, seen: Seen, newest: u64) -> Result<(Figures, Classes), ResultsError> {
+fn evaluated(
+    run: &Path,
+    seen: Seen,
+    newest: u64,
+    voices: &Voices,
+) -> Result<(Figures, Classes), ResultsError> {
     let part = seen.part();
     let file = run.join("evaluation").join(format!("{part}.json"));
     let flag = if seen == Seen::HeldOut { " --held-out" } else { "" };
@@ -241,10 +248,10 @@ fn evaluated(run: &Path, seen: Seen, newest: u64) -> Result<(Figures, Classes), 
     let all = read.subsets.into_iter().max_by_key(|figures| figures.members.len());
     let all = all.ok_or_else(|| ResultsError::file(&file, format!("no figures; {again}")))?;
     let mut classes = Classes::load(&file.with_file_name(format!("{part}.classes.safetensors.gz")))?;
-    let members = all.members.len();
-    if (2..=MOST_SUBSETS).contains(&members) {
+    let few = (2..=MOST_SUBSETS).contains(&voices.count()) || voices.nested();
+    if let Some(subsets) = voices.subsets().ok().filter(|_| few) {
         let full = Predictions::load(&file.with_extension("safetensors"))?;
-        classes.rows = Subset::every(members).into_iter().map(|it| (it, full.classes_of(it))).collect();
+        classes.rows = subsets.into_iter().map(|subset| (subset, full.classes_of(subset))).collect();
     }
     Ok((all, classes))
 }

@@ -5,6 +5,7 @@ use superweight_plan::SharingPlan;
 
 use crate::recipe::Resolved;
 use crate::run::{Event, Line};
+use crate::voices::Voices;
 
 /// Epochs of the paper's recipe on CIFAR: what fewer epochs give is no row of its tables.
 pub const FINAL_EPOCHS: u64 = 200;
@@ -137,11 +138,16 @@ pub struct Minutes {
 pub struct Accuracies {
     /// The mean of the members' probabilities.
     pub ensemble: f64,
-    /// Each by itself, in the recipe's order.
+    /// Each by itself, in the recipe's order; each exit, where there are several.
     pub members: Vec<f64>,
 }
 
 impl Record {
+    /// Who answers.
+    pub fn voices(&self) -> Voices {
+        Voices::of_networks(&self.members)
+    }
+
     /// Whether it may stand in the table: all epochs, all training images, measured on the test set.
     pub fn is_final(&self) -> bool {
         let whole = self.images.held_out == 0 && self.seen == Seen::Test;

@@ -206,10 +206,10 @@ fn anytime(results: &Path, run: &Published) -> String {
     let mut subsets: Vec<_> = profile.subsets.iter().collect();
     subsets.sort_by(|a, b| a.time.median_ms.total_cmp(&b.time.median_ms));
     let line = |subset: &&SubsetProfile| {
-        let names: Vec<_> = subset.members.members().map(|m| plain(&profile.names[m.0])).collect();
+        let names = || subset.members.members().map(|m| plain(&profile.names[m.0])).collect::<Vec<_>>();
         let top1 = run.counted.get(&subset.members).map(|top1| format!("{top1:.2}"));
         table_row(&[
-            names.join(" + "),
+            if profile.exits { subset.members.brief() } else { names().join(" + ") },
             format!("{:.3}", subset.time.median_ms),
             format!("{:.3}", subset.time.p99_ms),
             top1.unwrap_or("–".to_owned()),
@@ -220,7 +220,8 @@ fn anytime(results: &Path, run: &Published) -> String {
     let seed = link(results, run, &format!("seed {}", run.record.seed));
     let (row, batch) = (plain(&run.record.row), profile.batch);
     let title = format!("Anytime: {row}, {seed}, {batch} image(s) a call on {}", plain(&run.record.device));
-    let heads = ["members", "median ms", "p99 ms", "top-1", "worth running"];
+    let who = if profile.exits { "exits" } else { "members" };
+    let heads = [who, "median ms", "p99 ms", "top-1", "worth running"];
     section(&mut text, &title, &heads, &subsets.iter().map(line).collect::<String>(), "");
     text
 }

@@ -65,7 +65,8 @@ impl<D: Device> Session<D> {
             if step % STEPS_BETWEEN_LOOKS == 0
                 && let Some(m) = self.trainer.metrics()?.iter().position(|sums| !sums.loss.is_finite())
             {
-                let what = format!("the loss of member {m} is no longer finite at step {step} of {steps}");
+                let who = self.trainer.ensemble().voices().word();
+                let what = format!("the loss of {who} {m} is no longer finite at step {step} of {steps}");
                 return Ok(Err(Stopped::Diverged { what }));
             }
             let (stage, epochs) = (phase.stage, phase.epochs);
@@ -77,17 +78,17 @@ impl<D: Device> Session<D> {
         let sums = self.trainer.metrics()?;
         let seconds = start.elapsed().as_secs_f64();
         let trained = (steps * batch as u64) as f64;
-        let members = || self.trainer.ensemble().member_ids().into_iter();
-        let steps_of: Vec<f64> = members().map(|member| self.trainer.steps(member) as f64).collect();
-        let losses: Vec<f64> =
-            sums.iter().zip(&steps_of).map(|(sums, steps)| f64::from(sums.loss) / steps).collect();
+        let steps_of = self.trainer.steps();
+        let loss = |(sums, &steps): (&Metrics, &u64)| f64::from(sums.loss) / steps as f64;
+        let losses: Vec<f64> = sums.iter().zip(&steps_of).map(loss).collect();
+        let ensemble = self.trainer.ensemble();
         if let Some(m) = losses.iter().position(|&loss| diverged(loss, self.data.classes.len())) {
-            let what = format!("the mean loss of member {m} was {:.4} in this epoch", losses[m]);
+            let who = ensemble.voices().word();
+            let what = format!("the mean loss of {who} {m} was {:.4} in this epoch", losses[m]);
             return Ok(Err(Stopped::Diverged { what }));
         }
-        let ensemble = self.trainer.ensemble();
         let silent = |member| Ok(100.0 * ensemble.silent_channels(member)?);
-        let silent = members().map(silent).collect::<Result<_, TrainError>>()?;
+        let silent = ensemble.member_ids().into_iter().map(silent).collect::<Result<_, TrainError>>()?;
         let right = |sums: &Metrics| 100.0 * f64::from(sums.top1) / f64::from(sums.rows);
         Ok(Ok(TrainFigures {
             loss: losses.iter().sum::<f64>() / losses.len() as f64,

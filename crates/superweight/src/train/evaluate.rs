@@ -101,7 +101,8 @@ impl<D: Device> Trainer<D> {
         batches: EvalBatches,
     ) -> Result<Evaluation, TrainError> {
         let mut batches = batches.for_heads(self.ensemble().heads());
-        let mut tally = Tally::new(self.ensemble().members(), data.classes.len());
+        let voices = self.ensemble().voices().count();
+        let mut tally = Tally::new(voices, data.classes.len());
         let mut draws = batches.buffer();
         self.compose()?;
         for step in 0..batches.steps() {
@@ -110,8 +111,10 @@ impl<D: Device> Trainer<D> {
             let label = |draw: &ImageDraw| data.part(part).labels[draw.image as usize];
             // An image is drawn for every head.
             let labels: Vec<u16> = draws.iter().step_by(self.ensemble().heads()).map(label).collect();
-            let members = (0..self.ensemble().members()).map(MemberId);
-            let logits = members.map(|m| self.ensemble().logits(m)).collect::<Result<Vec<_>, _>>()?;
+            let logits = (0..voices)
+                .map(MemberId)
+                .map(|m| self.ensemble().logits(m))
+                .collect::<Result<Vec<_>, _>>()?;
             tally.add(&logits, &labels);
         }
         Ok(tally.finish())

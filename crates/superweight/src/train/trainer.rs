@@ -42,7 +42,7 @@ pub struct Trainer<D: Device> {
     rates: [f32; ParameterKind::ALL.len()],
     images: [D::Images; 2],
     turns: VecDeque<Turn<D>>,
-    /// Of every member, once an epoch has begun.
+    /// Of every voice, once an epoch has begun.
     sums: Vec<Sums<D>>,
     evaluate: [Replayed<D>; 2],
 }
@@ -57,7 +57,7 @@ struct Turn<D: Device> {
     watched: Replayed<D>,
 }
 
-/// What one member's steps have added up to since the epoch began.
+/// What one voice's steps have added up to since the epoch began.
 #[derive(Debug)]
 struct Sums<D: Device> {
     steps: u64,
@@ -147,7 +147,9 @@ impl<D: Device> Trainer<D> {
         let Self { ensemble, optimizer, images, turns, sums, .. } = self;
         let Turn { part, train, watched, .. } = &mut turns[turn];
         let part = part.as_ref();
-        members.iter().for_each(|member| sums[member.0].steps += 1);
+        let voices: Vec<usize> =
+            members.iter().flat_map(|&member| ensemble.voices().of_member(member)).collect();
+        voices.iter().for_each(|&voice| sums[voice].steps += 1);
         let (replayed, mut watch) = match watch {
             Some(watch) => (watched, Some(watch)),
             None => (train, None),
@@ -160,7 +162,7 @@ impl<D: Device> Trainer<D> {
                 None => ensemble.gradients_of(part)?,
             }
             ensemble.update_of(optimizer, part);
-            members.iter().for_each(|member| ensemble.memory().accumulate(&mut sums[member.0].metrics));
+            voices.iter().for_each(|&voice| ensemble.memory().accumulate(&mut sums[voice].metrics));
             Ok(())
         };
         if plain { body() } else { replayed.run(&device, &mut body) }
@@ -183,7 +185,7 @@ impl<D: Device> Trainer<D> {
         Ok(self.turns.len() - 1)
     }
 
-    /// Every member's metrics, added up since [`Trainer::begin_epoch`]. Waits for the device.
+    /// Every voice's metrics, added up since [`Trainer::begin_epoch`]. Waits for the device.
     pub fn metrics(&self) -> Result<Vec<Metrics>, Error> {
         self.ensemble.memory().finish()?;
         let of = |sums: &Sums<D>| match sums.metrics.read(0)[..] {
@@ -193,9 +195,9 @@ impl<D: Device> Trainer<D> {
         Ok(self.sums.iter().map(of).collect())
     }
 
-    /// How many steps have trained a member since [`Trainer::begin_epoch`].
-    pub fn steps(&self, member: MemberId) -> u64 {
-        self.sums[member.0].steps
+    /// How many steps have trained each voice since [`Trainer::begin_epoch`].
+    pub fn steps(&self) -> Vec<u64> {
+        self.sums.iter().map(|sums| sums.steps).collect()
     }
 
     /// Writes the weights that [`Trainer::evaluate_step`] reads.
@@ -245,6 +247,7 @@ fn compile<D: Device>(
         distilled: train.distilled,
         classifier_decay: decay(resolved, ParameterKind::Classifier) as f32,
         folded: false,
+        by_exit: false,
     };
     let ensemble = Ensemble::new(device, plan, &options)?;
     let sgd = SgdOptions { momentum: train.momentum as f32, nesterov: train.nesterov };

@@ -8,7 +8,7 @@ use superweight::corrupt::{
 };
 use superweight::data::{Images, Normalisation, Picture, corrupted};
 use superweight::engine::Device;
-use superweight::evaluate::{CorruptedReport, SetReport, average};
+use superweight::evaluate::{CorruptedReport, SetReport, Subset, average};
 use superweight::infer::{Networks, Trained};
 use superweight::plan::arch::ImageShape;
 
@@ -90,6 +90,7 @@ impl Making {
     pub(super) fn evaluate<D: Device>(
         &self,
         networks: &mut Networks<D>,
+        subsets: &[Subset],
         clean: &Images,
         normalisation: &Normalisation,
         folder: &Path,
@@ -105,7 +106,7 @@ impl Making {
             predictions
                 .to_classes()
                 .save(&folder.join(format!("{kind}-{severity}.classes.safetensors.gz")))?;
-            sets.push(CorruptedReport { kind, severity, report: SetReport::brief(&predictions) });
+            sets.push(CorruptedReport { kind, severity, report: SetReport::brief(&predictions, subsets) });
         }
         let tables = [Corruption::standard().to_vec(), Corruption::earlier(), Corruption::ALL.to_vec()];
         let averages = tables.iter().filter_map(|kinds| average(&sets, kinds)).collect();

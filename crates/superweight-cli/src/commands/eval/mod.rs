@@ -15,12 +15,12 @@ use serde::Serialize;
 use superweight::data::{Dataset, Images, Split, standard_folder};
 use superweight::engine::Device;
 use superweight::evaluate::{
-    ClassScore, CorruptedAverage, CorruptedReport, Line, MAX_MEMBERS, Point, Predictions, SetReport, Subset,
-    by_class,
+    ClassScore, CorruptedAverage, CorruptedReport, Line, Point, Predictions, SetReport, Subset, by_class,
 };
 use superweight::files::write_whole;
 use superweight::infer::{InferError, Networks, Trained};
 use superweight::plan::MemberId;
+use superweight::voices::Voices;
 
 use super::check_writable;
 use super::device::{self, on_device};
@@ -37,6 +37,9 @@ pub(super) struct Answer {
     data: String,
     part: String,
     members: Vec<String>,
+    /// Whether these are exits of one network.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    exits: bool,
     #[serde(flatten)]
     report: SetReport,
     /// The hardest first.
@@ -123,11 +126,6 @@ fn other_data(name: &str, trained: &Trained) -> Result<Dataset> {
     Ok(data)
 }
 
-/// As tables name the members.
-pub fn names(trained: &Trained) -> Vec<String> {
-    trained.plan.members.iter().map(|member| member.architecture.to_string()).collect()
-}
-
 /// The images that were asked for.
 pub fn images(trained: &Trained, data: &Dataset, held_out: bool, first: Option<usize>) -> Result<Images> {
     note_disk(data);
@@ -170,11 +168,8 @@ pub fn note_disk(data: &Dataset) {
 }
 
 pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained) -> Result<Answer> {
-    let members = trained.plan.members.len();
-    ensure!(
-        members <= MAX_MEMBERS,
-        "{members} members: their subsets are listed for at most {MAX_MEMBERS}; 'swn predict' uses all of them"
-    );
+    let voices = Voices::of(&trained.plan);
+    let subsets = voices.subsets()?;
     ensure!(args.batch > 0, "--batch 0: at least one image");
     let making = corruptions::prepare(args, trained)?;
     let line = line(args, trained)?;
@@ -201,18 +196,18 @@ pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained
         ("run", trained.resolved.name.clone()),
         ("checkpoint", trained.number.to_string()),
         ("data", format!("{} {part}", trained.resolved.data.name)),
-        ("members", names(trained).join(",")),
+        ("members", voices.names().join(",")),
     ];
     predictions.about = about.map(|(key, value)| (key.to_owned(), value)).into();
     let begin = Instant::now();
-    let report = SetReport::new(&predictions);
+    let report = SetReport::new(&predictions, &subsets);
     let subsets_seconds = begin.elapsed().as_secs_f64();
     let by_class = if args.classes { classes(&predictions, &data.classes) } else { vec![] };
     predictions.save(&folder.join(format!("{part}.safetensors"))).with_context(unwritable)?;
     let small = predictions.to_classes().save(&folder.join(format!("{part}.classes.safetensors.gz")));
     small.with_context(unwritable)?;
     let corruptions = match making {
-        Some(making) => Some(making.evaluate(&mut networks, &images, &normalisation, &folder)?),
+        Some(making) => Some(making.evaluate(&mut networks, &subsets, &images, &normalisation, &folder)?),
         None => None,
     };
     let interpolation = match line {
@@ -224,7 +219,8 @@ pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained
         checkpoint: trained.number,
         data: trained.resolved.data.name.clone(),
         part: part.to_owned(),
-        members: names(trained),
+        members: voices.names().to_vec(),
+        exits: voices.nested(),
         report,
         by_class,
         corruptions,

@@ -14,12 +14,13 @@ pub(super) fn table(answer: &Answer) -> String {
     };
     line(&mut text, "run", format!("{}, checkpoint {}", answer.run.display(), answer.checkpoint));
     line(&mut text, "images", format!("{} {} images of {}", answer.report.images, answer.part, answer.data));
-    let diversity = answer.report.diversity.map(|d| format!("{d:.3} (disagreement over a member's error)"));
+    let diversity = answer.report.diversity.map(|d| format!("{d:.3} (disagreement over the error of one)"));
     if let Some(diversity) = diversity {
         line(&mut text, "diversity", diversity);
     }
     let names = &answer.members;
-    let _ = write!(text, "\n{}", figures("members", &answer.report.subsets, names));
+    let who = if answer.exits { "exits" } else { "members" };
+    let _ = write!(text, "\n{}", figures(who, &answer.report.subsets, names));
     if !answer.by_class.is_empty() {
         let row = |class: &Class| {
             let taken_for = class.taken_for.as_ref().map(|(other, count)| format!("{other} ({count})"));
@@ -39,9 +40,9 @@ pub(super) fn table(answer: &Answer) -> String {
         for average in &corruptions.averages {
             let (types, severities) = (average.types, average.severities);
             let _ = writeln!(text, "\ncorrupted, {of}: mean of {types} types at {severities} severities");
-            text += &figures("members", &average.subsets, names);
+            text += &figures(who, &average.subsets, names);
         }
-        let _ = writeln!(text, "\ncorrupted, {of}: all members together");
+        let _ = writeln!(text, "\ncorrupted, {of}: all {who} together");
         let rows = corruptions.sets.iter().filter_map(|set| {
             let all = set.report.subsets.last()?;
             Some(row(format!("{} {}", set.kind, set.severity), all.figures))

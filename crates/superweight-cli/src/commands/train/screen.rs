@@ -111,6 +111,10 @@ fn head(ready: &Ready<'_>) -> Vec<String> {
         let all: Vec<_> = [rate.to_string()].into_iter().chain((1..).zip(at).map(after)).collect();
         lines.push(format!("rate       {}", filled(listed(&all))));
     }
+    let exits = plan.members[0].architecture.exits();
+    if exits > 1 {
+        lines.push(format!("exits      {exits}: each learns from labels, losses are added up"));
+    }
     let heads = plan.members[0].architecture.heads();
     if heads > 1 {
         let times = match ready.repeats {

@@ -8,6 +8,7 @@ use superweight::ensemble::member_numbers;
 use superweight::plan::number::grouped;
 use superweight::plan::{MemberId, SharingPlan};
 use superweight::train::{Evaluation, Outcome, Scores, Stopped};
+use superweight::voices::Voices;
 
 use crate::table;
 
@@ -84,6 +85,14 @@ fn scores(seen: &Evaluation, plan: &SharingPlan) -> String {
             format!("{:.4}", scores.loss),
         ]
     };
+    let voices = Voices::of(plan);
+    if voices.nested() {
+        let network = plan.members[0].build().expect("the members of a plan build");
+        let exit = |(i, scores)| row(format!("exit {i}"), network.multiply_adds_to(i), scores);
+        let mut rows: Vec<_> = seen.members.iter().enumerate().map(exit).collect();
+        rows.push(row("all exits".to_owned(), network.counts().multiply_adds, &seen.ensemble));
+        return table::render(&["", "multiply-adds", "top-1", "top-5", "loss"], &rows);
+    }
     let member = |(m, scores): (usize, &Scores)| {
         let name = format!("{m} {}", plan.members[m].architecture);
         row(name, member_numbers(plan, MemberId(m)), scores)

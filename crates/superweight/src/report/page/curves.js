@@ -11,8 +11,8 @@ function drawCurves(run) {
   if (metrics.length === 0) return null;
   const parts = ['validation', 'test', 'train'].filter((part) => has('top1', part) || has('loss', part));
   let [metric, part] = [metrics[0], parts[0]];
-  const many = about.members.length > 1;
-  const name = (member) => member === null ? (metric === 'rate' ? 'rate' : many ? 'ensemble' : about.members[0]) : about.members[member] + (about.members.filter((m) => m === about.members[member]).length > 1 ? ` #${member}` : '');
+  const many = voiceCount(run) > 1;
+  const name = (member) => member === null ? (metric === 'rate' ? 'rate' : !many ? about.members[0] : hasExits(run) ? 'all exits' : 'ensemble') : voiceName(run, member);
   const chart = drawn('wide-chart', (width) => {
     let lines = curves.series.filter((line) => line.metric === metric && (metric === 'rate' || line.part === part));
     if (!many && lines.some((line) => line.member === null)) lines = lines.filter((line) => line.member === null);
@@ -31,7 +31,7 @@ function drawCurves(run) {
       reading: (at) => `epoch ${at - phase(at).from} of ${phase(at).phase}`,
     });
   });
-  return section('training', 'Training', many ? 'Every member, and the mean of their probabilities as the ensemble.' : null,
+  return section('training', 'Training', !many ? null : hasExits(run) ? 'Every exit, and the mean of their probabilities.' : 'Every member, and the mean of their probabilities as the ensemble.',
     h('div', { class: 'controls' },
       metrics.length > 1 && choices('Show', metrics.map((m) => [m, METRICS[m].replace(/ \(.*/, '')]), (m) => { metric = m; chart.redraw(); }),
       parts.length > 1 && choices('On', parts.map((p) => [p, PART_NAMES[p]]), (p) => { part = p; chart.redraw(); })),

@@ -1,11 +1,5 @@
 // What the members are worth: every subset, time, calibration, corruptions, the way between two members.
 
-const subsetName = (run, members) => members.map((m) => memberName(run, m)).join(' + ');
-const memberName = (run, m) => {
-  const { members } = run.about;
-  return members.filter((other) => other === members[m]).length > 1 ? `${members[m]} #${m}` : members[m];
-};
-
 /** Points over time with the front that nothing beats. groups: { name, colour, points: [{ x, y, front, lines, label }] }. */
 function scatter({ width, height = 360, groups, xName, yName, label }) {
   const all = groups.flatMap((group) => group.points);
@@ -28,7 +22,7 @@ function scatter({ width, height = 360, groups, xName, yName, label }) {
 function latencyGroup(run, colour, name) {
   const { latency } = run.evaluation;
   return { name, colour, points: latency.subsets.map((subset) => ({
-    x: subset.ms, y: subset.top1, front: subset.front, label: subset.members.join('+'),
+    x: subset.ms, y: subset.top1, front: subset.front, label: subsetLabel(run, subset.members),
     lines: [subsetName(run, subset.members), ['top-1', percent(subset.top1, 2)], ['median', fixed(subset.ms, 2) + ' ms'],
       subset.p99 !== null && ['p99', fixed(subset.p99, 2) + ' ms'], subset.front ? null : 'another subset is as quick and better'].filter((line) => line),
   })) };
@@ -39,7 +33,7 @@ function drawAnytime(run) {
   if (!evaluation || !evaluation.latency || !evaluation.latency.subsets.length) return null;
   const { latency } = evaluation;
   return section('anytime', 'Accuracy against time',
-    `Every subset of the members, timed on ${latency.device}, ${plural(latency.batch, 'image')} at once. Filled points and the line: nothing else is as quick and as good. Numbers are members.`,
+    `${hasExits(run) ? 'Every exit, and the mean of all up to it' : 'Every subset of the members'}, timed on ${latency.device}, ${plural(latency.batch, 'image')} at once. Filled points and the line: nothing else is as quick and as good. Numbers are ${hasExits(run) ? 'exits, ≤ all up to one' : 'members'}.`,
     drawn('wide-chart', (width) => scatter({ width, groups: [latencyGroup(run, 'var(--line-0)')], xName: 'latency (ms)', yName: 'top-1 accuracy (%)', label: 'Accuracy against latency of every subset' })));
 }
 
@@ -50,12 +44,12 @@ function drawScores(run) {
     .filter(([key]) => evaluation.subsets.some((subset) => subset[key] !== null));
   const best = new Map(columns.map(([key]) => [key, (key === 'nll' || key === 'ece' ? Math.min : Math.max)(...evaluation.subsets.map((subset) => subset[key]).filter((v) => v !== null))]));
   const rows = [...evaluation.subsets].sort((a, b) => a.members.length - b.members.length);
-  const table = h('table', {}, h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'members'), columns.map(([, name]) => h('th', { scope: 'col', class: 'number-cell' }, name)))),
-    h('tbody', {}, rows.map((subset) => h('tr', { class: subset.members.length === run.about.members.length ? 'all' : null },
+  const table = h('table', {}, h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, hasExits(run) ? 'exits' : 'members'), columns.map(([, name]) => h('th', { scope: 'col', class: 'number-cell' }, name)))),
+    h('tbody', {}, rows.map((subset) => h('tr', { class: subset.members.length === voiceCount(run) ? 'all' : null },
       h('th', { scope: 'row' }, subsetName(run, subset.members)),
       columns.map(([key, , format]) => h('td', { class: 'number-cell' + (subset[key] === best.get(key) ? ' best' : '') }, subset[key] === null ? '–' : format(subset[key])))))));
-  return section('scores', 'Members and ensembles', `On ${evaluation.on}, ${plural(evaluation.images, 'image')}.`
-    + (evaluation.diversity !== null ? ` Diversity ${fixed(evaluation.diversity, 3)}: how often two members disagree, over the error of one.` : ''), h('div', { class: 'scroll' }, table));
+  return section('scores', hasExits(run) ? 'Exits' : 'Members and ensembles', `On ${evaluation.on}, ${plural(evaluation.images, 'image')}.`
+    + (evaluation.diversity !== null ? ` Diversity ${fixed(evaluation.diversity, 3)}: how often two ${hasExits(run) ? 'exits' : 'members'} disagree, over the error of one.` : ''), h('div', { class: 'scroll' }, table));
 }
 
 function drawReliability(run) {
@@ -110,6 +104,6 @@ function drawInterpolation(run) {
   return section('interpolation', 'Between two members', 'Accuracy on the straight line between the weights of two members. A valley says that they found different solutions.',
     drawn('wide-chart', (width) => lineChart({
       width, height: 280, xName: 'share of the second member', yName: 'top-1 accuracy (%)', label: 'Accuracy between members', xFormat: (v) => fixed(v, 2),
-      series: lines.map((line, i) => ({ name: `${memberName(run, line.from)} → ${memberName(run, line.to)}`, points: line.points, colour: memberColour(i), dash: memberDash(i) })),
+      series: lines.map((line, i) => ({ name: `${voiceName(run, line.from)} → ${voiceName(run, line.to)}`, points: line.points, colour: memberColour(i), dash: memberDash(i) })),
     })));
 }

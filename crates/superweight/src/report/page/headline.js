@@ -9,18 +9,18 @@ function tile(name, value, detail, bar) {
 function drawHeadline(run) {
   const { headline, about, sharing } = run;
   const { accuracy } = headline;
-  const many = about.members.length > 1;
+  const [networks, voices] = [about.members.length, voiceCount(run)];
   const tiles = [];
   if (accuracy) {
     const where = `${accuracy.part === 'test' ? 'test' : 'held-out'} images` + (accuracy.images ? ` (${grouped(accuracy.images)})` : '');
-    tiles.push(tile(many ? 'Ensemble accuracy' : 'Accuracy', percent(accuracy.ensemble, 2), `top-1 on ${where}`));
-    if (many && accuracy.members.length) {
+    tiles.push(tile(voices === 1 ? 'Accuracy' : hasExits(run) ? 'Accuracy of all exits' : 'Ensemble accuracy', percent(accuracy.ensemble, 2), `top-1 on ${where}`));
+    if (voices > 1 && accuracy.members.length) {
       const best = accuracy.members.indexOf(Math.max(...accuracy.members));
-      tiles.push(tile('Best single member', percent(accuracy.members[best], 2), `${about.members[best]}; all together ${fixed(Math.abs(accuracy.ensemble - accuracy.members[best]), 2)} points ${accuracy.ensemble < accuracy.members[best] ? 'less' : 'more'}`));
+      tiles.push(tile(hasExits(run) ? 'Best single exit' : 'Best single member', percent(accuracy.members[best], 2), `${hasExits(run) ? voiceName(run, best) : about.members[best]}; all together ${fixed(Math.abs(accuracy.ensemble - accuracy.members[best]), 2)} points ${accuracy.ensemble < accuracy.members[best] ? 'less' : 'more'}`));
     }
   }
   const share = headline.trained / headline.dense_total;
-  tiles.push(tile('Trainable numbers', short(headline.trained), `${percent(share * 100, share < 0.1 ? 1 : 0)} of the ${short(headline.dense_total)} that ${many ? 'the members have' : 'the network has'} without sharing`, share));
+  tiles.push(tile('Trainable numbers', short(headline.trained), `${percent(share * 100, share < 0.1 ? 1 : 0)} of the ${short(headline.dense_total)} that ${networks > 1 ? 'the members have' : 'the network has'} without sharing`, share));
   const shared = sharing.layers.filter((layer) => layer.cluster !== null).length;
   tiles.push(tile('Sharing', plural(headline.clusters, 'cluster'), `over ${shared} of ${sharing.layers.length} layers, ${sharing.tiling} tiling`));
   if (headline.seconds > 0) tiles.push(tile('Training time', duration(headline.seconds), `${headline.epochs} of ${about.epochs} epochs, ${headline.stopped || 'not ended'}`));

@@ -10,7 +10,7 @@ function drawHeader() {
   const { name, about } = state.run;
   const count = new Map();
   about.members.forEach((member) => count.set(member, (count.get(member) || 0) + 1));
-  const members = [...count].map(([member, n]) => n > 1 ? `${n} × ${member}` : member).join(' + ');
+  const members = [...count].map(([member, n]) => n > 1 ? `${n} × ${member}` : member).join(' + ') + (hasExits(state.run) ? `, ${plural(about.exits, 'exit')},` : '');
   const picker = report.runs.length > 1 && h('label', { class: 'picker' }, 'Run ', h('select', { id: 'picker', onchange: (event) => choose(Number(event.target.value)) },
     report.runs.map((run, i) => h('option', { value: i, selected: run === state.run }, run.name))));
   clear(document.getElementById('top')).append(

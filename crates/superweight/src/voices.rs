@@ -1,0 +1,97 @@
+//! Who answers when a run is asked: its members, each by itself, or the exits of its only one, each after those before it.
+//!
+//! | | members | exits |
+//! |---|---|---|
+//! | what one costs | its own time | its own and that of all before it |
+//! | ensembles worth a look | every subset | all up to one of them |
+//!
+//! Training speaks of members. From evaluation on whoever answers is told by number ([`MemberId`]), members and exits alike:
+//! logits, predictions and profiles have a row for each.
+
+use std::ops::Range;
+
+use superweight_plan::arch::ArchName;
+use superweight_plan::{MemberId, SharingPlan};
+use thiserror::Error;
+
+use crate::evaluate::{MAX_MEMBERS, Subset};
+
+/// More members than have their subsets listed.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("{0} members: their subsets are listed for at most {MAX_MEMBERS}; 'swn predict' uses all of them")]
+pub struct TooManyMembers(usize);
+
+/// Bits of a [`Subset`].
+const MOST: usize = 64;
+
+/// Whoever answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Voices {
+    names: Vec<String>,
+    nested: bool,
+}
+
+impl Voices {
+    /// Members of these names, or exits.
+    pub fn new(names: Vec<String>, nested: bool) -> Self {
+        Self { names, nested }
+    }
+
+    /// Those of a plan.
+    pub fn of(plan: &SharingPlan) -> Self {
+        Self::of_networks(
+            &plan.members.iter().map(|member| member.architecture.to_string()).collect::<Vec<_>>(),
+        )
+    }
+
+    /// Those of members of these architectures, by name.
+    pub fn of_networks(names: &[String]) -> Self {
+        let exits = |name: &String| name.parse().map_or(1, |name: ArchName| name.exits());
+        match names {
+            [one] if exits(one) > 1 => Self::new(vec![one.clone(); exits(one)], true),
+            _ => Self::new(names.to_vec(), false),
+        }
+    }
+
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The architecture of each.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Whether they are exits, of which each takes the work of all before it.
+    pub fn nested(&self) -> bool {
+        self.nested
+    }
+
+    /// What each of them is.
+    pub fn word(&self) -> &'static str {
+        if self.nested { "exit" } else { "member" }
+    }
+
+    /// Those of a member.
+    pub fn of_member(&self, member: MemberId) -> Range<usize> {
+        if self.nested { 0..self.count() } else { member.0..member.0 + 1 }
+    }
+
+    /// The ensembles that are worth a look, each one by itself among them; see [`evaluate_subsets`](crate::evaluate::evaluate_subsets).
+    pub fn subsets(&self) -> Result<Vec<Subset>, TooManyMembers> {
+        match self.count() {
+            count @ 0..=MOST if self.nested => Ok(Subset::prefixes(count)),
+            count @ 0..=MAX_MEMBERS => Ok(Subset::every(count)),
+            count => Err(TooManyMembers(count)),
+        }
+    }
+
+    /// Who has to answer for these to have answered.
+    pub fn needed(&self, subset: Subset) -> Subset {
+        match subset.members().last() {
+            Some(MemberId(last)) if self.nested => Subset::all(last + 1),
+            _ => subset,
+        }
+    }
+}
