@@ -146,6 +146,52 @@ fn deadlines_decide_which_members_run() {
     insta::assert_snapshot!("use_bad_predictions", screens.join("\n"));
 }
 
+/// A network of two exits, on the way from training to an answer within a deadline.
+#[test]
+fn exits_answer_one_after_another() {
+    let recipe =
+        RECIPE.replace("['cnn-4-8', 'cnn-4', 'cnn-4-8']", "['msdnet-2-1']").replace("= 'tiny'", "= 'exits'");
+    let folder = Folder::with_recipe("use-exits", &recipe);
+    let screen = folder.screen("train tiny.toml");
+    assert!(
+        screen.contains("exits      2: each learns from labels") && screen.contains("all exits"),
+        "{screen}"
+    );
+    let answer = folder.json("eval runs/exits --json --images 300");
+    let members =
+        |of: &Value| of.as_array().unwrap().iter().map(|s| s["members"].to_string()).collect::<Vec<_>>();
+    assert_eq!(
+        (&answer["exits"], members(&answer["subsets"])),
+        (&true.into(), vec!["[0]".into(), "[1]".into(), "[0,1]".into()])
+    );
+    let profiles = folder.json("anytime runs/exits --seconds 0 --images 200 --json");
+    let median = |i: usize| number(&profiles[0]["subsets"][i]["time"]["median_ms"]);
+    assert!(
+        median(0) < median(1) && median(1) == median(2),
+        "the second exit takes what the first takes, and more"
+    );
+    write_png(&folder.0.join("a.png"), 28);
+    let path = folder.0.join("runs/exits/anytime.json");
+    let mut profile: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    for (i, p99) in [1000.0, 2000.0, 2000.0].into_iter().enumerate() {
+        profile["subsets"][i]["time"]["p99_ms"] = p99.into();
+        profile["subsets"][i]["top1"] = [50.0, 70.0, 60.0][i].into();
+    }
+    fs::write(&path, profile.to_string()).unwrap();
+    for (deadline, exits) in [("1.5s", "(exits 0, "), ("60s", "(exits 1, ")] {
+        let screen = folder.screen(&format!("predict runs/exits --deadline {deadline} a.png"));
+        assert!(screen.contains(exits), "{screen}");
+    }
+    assert!(folder.screen("predict runs/exits a.png").contains("(exits 0+1, "));
+    let written = folder.screen("export runs/exits --to onnx");
+    assert!(written.contains("exits      2: logits.0 to logits.1"), "{written}");
+    let refused = folder.screen("slim runs/exits --to 50%");
+    assert!(refused.contains("msdnet-2-1 has 2 exits: what a channel is worth"), "{refused}");
+    folder.screen("report runs/exits --format md --out exits.md");
+    let text = fs::read_to_string(folder.0.join("exits.md")).unwrap();
+    assert!(text.contains("| exits | top-1"), "{text}");
+}
+
 #[test]
 fn members_are_written_out_whole() {
     let folder = trained("use-export");

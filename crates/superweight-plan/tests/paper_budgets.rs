@@ -392,7 +392,7 @@ fn the_smallest_budget_of_a_bank_of_four_templates_is_one() {
 fn exits_are_of_a_network_alone() {
     let plan = |names: &str| PlanRequest::new(members(names, 10), None).plan();
     let mut alone = plan("msdnet-2-1").unwrap();
-    assert_eq!((alone.bill.total(), alone.validate()), (405_945, Ok(())));
+    assert_eq!((alone.dense_total(), alone.validate()), (405_945, Ok(())));
     for beside in ["msdnet-2-1,wrn-10-1", "wrn-10-1,msdnet-2-1", "msdnet-2-1,msdnet-2-1"] {
         assert_eq!(plan(beside), Err(PlanError::Exits("msdnet-2-1".to_owned())), "{beside}");
     }

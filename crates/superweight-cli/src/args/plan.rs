@@ -36,7 +36,7 @@ pub struct PlanArgs {
     pub set: Vec<String>,
 
     /// Architectures, separated by commas: wrn-28-10, wrn-50-2, resnet-50, mobilenet-v2-0.5, cnn-16-32,
-    /// mimo-3-wrn-28-10.
+    /// mimo-3-wrn-28-10, msdnet-16-12.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub members: Vec<String>,
 

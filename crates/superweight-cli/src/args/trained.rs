@@ -73,10 +73,11 @@ pub struct EvalArgs {
     pub on: OnArgs,
 }
 
-/// Measure what every subset of a run's members costs on this machine, and what it is worth.
+/// Measure what every subset of a run's members, or every exit, costs on this machine, and what it is worth.
 ///
 /// Every member is timed in turn with its weights composed once; all 2^M - 1 subsets are judged from one pass over the
-/// test images. The profile (anytime.json in the run's folder) is what 'swn predict --deadline' goes by.
+/// test images. A network of several exits is timed exit by exit, each with those before it. The profile (anytime.json in the
+/// run's folder) is what 'swn predict --deadline' goes by.
 #[derive(Args)]
 #[command(after_help = ANYTIME_EXAMPLES)]
 pub struct AnytimeArgs {
@@ -106,7 +107,8 @@ pub struct AnytimeArgs {
 /// Say what is on pictures, within a deadline.
 ///
 /// Runs the members of the most accurate subset that fits the deadline by the profile of 'swn anytime', cheapest first,
-/// and stops where the next would end too late. Without a deadline all members run.
+/// and stops where the next would end too late. Exits run in their order up to the chosen one; where time is up before it,
+/// the last that ran answers. Without a deadline everyone answers, and the mean is said.
 #[derive(Args)]
 #[command(after_help = PREDICT_EXAMPLES)]
 pub struct PredictArgs {

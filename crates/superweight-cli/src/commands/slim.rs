@@ -71,6 +71,12 @@ pub fn run(args: SlimArgs, out: &mut impl Write) -> Result<ExitCode> {
     let known = InferError::NoMember { member: member.0, members };
     ensure!(member.0 < members, "--member {member}: {known}");
     let whole = trained.plan.members[member.0].build()?;
+    ensure!(
+        whole.exits.len() == 1,
+        "{} has {} exits: what a channel is worth is judged by one answer",
+        whole.name,
+        whole.exits.len()
+    );
     let targets = targets(&args, &trained.plan.members[member.0], &whole)?;
     if !is_slimmable(&trained.plan, member) {
         eprintln!(

@@ -194,7 +194,7 @@ impl<A: Asked, C: Clock> Predictor<A, C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::anytime::measure;
+    use crate::anytime::{Latencies, measure};
     use crate::evaluate::{Predictions, evaluate_subsets};
     use crate::voices::Voices;
     use std::cell::{Cell, RefCell};
@@ -258,7 +258,7 @@ mod tests {
         Predictor::new(Fakes { world, microseconds: now }, world, profile, 2).unwrap()
     }
 
-    fn members(subset: Subset) -> Vec<usize> {
+    fn members_of(subset: Subset) -> Vec<usize> {
         subset.into()
     }
 
@@ -282,7 +282,7 @@ mod tests {
         // Member 1 takes 3 ms instead of 1: then 2 (2 ms) would end at 5, still before 7; 0 (4 ms) would end at 9.
         let mut predictor = predictor(&world, [4000, 3000, 2000]);
         let answer = predictor.predict(&[], Duration::from_millis(7)).unwrap();
-        assert_eq!((members(answer.chosen), members(answer.ran)), (vec![0, 1, 2], vec![1, 2]));
+        assert_eq!((members_of(answer.chosen), members_of(answer.ran)), (vec![0, 1, 2], vec![1, 2]));
         assert_eq!((answer.used, answer.missed), (Duration::from_millis(5), false));
         // (3/4 + 1/2) / 2 for the first class.
         assert!((answer.probabilities[0] - 0.625).abs() < 1e-7);
@@ -294,7 +294,7 @@ mod tests {
         let world = World::default();
         let mut predictor = predictor(&world, [4000, 9000, 2000]);
         let answer = predictor.predict(&[], Duration::from_millis(7)).unwrap();
-        assert_eq!((members(answer.ran), answer.missed), (vec![1], true));
+        assert_eq!((members_of(answer.ran), answer.missed), (vec![1], true));
         assert_eq!(predictor.answers(), Answers { given: 1, missed: 1, cut_short: 1 });
     }
 
@@ -308,6 +308,53 @@ mod tests {
             assert!(world.ran.borrow().is_empty());
             assert_eq!(predictor.answers(), Answers::default());
         }
+    }
+
+    /// Exits that take 4, 1 and 2 ms from the one before; the last is the best, then the mean of the first two.
+    fn exits<'a>(world: &'a World, now: [u64; 3]) -> Predictor<Fakes<'a>, &'a World> {
+        let members = predictor(world, now);
+        let voices = Voices::new(vec![String::new(); 3], true);
+        let predictions = Predictions::new(2, vec![0, 1], vec![vec![0.0; 4]; 3]).unwrap();
+        let scores = evaluate_subsets(&predictions, &voices.subsets().unwrap());
+        let latencies = Latencies::new(vec![vec![4.0, 1.0, 2.0]; 20], vec![0.0; 20]);
+        let mut profile = Profile::new(&voices, 1, &scores, &latencies);
+        for subset in &mut profile.subsets {
+            subset.top1 = [50.0, 60.0, 90.0, 70.0, 80.0][match &members_of(subset.members)[..] {
+                [alone] => *alone,
+                [0, 1] => 3,
+                _ => 4,
+            }];
+        }
+        Predictor::new(members.asked, world, profile, 2).unwrap()
+    }
+
+    #[test]
+    fn exits_run_in_their_order_and_the_chosen_ones_answer() {
+        // Member 1 says 3/4 for the first class, the others 1/2.
+        for (deadline, ran, chosen, first) in
+            [(4, vec![0], vec![0], 0.5), (6, vec![0, 1], vec![0, 1], 0.625), (7, vec![0, 1, 2], vec![2], 0.5)]
+        {
+            let world = World::default();
+            let answer =
+                exits(&world, [4000, 1000, 2000]).predict(&[], Duration::from_millis(deadline)).unwrap();
+            assert_eq!((&*world.ran.borrow(), members_of(answer.chosen)), (&ran, chosen), "{deadline} ms");
+            assert!((answer.probabilities[0] - first).abs() < 1e-7, "{deadline} ms");
+            assert_eq!((answer.ran, answer.missed), (answer.chosen, false));
+        }
+    }
+
+    #[test]
+    fn where_no_chosen_exit_is_reached_the_last_that_ran_answers() {
+        let world = World::default();
+        // Exit 1 takes 2 ms instead of 1: the last would end at 8.
+        let mut predictor = exits(&world, [4000, 2000, 2000]);
+        let answer = predictor.predict(&[], Duration::from_millis(7)).unwrap();
+        assert_eq!((members_of(answer.chosen), members_of(answer.ran)), (vec![2], vec![1]));
+        assert_eq!((answer.used, answer.missed), (Duration::from_millis(6), false));
+        assert!((answer.probabilities[0] - 0.75).abs() < 1e-7);
+        assert_eq!(predictor.answers(), Answers { given: 1, missed: 0, cut_short: 1 });
+        let error = predictor.predict(&[], Duration::from_millis(1)).unwrap_err().to_string();
+        assert!(error.contains("the quickest exit needs 4.000 ms"), "{error}");
     }
 
     #[test]

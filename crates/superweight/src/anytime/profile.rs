@@ -214,6 +214,24 @@ mod tests {
         assert_eq!(dominated(&points), [true, false, true, true, false, false]);
     }
 
+    /// An exit takes what those before it take, and so does the mean of all up to it.
+    #[test]
+    fn exits_are_timed_to_their_end() {
+        let voices = Voices::new(vec!["a".into(); 3], true);
+        let logits = (0..3).map(|m| vec![m as f32, 1.0, 0.5, m as f32]).collect();
+        let scores =
+            evaluate_subsets(&Predictions::new(2, vec![0, 1], logits).unwrap(), &voices.subsets().unwrap());
+        let latencies = Latencies::new(vec![vec![4.0, 1.0, 2.0]; 10], vec![0.5; 10]);
+        let profile = Profile::new(&voices, 1, &scores, &latencies);
+        let times: Vec<_> = profile.subsets.iter().map(|subset| subset.time.median_ms).collect();
+        assert_eq!(times, [4.5, 5.5, 7.5, 5.5, 7.5]);
+        assert_eq!(profile.members.iter().map(|time| time.median_ms).collect::<Vec<_>>(), [4.0, 1.0, 2.0]);
+        let text = serde_json::to_string(&profile).unwrap();
+        assert_eq!(Profile::from_json(Path::new("p"), &text).unwrap(), profile);
+        let other = text.replacen("\"exits\":true,", "", 1);
+        assert!(Profile::from_json(Path::new("p"), &other).is_err(), "members have other subsets");
+    }
+
     #[test]
     fn files_read_back_and_damaged_ones_are_refused() {
         let folder = Folder::new("profile");
@@ -230,6 +248,10 @@ mod tests {
         assert!(error(&text.replacen("\"p99_ms\": 4.0", "\"p99_ms\": 1e300", 1)).contains("no such number"));
         assert!(error("{}").contains("missing field"));
         assert!(error(&text[..text.len() / 2]).contains("EOF"));
+        let exits = text.replacen("\"members\": [", "\"exits\": true,\n  \"members\": [", 1);
+        assert!(
+            error(&exits.replacen("\"a\",", &"\"a\", ".repeat(99), 1)).contains("subsets of 100 members")
+        );
         let mut fewer = written.clone();
         fewer.subsets.pop();
         assert!(error(&serde_json::to_string(&fewer).unwrap()).contains("2 subsets of 2 members"));
