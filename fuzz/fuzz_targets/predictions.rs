@@ -9,8 +9,8 @@ use superweight::evaluate::{MAX_MEMBERS, Predictions, SetReport, Subset};
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(predictions) = Predictions::from_bytes(Path::new("fuzz"), bytes) {
         predictions.to_classes();
-        if predictions.members() <= MAX_MEMBERS.min(4) {
-            SetReport::new(&predictions, &Subset::every(predictions.members()));
+        if predictions.voices() <= MAX_MEMBERS.min(4) {
+            SetReport::new(&predictions, &Subset::every(predictions.voices()));
         }
     }
 });

@@ -6,23 +6,23 @@ use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use superweight::anytime::{Asked, Clock, Predictor, Profile};
-use superweight::plan::MemberId;
+use superweight::voices::{VoiceId, Voices};
 
-struct Members(usize);
+struct Members(Voices);
 
 impl Asked for Members {
     type Error = std::convert::Infallible;
 
-    fn members(&self) -> usize {
-        self.0
+    fn voices(&self) -> &Voices {
+        &self.0
     }
 
     fn set_images(&mut self, _: &[f32]) -> Result<(), Self::Error> {
         Ok(())
     }
 
-    fn run(&mut self, member: MemberId) -> Result<Vec<f32>, Self::Error> {
-        Ok(vec![member.0 as f32, 0.0])
+    fn run(&mut self, voice: VoiceId) -> Result<Vec<f32>, Self::Error> {
+        Ok(vec![voice.0 as f32, 0.0])
     }
 }
 
@@ -37,11 +37,11 @@ impl Clock for Standing {
 fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(profile) = Profile::from_json(Path::new("fuzz"), text) else { return };
-    let members = Members(profile.names.len());
-    let mut predictor = Predictor::new(members, Standing, profile, 2).expect("as many members as profiled");
+    let members = Members(profile.voices());
+    let mut predictor = Predictor::new(members, Standing, profile, 2).expect("the voices that were profiled");
     for deadline in [Duration::from_nanos(1), Duration::from_millis(1), Duration::from_secs(3600)] {
         if let Ok(answer) = predictor.predict(&[], deadline) {
-            assert!(!answer.ran.is_empty());
+            assert!(!answer.answered.is_empty());
         }
     }
 });

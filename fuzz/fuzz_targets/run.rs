@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use superweight::engine::CpuDevice;
 use superweight::infer::Trained;
-use superweight::plan::MemberId;
+use superweight::voices::VoiceId;
 use superweight::report::Report;
 use superweight_fuzz::{FILES, RUN, digest, put};
 
@@ -39,7 +39,7 @@ fuzz_target!(|bytes: &[u8]| {
         if let Ok(mut networks) = trained.networks(&*DEVICE, 1) {
             networks.set_images(&vec![0.5; networks.image_len()]).expect("an image of the members' size");
             for voice in 0..networks.voices().count() {
-                networks.run(MemberId(voice)).expect("members that were built run");
+                networks.run(VoiceId(voice)).expect("members that were built run");
             }
         }
     }

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use common::Folder;
 use serde_json::Value;
 use superweight::data::Augment;
-use superweight::evaluate::{Classes, Subset};
-use superweight::plan::{Clustering, MemberId, SharingPlan};
+use superweight::evaluate::{Classes, Predictions, Subset};
+use superweight::plan::{Clustering, SharingPlan};
 use superweight::recipe::Strategy;
 use superweight::results::{self, Minutes, Published, load_rows, open_all};
 use superweight::run::read_log;
 use superweight::schedule::Schedule;
+use superweight::voices::VoiceId;
 
 /// The paper's recipe for CIFAR has so many epochs; not the program's own constant.
 const EPOCHS: u64 = 200;
@@ -24,7 +25,7 @@ fn committed() -> PathBuf {
 
 /// Top-1 in percent of some members, from the predictions alone.
 fn count(classes: &Classes, members: &[usize]) -> f64 {
-    let subset = members.iter().fold(Subset::EMPTY, |subset, &m| subset.with(MemberId(m)));
+    let subset = members.iter().fold(Subset::EMPTY, |subset, &m| subset.with(VoiceId(m)));
     let row = &classes.rows[&subset];
     let right = row.iter().zip(&classes.labels).filter(|(class, label)| class == label).count();
     100.0 * right as f64 / classes.labels.len() as f64
@@ -41,7 +42,10 @@ fn recount(folder: &Path) {
     for (m, said) in top1["members"].as_array().unwrap().iter().enumerate() {
         assert_eq!(said.as_f64().unwrap(), count(&classes, &[m]), "{name}: member {m}");
     }
-    let all: Vec<usize> = (0..members).collect();
+    // Of one network there may be several exits.
+    let answered = top1["members"].as_array().unwrap().len();
+    assert!(answered == members || (members == 1 && answered > 1), "{name}: {answered} of {members}");
+    let all: Vec<usize> = (0..answered).collect();
     assert_eq!(top1["ensemble"].as_f64().unwrap(), count(&classes, &all), "{name}: ensemble");
     let plan = SharingPlan::from_json(&fs::read_to_string(folder.join("plan.json")).unwrap()).unwrap();
     assert_eq!(record["total"].as_u64().unwrap(), plan.bill.total(), "{name}");
@@ -431,4 +435,45 @@ fn damage(folder: &Folder, good: &Path) {
         copy(&kept, good);
     }
     assert_eq!(hold(&folder.0.join("results")), Ok(2), "whole again");
+}
+
+/// A network of two exits: each of them and both together, by what was predicted.
+#[test]
+fn exits_are_published_each_by_itself() {
+    let recipe = RECIPE.replace("['cnn-4-8', 'cnn-4']", "['msdnet-2-1']");
+    let folder = Folder::with_recipe("results-exits", &recipe);
+    let results = folder.0.join("results");
+    fs::create_dir(&results).unwrap();
+    fs::write(results.join("rows.toml"), ROWS).unwrap();
+    succeed(&folder, "train tiny.toml --device cpu");
+    succeed(&folder, "eval runs/tiny --device cpu");
+    succeed(&folder, "anytime runs/tiny --device cpu --seconds 0");
+    let publish = "report runs/tiny --publish results/tiny-0 --commit 8802b29";
+    let said = succeed(&folder, publish);
+    assert!(said.contains(" exit 0, msdnet-2-1\n") && said.contains(" exit 1, msdnet-2-1\n"), "{said}");
+    let run = results.join("tiny-0");
+    recount(&run);
+    let record = Published::open(&run).unwrap().record;
+    assert_eq!((record.members.len(), record.top1.members.len()), (1, 2));
+    stretch(&run);
+    let table = succeed(&folder, "report results --table");
+    assert!(table.contains("| exits | median ms |") && table.contains("\n| 0+1 | "), "{table}");
+
+    // Figures and predictions of fewer than answer.
+    fs::remove_dir_all(&run).unwrap();
+    let figures = folder.0.join("runs/tiny/evaluation/test.json");
+    let whole = fs::read_to_string(&figures).unwrap();
+    let mut fewer: Value = serde_json::from_str(&whole).unwrap();
+    fewer["subsets"].as_array_mut().unwrap().pop();
+    fs::write(&figures, fewer.to_string()).unwrap();
+    let screen = folder.screen(publish);
+    assert!(screen.contains("no figures of all 2 exits together; evaluate it with 'swn eval"), "{screen}");
+    fs::write(&figures, whole).unwrap();
+    let logits = folder.0.join("runs/tiny/evaluation/test.safetensors");
+    let all = Predictions::load(&logits).unwrap();
+    let one = (0..all.labels().len()).flat_map(|image| all.logits(VoiceId(0), image)).copied().collect();
+    Predictions::new(all.classes(), all.labels().to_vec(), vec![one]).unwrap().save(&logits).unwrap();
+    let screen = folder.screen(publish);
+    assert!(screen.contains("of 1 exits, the run has 2; evaluate it with 'swn eval"), "{screen}");
+    assert!(!run.exists());
 }

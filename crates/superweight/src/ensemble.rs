@@ -23,7 +23,7 @@ use crate::bank::{self, Bank, BankPart, idle, scope, weight_name};
 use crate::fold::fold;
 use crate::heads::{mixture, side_by_side};
 use crate::lower::{IMAGES, LABELS, Lesson, Lowering, lower, lower_by_exit};
-use crate::voices::Voices;
+use crate::voices::{VoiceId, Voices};
 
 /// A batch norm's scale below which a channel is silent; scales start at 1.
 pub const SILENT: f32 = 0.01;
@@ -79,7 +79,7 @@ impl EnsembleOptions {
 
     /// To be asked many times: as fast as it goes.
     pub fn infer(batch: usize) -> Self {
-        Self { folded: true, by_exit: true, ..Self::evaluate(batch) }
+        Self { folded: true, ..Self::evaluate(batch) }
     }
 }
 
@@ -349,14 +349,20 @@ impl<D: Device> Ensemble<D> {
         self.evaluate.iter().try_for_each(|program| self.memory.run(program))
     }
 
-    /// Packs every member's composed weights for many runs by [`Ensemble::run_frozen`].
+    /// Packs the composed weights of every evaluation program for many runs by [`Ensemble::run_frozen`].
     pub fn freeze(&mut self) -> Result<Vec<Frozen<D>>, Error> {
         self.evaluate.iter().map(|program| self.memory.freeze(program)).collect()
     }
 
-    /// One voice's logits for the batch that was set, with weights frozen before. An exit's after those of all before it.
-    pub fn run_frozen(&mut self, voice: MemberId, frozen: &Frozen<D>) -> Result<(), Error> {
-        self.memory.run_frozen(&self.evaluate[voice.0], frozen)
+    /// Runs one of the evaluation programs on the batch that was set, with weights frozen before. An exit's after those of all
+    /// before it.
+    pub fn run_frozen(&mut self, program: usize, frozen: &Frozen<D>) -> Result<(), Error> {
+        self.memory.run_frozen(&self.evaluate[program], frozen)
+    }
+
+    /// The evaluation program that a voice's logits come from.
+    pub fn program_of(&self, voice: VoiceId) -> usize {
+        if self.evaluate.len() == self.voices.count() { voice.0 } else { 0 }
     }
 
     /// Sums of every voice's metrics over steps, on the device: nothing yet.
@@ -366,7 +372,7 @@ impl<D: Device> Ensemble<D> {
     }
 
     /// What a voice's loss reported.
-    pub fn metrics(&self, voice: MemberId) -> Result<Metrics, Error> {
+    pub fn metrics(&self, voice: VoiceId) -> Result<Metrics, Error> {
         self.memory.metrics(&self.losses[voice.0])
     }
 
@@ -398,7 +404,7 @@ impl<D: Device> Ensemble<D> {
     }
 
     /// A voice's logits for the batch.
-    pub fn logits(&self, voice: MemberId) -> Result<Vec<f32>, Error> {
+    pub fn logits(&self, voice: VoiceId) -> Result<Vec<f32>, Error> {
         let logits = self.memory.output(&self.logits[voice.0])?;
         Ok(mixture(logits, self.plan().members[0].classes, self.heads()))
     }

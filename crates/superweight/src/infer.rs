@@ -24,7 +24,7 @@ use crate::recipe::{Recipe, RecipeError, Resolved};
 use crate::replay::Replayed;
 use crate::run::{Checkpoint, Loaded, RunError, Tensor, Tensors, load_checkpoint};
 use crate::train::{Position, RestoreError, Stage, restore_parameters};
-use crate::voices::Voices;
+use crate::voices::{VoiceId, Voices};
 
 /// Why members cannot be asked.
 #[derive(Debug, Error)]
@@ -154,9 +154,19 @@ impl Trained {
         Ok(self.resolved.data.open(folder)?)
     }
 
-    /// All members on a device.
+    /// All members on a device. Those of several exits run to their end, whichever is asked.
     pub fn networks<D: Device>(&self, device: &D, batch: usize) -> Result<Networks<D>, InferError> {
-        let mut ensemble = Ensemble::new(device, &self.plan, &EnsembleOptions::infer(batch))?;
+        self.build(device, EnsembleOptions::infer(batch))
+    }
+
+    /// The same, with exits that run one after another, no further than is asked. They keep what the next one goes on from:
+    /// that is more memory.
+    pub fn networks_by_exit<D: Device>(&self, device: &D, batch: usize) -> Result<Networks<D>, InferError> {
+        self.build(device, EnsembleOptions { by_exit: true, ..EnsembleOptions::infer(batch) })
+    }
+
+    fn build<D: Device>(&self, device: &D, options: EnsembleOptions) -> Result<Networks<D>, InferError> {
+        let mut ensemble = Ensemble::new(device, &self.plan, &options)?;
         restore_parameters(&mut ensemble, &self.checkpoint).map_err(|error| match error {
             RestoreError::Engine(error) => InferError::Engine(error),
             RestoreError::Tensor(error) => InferError::OtherTensors {
@@ -165,7 +175,7 @@ impl Trained {
                 why: error.to_string(),
             },
         })?;
-        Ok(Networks::new(ensemble, batch)?)
+        Ok(Networks::new(ensemble, options.batch)?)
     }
 }
 
@@ -186,28 +196,24 @@ fn unfinished(resolved: &Resolved, checkpoint: &Checkpoint, run: &Path) -> Optio
     }
 }
 
-/// All members with their weights composed and packed. Of a network with several exits each is asked by itself: it goes on from
-/// where the one before it has stopped.
+/// All members with their weights composed and packed. A network of several exits is one program for all of them or, built for
+/// that ([`Trained::networks_by_exit`]), one for each that goes on from where the one before it has stopped.
 #[derive(Debug)]
 pub struct Networks<D: Device> {
     ensemble: Ensemble<D>,
     frozen: Vec<Frozen<D>>,
-    /// A recording per voice, on devices that gain by one.
+    /// A recording per program, on devices that gain by one.
     replayed: Vec<Replayed<D>>,
-    /// Exits that have seen these images.
+    /// Programs of exits that have seen these images.
     seen: usize,
     batch: usize,
 }
 
 impl<D: Device> Networks<D> {
     /// Composes and packs the weights of an ensemble whose numbers are set.
-    ///
-    /// # Panics
-    /// Where a network of several exits was not compiled exit by exit ([`EnsembleOptions::by_exit`]).
     pub fn new(mut ensemble: Ensemble<D>, batch: usize) -> Result<Self, Error> {
         ensemble.compose()?;
         let frozen = ensemble.freeze()?;
-        assert_eq!(frozen.len(), ensemble.voices().count(), "a program for everyone who is asked");
         let replayed = frozen.iter().map(|_| Replayed::New).collect();
         Ok(Self { ensemble, frozen, replayed, seen: 0, batch })
     }
@@ -248,16 +254,18 @@ impl<D: Device> Networks<D> {
         }
     }
 
-    /// One voice's logits for the whole batch. An exit that comes after some that have not seen these images takes their time, too.
-    pub fn run(&mut self, voice: MemberId) -> Result<Vec<f32>, Error> {
+    /// One voice's logits for the whole batch. An exit that comes after some that have not seen these images takes their time,
+    /// too; one that has seen them takes none.
+    pub fn run(&mut self, voice: VoiceId) -> Result<Vec<f32>, Error> {
         let Self { ensemble, frozen, replayed, seen, .. } = self;
         let device = ensemble.memory().device().clone();
-        let first = if ensemble.voices().nested() { voice.0.min(*seen) } else { voice.0 };
-        for stage in first..=voice.0 {
-            let mut body = || ensemble.run_frozen(MemberId(stage), &frozen[stage]);
-            replayed[stage].run(&device, &mut body)?;
+        let last = ensemble.program_of(voice);
+        let first = if ensemble.voices().nested() { *seen } else { last };
+        for program in first..=last {
+            let mut body = || ensemble.run_frozen(program, &frozen[program]);
+            replayed[program].run(&device, &mut body)?;
         }
-        *seen = (voice.0 + 1).max(*seen);
+        *seen = (last + 1).max(*seen);
         self.ensemble.logits(voice)
     }
 
@@ -280,7 +288,7 @@ impl<D: Device> Networks<D> {
             normalise(pixels, normalisation, &mut batch);
             self.set_images(&batch)?;
             for (voice, logits) in logits.iter_mut().enumerate() {
-                logits.extend_from_slice(&self.run(MemberId(voice))?[..pixels.len() / len * classes]);
+                logits.extend_from_slice(&self.run(VoiceId(voice))?[..pixels.len() / len * classes]);
             }
             progress(logits[0].len() / classes);
         }

@@ -173,8 +173,8 @@ fn answer(
     g.output(lowering.logits(exit), logits)?;
     // The sum of the heads' losses is their number times the mean over all of them.
     let heads = architecture.heads;
-    let one = heads == 1 && architecture.exits.len() == 1;
-    assert!(one || lowering.lesson == Lesson::Labels, "several heads or exits learn from labels");
+    let answers_once = heads == 1 && architecture.exits.len() == 1;
+    assert!(answers_once || lowering.lesson == Lesson::Labels, "several heads or exits learn from labels");
     let labels = CrossEntropy::classes(LABELS).heads(heads).weight(heads as f32);
     let (loss, smoothed) = (lowering.loss(exit), labels.clone().smoothing(lowering.smoothing));
     match lowering.lesson {

@@ -5,9 +5,10 @@
 //! | what one costs | its own time | its own and that of all before it |
 //! | ensembles worth a look | every subset | all up to one of them |
 //!
-//! Training speaks of members. From evaluation on whoever answers is told by number ([`MemberId`]), members and exits alike:
+//! Training speaks of members. From evaluation on whoever answers is told by number ([`VoiceId`]), members and exits alike:
 //! logits, predictions and profiles have a row for each.
 
+use std::fmt;
 use std::ops::Range;
 
 use superweight_plan::arch::ArchName;
@@ -16,10 +17,33 @@ use thiserror::Error;
 
 use crate::evaluate::{MAX_MEMBERS, Subset};
 
-/// More members than have their subsets listed.
+/// More than have their subsets listed.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("{0} members: their subsets are listed for at most {MAX_MEMBERS}; 'swn predict' uses all of them")]
-pub struct TooManyMembers(usize);
+#[error("{count} {words}: their subsets are listed for at most {most}; 'swn predict' uses all of them")]
+pub struct TooMany {
+    count: usize,
+    words: &'static str,
+    most: usize,
+}
+
+/// Place of a voice among all of them: a member's in its plan, or an exit's in its network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VoiceId(pub usize);
+
+impl fmt::Display for VoiceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Voices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.names[..] {
+            [one, ..] if self.nested => write!(f, "{} exits of {one}", self.count()),
+            names => f.write_str(&names.join(", ")),
+        }
+    }
+}
 
 /// Bits of a [`Subset`].
 const MOST: usize = 64;
@@ -73,24 +97,36 @@ impl Voices {
         if self.nested { "exit" } else { "member" }
     }
 
+    /// What several of them are.
+    pub fn words(&self) -> &'static str {
+        if self.nested { "exits" } else { "members" }
+    }
+
+    /// What all of them together are, the mean of their probabilities.
+    pub fn together(&self) -> &'static str {
+        if self.nested { "all exits" } else { "ensemble" }
+    }
+
     /// Those of a member.
     pub fn of_member(&self, member: MemberId) -> Range<usize> {
         if self.nested { 0..self.count() } else { member.0..member.0 + 1 }
     }
 
     /// The ensembles that are worth a look, each one by itself among them; see [`evaluate_subsets`](crate::evaluate::evaluate_subsets).
-    pub fn subsets(&self) -> Result<Vec<Subset>, TooManyMembers> {
-        match self.count() {
-            count @ 0..=MOST if self.nested => Ok(Subset::prefixes(count)),
-            count @ 0..=MAX_MEMBERS => Ok(Subset::every(count)),
-            count => Err(TooManyMembers(count)),
+    pub fn subsets(&self) -> Result<Vec<Subset>, TooMany> {
+        let count = self.count();
+        let (most, list): (_, fn(usize) -> Vec<Subset>) =
+            if self.nested { (MOST, Subset::prefixes) } else { (MAX_MEMBERS, Subset::every) };
+        match count <= most {
+            true => Ok(list(count)),
+            false => Err(TooMany { count, words: self.words(), most }),
         }
     }
 
     /// Who has to answer for these to have answered.
     pub fn needed(&self, subset: Subset) -> Subset {
-        match subset.members().last() {
-            Some(MemberId(last)) if self.nested => Subset::all(last + 1),
+        match subset.voices().last() {
+            Some(VoiceId(last)) if self.nested => Subset::all(last + 1),
             _ => subset,
         }
     }

@@ -11,6 +11,7 @@ use superweight::plan::{
     Tiling, TilingChoice, VectorKind,
 };
 use superweight::random::Draws;
+use superweight::voices::VoiceId;
 
 const IMAGE: ImageShape = ImageShape { channels: 3, height: 8, width: 8 };
 const IMAGE_LEN: usize = 3 * 8 * 8;
@@ -48,7 +49,7 @@ fn train(ensemble: &mut Ensemble<CpuDevice>, steps: u64) -> Vec<f32> {
         ensemble.set_batch(&images, &labels).unwrap();
         ensemble.gradients().unwrap();
         ensemble.update(&mut sgd);
-        losses.push((0..members).map(|m| ensemble.metrics(MemberId(m)).unwrap().loss).sum());
+        losses.push((0..members).map(|m| ensemble.metrics(VoiceId(m)).unwrap().loss).sum());
     }
     losses
 }
@@ -180,7 +181,7 @@ fn the_banks_gradient_is_the_slope_of_the_loss() {
         for name in names {
             if ensemble.memory().gradient(name).is_ok() {
                 let both = |ensemble: &Ensemble<CpuDevice>| {
-                    (0..2).map(|m| f64::from(ensemble.metrics(MemberId(m)).unwrap().loss)).sum()
+                    (0..2).map(|m| f64::from(ensemble.metrics(VoiceId(m)).unwrap().loss)).sum()
                 };
                 is_the_slope(&mut ensemble, name, both);
             }
@@ -199,6 +200,7 @@ fn what_is_learned_from_the_largest_has_its_slope() {
         let [teacher, student] = by_size(&plan)[..] else { unreachable!("two members") };
         let wide = plan.members.iter().position(|member| member.architecture.to_string() == "wrn-10-2");
         assert_eq!(teacher, MemberId(wide.unwrap_or(0)), "the larger; of two alike the first");
+        let [teacher, student] = [teacher, student].map(|member| VoiceId(member.0));
         bank::initialise(&plan, ensemble.memory_mut(), 3).unwrap();
         let (images, labels) = batch(5);
         ensemble.set_batch(&images, &labels).unwrap();
@@ -263,7 +265,7 @@ fn one_of_several_heads_is_a_plain_network() {
     two.set_batch(&images, &labels).unwrap();
     plain.evaluate().unwrap();
     two.evaluate().unwrap();
-    let expected = plain.logits(MemberId(0)).unwrap();
+    let expected = plain.logits(VoiceId(0)).unwrap();
     let found = two.memory().output("0.logits").unwrap();
     for (row, expected) in expected.chunks(10).enumerate() {
         for (found, expected) in found[20 * row..].iter().zip(expected) {
@@ -271,7 +273,7 @@ fn one_of_several_heads_is_a_plain_network() {
         }
     }
     // What is said of the network is the mean of the heads' probabilities.
-    let said = two.logits(MemberId(0)).unwrap();
+    let said = two.logits(VoiceId(0)).unwrap();
     let probabilities = |logits: &[f32]| {
         let sum: f32 = logits.iter().map(|z| z.exp()).sum();
         logits.iter().map(|z| z.exp() / sum).collect::<Vec<_>>()
@@ -296,11 +298,11 @@ fn several_heads_have_the_slope_of_the_sum_of_their_losses() {
     ensemble.set_batch(&images, &labels).unwrap();
     for name in ["templates.0", "0.fc.bias", "1.block1.layer.0.bn1.weight"] {
         let sum = |ensemble: &Ensemble<CpuDevice>| {
-            [0, 1].map(|m| 2.0 * f64::from(ensemble.metrics(MemberId(m)).unwrap().loss)).iter().sum()
+            [0, 1].map(|m| 2.0 * f64::from(ensemble.metrics(VoiceId(m)).unwrap().loss)).iter().sum()
         };
         is_the_slope(&mut ensemble, name, sum);
     }
-    assert_eq!(ensemble.metrics(MemberId(0)).unwrap().rows, BATCH as f32);
+    assert_eq!(ensemble.metrics(VoiceId(0)).unwrap().rows, BATCH as f32);
 }
 
 /// What a part of the members gives is what they add to what all give, the decay of a composed classifier among it; those who
@@ -420,7 +422,7 @@ fn ghost_batches_change_training_alone() {
         ensemble.set_batch(&images, &labels).unwrap();
         ensemble.compose().unwrap();
         ensemble.evaluate().unwrap();
-        (ensemble.logits(MemberId(0)).unwrap(), train(&mut ensemble, 3))
+        (ensemble.logits(VoiceId(0)).unwrap(), train(&mut ensemble, 3))
     };
     let (whole, ghosts) = (run(BATCH), run(2));
     assert_eq!(whole.0, ghosts.0);
@@ -449,7 +451,7 @@ fn evaluation_in_between_changes_nothing() {
             interrupted.set_batch(&images, &labels).unwrap();
             interrupted.gradients().unwrap();
             interrupted.update(sgd);
-            losses.push((0..2).map(|m| interrupted.metrics(MemberId(m)).unwrap().loss).sum::<f32>());
+            losses.push((0..2).map(|m| interrupted.metrics(VoiceId(m)).unwrap().loss).sum::<f32>());
         }
         assert_eq!(straight, losses);
     }

@@ -4,11 +4,12 @@
 use superweight::bank;
 use superweight::engine::{CpuDevice, CudaDevice, Device, Precision};
 use superweight::ensemble::{Ensemble, EnsembleOptions};
+use superweight::export::{OnnxOptions, OnnxOutput, onnx};
 use superweight::infer::Networks;
-use superweight::plan::arch::ImageShape;
+use superweight::plan::arch::{ImageShape, Op};
 use superweight::plan::{Member, MemberId, PlanRequest, SharingPlan, TilingChoice};
 use superweight::random::Draws;
-use superweight::voices::Voices;
+use superweight::voices::{VoiceId, Voices};
 
 const BATCH: usize = 4;
 const EXITS: usize = 3;
@@ -35,8 +36,8 @@ fn ensemble<D: Device>(device: &D, plan: &SharingPlan, options: EnsembleOptions)
     ensemble
 }
 
-fn networks<D: Device>(device: &D, plan: &SharingPlan, folded: bool) -> Networks<D> {
-    let options = EnsembleOptions { folded, ..EnsembleOptions::infer(BATCH) };
+fn networks<D: Device>(device: &D, plan: &SharingPlan, [folded, by_exit]: [bool; 2]) -> Networks<D> {
+    let options = EnsembleOptions { folded, by_exit, ..EnsembleOptions::infer(BATCH) };
     Networks::new(ensemble(device, plan, options), BATCH).unwrap()
 }
 
@@ -46,12 +47,16 @@ fn whole<D: Device>(device: &D, plan: &SharingPlan, images: &[f32]) -> Vec<Vec<f
     ensemble.compose().unwrap();
     ensemble.set_batch(images, &[0; BATCH]).unwrap();
     ensemble.evaluate().unwrap();
-    (0..EXITS).map(|exit| ensemble.logits(MemberId(exit)).unwrap()).collect()
+    (0..EXITS).map(|exit| ensemble.logits(VoiceId(exit)).unwrap()).collect()
+}
+
+fn within(a: &[f32], b: &[f32], share: f32) -> bool {
+    let norm = b.iter().map(|b| b * b).sum::<f32>().sqrt();
+    a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f32>().sqrt() < share * norm
 }
 
 fn close(a: &[f32], b: &[f32]) -> bool {
-    let norm = b.iter().map(|b| b * b).sum::<f32>().sqrt();
-    a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f32>().sqrt() < 1e-4 * norm
+    within(a, b, 1e-4)
 }
 
 fn exit_by_exit_is_the_whole<D: Device>(device: &D, same_bits: bool) {
@@ -60,8 +65,8 @@ fn exit_by_exit_is_the_whole<D: Device>(device: &D, same_bits: bool) {
         let expected = [&first, &second].map(|images| whole(device, &plan, images));
         assert!(expected[0].iter().zip(&expected[1]).all(|(a, b)| !close(a, b)), "images matter");
         assert!(!close(&expected[0][0], &expected[0][1]), "exits differ");
-        for folded in [false, true] {
-            let mut networks = networks(device, &plan, folded);
+        for [folded, by_exit] in [[false, true], [true, true], [true, false]] {
+            let mut networks = networks(device, &plan, [folded, by_exit]);
             assert_eq!((networks.voices().count(), networks.voices().nested()), (EXITS, true));
             // In their order, the last without the others, and back to the first; other images in between.
             for (images, expected, exits) in [
@@ -71,13 +76,13 @@ fn exit_by_exit_is_the_whole<D: Device>(device: &D, same_bits: bool) {
             ] {
                 networks.set_images(images).unwrap();
                 for exit in exits {
-                    let logits = networks.run(MemberId(exit)).unwrap();
+                    let logits = networks.run(VoiceId(exit)).unwrap();
                     let same = if same_bits && !folded {
                         logits == expected[exit]
                     } else {
                         close(&logits, &expected[exit])
                     };
-                    assert!(same, "exit {exit}, folded: {folded}");
+                    assert!(same, "exit {exit}, folded: {folded}, by exit: {by_exit}");
                 }
             }
         }
@@ -104,6 +109,51 @@ fn on_a_gpu() {
     }
 }
 
+/// In the precision of training on a GPU: whole and exit by exit are two ways to round.
+#[test]
+fn on_a_gpu_in_bf16() {
+    match CudaDevice::new(0, Precision::Bf16) {
+        Ok(device) => {
+            let plan = plan(TilingChoice::Grid, 40);
+            let images = images(3);
+            let processor = whole(&CpuDevice::new(2).unwrap(), &plan, &images);
+            for by_exit in [false, true] {
+                let mut networks = networks(&device, &plan, [true, by_exit]);
+                networks.set_images(&images).unwrap();
+                for exit in (0..EXITS).rev() {
+                    let logits = networks.run(VoiceId(exit)).unwrap();
+                    assert!(within(&logits, &processor[exit], 0.05), "exit {exit}, by exit: {by_exit}");
+                }
+            }
+        }
+        Err(error) if std::env::var_os("SWN_REQUIRE_CUDA").is_some() => panic!("no CUDA device: {error}"),
+        Err(error) => println!("CUDA was skipped: {error}"),
+    }
+}
+
+/// What is written out answers as often as it has exits.
+#[test]
+fn an_onnx_file_has_an_output_per_exit() {
+    let plan = plan(TilingChoice::Grid, 40);
+    let networks = networks(&CpuDevice::new(1).unwrap(), &plan, [true, false]);
+    let architecture = plan.members[0].build().unwrap();
+    let concats = architecture.nodes.iter().filter(|node| node.op == Op::Concat).count();
+    let tensors = networks.state_dict(MemberId(0)).unwrap();
+    let numbers: usize = tensors.iter().map(|(_, tensor)| tensor.values().len()).sum();
+    for (output, expected) in [
+        (OnnxOutput::Logits, ["logits.0", "logits.1", "logits.2"]),
+        (OnnxOutput::Probabilities, ["softmax.0", "softmax.1", "softmax.2"]),
+    ] {
+        let options = OnnxOptions { output, normalisation: None };
+        let file = onnx(&[(architecture.clone(), tensors.clone())], &options).unwrap();
+        let times = |text: &str| file.windows(text.len()).filter(|bytes| *bytes == text.as_bytes()).count();
+        assert_eq!(times("Concat"), concats, "what they compute was compared in ONNX Runtime");
+        // As the name and the output of a node, and as an output of the graph or an input of the mean.
+        assert_eq!(expected.map(times), [3; 3], "{output:?}");
+        assert!((4 * numbers..4 * numbers + 100_000).contains(&file.len()), "{} for {numbers}", file.len());
+    }
+}
+
 /// The losses with a tensor's numbers moved along a direction.
 fn losses_at(
     ensemble: &mut Ensemble<CpuDevice>,
@@ -115,7 +165,7 @@ fn losses_at(
     let moved = numbers.iter().zip(direction).map(|(n, d)| (f64::from(*n) + step * d) as f32);
     ensemble.memory_mut().set_parameter(name, &moved.collect::<Vec<_>>()).unwrap();
     ensemble.gradients().unwrap();
-    [0, 1, 2].map(|exit| ensemble.metrics(MemberId(exit)).unwrap().loss.into())
+    [0, 1, 2].map(|exit| ensemble.metrics(VoiceId(exit)).unwrap().loss.into())
 }
 
 /// What all exits read learns from the sum of their losses, what one reads from its own.

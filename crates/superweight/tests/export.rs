@@ -12,6 +12,7 @@ use superweight::lower::{IMAGES, Lowering, lower};
 use superweight::plan::arch::ImageShape;
 use superweight::plan::{Member, MemberId, PlanRequest, SharingPlan, TilingChoice};
 use superweight::random::Draws;
+use superweight::voices::VoiceId;
 
 const BATCH: usize = 3;
 const SHAPE: ImageShape = ImageShape { channels: 3, height: 8, width: 8 };
@@ -33,7 +34,7 @@ fn networks(plan: &SharingPlan) -> (Networks<CpuDevice>, Vec<f32>, Vec<Vec<f32>>
     ensemble.set_batch(&images, &[0; BATCH]).unwrap();
     ensemble.compose().unwrap();
     ensemble.evaluate().unwrap();
-    let logits = (0..plan.members.len()).map(|m| ensemble.logits(MemberId(m)).unwrap()).collect();
+    let logits = (0..plan.members.len()).map(|m| ensemble.logits(VoiceId(m)).unwrap()).collect();
     (Networks::new(ensemble, BATCH).unwrap(), images, logits)
 }
 
@@ -50,12 +51,12 @@ fn several_heads_are_asked_with_one_image() {
     ensemble.set_batch(&thrice, &[0; 3 * BATCH]).unwrap();
     ensemble.compose().unwrap();
     ensemble.evaluate().unwrap();
-    let expected = ensemble.logits(MemberId(0)).unwrap();
+    let expected = ensemble.logits(VoiceId(0)).unwrap();
     let mut networks = Networks::new(ensemble, BATCH).unwrap();
     networks.set_images(&vec![0.0; images.len()]).unwrap();
-    assert_ne!(networks.run(MemberId(0)).unwrap(), expected);
+    assert_ne!(networks.run(VoiceId(0)).unwrap(), expected);
     networks.set_images(&images).unwrap();
-    assert_eq!(networks.run(MemberId(0)).unwrap(), expected);
+    assert_eq!(networks.run(VoiceId(0)).unwrap(), expected);
     assert_eq!(expected.len(), 5 * BATCH);
 }
 
@@ -74,7 +75,7 @@ fn a_state_dict_is_the_member() {
         networks.set_images(&images).unwrap();
         for (member, expected) in expected.iter().enumerate() {
             assert_eq!(
-                &networks.run(MemberId(member)).unwrap(),
+                &networks.run(VoiceId(member)).unwrap(),
                 expected,
                 "frozen weights give the same bits"
             );
@@ -147,7 +148,7 @@ fn folded_members_answer_alike() {
         for member in (0..plan.members.len()).map(MemberId) {
             let [plain, folded] = [&mut plain, &mut folded].map(|networks| {
                 networks.set_images(&images).unwrap();
-                (networks.run(member).unwrap(), networks.state_dict(member).unwrap())
+                (networks.run(VoiceId(member.0)).unwrap(), networks.state_dict(member).unwrap())
             });
             assert_eq!(plain.1, folded.1);
             let square =

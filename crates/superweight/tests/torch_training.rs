@@ -22,7 +22,8 @@ use serde::Deserialize;
 use superweight::bank;
 use superweight::engine::{Device, Memory, SgdOptions};
 use superweight::ensemble::{Ensemble, EnsembleOptions, ParameterKind};
-use superweight::plan::{LayerId, MemberId, SetId, SharingPlan, VectorKind};
+use superweight::plan::{LayerId, SetId, SharingPlan, VectorKind};
+use superweight::voices::VoiceId;
 
 const BATCH: usize = 8;
 const DECAY: f32 = 5e-3;
@@ -108,7 +109,7 @@ fn compare<D: Device>(device: &D, name: &str, plan: &str) {
             recording = device.record(&mut body).unwrap();
         }
         recording.as_ref().map_or_else(&mut body, |recording| device.replay(recording)).unwrap();
-        let loss = f64::from(ensemble.metrics(MemberId(0)).unwrap().loss);
+        let loss = f64::from(ensemble.metrics(VoiceId(0)).unwrap().loss);
         assert!((loss - expected).abs() < 1e-5 * expected, "{name}, step {step}: {loss}, not {expected}");
     }
     let memory = ensemble.memory();

@@ -71,7 +71,7 @@ pub(super) fn profiles<D: Device>(
     let part = if args.held_out { "held-out" } else { "test" };
     let mut profiles = vec![];
     for &batch in &args.batch {
-        let networks = trained.networks(device, batch);
+        let networks = trained.networks_by_exit(device, batch);
         let mut networks = networks.with_context(|| format!("--batch {batch}"))?;
         let len = networks.image_len();
         let mut input = vec![];
@@ -106,8 +106,7 @@ fn text(profile: &Profile) -> String {
         ]
     };
     let rows: Vec<_> = subsets.iter().map(row).collect();
-    let who = if profile.exits { "exits" } else { "members" };
-    table::render(&[who, "median ms", "p99 ms", "top-1", "NLL", "ECE", ""], &rows)
+    table::render(&[profile.voices().words(), "median ms", "p99 ms", "top-1", "NLL", "ECE", ""], &rows)
 }
 
 /// How busy the machine is, where the system says so.

@@ -12,8 +12,7 @@ use superweight::data::Picture;
 use superweight::engine::Device;
 use superweight::evaluate::{Subset, softmax};
 use superweight::infer::{Networks, Trained, normalise};
-use superweight::plan::MemberId;
-use superweight::voices::Voices;
+use superweight::voices::{VoiceId, Voices};
 
 use super::anytime::PROFILE;
 use super::device::{self, on_device};
@@ -60,13 +59,15 @@ pub fn run(args: PredictArgs, out: &mut impl Write) -> Result<ExitCode> {
         normalise(&Picture::open(path)?.fit(shape), &normalisation, &mut input);
         inputs.push((path.as_path(), input));
     }
-    let who = Voices::of(&trained.plan).word();
+    let who = Voices::of(&trained.plan).words();
     let device = device::for_run(&args.on.device, args.on.threads, &trained)?;
     let said = on_device!(device, |device| {
-        let networks = trained.networks(&device, 1)?;
         match deadline.zip(profile) {
-            Some((deadline, profile)) => within(networks, profile, deadline, &inputs, &args, &trained)?,
-            None => at_leisure(networks, &inputs, &args, &trained)?,
+            Some((deadline, profile)) => {
+                let networks = trained.networks_by_exit(&device, 1)?;
+                within(networks, profile, deadline, &inputs, &args, &trained)?
+            }
+            None => at_leisure(trained.networks(&device, 1)?, &inputs, &args, &trained)?,
         }
     });
     if args.on.json {
@@ -79,7 +80,7 @@ pub fn run(args: PredictArgs, out: &mut impl Write) -> Result<ExitCode> {
         let cut = if said.members == said.chosen { "" } else { ", cut short" };
         let late = if said.missed { ", too late" } else { "" };
         let (image, classes, members) = (&said.image, classes.join(", "), said.members.brief());
-        writeln!(out, "{image}: {classes}  ({who}s {members}, {:.3} ms{cut}{late})", said.used_ms)?;
+        writeln!(out, "{image}: {classes}  ({who} {members}, {:.3} ms{cut}{late})", said.used_ms)?;
     }
     if deadline.is_some() {
         let missed = said.iter().filter(|said| said.missed).count();
@@ -119,7 +120,7 @@ fn within<D: Device>(
 ) -> Result<Vec<Said>> {
     let mut networks = networks;
     // The first run of a member touches its memory; a deadline is about the others.
-    for voice in (0..networks.voices().count()).map(MemberId) {
+    for voice in (0..networks.voices().count()).map(VoiceId) {
         networks.run(voice)?;
     }
     let classes = networks.classes();
@@ -129,7 +130,7 @@ fn within<D: Device>(
         let answer = predictor.predict(input, deadline).context("--deadline")?;
         said.push(Said {
             image: path.display().to_string(),
-            members: answer.ran,
+            members: answer.answered,
             chosen: answer.chosen,
             classes: top(&answer.probabilities, args.top, trained)?,
             used_ms: answer.used.as_secs_f64() * 1e3,
@@ -151,7 +152,7 @@ fn at_leisure<D: Device>(
         let begin = Instant::now();
         networks.set_images(input)?;
         let (mut sum, mut one) = (vec![0.0; networks.classes()], vec![0.0; networks.classes()]);
-        for voice in (0..voices).map(MemberId) {
+        for voice in (0..voices).map(VoiceId) {
             softmax(&networks.run(voice)?, &mut one);
             sum.iter_mut().zip(&one).for_each(|(sum, p)| *sum += p / voices as f64);
         }

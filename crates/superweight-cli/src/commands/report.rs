@@ -35,8 +35,9 @@ fn publish(args: &ReportArgs, folder: &Path, out: &mut impl Write) -> Result<Exi
     let (search, train) = (record.epochs.search, record.epochs.train);
     let (minutes, wall) = (record.gpu_minutes(), record.minutes.wall);
     writeln!(out, "epochs     {search} of search, {train} of training: {minutes:.1} min (wall {wall:.1})")?;
-    for (member, top1) in record.members.iter().zip(&record.top1.members) {
-        writeln!(out, "top-1      {top1:.2} {member}")?;
+    let voices = record.voices();
+    for (voice, top1) in record.top1.members.iter().enumerate() {
+        writeln!(out, "top-1      {top1:.2} {} {voice}, {}", voices.word(), voices.names()[voice])?;
     }
     writeln!(out, "top-1      {:.2} together, {} images", record.top1.ensemble, record.seen.part())?;
     if !record.is_final() {

@@ -7,10 +7,10 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use superweight_plan::MemberId;
 
 use super::{Asked, Clock};
 use crate::evaluate::Subset;
+use crate::voices::VoiceId;
 
 /// Median and 99th percentile, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,14 +57,14 @@ impl Latencies {
     }
 
     /// One member by itself, without the overhead of a call.
-    pub fn member(&self, member: MemberId) -> Summary {
+    pub fn member(&self, member: VoiceId) -> Summary {
         Summary::of(self.rounds.iter().map(|round| round[member.0]).collect())
     }
 
     /// A call that runs these members.
     pub fn subset(&self, subset: Subset) -> Summary {
         let time = |(round, overhead): (&Vec<f64>, &f64)| {
-            overhead + subset.members().map(|member| round[member.0]).sum::<f64>()
+            overhead + subset.voices().map(|voice| round[voice.0]).sum::<f64>()
         };
         Summary::of(self.rounds.iter().zip(&self.overhead).map(time).collect())
     }
@@ -92,9 +92,9 @@ pub fn measure<A: Asked>(
         asked.set_images(images)?;
         let mut before = clock.now();
         let set = milliseconds(before - start);
-        let mut times = Vec::with_capacity(asked.members());
-        for member in (0..asked.members()).map(MemberId) {
-            asked.run(member)?;
+        let mut times = Vec::with_capacity(asked.voices().count());
+        for voice in (0..asked.voices().count()).map(VoiceId) {
+            asked.run(voice)?;
             let now = clock.now();
             times.push(milliseconds(now - before));
             before = now;
@@ -116,7 +116,7 @@ mod tests {
         // Member 0 is slow in one round of 100, member 1 in another: neither p99 is the sum of both.
         let round = |i: usize| vec![if i == 3 { 50.0 } else { 1.0 }, if i == 7 { 50.0 } else { 2.0 }];
         let latencies = Latencies::new((0..100).map(round).collect(), vec![0.5; 100]);
-        assert_eq!(latencies.member(MemberId(0)), Summary { median_ms: 1.0, p99_ms: 1.0 });
+        assert_eq!(latencies.member(VoiceId(0)), Summary { median_ms: 1.0, p99_ms: 1.0 });
         assert_eq!(latencies.subset(Subset::all(2)), Summary { median_ms: 3.5, p99_ms: 51.5 });
         assert_eq!(Summary::of(vec![4.0]), Summary { median_ms: 4.0, p99_ms: 4.0 });
     }

@@ -9,13 +9,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use superweight_plan::MemberId;
 use thiserror::Error;
 
 use super::latency::{Latencies, Summary};
 use crate::evaluate::{Subset, SubsetScores};
 use crate::files::write_whole;
-use crate::voices::Voices;
+use crate::voices::{VoiceId, Voices};
 
 /// Of the file; other versions are refused.
 pub const VERSION: u32 = 1;
@@ -92,14 +91,14 @@ pub struct Profile {
     pub exits: bool,
     /// Time of each member by itself, of an exit without those before it.
     pub members: Vec<Summary>,
-    /// Every subset, small ones first.
+    /// Every subset that is worth a look ([`Voices::subsets`]), small ones first.
     pub subsets: Vec<SubsetProfile>,
 }
 
 impl Profile {
     /// Puts scores and times together and marks what is dominated.
     pub fn new(voices: &Voices, batch: usize, scores: &[SubsetScores], latencies: &Latencies) -> Self {
-        let members = (0..voices.count()).map(|m| latencies.member(MemberId(m))).collect();
+        let members = (0..voices.count()).map(|m| latencies.member(VoiceId(m))).collect();
         let one = |scored: &SubsetScores| {
             let (scores, time) = (scored.scores(), latencies.subset(voices.needed(scored.subset)));
             let (top1, nll, ece) = (100.0 * scores.top1, scores.nll, 100.0 * scores.ece);
@@ -166,10 +165,11 @@ impl Profile {
         let members = profile.names.len();
         let mut listed: Vec<_> = profile.subsets.iter().map(|subset| subset.members).collect();
         listed.sort();
-        let mut every = profile.voices().subsets().unwrap_or_default();
+        let voices = profile.voices();
+        let mut every = voices.subsets().map_err(|error| malformed(error.to_string()))?;
         every.sort();
         if members == 0 || profile.members.len() != members || listed != every {
-            return Err(malformed(format!("{} subsets of {members} members", listed.len())));
+            return Err(malformed(format!("{} subsets of {members} {}", listed.len(), voices.words())));
         }
         let times = profile.members.iter().chain(profile.subsets.iter().map(|subset| &subset.time));
         let sound =
@@ -248,10 +248,14 @@ mod tests {
         assert!(error(&text.replacen("\"p99_ms\": 4.0", "\"p99_ms\": 1e300", 1)).contains("no such number"));
         assert!(error("{}").contains("missing field"));
         assert!(error(&text[..text.len() / 2]).contains("EOF"));
-        let exits = text.replacen("\"members\": [", "\"exits\": true,\n  \"members\": [", 1);
-        assert!(
-            error(&exits.replacen("\"a\",", &"\"a\", ".repeat(99), 1)).contains("subsets of 100 members")
-        );
+        let mut many = written.clone();
+        many.exits = true;
+        many.names = vec!["a".into(); 100];
+        many.members = vec![written.members[0]; 100];
+        many.subsets.clear();
+        assert!(error(&serde_json::to_string(&many).unwrap()).contains("100 exits: their subsets"));
+        many.exits = false;
+        assert!(error(&serde_json::to_string(&many).unwrap()).contains("100 members: their subsets"));
         let mut fewer = written.clone();
         fewer.subsets.pop();
         assert!(error(&serde_json::to_string(&fewer).unwrap()).contains("2 subsets of 2 members"));

@@ -16,13 +16,13 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use superweight_plan::MemberId;
 use thiserror::Error;
 
 use super::metrics::{diversity, most_probable, softmax};
 use super::subsets::{BITS, Subset};
 use crate::files::write_whole;
 use crate::run::{Disk, RunError, Tensor, Tensors, Values, safetensors};
+use crate::voices::VoiceId;
 
 /// Longest unpacked file of classes that is read: more than ImageNet's 50,000 test images in 1,023 ensembles.
 const CLASSES_LIMIT: u64 = 1 << 28;
@@ -82,8 +82,8 @@ impl Predictions {
         self.classes
     }
 
-    /// How many members.
-    pub fn members(&self) -> usize {
+    /// How many voices.
+    pub fn voices(&self) -> usize {
         self.members.len()
     }
 
@@ -93,7 +93,7 @@ impl Predictions {
     }
 
     /// One member's logits for one image.
-    pub fn logits(&self, member: MemberId, image: usize) -> &[f32] {
+    pub fn logits(&self, member: VoiceId, image: usize) -> &[f32] {
         &self.members[member.0][image * self.classes..][..self.classes]
     }
 
@@ -102,8 +102,8 @@ impl Predictions {
         let (mut one, mut sum) = (vec![0.0; self.classes], vec![0.0; self.classes]);
         let class = |image| {
             sum.fill(0.0);
-            for member in subset.members() {
-                softmax(self.logits(member, image), &mut one);
+            for voice in subset.voices() {
+                softmax(self.logits(voice, image), &mut one);
                 sum.iter_mut().zip(&one).for_each(|(sum, p)| *sum += p);
             }
             most_probable(&sum) as u16
@@ -113,15 +113,15 @@ impl Predictions {
 
     /// Diversity of all members; see [`diversity`].
     pub fn diversity(&self) -> Option<f64> {
-        let of = |member| self.classes_of(Subset::one(MemberId(member)));
-        let rows: Vec<_> = (0..self.members()).map(of).collect();
+        let of = |member| self.classes_of(Subset::one(VoiceId(member)));
+        let rows: Vec<_> = (0..self.voices()).map(of).collect();
         diversity(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>(), &self.labels)
     }
 
     /// The classes of every member and of all together, for the small file.
     pub fn to_classes(&self) -> Classes {
-        let one = (0..self.members()).map(|member| Subset::one(MemberId(member)));
-        let all = (self.members() > 1).then(|| Subset::all(self.members()));
+        let one = (0..self.voices()).map(|member| Subset::one(VoiceId(member)));
+        let all = (self.voices() > 1).then(|| Subset::all(self.voices()));
         let rows = one.chain(all).map(|subset| (subset, self.classes_of(subset))).collect();
         Classes { about: self.about.clone(), classes: self.classes, labels: self.labels.clone(), rows }
     }
@@ -310,7 +310,7 @@ mod tests {
             let small = full.to_classes();
             small.save(&folder.0.join("p.gz")).unwrap();
             assert_eq!(Classes::load(&folder.0.join("p.gz")).unwrap(), small);
-            for scored in crate::evaluate::evaluate_subsets(&full, &Subset::every(full.members())) {
+            for scored in crate::evaluate::evaluate_subsets(&full, &Subset::every(full.voices())) {
                 let expected = small.rows.contains_key(&scored.subset).then(|| scored.scores().top1);
                 assert_eq!(small.top1(scored.subset), expected, "{}", scored.subset);
             }

@@ -1,12 +1,12 @@
 //! Figures of one set of images as they are printed: percent, every subset, and averages over corrupted sets.
 
 use serde::Serialize;
-use superweight_plan::MemberId;
 
 use super::metrics::{Bin, Scores};
 use super::predictions::Predictions;
 use super::subsets::{Subset, SubsetScores, evaluate_subsets};
 use crate::corrupt::{Corruption, Severity};
+use crate::voices::VoiceId;
 
 /// Figures of one network or ensemble, in percent but for the NLL.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -68,9 +68,9 @@ impl SetReport {
 
     /// Of these the single members and all together only, without diagrams: enough for a corrupted set.
     pub fn brief(predictions: &Predictions, subsets: &[Subset]) -> Self {
-        let members = predictions.members();
+        let voices = predictions.voices();
         let mut scored = evaluate_subsets(predictions, subsets);
-        scored.retain(|scored| scored.subset.len() == 1 || scored.subset.len() == members);
+        scored.retain(|scored| scored.subset.len() == 1 || scored.subset.len() == voices);
         Self::of(predictions, scored, false)
     }
 
@@ -136,8 +136,8 @@ pub fn average(reports: &[CorruptedReport], kinds: &[Corruption]) -> Option<Corr
 
 /// The member's number and architecture, or what an ensemble consists of.
 pub fn subset_name(subset: Subset, names: &[String]) -> String {
-    match subset.members().next() {
-        Some(MemberId(only)) if subset.len() == 1 => format!("{only} {}", names[only]),
+    match subset.voices().next() {
+        Some(VoiceId(only)) if subset.len() == 1 => format!("{only} {}", names[only]),
         _ => subset.brief(),
     }
 }

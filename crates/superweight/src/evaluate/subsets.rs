@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use superweight_plan::MemberId;
 
 use super::metrics::{Scores, Tally, softmax};
 use super::predictions::Predictions;
+use crate::voices::VoiceId;
 
 /// Most members whose subsets are all listed: 1,023 of them.
 pub const MAX_MEMBERS: usize = 10;
@@ -35,35 +35,40 @@ impl Subset {
     }
 
     /// One member.
-    pub fn one(member: MemberId) -> Self {
+    pub fn one(member: VoiceId) -> Self {
         Self(1 << member.0)
     }
 
     /// Every subset but the empty one, small ones first, then in the order of members.
     pub fn every(members: usize) -> Vec<Self> {
         let mut every: Vec<_> = (1..=Self::all(members).0).map(Self).collect();
-        every.sort_by_key(|subset| (subset.len(), subset.members().map(|m| m.0).collect::<Vec<_>>()));
+        every.sort_by_key(|subset| (subset.len(), subset.voices().map(|m| m.0).collect::<Vec<_>>()));
         every
     }
 
     /// Every one by itself, then the first two, the first three and so on to all of them.
     pub fn prefixes(members: usize) -> Vec<Self> {
-        let alone = (0..members).map(|member| Self::one(MemberId(member)));
+        let alone = (0..members).map(|member| Self::one(VoiceId(member)));
         alone.chain((2..=members).map(Self::all)).collect()
     }
 
-    /// Its members in order.
-    pub fn members(self) -> impl Iterator<Item = MemberId> {
-        (0..BITS).filter(move |bit| self.0 >> bit & 1 == 1).map(MemberId)
+    /// Who belongs to it, in order.
+    pub fn voices(self) -> impl Iterator<Item = VoiceId> {
+        (0..BITS).filter(move |bit| self.0 >> bit & 1 == 1).map(VoiceId)
     }
 
     /// Whether a member belongs to it.
-    pub fn contains(self, member: MemberId) -> bool {
+    pub fn contains(self, member: VoiceId) -> bool {
         self.0 >> member.0 & 1 == 1
     }
 
+    /// Whether all of it belongs to another.
+    pub fn is_within(self, other: Self) -> bool {
+        self.0 & !other.0 == 0
+    }
+
     /// This and one more member.
-    pub fn with(self, member: MemberId) -> Self {
+    pub fn with(self, member: VoiceId) -> Self {
         Self(self.0 | 1 << member.0)
     }
 
@@ -87,7 +92,7 @@ impl Subset {
 
     /// The last of several, and what they are without it.
     fn split(self) -> Option<(Self, Self)> {
-        let last = Self::one(self.members().last()?);
+        let last = Self::one(self.voices().last()?);
         let before = Self(self.0 & !last.0);
         (!before.is_empty()).then_some((before, last))
     }
@@ -101,13 +106,13 @@ impl From<Vec<usize>> for Subset {
 
 impl From<Subset> for Vec<usize> {
     fn from(subset: Subset) -> Self {
-        subset.members().map(|member| member.0).collect()
+        subset.voices().map(|member| member.0).collect()
     }
 }
 
 impl fmt::Display for Subset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let members: Vec<_> = self.members().map(|member| member.0.to_string()).collect();
+        let members: Vec<_> = self.voices().map(|member| member.0.to_string()).collect();
         f.write_str(&members.join("+"))
     }
 }
@@ -147,7 +152,7 @@ pub fn evaluate_subsets(predictions: &Predictions, subsets: &[Subset]) -> Vec<Su
             let sum = &mut rest[..classes];
             match sums_of[i] {
                 None => {
-                    let alone = scored.subset.members().next().expect("no subset listed is empty");
+                    let alone = scored.subset.voices().next().expect("no subset listed is empty");
                     softmax(predictions.logits(alone, image), sum);
                 }
                 Some(terms) => {
@@ -176,10 +181,10 @@ mod tests {
         let json = serde_json::to_string(&every).unwrap();
         assert_eq!(json, "[[0],[1],[2],[0,1],[0,2],[1,2],[0,1,2]]");
         assert_eq!(serde_json::from_str::<Vec<Subset>>(&json).unwrap(), every);
-        assert!(every[3].contains(MemberId(1)) && !every[3].contains(MemberId(2)));
+        assert!(every[3].contains(VoiceId(1)) && !every[3].contains(VoiceId(2)));
         // As many as a recipe may have.
         let all = Subset::all(64);
-        assert_eq!((all.len(), all.members().last()), (64, Some(MemberId(63))));
+        assert_eq!((all.len(), all.voices().last()), (64, Some(VoiceId(63))));
         assert_eq!(Subset::from(Vec::from(all)), all);
     }
 

@@ -41,8 +41,9 @@ use Kind::{Amount, List, Real, Switch, Text, Whole, Word};
 
 /// TOML's whole numbers end here.
 const MOST: u64 = i64::MAX as u64;
-const MEMBER: Kind =
-    Text("network names such as wrn-28-10, wrn-50-2, resnet-50, mobilenet-v2, cnn-8-16, mimo-3-wrn-28-10");
+const MEMBER: Kind = Text(
+    "network names such as wrn-28-10, wrn-50-2, resnet-50, mobilenet-v2, cnn-8-16, mimo-3-wrn-28-10, msdnet-16-12",
+);
 const DROP: Kind = Amount("epochs (60) or shares of them (\"30%\"), ascending, inside of the training");
 
 /// The decay groups, as they are typed.

@@ -179,7 +179,7 @@ mod tests {
         );
         refused(
             "members = 'wrn-28-10'",
-            "r.toml:1:11: members: \"wrn-28-10\" is not a list; allowed: a list of network names such as wrn-28-10, wrn-50-2, resnet-50, mobilenet-v2, cnn-8-16, mimo-3-wrn-28-10",
+            "r.toml:1:11: members: \"wrn-28-10\" is not a list; allowed: a list of network names such as wrn-28-10, wrn-50-2, resnet-50, mobilenet-v2, cnn-8-16, mimo-3-wrn-28-10, msdnet-16-12",
         );
         refused(
             "train.decay_on = [\n'templates',\n 'bn']",

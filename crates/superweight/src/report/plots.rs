@@ -8,6 +8,7 @@ use super::gather::RunView;
 use super::svg::{Canvas, Chart, diverging, hue, range};
 use super::{Report, ReportError};
 use crate::files::write_whole;
+use crate::voices::Voices;
 
 /// Writes all figures there are; their paths. Of several runs each has its number in front.
 pub(super) fn write(report: &Report, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
@@ -51,8 +52,12 @@ fn of_run(run: &RunView) -> Vec<(&'static str, String)> {
     all
 }
 
+fn voices(run: &RunView) -> Voices {
+    Voices::of_networks(&run.about.members)
+}
+
 fn member_name(run: &RunView, member: usize) -> String {
-    if run.about.exits > 1 {
+    if voices(run).nested() {
         return format!("exit {member}");
     }
     let name = run.about.members.get(member).map_or("member", String::as_str);
@@ -153,7 +158,7 @@ fn curves(run: &RunView, metric: &str, words: &str) -> Option<String> {
     for line in &lines {
         let (name, colour, width) = match line.member {
             Some(member) => (member_name(run, member), hue(member), 1.6),
-            None => ("ensemble".to_owned(), "black", 2.6),
+            None => (voices(run).together().to_owned(), "black", 2.6),
         };
         // Everything starts anew between two phases: no line joins them.
         for phase in &curves.phases {

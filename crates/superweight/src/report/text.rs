@@ -8,6 +8,7 @@ use super::compare::{Comparison, Measure, measured};
 use super::gather::RunView;
 use super::{Report, Sharing};
 use crate::evaluate::Subset;
+use crate::voices::Voices;
 
 /// Headings of figures; others are called what they are called.
 pub(super) fn heading(measure: &str) -> String {
@@ -106,7 +107,7 @@ fn one(run: &RunView) -> String {
     }
     if let Some(evaluation) = run.evaluation.as_ref().filter(|evaluation| evaluation.subsets.len() > 1) {
         let _ = writeln!(out, "\nOn {} ({} images):\n", plain(&evaluation.on), grouped(evaluation.images));
-        let who = if about.exits > 1 { "exits" } else { "members" };
+        let who = Voices::of_networks(&about.members).words();
         let _ = writeln!(out, "| {who} | top-1 % | top-5 % | NLL | ECE % |\n|---|---:|---:|---:|---:|");
         for subset in &evaluation.subsets {
             let members = Subset::from(subset.members.clone()).brief().replace('+', " + ");

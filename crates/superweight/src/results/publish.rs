@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use superweight_plan::{MemberId, SharingPlan};
+use superweight_plan::SharingPlan;
 
 use super::check::Published;
 use super::error::ResultsError;
@@ -18,7 +18,7 @@ use crate::evaluate::{Classes, Predictions, Subset};
 use crate::files::write_whole;
 use crate::recipe::{PLAN, Recipe, Resolved};
 use crate::run::{COMMANDS, Event, LOG, RECIPE, RESOLVED, load_checkpoint, read_log};
-use crate::voices::Voices;
+use crate::voices::{VoiceId, Voices};
 
 /// Members up to which the classes of every ensemble are kept, for an anytime curve: 15 rows of 4 KB.
 const MOST_SUBSETS: usize = 4;
@@ -221,10 +221,10 @@ pub(super) fn count(classes: &Classes, subset: Subset) -> Option<f64> {
 }
 
 /// Top-1 of members and all together; none where one is missing.
-pub(super) fn accuracies(classes: &Classes, members: usize) -> Option<Accuracies> {
+pub(super) fn accuracies(classes: &Classes, voices: usize) -> Option<Accuracies> {
     let percent = |subset| count(classes, subset);
-    let each = (0..members).map(|member| percent(Subset::one(MemberId(member))));
-    Some(Accuracies { ensemble: percent(Subset::all(members))?, members: each.collect::<Option<_>>()? })
+    let each = (0..voices).map(|voice| percent(Subset::one(VoiceId(voice))));
+    Some(Accuracies { ensemble: percent(Subset::all(voices))?, members: each.collect::<Option<_>>()? })
 }
 
 fn evaluated(
@@ -245,12 +245,21 @@ fn evaluated(
         let what = format!("of checkpoint {}, the newest is {newest}; {again}", read.checkpoint);
         return Err(ResultsError::file(&file, what));
     }
-    let all = read.subsets.into_iter().max_by_key(|figures| figures.members.len());
-    let all = all.ok_or_else(|| ResultsError::file(&file, format!("no figures; {again}")))?;
+    let everyone = Subset::all(voices.count());
+    let all = read.subsets.into_iter().find(|figures| figures.members == everyone).ok_or_else(|| {
+        let what = format!("no figures of all {} {} together; {again}", voices.count(), voices.words());
+        ResultsError::file(&file, what)
+    })?;
     let mut classes = Classes::load(&file.with_file_name(format!("{part}.classes.safetensors.gz")))?;
     let few = (2..=MOST_SUBSETS).contains(&voices.count()) || voices.nested();
     if let Some(subsets) = voices.subsets().ok().filter(|_| few) {
-        let full = Predictions::load(&file.with_extension("safetensors"))?;
+        let file = file.with_extension("safetensors");
+        let full = Predictions::load(&file)?;
+        if full.voices() != voices.count() {
+            let (found, words) = (full.voices(), voices.words());
+            let what = format!("of {found} {words}, the run has {}; {again}", voices.count());
+            return Err(ResultsError::file(&file, what));
+        }
         classes.rows = subsets.into_iter().map(|subset| (subset, full.classes_of(subset))).collect();
     }
     Ok((all, classes))

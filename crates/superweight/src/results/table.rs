@@ -206,7 +206,7 @@ fn anytime(results: &Path, run: &Published) -> String {
     let mut subsets: Vec<_> = profile.subsets.iter().collect();
     subsets.sort_by(|a, b| a.time.median_ms.total_cmp(&b.time.median_ms));
     let line = |subset: &&SubsetProfile| {
-        let names = || subset.members.members().map(|m| plain(&profile.names[m.0])).collect::<Vec<_>>();
+        let names = || subset.members.voices().map(|m| plain(&profile.names[m.0])).collect::<Vec<_>>();
         let top1 = run.counted.get(&subset.members).map(|top1| format!("{top1:.2}"));
         table_row(&[
             if profile.exits { subset.members.brief() } else { names().join(" + ") },
@@ -220,8 +220,7 @@ fn anytime(results: &Path, run: &Published) -> String {
     let seed = link(results, run, &format!("seed {}", run.record.seed));
     let (row, batch) = (plain(&run.record.row), profile.batch);
     let title = format!("Anytime: {row}, {seed}, {batch} image(s) a call on {}", plain(&run.record.device));
-    let who = if profile.exits { "exits" } else { "members" };
-    let heads = [who, "median ms", "p99 ms", "top-1", "worth running"];
+    let heads = [profile.voices().words(), "median ms", "p99 ms", "top-1", "worth running"];
     section(&mut text, &title, &heads, &subsets.iter().map(line).collect::<String>(), "");
     text
 }

@@ -6,10 +6,10 @@
 
 use serde::Serialize;
 use superweight_engine::{Device, ImageDraw};
-use superweight_plan::MemberId;
 
 use super::{TrainError, Trainer};
 use crate::data::{Batches, Dataset, EvalBatches, Part};
+use crate::voices::VoiceId;
 
 /// Figures of one member, or of all together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -44,9 +44,9 @@ impl Scores {
 pub struct Evaluation {
     /// How many images.
     pub images: usize,
-    /// The mean of the members' probabilities.
+    /// The mean of the voices' probabilities.
     pub ensemble: Scores,
-    /// Each by itself.
+    /// Each voice by itself.
     pub members: Vec<Scores>,
 }
 
@@ -112,8 +112,7 @@ impl<D: Device> Trainer<D> {
             // An image is drawn for every head.
             let labels: Vec<u16> = draws.iter().step_by(self.ensemble().heads()).map(label).collect();
             let logits = (0..voices)
-                .map(MemberId)
-                .map(|m| self.ensemble().logits(m))
+                .map(|voice| self.ensemble().logits(VoiceId(voice)))
                 .collect::<Result<Vec<_>, _>>()?;
             tally.add(&logits, &labels);
         }

@@ -8,6 +8,7 @@ use superweight_engine::Device;
 
 use super::{EpochReport, Evaluation, Session, Stopped, TrainError};
 use crate::run::{Checkpoint, Event, Facts};
+use crate::voices::Voices;
 
 impl<D: Device> Session<D> {
     pub(super) fn record_epoch(&mut self, report: &EpochReport) -> Result<(), TrainError> {
@@ -26,8 +27,9 @@ impl<D: Device> Session<D> {
             (format!("{phase}/rate"), report.train.rate),
             (format!("{phase}/images per second"), report.train.images_per_s),
         ];
-        for (m, loss) in report.train.losses.iter().enumerate() {
-            curves.push((format!("{phase}/loss of member {m}"), *loss));
+        let voices = self.trainer.ensemble().voices().clone();
+        for (i, loss) in report.train.losses.iter().enumerate() {
+            curves.push((format!("{phase}/loss of {} {i}", voices.word()), *loss));
         }
         for (m, silent) in report.train.silent.iter().enumerate() {
             curves.push((format!("{phase}/silent channels of member {m}"), *silent));
@@ -35,7 +37,7 @@ impl<D: Device> Session<D> {
         for (part, seen) in [("validation", &report.validation), ("test", &report.test)] {
             if let Some(seen) = seen {
                 metrics.insert(part.to_owned(), json!(seen));
-                curves.extend(evaluation_curves(part, seen));
+                curves.extend(evaluation_curves(part, seen, &voices));
             }
         }
         self.log.add(Event::Epoch { phase: phase.to_owned(), epoch: report.epoch, metrics })?;
@@ -45,7 +47,7 @@ impl<D: Device> Session<D> {
     pub(super) fn record_test(&mut self, test: &Evaluation) -> Result<(), TrainError> {
         let facts = Facts::from([("part", json!("test")), ("test", json!(test))]);
         self.log.add(Event::Eval(facts))?;
-        self.draw(&evaluation_curves("final test", test))
+        self.draw(&evaluation_curves("final test", test, self.trainer.ensemble().voices()))
     }
 
     pub(super) fn record_stop(&mut self, stopped: &Stopped) -> Result<(), TrainError> {
@@ -80,9 +82,10 @@ impl<D: Device> Session<D> {
     }
 }
 
-fn evaluation_curves(part: &str, seen: &Evaluation) -> Vec<(String, f64)> {
-    let members = seen.members.iter().enumerate().map(|(m, scores)| (format!("member {m}"), scores));
-    let all = members.chain([("ensemble".to_owned(), &seen.ensemble)]);
+fn evaluation_curves(part: &str, seen: &Evaluation, voices: &Voices) -> Vec<(String, f64)> {
+    let word = voices.word();
+    let each = seen.members.iter().enumerate().map(|(i, scores)| (format!("{word} {i}"), scores));
+    let all = each.chain([(voices.together().to_owned(), &seen.ensemble)]);
     all.flat_map(|(who, scores)| {
         [("top-1", scores.top1), ("top-5", scores.top5), ("loss", scores.loss)]
             .map(|(what, value)| (format!("{part}/{what} of {who}"), value))

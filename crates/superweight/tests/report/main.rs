@@ -12,6 +12,7 @@ use superweight::plan::{Assignment, LayerId, Pair, assign, refine, search};
 use superweight::random::Draws;
 use superweight::report::{self, Report, RunView};
 use superweight::search::{Compared, PairStatistic, coefficient_pairs};
+use superweight::voices::Voices;
 
 /// The paper's heterogeneous ensemble: 118 convolutions.
 const HETEROGENEOUS: &str = "members = ['wrn-34-8', 'wrn-28-12', 'wrn-28-10', 'wrn-28-8']\nbudget = '36.5M'\n[data]\nname = 'cifar-100'\n[refine]\nbeta = 0.9\n";
@@ -271,7 +272,7 @@ fn what_was_evaluated_is_shown() {
     browser.open(&page);
     let before = browser.evaluate(sections);
     assert_eq!(before, json!(["headline", "sharing", "bill", "conflicts", "training", "about"]));
-    view.evaluation = Some(synthetic::evaluation(4, 7));
+    view.evaluation = Some(synthetic::evaluation(&Voices::of_networks(&view.about.members), 7));
     fs::write(&page, Report::new(vec![view]).to_html()).unwrap();
     browser.look(1200, 900, false);
     browser.open(&page);
@@ -284,6 +285,44 @@ fn what_was_evaluated_is_shown() {
     browser.look(1200, 900, true);
     browser.open(&page);
     keep("evaluated-dark", &browser.screenshot(true));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// Exits are called so wherever members and the ensemble would be, in the page and in the pictures of its charts.
+#[test]
+fn exits_are_shown_as_exits() {
+    let folder = Folder::new("exits");
+    let recipe = "members = ['msdnet-3-4']\nbudget = '60%'\n[data]\nname = 'cifar-10'\n";
+    let made = synthetic::run(&folder.0, "exits", recipe, 20, None);
+    let mut view = RunView::open(&made.path).unwrap();
+    let mut evaluation = synthetic::evaluation(&Voices::of_networks(&view.about.members), 7);
+    evaluation.interpolations.clear();
+    view.evaluation = Some(evaluation);
+    let report = Report::new(vec![view]);
+    report.write_plots(&folder.0.join("plots")).unwrap();
+    let curves = fs::read_to_string(folder.0.join("plots/accuracy.svg")).unwrap();
+    for name in ["exit 0", "exit 1", "exit 2", "all exits"] {
+        assert!(curves.contains(name), "{name}");
+    }
+    let Some(mut browser) = Browser::start(&folder.0) else { return };
+    let page = folder.0.join("page.html");
+    fs::write(&page, report.to_html()).unwrap();
+    browser.look(1200, 900, false);
+    browser.open(&page);
+    let texts = |of: &str| format!("[...document.querySelectorAll('{of}')].map(e => e.textContent)");
+    assert_eq!(
+        browser.evaluate(&texts("#scores tbody th")),
+        json!(["exit 0", "exit 1", "exit 2", "exits 0–1", "exits 0–2"])
+    );
+    assert_eq!(browser.evaluate("document.querySelectorAll('#anytime .point').length"), 5);
+    // What it shares is spoken of by members in one place only: the map of layers has a row for each.
+    let said = browser.evaluate(
+        "['headline', 'scores', 'anytime', 'reliability', 'corruptions', 'training'].map(s => document.getElementById(s).textContent).join(' ')",
+    );
+    let said = said.as_str().unwrap();
+    assert!(said.contains("all exits together in percent under every corruption"), "{said}");
+    assert!(!said.contains("nsemble") && !said.contains("ember"), "{said}");
+    keep("exits-light", &browser.screenshot(true));
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
@@ -311,7 +350,7 @@ fn runs_are_compared() {
     ablated.about.resolved = ablated.about.resolved.replace("strategy = \"swn\"", "strategy = \"no-refine\"");
     views.push(ablated);
     for (i, view) in views.iter_mut().enumerate() {
-        let mut evaluation = synthetic::evaluation(1, i as u64);
+        let mut evaluation = synthetic::evaluation(&Voices::of_networks(&view.about.members), i as u64);
         evaluation.subsets[0].top1 = 79.0 + i as f64;
         view.evaluation = Some(evaluation);
     }

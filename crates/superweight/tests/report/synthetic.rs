@@ -15,6 +15,7 @@ use superweight::search::{
     CoefficientGradient, Compared, PairStatistic, RefineStatistics, SearchStatistics, Statistics, asked,
     decide_clusters, decide_groups,
 };
+use superweight::voices::Voices;
 
 /// What to make.
 pub struct Made {
@@ -100,7 +101,7 @@ fn checkpoint(plan: &SharingPlan, draws: Draws) -> Checkpoint {
 fn write_log(folder: &RunFolder, plan: &SharingPlan, epochs: u64, warning: Option<&str>, draws: Draws) {
     let mut log = folder.log().unwrap();
     log.add(Event::Start(Facts::from([("seed", 0)]))).unwrap();
-    let members = plan.members.len();
+    let members = Voices::of(plan).count();
     for (phase, count) in [("search", epochs / 8 + 1), ("train", epochs)] {
         for epoch in 0..count {
             let progress = 1.0 - (-4.0 * (epoch + 1) as f64 / count as f64).exp();
@@ -141,10 +142,9 @@ fn write_log(folder: &RunFolder, plan: &SharingPlan, epochs: u64, warning: Optio
 }
 
 /// What an evaluation could say.
-pub fn evaluation(members: usize, seed: u64) -> Evaluation {
+pub fn evaluation(voices: &Voices, seed: u64) -> Evaluation {
     let draws = Draws::new(&[seed, 0xe7]);
-    let subsets: Vec<Vec<usize>> =
-        (1..1usize << members).map(|bits| (0..members).filter(|m| bits >> m & 1 == 1).collect()).collect();
+    let subsets: Vec<Vec<usize>> = voices.subsets().unwrap().into_iter().map(Vec::from).collect();
     let top1 = |subset: &[usize]| {
         let best = subset.iter().map(|m| 76.0 - 1.7 * *m as f64).fold(0.0, f64::max);
         best + 1.9 * (subset.len() as f64).ln() + 0.2 * draws.normal(subset.iter().map(|m| 1 << m).sum())
@@ -213,7 +213,7 @@ pub fn evaluation(members: usize, seed: u64) -> Evaluation {
         images: 10_000,
         partial: false,
         subsets: subsets.iter().map(scores).collect(),
-        diversity: (members > 1).then_some(0.74),
+        diversity: (voices.count() > 1).then_some(0.74),
         corruptions: Some(Corruptions {
             source: "regenerated".to_owned(),
             kinds: kinds.iter().enumerate().map(kind).collect(),
@@ -224,7 +224,7 @@ pub fn evaluation(members: usize, seed: u64) -> Evaluation {
         latency: Some(latency),
         interpolations: vec![Interpolation {
             from: 0,
-            to: 1 % members,
+            to: 1 % voices.count(),
             points: (0..=20).map(valley).collect(),
         }],
     }

@@ -52,7 +52,7 @@ impl Pair {
     fn of(runs: [&Path; 2]) -> Result<Self> {
         let right = |run: &Path| -> Result<Vec<bool>> {
             let found = Predictions::load(&run.join("evaluation/test.safetensors"))?;
-            let answers = found.classes_of(Subset::all(found.members()));
+            let answers = found.classes_of(Subset::all(found.voices()));
             Ok(answers.iter().zip(found.labels()).map(|(answer, label)| answer == label).collect())
         };
         let (shared, plain) = (right(runs[0])?, right(runs[1])?);
@@ -134,13 +134,13 @@ fn look<D: Device>(device: &D, where_: &str, args: &DemoArgs, run: &Path) -> Res
 fn rows(plan: &SharingPlan, profile: &Profile) -> Vec<Row> {
     let members = plan.members.len();
     let mut subsets: Vec<&SubsetProfile> = profile.subsets.iter().collect();
-    subsets.retain(|subset| [1, members].contains(&subset.members.members().count()));
-    subsets.sort_by_key(|subset| std::cmp::Reverse(subset.members.members().count()));
+    subsets.retain(|subset| [1, members].contains(&subset.members.voices().count()));
+    subsets.sort_by_key(|subset| std::cmp::Reverse(subset.members.voices().count()));
     let row = |subset: &&SubsetProfile| {
-        let alone: Vec<MemberId> = subset.members.members().collect();
+        let alone: Vec<usize> = subset.members.voices().map(|voice| voice.0).collect();
         let (name, numbers) = match (members, &alone[..]) {
-            (1, &[m]) => (format!("plain {}", plan.members[m.0].architecture), plan.bill.trained()),
-            (_, &[m]) => (format!("  {}", plan.members[m.0].architecture), member_numbers(plan, m)),
+            (1, &[m]) => (format!("plain {}", plan.members[m].architecture), plan.bill.trained()),
+            (_, &[m]) => (format!("  {}", plan.members[m].architecture), member_numbers(plan, MemberId(m))),
             _ => ("shared ensemble".to_owned(), plan.bill.trained()),
         };
         Row { name, numbers, top1: subset.top1, milliseconds: subset.time.median_ms }

@@ -235,7 +235,7 @@ pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained
 
 /// The hardest first; those without images are left out.
 fn classes(predictions: &Predictions, names: &[String]) -> Vec<Class> {
-    let said = predictions.classes_of(Subset::all(predictions.members()));
+    let said = predictions.classes_of(Subset::all(predictions.voices()));
     let mut scores = by_class(names.len(), predictions.labels(), &said);
     scores.retain(|score| score.images > 0);
     scores.sort_by(|a, b| a.top1().partial_cmp(&b.top1()).expect("shares are numbers"));

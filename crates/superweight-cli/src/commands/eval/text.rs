@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use superweight::evaluate::{Figures, SubsetReport, subset_name};
+use superweight::voices::Voices;
 
 use super::{Answer, Class};
 use crate::table;
@@ -19,7 +20,7 @@ pub(super) fn table(answer: &Answer) -> String {
         line(&mut text, "diversity", diversity);
     }
     let names = &answer.members;
-    let who = if answer.exits { "exits" } else { "members" };
+    let who = Voices::new(names.clone(), answer.exits).words();
     let _ = write!(text, "\n{}", figures(who, &answer.report.subsets, names));
     if !answer.by_class.is_empty() {
         let row = |class: &Class| {

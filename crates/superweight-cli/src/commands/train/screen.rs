@@ -113,7 +113,7 @@ fn head(ready: &Ready<'_>) -> Vec<String> {
     }
     let exits = plan.members[0].architecture.exits();
     if exits > 1 {
-        lines.push(format!("exits      {exits}: each learns from labels, losses are added up"));
+        lines.push(format!("exits      {exits}: each learns from labels, of their losses the mean is shown"));
     }
     let heads = plan.members[0].architecture.heads();
     if heads > 1 {

@@ -49,7 +49,11 @@ pub fn text(outcome: &Outcome, plan: &SharingPlan, report: Option<&Path>) -> Str
         return text;
     }
     if outcome.checkpoint.is_some() {
-        let _ = writeln!(text, "next       swn eval {run}    every member and every ensemble");
+        let all = match Voices::of(plan).nested() {
+            true => "every exit, and the mean of all up to it",
+            false => "every member and every ensemble",
+        };
+        let _ = writeln!(text, "next       swn eval {run}    {all}");
         let _ = writeln!(text, "           swn predict {run} PICTURE…");
         let _ = writeln!(text, "           tensorboard --logdir {run}");
     }
@@ -112,7 +116,7 @@ pub fn json(outcome: &Outcome, plan: &SharingPlan) -> Value {
             "numbers": member_numbers(plan, id),
         })
     };
-    json!({
+    let mut json = json!({
         "run": outcome.folder,
         "stopped": outcome.stopped.word(),
         "phase": outcome.position.phase,
@@ -123,5 +127,10 @@ pub fn json(outcome: &Outcome, plan: &SharingPlan) -> Value {
         "members": members.map(member).collect::<Vec<_>>(),
         "validation": outcome.validation,
         "test": outcome.test,
-    })
+    });
+    if Voices::of(plan).nested() {
+        // Accuracies are those of exits, then.
+        json["exits"] = true.into();
+    }
+    json
 }

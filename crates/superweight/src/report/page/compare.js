@@ -52,7 +52,7 @@ function drawAblation(ablation) {
     const f = frame({ width, height: 300, x: [0, names.length], y: [low, high], xName: '', yName: 'top-1 accuracy (%)', label: 'Ablation: ' + ablation.title, xTicks: { ticks: [], digits: 0 } });
     const { svg, X, Y, bottom } = f;
     names.forEach((name, n) => {
-      svg.append(s('text', { x: X(n + 0.5), y: bottom + 18, class: 'tick middle' }, name === 'top1' ? 'all members' : name.slice(8)));
+      svg.append(s('text', { x: X(n + 0.5), y: bottom + 18, class: 'tick middle' }, name === 'top1' ? 'all together' : name.slice(8)));
       rows.forEach((row, i) => {
         const m = figureOf(row, name);
         if (!m) return;
@@ -75,7 +75,7 @@ function drawSweep(sweep) {
   const key = { 'search.tau': 'τ', 'refine.beta': 'β' }[sweep.key] || sweep.key;
   const names = [...new Set(sweep.points.flatMap(([, row]) => report.comparison.rows[row].measures.map((m) => m.name)))].filter((name) => name.startsWith('top1'));
   const series = names.map((name, i) => ({
-    name: name === 'top1' ? 'all members' : name.slice(8), strong: name === 'top1', dots: true, colour: name === 'top1' ? 'var(--ink)' : memberColour(i), dash: null,
+    name: name === 'top1' ? 'all together' : name.slice(8), strong: name === 'top1', dots: true, colour: name === 'top1' ? 'var(--ink)' : memberColour(i), dash: null,
     points: sweep.points.map(([at, row]) => [at, figureOf(row, name)?.mean]).filter(([, v]) => v !== undefined),
   })).filter((line) => line.points.length > 1);
   if (!series.length) return null;

@@ -90,7 +90,7 @@ function drawCorruptions(run) {
     return h('td', { class: 'heat', style: { background: `color-mix(in oklab, var(--heat-high) ${Math.round(t * 100)}%, var(--heat-low))`, color: t > 0.5 ? 'var(--heat-ink-high)' : 'var(--heat-ink-low)' } }, fixed(value, 1));
   };
   const means = [corruptions.mean_top1 !== null && `top-1 ${percent(corruptions.mean_top1, 2)}`, corruptions.mean_nll !== null && `NLL ${fixed(corruptions.mean_nll, 3)}`, corruptions.mean_ece !== null && `ECE ${percent(corruptions.mean_ece, 2)}`].filter((v) => v);
-  return section('corruptions', 'Corrupted images', `Top-1 of the ensemble in percent under every corruption and severity (${corruptions.source}).` + (means.length ? ` Mean: ${means.join(', ')}.` : ''),
+  return section('corruptions', 'Corrupted images', `Top-1 of ${hasExits(run) ? 'all exits together' : 'the ensemble'} in percent under every corruption and severity (${corruptions.source}).` + (means.length ? ` Mean: ${means.join(', ')}.` : ''),
     h('div', { class: 'scroll' }, h('table', { class: 'heat-table' }, h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'severity'), Array.from({ length: most }, (_, i) => h('th', { scope: 'col' }, i + 1)), h('th', { scope: 'col' }, 'mean'))),
       h('tbody', {}, corruptions.kinds.map((kind) => {
         const known = kind.top1.filter((v) => v !== null);
