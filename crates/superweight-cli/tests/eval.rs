@@ -178,7 +178,7 @@ fn exits_answer_one_after_another() {
         profile["subsets"][i]["top1"] = [50.0, 70.0, 60.0][i].into();
     }
     fs::write(&path, profile.to_string()).unwrap();
-    for (deadline, exits) in [("1.5s", "(exits 0, "), ("60s", "(exits 1, ")] {
+    for (deadline, exits) in [("1.5s", "(exit 0, "), ("60s", "(exit 1, ")] {
         let screen = folder.screen(&format!("predict runs/exits --deadline {deadline} a.png"));
         assert!(screen.contains(exits), "{screen}");
     }
@@ -186,7 +186,12 @@ fn exits_answer_one_after_another() {
     let written = folder.screen("export runs/exits --to onnx");
     assert!(written.contains("exits      2: logits.0 to logits.1"), "{written}");
     let refused = folder.screen("slim runs/exits --to 50%");
-    assert!(refused.contains("msdnet-2-1 has 2 exits: what a channel is worth"), "{refused}");
+    assert!(refused.contains("msdnet-2-1 has 2 exits, and what a channel is worth"), "{refused}");
+    let refused = folder.screen("eval runs/exits --interpolate 0,1");
+    assert!(
+        refused.contains("--interpolate 0,1: there is no member 1: the run has one, 0, whose 2 exits of msdnet-2-1 are not members"),
+        "{refused}"
+    );
     folder.screen("report runs/exits --format md --out exits.md");
     let text = fs::read_to_string(folder.0.join("exits.md")).unwrap();
     assert!(text.contains("| exits | top-1"), "{text}");

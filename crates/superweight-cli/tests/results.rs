@@ -218,12 +218,16 @@ fn edit(path: &Path, change: impl FnOnce(String) -> String) {
     fs::write(path, changed).unwrap();
 }
 
-fn edit_record(folder: &Path, change: impl FnOnce(&mut Value)) {
-    edit(&folder.join("run.json"), |text| {
-        let mut record: Value = serde_json::from_str(&text).unwrap();
-        change(&mut record);
-        serde_json::to_string_pretty(&record).unwrap()
+fn edit_json(path: &Path, change: impl FnOnce(&mut Value)) {
+    edit(path, |text| {
+        let mut json: Value = serde_json::from_str(&text).unwrap();
+        change(&mut json);
+        serde_json::to_string_pretty(&json).unwrap()
     });
+}
+
+fn edit_record(folder: &Path, change: impl FnOnce(&mut Value)) {
+    edit_json(&folder.join("run.json"), change);
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -413,7 +417,7 @@ fn damage(folder: &Folder, good: &Path) {
         classes.save(&path).unwrap();
     };
     let other_times = |folder: &Path| {
-        edit(&folder.join("anytime.json"), |text| text.replacen("\"top1\": ", "\"top1\": 1", 1));
+        edit_json(&folder.join("anytime.json"), |profile| profile["subsets"][0]["top1"] = 1.0.into());
     };
     let all: [Damage<'_>; 7] = [
         ("top-1 of 0 is", &other_times),
@@ -459,21 +463,38 @@ fn exits_are_published_each_by_itself() {
     let table = succeed(&folder, "report results --table");
     assert!(table.contains("| exits | median ms |") && table.contains("\n| 0+1 | "), "{table}");
 
-    // Figures and predictions of fewer than answer.
+    // Predictions of fewer than answer, a profile and an evaluation of another run.
     fs::remove_dir_all(&run).unwrap();
-    let figures = folder.0.join("runs/tiny/evaluation/test.json");
-    let whole = fs::read_to_string(&figures).unwrap();
-    let mut fewer: Value = serde_json::from_str(&whole).unwrap();
-    fewer["subsets"].as_array_mut().unwrap().pop();
-    fs::write(&figures, fewer.to_string()).unwrap();
-    let screen = folder.screen(publish);
-    assert!(screen.contains("no figures of all 2 exits together; evaluate it with 'swn eval"), "{screen}");
-    fs::write(&figures, whole).unwrap();
     let logits = folder.0.join("runs/tiny/evaluation/test.safetensors");
     let all = Predictions::load(&logits).unwrap();
     let one = (0..all.labels().len()).flat_map(|image| all.logits(VoiceId(0), image)).copied().collect();
     Predictions::new(all.classes(), all.labels().to_vec(), vec![one]).unwrap().save(&logits).unwrap();
     let screen = folder.screen(publish);
     assert!(screen.contains("of 1 exits, the run has 2; evaluate it with 'swn eval"), "{screen}");
+    all.save(&logits).unwrap();
+    succeed(&folder, "train tiny.toml --device cpu --name other --set seed=5");
+    for command in ["eval", "anytime --seconds 0"] {
+        succeed(&folder, &format!("{command} runs/other --device cpu"));
+    }
+    let [own, other] = ["tiny", "other"].map(|name| folder.0.join("runs").join(name));
+    let profile = fs::read(own.join("anytime.json")).unwrap();
+    fs::copy(other.join("anytime.json"), own.join("anytime.json")).unwrap();
+    let [kept, shown] = [publish, "report runs/tiny"].map(|args| folder.screen(args));
+    for screen in [kept, shown] {
+        let wrong =
+            "runs/tiny/anytime.json: of checkpoint 1 of another run; 'swn anytime runs/tiny' makes it anew";
+        assert!(screen.contains("[exit 1]") && screen.contains(wrong), "{screen}");
+    }
+    fs::write(own.join("anytime.json"), profile).unwrap();
+    for name in ["test.json", "test.safetensors"] {
+        let file = own.join("evaluation").join(name);
+        let before = fs::read(&file).unwrap();
+        fs::copy(other.join("evaluation").join(name), &file).unwrap();
+        let screen = folder.screen(publish);
+        let wrong = format!("runs/tiny/evaluation/{name}: of checkpoint 1 of another run; evaluate it with");
+        assert!(screen.contains("[exit 1]") && screen.contains(&wrong), "{screen}");
+        fs::write(&file, before).unwrap();
+    }
     assert!(!run.exists());
+    succeed(&folder, publish);
 }

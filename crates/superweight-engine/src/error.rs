@@ -177,7 +177,7 @@ pub enum Error {
     },
     /// Variance of one number.
     #[error(
-        "node `{node}`: batch statistics over one value per channel ({input}, {rows} image per segment); a variance needs two"
+        "node `{node}`: batch statistics over one value per channel ({input}, {rows} image per segment); a variance needs two: take larger images, or more of them at once"
     )]
     OneValuePerChannel {
         /// The node.

@@ -131,7 +131,7 @@ fn batches_that_cannot_be() {
     );
     assert_eq!(
         compile_error(Settings::train(2)),
-        "node `bn`: batch statistics over one value per channel (1×1×3, 1 image per segment); a variance needs two"
+        "node `bn`: batch statistics over one value per channel (1×1×3, 1 image per segment); a variance needs two: take larger images, or more of them at once"
     );
     assert!(compile_error(Settings::train(1 << 50)).contains("too large to address"));
 }

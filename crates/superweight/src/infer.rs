@@ -82,12 +82,14 @@ pub enum InferError {
         why: String,
     },
     /// A member that is not there.
-    #[error("there is no member {member}: the run has 0 to {}", members - 1)]
+    #[error("there is no member {member}: the run has {}", who(voices, *members))]
     NoMember {
         /// As asked.
         member: usize,
         /// How many there are.
         members: usize,
+        /// Who answers.
+        voices: Voices,
     },
     /// Images of another shape than the members take.
     #[error("images of {found} numbers; the members take {expected}")]
@@ -99,6 +101,15 @@ pub enum InferError {
     },
 }
 
+/// Members by number, and what exits are not.
+fn who(voices: &Voices, members: usize) -> String {
+    match (members, voices.nested()) {
+        (1, true) => format!("one, 0, whose {voices} are not members by themselves"),
+        (1, false) => "one, 0".to_owned(),
+        _ => format!("0 to {}", members - 1),
+    }
+}
+
 /// What training left: everything needed to build the members again.
 #[derive(Clone, Debug)]
 pub struct Trained {
@@ -106,6 +117,8 @@ pub struct Trained {
     pub run: PathBuf,
     /// Of the checkpoint.
     pub number: u64,
+    /// By which it is told from checkpoints of other runs.
+    pub digest: String,
     /// What is shared.
     pub plan: SharingPlan,
     /// The numbers.
@@ -120,7 +133,7 @@ impl Trained {
     /// Reads a run's newest whole checkpoint.
     pub fn open(run: &Path) -> Result<Self, InferError> {
         let loaded = load_checkpoint(run)?;
-        let Loaded { number, checkpoint, warnings } =
+        let Loaded { number, digest, checkpoint, warnings } =
             loaded.ok_or_else(|| InferError::NoCheckpoint { run: run.to_owned() })?;
         let file = run.join("resolved.toml");
         let failed = |source| RunError::Io { doing: "read", path: file.clone(), source };
@@ -136,7 +149,16 @@ impl Trained {
         }
         let unfinished = unfinished(&resolved, &checkpoint, run);
         let warnings = warnings.iter().map(ToString::to_string).chain(unfinished).collect();
-        Ok(Self { run: run.to_owned(), number, plan, checkpoint, resolved, warnings })
+        Ok(Self { run: run.to_owned(), number, digest, plan, checkpoint, resolved, warnings })
+    }
+
+    /// One of the members, if it is there.
+    pub fn member(&self, member: usize) -> Result<MemberId, InferError> {
+        let members = self.plan.members.len();
+        match member < members {
+            true => Ok(MemberId(member)),
+            false => Err(InferError::NoMember { member, members, voices: Voices::of(&self.plan) }),
+        }
     }
 
     /// Means and deviations that the members were trained with.

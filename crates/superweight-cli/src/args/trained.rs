@@ -107,8 +107,8 @@ pub struct AnytimeArgs {
 /// Say what is on pictures, within a deadline.
 ///
 /// Runs the members of the most accurate subset that fits the deadline by the profile of 'swn anytime', cheapest first,
-/// and stops where the next would end too late. Exits run in their order up to the chosen one; where time is up before it,
-/// the last that ran answers. Without a deadline everyone answers, and the mean is said.
+/// and stops where the next would end too late. Exits run in their order up to the chosen one. Where time is up
+/// before it, the most accurate subset of those that have run answers. Without a deadline everyone answers, and the mean is said.
 #[derive(Args)]
 #[command(after_help = PREDICT_EXAMPLES)]
 pub struct PredictArgs {

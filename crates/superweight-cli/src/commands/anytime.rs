@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use superweight::anytime::{Profile, SystemClock, measure};
+use superweight::anytime::{PROFILE, Profile, SystemClock, measure};
 use superweight::data::standard_folder;
 use superweight::engine::Device;
 use superweight::evaluate::{evaluate_subsets, subset_name};
@@ -22,8 +22,6 @@ use crate::table;
 const ROUNDS: [usize; 2] = [5, 100];
 /// Images of a step of the pass that accuracies come from.
 const PASS_BATCH: usize = 128;
-/// In the run's folder.
-pub const PROFILE: &str = "anytime.json";
 
 pub fn run(args: AnytimeArgs, out: &mut impl Write) -> Result<ExitCode> {
     ensure!(args.batch.iter().all(|&batch| batch > 0), "--batch: at least one image");
@@ -82,6 +80,7 @@ pub(super) fn profiles<D: Device>(
             .with_context(|| format!("--batch {batch}"))?;
         profiles.push(Profile {
             checkpoint: trained.number,
+            digest: trained.digest.clone(),
             device: where_.to_owned(),
             data: format!("{} {part} images of {}", images.len(), trained.resolved.data.name),
             ..Profile::new(&voices, batch, &scores, &latencies)
@@ -96,7 +95,7 @@ fn text(profile: &Profile) -> String {
     subsets.sort_by(|a, b| a.time.median_ms.total_cmp(&b.time.median_ms));
     let row = |subset: &&superweight::anytime::SubsetProfile| {
         vec![
-            subset_name(subset.members, &profile.names),
+            subset_name(subset.members, &profile.voices()),
             format!("{:.3}", subset.time.median_ms),
             format!("{:.3}", subset.time.p99_ms),
             format!("{:.2}", subset.top1),

@@ -11,7 +11,7 @@ use superweight::data::Normalisation;
 use superweight::engine::Device;
 use superweight::export::{OnnxOptions, OnnxOutput, onnx};
 use superweight::files::write_whole;
-use superweight::infer::{InferError, Trained};
+use superweight::infer::Trained;
 use superweight::plan::MemberId;
 use superweight::plan::arch::ImageShape;
 use superweight::run::{Disk, safetensors};
@@ -25,6 +25,9 @@ struct Written {
     file: PathBuf,
     members: Vec<usize>,
     architectures: Vec<String>,
+    /// Whether an ONNX file has an output per exit.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    exits: bool,
     bytes: u64,
 }
 
@@ -89,7 +92,7 @@ fn export<D: Device>(device: &D, args: &ExportArgs, trained: &Trained) -> Result
         false => args.members.clone(),
     };
     for (i, &member) in members.iter().enumerate() {
-        ensure!(member < count, "--members: {}", InferError::NoMember { member, members: count });
+        trained.member(member).context("--members")?;
         ensure!(!members[..i].contains(&member), "--members: {member} is there twice");
     }
     let folder = args.out.clone().unwrap_or_else(|| args.run.join("export"));
@@ -106,7 +109,8 @@ fn export<D: Device>(device: &D, args: &ExportArgs, trained: &Trained) -> Result
     let mut written = vec![];
     let mut add = |file: PathBuf, members: Vec<usize>, architectures: Vec<String>| -> Result<()> {
         let bytes = fs::metadata(&file)?.len();
-        written.push(Written { file, members, architectures, bytes });
+        let exits = matches!(args.to, FormatArg::Onnx) && parts[0].0.exits.len() > 1;
+        written.push(Written { file, members, architectures, exits, bytes });
         Ok(())
     };
     match args.to {

@@ -7,14 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
-use superweight::anytime::{Predictor, Profile, SystemClock};
+use superweight::anytime::{PROFILE, Predictor, Profile, SystemClock};
 use superweight::data::Picture;
 use superweight::engine::Device;
 use superweight::evaluate::{Subset, softmax};
 use superweight::infer::{Networks, Trained, normalise};
 use superweight::voices::{VoiceId, Voices};
 
-use super::anytime::PROFILE;
 use super::device::{self, on_device};
 use super::eval::open;
 use crate::args::PredictArgs;
@@ -22,7 +21,9 @@ use crate::args::PredictArgs;
 #[derive(Serialize)]
 struct Said {
     image: String,
-    /// Exits of one network, where it has several.
+    /// Whether these are exits of one network.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    exits: bool,
     members: Subset,
     /// Those that were to run.
     chosen: Subset,
@@ -59,7 +60,7 @@ pub fn run(args: PredictArgs, out: &mut impl Write) -> Result<ExitCode> {
         normalise(&Picture::open(path)?.fit(shape), &normalisation, &mut input);
         inputs.push((path.as_path(), input));
     }
-    let who = Voices::of(&trained.plan).words();
+    let voices = Voices::of(&trained.plan);
     let device = device::for_run(&args.on.device, args.on.threads, &trained)?;
     let said = on_device!(device, |device| {
         match deadline.zip(profile) {
@@ -80,6 +81,7 @@ pub fn run(args: PredictArgs, out: &mut impl Write) -> Result<ExitCode> {
         let cut = if said.members == said.chosen { "" } else { ", cut short" };
         let late = if said.missed { ", too late" } else { "" };
         let (image, classes, members) = (&said.image, classes.join(", "), said.members.brief());
+        let who = if said.members.len() == 1 { voices.word() } else { voices.words() };
         writeln!(out, "{image}: {classes}  ({who} {members}, {:.3} ms{cut}{late})", said.used_ms)?;
     }
     if deadline.is_some() {
@@ -93,7 +95,18 @@ pub fn run(args: PredictArgs, out: &mut impl Write) -> Result<ExitCode> {
 fn profile(args: &PredictArgs, trained: &Trained) -> Result<Profile> {
     let path = args.profile.clone().unwrap_or_else(|| args.run.join(PROFILE));
     let profile = Profile::load(&path)?;
-    let run = args.run.display();
+    let (run, voices) = (args.run.display(), Voices::of(&trained.plan));
+    ensure!(
+        profile.voices() == voices,
+        "{} is of {} and the run has {voices}: 'swn anytime {run}' makes it anew",
+        path.display(),
+        profile.voices()
+    );
+    ensure!(
+        profile.digest.is_empty() || profile.checkpoint != trained.number || profile.digest == trained.digest,
+        "{} is of another run: 'swn anytime {run}' makes it anew",
+        path.display()
+    );
     ensure!(
         profile.checkpoint == trained.number,
         "{} is of checkpoint {} and the run is at {}: 'swn anytime {run}' makes it anew",
@@ -123,13 +136,14 @@ fn within<D: Device>(
     for voice in (0..networks.voices().count()).map(VoiceId) {
         networks.run(voice)?;
     }
-    let classes = networks.classes();
+    let (classes, voices) = (networks.classes(), networks.voices().clone());
     let mut predictor = Predictor::new(networks, SystemClock::default(), profile, classes)?;
     let mut said = vec![];
     for (path, input) in inputs {
         let answer = predictor.predict(input, deadline).context("--deadline")?;
         said.push(Said {
             image: path.display().to_string(),
+            exits: voices.nested(),
             members: answer.answered,
             chosen: answer.chosen,
             classes: top(&answer.probabilities, args.top, trained)?,
@@ -147,18 +161,20 @@ fn at_leisure<D: Device>(
     trained: &Trained,
 ) -> Result<Vec<Said>> {
     let mut said = vec![];
-    let voices = networks.voices().count();
+    let voices = networks.voices().clone();
+    let count = voices.count();
     for (path, input) in inputs {
         let begin = Instant::now();
         networks.set_images(input)?;
         let (mut sum, mut one) = (vec![0.0; networks.classes()], vec![0.0; networks.classes()]);
-        for voice in (0..voices).map(VoiceId) {
+        for voice in (0..count).map(VoiceId) {
             softmax(&networks.run(voice)?, &mut one);
-            sum.iter_mut().zip(&one).for_each(|(sum, p)| *sum += p / voices as f64);
+            sum.iter_mut().zip(&one).for_each(|(sum, p)| *sum += p / count as f64);
         }
-        let all = Subset::all(voices);
+        let all = Subset::all(count);
         said.push(Said {
             image: path.display().to_string(),
+            exits: voices.nested(),
             members: all,
             chosen: all,
             classes: top(&sum, args.top, trained)?,

@@ -10,7 +10,7 @@ use serde::Serialize;
 use superweight::data::{Images, standard_folder};
 use superweight::engine::Device;
 use superweight::ensemble::by_size;
-use superweight::infer::{InferError, Trained};
+use superweight::infer::Trained;
 use superweight::plan::arch::{ArchName, Architecture};
 use superweight::plan::number::grouped;
 use superweight::plan::{Budget, Member, MemberId};
@@ -66,14 +66,15 @@ struct Target {
 
 pub fn run(args: SlimArgs, out: &mut impl Write) -> Result<ExitCode> {
     let trained = open(&args.run)?;
-    let members = trained.plan.members.len();
-    let member = args.member.map_or_else(|| by_size(&trained.plan)[0], MemberId);
-    let known = InferError::NoMember { member: member.0, members };
-    ensure!(member.0 < members, "--member {member}: {known}");
+    let member = match args.member {
+        Some(member) => trained.member(member).context("--member")?,
+        None => by_size(&trained.plan)[0],
+    };
     let whole = trained.plan.members[member.0].build()?;
     ensure!(
         whole.exits.len() == 1,
-        "{} has {} exits: what a channel is worth is judged by one answer",
+        "{}: {} has {} exits, and what a channel is worth is judged by one answer: 'swn slim' takes networks without exits",
+        args.run.display(),
         whole.name,
         whole.exits.len()
     );

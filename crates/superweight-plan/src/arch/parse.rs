@@ -68,7 +68,7 @@ impl FromStr for ArchName {
                         let body =
                             parsed_within(text, &body.join("-"), |body| format!("mimo-{heads}-{body}"))?;
                         if body.exits() > 1 {
-                            return Err(numbers("NETWORK in mimo-M-NETWORK answers at its end alone"));
+                            return Err(numbers("NETWORK in mimo-M-NETWORK has to be one without exits"));
                         }
                         Ok(Self::Mimo { heads, body: Box::new(body) })
                     }

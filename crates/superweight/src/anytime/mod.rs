@@ -26,4 +26,4 @@ mod profile;
 pub use clock::{Clock, SystemClock};
 pub use latency::{Latencies, Summary, measure};
 pub use predictor::{Answer, Answers, AnytimeError, Asked, Predictor};
-pub use profile::{Profile, ProfileError, SubsetProfile};
+pub use profile::{PROFILE, Profile, ProfileError, SubsetProfile};

@@ -137,8 +137,8 @@ impl<A: Asked, C: Clock> Predictor<A, C> {
 
     /// The subset that would run.
     pub fn choose(&self, deadline: Duration) -> Result<Subset, AnytimeError<A::Error>> {
-        let limit = deadline.as_secs_f64() * 1e3;
-        self.best(|subset| subset.time.p99_ms <= limit).ok_or_else(|| {
+        // As whole nanoseconds, as deadlines are.
+        self.best(|subset| Duration::from_secs_f64(subset.time.p99_ms / 1e3) <= deadline).ok_or_else(|| {
             let shortest = self.profile.subsets.iter().map(|subset| subset.time.p99_ms);
             let who = self.asked.voices().word();
             AnytimeError::TooShort { who, deadline, shortest_ms: shortest.fold(f64::INFINITY, f64::min) }

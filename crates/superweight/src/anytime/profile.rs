@@ -18,6 +18,8 @@ use crate::voices::{VoiceId, Voices};
 
 /// Of the file; other versions are refused.
 pub const VERSION: u32 = 1;
+/// Its name in the run's folder.
+pub const PROFILE: &str = "anytime.json";
 /// A day: no call takes longer, and clocks can add it.
 const LONGEST_MS: f64 = 86_400_000.0;
 
@@ -76,6 +78,9 @@ pub struct Profile {
     pub version: u32,
     /// Of the checkpoint.
     pub checkpoint: u64,
+    /// By which it is told from checkpoints of other runs; none in files of older programs.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub digest: String,
     /// What it was measured on, in words.
     pub device: String,
     /// Images of a call.
@@ -112,6 +117,7 @@ impl Profile {
         Self {
             version: VERSION,
             checkpoint: 0,
+            digest: String::new(),
             device: String::new(),
             batch,
             rounds: latencies.rounds(),
@@ -162,19 +168,31 @@ impl Profile {
             return Err(malformed(what));
         }
         let profile: Self = serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
-        let members = profile.names.len();
         let mut listed: Vec<_> = profile.subsets.iter().map(|subset| subset.members).collect();
         listed.sort();
         let voices = profile.voices();
         let mut every = voices.subsets().map_err(|error| malformed(error.to_string()))?;
         every.sort();
-        if members == 0 || profile.members.len() != members || listed != every {
-            return Err(malformed(format!("{} subsets of {members} {}", listed.len(), voices.words())));
+        let (members, words) = (voices.count(), voices.words());
+        if profile.exits && voices.names().iter().any(|name| *name != voices.names()[0]) {
+            return Err(malformed("exits of several networks".to_owned()));
+        }
+        if members == 0 || profile.members.len() != members {
+            let times = profile.members.len();
+            return Err(malformed(format!("its times are of {times} {words}, its names of {members}")));
+        }
+        if listed != every {
+            let found = listed.len();
+            return Err(malformed(format!(
+                "its {found} subsets are not the {} of {members} {words}",
+                every.len()
+            )));
         }
         let times = profile.members.iter().chain(profile.subsets.iter().map(|subset| &subset.time));
         let sound =
             |time: &Summary| [time.median_ms, time.p99_ms].iter().all(|t| (0.0..=LONGEST_MS).contains(t));
-        if !{ times }.all(sound) || profile.subsets.iter().any(|subset| !subset.top1.is_finite()) {
+        let share = |subset: &SubsetProfile| (0.0..=100.0).contains(&subset.top1);
+        if !{ times }.all(sound) || !profile.subsets.iter().all(share) {
             return Err(malformed("a time or an accuracy is no such number".to_owned()));
         }
         Ok(profile)
@@ -258,6 +276,9 @@ mod tests {
         assert!(error(&serde_json::to_string(&many).unwrap()).contains("100 members: their subsets"));
         let mut fewer = written.clone();
         fewer.subsets.pop();
-        assert!(error(&serde_json::to_string(&fewer).unwrap()).contains("2 subsets of 2 members"));
+        assert!(
+            error(&serde_json::to_string(&fewer).unwrap())
+                .contains("its 2 subsets are not the 3 of 2 members")
+        );
     }
 }

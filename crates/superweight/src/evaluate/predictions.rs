@@ -19,7 +19,7 @@ use flate2::write::GzEncoder;
 use thiserror::Error;
 
 use super::metrics::{diversity, most_probable, softmax};
-use super::subsets::{BITS, Subset};
+use super::subsets::Subset;
 use crate::files::write_whole;
 use crate::run::{Disk, RunError, Tensor, Tensors, Values, safetensors};
 use crate::voices::VoiceId;
@@ -61,18 +61,18 @@ impl Predictions {
     pub fn new(classes: usize, labels: Vec<u16>, members: Vec<Vec<f32>>) -> Result<Self, PredictionError> {
         let wrong = |what: String| PredictionError::Shape { images: labels.len(), classes, what };
         if classes == 0 || labels.is_empty() || members.is_empty() {
-            return Err(wrong(format!("nothing to evaluate with {} members", members.len())));
+            return Err(wrong(format!("nothing to evaluate with logits of {}", members.len())));
         }
         let bad = |logits: &Vec<f32>| classes.checked_mul(labels.len()) != Some(logits.len());
         if let Some(member) = members.iter().position(bad) {
-            return Err(wrong(format!("member {member} has {} logits", members[member].len())));
+            return Err(wrong(format!("member.{member} has {} logits", members[member].len())));
         }
         if let Some(label) = labels.iter().find(|&&label| usize::from(label) >= classes) {
             return Err(wrong(format!("label {label} is no class")));
         }
         let not_finite = |logits: &Vec<f32>| logits.iter().any(|logit| !logit.is_finite());
         if let Some(member) = members.iter().position(not_finite) {
-            return Err(wrong(format!("member {member} has a logit that is not a number")));
+            return Err(wrong(format!("member.{member} has a logit that is not a number")));
         }
         Ok(Self { about: BTreeMap::new(), classes, labels, members })
     }
@@ -157,7 +157,11 @@ impl Predictions {
             let logits = tensors.expect::<f32>(&member_name(members.len()), &[labels.len(), classes])?;
             members.push(logits.to_vec());
         }
-        Ok(Self { about: tensors.metadata, ..Self::new(classes, labels, members)? })
+        let made = Self::new(classes, labels, members).map_err(|error| match error {
+            PredictionError::File(error) => error,
+            PredictionError::Shape { what, .. } => malformed(path, what),
+        })?;
+        Ok(Self { about: tensors.metadata, ..made })
     }
 }
 
@@ -275,8 +279,8 @@ fn small_numbers(values: &Values, below: usize) -> Option<Vec<u16>> {
 }
 
 fn subset_of(text: &str) -> Option<Subset> {
-    let members = text.split('+').map(|member| member.parse::<usize>().ok().filter(|&m| m < BITS));
-    members.collect::<Option<Vec<_>>>().map(Subset::from)
+    let members = text.split('+').map(|member| member.parse::<usize>().ok());
+    members.collect::<Option<Vec<_>>>()?.try_into().ok()
 }
 
 #[cfg(test)]
@@ -337,7 +341,7 @@ mod tests {
     fn what_does_not_belong_together_is_refused() {
         let error = |labels: Vec<u16>, members| Predictions::new(2, labels, members).unwrap_err().to_string();
         assert!(error(vec![0], vec![]).contains("nothing to evaluate"));
-        assert!(error(vec![0], vec![vec![0.0; 3]]).contains("member 0 has 3 logits"));
+        assert!(error(vec![0], vec![vec![0.0; 3]]).contains("member.0 has 3 logits"));
         assert!(error(vec![2], vec![vec![0.0; 2]]).contains("label 2 is no class"));
         assert!(error(vec![1], vec![vec![0.0, f32::NAN]]).contains("not a number"));
         let folder = Folder::new("predictions-damage");

@@ -6,7 +6,7 @@ use super::metrics::{Bin, Scores};
 use super::predictions::Predictions;
 use super::subsets::{Subset, SubsetScores, evaluate_subsets};
 use crate::corrupt::{Corruption, Severity};
-use crate::voices::VoiceId;
+use crate::voices::{VoiceId, Voices};
 
 /// Figures of one network or ensemble, in percent but for the NLL.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -134,10 +134,12 @@ pub fn average(reports: &[CorruptedReport], kinds: &[Corruption]) -> Option<Corr
     Some(CorruptedAverage { types: kinds.len(), severities: severities.len(), subsets })
 }
 
-/// The member's number and architecture, or what an ensemble consists of.
-pub fn subset_name(subset: Subset, names: &[String]) -> String {
+/// The member's number and architecture, or what an ensemble consists of; exits are of one architecture.
+pub fn subset_name(subset: Subset, voices: &Voices) -> String {
     match subset.voices().next() {
-        Some(VoiceId(only)) if subset.len() == 1 => format!("{only} {}", names[only]),
+        Some(VoiceId(only)) if subset.len() == 1 && !voices.nested() => {
+            format!("{only} {}", voices.names()[only])
+        }
         _ => subset.brief(),
     }
 }

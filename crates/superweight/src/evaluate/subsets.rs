@@ -17,11 +17,11 @@ use crate::voices::VoiceId;
 pub const MAX_MEMBERS: usize = 10;
 
 /// Most members that a subset may have, and a run.
-pub(super) const BITS: usize = u64::BITS as usize;
+const BITS: usize = u64::BITS as usize;
 
 /// Some members, as bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(from = "Vec<usize>", into = "Vec<usize>")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Vec<usize>", into = "Vec<usize>")]
 pub struct Subset(u64);
 
 impl Subset {
@@ -98,9 +98,18 @@ impl Subset {
     }
 }
 
-impl From<Vec<usize>> for Subset {
-    fn from(members: Vec<usize>) -> Self {
-        Self(members.into_iter().filter(|&m| m < BITS).fold(0, |bits, m| bits | 1 << m))
+impl TryFrom<Vec<usize>> for Subset {
+    type Error = String;
+
+    fn try_from(members: Vec<usize>) -> Result<Self, String> {
+        if members.is_empty() {
+            return Err("a subset of nobody".to_owned());
+        }
+        members.into_iter().try_fold(Self::EMPTY, |subset, member| match member {
+            0..BITS if !subset.contains(VoiceId(member)) => Ok(subset.with(VoiceId(member))),
+            0..BITS => Err(format!("a subset has {member} twice")),
+            _ => Err(format!("a subset with {member}, which is more than {}", BITS - 1)),
+        })
     }
 }
 
@@ -185,7 +194,10 @@ mod tests {
         // As many as a recipe may have.
         let all = Subset::all(64);
         assert_eq!((all.len(), all.voices().last()), (64, Some(VoiceId(63))));
-        assert_eq!(Subset::from(Vec::from(all)), all);
+        assert_eq!(Subset::try_from(Vec::from(all)), Ok(all));
+        for wrong in ["[]", "[1,1]", "[64]"] {
+            assert!(serde_json::from_str::<Subset>(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]
@@ -200,8 +212,8 @@ mod tests {
         assert_eq!(Subset::prefixes(1), Subset::every(1));
         let brief = |subset: Subset| subset.brief();
         assert_eq!((brief(Subset::all(4)), brief(Subset::all(16))), ("0+1+2+3".into(), "0–15".into()));
-        assert_eq!(brief(Subset::from(vec![2, 3, 4, 5, 6])), "2–6");
-        assert_eq!(brief(Subset::from(vec![0, 2, 3, 4, 5])), "0+2+3+4+5");
+        assert_eq!(brief(Subset::try_from(vec![2, 3, 4, 5, 6]).unwrap()), "2–6");
+        assert_eq!(brief(Subset::try_from(vec![0, 2, 3, 4, 5]).unwrap()), "0+2+3+4+5");
         assert_eq!(brief(Subset::all(64)), "0–63");
     }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use superweight_plan::PlanError;
 
+use crate::anytime::ProfileError;
 use crate::recipe::RecipeError;
 use crate::run::RunError;
 use crate::search::SearchError;
@@ -43,6 +44,9 @@ pub enum ReportError {
         /// What was found and what was expected.
         what: String,
     },
+    /// The profile that an evaluation left.
+    #[error(transparent)]
+    Profile(ProfileError),
     /// The report could not be written.
     #[error("{} could not be written: {source}; choose another place with --out or --plots", path.display())]
     Write {

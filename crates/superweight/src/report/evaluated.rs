@@ -13,7 +13,6 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use superweight_plan::number::grouped;
 
@@ -21,6 +20,11 @@ use super::ReportError;
 use super::evaluation::{
     BinView, CorruptionRow, Corruptions, Evaluation, Interpolation, Latency, LatencyView, SubsetView,
 };
+
+use crate::anytime::{PROFILE, Profile, SubsetProfile};
+use crate::evaluate::Subset;
+use crate::run::Loaded;
+use crate::voices::Voices;
 
 /// Corruptions that the paper averages over.
 const STANDARD_TYPES: usize = 15;
@@ -30,16 +34,21 @@ const PARTS: [(&str, &str); 2] = [("test", "the test set"), ("held-out", "the he
 #[derive(Deserialize)]
 struct Answer {
     checkpoint: Option<u64>,
+    #[serde(default)]
+    digest: String,
+    members: Vec<String>,
+    #[serde(default)]
+    exits: bool,
     images: u64,
-    subsets: Vec<Subset>,
+    subsets: Vec<Scores>,
     diversity: Option<f64>,
     corruptions: Option<CorruptedSets>,
     interpolation: Option<Line>,
 }
 
 #[derive(Deserialize)]
-struct Subset {
-    members: Vec<usize>,
+struct Scores {
+    members: Subset,
     top1: Option<f64>,
     top5: Option<f64>,
     nll: Option<f64>,
@@ -68,13 +77,13 @@ struct CorruptedSet {
     #[serde(rename = "type")]
     kind: String,
     severity: usize,
-    subsets: Vec<Subset>,
+    subsets: Vec<Scores>,
 }
 
 #[derive(Deserialize)]
 struct Average {
     types: usize,
-    subsets: Vec<Subset>,
+    subsets: Vec<Scores>,
 }
 
 #[derive(Deserialize)]
@@ -89,80 +98,96 @@ struct Point {
     top1: f64,
 }
 
-#[derive(Deserialize)]
-struct Profile {
-    checkpoint: Option<u64>,
-    device: String,
-    batch: u64,
-    subsets: Vec<Timed>,
+/// The newest checkpoint of a run, and who answers.
+pub(super) struct Newest<'a> {
+    pub loaded: Option<&'a Loaded>,
+    pub voices: &'a Voices,
+    /// Its test images.
+    pub test: Option<u64>,
 }
 
-#[derive(Deserialize)]
-struct Timed {
-    members: Vec<usize>,
-    top1: f64,
-    time: Time,
-}
-
-#[derive(Deserialize)]
-struct Time {
-    median_ms: f64,
-    p99_ms: Option<f64>,
-}
-
-/// Everything that was evaluated; none where nothing was. `newest` is the run's newest checkpoint, `test` how many test images it
-/// has, `members` how many networks.
-pub(super) fn read(
-    run: &Path,
-    newest: Option<u64>,
-    test: Option<u64>,
-    members: usize,
-) -> Result<Option<Evaluation>, ReportError> {
+/// Everything that was evaluated; none where nothing was.
+pub(super) fn read(run: &Path, newest: &Newest<'_>) -> Result<Option<Evaluation>, ReportError> {
     let mut evaluation = None;
     for (part, on) in PARTS {
         let path = run.join("evaluation").join(format!("{part}.json"));
-        if let Some(answer) = load::<Answer>(&path)? {
-            let images = test.filter(|_| part == "test");
-            evaluation = Some(view(answer, part, on, newest, images));
+        if let Some(text) = text(&path)? {
+            let again = format!("'swn eval {}' makes it anew", run.display());
+            let wrong =
+                |what: String| ReportError::File { file: path.clone(), what: format!("{what}; {again}") };
+            let answer: Answer = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+            let of = Voices::new(answer.members.clone(), answer.exits);
+            newest.knows(&of, answer.checkpoint, &answer.digest).map_err(wrong)?;
+            answer.is_of(&of).map_err(wrong)?;
+            let images = newest.test.filter(|_| part == "test");
+            evaluation = Some(view(answer, part, on, newest.number(), images));
             break;
         }
     }
-    let path = run.join("anytime.json");
-    if let Some(profile) = load::<Profile>(&path)? {
-        let older = older(profile.checkpoint, newest);
+    let path = run.join(PROFILE);
+    if let Some(text) = text(&path)? {
+        let again = format!("'swn anytime {}' makes it anew", run.display());
+        let wrong = |what: String| ReportError::File { file: path.clone(), what: format!("{what}; {again}") };
+        let profile = Profile::from_json(&path, &text).map_err(ReportError::Profile)?;
+        newest.knows(&profile.voices(), Some(profile.checkpoint), &profile.digest).map_err(wrong)?;
+        let older = older(Some(profile.checkpoint), newest.number());
         let mut latency = Latency {
             device: profile.device + &older,
-            batch: profile.batch,
+            batch: profile.batch as u64,
             subsets: profile.subsets.into_iter().map(timed).collect(),
         };
         latency.mark_front();
         evaluation.get_or_insert_with(Evaluation::default).latency = Some(latency);
     }
-    let stranger = |all: &Evaluation| {
-        let timed =
-            all.latency.iter().flat_map(|latency| &latency.subsets).flat_map(|subset| &subset.members);
-        let lines = all.interpolations.iter().flat_map(|line| [&line.from, &line.to]);
-        let seen = all.subsets.iter().flat_map(|subset| &subset.members).chain(timed).chain(lines);
-        seen.copied().find(|&member| member >= members)
-    };
-    match evaluation.as_ref().and_then(stranger) {
-        Some(member) => {
-            let what =
-                format!("its evaluation speaks of member {member}, the run has {members}; evaluate it anew");
-            Err(ReportError::File { file: run.to_owned(), what })
+    Ok(evaluation)
+}
+
+impl Newest<'_> {
+    fn number(&self) -> Option<u64> {
+        self.loaded.map(|loaded| loaded.number)
+    }
+
+    /// Whether figures can be of this run: of whom it has, and of no other run's checkpoint. Older ones may be.
+    fn knows(&self, of: &Voices, checkpoint: Option<u64>, digest: &str) -> Result<(), String> {
+        if of != self.voices {
+            return Err(format!("it is of {of}, the run has {}", self.voices));
         }
-        None => Ok(evaluation),
+        let of_this_number = |loaded: &&Loaded| checkpoint == Some(loaded.number);
+        let contradiction = |loaded: &Loaded| loaded.contradiction(loaded.number, digest);
+        self.loaded.filter(of_this_number).and_then(contradiction).map_or(Ok(()), Err)
     }
 }
 
-fn load<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, ReportError> {
-    let wrong = |what: String| ReportError::File { file: path.to_owned(), what };
+impl Answer {
+    /// Whether it speaks of these and no other, and of all of them together.
+    fn is_of(&self, voices: &Voices) -> Result<(), String> {
+        let corrupted = self.corruptions.iter().flat_map(|all| {
+            let sets = all.sets.iter().flat_map(|set| &set.subsets);
+            sets.chain(all.averages.iter().flat_map(|average| &average.subsets))
+        });
+        let subsets = self.subsets.iter().chain(corrupted).map(|scores| scores.members);
+        let (count, words, all) = (voices.count(), voices.words(), Subset::all(voices.count()));
+        let unknown = |who: String| Err(format!("it speaks of {words} {who}, the run has {count}"));
+        if let Some(stranger) = { subsets }.find(|subset| !subset.is_within(all)) {
+            return unknown(stranger.to_string());
+        }
+        let mut ends = self.interpolation.iter().flat_map(|line| line.members);
+        if let Some(stranger) = ends.find(|&end| end >= count) {
+            return unknown(stranger.to_string());
+        }
+        match self.subsets.iter().any(|scores| scores.members == all) {
+            true => Ok(()),
+            false => Err(format!("it has no figures of all {count} {words} together")),
+        }
+    }
+}
+
+/// A file, where it is.
+fn text(path: &Path) -> Result<Option<String>, ReportError> {
     match fs::read_to_string(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(wrong(error.to_string())),
-        Ok(text) => serde_json::from_str(&text)
-            .map(Some)
-            .map_err(|error| wrong(format!("{error}; 'swn eval' and 'swn anytime' make such files anew"))),
+        Err(error) => Err(ReportError::File { file: path.to_owned(), what: error.to_string() }),
+        Ok(text) => Ok(Some(text)),
     }
 }
 
@@ -198,7 +223,7 @@ fn view(answer: Answer, part: &str, on: &str, newest: Option<u64>, images: Optio
     }
 }
 
-fn subset(read: Subset) -> Option<SubsetView> {
+fn subset(read: Scores) -> Option<SubsetView> {
     let bin = |bin: Bin| match bin.images {
         0 => BinView::default(),
         n => BinView {
@@ -217,13 +242,13 @@ fn subset(read: Subset) -> Option<SubsetView> {
     })
 }
 
-fn timed(read: Timed) -> LatencyView {
-    let Timed { members, top1, time } = read;
-    LatencyView { members, ms: time.median_ms, p99: time.p99_ms, top1, front: false }
+fn timed(read: SubsetProfile) -> LatencyView {
+    let SubsetProfile { members, top1, time, .. } = read;
+    LatencyView { members, ms: time.median_ms, p99: Some(time.p99_ms), top1, front: false }
 }
 
 /// The largest subset there is: all members.
-fn all(subsets: &[Subset]) -> Option<&Subset> {
+fn all(subsets: &[Scores]) -> Option<&Scores> {
     subsets.iter().max_by_key(|subset| subset.members.len())
 }
 
@@ -271,24 +296,37 @@ mod tests {
         "interpolation": { "members": [0, 1], "points": [{ "t": 0.0, "top1": 50.0, "nll": 1.0 }, { "t": 1.0, "top1": 51.0 }] },
         "pass_seconds": 1.0, "subsets_seconds": 0.1 }"#;
     const ANYTIME: &str = r#"{ "version": 1, "checkpoint": 6, "device": "cpu, 2 threads", "batch": 1, "rounds": 100, "data": "test",
-        "names": ["a", "a"], "members": [], "subsets": [
+        "names": ["a", "a"], "members": [{ "median_ms": 2.0, "p99_ms": 3.0 }, { "median_ms": 2.5, "p99_ms": 3.0 }], "subsets": [
           { "members": [0], "top1": 50.0, "nll": 1.0, "ece": 1.0, "time": { "median_ms": 2.0, "p99_ms": 3.0 }, "dominated": false },
-          { "members": [1], "top1": 49.0, "nll": 1.0, "ece": 1.0, "time": { "median_ms": 2.5, "p99_ms": 3.0 }, "dominated": true }] }"#;
+          { "members": [1], "top1": 49.0, "nll": 1.0, "ece": 1.0, "time": { "median_ms": 2.5, "p99_ms": 3.0 }, "dominated": true },
+          { "members": [0, 1], "top1": 60.0, "nll": 1.0, "ece": 1.0, "time": { "median_ms": 4.5, "p99_ms": 6.0 }, "dominated": false }] }"#;
+
+    fn two() -> Voices {
+        Voices::new(vec!["a".to_owned(); 2], false)
+    }
+
+    fn loaded(number: u64) -> Loaded {
+        Loaded { number, digest: "2ab".to_owned(), checkpoint: Default::default(), warnings: vec![] }
+    }
 
     #[test]
     fn files_of_the_commands_are_read() {
         let folder = Folder::new("evaluated");
-        assert_eq!(read(&folder.0, None, None, 2).unwrap(), None);
+        let read_as = |number: Option<u64>, test: Option<u64>| {
+            let loaded = number.map(loaded);
+            read(&folder.0, &Newest { loaded: loaded.as_ref(), voices: &two(), test }).unwrap()
+        };
+        assert_eq!(read_as(None, None), None);
         fs::create_dir(folder.0.join("evaluation")).unwrap();
         fs::write(folder.0.join("evaluation/test.json"), TEST).unwrap();
-        fs::write(folder.0.join("anytime.json"), ANYTIME).unwrap();
+        fs::write(folder.0.join(PROFILE), ANYTIME).unwrap();
         let of = |newest, images| {
-            let found = read(&folder.0, newest, images, 2).unwrap().unwrap();
+            let found = read_as(newest, images).unwrap();
             (found.on, found.partial)
         };
         assert_eq!(of(Some(5), Some(100)), ("the test set".to_owned(), false));
         assert_eq!(of(Some(5), Some(2_000)), ("the test set (some of 2,000)".to_owned(), true));
-        let found = read(&folder.0, Some(6), Some(100), 2).unwrap().unwrap();
+        let found = read_as(Some(6), Some(100)).unwrap();
         assert_eq!(
             (found.on.as_str(), found.partial),
             ("the test set (checkpoint 5; the newest is 6)", true)
@@ -302,12 +340,65 @@ mod tests {
         assert_eq!(found.interpolations[0].points, [(0.0, 50.0), (1.0, 51.0)]);
         let latency = found.latency.unwrap();
         assert_eq!((latency.device.as_str(), latency.subsets[0].p99), ("cpu, 2 threads", Some(3.0)));
-        assert_eq!([latency.subsets[0].front, latency.subsets[1].front], [true, false]);
-        // Of another run, and damaged.
-        let error = read(&folder.0, None, None, 1).unwrap_err().to_string();
-        assert!(error.contains("member 1, the run has 1"), "{error}");
-        fs::write(folder.0.join("anytime.json"), &ANYTIME[..100]).unwrap();
-        let error = read(&folder.0, None, None, 2).unwrap_err().to_string();
-        assert!(error.contains("anytime.json: EOF"), "{error}");
+        assert_eq!([0, 1, 2].map(|i| latency.subsets[i].front), [true, false, true]);
+    }
+
+    /// What belongs to another run, or to none, is said to: by whom it is of, its checkpoint and whom it speaks of.
+    #[test]
+    fn files_of_other_runs_are_refused_by_their_name() {
+        let folder = Folder::new("evaluated-others");
+        fs::create_dir(folder.0.join("evaluation")).unwrap();
+        let paths = ["evaluation/test.json", PROFILE].map(|name| folder.0.join(name));
+        let loaded = loaded(5);
+        let error = |texts: [&str; 2], voices: &Voices| {
+            paths.iter().zip(texts).for_each(|(path, text)| fs::write(path, text).unwrap());
+            let newest = Newest { loaded: Some(&loaded), voices, test: None };
+            read(&folder.0, &newest).err().map(|error| error.to_string())
+        };
+        let profile = ANYTIME.replace("\"checkpoint\": 6", "\"checkpoint\": 5");
+        assert_eq!(error([TEST, &profile], &two()), None);
+        let exits = Voices::new(vec!["a".to_owned(); 2], true);
+        let said = error([TEST, &profile], &exits).unwrap();
+        assert!(said.contains("test.json: it is of a, a, the run has 2 exits of a; 'swn eval"), "{said}");
+        let said =
+            error([&TEST.replace("\"images\": 100,", "\"images\": 100, \"exits\": true,"), &profile], &exits);
+        assert!(
+            said.unwrap().contains("anytime.json: it is of a, a, the run has 2 exits of a; 'swn anytime")
+        );
+        let with = |text: &str, digest: &str| {
+            text.replacen("\"checkpoint\": 5,", &format!("\"checkpoint\": 5, \"digest\": \"{digest}\","), 1)
+        };
+        assert_eq!(error([&with(TEST, "2ab"), &with(&profile, "2ab")], &two()), None);
+        let said = error([&with(TEST, "2ac"), &profile], &two()).unwrap();
+        assert!(said.contains("test.json: of checkpoint 5 of another run; 'swn eval"), "{said}");
+        let said = error([TEST, &with(&profile, "2ac")], &two()).unwrap();
+        assert!(said.contains("anytime.json: of checkpoint 5 of another run; 'swn anytime"), "{said}");
+        for (from, to, expected) in [
+            (
+                "\"members\": [0], \"top1\": 50.0",
+                "\"members\": [2], \"top1\": 50.0",
+                "it speaks of members 2, the run has 2",
+            ),
+            (
+                "\"interpolation\": { \"members\": [0, 1]",
+                "\"interpolation\": { \"members\": [0, 9]",
+                "it speaks of members 9, the run has 2",
+            ),
+            (
+                "\"members\": [0, 1], \"top1\": 60.0",
+                "\"members\": [1], \"top1\": 60.0",
+                "it has no figures of all 2 members together",
+            ),
+            (
+                "\"members\": [0], \"top1\": 50.0",
+                "\"members\": [0, 0], \"top1\": 50.0",
+                "a subset has 0 twice",
+            ),
+        ] {
+            let said = error([&TEST.replacen(from, to, 1), &profile], &two()).unwrap();
+            assert!(said.contains(expected), "{said}");
+        }
+        let said = error([TEST, &ANYTIME[..100]], &two()).unwrap();
+        assert!(said.contains("anytime.json: EOF"), "{said}");
     }
 }

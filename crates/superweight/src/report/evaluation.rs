@@ -3,6 +3,9 @@
 
 use serde::Serialize;
 
+use crate::evaluate::Subset;
+use crate::voices::VoiceId;
+
 /// Everything that evaluation left in a run folder.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Evaluation {
@@ -30,7 +33,7 @@ pub struct Evaluation {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SubsetView {
     /// Which.
-    pub members: Vec<usize>,
+    pub members: Subset,
     /// Percent.
     pub top1: f64,
     /// Percent.
@@ -94,7 +97,7 @@ pub struct Latency {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LatencyView {
     /// Which members.
-    pub members: Vec<usize>,
+    pub members: Subset,
     /// Median, milliseconds.
     pub ms: f64,
     /// Of a hundred, the slowest but one.
@@ -124,7 +127,7 @@ impl Evaluation {
 
     /// Scores of one member.
     pub fn member(&self, member: usize) -> Option<&SubsetView> {
-        self.subsets.iter().find(|subset| subset.members == [member])
+        self.subsets.iter().find(|subset| subset.members == Subset::one(VoiceId(member)))
     }
 }
 

@@ -10,7 +10,7 @@ use superweight_plan::{Assignment, SharingPlan};
 
 use super::curves::Curves;
 use super::error::ReportError;
-use super::evaluated;
+use super::evaluated::{self, Newest};
 use super::evaluation::Evaluation;
 use super::headline::{About, Headline};
 use super::replay::{ClusterReplay, GroupReplay};
@@ -71,9 +71,9 @@ impl RunView {
         // A run with a checkpoint can do without what it was given.
         let given = resolved.plan.file.as_ref().and_then(|file| read_at_most(file, LARGEST_PLAN).ok());
         let (search, refine) = replays(path, &resolved)?;
-        let newest = loaded.as_ref().map(|loaded| loaded.number);
         let test = ImageCounts::of(&log).map(|images| images.test as u64);
-        let evaluation = evaluated::read(path, newest, test, Voices::of(&plan).count())?;
+        let newest = Newest { loaded: loaded.as_ref(), voices: &Voices::of(&plan), test };
+        let evaluation = evaluated::read(path, &newest)?;
         let bank = loaded.as_ref().map(|loaded| &loaded.checkpoint.bank);
         let mut headline = Headline::new(&plan, &log);
         evaluation.iter().for_each(|evaluation| headline.complete(evaluation));

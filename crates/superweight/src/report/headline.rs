@@ -218,8 +218,11 @@ mod tests {
         let look = headline.accuracy.unwrap();
         assert_eq!((look.part.as_str(), look.ensemble, look.members), ("test", 11.0, vec![1.0]));
         // A run that was interrupted and evaluated.
-        let subset =
-            |members: &[usize], top1| SubsetView { members: members.to_vec(), top1, ..SubsetView::default() };
+        let subset = |members: &[usize], top1| SubsetView {
+            members: members.to_vec().try_into().unwrap(),
+            top1,
+            ..SubsetView::default()
+        };
         let evaluation = Evaluation {
             part: "test".to_owned(),
             images: 200,

@@ -7,7 +7,6 @@ use superweight_plan::number::grouped;
 use super::compare::{Comparison, Measure, measured};
 use super::gather::RunView;
 use super::{Report, Sharing};
-use crate::evaluate::Subset;
 use crate::voices::Voices;
 
 /// Headings of figures; others are called what they are called.
@@ -110,7 +109,7 @@ fn one(run: &RunView) -> String {
         let who = Voices::of_networks(&about.members).words();
         let _ = writeln!(out, "| {who} | top-1 % | top-5 % | NLL | ECE % |\n|---|---:|---:|---:|---:|");
         for subset in &evaluation.subsets {
-            let members = Subset::from(subset.members.clone()).brief().replace('+', " + ");
+            let members = subset.members.brief().replace('+', " + ");
             let or_none =
                 |name: &str, value: Option<f64>| value.map_or("–".to_owned(), |v| figure(name, v));
             out += &row(&[

@@ -21,7 +21,7 @@ use super::error::ResultsError;
 use super::publish::{accuracies, count};
 use super::record::{Epochs, ImageCounts, Minutes, Record, Seen, Settings, at_the_end};
 use super::{PREDICTIONS, RECORD};
-use crate::anytime::Profile;
+use crate::anytime::{PROFILE, Profile};
 use crate::evaluate::{Classes, Subset};
 use crate::recipe::{Recipe, Resolved};
 use crate::run::{Event, read_log};
@@ -134,6 +134,12 @@ impl Contradictions<'_> {
         }
     }
 
+    /// Percentages, which are not the same.
+    fn differ(&self, what: &str, said: f64, found: f64, file: &'static str) -> Result<(), ResultsError> {
+        let percent = |value: f64| (100.0 * value).round() / 100.0;
+        self.equal(what, &percent(said), &percent(found), file)
+    }
+
     fn log(&self, record: &Record) -> Result<(), ResultsError> {
         let name = "log.jsonl";
         let path = self.folder.join(name);
@@ -152,7 +158,8 @@ impl Contradictions<'_> {
         }
         match at_the_end(&log).filter(|_| record.seen == Seen::Test) {
             Some(top1) if (top1 - record.top1.ensemble).abs() > SAME_NUMBERS => {
-                self.equal("top-1 of the ensemble", &record.top1.ensemble, &top1, name)
+                let what = format!("top-1 of {} together", record.voices().words());
+                self.differ(&what, record.top1.ensemble, top1, name)
             }
             _ => Ok(()),
         }
@@ -204,18 +211,19 @@ impl Contradictions<'_> {
 
     /// Times are taken as they are; that they are of these numbers is seen by the accuracies beside them.
     fn anytime(&self, record: &Record, classes: &Classes) -> Result<Option<Profile>, ResultsError> {
-        let name = "anytime.json";
+        let name = PROFILE;
         let path = self.folder.join(name);
         if !path.exists() {
             return Ok(None);
         }
-        let profile = Profile::load(&path).map_err(|error| ResultsError::file(&path, error))?;
-        self.equal("members", &record.voices(), &profile.voices(), name)?;
+        let profile = Profile::load(&path)?;
+        let (said, found) = (record.voices().to_string(), profile.voices().to_string());
+        self.equal(record.voices().words(), &said, &found, name)?;
         for subset in &profile.subsets {
             if let Some(top1) = count(classes, subset.members)
                 && (top1 - subset.top1).abs() > SAME_NUMBERS
             {
-                self.equal(&format!("top-1 of {}", subset.members), &top1, &subset.top1, name)?;
+                self.differ(&format!("top-1 of {}", subset.members), top1, subset.top1, name)?;
             }
         }
         Ok(Some(profile))

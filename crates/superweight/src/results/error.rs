@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::anytime::ProfileError;
 use crate::evaluate::PredictionError;
 use crate::recipe::RecipeError;
 use crate::run::RunError;
@@ -20,6 +21,9 @@ pub enum ResultsError {
     /// The predictions.
     #[error(transparent)]
     Predictions(#[from] PredictionError),
+    /// What was measured of it.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
     /// A file that cannot be read or written.
     #[error("cannot {doing} {}: {source}", path.display())]
     Io {

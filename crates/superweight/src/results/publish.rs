@@ -13,11 +13,12 @@ use super::check::Published;
 use super::error::ResultsError;
 use super::record::{Accuracies, Choices, Epochs, ImageCounts, Minutes, Record, Seen, Settings};
 use super::{PREDICTIONS, RECORD};
+use crate::anytime::{PROFILE, Profile};
 use crate::data::SET;
-use crate::evaluate::{Classes, Predictions, Subset};
+use crate::evaluate::{Classes, Figures, Predictions, Subset, evaluate_subsets};
 use crate::files::write_whole;
 use crate::recipe::{PLAN, Recipe, Resolved};
-use crate::run::{COMMANDS, Event, LOG, RECIPE, RESOLVED, load_checkpoint, read_log};
+use crate::run::{COMMANDS, Event, LOG, Loaded, RECIPE, RESOLVED, load_checkpoint, read_log};
 use crate::voices::{VoiceId, Voices};
 
 /// Members up to which the classes of every ensemble are kept, for an anytime curve: 15 rows of 4 KB.
@@ -43,19 +44,12 @@ pub struct Facts {
     pub row: Option<String>,
 }
 
-/// The figures of `swn eval` that are kept.
+/// Which checkpoint `swn eval` has looked at.
 #[derive(Deserialize)]
 struct Evaluated {
     checkpoint: u64,
-    subsets: Vec<Figures>,
-}
-
-#[derive(Deserialize)]
-struct Figures {
-    members: Subset,
-    top5: f64,
-    nll: f64,
-    ece: f64,
+    #[serde(default)]
+    digest: String,
 }
 
 /// Writes what is kept of a run into a folder, once it has been written beside it and read back with every check. Where that
@@ -79,7 +73,8 @@ pub fn publish(run: &Path, folder: &Path, facts: Facts) -> Result<Published, Res
     let plan = SharingPlan::from_json(&loaded.checkpoint.plan)
         .map_err(|error| ResultsError::file(run, format!("plan.json of its checkpoint: {error}")))?;
     let voices = Voices::of(&plan);
-    let (figures, classes) = evaluated(run, seen, loaded.number, &voices)?;
+    let (figures, classes) = evaluated(run, seen, &loaded, &voices)?;
+    check_profile(run, seen, &loaded, &voices)?;
     let started = started(&run.join(COMMANDS))?;
     let settings = Settings::of(&plan, &resolved);
     let record = Record {
@@ -138,7 +133,7 @@ fn draft_beside(run: &Path, folder: &Path) -> Result<PathBuf, ResultsError> {
 /// Every file of a draft, whole; one that was published before and is not in the draft goes.
 fn move_files(draft: &Path, folder: &Path) -> Result<(), ResultsError> {
     fs::create_dir_all(folder).map_err(ResultsError::io("create", folder))?;
-    for name in [LOG, RECIPE, RESOLVED, "anytime.json", PLAN, SET, "plan.json", PREDICTIONS, RECORD] {
+    for name in [LOG, RECIPE, RESOLVED, PROFILE, PLAN, SET, "plan.json", PREDICTIONS, RECORD] {
         let (from, to) = (draft.join(name), folder.join(name));
         if from.exists() {
             fs::rename(&from, &to).map_err(ResultsError::io("write", &to))?;
@@ -161,12 +156,12 @@ fn write(
         let path = folder.join(name);
         write_whole(&path, bytes).map_err(ResultsError::io("write", &path))
     };
-    for name in [LOG, RECIPE, RESOLVED, "anytime.json", PLAN] {
+    for name in [LOG, RECIPE, RESOLVED, PROFILE, PLAN] {
         let path = run.join(name);
         match fs::read(&path) {
             Ok(bytes) if name == RECIPE => put(name, set_without_folders(&bytes).as_bytes())?,
             Ok(bytes) => put(name, &bytes)?,
-            Err(_) if name == "anytime.json" => {}
+            Err(_) if name == PROFILE => {}
             Err(_) if name == PLAN && resolved.plan.file.is_none() => {}
             Err(error) => return Err(ResultsError::io("read", &path)(error)),
         }
@@ -227,42 +222,62 @@ pub(super) fn accuracies(classes: &Classes, voices: usize) -> Option<Accuracies>
     Some(Accuracies { ensemble: percent(Subset::all(voices))?, members: each.collect::<Option<_>>()? })
 }
 
+/// The figures of all together and the classes that are kept, from the logits that the newest checkpoint gave.
 fn evaluated(
     run: &Path,
     seen: Seen,
-    newest: u64,
+    newest: &Loaded,
     voices: &Voices,
 ) -> Result<(Figures, Classes), ResultsError> {
     let part = seen.part();
     let file = run.join("evaluation").join(format!("{part}.json"));
-    let flag = if seen == Seen::HeldOut { " --held-out" } else { "" };
-    let again = format!("evaluate it with 'swn eval {}{flag}'", run.display());
+    let again = format!("evaluate it with 'swn eval {}{}'", run.display(), seen.flag());
     let text =
         fs::read_to_string(&file).map_err(|error| ResultsError::file(&file, format!("{error}; {again}")))?;
     let read: Evaluated = serde_json::from_str(&text)
         .map_err(|error| ResultsError::file(&file, format!("{error}; {again}")))?;
-    if read.checkpoint != newest {
-        let what = format!("of checkpoint {}, the newest is {newest}; {again}", read.checkpoint);
+    if let Some(what) = newest.contradiction(read.checkpoint, &read.digest) {
+        return Err(ResultsError::file(&file, format!("{what}; {again}")));
+    }
+    let file = file.with_extension("safetensors");
+    let full =
+        Predictions::load(&file).map_err(|error| ResultsError::file(run, format!("{error}; {again}")))?;
+    let about = |key| full.about.get(key).map_or("", String::as_str);
+    let number = about("checkpoint").parse().unwrap_or(newest.number);
+    if let Some(what) = newest.contradiction(number, about("digest")) {
+        return Err(ResultsError::file(&file, format!("{what}; {again}")));
+    }
+    if full.voices() != voices.count() {
+        let (found, words) = (full.voices(), voices.words());
+        let what = format!("of {found} {words}, the run has {}; {again}", voices.count());
         return Err(ResultsError::file(&file, what));
     }
-    let everyone = Subset::all(voices.count());
-    let all = read.subsets.into_iter().find(|figures| figures.members == everyone).ok_or_else(|| {
-        let what = format!("no figures of all {} {} together; {again}", voices.count(), voices.words());
-        ResultsError::file(&file, what)
-    })?;
-    let mut classes = Classes::load(&file.with_file_name(format!("{part}.classes.safetensors.gz")))?;
+    let together = evaluate_subsets(&full, &Subset::prefixes(voices.count())).pop();
+    let figures = together.expect("somebody answers").scores().into();
+    let mut classes = full.to_classes();
     let few = (2..=MOST_SUBSETS).contains(&voices.count()) || voices.nested();
     if let Some(subsets) = voices.subsets().ok().filter(|_| few) {
-        let file = file.with_extension("safetensors");
-        let full = Predictions::load(&file)?;
-        if full.voices() != voices.count() {
-            let (found, words) = (full.voices(), voices.words());
-            let what = format!("of {found} {words}, the run has {}; {again}", voices.count());
-            return Err(ResultsError::file(&file, what));
-        }
         classes.rows = subsets.into_iter().map(|subset| (subset, full.classes_of(subset))).collect();
     }
-    Ok((all, classes))
+    Ok((figures, classes))
+}
+
+/// A profile, where there is one, is of the same checkpoint and of those who answer.
+fn check_profile(run: &Path, seen: Seen, newest: &Loaded, voices: &Voices) -> Result<(), ResultsError> {
+    let file = run.join(PROFILE);
+    if !file.exists() {
+        return Ok(());
+    }
+    let profile = Profile::load(&file)?;
+    let other =
+        (profile.voices() != *voices).then(|| format!("it is of {}, the run has {voices}", profile.voices()));
+    match other.or_else(|| newest.contradiction(profile.checkpoint, &profile.digest)) {
+        None => Ok(()),
+        Some(what) => {
+            let again = format!("'swn anytime {}{}' makes it anew", run.display(), seen.flag());
+            Err(ResultsError::file(&file, format!("{what}; {again}")))
+        }
+    }
 }
 
 fn started(file: &Path) -> Result<Vec<Started>, ResultsError> {

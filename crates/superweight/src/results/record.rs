@@ -101,6 +101,14 @@ pub enum Seen {
 }
 
 impl Seen {
+    /// How `swn eval` and `swn anytime` are asked for these images.
+    pub fn flag(self) -> &'static str {
+        match self {
+            Self::Test => "",
+            Self::HeldOut => " --held-out",
+        }
+    }
+
     /// As `swn eval` names its files.
     pub fn part(self) -> &'static str {
         match self {

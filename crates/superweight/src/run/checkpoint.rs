@@ -95,10 +95,11 @@ impl Checkpoint {
         disk.write_file(&path, sums.as_bytes()).map_err(RunError::io("write", &path))
     }
 
-    /// Reads a folder and compares every file with its digest.
-    pub(super) fn read(folder: &Path) -> Result<Self, RunError> {
+    /// Reads a folder and compares every file with its digest. With it the digest of all digests.
+    pub(super) fn read(folder: &Path) -> Result<(Self, String), RunError> {
         let path = folder.join(SUMS);
         let sums = fs::read_to_string(&path).map_err(RunError::io("read", &path))?;
+        let all = hex(Sha256::new().chain_update(&sums));
         let sums = Sums { list: &sums, path: &path };
         let text = |name: &str| {
             let path = folder.join(name);
@@ -130,7 +131,7 @@ impl Checkpoint {
         let (bank, members, optimizer) = (tensors(BANK)?, tensors(MEMBERS)?, tensors(OPTIMIZER)?);
         let averages = sums.lists(AVERAGE) || folder.join(AVERAGE).exists();
         let average = if averages { tensors(AVERAGE)? } else { Tensors::default() };
-        Ok(Self { plan, bank, members, optimizer, average, state })
+        Ok((Self { plan, bank, members, optimizer, average, state }, all))
     }
 }
 
@@ -210,7 +211,7 @@ mod tests {
         let folder = Folder::new("checkpoint");
         let path = |name| folder.0.join(name);
         Checkpoint::default().write(&Disk::default(), &folder.0).unwrap();
-        assert_eq!(Checkpoint::read(&folder.0).unwrap(), Checkpoint::default());
+        assert_eq!(Checkpoint::read(&folder.0).unwrap().0, Checkpoint::default());
         let old = fs::read_to_string(path(STATE)).unwrap();
         assert!(old.starts_with("{\n  \"version\": 1,\n  \"log_bytes\": 0,"), "{old}");
         let new = old.replace("\"version\": 1", "\"version\": 2");

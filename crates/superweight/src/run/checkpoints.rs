@@ -32,10 +32,24 @@ pub struct Checkpoints {
 pub struct Loaded {
     /// Its number.
     pub number: u64,
+    /// SHA-256 over the digests of its files, by which it is told from those of other runs.
+    pub digest: String,
     /// What it holds.
     pub checkpoint: Checkpoint,
     /// Why it is not the newest, where it is not.
     pub warnings: Vec<Warning>,
+}
+
+impl Loaded {
+    /// What is wrong with figures that say of which checkpoint they are: another number, or the same one of another run. Files of
+    /// older programs have no digest.
+    pub fn contradiction(&self, number: u64, digest: &str) -> Option<String> {
+        if number != self.number {
+            return Some(format!("of checkpoint {number}, the newest is {}", self.number));
+        }
+        let foreign = !digest.is_empty() && digest != self.digest;
+        foreign.then(|| format!("of checkpoint {number} of another run"))
+    }
 }
 
 /// Something was wrong, and there was a way on.
@@ -183,7 +197,9 @@ impl Checkpoints {
         }
         for number in numbers {
             match Checkpoint::read(&self.folder(number)) {
-                Ok(checkpoint) => return Ok(Some(Loaded { number, checkpoint, warnings })),
+                Ok((checkpoint, digest)) => {
+                    return Ok(Some(Loaded { number, digest, checkpoint, warnings }));
+                }
                 // An older checkpoint would be trained on over the newer program's.
                 Err(newer @ RunError::Version { .. }) => return Err(newer),
                 Err(why) => warnings.push(Warning::Damaged { number, why }),

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use superweight::evaluate::Subset;
 use superweight::plan::{LayerId, SetId, SharingPlan};
 use superweight::random::Draws;
 use superweight::recipe::{Recipe, Resolved};
@@ -144,13 +145,15 @@ fn write_log(folder: &RunFolder, plan: &SharingPlan, epochs: u64, warning: Optio
 /// What an evaluation could say.
 pub fn evaluation(voices: &Voices, seed: u64) -> Evaluation {
     let draws = Draws::new(&[seed, 0xe7]);
-    let subsets: Vec<Vec<usize>> = voices.subsets().unwrap().into_iter().map(Vec::from).collect();
-    let top1 = |subset: &[usize]| {
+    let subsets = voices.subsets().unwrap();
+    let of = |subset: Subset| Vec::<usize>::from(subset);
+    let top1 = |subset: Subset| {
+        let subset = of(subset);
         let best = subset.iter().map(|m| 76.0 - 1.7 * *m as f64).fold(0.0, f64::max);
         best + 1.9 * (subset.len() as f64).ln() + 0.2 * draws.normal(subset.iter().map(|m| 1 << m).sum())
     };
     let cost = [9.3, 6.1, 4.4, 2.9];
-    let ms = |subset: &[usize]| subset.iter().map(|m| cost[m % 4]).sum::<f64>() + 0.1 * seed as f64;
+    let ms = |subset: Subset| of(subset).iter().map(|m| cost[m % 4]).sum::<f64>() + 0.1 * seed as f64;
     let bins = |off: f64| -> Vec<BinView> {
         let bin = |i: u64| {
             let confidence = (i as f64 + 0.5) * 100.0 / 15.0;
@@ -187,18 +190,18 @@ pub fn evaluation(voices: &Voices, seed: u64) -> Evaluation {
         subsets: subsets
             .iter()
             .map(|s| LatencyView {
-                members: s.clone(),
-                ms: ms(s),
-                p99: Some(ms(s) * 1.3),
-                top1: top1(s),
+                members: *s,
+                ms: ms(*s),
+                p99: Some(ms(*s) * 1.3),
+                top1: top1(*s),
                 front: false,
             })
             .collect(),
     };
     latency.mark_front();
-    let scores = |s: &Vec<usize>| SubsetView {
-        members: s.clone(),
-        top1: top1(s),
+    let scores = |s: &Subset| SubsetView {
+        members: *s,
+        top1: top1(*s),
         top5: Some(93.0),
         nll: Some(1.1 - 0.1 * s.len() as f64),
         ece: Some(6.0 / s.len() as f64),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use superweight::anytime::{Profile, SubsetProfile};
+use superweight::anytime::{PROFILE, Profile, SubsetProfile};
 use superweight::engine::Device;
 use superweight::ensemble::member_numbers;
 use superweight::evaluate::{Predictions, Subset};
@@ -13,7 +13,7 @@ use superweight::plan::number::grouped;
 use superweight::plan::{MemberId, SharingPlan};
 
 use crate::args::{AnytimeArgs, DemoArgs, EvalArgs, OnArgs};
-use crate::commands::anytime::{PROFILE, profiles};
+use crate::commands::anytime::profiles;
 use crate::commands::eval::evaluate;
 use crate::commands::search::cluster_table;
 use crate::table;

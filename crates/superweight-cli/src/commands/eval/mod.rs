@@ -18,7 +18,7 @@ use superweight::evaluate::{
     ClassScore, CorruptedAverage, CorruptedReport, Line, Point, Predictions, SetReport, Subset, by_class,
 };
 use superweight::files::write_whole;
-use superweight::infer::{InferError, Networks, Trained};
+use superweight::infer::{Networks, Trained};
 use superweight::plan::MemberId;
 use superweight::voices::Voices;
 
@@ -34,6 +34,7 @@ const POINTS: usize = 11;
 pub(super) struct Answer {
     run: PathBuf,
     checkpoint: u64,
+    digest: String,
     data: String,
     part: String,
     members: Vec<String>,
@@ -81,6 +82,14 @@ struct Interpolation {
 pub fn run(args: EvalArgs, out: &mut impl Write) -> Result<ExitCode> {
     let trained = open(&args.run)?;
     if let Some(path) = &args.csv {
+        let folder = |path: &Path| path.canonicalize().ok();
+        let beside =
+            path.parent().and_then(folder).is_some_and(|into| Some(into) == folder(&folder_of(&args)));
+        ensure!(
+            !beside || path.extension().is_some_and(|extension| extension == "csv"),
+            "--csv {}: the evaluation itself is kept there; a name that ends in .csv is none of its own",
+            path.display()
+        );
         check_writable(path).with_context(|| format!("--csv {}: choose another file", path.display()))?;
     }
     let device = device::for_run(&args.on.device, args.on.threads, &trained)?;
@@ -93,10 +102,17 @@ pub fn run(args: EvalArgs, out: &mut impl Write) -> Result<ExitCode> {
         true => writeln!(out, "{}", serde_json::to_string_pretty(&answer)?)?,
         false => {
             write!(out, "{}", text::table(&answer))?;
-            write!(out, "{}", stale_report(&args.run))?;
+            if args.out.is_none() {
+                write!(out, "{}", stale_report(&args.run))?;
+            }
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where an evaluation is kept.
+fn folder_of(args: &EvalArgs) -> PathBuf {
+    args.out.clone().unwrap_or_else(|| args.run.join("evaluation"))
 }
 
 /// A report that was written before what was just measured.
@@ -183,7 +199,7 @@ pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained
         None => "test",
         Some(name) => name.as_str(),
     };
-    let folder = args.out.clone().unwrap_or_else(|| args.run.join("evaluation"));
+    let folder = folder_of(args);
     let unwritable = || format!("--out {}: choose another folder", folder.display());
     let path = folder.join(format!("{part}.json"));
     fs::create_dir_all(&folder).and_then(|()| check_writable(&path)).with_context(unwritable)?;
@@ -195,6 +211,7 @@ pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained
     let about = [
         ("run", trained.resolved.name.clone()),
         ("checkpoint", trained.number.to_string()),
+        ("digest", trained.digest.clone()),
         ("data", format!("{} {part}", trained.resolved.data.name)),
         ("members", voices.names().join(",")),
     ];
@@ -217,6 +234,7 @@ pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained
     let answer = Answer {
         run: args.run.clone(),
         checkpoint: trained.number,
+        digest: trained.digest.clone(),
         data: trained.resolved.data.name.clone(),
         part: part.to_owned(),
         members: voices.names().to_vec(),
@@ -254,9 +272,9 @@ fn line(args: &EvalArgs, trained: &Trained) -> Result<Option<[usize; 2]>> {
         [] => Ok(None),
         [a, b] => {
             for member in [a, b] {
-                let known = InferError::NoMember { member, members: members.len() };
-                ensure!(member < members.len(), "--interpolate {a},{b}: {known}");
+                trained.member(member).with_context(|| format!("--interpolate {a},{b}"))?;
             }
+            ensure!(a != b, "--interpolate {a},{b}: from a member to itself there is no way to go");
             let (from, to) = (&members[a].architecture, &members[b].architecture);
             ensure!(from == to, "--interpolate {a},{b}: {from} and {to} have no line between them");
             Ok(Some([a, b]))

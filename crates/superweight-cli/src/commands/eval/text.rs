@@ -20,8 +20,9 @@ pub(super) fn table(answer: &Answer) -> String {
         line(&mut text, "diversity", diversity);
     }
     let names = &answer.members;
-    let who = Voices::new(names.clone(), answer.exits).words();
-    let _ = write!(text, "\n{}", figures(who, &answer.report.subsets, names));
+    let voices = Voices::new(names.clone(), answer.exits);
+    let who = voices.words();
+    let _ = write!(text, "\n{}", figures(&voices, &answer.report.subsets));
     if !answer.by_class.is_empty() {
         let row = |class: &Class| {
             let taken_for = class.taken_for.as_ref().map(|(other, count)| format!("{other} ({count})"));
@@ -41,7 +42,7 @@ pub(super) fn table(answer: &Answer) -> String {
         for average in &corruptions.averages {
             let (types, severities) = (average.types, average.severities);
             let _ = writeln!(text, "\ncorrupted, {of}: mean of {types} types at {severities} severities");
-            text += &figures(who, &average.subsets, names);
+            text += &figures(&voices, &average.subsets);
         }
         let _ = writeln!(text, "\ncorrupted, {of}: all {who} together");
         let rows = corruptions.sets.iter().filter_map(|set| {
@@ -60,10 +61,10 @@ pub(super) fn table(answer: &Answer) -> String {
     text
 }
 
-fn figures(first: &str, subsets: &[SubsetReport], names: &[String]) -> String {
+fn figures(voices: &Voices, subsets: &[SubsetReport]) -> String {
     let rows: Vec<_> =
-        subsets.iter().map(|subset| row(subset_name(subset.members, names), subset.figures)).collect();
-    table::render(&[first, "top-1", "top-5", "NLL", "ECE"], &rows)
+        subsets.iter().map(|subset| row(subset_name(subset.members, voices), subset.figures)).collect();
+    table::render(&[voices.words(), "top-1", "top-5", "NLL", "ECE"], &rows)
 }
 
 fn row(name: String, figures: Figures) -> Vec<String> {

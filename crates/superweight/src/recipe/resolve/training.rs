@@ -55,8 +55,9 @@ impl Recipe {
             (None, 1) | (Some(1), _) => Ok(1),
             (None, _) => Ok(4),
             (Some(repeats), 1) if !self.members_are_of_a_plan() => {
+                let such = if member.exits() == 1 { format!(" (mimo-3-{member})") } else { String::new() };
                 let problem = format!(
-                    "{repeats}: is for networks that see several images at once (mimo-3-{member}): leave the key out"
+                    "{repeats}: is for networks that see several images at once{such}: leave the key out"
                 );
                 Err(self.wrong("train.repeats", problem))
             }
