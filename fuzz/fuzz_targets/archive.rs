@@ -6,8 +6,8 @@ use superweight::data::fuzzing::{CIFAR, IDX, archive};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&which, tar)) = bytes.split_first() else { return };
-    let entry = if which % 2 == 0 { CIFAR } else { IDX };
-    if let Ok(data) = archive(&entry, tar) {
+    let entry = if which % 2 == 0 { &CIFAR } else { &IDX };
+    if let Ok(data) = archive(entry, tar) {
         assert_eq!((data.train.len(), data.test.len()), entry.images);
     }
 });

@@ -6,7 +6,7 @@ use superweight::data::fuzzing::{CIFAR, IDX, files};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&which, mut rest)) = bytes.split_first() else { return };
-    let entry = if which % 2 == 0 { CIFAR } else { IDX };
+    let entry = if which % 2 == 0 { &CIFAR } else { &IDX };
     let mut parts = vec![];
     for _ in 1..entry.files.len() {
         let Some((&length, after)) = rest.split_first() else { return };
@@ -15,7 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
         rest = after;
     }
     parts.push(rest);
-    if let Ok(data) = files(&entry, &parts) {
+    if let Ok(data) = files(entry, &parts) {
         for part in [&data.train, &data.test] {
             assert_eq!(part.pixels.len(), part.len() * data.image_len());
             assert!(part.labels.iter().all(|&label| usize::from(label) < data.classes.len()));

@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use superweight::engine::CpuDevice;
 use superweight::infer::Trained;
-use superweight::voices::VoiceId;
 use superweight::report::Report;
+use superweight::voices::VoiceId;
 use superweight_fuzz::{FILES, RUN, digest, put};
 
 static DEVICE: LazyLock<CpuDevice> = LazyLock::new(|| CpuDevice::new(1).expect("there is a processor"));

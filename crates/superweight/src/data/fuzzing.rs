@@ -23,7 +23,7 @@ const fn file(name: &'static str, bytes: usize, part: Part, python: Option<&'sta
 }
 
 /// Two files of two records; `train` and `test` in the python layout.
-pub const CIFAR: Entry = Entry {
+pub static CIFAR: Entry = Entry {
     name: "small-cifar",
     folder: "small-cifar",
     layout: Layout::Cifar { label_bytes: 2, python_folder: "small-cifar-python" },
@@ -39,7 +39,7 @@ pub const CIFAR: Entry = Entry {
 };
 
 /// Images and labels, twice.
-pub const IDX: Entry = Entry {
+pub static IDX: Entry = Entry {
     name: "small-idx",
     folder: "small-idx",
     layout: Layout::Idx,
@@ -49,9 +49,11 @@ pub const IDX: Entry = Entry {
         file("test-images", 16 + IMAGES * SIDE * SIDE, Part::Test, None),
         file("test-labels", 8 + IMAGES, Part::Test, None),
     ],
+    addresses: CIFAR.addresses,
     shape: ImageShape { channels: 1, height: SIDE, width: SIDE },
+    classes: CIFAR.classes,
+    images: CIFAR.images,
     normalisation: Normalisation::fixed(&[0.0], &[1.0]),
-    ..CIFAR
 };
 
 /// A tar, compressed or not, with the files of a set.
