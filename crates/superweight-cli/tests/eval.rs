@@ -223,7 +223,7 @@ fn damaged_and_foreign_runs_are_errors() {
         let mut checkpoint = loaded.checkpoint.clone();
         change(&mut checkpoint);
         let resumed = RunFolder::resume(&run).unwrap();
-        resumed.folder.checkpoints().save(loaded.number + number, &checkpoint).unwrap();
+        resumed.folder.checkpoints().save(loaded.stamp.number + number, &checkpoint).unwrap();
     };
     save(1, &|checkpoint| checkpoint.plan = checkpoint.plan.replacen("\"version\": 1", "\"version\": 2", 1));
     let newer = folder.screen("eval runs/tiny");

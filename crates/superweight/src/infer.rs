@@ -22,7 +22,7 @@ use crate::heads::repeated;
 use crate::lower::IMAGES;
 use crate::recipe::{Recipe, RecipeError, Resolved};
 use crate::replay::Replayed;
-use crate::run::{Checkpoint, Loaded, RunError, Tensor, Tensors, load_checkpoint};
+use crate::run::{Checkpoint, Loaded, RunError, Stamp, Tensor, Tensors, load_checkpoint};
 use crate::train::{Position, RestoreError, Stage, restore_parameters};
 use crate::voices::{VoiceId, Voices};
 
@@ -115,10 +115,8 @@ fn who(voices: &Voices, members: usize) -> String {
 pub struct Trained {
     /// Where it came from, for messages.
     pub run: PathBuf,
-    /// Of the checkpoint.
-    pub number: u64,
-    /// By which it is told from checkpoints of other runs.
-    pub digest: String,
+    /// Of which checkpoint.
+    pub stamp: Stamp,
     /// What is shared.
     pub plan: SharingPlan,
     /// The numbers.
@@ -133,7 +131,7 @@ impl Trained {
     /// Reads a run's newest whole checkpoint.
     pub fn open(run: &Path) -> Result<Self, InferError> {
         let loaded = load_checkpoint(run)?;
-        let Loaded { number, digest, checkpoint, warnings } =
+        let Loaded { stamp, checkpoint, warnings } =
             loaded.ok_or_else(|| InferError::NoCheckpoint { run: run.to_owned() })?;
         let file = run.join("resolved.toml");
         let failed = |source| RunError::Io { doing: "read", path: file.clone(), source };
@@ -141,15 +139,15 @@ impl Trained {
         let resolved = Recipe::parse(&file.display().to_string(), &text, &[] as &[&str])?.resolve()?;
         let plan = SharingPlan::from_json(&checkpoint.plan).map_err(|error| InferError::Plan {
             run: run.to_owned(),
-            number,
+            number: stamp.number,
             why: error.to_string(),
         })?;
         if let Some(why) = resolved.contradiction(&plan) {
-            return Err(InferError::OtherRecipe { run: run.to_owned(), number, why });
+            return Err(InferError::OtherRecipe { run: run.to_owned(), number: stamp.number, why });
         }
         let unfinished = unfinished(&resolved, &checkpoint, run);
         let warnings = warnings.iter().map(ToString::to_string).chain(unfinished).collect();
-        Ok(Self { run: run.to_owned(), number, digest, plan, checkpoint, resolved, warnings })
+        Ok(Self { run: run.to_owned(), stamp, plan, checkpoint, resolved, warnings })
     }
 
     /// One of the members, if it is there.
@@ -193,7 +191,7 @@ impl Trained {
             RestoreError::Engine(error) => InferError::Engine(error),
             RestoreError::Tensor(error) => InferError::OtherTensors {
                 run: self.run.clone(),
-                number: self.number,
+                number: self.stamp.number,
                 why: error.to_string(),
             },
         })?;

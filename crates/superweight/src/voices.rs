@@ -107,6 +107,11 @@ impl Voices {
         if self.nested { "all exits" } else { "ensemble" }
     }
 
+    /// What is wrong with something that says it is of these: it is of others.
+    pub fn contradiction(&self, said: &Self) -> Option<String> {
+        (said != self).then(|| format!("of {said}, the run has {self}"))
+    }
+
     /// Those of a member.
     pub fn of_member(&self, member: MemberId) -> Range<usize> {
         if self.nested { 0..self.count() } else { member.0..member.0 + 1 }

@@ -41,7 +41,7 @@ pub fn run(args: AnytimeArgs, out: &mut impl Write) -> Result<ExitCode> {
         writeln!(out, "{}", serde_json::to_string_pretty(&profiles)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    writeln!(out, "run        {}, checkpoint {}", args.run.display(), trained.number)?;
+    writeln!(out, "run        {}, checkpoint {}", args.run.display(), trained.stamp.number)?;
     writeln!(out, "accuracy   on {}", profiles[0].data)?;
     writeln!(out, "device     {where_}, load {}", load())?;
     for profile in &profiles {
@@ -79,8 +79,8 @@ pub(super) fn profiles<D: Device>(
         let latencies = measure(&mut networks, &SystemClock::default(), &input, ROUNDS, time)
             .with_context(|| format!("--batch {batch}"))?;
         profiles.push(Profile {
-            checkpoint: trained.number,
-            digest: trained.digest.clone(),
+            checkpoint: trained.stamp.number,
+            digest: trained.stamp.digest.clone(),
             device: where_.to_owned(),
             data: format!("{} {part} images of {}", images.len(), trained.resolved.data.name),
             ..Profile::new(&voices, batch, &scores, &latencies)

@@ -95,25 +95,10 @@ pub fn run(args: PredictArgs, out: &mut impl Write) -> Result<ExitCode> {
 fn profile(args: &PredictArgs, trained: &Trained) -> Result<Profile> {
     let path = args.profile.clone().unwrap_or_else(|| args.run.join(PROFILE));
     let profile = Profile::load(&path)?;
-    let (run, voices) = (args.run.display(), Voices::of(&trained.plan));
-    ensure!(
-        profile.voices() == voices,
-        "{} is of {} and the run has {voices}: 'swn anytime {run}' makes it anew",
-        path.display(),
-        profile.voices()
-    );
-    ensure!(
-        profile.digest.is_empty() || profile.checkpoint != trained.number || profile.digest == trained.digest,
-        "{} is of another run: 'swn anytime {run}' makes it anew",
-        path.display()
-    );
-    ensure!(
-        profile.checkpoint == trained.number,
-        "{} is of checkpoint {} and the run is at {}: 'swn anytime {run}' makes it anew",
-        path.display(),
-        profile.checkpoint,
-        trained.number
-    );
+    let run = args.run.display();
+    if let Some(what) = profile.contradiction(&Voices::of(&trained.plan), &trained.stamp) {
+        bail!("{}: {what}; 'swn anytime {run}' makes it anew", path.display());
+    }
     ensure!(
         profile.batch == 1,
         "{} is of {} images a call: 'swn anytime {run} --batch 1' makes it anew",

@@ -213,7 +213,7 @@ fn slim<D: Device>(
     }
     Ok(Answer {
         run: args.run.clone(),
-        checkpoint: trained.number,
+        checkpoint: trained.stamp.number,
         member: member.0,
         architecture: whole.name.clone(),
         images: images.len(),

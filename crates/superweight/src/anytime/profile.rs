@@ -14,6 +14,7 @@ use thiserror::Error;
 use super::latency::{Latencies, Summary};
 use crate::evaluate::{Subset, SubsetScores};
 use crate::files::write_whole;
+use crate::run::Stamp;
 use crate::voices::{VoiceId, Voices};
 
 /// Of the file; other versions are refused.
@@ -132,6 +133,16 @@ impl Profile {
     /// Whose it is.
     pub fn voices(&self) -> Voices {
         Voices::new(self.names.clone(), self.exits)
+    }
+
+    /// Of which checkpoint.
+    pub fn stamp(&self) -> Stamp {
+        Stamp { number: self.checkpoint, digest: self.digest.clone() }
+    }
+
+    /// Why it is of no use for a run: it is of others than those who answer there, or of another checkpoint than the newest.
+    pub fn contradiction(&self, voices: &Voices, newest: &Stamp) -> Option<String> {
+        voices.contradiction(&self.voices()).or_else(|| newest.contradiction(&self.stamp()))
     }
 
     /// A subset's entry.

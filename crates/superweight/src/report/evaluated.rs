@@ -23,13 +23,14 @@ use super::evaluation::{
 
 use crate::anytime::{PROFILE, Profile, SubsetProfile};
 use crate::evaluate::Subset;
-use crate::run::Loaded;
+use crate::results::Seen;
+use crate::run::Stamp;
 use crate::voices::Voices;
 
 /// Corruptions that the paper averages over.
 const STANDARD_TYPES: usize = 15;
 /// Files with figures, the better one first.
-const PARTS: [(&str, &str); 2] = [("test", "the test set"), ("held-out", "the held-out images")];
+const PARTS: [(Seen, &str); 2] = [(Seen::Test, "the test set"), (Seen::HeldOut, "the held-out images")];
 
 #[derive(Deserialize)]
 struct Answer {
@@ -100,7 +101,7 @@ struct Point {
 
 /// The newest checkpoint of a run, and who answers.
 pub(super) struct Newest<'a> {
-    pub loaded: Option<&'a Loaded>,
+    pub stamp: Option<&'a Stamp>,
     pub voices: &'a Voices,
     /// Its test images.
     pub test: Option<u64>,
@@ -109,18 +110,19 @@ pub(super) struct Newest<'a> {
 /// Everything that was evaluated; none where nothing was.
 pub(super) fn read(run: &Path, newest: &Newest<'_>) -> Result<Option<Evaluation>, ReportError> {
     let mut evaluation = None;
-    for (part, on) in PARTS {
-        let path = run.join("evaluation").join(format!("{part}.json"));
+    for (seen, on) in PARTS {
+        let path = run.join("evaluation").join(format!("{}.json", seen.part()));
         if let Some(text) = text(&path)? {
-            let again = format!("'swn eval {}' makes it anew", run.display());
+            let again = format!("'swn eval {}{}' makes it anew", run.display(), seen.flag());
             let wrong =
                 |what: String| ReportError::File { file: path.clone(), what: format!("{what}; {again}") };
             let answer: Answer = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
             let of = Voices::new(answer.members.clone(), answer.exits);
-            newest.knows(&of, answer.checkpoint, &answer.digest).map_err(wrong)?;
+            let stamp = answer.checkpoint.map(|number| Stamp { number, digest: answer.digest.clone() });
+            newest.knows(&of, stamp).map_err(wrong)?;
             answer.is_of(&of).map_err(wrong)?;
-            let images = newest.test.filter(|_| part == "test");
-            evaluation = Some(view(answer, part, on, newest.number(), images));
+            let images = newest.test.filter(|_| seen == Seen::Test);
+            evaluation = Some(view(answer, seen.part(), on, newest.number(), images));
             break;
         }
     }
@@ -129,7 +131,7 @@ pub(super) fn read(run: &Path, newest: &Newest<'_>) -> Result<Option<Evaluation>
         let again = format!("'swn anytime {}' makes it anew", run.display());
         let wrong = |what: String| ReportError::File { file: path.clone(), what: format!("{what}; {again}") };
         let profile = Profile::from_json(&path, &text).map_err(ReportError::Profile)?;
-        newest.knows(&profile.voices(), Some(profile.checkpoint), &profile.digest).map_err(wrong)?;
+        newest.knows(&profile.voices(), Some(profile.stamp())).map_err(wrong)?;
         let older = older(Some(profile.checkpoint), newest.number());
         let mut latency = Latency {
             device: profile.device + &older,
@@ -144,17 +146,17 @@ pub(super) fn read(run: &Path, newest: &Newest<'_>) -> Result<Option<Evaluation>
 
 impl Newest<'_> {
     fn number(&self) -> Option<u64> {
-        self.loaded.map(|loaded| loaded.number)
+        self.stamp.map(|stamp| stamp.number)
     }
 
     /// Whether figures can be of this run: of whom it has, and of no other run's checkpoint. Older ones may be.
-    fn knows(&self, of: &Voices, checkpoint: Option<u64>, digest: &str) -> Result<(), String> {
-        if of != self.voices {
-            return Err(format!("it is of {of}, the run has {}", self.voices));
-        }
-        let of_this_number = |loaded: &&Loaded| checkpoint == Some(loaded.number);
-        let contradiction = |loaded: &Loaded| loaded.contradiction(loaded.number, digest);
-        self.loaded.filter(of_this_number).and_then(contradiction).map_or(Ok(()), Err)
+    fn knows(&self, of: &Voices, stamp: Option<Stamp>) -> Result<(), String> {
+        let of_others = || {
+            let (newest, said) =
+                self.stamp.zip(stamp).filter(|(newest, said)| newest.number == said.number)?;
+            newest.contradiction(&said)
+        };
+        self.voices.contradiction(of).or_else(of_others).map_or(Ok(()), Err)
     }
 }
 
@@ -305,16 +307,16 @@ mod tests {
         Voices::new(vec!["a".to_owned(); 2], false)
     }
 
-    fn loaded(number: u64) -> Loaded {
-        Loaded { number, digest: "2ab".to_owned(), checkpoint: Default::default(), warnings: vec![] }
+    fn stamp(number: u64) -> Stamp {
+        Stamp { number, digest: "2ab".to_owned() }
     }
 
     #[test]
     fn files_of_the_commands_are_read() {
         let folder = Folder::new("evaluated");
         let read_as = |number: Option<u64>, test: Option<u64>| {
-            let loaded = number.map(loaded);
-            read(&folder.0, &Newest { loaded: loaded.as_ref(), voices: &two(), test }).unwrap()
+            let stamp = number.map(stamp);
+            read(&folder.0, &Newest { stamp: stamp.as_ref(), voices: &two(), test }).unwrap()
         };
         assert_eq!(read_as(None, None), None);
         fs::create_dir(folder.0.join("evaluation")).unwrap();
@@ -349,22 +351,20 @@ mod tests {
         let folder = Folder::new("evaluated-others");
         fs::create_dir(folder.0.join("evaluation")).unwrap();
         let paths = ["evaluation/test.json", PROFILE].map(|name| folder.0.join(name));
-        let loaded = loaded(5);
+        let stamp = stamp(5);
         let error = |texts: [&str; 2], voices: &Voices| {
             paths.iter().zip(texts).for_each(|(path, text)| fs::write(path, text).unwrap());
-            let newest = Newest { loaded: Some(&loaded), voices, test: None };
+            let newest = Newest { stamp: Some(&stamp), voices, test: None };
             read(&folder.0, &newest).err().map(|error| error.to_string())
         };
         let profile = ANYTIME.replace("\"checkpoint\": 6", "\"checkpoint\": 5");
         assert_eq!(error([TEST, &profile], &two()), None);
         let exits = Voices::new(vec!["a".to_owned(); 2], true);
         let said = error([TEST, &profile], &exits).unwrap();
-        assert!(said.contains("test.json: it is of a, a, the run has 2 exits of a; 'swn eval"), "{said}");
+        assert!(said.contains("test.json: of a, a, the run has 2 exits of a; 'swn eval"), "{said}");
         let said =
             error([&TEST.replace("\"images\": 100,", "\"images\": 100, \"exits\": true,"), &profile], &exits);
-        assert!(
-            said.unwrap().contains("anytime.json: it is of a, a, the run has 2 exits of a; 'swn anytime")
-        );
+        assert!(said.unwrap().contains("anytime.json: of a, a, the run has 2 exits of a; 'swn anytime"));
         let with = |text: &str, digest: &str| {
             text.replacen("\"checkpoint\": 5,", &format!("\"checkpoint\": 5, \"digest\": \"{digest}\","), 1)
         };
@@ -400,5 +400,12 @@ mod tests {
         }
         let said = error([TEST, &ANYTIME[..100]], &two()).unwrap();
         assert!(said.contains("anytime.json: EOF"), "{said}");
+        fs::rename(&paths[0], folder.0.join("evaluation/held-out.json")).unwrap();
+        let newest = Newest { stamp: Some(&stamp), voices: &exits, test: None };
+        let said = read(&folder.0, &newest).unwrap_err().to_string();
+        assert!(
+            said.contains("held-out.json: of a, a, ") && said.contains(" --held-out' makes it"),
+            "{said}"
+        );
     }
 }

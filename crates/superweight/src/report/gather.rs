@@ -72,7 +72,8 @@ impl RunView {
         let given = resolved.plan.file.as_ref().and_then(|file| read_at_most(file, LARGEST_PLAN).ok());
         let (search, refine) = replays(path, &resolved)?;
         let test = ImageCounts::of(&log).map(|images| images.test as u64);
-        let newest = Newest { loaded: loaded.as_ref(), voices: &Voices::of(&plan), test };
+        let newest =
+            Newest { stamp: loaded.as_ref().map(|loaded| &loaded.stamp), voices: &Voices::of(&plan), test };
         let evaluation = evaluated::read(path, &newest)?;
         let bank = loaded.as_ref().map(|loaded| &loaded.checkpoint.bank);
         let mut headline = Headline::new(&plan, &log);

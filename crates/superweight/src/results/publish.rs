@@ -18,7 +18,7 @@ use crate::data::SET;
 use crate::evaluate::{Classes, Figures, Predictions, Subset, evaluate_subsets};
 use crate::files::write_whole;
 use crate::recipe::{PLAN, Recipe, Resolved};
-use crate::run::{COMMANDS, Event, LOG, Loaded, RECIPE, RESOLVED, load_checkpoint, read_log};
+use crate::run::{COMMANDS, Event, LOG, RECIPE, RESOLVED, Stamp, load_checkpoint, read_log};
 use crate::voices::{VoiceId, Voices};
 
 /// Members up to which the classes of every ensemble are kept, for an anytime curve: 15 rows of 4 KB.
@@ -73,8 +73,8 @@ pub fn publish(run: &Path, folder: &Path, facts: Facts) -> Result<Published, Res
     let plan = SharingPlan::from_json(&loaded.checkpoint.plan)
         .map_err(|error| ResultsError::file(run, format!("plan.json of its checkpoint: {error}")))?;
     let voices = Voices::of(&plan);
-    let (figures, classes) = evaluated(run, seen, &loaded, &voices)?;
-    check_profile(run, seen, &loaded, &voices)?;
+    let (figures, classes) = evaluated(run, seen, &loaded.stamp, &voices)?;
+    check_profile(run, seen, &loaded.stamp, &voices)?;
     let started = started(&run.join(COMMANDS))?;
     let settings = Settings::of(&plan, &resolved);
     let record = Record {
@@ -226,7 +226,7 @@ pub(super) fn accuracies(classes: &Classes, voices: usize) -> Option<Accuracies>
 fn evaluated(
     run: &Path,
     seen: Seen,
-    newest: &Loaded,
+    newest: &Stamp,
     voices: &Voices,
 ) -> Result<(Figures, Classes), ResultsError> {
     let part = seen.part();
@@ -236,7 +236,7 @@ fn evaluated(
         fs::read_to_string(&file).map_err(|error| ResultsError::file(&file, format!("{error}; {again}")))?;
     let read: Evaluated = serde_json::from_str(&text)
         .map_err(|error| ResultsError::file(&file, format!("{error}; {again}")))?;
-    if let Some(what) = newest.contradiction(read.checkpoint, &read.digest) {
+    if let Some(what) = newest.contradiction(&Stamp { number: read.checkpoint, digest: read.digest }) {
         return Err(ResultsError::file(&file, format!("{what}; {again}")));
     }
     let file = file.with_extension("safetensors");
@@ -244,7 +244,8 @@ fn evaluated(
         Predictions::load(&file).map_err(|error| ResultsError::file(run, format!("{error}; {again}")))?;
     let about = |key| full.about.get(key).map_or("", String::as_str);
     let number = about("checkpoint").parse().unwrap_or(newest.number);
-    if let Some(what) = newest.contradiction(number, about("digest")) {
+    let said = Stamp { number, digest: about("digest").to_owned() };
+    if let Some(what) = newest.contradiction(&said) {
         return Err(ResultsError::file(&file, format!("{what}; {again}")));
     }
     if full.voices() != voices.count() {
@@ -263,15 +264,12 @@ fn evaluated(
 }
 
 /// A profile, where there is one, is of the same checkpoint and of those who answer.
-fn check_profile(run: &Path, seen: Seen, newest: &Loaded, voices: &Voices) -> Result<(), ResultsError> {
+fn check_profile(run: &Path, seen: Seen, newest: &Stamp, voices: &Voices) -> Result<(), ResultsError> {
     let file = run.join(PROFILE);
     if !file.exists() {
         return Ok(());
     }
-    let profile = Profile::load(&file)?;
-    let other =
-        (profile.voices() != *voices).then(|| format!("it is of {}, the run has {voices}", profile.voices()));
-    match other.or_else(|| newest.contradiction(profile.checkpoint, &profile.digest)) {
+    match Profile::load(&file)?.contradiction(voices, newest) {
         None => Ok(()),
         Some(what) => {
             let again = format!("'swn anytime {}{}' makes it anew", run.display(), seen.flag());

@@ -27,29 +27,36 @@ pub struct Checkpoints {
     disk: Disk,
 }
 
+/// Which checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Its place in its run.
+    pub number: u64,
+    /// SHA-256 over the digests of its files, by which it is told from those of other runs; empty where an older program said
+    /// of which checkpoint something is.
+    pub digest: String,
+}
+
+impl Stamp {
+    /// What is wrong with something that says it is of a checkpoint: that has another number, or the same one in another run.
+    pub fn contradiction(&self, said: &Self) -> Option<String> {
+        if said.number != self.number {
+            return Some(format!("of checkpoint {}, the newest is {}", said.number, self.number));
+        }
+        let foreign = !said.digest.is_empty() && said.digest != self.digest;
+        foreign.then(|| format!("of checkpoint {} of another run", said.number))
+    }
+}
+
 /// A checkpoint that was read.
 #[derive(Debug)]
 pub struct Loaded {
-    /// Its number.
-    pub number: u64,
-    /// SHA-256 over the digests of its files, by which it is told from those of other runs.
-    pub digest: String,
+    /// Which.
+    pub stamp: Stamp,
     /// What it holds.
     pub checkpoint: Checkpoint,
     /// Why it is not the newest, where it is not.
     pub warnings: Vec<Warning>,
-}
-
-impl Loaded {
-    /// What is wrong with figures that say of which checkpoint they are: another number, or the same one of another run. Files of
-    /// older programs have no digest.
-    pub fn contradiction(&self, number: u64, digest: &str) -> Option<String> {
-        if number != self.number {
-            return Some(format!("of checkpoint {number}, the newest is {}", self.number));
-        }
-        let foreign = !digest.is_empty() && digest != self.digest;
-        foreign.then(|| format!("of checkpoint {number} of another run"))
-    }
 }
 
 /// Something was wrong, and there was a way on.
@@ -198,7 +205,8 @@ impl Checkpoints {
         for number in numbers {
             match Checkpoint::read(&self.folder(number)) {
                 Ok((checkpoint, digest)) => {
-                    return Ok(Some(Loaded { number, digest, checkpoint, warnings }));
+                    let stamp = Stamp { number, digest };
+                    return Ok(Some(Loaded { stamp, checkpoint, warnings }));
                 }
                 // An older checkpoint would be trained on over the newer program's.
                 Err(newer @ RunError::Version { .. }) => return Err(newer),

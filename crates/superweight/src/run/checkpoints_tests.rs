@@ -14,7 +14,7 @@ fn the_last_two_are_kept_and_the_newest_is_read() {
         checkpoints.save(number, &sample(number, SIZE)).unwrap();
         let loaded = checkpoints.load().unwrap().unwrap();
         check(&loaded);
-        assert!(loaded.number == number && loaded.warnings.is_empty());
+        assert!(loaded.stamp.number == number && loaded.warnings.is_empty());
     }
     assert_eq!(names(&checkpoints.path), ["10000", "9999", "latest"]);
     assert_eq!(fs::read_to_string(checkpoints.path.join("latest")).unwrap(), "10000\n");
@@ -109,7 +109,7 @@ fn a_damaged_newest_gives_the_one_before_with_a_warning() {
             }
             let loaded = checkpoints.load().unwrap().unwrap();
             check(&loaded);
-            assert!(loaded.number == 1 && loaded.warnings.len() == 1, "{file} {damage}: {loaded:?}");
+            assert!(loaded.stamp.number == 1 && loaded.warnings.len() == 1, "{file} {damage}: {loaded:?}");
             let warning = loaded.warnings[0].to_string();
             assert!(warning.starts_with("checkpoint 2 is left out: "), "{warning}");
             fs::remove_dir_all(checkpoints.folder(1)).unwrap();
@@ -132,13 +132,16 @@ fn without_a_good_latest_the_newest_whole_one_is_taken() {
         fs::remove_file(&path).unwrap();
         latest.into_iter().for_each(|text| fs::write(&path, text).unwrap());
         let loaded = checkpoints.load().unwrap().unwrap();
-        assert!(loaded.number == 2 && matches!(loaded.warnings[..], [Warning::Latest { .. }]), "{loaded:?}");
+        assert!(
+            loaded.stamp.number == 2 && matches!(loaded.warnings[..], [Warning::Latest { .. }]),
+            "{loaded:?}"
+        );
     }
     // It names what is gone.
     let (_folder, checkpoints) = saved([1, 2]);
     fs::write(checkpoints.path.join("latest"), "0007\n").unwrap();
     let loaded = checkpoints.load().unwrap().unwrap();
-    assert!(loaded.number == 2 && matches!(loaded.warnings[..], [Warning::Damaged { number: 7, .. }]));
+    assert!(loaded.stamp.number == 2 && matches!(loaded.warnings[..], [Warning::Damaged { number: 7, .. }]));
 }
 
 /// A newer program went on with the run: an older checkpoint must not be taken, or its work would be trained over.
@@ -160,5 +163,5 @@ fn a_checkpoint_of_a_newer_program_is_an_error_and_not_damage() {
     assert!(error.to_string().ends_with("use the program that wrote it"), "{error}");
     // A flipped bit in the same file is damage, and the one before is taken.
     fs::write(&state, old.replacen("\"version\": 1", "\"version\": 3", 1)).unwrap();
-    assert_eq!(checkpoints.load().unwrap().unwrap().number, 1);
+    assert_eq!(checkpoints.load().unwrap().unwrap().stamp.number, 1);
 }

@@ -145,7 +145,7 @@ const SCENES: [Scene; 5] = [
 fn look_and_go_on(scene: &Scene, checkpoints: &Checkpoints, at: &str) {
     let at = format!("{}, {at}", scene.name);
     let loaded = checkpoints.load().unwrap_or_else(|error| panic!("{at}: {error}"));
-    let seen = loaded.as_ref().map(|loaded| loaded.number);
+    let seen = loaded.as_ref().map(|loaded| loaded.stamp.number);
     assert!(seen == scene.old || seen == Some(scene.number), "{at}: {seen:?}");
     if let Some(loaded) = loaded {
         check(&loaded);
@@ -164,7 +164,7 @@ fn look_and_go_on(scene: &Scene, checkpoints: &Checkpoints, at: &str) {
     checkpoints.save(next, &sample(next, SIZE)).unwrap_or_else(|error| panic!("{at}: {error}"));
     let loaded = checkpoints.load().unwrap().unwrap();
     check(&loaded);
-    assert!(loaded.number == next && loaded.warnings.is_empty(), "{at}");
+    assert!(loaded.stamp.number == next && loaded.warnings.is_empty(), "{at}");
     let names = names(checkpoints.path());
     let kept = names.iter().filter(|name| name.parse::<u64>().is_ok()).count();
     assert!(kept <= 2 && names.len() == kept + 1, "{at}: {names:?}");
@@ -202,7 +202,7 @@ fn a_power_cut_before_every_operation_leaves_the_old_or_the_new_checkpoint() {
                 });
                 if done.is_ok() {
                     let loaded = checkpoints.load().unwrap().unwrap();
-                    assert_eq!(loaded.number, scene.number, "{}: what was saved is there", scene.name);
+                    assert_eq!(loaded.stamp.number, scene.number, "{}: what was saved is there", scene.name);
                 }
                 look_and_go_on(
                     scene,
@@ -244,7 +244,7 @@ fn child_that_saves_until_killed() {
     let Ok(path) = std::env::var(CHILD) else { return };
     let resumed = RunFolder::resume(Path::new(&path)).unwrap();
     let (mut log, _) = resumed.open_log().unwrap();
-    let first = resumed.loaded.map_or(0, |loaded| loaded.number) + 1;
+    let first = resumed.loaded.map_or(0, |loaded| loaded.stamp.number) + 1;
     println!("\nready");
     for number in first..first + 100_000 {
         log.add(Event::Eval(Facts::from([("number", number)]))).unwrap();
@@ -282,8 +282,8 @@ fn killed_at_random_moments_a_run_goes_on_from_what_it_had() {
         let mut seen = last;
         while Instant::now() < until {
             if let Some(mut loaded) = load_checkpoint(&path).unwrap() {
-                assert!(loaded.number >= seen, "{} after {seen}", loaded.number);
-                seen = loaded.number;
+                assert!(loaded.stamp.number >= seen, "{} after {seen}", loaded.stamp.number);
+                seen = loaded.stamp.number;
                 loaded.checkpoint.state.log_bytes = 0;
                 check(&loaded);
                 looks += 1;
@@ -302,7 +302,7 @@ fn killed_at_random_moments_a_run_goes_on_from_what_it_had() {
         let resumed = RunFolder::resume(&path).unwrap();
         resumed.open_log().unwrap();
         let Some(mut loaded) = resumed.loaded else { continue };
-        assert!(loaded.number >= promised.unwrap_or(seen).max(seen), "what was saved is there");
+        assert!(loaded.stamp.number >= promised.unwrap_or(seen).max(seen), "what was saved is there");
         let lines = read_log(&path.join("log.jsonl")).unwrap();
         let numbers: Vec<_> = lines
             .iter()
@@ -311,10 +311,10 @@ fn killed_at_random_moments_a_run_goes_on_from_what_it_had() {
                 other => panic!("{other:?}"),
             })
             .collect();
-        assert!(numbers.iter().copied().eq(1..=loaded.number), "the log has each once");
+        assert!(numbers.iter().copied().eq(1..=loaded.stamp.number), "the log has each once");
         loaded.checkpoint.state.log_bytes = 0;
         check(&loaded);
-        last = loaded.number;
+        last = loaded.stamp.number;
     }
     println!("20 kills, {torn} of them inside a save; {last} checkpoints saved, {looks} read meanwhile");
     assert!(last > 0);
@@ -338,14 +338,14 @@ fn a_full_disk_is_an_error_and_the_old_checkpoint_stays() {
     assert!(error.to_string().contains("cannot write") && error.to_string().contains(".0003.tmp"), "{error}");
     let loaded = checkpoints.load().unwrap().unwrap();
     check(&loaded);
-    assert!(loaded.number == 2 && loaded.warnings.is_empty());
+    assert!(loaded.stamp.number == 2 && loaded.warnings.is_empty());
     assert_eq!(names(checkpoints.path()), ["0001", "0002", "latest"]);
     // Every size from fitting to not: wherever the disk is full, the old or the new one is there.
     for size in (0..60_000).step_by(3_000) {
         fs::write(disk.0.join("ballast"), vec![0; 120_000]).unwrap();
-        let before = checkpoints.load().unwrap().unwrap().number;
+        let before = checkpoints.load().unwrap().unwrap().stamp.number;
         let done = checkpoints.save(before + 1, &sample(before + 1, size));
         let after = checkpoints.load().unwrap().unwrap();
-        assert!(after.warnings.is_empty() && after.number == before + u64::from(done.is_ok()));
+        assert!(after.warnings.is_empty() && after.stamp.number == before + u64::from(done.is_ok()));
     }
 }

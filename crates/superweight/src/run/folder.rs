@@ -115,7 +115,7 @@ impl RunFolder {
             let (seen, path) = (fs::read(&seen).map_err(RunError::io("read", &seen))?, folder.statistics());
             folder.disk.write_file(&path, &seen).map_err(RunError::io("write", &path))?;
         }
-        folder.checkpoints().save(loaded.number, &loaded.checkpoint)?;
+        folder.checkpoints().save(loaded.stamp.number, &loaded.checkpoint)?;
         Ok(folder)
     }
 

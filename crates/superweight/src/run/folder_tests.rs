@@ -126,7 +126,7 @@ fn resuming_brings_back_the_checkpoint_and_cuts_the_log() {
     assert_eq!(read_log(&path.join("log.jsonl")).unwrap().len(), 2, "not before the run goes on");
     let (_log, cut) = resumed.open_log().unwrap();
     let loaded = resumed.loaded.unwrap();
-    assert_eq!((loaded.number, &loaded.checkpoint, loaded.warnings.len()), (1, &checkpoint, 0));
+    assert_eq!((loaded.stamp.number, &loaded.checkpoint, loaded.warnings.len()), (1, &checkpoint, 0));
     assert!(cut.removed > 0 && cut.missing == 0);
     assert_eq!(read_log(&path.join("log.jsonl")).unwrap().len(), 1);
 }

@@ -57,7 +57,7 @@ mod tensors;
 mod testing;
 
 pub use checkpoint::{Checkpoint, State};
-pub use checkpoints::{Checkpoints, Loaded, Warning};
+pub use checkpoints::{Checkpoints, Loaded, Stamp, Warning};
 pub use disk::{Disk, DiskFile, Operation};
 pub use error::RunError;
 pub use folder::{COMMANDS, Existing, Resumed, RunFolder, load_checkpoint};

@@ -36,7 +36,7 @@ pub(super) fn sample(number: u64, size: usize) -> Checkpoint {
 pub(super) const SIZE: usize = 100;
 
 pub(super) fn check(loaded: &Loaded) {
-    assert_eq!(loaded.checkpoint, sample(loaded.number, SIZE), "checkpoint {}", loaded.number);
+    assert_eq!(loaded.checkpoint, sample(loaded.stamp.number, SIZE), "checkpoint {}", loaded.stamp.number);
 }
 
 pub(super) fn names(folder: &Path) -> Vec<String> {

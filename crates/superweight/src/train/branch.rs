@@ -78,7 +78,7 @@ impl Branch<'_> {
         let (old, recipe) = recipe_of(self.from)?;
         let new = recipe.with(self.set)?.resolve()?;
         let position = Position::of(&loaded.checkpoint)
-            .map_err(|why| self.refused(format!("checkpoint {}: {why}", loaded.number)))?;
+            .map_err(|why| self.refused(format!("checkpoint {}: {why}", loaded.stamp.number)))?;
         Ok(Way { old, new, loaded, position })
     }
 

@@ -78,7 +78,7 @@ impl<D: Device> Session<D> {
         let (parts, number) = match &resumed.loaded {
             Some(loaded) => {
                 let folder = &resumed.folder;
-                (Parts::from_checkpoint(device, &resolved, &data, folder, loaded)?, Some(loaded.number))
+                (Parts::from_checkpoint(device, &resolved, &data, folder, loaded)?, Some(loaded.stamp.number))
             }
             None => (Parts::begin(device, &resolved, &data)?, None),
         };
@@ -163,10 +163,13 @@ impl<D: Device> Parts<D> {
         resolved: &Resolved,
         data: &Arc<Dataset>,
         folder: &RunFolder,
-        Loaded { number, checkpoint, .. }: &Loaded,
+        Loaded { stamp, checkpoint, .. }: &Loaded,
     ) -> Result<Self, TrainError> {
-        let unusable =
-            |why: String| TrainError::Checkpoint { number: *number, path: folder.path().to_owned(), why };
+        let unusable = |why: String| TrainError::Checkpoint {
+            number: stamp.number,
+            path: folder.path().to_owned(),
+            why,
+        };
         let plan =
             SharingPlan::from_json(&checkpoint.plan).map_err(|e| unusable(format!("plan.json: {e}")))?;
         if let Some(why) = resolved.contradiction(&plan) {

@@ -91,7 +91,7 @@ pub fn numbers(run: &Path) -> (u64, Checkpoint) {
     // How long it took and how long the log is do not belong to the numbers.
     checkpoint.state.log_bytes = 0;
     checkpoint.state.training["epoch_seconds"] = 0.into();
-    (loaded.number, checkpoint)
+    (loaded.stamp.number, checkpoint)
 }
 
 pub fn run_path(runs: &Path) -> PathBuf {

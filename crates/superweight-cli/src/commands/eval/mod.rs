@@ -210,8 +210,8 @@ pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained
     let pass_seconds = begin.elapsed().as_secs_f64();
     let about = [
         ("run", trained.resolved.name.clone()),
-        ("checkpoint", trained.number.to_string()),
-        ("digest", trained.digest.clone()),
+        ("checkpoint", trained.stamp.number.to_string()),
+        ("digest", trained.stamp.digest.clone()),
         ("data", format!("{} {part}", trained.resolved.data.name)),
         ("members", voices.names().join(",")),
     ];
@@ -233,8 +233,8 @@ pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained
     };
     let answer = Answer {
         run: args.run.clone(),
-        checkpoint: trained.number,
-        digest: trained.digest.clone(),
+        checkpoint: trained.stamp.number,
+        digest: trained.stamp.digest.clone(),
         data: trained.resolved.data.name.clone(),
         part: part.to_owned(),
         members: voices.names().to_vec(),
