@@ -40,9 +40,14 @@ fn publish(args: &ReportArgs, folder: &Path, out: &mut impl Write) -> Result<Exi
         writeln!(out, "top-1      {top1:.2} {} {voice}, {}", voices.word(), voices.names()[voice])?;
     }
     writeln!(out, "top-1      {:.2} together, {} images", record.top1.ensemble, record.seen.part())?;
-    if !record.is_final() {
-        let epochs = results::FINAL_EPOCHS;
-        writeln!(out, "not final  a row of the table needs {epochs} epochs on all training images")?;
+    let usual = results::USUAL_EPOCHS;
+    if !record.is_final(train) {
+        writeln!(out, "not final  a row of the table needs all training images, judged by the test set")?;
+    } else if train != usual {
+        writeln!(
+            out,
+            "not final  a row of the table needs {usual} epochs, unless rows.toml says 'epochs = {train}' of it"
+        )?;
     }
     Ok(ExitCode::SUCCESS)
 }

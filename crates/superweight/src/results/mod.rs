@@ -31,7 +31,7 @@ mod table;
 pub use check::{Published, open_all};
 pub use error::ResultsError;
 pub use publish::{Facts, Started, publish};
-pub use record::{Accuracies, Choices, Epochs, FINAL_EPOCHS, ImageCounts, Minutes, Record, Seen};
+pub use record::{Accuracies, Choices, Epochs, ImageCounts, Minutes, Record, Seen, USUAL_EPOCHS};
 pub use rows::{PaperCell, RowRequest, load_rows};
 pub use table::{BEGIN, END, insert, table};
 

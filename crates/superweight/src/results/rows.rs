@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::error::ResultsError;
+use super::record::USUAL_EPOCHS;
 use crate::recipe::{Recipe, Resolved};
 use crate::report::{PaperRow, paper};
 
@@ -22,6 +23,8 @@ pub struct RowRequest {
     pub recipe: String,
     /// The same, loaded; its name is the row's.
     pub resolved: Resolved,
+    /// Of training, in a run that may stand in it: prior work is trained longer than the paper's own networks.
+    pub epochs: u64,
     /// What the paper has, where it has something.
     pub paper: Option<PaperRow>,
     /// Other methods of the paper in the same setting.
@@ -61,6 +64,7 @@ struct Written {
     item: u64,
     what: String,
     recipe: String,
+    epochs: Option<u64>,
     paper: Option<PaperCell>,
     /// Of one step of training, as measured.
     step_ms: Option<f64>,
@@ -106,6 +110,7 @@ impl Written {
             what: self.what,
             recipe: self.recipe,
             resolved,
+            epochs: self.epochs.unwrap_or(USUAL_EPOCHS),
             not_run: self.not_run,
         })
     }

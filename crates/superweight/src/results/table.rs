@@ -10,7 +10,7 @@ use std::path::Path;
 use superweight_plan::number::grouped;
 
 use super::check::Published;
-use super::record::{FINAL_EPOCHS, Seen};
+use super::record::{Seen, USUAL_EPOCHS};
 use super::rows::RowRequest;
 use crate::anytime::SubsetProfile;
 use crate::recipe::Resolved;
@@ -23,8 +23,11 @@ pub const END: &str = "<!-- end of what is generated -->";
 
 /// The generated part, without its markers. `results` is what links start from.
 pub fn table(results: &Path, rows: &[RowRequest], runs: &[Published]) -> String {
-    let (full, short): (Vec<&Published>, Vec<&Published>) =
-        runs.iter().partition(|run| run.record.is_final());
+    let stands = |run: &Published| match rows.iter().find(|row| is_run_of(run, row)) {
+        Some(row) => run.record.is_final(row.epochs),
+        None => run.record.is_final(USUAL_EPOCHS),
+    };
+    let (full, short): (Vec<&Published>, Vec<&Published>) = runs.iter().partition(|run| stands(run));
     let mut ours = String::new();
     let mut missing = String::new();
     for row in rows {
@@ -41,7 +44,7 @@ pub fn table(results: &Path, rows: &[RowRequest], runs: &[Published]) -> String 
     section(
         &mut text,
         &format!(
-            "Top-1 beside the paper, {FINAL_EPOCHS} epochs on all training images, test set read after the last epoch"
+            "Top-1 beside the paper, {USUAL_EPOCHS} epochs on all training images unless a row says how many, test set read after the last epoch"
         ),
         &["", "paper", "ours", "difference", "seeds", "numbers (budget)", "GPU min (wall)", "chosen on"],
         &ours,
@@ -105,6 +108,11 @@ fn told(resolved: &Resolved) -> Keys {
     keys(&resolved.to_toml())
 }
 
+fn row_label(row: &RowRequest) -> String {
+    let epochs = if row.epochs == USUAL_EPOCHS { String::new() } else { format!(", {} epochs", row.epochs) };
+    format!("[{}](../{}){epochs}", plain(&row.what), row.recipe)
+}
+
 fn beside_the_paper(results: &Path, row: &RowRequest, runs: &[&Published]) -> String {
     let record = &runs[0].record;
     let over = |of: &dyn Fn(&Published) -> f64| {
@@ -115,7 +123,7 @@ fn beside_the_paper(results: &Path, row: &RowRequest, runs: &[&Published]) -> St
         each if each.is_empty() => String::new(),
         each => format!(", but {}", each.join(", ")),
     };
-    let label = format!("[{}](../{}){changes}", plain(&row.what), row.recipe);
+    let label = row_label(row) + &changes;
     let seeds: Vec<_> = runs.iter().map(|run| link(results, run, &run.record.seed.to_string())).collect();
     let parameters: Vec<u64> = runs.iter().map(|run| run.record.parameters).collect();
     let (least, most) = (parameters.iter().min(), parameters.iter().max());
@@ -193,7 +201,7 @@ fn of_the_paper(row: &RowRequest) -> String {
 
 fn not_run(row: &RowRequest) -> String {
     table_row(&[
-        format!("{}. [{}](../{})", row.item, plain(&row.what), row.recipe),
+        format!("{}. {}", row.item, row_label(row)),
         of_the_paper(row),
         row.expected_minutes.map_or("–".into(), |minutes| format!("{minutes:.1}")),
         plain(row.not_run.as_deref().unwrap_or("not yet")),
