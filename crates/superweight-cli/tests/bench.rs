@@ -108,5 +108,7 @@ fn errors_name_the_flag() {
     assert_eq!(zero, "error: --members and --batch: graph `0.cnn-4`: the batch is zero\n");
     assert!(errors("bench step --members cnn-4 --input 3x32").contains("--input '3x32'"));
     assert!(errors("bench step --members cnn-4 --seconds nan").contains("--seconds NaN"));
+    let exits = errors("bench step --members cnn-4,msdnet-2-1 --seconds 0");
+    assert_eq!(exits, "error: --members: msdnet-2-1 has exits of its own: measure it alone\n");
     assert_eq!(swn("bench step").status.code(), Some(2), "clap's own");
 }

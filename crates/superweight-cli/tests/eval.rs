@@ -182,7 +182,7 @@ fn exits_answer_one_after_another() {
         let screen = folder.screen(&format!("predict runs/exits --deadline {deadline} a.png"));
         assert!(screen.contains(exits), "{screen}");
     }
-    assert!(folder.screen("predict runs/exits a.png").contains("(exits 0+1, "));
+    assert!(folder.screen("predict runs/exits a.png").contains("(exits 0–1, "));
     let written = folder.screen("export runs/exits --to onnx");
     assert!(written.contains("exits      2: logits.0 to logits.1"), "{written}");
     let refused = folder.screen("slim runs/exits --to 50%");

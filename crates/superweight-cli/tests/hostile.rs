@@ -230,6 +230,8 @@ fn recipes_flags_and_places_to_write() {
     refused(&folder, "search --replay runs/tiny --tau 7", &["--tau 7", "between -1 and 1"]);
     refused(&folder, "plan --members cnn-4-8 --budget 90% --block 0", &["--block"]);
     refused(&folder, "plan --members cnn-4-8 --budget 90% --reserve 2", &["--reserve"]);
+    refused(&folder, "plan --members cnn-4,msdnet-2-1 --budget 90%", &["--members", "msdnet-2-1 has exits"]);
+    refused(&folder, "report runs/tiny --publish out --commit HEAD", &["--commit <HASH>", "git rev-parse"]);
     refused(&folder, "plan --show tiny.toml", &["tiny.toml", "not a plan"]);
     refused(&folder, "eval runs/tiny --interpolate 0,9", &["--interpolate 0,9", "no member 9"]);
     refused(&folder, "export runs/tiny --to onnx --out out --members 9", &["--members", "no member 9"]);
@@ -238,6 +240,14 @@ fn recipes_flags_and_places_to_write() {
         "anytime runs/tiny --images 5 --batch 99999999999",
         &["--batch 99999999999", "too large"],
     );
+    // What was measured before is told and kept.
+    let path = folder.0.join("runs/tiny/anytime.json");
+    let before = fs::read(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    let screen = folder.screen("anytime runs/tiny --images 5 --seconds 0 --batch 1,99999999999");
+    assert!(screen.contains("\nbatch 1, ") && screen.contains("error: --batch 99999999999"), "{screen}");
+    assert!(path.is_file());
+    fs::write(&path, before).unwrap();
 
     // What fails after the flag was looked at leaves no empty file.
     refused(&folder, "eval runs/tiny --interpolate 0,9 --csv new.csv", &["--interpolate 0,9"]);

@@ -475,7 +475,7 @@ fn exits_are_published_each_by_itself() {
     assert_eq!((record.members.len(), record.top1.members.len()), (1, 2));
     stretch(&run);
     let table = succeed(&folder, "report results --table");
-    assert!(table.contains("| exits | median ms |") && table.contains("\n| 0+1 | "), "{table}");
+    assert!(table.contains("| exits | median ms |") && table.contains("\n| 0–1 | "), "{table}");
 
     // Predictions of fewer than answer, a profile and an evaluation of another run.
     fs::remove_dir_all(&run).unwrap();

@@ -128,6 +128,11 @@ impl Voices {
         }
     }
 
+    /// A subset as people read it: several exits, and many members in a row, as the first and the last of them.
+    pub fn brief(&self, subset: Subset) -> String {
+        subset.brief(if self.nested { 2 } else { 5 })
+    }
+
     /// Who has to answer for these to have answered.
     pub fn needed(&self, subset: Subset) -> Subset {
         match subset.voices().last() {

@@ -254,7 +254,7 @@ pub struct ReportArgs {
     pub publish: Option<PathBuf>,
 
     /// With --publish: the commit of the program that trained.
-    #[arg(long, value_name = "HASH", requires = "publish")]
+    #[arg(long, value_name = "HASH", requires = "publish", value_parser = commit)]
     pub commit: Option<String>,
 
     /// With --publish: the row that it is a run of [default: the run's name, which is its recipe's].
@@ -269,6 +269,18 @@ pub struct ReportArgs {
     /// file's two markers.
     #[arg(long, conflicts_with_all = ["format", "plots"])]
     pub table: bool,
+}
+
+/// A commit's name as git prints it, whole or its beginning.
+fn commit(text: &str) -> Result<String, String> {
+    let hexadecimal = text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    match hexadecimal && (7..=64).contains(&text.len()) {
+        true => Ok(text.to_owned()),
+        false => Err(
+            "not a commit: at least seven hexadecimal digits, as 'git rev-parse --short HEAD' prints them"
+                .to_owned(),
+        ),
+    }
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]

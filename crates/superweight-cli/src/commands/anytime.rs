@@ -35,29 +35,41 @@ pub fn run(args: AnytimeArgs, out: &mut impl Write) -> Result<ExitCode> {
     check_writable(&path).with_context(|| format!("{}: make its folder writable", path.display()))?;
     let device = device::for_run(&args.on.device, args.on.threads, &trained)?;
     let where_ = device.describe();
-    let profiles = on_device!(device, |device| profiles(&device, &where_, &args, &trained))?;
-    profiles[0].save(&path)?;
+    let mut made: Vec<Profile> = vec![];
+    let told = |profile: Profile| -> Result<()> {
+        if made.is_empty() {
+            profile.save(&path)?;
+        }
+        if !args.on.json {
+            if made.is_empty() {
+                writeln!(out, "run        {}, checkpoint {}", args.run.display(), trained.stamp.number)?;
+                writeln!(out, "accuracy   on {}", profile.data)?;
+                writeln!(out, "device     {where_}, load {}", load())?;
+            }
+            writeln!(out, "\nbatch {}, {} rounds\n{}", profile.batch, profile.rounds, text(&profile))?;
+            out.flush()?;
+        }
+        made.push(profile);
+        Ok(())
+    };
+    on_device!(device, |device| profiles(&device, &where_, &args, &trained, told))?;
     if args.on.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&profiles)?)?;
+        writeln!(out, "{}", serde_json::to_string_pretty(&made)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    writeln!(out, "run        {}, checkpoint {}", args.run.display(), trained.stamp.number)?;
-    writeln!(out, "accuracy   on {}", profiles[0].data)?;
-    writeln!(out, "device     {where_}, load {}", load())?;
-    for profile in &profiles {
-        writeln!(out, "\nbatch {}, {} rounds\n{}", profile.batch, profile.rounds, text(profile))?;
-    }
-    writeln!(out, "profile    {} (batch {})", path.display(), profiles[0].batch)?;
+    writeln!(out, "profile    {} (batch {})", path.display(), made[0].batch)?;
     write!(out, "{}", stale_report(&args.run))?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// One for every `--batch`, told as soon as it is measured.
 pub(super) fn profiles<D: Device>(
     device: &D,
     where_: &str,
     args: &AnytimeArgs,
     trained: &Trained,
-) -> Result<Vec<Profile>> {
+    mut told: impl FnMut(Profile) -> Result<()>,
+) -> Result<()> {
     let voices = Voices::of(&trained.plan);
     let subsets = voices.subsets()?;
     let data = trained.dataset(&standard_folder()?)?;
@@ -67,7 +79,6 @@ pub(super) fn profiles<D: Device>(
         trained.networks(device, PASS_BATCH.min(images.len()))?.predict(&images, &normalisation, |_| ())?;
     let scores = evaluate_subsets(&predictions, &subsets);
     let part = if args.held_out { "held-out" } else { "test" };
-    let mut profiles = vec![];
     for &batch in &args.batch {
         let networks = trained.networks_by_exit(device, batch);
         let mut networks = networks.with_context(|| format!("--batch {batch}"))?;
@@ -78,15 +89,15 @@ pub(super) fn profiles<D: Device>(
         let time = Duration::from_secs_f64(args.seconds);
         let latencies = measure(&mut networks, &SystemClock::default(), &input, ROUNDS, time)
             .with_context(|| format!("--batch {batch}"))?;
-        profiles.push(Profile {
+        told(Profile {
             checkpoint: trained.stamp.number,
             digest: trained.stamp.digest.clone(),
             device: where_.to_owned(),
             data: format!("{} {part} images of {}", images.len(), trained.resolved.data.name),
             ..Profile::new(&voices, batch, &scores, &latencies)
-        });
+        })?;
     }
-    Ok(profiles)
+    Ok(())
 }
 
 /// Quickest first; what another subset beats is marked.

@@ -253,6 +253,11 @@ fn prepare<D: Device>(
         let (a, b) = (&pair[0].name, &pair[1].name);
         bail!("--members: {a} and {b} see different numbers of images at once: measure them one by one");
     }
+    if members.len() > 1
+        && let Some(member) = members.iter().find(|member| member.name.exits() > 1)
+    {
+        bail!("--members: {} has exits of its own: measure it alone", member.name);
+    }
     let BenchOptions { batch, inference, packed, unfolded, .. } = *options;
     let request = BenchRequest { members, batch, training: !inference, packed, folded: !unfolded };
     let bench = Bench::new(device, &request).context("--members and --batch")?;

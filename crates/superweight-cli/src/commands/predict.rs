@@ -80,7 +80,7 @@ pub fn run(args: PredictArgs, out: &mut impl Write) -> Result<ExitCode> {
             said.classes.iter().map(|c| format!("{} {:.1}%", c.class, 100.0 * c.probability)).collect();
         let cut = if said.members == said.chosen { "" } else { ", cut short" };
         let late = if said.missed { ", too late" } else { "" };
-        let (image, classes, members) = (&said.image, classes.join(", "), said.members.brief());
+        let (image, classes, members) = (&said.image, classes.join(", "), voices.brief(said.members));
         let who = if said.members.len() == 1 { voices.word() } else { voices.words() };
         writeln!(out, "{image}: {classes}  ({who} {members}, {:.3} ms{cut}{late})", said.used_ms)?;
     }

@@ -58,8 +58,9 @@ pub enum AnytimeError<E> {
     Members(E),
     /// Not even the quickest member fits.
     #[error(
-        "a deadline of {:.3} ms cannot be kept: the quickest {who} needs {shortest_ms:.3} ms (p99 on this device; 'swn anytime' measures again)",
-        deadline.as_secs_f64() * 1e3
+        "a deadline of {:.3} ms cannot be kept: the quickest {who} needs {:.3} ms (p99 on this device; 'swn anytime' measures again)",
+        deadline.as_micros() as f64 / 1e3,
+        shortest.as_nanos().div_ceil(1000) as f64 / 1e3
     )]
     TooShort {
         /// Member or exit.
@@ -67,7 +68,7 @@ pub enum AnytimeError<E> {
         /// As asked.
         deadline: Duration,
         /// What it would take.
-        shortest_ms: f64,
+        shortest: Duration,
     },
     /// A profile of other members.
     #[error("the profile is of {profiled} and the run has {found}: 'swn anytime RUN' makes it anew")]
@@ -138,10 +139,10 @@ impl<A: Asked, C: Clock> Predictor<A, C> {
     /// The subset that would run.
     pub fn choose(&self, deadline: Duration) -> Result<Subset, AnytimeError<A::Error>> {
         // As whole nanoseconds, as deadlines are.
-        self.best(|subset| Duration::from_secs_f64(subset.time.p99_ms / 1e3) <= deadline).ok_or_else(|| {
-            let shortest = self.profile.subsets.iter().map(|subset| subset.time.p99_ms);
-            let who = self.asked.voices().word();
-            AnytimeError::TooShort { who, deadline, shortest_ms: shortest.fold(f64::INFINITY, f64::min) }
+        let needs = |subset: &SubsetProfile| Duration::from_secs_f64(subset.time.p99_ms / 1e3);
+        self.best(|subset| needs(subset) <= deadline).ok_or_else(|| {
+            let shortest = self.profile.subsets.iter().map(needs).min().unwrap_or(Duration::MAX);
+            AnytimeError::TooShort { who: self.asked.voices().word(), deadline, shortest }
         })
     }
 
@@ -315,6 +316,13 @@ mod tests {
             assert!(world.ran.borrow().is_empty());
             assert_eq!(predictor.answers(), Answers::default());
         }
+        // Never the same number twice: what is asked is rounded down, what it takes up.
+        let world = World::default();
+        let mut predictor = predictor(&world, [4000, 1000, 2000]);
+        predictor.profile.subsets[1].time.p99_ms = 1.0004;
+        let error = predictor.choose(Duration::from_nanos(1_000_399)).unwrap_err().to_string();
+        assert!(error.contains("1.000 ms cannot be kept: the quickest member needs 1.001 ms"), "{error}");
+        assert_eq!(predictor.choose(Duration::from_nanos(1_000_400)).unwrap(), Subset::one(VoiceId(1)));
     }
 
     /// Exits that take 4, 1 and 2 ms from the one before; the last is the best, then the mean of the first two.

@@ -140,7 +140,7 @@ pub fn subset_name(subset: Subset, voices: &Voices) -> String {
         Some(VoiceId(only)) if subset.len() == 1 && !voices.nested() => {
             format!("{only} {}", voices.names()[only])
         }
-        _ => subset.brief(),
+        _ => voices.brief(subset),
     }
 }
 

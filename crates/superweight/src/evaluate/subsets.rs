@@ -82,11 +82,10 @@ impl Subset {
         self.0 == 0
     }
 
-    /// As people read it: many in a row as the first and the last of them.
-    pub fn brief(self) -> String {
-        const MANY: usize = 5;
+    /// As people read it: so many in a row as the first and the last of them.
+    pub(crate) fn brief(self, many: usize) -> String {
         let first = self.0.trailing_zeros() as usize;
-        let row = self.len() >= MANY && self.0 >> first == Self::all(self.len()).0;
+        let row = self.len() >= many && self.0 >> first == Self::all(self.len()).0;
         if row { format!("{first}–{}", first + self.len() - 1) } else { self.to_string() }
     }
 
@@ -210,11 +209,12 @@ mod tests {
         assert_eq!(names, ["0", "1", "2", "3", "0+1", "0+1+2", "0+1+2+3"]);
         assert!(prefixes.iter().all(|scored| every.contains(scored)));
         assert_eq!(Subset::prefixes(1), Subset::every(1));
-        let brief = |subset: Subset| subset.brief();
+        let brief = |subset: Subset| subset.brief(5);
         assert_eq!((brief(Subset::all(4)), brief(Subset::all(16))), ("0+1+2+3".into(), "0–15".into()));
         assert_eq!(brief(Subset::try_from(vec![2, 3, 4, 5, 6]).unwrap()), "2–6");
         assert_eq!(brief(Subset::try_from(vec![0, 2, 3, 4, 5]).unwrap()), "0+2+3+4+5");
         assert_eq!(brief(Subset::all(64)), "0–63");
+        assert_eq!((Subset::all(2).brief(2), Subset::all(1).brief(2)), ("0–1".into(), "0".into()));
     }
 
     /// Two members, each right on its own image and sure; together they waver but the right class stays first.

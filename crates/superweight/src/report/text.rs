@@ -106,10 +106,11 @@ fn one(run: &RunView) -> String {
     }
     if let Some(evaluation) = run.evaluation.as_ref().filter(|evaluation| evaluation.subsets.len() > 1) {
         let _ = writeln!(out, "\nOn {} ({} images):\n", plain(&evaluation.on), grouped(evaluation.images));
-        let who = Voices::of_networks(&about.members).words();
+        let voices = Voices::of_networks(&about.members);
+        let who = voices.words();
         let _ = writeln!(out, "| {who} | top-1 % | top-5 % | NLL | ECE % |\n|---|---:|---:|---:|---:|");
         for subset in &evaluation.subsets {
-            let members = subset.members.brief().replace('+', " + ");
+            let members = voices.brief(subset.members).replace('+', " + ");
             let or_none =
                 |name: &str, value: Option<f64>| value.map_or("–".to_owned(), |v| figure(name, v));
             out += &row(&[

@@ -217,7 +217,7 @@ fn anytime(results: &Path, run: &Published) -> String {
         let names = || subset.members.voices().map(|m| plain(&profile.names[m.0])).collect::<Vec<_>>();
         let top1 = run.counted.get(&subset.members).map(|top1| format!("{top1:.2}"));
         table_row(&[
-            if profile.exits { subset.members.brief() } else { names().join(" + ") },
+            if profile.exits { profile.voices().brief(subset.members) } else { names().join(" + ") },
             format!("{:.3}", subset.time.median_ms),
             format!("{:.3}", subset.time.p99_ms),
             top1.unwrap_or("–".to_owned()),

@@ -125,7 +125,12 @@ fn look<D: Device>(device: &D, where_: &str, args: &DemoArgs, run: &Path) -> Res
     let trained = Trained::open(run)?;
     evaluate(device, &EvalArgs::of(run, on()), &trained)?;
     let timed = AnytimeArgs { seconds: SECONDS, ..AnytimeArgs::of(run, on()) };
-    let profile = profiles(device, where_, &timed, &trained)?.swap_remove(0);
+    let mut made = vec![];
+    profiles(device, where_, &timed, &trained, |profile| {
+        made.push(profile);
+        Ok(())
+    })?;
+    let profile = made.swap_remove(0);
     profile.save(&run.join(PROFILE))?;
     Ok((trained, profile))
 }

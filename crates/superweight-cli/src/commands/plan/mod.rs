@@ -158,7 +158,7 @@ fn blame(error: PlanError) -> anyhow::Error {
     let flag = match error {
         PlanError::Block { .. } => "--block",
         PlanError::Reserve { .. } => "--reserve",
-        PlanError::Heads { .. } => "--members",
+        PlanError::Heads { .. } | PlanError::Exits(_) => "--members",
         PlanError::MixedCluster { .. } | PlanError::LayerTwice { .. } | PlanError::Empty { .. } => {
             "--clusters"
         }
