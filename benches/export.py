@@ -13,7 +13,6 @@ The first 1,000 images are compared; figures are ‖theirs − ours‖ / ‖ours
 onnx, onnxruntime; the PyTorch modules are those of the engine's fixtures.
 """
 import glob
-import importlib.util
 import json
 import os
 import re
@@ -26,30 +25,21 @@ import torch
 from safetensors.numpy import load_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(HERE, "../crates/superweight-engine/tests/fixtures"))
+import models
+
 COUNT, LIMIT = 1000, 1e-4
 
 
-def fixtures():
-    path = os.path.join(HERE, "../crates/superweight-engine/tests/fixtures/make.py")
-    source = open(path).read().split("\nif __name__")[0]
-    source = re.sub(r"\n(ops|networks)\(\)\s*$", "\n", source)
-    spec = importlib.util.spec_from_loader("fixtures", loader=None)
-    module = importlib.util.module_from_spec(spec)
-    exec(compile(source, path, "exec"), module.__dict__)
-    torch.set_default_dtype(torch.float32)  # the fixtures are made in float64
-    return module
-
-
 def module_of(name, tensors):
-    made = fixtures()
     classes = tensors["fc.weight" if "fc.weight" in tensors else "classifier.1.weight"].shape[0]
     if name.startswith("wrn"):
         depth, width = map(int, name.split("-")[1:])
-        net, stem = made.Wrn(depth, width, classes), "conv1"
+        net = models.Wrn(depth, width, classes)
         channels = tensors["conv1.weight"].shape[1]
         net.conv1 = torch.nn.Conv2d(channels, 16, 3, 1, 1, bias=False)
     else:
-        net = made.MobileNetV2(classes)
+        net = models.MobileNetV2(classes)
         channels = tensors["features.0.0.weight"].shape[1]
         net.features[0][0] = torch.nn.Conv2d(channels, 32, 3, 1, 1, bias=False)
     net.load_state_dict({key: torch.from_numpy(value.copy()) for key, value in tensors.items()}, strict=True)

@@ -109,6 +109,11 @@ fn errors_name_the_flag() {
     assert!(errors("bench step --members cnn-4 --input 3x32").contains("--input '3x32'"));
     assert!(errors("bench step --members cnn-4 --seconds nan").contains("--seconds NaN"));
     let exits = errors("bench step --members cnn-4,msdnet-2-1 --seconds 0");
-    assert_eq!(exits, "error: --members: msdnet-2-1 has exits of its own: measure it alone\n");
+    assert_eq!(
+        exits,
+        "error: --members: msdnet-2-1 has exits of its own: choose it alone, without other members\n"
+    );
+    let heads = errors("bench step --members cnn-4,mimo-2-cnn-4 --seconds 0");
+    assert!(heads.starts_with("error: --members: cnn-4 and mimo-2-cnn-4 see different numbers"), "{heads}");
     assert_eq!(swn("bench step").status.code(), Some(2), "clap's own");
 }

@@ -29,7 +29,9 @@ pub use budget::{Budget, BudgetError};
 pub use cluster::{Clustering, Partition, Share};
 pub use corner::{Rect, Span, superweights};
 pub use error::PlanError;
-pub use layer::{Family, Layer, LayerId, LayerKind, Member, MemberId, Role, Vector, VectorKind};
+pub use layer::{
+    Family, Layer, LayerId, LayerKind, Member, MemberId, Role, Vector, VectorKind, answer_together,
+};
 pub use plan::{
     Bill, Cluster, ClusterId, Group, PlannedLayer, SetId, SharingPlan, SuperWeight, SuperWeightId,
     TemplateSet, Tile, Tiling, VERSION, View,

@@ -12,7 +12,9 @@ use superweight::engine::Device;
 use superweight::engine::cuda::{ConvRecord, Tuning};
 use superweight::plan::arch::{ArchName, Architecture};
 use superweight::plan::number::grouped;
-use superweight::plan::{Budget, Clustering, Coefficients, Member, PlanRequest, SharingPlan};
+use superweight::plan::{
+    Budget, Clustering, Coefficients, Member, PlanRequest, SharingPlan, answer_together,
+};
 use superweight::recipe::Precision;
 
 use super::device::{self, Chosen, on_device};
@@ -154,12 +156,8 @@ fn composed(options: &BenchOptions) -> Result<Option<SharingPlan>> {
         return super::plan::read("--plan", path).map(Some);
     }
     let Some(budget) = &options.budget else { return Ok(None) };
-    let member = |name: &String| {
-        let architecture = architecture(name, options)?;
-        let (input, classes) = (architecture.input, architecture.classes);
-        Ok(Member { architecture: architecture.name, input, classes })
-    };
-    let members = options.members.iter().map(member).collect::<Result<Vec<_>>>()?;
+    let members = options.members.iter().map(|name| Ok(member(&architecture(name, options)?)));
+    let members = members.collect::<Result<Vec<_>>>()?;
     let asked = PlanRequest::new(members, None);
     let budget: Budget = budget.parse().context("--budget")?;
     // Own coefficients are the most that composing can have to do.
@@ -249,15 +247,7 @@ fn prepare<D: Device>(
 ) -> Result<Bench<D>> {
     let members =
         options.members.iter().map(|name| architecture(name, options)).collect::<Result<Vec<_>>>()?;
-    if let Some(pair) = members.windows(2).find(|pair| pair[0].heads != pair[1].heads) {
-        let (a, b) = (&pair[0].name, &pair[1].name);
-        bail!("--members: {a} and {b} see different numbers of images at once: measure them one by one");
-    }
-    if members.len() > 1
-        && let Some(member) = members.iter().find(|member| member.name.exits() > 1)
-    {
-        bail!("--members: {} has exits of its own: measure it alone", member.name);
-    }
+    answer_together(&members.iter().map(member).collect::<Vec<_>>()).context("--members")?;
     let BenchOptions { batch, inference, packed, unfolded, .. } = *options;
     let request = BenchRequest { members, batch, training: !inference, packed, folded: !unfolded };
     let bench = Bench::new(device, &request).context("--members and --batch")?;
@@ -315,6 +305,10 @@ fn architecture(name: &str, options: &BenchOptions) -> Result<Architecture> {
         None => name.usual_input(),
     };
     name.build(input, options.classes).context("--input and --classes")
+}
+
+fn member(Architecture { name, input, classes, .. }: &Architecture) -> Member {
+    Member { architecture: name.clone(), input: *input, classes: *classes }
 }
 
 fn step_answer(

@@ -156,10 +156,9 @@ impl Record {
         Voices::of_networks(&self.members)
     }
 
-    /// Whether it may stand in a row of so many epochs: all training images, measured on the test set.
-    pub fn is_final(&self, epochs: u64) -> bool {
-        let whole = self.images.held_out == 0 && self.seen == Seen::Test;
-        whole && self.epochs.train == epochs
+    /// Whether it may stand in a row of as many epochs: it has seen all training images and was measured on the test set.
+    pub fn is_whole(&self) -> bool {
+        self.images.held_out == 0 && self.seen == Seen::Test
     }
 
     /// Minutes of steps, search and training.

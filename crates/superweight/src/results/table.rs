@@ -23,9 +23,9 @@ pub const END: &str = "<!-- end of what is generated -->";
 
 /// The generated part, without its markers. `results` is what links start from.
 pub fn table(results: &Path, rows: &[RowRequest], runs: &[Published]) -> String {
-    let stands = |run: &Published| match rows.iter().find(|row| is_run_of(run, row)) {
-        Some(row) => run.record.is_final(row.epochs),
-        None => run.record.is_final(USUAL_EPOCHS),
+    let stands = |run: &Published| {
+        let row = rows.iter().find(|row| is_run_of(run, row));
+        run.record.is_whole() && run.record.epochs.train == row.map_or(USUAL_EPOCHS, |row| row.epochs)
     };
     let (full, short): (Vec<&Published>, Vec<&Published>) = runs.iter().partition(|run| stands(run));
     let mut ours = String::new();

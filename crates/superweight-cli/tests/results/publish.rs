@@ -1,200 +1,16 @@
-//! What `results/` claims, counted again; and a small run published by the same commands, whole and damaged.
-
-mod common;
+//! Small runs published, put beside the paper, and damaged.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use common::Folder;
 use serde_json::Value;
-use superweight::data::Augment;
 use superweight::evaluate::{Classes, Predictions, Subset};
-use superweight::plan::{Clustering, SharingPlan};
-use superweight::recipe::Strategy;
-use superweight::results::{self, Minutes, Published, RowRequest, load_rows, open_all};
+use superweight::results::{self, Minutes, Published, open_all};
 use superweight::run::read_log;
-use superweight::schedule::Schedule;
 use superweight::voices::VoiceId;
 
-/// The paper's recipe for CIFAR has so many epochs; not the program's own constant.
-const EPOCHS: u64 = 200;
-
-fn committed() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results")
-}
-
-/// Top-1 in percent of some members, from the predictions alone.
-fn count(classes: &Classes, members: &[usize]) -> f64 {
-    let subset = members.iter().fold(Subset::EMPTY, |subset, &m| subset.with(VoiceId(m)));
-    let row = &classes.rows[&subset];
-    let right = row.iter().zip(&classes.labels).filter(|(class, label)| class == label).count();
-    100.0 * right as f64 / classes.labels.len() as f64
-}
-
-/// Everything that a row of the table needs, counted by this test and not by the program.
-fn recount(folder: &Path) {
-    let name = folder.display();
-    let text = fs::read_to_string(folder.join("run.json")).unwrap();
-    let record: Value = serde_json::from_str(&text).unwrap();
-    let classes = Classes::load(&folder.join("predictions.gz")).unwrap();
-    let members = record["members"].as_array().unwrap().len();
-    let top1 = &record["top1"];
-    for (m, said) in top1["members"].as_array().unwrap().iter().enumerate() {
-        assert_eq!(said.as_f64().unwrap(), count(&classes, &[m]), "{name}: member {m}");
-    }
-    // Of one network there may be several exits.
-    let answered = top1["members"].as_array().unwrap().len();
-    assert!(answered == members || (members == 1 && answered > 1), "{name}: {answered} of {members}");
-    let all: Vec<usize> = (0..answered).collect();
-    assert_eq!(top1["ensemble"].as_f64().unwrap(), count(&classes, &all), "{name}: ensemble");
-    let plan = SharingPlan::from_json(&fs::read_to_string(folder.join("plan.json")).unwrap()).unwrap();
-    assert_eq!(record["total"].as_u64().unwrap(), plan.bill.total(), "{name}");
-    if let Some(budget) = record["budget"].as_u64() {
-        assert!(plan.bill.total() <= budget, "{name}: {} numbers in {budget}", plan.bill.total());
-    }
-}
-
-/// The runs that stand beside the paper's figures, by the table itself: what it links to before "Not run".
-fn in_the_table(results: &Path, table: &str) -> Vec<PathBuf> {
-    let final_part = table.split("### Not run").next().unwrap();
-    let links = final_part.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-    let runs = links.map(|link| results.join(link)).filter(|path| path.join("run.json").is_file());
-    let mut runs: Vec<_> = runs.collect();
-    runs.sort();
-    runs.dedup();
-    runs
-}
-
-/// As the README has it: every figure counted, every row of 200 epochs, within its budget, text as generated.
-fn hold(results: &Path) -> Result<usize, String> {
-    let runs = open_all(results).map_err(|error| error.to_string())?;
-    let rows = load_rows(results).map_err(|error| error.to_string())?;
-    let table = results::table(results, &rows, &runs);
-    let finals = in_the_table(results, &table);
-    assert_eq!(finals.len(), runs.iter().filter(|run| finals.contains(&run.folder)).count());
-    for folder in &finals {
-        recount(folder);
-        let record: Value =
-            serde_json::from_str(&fs::read_to_string(folder.join("run.json")).unwrap()).unwrap();
-        assert_eq!(record["epochs"]["train"], EPOCHS, "{}", folder.display());
-        assert_eq!((&record["seen"], &record["images"]["held_out"]), (&"test".into(), &0.into()));
-    }
-    let readme = fs::read_to_string(results.join("README.md")).unwrap();
-    match results::insert(&readme, &table) {
-        Some(now) if now == readme => Ok(finals.len()),
-        Some(_) => Err("README.md is not what 'swn report results --table' makes now".to_owned()),
-        None => Err("README.md has no place for the table".to_owned()),
-    }
-}
-
-#[test]
-fn committed_results_hold() {
-    hold(&committed()).unwrap_or_else(|why| {
-        panic!("{why}: 'cargo run -p superweight-cli -- report results --table --out results/README.md'")
-    });
-}
-
-/// The table of the project's README, cell by cell: counted predictions, numbers and minutes of the runs it links to, the
-/// paper's figures of the rows they belong to, and the schedules that its columns are of.
-#[test]
-fn the_readme_says_what_was_measured() {
-    let readme = include_str!("../../../README.md");
-    let rows = load_rows(&committed()).unwrap();
-    let linked = readme.lines().filter(|line| line.starts_with('|') && line.contains("(results/cifar-1"));
-    let (mut lines, mut figures) = (0, 0);
-    for line in linked {
-        let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
-        let mut minutes = None;
-        let linked = |cell: &'static str, averaged| {
-            cell.split(", ").filter(|seed| *seed != "–").map(move |seed| (seed, averaged))
-        };
-        for (seed, averaged) in linked(cells[2], true).chain(linked(cells[3], false)) {
-            let (figure, link) = seed.strip_prefix('[').unwrap().split_once("](results/").unwrap();
-            let run = Published::open(&committed().join(link.strip_suffix(')').unwrap())).unwrap();
-            let classes = Classes::load(&run.folder.join("predictions.gz")).unwrap();
-            let members: Vec<usize> = (0..run.record.members.len()).collect();
-            assert_eq!(figure, format!("{:.2}", count(&classes, &members)), "{line}");
-            let millions = run.record.total as f64 / 1e6;
-            let digits = if millions < 1.0 {
-                3
-            } else if millions < 10.0 {
-                2
-            } else {
-                1
-            };
-            assert_eq!(cells[1], format!("{millions:.digits$}M"), "{line}");
-            let row = rows.iter().find(|row| row.resolved.name == run.record.row).unwrap();
-            let (paper, _) = row.paper.as_ref().unwrap().value("top1").unwrap();
-            assert_eq!(cells[4].parse::<f64>().unwrap(), paper, "{line}");
-            assert_eq!(run.resolved.train.average > 0, averaged, "{line}");
-            minutes.get_or_insert(run.record.minutes.wall);
-            figures += 1;
-        }
-        assert_eq!(cells[5], format!("{:.1}", minutes.unwrap()), "{line}");
-        lines += 1;
-    }
-    assert_eq!((lines, figures), (8, 14), "rows and figures of the README's table");
-}
-
-/// Batch 128, SGD with Nesterov momentum 0.9, rate 0.1 times 0.2 at the drops, decay 5e-4, flips and crops by 4 pixels: the
-/// appendix's recipe. Single networks and members that are alike drop last at 180 and normalise over 64 images, unlike other
-/// members at 160 and over 128. τ is the paper's. Single networks that share have one late drop and the mean of the epochs
-/// after it, which held-out images preferred (`docs/notes/reproduction.md`).
-///
-/// All have cutout: the appendix names it for ensembles alone, but the commands that its authors released have it for single
-/// networks too, and on the test set the narrow network is 2.2 points below the paper without it and 0.4 with it (one seed).
-/// None is where the paper's figure is prior work's: plain networks and the members of Table 2 that are alike.
-///
-/// Rows of other lengths are prior work's, trained as published.
-#[test]
-fn every_row_has_the_papers_training_but_for_how_it_ends() {
-    let rows = load_rows(&committed()).unwrap();
-    assert!(rows.len() >= 13 && rows.is_sorted_by_key(|row| row.item));
-    let of_prior_work = |row: &&RowRequest| row.epochs != EPOCHS;
-    assert_eq!(rows.iter().filter(of_prior_work).count(), 4, "BatchEnsemble and MIMO, two data sets each");
-    for row in rows.iter().filter(of_prior_work) {
-        let (name, train) = (&row.resolved.name, &row.resolved.train);
-        assert_eq!((row.epochs, train.epochs, train.batch, train.decay), (250, 250, 128, 6e-4), "{name}");
-        let drops = Schedule::Drops { rate: 0.1, factor: 0.2, at: vec![100, 200, 225], warm_up: 1 };
-        assert_eq!((&train.schedule, train.average), (&drops, 0), "{name}");
-        assert_eq!((row.resolved.data.augment.cutout, row.resolved.test_every), (0, 0), "{name}");
-        assert_eq!(row.paper.as_ref().unwrap().table, "Table 2", "{name}");
-    }
-    for row in rows.iter().filter(|row| !of_prior_work(row)) {
-        let (name, resolved) = (&row.resolved.name, &row.resolved);
-        let (train, alike) = (&resolved.train, !resolved.heterogeneous());
-        assert_eq!(
-            (train.epochs, train.batch, train.bn_batch),
-            (EPOCHS, 128, if alike { 64 } else { 128 }),
-            "{name}"
-        );
-        assert_eq!((train.momentum, train.nesterov, train.decay), (0.9, true, 5e-4), "{name}");
-        assert_eq!(train.label_smoothing, 0.0, "{name}");
-        let shares_alone = resolved.members.len() == 1 && resolved.plan.clusters != Clustering::Dense;
-        let (at, average) = match (alike, shares_alone) {
-            (_, true) => (vec![132], 52),
-            (true, _) => (vec![60, 120, 180], 0),
-            (false, _) => (vec![60, 120, 160], 0),
-        };
-        let drops = Schedule::Drops { rate: 0.1, factor: 0.2, at, warm_up: 0 };
-        assert_eq!((&train.schedule, train.average), (&drops, average), "{name}");
-        // No cutout where the paper compares with prior work: plain networks and members that are alike.
-        let prior_work = row.paper.as_ref().is_some_and(|paper| paper.table == "Table 2") && alike;
-        let augment = Augment { cutout: if prior_work { 0 } else { 16 }, ..Augment::CIFAR };
-        assert_eq!((resolved.data.augment, resolved.data.validation), (augment, 0), "{name}");
-        assert_eq!(resolved.test_every, 0, "{name}: the test set is read at the end only");
-        let request = resolved.plan_request().unwrap();
-        if let Some(search) = &resolved.search {
-            let epochs = if resolved.strategy == Strategy::CoefficientClustering { 15 } else { 20 };
-            assert_eq!((search.epochs, search.rate, search.settings.tau), (epochs, 0.1, 0.1), "{name}");
-        }
-        assert_eq!(resolved.refine.as_ref().map(|refine| refine.epoch).unwrap_or(10), 10, "{name}");
-        assert_eq!(resolved.strategy == Strategy::Swn, resolved.refine.is_some(), "{name}");
-        assert!(request.plan().unwrap().bill.total() <= request.budget.unwrap(), "{name}");
-        let minutes = row.expected_minutes;
-        assert!(minutes.is_none_or(|minutes| (1.0..30.0).contains(&minutes)), "{name}: {minutes:?}");
-    }
-}
+use crate::common::Folder;
+use crate::{EPOCHS, count, hold, recount};
 
 /// Two members, two steps on all images that come with the program; the test set is theirs too.
 const RECIPE: &str = "\
@@ -251,16 +67,18 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The published run as if its one epoch had been 200: nobody trains that long in a test.
-fn stretch(folder: &Path) {
+/// The published run as if its one epoch had been as many: nobody trains that long in a test.
+fn stretch(folder: &Path, epochs: u64) {
     edit(&folder.join("log.jsonl"), |text| {
-        let again = |line: &str| if line.contains("\"event\":\"epoch\"") { EPOCHS as usize } else { 1 };
+        let again = |line: &str| if line.contains("\"event\":\"epoch\"") { epochs as usize } else { 1 };
         text.lines().flat_map(|line| std::iter::repeat_n(format!("{line}\n"), again(line))).collect()
     });
-    edit(&folder.join("resolved.toml"), |text| text.replace("\nepochs = 1\n", "\nepochs = 200\n"));
+    edit(&folder.join("resolved.toml"), |text| {
+        text.replace("\nepochs = 1\n", &format!("\nepochs = {epochs}\n"))
+    });
     let minutes = Minutes::of(&read_log(&folder.join("log.jsonl")).unwrap());
     edit_record(folder, |record| {
-        record["epochs"]["train"] = EPOCHS.into();
+        record["epochs"]["train"] = epochs.into();
         record["minutes"] = serde_json::to_value(minutes).unwrap();
     });
 }
@@ -335,7 +153,9 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     assert!(readme.contains("| [tiny-3](fashion/tiny-3) | 1 | 2,000 test |"), "{readme}");
 
     // Two seeds of 200: a mean, a deviation, a line per member.
-    stretch(&run);
+    let short = folder.0.join("short");
+    copy(&run, &short);
+    stretch(&run, EPOCHS);
     assert_eq!(hold(&results).unwrap_err(), "README.md is not what 'swn report results --table' makes now");
     let other = results.join("fashion/tiny-4");
     copy(&run, &other);
@@ -385,6 +205,27 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     let at = |words: &str| rows.find(words).unwrap_or_else(|| panic!("{words}: {rows}"));
     assert!(at("but train.epochs = 200 |") < at("but train.epochs = 200, train.label\\_smoothing = 0.1 |"));
     fs::remove_dir_all(&further).unwrap();
+
+    // A row of 250 epochs is one of runs of 250: those of 200 stand below.
+    let rows = results.join("rows.toml");
+    edit(&rows, |text| text + "epochs = 250\n");
+    let text = succeed(&folder, "report results --table");
+    assert!(
+        text.contains("Nothing has run yet.") && text.contains("| 1. [tiny](../tiny.toml), 250 epochs | ")
+    );
+    assert!(text.contains("| [tiny-3](fashion/tiny-3) | 200 | 2,000 test |"), "{text}");
+    let long = results.join("fashion/tiny-long-3");
+    copy(&short, &long);
+    stretch(&long, 250);
+    succeed(&folder, table);
+    assert_eq!(hold(&results), Ok(1));
+    let readme = fs::read_to_string(results.join("README.md")).unwrap();
+    let line =
+        "| [tiny](../tiny.toml), 250 epochs, but train.epochs = 250 | 78.94 ± 0.26 (Table 1); SSN 78.17 | **";
+    assert!(readme.contains(line) && readme.contains(" | [3](fashion/tiny-long-3) | "), "{readme}");
+    fs::remove_dir_all(&long).unwrap();
+    fs::write(&rows, ROWS).unwrap();
+    succeed(&folder, table);
 
     damage(&folder, &other);
 }
@@ -473,7 +314,7 @@ fn exits_are_published_each_by_itself() {
     recount(&run);
     let record = Published::open(&run).unwrap().record;
     assert_eq!((record.members.len(), record.top1.members.len()), (1, 2));
-    stretch(&run);
+    stretch(&run, EPOCHS);
     let table = succeed(&folder, "report results --table");
     assert!(table.contains("| exits | median ms |") && table.contains("\n| 0–1 | "), "{table}");
 
