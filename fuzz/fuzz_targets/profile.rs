@@ -38,7 +38,8 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(profile) = Profile::from_json(Path::new("fuzz"), text) else { return };
     let members = Members(profile.voices());
-    let mut predictor = Predictor::new(members, Standing, profile, 2).expect("the voices that were profiled");
+    let mut predictor =
+        Predictor::new(members, Standing, profile, 2).expect("the voices that were profiled");
     for deadline in [Duration::from_nanos(1), Duration::from_millis(1), Duration::from_secs(3600)] {
         if let Ok(answer) = predictor.predict(&[], deadline) {
             assert!(!answer.answered.is_empty());

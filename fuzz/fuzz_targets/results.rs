@@ -10,7 +10,8 @@ use superweight::results::{load_rows, open_all, table};
 use superweight_fuzz::put;
 
 static RESULTS: LazyLock<PathBuf> = LazyLock::new(|| {
-    let folder = std::env::temp_dir().join(format!("superweight-fuzz-results-{}", std::process::id()));
+    let folder =
+        std::env::temp_dir().join(format!("superweight-fuzz-results-{}", std::process::id()));
     std::fs::create_dir_all(folder.join("run")).expect("there is room for a folder");
     folder
 });

@@ -11,7 +11,8 @@ use superweight::report::Report;
 use superweight::voices::VoiceId;
 use superweight_fuzz::{FILES, RUN, digest, put};
 
-static DEVICE: LazyLock<CpuDevice> = LazyLock::new(|| CpuDevice::new(1).expect("there is a processor"));
+static DEVICE: LazyLock<CpuDevice> =
+    LazyLock::new(|| CpuDevice::new(1).expect("there is a processor"));
 
 const SUMS: &str = "checkpoints/0004/SHA256SUMS";
 
@@ -24,7 +25,10 @@ fuzz_target!(|bytes: &[u8]| {
         let sums = String::from_utf8_lossy(sums);
         let others = sums.lines().filter(|line| !line.ends_with(&format!("  {file}")));
         let own = format!("{}  {file}", digest(contents));
-        put(&RUN.join(SUMS), (others.collect::<Vec<_>>().join("\n") + "\n" + &own + "\n").as_bytes());
+        put(
+            &RUN.join(SUMS),
+            (others.collect::<Vec<_>>().join("\n") + "\n" + &own + "\n").as_bytes(),
+        );
     }
     if let Ok(report) = Report::open(&[&*RUN]) {
         report.to_html();
@@ -37,7 +41,9 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Ok(trained) = Trained::open(&RUN) {
         if let Ok(mut networks) = trained.networks(&*DEVICE, 1) {
-            networks.set_images(&vec![0.5; networks.image_len()]).expect("an image of the members' size");
+            networks
+                .set_images(&vec![0.5; networks.image_len()])
+                .expect("an image of the members' size");
             for voice in 0..networks.voices().count() {
                 networks.run(VoiceId(voice)).expect("members that were built run");
             }

@@ -7,8 +7,10 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(tensors) = superweight::run::safetensors::from_bytes(Path::new("fuzz"), bytes) {
-        let again = superweight::run::safetensors::to_bytes(&tensors).expect("what was read can be written");
-        let back = superweight::run::safetensors::from_bytes(Path::new("fuzz"), &again).expect("and read");
+        let again = superweight::run::safetensors::to_bytes(&tensors)
+            .expect("what was read can be written");
+        let back =
+            superweight::run::safetensors::from_bytes(Path::new("fuzz"), &again).expect("and read");
         assert_eq!(tensors.len(), back.len());
     }
 });

@@ -13,7 +13,9 @@ use superweight_fuzz::{BY_MEANS, RESOLVED};
 fuzz_target!(|bytes: &[u8]| {
     let Ok(tensors) = safetensors::from_bytes(Path::new("fuzz"), bytes) else { return };
     let Ok(statistics) = Statistics::from_tensors(&tensors) else { return };
-    for (tau, beta) in [(None, None), (Some(0.5), None), (None, Some(0.5)), (Some(-1.0), Some(-1.0))] {
+    for (tau, beta) in
+        [(None, None), (Some(0.5), None), (None, Some(0.5)), (Some(-1.0), Some(-1.0))]
+    {
         let _ = replay(&RESOLVED, &statistics, Replay { tau, beta });
         let _ = replay(&BY_MEANS, &statistics, Replay { tau, beta });
     }

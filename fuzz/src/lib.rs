@@ -67,7 +67,8 @@ pub static RUN: LazyLock<PathBuf> = LazyLock::new(|| {
 
 /// Writes a file, and the folder it is in.
 pub fn put(path: &Path, bytes: &[u8]) {
-    fs::create_dir_all(path.parent().expect("a file is in a folder")).expect("the folder can be made");
+    fs::create_dir_all(path.parent().expect("a file is in a folder"))
+        .expect("the folder can be made");
     fs::write(path, bytes).expect("the file can be written");
 }
 

@@ -17,7 +17,10 @@ pub fn parse(text: &str) -> Result<Duration> {
         rest = after;
     }
     ensure!(rest.is_empty() && !text.is_empty(), wrong());
-    ensure!((1..=1_000_000_000).contains(&seconds), "'{text}' is no time to do anything in, or too long");
+    ensure!(
+        (1..=1_000_000_000).contains(&seconds),
+        "'{text}' is no time to do anything in, or too long"
+    );
     Ok(Duration::from_secs(seconds))
 }
 
@@ -37,13 +40,20 @@ mod tests {
 
     #[test]
     fn times_are_read_and_shown() {
-        for (text, seconds) in [("9m", 540), ("90s", 90), ("1h30m", 5400), ("2h", 7200), ("1h0m5s", 3605)] {
+        for (text, seconds) in
+            [("9m", 540), ("90s", 90), ("1h30m", 5400), ("2h", 7200), ("1h0m5s", 3605)]
+        {
             assert_eq!(parse(text).unwrap(), Duration::from_secs(seconds), "{text}");
         }
-        for text in ["", "9", "m", "9m3", "3s9m", "-1s", "1.5h", "0s", "99999999999s", "9 m", "1h1h"] {
+        for text in
+            ["", "9", "m", "9m3", "3s9m", "-1s", "1.5h", "0s", "99999999999s", "9 m", "1h1h"]
+        {
             assert!(parse(text).is_err(), "{text}");
         }
         let shown = |seconds| show(Duration::from_secs_f64(seconds));
-        assert_eq!([shown(0.2), shown(59.6), shown(61.0), shown(7325.0)], ["0s", "1m00s", "1m01s", "2h02m"]);
+        assert_eq!(
+            [shown(0.2), shown(59.6), shown(61.0), shown(7325.0)],
+            ["0s", "1m00s", "1m01s", "2h02m"]
+        );
     }
 }

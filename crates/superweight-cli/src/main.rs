@@ -38,7 +38,9 @@ fn main() -> ExitCode {
         Ok(code) => code,
         // `swn plan … | head` is no error.
         Err(error)
-            if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe) =>
+            if error
+                .downcast_ref::<io::Error>()
+                .is_some_and(|e| e.kind() == ErrorKind::BrokenPipe) =>
         {
             ExitCode::SUCCESS
         }

@@ -27,7 +27,8 @@ pub fn render(header: &[&str], rows: &[Vec<String>]) -> String {
 mod tests {
     #[test]
     fn columns_line_up_by_characters_not_bytes() {
-        let rows = [vec!["3×3".to_owned(), "1".to_owned()], vec!["a".to_owned(), "1,000".to_owned()]];
+        let rows =
+            [vec!["3×3".to_owned(), "1".to_owned()], vec!["a".to_owned(), "1,000".to_owned()]];
         assert_eq!(
             super::render(&["", "numbers"], &rows),
             "       numbers\n  3×3        1\n  a      1,000\n"

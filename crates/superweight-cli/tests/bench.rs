@@ -18,7 +18,8 @@ fn errors(args: &str) -> String {
 
 #[test]
 fn a_step_is_reported_as_json() {
-    let output = swn("bench step --members cnn-4-8,cnn-8 --batch 3 --device cpu --seconds 0 --json");
+    let output =
+        swn("bench step --members cnn-4-8,cnn-8 --batch 3 --device cpu --seconds 0 --json");
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     for key in ["start_s", "step_ms", "images_per_s", "gflops", "peak_bytes", "arena_bytes"] {
         assert!(answer[key].as_f64().is_some_and(|v| v > 0.0), "{key}: {answer}");
@@ -57,15 +58,17 @@ fn operations_are_listed_with_their_share() {
     let share: f64 = answer.iter().map(|op| op["share"].as_f64().unwrap()).sum();
     assert!((share - 1.0).abs() < 1e-9);
     assert!(answer.iter().any(|op| op["operation"] == "ConvBackwardWeight"));
-    let text = String::from_utf8(swn("bench ops --members cnn-4 --batch 2 --seconds 0").stdout).unwrap();
+    let text =
+        String::from_utf8(swn("bench ops --members cnn-4 --batch 2 --seconds 0").stdout).unwrap();
     assert!(text.contains("operation") && text.contains("NormBackward"), "{text}");
 }
 
 #[test]
 fn what_sharing_costs_is_measured_in_turns() {
     for tiling in ["nested", "grid"] {
-        let args =
-            format!("bench step --members wrn-10-1 --input 3x8x8 --batch 2 --budget 60% --tiling {tiling}");
+        let args = format!(
+            "bench step --members wrn-10-1 --input 3x8x8 --batch 2 --budget 60% --tiling {tiling}"
+        );
         let output = swn(&format!("{args} --seconds 0 --json"));
         let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let number = |key: &str| answer[key].as_f64().unwrap_or_else(|| panic!("{key}: {answer}"));
@@ -74,10 +77,12 @@ fn what_sharing_costs_is_measured_in_turns() {
         assert!(answer["tiling"].as_str().unwrap().starts_with(tiling), "{answer}");
     }
     assert!(
-        errors("bench ops --members cnn-4 --budget 50%").starts_with("error: --budget: 'swn bench step'")
+        errors("bench ops --members cnn-4 --budget 50%")
+            .starts_with("error: --budget: 'swn bench step'")
     );
     assert!(
-        errors("bench step --members cnn-4 --budget x").starts_with("error: --budget: 'x' is not a budget")
+        errors("bench step --members cnn-4 --budget x")
+            .starts_with("error: --budget: 'x' is not a budget")
     );
 }
 
@@ -103,7 +108,10 @@ fn what_a_plan_costs_is_measured() {
 
 #[test]
 fn errors_name_the_flag() {
-    assert!(errors("bench step --members wrn-29-10").starts_with("error: --members: 'wrn-29-10' is not"));
+    assert!(
+        errors("bench step --members wrn-29-10")
+            .starts_with("error: --members: 'wrn-29-10' is not")
+    );
     let zero = errors("bench step --members cnn-4 --batch 0");
     assert_eq!(zero, "error: --members and --batch: graph `0.cnn-4`: the batch is zero\n");
     assert!(errors("bench step --members cnn-4 --input 3x32").contains("--input '3x32'"));
@@ -114,6 +122,9 @@ fn errors_name_the_flag() {
         "error: --members: msdnet-2-1 has exits of its own: choose it alone, without other members\n"
     );
     let heads = errors("bench step --members cnn-4,mimo-2-cnn-4 --seconds 0");
-    assert!(heads.starts_with("error: --members: cnn-4 and mimo-2-cnn-4 see different numbers"), "{heads}");
+    assert!(
+        heads.starts_with("error: --members: cnn-4 and mimo-2-cnn-4 see different numbers"),
+        "{heads}"
+    );
     assert_eq!(swn("bench step").status.code(), Some(2), "clap's own");
 }

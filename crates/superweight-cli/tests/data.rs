@@ -37,7 +37,10 @@ fn write(folder: &Folder, name: &str, bytes: &[u8]) {
 fn damaged_files_are_told_and_left_alone() {
     let folder = Folder::new("data-damaged");
     write(&folder, "data/cifar-100-binary/train.bin", &[0; 3074]);
-    fs::File::create(folder.0.join("data/cifar-100-binary/test.bin")).unwrap().set_len(30_740_000).unwrap();
+    fs::File::create(folder.0.join("data/cifar-100-binary/test.bin"))
+        .unwrap()
+        .set_len(30_740_000)
+        .unwrap();
     write(&folder, "data/mnist/t10k-labels-idx1-ubyte", &[0; 10_008]);
     write(&folder, "page.tar.gz", b"<html>");
     let screens = [
@@ -58,7 +61,10 @@ fn a_failed_download_says_where_and_what_else() {
     let folder = Folder::new("data-offline");
     let screen = folder.screen("data fetch cifar-10");
     assert!(screen.contains("[exit 1]\ndownloading file://"), "{screen}");
-    assert!(screen.contains("/mirror/cifar-10-binary.tar.gz could not be downloaded: "), "{screen}");
+    assert!(
+        screen.contains("/mirror/cifar-10-binary.tar.gz could not be downloaded: "),
+        "{screen}"
+    );
     assert!(screen.ends_with("; files already there are taken with '--from PATH'\n"), "{screen}");
     assert_eq!(fs::read_dir(folder.0.join("data")).unwrap().count(), 0);
 }
@@ -78,7 +84,12 @@ fn json_everywhere() {
     assert_eq!(answer["whole"], false);
     let files = &answer["sets"][1]["files"];
     assert_eq!((&files[0]["state"], &files[1]["state"]), (&"damaged".into(), &"missing".into()));
-    assert!(files[0]["error"].as_str().unwrap().contains("3074 bytes where 153700000 bytes are expected"));
+    assert!(
+        files[0]["error"]
+            .as_str()
+            .unwrap()
+            .contains("3074 bytes where 153700000 bytes are expected")
+    );
 }
 
 /// Two classes that a network can tell apart: dark and bright, 6×8 pixels.
@@ -119,7 +130,10 @@ fn pictures_of_ones_own() {
     .map(|args| folder.screen(args));
     insta::assert_snapshot!("data_own", screens.join("\n"));
     let train = folder.screen("train tiny.toml --device cpu");
-    assert!(train.contains("images     40 to train on, 0 held out, 10 to test; 4 steps an epoch"), "{train}");
+    assert!(
+        train.contains("images     40 to train on, 0 held out, 10 to test; 4 steps an epoch"),
+        "{train}"
+    );
     let answer = folder.json("eval runs/tiny --device cpu --classes --json");
     let top1 = answer["subsets"][0]["top1"].as_f64().unwrap();
     let classes = answer["by_class"].as_array().unwrap();
@@ -132,8 +146,12 @@ fn pictures_of_ones_own() {
     assert_eq!(set("runs/tiny/set.json"), set("data/shades/set.json"));
 
     fs::rename(folder.0.join("data"), folder.0.join("away")).unwrap();
-    let asked = folder.screen("predict runs/tiny pictures/dark/3.png pictures/bright/3.png --device cpu");
-    assert!(asked.contains("dark/3.png: dark ") && asked.contains("bright/3.png: bright "), "{asked}");
+    let asked =
+        folder.screen("predict runs/tiny pictures/dark/3.png pictures/bright/3.png --device cpu");
+    assert!(
+        asked.contains("dark/3.png: dark ") && asked.contains("bright/3.png: bright "),
+        "{asked}"
+    );
     let missing = folder.screen("eval runs/tiny --device cpu");
     assert!(missing.contains("error: shades is not in data: copy its folder there"), "{missing}");
     let unknown = folder.screen("train tiny.toml --name other");
@@ -146,9 +164,15 @@ fn pictures_of_ones_own() {
         (&answer["train"], &answer["test"], &answer["test_drawn"]),
         (&16.into(), &4.into(), &false.into())
     );
-    assert_eq!((&answer["test_seen_in_training"], &answer["classes"][0]), (&4.into(), &"bright".into()));
+    assert_eq!(
+        (&answer["test_seen_in_training"], &answer["classes"][0]),
+        (&4.into(), &"bright".into())
+    );
     let other = folder.screen("eval runs/tiny --device cpu");
-    assert!(other.contains("error: shades in data is not the set that the run was begun with"), "{other}");
+    assert!(
+        other.contains("error: shades in data is not the set that the run was begun with"),
+        "{other}"
+    );
     let resumed = folder.screen("train --resume runs/tiny --device cpu");
     assert!(resumed.contains("is not the set that the run was begun with"), "{resumed}");
 
@@ -157,10 +181,13 @@ fn pictures_of_ones_own() {
     assert!(run.contains("[exit 1]") && run.contains("runs/tiny is there already"), "{run}");
     // Without its description a run does not take what is there for its own.
     fs::remove_file(folder.0.join("runs/tiny/set.json")).unwrap();
-    for command in ["eval runs/tiny", "predict runs/tiny pictures/dark/3.png", "train --resume runs/tiny"] {
+    for command in
+        ["eval runs/tiny", "predict runs/tiny pictures/dark/3.png", "train --resume runs/tiny"]
+    {
         let screen = folder.screen(command);
         assert!(
-            screen.contains("[exit 1]") && screen.contains("is not the set that the run was begun with"),
+            screen.contains("[exit 1]")
+                && screen.contains("is not the set that the run was begun with"),
             "{screen}"
         );
     }
@@ -179,10 +206,14 @@ fn sets_larger_than_memory() {
     write_pictures(&folder, "", 25);
     assert!(folder.screen("data pack shades --from pictures --size 8x12").contains("[exit 0]"));
     let none = [("SWN_IMAGES_MIB", "0")];
-    let here = folder.screen("train tiny.toml --device cpu --name here --set data.crop=random-resized");
-    let there =
-        folder.screen_with("train tiny.toml --device cpu --name there --set data.crop=random-resized", &none);
-    let said = "           0.0 MB on disk, read as they are drawn; whole? 'swn data verify shades'\n";
+    let here =
+        folder.screen("train tiny.toml --device cpu --name here --set data.crop=random-resized");
+    let there = folder.screen_with(
+        "train tiny.toml --device cpu --name there --set data.crop=random-resized",
+        &none,
+    );
+    let said =
+        "           0.0 MB on disk, read as they are drawn; whole? 'swn data verify shades'\n";
     assert!(there.contains(said) && !here.contains("on disk"), "{there}{here}");
     let bank = |run: &str| {
         let checkpoints = folder.0.join("runs").join(run).join("checkpoints");
@@ -198,7 +229,8 @@ fn sets_larger_than_memory() {
     assert_eq!(here, there.replace(note, ""));
     assert!(there.contains(note), "{there}");
 
-    let wrong = folder.screen_with("train tiny.toml --device cpu --name x", &[("SWN_IMAGES_MIB", "3G")]);
+    let wrong =
+        folder.screen_with("train tiny.toml --device cpu --name x", &[("SWN_IMAGES_MIB", "3G")]);
     assert!(wrong.contains("error: SWN_IMAGES_MIB=3G: a number of MiB is expected"), "{wrong}");
     // Cut short, it is not looked at.
     let file = folder.0.join("data/shades/train-images.npy");
@@ -213,7 +245,9 @@ fn imagenet_is_what_was_packed_as_such() {
     let folder = Folder::with_recipe("data-imagenet", &RECIPE.replace("'shades'", "'imagenet'"));
     let missing = folder.screen("train tiny.toml --device cpu");
     assert!(
-        missing.contains("error: imagenet is not in data: 'swn data pack imagenet --from FOLDER --size 224'"),
+        missing.contains(
+            "error: imagenet is not in data: 'swn data pack imagenet --from FOLDER --size 224'"
+        ),
         "{missing}"
     );
     write_pictures(&folder, "train/", 20);
@@ -225,13 +259,22 @@ fn imagenet_is_what_was_packed_as_such() {
         );
     }
     let spelled = folder.screen("data pack ImageNet --from pictures");
-    assert!(spelled.contains("cannot name a set of your own: recipes know it as 'imagenet'"), "{spelled}");
+    assert!(
+        spelled.contains("cannot name a set of your own: recipes know it as 'imagenet'"),
+        "{spelled}"
+    );
     let packed = folder.screen("data pack imagenet --from pictures --size 16");
-    assert!(packed.contains("next       swn train recipes/table-1/imagenet-10-swn.toml\n"), "{packed}");
+    assert!(
+        packed.contains("next       swn train recipes/table-1/imagenet-10-swn.toml\n"),
+        "{packed}"
+    );
     let trained = folder.screen("train tiny.toml --device cpu");
     assert!(trained.contains("images     40 to train on, 0 held out, 10 to test"), "{trained}");
     let resolved = fs::read_to_string(folder.0.join("runs/tiny/resolved.toml")).unwrap();
-    assert!(resolved.contains("crop = \"random-resized\"") && resolved.contains("digest = "), "{resolved}");
+    assert!(
+        resolved.contains("crop = \"random-resized\"") && resolved.contains("digest = "),
+        "{resolved}"
+    );
     assert!(folder.screen("eval runs/tiny --device cpu").contains("[exit 0]"));
     assert!(folder.screen("train --resume runs/tiny --device cpu").contains("[exit 0]"));
 }
@@ -248,9 +291,9 @@ fn unreadable_pictures_are_named_and_change_nothing() {
         refused.contains("[exit 1]") && refused.contains("2 of 12 pictures cannot be read:\n"),
         "{refused}"
     );
-    assert!(
-        refused.contains("pictures/dark/8.png, byte 0: expected a PNG or JPEG picture, found an empty file")
-    );
+    assert!(refused.contains(
+        "pictures/dark/8.png, byte 0: expected a PNG or JPEG picture, found an empty file"
+    ));
     assert_eq!(fs::read_dir(folder.0.join("data")).unwrap().count(), 0);
     let left = folder.screen("data pack shades --from pictures --skip-unreadable --grey");
     assert!(left.contains("warning: left out: pictures/dark/7.jpg"), "{left}");
@@ -261,7 +304,8 @@ fn unreadable_pictures_are_named_and_change_nothing() {
     fs::write(folder.0.join("data/shades/test-labels.npy"), b"x").unwrap();
     let damaged = folder.screen("data verify shades");
     assert!(
-        damaged.contains("[exit 1]") && damaged.contains("'swn data pack shades --replace --from …'"),
+        damaged.contains("[exit 1]")
+            && damaged.contains("'swn data pack shades --replace --from …'"),
         "{damaged}"
     );
 }

@@ -39,7 +39,8 @@ fn an_epoch_of_everything_leaves_two_runs_and_a_report() {
     // The budget is what the plain network has, and less than half of what the members have apart: at the start, after the
     // search and after refinement.
     let events = |name: &str| {
-        let log = std::fs::read_to_string(folder.0.join("runs").join(name).join("log.jsonl")).unwrap();
+        let log =
+            std::fs::read_to_string(folder.0.join("runs").join(name).join("log.jsonl")).unwrap();
         let events = log.lines().map(|line| serde_json::from_str(line).unwrap());
         events.collect::<Vec<serde_json::Value>>()
     };
@@ -48,7 +49,11 @@ fn an_epoch_of_everything_leaves_two_runs_and_a_report() {
         parts.map(|part| part.as_u64().unwrap()).sum::<u64>()
     };
     let of = |events: &[serde_json::Value], kind: &str| {
-        events.iter().find(|event| event["event"] == kind).unwrap_or_else(|| panic!("no {kind}")).clone()
+        events
+            .iter()
+            .find(|event| event["event"] == kind)
+            .unwrap_or_else(|| panic!("no {kind}"))
+            .clone()
     };
     assert_eq!(bill(&of(&events("demo-baseline"), "start")), 77_562);
     let shared = events("demo");
@@ -57,12 +62,14 @@ fn an_epoch_of_everything_leaves_two_runs_and_a_report() {
     assert_eq!(start["budget"], 77_562);
     let newest = std::fs::read_to_string(run.join("checkpoints/latest")).unwrap();
     let plan =
-        std::fs::read_to_string(run.join("checkpoints").join(newest.trim()).join("plan.json")).unwrap();
+        std::fs::read_to_string(run.join("checkpoints").join(newest.trim()).join("plan.json"))
+            .unwrap();
     let apart = superweight::plan::SharingPlan::from_json(&plan).unwrap().dense_total();
     assert!(2 * 77_562 < apart, "{apart} apart");
     // The search parts its three clusters, one a kind of layer, and leaves layers together; refinement gives some of those
     // coefficients of their own.
-    let sizes: Vec<u64> = search["sizes"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
+    let sizes: Vec<u64> =
+        search["sizes"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
     assert!(sizes.len() > 3 && sizes.iter().any(|&layers| layers > 1), "{search}");
     // By the threshold that the demo proposes at its end it parts more, and still not all.
     let replayed = folder.json("search --replay runs/demo --tau 0.2 --json");

@@ -66,7 +66,10 @@ fn a_run_is_evaluated_and_every_figure_can_be_had_again() {
     let folder = trained("use-eval");
     let answer = folder.json("eval runs/tiny --json --images 500 --interpolate 0,2 --csv all.csv");
     let subsets = answer["subsets"].as_array().unwrap();
-    assert_eq!((subsets.len(), &answer["images"], &answer["part"]), (7, &500.into(), &"test".into()));
+    assert_eq!(
+        (subsets.len(), &answer["images"], &answer["part"]),
+        (7, &500.into(), &"test".into())
+    );
     let kept = folder.0.join("runs/tiny/evaluation");
     let full = Predictions::load(&kept.join("test.safetensors")).unwrap();
     let small = Classes::load(&kept.join("test.classes.safetensors.gz")).unwrap();
@@ -128,7 +131,8 @@ fn deadlines_decide_which_members_run() {
         assert_eq!(said[0]["classes"].as_array().unwrap().len(), 3);
     }
     let all = folder.json("predict runs/tiny a.png --json --top 10");
-    let total: f64 = all[0]["classes"].as_array().unwrap().iter().map(|c| number(&c["probability"])).sum();
+    let total: f64 =
+        all[0]["classes"].as_array().unwrap().iter().map(|c| number(&c["probability"])).sum();
     assert!((total - 1.0).abs() < 1e-9);
     fs::write(
         folder.0.join("runs/tiny/other.json"),
@@ -149,8 +153,9 @@ fn deadlines_decide_which_members_run() {
 /// A network of two exits, on the way from training to an answer within a deadline.
 #[test]
 fn exits_answer_one_after_another() {
-    let recipe =
-        RECIPE.replace("['cnn-4-8', 'cnn-4', 'cnn-4-8']", "['msdnet-2-1']").replace("= 'tiny'", "= 'exits'");
+    let recipe = RECIPE
+        .replace("['cnn-4-8', 'cnn-4', 'cnn-4-8']", "['msdnet-2-1']")
+        .replace("= 'tiny'", "= 'exits'");
     let folder = Folder::with_recipe("use-exits", &recipe);
     let screen = folder.screen("train tiny.toml");
     assert!(
@@ -158,8 +163,9 @@ fn exits_answer_one_after_another() {
         "{screen}"
     );
     let answer = folder.json("eval runs/exits --json --images 300");
-    let members =
-        |of: &Value| of.as_array().unwrap().iter().map(|s| s["members"].to_string()).collect::<Vec<_>>();
+    let members = |of: &Value| {
+        of.as_array().unwrap().iter().map(|s| s["members"].to_string()).collect::<Vec<_>>()
+    };
     assert_eq!(
         (&answer["exits"], members(&answer["subsets"])),
         (&true.into(), vec!["[0]".into(), "[1]".into(), "[0,1]".into()])
@@ -202,14 +208,16 @@ fn members_are_written_out_whole() {
     let folder = trained("use-export");
     let written = folder.json("export runs/tiny --to safetensors --members 0,2 --json");
     assert_eq!(written.as_array().unwrap().len(), 2);
-    let tensors = safetensors::load(&folder.0.join("runs/tiny/export/2-cnn-4-8.safetensors")).unwrap();
+    let tensors =
+        safetensors::load(&folder.0.join("runs/tiny/export/2-cnn-4-8.safetensors")).unwrap();
     let conv = tensors.iter().find(|(_, tensor)| tensor.shape().len() == 4).unwrap();
     assert_eq!(conv.1.shape()[2..], [3, 3], "OIHW");
     assert!(tensors.iter().any(|(name, _)| name.ends_with("num_batches_tracked")));
     folder.json("export runs/tiny --to onnx --normalise --json");
     assert!(folder.0.join("runs/tiny/export/0+1+2.onnx").is_file());
-    let screens = ["export runs/tiny --to onnx --members 3", "export runs/tiny --to onnx --members 1,1"]
-        .map(|args| folder.screen(args));
+    let screens =
+        ["export runs/tiny --to onnx --members 3", "export runs/tiny --to onnx --members 1,1"]
+            .map(|args| folder.screen(args));
     insta::assert_snapshot!("use_bad_exports", screens.join("\n"));
 }
 
@@ -225,7 +233,9 @@ fn damaged_and_foreign_runs_are_errors() {
         let resumed = RunFolder::resume(&run).unwrap();
         resumed.folder.checkpoints().save(loaded.stamp.number + number, &checkpoint).unwrap();
     };
-    save(1, &|checkpoint| checkpoint.plan = checkpoint.plan.replacen("\"version\": 1", "\"version\": 2", 1));
+    save(1, &|checkpoint| {
+        checkpoint.plan = checkpoint.plan.replacen("\"version\": 1", "\"version\": 2", 1)
+    });
     let newer = folder.screen("eval runs/tiny");
     save(2, &|checkpoint| checkpoint.plan = checkpoint.plan.replace("cnn-4-8", "cnn-8-4"));
     let foreign = folder.screen("eval runs/tiny");

@@ -35,8 +35,11 @@ fn trained(name: &str) -> Folder {
     assert!(output.status.success(), "{output:?}");
     let output = folder.run("anytime runs/tiny --seconds 0 --images 50");
     assert!(output.status.success(), "{output:?}");
-    fs::write(folder.0.join("picture.jpg"), include_bytes!("../../superweight/tests/fixtures/picture.jpg"))
-        .unwrap();
+    fs::write(
+        folder.0.join("picture.jpg"),
+        include_bytes!("../../superweight/tests/fixtures/picture.jpg"),
+    )
+    .unwrap();
     folder
 }
 
@@ -46,9 +49,9 @@ fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let name = entry.file_name().into_string().unwrap();
         match entry.file_type().unwrap().is_dir() {
-            true => {
-                all.extend(contents(&entry.path()).into_iter().map(|(file, c)| (format!("{name}/{file}"), c)))
-            }
+            true => all.extend(
+                contents(&entry.path()).into_iter().map(|(file, c)| (format!("{name}/{file}"), c)),
+            ),
             false => drop(all.insert(name, fs::read(entry.path()).unwrap())),
         }
     }
@@ -67,8 +70,11 @@ fn refused(folder: &Folder, args: &str, words: &[&str]) {
         assert!(said.contains(word), "swn {args}: no '{word}' in\n{said}");
     }
     let after = contents(&folder.0);
-    let changed: Vec<_> =
-        after.iter().filter(|(name, bytes)| before.get(*name) != Some(bytes)).map(|(n, _)| n).collect();
+    let changed: Vec<_> = after
+        .iter()
+        .filter(|(name, bytes)| before.get(*name) != Some(bytes))
+        .map(|(n, _)| n)
+        .collect();
     // The lock says which process held it.
     assert!(changed.iter().all(|name| name.ends_with("lock")), "swn {args} left {changed:?}");
     assert_eq!(before.len(), after.len(), "swn {args} removed something");
@@ -81,8 +87,9 @@ fn change(folder: &Folder, name: &str, new: &dyn Fn(Vec<u8>) -> Vec<u8>) -> [(St
     let read = |file: &str| fs::read(folder.0.join(place(file))).unwrap();
     let (old, sums) = (read(name), read("SHA256SUMS"));
     let new = new(old.clone());
-    let digest =
-        |bytes: &[u8]| Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let digest = |bytes: &[u8]| {
+        Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
     let changed = String::from_utf8(sums.clone()).unwrap().replace(&digest(&old), &digest(&new));
     fs::write(folder.0.join(place("SHA256SUMS")), changed).unwrap();
     fs::write(folder.0.join(place(name)), new).unwrap();
@@ -113,9 +120,11 @@ const READERS: [&str; 5] = [
 fn damaged_and_foreign_checkpoints() {
     let folder = trained("hostile-checkpoints");
     // An older checkpoint would be taken instead of a damaged one.
-    let numbers =
-        fs::read_dir(folder.0.join("runs/tiny/checkpoints")).unwrap().map(|e| e.unwrap().file_name());
-    let oldest = numbers.filter_map(|n| n.into_string().ok()).filter(|n| n.starts_with('0')).min().unwrap();
+    let numbers = fs::read_dir(folder.0.join("runs/tiny/checkpoints"))
+        .unwrap()
+        .map(|e| e.unwrap().file_name());
+    let oldest =
+        numbers.filter_map(|n| n.into_string().ok()).filter(|n| n.starts_with('0')).min().unwrap();
     fs::remove_dir_all(folder.0.join("runs/tiny/checkpoints").join(oldest)).unwrap();
 
     let whole = change(&folder, "bank.safetensors", &|old| old[..old.len() / 2].to_vec());
@@ -125,10 +134,14 @@ fn damaged_and_foreign_checkpoints() {
     READERS.iter().for_each(|args| refused(&folder, args, &["members.safetensors", "0 bytes"]));
     restore(&folder, whole);
     let whole = change(&folder, "plan.json", &replaced("\"version\": 1", "\"version\": 2"));
-    READERS.iter().for_each(|args| refused(&folder, args, &["version 2", "use the program that wrote it"]));
+    READERS
+        .iter()
+        .for_each(|args| refused(&folder, args, &["version 2", "use the program that wrote it"]));
     restore(&folder, whole);
     let whole = change(&folder, "state.json", &replaced("\"version\": 1", "\"version\": 2"));
-    READERS.iter().for_each(|args| refused(&folder, args, &["state.json", "use the program that wrote it"]));
+    READERS
+        .iter()
+        .for_each(|args| refused(&folder, args, &["state.json", "use the program that wrote it"]));
     restore(&folder, whole);
     let whole = change(&folder, "plan.json", &replaced("cnn-2-4-4", "cnn-2-4-8"));
     READERS.iter().for_each(|args| refused(&folder, args, &["plan.json", "the architecture has"]));
@@ -153,7 +166,11 @@ fn damaged_and_foreign_checkpoints() {
     newer[at] = b'2';
     fs::write(&statistics, newer).unwrap();
     for args in ["report runs/tiny", "search --replay runs/tiny"] {
-        refused(&folder, args, &["statistics.safetensors", "version 2", "use the program that wrote it"]);
+        refused(
+            &folder,
+            args,
+            &["statistics.safetensors", "version 2", "use the program that wrote it"],
+        );
     }
     fs::write(&statistics, bytes).unwrap();
 
@@ -162,7 +179,9 @@ fn damaged_and_foreign_checkpoints() {
     refused(&folder, "search --replay runs/tiny", &["--replay runs/tiny", "resolved.toml"]);
     fs::write(&recipe, whole).unwrap();
     fs::rename(folder.0.join("runs/tiny/checkpoints"), folder.0.join("aside")).unwrap();
-    READERS[..3].iter().for_each(|args| refused(&folder, args, &["no checkpoint yet", "swn train --resume"]));
+    READERS[..3]
+        .iter()
+        .for_each(|args| refused(&folder, args, &["no checkpoint yet", "swn train --resume"]));
 }
 
 #[test]
@@ -230,11 +249,23 @@ fn recipes_flags_and_places_to_write() {
     refused(&folder, "search --replay runs/tiny --tau 7", &["--tau 7", "between -1 and 1"]);
     refused(&folder, "plan --members cnn-4-8 --budget 90% --block 0", &["--block"]);
     refused(&folder, "plan --members cnn-4-8 --budget 90% --reserve 2", &["--reserve"]);
-    refused(&folder, "plan --members cnn-4,msdnet-2-1 --budget 90%", &["--members", "msdnet-2-1 has exits"]);
-    refused(&folder, "report runs/tiny --publish out --commit HEAD", &["--commit <HASH>", "git rev-parse"]);
+    refused(
+        &folder,
+        "plan --members cnn-4,msdnet-2-1 --budget 90%",
+        &["--members", "msdnet-2-1 has exits"],
+    );
+    refused(
+        &folder,
+        "report runs/tiny --publish out --commit HEAD",
+        &["--commit <HASH>", "git rev-parse"],
+    );
     refused(&folder, "plan --show tiny.toml", &["tiny.toml", "not a plan"]);
     refused(&folder, "eval runs/tiny --interpolate 0,9", &["--interpolate 0,9", "no member 9"]);
-    refused(&folder, "export runs/tiny --to onnx --out out --members 9", &["--members", "no member 9"]);
+    refused(
+        &folder,
+        "export runs/tiny --to onnx --out out --members 9",
+        &["--members", "no member 9"],
+    );
     refused(
         &folder,
         "anytime runs/tiny --images 5 --batch 99999999999",
@@ -245,7 +276,10 @@ fn recipes_flags_and_places_to_write() {
     let before = fs::read(&path).unwrap();
     fs::remove_file(&path).unwrap();
     let screen = folder.screen("anytime runs/tiny --images 5 --seconds 0 --batch 1,99999999999");
-    assert!(screen.contains("\nbatch 1, ") && screen.contains("error: --batch 99999999999"), "{screen}");
+    assert!(
+        screen.contains("\nbatch 1, ") && screen.contains("error: --batch 99999999999"),
+        "{screen}"
+    );
     assert!(path.is_file());
     fs::write(&path, before).unwrap();
 
@@ -253,7 +287,11 @@ fn recipes_flags_and_places_to_write() {
     refused(&folder, "eval runs/tiny --interpolate 0,9 --csv new.csv", &["--interpolate 0,9"]);
 
     // A file where a folder should be, a folder where a file should be, a device that is full.
-    refused(&folder, "train tiny.toml --runs half.toml", &["--runs half.toml", "choose another folder"]);
+    refused(
+        &folder,
+        "train tiny.toml --runs half.toml",
+        &["--runs half.toml", "choose another folder"],
+    );
     refused(
         &folder,
         "eval runs/tiny --images 5 --out half.toml",
@@ -269,7 +307,11 @@ fn recipes_flags_and_places_to_write() {
         "eval runs/tiny --images 5 --out out --csv runs",
         &["--csv runs", "choose another file"],
     );
-    refused(&folder, "search --replay runs/tiny --out runs", &["--out runs", "choose another file"]);
+    refused(
+        &folder,
+        "search --replay runs/tiny --out runs",
+        &["--out runs", "choose another file"],
+    );
     fs::rename(folder.0.join("runs/tiny/anytime.json"), folder.0.join("aside.json")).unwrap();
     fs::create_dir(folder.0.join("runs/tiny/anytime.json")).unwrap();
     refused(&folder, "anytime runs/tiny --images 5", &["runs/tiny/anytime.json", "writable"]);
@@ -280,7 +322,15 @@ fn recipes_flags_and_places_to_write() {
             "plan --members wrn-10-1 --budget 90% --out /dev/full",
             &["--out", "/dev/full", "No space left"],
         );
-        refused(&folder, "report runs/tiny --out /dev/full", &["--out", "/dev/full", "No space left"]);
-        refused(&folder, "search --replay runs/tiny --out /dev/full", &["--out /dev/full", "No space left"]);
+        refused(
+            &folder,
+            "report runs/tiny --out /dev/full",
+            &["--out", "/dev/full", "No space left"],
+        );
+        refused(
+            &folder,
+            "search --replay runs/tiny --out /dev/full",
+            &["--out /dev/full", "No space left"],
+        );
     }
 }

@@ -96,24 +96,32 @@ fn a_written_plan_is_shown_again() {
     let args = "plan --members wrn-16-4,wrn-16-2 --classes 10 --budget 25%";
     assert!(folder.run(&format!("{args} --out plan.json")).status.success());
     insta::assert_snapshot!("show", folder.screen("plan --show plan.json"));
-    let (made, shown) = (folder.json(&format!("{args} --json")), folder.json("plan --show plan.json --json"));
+    let (made, shown) =
+        (folder.json(&format!("{args} --json")), folder.json("plan --show plan.json --json"));
     for key in ["total", "budget", "unused", "parts", "clusters", "tiling", "dense_total"] {
         assert_eq!(made[key], shown[key], "{key}");
     }
     // A damaged file is refused by place.
     let text = std::fs::read_to_string(folder.0.join("plan.json")).unwrap();
-    std::fs::write(folder.0.join("plan.json"), text.replacen("\"templates\":", "\"templates\":1", 1))
-        .unwrap();
+    std::fs::write(
+        folder.0.join("plan.json"),
+        text.replacen("\"templates\":", "\"templates\":1", 1),
+    )
+    .unwrap();
     let screen = folder.screen("plan --show plan.json");
-    assert!(screen.contains("[exit 1]") && screen.contains("error: --show plan.json: "), "{screen}");
+    assert!(
+        screen.contains("[exit 1]") && screen.contains("error: --show plan.json: "),
+        "{screen}"
+    );
 }
 
 #[test]
 fn numbers_start_as_the_scale_says() {
     let folder = Folder::new("scale");
     let length = |flags: &str| {
-        let args =
-            format!("plan --members wrn-16-2 --budget 6% --tiling grid --block 4 {flags} --out plan.json");
+        let args = format!(
+            "plan --members wrn-16-2 --budget 6% --tiling grid --block 4 {flags} --out plan.json"
+        );
         assert!(folder.run(&args).status.success());
         let text = std::fs::read_to_string(folder.0.join("plan.json")).unwrap();
         let plan: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -131,17 +139,30 @@ fn a_recipe_is_planned() {
     let folder = Folder::new("recipe");
     let recipe = "members = ['wrn-10-2']\nbudget = '25%'\n[data]\nname = 'fashion-mnist-10k'\n[plan]\ntiling = 'grid'\nblock = 8\n";
     std::fs::write(folder.0.join("small.toml"), recipe).unwrap();
-    insta::assert_snapshot!("recipe", folder.screen("plan small.toml --set budget=20% --out plan.json"));
+    insta::assert_snapshot!(
+        "recipe",
+        folder.screen("plan small.toml --set budget=20% --out plan.json")
+    );
     let written = std::fs::read_to_string(folder.0.join("plan.json")).unwrap();
     let overrides = ["budget=20%"];
-    let resolved = Recipe::load(&folder.0.join("small.toml"), &overrides).unwrap().resolve().unwrap();
+    let resolved =
+        Recipe::load(&folder.0.join("small.toml"), &overrides).unwrap().resolve().unwrap();
     assert_eq!(written, resolved.first_plan().unwrap().to_json());
     let given = folder.screen("plan small.toml --set plan.file=plan.json --set strategy=no-search");
-    assert!(given.contains("plan.json\n") && given.contains("budget     75,854 = 25.00%"), "{given}");
+    assert!(
+        given.contains("plan.json\n") && given.contains("budget     75,854 = 25.00%"),
+        "{given}"
+    );
     let idle = folder.screen("plan small.toml --set train.rise=0.2");
-    assert!(idle.contains("warning: --set train.rise=0.2: train.rise has no say in this recipe"), "{idle}");
+    assert!(
+        idle.contains("warning: --set train.rise=0.2: train.rise has no say in this recipe"),
+        "{idle}"
+    );
     let refused = folder.screen("plan small.toml --set budget=100");
-    assert!(refused.contains("[exit 1]") && refused.contains("a budget of 100 is too small"), "{refused}");
+    assert!(
+        refused.contains("[exit 1]") && refused.contains("a budget of 100 is too small"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -170,7 +191,8 @@ fn clusters_can_be_given_as_a_file() {
 #[test]
 fn a_closed_pipe_is_no_error() {
     let swn = env!("CARGO_BIN_EXE_swn");
-    let command = format!("{swn} plan --members wrn-28-10 --budget 10% | true; exit ${{PIPESTATUS[0]}}");
+    let command =
+        format!("{swn} plan --members wrn-28-10 --budget 10% | true; exit ${{PIPESTATUS[0]}}");
     let status = Command::new("bash").args(["-c", &command]).status().unwrap();
     assert_eq!(status.code(), Some(0));
 }

@@ -16,12 +16,12 @@ pinned! {
 
 /// A run that was stopped before its first checkpoint.
 fn started(folder: &Folder) {
-    let recipe =
-        "members = ['cnn-8-16-16']\nbudget = '90%'\nstrategy = 'no-search'\n[data]\nname = 'cifar-10'\n";
+    let recipe = "members = ['cnn-8-16-16']\nbudget = '90%'\nstrategy = 'no-search'\n[data]\nname = 'cifar-10'\n";
     let none: [&str; 0] = [];
     let resolved = Recipe::parse("recipe.toml", recipe, &none).unwrap().resolve().unwrap();
     let runs = folder.0.join("runs");
-    let run = RunFolder::create(&runs, "tiny", Existing::Refuse, recipe, &resolved.to_toml()).unwrap();
+    let run =
+        RunFolder::create(&runs, "tiny", Existing::Refuse, recipe, &resolved.to_toml()).unwrap();
     run.log().unwrap().add(Event::Start(Facts::from([("seed", 0)]))).unwrap();
 }
 
@@ -36,7 +36,9 @@ fn every_format_of_a_run_that_has_just_begun() {
     );
     let page = fs::read_to_string(folder.0.join("runs/tiny/report.html")).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.contains("cnn-8-16-16"));
-    assert!(fs::read_to_string(folder.0.join("figures/cluster-map.svg")).unwrap().starts_with("<svg"));
+    assert!(
+        fs::read_to_string(folder.0.join("figures/cluster-map.svg")).unwrap().starts_with("<svg")
+    );
     let csv = folder.screen("report runs/tiny --format csv");
     assert!(csv.contains("\ntiny,0,cnn-8-16-16,cifar-10,no-search,"), "{csv}");
     let markdown = String::from_utf8(folder.run("report runs/tiny --format md").stdout).unwrap();
@@ -46,7 +48,10 @@ fn every_format_of_a_run_that_has_just_begun() {
     let json = folder.json("report runs/tiny --format json");
     let about = &json["runs"][0]["about"];
     assert_eq!(about["strategy"], "no-search");
-    assert_eq!(about["commands"], serde_json::json!([{"command": "swn train tiny.toml", "device": "cpu"}]));
+    assert_eq!(
+        about["commands"],
+        serde_json::json!([{"command": "swn train tiny.toml", "device": "cpu"}])
+    );
     let screen = folder.screen("report runs/tiny runs/tiny --out both.html");
     assert!(screen.ends_with("both.html\n") && folder.0.join("both.html").is_file(), "{screen}");
     // A place that cannot be written is an error that names it.
@@ -64,7 +69,10 @@ fn damage_is_named() {
     let run = folder.0.join("runs/tiny");
     fs::write(run.join("anytime.json"), "{").unwrap();
     let screen = folder.screen("report runs/tiny");
-    assert!(screen.contains("[exit 1]\nerror: runs/tiny/anytime.json: EOF while parsing"), "{screen}");
+    assert!(
+        screen.contains("[exit 1]\nerror: runs/tiny/anytime.json: EOF while parsing"),
+        "{screen}"
+    );
     fs::write(run.join("anytime.json"), "{}").unwrap();
     fs::write(run.join("log.jsonl"), "not a log\n").unwrap();
     let screen = folder.screen("report runs/tiny");

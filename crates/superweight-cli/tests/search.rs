@@ -83,7 +83,10 @@ fn a_search_is_printed_written_replayed_and_trained_on() {
     assert!(early.contains("there are no statistics of a refinement"), "{early}");
 
     let untrained = folder.screen("eval runs/tiny");
-    assert!(untrained.contains("warning: nothing is trained yet, this is of the search"), "{untrained}");
+    assert!(
+        untrained.contains("warning: nothing is trained yet, this is of the search"),
+        "{untrained}"
+    );
 
     let trained = folder.json("train --resume runs/tiny --json");
     assert_eq!((&trained["stopped"], &trained["epoch"]), (&"finished".into(), &2.into()));
@@ -96,7 +99,8 @@ fn a_search_is_printed_written_replayed_and_trained_on() {
 fn a_search_that_leaves_nothing_shared_says_so() {
     let folder = folder("alone");
     let screen = |tau: &str| {
-        folder.screen(&format!("search tiny.toml --set search.tau={tau} --set budget=95% --replace"))
+        folder
+            .screen(&format!("search tiny.toml --set search.tau={tau} --set budget=95% --replace"))
     };
     let hint = "no two layers share; a smaller search.tau keeps more of them together";
     let (parted, kept) = (screen("1"), screen("-1"));
@@ -126,7 +130,10 @@ fn a_sweep_trains_each_combination_once() {
     assert_eq!(again[1]["test"], rows[1]["test"], "the same run, the same numbers");
 
     let other = folder.screen("sweep tiny.toml --set search.tau=-1,0.1 --set train.epochs=2");
-    assert!(other.contains("is a run of another recipe: remove it, or choose another --name"), "{other}");
+    assert!(
+        other.contains("is a run of another recipe: remove it, or choose another --name"),
+        "{other}"
+    );
 }
 
 /// Each end is the one that 'swn train --from' makes, and those that cannot be are known before the first is trained.
@@ -138,7 +145,10 @@ fn a_sweep_of_ends_begins_where_a_run_is() {
     let rows = folder.json("sweep --from runs/start --set train.average=0,2 --json");
     assert!(rows.as_array().unwrap().iter().all(|row| row["state"] == "finished"), "{rows}");
     assert!(
-        folder.run("train --from runs/start --name one --set train.average=2 --device cpu").status.success()
+        folder
+            .run("train --from runs/start --name one --set train.average=2 --device cpu")
+            .status
+            .success()
     );
     let log = |run: &str| fs::read_to_string(folder.0.join(run).join("commands.jsonl")).unwrap();
     let bank = |run: &str| {
@@ -148,13 +158,20 @@ fn a_sweep_of_ends_begins_where_a_run_is() {
     };
     assert!(bank("runs/start-sweep/train.average-2") == bank("runs/one"));
     assert!(bank("runs/start-sweep/train.average-0") != bank("runs/one"));
-    assert_eq!(log("runs/start-sweep/train.average-0").lines().count(), 2, "its beginning's, and its own");
+    assert_eq!(
+        log("runs/start-sweep/train.average-0").lines().count(),
+        2,
+        "its beginning's, and its own"
+    );
     let again = folder.screen("sweep --from runs/start --set train.average=0,2");
     assert!(again.contains("2/2  train.average=2: finished already"), "{again}");
 
     let refused = folder.screen("sweep --from runs/start --set train.average=0,3 --name late");
     assert!(refused.contains("--from: train.average=3: runs/start cannot go on so: "), "{refused}");
-    assert!(!folder.0.join("runs/late").exists(), "nothing is trained before all are known to be possible");
+    assert!(
+        !folder.0.join("runs/late").exists(),
+        "nothing is trained before all are known to be possible"
+    );
     let refused = folder.screen("sweep --from runs/none --set train.average=0,2");
     assert!(refused.contains("error: --from: cannot open runs/none"), "{refused}");
 }

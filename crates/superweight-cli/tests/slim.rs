@@ -50,8 +50,10 @@ fn a_network_is_slimmed_and_trained() {
         name.parse::<ArchName>().unwrap().build(shape, 10).unwrap().counts().multiply_adds
     };
     let networks = answer["networks"].as_array().unwrap();
-    let names: Vec<&str> = networks.iter().map(|network| network["architecture"].as_str().unwrap()).collect();
-    let works: Vec<u64> = networks.iter().map(|network| network["multiply_adds"].as_u64().unwrap()).collect();
+    let names: Vec<&str> =
+        networks.iter().map(|network| network["architecture"].as_str().unwrap()).collect();
+    let works: Vec<u64> =
+        networks.iter().map(|network| network["multiply_adds"].as_u64().unwrap()).collect();
     for (name, &said) in names.iter().zip(&works) {
         assert_eq!(work(name), said, "{name}");
     }
@@ -61,7 +63,10 @@ fn a_network_is_slimmed_and_trained() {
     let channels = |step: &Value| -> u64 {
         step["widths"].as_array().unwrap().iter().map(|width| width.as_u64().unwrap()).sum()
     };
-    assert!(way.windows(2).all(|pair| channels(&pair[0]) == channels(&pair[1]) + 1), "one at a time");
+    assert!(
+        way.windows(2).all(|pair| channels(&pair[0]) == channels(&pair[1]) + 1),
+        "one at a time"
+    );
     let trained = folder.run(&format!("train tiny.toml --set members={} --name slim", names[2]));
     assert!(trained.status.success(), "{trained:?}");
     // Slimmed again, it is named after the same body.
@@ -87,15 +92,18 @@ fn a_network_is_slimmed_and_trained() {
 
 #[test]
 fn without_held_out_images_it_says_what_it_looks_at() {
-    let recipe = RECIPE.replace("validation = 7800", "validation = 0").replace("scale = 'corner'", "");
+    let recipe =
+        RECIPE.replace("validation = 7800", "validation = 0").replace("scale = 'corner'", "");
     let folder = Folder::with_recipe("slim-trained", &recipe);
-    let output =
-        folder.run("train tiny.toml --set train.batch=1000 --set members=cnn-4-8 --set eval.test=false");
+    let output = folder
+        .run("train tiny.toml --set train.batch=1000 --set members=cnn-4-8 --set eval.test=false");
     assert!(output.status.success(), "{output:?}");
     let screen = folder.screen("slim runs/tiny --to 70% --step 1 --images 100 --threads 1");
-    for said in
-        ["by 100 training images", "images that it was trained on", "not trained together with narrower ones"]
-    {
+    for said in [
+        "by 100 training images",
+        "images that it was trained on",
+        "not trained together with narrower ones",
+    ] {
         assert!(screen.contains(said), "{said}: {screen}");
     }
 }

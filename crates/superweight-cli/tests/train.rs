@@ -65,15 +65,20 @@ fn a_plan_is_trained_as_it_stands() {
     assert!(screen.contains("\nplan       given; nothing is searched or refined\n"), "{screen}");
     let read = |file: &str| fs::read_to_string(folder.0.join(file)).unwrap();
     let dense = read("plan.json");
-    let [kept, trained] = ["runs/tiny/given.json", "runs/tiny/checkpoints/0001/plan.json"].map(read);
+    let [kept, trained] =
+        ["runs/tiny/given.json", "runs/tiny/checkpoints/0001/plan.json"].map(read);
     assert_eq!(kept, trained);
     // The budget is the recipe's.
-    let without =
-        |text: &str| text.lines().filter(|line| !line.contains("\"budget\"")).map(str::to_owned).collect();
+    let without = |text: &str| {
+        text.lines().filter(|line| !line.contains("\"budget\"")).map(str::to_owned).collect()
+    };
     let [dense, kept]: [Vec<String>; 2] = [without(&dense), without(&kept)];
     assert_eq!(dense, kept);
     let searched = folder.screen("search tiny.toml --set plan.file=plan.json");
-    assert!(searched.contains("error: plan.file plan.json is the plan: 'swn train' trains it"), "{searched}");
+    assert!(
+        searched.contains("error: plan.file plan.json is the plan: 'swn train' trains it"),
+        "{searched}"
+    );
     for (file, problem) in [("missing.json", "No such file"), ("tiny.toml", "not a plan: ")] {
         let screen = folder.screen(&format!("train tiny.toml --plan {file}"));
         assert!(screen.contains("[exit 1]\nerror: plan.file "), "{screen}");
@@ -101,8 +106,11 @@ fn a_plan_is_trained_as_it_stands() {
     let screen = folder.screen(&sweep.replace("1,2", "1,2,3"));
     assert!(screen.contains("seed-1 is a run of another plan: remove it"), "{screen}");
     // Rows of two plans have their runs' names.
-    assert!(folder.run("train tiny.toml --plan plan.json --name other --device cpu").status.success());
-    let rows = String::from_utf8(folder.run("report runs/tiny runs/other --format md").stdout).unwrap();
+    assert!(
+        folder.run("train tiny.toml --plan plan.json --name other --device cpu").status.success()
+    );
+    let rows =
+        String::from_utf8(folder.run("report runs/tiny runs/other --format md").stdout).unwrap();
     assert!(rows.contains("epochs (tiny)") && rows.contains("epochs (other)"), "{rows}");
     // Somewhere else, without the file that it was given.
     fs::remove_file(folder.0.join("plan.json")).unwrap();
@@ -111,7 +119,10 @@ fn a_plan_is_trained_as_it_stands() {
     // A checkpoint has the plan too.
     fs::remove_file(folder.0.join("elsewhere/tiny/given.json")).unwrap();
     let report = folder.run("report elsewhere/tiny --format md");
-    assert!(String::from_utf8_lossy(&report.stdout).contains("strategy given plan, seed 0"), "{report:?}");
+    assert!(
+        String::from_utf8_lossy(&report.stdout).contains("strategy given plan, seed 0"),
+        "{report:?}"
+    );
 }
 
 #[test]
@@ -148,14 +159,19 @@ fn what_is_asked_in_vain_is_said_and_the_run_goes_on() {
         let errors = String::from_utf8(output.stderr).unwrap();
         errors.lines().filter(|line| line.starts_with("warning: ")).collect::<Vec<_>>().join("\n")
     };
-    let precision = "warning: train.precision = \"bf16\" is for GPUs; the processor computes in f32";
+    let precision =
+        "warning: train.precision = \"bf16\" is for GPUs; the processor computes in f32";
     let drops = "warning: --set train.drops=[1]: train.drops has no say in this recipe";
-    let train = "train tiny.toml --set train.epochs=2 --set train.precision=bf16 --set train.drops=[1]";
+    let train =
+        "train tiny.toml --set train.epochs=2 --set train.precision=bf16 --set train.drops=[1]";
     assert_eq!(warned(train), format!("{drops}\n{precision}"));
     let tau = "warning: --set search.tau=0.5: search.tau has no say in this recipe";
     assert_eq!(warned("sweep tiny.toml --set train.epochs=1,2 --set search.tau=0.5"), tau);
     assert_eq!(warned("train tiny.toml --set train.epochs=2"), "");
-    assert_eq!(warned("train --from runs/tiny --set train.drops=[1]"), format!("{drops}\n{precision}"));
+    assert_eq!(
+        warned("train --from runs/tiny --set train.drops=[1]"),
+        format!("{drops}\n{precision}")
+    );
 }
 
 /// A pipe can be read once: a second look would find nothing, which is a recipe too, of defaults.
@@ -163,7 +179,8 @@ fn what_is_asked_in_vain_is_said_and_the_run_goes_on() {
 #[test]
 fn a_recipe_may_come_through_a_pipe() {
     let folder = folder("pipe");
-    let searched = RECIPE.replace("no-search", "swn").replace("100%", "60%") + "[search]\nepochs = 1\n";
+    let searched =
+        RECIPE.replace("no-search", "swn").replace("100%", "60%") + "[search]\nepochs = 1\n";
     for (recipe, args) in [
         (RECIPE, "train /dev/stdin --name piped --set train.epochs=1 --device cpu"),
         (&searched, "search /dev/stdin --name searched --device cpu"),
@@ -178,7 +195,8 @@ fn a_recipe_may_come_through_a_pipe() {
         assert!(output.status.success(), "swn {args}: {}", String::from_utf8_lossy(&output.stderr));
     }
     for run in ["piped", "searched", "swept/train.epochs-2"] {
-        let asked = fs::read_to_string(folder.0.join("runs").join(run).join("recipe.toml")).unwrap();
+        let asked =
+            fs::read_to_string(folder.0.join("runs").join(run).join("recipe.toml")).unwrap();
         assert!(asked.starts_with("members = ['cnn-4-8', 'cnn-4']\n"), "{run}: {asked}");
     }
 }
@@ -214,7 +232,8 @@ fn a_run_is_a_folder_that_says_what_was_asked_and_what_came_of_it() {
     assert_eq!(recipe, format!("{RECIPE}# --set train.epochs=2\n"));
     assert!(fs::read_to_string(run.join("resolved.toml")).unwrap().contains("epochs = 2"));
     let log = fs::read_to_string(run.join("log.jsonl")).unwrap();
-    let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<serde_json::Value> =
+        log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let events: Vec<&str> = lines.iter().map(|line| line["event"].as_str().unwrap()).collect();
     assert_eq!(events, ["start", "epoch", "epoch", "eval", "stop"]);
     assert_eq!(lines[0]["images"], serde_json::json!([200, 7800, 2000]));
@@ -241,7 +260,8 @@ fn a_run_is_a_folder_that_says_what_was_asked_and_what_came_of_it() {
 #[test]
 fn a_run_that_averages_says_so_before_and_after() {
     let folder = folder("average");
-    let screen = folder.screen("train tiny.toml --set train.epochs=3 --set train.average=2 --threads 1");
+    let screen =
+        folder.screen("train tiny.toml --set train.epochs=3 --set train.average=2 --threads 1");
     let [before, after] = [
         "average    the mean over the ends of the last 2 epochs is kept\n",
         "averaged   2 epochs; what is kept and evaluated is the mean\n",
@@ -250,7 +270,10 @@ fn a_run_that_averages_says_so_before_and_after() {
     let last = screen.find("train 3/3  loss ").unwrap();
     assert!(before < last && last < after, "{screen}");
     let refused = folder.screen("train tiny.toml --set train.average=7");
-    assert!(refused.contains("train.average: there are no 7 epochs in a training of 6"), "{refused}");
+    assert!(
+        refused.contains("train.average: there are no 7 epochs in a training of 6"),
+        "{refused}"
+    );
 }
 
 /// Every file below a folder.
@@ -291,7 +314,10 @@ fn one_beginning_has_several_ends_each_that_of_its_recipe() {
     ] {
         let command = format!("train --from runs/{from} --name {name} {set} --threads 1");
         let screen = folder.screen(&command);
-        assert!(screen.contains("[exit 0]") && screen.contains("\nresumed    from checkpoint "), "{screen}");
+        assert!(
+            screen.contains("[exit 0]") && screen.contains("\nresumed    from checkpoint "),
+            "{screen}"
+        );
         typed.insert(name, [&typed[from][..], &[command]].concat());
         let noted = fs::read_to_string(path(name).join("commands.jsonl")).unwrap();
         let noted: Vec<serde_json::Value> =
@@ -301,8 +327,8 @@ fn one_beginning_has_several_ends_each_that_of_its_recipe() {
     }
     assert!(files(&path("start")) == before, "the run they come from stays as it is");
     let asked = fs::read_to_string(path("most").join("recipe.toml")).unwrap();
-    let said =
-        ["start, epoch 2", "more, epoch 3"].map(|at| asked.find(&format!("# --from runs/{at} of train\n")));
+    let said = ["start, epoch 2", "more, epoch 3"]
+        .map(|at| asked.find(&format!("# --from runs/{at} of train\n")));
     assert!(asked.starts_with(RECIPE) && said[0].is_some() && said[0] < said[1], "{asked}");
     let whole = START.replace("--name start --until 2", "--name whole");
     assert!(folder.run(&format!("{whole} {end}")).status.success());
@@ -443,9 +469,15 @@ fn a_time_limit_ends_a_run_cleanly_and_a_diverging_one_ends_with_advice() {
     assert_eq!(answer["stopped"], "time limit", "{answer}");
     assert!(answer["checkpoint"].as_u64().unwrap() >= 1 && answer["test"].is_null(), "{answer}");
     let screen = folder.screen("train --resume runs/tiny --time-limit 1s");
-    assert!(screen.contains("s; in less it does not begin") && screen.contains("[exit 0]"), "{screen}");
+    assert!(
+        screen.contains("s; in less it does not begin") && screen.contains("[exit 0]"),
+        "{screen}"
+    );
     let used = folder.screen("eval runs/tiny");
-    assert!(used.contains("[exit 0]") && used.contains("warning: not finished, this is of epoch "), "{used}");
+    assert!(
+        used.contains("[exit 0]") && used.contains("warning: not finished, this is of epoch "),
+        "{used}"
+    );
     assert!(used.contains(" of 5000: 'swn train --resume runs/tiny' goes on"), "{used}");
     folder.screen("train tiny.toml --name mean --set train.average=2 --until 1");
     let used = folder.screen("eval runs/mean");
@@ -462,9 +494,15 @@ fn a_time_limit_ends_a_run_cleanly_and_a_diverging_one_ends_with_advice() {
     let text = fs::read_to_string(&resolved).unwrap();
     fs::write(&resolved, &text[..text.find("[train]").unwrap()]).unwrap();
     let screen = folder.screen("train --resume runs/tiny");
-    assert!(screen.contains("[exit 1]") && screen.contains("resolved.toml: it has no [train]"), "{screen}");
-    let screen =
-        folder.screen("train tiny.toml --name wild --set train.rate=1000 --set train.schedule=constant");
-    assert!(screen.contains("[exit 1]") && screen.contains("error: training has diverged: "), "{screen}");
+    assert!(
+        screen.contains("[exit 1]") && screen.contains("resolved.toml: it has no [train]"),
+        "{screen}"
+    );
+    let screen = folder
+        .screen("train tiny.toml --name wild --set train.rate=1000 --set train.schedule=constant");
+    assert!(
+        screen.contains("[exit 1]") && screen.contains("error: training has diverged: "),
+        "{screen}"
+    );
     assert!(screen.contains("try a lower rate"), "{screen}");
 }

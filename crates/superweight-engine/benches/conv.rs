@@ -77,10 +77,15 @@ fn case(name: &str, algorithm: Algorithm) -> Case {
         groups,
     };
     let conv = Conv::with_algorithm(geometry, algorithm);
-    let fill =
-        |len| (0..len).map(|i: usize| (i.wrapping_mul(2_654_435_761) % 1000) as f32 / 500.0 - 1.0).collect();
-    let scratch =
-        conv.forward_scratch().max(conv.backward_data_scratch()).max(conv.backward_weight_scratch());
+    let fill = |len| {
+        (0..len)
+            .map(|i: usize| (i.wrapping_mul(2_654_435_761) % 1000) as f32 / 500.0 - 1.0)
+            .collect()
+    };
+    let scratch = conv
+        .forward_scratch()
+        .max(conv.backward_data_scratch())
+        .max(conv.backward_weight_scratch());
     Case {
         x: fill(geometry.input_len()),
         w: fill(geometry.weight_len()),
@@ -100,7 +105,10 @@ fn names() -> impl Iterator<Item = String> {
 
 fn parse(argument: &str) -> Case {
     let (name, algorithm) = argument.split_once(' ').expect("name and algorithm");
-    case(name, *ALGORITHMS.iter().find(|a| format!("{a:?}") == algorithm).expect("a known algorithm"))
+    case(
+        name,
+        *ALGORITHMS.iter().find(|a| format!("{a:?}") == algorithm).expect("a known algorithm"),
+    )
 }
 
 #[divan::bench(args = names(), max_time = 0.3)]

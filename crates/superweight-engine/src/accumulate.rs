@@ -21,10 +21,12 @@ impl<D: Device> Accumulator<D> {
     ///
     /// For a region of indices or one of the arena, where nothing outlives a run.
     pub fn new(memory: &Memory<D>, regions: Vec<Region>) -> Result<Self, Error> {
-        let sound = |region: &Region| region.element != Element::Index && region.space != Space::Arena;
+        let sound =
+            |region: &Region| region.element != Element::Index && region.space != Space::Arena;
         assert!(regions.iter().all(sound), "only numbers that outlive a run can be summed");
         let device = memory.device().clone();
-        let sums = device.allocate(Space::State, regions.iter().map(|region| region.len).sum(), 0)?;
+        let sums =
+            device.allocate(Space::State, regions.iter().map(|region| region.len).sum(), 0)?;
         Ok(Self { device, regions, sums })
     }
 

@@ -63,7 +63,11 @@ pub trait Device: Clone + fmt::Debug + Sized {
     fn prepare(&self, call: &Call) -> Result<(Self::Kernel, usize), Error>;
 
     /// Packs the weights that a program's forward pass reads.
-    fn pack(&self, program: &Program<Self>, storages: &mut Storages<Self>) -> Result<Self::Packed, Error>;
+    fn pack(
+        &self,
+        program: &Program<Self>,
+        storages: &mut Storages<Self>,
+    ) -> Result<Self::Packed, Error>;
 
     /// Bytes of packed weights.
     fn packed_bytes(&self, packed: &Self::Packed) -> usize;
@@ -112,18 +116,32 @@ pub trait Device: Clone + fmt::Debug + Sized {
 
     /// Takes in images to draw batches of up to `batch` from, so many of which lie abreast in a row of the batch: channels of
     /// one beside channels of the next.
-    fn load_images(&self, set: &ImageSet, batch: usize, abreast: usize) -> Result<Self::Images, Error>;
+    fn load_images(
+        &self,
+        set: &ImageSet,
+        batch: usize,
+        abreast: usize,
+    ) -> Result<Self::Images, Error>;
 
     /// Says which images the next [`Device::draw`] makes a batch of, and how they are placed. Not part of a recording.
     fn set_draws(&self, images: &mut Self::Images, draws: &[ImageDraw]);
 
     /// Writes the batch last said, in the order said, and the class of every image. What is beyond is zeros of class 0.
-    fn draw(&self, images: &Self::Images, storages: &mut Storages<Self>, to: Region, classes: Region);
+    fn draw(
+        &self,
+        images: &Self::Images,
+        storages: &mut Storages<Self>,
+        to: Region,
+        classes: Region,
+    );
 
     /// Notes down what `body` asks of the device, to be asked again at once by [`Device::replay`]. Nothing is done yet,
     /// and what `body` reads is of no use. None where nothing would be gained: then `body` is not called. Not
     /// noted are copies between host and device and what says so.
-    fn record(&self, body: &mut dyn FnMut() -> Result<(), Error>) -> Result<Option<Self::Recording>, Error>;
+    fn record(
+        &self,
+        body: &mut dyn FnMut() -> Result<(), Error>,
+    ) -> Result<Option<Self::Recording>, Error>;
 
     /// Does what was recorded, over the same storages, which must still be there.
     fn replay(&self, recording: &Self::Recording) -> Result<(), Error>;

@@ -152,7 +152,9 @@ pub enum Error {
         dims: Vec<usize>,
     },
     /// A backward pass needs something to start from.
-    #[error("graph `{graph}` has no loss and no external gradient: there is nothing to run backward from")]
+    #[error(
+        "graph `{graph}` has no loss and no external gradient: there is nothing to run backward from"
+    )]
     NoLoss {
         /// The graph.
         graph: String,
@@ -196,7 +198,9 @@ pub enum Error {
         name: String,
     },
     /// Two graphs use one name for tensors of different size.
-    #[error("{space} tensor `{name}` has {existing} numbers in one graph and {requested} in another")]
+    #[error(
+        "{space} tensor `{name}` has {existing} numbers in one graph and {requested} in another"
+    )]
     Conflict {
         /// The kind of storage.
         space: &'static str,

@@ -117,7 +117,10 @@ impl ImageSet {
 fn render(shape: Shape, image: &[u8], table: &[[f32; 256]], draw: &ImageDraw, out: &mut [f32]) {
     let Shape { height, width, channels } = shape;
     let [top, left, rows, columns] = draw.part;
-    assert!((top + rows) as usize <= height && (left + columns) as usize <= width, "{draw:?} of {shape:?}");
+    assert!(
+        (top + rows) as usize <= height && (left + columns) as usize <= width,
+        "{draw:?} of {shape:?}"
+    );
     let (down, across) = (Side::new(height, top, rows), Side::new(width, left, columns));
     let means = Quotient::new(down.whole.divisor * across.whole.divisor, 256);
     for (y, row) in out.chunks_exact_mut(width * channels).enumerate() {
@@ -137,8 +140,9 @@ fn render(shape: Shape, image: &[u8], table: &[[f32; 256]], draw: &ImageDraw, ou
                 }
                 Some(((_, v), from)) => {
                     let h = across.between(from);
-                    let four =
-                        v.places.map(|y| h.places.map(|x| &image[(y * width + x) * channels..][..channels]));
+                    let four = v.places.map(|y| {
+                        h.places.map(|x| &image[(y * width + x) * channels..][..channels])
+                    });
                     let weights = v.weights.map(|y| h.weights.map(|x| x * y));
                     for (c, (value, table)) in pixel.iter_mut().zip(table).enumerate() {
                         let of = |y: usize, x: usize| weights[y][x] * u64::from(four[y][x][c]);

@@ -61,7 +61,12 @@ impl Table {
             let present = &mut self.entries[at];
             if present.row != entry.row || present.element != entry.element {
                 let (existing, requested) = (present.row, entry.row);
-                return Err(Error::Conflict { space: space.name(), name: entry.name, existing, requested });
+                return Err(Error::Conflict {
+                    space: space.name(),
+                    name: entry.name,
+                    existing,
+                    requested,
+                });
             }
             present.rows = present.rows.max(entry.rows);
             return Ok(());
@@ -101,7 +106,8 @@ impl LayoutBuilder {
                 _ => (Space::Parameters, &mut self.parameters),
             };
             let element = element_of(slot.kind);
-            table.add(space, Entry { name: slot.name.clone(), element, row: slot.len(), rows: 1 })?;
+            table
+                .add(space, Entry { name: slot.name.clone(), element, row: slot.len(), rows: 1 })?;
         }
         for entry in io_entries(graph, settings) {
             self.io.add(Space::Io, entry)?;
@@ -115,7 +121,8 @@ impl LayoutBuilder {
         let numbers = |table: &Table, space| {
             let (mut end, mut weights) = (0, 0);
             let place = |entry: &Entry| {
-                let region = Region { space, offset: end, len: entry.len(), element: entry.element };
+                let region =
+                    Region { space, offset: end, len: entry.len(), element: entry.element };
                 end = (end + entry.len()).next_multiple_of(PARAMETER_ALIGNMENT);
                 if entry.element == Element::Weight {
                     weights = end;
@@ -127,19 +134,26 @@ impl LayoutBuilder {
             let regions: Vec<_> = first.into_iter().chain(last).map(place).collect();
             (Places::new(regions), end, weights)
         };
-        let (parameters, parameter_numbers, weight_numbers) = numbers(&self.parameters, Space::Parameters);
+        let (parameters, parameter_numbers, weight_numbers) =
+            numbers(&self.parameters, Space::Parameters);
         let (state, state_numbers, _) = numbers(&self.state, Space::State);
         let mut io_bytes = 0;
         let place = |entry: &Entry| {
-            let region =
-                Region { space: Space::Io, offset: io_bytes, len: entry.len(), element: entry.element };
+            let region = Region {
+                space: Space::Io,
+                offset: io_bytes,
+                len: entry.len(),
+                element: entry.element,
+            };
             let bytes = entry.len() * device.element_bytes(entry.element);
             io_bytes = (io_bytes + bytes).next_multiple_of(ALIGNMENT);
             (entry.name.clone(), region)
         };
         let io = Places::new(self.io.entries.iter().map(place).collect());
         let mut hasher = DefaultHasher::new();
-        for (name, region) in [&parameters, &state, &io].into_iter().flat_map(|places| &places.ordered) {
+        for (name, region) in
+            [&parameters, &state, &io].into_iter().flat_map(|places| &places.ordered)
+        {
             (name, region.offset, region.len, region.element).hash(&mut hasher);
         }
         let fingerprint = hasher.finish();
@@ -263,7 +277,8 @@ fn element_of(kind: SlotKind) -> Element {
 
 /// What a graph reads and writes in the input/output storage.
 fn io_entries(graph: &Graph, settings: &Settings) -> Vec<Entry> {
-    let entry = |name: &str, element, row, rows| Entry { name: name.to_owned(), element, row, rows };
+    let entry =
+        |name: &str, element, row, rows| Entry { name: name.to_owned(), element, row, rows };
     let batch = settings.batch;
     let mut all = vec![entry(CONTROL, Element::Index, 2, 1)];
     for (node, output) in graph.nodes.iter().zip(&graph.outputs) {
@@ -281,7 +296,9 @@ fn io_entries(graph: &Graph, settings: &Settings) -> Vec<Entry> {
                 all.push(entry(&node.name, Element::Float, METRICS_LEN, 1));
                 all.push(match &loss.options.target {
                     Target::Classes(name) => entry(name, Element::Index, loss.options.heads, batch),
-                    Target::Probabilities(name) => entry(name, Element::Activation, input_len, batch),
+                    Target::Probabilities(name) => {
+                        entry(name, Element::Activation, input_len, batch)
+                    }
                 });
             }
             Op::ExternalGradient(_) if settings.backward => {

@@ -55,13 +55,17 @@ pub use weights::{nchw_to_nhwc, nhwc_to_nchw, ohwi_to_oihw, oihw_to_ohwi};
 
 /// What kernel calls consist of, for those who write a device.
 pub mod calls {
-    pub use crate::ops::activation::{Backward as ActivationBackward, Forward as ActivationForward};
+    pub use crate::ops::activation::{
+        Backward as ActivationBackward, Forward as ActivationForward,
+    };
     pub use crate::ops::add::{Copy, Fill, Sum};
     pub use crate::ops::batch_norm::{
-        Affine, Apply as NormApply, Backward as NormBackward, Moments, NormShape, Residual, Running,
-        RunningRule, Statistics as NormStatistics,
+        Affine, Apply as NormApply, Backward as NormBackward, Moments, NormShape, Residual,
+        Running, RunningRule, Statistics as NormStatistics,
     };
-    pub use crate::ops::channel_scale::{Backward as ScaleBackward, Forward as ScaleForward, ScaleShape};
+    pub use crate::ops::channel_scale::{
+        Backward as ScaleBackward, Forward as ScaleForward, ScaleShape,
+    };
     pub use crate::ops::concat::{Backward as ConcatBackward, Columns, Forward as ConcatForward};
     pub use crate::ops::conv::{
         BackwardData as ConvBackwardData, BackwardWeight as ConvBackwardWeight, Epilogue,

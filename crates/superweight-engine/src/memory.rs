@@ -35,8 +35,11 @@ impl MemoryPlan {
     /// Offsets (0 where nothing was asked) and the plan.
     pub(crate) fn place(demands: &[Option<Demand>], alignment: usize) -> (Vec<usize>, Self) {
         let aligned = |d: &Demand| Demand { bytes: d.bytes.next_multiple_of(alignment), ..*d };
-        let wanted: Vec<(usize, Demand)> =
-            demands.iter().enumerate().filter_map(|(i, d)| d.as_ref().map(|d| (i, aligned(d)))).collect();
+        let wanted: Vec<(usize, Demand)> = demands
+            .iter()
+            .enumerate()
+            .filter_map(|(i, d)| d.as_ref().map(|d| (i, aligned(d))))
+            .collect();
 
         let mut by_size = wanted.clone();
         by_size.sort_by_key(|(i, d)| (std::cmp::Reverse(d.bytes), d.first, *i));
@@ -117,7 +120,8 @@ mod tests {
             for (i, a) in demands.iter().flatten().enumerate() {
                 assert!(offsets[i].is_multiple_of(64) && offsets[i] + a.bytes <= plan.arena_bytes);
                 for (j, b) in demands.iter().flatten().enumerate().skip(i + 1) {
-                    let apart = offsets[i] + a.bytes <= offsets[j] || offsets[j] + b.bytes <= offsets[i];
+                    let apart =
+                        offsets[i] + a.bytes <= offsets[j] || offsets[j] + b.bytes <= offsets[i];
                     assert!(apart || !a.meets(b));
                 }
             }

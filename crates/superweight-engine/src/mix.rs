@@ -79,7 +79,9 @@ pub struct MixFactors {
 impl MixFactors {
     /// First row of coefficients of each of so many gains, and the end of the last.
     pub(crate) fn by_gain(&self, gains: usize) -> Vec<u32> {
-        (0..=gains).map(|gain| self.rows.partition_point(|row| (row[1] as usize) < gain) as u32).collect()
+        (0..=gains)
+            .map(|gain| self.rows.partition_point(|row| (row[1] as usize) < gain) as u32)
+            .collect()
     }
 
     /// The rows of coefficients in the order of so many patterns, and where each pattern's begin and the last's end.
@@ -208,12 +210,18 @@ fn check_sets(sets: &[MixSet]) -> Result<(), Error> {
 
 fn check_set(set: &MixSet) -> Result<(), Error> {
     let wrong = |problem: String| Err(Error::Mix { set: set.name.clone(), problem });
-    if set.block.is_empty() || set.blocks.len == 0 || !set.blocks.len.is_multiple_of(set.block.len()) {
+    if set.block.is_empty()
+        || set.blocks.len == 0
+        || !set.blocks.len.is_multiple_of(set.block.len())
+    {
         return wrong(format!("{} numbers are not blocks of {:?}", set.blocks.len, set.block));
     }
     let factors = set.factors.iter().flat_map(|factors| [factors.patterns, factors.gains]);
     let regions = [Some(set.blocks), set.coefficients].into_iter().flatten().chain(factors);
-    if regions.chain(set.uses.iter().map(|u| u.tensor)).any(|region| region.space != Space::Parameters) {
+    if regions
+        .chain(set.uses.iter().map(|u| u.tensor))
+        .any(|region| region.space != Space::Parameters)
+    {
         return wrong("blocks, coefficients and tensors are parameters".into());
     }
     match set.coefficients {
@@ -221,7 +229,9 @@ fn check_set(set: &MixSet) -> Result<(), Error> {
         Some(region) if region.len == 0 || !region.len.is_multiple_of(set.count()) => {
             wrong(format!("{} coefficients are not rows of {}", region.len, set.count()))
         }
-        None if set.gradients == MixGradients::Coefficients => wrong("there are no coefficients".into()),
+        None if set.gradients == MixGradients::Coefficients => {
+            wrong("there are no coefficients".into())
+        }
         _ if !set.uses.is_sorted_by_key(|used| used.cell) => {
             wrong("uses are not in the order of cells".into())
         }
@@ -231,7 +241,8 @@ fn check_set(set: &MixSet) -> Result<(), Error> {
 
 fn check_factors(set: &MixSet) -> Result<(), Error> {
     let Some(MixFactors { patterns, gains, rows }) = &set.factors else { return Ok(()) };
-    let wrong = |problem: &str| Err(Error::Mix { set: set.name.clone(), problem: problem.to_owned() });
+    let wrong =
+        |problem: &str| Err(Error::Mix { set: set.name.clone(), problem: problem.to_owned() });
     let count = set.count();
     if set.coefficients.is_none() || rows.len() != set.cells() {
         return wrong("every row of coefficients is the product of two others");
@@ -255,15 +266,21 @@ fn check_use(
     used: &MixUse,
     written: &mut HashMap<usize, Vec<bool>>,
 ) -> Result<(), Error> {
-    let wrong =
-        |problem: &str| Err(Error::Mix { set: set.name.clone(), problem: format!("use {index}: {problem}") });
+    let wrong = |problem: &str| {
+        Err(Error::Mix { set: set.name.clone(), problem: format!("use {index}: {problem}") })
+    };
     let MixUse { cell, tensor, inputs, at: [row, col], extent: [rows, cols], factor } = *used;
     let row_len = set.block.positions * inputs;
     if row_len == 0 || !tensor.len.is_multiple_of(row_len) {
         return wrong("the tensor has no whole output channels");
     }
     let outputs = tensor.len / row_len;
-    if cell >= set.cells() || rows > set.block.rows || cols > set.block.cols || rows == 0 || cols == 0 {
+    if cell >= set.cells()
+        || rows > set.block.rows
+        || cols > set.block.cols
+        || rows == 0
+        || cols == 0
+    {
         return wrong("there is no such cell, or the tile is not within it");
     }
     if row + rows > outputs || col + cols > inputs {

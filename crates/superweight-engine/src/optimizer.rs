@@ -65,7 +65,11 @@ pub struct Sgd<D: Device> {
 
 impl<D: Device> Sgd<D> {
     /// An optimizer of the given groups, with zero momentum and rates.
-    pub fn new(memory: &Memory<D>, options: SgdOptions, groups: Vec<ParameterGroup>) -> Result<Self, Error> {
+    pub fn new(
+        memory: &Memory<D>,
+        options: SgdOptions,
+        groups: Vec<ParameterGroup>,
+    ) -> Result<Self, Error> {
         let numbers = memory.layout().parameter_numbers;
         check_groups(&groups, numbers)?;
         let device = memory.device().clone();

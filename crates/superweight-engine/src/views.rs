@@ -170,7 +170,9 @@ fn check_set(set: &ViewSet) -> Result<(), Error> {
             return wrong("it is stretched from nothing".into());
         }
         if rows > shape.rows || cols > shape.cols {
-            return wrong(format!("{rows}×{cols} is larger than {shape:?}: only stretching is known"));
+            return wrong(format!(
+                "{rows}×{cols} is larger than {shape:?}: only stretching is known"
+            ));
         }
         if let Some(RankOne { rows, cols }) = factors {
             if !view.is_plain() {
@@ -201,7 +203,9 @@ fn check_overlaps(sets: &[ViewSet]) -> Result<usize, Error> {
         all.push((set.bank, set, "the bank".to_owned()));
         let tensors = set.views.iter().enumerate();
         all.extend(tensors.map(|(i, view)| (view.tensor, set, format!("the tensor of view {i}"))));
-        for (i, factors) in set.views.iter().enumerate().filter_map(|(i, view)| Some((i, view.factors?))) {
+        for (i, factors) in
+            set.views.iter().enumerate().filter_map(|(i, view)| Some((i, view.factors?)))
+        {
             let what = format!("a factor of view {i}");
             all.extend([factors.rows, factors.cols].map(|region| (region, set, what.clone())));
         }

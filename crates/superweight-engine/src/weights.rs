@@ -18,7 +18,8 @@ pub fn nchw_to_nhwc(values: &[f32], [n, c, h, w]: [usize; 4]) -> Vec<f32> {
     assert_eq!(values.len(), n * c * h * w, "values do not fill [{n}, {c}, {h}, {w}]");
     let pixels = h * w;
     let mut out = vec![0.0; values.len()];
-    for (image, to) in values.chunks_exact((c * pixels).max(1)).zip(out.chunks_exact_mut((c * pixels).max(1)))
+    for (image, to) in
+        values.chunks_exact((c * pixels).max(1)).zip(out.chunks_exact_mut((c * pixels).max(1)))
     {
         for (channel, plane) in image.chunks_exact(pixels).enumerate() {
             to.iter_mut().skip(channel).step_by(c).zip(plane).for_each(|(to, from)| *to = *from);
@@ -35,10 +36,14 @@ pub fn nhwc_to_nchw(values: &[f32], [n, c, h, w]: [usize; 4]) -> Vec<f32> {
     assert_eq!(values.len(), n * c * h * w, "values do not fill [{n}, {c}, {h}, {w}]");
     let pixels = h * w;
     let mut out = vec![0.0; values.len()];
-    for (image, to) in values.chunks_exact((c * pixels).max(1)).zip(out.chunks_exact_mut((c * pixels).max(1)))
+    for (image, to) in
+        values.chunks_exact((c * pixels).max(1)).zip(out.chunks_exact_mut((c * pixels).max(1)))
     {
         for (channel, plane) in to.chunks_exact_mut(pixels).enumerate() {
-            plane.iter_mut().zip(image.iter().skip(channel).step_by(c)).for_each(|(to, from)| *to = *from);
+            plane
+                .iter_mut()
+                .zip(image.iter().skip(channel).step_by(c))
+                .for_each(|(to, from)| *to = *from);
         }
     }
     out
@@ -52,7 +57,11 @@ mod tests {
     fn there_and_back() {
         let values: Vec<f32> = (0..2 * 3 * 4 * 5).map(|i| i as f32).collect();
         let inner = oihw_to_ohwi(&values, [2, 3, 4, 5]);
-        assert_eq!(inner[1], values[4 * 5], "the second number of OHWI is the second input channel");
+        assert_eq!(
+            inner[1],
+            values[4 * 5],
+            "the second number of OHWI is the second input channel"
+        );
         assert_eq!(ohwi_to_oihw(&inner, [2, 3, 4, 5]), values);
     }
 }

@@ -6,7 +6,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{Bench, hashed};
-use superweight_engine::{BatchNorm, Conv2d, CpuDevice, CrossEntropy, GraphBuilder, Settings, Shape};
+use superweight_engine::{
+    BatchNorm, Conv2d, CpuDevice, CrossEntropy, GraphBuilder, Settings, Shape,
+};
 
 struct Counting;
 
@@ -40,7 +42,8 @@ fn a_step_does_not_allocate() {
     let x = g.global_average_pool("pool", x).unwrap();
     let z = g.linear("fc", x, 10, true).unwrap();
     g.cross_entropy("loss", z, CrossEntropy::classes("labels")).unwrap();
-    let mut bench = Bench::new(&CpuDevice::new(2).unwrap(), g.finish().unwrap(), Settings::train(8));
+    let mut bench =
+        Bench::new(&CpuDevice::new(2).unwrap(), g.finish().unwrap(), Settings::train(8));
     bench.memory.set_input("x", &hashed(1, 8 * 16 * 16 * 3)).unwrap();
     (0..3).for_each(|_| bench.run());
     let before = ALLOCATIONS.load(Ordering::Relaxed);

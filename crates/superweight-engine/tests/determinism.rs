@@ -4,8 +4,8 @@ mod common;
 
 use common::{Bench, hashed, with_cuda};
 use superweight_engine::{
-    Activation, BatchNorm, Conv2d, CpuDevice, CrossEntropy, Device, Graph, GraphBuilder, ParameterGroup,
-    Pool2d, Precision, Scope, Settings, Sgd, SgdOptions, Shape,
+    Activation, BatchNorm, Conv2d, CpuDevice, CrossEntropy, Device, Graph, GraphBuilder,
+    ParameterGroup, Pool2d, Precision, Scope, Settings, Sgd, SgdOptions, Shape,
 };
 
 /// A graph with its batch and the shape of its images.
@@ -40,7 +40,8 @@ fn everything() -> Network {
 fn wide() -> Network {
     let mut g = GraphBuilder::new("wide");
     let mut x = g.input("x", Shape::new(32, 32, 16)).unwrap();
-    for (i, (channels, stride)) in [(160, 1), (160, 1), (320, 2), (320, 1)].into_iter().enumerate() {
+    for (i, (channels, stride)) in [(160, 1), (160, 1), (320, 2), (320, 1)].into_iter().enumerate()
+    {
         let conv = Conv2d::new(channels, 3).stride(stride).padding(1);
         x = g.conv(format!("conv{i}"), x, conv).unwrap();
         x = g.batch_norm(format!("bn{i}"), x, BatchNorm::relu()).unwrap();
@@ -56,7 +57,10 @@ fn wide() -> Network {
 fn trainer<D: Device>(device: &D, (graph, batch, image): Network) -> (Bench<D>, Sgd<D>) {
     let mut bench = Bench::new(device, graph, Settings::train(batch));
     bench.memory.set_input("x", &hashed(3, batch * image.iter().product::<usize>())).unwrap();
-    bench.memory.set_classes("labels", &(0..batch as u32).map(|i| i % 10).collect::<Vec<_>>()).unwrap();
+    bench
+        .memory
+        .set_classes("labels", &(0..batch as u32).map(|i| i % 10).collect::<Vec<_>>())
+        .unwrap();
     let numbers = bench.memory.layout().parameter_numbers;
     let groups = vec![ParameterGroup::new(0..numbers, 1e-4)];
     let mut optimizer =
@@ -81,7 +85,8 @@ fn bits<D: Device>(bench: &Bench<D>) -> Vec<u32> {
     for slot in bench.graph.slots() {
         let values = match slot.name.contains("running") {
             true => memory.statistic(&slot.name).unwrap(),
-            false => [memory.parameter(&slot.name).unwrap(), memory.gradient(&slot.name).unwrap()].concat(),
+            false => [memory.parameter(&slot.name).unwrap(), memory.gradient(&slot.name).unwrap()]
+                .concat(),
         };
         assert!(values.iter().all(|v| v.is_finite()), "{}", slot.name);
         bits.extend(values.iter().map(|v| v.to_bits()));

@@ -4,8 +4,8 @@ mod common;
 
 use common::{Bench, device, layout_of, on_every_device};
 use superweight_engine::{
-    Activation, BatchNorm, Conv2d, CrossEntropy, Error, GraphBuilder, LayoutBuilder, Memory, NodeId,
-    ParameterGroup, Pool2d, Program, Scope, Settings, Sgd, SgdOptions, Shape,
+    Activation, BatchNorm, Conv2d, CrossEntropy, Error, GraphBuilder, LayoutBuilder, Memory,
+    NodeId, ParameterGroup, Pool2d, Program, Scope, Settings, Sgd, SgdOptions, Shape,
 };
 
 fn message(build: impl FnOnce(&mut GraphBuilder, NodeId) -> Result<NodeId, Error>) -> String {
@@ -25,7 +25,10 @@ fn shape_errors_name_node_and_shapes() {
             "node `c`: 4 groups do not divide 6 input and 8 output channels",
             message(|g, x| g.conv("c", x, Conv2d::new(8, 3).groups(4))),
         ),
-        ("node `c`: the stride is zero", message(|g, x| g.conv("c", x, Conv2d::new(8, 3).stride(0)))),
+        (
+            "node `c`: the stride is zero",
+            message(|g, x| g.conv("c", x, Conv2d::new(8, 3).stride(0))),
+        ),
         (
             "node `c`: the number of groups is zero",
             message(|g, x| g.conv("c", x, Conv2d::new(8, 3).groups(0))),
@@ -92,7 +95,10 @@ fn shape_errors_name_node_and_shapes() {
             "node `bn`: epsilon is 0, which must be positive",
             message(|g, x| g.batch_norm("bn", x, BatchNorm { epsilon: 0.0, ..BatchNorm::plain() })),
         ),
-        ("the name `x` is used twice in graph `net`", message(|g, _| g.input("x", Shape::vector(3)))),
+        (
+            "the name `x` is used twice in graph `net`",
+            message(|g, _| g.input("x", Shape::vector(3))),
+        ),
         ("node `y`: the height is zero", message(|g, _| g.input("y", Shape::new(0, 3, 3)))),
         (
             "node `late`: its input is not a node of this graph",
@@ -110,7 +116,9 @@ fn shape_errors_name_node_and_shapes() {
 fn small() -> superweight_engine::Graph {
     let mut g = GraphBuilder::new("net");
     let x = g.input("x", Shape::vector(3)).unwrap();
-    let x = g.batch_norm("bn", x, BatchNorm::plain().segmented(2, Scope::Segment, Scope::Joint)).unwrap();
+    let x = g
+        .batch_norm("bn", x, BatchNorm::plain().segmented(2, Scope::Segment, Scope::Joint))
+        .unwrap();
     let z = g.linear("fc", x, 4, true).unwrap();
     g.cross_entropy("loss", z, CrossEntropy::classes("labels")).unwrap();
     g.finish().unwrap()
@@ -144,7 +152,10 @@ fn a_graph_needs_something_to_compute() {
         g.output("y", x).unwrap_err().to_string(),
         "graph `empty`: `y` is an input; it cannot be an output"
     );
-    assert_eq!(g.finish().unwrap_err().to_string(), "graph `empty` has neither a loss nor an output");
+    assert_eq!(
+        g.finish().unwrap_err().to_string(),
+        "graph `empty` has neither a loss nor an output"
+    );
 
     let mut g = GraphBuilder::new("forward");
     let x = g.input("x", Shape::vector(3)).unwrap();
@@ -161,9 +172,14 @@ fn data_of_the_wrong_size() {
     on_every_device!(|device| {
         let mut bench = Bench::new(device, small(), Settings::train(4));
         let memory = &mut bench.memory;
-        let wrong = |name: &str, expected, got| Err(Error::WrongLength { name: name.into(), expected, got });
+        let wrong = |name: &str, expected, got| {
+            Err(Error::WrongLength { name: name.into(), expected, got })
+        };
         assert_eq!(memory.set_parameter("fc.weight", &[0.0; 11]), wrong("fc.weight", 12, 11));
-        assert_eq!(memory.set_statistic("bn.running_mean", &[0.0; 2]), wrong("bn.running_mean", 3, 2));
+        assert_eq!(
+            memory.set_statistic("bn.running_mean", &[0.0; 2]),
+            wrong("bn.running_mean", 3, 2)
+        );
         assert_eq!(memory.set_input("x", &[0.0; 13]), wrong("x", 12, 13));
         assert_eq!(memory.set_classes("labels", &[0; 5]), wrong("labels", 4, 5));
         assert!(memory.set_input("labels", &[0.0; 4]).is_err(), "classes are not activations");
@@ -197,7 +213,10 @@ fn layouts_memories_and_programs_that_do_not_belong_together() {
         let mut builder = LayoutBuilder::new();
         builder.graph(&graph, &small_batch).unwrap();
         let error = builder.graph(&wider, &small_batch).unwrap_err().to_string();
-        assert_eq!(error, "parameter tensor `fc.weight` has 12 numbers in one graph and 20 in another");
+        assert_eq!(
+            error,
+            "parameter tensor `fc.weight` has 12 numbers in one graph and 20 in another"
+        );
     });
 }
 

@@ -4,11 +4,16 @@ mod common;
 
 use common::{Check, hash};
 use superweight_engine::{
-    Activation, BatchNorm, Conv2d, CrossEntropy, Graph, GraphBuilder, NodeId, NormMode, Pool2d, Scope, Shape,
+    Activation, BatchNorm, Conv2d, CrossEntropy, Graph, GraphBuilder, NodeId, NormMode, Pool2d,
+    Scope, Shape,
 };
 
 /// A graph of one operation on `x`, its output `y`, and the external gradient `r`.
-fn single(name: &str, shape: Shape, op: impl FnOnce(&mut GraphBuilder, NodeId) -> NodeId) -> (Graph, usize) {
+fn single(
+    name: &str,
+    shape: Shape,
+    op: impl FnOnce(&mut GraphBuilder, NodeId) -> NodeId,
+) -> (Graph, usize) {
     let mut g = GraphBuilder::new(name);
     let x = g.input("x", shape).unwrap();
     let y = op(&mut g, x);
@@ -30,7 +35,8 @@ fn check(
 
 #[test]
 fn convolution() {
-    let rectangular = Conv2d { kernel: [1, 3], stride: [2, 1], padding: [0, 2], ..Conv2d::new(3, 1) };
+    let rectangular =
+        Conv2d { kernel: [1, 3], stride: [2, 1], padding: [0, 2], ..Conv2d::new(3, 1) };
     for (batch, shape, options) in [
         (2, Shape::new(5, 7, 3), Conv2d::new(4, 3).padding(1)),
         (1, Shape::new(9, 5, 1), Conv2d::new(1, 3).stride(2)),
@@ -67,7 +73,9 @@ fn batch_norm_in_every_mode_scope_and_activation() {
     for norm in [NormMode::Train, NormMode::Eval] {
         for (statistics, parameters) in SCOPES {
             for activation in [Activation::None, Activation::Relu, Activation::Relu6] {
-                for (batch, segments, shape) in [(4, 2, Shape::new(5, 3, 6)), (3, 3, Shape::new(7, 4, 1))] {
+                for (batch, segments, shape) in
+                    [(4, 2, Shape::new(5, 3, 6)), (3, 3, Shape::new(7, 4, 1))]
+                {
                     let options = BatchNorm { activation, ..BatchNorm::plain() };
                     let options = options.segmented(segments, statistics, parameters);
                     let name = format!("{norm:?} {options:?}");
@@ -86,7 +94,8 @@ fn batch_norm_in_every_mode_scope_and_activation() {
 #[test]
 fn batch_norm_over_many_tasks() {
     let shape = Shape::new(13, 11, 19);
-    let mut check = check("many tasks", 6, shape, |g, x| g.batch_norm("bn", x, BatchNorm::plain()).unwrap());
+    let mut check =
+        check("many tasks", 6, shape, |g, x| g.batch_norm("bn", x, BatchNorm::plain()).unwrap());
     check.steps = vec![3e-2];
     check.run_everywhere();
 }
@@ -96,15 +105,17 @@ fn channel_scale() {
     for (batch, segments, shape) in
         [(4, 2, Shape::new(3, 5, 7)), (3, 3, Shape::vector(1)), (1, 1, Shape::new(2, 2, 3))]
     {
-        check("scale", batch, shape, |g, x| g.channel_scale("r1", x, segments).unwrap()).run_everywhere();
+        check("scale", batch, shape, |g, x| g.channel_scale("r1", x, segments).unwrap())
+            .run_everywhere();
     }
 }
 
 #[test]
 fn activation() {
     for activation in [Activation::Relu, Activation::Relu6] {
-        let mut check =
-            check("activation", 2, Shape::new(3, 5, 4), |g, x| g.activation("act", x, activation).unwrap());
+        let mut check = check("activation", 2, Shape::new(3, 5, 4), |g, x| {
+            g.activation("act", x, activation).unwrap()
+        });
         check.tolerance = 2e-2;
         check.run_everywhere();
     }
@@ -260,19 +271,23 @@ fn random_shapes() {
         check(&name, batch, shape, |g, x| g.conv("conv", x, conv).unwrap()).run_everywhere();
 
         let name = format!("seed {seed}: batch {batch}, {shape}");
-        check(&name, batch, shape, |g, x| g.channel_scale("r1", x, batch).unwrap()).run_everywhere();
+        check(&name, batch, shape, |g, x| g.channel_scale("r1", x, batch).unwrap())
+            .run_everywhere();
         let flat = Shape::vector(shape.channels);
-        check(&name, batch, flat, |g, x| g.linear("fc", x, pick(12, 1, 9), true).unwrap()).run_everywhere();
+        check(&name, batch, flat, |g, x| g.linear("fc", x, pick(12, 1, 9), true).unwrap())
+            .run_everywhere();
         let window = pick(13, 1, 4).min(shape.height).min(shape.width);
         let pool = Pool2d::average(window, pick(14, 1, 4), window / 2);
         check(&name, batch, shape, |g, x| g.pool("pool", x, pool).unwrap()).run_everywhere();
-        check(&name, batch, shape, |g, x| g.global_average_pool("pool", x).unwrap()).run_everywhere();
+        check(&name, batch, shape, |g, x| g.global_average_pool("pool", x).unwrap())
+            .run_everywhere();
         check(&name, batch, shape, |g, x| g.concat("xx", &[x, x]).unwrap()).run_everywhere();
 
         // Statistics of a handful of numbers are too curved for any step: enough of them, in any shape.
         let shape = Shape::new(shape.height + 3, shape.width + 3, shape.channels);
-        let mut norm =
-            check(&name, batch + 1, shape, |g, x| g.batch_norm("bn", x, BatchNorm::plain()).unwrap());
+        let mut norm = check(&name, batch + 1, shape, |g, x| {
+            g.batch_norm("bn", x, BatchNorm::plain()).unwrap()
+        });
         norm.tolerance = 1e-2;
         norm.run_everywhere();
     }

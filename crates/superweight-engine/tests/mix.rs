@@ -4,8 +4,8 @@ mod common;
 
 use common::{dot, hash, hashed, on_every_device, relative_error};
 use superweight_engine::{
-    Block, CpuDevice, Device, Error, LayoutBuilder, Memory, Mix, MixFactors, MixGradients, MixReaders,
-    MixSet, MixUse, Region,
+    Block, CpuDevice, Device, Error, LayoutBuilder, Memory, Mix, MixFactors, MixGradients,
+    MixReaders, MixSet, MixUse, Region,
 };
 
 fn pick(seed: u32, n: u32, from: usize, to: usize) -> usize {
@@ -80,7 +80,14 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
         for (name, shape, factor) in [("large", large, 0.5), ("small", small, -1.5)] {
             if at[0] < shape[0] && at[1] < shape[1] {
                 let extent = [block.rows.min(shape[0] - at[0]), block.cols.min(shape[1] - at[1])];
-                uses.push(MixUse { cell, tensor: region(name), inputs: shape[1], at, extent, factor });
+                uses.push(MixUse {
+                    cell,
+                    tensor: region(name),
+                    inputs: shape[1],
+                    at,
+                    extent,
+                    factor,
+                });
             }
         }
     }
@@ -93,7 +100,8 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
             MixUse { cell, tensor: region(tensor), inputs: large[1], at, extent, factor: 0.7 }
         };
         let all = tensors.iter().enumerate();
-        let uses = all.flat_map(|(gain, name)| (0..cells).map(move |cell| (gain * cells + cell, *name)));
+        let uses =
+            all.flat_map(|(gain, name)| (0..cells).map(move |cell| (gain * cells + cell, *name)));
         let region = |word: &str| region(&format!("{word}{suffix}"));
         MixSet {
             name: name.into(),
@@ -153,12 +161,14 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
 
 /// The definition, number by number, in f64: what each parameter region holds after mixing.
 fn naive<D: Device>(memory: &Memory<D>, set: &MixSet, used: &MixUse) -> Vec<(usize, f32)> {
-    let (blocks, mut alpha) = (memory.read(set.blocks), set.coefficients.map(|region| memory.read(region)));
+    let (blocks, mut alpha) =
+        (memory.read(set.blocks), set.coefficients.map(|region| memory.read(region)));
     let (len, k) = (set.block.len(), set.count());
     if let Some(MixFactors { patterns, gains, rows }) = &set.factors {
         let (patterns, gains) = (memory.read(*patterns), memory.read(*gains));
-        let places =
-            rows.iter().flat_map(|&[p, g]| (0..k).map(move |t| [p as usize * k + t, g as usize * k + t]));
+        let places = rows
+            .iter()
+            .flat_map(|&[p, g]| (0..k).map(move |t| [p as usize * k + t, g as usize * k + t]));
         alpha = Some(places.map(|[p, g]| patterns[p] * gains[g]).collect());
     }
     let mut numbers = vec![];
@@ -166,9 +176,12 @@ fn naive<D: Device>(memory: &Memory<D>, set: &MixSet, used: &MixUse) -> Vec<(usi
         for p in 0..set.block.positions {
             for c in 0..used.extent[1] {
                 let inside = (r * set.block.positions + p) * set.block.cols + c;
-                let coefficient = |t: usize| alpha.as_ref().map_or(1.0, |a| f64::from(a[used.cell * k + t]));
-                let cell: f64 = (0..k).map(|t| coefficient(t) * f64::from(blocks[t * len + inside])).sum();
-                let at = ((used.at[0] + r) * set.block.positions + p) * used.inputs + used.at[1] + c;
+                let coefficient =
+                    |t: usize| alpha.as_ref().map_or(1.0, |a| f64::from(a[used.cell * k + t]));
+                let cell: f64 =
+                    (0..k).map(|t| coefficient(t) * f64::from(blocks[t * len + inside])).sum();
+                let at =
+                    ((used.at[0] + r) * set.block.positions + p) * used.inputs + used.at[1] + c;
                 numbers.push((at, (f64::from(used.factor) * cell) as f32));
             }
         }
@@ -221,7 +234,8 @@ fn backward_is_the_adjoint() {
                 let before = memory.parameter(tensor).unwrap();
                 let direction = hashed(seed * 7, before.len());
                 let mut loss = |step: f32| -> f64 {
-                    let moved: Vec<f32> = before.iter().zip(&direction).map(|(p, d)| p + step * d).collect();
+                    let moved: Vec<f32> =
+                        before.iter().zip(&direction).map(|(p, d)| p + step * d).collect();
                     memory.set_parameter(tensor, &moved).unwrap();
                     memory.mix(&mix, MixReaders::Everyone).unwrap();
                     let value = |(name, upstream): (&&str, &Vec<f32>)| -> f64 {
@@ -231,8 +245,11 @@ fn backward_is_the_adjoint() {
                 };
                 let slope = (loss(1.0) - loss(-1.0)) / 2.0; // exact up to rounding: L is linear in each tensor
                 loss(0.0);
-                let expected: f64 =
-                    gradient.iter().zip(&direction).map(|(g, d)| f64::from(*g) * f64::from(*d)).sum();
+                let expected: f64 = gradient
+                    .iter()
+                    .zip(&direction)
+                    .map(|(g, d)| f64::from(*g) * f64::from(*d))
+                    .sum();
                 let scale: f64 = gradient.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
                 assert!(
                     (slope - expected).abs() < 1e-4 * scale.max(1e-3),
@@ -261,8 +278,15 @@ fn decay_pulls_at_what_makes_a_tensor() {
                 memory.set_gradient(name, &given).unwrap();
                 given.iter().zip(&weight).map(|(g, w)| g + decay * w).collect::<Vec<f32>>()
             });
-            let made_of =
-                ["templates", "coefficients", "single", "patterned", "patterns", "gains", "patterned_once"];
+            let made_of = [
+                "templates",
+                "coefficients",
+                "single",
+                "patterned",
+                "patterns",
+                "gains",
+                "patterned_once",
+            ];
             memory.mix_backward(&decayed).unwrap();
             let found = made_of.map(|name| memory.gradient(name).unwrap());
             for (name, values) in tensors.iter().zip(&upstream) {
@@ -284,7 +308,8 @@ fn some_of_the_uses_are_a_mix_of_their_own() {
     on_every_device!(|device| {
         for seed in 500..560 {
             let Example { mut memory, sets, mix } = example(device, seed);
-            let first = ["large", "one"].map(|name| memory.layout().parameter(name).unwrap().offset);
+            let first =
+                ["large", "one"].map(|name| memory.layout().parameter(name).unwrap().offset);
             let parts = [true, false].map(|of_first| {
                 let some = |set: &MixSet| {
                     let mut set = MixSet { decay: 0.3, ..set.clone() };
@@ -295,7 +320,10 @@ fn some_of_the_uses_are_a_mix_of_their_own() {
             });
             let all = sets.iter().map(|set| MixSet { decay: 0.3, ..set.clone() }).collect();
             let all = Mix::new(device, all).unwrap();
-            assert!(parts.iter().all(|part| part.scratch_bytes() <= mix.scratch_bytes()), "seed {seed}");
+            assert!(
+                parts.iter().all(|part| part.scratch_bytes() <= mix.scratch_bytes()),
+                "seed {seed}"
+            );
             let tensors = TENSORS;
             memory.mix(&all, MixReaders::Everyone).unwrap();
             let whole = tensors.map(|name| memory.parameter(name).unwrap());
@@ -409,7 +437,8 @@ fn a_probe_takes_the_gradient_of_coefficients_apart() {
             let uses: Vec<MixUse> =
                 set.uses.iter().enumerate().map(|(cell, used)| MixUse { cell, ..*used }).collect();
             let coefficients = Some(Region { len: uses.len() * k, ..room });
-            let probe = MixSet { coefficients, uses, gradients: MixGradients::Coefficients, ..set.clone() };
+            let probe =
+                MixSet { coefficients, uses, gradients: MixGradients::Coefficients, ..set.clone() };
             let probe = Mix::new(memory.device(), vec![probe]).unwrap();
             let mut larger = Memory::new(
                 memory.device(),
@@ -452,13 +481,17 @@ fn a_probe_of_gains_leaves_templates_and_patterns_alone() {
                 let factors = set.factors.as_mut().unwrap();
                 factors.gains = memory.layout().parameter("probe_gains").unwrap();
                 let len = set.coefficients.unwrap().len;
-                set.coefficients = Some(Region { len, ..memory.layout().parameter("probe").unwrap() });
+                set.coefficients =
+                    Some(Region { len, ..memory.layout().parameter("probe").unwrap() });
                 set
             };
             let probe = Mix::new(memory.device(), vec![probed(&sets[2])]).unwrap();
             assert!(probe.scratch_bytes() <= mix.scratch_bytes());
             memory.mix_backward(&probe).unwrap();
-            assert!(relative_error(&memory.gradient("probe_gains").unwrap(), &gains) < 1e-5, "seed {seed}");
+            assert!(
+                relative_error(&memory.gradient("probe_gains").unwrap(), &gains) < 1e-5,
+                "seed {seed}"
+            );
             assert_eq!(["patterned", "patterns"].map(|name| memory.gradient(name).unwrap()), kept);
         }
     });

@@ -4,8 +4,8 @@ mod common;
 
 use common::{Bench, fill, hashed, layout_of, on_every_device, relative_error};
 use superweight_engine::{
-    Activation, BatchNorm, Control, Conv2d, CrossEntropy, Device, Graph, GraphBuilder, Memory, NormMode,
-    Program, Settings, Shape,
+    Activation, BatchNorm, Control, Conv2d, CrossEntropy, Device, Graph, GraphBuilder, Memory,
+    NormMode, Program, Settings, Shape,
 };
 
 fn network(name: &str, classes: usize, loss: CrossEntropy) -> Graph {
@@ -65,7 +65,11 @@ fn running_statistics_change_in_training_and_recalibration_only() {
             let before = memory.statistic("n.bn1.running_mean").unwrap();
             let program = compile(&memory, &graph, settings);
             memory.run(&program).unwrap();
-            assert_eq!(memory.statistic("n.bn1.running_mean").unwrap() != before, changes, "{settings:?}");
+            assert_eq!(
+                memory.statistic("n.bn1.running_mean").unwrap() != before,
+                changes,
+                "{settings:?}"
+            );
         }
     });
 }
@@ -82,7 +86,8 @@ fn recalibration_is_the_average_over_the_pass() {
         for batch in 0..3u32 {
             let data = hashed(batch, 4 * 9 * 5);
             for c in 0..5 {
-                let values: Vec<f64> = data.iter().skip(c).step_by(5).map(|v| f64::from(*v)).collect();
+                let values: Vec<f64> =
+                    data.iter().skip(c).step_by(5).map(|v| f64::from(*v)).collect();
                 let m = values.iter().sum::<f64>() / 36.0;
                 mean[c] += m / 3.0;
                 variance[c] += values.iter().map(|v| (v - m) * (v - m)).sum::<f64>() / 35.0 / 3.0;
@@ -92,8 +97,14 @@ fn recalibration_is_the_average_over_the_pass() {
             bench.run();
         }
         let as_f32 = |v: Vec<f64>| v.into_iter().map(|v| v as f32).collect::<Vec<_>>();
-        assert!(relative_error(&bench.memory.statistic("bn.running_mean").unwrap(), &as_f32(mean)) < 1e-6);
-        assert!(relative_error(&bench.memory.statistic("bn.running_var").unwrap(), &as_f32(variance)) < 1e-6);
+        assert!(
+            relative_error(&bench.memory.statistic("bn.running_mean").unwrap(), &as_f32(mean))
+                < 1e-6
+        );
+        assert!(
+            relative_error(&bench.memory.statistic("bn.running_var").unwrap(), &as_f32(variance))
+                < 1e-6
+        );
     });
 }
 
@@ -117,7 +128,8 @@ fn frozen_weights_give_the_same_bits_until_they_are_frozen_again() {
         let graph = network("n", 4, labels());
         let settings = Settings::evaluate(4);
         let mut memory = memory_for(device, &[(&graph, settings)]);
-        let (program, other) = (compile(&memory, &graph, settings), compile(&memory, &graph, settings));
+        let (program, other) =
+            (compile(&memory, &graph, settings), compile(&memory, &graph, settings));
         memory.run(&program).unwrap();
         let logits = memory.output("n.logits").unwrap();
         let frozen = memory.freeze(&program).unwrap();
@@ -145,7 +157,8 @@ fn evaluation_keeps_nothing_for_a_backward_pass() {
             let graph = g.finish().unwrap();
             let settings = [Settings::train(64), Settings::evaluate(64)];
             let layout = layout_of(device, &settings.map(|s| (&graph, s)));
-            settings.map(|s| Program::compile(device, &graph, &s, &layout).unwrap().plan().arena_bytes)
+            settings
+                .map(|s| Program::compile(device, &graph, &s, &layout).unwrap().plan().arena_bytes)
         };
         let ([short_train, short], [long_train, long]) = (deep(4), deep(12));
         assert_eq!(long, short, "depth costs evaluation no memory");
@@ -178,7 +191,8 @@ fn a_padded_tail_counts_only_its_valid_rows() {
 fn rows_that_do_not_count_have_no_gradient() {
     on_every_device!(|device| {
         let graph = network("n", 4, labels().segments(2));
-        let settings = Settings { norm: NormMode::Eval, input_gradients: true, ..Settings::train(6) };
+        let settings =
+            Settings { norm: NormMode::Eval, input_gradients: true, ..Settings::train(6) };
         let mut memory = memory_for(device, &[(&graph, settings)]);
         let program = compile(&memory, &graph, settings);
         memory.set_control(Control::ValidRows, 2);
@@ -202,10 +216,13 @@ fn heads_are_rows_of_their_own() {
                 let loss = labels().smoothing(0.1).weight(0.7).segments(segments).heads(heads);
                 g.cross_entropy("loss", x, loss).unwrap();
                 let graph = g.finish().unwrap();
-                let settings = Settings { input_gradients: true, ..Settings::train(6 * side_by_side) };
+                let settings =
+                    Settings { input_gradients: true, ..Settings::train(6 * side_by_side) };
                 let mut memory = memory_for(device, &[(&graph, settings)]);
                 let program = compile(&memory, &graph, settings);
-                memory.set_classes("labels", &(0..18).map(|i| i * i % 4).collect::<Vec<u32>>()).unwrap();
+                memory
+                    .set_classes("labels", &(0..18).map(|i| i * i % 4).collect::<Vec<u32>>())
+                    .unwrap();
                 memory.set_control(Control::ValidRows, valid.saturating_mul(side_by_side as u32));
                 memory.run(&program).unwrap();
                 (memory.metrics("loss").unwrap(), memory.output("x.gradient").unwrap())
@@ -225,7 +242,8 @@ fn one_graph_teaches_another() {
         let student = network("student", 4, CrossEntropy::probabilities("teacher.probabilities"));
         let settings = Settings::train(4);
         let mut memory = memory_for(device, &[(&teacher, settings), (&student, settings)]);
-        let (teach, learn) = (compile(&memory, &teacher, settings), compile(&memory, &student, settings));
+        let (teach, learn) =
+            (compile(&memory, &teacher, settings), compile(&memory, &student, settings));
         memory.run(&teach).unwrap();
         let probabilities = memory.output("teacher.probabilities").unwrap();
         let gradient = memory.gradient("teacher.conv1.weight").unwrap();
@@ -235,13 +253,21 @@ fn one_graph_teaches_another() {
             probabilities,
             "outputs outlive other programs"
         );
-        assert_eq!(memory.gradient("teacher.conv1.weight").unwrap(), gradient, "and so do gradients");
+        assert_eq!(
+            memory.gradient("teacher.conv1.weight").unwrap(),
+            gradient,
+            "and so do gradients"
+        );
         let logits = memory.output("student.logits").unwrap();
         let mut expected = 0f64;
         for (z, t) in logits.chunks_exact(4).zip(probabilities.chunks_exact(4)) {
             let log_sum = z.iter().map(|z| f64::from(*z).exp()).sum::<f64>().ln();
-            expected +=
-                z.iter().zip(t).map(|(z, t)| f64::from(*t) * (log_sum - f64::from(*z))).sum::<f64>() / 4.0;
+            expected += z
+                .iter()
+                .zip(t)
+                .map(|(z, t)| f64::from(*t) * (log_sum - f64::from(*z)))
+                .sum::<f64>()
+                / 4.0;
         }
         assert!((f64::from(memory.metrics("student.loss").unwrap().loss) - expected).abs() < 1e-5);
     });
@@ -254,7 +280,8 @@ fn gradients_accumulate_when_asked_to() {
         let (set, add) = (Settings::train(4), Settings { accumulate: true, ..Settings::train(4) });
         let mut memory = memory_for(device, &[(&graph, set), (&graph, add)]);
         let (set, add) = (compile(&memory, &graph, set), compile(&memory, &graph, add));
-        let names: Vec<String> = memory.layout().parameters().map(|(name, _)| name.to_owned()).collect();
+        let names: Vec<String> =
+            memory.layout().parameters().map(|(name, _)| name.to_owned()).collect();
         memory.run(&set).unwrap();
         let once: Vec<Vec<f32>> = names.iter().map(|name| memory.gradient(name).unwrap()).collect();
         memory.run(&add).unwrap();
@@ -366,12 +393,14 @@ fn a_folded_convolution_is_convolution_batch_norm_and_activation() {
                         [false, true].map(|folded| normed(options, activation, residual, folded));
                     let mut memory = memory_for(device, &[(&plain, settings), (&folded, settings)]);
                     let get = |name: &str| memory.parameter(name).unwrap();
-                    let (mut w, gamma, mut bias) = (get("c.weight"), get("bn.weight"), get("bn.bias"));
+                    let (mut w, gamma, mut bias) =
+                        (get("c.weight"), get("bn.weight"), get("bn.bias"));
                     let mean = memory.statistic("bn.running_mean").unwrap();
                     let variance = memory.statistic("bn.running_var").unwrap();
                     let filter = w.len() / 8;
                     for channel in 0..8 {
-                        let scale = gamma[channel] / (variance[channel] + BatchNorm::plain().epsilon).sqrt();
+                        let scale = gamma[channel]
+                            / (variance[channel] + BatchNorm::plain().epsilon).sqrt();
                         w[channel * filter..][..filter].iter_mut().for_each(|w| *w *= scale);
                         bias[channel] -= mean[channel] * scale;
                     }
@@ -381,9 +410,14 @@ fn a_folded_convolution_is_convolution_batch_norm_and_activation() {
                         let program = compile(&memory, graph, settings);
                         memory.run(&program).unwrap();
                     }
-                    let error =
-                        relative_error(&memory.output("folded.y").unwrap(), &memory.output("y").unwrap());
-                    assert!(error < 1e-5, "{options:?} {activation:?}, residual {residual}: {error:.2e}");
+                    let error = relative_error(
+                        &memory.output("folded.y").unwrap(),
+                        &memory.output("y").unwrap(),
+                    );
+                    assert!(
+                        error < 1e-5,
+                        "{options:?} {activation:?}, residual {residual}: {error:.2e}"
+                    );
                 }
             }
         }
@@ -400,6 +434,7 @@ fn what_was_folded_cannot_be_trained() {
     let graph = g.finish().unwrap();
     let device = common::device();
     let layout = layout_of(&device, &[(&graph, Settings::train(2))]);
-    let error = Program::compile(&device, &graph, &Settings::train(2), &layout).unwrap_err().to_string();
+    let error =
+        Program::compile(&device, &graph, &Settings::train(2), &layout).unwrap_err().to_string();
     assert!(error.contains("node `f` has a folded batch norm"), "{error}");
 }

@@ -10,7 +10,12 @@ use superweight_engine::{
 type Built = Result<NodeId, Error>;
 
 /// Ends a network in pool, classifier and a smoothed loss, and checks every gradient.
-fn check(name: &str, batch: usize, shape: Shape, body: impl FnOnce(&mut GraphBuilder, NodeId) -> Built) {
+fn check(
+    name: &str,
+    batch: usize,
+    shape: Shape,
+    body: impl FnOnce(&mut GraphBuilder, NodeId) -> Built,
+) {
     let mut g = GraphBuilder::new(name);
     let x = g.input("x", shape).unwrap();
     let x = body(&mut g, x).unwrap();
@@ -40,7 +45,14 @@ fn basic_block(g: &mut GraphBuilder, name: &str, x: NodeId, out: usize, stride: 
     g.add(format!("{name}.add"), shortcut, h, Activation::None)
 }
 
-fn bottleneck(g: &mut GraphBuilder, name: &str, x: NodeId, inner: usize, out: usize, stride: usize) -> Built {
+fn bottleneck(
+    g: &mut GraphBuilder,
+    name: &str,
+    x: NodeId,
+    inner: usize,
+    out: usize,
+    stride: usize,
+) -> Built {
     let same = g.shape(x).channels == out && stride == 1;
     let h = g.conv(format!("{name}.conv1"), x, Conv2d::new(inner, 1))?;
     let h = g.batch_norm(format!("{name}.bn1"), h, BatchNorm::relu())?;

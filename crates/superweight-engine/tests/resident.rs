@@ -61,11 +61,14 @@ fn is_drawn_as_it_is_rendered(set: &ImageSet) {
     on_every_device!(|device| {
         let mut memory = memory(device, 6);
         let mut images = device.load_images(set, 6, 1).unwrap();
-        let hole = ImageDraw { image: 4, hole_rows: [1, 2], hole_columns: [0, 3], ..ImageDraw::default() };
+        let hole =
+            ImageDraw { image: 4, hole_rows: [1, 2], hole_columns: [0, 3], ..ImageDraw::default() };
         let moved = ImageDraw { image: 1, flip: 1, down: -1, right: 2, ..ImageDraw::default() };
         let stretched = |part| ImageDraw { image: 2, flip: 1, right: 1, part, ..hole };
         let parts = [[0, 0, 3, 4], [1, 1, 2, 3], [2, 3, 1, 1], [0, 2, 3, 2]].map(stretched);
-        for draws in [vec![ImageDraw::plain(3); 6], parts.to_vec(), vec![ImageDraw::plain(2), hole, moved]] {
+        for draws in
+            [vec![ImageDraw::plain(3); 6], parts.to_vec(), vec![ImageDraw::plain(2), hole, moved]]
+        {
             device.set_draws(&mut images, &draws);
             memory.draw(&images, "images", "labels").unwrap();
             let found = memory.output("images").unwrap();
@@ -75,15 +78,19 @@ fn is_drawn_as_it_is_rendered(set: &ImageSet) {
             }
             assert_eq!(found, expected);
             let classes = memory.output("labels").unwrap().into_iter().map(f32::to_bits);
-            assert!(
-                classes.eq((0..6).map(|i| draws.get(i).map_or(0, |draw| set.classes[draw.image as usize])))
-            );
+            assert!(classes.eq(
+                (0..6).map(|i| draws.get(i).map_or(0, |draw| set.classes[draw.image as usize]))
+            ));
         }
         // Row 0 shows row −1: byte 0 of each channel. Row 1 shows row 0 of the flipped image, two to the right.
         let moved = &memory.output("images").unwrap()[2 * SHAPE.len()..][..2 * 8];
-        let byte = |x: usize, c: usize| ((SHAPE.len() + x * 2 + c) * 7 % 256) as f32 + 1000.0 * c as f32;
+        let byte =
+            |x: usize, c: usize| ((SHAPE.len() + x * 2 + c) * 7 % 256) as f32 + 1000.0 * c as f32;
         assert_eq!(moved[..8], [0.0, 1000.0, 0.0, 1000.0, 0.0, 1000.0, 0.0, 1000.0]);
-        assert_eq!(moved[8..], [byte(1, 0), byte(1, 1), byte(0, 0), byte(0, 1), 0.0, 1000.0, 0.0, 1000.0]);
+        assert_eq!(
+            moved[8..],
+            [byte(1, 0), byte(1, 1), byte(0, 0), byte(0, 1), 0.0, 1000.0, 0.0, 1000.0]
+        );
     });
 }
 
@@ -107,7 +114,9 @@ fn lie_abreast(set: &ImageSet) {
         let mut memory = Memory::new(device, layout.finish(device), 0).unwrap();
         let mut images = device.load_images(set, 6, 3).unwrap();
         let moved = ImageDraw { image: 4, flip: 1, down: -1, right: 2, ..ImageDraw::default() };
-        for draws in [[1, 4, 2, 0, 3, 3].map(ImageDraw::plain).to_vec(), vec![ImageDraw::plain(2), moved]] {
+        for draws in
+            [[1, 4, 2, 0, 3, 3].map(ImageDraw::plain).to_vec(), vec![ImageDraw::plain(2), moved]]
+        {
             device.set_draws(&mut images, &draws);
             memory.draw(&images, "images", "labels").unwrap();
             let mut expected = vec![0.0; 6 * SHAPE.len()];
@@ -115,13 +124,14 @@ fn lie_abreast(set: &ImageSet) {
                 let mut image = vec![0.0; SHAPE.len()];
                 set.render(draw, &mut image);
                 for (pixel, channels) in image.chunks(SHAPE.channels).enumerate() {
-                    let at =
-                        (place / 3 * SHAPE.pixels() + pixel) * wide.channels + place % 3 * SHAPE.channels;
+                    let at = (place / 3 * SHAPE.pixels() + pixel) * wide.channels
+                        + place % 3 * SHAPE.channels;
                     expected[at..at + SHAPE.channels].copy_from_slice(channels);
                 }
             }
             assert_eq!(memory.output("images").unwrap(), expected);
-            let classes: Vec<u32> = memory.output("labels").unwrap().into_iter().map(f32::to_bits).collect();
+            let classes: Vec<u32> =
+                memory.output("labels").unwrap().into_iter().map(f32::to_bits).collect();
             let drawn = |i: usize| draws.get(i).map_or(0, |draw| set.classes[draw.image as usize]);
             assert_eq!(classes, (0..6).map(drawn).collect::<Vec<_>>());
         }

@@ -4,8 +4,8 @@ mod common;
 
 use common::{Bench, Fixtures, hashed, name_seed, on_every_device};
 use superweight_engine::{
-    Activation, BatchNorm, Conv2d, CrossEntropy, Device, GraphBuilder, LayoutBuilder, Memory, NodeId,
-    NormMode, ParameterGroup, Pool2d, Scope, Settings, Sgd, SgdOptions, Shape,
+    Activation, BatchNorm, Conv2d, CrossEntropy, Device, GraphBuilder, LayoutBuilder, Memory,
+    NodeId, NormMode, ParameterGroup, Pool2d, Scope, Settings, Sgd, SgdOptions, Shape,
 };
 
 fn fixtures() -> Fixtures {
@@ -13,7 +13,12 @@ fn fixtures() -> Fixtures {
 }
 
 /// Runs one operation forward and backward, on every device, and compares everything the fixture has of it.
-fn compare(case: &str, settings: Settings, shape: Shape, op: impl Fn(&mut GraphBuilder, NodeId) -> NodeId) {
+fn compare(
+    case: &str,
+    settings: Settings,
+    shape: Shape,
+    op: impl Fn(&mut GraphBuilder, NodeId) -> NodeId,
+) {
     on_every_device!(|device| { compare_on(device, case, settings, shape, &op) });
 }
 
@@ -51,13 +56,19 @@ fn compare_on<D: Device>(
 
 #[test]
 fn convolution() {
-    let rectangular = Conv2d { kernel: [1, 3], stride: [2, 1], padding: [0, 2], ..Conv2d::new(3, 1) };
+    let rectangular =
+        Conv2d { kernel: [1, 3], stride: [2, 1], padding: [0, 2], ..Conv2d::new(3, 1) };
     for (case, batch, shape, options) in [
         ("conv_3x3", 2, Shape::new(5, 7, 3), Conv2d::new(4, 3).padding(1)),
         ("conv_strided", 1, Shape::new(9, 5, 1), Conv2d::new(1, 3).stride(2)),
         ("conv_1x1", 3, Shape::new(4, 4, 5), Conv2d::new(7, 1)),
         ("conv_grouped", 2, Shape::new(6, 5, 4), Conv2d::new(6, 3).padding(1).groups(2)),
-        ("conv_depthwise", 2, Shape::new(6, 5, 4), Conv2d::new(4, 3).stride(2).padding(1).groups(4)),
+        (
+            "conv_depthwise",
+            2,
+            Shape::new(6, 5, 4),
+            Conv2d::new(4, 3).stride(2).padding(1).groups(4),
+        ),
         ("conv_rectangular", 2, Shape::new(5, 4, 2), rectangular),
     ] {
         compare(case, Settings::train(batch), shape, |g, x| g.conv("conv", x, options).unwrap());
@@ -99,9 +110,11 @@ fn channel_scale() {
 
 #[test]
 fn add() {
-    for (case, activation) in
-        [("add_none", Activation::None), ("add_relu", Activation::Relu), ("add_relu6", Activation::Relu6)]
-    {
+    for (case, activation) in [
+        ("add_none", Activation::None),
+        ("add_relu", Activation::Relu),
+        ("add_relu6", Activation::Relu6),
+    ] {
         compare(case, Settings::train(2), Shape::new(3, 5, 4), |g, x| {
             let scaled = g.channel_scale("scale", x, 1).unwrap();
             g.add("sum", x, scaled, activation).unwrap()
@@ -192,7 +205,8 @@ fn sgd() {
                 let start = memory.layout().parameter(&tensor).unwrap().offset;
                 groups.push(ParameterGroup::new(start..start + len, decay));
             }
-            let mut optimizer = Sgd::new(memory, SgdOptions { momentum, nesterov }, groups).unwrap();
+            let mut optimizer =
+                Sgd::new(memory, SgdOptions { momentum, nesterov }, groups).unwrap();
             for step in 0..3 {
                 for (name, len) in [("p", 50), ("q", 20)] {
                     let gradient = hashed(name_seed(&format!("d{name}{step}")), len);

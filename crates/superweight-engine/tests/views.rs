@@ -4,8 +4,8 @@ mod common;
 
 use common::{dot, hash, hashed, on_every_device, relative_error, with_cuda};
 use superweight_engine::{
-    Block, CpuDevice, Device, Element, Error, LayoutBuilder, Memory, Precision, RankOne, Region, Space, View,
-    ViewSet, Views, ohwi_to_oihw,
+    Block, CpuDevice, Device, Element, Error, LayoutBuilder, Memory, Precision, RankOne, Region,
+    Space, View, ViewSet, Views, ohwi_to_oihw,
 };
 
 fn pick(seed: u32, n: u32, from: usize, to: usize) -> usize {
@@ -26,8 +26,11 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
     for (bank, shapes) in (0u32..).zip(&mut shapes) {
         for n in 0..pick(seed, bank, 3, 9) as u32 {
             let pick = |what, from, to| pick(seed, 100 + 100 * bank + 10 * n + what, from, to);
-            let shape =
-                Block { rows: pick(0, 1, 40), positions: [1, 9][pick(1, 0, 2)], cols: pick(2, 1, 40) };
+            let shape = Block {
+                rows: pick(0, 1, 40),
+                positions: [1, 9][pick(1, 0, 2)],
+                cols: pick(2, 1, 40),
+            };
             let from = match pick(3, 0, 3) {
                 0 | 2 => [shape.rows, shape.cols],
                 _ => [pick(4, 1, shape.rows + 1), pick(5, 1, shape.cols + 1)],
@@ -60,7 +63,13 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
             // Of slices every other.
             let has = *from == [shape.rows, shape.cols] && n % 2 == 0;
             let factors = has.then_some(RankOne { rows, cols });
-            View { tensor, shape: *shape, at: pick(seed, 1000 + n as u32, 0, rest + 1), from: *from, factors }
+            View {
+                tensor,
+                shape: *shape,
+                at: pick(seed, 1000 + n as u32, 0, rest + 1),
+                from: *from,
+                factors,
+            }
         };
         let views = shapes.iter().enumerate().map(&mut view).collect();
         ViewSet { name: (*name).into(), bank, views }
@@ -121,7 +130,8 @@ fn equals_the_definition() {
                 let bank = memory.read(set.bank);
                 for view in &set.views {
                     let [rows, cols] = factors(&memory, view);
-                    let (found, expected) = (memory.read(view.tensor), naive(view, &bank, [&rows, &cols]));
+                    let (found, expected) =
+                        (memory.read(view.tensor), naive(view, &bank, [&rows, &cols]));
                     let is_slice = view.is_plain() && view.factors.is_none();
                     kinds[if is_slice { 0 } else { 1 + usize::from(view.is_plain()) }] += 1;
                     match is_slice {
@@ -139,7 +149,11 @@ fn equals_the_definition() {
 }
 
 /// A device with a bank called "bank" and a tensor for each view: shape, first number, from.
-fn small<D: Device>(device: &D, bank: &[f32], views: &[(Block, usize, [usize; 2])]) -> (Memory<D>, Views<D>) {
+fn small<D: Device>(
+    device: &D,
+    bank: &[f32],
+    views: &[(Block, usize, [usize; 2])],
+) -> (Memory<D>, Views<D>) {
     let mut builder = LayoutBuilder::new();
     builder.parameter("bank", bank.len()).unwrap();
     for (i, (shape, ..)) in views.iter().enumerate() {
@@ -171,7 +185,11 @@ fn a_slice_is_a_copy() {
         let mut bank = hashed(3, 200);
         [bank[7], bank[12], bank[30]] = [-0.0, f32::NAN, f32::INFINITY];
         let shape = |rows, positions, cols| Block { rows, positions, cols };
-        let all = [(shape(5, 9, 4), 2, [5, 4]), (shape(20, 1, 8), 5, [20, 8]), (shape(1, 1, 1), 199, [1, 1])];
+        let all = [
+            (shape(5, 9, 4), 2, [5, 4]),
+            (shape(20, 1, 8), 5, [20, 8]),
+            (shape(1, 1, 1), 199, [1, 1]),
+        ];
         let (mut memory, views) = small(device, &bank, &all);
         memory.view(&views).unwrap();
         for view in &views.sets()[0].views {
@@ -201,7 +219,8 @@ fn two_by_three_become_four_by_seven() {
     ];
     on_every_device!(|device| {
         let shape = Block { rows: 4, positions: 1, cols: 7 };
-        let (mut memory, views) = small(device, &[1.0, -2.0, 4.0, 8.0, 16.0, -32.0], &[(shape, 0, [2, 3])]);
+        let (mut memory, views) =
+            small(device, &[1.0, -2.0, 4.0, 8.0, 16.0, -32.0], &[(shape, 0, [2, 3])]);
         memory.view(&views).unwrap();
         assert!(relative_error(&memory.parameter("tensor 0").unwrap(), &expected) < 1e-6);
     });
@@ -219,11 +238,18 @@ fn backward_is_the_adjoint() {
                 let gradient = |region: Region| Region { space: Space::Gradients, ..region };
                 let both = |region| (memory.read(region), memory.read(gradient(region)));
                 let (bank, dbank) = both(set.bank);
-                let of_tensors: f64 =
-                    set.views.iter().map(|view| both(view.tensor)).map(|(w, dw)| dot(&w, &dw)).sum();
+                let of_tensors: f64 = set
+                    .views
+                    .iter()
+                    .map(|view| both(view.tensor))
+                    .map(|(w, dw)| dot(&w, &dw))
+                    .sum();
                 let of_bank = dot(&bank, &dbank);
                 let scale = dot(&dbank, &dbank).sqrt() * dot(&bank, &bank).sqrt();
-                assert!((of_tensors - of_bank).abs() < 1e-6 * scale, "seed {seed}: {of_tensors} {of_bank}");
+                assert!(
+                    (of_tensors - of_bank).abs() < 1e-6 * scale,
+                    "seed {seed}: {of_tensors} {of_bank}"
+                );
                 // A tensor is as linear in its factors.
                 for view in &set.views {
                     let Some(RankOne { rows, cols }) = view.factors else { continue };
@@ -231,7 +257,10 @@ fn backward_is_the_adjoint() {
                     for (x, dx) in [rows, cols].map(both) {
                         let (of_tensor, of_factors) = (dot(&w, &dw), dot(&x, &dx));
                         let scale = dot(&dx, &dx).sqrt() * dot(&x, &x).sqrt();
-                        assert!((of_tensor - of_factors).abs() < 1e-6 * scale, "seed {seed}: {view:?}");
+                        assert!(
+                            (of_tensor - of_factors).abs() < 1e-6 * scale,
+                            "seed {seed}: {view:?}"
+                        );
                     }
                 }
                 for (n, d) in dbank.iter().enumerate() {
@@ -248,9 +277,14 @@ fn backward_is_the_adjoint() {
 fn a_bank_of_one_number_that_moves_moves_its_gradient() {
     on_every_device!(|device| {
         let shape = |rows, positions, cols| Block { rows, positions, cols };
-        let all = [(shape(6, 9, 5), 3, [2, 2]), (shape(4, 1, 7), 20, [4, 3]), (shape(3, 9, 2), 10, [3, 2])];
+        let all = [
+            (shape(6, 9, 5), 3, [2, 2]),
+            (shape(4, 1, 7), 20, [4, 3]),
+            (shape(3, 9, 2), 10, [3, 2]),
+        ];
         let (mut memory, views) = small(device, &[0.0; 70], &all);
-        let upstream: Vec<Vec<f32>> = all.iter().map(|(shape, ..)| hashed(8, shape.len())).collect();
+        let upstream: Vec<Vec<f32>> =
+            all.iter().map(|(shape, ..)| hashed(8, shape.len())).collect();
         for (i, values) in upstream.iter().enumerate() {
             memory.set_gradient(&format!("tensor {i}"), values).unwrap();
         }
@@ -288,10 +322,18 @@ fn a_factor_that_moves_moves_its_gradient() {
                     };
                     let of_row = |r| naive(view, &bank, [&one(rows.len(), r), &cols]);
                     let of_col = |c| naive(view, &bank, [&rows, &one(cols.len(), c)]);
-                    let expected: Vec<f32> = (0..rows.len()).map(|r| dot(&of_row(r), &dw) as f32).collect();
-                    assert!(relative_error(&gradient(of.rows), &expected) < 1e-6, "{seed}: {view:?}");
-                    let expected: Vec<f32> = (0..cols.len()).map(|c| dot(&of_col(c), &dw) as f32).collect();
-                    assert!(relative_error(&gradient(of.cols), &expected) < 1e-6, "{seed}: {view:?}");
+                    let expected: Vec<f32> =
+                        (0..rows.len()).map(|r| dot(&of_row(r), &dw) as f32).collect();
+                    assert!(
+                        relative_error(&gradient(of.rows), &expected) < 1e-6,
+                        "{seed}: {view:?}"
+                    );
+                    let expected: Vec<f32> =
+                        (0..cols.len()).map(|c| dot(&of_col(c), &dw) as f32).collect();
+                    assert!(
+                        relative_error(&gradient(of.cols), &expected) < 1e-6,
+                        "{seed}: {view:?}"
+                    );
                     checked += 1;
                 }
             }
@@ -377,12 +419,18 @@ fn contradictions_are_named() {
         assert!(parts.iter().all(|part| error.contains(part)), "{error}");
     };
     says(&|s| s[0].bank.space = Space::Gradients, &["`first`", "the bank is not of parameters"]);
-    says(&|s| s[0].bank.element = Element::Weight, &["`first`", "the bank is not of parameters in 32 bits"]);
+    says(
+        &|s| s[0].bank.element = Element::Weight,
+        &["`first`", "the bank is not of parameters in 32 bits"],
+    );
     says(
         &|s| s[1].views[2].tensor.space = Space::State,
         &["`second`", "view 2", "the tensor is not of parameters"],
     );
-    says(&|s| s[1].views[2].tensor.element = Element::Weight, &["`second`", "view 2", "in 32 bits"]);
+    says(
+        &|s| s[1].views[2].tensor.element = Element::Weight,
+        &["`second`", "view 2", "in 32 bits"],
+    );
     says(&|s| s[0].views[1].shape.cols = 0, &["`first`", "view 1", "has no numbers"]);
     says(&|s| s[0].views[1].tensor.len += 1, &["`first`", "view 1", "not those of"]);
     says(&|s| s[0].views[0].from[1] = 0, &["view 0", "from nothing"]);
@@ -407,8 +455,14 @@ fn contradictions_are_named() {
     says(&|s| with_factors(s).0.from[0] -= 1, &["only slices have factors"]);
     says(&other(|of| of.rows.len += 1), &["factors of rows and", "are not those of"]);
     says(&other(|of| of.cols.len -= 1), &["factors of rows and", "are not those of"]);
-    says(&other(|of| of.cols.space = Space::State), &["its factors are not of parameters in 32 bits"]);
-    says(&other(|of| of.cols.offset = of.rows.offset), &["a factor of view", "overlaps a factor of view"]);
+    says(
+        &other(|of| of.cols.space = Space::State),
+        &["its factors are not of parameters in 32 bits"],
+    );
+    says(
+        &other(|of| of.cols.offset = of.rows.offset),
+        &["a factor of view", "overlaps a factor of view"],
+    );
     let twice = |s: &mut Vec<ViewSet>| {
         let view = s[0].views[0];
         s[1].views.push(View { at: 0, from: [1, 1], ..view });
@@ -427,6 +481,7 @@ fn contradictions_are_named() {
     builder.parameter("bank", 3).unwrap();
     let mut other = Memory::new(&device, builder.finish(&device), 0).unwrap();
     assert!(other.layout().parameter_numbers < memory.layout().parameter_numbers);
-    let too_small = |result| matches!(result, Err(Error::MemoryTooSmall { space: "parameter", .. }));
+    let too_small =
+        |result| matches!(result, Err(Error::MemoryTooSmall { space: "parameter", .. }));
     assert!(too_small(other.view(&views)) && too_small(other.view_backward(&views)));
 }

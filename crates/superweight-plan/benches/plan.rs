@@ -4,7 +4,9 @@
 
 use divan::{Bencher, black_box};
 use superweight_plan::arch::ArchName;
-use superweight_plan::{Assignment, LayerId, Member, Pair, PlanRequest, SharingPlan, assign, merges};
+use superweight_plan::{
+    Assignment, LayerId, Member, Pair, PlanRequest, SharingPlan, assign, merges,
+};
 
 fn main() {
     divan::main();

@@ -130,7 +130,9 @@ impl Ledger {
         let coefficients = |k: usize, rows: u64| if k < 2 { 0 } else { k as u64 * rows };
         let step = |sum: u64, f: &dyn Fn(usize) -> u64| sum + f(to) - f(from);
         Self {
-            templates: step(self.templates, &|k| k as u64 * set.block + coefficients(k, set.pattern)),
+            templates: step(self.templates, &|k| {
+                k as u64 * set.block + coefficients(k, set.pattern)
+            }),
             live: step(self.live, &|k| coefficients(k, set.live_rows)),
             own: step(self.own, &|k| coefficients(k, set.own_rows)),
         }
@@ -145,7 +147,12 @@ pub(crate) fn least(rule: Rule, sets: &[SetCost], reserve: f64) -> (Vec<usize>, 
 }
 
 /// K of every set within `available` numbers; `None` if not even the least fits.
-pub(crate) fn allocate(rule: Rule, sets: &[SetCost], available: u64, reserve: f64) -> Option<Vec<usize>> {
+pub(crate) fn allocate(
+    rule: Rule,
+    sets: &[SetCost],
+    available: u64,
+    reserve: f64,
+) -> Option<Vec<usize>> {
     let (counts, cost) = least(rule, sets, reserve);
     if cost > available {
         return None;
@@ -175,8 +182,9 @@ fn by_weights(mut purse: Purse) -> Vec<usize> {
         };
         purse.sets.iter().map(count).collect()
     };
-    let fits =
-        |numbers: f64| Ledger::of(purse.sets, &shared(numbers)).total(purse.reserve) <= purse.available;
+    let fits = |numbers: f64| {
+        Ledger::of(purse.sets, &shared(numbers)).total(purse.reserve) <= purse.available
+    };
     let (mut low, mut high) = (0.0, 1.0);
     while fits(high) && high < f64::from(u32::MAX) {
         high *= 2.0;
@@ -189,7 +197,8 @@ fn by_weights(mut purse: Purse) -> Vec<usize> {
     purse.set(shared(low / 2.0));
     let bought = purse.clone().spent();
     let least = (DEAR * purse.available as f64) as u64;
-    let dear = (0..purse.sets.len()).filter(|&set| !bought.at_cap(set) && bought.price(set) > least);
+    let dear =
+        (0..purse.sets.len()).filter(|&set| !bought.at_cap(set) && bought.price(set) > least);
     let with_one_more = dear.filter_map(|set| {
         let mut other = purse.clone();
         let mut counts = other.counts.clone();
@@ -279,7 +288,15 @@ mod tests {
     use crate::number::mix;
 
     fn set(block: u64, uses: u64, depth: f64) -> SetCost {
-        SetCost { block, pattern: 0, uses, weights: block * uses, live_rows: 1, own_rows: uses, depth }
+        SetCost {
+            block,
+            pattern: 0,
+            uses,
+            weights: block * uses,
+            live_rows: 1,
+            own_rows: uses,
+            depth,
+        }
     }
 
     #[test]
@@ -321,7 +338,8 @@ mod tests {
     fn what_a_grid_has_left_over_goes_where_it_is_missed_most() {
         // A large set that cannot have a third template does not leave all of its price to the cheapest, which could take 97: 40,800
         // and 8,000 of 49,000 numbers, where the root of 17 times the weights asks for four times as many.
-        let sets = [set(100, 50_000, 0.0), set(100, 5_000, 0.0), set(100, 300, 0.0), set(7, 1, 0.0)];
+        let sets =
+            [set(100, 50_000, 0.0), set(100, 5_000, 0.0), set(100, 300, 0.0), set(7, 1, 0.0)];
         let counts = allocate(Rule::Grid, &sets, 2 * 50_100 + 49_000 + 7, 1.0).unwrap();
         assert_eq!(counts, [2, 8, 20, 1]);
         // With room for all: no more numbers than weights, 50,000·100 of the first in 50,100 a template.
@@ -336,8 +354,10 @@ mod tests {
     #[test]
     fn patterned_sets_get_numbers_by_the_root_of_the_weights_they_make() {
         // 256 times the weights: 16 times the numbers, of 200 and 100 a template.
-        let sets =
-            [SetCost { pattern: 100, ..set(100, 25_600, 0.0) }, SetCost { pattern: 20, ..set(80, 125, 0.0) }];
+        let sets = [
+            SetCost { pattern: 100, ..set(100, 25_600, 0.0) },
+            SetCost { pattern: 20, ..set(80, 125, 0.0) },
+        ];
         let counts = allocate(Rule::Patterned, &sets, 17_000, 0.0).unwrap();
         let numbers = [200 * counts[0], 100 * counts[1]];
         assert!((14..=18).contains(&(numbers[0] / numbers[1])), "{counts:?}");

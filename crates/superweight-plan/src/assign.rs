@@ -78,7 +78,9 @@ pub fn merges(layers: &[LayerId], pairs: &[Pair]) -> Result<Vec<Pair>, PlanError
     let mut sets = UnionFind::new(layers.len());
     let edges = falling(index.edges(pairs)?);
     let merging = edges.into_iter().filter(|&(a, b, _)| sets.union(a, b));
-    Ok(merging.map(|(a, b, similarity)| Pair::new(index.ids[a], index.ids[b], similarity)).collect())
+    Ok(merging
+        .map(|(a, b, similarity)| Pair::new(index.ids[a], index.ids[b], similarity))
+        .collect())
 }
 
 /// Two positions in the sorted layers, and the similarity.
@@ -120,15 +122,21 @@ impl Index {
             .iter()
             .map(|pair| {
                 let (a, b) = pair.ordered();
-                let wrong = |problem| PlanError::Similarity { a, b, value: pair.similarity, problem };
+                let wrong =
+                    |problem| PlanError::Similarity { a, b, value: pair.similarity, problem };
                 if !pair.similarity.is_finite() {
-                    return Err(wrong("similarities are finite numbers; a zero gradient counts as 0"));
+                    return Err(wrong(
+                        "similarities are finite numbers; a zero gradient counts as 0",
+                    ));
                 }
                 if a == b {
                     return Err(wrong("a layer makes no pair with itself"));
                 }
-                let at =
-                    |id| self.ids.binary_search(&id).map_err(|_| wrong("a layer that is not to be grouped"));
+                let at = |id| {
+                    self.ids
+                        .binary_search(&id)
+                        .map_err(|_| wrong("a layer that is not to be grouped"))
+                };
                 Ok((at(a)?, at(b)?, pair.similarity))
             })
             .collect()
@@ -200,7 +208,8 @@ mod tests {
                 .max_by(|&i, &j| queue[i].similarity.total_cmp(&queue[j].similarity))
                 .unwrap();
             let Pair { a, b, similarity } = queue.remove(top);
-            let find = |g: &[Vec<usize>], layer: usize| g.iter().position(|group| group.contains(&layer));
+            let find =
+                |g: &[Vec<usize>], layer: usize| g.iter().position(|group| group.contains(&layer));
             let (in_a, in_b) = (find(&g, a.0), find(&g, b.0));
             if similarity > epsilon {
                 match (in_a, in_b) {

@@ -37,7 +37,8 @@ impl Budget {
         match self {
             Self::Numbers(n) => n,
             Self::Share(numerator, denominator) => {
-                let share = u128::from(dense_total) * u128::from(numerator) / u128::from(denominator);
+                let share =
+                    u128::from(dense_total) * u128::from(numerator) / u128::from(denominator);
                 u64::try_from(share).unwrap_or(u64::MAX)
             }
         }
@@ -51,8 +52,8 @@ impl FromStr for Budget {
         let wrong = |why| BudgetError { text: text.to_owned(), why };
         let typed = text.trim();
         let digits = typed.trim_end_matches(|c: char| !c.is_ascii_digit() && c != '.');
-        let (mantissa, decimals) =
-            decimal(digits).ok_or_else(|| wrong("there is no plain number in it, or it is too long"))?;
+        let (mantissa, decimals) = decimal(digits)
+            .ok_or_else(|| wrong("there is no plain number in it, or it is too long"))?;
         let scale = 10u64.pow(decimals);
         let unit: u64 = match typed[digits.len()..].trim() {
             "" => 1,
@@ -86,7 +87,8 @@ fn decimal(text: &str) -> Option<(u64, u32)> {
         || (groups.by_ref().take(whole.matches(',').count()).all(|group| group.len() == 3)
             && groups.next().is_some_and(|first| (1..=3).contains(&first.len())));
     let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-    if plain.is_empty() || !thousands || !digits(&plain) || !digits(fraction) || fraction.len() > 6 {
+    if plain.is_empty() || !thousands || !digits(&plain) || !digits(fraction) || fraction.len() > 6
+    {
         return None;
     }
     Some((format!("{plain}{fraction}").parse().ok()?, fraction.len() as u32))

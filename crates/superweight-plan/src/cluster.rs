@@ -101,9 +101,10 @@ impl Clustering {
         let mut clusters = vec![];
         for (ids, split) in lists {
             let keys: Vec<usize> = match self {
-                Self::Depth(bins) if split => {
-                    positions(layers, &ids).into_iter().map(|(position, of)| position * bins / of).collect()
-                }
+                Self::Depth(bins) if split => positions(layers, &ids)
+                    .into_iter()
+                    .map(|(position, of)| position * bins / of)
+                    .collect(),
                 Self::Random { clusters, seed } if split => random_bins(&ids, *clusters, *seed),
                 Self::PerLayer => (0..ids.len()).collect(),
                 Self::PerPosition => {
@@ -144,7 +145,11 @@ fn random_bins(family: &[LayerId], bins: usize, seed: u64) -> Vec<usize> {
 }
 
 /// Every id exists and stands in one set only; no set is empty.
-pub(crate) fn check_partition(layers: &[Layer], sets: &Partition, what: &str) -> Result<(), PlanError> {
+pub(crate) fn check_partition(
+    layers: &[Layer],
+    sets: &Partition,
+    what: &str,
+) -> Result<(), PlanError> {
     let mut seen = vec![false; layers.len()];
     for (i, set) in sets.iter().enumerate() {
         let place = || format!("{what}[{i}]");
@@ -154,7 +159,11 @@ pub(crate) fn check_partition(layers: &[Layer], sets: &Partition, what: &str) ->
         for &id in set {
             match seen.get_mut(id.0) {
                 None => {
-                    return Err(PlanError::NoSuchLayer { place: place(), layer: id, layers: layers.len() });
+                    return Err(PlanError::NoSuchLayer {
+                        place: place(),
+                        layer: id,
+                        layers: layers.len(),
+                    });
                 }
                 Some(true) => {
                     let name = layers[id.0].name.clone();
@@ -170,9 +179,15 @@ pub(crate) fn check_partition(layers: &[Layer], sets: &Partition, what: &str) ->
 fn check_families(layers: &[Layer], clusters: &Partition) -> Result<(), PlanError> {
     for (i, cluster) in clusters.iter().enumerate() {
         let first = &layers[cluster[0].0];
-        if let Some(other) = cluster.iter().map(|id| &layers[id.0]).find(|l| l.family() != first.family()) {
+        if let Some(other) =
+            cluster.iter().map(|id| &layers[id.0]).find(|l| l.family() != first.family())
+        {
             let describe = |l: &Layer| format!("{}/{} ({})", l.member, l.name, l.family());
-            return Err(PlanError::MixedCluster { cluster: i, a: describe(first), b: describe(other) });
+            return Err(PlanError::MixedCluster {
+                cluster: i,
+                a: describe(first),
+                b: describe(other),
+            });
         }
     }
     Ok(())
@@ -183,15 +198,18 @@ impl FromStr for Clustering {
 
     fn from_str(text: &str) -> Result<Self, PlanError> {
         let wrong = || PlanError::Clustering { text: text.to_owned() };
-        let count = |n: &str| n.parse::<usize>().ok().filter(|n| (1..=100_000).contains(n)).ok_or_else(wrong);
+        let count = |n: &str| {
+            n.parse::<usize>().ok().filter(|n| (1..=100_000).contains(n)).ok_or_else(wrong)
+        };
         let parts: Vec<&str> = text.split(':').collect();
         Ok(match parts[..] {
             ["single"] => Self::Single,
             ["depth", bins] => Self::Depth(count(bins)?),
             ["random", clusters] => Self::Random { clusters: count(clusters)?, seed: 0 },
-            ["random", clusters, seed] => {
-                Self::Random { clusters: count(clusters)?, seed: seed.parse().map_err(|_| wrong())? }
-            }
+            ["random", clusters, seed] => Self::Random {
+                clusters: count(clusters)?,
+                seed: seed.parse().map_err(|_| wrong())?,
+            },
             ["per-layer"] => Self::PerLayer,
             ["per-position"] => Self::PerPosition,
             ["dense"] => Self::Dense,
@@ -236,7 +254,8 @@ mod tests {
     fn depth_bins_are_equal_in_every_member_and_leave_1x1_together() {
         let (layers, clusters) = partition("wrn-28-10,wrn-16-4", "depth:4");
         assert_eq!(sizes(&clusters), [9, 9, 9, 9, 6]);
-        let names = |c: usize| clusters[c].iter().map(|id| layers[id.0].name.as_str()).collect::<Vec<_>>();
+        let names =
+            |c: usize| clusters[c].iter().map(|id| layers[id.0].name.as_str()).collect::<Vec<_>>();
         let stage = |n| format!("block{n}.");
         assert!(names(0).iter().all(|name| name.starts_with(&stage(1))));
         assert!(names(3).iter().all(|name| name.starts_with(&stage(3))));
@@ -247,8 +266,9 @@ mod tests {
     fn stem_and_classifier_stay_out_unless_asked() {
         let (layers, clusters) = partition("wrn-10-1", "single");
         assert_eq!(sizes(&clusters), [6, 2]);
-        let all =
-            Clustering::Single.partition(&layers, Share { stem: true, classifier: Some(true) }).unwrap();
+        let all = Clustering::Single
+            .partition(&layers, Share { stem: true, classifier: Some(true) })
+            .unwrap();
         assert_eq!(all.iter().flatten().count(), layers.len());
     }
 
@@ -297,7 +317,9 @@ mod tests {
 
     #[test]
     fn words_print_as_they_parse() {
-        for text in ["single", "depth:4", "random:3", "random:3:7", "per-layer", "per-position", "dense"] {
+        for text in
+            ["single", "depth:4", "random:3", "random:3:7", "per-layer", "per-position", "dense"]
+        {
             assert_eq!(text.parse::<Clustering>().unwrap().to_string(), text);
         }
         for text in ["", "depth", "depth:0", "depth:x", "random:2:-1", "singles", "depth:4:4"] {

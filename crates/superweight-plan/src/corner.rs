@@ -128,9 +128,11 @@ impl Staircase {
             start = step.end;
         }
         if !fresh.is_empty() {
-            let (wide, narrow): (Vec<Step>, Vec<Step>) = self.steps.iter().partition(|step| step.width > inp);
+            let (wide, narrow): (Vec<Step>, Vec<Step>) =
+                self.steps.iter().partition(|step| step.width > inp);
             let below = narrow.into_iter().filter(|step| step.end > out);
-            self.steps = wide.into_iter().chain([Step { end: out, width: inp }]).chain(below).collect();
+            self.steps =
+                wide.into_iter().chain([Step { end: out, width: inp }]).chain(below).collect();
         }
         fresh
     }
@@ -178,9 +180,14 @@ mod tests {
                 let clipped: Vec<_> = rects.iter().filter_map(|r| r.clip(out, inp)).collect();
                 for (row, col) in (0..out).flat_map(|r| (0..inp).map(move |c| (r, c))) {
                     let inside = |r: &&Rect| {
-                        (r.rows.start..r.rows.end).contains(&row) && (r.cols.start..r.cols.end).contains(&col)
+                        (r.rows.start..r.rows.end).contains(&row)
+                            && (r.cols.start..r.cols.end).contains(&col)
                     };
-                    assert_eq!(clipped.iter().filter(inside).count(), 1, "{shapes:?} ({row}, {col})");
+                    assert_eq!(
+                        clipped.iter().filter(inside).count(),
+                        1,
+                        "{shapes:?} ({row}, {col})"
+                    );
                 }
             }
             assert!(rects.iter().all(|r| shapes.iter().any(|&(o, i)| r.clip(o, i) == Some(*r))));

@@ -7,8 +7,8 @@ use crate::cluster::Partition;
 use crate::corner::{Rect, Span, superweights};
 use crate::layer::{Layer, LayerId, Tensors};
 use crate::plan::{
-    Bill, Cluster, ClusterId, PlannedLayer, SetId, SharingPlan, SuperWeight, SuperWeightId, TemplateSet,
-    Tile, Tiling, Users, VERSION, View,
+    Bill, Cluster, ClusterId, PlannedLayer, SetId, SharingPlan, SuperWeight, SuperWeightId,
+    TemplateSet, Tile, Tiling, Users, VERSION, View,
 };
 use crate::planner::{Coefficients, PlanRequest};
 use crate::scale::{self, Scale};
@@ -23,8 +23,14 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    pub fn new(request: &PlanRequest, tensors: &Tensors, partition: &Partition, tiling: Tiling) -> Self {
-        let layers = tensors.layers.iter().map(|layer| PlannedLayer { layer: layer.clone(), tiles: vec![] });
+    pub fn new(
+        request: &PlanRequest,
+        tensors: &Tensors,
+        partition: &Partition,
+        tiling: Tiling,
+    ) -> Self {
+        let layers =
+            tensors.layers.iter().map(|layer| PlannedLayer { layer: layer.clone(), tiles: vec![] });
         let plan = SharingPlan {
             version: VERSION,
             members: request.members.clone(),
@@ -38,7 +44,8 @@ impl Draft {
             superweights: vec![],
             bill: Bill::default(),
         };
-        let mut draft = Self { plan, rule: Rule::of(tiling), most_templates: request.most_templates };
+        let mut draft =
+            Self { plan, rule: Rule::of(tiling), most_templates: request.most_templates };
         for cluster in partition {
             draft.add_cluster(cluster, tiling);
         }
@@ -54,7 +61,8 @@ impl Draft {
         }
         let plan = &mut self.plan;
         let cluster = ClusterId(plan.clusters.len());
-        let shapes: Vec<_> = layers.iter().map(|id| (plan.layer(*id).out, plan.layer(*id).inp)).collect();
+        let shapes: Vec<_> =
+            layers.iter().map(|id| (plan.layer(*id).out, plan.layer(*id).inp)).collect();
         let [kh, kw] = plan.layer(layers[0]).kernel;
         let mut add_set = |rows: usize, cols: usize| {
             plan.template_sets.push(TemplateSet {
@@ -117,7 +125,8 @@ impl Draft {
 
     /// The layers of each cluster.
     fn clusters(&self) -> Vec<Vec<&Layer>> {
-        let layers = |cluster: &Cluster| cluster.layers.iter().map(|&id| self.plan.layer(id)).collect();
+        let layers =
+            |cluster: &Cluster| cluster.layers.iter().map(|&id| self.plan.layer(id)).collect();
         self.plan.clusters.iter().map(layers).collect()
     }
 
@@ -146,10 +155,14 @@ impl Draft {
 
     pub fn minimum(&self) -> u64 {
         let own = match self.plan.tiling {
-            Tiling::Stretched => {
-                self.clusters().iter().map(|layers| stretch::least(layers, self.most_templates)).sum()
+            Tiling::Stretched => self
+                .clusters()
+                .iter()
+                .map(|layers| stretch::least(layers, self.most_templates))
+                .sum(),
+            Tiling::RankOne => {
+                self.clusters().iter().map(|layers| stretch::with_factors(layers)).sum()
             }
-            Tiling::RankOne => self.clusters().iter().map(|layers| stretch::with_factors(layers)).sum(),
             _ => least(self.rule, &self.plan.set_costs(), self.plan.reserve).1,
         };
         self.fixed() + own
@@ -182,7 +195,10 @@ impl Draft {
                 let mut counts = allocate(self.rule, &costs, available, self.plan.reserve)?;
                 if let Some(most) = self.most_templates {
                     let least = |cost: &SetCost| self.rule.least(cost);
-                    counts.iter_mut().zip(&costs).for_each(|(k, cost)| *k = (*k).min(most.max(least(cost))));
+                    counts
+                        .iter_mut()
+                        .zip(&costs)
+                        .for_each(|(k, cost)| *k = (*k).min(most.max(least(cost))));
                 }
                 debug_assert!(Ledger::of(&costs, &counts).total(self.plan.reserve) <= available);
                 counts

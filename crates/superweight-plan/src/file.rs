@@ -40,7 +40,8 @@ impl SharingPlan {
             ("superweights", lines(&self.superweights)),
             ("bill", line(&self.bill)),
         ]);
-        let fields: Vec<_> = fields.into_iter().map(|(key, value)| format!("\"{key}\": {value}")).collect();
+        let fields: Vec<_> =
+            fields.into_iter().map(|(key, value)| format!("\"{key}\": {value}")).collect();
         format!("{{\n{}\n}}\n", fields.join(",\n"))
     }
 }

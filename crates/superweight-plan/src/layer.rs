@@ -199,7 +199,9 @@ pub fn answer_together(members: &[Member]) -> Result<(), PlanError> {
     {
         return Err(PlanError::Exits(exits.architecture.to_string()));
     }
-    let other = members.windows(2).find(|pair| pair[0].architecture.heads() != pair[1].architecture.heads());
+    let other = members
+        .windows(2)
+        .find(|pair| pair[0].architecture.heads() != pair[1].architecture.heads());
     other.map_or(Ok(()), |pair| {
         let [a, b] = [0, 1].map(|side: usize| pair[side].architecture.to_string());
         Err(PlanError::Heads { a, b })
@@ -225,7 +227,8 @@ impl Tensors {
 
     /// Trainable numbers if nothing is shared.
     pub fn total(&self) -> u64 {
-        self.layers.iter().map(Layer::len).sum::<u64>() + self.vectors.iter().map(|v| v.len).sum::<u64>()
+        self.layers.iter().map(Layer::len).sum::<u64>()
+            + self.vectors.iter().map(|v| v.len).sum::<u64>()
     }
 
     pub fn add(&mut self, member: MemberId, arch: &Architecture) {
@@ -241,7 +244,8 @@ impl Tensors {
                 _ => continue,
             };
             let tensor = arch.tensor(weight);
-            let kernel = if kind == LayerKind::Linear { [1, 1] } else { [tensor.shape[2], tensor.shape[3]] };
+            let kernel =
+                if kind == LayerKind::Linear { [1, 1] } else { [tensor.shape[2], tensor.shape[3]] };
             let (out, inp) = (tensor.shape[0], tensor.shape[1]);
             self.layers.push(Layer {
                 member,

@@ -383,7 +383,8 @@ pub type Users = Vec<(LayerId, [usize; 2])>;
 
 /// Cells that one of the layers uses: the union of grids which all start at the first cell.
 pub(crate) fn coefficient_rows(users: &Users, layers: &[LayerId]) -> usize {
-    let used = |id: &LayerId| users.binary_search_by_key(id, |&(user, _)| user).ok().map(|at| users[at].1);
+    let used =
+        |id: &LayerId| users.binary_search_by_key(id, |&(user, _)| user).ok().map(|at| users[at].1);
     let mut grids: Vec<[usize; 2]> = layers.iter().filter_map(used).collect();
     grids.sort_by(|a, b| b.cmp(a)); // tall first, so that a grid adds to what is above the next
     let mut width = 0;

@@ -171,7 +171,8 @@ impl PlanRequest {
     /// What every tiling would need, and which one is chosen. A classifier that nobody has decided about takes part where blocks make
     /// it smaller, and where nothing else fits; always where it looks at a bank, as in the methods that do so.
     pub fn survey(&self) -> Result<Survey, PlanError> {
-        let survey = |classifier| self.survey_with(Share { classifier: Some(classifier), ..self.share });
+        let survey =
+            |classifier| self.survey_with(Share { classifier: Some(classifier), ..self.share });
         if let Some(said) = self.share.classifier {
             return survey(said);
         }
@@ -180,7 +181,8 @@ impl PlanRequest {
         }
         let (with, without) = (survey(true)?, survey(false)?);
         let saves = with.minimum < without.minimum;
-        let takes_part = self.makes_classifiers_smaller(&with) || (saves && !self.pays(without.minimum));
+        let takes_part =
+            self.makes_classifiers_smaller(&with) || (saves && !self.pays(without.minimum));
         let (chosen, other) = if takes_part { (&with, &without) } else { (&without, &with) };
         // Smaller budgets may decide otherwise, so the smallest is that of either.
         let smaller = |(tiling, minimum), other: Option<(Tiling, u64)>| {
@@ -206,7 +208,8 @@ impl PlanRequest {
             && tiles.any(|tile| {
                 let SetId(set) = plan.superweight(tile.superweight).set;
                 let templates = plan.template_sets[set].templates as f64;
-                (templates + another) * rule.each(&costs[set], self.reserve) <= costs[set].weights as f64
+                (templates + another) * rule.each(&costs[set], self.reserve)
+                    <= costs[set].weights as f64
             })
     }
 
@@ -259,7 +262,8 @@ impl PlanRequest {
                 (tiling, if nested <= smallest.1 { by_itself } else { smallest })
             }
         };
-        let (partition, share) = if tiling == by_itself.0 { (whole, without) } else { (cut, share) };
+        let (partition, share) =
+            if tiling == by_itself.0 { (whole, without) } else { (cut, share) };
         Ok(Survey {
             dense_total,
             partition,
@@ -307,7 +311,8 @@ impl PlanRequest {
         };
         let by_minimum = grids.iter().chain(&patterns).min_by_key(|draft| draft.minimum());
         let smallest = by_minimum.expect("there are some");
-        let wasted = |draft: &Draft| self.budget.map_or(0, |budget| budget.saturating_sub(draft.most()));
+        let wasted =
+            |draft: &Draft| self.budget.map_or(0, |budget| budget.saturating_sub(draft.most()));
         let roomy = grids.iter().find(|draft| self.pays(draft.with_templates(ROOM)));
         let fitting = patterns.iter().filter(|draft| self.pays(draft.minimum()));
         let finest = || fitting.min_by_key(|draft| (wasted(draft), draft.template_numbers()));

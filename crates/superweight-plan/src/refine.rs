@@ -49,13 +49,18 @@ pub fn refine(
         for (given, users) in similarities.iter().zip(&users) {
             let layers: Vec<_> = users.iter().map(|&(layer, _)| layer).collect();
             let groups = &plan.superweight(given.superweight).groups;
-            let group = |layer: LayerId| groups.iter().position(|group| group.layers.contains(&layer));
+            let group =
+                |layer: LayerId| groups.iter().position(|group| group.layers.contains(&layer));
             let together = |pair: &&Pair| match (group(pair.a), group(pair.b)) {
                 (Some(a), Some(b)) => a == b,
                 _ => true, // of a layer that does not use it, which is refused
             };
             let pairs: Vec<_> = given.pairs.iter().filter(together).copied().collect();
-            refined.set_groups(given.superweight, users, assign(&layers, &pairs, beta, assignment)?);
+            refined.set_groups(
+                given.superweight,
+                users,
+                assign(&layers, &pairs, beta, assignment)?,
+            );
         }
         refined.bill = refined.count();
         Ok(refined)
@@ -96,7 +101,8 @@ pub fn refine(
         None => {
             let coarsest = at(lower.last().copied().unwrap_or(beta))?.bill.coefficients;
             let (needed, allowed) = (grouped(coarsest), grouped(allowed));
-            let reason = format!("the groups have {needed} coefficients, the plan has room for {allowed}");
+            let reason =
+                format!("the groups have {needed} coefficients, the plan has room for {allowed}");
             Err(PlanError::NoFeasibleThreshold { reason })
         }
     }
@@ -107,9 +113,12 @@ fn users(plan: &SharingPlan, similarities: &[CoefficientPairs]) -> Result<Vec<Us
     let mut seen = vec![false; all.len()];
     let of = |(i, given): (usize, &CoefficientPairs)| {
         let id = given.superweight;
-        let wrong = |problem: String| PlanError::Invalid { place: format!("similarities[{i}]"), problem };
-        let superweight =
-            plan.superweights.get(id.0).ok_or_else(|| wrong(format!("there is no SuperWeight {id}")))?;
+        let wrong =
+            |problem: String| PlanError::Invalid { place: format!("similarities[{i}]"), problem };
+        let superweight = plan
+            .superweights
+            .get(id.0)
+            .ok_or_else(|| wrong(format!("there is no SuperWeight {id}")))?;
         if superweight.groups.is_empty() {
             return Err(wrong(format!("SuperWeight {id} has one template and no coefficients")));
         }
@@ -160,10 +169,13 @@ mod tests {
 
     #[test]
     fn groups_follow_beta_and_the_bill_keeps_the_budget() {
-        for (names, budget) in [("wrn-28-10", 3_653_688), ("wrn-28-7,wrn-28-4,wrn-28-3", 18_000_000)] {
+        for (names, budget) in
+            [("wrn-28-10", 3_653_688), ("wrn-28-7,wrn-28-4,wrn-28-3", 18_000_000)]
+        {
             let plan = PlanRequest::new(members(names, 100), budget).plan().unwrap();
             for beta in [-1.0, 0.0, 0.5, 0.95, 2.0] {
-                let refined = refine(&plan, &similarities(&plan, random), beta, Assignment::Merge).unwrap();
+                let refined =
+                    refine(&plan, &similarities(&plan, random), beta, Assignment::Merge).unwrap();
                 refined.plan.validate().unwrap();
                 assert_eq!(
                     (refined.beta, &refined.relaxed),
@@ -173,9 +185,11 @@ mod tests {
                 assert!(refined.plan.bill.total() <= budget);
                 assert_eq!(refined.plan.template_sets, plan.template_sets);
             }
-            let shared = refine(&plan, &similarities(&plan, |_, _| 1.0), 0.9, Assignment::Merge).unwrap();
+            let shared =
+                refine(&plan, &similarities(&plan, |_, _| 1.0), 0.9, Assignment::Merge).unwrap();
             assert_eq!(shared.plan, plan);
-            let own = refine(&plan, &similarities(&plan, |_, _| 0.0), 0.9, Assignment::Merge).unwrap();
+            let own =
+                refine(&plan, &similarities(&plan, |_, _| 0.0), 0.9, Assignment::Merge).unwrap();
             assert_eq!(own.plan.bill.reserved, 0);
         }
     }
@@ -190,7 +204,8 @@ mod tests {
         assert!(refined.relaxed.is_some());
         assert!(refined.plan.bill.coefficients > plan.bill.coefficients);
         assert!(refined.plan.bill.total() <= 3_653_688);
-        let larger = given.iter().flat_map(|g| &g.pairs).map(|p| p.similarity).filter(|&s| s > refined.beta);
+        let larger =
+            given.iter().flat_map(|g| &g.pairs).map(|p| p.similarity).filter(|&s| s > refined.beta);
         let next = refine(&plan, &given, larger.fold(1.0, f64::min), Assignment::Merge).unwrap();
         assert_eq!(next.beta, refined.beta, "the next larger similarity does not fit");
     }
@@ -213,16 +228,21 @@ mod tests {
     #[test]
     fn what_has_parted_stays_apart() {
         let plan = PlanRequest::new(members("wrn-28-10", 100), 3_653_688).plan().unwrap();
-        let parted = refine(&plan, &similarities(&plan, random), 0.5, Assignment::Merge).unwrap().plan;
+        let parted =
+            refine(&plan, &similarities(&plan, random), 0.5, Assignment::Merge).unwrap().plan;
         assert_ne!(parted, plan);
-        let alike = refine(&parted, &similarities(&parted, |_, _| 1.0), 0.9, Assignment::Merge).unwrap();
+        let alike =
+            refine(&parted, &similarities(&parted, |_, _| 1.0), 0.9, Assignment::Merge).unwrap();
         assert_eq!(alike.plan, parted);
         let foreign = |given: CoefficientPairs| CoefficientPairs {
             pairs: given.pairs.into_iter().map(|pair| Pair { b: LayerId(0), ..pair }).collect(),
             ..given
         };
         let foreign: Vec<_> = similarities(&plan, random).into_iter().map(foreign).collect();
-        assert!(matches!(refine(&plan, &foreign, 0.9, Assignment::Merge), Err(PlanError::Similarity { .. })));
+        assert!(matches!(
+            refine(&plan, &foreign, 0.9, Assignment::Merge),
+            Err(PlanError::Similarity { .. })
+        ));
     }
 
     #[test]
@@ -232,8 +252,9 @@ mod tests {
         let plan = request.plan().unwrap();
         let allowed = plan.bill.coefficients + plan.bill.reserved;
         for seed in 0..12 {
-            let given =
-                similarities(&plan, |a, b| (mix(seed, (a.0 * 99 + b.0) as u64) % 41) as f64 / 20.0 - 1.0);
+            let given = similarities(&plan, |a, b| {
+                (mix(seed, (a.0 * 99 + b.0) as u64) % 41) as f64 / 20.0 - 1.0
+            });
             let cost = |beta: f64| {
                 let mut plan = plan.clone();
                 for (given, users) in given.iter().zip(users(&plan, &given).unwrap()) {
@@ -243,7 +264,8 @@ mod tests {
                 }
                 plan.count().coefficients
             };
-            let mut all: Vec<f64> = given.iter().flat_map(|g| &g.pairs).map(|pair| pair.similarity).collect();
+            let mut all: Vec<f64> =
+                given.iter().flat_map(|g| &g.pairs).map(|pair| pair.similarity).collect();
             all.sort_by(|a, b| b.total_cmp(a));
             let best = all.into_iter().chain([-1.0]).find(|&beta| cost(beta) <= allowed);
             match refine(&plan, &given, 2.0, Assignment::Released) {
@@ -257,7 +279,8 @@ mod tests {
     fn a_threshold_that_is_no_number_is_refused() {
         let plan = PlanRequest::new(members("wrn-28-10", 100), 3_653_688).plan().unwrap();
         for beta in [f64::NAN, f64::INFINITY] {
-            let error = refine(&plan, &similarities(&plan, random), beta, Assignment::Merge).unwrap_err();
+            let error =
+                refine(&plan, &similarities(&plan, random), beta, Assignment::Merge).unwrap_err();
             assert!(matches!(error, PlanError::Threshold { .. }), "{error}");
         }
     }
@@ -267,7 +290,10 @@ mod tests {
         let plan = PlanRequest::new(members("wrn-28-10", 100), 3_653_688).plan().unwrap();
         let given = |id| CoefficientPairs { superweight: SuperWeightId(id), pairs: vec![] };
         for bad in [vec![given(999)], vec![given(0), given(0)]] {
-            assert!(matches!(refine(&plan, &bad, 0.5, Assignment::Merge), Err(PlanError::Invalid { .. })));
+            assert!(matches!(
+                refine(&plan, &bad, 0.5, Assignment::Merge),
+                Err(PlanError::Invalid { .. })
+            ));
         }
     }
 }

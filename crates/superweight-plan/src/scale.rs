@@ -141,7 +141,8 @@ pub(crate) fn fill(plan: &mut SharingPlan, costs: &[SetCost], scale: Scale) {
         for tile in tiles {
             let set = &plan.template_sets[plan.superweights[tile.superweight.0].set.0];
             let view = set.view.as_ref();
-            let narrowing = view.map_or(1.0, |view| stretch::narrowing(layer, view.source(set.block)));
+            let narrowing =
+                view.map_or(1.0, |view| stretch::narrowing(layer, view.source(set.block)));
             tile.factor = match scale {
                 Scale::Released | Scale::Corner => 1.0,
                 Scale::Even | Scale::Balanced | Scale::He => {

@@ -56,7 +56,8 @@ pub fn search(
     pairs: &[Pair],
     settings: SearchSettings,
 ) -> Result<Found, PlanError> {
-    let layers: Vec<LayerId> = start.clusters.iter().flat_map(|c| c.layers.iter().copied()).collect();
+    let layers: Vec<LayerId> =
+        start.clusters.iter().flat_map(|c| c.layers.iter().copied()).collect();
     check(start, request, pairs, &settings)?;
     let request = request.with_tiling(start.tiling);
     let floors = floors(start, settings.min_templates);
@@ -76,7 +77,11 @@ pub fn search(
 
 /// τ, then every lower value that changes the clusters. The released variant is not monotone: it steps by 0.05 as the
 /// authors' code does, but ends at −1.
-fn thresholds(layers: &[LayerId], pairs: &[Pair], settings: &SearchSettings) -> Result<Vec<f64>, PlanError> {
+fn thresholds(
+    layers: &[LayerId],
+    pairs: &[Pair],
+    settings: &SearchSettings,
+) -> Result<Vec<f64>, PlanError> {
     let mut thresholds = vec![settings.tau];
     match settings.assignment {
         Assignment::Merge => {
@@ -103,7 +108,8 @@ fn check(
         return Err(PlanError::Threshold { name: "τ", value: settings.tau });
     }
     if start.members != request.members {
-        let problem = "the request has other members than the plan that training started from".to_owned();
+        let problem =
+            "the request has other members than the plan that training started from".to_owned();
         return Err(PlanError::Invalid { place: "members".to_owned(), problem });
     }
     let mut cluster = vec![None; start.layers.len()];
@@ -132,7 +138,10 @@ fn floors(start: &SharingPlan, min_templates: usize) -> Vec<usize> {
 
 /// Sets of a grid with fewer templates than their layers must have, though they could use more, and how many these are. With patterns
 /// a layer that stands alone gets by its size, so that is for sets which layers share.
-fn starved<'a>(plan: &'a SharingPlan, floors: &'a [usize]) -> impl Iterator<Item = (&'a TemplateSet, usize)> {
+fn starved<'a>(
+    plan: &'a SharingPlan,
+    floors: &'a [usize],
+) -> impl Iterator<Item = (&'a TemplateSet, usize)> {
     let rule = Rule::of(plan.tiling);
     let layers = |set: &TemplateSet| &plan.clusters[set.cluster.0].layers;
     let asked = move |set: &TemplateSet| match plan.tiling {
@@ -164,9 +173,12 @@ fn attempt(
         }
         Err(error) => return Err(error),
     };
-    let starved = starved(&plan, floors).next().map(|(TemplateSet { cluster, templates, .. }, floor)| {
-        format!("{clusters} clusters leave cluster {cluster} only {templates} templates of {floor}")
-    });
+    let starved =
+        starved(&plan, floors).next().map(|(TemplateSet { cluster, templates, .. }, floor)| {
+            format!(
+                "{clusters} clusters leave cluster {cluster} only {templates} templates of {floor}"
+            )
+        });
     Ok(starved.map_or(Ok(plan), Err))
 }
 
@@ -188,7 +200,8 @@ mod tests {
         let mut pairs = vec![];
         for cluster in &plan.clusters {
             for (n, &b) in cluster.layers.iter().enumerate() {
-                pairs.extend(cluster.layers[..n].iter().map(|&a| Pair::new(a, b, similarity(a, b))));
+                pairs
+                    .extend(cluster.layers[..n].iter().map(|&a| Pair::new(a, b, similarity(a, b))));
             }
         }
         pairs
@@ -208,7 +221,11 @@ mod tests {
         assert_eq!(found.plan.tiling, start.tiling);
         assert_eq!(found.plan.clusters.len(), 5); // and the classifier's
         assert!(
-            found.plan.clusters.iter().all(|c| c.layers.iter().all(|&l| parity(l) == parity(c.layers[0])))
+            found
+                .plan
+                .clusters
+                .iter()
+                .all(|c| c.layers.iter().all(|&l| parity(l) == parity(c.layers[0])))
         );
         found.plan.validate().unwrap();
     }
@@ -216,7 +233,9 @@ mod tests {
     #[test]
     fn a_threshold_that_cannot_be_paid_for_is_relaxed_to_the_largest_that_can() {
         let (request, start) = start("wrn-28-10", 365_368, TilingChoice::Grid);
-        let pairs = all_pairs(&start, |a, b| (mix(1, (a.0 * 100 + b.0) as u64) % 2000) as f64 / 1000.0 - 1.0);
+        let pairs = all_pairs(&start, |a, b| {
+            (mix(1, (a.0 * 100 + b.0) as u64) % 2000) as f64 / 1000.0 - 1.0
+        });
         let layers: Vec<_> = start.clusters.iter().flat_map(|c| c.layers.clone()).collect();
         let settings = SearchSettings { tau: 0.999, ..SearchSettings::usual(start.tiling) };
         let found = search(&start, &request, &pairs, settings).unwrap();
@@ -230,9 +249,12 @@ mod tests {
             p
         };
         assert_eq!(sorted(at(found.tau)), sorted(partition(&found.plan)));
-        let larger = pairs.iter().map(|p| p.similarity).filter(|&s| s > found.tau).fold(1.0, f64::min);
+        let larger =
+            pairs.iter().map(|p| p.similarity).filter(|&s| s > found.tau).fold(1.0, f64::min);
         assert!(
-            attempt(&request.with_tiling(start.tiling), at(larger), &floors(&start, ROOM)).unwrap().is_err()
+            attempt(&request.with_tiling(start.tiling), at(larger), &floors(&start, ROOM))
+                .unwrap()
+                .is_err()
         );
     }
 
@@ -256,10 +278,13 @@ mod tests {
     fn where_nothing_fits_the_error_says_so() {
         let (request, start) = start("wrn-28-10", 365_368, TilingChoice::Grid);
         let pairs = all_pairs(&start, |_, _| -1.0);
-        let error = search(&start, &request, &pairs, SearchSettings::usual(start.tiling)).unwrap_err();
+        let error =
+            search(&start, &request, &pairs, SearchSettings::usual(start.tiling)).unwrap_err();
         assert!(matches!(error, PlanError::NoFeasibleThreshold { .. }), "{error}");
-        let settings =
-            SearchSettings { assignment: Assignment::Released, ..SearchSettings::usual(start.tiling) };
+        let settings = SearchSettings {
+            assignment: Assignment::Released,
+            ..SearchSettings::usual(start.tiling)
+        };
         assert!(matches!(
             search(&start, &request, &pairs, settings),
             Err(PlanError::NoFeasibleThreshold { .. })
@@ -287,26 +312,38 @@ mod tests {
     fn a_poor_set_lowers_the_floor_of_its_own_layers_alone() {
         let (request, start) = start("wrn-16-1", 5_625, TilingChoice::Grid);
         let templates = |plan: &SharingPlan, kernel: usize| -> Vec<usize> {
-            plan.template_sets.iter().filter(|set| set.block[2] == kernel).map(|set| set.templates).collect()
+            plan.template_sets
+                .iter()
+                .filter(|set| set.block[2] == kernel)
+                .map(|set| set.templates)
+                .collect()
         };
         assert_eq!((templates(&start, 1), templates(&start, 3)), (vec![2, 3], vec![4]));
         let pairs = all_pairs(&start, |a, b| (a.0 * 31 + b.0) as f64 / 1000.0 - 0.5);
         let found = search(&start, &request, &pairs, SearchSettings::usual(start.tiling)).unwrap();
         assert!(found.relaxed.is_some(), "all layers alone would be too dear");
-        assert!(templates(&found.plan, 3).iter().all(|&k| k >= ROOM), "{:?}", found.plan.template_sets);
+        assert!(
+            templates(&found.plan, 3).iter().all(|&k| k >= ROOM),
+            "{:?}",
+            found.plan.template_sets
+        );
         let of_two = vec![2; start.layers.len()];
         let apart = start.clusters.iter().flat_map(|c| c.layers.chunks(c.layers.len().div_ceil(2)));
         let apart: Partition = apart.map(<[LayerId]>::to_vec).collect();
-        let attempt = |floors: &[usize]| attempt(&request.with_tiling(start.tiling), apart.clone(), floors);
-        assert!(attempt(&of_two).unwrap().is_ok() && attempt(&floors(&start, ROOM)).unwrap().is_err());
+        let attempt =
+            |floors: &[usize]| attempt(&request.with_tiling(start.tiling), apart.clone(), floors);
+        assert!(
+            attempt(&of_two).unwrap().is_ok() && attempt(&floors(&start, ROOM)).unwrap().is_err()
+        );
     }
 
     #[test]
     fn pairs_across_starting_clusters_are_refused() {
         let (request, start) = start("wrn-28-10", 3_653_688, TilingChoice::Grid);
         let (a, b) = (start.clusters[0].layers[0], start.clusters[1].layers[0]);
-        let error = search(&start, &request, &[Pair::new(a, b, 0.5)], SearchSettings::usual(start.tiling))
-            .unwrap_err();
+        let error =
+            search(&start, &request, &[Pair::new(a, b, 0.5)], SearchSettings::usual(start.tiling))
+                .unwrap_err();
         assert!(error.to_string().contains("one starting cluster"), "{error}");
     }
 

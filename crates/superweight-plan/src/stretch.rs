@@ -79,11 +79,16 @@ fn matrix(layers: &[&Layer]) -> u64 {
 
 /// Banks and coefficients for so many numbers in all; none where they do not do. `templates` of every layer, from as many equal parts of
 /// the bank, where that is said.
-pub(crate) fn banks(clusters: &[Vec<&Layer>], available: u64, templates: Option<usize>) -> Option<Vec<Bank>> {
+pub(crate) fn banks(
+    clusters: &[Vec<&Layer>],
+    available: u64,
+    templates: Option<usize>,
+) -> Option<Vec<Bank>> {
     let needed = |layers: &Vec<&Layer>| least(layers, templates);
     available.checked_sub(clusters.iter().map(needed).sum())?;
     let whole = whole(clusters, available, templates);
-    let (own, shared): (Vec<_>, Vec<_>) = clusters.iter().zip(&whole).partition(|(_, whole)| **whole);
+    let (own, shared): (Vec<_>, Vec<_>) =
+        clusters.iter().zip(&whole).partition(|(_, whole)| **whole);
     let own: u64 = own.into_iter().map(|(layers, _)| weights(layers)).sum();
     let (least_of_all, all): (u64, u64) = shared
         .into_iter()
@@ -92,7 +97,10 @@ pub(crate) fn banks(clusters: &[Vec<&Layer>], available: u64, templates: Option<
     let spare = available - own - least_of_all;
     let bank = |(layers, whole): (&Vec<&Layer>, &bool)| {
         if *whole {
-            return Bank { numbers: weights(layers), views: vec![View { at: vec![0], from: None }] };
+            return Bank {
+                numbers: weights(layers),
+                views: vec![View { at: vec![0], from: None }],
+            };
         }
         let share = u128::from(spare) * u128::from(weights(layers)) / u128::from(all.max(1));
         let room = least(layers, templates) + share as u64;
@@ -165,7 +173,8 @@ fn views(layers: &[&Layer], bank: u64, templates: Option<usize>) -> Vec<View> {
         let (layer, k) = (layers[i], count(layers[i], bank, templates));
         let room = templates.map_or(bank, |k| bank / k as u64);
         let from = (layer.len() > room).then(|| source(layer, room));
-        let len = from.map_or(layer.len(), |[rows, cols]| (rows * cols * layer.kernel_area()) as u64);
+        let len =
+            from.map_or(layer.len(), |[rows, cols]| (rows * cols * layer.kernel_area()) as u64);
         // Numbers that are left over after the last of so many slices.
         let rest = |slices: u64, each: u64| if turn % 2 == 0 { 0 } else { each - slices * len };
         let at = match templates {
@@ -188,7 +197,8 @@ fn views(layers: &[&Layer], bank: u64, templates: Option<usize>) -> Vec<View> {
 
 /// Rows and columns of a matrix with a layer's proportions that has room in so many numbers.
 fn source(layer: &Layer, room: u64) -> [usize; 2] {
-    let sides = |p: f64| [layer.out, layer.inp].map(|side| ((p * side as f64).round() as usize).max(1));
+    let sides =
+        |p: f64| [layer.out, layer.inp].map(|side| ((p * side as f64).round() as usize).max(1));
     let fits = |p: f64| {
         let [rows, cols] = sides(p);
         (rows * cols * layer.kernel_area()) as u64 <= room
@@ -207,7 +217,8 @@ pub(crate) fn narrowing(layer: &Layer, [rows, cols]: [usize; 2]) -> f64 {
 /// Mean of the sums of squared weights of a line stretched from `from` to `to` numbers (corners not aligned).
 fn kept(from: usize, to: usize) -> f64 {
     let square = |i: usize| {
-        let place = ((i as f64 + 0.5) * from as f64 / to as f64 - 0.5).clamp(0.0, (from - 1) as f64);
+        let place =
+            ((i as f64 + 0.5) * from as f64 / to as f64 - 0.5).clamp(0.0, (from - 1) as f64);
         let upper = place.fract();
         upper * upper + (1.0 - upper) * (1.0 - upper)
     };
@@ -251,12 +262,17 @@ mod tests {
             let [rows, cols] = view.source([layer.out, layer.inp, 0, 0]);
             let len = (rows * cols * layer.kernel_area()) as u64;
             assert!(view.at.iter().all(|at| at + len <= bank.numbers), "{}", layer.name);
-            assert!(view.at.is_sorted_by(|a, b| a + len <= *b), "{}: templates are apart", layer.name);
+            assert!(
+                view.at.is_sorted_by(|a, b| a + len <= *b),
+                "{}: templates are apart",
+                layer.name
+            );
             assert_eq!(view.from.is_some(), layer.len() > bank.numbers);
             assert_eq!(view.at.len() as u64, (bank.numbers / layer.len()).clamp(1, 8));
         }
         // 640·640·9 weights from about a tenth: p = 0.3 each way.
-        let last = layers.iter().position(|layer| layer.name == "block3.layer.3.conv2.weight").unwrap();
+        let last =
+            layers.iter().position(|layer| layer.name == "block3.layer.3.conv2.weight").unwrap();
         assert_eq!(bank.views[last].from, Some([196, 196]));
     }
 
@@ -273,7 +289,8 @@ mod tests {
         assert_eq!(at("block1.layer.1.conv1.weight"), [0, 8, 9, 10, 11, 12, 13, 14]);
         assert_eq!(at("block1.layer.1.conv2.weight"), [1, 2, 3, 4, 5, 6, 7, 8]);
         // The second ends where the bank ends.
-        let second = layers.iter().position(|layer| layer.name == "block1.layer.1.conv1.weight").unwrap();
+        let second =
+            layers.iter().position(|layer| layer.name == "block1.layer.1.conv1.weight").unwrap();
         assert_eq!(bank.views[second].at[7] + layers[second].len(), bank.numbers);
     }
 
@@ -307,15 +324,20 @@ mod tests {
         assert!(classifier < conv);
         let banks = |available| banks(&clusters, available, None).unwrap();
         // Too little for either, for the smaller one, for both.
-        let sizes = |available| banks(available).iter().map(|bank| bank.numbers).collect::<Vec<_>>();
+        let sizes =
+            |available| banks(available).iter().map(|bank| bank.numbers).collect::<Vec<_>>();
         assert!(sizes(classifier + 1_000)[1] < classifier);
         let one = sizes(conv);
         assert!(one[1] == classifier && one[2] < conv);
         let both = sizes(2 * (conv + classifier));
         assert_eq!(both[1..], [classifier, conv]);
         assert_eq!(banks(2 * (conv + classifier))[2].views, [View { at: vec![0], from: None }]);
-        let alpha: usize =
-            banks(2 * (conv + classifier))[0].views.iter().map(|v| v.at.len()).filter(|&k| k > 1).sum();
+        let alpha: usize = banks(2 * (conv + classifier))[0]
+            .views
+            .iter()
+            .map(|v| v.at.len())
+            .filter(|&k| k > 1)
+            .sum();
         assert_eq!(both.iter().sum::<u64>() + alpha as u64, 2 * (conv + classifier));
     }
 

@@ -8,7 +8,9 @@ use crate::allocate::MOST_TEMPLATES;
 use crate::cluster::{Clustering, Share};
 use crate::error::PlanError;
 use crate::layer::{Layer, LayerId, MOST_NUMBERS, MemberId, Tensors, answer_together};
-use crate::plan::{ClusterId, PlannedLayer, SharingPlan, SuperWeightId, TemplateSet, Tiling, Users, VERSION};
+use crate::plan::{
+    ClusterId, PlannedLayer, SharingPlan, SuperWeightId, TemplateSet, Tiling, Users, VERSION,
+};
 use crate::planner::BLOCKS;
 
 macro_rules! ensure {
@@ -24,7 +26,12 @@ impl SharingPlan {
     pub fn validate(&self) -> Result<(), PlanError> {
         ensure!(self.version == VERSION, "version", "expected {VERSION}, found {}", self.version);
         ensure!(!self.members.is_empty(), "members", "a plan has at least one member");
-        ensure!((0.0..=1.0).contains(&self.reserve), "reserve", "expected 0 to 1, found {}", self.reserve);
+        ensure!(
+            (0.0..=1.0).contains(&self.reserve),
+            "reserve",
+            "expected 0 to 1, found {}",
+            self.reserve
+        );
         self.check_tensors()?;
         self.check_clusters()?;
         self.check_sets()?;
@@ -35,7 +42,8 @@ impl SharingPlan {
             ensure!(!users.is_empty(), format_args!("superweights[{i}]"), "no layer uses it");
             self.check_groups(SuperWeightId(i), users)?;
         }
-        let used: BTreeSet<_> = self.superweights.iter().map(|superweight| superweight.set.0).collect();
+        let used: BTreeSet<_> =
+            self.superweights.iter().map(|superweight| superweight.set.0).collect();
         let idle = (0..self.template_sets.len()).find(|set| !used.contains(set));
         ensure!(
             idle.is_none(),
@@ -62,10 +70,18 @@ impl SharingPlan {
             };
             expected.add(MemberId(i), &built);
             let total = expected.total();
-            ensure!(total <= MOST_NUMBERS, format_args!("members[{i}]"), "more than {MOST_NUMBERS} numbers");
+            ensure!(
+                total <= MOST_NUMBERS,
+                format_args!("members[{i}]"),
+                "more than {MOST_NUMBERS} numbers"
+            );
             // Looked at member by member: a short file with a thousand deep members is not worth building them all.
             let (found, so_far) = (self.layers.len(), expected.layers.len());
-            ensure!(so_far <= found, "layers", "the members have at least {so_far} layers, the plan {found}");
+            ensure!(
+                so_far <= found,
+                "layers",
+                "the members have at least {so_far} layers, the plan {found}"
+            );
         }
         let (found, count) = (self.layers.len(), expected.layers.len());
         ensure!(found == count, "layers", "the members have {count} layers, the plan {found}");
@@ -103,12 +119,24 @@ impl SharingPlan {
         ensure!(checked.is_ok(), "clusters", "{}", checked.unwrap_err());
         for (i, cluster) in self.clusters.iter().enumerate() {
             let (place, tiling) = (format_args!("clusters[{i}].bank"), self.tiling);
-            ensure!(banks || cluster.bank.is_none(), place, "{tiling} tiling has no banks; leave it out");
-            ensure!(!banks || cluster.bank.is_some(), place, "{tiling} tiling needs the bank's numbers");
+            ensure!(
+                banks || cluster.bank.is_none(),
+                place,
+                "{tiling} tiling has no banks; leave it out"
+            );
+            ensure!(
+                !banks || cluster.bank.is_some(),
+                place,
+                "{tiling} tiling needs the bank's numbers"
+            );
             let numbers = cluster.bank.unwrap_or(1);
             let known = (1..=MOST_NUMBERS).contains(&numbers);
             ensure!(known, place, "{numbers} numbers are not between 1 and {MOST_NUMBERS}");
-            ensure!(cluster.layers.is_sorted(), format_args!("clusters[{i}].layers"), "ids must be sorted");
+            ensure!(
+                cluster.layers.is_sorted(),
+                format_args!("clusters[{i}].layers"),
+                "ids must be sorted"
+            );
             for &id in &cluster.layers {
                 let tiles = self.layers[id.0].tiles.len();
                 ensure!(
@@ -142,7 +170,11 @@ impl SharingPlan {
             // Where layers of all kernels look at a bank, tiles have to fit the kernels of their layers.
             let known = layers.iter().find(|l| !self.tiling.has_banks() || l.kernel == [kh, kw]);
             let of_kernel = known.is_some() || layers.is_empty();
-            ensure!(of_kernel, format_args!("{place}.block"), "no layer of its cluster is {kh}×{kw}");
+            ensure!(
+                of_kernel,
+                format_args!("{place}.block"),
+                "no layer of its cluster is {kh}×{kw}"
+            );
             let kernel = known.map_or([0; 2], |l| l.kernel);
             let fits = (1..=out).contains(&rows) && (1..=inp).contains(&cols) && [kh, kw] == kernel;
             let (found, [h, w]) = (set.block, kernel);
@@ -153,7 +185,11 @@ impl SharingPlan {
             );
             if let Some(block) = self.tiling.block() {
                 let within = rows <= block && cols <= block;
-                ensure!(within, format_args!("{place}.block"), "{found:?} exceeds the grid's {block}");
+                ensure!(
+                    within,
+                    format_args!("{place}.block"),
+                    "{found:?} exceeds the grid's {block}"
+                );
             }
             let k = set.templates;
             let range = 1..=MOST_TEMPLATES;
@@ -162,7 +198,9 @@ impl SharingPlan {
                 format_args!("{place}.templates"),
                 "expected 1 to {MOST_TEMPLATES}, found {k}"
             );
-            for (name, size) in [("deviation", set.deviation), ("length", set.length), ("gain", set.gain)] {
+            for (name, size) in
+                [("deviation", set.deviation), ("length", set.length), ("gain", set.gain)]
+            {
                 ensure!(
                     (size as f32).is_normal() && size > 0.0,
                     format_args!("{place}.{name}"),
@@ -173,13 +211,22 @@ impl SharingPlan {
             ensure!(gain, format_args!("{place}.gain"), "only patterns have a gain; leave it out");
             self.check_view(&place, set)?;
         }
-        let made = self.template_sets.iter().map(|set| set.templates as u128 * u128::from(set.block_len()));
+        let made = self
+            .template_sets
+            .iter()
+            .map(|set| set.templates as u128 * u128::from(set.block_len()));
         let banks = self.clusters.iter().map(|cluster| u128::from(cluster.bank.unwrap_or(0)));
         let numbers: u128 = made.chain(banks).sum();
         let few = numbers <= u128::from(MOST_NUMBERS);
         ensure!(few, "template_sets", "{numbers} template numbers are more than {MOST_NUMBERS}");
         let consistent = (self.tiling == Tiling::Dense) == self.clusters.is_empty();
-        ensure!(consistent, "tiling", "is {}, but there are {} clusters", self.tiling, self.clusters.len());
+        ensure!(
+            consistent,
+            "tiling",
+            "is {}, but there are {} clusters",
+            self.tiling,
+            self.clusters.len()
+        );
         Ok(())
     }
 
@@ -194,7 +241,11 @@ impl SharingPlan {
             return Ok(());
         };
         let bank = self.clusters[set.cluster.0].bank;
-        ensure!(bank.is_some(), place, "only stretched and rank-one tiling look at banks; this is {tiling}");
+        ensure!(
+            bank.is_some(),
+            place,
+            "only stretched and rank-one tiling look at banks; this is {tiling}"
+        );
         let (found, templates) = (view.at.len(), set.templates);
         let whole = templates == 1 && view.from.is_none() && bank == Some(set.block_len());
         ensure!(
@@ -202,7 +253,11 @@ impl SharingPlan {
             place,
             "with rank-one tiling every layer looks at one template, which is the whole bank"
         );
-        ensure!(found == templates, format_args!("{place}.at"), "{found} places for {templates} templates");
+        ensure!(
+            found == templates,
+            format_args!("{place}.at"),
+            "{found} places for {templates} templates"
+        );
         let mut places = view.at.clone();
         places.sort_unstable();
         let apart = places.windows(2).all(|pair| pair[0] < pair[1]);
@@ -224,7 +279,11 @@ impl SharingPlan {
         );
         let first = self.template_sets.iter().find(|other| other.cluster == set.cluster);
         let same = first.is_none_or(|first| first.deviation == set.deviation);
-        ensure!(same, format_args!("{set_place}.deviation"), "others in the same bank have another");
+        ensure!(
+            same,
+            format_args!("{set_place}.deviation"),
+            "others in the same bank have another"
+        );
         Ok(())
     }
 
@@ -242,7 +301,11 @@ impl SharingPlan {
             let (at, [rows, cols, ..]) = (superweight.at, set.block);
             let layers = self.clusters[set.cluster.0].layers.iter().map(|&id| self.layer(id));
             let whole = layers.into_iter().any(|l| at.clip(l.out, l.inp) == Some(at));
-            ensure!(whole, format_args!("{place}.at"), "{at} lie whole inside no layer of its cluster");
+            ensure!(
+                whole,
+                format_args!("{place}.at"),
+                "{at} lie whole inside no layer of its cluster"
+            );
             let whole = self.tiling == Tiling::Nested || self.tiling.has_banks();
             ensure!(
                 !whole || (at.rows.len(), at.cols.len()) == (rows, cols),
@@ -309,7 +372,8 @@ impl SharingPlan {
             }
         }
         // Disjoint tiles inside the layer cover it if and only if their areas add up.
-        let (covered, area) = (tiles.iter().map(|t| t.at.area()).sum::<usize>(), layer.out * layer.inp);
+        let (covered, area) =
+            (tiles.iter().map(|t| t.at.area()).sum::<usize>(), layer.out * layer.inp);
         let place = format!("layers[{index}].tiles");
         ensure!(
             tiles.is_empty() || covered == area,
@@ -335,7 +399,11 @@ impl SharingPlan {
             ensure!(!group.layers.is_empty(), place, "has no layers");
             for layer in &group.layers {
                 let user = all.contains(layer);
-                ensure!(user, format_args!("{place}.layers"), "layer {layer} does not use SuperWeight {id}");
+                ensure!(
+                    user,
+                    format_args!("{place}.layers"),
+                    "layer {layer} does not use SuperWeight {id}"
+                );
                 let first = missing.remove(layer);
                 ensure!(
                     first,
@@ -354,7 +422,11 @@ impl SharingPlan {
         }
         let missing: Vec<_> = missing.iter().map(LayerId::to_string).collect();
         let names = missing.join(", ");
-        ensure!(missing.is_empty(), place, "layers {names} use SuperWeight {id} but have no coefficients");
+        ensure!(
+            missing.is_empty(),
+            place,
+            "layers {names} use SuperWeight {id} but have no coefficients"
+        );
         Ok(())
     }
 
@@ -365,7 +437,11 @@ impl SharingPlan {
         }
         let total = self.bill.total();
         if let Some(budget) = self.budget {
-            ensure!(total <= budget, "bill", "the plan has {total} numbers, the budget is {budget}");
+            ensure!(
+                total <= budget,
+                "bill",
+                "the plan has {total} numbers, the budget is {budget}"
+            );
         }
         Ok(())
     }

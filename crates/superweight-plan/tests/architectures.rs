@@ -49,7 +49,8 @@ fn wrn_28_10_by_part() {
     assert_eq!((conv, batch_norm, classifier), (36_454_832, 17_952, 64_100));
     assert_eq!(convolutions(&arch), 28);
     let stage = |inp: u64, out: u64| inp * out * 9 + 7 * out * out * 9 + inp * out;
-    let by_hand = 1024 * (432 + stage(16, 160)) + 256 * stage(160, 320) + 64 * stage(320, 640) + 64_000;
+    let by_hand =
+        1024 * (432 + stage(16, 160)) + 256 * stage(160, 320) + 64 * stage(320, 640) + 64_000;
     assert_eq!(multiply_adds, by_hand);
 }
 
@@ -99,7 +100,10 @@ fn a_width_is_that_of_all_values_that_are_added() {
 fn several_heads_change_the_first_layer_and_the_last() {
     let (one, three) = (build("wrn-28-10", 100), build("mimo-3-wrn-28-10", 100));
     assert_eq!((three.heads, three.classes, three.input), (3, 100, one.input));
-    assert_eq!((three.nodes[0].shape.channels, three.nodes.last().unwrap().shape.channels), (9, 300));
+    assert_eq!(
+        (three.nodes[0].shape.channels, three.nodes.last().unwrap().shape.channels),
+        (9, 300)
+    );
     // Six more channels for sixteen 3×3 kernels, two more classifiers.
     assert_eq!(three.counts().total(), one.counts().total() + 6 * 16 * 9 + 2 * 64_100);
     let body = |arch: &Architecture| arch.tensors[1..arch.tensors.len() - 2].to_vec();
@@ -112,15 +116,19 @@ fn several_heads_change_the_first_layer_and_the_last() {
 fn every_exit_has_more_work_than_the_one_before() {
     let arch = build("msdnet-16-12", 100);
     assert_eq!((arch.exits.len(), arch.name.exits()), (16, 16));
-    let logits =
-        |exit: &NodeId| arch.nodes[exit.0].shape == ImageShape { channels: 100, height: 1, width: 1 };
+    let logits = |exit: &NodeId| {
+        arch.nodes[exit.0].shape == ImageShape { channels: 100, height: 1, width: 1 }
+    };
     assert!(arch.exits.iter().all(logits));
     let work: Vec<u64> = (0..16).map(|exit| arch.multiply_adds_to(exit)).collect();
     assert!(work.is_sorted_by(|a, b| a < b), "{work:?}");
     assert_eq!(work[15], arch.counts().multiply_adds);
     // The finest resolution is dropped after the twelfth of 34 layers, the next after twelve more.
     let sizes = |height| {
-        arch.nodes.iter().filter(|node| node.op == Op::Concat && node.shape.height == height).count()
+        arch.nodes
+            .iter()
+            .filter(|node| node.op == Op::Concat && node.shape.height == height)
+            .count()
     };
     assert_eq!([32, 16, 8].map(sizes), [12, 24, 34]);
     for name in ["wrn-28-10", "mobilenet-v2", "mimo-3-wrn-10-1"] {
@@ -143,7 +151,8 @@ fn any_input_shape_builds_and_only_the_stem_changes() {
 
 #[test]
 fn nodes_come_after_what_they_read_and_every_tensor_is_used_once() {
-    for name in ["wrn-28-10", "wrn-10-1", "wrn-50-2", "mobilenet-v2-0.5", "cnn-4-8-8", "msdnet-5-4"] {
+    for name in ["wrn-28-10", "wrn-10-1", "wrn-50-2", "mobilenet-v2-0.5", "cnn-4-8-8", "msdnet-5-4"]
+    {
         let arch = build(name, 10);
         let mut used = vec![0; arch.tensors.len()];
         for (i, node) in arch.nodes.iter().enumerate() {
@@ -154,7 +163,11 @@ fn nodes_come_after_what_they_read_and_every_tensor_is_used_once() {
                     used[a.0] += 1;
                     used[b.0] += 1;
                 }
-                Op::Input | Op::Add { .. } | Op::Concat | Op::MaxPool { .. } | Op::GlobalAveragePool => {}
+                Op::Input
+                | Op::Add { .. }
+                | Op::Concat
+                | Op::MaxPool { .. }
+                | Op::GlobalAveragePool => {}
             }
         }
         assert!(used.iter().all(|&n| n == 1), "{name}");

@@ -33,7 +33,8 @@ fn list(value: &mut Value) -> &mut Vec<Value> {
 #[test]
 fn damaged_banks_are_named() {
     let request = common::request("wrn-16-4,wrn-16-2", 10, 300_000, "single");
-    let sound = PlanRequest { tiling: TilingChoice::Stretched, ..request }.plan().unwrap().to_json();
+    let sound =
+        PlanRequest { tiling: TilingChoice::Stretched, ..request }.plan().unwrap().to_json();
     let sound: Value = serde_json::from_str(&sound).unwrap();
     let stretched = |p: &Value| {
         let sets = p["template_sets"].as_array().unwrap();
@@ -41,7 +42,8 @@ fn damaged_banks_are_named() {
     };
     let s = stretched(&sound);
     let sets = sound["template_sets"].as_array().unwrap();
-    let several: Vec<usize> = sets.iter().map(|set| set["templates"].as_u64().unwrap() as usize).collect();
+    let several: Vec<usize> =
+        sets.iter().map(|set| set["templates"].as_u64().unwrap() as usize).collect();
     let twice = several.iter().position(|&k| k > 1).unwrap();
     let view = format!("template_sets[{s}].view");
     for (place, damage) in [
@@ -52,27 +54,42 @@ fn damaged_banks_are_named() {
         ("clusters[0].bank", &|p: &mut Value| p["clusters"][0]["bank"] = json!(0)),
         ("template_sets[0].view.at", &|p: &mut Value| p["clusters"][0]["bank"] = json!(1)),
         ("clusters", &|p: &mut Value| p["tiling"] = json!("nested")),
-        (&view, &|p: &mut Value| drop(p["template_sets"][s].as_object_mut().unwrap().remove("view"))),
+        (&view, &|p: &mut Value| {
+            drop(p["template_sets"][s].as_object_mut().unwrap().remove("view"))
+        }),
         (&format!("{view}.at"), &|p: &mut Value| p["template_sets"][s]["view"]["at"] = json!([])),
-        (&format!("{view}.at"), &|p: &mut Value| p["template_sets"][s]["view"]["at"][0] = json!(299_999)),
-        (&format!("{view}.at"), &|p: &mut Value| p["template_sets"][s]["view"]["at"][0] = json!(u64::MAX)),
-        (&format!("{view}.from"), &|p: &mut Value| p["template_sets"][s]["view"]["from"] = json!([0, 1])),
-        (&format!("{view}.from"), &|p: &mut Value| p["template_sets"][s]["view"]["from"] = json!([1, 9999])),
+        (&format!("{view}.at"), &|p: &mut Value| {
+            p["template_sets"][s]["view"]["at"][0] = json!(299_999)
+        }),
+        (&format!("{view}.at"), &|p: &mut Value| {
+            p["template_sets"][s]["view"]["at"][0] = json!(u64::MAX)
+        }),
+        (&format!("{view}.from"), &|p: &mut Value| {
+            p["template_sets"][s]["view"]["from"] = json!([0, 1])
+        }),
+        (&format!("{view}.from"), &|p: &mut Value| {
+            p["template_sets"][s]["view"]["from"] = json!([1, 9999])
+        }),
         (&format!("template_sets[{s}].deviation"), &|p: &mut Value| {
             p["template_sets"][s]["deviation"] = json!(7.0)
         }),
         (&format!("template_sets[{twice}].view.at"), &|p: &mut Value| {
             p["template_sets"][twice]["view"]["at"] = json!(vec![0; several[twice]])
         }),
-        (&format!("template_sets[{s}].block"), &|p: &mut Value| p["template_sets"][s]["block"][2] = json!(5)),
+        (&format!("template_sets[{s}].block"), &|p: &mut Value| {
+            p["template_sets"][s]["block"][2] = json!(5)
+        }),
         ("bill.templates", &|p: &mut Value| {
             let more = p["clusters"][0]["bank"].as_u64().unwrap() + 1;
             p["clusters"][0]["bank"] = json!(more);
         }),
         // Layer 1's templates are 3×3, those of a shortcut 1×1.
         ("layers[1].tiles[0]", &|p: &mut Value| {
-            let shortcut =
-                p["layers"].as_array().unwrap().iter().position(|l| l["layer"]["kernel"] == json!([1, 1]));
+            let shortcut = p["layers"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .position(|l| l["layer"]["kernel"] == json!([1, 1]));
             let tiles = p["layers"][shortcut.unwrap()]["tiles"].clone();
             p["layers"][1]["tiles"] = tiles;
         }),
@@ -92,7 +109,9 @@ fn damaged_banks_are_named() {
                 p["template_sets"][3]["view"]["at"] = json!([0, 0]);
             }) as &dyn Fn(&mut Value),
         ),
-        ("template_sets[3].view", &|p: &mut Value| p["template_sets"][3]["view"]["from"] = json!([1, 1])),
+        ("template_sets[3].view", &|p: &mut Value| {
+            p["template_sets"][3]["view"]["from"] = json!([1, 1])
+        }),
         ("template_sets[0].view", &|p: &mut Value| {
             let more = p["clusters"][0]["bank"].as_u64().unwrap() + 1;
             p["clusters"][0]["bank"] = json!(more);
@@ -129,8 +148,12 @@ fn every_kind_of_damage_is_named() {
             let foreign = p["superweights"].as_array().unwrap().len() - 1;
             p["layers"][2]["tiles"][0]["superweight"] = json!(foreign);
         }),
-        ("superweights[0].groups[0].shape", |p| p["superweights"][0]["groups"][0]["shape"][0] = json!(77)),
-        ("superweights[0].groups[0].shape", |p| p["superweights"][0]["groups"][0]["shape"][1] = json!(1)),
+        ("superweights[0].groups[0].shape", |p| {
+            p["superweights"][0]["groups"][0]["shape"][0] = json!(77)
+        }),
+        ("superweights[0].groups[0].shape", |p| {
+            p["superweights"][0]["groups"][0]["shape"][1] = json!(1)
+        }),
         ("superweights[0].groups[0].layers", |p| {
             list(&mut p["superweights"][0]["groups"][0]["layers"]).push(json!(0))
         }),
@@ -138,7 +161,9 @@ fn every_kind_of_damage_is_named() {
             let first = p["superweights"][0]["groups"][0]["layers"][0].clone();
             list(&mut p["superweights"][0]["groups"][0]["layers"]).push(first);
         }),
-        ("superweights[0].groups", |p| drop(list(&mut p["superweights"][0]["groups"][0]["layers"]).pop())),
+        ("superweights[0].groups", |p| {
+            drop(list(&mut p["superweights"][0]["groups"][0]["layers"]).pop())
+        }),
         ("superweights[0].set", |p| p["superweights"][0]["set"] = json!(4000)),
         ("superweights[0].at", |p| p["superweights"][0]["at"]["rows"] = json!([0, 4000])),
         ("superweights[0].at", |p| p["superweights"][0]["at"]["rows"] = json!([5, 2])),
@@ -213,7 +238,9 @@ fn a_byte_order_mark_is_passed_over() {
 
 #[test]
 fn what_is_not_a_plan_is_said_to_be_none() {
-    for text in ["", "{}", "[]", "null", "{\"version\": 1}", "{\"version\": 1, \"members\": 3}", "\u{0}"] {
+    for text in
+        ["", "{}", "[]", "null", "{\"version\": 1}", "{\"version\": 1, \"members\": 3}", "\u{0}"]
+    {
         assert!(matches!(SharingPlan::from_json(text), Err(PlanError::Json(_))), "{text:?}");
     }
 }

@@ -4,7 +4,8 @@ mod common;
 
 use common::{members, request};
 use superweight_plan::{
-    Clustering, Coefficients, LayerId, PlanError, PlanRequest, Role, Share, SharingPlan, Tiling, TilingChoice,
+    Clustering, Coefficients, LayerId, PlanError, PlanRequest, Role, Share, SharingPlan, Tiling,
+    TilingChoice,
 };
 
 const HETEROGENEOUS: &str = "wrn-34-8,wrn-28-12,wrn-28-10,wrn-28-8";
@@ -45,7 +46,11 @@ fn met_and_used() {
         plan.validate().unwrap();
         let unused = plan.unused().unwrap();
         let share = unused as f64 / budget as f64;
-        println!("{names} {budget} {clusters}: {} unused {unused} ({:.2}%)", plan.tiling, 100.0 * share);
+        println!(
+            "{names} {budget} {clusters}: {} unused {unused} ({:.2}%)",
+            plan.tiling,
+            100.0 * share
+        );
         assert!(
             plan.bill.total() + unused == budget && share < 0.03,
             "{names} at {budget} with {clusters}: {share}"
@@ -110,7 +115,10 @@ fn a_grid_takes_the_smallest_block_with_room_for_three_templates() {
     // Where no grid has room patterns have; a grid that is asked for takes what fits.
     let auto = |budget| request("wrn-28-10", 100, budget, "single").plan().unwrap().tiling;
     let room = 65_446; // 3 × (9,216 + 4,045 + 1,024 + 265 + 1,024 + 80)
-    assert_eq!((auto(room), tiling(room)), (Tiling::Grid { block: 32 }, Tiling::Grid { block: 32 }));
+    assert_eq!(
+        (auto(room), tiling(room)),
+        (Tiling::Grid { block: 32 }, Tiling::Grid { block: 32 })
+    );
     assert!(matches!(auto(room - 1), Tiling::Kronecker { .. }));
     assert_eq!(tiling(room - 1), Tiling::Grid { block: 32 });
 }
@@ -150,7 +158,8 @@ fn a_classifier_takes_part_where_blocks_make_it_smaller() {
         let request = request("wrn-28-10", 100, budget, "single");
         let share = Share { classifier: share, ..Share::default() };
         let plan = PlanRequest { tiling, share, ..request }.plan().unwrap();
-        let found = plan.layers.iter().find(|planned| planned.layer.role == Role::Classifier).unwrap();
+        let found =
+            plan.layers.iter().find(|planned| planned.layer.role == Role::Classifier).unwrap();
         (!found.tiles.is_empty(), plan.bill)
     };
     for tiling in [TilingChoice::Nested, TilingChoice::Grid, TilingChoice::Kronecker] {
@@ -159,22 +168,29 @@ fn a_classifier_takes_part_where_blocks_make_it_smaller() {
         assert_eq!(takes_part(None), tiling == TilingChoice::Grid, "{tiling:?}");
     }
     // 1%: a fifth of 64,000 weights. 10%: as many numbers as weights, and nothing left for anybody else.
-    let [one, ten] = [365_368, 3_653_688]
-        .map(|budget| [None, Some(true)].map(|share| classifier(TilingChoice::Kronecker, budget, share)));
+    let [one, ten] = [365_368, 3_653_688].map(|budget| {
+        [None, Some(true)].map(|share| classifier(TilingChoice::Kronecker, budget, share))
+    });
     assert!(one[0].0 && one[0] == one[1]);
     assert!(!ten[0].0 && ten[1].0);
     assert!(ten[0].1.templates + 64_000 > ten[1].1.templates);
     // A grid: 8 × 1,104 of 64,000, and 57 × 1,104 at 10%, all that are fewer than its weights.
-    assert!([365_368, 3_653_688].iter().all(|&budget| classifier(TilingChoice::Grid, budget, None).0));
+    assert!(
+        [365_368, 3_653_688].iter().all(|&budget| classifier(TilingChoice::Grid, budget, None).0)
+    );
 }
 
 #[test]
 fn the_minimum_is_sharp_for_every_tiling() {
-    for (names, clusters) in [("wrn-28-10", "single"), (MULTI_WIDTH, "depth:4"), ("cnn-4-8-8", "per-layer")] {
-        for tiling in [TilingChoice::Auto, TilingChoice::Nested, TilingChoice::Grid, TilingChoice::Kronecker]
+    for (names, clusters) in
+        [("wrn-28-10", "single"), (MULTI_WIDTH, "depth:4"), ("cnn-4-8-8", "per-layer")]
+    {
+        for tiling in
+            [TilingChoice::Auto, TilingChoice::Nested, TilingChoice::Grid, TilingChoice::Kronecker]
         {
             for block in [None, Some(5)] {
-                let with = |budget| PlanRequest { tiling, block, ..request(names, 100, budget, clusters) };
+                let with =
+                    |budget| PlanRequest { tiling, block, ..request(names, 100, budget, clusters) };
                 let minimum = with(1).survey().unwrap().minimum;
                 let plan = with(minimum).plan().unwrap();
                 plan.validate().unwrap();
@@ -189,7 +205,8 @@ fn the_minimum_is_sharp_for_every_tiling() {
 
 #[test]
 fn a_dense_plan_is_the_plain_network() {
-    let plan = PlanRequest { clusters: Clustering::Dense, ..PlanRequest::new(members(LARGE, 100), None) };
+    let plan =
+        PlanRequest { clusters: Clustering::Dense, ..PlanRequest::new(members(LARGE, 100), None) };
     let plan = plan.plan().unwrap();
     plan.validate().unwrap();
     assert_eq!((plan.tiling, plan.bill.total()), (Tiling::Dense, 4 * 36_536_884));
@@ -208,7 +225,8 @@ fn without_a_budget_every_set_is_at_its_cap() {
     let plan = PlanRequest::new(members("wrn-16-2", 10), None).plan().unwrap();
     plan.validate().unwrap();
     // Nested, K = layers that use the set: as many template numbers as the layers have, more where tiles are clipped.
-    let shared: u64 = plan.layers.iter().filter(|l| !l.tiles.is_empty()).map(|l| l.layer.len()).sum();
+    let shared: u64 =
+        plan.layers.iter().filter(|l| !l.tiles.is_empty()).map(|l| l.layer.len()).sum();
     assert_eq!((plan.tiling, plan.bill.templates), (Tiling::Nested, shared));
 }
 
@@ -267,7 +285,8 @@ fn nested_templates_go_from_shallow_to_deep() {
 fn explicit_coefficients_group_layers_wherever_they_meet() {
     let sets = vec![vec![LayerId(1), LayerId(2)], vec![LayerId(5), LayerId(4)]];
     let coefficients = Coefficients::Explicit(sets);
-    let plan = PlanRequest { coefficients, ..request("wrn-16-4", 10, 600_000, "single") }.plan().unwrap();
+    let plan =
+        PlanRequest { coefficients, ..request("wrn-16-4", 10, 600_000, "single") }.plan().unwrap();
     plan.validate().unwrap();
     for superweight in plan.superweights.iter().filter(|s| !s.groups.is_empty()) {
         let users: Vec<_> = superweight.groups.iter().flat_map(|g| &g.layers).collect();
@@ -305,8 +324,12 @@ fn absurd_sizes_are_refused_and_large_ones_are_quick() {
 fn a_limit_on_templates_holds_in_every_set() {
     let free = request("wrn-28-10,wrn-16-4", 100, 5_000_000, "single");
     for tiling in [TilingChoice::Grid, TilingChoice::Nested] {
-        let request =
-            PlanRequest { tiling, most_templates: Some(4), budget: Some(40_000_000), ..free.clone() };
+        let request = PlanRequest {
+            tiling,
+            most_templates: Some(4),
+            budget: Some(40_000_000),
+            ..free.clone()
+        };
         let plan = request.plan().unwrap();
         plan.validate().unwrap();
         assert_eq!(plan.template_sets.iter().map(|set| set.templates).max(), Some(4));
@@ -365,7 +388,10 @@ fn a_batch_ensemble_is_one_network_and_factors() {
     assert_eq!(plan.bill.templates, one.layers().map(|layer| layer.len()).sum::<u64>());
     assert_eq!(plan.bill.coefficients, 4 * factors as u64);
     // Batch norms and the classifier's biases are each member's own.
-    assert_eq!((plan.bill.batch_norm, plan.bill.classifier, plan.bill.dense), (4 * 17_952, 4 * 100, 0));
+    assert_eq!(
+        (plan.bill.batch_norm, plan.bill.classifier, plan.bill.dense),
+        (4 * 17_952, 4 * 100, 0)
+    );
     assert_eq!(request.survey().unwrap().minimum, plan.bill.total());
     assert!(plan.layers.iter().flat_map(|layer| &layer.tiles).all(|tile| tile.factor == 1.0));
     let apart = PlanRequest { clusters: Clustering::Single, ..request };
@@ -384,7 +410,10 @@ fn the_smallest_budget_of_a_bank_of_four_templates_is_one() {
         let minimum = of(1).survey().unwrap().minimum;
         assert_eq!(of(minimum).plan().unwrap().bill.total(), minimum);
         let error = of(minimum - 1).plan().unwrap_err();
-        assert!(matches!(error, PlanError::BudgetTooSmall { needed, .. } if needed == minimum), "{error}");
+        assert!(
+            matches!(error, PlanError::BudgetTooSmall { needed, .. } if needed == minimum),
+            "{error}"
+        );
     }
 }
 

@@ -9,8 +9,8 @@ use common::members;
 use proptest::prelude::*;
 use serde_json::Value;
 use superweight_plan::{
-    Assignment, Clustering, CoefficientPairs, Coefficients, LayerId, Pair, PlanError, PlanRequest, Scale,
-    Share, SharingPlan, SuperWeightId, TilingChoice, refine,
+    Assignment, Clustering, CoefficientPairs, Coefficients, LayerId, Pair, PlanError, PlanRequest,
+    Scale, Share, SharingPlan, SuperWeightId, TilingChoice, refine,
 };
 
 fn architecture() -> impl Strategy<Value = String> {
@@ -27,7 +27,8 @@ fn clustering() -> impl Strategy<Value = Clustering> {
     prop_oneof![
         Just(Clustering::Single),
         (1..5usize).prop_map(Clustering::Depth),
-        (1..6usize, any::<u64>()).prop_map(|(clusters, seed)| Clustering::Random { clusters, seed }),
+        (1..6usize, any::<u64>())
+            .prop_map(|(clusters, seed)| Clustering::Random { clusters, seed }),
         Just(Clustering::PerLayer),
         Just(Clustering::PerPosition),
         Just(Clustering::Dense),
@@ -108,7 +109,11 @@ fn check_coverage(plan: &Value) {
                 }
             }
         }
-        assert!(times.iter().all(|&n| n == 1), "{} is not covered exactly once", layer["layer"]["name"]);
+        assert!(
+            times.iter().all(|&n| n == 1),
+            "{} is not covered exactly once",
+            layer["layer"]["name"]
+        );
     }
 }
 
@@ -168,8 +173,11 @@ fn check_bill(plan: &Value) {
     let product = |dims: &Value| list(dims).iter().map(int).product::<usize>();
     let own = list(&plan["template_sets"]).iter().filter(|s| s["view"].is_null());
     let mut templates: usize = own.map(|s| int(&s["templates"]) * product(&s["block"])).sum();
-    templates += list(&plan["clusters"]).iter().filter_map(|c| c["bank"].as_u64()).sum::<u64>() as usize;
-    for (i, superweight) in list(&plan["superweights"]).iter().enumerate().filter(|_| has_patterns(plan)) {
+    templates +=
+        list(&plan["clusters"]).iter().filter_map(|c| c["bank"].as_u64()).sum::<u64>() as usize;
+    for (i, superweight) in
+        list(&plan["superweights"]).iter().enumerate().filter(|_| has_patterns(plan))
+    {
         let k = int(&plan["template_sets"][int(&superweight["set"])]["templates"]);
         templates += if k > 1 { pattern_cells(plan, i) * k } else { 0 };
     }
@@ -186,7 +194,8 @@ fn check_bill(plan: &Value) {
         *(if l["kind"] == "linear" { &mut classifier } else { &mut dense }) += numbers;
     }
     for vector in list(&plan["vectors"]) {
-        *(if vector["kind"] == "bias" { &mut classifier } else { &mut norm }) += int(&vector["len"]);
+        *(if vector["kind"] == "bias" { &mut classifier } else { &mut norm }) +=
+            int(&vector["len"]);
     }
     let bill = &plan["bill"];
     for (part, counted) in [
@@ -273,11 +282,13 @@ fn check_scale(plan: &Value, scale: Scale) {
     let close = |a: &Value, b: f64| (a.as_f64().unwrap() / b - 1.0).abs() < 1e-9;
     for (s, set) in list(&plan["template_sets"]).iter().enumerate() {
         let superweights = list(&plan["superweights"]).iter().enumerate();
-        let here: Vec<usize> = superweights.filter(|(_, w)| int(&w["set"]) == s).map(|(i, _)| i).collect();
+        let here: Vec<usize> =
+            superweights.filter(|(_, w)| int(&w["set"]) == s).map(|(i, _)| i).collect();
         let users: Vec<_> = here.iter().map(|&i| cells_by_layer(plan, i)).collect();
         let uses: usize = users.iter().flat_map(|u| u.values()).map(BTreeSet::len).sum();
         let layers: BTreeSet<usize> = users.iter().flat_map(|u| u.keys().copied()).collect();
-        let he_c = layers.iter().map(|&l| he(&plan["layers"][l]["layer"])).fold(f64::INFINITY, f64::min);
+        let he_c =
+            layers.iter().map(|&l| he(&plan["layers"][l]["layer"])).fold(f64::INFINITY, f64::min);
         let (k, uses) = (int(&set["templates"]) as f64, uses as f64);
         let (bank, narrowing) = (bank(plan, set), narrowing(set));
         let he_own = he_c;
@@ -293,7 +304,11 @@ fn check_scale(plan: &Value, scale: Scale) {
                 let cells = here.iter().map(|&i| pattern_cells(plan, i)).sum::<usize>() as f64;
                 let alphas = users.iter().map(BTreeMap::len).sum::<usize>() as f64;
                 let length = he_c * fourth_root(k * numbers * uses / cells);
-                (he_c * fourth_root(uses / k), length, he_c * fourth_root(uses * numbers / alphas / k))
+                (
+                    he_c * fourth_root(uses / k),
+                    length,
+                    he_c * fourth_root(uses * numbers / alphas / k),
+                )
             }
             Scale::Even => (he_c * fourth_root(made), he_own * fourth_root(k * numbers), 1.0),
             Scale::Balanced => (he_c * made.sqrt(), 1.0, 1.0),
@@ -306,7 +321,9 @@ fn check_scale(plan: &Value, scale: Scale) {
         assert!(set.get("gain").map_or(gain == 1.0, |found| close(found, gain)), "gain of set {s}");
         for &l in &layers {
             let layer = &plan["layers"][l];
-            for tile in list(&layer["tiles"]).iter().filter(|t| here.contains(&int(&t["superweight"]))) {
+            for tile in
+                list(&layer["tiles"]).iter().filter(|t| here.contains(&int(&t["superweight"])))
+            {
                 let is_equal = matches!(scale, Scale::Released | Scale::Corner);
                 let starts = deviation * length * gain * narrowing;
                 let he = if is_equal { starts } else { he(&layer["layer"]) };
@@ -368,7 +385,9 @@ fn check_views(plan: &Value) {
         let len = (rows * cols * block[2] * block[3]) as u64;
         let at: Vec<_> = list(&set["view"]["at"]).iter().map(|at| at.as_u64().unwrap()).collect();
         assert_eq!(at.len(), (numbers / whole).clamp(1, 8) as usize);
-        assert!(at.iter().all(|at| at + len <= numbers) && at.windows(2).all(|at| at[0] + len <= at[1]));
+        assert!(
+            at.iter().all(|at| at + len <= numbers) && at.windows(2).all(|at| at[0] + len <= at[1])
+        );
         // Another row and column of the layer's proportions would not fit, or be all of it.
         let larger = ((rows + 1) * (cols + 1) * block[2] * block[3]) as u64;
         let stretched = rows as f64 > 0.9 * block[0] as f64 || cols as f64 > 0.9 * block[1] as f64;
@@ -402,8 +421,11 @@ fn random_similarities(plan: &SharingPlan, seed: u64) -> Vec<CoefficientPairs> {
         (state % 2001) as f64 / 1000.0 - 1.0
     };
     let mut all = vec![];
-    for (i, superweight) in plan.superweights.iter().enumerate().filter(|(_, s)| !s.groups.is_empty()) {
-        let users: Vec<LayerId> = superweight.groups.iter().flat_map(|g| g.layers.clone()).collect();
+    for (i, superweight) in
+        plan.superweights.iter().enumerate().filter(|(_, s)| !s.groups.is_empty())
+    {
+        let users: Vec<LayerId> =
+            superweight.groups.iter().flat_map(|g| g.layers.clone()).collect();
         let mut pairs = vec![];
         for (n, &b) in users.iter().enumerate() {
             pairs.extend(users[..n].iter().map(|&a| Pair::new(a, b, next())));
@@ -415,7 +437,8 @@ fn random_similarities(plan: &SharingPlan, seed: u64) -> Vec<CoefficientPairs> {
 
 #[test]
 fn large_networks_hold_their_promises() {
-    for (names, classes, budget) in [("wrn-50-2", 1000, 6_888_324), ("mobilenet-v2,wrn-28-5", 100, 9_000_000)]
+    for (names, classes, budget) in
+        [("wrn-50-2", 1000, 6_888_324), ("mobilenet-v2,wrn-28-5", 100, 9_000_000)]
     {
         for clusters in ["single", "depth:4"] {
             let request = common::request(names, classes, budget, clusters);
@@ -426,7 +449,8 @@ fn large_networks_hold_their_promises() {
 
 #[test]
 fn the_independent_reader_sees_damage() {
-    let plan = common::request("wrn-16-4,wrn-16-2", 10, 300_000, "single").plan().unwrap().to_json();
+    let plan =
+        common::request("wrn-16-4,wrn-16-2", 10, 300_000, "single").plan().unwrap().to_json();
     check(&plan, None);
     let plan: Value = serde_json::from_str(&plan).unwrap();
     let damages: [fn(&mut Value); 10] = [

@@ -40,7 +40,8 @@ fn pairs_of_multi_depth_width(bencher: Bencher, bins: usize) {
         let len = plan.layer(id).len();
         (id, (0..len).map(|n| (n % 97) as f32 - 48.0).collect())
     };
-    let numbers: LayerNumbers = plan.clusters.iter().flat_map(|cluster| &cluster.layers).map(of).collect();
+    let numbers: LayerNumbers =
+        plan.clusters.iter().flat_map(|cluster| &cluster.layers).map(of).collect();
     bencher.bench_local(|| compare(&plan, &numbers, "Σ dL/dW").expect("finite numbers"));
 }
 
@@ -48,7 +49,8 @@ fn pairs_of_multi_depth_width(bencher: Bencher, bins: usize) {
 fn ensemble(members: &[&str], budget: u64, batch: usize) -> Ensemble<CpuDevice> {
     let plan = plan(members, budget, Clustering::Single);
     let device = CpuDevice::new(0).expect("threads");
-    let mut ensemble = Ensemble::new(&device, &plan, &EnsembleOptions::train(batch)).expect("it compiles");
+    let mut ensemble =
+        Ensemble::new(&device, &plan, &EnsembleOptions::train(batch)).expect("it compiles");
     bank::initialise(&plan, ensemble.memory_mut(), 1).expect("it fits");
     ensemble.set_batch(&vec![0.5; batch * 32 * 32 * 3], &vec![0; batch]).expect("a batch");
     ensemble
@@ -92,7 +94,11 @@ fn turns() {
     };
     println!("a step of wrn-10-2 and wrn-10-1 in 150,000 numbers, batch 64, {TURNS} turns:");
     println!("  without statistics {:>8.2} ms", of(0).0);
-    println!("  with the sum of dL/dW {:>5.2} ms, {:.3} of it (median over turns)", of(1).0, of(1).1);
+    println!(
+        "  with the sum of dL/dW {:>5.2} ms, {:.3} of it (median over turns)",
+        of(1).0,
+        of(1).1
+    );
     println!("  with the sum of dL/da {:>5.2} ms, {:.3} of it", of(2).0, of(2).1);
 }
 

@@ -10,7 +10,9 @@ use std::error::Error;
 use std::fs::File;
 use std::path::Path;
 
-use superweight::corrupt::{Corruption, Corruptor, FROST_FILES, FrostTexture, FrostTextures, SIDE, Severity};
+use superweight::corrupt::{
+    Corruption, Corruptor, FROST_FILES, FrostTexture, FrostTextures, SIDE, Severity,
+};
 use superweight::data::{Dataset, Picture};
 
 /// Pixels of the sheet per pixel of an image, and between images.

@@ -25,8 +25,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (trained, calls) = (Trained::open(Path::new(run))?, calls.parse::<usize>()?);
     let mut networks = trained.networks(&CpuDevice::new(0)?, 1)?;
     let image = vec![0.25; networks.image_len()];
-    let latencies =
-        measure(&mut networks, &SystemClock::default(), &image, [20, 1000], Duration::from_secs(5))?;
+    let latencies = measure(
+        &mut networks,
+        &SystemClock::default(),
+        &image,
+        [20, 1000],
+        Duration::from_secs(5),
+    )?;
     // Only times matter here: more members count as more accurate.
     let (voices, classes) = (networks.voices().clone(), networks.classes());
     let members = voices.count();
@@ -59,7 +64,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     for ((deadline, _), (times, missed, ran)) in asked.iter().zip(&mut rows) {
         times.sort_by(f64::total_cmp);
         let median = times[times.len() / 2];
-        let profiled = predictor.profile().subset(*ran).expect("every subset is there").time.median_ms;
+        let profiled =
+            predictor.profile().subset(*ran).expect("every subset is there").time.median_ms;
         let kept = 100.0 * (calls - *missed) as f64 / calls as f64;
         println!(
             "deadline {:8.3} ms: members {ran:<8} {kept:6.2}% of {calls} kept, median {median:.3} ms, profile {profiled:.3} ms ({:+.1}%)",
@@ -67,6 +73,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             100.0 * (median / profiled - 1.0)
         );
     }
-    println!("{:?}, load {}", predictor.answers(), std::fs::read_to_string("/proc/loadavg")?.trim());
+    println!(
+        "{:?}, load {}",
+        predictor.answers(),
+        std::fs::read_to_string("/proc/loadavg")?.trim()
+    );
     Ok(())
 }

@@ -20,7 +20,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let begin = Instant::now();
     let data = Arc::new(Dataset::open(name, &standard_folder()?)?);
     let place = if data.on_disk().is_some() { "on disk" } else { "in memory" };
-    println!("{} images {place}, opened in {:.2} s", data.train.len(), begin.elapsed().as_secs_f64());
+    println!(
+        "{} images {place}, opened in {:.2} s",
+        data.train.len(),
+        begin.elapsed().as_secs_f64()
+    );
     let (set, all) = (data.image_set(Part::Train), (0..data.train.len() as u32).collect());
     let augment = Augment { pad: 0, cutout: 0, stretch: Some(0.08), ..Augment::CIFAR };
     let mut batches = TrainBatches::new(data, all, size, augment, 0, Phase::Train)?;
@@ -29,7 +33,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     for step in 0..count {
         batches.fill(step, &mut draws)?;
         let from = Instant::now();
-        let range = |image: u32| image as usize * set.shape.len()..(image as usize + 1) * set.shape.len();
+        let range =
+            |image: u32| image as usize * set.shape.len()..(image as usize + 1) * set.shape.len();
         draws.iter().for_each(|draw| set.pixels.will_need(range(draw.image)));
         // Looking at a byte of each page is waiting for it.
         let pages = |draw: &superweight_engine::ImageDraw| {
@@ -44,6 +49,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         draws.iter().for_each(|draw| set.render(draw, &mut image));
     }
     let (seconds, images) = (begin.elapsed().as_secs_f64(), (size as u64 * count) as f64);
-    println!("{:.1} µs an image, {:.1} of them waiting", 1e6 * seconds / images, 1e6 * waited / images);
+    println!(
+        "{:.1} µs an image, {:.1} of them waiting",
+        1e6 * seconds / images,
+        1e6 * waited / images
+    );
     Ok(())
 }

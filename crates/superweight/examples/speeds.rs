@@ -11,7 +11,9 @@
 use std::error::Error;
 use std::path::Path;
 
-use superweight::bank::{self, coefficients_name, numbers_name, patterns_name, templates_name, weight_name};
+use superweight::bank::{
+    self, coefficients_name, numbers_name, patterns_name, templates_name, weight_name,
+};
 use superweight::data::standard_folder;
 use superweight::engine::CpuDevice;
 use superweight::ensemble::{Ensemble, EnsembleOptions};
@@ -23,7 +25,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [recipe, images, overrides @ ..] = &arguments[..] else {
         return Err("at least two arguments: RECIPE IMAGES [KEY=VALUE …]".into());
     };
-    let (resolved, count) = (Recipe::load(Path::new(recipe), overrides)?.resolve()?, images.parse()?);
+    let (resolved, count) =
+        (Recipe::load(Path::new(recipe), overrides)?.resolve()?, images.parse()?);
     let plan = resolved.train_request()?.plan()?;
     let data = resolved.data.open(&standard_folder()?)?;
     if !(1..=data.train.len()).contains(&count) {
@@ -36,7 +39,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let batch: Vec<f32> = (0..count)
         .flat_map(|n| data.train.image(n).iter().enumerate().map(pixel).collect::<Vec<_>>())
         .collect();
-    let classes: Vec<u32> = data.train.labels[..count].iter().map(|&label| u32::from(label)).collect();
+    let classes: Vec<u32> =
+        data.train.labels[..count].iter().map(|&label| u32::from(label)).collect();
 
     let mut ensemble = Ensemble::new(&CpuDevice::new(0)?, &plan, &EnsembleOptions::train(count))?;
     bank::initialise(&plan, ensemble.memory_mut(), resolved.seed)?;
@@ -70,7 +74,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
         if set.templates > 1 {
             let mine = |id: &LayerId| {
-                plan.layers[id.0].tiles.iter().any(|tile| plan.superweight(tile.superweight).set == SetId(i))
+                plan.layers[id.0]
+                    .tiles
+                    .iter()
+                    .any(|tile| plan.superweight(tile.superweight).set == SetId(i))
             };
             let made: Vec<String> =
                 layers.iter().filter(|id| mine(id)).map(|&id| weight_name(&plan, id)).collect();

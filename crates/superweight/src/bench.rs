@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use superweight_engine::{
-    Call, Device, Error, Frozen, Graph, LayoutBuilder, Memory, ParameterGroup, Program, Settings, Sgd,
-    SgdOptions, SlotKind,
+    Call, Device, Error, Frozen, Graph, LayoutBuilder, Memory, ParameterGroup, Program, Settings,
+    Sgd, SgdOptions, SlotKind,
 };
 use superweight_plan::arch::Architecture;
 
@@ -136,9 +136,18 @@ impl<D: Device> Bench<D> {
         };
         let frozen = match request.training || !request.packed {
             true => Vec::new(),
-            false => programs.iter().map(|program| memory.freeze(program)).collect::<Result<_, _>>()?,
+            false => {
+                programs.iter().map(|program| memory.freeze(program)).collect::<Result<_, _>>()?
+            }
         };
-        Ok(Self { batch: request.batch, programs, memory, optimizer, frozen, replayed: Replayed::New })
+        Ok(Self {
+            batch: request.batch,
+            programs,
+            memory,
+            optimizer,
+            frozen,
+            replayed: Replayed::New,
+        })
     }
 
     /// One step, from a recording where the device gains by it; done when it returns.
@@ -169,7 +178,8 @@ impl<D: Device> Bench<D> {
         let layout = self.memory.layout();
         let copies = if self.optimizer.is_some() { 3 } else { 1 };
         let kept = copies * layout.parameter_numbers + layout.state_numbers;
-        let packed: usize = self.frozen.iter().map(|frozen| frozen.bytes(self.memory.device())).sum();
+        let packed: usize =
+            self.frozen.iter().map(|frozen| frozen.bytes(self.memory.device())).sum();
         self.arena_bytes() + layout.io_bytes + 4 * kept + packed
     }
 
@@ -210,7 +220,11 @@ impl<D: Device> Bench<D> {
                 self.memory.profile(program, &mut |index, time| {
                     let call = &steps[index].call;
                     let entry: &mut (usize, f64, u64) = round.entry(call.name()).or_default();
-                    *entry = (entry.0 + 1, entry.1 + time.as_secs_f64() * 1e3, entry.2 + multiply_adds(call));
+                    *entry = (
+                        entry.0 + 1,
+                        entry.1 + time.as_secs_f64() * 1e3,
+                        entry.2 + multiply_adds(call),
+                    );
                 })?;
             }
             if let Some(optimizer) = &mut self.optimizer {

@@ -11,8 +11,8 @@
 mod numbers;
 
 use superweight_engine::{
-    Accumulator, Control, Device, Error, Frozen, Graph, LayoutBuilder, Memory, Metrics, MixReaders, Program,
-    Settings, Sgd, SgdPart,
+    Accumulator, Control, Device, Error, Frozen, Graph, LayoutBuilder, Memory, Metrics, MixReaders,
+    Program, Settings, Sgd, SgdPart,
 };
 use superweight_plan::{LayerId, MemberId, SharingPlan, VectorKind};
 
@@ -115,7 +115,8 @@ impl<D: Device> Ensemble<D> {
     /// Compiles every member and allocates; numbers are zero until [`bank::initialise`] or a checkpoint sets them.
     pub fn new(device: &D, plan: &SharingPlan, options: &EnsembleOptions) -> Result<Self, Error> {
         let EnsembleOptions { batch, bn_batch, training, recalibrated, .. } = *options;
-        let EnsembleOptions { smoothing, distilled, classifier_decay, folded, by_exit, .. } = *options;
+        let EnsembleOptions { smoothing, distilled, classifier_decay, folded, by_exit, .. } =
+            *options;
         let teacher = distilled.then(|| by_size(plan)[0]);
         assert!(bn_batch > 0 && batch.is_multiple_of(bn_batch), "ghost batches divide the batch");
         let (mut train, mut recalibrate, mut evaluate) = (vec![], vec![], vec![]);
@@ -170,11 +171,15 @@ impl<D: Device> Ensemble<D> {
         let compile = |(graphs, settings): &(Vec<Graph>, Settings)| {
             graphs.iter().map(|graph| Program::compile(device, graph, settings, &layout)).collect()
         };
-        let [train, recalibrate, evaluate]: [Result<Vec<_>, Error>; 3] = modes.each_ref().map(compile);
+        let [train, recalibrate, evaluate]: [Result<Vec<_>, Error>; 3] =
+            modes.each_ref().map(compile);
         let (train, recalibrate, evaluate) = (train?, recalibrate?, evaluate?);
         let scratch = if refinable { bank.refined_scratch_bytes() } else { bank.scratch_bytes() };
-        let programs =
-            train.iter().chain(&recalibrate).chain(&evaluate).map(|program| program.plan().arena_bytes);
+        let programs = train
+            .iter()
+            .chain(&recalibrate)
+            .chain(&evaluate)
+            .map(|program| program.plan().arena_bytes);
         let arena_bytes = programs.fold(scratch, usize::max);
         let memory = Memory::new(device, layout, arena_bytes)?;
         let voices = Voices::of(plan);
@@ -259,7 +264,9 @@ impl<D: Device> Ensemble<D> {
         let image = input.channels * input.height * input.width;
         match heads {
             1 => self.memory.set_input(IMAGES, images)?,
-            _ => self.memory.set_input(IMAGES, &side_by_side(images, image, input.channels, heads))?,
+            _ => self
+                .memory
+                .set_input(IMAGES, &side_by_side(images, image, input.channels, heads))?,
         }
         self.memory.set_classes(LABELS, classes)
     }
@@ -367,7 +374,8 @@ impl<D: Device> Ensemble<D> {
 
     /// Sums of every voice's metrics over steps, on the device: nothing yet.
     pub fn metric_sums(&self) -> Result<Vec<Accumulator<D>>, Error> {
-        let sums = |loss: &String| Accumulator::new(&self.memory, vec![self.memory.layout().io(loss)?]);
+        let sums =
+            |loss: &String| Accumulator::new(&self.memory, vec![self.memory.layout().io(loss)?]);
         self.losses.iter().map(sums).collect()
     }
 
@@ -380,7 +388,8 @@ impl<D: Device> Ensemble<D> {
     /// nothing any more, and no gradient brings them back through the ReLU.
     pub fn silent_channels(&self, member: MemberId) -> Result<f64, Error> {
         let vectors = self.plan().vectors.iter();
-        let scales = vectors.filter(|vector| vector.member == member && vector.kind == VectorKind::NormScale);
+        let scales = vectors
+            .filter(|vector| vector.member == member && vector.kind == VectorKind::NormScale);
         let (mut silent, mut all) = (0, 0);
         for vector in scales {
             let scale = self.memory.parameter(&(scope(member) + &vector.name))?;
@@ -395,7 +404,8 @@ impl<D: Device> Ensemble<D> {
         let mut faded = vec![];
         for (i, planned) in self.plan().layers.iter().enumerate() {
             let weight = self.memory.parameter(&weight_name(self.plan(), LayerId(i)))?;
-            let square = weight.iter().map(|w| f64::from(*w).powi(2)).sum::<f64>() / weight.len() as f64;
+            let square =
+                weight.iter().map(|w| f64::from(*w).powi(2)).sum::<f64>() / weight.len() as f64;
             if square.sqrt() < FADED * planned.layer.he() {
                 faded.push(LayerId(i));
             }

@@ -47,8 +47,9 @@ pub fn read_at_most(path: &Path, most: u64) -> io::Result<String> {
 }
 
 fn temporary_name(path: &Path) -> io::Result<PathBuf> {
-    let name =
-        path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not a file name"))?;
+    let name = path
+        .file_name()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not a file name"))?;
     let mut hidden = std::ffi::OsString::from(".");
     hidden.push(name);
     hidden.push(format!(".{}.tmp", std::process::id()));

@@ -14,11 +14,13 @@ use superweight_plan::arch::{Architecture, Op};
 /// For each node the batch norm that folds into it.
 pub(crate) fn into_each(architecture: &Architecture) -> Vec<Option<usize>> {
     let nodes = &architecture.nodes;
-    let reads = |reader: usize, node: usize| nodes[reader].inputs.iter().any(|input| input.0 == node);
+    let reads =
+        |reader: usize, node: usize| nodes[reader].inputs.iter().any(|input| input.0 == node);
     let fold = |node: usize| {
         let mut readers = (node + 1..nodes.len()).filter(|&reader| reads(reader, node));
         let reader = readers.next()?;
-        let folds = matches!((nodes[node].op, nodes[reader].op), (Op::Conv { .. }, Op::BatchNorm { .. }));
+        let folds =
+            matches!((nodes[node].op, nodes[reader].op), (Op::Conv { .. }, Op::BatchNorm { .. }));
         (folds && readers.next().is_none()).then_some(reader)
     };
     (0..nodes.len()).map(fold).collect()
@@ -38,7 +40,8 @@ pub(crate) fn fold<D: Device>(
     let epsilon = f64::from(BatchNorm::plain().epsilon);
     for (node, norm) in into_each(architecture).into_iter().enumerate() {
         let Some(norm) = norm else { continue };
-        let [conv, norm] = [node, norm].map(|node| format!("{scope}{}", architecture.nodes[node].name));
+        let [conv, norm] =
+            [node, norm].map(|node| format!("{scope}{}", architecture.nodes[node].name));
         let of = |tensor: &str| format!("{norm}.{tensor}");
         let (gamma, beta) = (memory.parameter(&of("weight"))?, memory.parameter(&of("bias"))?);
         let mean = memory.statistic(&of("running_mean"))?;
@@ -65,10 +68,13 @@ mod tests {
 
     #[test]
     fn what_folds() {
-        for (name, folded, of) in [("wrn-28-10", 13, 25), ("resnet-50", 53, 53), ("mobilenet-v2", 52, 52)] {
+        for (name, folded, of) in
+            [("wrn-28-10", 13, 25), ("resnet-50", 53, 53), ("mobilenet-v2", 52, 52)]
+        {
             let name: ArchName = name.parse().unwrap();
             let architecture = name.build(name.usual_input(), 10).unwrap();
-            let norms = architecture.nodes.iter().filter(|node| matches!(node.op, Op::BatchNorm { .. }));
+            let norms =
+                architecture.nodes.iter().filter(|node| matches!(node.op, Op::BatchNorm { .. }));
             let fold = into_each(&architecture).into_iter().flatten().count();
             assert_eq!((fold, norms.count()), (folded, of), "{name}");
         }

@@ -11,13 +11,20 @@
 use crate::evaluate::softmax;
 
 /// Images one after another, pixel by pixel, to rows of so many side by side.
-pub(crate) fn side_by_side(images: &[f32], image_len: usize, channels: usize, heads: usize) -> Vec<f32> {
+pub(crate) fn side_by_side(
+    images: &[f32],
+    image_len: usize,
+    channels: usize,
+    heads: usize,
+) -> Vec<f32> {
     let mut rows = vec![0.0; images.len()];
-    for (images, row) in images.chunks_exact(heads * image_len).zip(rows.chunks_exact_mut(heads * image_len))
+    for (images, row) in
+        images.chunks_exact(heads * image_len).zip(rows.chunks_exact_mut(heads * image_len))
     {
         for (head, image) in images.chunks_exact(image_len).enumerate() {
             let pixels = row.chunks_exact_mut(heads * channels).zip(image.chunks_exact(channels));
-            pixels.for_each(|(row, pixel)| row[head * channels..][..channels].copy_from_slice(pixel));
+            pixels
+                .for_each(|(row, pixel)| row[head * channels..][..channels].copy_from_slice(pixel));
         }
     }
     rows
@@ -57,7 +64,8 @@ mod tests {
     #[test]
     fn rows_of_images() {
         // Two pixels of two channels: image i has i0 i1, i2 i3.
-        let images: Vec<f32> = (0..4).flat_map(|i| (0..4).map(move |n| (10 * i + n) as f32)).collect();
+        let images: Vec<f32> =
+            (0..4).flat_map(|i| (0..4).map(move |n| (10 * i + n) as f32)).collect();
         let rows = side_by_side(&images, 4, 2, 2);
         assert_eq!(rows[..8], [0.0, 1.0, 10.0, 11.0, 2.0, 3.0, 12.0, 13.0]);
         assert_eq!(rows[8..], [20.0, 21.0, 30.0, 31.0, 22.0, 23.0, 32.0, 33.0]);

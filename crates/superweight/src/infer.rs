@@ -136,7 +136,8 @@ impl Trained {
         let file = run.join("resolved.toml");
         let failed = |source| RunError::Io { doing: "read", path: file.clone(), source };
         let text = std::fs::read_to_string(&file).map_err(failed)?;
-        let resolved = Recipe::parse(&file.display().to_string(), &text, &[] as &[&str])?.resolve()?;
+        let resolved =
+            Recipe::parse(&file.display().to_string(), &text, &[] as &[&str])?.resolve()?;
         let plan = SharingPlan::from_json(&checkpoint.plan).map_err(|error| InferError::Plan {
             run: run.to_owned(),
             number: stamp.number,
@@ -181,11 +182,19 @@ impl Trained {
 
     /// The same, with exits that run one after another, no further than is asked. They keep what the next one goes on from:
     /// that is more memory.
-    pub fn networks_by_exit<D: Device>(&self, device: &D, batch: usize) -> Result<Networks<D>, InferError> {
+    pub fn networks_by_exit<D: Device>(
+        &self,
+        device: &D,
+        batch: usize,
+    ) -> Result<Networks<D>, InferError> {
         self.build(device, EnsembleOptions { by_exit: true, ..EnsembleOptions::infer(batch) })
     }
 
-    fn build<D: Device>(&self, device: &D, options: EnsembleOptions) -> Result<Networks<D>, InferError> {
+    fn build<D: Device>(
+        &self,
+        device: &D,
+        options: EnsembleOptions,
+    ) -> Result<Networks<D>, InferError> {
         let mut ensemble = Ensemble::new(device, &self.plan, &options)?;
         restore_parameters(&mut ensemble, &self.checkpoint).map_err(|error| match error {
             RestoreError::Engine(error) => InferError::Engine(error),
@@ -207,7 +216,11 @@ fn unfinished(resolved: &Resolved, checkpoint: &Checkpoint, run: &Path) -> Optio
     match position.phase {
         Stage::Train if epoch >= epochs => None,
         Stage::Train if epoch > 0 => {
-            let mean = if resolved.train.average > 0 { ", not the mean that is kept in the end" } else { "" };
+            let mean = if resolved.train.average > 0 {
+                ", not the mean that is kept in the end"
+            } else {
+                ""
+            };
             Some(format!("not finished, this is of epoch {epoch} of {epochs}{mean}: {goes_on}"))
         }
         Stage::Search | Stage::Train => {
@@ -308,7 +321,8 @@ impl<D: Device> Networks<D> {
             normalise(pixels, normalisation, &mut batch);
             self.set_images(&batch)?;
             for (voice, logits) in logits.iter_mut().enumerate() {
-                logits.extend_from_slice(&self.run(VoiceId(voice))?[..pixels.len() / len * classes]);
+                logits
+                    .extend_from_slice(&self.run(VoiceId(voice))?[..pixels.len() / len * classes]);
             }
             progress(logits[0].len() / classes);
         }
@@ -318,7 +332,8 @@ impl<D: Device> Networks<D> {
     /// A member as PyTorch's module of its architecture would save it: composed weights in OIHW, batch norms with their
     /// statistics, classifier.
     pub fn state_dict(&self, member: MemberId) -> Result<Tensors, Error> {
-        let architecture = self.plan().members[member.0].build().expect("the members of a plan build");
+        let architecture =
+            self.plan().members[member.0].build().expect("the members of a plan build");
         let memory = self.ensemble.memory();
         let mut about = std::collections::BTreeMap::from([
             ("architecture".to_owned(), architecture.name.to_string()),
@@ -334,19 +349,25 @@ impl<D: Device> Networks<D> {
         for tensor in &architecture.tensors {
             let values = memory.parameter(&(scope(member) + &tensor.name))?;
             let values = match (tensor.kind, &tensor.shape[..]) {
-                (TensorKind::ConvWeight, &[out, inp, kh, kw]) => ohwi_to_oihw(&values, [out, inp, kh, kw]),
+                (TensorKind::ConvWeight, &[out, inp, kh, kw]) => {
+                    ohwi_to_oihw(&values, [out, inp, kh, kw])
+                }
                 _ => values,
             };
             tensors.insert(&tensor.name, Tensor::new(&tensor.shape, values));
         }
-        for node in architecture.nodes.iter().filter(|node| matches!(node.op, Op::BatchNorm { .. })) {
+        for node in architecture.nodes.iter().filter(|node| matches!(node.op, Op::BatchNorm { .. }))
+        {
             for statistic in ["running_mean", "running_var"] {
                 let name = format!("{}.{statistic}", node.name);
                 let values = memory.statistic(&(scope(member) + &name))?;
                 tensors.insert(&name, Tensor::new(&[values.len()], values));
             }
             // PyTorch wants it when it loads strictly; with a momentum it is never used.
-            tensors.insert(&format!("{}.num_batches_tracked", node.name), Tensor::new(&[], vec![0i64]));
+            tensors.insert(
+                &format!("{}.num_batches_tracked", node.name),
+                Tensor::new(&[], vec![0i64]),
+            );
         }
         Ok(tensors)
     }

@@ -9,7 +9,8 @@
 use std::ops::Range;
 
 use superweight_engine::{
-    Activation, BatchNorm, Conv2d, CrossEntropy, Error, Graph, GraphBuilder, NodeId, Pool2d, Scope, Shape,
+    Activation, BatchNorm, Conv2d, CrossEntropy, Error, Graph, GraphBuilder, NodeId, Pool2d, Scope,
+    Shape,
 };
 use superweight_plan::arch::{self, Architecture, ImageShape, Op};
 
@@ -54,7 +55,13 @@ pub struct Lowering {
 
 impl Default for Lowering {
     fn default() -> Self {
-        Self { scope: String::new(), smoothing: 0.0, lesson: Lesson::Labels, ghosts: 1, folded: false }
+        Self {
+            scope: String::new(),
+            smoothing: 0.0,
+            lesson: Lesson::Labels,
+            ghosts: 1,
+            folded: false,
+        }
     }
 }
 
@@ -93,7 +100,10 @@ pub fn lower(architecture: &Architecture, lowering: &Lowering) -> Result<Graph, 
 }
 
 /// The same as one graph per exit, to be run in their order: what later ones read, earlier ones leave among the outputs.
-pub fn lower_by_exit(architecture: &Architecture, lowering: &Lowering) -> Result<Vec<Graph>, Error> {
+pub fn lower_by_exit(
+    architecture: &Architecture,
+    lowering: &Lowering,
+) -> Result<Vec<Graph>, Error> {
     let mut start = 0;
     let part = |exit: &arch::NodeId| {
         let nodes = start..exit.0 + 1;
@@ -104,7 +114,11 @@ pub fn lower_by_exit(architecture: &Architecture, lowering: &Lowering) -> Result
 }
 
 /// Some of the nodes, which begin and end anywhere.
-fn lower_part(architecture: &Architecture, lowering: &Lowering, part: Range<usize>) -> Result<Graph, Error> {
+fn lower_part(
+    architecture: &Architecture,
+    lowering: &Lowering,
+    part: Range<usize>,
+) -> Result<Graph, Error> {
     let mut g = GraphBuilder::new(format!("{}{}", lowering.scope, architecture.name));
     let count = architecture.nodes.len();
     let mut nodes: Vec<Option<NodeId>> = vec![None; count];
@@ -152,12 +166,22 @@ fn lower_part(architecture: &Architecture, lowering: &Lowering, part: Range<usiz
         };
         nodes[index] = Some(made);
         let later = &architecture.nodes[part.end..];
-        if node.op != Op::Input && later.iter().any(|later| later.inputs.contains(&arch::NodeId(index))) {
+        if node.op != Op::Input
+            && later.iter().any(|later| later.inputs.contains(&arch::NodeId(index)))
+        {
             g.output(lowering.left(node), made)?;
         }
     }
-    for (number, exit) in architecture.exits.iter().enumerate().filter(|(_, exit)| part.contains(&exit.0)) {
-        answer(&mut g, architecture, lowering, number, nodes[exit.0].expect("exits are among the nodes"))?;
+    for (number, exit) in
+        architecture.exits.iter().enumerate().filter(|(_, exit)| part.contains(&exit.0))
+    {
+        answer(
+            &mut g,
+            architecture,
+            lowering,
+            number,
+            nodes[exit.0].expect("exits are among the nodes"),
+        )?;
     }
     g.finish()
 }
@@ -174,7 +198,10 @@ fn answer(
     // The sum of the heads' losses is their number times the mean over all of them.
     let heads = architecture.heads;
     let answers_once = heads == 1 && architecture.exits.len() == 1;
-    assert!(answers_once || lowering.lesson == Lesson::Labels, "several heads or exits learn from labels");
+    assert!(
+        answers_once || lowering.lesson == Lesson::Labels,
+        "several heads or exits learn from labels"
+    );
     let labels = CrossEntropy::classes(LABELS).heads(heads).weight(heads as f32);
     let (loss, smoothed) = (lowering.loss(exit), labels.clone().smoothing(lowering.smoothing));
     match lowering.lesson {
@@ -212,19 +239,27 @@ mod tests {
 
     #[test]
     fn shapes_names_and_counts_agree_with_the_architecture() {
-        for name in
-            ["wrn-16-2", "wrn-28-10", "resnet-50", "wrn-50-2", "mobilenet-v2", "cnn-8-16", "msdnet-3-4"]
-        {
+        for name in [
+            "wrn-16-2",
+            "wrn-28-10",
+            "resnet-50",
+            "wrn-50-2",
+            "mobilenet-v2",
+            "cnn-8-16",
+            "msdnet-3-4",
+        ] {
             let name: ArchName = name.parse().unwrap();
             let architecture = name.build(name.usual_input(), 10).unwrap();
             let graph =
-                lower(&architecture, &Lowering { scope: "a.".into(), ..Lowering::default() }).unwrap();
+                lower(&architecture, &Lowering { scope: "a.".into(), ..Lowering::default() })
+                    .unwrap();
             for (ours, theirs) in graph.nodes().iter().zip(&architecture.nodes) {
                 assert_eq!(ours.shape(), shape(theirs.shape), "{name}: {}", theirs.name);
             }
             for tensor in &architecture.tensors {
                 let name = format!("a.{}", tensor.name);
-                let slot = graph.slots().iter().find(|slot| slot.name == name).expect("a slot per tensor");
+                let slot =
+                    graph.slots().iter().find(|slot| slot.name == name).expect("a slot per tensor");
                 assert_eq!(slot.len() as u64, tensor.len(), "{name}");
             }
             assert_eq!(graph.multiply_adds(), architecture.counts().multiply_adds);

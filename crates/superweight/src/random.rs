@@ -55,8 +55,9 @@ mod tests {
     #[test]
     fn deviates_have_the_moments_of_a_normal() {
         let n = 200_000;
-        let moment =
-            |power: i32| (0..n).map(|i| Draws::new(&[3, 1]).normal(i).powi(power)).sum::<f64>() / n as f64;
+        let moment = |power: i32| {
+            (0..n).map(|i| Draws::new(&[3, 1]).normal(i).powi(power)).sum::<f64>() / n as f64
+        };
         let [mean, variance, skew, kurtosis] = [1, 2, 3, 4].map(moment);
         assert!(mean.abs() < 0.01 && (variance - 1.0).abs() < 0.01, "{mean} {variance}");
         assert!(skew.abs() < 0.03 && (kurtosis - 3.0).abs() < 0.06, "{skew} {kurtosis}");
@@ -67,7 +68,9 @@ mod tests {
     #[test]
     fn keys_and_indices_tell_draws_apart() {
         let mut seen = std::collections::HashSet::new();
-        for (a, b, i) in (0..20).flat_map(|a| (0..20).flat_map(move |b| (0..20).map(move |i| (a, b, i)))) {
+        for (a, b, i) in
+            (0..20).flat_map(|a| (0..20).flat_map(move |b| (0..20).map(move |i| (a, b, i))))
+        {
             seen.insert(Draws::new(&[a, b]).bits(i));
         }
         assert_eq!(seen.len(), 8000);

@@ -21,7 +21,11 @@ pub enum Replayed<D: Device> {
 
 impl<D: Device> Replayed<D> {
     /// Does the work once; `body` is how, and is not called where it is noted down.
-    pub fn run(&mut self, device: &D, body: &mut dyn FnMut() -> Result<(), Error>) -> Result<(), Error> {
+    pub fn run(
+        &mut self,
+        device: &D,
+        body: &mut dyn FnMut() -> Result<(), Error>,
+    ) -> Result<(), Error> {
         match self {
             Self::New => *self = Self::Warm,
             Self::Plain => {}

@@ -106,7 +106,8 @@ mod tests {
     const SHORT: Length = Length { epochs: 5, steps_per_epoch: 2 };
 
     fn all(schedule: &Schedule, length: Length) -> Vec<f64> {
-        let steps = (0..length.epochs).flat_map(|e| (0..length.steps_per_epoch).map(move |s| (e, s)));
+        let steps =
+            (0..length.epochs).flat_map(|e| (0..length.steps_per_epoch).map(move |s| (e, s)));
         steps.map(|(epoch, step)| schedule.rate(length, epoch, step)).collect()
     }
 
@@ -119,7 +120,8 @@ mod tests {
 
     #[test]
     fn the_cifar_recipe_drops_at_the_start_of_its_epochs() {
-        let schedule = Schedule::Drops { rate: 0.1, factor: 0.2, at: vec![60, 120, 180], warm_up: 0 };
+        let schedule =
+            Schedule::Drops { rate: 0.1, factor: 0.2, at: vec![60, 120, 180], warm_up: 0 };
         let length = Length { epochs: 200, steps_per_epoch: 390 };
         let cases = [
             (0, 0, 0.1),
@@ -166,10 +168,14 @@ mod tests {
     #[test]
     fn one_cycle_peaks_between_steps_where_the_peak_is_no_step() {
         // T = 8, ρ = 0.3: the peak is at 1.4; step 1 is 1/1.4 of the way up, step 2 is 0.6/5.6 of the way down.
-        let schedule = Schedule::OneCycle { rate: 2.0, rise: 0.3, start_divisor: 2.0, end_divisor: 4.0 };
+        let schedule =
+            Schedule::OneCycle { rate: 2.0, rise: 0.3, start_divisor: 2.0, end_divisor: 4.0 };
         let given = all(&schedule, Length { epochs: 1, steps_per_epoch: 8 });
         assert!((given[1] - (2.0 - 0.5 * (1.0 + (PI / 1.4).cos()))).abs() < 1e-12, "{given:?}");
-        assert!((given[2] - (0.25 + 0.875 * (1.0 + (PI * 0.6 / 5.6).cos()))).abs() < 1e-12, "{given:?}");
+        assert!(
+            (given[2] - (0.25 + 0.875 * (1.0 + (PI * 0.6 / 5.6).cos()))).abs() < 1e-12,
+            "{given:?}"
+        );
     }
 
     #[test]
@@ -177,9 +183,13 @@ mod tests {
         for (rise, steps) in
             [(0.3, 1), (0.3, 2), (0.3, 3), (0.99, 1), (0.99, 2), (0.01, 5), (1.0, 1), (1.0, 4)]
         {
-            let schedule = Schedule::OneCycle { rate: 0.1, rise, start_divisor: 25.0, end_divisor: 1e4 };
+            let schedule =
+                Schedule::OneCycle { rate: 0.1, rise, start_divisor: 25.0, end_divisor: 1e4 };
             let rates = schedule.rates(Length { epochs: 1, steps_per_epoch: steps }, 0);
-            assert!(rates.iter().all(|rate| *rate > 0.0 && *rate <= 0.1), "{rise} {steps} {rates:?}");
+            assert!(
+                rates.iter().all(|rate| *rate > 0.0 && *rate <= 0.1),
+                "{rise} {steps} {rates:?}"
+            );
         }
     }
 }

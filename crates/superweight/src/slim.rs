@@ -105,7 +105,9 @@ impl<'a, D: Device> Trial<'a, D> {
         go_on: impl FnMut() -> ControlFlow<()>,
     ) -> Result<Option<Figures>, InferError> {
         assert_eq!(widths.len(), self.now.len(), "as many as the network has");
-        for (i, &channels) in widths.iter().enumerate().filter(|&(i, channels)| self.now[i] != *channels) {
+        for (i, &channels) in
+            widths.iter().enumerate().filter(|&(i, channels)| self.now[i] != *channels)
+        {
             for tensor in &self.norms[i] {
                 let mut values = self.numbers.expect::<f32>(&tensor.name, &tensor.shape)?.to_vec();
                 values[channels..].fill(0.0);
@@ -210,7 +212,8 @@ pub fn is_slimmable(plan: &SharingPlan, member: MemberId) -> bool {
     let is_corner = |narrow: &PlannedLayer| {
         let wide = layers(member).find(|wide| wide.layer.name == narrow.layer.name);
         let within = |tile: &Tile| {
-            let same = |other: &Tile| other.superweight == tile.superweight && other.factor == tile.factor;
+            let same =
+                |other: &Tile| other.superweight == tile.superweight && other.factor == tile.factor;
             single(tile) && wide.is_some_and(|wide| wide.tiles.iter().any(same))
         };
         narrow.tiles.iter().all(within)
@@ -258,7 +261,8 @@ mod tests {
         let mut tried = 0;
         let figures = |widths: &[usize], _: &mut dyn FnMut(Progress) -> ControlFlow<()>| {
             tried += 1;
-            let missed = 3 * (24 - widths[0]) + 24usize.saturating_sub(widths[1]) * 9 + (40 - widths[2]);
+            let missed =
+                3 * (24 - widths[0]) + 24usize.saturating_sub(widths[1]) * 9 + (40 - widths[2]);
             Ok(Some(loss(missed as f64)))
         };
         let mut taken = 0;

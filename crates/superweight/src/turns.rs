@@ -117,7 +117,10 @@ mod tests {
                         for step in steps {
                             let trained = turns.of(epoch, step);
                             assert_eq!(trained.len(), at_once, "{trained:?}");
-                            assert!(trained.windows(2).all(|pair| pair[0] < pair[1]), "{trained:?}");
+                            assert!(
+                                trained.windows(2).all(|pair| pair[0] < pair[1]),
+                                "{trained:?}"
+                            );
                             assert!(ends.iter().all(|end| trained.contains(end)), "{trained:?}");
                             seen.extend(trained);
                         }
@@ -161,7 +164,8 @@ mod tests {
     #[test]
     fn every_block_has_an_order_of_its_own() {
         let turns = turns(5, 3);
-        let block = |block: u64| (0..3).map(|step| turns.of(0, 3 * block + step)).collect::<Vec<_>>();
+        let block =
+            |block: u64| (0..3).map(|step| turns.of(0, 3 * block + step)).collect::<Vec<_>>();
         let again = (0..600).filter(|&n| block(n) == block(n + 1)).count();
         assert!((60..140).contains(&again), "{again} of 600, where 100 ± 9 are expected");
     }
@@ -177,8 +181,9 @@ mod tests {
         let members = ["wrn-10-4", "wrn-10-3", "wrn-10-2", "wrn-10-1"].map(member).to_vec();
         let plan = PlanRequest::new(members, None).plan().unwrap();
         let turns = Turns::new(by_size(&plan), 3, 0, Phase::Train);
-        let work =
-            |members: &[MemberId]| members.iter().map(|&m| multiply_adds(&plan, m)).sum::<u64>() as f64;
+        let work = |members: &[MemberId]| {
+            members.iter().map(|&m| multiply_adds(&plan, m)).sum::<u64>() as f64
+        };
         let done: f64 = (0..2).map(|step| work(&turns.of(0, step))).sum();
         assert!((turns.share(&plan) - done / (2.0 * work(&turns.members))).abs() < 1e-12);
         assert_eq!(Turns::new(by_size(&plan), 4, 0, Phase::Train).share(&plan), 1.0);

@@ -19,7 +19,9 @@ use crate::evaluate::{MAX_MEMBERS, Subset};
 
 /// More than have their subsets listed.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("{count} {words}: their subsets are listed for at most {most}; 'swn predict' uses all of them")]
+#[error(
+    "{count} {words}: their subsets are listed for at most {most}; 'swn predict' uses all of them"
+)]
 pub struct TooMany {
     count: usize,
     words: &'static str,

@@ -1,13 +1,14 @@
 //! Composition against its definition, its backward pass against finite differences, and where training starts.
 
 use superweight::bank::{
-    self, Bank, coefficients_name, factors_name, numbers_name, patterns_name, templates_name, weight_name,
+    self, Bank, coefficients_name, factors_name, numbers_name, patterns_name, templates_name,
+    weight_name,
 };
 use superweight::engine::{CpuDevice, LayoutBuilder, Memory, MixReaders, ohwi_to_oihw};
 use superweight::plan::arch::ArchName;
 use superweight::plan::{
-    ClusterId, Clustering, Coefficients, LayerId, LayerKind, Member, PlanRequest, Scale, SetId, Share,
-    SharingPlan, SuperWeightId, Tiling, TilingChoice,
+    ClusterId, Clustering, Coefficients, LayerId, LayerKind, Member, PlanRequest, Scale, SetId,
+    Share, SharingPlan, SuperWeightId, Tiling, TilingChoice,
 };
 use superweight::random::Draws;
 
@@ -63,7 +64,8 @@ fn plans() -> Vec<SharingPlan> {
             let (tiling, coefficients) = (TilingChoice::Stretched, Coefficients::Own);
             let clusters = clusters.parse().unwrap();
             let request = request(names, percent);
-            let request = PlanRequest { tiling, coefficients, clusters, most_templates: most, ..request };
+            let request =
+                PlanRequest { tiling, coefficients, clusters, most_templates: most, ..request };
             plans.push(request.plan().unwrap());
         }
     }
@@ -78,7 +80,8 @@ fn plans() -> Vec<SharingPlan> {
     assert!(count(&|tiling| matches!(tiling, Tiling::Kronecker { .. })) > 10);
     assert_eq!(count(&|tiling| tiling == Tiling::Stretched), 12);
     assert_eq!(count(&|tiling| tiling == Tiling::RankOne), 2);
-    let views = || plans.iter().flat_map(|plan| &plan.template_sets).filter_map(|set| set.view.as_ref());
+    let views =
+        || plans.iter().flat_map(|plan| &plan.template_sets).filter_map(|set| set.view.as_ref());
     let stretched = views().filter(|view| view.from.is_some()).count();
     assert!(
         stretched > 20 && stretched + 20 < views().count(),
@@ -92,7 +95,11 @@ fn bank(plan: &SharingPlan, threads: usize) -> (Bank<CpuDevice>, Memory<CpuDevic
     decayed_bank(plan, threads, 0.0)
 }
 
-fn decayed_bank(plan: &SharingPlan, threads: usize, decay: f32) -> (Bank<CpuDevice>, Memory<CpuDevice>) {
+fn decayed_bank(
+    plan: &SharingPlan,
+    threads: usize,
+    decay: f32,
+) -> (Bank<CpuDevice>, Memory<CpuDevice>) {
     let device = CpuDevice::new(threads).unwrap();
     let mut builder = LayoutBuilder::new();
     for (i, layer) in plan.layers().enumerate() {
@@ -133,7 +140,8 @@ fn looked_at(plan: &SharingPlan, memory: &Memory<CpuDevice>, id: SetId) -> Vec<f
                 let factor = f64::from(factors[r]) * f64::from(factors[rows + n % cols]);
                 for (row, a) in around(r, from[0], rows) {
                     for (column, b) in around(column, from[1] * area, cols * area) {
-                        value += a * b * f64::from(numbers[at as usize + row * from[1] * area + column]);
+                        value +=
+                            a * b * f64::from(numbers[at as usize + row * from[1] * area + column]);
                     }
                 }
                 templates.push((factor * value) as f32);
@@ -164,7 +172,9 @@ fn by_definition(plan: &SharingPlan, memory: &Memory<CpuDevice>, id: LayerId) ->
             let patterns = memory.parameter(&patterns_name(superweight.set)).ok();
             assert_eq!(patterns.is_some(), plan.has_patterns());
             let (mut row, mut pattern) = (0, 0);
-            for (s, other) in plan.superweights.iter().enumerate().filter(|(_, o)| o.set == superweight.set) {
+            for (s, other) in
+                plan.superweights.iter().enumerate().filter(|(_, o)| o.set == superweight.set)
+            {
                 let cells = plan.pattern_cells(SuperWeightId(s));
                 for group in &other.groups {
                     if s == tile.superweight.0 && group.layers.contains(&id) {
@@ -173,7 +183,8 @@ fn by_definition(plan: &SharingPlan, memory: &Memory<CpuDevice>, id: LayerId) ->
                             None => (plan.coefficient_cells(tile.superweight, group), own.to_vec()),
                             Some(patterns) => {
                                 let rows = patterns[pattern * k..][..cells.len() * k].chunks(k);
-                                let gains = rows.flat_map(|p| p.iter().zip(own).map(|(p, g)| p * g));
+                                let gains =
+                                    rows.flat_map(|p| p.iter().zip(own).map(|(p, g)| p * g));
                                 (cells.clone(), gains.collect())
                             }
                         });
@@ -224,7 +235,8 @@ fn equals_the_definition() {
         bank.compose(&mut memory, MixReaders::Everyone).unwrap();
         for id in composed(&plan) {
             let (found, expected) = (oihw(&plan, &memory, id), by_definition(&plan, &memory, id));
-            let error: f64 = found.iter().zip(&expected).map(|(f, e)| (f64::from(*f) - e).powi(2)).sum();
+            let error: f64 =
+                found.iter().zip(&expected).map(|(f, e)| (f64::from(*f) - e).powi(2)).sum();
             let norm: f64 = expected.iter().map(|e| e * e).sum();
             assert!((error / norm).sqrt() < 1e-6, "{} of {}", plan.layer(id).name, plan.tiling);
         }
@@ -257,8 +269,9 @@ fn backward_equals_finite_differences() {
         }
         bank.compose(&mut memory, MixReaders::Everyone).unwrap();
         bank.compose_backward(&mut memory).unwrap();
-        let dot =
-            |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
+        let dot = |a: &[f32], b: &[f32]| {
+            a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>()
+        };
         decayed += usize::from(upstream.iter().any(|(_, _, decay)| *decay > 0.0));
         let of_set = |set: SetId| {
             let mut names = vec![];
@@ -273,10 +286,12 @@ fn backward_equals_finite_differences() {
         let banks = banks.map(|(i, _)| (500 + i, vec![numbers_name(ClusterId(i))]));
         for (word, names) in (0..plan.template_sets.len()).map(SetId).map(of_set).chain(banks) {
             for name in names {
-                let (before, gradient) = (memory.parameter(&name).unwrap(), memory.gradient(&name).unwrap());
+                let (before, gradient) =
+                    (memory.parameter(&name).unwrap(), memory.gradient(&name).unwrap());
                 let direction = random(1000 + word, before.len());
                 let mut loss = |step: f32| -> f64 {
-                    let moved: Vec<f32> = before.iter().zip(&direction).map(|(p, d)| p + step * d).collect();
+                    let moved: Vec<f32> =
+                        before.iter().zip(&direction).map(|(p, d)| p + step * d).collect();
                     memory.set_parameter(&name, &moved).unwrap();
                     bank.compose(&mut memory, MixReaders::Everyone).unwrap();
                     let of = |(name, u, decay): &(String, Vec<f32>, f32)| {
@@ -287,7 +302,8 @@ fn backward_equals_finite_differences() {
                 };
                 let slope = (loss(1.0) - loss(-1.0)) / 2.0;
                 loss(0.0);
-                let scale = dot(&gradient, &gradient).sqrt().max(1e-6) * dot(&direction, &direction).sqrt();
+                let scale =
+                    dot(&gradient, &gradient).sqrt().max(1e-6) * dot(&direction, &direction).sqrt();
                 let expected = dot(&gradient, &direction);
                 assert!((slope - expected).abs() < 1e-5 * scale, "{name}: {slope} {expected}");
             }
@@ -313,15 +329,21 @@ fn every_layer_starts_with_hes_deviation() {
             (Coefficients::Own, Scale::Even, Stretched),
             (Coefficients::Own, Scale::Balanced, Stretched),
         ] {
-            let request = PlanRequest { coefficients, scale: Some(scale), tiling, ..request(names, percent) };
+            let request =
+                PlanRequest { coefficients, scale: Some(scale), tiling, ..request(names, percent) };
             let plan = request.plan().unwrap();
             let (bank, mut memory) = bank(&plan, 2);
             bank.compose(&mut memory, MixReaders::Everyone).unwrap();
             for id in composed(&plan) {
-                let sets: std::collections::BTreeSet<_> =
-                    plan.layers[id.0].tiles.iter().map(|t| plan.superweight(t.superweight).set).collect();
-                let numbers: u64 =
-                    sets.iter().map(|&s| plan.set(s).templates as u64 * plan.set(s).block_len()).sum();
+                let sets: std::collections::BTreeSet<_> = plan.layers[id.0]
+                    .tiles
+                    .iter()
+                    .map(|t| plan.superweight(t.superweight).set)
+                    .collect();
+                let numbers: u64 = sets
+                    .iter()
+                    .map(|&s| plan.set(s).templates as u64 * plan.set(s).block_len())
+                    .sum();
                 if numbers < 2000 {
                     continue;
                 }
@@ -361,7 +383,9 @@ fn a_narrow_layer_is_the_corner_of_a_wide_one() {
         let all = memory.parameter(&weight_name(&plan, *wide)).unwrap();
         for narrow in rest {
             let few = plan.layer(*narrow).inp;
-            for (i, &number) in memory.parameter(&weight_name(&plan, *narrow)).unwrap().iter().enumerate() {
+            for (i, &number) in
+                memory.parameter(&weight_name(&plan, *narrow)).unwrap().iter().enumerate()
+            {
                 let (row, input) = (i / few, i % few);
                 assert_eq!(number, all[row * inputs + input], "{}", plan.layer(*narrow).name);
                 compared += 1;
@@ -392,9 +416,12 @@ fn speeds(scale: Scale, tiling: TilingChoice, block: usize, percent: u64) -> Vec
     }
     bank.compose_backward(&mut memory).unwrap();
     let share = |names: Vec<String>| {
-        let squares = |numbers: Vec<f32>| numbers.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>();
-        let sum = |of: &dyn Fn(&str) -> Vec<f32>| names.iter().map(|name| squares(of(name))).sum::<f64>();
-        (sum(&|name| memory.gradient(name).unwrap()) / sum(&|name| memory.parameter(name).unwrap())).sqrt()
+        let squares =
+            |numbers: Vec<f32>| numbers.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>();
+        let sum =
+            |of: &dyn Fn(&str) -> Vec<f32>| names.iter().map(|name| squares(of(name))).sum::<f64>();
+        (sum(&|name| memory.gradient(name).unwrap()) / sum(&|name| memory.parameter(name).unwrap()))
+            .sqrt()
     };
     assert_eq!(plan.template_sets.len(), 1);
     let plain = share(composed(&plan).map(|id| weight_name(&plan, id)).collect());
@@ -408,18 +435,23 @@ fn on_the_even_scale_all_learn_equally_fast() {
     for tiling in [TilingChoice::Grid, TilingChoice::Kronecker] {
         for (block, percent) in [(4, 10), (8, 10), (8, 50), (16, 50)] {
             let even = speeds(Scale::Even, tiling, block, percent);
-            assert!(even.iter().all(|speed| (0.8..1.25).contains(speed)), "{block} at {percent}%: {even:?}");
+            assert!(
+                even.iter().all(|speed| (0.8..1.25).contains(speed)),
+                "{block} at {percent}%: {even:?}"
+            );
         }
     }
     // On the other, the smaller the blocks, the slower both.
-    let [balanced, small] = [8, 4].map(|block| speeds(Scale::Balanced, TilingChoice::Grid, block, 10));
+    let [balanced, small] =
+        [8, 4].map(|block| speeds(Scale::Balanced, TilingChoice::Grid, block, 10));
     assert!(balanced.iter().all(|&speed| speed < 0.5), "{balanced:?}");
     assert!((0..2).all(|i| small[i] < 0.7 * balanced[i]), "{small:?} {balanced:?}");
 }
 
 #[test]
 fn a_dense_plan_composes_nothing() {
-    let plan = PlanRequest { clusters: Clustering::Dense, ..request("wrn-10-1", 100) }.plan().unwrap();
+    let plan =
+        PlanRequest { clusters: Clustering::Dense, ..request("wrn-10-1", 100) }.plan().unwrap();
     let (bank, mut memory) = bank(&plan, 1);
     assert_eq!(bank.scratch_bytes(), 0);
     let before = memory.parameter("0.conv1.weight").unwrap();

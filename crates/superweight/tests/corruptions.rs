@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 use serde::Deserialize;
-use superweight::corrupt::{Corruption, Corruptor, FrostTexture, FrostTextures, IMAGE_LEN, SIDE, Severity};
+use superweight::corrupt::{
+    Corruption, Corruptor, FrostTexture, FrostTextures, IMAGE_LEN, SIDE, Severity,
+};
 
 const KEPT: u64 = 3;
 /// Draws per image; the script's five make a reference that is no noise itself.
@@ -56,7 +58,8 @@ fn image(index: u64) -> Vec<u8> {
 }
 
 fn corruptor() -> Corruptor {
-    let texture = |i: usize| FrostTexture::new(300, 400, &made_up(300 + i as i64, 300, 400)).unwrap();
+    let texture =
+        |i: usize| FrostTexture::new(300, 400, &made_up(300 + i as i64, 300, 400)).unwrap();
     Corruptor::new(8, Some(FrostTextures(std::array::from_fn(texture))))
 }
 
@@ -88,7 +91,10 @@ fn deterministic_types_are_within_two_levels() {
     for (kind, severity) in types.into_iter().flat_map(|kind| SEVERITIES.map(|s| (kind, s))) {
         let severity = Severity::new(severity).unwrap();
         for i in 0..KEPT {
-            compare(format!("{kind} {severity}"), corruptor().corrupt(kind, severity, i, &image(i)).unwrap());
+            compare(
+                format!("{kind} {severity}"),
+                corruptor().corrupt(kind, severity, i, &image(i)).unwrap(),
+            );
         }
     }
     for (angle, severity) in ANGLES.into_iter().flat_map(|angle| SEVERITIES.map(|s| (angle, s))) {
@@ -120,7 +126,10 @@ fn random_types_have_the_published_mean_and_deviation() {
                 (ours.change, theirs.change, CHANGE),
                 (ours.change_deviation, theirs.change_deviation, CHANGE),
             ];
-            if pairs.iter().any(|(ours, theirs, tolerance)| (ours / theirs - 1.0).abs() > *tolerance) {
+            if pairs
+                .iter()
+                .any(|(ours, theirs, tolerance)| (ours / theirs - 1.0).abs() > *tolerance)
+            {
                 off.push(format!("{name} {severity}: {ours:?}, published {theirs:?}"));
             }
             compared += 1;
@@ -130,7 +139,12 @@ fn random_types_have_the_published_mean_and_deviation() {
     assert!(off.is_empty(), "{off:#?}");
 }
 
-fn statistics(corruptor: &Corruptor, kind: Corruption, severity: Severity, images: &[Vec<u8>]) -> Statistics {
+fn statistics(
+    corruptor: &Corruptor,
+    kind: Corruption,
+    severity: Severity,
+    images: &[Vec<u8>],
+) -> Statistics {
     let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
     let (mut change, mut change_sum, mut change_squares) = (0.0, 0.0, 0.0);
     for (index, image) in (0..ROUNDS).flat_map(|_| images).enumerate() {

@@ -36,7 +36,11 @@ fn ensemble<D: Device>(device: &D, plan: &SharingPlan, options: EnsembleOptions)
     ensemble
 }
 
-fn networks<D: Device>(device: &D, plan: &SharingPlan, [folded, by_exit]: [bool; 2]) -> Networks<D> {
+fn networks<D: Device>(
+    device: &D,
+    plan: &SharingPlan,
+    [folded, by_exit]: [bool; 2],
+) -> Networks<D> {
     let options = EnsembleOptions { folded, by_exit, ..EnsembleOptions::infer(BATCH) };
     Networks::new(ensemble(device, plan, options), BATCH).unwrap()
 }
@@ -102,9 +106,14 @@ fn on_a_gpu() {
             let plan = plan(TilingChoice::Grid, 40);
             let ours = whole(&device, &plan, &images(3));
             let processor = whole(&CpuDevice::new(2).unwrap(), &plan, &images(3));
-            assert!(ours.iter().zip(&processor).all(|(gpu, cpu)| close(gpu, cpu)), "as on a processor");
+            assert!(
+                ours.iter().zip(&processor).all(|(gpu, cpu)| close(gpu, cpu)),
+                "as on a processor"
+            );
         }
-        Err(error) if std::env::var_os("SWN_REQUIRE_CUDA").is_some() => panic!("no CUDA device: {error}"),
+        Err(error) if std::env::var_os("SWN_REQUIRE_CUDA").is_some() => {
+            panic!("no CUDA device: {error}")
+        }
         Err(error) => println!("CUDA was skipped: {error}"),
     }
 }
@@ -122,11 +131,16 @@ fn on_a_gpu_in_bf16() {
                 networks.set_images(&images).unwrap();
                 for exit in (0..EXITS).rev() {
                     let logits = networks.run(VoiceId(exit)).unwrap();
-                    assert!(within(&logits, &processor[exit], 0.05), "exit {exit}, by exit: {by_exit}");
+                    assert!(
+                        within(&logits, &processor[exit], 0.05),
+                        "exit {exit}, by exit: {by_exit}"
+                    );
                 }
             }
         }
-        Err(error) if std::env::var_os("SWN_REQUIRE_CUDA").is_some() => panic!("no CUDA device: {error}"),
+        Err(error) if std::env::var_os("SWN_REQUIRE_CUDA").is_some() => {
+            panic!("no CUDA device: {error}")
+        }
         Err(error) => println!("CUDA was skipped: {error}"),
     }
 }
@@ -146,11 +160,16 @@ fn an_onnx_file_has_an_output_per_exit() {
     ] {
         let options = OnnxOptions { output, normalisation: None };
         let file = onnx(&[(architecture.clone(), tensors.clone())], &options).unwrap();
-        let times = |text: &str| file.windows(text.len()).filter(|bytes| *bytes == text.as_bytes()).count();
+        let times =
+            |text: &str| file.windows(text.len()).filter(|bytes| *bytes == text.as_bytes()).count();
         assert_eq!(times("Concat"), concats, "what they compute was compared in ONNX Runtime");
         // As the name and the output of a node, and as an output of the graph or an input of the mean.
         assert_eq!(expected.map(times), [3; 3], "{output:?}");
-        assert!((4 * numbers..4 * numbers + 100_000).contains(&file.len()), "{} for {numbers}", file.len());
+        assert!(
+            (4 * numbers..4 * numbers + 100_000).contains(&file.len()),
+            "{} for {numbers}",
+            file.len()
+        );
     }
 }
 
@@ -175,7 +194,8 @@ fn numbers_learn_from_all_exits() {
     let mut ensemble = ensemble(&CpuDevice::new(2).unwrap(), &plan, EnsembleOptions::train(BATCH));
     ensemble.set_batch(&images(3), &[4, 0, 2, 3]).unwrap();
     let (all, last) = ("0.blocks.0.0.layers.0.net.0.weight", "0.classifier.2.linear.bias");
-    for (name, moves) in [(all, [true; EXITS]), ("templates.1", [true; EXITS]), (last, [false, false, true])]
+    for (name, moves) in
+        [(all, [true; EXITS]), ("templates.1", [true; EXITS]), (last, [false, false, true])]
     {
         let numbers = ensemble.memory().parameter(name).unwrap();
         let before = losses_at(&mut ensemble, name, &numbers, &vec![0.0; numbers.len()], 0.0);
@@ -186,7 +206,8 @@ fn numbers_learn_from_all_exits() {
         let direction: Vec<f64> = gradient.iter().map(|g| g / norm).collect();
         // Batch norm over few images is steep.
         let step = 0.004 / norm;
-        let [up, down] = [step, -step].map(|step| losses_at(&mut ensemble, name, &numbers, &direction, step));
+        let [up, down] =
+            [step, -step].map(|step| losses_at(&mut ensemble, name, &numbers, &direction, step));
         let slope = (up.iter().sum::<f64>() - down.iter().sum::<f64>()) / (2.0 * step);
         assert!((slope / norm - 1.0).abs() < 0.02, "{name}: {slope}, by the gradient {norm}");
         assert_eq!([0, 1, 2].map(|exit| up[exit] != before[exit]), moves, "{name}");
@@ -201,8 +222,12 @@ fn exits_are_voices_of_their_own() {
     assert_eq!(voices.of_member(MemberId(0)), 0..3);
     let subsets: Vec<_> = voices.subsets().unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(subsets, ["0", "1", "2", "0+1", "0+1+2"]);
-    let needed: Vec<_> =
-        voices.subsets().unwrap().into_iter().map(|subset| voices.needed(subset).to_string()).collect();
+    let needed: Vec<_> = voices
+        .subsets()
+        .unwrap()
+        .into_iter()
+        .map(|subset| voices.needed(subset).to_string())
+        .collect();
     assert_eq!(needed, ["0", "0+1", "0+1+2", "0+1", "0+1+2"]);
     let members = Voices::new(vec!["a".into(); 11], false);
     assert!(

@@ -3,7 +3,9 @@
 //! `benches/export.py` (`results/export.md`).
 
 use superweight::bank;
-use superweight::engine::{CpuDevice, LayoutBuilder, Memory, Program, Settings, SlotKind, oihw_to_ohwi};
+use superweight::engine::{
+    CpuDevice, LayoutBuilder, Memory, Program, Settings, SlotKind, oihw_to_ohwi,
+};
 use superweight::ensemble::{Ensemble, EnsembleOptions};
 use superweight::evaluate::Line;
 use superweight::export::{OnnxOptions, OnnxOutput, onnx};
@@ -18,7 +20,8 @@ const BATCH: usize = 3;
 const SHAPE: ImageShape = ImageShape { channels: 3, height: 8, width: 8 };
 
 fn plan(members: &[&str], tiling: TilingChoice, percent: u64) -> SharingPlan {
-    let member = |name: &&str| Member { architecture: name.parse().unwrap(), input: SHAPE, classes: 5 };
+    let member =
+        |name: &&str| Member { architecture: name.parse().unwrap(), input: SHAPE, classes: 5 };
     let mut request = PlanRequest::new(members.iter().map(member).collect(), None);
     request.budget = Some(request.dense_total().unwrap() * percent / 100);
     request.tiling = tiling;
@@ -94,9 +97,9 @@ fn a_state_dict_is_the_member() {
                 let values = tensors.expect::<f32>(&slot.name, &shape).unwrap();
                 match (slot.kind, &shape[..]) {
                     (SlotKind::Statistic, _) => memory.set_statistic(&slot.name, values).unwrap(),
-                    (_, &[o, i, h, w]) => {
-                        memory.set_parameter(&slot.name, &oihw_to_ohwi(values, [o, i, h, w])).unwrap()
-                    }
+                    (_, &[o, i, h, w]) => memory
+                        .set_parameter(&slot.name, &oihw_to_ohwi(values, [o, i, h, w]))
+                        .unwrap(),
                     _ => memory.set_parameter(&slot.name, values).unwrap(),
                 }
             }
@@ -129,30 +132,38 @@ fn folded_members_answer_alike() {
             for (index, (name, len)) in statistics.iter().enumerate() {
                 let draws = Draws::new(&[11, index as u64]);
                 let variance = name.ends_with("running_var");
-                let value = |i| draws.signed_unit(i) as f32 * 0.5 + if variance { 1.0 } else { 0.0 };
-                memory.set_statistic(name, &(0..*len as u64).map(value).collect::<Vec<_>>()).unwrap();
+                let value =
+                    |i| draws.signed_unit(i) as f32 * 0.5 + if variance { 1.0 } else { 0.0 };
+                memory
+                    .set_statistic(name, &(0..*len as u64).map(value).collect::<Vec<_>>())
+                    .unwrap();
             }
             for (index, vector) in plan.vectors.iter().enumerate() {
                 let draws = Draws::new(&[13, index as u64]);
                 let scale = vector.kind == superweight::plan::VectorKind::NormScale;
                 let value = |i| draws.signed_unit(i) as f32 * 0.3 + if scale { 1.0 } else { 0.0 };
                 let name = bank::scope(vector.member) + &vector.name;
-                memory.set_parameter(&name, &(0..vector.len).map(value).collect::<Vec<_>>()).unwrap();
+                memory
+                    .set_parameter(&name, &(0..vector.len).map(value).collect::<Vec<_>>())
+                    .unwrap();
             }
             Networks::new(ensemble, BATCH).unwrap()
         };
         let [mut plain, mut folded] =
-            [EnsembleOptions::evaluate(BATCH), EnsembleOptions::infer(BATCH)].map(|options| make(&options));
+            [EnsembleOptions::evaluate(BATCH), EnsembleOptions::infer(BATCH)]
+                .map(|options| make(&options));
         let draws = Draws::new(&[3]);
-        let images: Vec<f32> = (0..BATCH as u64 * 192).map(|i| draws.signed_unit(i) as f32).collect();
+        let images: Vec<f32> =
+            (0..BATCH as u64 * 192).map(|i| draws.signed_unit(i) as f32).collect();
         for member in (0..plan.members.len()).map(MemberId) {
             let [plain, folded] = [&mut plain, &mut folded].map(|networks| {
                 networks.set_images(&images).unwrap();
                 (networks.run(VoiceId(member.0)).unwrap(), networks.state_dict(member).unwrap())
             });
             assert_eq!(plain.1, folded.1);
-            let square =
-                |values: &mut dyn Iterator<Item = f32>| values.map(|v| f64::from(v * v)).sum::<f64>();
+            let square = |values: &mut dyn Iterator<Item = f32>| {
+                values.map(|v| f64::from(v * v)).sum::<f64>()
+            };
             let off = square(&mut plain.0.iter().zip(&folded.0).map(|(a, b)| a - b));
             let error = (off / square(&mut plain.0.iter().copied())).sqrt();
             assert!(error < 1e-5, "member {member:?}: {error:.2e}");
@@ -166,14 +177,23 @@ fn folded_members_answer_alike() {
 fn an_onnx_file_holds_every_number_once() {
     let plan = plan(&["wrn-10-1", "wrn-10-2"], TilingChoice::Grid, 40);
     let (networks, ..) = networks(&plan);
-    let part = |m: usize| (plan.members[m].build().unwrap(), networks.state_dict(MemberId(m)).unwrap());
+    let part =
+        |m: usize| (plan.members[m].build().unwrap(), networks.state_dict(MemberId(m)).unwrap());
     let options = OnnxOptions { output: OnnxOutput::Probabilities, normalisation: None };
     let file = onnx(&[part(0), part(1)], &options).unwrap();
     let numbers: usize =
         [part(0), part(1)].iter().flat_map(|(_, t)| t.iter().map(|(_, t)| t.values().len())).sum();
-    assert!((4 * numbers..4 * numbers + 20_000).contains(&file.len()), "{} for {numbers}", file.len());
-    let missing = onnx(&[(part(0).0, part(1).1)], &OnnxOptions { output: OnnxOutput::Logits, ..options });
-    assert!(missing.unwrap_err().to_string().contains("expected F32"), "a state dict of another network");
+    assert!(
+        (4 * numbers..4 * numbers + 20_000).contains(&file.len()),
+        "{} for {numbers}",
+        file.len()
+    );
+    let missing =
+        onnx(&[(part(0).0, part(1).1)], &OnnxOptions { output: OnnxOutput::Logits, ..options });
+    assert!(
+        missing.unwrap_err().to_string().contains("expected F32"),
+        "a state dict of another network"
+    );
 }
 
 /// Several heads: one image goes in, one row of logits comes out.
@@ -181,12 +201,14 @@ fn an_onnx_file_holds_every_number_once() {
 fn an_onnx_file_asks_all_heads() {
     let plan = plan(&["mimo-3-wrn-10-1"], TilingChoice::Nested, 100);
     let mut ensemble =
-        Ensemble::new(&CpuDevice::new(1).unwrap(), &plan, &EnsembleOptions::evaluate(BATCH)).unwrap();
+        Ensemble::new(&CpuDevice::new(1).unwrap(), &plan, &EnsembleOptions::evaluate(BATCH))
+            .unwrap();
     bank::initialise(&plan, ensemble.memory_mut(), 7).unwrap();
     let tensors = Networks::new(ensemble, BATCH).unwrap().state_dict(MemberId(0)).unwrap();
     let options = OnnxOptions { output: OnnxOutput::Logits, normalisation: None };
     let file = onnx(&[(plan.members[0].build().unwrap(), tensors)], &options).unwrap();
-    let times = |text: &str| file.windows(text.len()).filter(|bytes| *bytes == text.as_bytes()).count();
+    let times =
+        |text: &str| file.windows(text.len()).filter(|bytes| *bytes == text.as_bytes()).count();
     // Their nodes; what these compute was compared in ONNX Runtime.
     for op in ["Concat", "Reshape", "LogSoftmax", "ReduceLogSumExp", "Sub"] {
         assert_eq!(times(op), 1, "{op}");
@@ -203,8 +225,10 @@ fn a_line_between_members_has_them_at_its_ends() {
     let [a, b] = [0, 1].map(|m| networks.state_dict(MemberId(m)).unwrap());
     let device = CpuDevice::new(1).unwrap();
     let pixels: Vec<u8> = (0..10 * 192u64).map(|i| Draws::new(&[5]).bits(i) as u8).collect();
-    let images =
-        superweight::data::Images { pixels: pixels.into(), labels: (0..10).map(|i| i % 5).collect() };
+    let images = superweight::data::Images {
+        pixels: pixels.into(),
+        labels: (0..10).map(|i| i % 5).collect(),
+    };
     let normalisation = superweight::data::Normalisation::fixed(&[128.0; 3], &[64.0; 3]);
     let evaluate = |from, to, points| {
         let line = Line { architecture: &architecture, from, to };

@@ -21,7 +21,8 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 fn check(target: &str, least: usize, read: impl Fn(&Path, &[u8]) -> Outcome) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    let seeds: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let seeds: Vec<PathBuf> =
+        fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(seeds.len() >= least, "{target} has {} seeds", seeds.len());
     for seed in seeds {
         let outcome = read(&seed, &fs::read(&seed).unwrap());

@@ -8,7 +8,8 @@ use superweight_plan::arch::{ArchName, ImageShape};
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("and this line in it");
-    let kilobytes: usize = line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("in kB");
+    let kilobytes: usize =
+        line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("in kB");
     kilobytes * 1024
 }
 
@@ -40,7 +41,11 @@ fn the_plan_predicts_what_activations_take() {
     let used = (resident() - before) as f64 - gradients as f64;
 
     let mebibytes = |bytes: f64| bytes / (1 << 20) as f64;
-    println!("planned {:.1} MiB, used {:.1} MiB", mebibytes(plan.arena_bytes as f64), mebibytes(used));
+    println!(
+        "planned {:.1} MiB, used {:.1} MiB",
+        mebibytes(plan.arena_bytes as f64),
+        mebibytes(used)
+    );
     assert!((used / plan.arena_bytes as f64 - 1.0).abs() < 0.05);
     assert!(plan.arena_bytes as f64 <= 1.02 * plan.lower_bound as f64, "{plan:?} wastes memory");
 }

@@ -27,7 +27,8 @@ fn every_subset_scores_as_in_numpy() {
     let cases: Vec<Case> = serde_json::from_str(include_str!("fixtures/metrics.json")).unwrap();
     assert_eq!(cases.len(), 8);
     for case in cases {
-        let logits = |member: &Vec<i32>| member.iter().map(|&eighths| eighths as f32 / 8.0).collect();
+        let logits =
+            |member: &Vec<i32>| member.iter().map(|&eighths| eighths as f32 / 8.0).collect();
         let members = case.logits_times_8.iter().map(logits).collect();
         let predictions = Predictions::new(case.classes, case.labels, members).unwrap();
         let scored = evaluate_subsets(&predictions, &Subset::every(predictions.voices()));
@@ -42,7 +43,11 @@ fn every_subset_scores_as_in_numpy() {
                 ("ece", scores.ece, expected.ece),
             ];
             for (score, ours, theirs) in pairs {
-                assert!((ours - theirs).abs() < 1e-6, "{} {score}: {ours}, numpy {theirs}", case.name);
+                assert!(
+                    (ours - theirs).abs() < 1e-6,
+                    "{} {score}: {ours}, numpy {theirs}",
+                    case.name
+                );
             }
         }
         match (predictions.diversity(), case.diversity) {

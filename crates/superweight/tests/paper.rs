@@ -58,11 +58,16 @@ fn recipes_and_rows_say_the_same() {
         for (row, seen) in rows.iter().zip(&mut seen).filter(|(row, _)| is_row(row, &resolved)) {
             *seen = true;
             values.extend(
-                ["top1", "diversity"].into_iter().filter_map(|name| row.value(name)).map(|(value, _)| value),
+                ["top1", "diversity"]
+                    .into_iter()
+                    .filter_map(|name| row.value(name))
+                    .map(|(value, _)| value),
             );
         }
         for row in listed.iter().filter(|row| row.resolved.name == resolved.name) {
-            values.extend(row.paper.iter().filter_map(|paper| paper.value("top1")).map(|(value, _)| value));
+            values.extend(
+                row.paper.iter().filter_map(|paper| paper.value("top1")).map(|(value, _)| value),
+            );
         }
         // "# …: WRN-28-10 on CIFAR-100 with 10% of its parameters. Paper: 78.94."
         let comment: String =
@@ -81,7 +86,8 @@ fn recipes_and_rows_say_the_same() {
         );
         compared += 1;
     }
-    let missing: Vec<_> = rows.iter().zip(seen).filter(|(_, seen)| !seen).map(|(row, _)| row).collect();
+    let missing: Vec<_> =
+        rows.iter().zip(seen).filter(|(_, seen)| !seen).map(|(row, _)| row).collect();
     assert!(missing.is_empty(), "no recipe for {missing:#?}");
     assert!(compared > 30, "only {compared} recipes name a figure of the paper");
 }

@@ -45,7 +45,11 @@ fn every_recipe_has_a_plan_within_its_budget() {
         plan.validate().unwrap();
         assert!(plan.bill.total() <= request.budget.unwrap(), "{name}");
         let plain = resolved.plan.clusters == Clustering::Dense;
-        assert_eq!(plan.clusters.is_empty(), plain, "{name}: something is shared unless it is asked not to");
+        assert_eq!(
+            plan.clusters.is_empty(),
+            plain,
+            "{name}: something is shared unless it is asked not to"
+        );
         assert!(resolved.train_request().unwrap().plan().is_ok(), "{name}");
     }
 }
@@ -59,7 +63,8 @@ fn every_recipe_is_short_says_what_it_is_and_loads_back() {
         let resolved = resolve(&path, &[]);
         let recipe = Recipe::load(&path, &[] as &[&str]).unwrap();
         assert_eq!(recipe.unheard(&resolved), [""; 0], "{name}");
-        let again = Recipe::parse(&name, &resolved.to_toml(), &[] as &[&str]).unwrap().resolve().unwrap();
+        let again =
+            Recipe::parse(&name, &resolved.to_toml(), &[] as &[&str]).unwrap().resolve().unwrap();
         assert_eq!(again, resolved, "{name}");
         stems.push(resolved.name);
     }
@@ -90,8 +95,11 @@ fn slimmable_networks_share_corners_and_nothing_else() {
         assert!(plan.template_sets.iter().all(|set| set.templates == 1));
         assert!(plan.layers.iter().all(|layer| !layer.tiles.is_empty()), "every layer takes part");
         assert!(plan.layers.iter().flat_map(|layer| &layer.tiles).all(|tile| tile.factor == 1.0));
-        let widest =
-            plan.layers.iter().filter(|layer| layer.layer.member.0 == 0).map(|layer| layer.layer.len());
+        let widest = plan
+            .layers
+            .iter()
+            .filter(|layer| layer.layer.member.0 == 0)
+            .map(|layer| layer.layer.len());
         assert_eq!(bill.templates, widest.sum::<u64>(), "as many as the widest has");
     }
 }
@@ -100,7 +108,8 @@ fn slimmable_networks_share_corners_and_nothing_else() {
 fn the_readme_lists_every_recipe_and_every_key() {
     let path = folder().join("README.md");
     let text = fs::read_to_string(&path).unwrap();
-    let linked: Vec<&str> = text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    let linked: Vec<&str> =
+        text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
     for (name, _) in files() {
         assert_eq!(linked.iter().filter(|link| **link == name).count(), 1, "{name}");
     }

@@ -7,8 +7,8 @@ use superweight::engine::{CpuDevice, Sgd, SgdOptions, ohwi_to_oihw};
 use superweight::ensemble::{Ensemble, EnsembleOptions, ParameterKind};
 use superweight::plan::arch::{ArchName, ImageShape};
 use superweight::plan::{
-    Assignment, Clustering, LayerId, Member, PlanRequest, SetId, SharingPlan, SuperWeightId, Tiling,
-    TilingChoice, refine,
+    Assignment, Clustering, LayerId, Member, PlanRequest, SetId, SharingPlan, SuperWeightId,
+    Tiling, TilingChoice, refine,
 };
 use superweight::random::Draws;
 use superweight::recipe::Similarity;
@@ -24,8 +24,11 @@ const SGD: SgdOptions = SgdOptions { momentum: 0.9, nesterov: true };
 /// Two members of different width and depth, hard-shared with room to refine: nested, a grid whose cells are cropped, and
 /// patterns over such a grid.
 fn plans() -> Vec<SharingPlan> {
-    let member =
-        |name: &str| Member { architecture: name.parse::<ArchName>().unwrap(), input: IMAGE, classes: 10 };
+    let member = |name: &str| Member {
+        architecture: name.parse::<ArchName>().unwrap(),
+        input: IMAGE,
+        classes: 10,
+    };
     let plan = |tiling, budget, clusters| {
         let members = ["wrn-16-1", "wrn-10-2"].map(member).to_vec();
         let request = PlanRequest::new(members, budget);
@@ -52,8 +55,10 @@ fn ensemble(plan: &SharingPlan) -> (Ensemble<CpuDevice>, Sgd<CpuDevice>) {
 
 fn backward(ensemble: &mut Ensemble<CpuDevice>, seed: u64) {
     let draws = Draws::new(&[seed]);
-    let images: Vec<f32> = (0..(BATCH * 8 * 8 * 3) as u64).map(|n| draws.normal(n) as f32).collect();
-    let labels: Vec<u32> = (0..BATCH as u64).map(|n| (draws.bits(1_000_000 + n) % 10) as u32).collect();
+    let images: Vec<f32> =
+        (0..(BATCH * 8 * 8 * 3) as u64).map(|n| draws.normal(n) as f32).collect();
+    let labels: Vec<u32> =
+        (0..BATCH as u64).map(|n| (draws.bits(1_000_000 + n) % 10) as u32).collect();
     ensemble.set_batch(&images, &labels).unwrap();
     ensemble.gradients().unwrap();
 }
@@ -95,8 +100,11 @@ fn pairs_are_cosines_over_the_common_corner() {
             }
             update(&mut ensemble, &mut optimizer);
         }
-        let Compared::Gradients(pairs) = watch.finish(&mut ensemble).unwrap().compared else { panic!() };
-        let expected: usize = plan.clusters.iter().map(|c| c.layers.len() * (c.layers.len() - 1) / 2).sum();
+        let Compared::Gradients(pairs) = watch.finish(&mut ensemble).unwrap().compared else {
+            panic!()
+        };
+        let expected: usize =
+            plan.clusters.iter().map(|c| c.layers.len() * (c.layers.len() - 1) / 2).sum();
         assert_eq!(pairs.len(), expected);
         let mut clipped = 0;
         for pair in pairs {
@@ -134,11 +142,13 @@ fn dl_dalpha_of_a_layer_is_its_gradient_along_the_templates() {
         let mut direct: BTreeMap<(usize, LayerId), Vec<f64>> = BTreeMap::new();
         for step in 0..3 {
             backward(&mut ensemble, step);
-            let before: Vec<Vec<f32>> =
-                sets(&plan).map(|set| ensemble.memory().gradient(&templates_name(set)).unwrap()).collect();
+            let before: Vec<Vec<f32>> = sets(&plan)
+                .map(|set| ensemble.memory().gradient(&templates_name(set)).unwrap())
+                .collect();
             sums.observe(ensemble.memory_mut()).unwrap();
-            let after: Vec<Vec<f32>> =
-                sets(&plan).map(|set| ensemble.memory().gradient(&templates_name(set)).unwrap()).collect();
+            let after: Vec<Vec<f32>> = sets(&plan)
+                .map(|set| ensemble.memory().gradient(&templates_name(set)).unwrap())
+                .collect();
             assert_eq!(before, after, "looking changes no gradient of the bank");
             add_directly(&plan, &ensemble, &mut direct);
             update(&mut ensemble, &mut optimizer);
@@ -157,8 +167,10 @@ fn dl_dalpha_of_a_layer_is_its_gradient_along_the_templates() {
         for of in coefficient_pairs(&plan, &found).unwrap() {
             for pair in of.pairs {
                 let vector = |layer| {
-                    let gradient =
-                        found.iter().find(|g| g.superweight == of.superweight && g.layer == layer).unwrap();
+                    let gradient = found
+                        .iter()
+                        .find(|g| g.superweight == of.superweight && g.layer == layer)
+                        .unwrap();
                     (gradient.shape, &direct[&(of.superweight.0, layer)])
                 };
                 let ((a, x), (b, y)) = (vector(pair.a), vector(pair.b));
@@ -166,7 +178,8 @@ fn dl_dalpha_of_a_layer_is_its_gradient_along_the_templates() {
                 for r in 0..a[0].min(b[0]) {
                     for c in 0..a[1].min(b[1]) {
                         for k in 0..a[2] {
-                            let (x, y) = (x[(r * a[1] + c) * a[2] + k], y[(r * b[1] + c) * b[2] + k]);
+                            let (x, y) =
+                                (x[(r * a[1] + c) * a[2] + k], y[(r * b[1] + c) * b[2] + k]);
                             dot += x * y;
                             squares[0] += x * x;
                             squares[1] += y * y;
@@ -212,7 +225,8 @@ fn add_directly(
             let [rows, cols] = plan.cells(superweight.set, &tile.at);
             let templates = ensemble.memory().parameter(&templates_name(superweight.set)).unwrap();
             // With patterns a layer asks of K coefficients, each of which multiplies a number per cell.
-            let patterns = plan.has_patterns().then(|| patterns_of(plan, ensemble, tile.superweight));
+            let patterns =
+                plan.has_patterns().then(|| patterns_of(plan, ensemble, tile.superweight));
             let len = if patterns.is_some() { k } else { rows * cols * k };
             let sum = sums.entry((tile.superweight.0, id)).or_insert_with(|| vec![0.0; len]);
             for o in tile.at.rows.start..tile.at.rows.end {
@@ -223,7 +237,8 @@ fn add_directly(
                     for (p, t) in (0..area).flat_map(|p| (0..k).map(move |t| (p, t))) {
                         // Templates lie [k, rows, positions, columns].
                         let at = ((t * height + r % height) * area + p) * width + c % width;
-                        let pattern = patterns.as_ref().map_or(1.0, |cells| f64::from(cells[&cell][t]));
+                        let pattern =
+                            patterns.as_ref().map_or(1.0, |cells| f64::from(cells[&cell][t]));
                         sum[row * k + t] += tile.factor
                             * gradient[(o * layer.inp + i) * area + p]
                             * f64::from(templates[at])
@@ -257,7 +272,8 @@ fn refinement_changes_no_logit_and_keeps_the_budget() {
         };
         let pairs = coefficient_pairs(&plan, &sums.read(&plan)).unwrap();
         let refined = refine(&plan, &pairs, 0.5, Assignment::Merge).unwrap().plan;
-        let groups = |plan: &SharingPlan| plan.superweights.iter().map(|s| s.groups.len()).sum::<usize>();
+        let groups =
+            |plan: &SharingPlan| plan.superweights.iter().map(|s| s.groups.len()).sum::<usize>();
         assert!(groups(&refined) > groups(&plan) + 3, "something splits");
         let budget = plan.budget.unwrap();
         assert!(plan.bill.total() <= budget && refined.bill.total() <= budget);
@@ -285,8 +301,9 @@ fn refinement_changes_no_logit_and_keeps_the_budget() {
             };
             let new = momentum(&ensemble, &optimizer, set);
             assert_eq!(rows(&new), rows(&old), "every row is a copy, and every row was copied");
-            let live =
-                |numbers: &[f32]| numbers.chunks(k).filter(|row| row.iter().any(|&x| x != 0.0)).count();
+            let live = |numbers: &[f32]| {
+                numbers.chunks(k).filter(|row| row.iter().any(|&x| x != 0.0)).count()
+            };
             assert!(live(&new) >= live(&old));
         }
         // Groups that were one go their own ways from here on.
@@ -295,7 +312,8 @@ fn refinement_changes_no_logit_and_keeps_the_budget() {
         let split = refined.superweights.iter().find(|s| s.groups.len() > 1).unwrap();
         let alpha = ensemble.memory().parameter(&coefficients_name(split.set)).unwrap();
         let k = refined.set(split.set).templates;
-        let mut rows: Vec<&[f32]> = alpha.chunks(k).filter(|row| row.iter().any(|&x| x != 0.0)).collect();
+        let mut rows: Vec<&[f32]> =
+            alpha.chunks(k).filter(|row| row.iter().any(|&x| x != 0.0)).collect();
         let count = rows.len();
         rows.sort_by(|a, b| a.partial_cmp(b).unwrap());
         rows.dedup();
@@ -307,7 +325,8 @@ fn refinement_changes_no_logit_and_keeps_the_budget() {
 #[test]
 fn looking_takes_at_most_a_copy_of_the_weights() {
     let member = Member { architecture: "wrn-16-2".parse().unwrap(), input: IMAGE, classes: 10 };
-    let request = PlanRequest { tiling: TilingChoice::Grid, ..PlanRequest::new(vec![member], 200_000) };
+    let request =
+        PlanRequest { tiling: TilingChoice::Grid, ..PlanRequest::new(vec![member], 200_000) };
     let plan = PlanRequest { block: Some(16), ..request }.plan().unwrap();
     let (ensemble, _) = ensemble(&plan);
     let weights: u64 = plan.layers().map(|layer| layer.len()).sum();
@@ -321,14 +340,19 @@ fn looking_takes_at_most_a_copy_of_the_weights() {
         .filter_map(|set| ensemble.memory().layout().parameter(&format!("probe.{set}")).ok())
         .map(|region| region.len * 4)
         .sum();
-    assert!(rows > 0 && scratch - bank.scratch_bytes() + 3 * rows <= copy, "{scratch} {rows} {copy}");
+    assert!(
+        rows > 0 && scratch - bank.scratch_bytes() + 3 * rows <= copy,
+        "{scratch} {rows} {copy}"
+    );
 }
 
 #[test]
 fn a_zero_gradient_is_like_nothing_and_nan_is_an_error() {
     let plan = &plans()[1];
-    let mut numbers: BTreeMap<LayerId, Vec<f32>> =
-        clustered(plan).into_iter().map(|id| (id, vec![1.0; plan.layer(id).len() as usize])).collect();
+    let mut numbers: BTreeMap<LayerId, Vec<f32>> = clustered(plan)
+        .into_iter()
+        .map(|id| (id, vec![1.0; plan.layer(id).len() as usize]))
+        .collect();
     let first = plan.clusters[0].layers[0];
     numbers.insert(first, vec![0.0; plan.layer(first).len() as usize]);
     for pair in compare(plan, &numbers, "Σ dL/dW").unwrap() {
@@ -341,7 +365,9 @@ fn a_zero_gradient_is_like_nothing_and_nan_is_an_error() {
     let name = weight_name(plan, first);
     assert_eq!(
         error.to_string(),
-        format!("Σ dL/dW of {name} is not finite: training diverged; lower search.rate (or train.rate)")
+        format!(
+            "Σ dL/dW of {name} is not finite: training diverged; lower search.rate (or train.rate)"
+        )
     );
 }
 

@@ -7,7 +7,9 @@ use superweight::data::{Images, Normalisation};
 use superweight::engine::{CpuDevice, CudaDevice, Device, Precision};
 use superweight::evaluate::Line;
 use superweight::plan::arch::{Architecture, ImageShape, TensorKind};
-use superweight::plan::{Clustering, Member, MemberId, PlanRequest, Scale, Share, SharingPlan, TilingChoice};
+use superweight::plan::{
+    Clustering, Member, MemberId, PlanRequest, Scale, Share, SharingPlan, TilingChoice,
+};
 use superweight::random::Draws;
 use superweight::run::{Tensor, Tensors};
 use superweight::slim::{Progress, Slimming, Trial, is_slimmable};
@@ -29,9 +31,12 @@ fn numbers(architecture: &Architecture) -> Tensors {
         let (mean, spread) = match tensor.kind {
             TensorKind::NormScale => (1.0, 0.5),
             TensorKind::NormShift | TensorKind::LinearBias => (0.0, 0.5),
-            TensorKind::ConvWeight | TensorKind::LinearWeight => (0.0, (6.0 / fan_in as f64).sqrt()),
+            TensorKind::ConvWeight | TensorKind::LinearWeight => {
+                (0.0, (6.0 / fan_in as f64).sqrt())
+            }
         };
-        let values = (0..tensor.len()).map(|i| (mean + spread * draws.signed_unit(i)) as f32).collect();
+        let values =
+            (0..tensor.len()).map(|i| (mean + spread * draws.signed_unit(i)) as f32).collect();
         tensors.insert(&tensor.name, Tensor::new(&tensor.shape, values));
     }
     tensors
@@ -64,8 +69,10 @@ fn what_is_left_is_the_narrower_network<D: Device>(device: &D) {
     let draws = Draws::new(&[9]);
     let byte = |i| (draws.signed_unit(i) * 127.0 + 128.0) as u8;
     let pixels: Vec<u8> = (0..(IMAGES * 192) as u64).map(byte).collect();
-    let images = Images { pixels: pixels.into(), labels: (0..IMAGES as u16).map(|i| i % 5).collect() };
-    let normalisation = Normalisation { mean: vec![128.0; 3].into(), deviation: vec![64.0; 3].into() };
+    let images =
+        Images { pixels: pixels.into(), labels: (0..IMAGES as u16).map(|i| i % 5).collect() };
+    let normalisation =
+        Normalisation { mean: vec![128.0; 3].into(), deviation: vec![64.0; 3].into() };
     for (name, each, rounding) in [
         ("cnn-8-8-16", true, 5e-4),
         ("wrn-10-1", true, 5e-4),
@@ -88,7 +95,10 @@ fn what_is_left_is_the_narrower_network<D: Device>(device: &D) {
         ];
         if each {
             let alone = |alone: usize| {
-                widths(&whole, |i, channels| if i == alone { channels.div_ceil(2) } else { channels })
+                widths(
+                    &whole,
+                    |i, channels| if i == alone { channels.div_ceil(2) } else { channels },
+                )
             };
             tried.extend((0..all.len()).map(alone));
         }
@@ -98,7 +108,8 @@ fn what_is_left_is_the_narrower_network<D: Device>(device: &D) {
             let narrow = architecture(&whole.name.slimmed(widths.clone()).to_string());
             let corner = corner(&numbers, &whole, &narrow);
             let line = Line { architecture: &narrow, from: &corner, to: &corner };
-            let alone = line.evaluate(device, &images, &normalisation, BATCH, 1).unwrap()[0].figures;
+            let alone =
+                line.evaluate(device, &images, &normalisation, BATCH, 1).unwrap()[0].figures;
             let masked = trial.figures(&widths, &images, &normalisation, go_on).unwrap().unwrap();
             let difference = (masked.nll - alone.nll).abs();
             assert!(difference < rounding, "{name} {widths:?}: {} and {}", masked.nll, alone.nll);
@@ -116,7 +127,9 @@ fn on_a_processor() {
 fn on_a_gpu() {
     match CudaDevice::new(0, Precision::F32) {
         Ok(device) => what_is_left_is_the_narrower_network(&device),
-        Err(error) if std::env::var_os("SWN_REQUIRE_CUDA").is_some() => panic!("no CUDA device: {error}"),
+        Err(error) if std::env::var_os("SWN_REQUIRE_CUDA").is_some() => {
+            panic!("no CUDA device: {error}")
+        }
         Err(error) => println!("CUDA was skipped: {error}"),
     }
 }
@@ -143,7 +156,8 @@ fn the_way_down_is_one_of_narrower_networks() {
 #[test]
 fn a_member_is_slimmable_with_a_corner_of_its_own() {
     let plan = |members: &[&str], scale| {
-        let member = |name: &&str| Member { architecture: name.parse().unwrap(), input: SHAPE, classes: 5 };
+        let member =
+            |name: &&str| Member { architecture: name.parse().unwrap(), input: SHAPE, classes: 5 };
         let mut request = PlanRequest::new(members.iter().map(member).collect(), None);
         request.clusters = Clustering::PerPosition;
         request.tiling = TilingChoice::Nested;

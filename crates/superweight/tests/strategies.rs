@@ -71,7 +71,10 @@ fn plant_gradients(ensemble: &mut Ensemble<CpuDevice>, ways: Ways) {
     let plan = ensemble.plan().clone();
     for (layer, way) in SHARED.into_iter().zip(ways) {
         let id = LayerId(layer);
-        ensemble.memory_mut().set_gradient(&weight_name(&plan, id), &gradient(&plan, id, way)).unwrap();
+        ensemble
+            .memory_mut()
+            .set_gradient(&weight_name(&plan, id), &gradient(&plan, id, way))
+            .unwrap();
     }
 }
 
@@ -101,10 +104,14 @@ fn plant_coefficients(ensemble: &mut Ensemble<CpuDevice>, ways: Ways, size: f32)
 }
 
 /// The search: what is planted is watched, written, read and decided from.
-fn searched(resolved: &Resolved, plant: impl Fn(&mut Ensemble<CpuDevice>)) -> (Statistics, Decision) {
+fn searched(
+    resolved: &Resolved,
+    plant: impl Fn(&mut Ensemble<CpuDevice>),
+) -> (Statistics, Decision) {
     let start = resolved.plan_request().unwrap().plan().unwrap();
     let mut ensemble = ensemble(&start);
-    let mut watch = SearchWatch::new(resolved.search.as_ref().unwrap().similarity, &ensemble).unwrap();
+    let mut watch =
+        SearchWatch::new(resolved.search.as_ref().unwrap().similarity, &ensemble).unwrap();
     plant(&mut ensemble);
     watch.observe(&ensemble);
     let search = Some(watch.finish(&mut ensemble).unwrap());
@@ -120,7 +127,8 @@ fn refined(resolved: &Resolved, plan: &SharingPlan, ways: Ways) -> (RefineStatis
     plant_gradients(&mut ensemble, ways);
     sums.observe(ensemble.memory_mut()).unwrap();
     let refine = RefineStatistics { plan: plan.clone(), gradients: sums.read(plan) };
-    let statistics = through_file(Statistics { search: None, refine: Some(refine) }).refine.unwrap();
+    let statistics =
+        through_file(Statistics { search: None, refine: Some(refine) }).refine.unwrap();
     let decision = decide_groups(resolved, &statistics).unwrap();
     decision.plan.validate().unwrap();
     (statistics, decision)
@@ -152,7 +160,8 @@ fn clusters(plan: &SharingPlan) -> String {
 /// Coefficient groups of more than one layer; who is not named has its own.
 fn sharing(plan: &SharingPlan) -> String {
     let groups = plan.superweights.iter().flat_map(|superweight| &superweight.groups);
-    let mut shared: Vec<_> = groups.map(|g| g.layers.clone()).filter(|layers| layers.len() > 1).collect();
+    let mut shared: Vec<_> =
+        groups.map(|g| g.layers.clone()).filter(|layers| layers.len() > 1).collect();
     shared.sort();
     shared.dedup();
     text(&mut shared)
@@ -173,9 +182,11 @@ fn pinned(strategy: Strategy) -> (String, String) {
             searched(&resolved, |ensemble| plant_gradients(ensemble, BINS)).1.plan
         }
         Strategy::WeightSimilarity => {
-            searched(&resolved, |ensemble| plant_coefficients(ensemble, [1, 1, 2, 1, 1, -1, 2, 2], 1.0))
-                .1
-                .plan
+            searched(&resolved, |ensemble| {
+                plant_coefficients(ensemble, [1, 1, 2, 1, 1, -1, 2, 2], 1.0)
+            })
+            .1
+            .plan
         }
         Strategy::CoefficientClustering => {
             let ways = [1, 1, 3, 2, 1, 3, 2, 1];
@@ -237,8 +248,9 @@ fn each_strategy_partitions_and_groups_as_it_says() {
 fn planted_gradients_are_found_and_shuffled_ones_are_not() {
     for tiling in ["plan.tiling=grid", "plan.tiling=nested"] {
         let resolved = resolved(&["plan.clusters=single", tiling]);
-        let found =
-            |ways: Ways| clusters(&searched(&resolved, |ensemble| plant_gradients(ensemble, ways)).1.plan);
+        let found = |ways: Ways| {
+            clusters(&searched(&resolved, |ensemble| plant_gradients(ensemble, ways)).1.plan)
+        };
         assert_eq!(found(ACROSS), ACROSS_FOUND, "{tiling}");
         assert_eq!(found([1; 8]), "1 2 3 4 7 8 9 10");
         for shift in 1..8 {
@@ -288,7 +300,10 @@ fn statistics_that_do_not_fit_are_refused_by_name() {
     );
     let other = resolved(&["strategy=weight-similarity"]);
     let error = replay(&other, &statistics, Replay::default()).unwrap_err().to_string();
-    assert_eq!(error, "statistics: they compare gradients, which strategy weight-similarity does not");
+    assert_eq!(
+        error,
+        "statistics: they compare gradients, which strategy weight-similarity does not"
+    );
     let tensors = statistics.to_tensors();
     let mut empty = superweight::run::Tensors::default();
     assert!(Statistics::from_tensors(&empty).unwrap_err().to_string().contains("no statistics"));
@@ -297,5 +312,8 @@ fn statistics_that_do_not_fit_are_refused_by_name() {
     assert_eq!(error, "there is no tensor 'search.pairs'");
     empty.metadata.insert("superweight.statistics".into(), "2".into());
     let error = Statistics::from_tensors(&empty).unwrap_err().to_string();
-    assert_eq!(error, "statistics: version 2, this program reads version 1: use the program that wrote it");
+    assert_eq!(
+        error,
+        "statistics: version 2, this program reads version 1: use the program that wrote it"
+    );
 }

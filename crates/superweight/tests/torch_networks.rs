@@ -7,7 +7,8 @@ mod common;
 use common::{Fixtures, hashed, layout_of, name_seed};
 use superweight::lower::{IMAGES, LABELS, Lowering, lower};
 use superweight_engine::{
-    CpuDevice, Device, Graph, Memory, ParameterGroup, Program, Settings, Sgd, SgdOptions, Slot, SlotKind,
+    CpuDevice, Device, Graph, Memory, ParameterGroup, Program, Settings, Sgd, SgdOptions, Slot,
+    SlotKind,
 };
 use superweight_plan::arch::{ArchName, ImageShape};
 
@@ -53,7 +54,8 @@ fn compare<D: Device>(device: &D, case: &str, batch: usize, size: usize, signed:
     let fixtures = Fixtures::parse(index, bytes);
 
     let name: ArchName = case.parse().unwrap();
-    let architecture = name.build(ImageShape { channels: 3, height: size, width: size }, 10).unwrap();
+    let architecture =
+        name.build(ImageShape { channels: 3, height: size, width: size }, 10).unwrap();
     let graph = lower(&architecture, &Lowering { smoothing: 0.1, ..Lowering::default() }).unwrap();
     let settings = Settings::train(batch);
     let layout = layout_of(device, &[(&graph, settings)]);
@@ -61,7 +63,9 @@ fn compare<D: Device>(device: &D, case: &str, batch: usize, size: usize, signed:
     let mut memory = Memory::new(device, layout, program.plan().arena_bytes).unwrap();
     for slot in graph.slots() {
         match slot.kind {
-            SlotKind::Statistic => memory.set_statistic(&slot.name, &initial(slot, signed)).unwrap(),
+            SlotKind::Statistic => {
+                memory.set_statistic(&slot.name, &initial(slot, signed)).unwrap()
+            }
             _ => memory.set_parameter(&slot.name, &initial(slot, signed)).unwrap(),
         }
     }
@@ -102,14 +106,22 @@ fn compare<D: Device>(device: &D, case: &str, batch: usize, size: usize, signed:
     }
     for slot in graph.slots() {
         let (tensor, ours) = match slot.kind {
-            SlotKind::Statistic => (format!("statistic:{}", slot.name), memory.statistic(&slot.name)),
+            SlotKind::Statistic => {
+                (format!("statistic:{}", slot.name), memory.statistic(&slot.name))
+            }
             _ => (format!("parameter:{}", slot.name), memory.parameter(&slot.name)),
         };
         errors.push((fixtures.sample_error(case, &tensor, &ours.unwrap()), tensor));
     }
     errors.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let above: Vec<_> = errors.iter().filter(|(error, _)| error.is_nan() || *error >= 1e-4).collect();
-    println!("{case}: {} tensors, worst relative error {:.1e} ({})", errors.len(), errors[0].0, errors[0].1);
+    let above: Vec<_> =
+        errors.iter().filter(|(error, _)| error.is_nan() || *error >= 1e-4).collect();
+    println!(
+        "{case}: {} tensors, worst relative error {:.1e} ({})",
+        errors.len(),
+        errors[0].0,
+        errors[0].1
+    );
     assert!(above.is_empty(), "{case}: {above:#?}");
 }
 

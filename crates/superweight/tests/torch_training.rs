@@ -53,13 +53,20 @@ fn start<D: Device>(plan: &SharingPlan, memory: &mut Memory<D>) {
         let id = SetId(i);
         set(memory, bank::templates_name(id), root * of.deviation, 0.0);
         if of.templates > 1 {
-            set(memory, bank::coefficients_name(id), root * of.length / (of.templates as f64).sqrt(), 0.0);
+            set(
+                memory,
+                bank::coefficients_name(id),
+                root * of.length / (of.templates as f64).sqrt(),
+                0.0,
+            );
         }
         if patterns[i] > 0 {
             set(memory, bank::patterns_name(id), root * of.gain, 0.0);
         }
     }
-    for (i, planned) in plan.layers.iter().enumerate().filter(|(_, planned)| planned.tiles.is_empty()) {
+    for (i, planned) in
+        plan.layers.iter().enumerate().filter(|(_, planned)| planned.tiles.is_empty())
+    {
         let layer = &planned.layer;
         let fan_in = layer.inp * layer.kernel.iter().product::<usize>();
         set(memory, bank::weight_name(plan, LayerId(i)), (6.0 / fan_in as f64).sqrt(), 0.0);
@@ -84,7 +91,8 @@ fn compare<D: Device>(device: &D, name: &str, plan: &str) {
         serde_json::from_str(include_str!("fixtures/training.json")).expect("the script's file");
     let Case { losses, after } = &cases[name];
     let plan = SharingPlan::from_json(plan).unwrap();
-    let options = EnsembleOptions { bn_batch: 4, classifier_decay: DECAY, ..EnsembleOptions::train(BATCH) };
+    let options =
+        EnsembleOptions { bn_batch: 4, classifier_decay: DECAY, ..EnsembleOptions::train(BATCH) };
     let mut ensemble = Ensemble::new(device, &plan, &options).unwrap();
     start(&plan, ensemble.memory_mut());
     let decay = |kind| match kind {
@@ -110,20 +118,26 @@ fn compare<D: Device>(device: &D, name: &str, plan: &str) {
         }
         recording.as_ref().map_or_else(&mut body, |recording| device.replay(recording)).unwrap();
         let loss = f64::from(ensemble.metrics(VoiceId(0)).unwrap().loss);
-        assert!((loss - expected).abs() < 1e-5 * expected, "{name}, step {step}: {loss}, not {expected}");
+        assert!(
+            (loss - expected).abs() < 1e-5 * expected,
+            "{name}, step {step}: {loss}, not {expected}"
+        );
     }
     let memory = ensemble.memory();
     let mut worst = (0f64, "");
     for (tensor, expected) in after {
         let is_statistic = tensor.contains(".running_");
-        let values = if is_statistic { memory.statistic(tensor) } else { memory.parameter(tensor) }.unwrap();
-        let [first, middle, last] = [0, values.len() / 2, values.len() - 1].map(|i| f64::from(values[i]));
+        let values =
+            if is_statistic { memory.statistic(tensor) } else { memory.parameter(tensor) }.unwrap();
+        let [first, middle, last] =
+            [0, values.len() / 2, values.len() - 1].map(|i| f64::from(values[i]));
         let length = values.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
         let usual = expected[0] / (values.len() as f64).sqrt();
         let found = [length, first, middle, last];
         let errors = found.iter().zip(expected).zip([expected[0], usual, usual, usual]);
-        let error =
-            errors.map(|((found, expected), scale)| (found - expected).abs() / scale).fold(0.0, f64::max);
+        let error = errors
+            .map(|((found, expected), scale)| (found - expected).abs() / scale)
+            .fold(0.0, f64::max);
         assert!(error < 1e-4, "{name}, {tensor}: {found:?}, not {expected:?}");
         worst = if error > worst.0 { (error, tensor) } else { worst };
     }

@@ -197,7 +197,14 @@ impl EvalArgs {
 impl AnytimeArgs {
     /// One image at a time, on the test images.
     pub fn of(run: &Path, on: OnArgs) -> Self {
-        Self { run: run.to_owned(), batch: vec![1], seconds: 5.0, held_out: false, images: None, on }
+        Self {
+            run: run.to_owned(),
+            batch: vec![1],
+            seconds: 5.0,
+            held_out: false,
+            images: None,
+            on,
+        }
     }
 }
 
@@ -273,7 +280,8 @@ pub struct ReportArgs {
 
 /// A commit's name as git prints it, whole or its beginning.
 fn commit(text: &str) -> Result<String, String> {
-    let hexadecimal = text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    let hexadecimal =
+        text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
     match hexadecimal && (7..=64).contains(&text.len()) {
         true => Ok(text.to_owned()),
         false => Err(

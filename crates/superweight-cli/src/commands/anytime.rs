@@ -32,7 +32,8 @@ pub fn run(args: AnytimeArgs, out: &mut impl Write) -> Result<ExitCode> {
     );
     let trained = open(&args.run)?;
     let path = args.run.join(PROFILE);
-    check_writable(&path).with_context(|| format!("{}: make its folder writable", path.display()))?;
+    check_writable(&path)
+        .with_context(|| format!("{}: make its folder writable", path.display()))?;
     let device = device::for_run(&args.on.device, args.on.threads, &trained)?;
     let where_ = device.describe();
     let mut made: Vec<Profile> = vec![];
@@ -42,11 +43,22 @@ pub fn run(args: AnytimeArgs, out: &mut impl Write) -> Result<ExitCode> {
         }
         if !args.on.json {
             if made.is_empty() {
-                writeln!(out, "run        {}, checkpoint {}", args.run.display(), trained.stamp.number)?;
+                writeln!(
+                    out,
+                    "run        {}, checkpoint {}",
+                    args.run.display(),
+                    trained.stamp.number
+                )?;
                 writeln!(out, "accuracy   on {}", profile.data)?;
                 writeln!(out, "device     {where_}, load {}", load())?;
             }
-            writeln!(out, "\nbatch {}, {} rounds\n{}", profile.batch, profile.rounds, text(&profile))?;
+            writeln!(
+                out,
+                "\nbatch {}, {} rounds\n{}",
+                profile.batch,
+                profile.rounds,
+                text(&profile)
+            )?;
             out.flush()?;
         }
         made.push(profile);
@@ -75,8 +87,11 @@ pub(super) fn profiles<D: Device>(
     let data = trained.dataset(&standard_folder()?)?;
     let images = images(trained, &data, args.held_out, args.images)?;
     let normalisation = trained.normalisation()?;
-    let predictions =
-        trained.networks(device, PASS_BATCH.min(images.len()))?.predict(&images, &normalisation, |_| ())?;
+    let predictions = trained.networks(device, PASS_BATCH.min(images.len()))?.predict(
+        &images,
+        &normalisation,
+        |_| (),
+    )?;
     let scores = evaluate_subsets(&predictions, &subsets);
     let part = if args.held_out { "held-out" } else { "test" };
     for &batch in &args.batch {
@@ -116,7 +131,10 @@ fn text(profile: &Profile) -> String {
         ]
     };
     let rows: Vec<_> = subsets.iter().map(row).collect();
-    table::render(&[profile.voices().words(), "median ms", "p99 ms", "top-1", "NLL", "ECE", ""], &rows)
+    table::render(
+        &[profile.voices().words(), "median ms", "p99 ms", "top-1", "NLL", "ECE", ""],
+        &rows,
+    )
 }
 
 /// How busy the machine is, where the system says so.

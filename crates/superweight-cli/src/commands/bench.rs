@@ -93,7 +93,9 @@ struct Place {
 impl Place {
     fn of(chosen: &Chosen) -> Self {
         match chosen {
-            Chosen::Cpu(device) => Self { device: "cpu".into(), threads: Some(device.threads()), gpu: None },
+            Chosen::Cpu(device) => {
+                Self { device: "cpu".into(), threads: Some(device.threads()), gpu: None }
+            }
             Chosen::Cuda(device) => {
                 Self { device: device.description(), threads: None, gpu: Some(device.clone()) }
             }
@@ -140,10 +142,17 @@ fn step<D: Device>(
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&answer)?)?);
     }
     let StepReport { step_ms, range_ms: (shortest, longest), repeats, .. } = report;
-    writeln!(out, "step       {step_ms:.2} ms, the median of {repeats} ({shortest:.2} to {longest:.2})")?;
+    writeln!(
+        out,
+        "step       {step_ms:.2} ms, the median of {repeats} ({shortest:.2} to {longest:.2})"
+    )?;
     writeln!(out, "start      {start:.1} s until the first step was done")?;
     if let Some(gpu) = &on.gpu {
-        writeln!(out, "allocated  {:.1} MiB of the GPU's memory at most", mebibytes(gpu.most_allocated()))?;
+        writeln!(
+            out,
+            "allocated  {:.1} MiB of the GPU's memory at most",
+            mebibytes(gpu.most_allocated())
+        )?;
     }
     writeln!(out, "images     {:.1} per second", report.images_per_s)?;
     writeln!(out, "arithmetic {:.1} GFLOP/s in convolutions and linear layers", report.gflops)?;
@@ -183,8 +192,10 @@ fn shared<D: Device>(
     let time = seconds(options)?;
     let apart = PlanRequest::new(plan.members.clone(), None);
     let dense = PlanRequest { clusters: Clustering::Dense, ..apart }.plan().context("--members")?;
-    let members: Vec<String> = plan.members.iter().map(|member| member.architecture.to_string()).collect();
-    let bench = SharedBench::new(device, &dense, plan, options.batch).context("the members and --batch");
+    let members: Vec<String> =
+        plan.members.iter().map(|member| member.architecture.to_string()).collect();
+    let bench =
+        SharedBench::new(device, &dense, plan, options.batch).context("the members and --batch");
     let Comparison { dense_ms, shared_ms, ratio, repeats } = bench?.measure(time)?;
     if options.json {
         let answer = serde_json::json!({
@@ -219,7 +230,12 @@ fn unshared(options: &BenchOptions, command: &str) -> Result<()> {
     Ok(())
 }
 
-fn ops<D: Device>(device: &D, on: &Place, options: &BenchOptions, out: &mut impl Write) -> Result<()> {
+fn ops<D: Device>(
+    device: &D,
+    on: &Place,
+    options: &BenchOptions,
+    out: &mut impl Write,
+) -> Result<()> {
     unshared(options, "ops")?;
     let mut bench = prepare(device, on, options, out)?;
     let rounds = (options.seconds * ROUNDS_PER_SECOND).clamp(3.0, 1000.0) as usize;
@@ -245,8 +261,11 @@ fn prepare<D: Device>(
     options: &BenchOptions,
     out: &mut impl Write,
 ) -> Result<Bench<D>> {
-    let members =
-        options.members.iter().map(|name| architecture(name, options)).collect::<Result<Vec<_>>>()?;
+    let members = options
+        .members
+        .iter()
+        .map(|name| architecture(name, options))
+        .collect::<Result<Vec<_>>>()?;
     answer_together(&members.iter().map(member).collect::<Vec<_>>()).context("--members")?;
     let BenchOptions { batch, inference, packed, unfolded, .. } = *options;
     let request = BenchRequest { members, batch, training: !inference, packed, folded: !unfolded };
@@ -269,7 +288,12 @@ fn mebibytes(bytes: usize) -> f64 {
 }
 
 /// The plans of all convolutions that a step has, tuned where they are not yet.
-fn tune(device: &CudaDevice, on: &Place, options: &TuneOptions, out: &mut impl Write) -> Result<()> {
+fn tune(
+    device: &CudaDevice,
+    on: &Place,
+    options: &TuneOptions,
+    out: &mut impl Write,
+) -> Result<()> {
     if options.refresh {
         device.refresh_tuning();
     }
@@ -282,7 +306,8 @@ fn tune(device: &CudaDevice, on: &Place, options: &TuneOptions, out: &mut impl W
     }
     let row = |record: &ConvRecord| {
         let tuning = format!("{:?}", record.tuning).to_lowercase();
-        let (engine, workspace) = (record.engine.to_string(), format!("{:.1}", mebibytes(record.workspace)));
+        let (engine, workspace) =
+            (record.engine.to_string(), format!("{:.1}", mebibytes(record.workspace)));
         vec![record.conv.clone(), engine, workspace, format!("{:.1}", record.microseconds), tuning]
     };
     let rows: Vec<Vec<String>> = records.iter().map(row).collect();

@@ -20,12 +20,15 @@ impl Chosen {
     pub fn started(&self) -> Started {
         let mut words: Vec<String> = std::env::args().collect();
         if let Some(program) = words.first_mut() {
-            *program = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+            *program =
+                Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
         }
         let device = match self {
             Self::Cpu(_) => self.describe(),
             // GPU, precision and driver; the libraries that follow are named with their paths.
-            Self::Cuda(device) => device.description().split(", ").take(3).collect::<Vec<_>>().join(", "),
+            Self::Cuda(device) => {
+                device.description().split(", ").take(3).collect::<Vec<_>>().join(", ")
+            }
         };
         Started { command: words.join(" "), device }
     }
@@ -67,7 +70,9 @@ pub fn parse(word: &str) -> Result<Wanted> {
         "cuda" => Ok(Wanted::Cuda(0)),
         _ => match word.strip_prefix("cuda:").and_then(|ordinal| ordinal.parse().ok()) {
             Some(ordinal) => Ok(Wanted::Cuda(ordinal)),
-            None => bail!("--device '{word}' is not a device: there are auto, cpu, cuda and cuda:N"),
+            None => {
+                bail!("--device '{word}' is not a device: there are auto, cpu, cuda and cuda:N")
+            }
         },
     }
 }

@@ -72,7 +72,8 @@ pub fn run(args: ExportArgs, out: &mut impl Write) -> Result<ExitCode> {
 fn input(trained: &Trained, normalised: bool) -> Result<String> {
     let ImageShape { channels, height, width } = trained.resolved.data.shape;
     let colours = if channels == 1 { "grey" } else { "RGB" };
-    let numbers = |values: &[f32]| values.iter().map(|v| format!("{v:.2}")).collect::<Vec<_>>().join(", ");
+    let numbers =
+        |values: &[f32]| values.iter().map(|v| format!("{v:.2}")).collect::<Vec<_>>().join(", ");
     let Normalisation { mean, deviation } = trained.normalisation()?;
     let values = match normalised {
         true => "values from 0 to 255\n".to_owned(),
@@ -118,12 +119,15 @@ fn export<D: Device>(device: &D, args: &ExportArgs, trained: &Trained) -> Result
             for (i, &member) in members.iter().enumerate() {
                 let file = folder.join(stem(i) + ".safetensors");
                 let written = safetensors::save(&Disk::default(), &file, &parts[i].1);
-                written.with_context(|| format!("--out {}: choose another folder", folder.display()))?;
+                written.with_context(|| {
+                    format!("--out {}: choose another folder", folder.display())
+                })?;
                 add(file, vec![member], vec![name(i)])?;
             }
         }
         FormatArg::Onnx => {
-            let output = if parts.len() == 1 { OnnxOutput::Logits } else { OnnxOutput::Probabilities };
+            let output =
+                if parts.len() == 1 { OnnxOutput::Logits } else { OnnxOutput::Probabilities };
             let normalisation = if args.normalise { Some(trained.normalisation()?) } else { None };
             let bytes = onnx(&parts, &OnnxOptions { output, normalisation })?;
             let stem = match parts.len() {

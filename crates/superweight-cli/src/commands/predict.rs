@@ -76,11 +76,15 @@ pub fn run(args: PredictArgs, out: &mut impl Write) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     for said in &said {
-        let classes: Vec<_> =
-            said.classes.iter().map(|c| format!("{} {:.1}%", c.class, 100.0 * c.probability)).collect();
+        let classes: Vec<_> = said
+            .classes
+            .iter()
+            .map(|c| format!("{} {:.1}%", c.class, 100.0 * c.probability))
+            .collect();
         let cut = if said.members == said.chosen { "" } else { ", cut short" };
         let late = if said.missed { ", too late" } else { "" };
-        let (image, classes, members) = (&said.image, classes.join(", "), voices.brief(said.members));
+        let (image, classes, members) =
+            (&said.image, classes.join(", "), voices.brief(said.members));
         let who = if said.members.len() == 1 { voices.word() } else { voices.words() };
         writeln!(out, "{image}: {classes}  ({who} {members}, {:.3} ms{cut}{late})", said.used_ms)?;
     }
@@ -182,7 +186,8 @@ fn top(probabilities: &[f64], count: usize, trained: &Trained) -> Result<Vec<Cla
 fn parse(text: &str) -> Result<Duration> {
     let wrong = || format!("'{text}' is not a time: write 5ms, 800us or 1s");
     let units = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
-    let Some((number, unit)) = units.iter().find_map(|(unit, size)| Some((text.strip_suffix(unit)?, size)))
+    let Some((number, unit)) =
+        units.iter().find_map(|(unit, size)| Some((text.strip_suffix(unit)?, size)))
     else {
         bail!(wrong())
     };

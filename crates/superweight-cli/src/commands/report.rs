@@ -28,21 +28,33 @@ fn publish(args: &ReportArgs, folder: &Path, out: &mut impl Write) -> Result<Exi
         ChoicesArg::HeldOut => Choices::HeldOut,
     };
     let commit = args.commit.clone().expect("clap asks for it");
-    let record = results::publish(run, folder, Facts { commit, choices, row: args.row.clone() })?.record;
+    let record =
+        results::publish(run, folder, Facts { commit, choices, row: args.row.clone() })?.record;
     writeln!(out, "published  {}", folder.display())?;
     writeln!(out, "row        {}, seed {}", record.row, record.seed)?;
     writeln!(out, "numbers    {}", grouped(record.parameters))?;
     let (search, train) = (record.epochs.search, record.epochs.train);
     let (minutes, wall) = (record.gpu_minutes(), record.minutes.wall);
-    writeln!(out, "epochs     {search} of search, {train} of training: {minutes:.1} min (wall {wall:.1})")?;
+    writeln!(
+        out,
+        "epochs     {search} of search, {train} of training: {minutes:.1} min (wall {wall:.1})"
+    )?;
     let voices = record.voices();
     for (voice, top1) in record.top1.members.iter().enumerate() {
         writeln!(out, "top-1      {top1:.2} {} {voice}, {}", voices.word(), voices.names()[voice])?;
     }
-    writeln!(out, "top-1      {:.2} together, {} images", record.top1.ensemble, record.seen.part())?;
+    writeln!(
+        out,
+        "top-1      {:.2} together, {} images",
+        record.top1.ensemble,
+        record.seen.part()
+    )?;
     let usual = results::USUAL_EPOCHS;
     if !record.is_whole() {
-        writeln!(out, "not final  a row of the table needs all training images, judged by the test set")?;
+        writeln!(
+            out,
+            "not final  a row of the table needs all training images, judged by the test set"
+        )?;
     } else if train != usual {
         writeln!(
             out,
@@ -64,7 +76,8 @@ fn table(args: &ReportArgs, out: &mut impl Write) -> Result<ExitCode> {
     let place = format!(
         "the table goes into a file that is there, between two lines '{begin}' and '{end}'; without --out it is printed"
     );
-    let document = std::fs::read_to_string(path).with_context(|| format!("--out {shown}: {place}"))?;
+    let document =
+        std::fs::read_to_string(path).with_context(|| format!("--out {shown}: {place}"))?;
     let Some(document) = results::insert(&document, &made) else {
         bail!("--out {shown}: no place for the table: {place}");
     };

@@ -30,9 +30,15 @@ const NAMES: usize = 66;
 pub fn run(args: SearchArgs, out: &mut impl Write) -> Result<ExitCode> {
     for (flag, value) in [("--tau", args.tau), ("--beta", args.beta)] {
         let similarity = value.is_none_or(|value| (-1.0..=1.0).contains(&value));
-        ensure!(similarity, "{flag} {}: similarities are between -1 and 1", value.unwrap_or_default());
+        ensure!(
+            similarity,
+            "{flag} {}: similarities are between -1 and 1",
+            value.unwrap_or_default()
+        );
     }
-    for (flag, key, value) in [("--tau", "search.tau", args.tau), ("--beta", "refine.beta", args.beta)] {
+    for (flag, key, value) in
+        [("--tau", "search.tau", args.tau), ("--beta", "refine.beta", args.beta)]
+    {
         if let Some(value) = value.filter(|_| args.replay.is_none()) {
             bail!("{flag} goes with --replay RUN; for a search that begins: --set {key}={value}");
         }
@@ -43,7 +49,8 @@ pub fn run(args: SearchArgs, out: &mut impl Write) -> Result<ExitCode> {
         return answer(&args, &decision, run, out);
     }
     if let Some(path) = &args.out {
-        check_writable(path).with_context(|| format!("--out {}: choose another file", path.display()))?;
+        check_writable(path)
+            .with_context(|| format!("--out {}: choose another file", path.display()))?;
     }
     let wanted = device::parse(&args.on.device)?;
     let mut set = args.set.clone();
@@ -52,7 +59,8 @@ pub fn run(args: SearchArgs, out: &mut impl Write) -> Result<ExitCode> {
     if let Start::Recipe(of) = &start {
         check_searches(&of.1)?;
     }
-    let device = device::for_training(wanted, args.on.threads, start.precision(), args.resume.is_some())?;
+    let device =
+        device::for_training(wanted, args.on.threads, start.precision(), args.resume.is_some())?;
     let started = device.started();
     on_device!(device, |device| search(&device, &args, start, &started, out))
 }
@@ -65,7 +73,8 @@ fn search<D: Device>(
     out: &mut impl Write,
 ) -> Result<ExitCode> {
     let limits = Limits { search_only: true, ..watched_limits()? };
-    let mut session = start.session(device, &args.runs, existing(args.replace, args.name.is_some()))?;
+    let mut session =
+        start.session(device, &args.runs, existing(args.replace, args.name.is_some()))?;
     started.note(session.folder())?;
     let mut screen =
         Screen::new(if args.on.json { None } else { Some(&mut *out) }, io::stderr().is_terminal());
@@ -90,11 +99,15 @@ fn search<D: Device>(
 fn check_searches(resolved: &Resolved) -> Result<()> {
     if let Some(file) = &resolved.plan.file {
         let file = file.display();
-        bail!("plan.file {file} is the plan: 'swn train' trains it, 'swn plan --show {file}' shows it");
+        bail!(
+            "plan.file {file} is the plan: 'swn train' trains it, 'swn plan --show {file}' shows it"
+        );
     }
     if resolved.search.is_none() {
         let strategy = resolved.strategy.word();
-        bail!("strategy {strategy} has no search: 'swn train' trains it at once, 'swn plan' shows clusters");
+        bail!(
+            "strategy {strategy} has no search: 'swn train' trains it at once, 'swn plan' shows clusters"
+        );
     }
     Ok(())
 }
@@ -114,7 +127,12 @@ fn decide(run: &Path, with: Replay) -> Result<Decision> {
     Ok(replay(&resolved, &statistics, with)?.decision().clone())
 }
 
-fn answer(args: &SearchArgs, decision: &Decision, run: &Path, out: &mut impl Write) -> Result<ExitCode> {
+fn answer(
+    args: &SearchArgs,
+    decision: &Decision,
+    run: &Path,
+    out: &mut impl Write,
+) -> Result<ExitCode> {
     if let Some(path) = &args.out {
         let written = write_whole(path, decision.plan.to_json().as_bytes());
         written.with_context(|| format!("--out {}: choose another file", path.display()))?;
@@ -155,7 +173,8 @@ fn to_text(decision: &Decision, args: &SearchArgs, run: &Path) -> String {
     }
     text += &format!("\nby         {by}\n");
     text += &format!("groups     {} of coefficients\n", grouped(groups(plan) as u64));
-    let budget = plan.budget.map_or(String::new(), |budget| format!(" of a budget of {}", grouped(budget)));
+    let budget =
+        plan.budget.map_or(String::new(), |budget| format!(" of a budget of {}", grouped(budget)));
     text += &format!("numbers    {} trained{budget}\n", grouped(plan.bill.trained()));
     if let Some(path) = &args.out {
         text += &format!("plan       {}\n", path.display());
@@ -194,7 +213,8 @@ fn to_json(decision: &Decision, run: &Path) -> Value {
     let clusters: Vec<Vec<String>> =
         plan.clusters.iter().map(|cluster| cluster.layers.iter().map(name).collect()).collect();
     let by = &decision.threshold;
-    let threshold = json!({ "name": by.word(), "asked": by.asked, "used": by.used, "relaxed": by.relaxed });
+    let threshold =
+        json!({ "name": by.word(), "asked": by.asked, "used": by.used, "relaxed": by.relaxed });
     json!({
         "run": run,
         "threshold": threshold,

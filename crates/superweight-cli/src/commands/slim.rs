@@ -87,7 +87,8 @@ pub fn run(args: SlimArgs, out: &mut impl Write) -> Result<ExitCode> {
         );
     }
     let device = device::for_run(&args.on.device, args.on.threads, &trained)?;
-    let answer = on_device!(device, |device| slim(&device, &args, &trained, member, &whole, &targets))?;
+    let answer =
+        on_device!(device, |device| slim(&device, &args, &trained, member, &whole, &targets))?;
     match args.on.json {
         true => writeln!(out, "{}", serde_json::to_string_pretty(&answer)?)?,
         false if answer.networks.is_empty() => {}
@@ -104,7 +105,8 @@ pub fn run(args: SlimArgs, out: &mut impl Write) -> Result<ExitCode> {
 /// The most work first.
 fn targets(args: &SlimArgs, member: &Member, whole: &Architecture) -> Result<Vec<Target>> {
     let all = whole.counts().multiply_adds;
-    let least = Slimming { architecture: whole, numbers: &Tensors::default(), step: step(args) }.least_work();
+    let least = Slimming { architecture: whole, numbers: &Tensors::default(), step: step(args) }
+        .least_work();
     let target = |typed: String| {
         let forms = "write a share (50%), a count of multiply-adds (1.5G) or a network (wrn-28-4)";
         let work = match (typed.parse::<Budget>(), typed.parse::<ArchName>()) {
@@ -142,7 +144,9 @@ fn listed(typed: &str) -> Vec<String> {
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         let thousands = part.len() == 3 && digits(part);
         match parts.last_mut() {
-            Some(last) if thousands && digits(&last.replace(',', "")) => *last += &format!(",{part}"),
+            Some(last) if thousands && digits(&last.replace(',', "")) => {
+                *last += &format!(",{part}")
+            }
             _ => parts.push(part.to_owned()),
         }
     }
@@ -199,7 +203,8 @@ fn slim<D: Device>(
         let numbers = architecture.build(whole.input, whole.classes)?.counts().total();
         Ok(Network { to, architecture, numbers, slimmed: slimmed.clone() })
     };
-    let mut networks = way.iter().take(1).map(|whole| network(None, whole)).collect::<Result<Vec<_>>>()?;
+    let mut networks =
+        way.iter().take(1).map(|whole| network(None, whole)).collect::<Result<Vec<_>>>()?;
     let mut missed = vec![];
     for Target { typed, work } in targets {
         match way.iter().find(|slimmed| slimmed.multiply_adds <= *work) {

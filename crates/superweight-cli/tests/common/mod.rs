@@ -43,7 +43,10 @@ impl Folder {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
         assert!(!stderr.contains("panicked"), "{stderr}");
-        assert!(stdout.lines().all(|line| line.chars().count() <= 100), "wider than 100 columns:\n{stdout}");
+        assert!(
+            stdout.lines().all(|line| line.chars().count() <= 100),
+            "wider than 100 columns:\n{stdout}"
+        );
         let code = output.status.code().expect("not killed");
         format!("$ swn {args}\n[exit {code}]\n{stdout}{stderr}")
     }

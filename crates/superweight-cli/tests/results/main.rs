@@ -44,10 +44,14 @@ fn recount(folder: &Path) {
     }
     // Of one network there may be several exits.
     let answered = top1["members"].as_array().unwrap().len();
-    assert!(answered == members || (members == 1 && answered > 1), "{name}: {answered} of {members}");
+    assert!(
+        answered == members || (members == 1 && answered > 1),
+        "{name}: {answered} of {members}"
+    );
     let all: Vec<usize> = (0..answered).collect();
     assert_eq!(top1["ensemble"].as_f64().unwrap(), count(&classes, &all), "{name}: ensemble");
-    let plan = SharingPlan::from_json(&fs::read_to_string(folder.join("plan.json")).unwrap()).unwrap();
+    let plan =
+        SharingPlan::from_json(&fs::read_to_string(folder.join("plan.json")).unwrap()).unwrap();
     assert_eq!(record["total"].as_u64().unwrap(), plan.bill.total(), "{name}");
     if let Some(budget) = record["budget"].as_u64() {
         assert!(plan.bill.total() <= budget, "{name}: {} numbers in {budget}", plan.bill.total());
@@ -101,7 +105,8 @@ fn committed_results_hold() {
 fn the_readme_says_what_was_measured() {
     let readme = include_str!("../../../../README.md");
     let rows = load_rows(&committed()).unwrap();
-    let linked = readme.lines().filter(|line| line.starts_with('|') && line.contains("(results/cifar-1"));
+    let linked =
+        readme.lines().filter(|line| line.starts_with('|') && line.contains("(results/cifar-1"));
     let (mut lines, mut figures) = (0, 0);
     for line in linked {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
@@ -152,10 +157,18 @@ fn every_row_has_the_papers_training_but_for_how_it_ends() {
     let rows = load_rows(&committed()).unwrap();
     assert!(rows.len() >= 13 && rows.is_sorted_by_key(|row| row.item));
     let of_prior_work = |row: &&RowRequest| row.epochs != EPOCHS;
-    assert_eq!(rows.iter().filter(of_prior_work).count(), 4, "BatchEnsemble and MIMO, two data sets each");
+    assert_eq!(
+        rows.iter().filter(of_prior_work).count(),
+        4,
+        "BatchEnsemble and MIMO, two data sets each"
+    );
     for row in rows.iter().filter(of_prior_work) {
         let (name, train) = (&row.resolved.name, &row.resolved.train);
-        assert_eq!((row.epochs, train.epochs, train.batch, train.decay), (250, 250, 128, 6e-4), "{name}");
+        assert_eq!(
+            (row.epochs, train.epochs, train.batch, train.decay),
+            (250, 250, 128, 6e-4),
+            "{name}"
+        );
         let drops = Schedule::Drops { rate: 0.1, factor: 0.2, at: vec![100, 200, 225], warm_up: 1 };
         assert_eq!((&train.schedule, train.average), (&drops, 0), "{name}");
         assert_eq!((row.resolved.data.augment.cutout, row.resolved.test_every), (0, 0), "{name}");
@@ -171,7 +184,8 @@ fn every_row_has_the_papers_training_but_for_how_it_ends() {
         );
         assert_eq!((train.momentum, train.nesterov, train.decay), (0.9, true, 5e-4), "{name}");
         assert_eq!(train.label_smoothing, 0.0, "{name}");
-        let shares_alone = resolved.members.len() == 1 && resolved.plan.clusters != Clustering::Dense;
+        let shares_alone =
+            resolved.members.len() == 1 && resolved.plan.clusters != Clustering::Dense;
         let (at, average) = match (alike, shares_alone) {
             (_, true) => (vec![132], 52),
             (true, _) => (vec![60, 120, 180], 0),
@@ -187,12 +201,19 @@ fn every_row_has_the_papers_training_but_for_how_it_ends() {
         let request = resolved.plan_request().unwrap();
         if let Some(search) = &resolved.search {
             let epochs = if resolved.strategy == Strategy::CoefficientClustering { 15 } else { 20 };
-            assert_eq!((search.epochs, search.rate, search.settings.tau), (epochs, 0.1, 0.1), "{name}");
+            assert_eq!(
+                (search.epochs, search.rate, search.settings.tau),
+                (epochs, 0.1, 0.1),
+                "{name}"
+            );
         }
         assert_eq!(resolved.refine.as_ref().map(|refine| refine.epoch).unwrap_or(10), 10, "{name}");
         assert_eq!(resolved.strategy == Strategy::Swn, resolved.refine.is_some(), "{name}");
         assert!(request.plan().unwrap().bill.total() <= request.budget.unwrap(), "{name}");
         let minutes = row.expected_minutes;
-        assert!(minutes.is_none_or(|minutes| (1.0..30.0).contains(&minutes)), "{name}: {minutes:?}");
+        assert!(
+            minutes.is_none_or(|minutes| (1.0..30.0).contains(&minutes)),
+            "{name}: {minutes:?}"
+        );
     }
 }

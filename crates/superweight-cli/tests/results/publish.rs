@@ -70,8 +70,11 @@ fn copy(from: &Path, to: &Path) {
 /// The published run as if its one epoch had been as many: nobody trains that long in a test.
 fn stretch(folder: &Path, epochs: u64) {
     edit(&folder.join("log.jsonl"), |text| {
-        let again = |line: &str| if line.contains("\"event\":\"epoch\"") { epochs as usize } else { 1 };
-        text.lines().flat_map(|line| std::iter::repeat_n(format!("{line}\n"), again(line))).collect()
+        let again =
+            |line: &str| if line.contains("\"event\":\"epoch\"") { epochs as usize } else { 1 };
+        text.lines()
+            .flat_map(|line| std::iter::repeat_n(format!("{line}\n"), again(line)))
+            .collect()
     });
     edit(&folder.join("resolved.toml"), |text| {
         text.replace("\nepochs = 1\n", &format!("\nepochs = {epochs}\n"))
@@ -89,8 +92,11 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     let results = folder.0.join("results");
     fs::create_dir(&results).unwrap();
     fs::write(results.join("rows.toml"), ROWS).unwrap();
-    fs::write(results.join("README.md"), format!("# R\n\n{}\n{}\n\nmore\n", results::BEGIN, results::END))
-        .unwrap();
+    fs::write(
+        results.join("README.md"),
+        format!("# R\n\n{}\n{}\n\nmore\n", results::BEGIN, results::END),
+    )
+    .unwrap();
     succeed(&folder, "train tiny.toml --set seed=3 --device cpu");
     let publish = "report runs/tiny --publish results/fashion/tiny-3 --commit 8802b29";
     let screen = folder.screen(publish);
@@ -116,7 +122,8 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
 
     // What is refused leaves what was published as it was: here an evaluation of a few images, then the run's own folder.
     let files = || -> Vec<_> {
-        let mut all: Vec<_> = fs::read_dir(&run).unwrap().flatten().map(|entry| entry.path()).collect();
+        let mut all: Vec<_> =
+            fs::read_dir(&run).unwrap().flatten().map(|entry| entry.path()).collect();
         all.sort();
         all.into_iter().map(|path| (fs::read(&path).unwrap(), path)).collect()
     };
@@ -147,7 +154,9 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     let readme = fs::read_to_string(results.join("README.md")).unwrap();
     assert!(readme.contains("Nothing has run yet.") && readme.ends_with("\n\nmore\n"), "{readme}");
     assert!(
-        readme.contains("| 1. [tiny](../tiny.toml) | 78.94 ± 0.26 (Table 1); SSN 78.17 | 0.0 | not yet |"),
+        readme.contains(
+            "| 1. [tiny](../tiny.toml) | 78.94 ± 0.26 (Table 1); SSN 78.17 | 0.0 | not yet |"
+        ),
         "{readme}"
     );
     assert!(readme.contains("| [tiny-3](fashion/tiny-3) | 1 | 2,000 test |"), "{readme}");
@@ -156,7 +165,10 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     let short = folder.0.join("short");
     copy(&run, &short);
     stretch(&run, EPOCHS);
-    assert_eq!(hold(&results).unwrap_err(), "README.md is not what 'swn report results --table' makes now");
+    assert_eq!(
+        hold(&results).unwrap_err(),
+        "README.md is not what 'swn report results --table' makes now"
+    );
     let other = results.join("fashion/tiny-4");
     copy(&run, &other);
     edit(&other.join("resolved.toml"), |text| text.replace("seed = 3", "seed = 4"));
@@ -187,8 +199,9 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     let further = results.join("fashion/tiny-again-3");
     copy(&run, &further);
     let rows = succeed(&folder, "report results --table");
-    let alone =
-        |row: &str| row.contains("| [3](fashion/tiny-again-3) |") && row.contains(&format!("**{top1:.2}**"));
+    let alone = |row: &str| {
+        row.contains("| [3](fashion/tiny-again-3) |") && row.contains(&format!("**{top1:.2}**"))
+    };
     assert!(
         rows.lines().any(alone) && rows.contains("| [3](fashion/tiny-3), [4](fashion/tiny-4) |"),
         "{rows}"
@@ -203,7 +216,10 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     });
     let rows = succeed(&folder, "report results --table");
     let at = |words: &str| rows.find(words).unwrap_or_else(|| panic!("{words}: {rows}"));
-    assert!(at("but train.epochs = 200 |") < at("but train.epochs = 200, train.label\\_smoothing = 0.1 |"));
+    assert!(
+        at("but train.epochs = 200 |")
+            < at("but train.epochs = 200, train.label\\_smoothing = 0.1 |")
+    );
     fs::remove_dir_all(&further).unwrap();
 
     // A row of 250 epochs is one of runs of 250: those of 200 stand below.
@@ -211,7 +227,8 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     edit(&rows, |text| text + "epochs = 250\n");
     let text = succeed(&folder, "report results --table");
     assert!(
-        text.contains("Nothing has run yet.") && text.contains("| 1. [tiny](../tiny.toml), 250 epochs | ")
+        text.contains("Nothing has run yet.")
+            && text.contains("| 1. [tiny](../tiny.toml), 250 epochs | ")
     );
     assert!(text.contains("| [tiny-3](fashion/tiny-3) | 200 | 2,000 test |"), "{text}");
     let long = results.join("fashion/tiny-long-3");
@@ -220,8 +237,7 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     succeed(&folder, table);
     assert_eq!(hold(&results), Ok(1));
     let readme = fs::read_to_string(results.join("README.md")).unwrap();
-    let line =
-        "| [tiny](../tiny.toml), 250 epochs, but train.epochs = 250 | 78.94 ± 0.26 (Table 1); SSN 78.17 | **";
+    let line = "| [tiny](../tiny.toml), 250 epochs, but train.epochs = 250 | 78.94 ± 0.26 (Table 1); SSN 78.17 | **";
     assert!(readme.contains(line) && readme.contains(" | [3](fashion/tiny-long-3) | "), "{readme}");
     fs::remove_dir_all(&long).unwrap();
     fs::write(&rows, ROWS).unwrap();
@@ -245,23 +261,33 @@ fn damage(folder: &Folder, good: &Path) {
     };
     let better = |folder: &Path| {
         edit_record(folder, |record| {
-            record["top1"]["ensemble"] = (record["top1"]["ensemble"].as_f64().unwrap() + 0.05).into();
+            record["top1"]["ensemble"] =
+                (record["top1"]["ensemble"].as_f64().unwrap() + 0.05).into();
         });
     };
     let short_log = |folder: &Path| {
         edit(&folder.join("log.jsonl"), |text| {
             let at = text.lines().position(|line| line.contains("\"event\":\"epoch\"")).unwrap();
-            text.lines().enumerate().filter(|(i, _)| *i != at).map(|(_, line)| format!("{line}\n")).collect()
+            text.lines()
+                .enumerate()
+                .filter(|(i, _)| *i != at)
+                .map(|(_, line)| format!("{line}\n"))
+                .collect()
         });
     };
     let over_budget = |folder: &Path| {
         let budget = Published::open(folder).unwrap().record.budget.unwrap();
         edit(&folder.join("plan.json"), |text| {
-            text.replacen(&format!("\"budget\": {budget}"), &format!("\"budget\": {}", budget - 1), 1)
+            text.replacen(
+                &format!("\"budget\": {budget}"),
+                &format!("\"budget\": {}", budget - 1),
+                1,
+            )
         });
         edit_record(folder, |record| record["budget"] = (budget - 1).into());
     };
-    let quicker = |folder: &Path| edit_record(folder, |record| record["minutes"]["train"] = 0.0.into());
+    let quicker =
+        |folder: &Path| edit_record(folder, |record| record["minutes"]["train"] = 0.0.into());
     let labels = |folder: &Path| {
         let path = folder.join("predictions.gz");
         let mut classes = Classes::load(&path).unwrap();
@@ -272,7 +298,9 @@ fn damage(folder: &Folder, good: &Path) {
         classes.save(&path).unwrap();
     };
     let other_times = |folder: &Path| {
-        edit_json(&folder.join("anytime.json"), |profile| profile["subsets"][0]["top1"] = 1.0.into());
+        edit_json(&folder.join("anytime.json"), |profile| {
+            profile["subsets"][0]["top1"] = 1.0.into()
+        });
     };
     let all: [Damage<'_>; 7] = [
         ("top-1 of 0 is", &other_times),
@@ -309,7 +337,10 @@ fn exits_are_published_each_by_itself() {
     succeed(&folder, "anytime runs/tiny --device cpu --seconds 0");
     let publish = "report runs/tiny --publish results/tiny-0 --commit 8802b29";
     let said = succeed(&folder, publish);
-    assert!(said.contains(" exit 0, msdnet-2-1\n") && said.contains(" exit 1, msdnet-2-1\n"), "{said}");
+    assert!(
+        said.contains(" exit 0, msdnet-2-1\n") && said.contains(" exit 1, msdnet-2-1\n"),
+        "{said}"
+    );
     let run = results.join("tiny-0");
     recount(&run);
     let record = Published::open(&run).unwrap().record;
@@ -322,8 +353,12 @@ fn exits_are_published_each_by_itself() {
     fs::remove_dir_all(&run).unwrap();
     let logits = folder.0.join("runs/tiny/evaluation/test.safetensors");
     let all = Predictions::load(&logits).unwrap();
-    let one = (0..all.labels().len()).flat_map(|image| all.logits(VoiceId(0), image)).copied().collect();
-    Predictions::new(all.classes(), all.labels().to_vec(), vec![one]).unwrap().save(&logits).unwrap();
+    let one =
+        (0..all.labels().len()).flat_map(|image| all.logits(VoiceId(0), image)).copied().collect();
+    Predictions::new(all.classes(), all.labels().to_vec(), vec![one])
+        .unwrap()
+        .save(&logits)
+        .unwrap();
     let screen = folder.screen(publish);
     assert!(screen.contains("of 1 exits, the run has 2; evaluate it with 'swn eval"), "{screen}");
     all.save(&logits).unwrap();
@@ -336,8 +371,7 @@ fn exits_are_published_each_by_itself() {
     fs::copy(other.join("anytime.json"), own.join("anytime.json")).unwrap();
     let trust = "predict runs/tiny a.png --deadline 1s --device cpu";
     for screen in [publish, "report runs/tiny", trust].map(|args| folder.screen(args)) {
-        let wrong =
-            "runs/tiny/anytime.json: of checkpoint 1 of another run; 'swn anytime runs/tiny' makes it anew";
+        let wrong = "runs/tiny/anytime.json: of checkpoint 1 of another run; 'swn anytime runs/tiny' makes it anew";
         assert!(screen.contains("[exit 1]") && screen.contains(wrong), "{screen}");
     }
     fs::write(own.join("anytime.json"), profile).unwrap();
@@ -346,7 +380,9 @@ fn exits_are_published_each_by_itself() {
         let before = fs::read(&file).unwrap();
         fs::copy(other.join("evaluation").join(name), &file).unwrap();
         let screen = folder.screen(publish);
-        let wrong = format!("runs/tiny/evaluation/{name}: of checkpoint 1 of another run; evaluate it with");
+        let wrong = format!(
+            "runs/tiny/evaluation/{name}: of checkpoint 1 of another run; evaluate it with"
+        );
         assert!(screen.contains("[exit 1]") && screen.contains(&wrong), "{screen}");
         fs::write(&file, before).unwrap();
     }

@@ -13,7 +13,9 @@ pub(super) fn forward(call: &Forward, v: &Views<'_>) {
     let (low, high) = call.activation.bounds();
     match call.x {
         Some(x) => map_flat(v.read(x), v.write(call.y), |x, y| clamped(x, y, low, high)),
-        None => v.write(call.y).par_chunks_mut(FLAT_TASK).for_each(|y| clamped_in_place(y, low, high)),
+        None => {
+            v.write(call.y).par_chunks_mut(FLAT_TASK).for_each(|y| clamped_in_place(y, low, high))
+        }
     }
 }
 
@@ -21,7 +23,9 @@ pub(super) fn backward(call: &Backward, v: &Views<'_>) {
     let (low, high) = call.activation.bounds();
     let y = v.read(call.y);
     match call.dx {
-        InputGradient::InPlace => map_flat(y, v.write(call.dy), |y, dy| mask_in_place(y, dy, low, high)),
+        InputGradient::InPlace => {
+            map_flat(y, v.write(call.dy), |y, dy| mask_in_place(y, dy, low, high))
+        }
         InputGradient::To(dx, write) => {
             let dy = v.read(call.dy);
             (v.write(dx).par_chunks_mut(FLAT_TASK))

@@ -111,7 +111,10 @@ unsafe impl Send for Views<'_> {}
 unsafe impl Sync for Views<'_> {}
 
 impl<'a> Views<'a> {
-    pub(super) fn new(program: &'a Program<CpuDevice>, storages: &'a mut Storages<CpuDevice>) -> Self {
+    pub(super) fn new(
+        program: &'a Program<CpuDevice>,
+        storages: &'a mut Storages<CpuDevice>,
+    ) -> Self {
         let bases = Space::ALL.map(|space| {
             let buffer = &mut storages[space as usize];
             let (len, bytes_per_unit) = (buffer.len, buffer.bytes_per_unit);

@@ -12,7 +12,12 @@ fn rows_of(shape: &ScaleShape) -> Rows {
     Rows::new(shape.rows, shape.channels)
 }
 
-fn expand_scales<'a>(shape: &ScaleShape, rows: &Rows, scale: &[f32], lines: &'a mut [f32]) -> &'a [f32] {
+fn expand_scales<'a>(
+    shape: &ScaleShape,
+    rows: &Rows,
+    scale: &[f32],
+    lines: &'a mut [f32],
+) -> &'a [f32] {
     let lines = &mut lines[..shape.segments * rows.line];
     for (line, scale) in lines.chunks_exact_mut(rows.line).zip(scale.chunks_exact(shape.channels)) {
         rows.expand(scale, line);

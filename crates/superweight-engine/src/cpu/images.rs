@@ -26,7 +26,9 @@ impl CpuImages {
 
     pub(super) fn classes(&self, out: &mut [u32]) {
         let classes = self.draws.iter().map(|draw| self.set.classes[draw.image as usize]);
-        out.iter_mut().zip(classes.chain(std::iter::repeat(0))).for_each(|(out, class)| *out = class);
+        out.iter_mut()
+            .zip(classes.chain(std::iter::repeat(0)))
+            .for_each(|(out, class)| *out = class);
     }
 
     pub(super) fn pixels(&self, out: &mut [f32]) {
@@ -36,7 +38,10 @@ impl CpuImages {
             None => out.fill(0.0),
         };
         if self.abreast == 1 {
-            return out.par_chunks_exact_mut(len).enumerate().for_each(|(row, out)| render(row, out));
+            return out
+                .par_chunks_exact_mut(len)
+                .enumerate()
+                .for_each(|(row, out)| render(row, out));
         }
         let channels = self.set.shape.channels;
         let rows = out.par_chunks_exact_mut(len * self.abreast).enumerate();
@@ -45,10 +50,12 @@ impl CpuImages {
             |image, (row, out)| {
                 for beside in 0..self.abreast {
                     render(row * self.abreast + beside, image);
-                    let pixels =
-                        out.chunks_exact_mut(channels * self.abreast).zip(image.chunks_exact(channels));
-                    pixels
-                        .for_each(|(out, pixel)| out[beside * channels..][..channels].copy_from_slice(pixel));
+                    let pixels = out
+                        .chunks_exact_mut(channels * self.abreast)
+                        .zip(image.chunks_exact(channels));
+                    pixels.for_each(|(out, pixel)| {
+                        out[beside * channels..][..channels].copy_from_slice(pixel)
+                    });
                 }
             },
         );

@@ -82,7 +82,9 @@ fn one_row(
     };
     let wanted = match target {
         Target::Class(class) => class,
-        Target::Probabilities(p) => (0..p.len()).fold(0, |best, i| if p[i] > p[best] { i } else { best }),
+        Target::Probabilities(p) => {
+            (0..p.len()).fold(0, |best, i| if p[i] > p[best] { i } else { best })
+        }
     };
     if wanted >= call.classes {
         found.fill(f32::NAN);
@@ -96,8 +98,9 @@ fn one_row(
         mass += t;
     }
     let best = logits[wanted];
-    let ahead =
-        (logits.iter().enumerate()).filter(|(i, l)| **l > best || (**l == best && *i < wanted)).count();
+    let ahead = (logits.iter().enumerate())
+        .filter(|(i, l)| **l > best || (**l == best && *i < wanted))
+        .count();
     let comparable = !best.is_nan();
     let is_among = |n| if comparable && ahead < n { 1.0 } else { 0.0 };
     found.copy_from_slice(&[loss as f32, is_among(1), is_among(5)]);

@@ -42,11 +42,13 @@ pub(super) fn prepare(set: &MixSet) -> (Mixer, usize) {
             groups: 1,
         })
     });
-    let first_use = (0..=set.cells()).map(|cell| set.uses.partition_point(|used| used.cell < cell)).collect();
+    let first_use =
+        (0..=set.cells()).map(|cell| set.uses.partition_point(|used| used.cell < cell)).collect();
     let inner = product.as_ref().map_or(0, |conv| {
         conv.backward_data_scratch().max(conv.forward_scratch()).max(conv.backward_weight_scratch())
     });
-    let factors = set.factors.as_ref().map(|factors| Factors::new(factors, set.count(), set.gradients));
+    let factors =
+        set.factors.as_ref().map(|factors| Factors::new(factors, set.count(), set.gradients));
     (Mixer { product, first_use, factors }, set.cells() * set.block.len() + inner)
 }
 
@@ -72,7 +74,9 @@ pub(super) fn mix(mix: &Mix<CpuDevice>, storages: &mut Storages<CpuDevice>) {
                 each_run(set.block, used, |from, to, len| {
                     // SAFETY: `Mix::new` checked that no number of a tensor belongs to two uses.
                     let run = unsafe { target.part(to, len) };
-                    run.iter_mut().zip(&cell[from..from + len]).for_each(|(w, c)| *w = used.factor * c);
+                    run.iter_mut()
+                        .zip(&cell[from..from + len])
+                        .for_each(|(w, c)| *w = used.factor * c);
                 });
             }
         });

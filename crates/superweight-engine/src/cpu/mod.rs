@@ -57,7 +57,9 @@ impl CpuDevice {
     /// A pool of `threads` threads, at most [`MOST_THREADS`]; 0 means one per core.
     pub fn new(threads: usize) -> Result<Self, Error> {
         if threads > MOST_THREADS {
-            return Err(Error::Device { reason: format!("{threads} threads; use 0 to {MOST_THREADS}") });
+            return Err(Error::Device {
+                reason: format!("{threads} threads; use 0 to {MOST_THREADS}"),
+            });
         }
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         let pool = pool.map_err(|e| Error::Device { reason: e.to_string() })?;
@@ -133,7 +135,10 @@ impl Device for CpuDevice {
     }
 
     fn read(&self, buffer: &CpuBuffer, region: Region, values: &mut [f32]) {
-        values.iter_mut().zip(buffer.words(region)).for_each(|(to, from)| *to = f32::from_bits(*from));
+        values
+            .iter_mut()
+            .zip(buffer.words(region))
+            .for_each(|(to, from)| *to = f32::from_bits(*from));
     }
 
     fn prepare(&self, call: &Call) -> Result<(Kernel, usize), Error> {
@@ -165,7 +170,11 @@ impl Device for CpuDevice {
         Ok((kernel, floats * 4))
     }
 
-    fn pack(&self, program: &Program<Self>, storages: &mut Storages<Self>) -> Result<Packed, Error> {
+    fn pack(
+        &self,
+        program: &Program<Self>,
+        storages: &mut Storages<Self>,
+    ) -> Result<Packed, Error> {
         let views = Views::new(program, storages);
         let pack = |step: &Step<Kernel>| match (&step.call, &step.kernel) {
             (Call::ConvForward(call), Kernel::Conv(conv)) => {
@@ -193,7 +202,9 @@ impl Device for CpuDevice {
         let packed_of = |index: usize| packed.map_or(&[][..], |packed| &packed.0[index]);
         let steps = || program.steps().iter().enumerate();
         match observer {
-            None => self.pool.install(|| steps().for_each(|(i, step)| execute(step, packed_of(i), &views))),
+            None => self
+                .pool
+                .install(|| steps().for_each(|(i, step)| execute(step, packed_of(i), &views))),
             Some(observe) => {
                 for (index, step) in steps() {
                     let start = Instant::now();
@@ -217,7 +228,9 @@ impl Device for CpuDevice {
     ) {
         let [_, _, parameters, gradients, _] = storages;
         let (parameters, gradients) = (parameters.floats_mut(), gradients.floats());
-        self.pool.install(|| sgd::step(groups, rates.floats(), parameters, gradients, momentum.floats_mut()));
+        self.pool.install(|| {
+            sgd::step(groups, rates.floats(), parameters, gradients, momentum.floats_mut())
+        });
     }
 
     fn prepare_mix(&self, sets: &[MixSet]) -> Result<(Vec<mix::Mixer>, usize), Error> {
@@ -249,7 +262,12 @@ impl Device for CpuDevice {
         self.pool.install(|| sums::accumulate(storages, regions, sums.floats_mut()));
     }
 
-    fn load_images(&self, set: &ImageSet, batch: usize, abreast: usize) -> Result<images::CpuImages, Error> {
+    fn load_images(
+        &self,
+        set: &ImageSet,
+        batch: usize,
+        abreast: usize,
+    ) -> Result<images::CpuImages, Error> {
         Ok(images::CpuImages::new(set, batch, abreast))
     }
 
@@ -257,14 +275,23 @@ impl Device for CpuDevice {
         images.set_draws(draws);
     }
 
-    fn draw(&self, images: &images::CpuImages, storages: &mut Storages<Self>, to: Region, classes: Region) {
+    fn draw(
+        &self,
+        images: &images::CpuImages,
+        storages: &mut Storages<Self>,
+        to: Region,
+        classes: Region,
+    ) {
         let io = &mut storages[Space::Io as usize];
         images.classes(io.words_mut(classes));
         self.pool.install(|| images.pixels(io.floats_of_mut(to)));
     }
 
     /// Calling a kernel costs the CPU nothing worth saving.
-    fn record(&self, _: &mut dyn FnMut() -> Result<(), Error>) -> Result<Option<Infallible>, Error> {
+    fn record(
+        &self,
+        _: &mut dyn FnMut() -> Result<(), Error>,
+    ) -> Result<Option<Infallible>, Error> {
         Ok(None)
     }
 
@@ -306,9 +333,13 @@ fn execute(step: &Step<Kernel>, packed: &[f32], v: &Views<'_>) {
         (Call::ConvBackwardData(c), Kernel::Conv(k)) => {
             k.backward_data(v.read(c.dy), v.read(c.w), v.write(c.dx), conv_write(c.write), scratch)
         }
-        (Call::ConvBackwardWeight(c), Kernel::Conv(k)) => {
-            k.backward_weight(v.read(c.x), v.read(c.dy), v.write(c.dw), conv_write(c.write), scratch)
-        }
+        (Call::ConvBackwardWeight(c), Kernel::Conv(k)) => k.backward_weight(
+            v.read(c.x),
+            v.read(c.dy),
+            v.write(c.dw),
+            conv_write(c.write),
+            scratch,
+        ),
         (Call::BiasForward(c), _) => linear::bias_forward(c, v),
         (Call::BiasBackward(c), _) => linear::bias_backward(c, v),
         (Call::NormStatistics(c), _) => batch_norm::statistics(c, v, scratch),
@@ -331,7 +362,10 @@ fn execute(step: &Step<Kernel>, packed: &[f32], v: &Views<'_>) {
         (Call::SoftmaxBackward(c), _) => softmax::backward(c, v),
         (Call::CrossEntropy(c), _) => loss::run(c, v, scratch),
         (Call::ExternalGradient(c), _) => external::run(c, v),
-        (Call::ConvForward(_) | Call::ConvBackwardData(_) | Call::ConvBackwardWeight(_), Kernel::Plain) => {
+        (
+            Call::ConvForward(_) | Call::ConvBackwardData(_) | Call::ConvBackwardWeight(_),
+            Kernel::Plain,
+        ) => {
             unreachable!("a convolution is prepared as one")
         }
     }

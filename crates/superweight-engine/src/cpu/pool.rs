@@ -41,7 +41,9 @@ pub(super) fn forward(call: &Forward, v: &Views<'_>) {
         (PoolKind::Max, Some(positions)) => (y.par_chunks_mut(s.output_row()))
             .zip(v.write_indices(positions).par_chunks_mut(s.output_row()))
             .enumerate()
-            .for_each(|(row, (y, positions))| max_row(s, image_of(row), row % s.output[0], y, positions)),
+            .for_each(|(row, (y, positions))| {
+                max_row(s, image_of(row), row % s.output[0], y, positions)
+            }),
         (PoolKind::Max, None) => y
             .par_chunks_mut(s.output_row())
             .enumerate()
@@ -92,8 +94,9 @@ pub(super) fn backward(call: &Backward, v: &Views<'_>) {
         let dy = &dy[n * out..][..out];
         match positions {
             Some(positions) => {
-                for (at, dy) in
-                    positions[n * out..][..out].chunks_exact(s.channels).zip(dy.chunks_exact(s.channels))
+                for (at, dy) in positions[n * out..][..out]
+                    .chunks_exact(s.channels)
+                    .zip(dy.chunks_exact(s.channels))
                 {
                     for (c, (at, dy)) in at.iter().zip(dy).enumerate() {
                         dx[*at as usize * s.channels + c] += dy;
@@ -110,7 +113,11 @@ fn spread(s: &PoolShape, dy: &[f32], dx: &mut [f32]) {
         let (i, j) = (output / s.output[1], output % s.output[1]);
         for a in s.window(0, i) {
             for b in s.window(1, j) {
-                accumulate(dy, &mut dx[(a * s.input[1] + b) * s.channels..][..s.channels], s.share());
+                accumulate(
+                    dy,
+                    &mut dx[(a * s.input[1] + b) * s.channels..][..s.channels],
+                    s.share(),
+                );
             }
         }
     }

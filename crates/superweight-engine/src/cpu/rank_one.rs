@@ -39,7 +39,8 @@ struct Slice {
 impl Factors {
     pub(super) fn new(sets: &[ViewSet]) -> Self {
         let (mut slices, mut rows, mut cols) = (vec![], vec![], vec![]);
-        for (set, view) in sets.iter().flat_map(|set| set.views.iter().map(move |view| (set, view))) {
+        for (set, view) in sets.iter().flat_map(|set| set.views.iter().map(move |view| (set, view)))
+        {
             let Some(factors) = view.factors else { continue };
             let parts = |of: usize, each: usize| {
                 let slice = slices.len();
@@ -64,7 +65,9 @@ impl Factors {
                 (dw, gradients.part(factors.rows.offset + first, end - first))
             };
             let (columns, slice) = (of(factors.cols), &parameters[source + first * row..]);
-            for ((to, dw), slice) in to.iter_mut().zip(dw.chunks_exact(row)).zip(slice.chunks_exact(row)) {
+            for ((to, dw), slice) in
+                to.iter_mut().zip(dw.chunks_exact(row)).zip(slice.chunks_exact(row))
+            {
                 let mut sum = 0.0;
                 for (position, dw) in dw.chunks_exact(columns.len()).enumerate() {
                     let slice = slice[position..].iter().step_by(positions);

@@ -40,7 +40,14 @@ impl Rows {
         let task_rows = TASK.div_ceil(channels).max(TASK_ROWS).next_multiple_of(repeat);
         let task = task_rows * channels;
         let segment = rows * channels;
-        Self { channels, repeat, line: repeat * channels, task, segment, tasks: segment.div_ceil(task) }
+        Self {
+            channels,
+            repeat,
+            line: repeat * channels,
+            task,
+            segment,
+            tasks: segment.div_ceil(task),
+        }
     }
 
     /// Rows in task `index`.

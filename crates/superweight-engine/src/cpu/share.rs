@@ -76,7 +76,11 @@ impl<'a> Slots<'a> {
             assert!(free != 0, "more tasks at once than slots");
             let slot = free.trailing_zeros();
             let taken = free & !(1 << slot);
-            if self.free.compare_exchange_weak(free, taken, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            if self
+                .free
+                .compare_exchange_weak(free, taken, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+            {
                 break slot as usize;
             }
         };

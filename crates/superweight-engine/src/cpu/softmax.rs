@@ -7,18 +7,20 @@ use crate::ops::Write;
 use crate::ops::softmax::{Backward, Forward};
 
 pub(super) fn forward(call: &Forward, v: &Views<'_>) {
-    (v.write(call.y).par_chunks_mut(call.channels)).zip(v.read(call.x).par_chunks(call.channels)).for_each(
-        |(y, x)| {
+    (v.write(call.y).par_chunks_mut(call.channels))
+        .zip(v.read(call.x).par_chunks(call.channels))
+        .for_each(|(y, x)| {
             let (max, sum) = exponentials(x);
             let share = (1.0 / sum) as f32;
             y.iter_mut().zip(x).for_each(|(y, x)| *y = (x - max).exp() * share);
-        },
-    );
+        });
 }
 
 pub(super) fn backward(call: &Backward, v: &Views<'_>) {
     (v.write(call.dx).par_chunks_mut(call.channels))
-        .zip(v.read(call.y).par_chunks(call.channels).zip(v.read(call.dy).par_chunks(call.channels)))
+        .zip(
+            v.read(call.y).par_chunks(call.channels).zip(v.read(call.dy).par_chunks(call.channels)),
+        )
         .for_each(|(dx, (y, dy))| {
             let dot: f64 = y.iter().zip(dy).map(|(y, dy)| f64::from(*y) * f64::from(*dy)).sum();
             for ((dx, y), dy) in dx.iter_mut().zip(y).zip(dy) {

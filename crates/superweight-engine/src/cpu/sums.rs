@@ -12,7 +12,9 @@ pub(super) fn accumulate(storages: &Storages<CpuDevice>, regions: &[Region], mut
     for region in regions {
         let (sum, rest) = sums.split_at_mut(region.len);
         let numbers = storages[region.space as usize].floats_of(*region);
-        sum.par_chunks_mut(FLAT_TASK).zip(numbers.par_chunks(FLAT_TASK)).for_each(|(sum, x)| add(sum, x));
+        sum.par_chunks_mut(FLAT_TASK)
+            .zip(numbers.par_chunks(FLAT_TASK))
+            .for_each(|(sum, x)| add(sum, x));
         sums = rest;
     }
 }

@@ -61,7 +61,9 @@ impl Viewer {
             for view in &set.views {
                 let rows = (FLAT_TASK / view.row()).max(1);
                 let starts = (0..view.shape.rows).step_by(rows);
-                forward.extend(starts.map(|row| (looks.len(), [row, (row + rows).min(view.shape.rows)])));
+                forward.extend(
+                    starts.map(|row| (looks.len(), [row, (row + rows).min(view.shape.rows)])),
+                );
                 let ends = [[view.from[0], view.shape.rows], [view.source_row(), view.row()]];
                 let stretched_by = (!view.is_plain()).then(|| ends.map(|ends| axes.index(ends)));
                 looks.push(Look { view: *view, source: offset + view.at, axes: stretched_by });
@@ -92,12 +94,20 @@ impl Viewer {
                 match look.axes {
                     None => transpose(&source[r * row..][..row], look.view.shape.positions, to),
                     Some(axes) => {
-                        stretch(&look.view, axes.map(|axis| &self.axes.all[axis]), source, r, blended, to);
+                        stretch(
+                            &look.view,
+                            axes.map(|axis| &self.axes.all[axis]),
+                            source,
+                            r,
+                            blended,
+                            to,
+                        );
                     }
                 }
                 if let Some(RankOne { rows, cols }) = look.view.factors {
                     // SAFETY: factors overlap no tensor either.
-                    let [rows, cols] = [rows, cols].map(|of| unsafe { parameters.read(of.offset, of.len) });
+                    let [rows, cols] =
+                        [rows, cols].map(|of| unsafe { parameters.read(of.offset, of.len) });
                     to.chunks_exact_mut(cols.len()).for_each(|to| multiply(cols, rows[r], to));
                 }
             }
@@ -145,7 +155,8 @@ impl Viewer {
                 None => {
                     let mut dw = &dw[start..][..row];
                     if let Some(RankOne { rows, cols }) = view.factors {
-                        let [rows, cols] = [rows, cols].map(|of| &parameters[of.offset..][..of.len]);
+                        let [rows, cols] =
+                            [rows, cols].map(|of| &parameters[of.offset..][..of.len]);
                         lines.blended.clear();
                         lines.blended.extend_from_slice(dw);
                         let chunks = lines.blended.chunks_exact_mut(cols.len());
@@ -171,7 +182,9 @@ fn transpose(row: &[f32], positions: usize, to: &mut [f32]) {
     }
     let cols = row.len() / positions;
     for (position, to) in to.chunks_exact_mut(cols).enumerate() {
-        to.iter_mut().zip(row[position..].iter().step_by(positions)).for_each(|(to, from)| *to = *from);
+        to.iter_mut()
+            .zip(row[position..].iter().step_by(positions))
+            .for_each(|(to, from)| *to = *from);
     }
 }
 
@@ -201,8 +214,11 @@ fn stretch(
     blended.resize(row, 0.0);
     blend(lower, upper, tap.weight, blended);
     for (position, to) in to.chunks_exact_mut(view.shape.cols).enumerate() {
-        for (to, tap) in to.iter_mut().zip(columns.taps[position..].iter().step_by(view.shape.positions)) {
-            *to = (1.0 - tap.weight) * blended[tap.lower as usize] + tap.weight * blended[tap.upper()];
+        for (to, tap) in
+            to.iter_mut().zip(columns.taps[position..].iter().step_by(view.shape.positions))
+        {
+            *to = (1.0 - tap.weight) * blended[tap.lower as usize]
+                + tap.weight * blended[tap.upper()];
         }
     }
 }

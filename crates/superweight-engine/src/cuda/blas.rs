@@ -72,7 +72,11 @@ impl fmt::Display for ProductShape {
         let mark = |transposed| if transposed { "ᵀ" } else { "" };
         let [a, b] = self.transposed.map(mark);
         let (arithmetic, output) = (self.arithmetic, self.output.name());
-        write!(f, "product {}×{}{a} · {}×{}{b} ({arithmetic:?} → {output})", self.m, self.k, self.k, self.n)
+        write!(
+            f,
+            "product {}×{}{a} · {}×{}{b} ({arithmetic:?} → {output})",
+            self.m, self.k, self.k, self.n
+        )
     }
 }
 
@@ -146,7 +150,8 @@ impl Product {
         let lt = ctx.blas.lt;
         let ProductShape { m, n, k, transposed: [ta, tb], .. } = shape;
         let wide = shape.arithmetic.operands();
-        let stored = |rows, columns, transposed| if transposed { (columns, rows) } else { (rows, columns) };
+        let stored =
+            |rows, columns, transposed| if transposed { (columns, rows) } else { (rows, columns) };
         let layouts = [
             Layout::new(lt, stored(k, n, tb), wide)?,
             Layout::new(lt, stored(m, k, ta), wide)?,
@@ -185,8 +190,13 @@ impl Product {
         [a, b, c]: [u64; 3],
         workspace: u64,
     ) -> Result<(), CudaError> {
-        let aligned = [a, b, c, workspace].iter().all(|p| p.is_multiple_of(u64::from(POINTER_ALIGNMENT)));
-        assert!(aligned, "{}: pointers {a:x} {b:x} {c:x} {workspace:x} are not multiples of 16", self.shape);
+        let aligned =
+            [a, b, c, workspace].iter().all(|p| p.is_multiple_of(u64::from(POINTER_ALIGNMENT)));
+        assert!(
+            aligned,
+            "{}: pointers {a:x} {b:x} {c:x} {workspace:x} are not multiples of 16",
+            self.shape
+        );
         let (one, beta) = (1f32, if self.shape.write == Write::Add { 1f32 } else { 0f32 });
         let [of_b, of_a, of_c] = self.layouts.each_ref().map(|layout| layout.raw);
         let (alpha, beta): (*const f32, *const f32) = (&one, &beta);
@@ -273,13 +283,15 @@ impl Description {
         };
         let mut raw = null_mut();
         // SAFETY: `raw` receives what `drop` gives back.
-        let status =
-            unsafe { (lt.cublasLtMatmulDescCreate)(&mut raw, compute, sys::cudaDataType::CUDA_R_32F) };
+        let status = unsafe {
+            (lt.cublasLtMatmulDescCreate)(&mut raw, compute, sys::cudaDataType::CUDA_R_32F)
+        };
         check("cublasLtMatmulDescCreate", status)?;
         let description = Self { raw, lt };
         let [ta, tb] = shape.transposed;
         // The first factor of the columns' product is b.
-        for (attribute, transposed) in [(CUBLASLT_MATMUL_DESC_TRANSA, tb), (CUBLASLT_MATMUL_DESC_TRANSB, ta)]
+        for (attribute, transposed) in
+            [(CUBLASLT_MATMUL_DESC_TRANSA, tb), (CUBLASLT_MATMUL_DESC_TRANSB, ta)]
         {
             let operation = i32::from(transposed);
             let value: *const i32 = &operation;
@@ -335,7 +347,12 @@ impl Preference {
         let value: *const T = value;
         // SAFETY: `T` is the attribute's type in each call above: a 64-bit size, then 32-bit masks.
         let status = unsafe {
-            (self.lt.cublasLtMatmulPreferenceSetAttribute)(self.raw, attribute, value.cast(), size_of::<T>())
+            (self.lt.cublasLtMatmulPreferenceSetAttribute)(
+                self.raw,
+                attribute,
+                value.cast(),
+                size_of::<T>(),
+            )
         };
         check("cublasLtMatmulPreferenceSetAttribute", status)
     }
@@ -378,7 +395,10 @@ fn heuristic(
     };
     check(&format!("choosing an algorithm for {shape}"), status)?;
     if count == 0 {
-        return Err(CudaError::call(format!("choosing an algorithm for {shape}"), "cuBLASLt has none"));
+        return Err(CudaError::call(
+            format!("choosing an algorithm for {shape}"),
+            "cuBLASLt has none",
+        ));
     }
     check(&format!("choosing an algorithm for {shape}"), found.state)?;
     Ok((found.algo, found.workspaceSize))

@@ -33,15 +33,22 @@ impl std::fmt::Debug for Allocation {
 
 impl Allocation {
     /// Zeros.
-    pub(crate) fn zeros(context: &Arc<Context>, what: &'static str, bytes: usize) -> Result<Self, CudaError> {
+    pub(crate) fn zeros(
+        context: &Arc<Context>,
+        what: &'static str,
+        bytes: usize,
+    ) -> Result<Self, CudaError> {
         context.bind()?;
         let asked = bytes.max(1);
         // SAFETY: a context is set; the pointer is not used before the check.
-        let pointer =
-            unsafe { result::malloc_sync(asked) }.map_err(|error| match result::mem_get_info() {
-                Ok((free, total)) if free < asked => CudaError::OutOfMemory { what, asked, free, total },
+        let pointer = unsafe { result::malloc_sync(asked) }.map_err(|error| {
+            match result::mem_get_info() {
+                Ok((free, total)) if free < asked => {
+                    CudaError::OutOfMemory { what, asked, free, total }
+                }
                 _ => CudaError::call(format!("allocating {asked} bytes for {what}"), error),
-            })?;
+            }
+        })?;
         context.count_allocated(asked);
         let allocation = Self { context: context.clone(), pointer, bytes: asked };
         allocation.clear()?;
@@ -89,19 +96,25 @@ pub(crate) fn upload<T: Copy>(context: &Context, to: u64, data: &[T]) -> Result<
 }
 
 /// Copies from the device, and waits for it.
-pub(crate) fn download<T: Copy>(context: &Context, from: u64, data: &mut [T]) -> Result<(), CudaError> {
+pub(crate) fn download<T: Copy>(
+    context: &Context,
+    from: u64,
+    data: &mut [T],
+) -> Result<(), CudaError> {
     if data.is_empty() {
         return Ok(());
     }
     // SAFETY: the source is at least this large, and `data` outlives the wait below.
-    unsafe { result::memcpy_dtoh_async(data, from, context.raw_stream()) }.named("copying from the GPU")?;
+    unsafe { result::memcpy_dtoh_async(data, from, context.raw_stream()) }
+        .named("copying from the GPU")?;
     context.synchronize()
 }
 
 /// Zeros.
 pub(crate) fn fill(context: &Context, pointer: u64, bytes: usize) -> Result<(), CudaError> {
     // SAFETY: the memory was allocated at least this large.
-    unsafe { result::memset_d8_async(pointer, 0, bytes, context.raw_stream()) }.named("clearing memory")
+    unsafe { result::memset_d8_async(pointer, 0, bytes, context.raw_stream()) }
+        .named("clearing memory")
 }
 
 /// One storage.
@@ -130,7 +143,8 @@ impl CudaBuffer {
         size: usize,
         weights: usize,
     ) -> Result<Self, CudaError> {
-        let refused = || CudaError::OutOfMemory { what: space.name(), asked: usize::MAX, free: 0, total: 0 };
+        let refused =
+            || CudaError::OutOfMemory { what: space.name(), asked: usize::MAX, free: 0, total: 0 };
         let unit = if matches!(space, Space::Arena | Space::Io) { 1 } else { 4 };
         let bytes = size.checked_mul(unit).ok_or_else(refused)?;
         let weights = if context.precision == Precision::Bf16 { weights } else { 0 };
@@ -160,7 +174,12 @@ impl CudaBuffer {
     }
 
     /// Copies numbers in.
-    pub(super) fn write(&self, context: &Context, region: Region, values: &[f32]) -> Result<(), CudaError> {
+    pub(super) fn write(
+        &self,
+        context: &Context,
+        region: Region,
+        values: &[f32],
+    ) -> Result<(), CudaError> {
         let region = Region { len: values.len(), ..region };
         let parameter = self.space == Space::Parameters;
         if parameter {
@@ -168,7 +187,11 @@ impl CudaBuffer {
         }
         let place = Place::of(context, self.base(), region);
         match place.bytes {
-            2 => upload(context, place.pointer, &values.iter().map(|v| to_bf16(*v)).collect::<Vec<u16>>()),
+            2 => upload(
+                context,
+                place.pointer,
+                &values.iter().map(|v| to_bf16(*v)).collect::<Vec<u16>>(),
+            ),
             _ if parameter => Ok(()),
             _ => upload(context, place.pointer, values),
         }
@@ -216,7 +239,9 @@ impl Place {
         let bytes = element_bytes(context.precision, region.element);
         let unit = match region.space {
             Space::Arena | Space::Io => 1,
-            Space::State => return Self { pointer: base.main + 4 * region.offset as u64, bytes: 4 },
+            Space::State => {
+                return Self { pointer: base.main + 4 * region.offset as u64, bytes: 4 };
+            }
             Space::Parameters | Space::Gradients => bytes,
         };
         let start = if unit == 2 { base.narrow } else { base.main };
@@ -263,6 +288,9 @@ mod tests {
             assert_eq!(rounded.to_bits(), f32::to_bits(expected), "{value}");
         }
         assert!(from_bf16(to_bf16(f32::NAN)).is_nan());
-        assert!(from_bf16(to_bf16(f32::from_bits(0x7f80_0001))).is_nan(), "not rounded to infinity");
+        assert!(
+            from_bf16(to_bf16(f32::from_bits(0x7f80_0001))).is_nan(),
+            "not rounded to infinity"
+        );
     }
 }

@@ -68,7 +68,8 @@ impl Source {
     fn whole(&self) -> String {
         let changed = |file: &str, built_in: &str| {
             let path = std::env::var_os(KERNELS_DIR).map(|folder| Path::new(&folder).join(file));
-            path.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_else(|| built_in.to_owned())
+            path.and_then(|path| fs::read_to_string(path).ok())
+                .unwrap_or_else(|| built_in.to_owned())
         };
         let parts = [Some(("common.cuh", COMMON)), self.head, Some((self.file, self.text))];
         let part = |(file, text)| format!("#line 1 \"{file}\"\n{}\n", changed(file, text));
@@ -84,7 +85,8 @@ impl Source {
     ) -> Result<Vec<u8>, CudaError> {
         let text = CString::new(self.whole()).expect("our sources hold no zero byte");
         let name = CString::new(self.file).expect("nor do their names");
-        let options = options(arch, precision).map(|option| CString::new(option).expect("nor the options"));
+        let options =
+            options(arch, precision).map(|option| CString::new(option).expect("nor the options"));
         let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         let mut program = Program { nvrtc, handle: ptr::null_mut() };
         // SAFETY: all strings end in zero and outlive the call; there are no headers.
@@ -94,8 +96,9 @@ impl Source {
         };
         check("nvrtcCreateProgram", code)?;
         // SAFETY: the program was just made, the options outlive the call.
-        let code =
-            unsafe { (nvrtc.nvrtcCompileProgram)(program.handle, options.len() as c_int, options.as_ptr()) };
+        let code = unsafe {
+            (nvrtc.nvrtcCompileProgram)(program.handle, options.len() as c_int, options.as_ptr())
+        };
         if code != 0 {
             let (file, arch, log) = (self.file, arch.to_owned(), program.log()?);
             return Err(CudaError::Compilation { file, arch, log });
@@ -111,7 +114,8 @@ impl Source {
         precision: Precision,
         cache: Option<&Path>,
     ) -> Result<Vec<u8>, CudaError> {
-        let path = cache.map(|folder| folder.join("kernels").join(self.cache_name(nvrtc, arch, precision)));
+        let path = cache
+            .map(|folder| folder.join("kernels").join(self.cache_name(nvrtc, arch, precision)));
         if let Some(code) = path.as_deref().and_then(read_checked) {
             return Ok(code);
         }
@@ -125,7 +129,8 @@ impl Source {
 
     fn cache_name(&self, nvrtc: &Nvrtc, arch: &str, precision: Precision) -> String {
         let (major, minor) = nvrtc.version();
-        let key = format!("{}\n{}\n{major}.{minor}", options(arch, precision).join(" "), self.whole());
+        let key =
+            format!("{}\n{}\n{major}.{minor}", options(arch, precision).join(" "), self.whole());
         let stem = self.file.trim_end_matches(".cu");
         format!("{stem}-{arch}-{}-{:016x}.code", precision.name(), fnv(key.as_bytes()))
     }
@@ -167,7 +172,8 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
     let thread = format!("{:?}", std::thread::current().id());
-    let unique = format!("{:016x}", fnv(format!("{} {thread} {path:?}", std::process::id()).as_bytes()));
+    let unique =
+        format!("{:016x}", fnv(format!("{} {thread} {path:?}", std::process::id()).as_bytes()));
     let temporary: PathBuf = folder.join(format!(".{unique}.tmp"));
     fs::write(&temporary, bytes)?;
     fs::rename(&temporary, path)
@@ -190,16 +196,22 @@ impl Program<'_> {
         check("nvrtcGetProgramLog", unsafe {
             (self.nvrtc.nvrtcGetProgramLog)(self.handle, text.as_mut_ptr().cast())
         })?;
-        Ok(CStr::from_bytes_until_nul(&text).map(|t| t.to_string_lossy().into_owned()).unwrap_or_default())
+        Ok(CStr::from_bytes_until_nul(&text)
+            .map(|t| t.to_string_lossy().into_owned())
+            .unwrap_or_default())
     }
 
     fn code(&self) -> Result<Vec<u8>, CudaError> {
         let mut len = 0;
         // SAFETY: as above.
-        check("nvrtcGetCUBINSize", unsafe { (self.nvrtc.nvrtcGetCUBINSize)(self.handle, &mut len) })?;
+        check("nvrtcGetCUBINSize", unsafe {
+            (self.nvrtc.nvrtcGetCUBINSize)(self.handle, &mut len)
+        })?;
         let mut code = vec![0u8; len];
         // SAFETY: there is room for the size just reported.
-        check("nvrtcGetCUBIN", unsafe { (self.nvrtc.nvrtcGetCUBIN)(self.handle, code.as_mut_ptr().cast()) })?;
+        check("nvrtcGetCUBIN", unsafe {
+            (self.nvrtc.nvrtcGetCUBIN)(self.handle, code.as_mut_ptr().cast())
+        })?;
         Ok(code)
     }
 }
@@ -230,8 +242,10 @@ pub fn compile_all(architectures: &[&str]) -> Result<String, CudaError> {
             for source in SOURCES {
                 let code = source.compile(&nvrtc, arch, precision)?;
                 for function in source.functions {
-                    let found = code.windows(function.len()).any(|window| window == function.as_bytes());
-                    let reason = || CudaError::call(source.file, format!("it has no function {function}"));
+                    let found =
+                        code.windows(function.len()).any(|window| window == function.as_bytes());
+                    let reason =
+                        || CudaError::call(source.file, format!("it has no function {function}"));
                     found.then_some(()).ok_or_else(reason)?;
                 }
                 bytes += code.len();
@@ -239,7 +253,10 @@ pub fn compile_all(architectures: &[&str]) -> Result<String, CudaError> {
         }
     }
     let path = nvrtc.opened.path.display();
-    Ok(format!("NVRTC {major}.{minor} ({path}): {bytes} bytes of code for {}", architectures.join(", ")))
+    Ok(format!(
+        "NVRTC {major}.{minor} ({path}): {bytes} bytes of code for {}",
+        architectures.join(", ")
+    ))
 }
 
 #[cfg(test)]

@@ -105,13 +105,22 @@ impl Branches {
     fn new(cuda: &Arc<CudaContext>) -> Result<Self, CudaError> {
         let event = || cuda.new_event(None).named("cuEventCreate");
         let other = |_| Ok((cuda.new_stream().named("cuStreamCreate")?, event()?));
-        Ok(Self { begin: event()?, others: (1..BRANCHES).map(other).collect::<Result<_, CudaError>>()? })
+        Ok(Self {
+            begin: event()?,
+            others: (1..BRANCHES).map(other).collect::<Result<_, CudaError>>()?,
+        })
     }
 }
 
 impl std::fmt::Debug for Context {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ({}, {})", self.properties.name, self.properties.arch(), self.precision.name())
+        write!(
+            f,
+            "{} ({}, {})",
+            self.properties.name,
+            self.properties.arch(),
+            self.precision.name()
+        )
     }
 }
 
@@ -135,7 +144,9 @@ impl Context {
             .attribute(cu::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
             .named("counting multiprocessors")?;
         let shared_bytes = cuda
-            .attribute(cu::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+            .attribute(
+                cu::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+            )
             .named("asking for the shared memory of a block")?;
         let shared_bytes = shared_bytes.max(0) as usize;
         let name = cuda.name().named("cuDeviceGetName")?;
@@ -253,7 +264,8 @@ fn driver_version() -> Result<i32, CudaError> {
 }
 
 fn cache_folder() -> Option<PathBuf> {
-    let of = |variable| std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let of =
+        |variable| std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
     let user = || of("XDG_CACHE_HOME").or_else(|| of("HOME").map(|home| home.join(".cache")));
     of(CACHE_DIR).or_else(|| user().map(|folder| folder.join("superweight")))
 }

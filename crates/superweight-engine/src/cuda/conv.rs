@@ -32,11 +32,18 @@ impl Conv {
         write: Write,
     ) -> Result<(Self, usize), CudaError> {
         if is_linear(&geometry) {
-            let (product, workspace) = Product::new(context, product(context, &geometry, direction, write))?;
+            let (product, workspace) =
+                Product::new(context, product(context, &geometry, direction, write))?;
             return Ok((Self::Product(product, direction), workspace));
         }
         if !is_depthwise(&geometry) {
-            let conv = Planned { geometry, direction, write, precision: context.precision, epilogue: None };
+            let conv = Planned {
+                geometry,
+                direction,
+                write,
+                precision: context.precision,
+                epilogue: None,
+            };
             match ConvPlan::new(context, conv) {
                 Ok((plan, workspace)) => return Ok((Self::Plan(plan), workspace)),
                 Err(error) => eprintln!("warning: {error}; a slower kernel takes its place"),
@@ -52,7 +59,8 @@ impl Conv {
     pub(super) fn forward(context: &Context, call: &Forward) -> Result<(Self, usize), CudaError> {
         let Forward { geometry, write, .. } = *call;
         // Nothing is lost where cuDNN cannot fuse: the epilogue is a kernel of ours then.
-        if let (Some(epilogue), Write::Set, false) = (call.epilogue, write, is_depthwise(&geometry)) {
+        if let (Some(epilogue), Write::Set, false) = (call.epilogue, write, is_depthwise(&geometry))
+        {
             let (direction, precision) = (Direction::Forward, context.precision);
             let epilogue = Some(epilogue.activation);
             let conv = Planned { geometry, direction, write, precision, epilogue };
@@ -63,7 +71,10 @@ impl Conv {
         Self::new(context, geometry, Direction::Forward, write)
     }
 
-    pub(super) fn backward_data(context: &Context, call: &BackwardData) -> Result<(Self, usize), CudaError> {
+    pub(super) fn backward_data(
+        context: &Context,
+        call: &BackwardData,
+    ) -> Result<(Self, usize), CudaError> {
         Self::new(context, call.geometry, Direction::BackwardData, call.write)
     }
 
@@ -104,7 +115,12 @@ fn is_linear(g: &ConvGeometry) -> bool {
 }
 
 /// `y = x·wᵀ`, `dx = dy·w`, `dw = dyᵀ·x`.
-fn product(context: &Context, g: &ConvGeometry, direction: Direction, write: Write) -> ProductShape {
+fn product(
+    context: &Context,
+    g: &ConvGeometry,
+    direction: Direction,
+    write: Write,
+) -> ProductShape {
     let (batch, input, output) = (g.batch, g.in_channels, g.out_channels);
     let ([m, n, k], transposed) = match direction {
         Direction::Forward => ([batch, output, input], [false, true]),
@@ -143,6 +159,15 @@ pub(super) fn backward_weight(call: &BackwardWeight, conv: &Conv, v: &View<'_>, 
     let tensors = [v.at(call.x), v.at(call.dy), v.at(call.dw)];
     if !conv.planned(v, tensors, 0, scratch) {
         // SAFETY: see `View`; the scratch has the size that `direct::weight_scratch` gave.
-        unsafe { direct::backward_weight(v.context, v.kernels, &call.geometry, call.write, tensors, scratch) }
+        unsafe {
+            direct::backward_weight(
+                v.context,
+                v.kernels,
+                &call.geometry,
+                call.write,
+                tensors,
+                scratch,
+            )
+        }
     }
 }

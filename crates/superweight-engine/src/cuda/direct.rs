@@ -21,7 +21,9 @@ impl Sizes {
         let [oh, ow] = g.output();
         let ([h, w], [kh, kw], [sh, sw], [ph, pw]) = (g.input, g.kernel, g.stride, g.padding);
         let (c, k) = (g.in_channels, g.out_channels);
-        Self([g.batch, h, w, c, k, oh, ow, kh, kw, sh, sw, ph, pw, g.groups].map(|size| size as u32))
+        Self(
+            [g.batch, h, w, c, k, oh, ow, kh, kw, sh, sw, ph, pw, g.groups].map(|size| size as u32),
+        )
     }
 }
 
@@ -30,7 +32,12 @@ impl Sizes {
 /// # Safety
 ///
 /// The pointers are to tensors of the geometry's sizes, in the precision that the kernels were compiled for.
-pub(super) unsafe fn forward(kernels: &Kernels, g: &ConvGeometry, write: Write, [x, w, y]: [u64; 3]) {
+pub(super) unsafe fn forward(
+    kernels: &Kernels,
+    g: &ConvGeometry,
+    write: Write,
+    [x, w, y]: [u64; 3],
+) {
     let (grid, sizes, add) = (kernels.flat(g.output_len()), Sizes::of(g), adds(write));
     // SAFETY: the caller's promise.
     unsafe { launch!(kernels, "conv_forward", grid, x, w, y, sizes, add) }
@@ -41,7 +48,12 @@ pub(super) unsafe fn forward(kernels: &Kernels, g: &ConvGeometry, write: Write, 
 /// # Safety
 ///
 /// As for [`forward`].
-pub(super) unsafe fn backward_data(kernels: &Kernels, g: &ConvGeometry, write: Write, [dy, w, dx]: [u64; 3]) {
+pub(super) unsafe fn backward_data(
+    kernels: &Kernels,
+    g: &ConvGeometry,
+    write: Write,
+    [dy, w, dx]: [u64; 3],
+) {
     let (grid, sizes, add) = (kernels.flat(g.input_len()), Sizes::of(g), adds(write));
     // SAFETY: the caller's promise.
     unsafe { launch!(kernels, "conv_backward_data", grid, dy, w, dx, sizes, add) }
@@ -49,7 +61,8 @@ pub(super) unsafe fn backward_data(kernels: &Kernels, g: &ConvGeometry, write: W
 
 fn weight_grid(context: &Context, g: &ConvGeometry) -> Grid {
     let inner = g.in_channels / g.groups;
-    let tiles = if inner == 1 { g.out_channels.div_ceil(32) } else { g.out_channels * inner.div_ceil(32) };
+    let tiles =
+        if inner == 1 { g.out_channels.div_ceil(32) } else { g.out_channels * inner.div_ceil(32) };
     let positions = g.kernel[0] * g.kernel[1];
     let outputs = g.output_len() / g.out_channels;
     let wanted = (context.properties.multiprocessors * BUSY).div_ceil(tiles * positions);
@@ -94,11 +107,25 @@ mod tests {
 
     /// Plain, strided, grouped and depthwise, channels that are no multiple of anything, and enough outputs for many splits.
     fn geometries() -> Vec<ConvGeometry> {
-        let geometry =
-            |batch, input, [in_channels, out_channels]: [usize; 2], kernel, stride, padding, groups| {
-                let (kernel, stride, padding) = ([kernel; 2], [stride; 2], [padding; 2]);
-                ConvGeometry { batch, input, in_channels, out_channels, kernel, stride, padding, groups }
-            };
+        let geometry = |batch,
+                        input,
+                        [in_channels, out_channels]: [usize; 2],
+                        kernel,
+                        stride,
+                        padding,
+                        groups| {
+            let (kernel, stride, padding) = ([kernel; 2], [stride; 2], [padding; 2]);
+            ConvGeometry {
+                batch,
+                input,
+                in_channels,
+                out_channels,
+                kernel,
+                stride,
+                padding,
+                groups,
+            }
+        };
         vec![
             geometry(2, [7, 5], [5, 7], 3, 1, 1, 1),
             geometry(4, [16, 16], [40, 33], 3, 2, 1, 1),

@@ -23,7 +23,9 @@ pub enum CudaError {
         needed: String,
     },
     /// No device of this number.
-    #[error("there is no CUDA device {ordinal}: the driver shows {count} (is CUDA_VISIBLE_DEVICES set?)")]
+    #[error(
+        "there is no CUDA device {ordinal}: the driver shows {count} (is CUDA_VISIBLE_DEVICES set?)"
+    )]
     NoSuchDevice {
         /// The number asked for.
         ordinal: usize,

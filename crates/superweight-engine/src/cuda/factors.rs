@@ -52,7 +52,8 @@ impl Factors {
         let (mut table, mut rows, mut order) = (vec![], vec![], vec![]);
         let (mut pattern_starts, mut gain_starts) = (vec![], vec![]);
         let (mut multiply, mut patterns, mut gains) = (vec![], vec![], vec![]);
-        let made = sets.iter().filter_map(|set| Some((set, set.factors.as_ref()?, set.coefficients?)));
+        let made =
+            sets.iter().filter_map(|set| Some((set, set.factors.as_ref()?, set.coefficients?)));
         for (of, (set, factors, coefficients)) in made.enumerate() {
             let count = set.count();
             let [pattern_count, gain_count] =
@@ -80,17 +81,16 @@ impl Factors {
             }
             let of = of as u32;
             let lanes = (0..count as u32).step_by(LANES);
-            gains.extend(
-                (0..gain_count as u32).flat_map(|gain| {
-                    lanes.clone().map(move |first| GainPiece { of, gain, first, unused: 0 })
-                }),
-            );
+            gains.extend((0..gain_count as u32).flat_map(|gain| {
+                lanes.clone().map(move |first| GainPiece { of, gain, first, unused: 0 })
+            }));
         }
         if table.is_empty() {
             return Ok(None);
         }
         let (context, what) = (&device.context, "the tables of patterns and gains");
-        let pieces = |table: &[Piece]| Allocation::of(context, what, table).map(|a| (a, table.len()));
+        let pieces =
+            |table: &[Piece]| Allocation::of(context, what, table).map(|a| (a, table.len()));
         Ok(Some(Self {
             sets: Allocation::of(context, what, &table)?,
             rows: Allocation::of(context, what, &rows)?,

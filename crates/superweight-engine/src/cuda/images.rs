@@ -49,7 +49,12 @@ impl CudaImages {
         Ok(Self { abreast, ..Self::staying(device, set, batch, stay)? })
     }
 
-    fn staying(device: &CudaDevice, set: &ImageSet, batch: usize, stay: bool) -> Result<Self, CudaError> {
+    fn staying(
+        device: &CudaDevice,
+        set: &ImageSet,
+        batch: usize,
+        stay: bool,
+    ) -> Result<Self, CudaError> {
         let context = &device.context;
         let [pixels, classes] = ["the images", "the images' classes"];
         let room = |what, bytes| Allocation::zeros(context, what, batch * bytes);
@@ -79,7 +84,11 @@ impl CudaImages {
         })
     }
 
-    pub(super) fn set_draws(&mut self, device: &CudaDevice, draws: &[ImageDraw]) -> Result<(), CudaError> {
+    pub(super) fn set_draws(
+        &mut self,
+        device: &CudaDevice,
+        draws: &[ImageDraw],
+    ) -> Result<(), CudaError> {
         let Shape { height, width, .. } = self.shape;
         let is_beyond = |draw: &&ImageDraw| {
             let [top, left, rows, columns] = draw.part.map(|n| n as usize);
@@ -103,7 +112,8 @@ impl CudaImages {
         if let Some(Sent { set, bytes }) = &mut self.sent {
             // Images are called by their places in the batch then. The GPU is still busy with the last one while they are gathered.
             set.gather(draws, bytes);
-            let classes: Vec<u32> = draws.iter().map(|draw| set.classes[draw.image as usize]).collect();
+            let classes: Vec<u32> =
+                draws.iter().map(|draw| set.classes[draw.image as usize]).collect();
             upload(&device.context, self.pixels.pointer, bytes)?;
             upload(&device.context, self.classes.pointer, &classes)?;
             said[1..].iter_mut().zip(0..).for_each(|(draw, place)| draw.image = place);
@@ -126,8 +136,10 @@ impl CudaImages {
         assert!(drawn <= classes.len, "a class for every image");
         let [height, width, channels, abreast] =
             [height, width, channels, self.abreast].map(|size| size as u32);
-        let (count, draws) = (self.draws.pointer, self.draws.pointer + size_of::<ImageDraw>() as u64);
-        let (pixels, known, table) = (self.pixels.pointer, self.classes.pointer, self.table.pointer);
+        let (count, draws) =
+            (self.draws.pointer, self.draws.pointer + size_of::<ImageDraw>() as u64);
+        let (pixels, known, table) =
+            (self.pixels.pointer, self.classes.pointer, self.table.pointer);
         let n = drawn * self.shape.len();
         let (grid, rows) = (device.kernels.flat(n), classes.len as u32);
         // SAFETY: `set_draws` let through only images and parts that are there; the regions are of the layout that the storage was

@@ -103,12 +103,14 @@ impl Kernels {
         for source in SOURCES {
             let code = source.cached(&context.libraries.nvrtc, &arch, context.precision, cache)?;
             // SAFETY: the image is a cubin made for this architecture and is copied by the call.
-            let module = unsafe { result::module::load_data(code.as_ptr().cast()) }.named(source.file)?;
+            let module =
+                unsafe { result::module::load_data(code.as_ptr().cast()) }.named(source.file)?;
             kernels.modules.push(module);
             for function in source.functions {
                 let name = CString::new(*function).expect("names hold no zero byte");
                 // SAFETY: the module was just loaded.
-                let handle = unsafe { result::module::get_function(module, name) }.named(function)?;
+                let handle =
+                    unsafe { result::module::get_function(module, name) }.named(function)?;
                 kernels.functions.insert(function, handle);
             }
         }
@@ -135,7 +137,12 @@ impl Kernels {
     /// # Safety
     ///
     /// The pointers are to values of the types that the kernel takes, in order, and what it is told of lies where it says.
-    pub(crate) unsafe fn launch(&self, name: &'static str, grid: Grid, arguments: &mut [*mut c_void]) {
+    pub(crate) unsafe fn launch(
+        &self,
+        name: &'static str,
+        grid: Grid,
+        arguments: &mut [*mut c_void],
+    ) {
         // SAFETY: the caller's promise.
         unsafe { self.start(name, grid, arguments, result::launch_kernel) }
     }
@@ -155,7 +162,13 @@ impl Kernels {
         unsafe { self.start(name, grid, arguments, result::launch_cooperative_kernel) }
     }
 
-    unsafe fn start(&self, name: &'static str, grid: Grid, arguments: &mut [*mut c_void], launch: Launch) {
+    unsafe fn start(
+        &self,
+        name: &'static str,
+        grid: Grid,
+        arguments: &mut [*mut c_void],
+        launch: Launch,
+    ) {
         let Some(&function) = self.functions.get(name) else {
             return self.context.note(Err(CudaError::call(name, "there is no such kernel")));
         };
@@ -165,10 +178,12 @@ impl Kernels {
         }
         // A block has 48 KiB without asking, but what the kernel declares by itself is taken from that.
         if shared > 0 {
-            let attribute = cu::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            let attribute =
+                cu::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: the function was loaded with this context.
-            let asked =
-                unsafe { result::function::set_function_attribute(function, attribute, shared as i32) };
+            let asked = unsafe {
+                result::function::set_function_attribute(function, attribute, shared as i32)
+            };
             self.context.note(asked.named(name));
         }
         // SAFETY: the caller's promise.

@@ -76,10 +76,13 @@ fn open(
         return found.ok_or(CudaError::MissingLibrary { library: name, tried, advice });
     }
     let by_loader = names.iter().find_map(|file| attempt(PathBuf::from(file)));
-    let existing = || names.iter().flat_map(|file| folders.iter().map(move |folder| folder.join(file)));
-    let found = by_loader.or_else(|| existing().filter(|path| path.exists()).find_map(&mut attempt));
+    let existing =
+        || names.iter().flat_map(|file| folders.iter().map(move |folder| folder.join(file)));
+    let found =
+        by_loader.or_else(|| existing().filter(|path| path.exists()).find_map(&mut attempt));
     found.ok_or_else(|| {
-        let places: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+        let places: Vec<String> =
+            folders.iter().map(|folder| folder.display().to_string()).collect();
         let tried = format!("the loader's path ({}) and {}", tried.join("; "), places.join(", "));
         CudaError::MissingLibrary { library: name, tried, advice }
     })
@@ -89,7 +92,8 @@ fn open(
 fn usual_folders(packages: &[&str]) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for root in ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(std::env::var_os) {
-        let versions = std::fs::read_dir(Path::new(&root).join("lib")).into_iter().flatten().flatten();
+        let versions =
+            std::fs::read_dir(Path::new(&root).join("lib")).into_iter().flatten().flatten();
         for version in versions {
             let nvidia = version.path().join("site-packages/nvidia");
             folders.extend(packages.iter().map(|package| nvidia.join(package).join("lib")));
@@ -137,10 +141,13 @@ impl Nvrtc {
     pub(crate) fn open() -> Result<Self, CudaError> {
         let folders = usual_folders(&["cu13", "cuda_nvrtc"]);
         let advice = "Install the CUDA toolkit or the package nvidia-cuda-nvrtc, and set SWN_CUDA_DIR to its folder of libraries";
-        let opened = open("NVRTC", &["libnvrtc.so.13", "libnvrtc.so.12"], CUDA_DIR, &folders, advice)?;
+        let opened =
+            open("NVRTC", &["libnvrtc.so.13", "libnvrtc.so.12"], CUDA_DIR, &folders, advice)?;
         // It asks for its builtins by name when it compiles; outside of the loader's path only an opened file is found.
         let folder = opened.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        for file in folder.and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten().flatten() {
+        for file in
+            folder.and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten().flatten()
+        {
             if file.file_name().to_string_lossy().starts_with("libnvrtc-builtins.so.") {
                 // SAFETY: as for every library here.
                 if let Ok(library) = unsafe { Library::new(file.path()) } {
@@ -255,7 +262,13 @@ impl CublasLt {
     pub(crate) fn open() -> Result<Self, CudaError> {
         let folders = usual_folders(&["cu13", "cublas"]);
         let advice = "Install the CUDA toolkit or the package nvidia-cublas, and set SWN_CUDA_DIR to its folder of libraries";
-        Self::of(open("cuBLASLt", &["libcublasLt.so.13", "libcublasLt.so.12"], CUDA_DIR, &folders, advice)?)
+        Self::of(open(
+            "cuBLASLt",
+            &["libcublasLt.so.13", "libcublasLt.so.12"],
+            CUDA_DIR,
+            &folders,
+            advice,
+        )?)
     }
 }
 

@@ -18,7 +18,15 @@ pub(super) fn softmax_forward(call: &softmax::Forward, v: &View<'_>) {
     let (x, y) = (v.at(call.x), v.at(call.y));
     // SAFETY: see `View`.
     unsafe {
-        launch!(v.kernels, "softmax_forward", rows_grid(rows), x, y, rows as u32, call.channels as u32);
+        launch!(
+            v.kernels,
+            "softmax_forward",
+            rows_grid(rows),
+            x,
+            y,
+            rows as u32,
+            call.channels as u32
+        );
     }
 }
 
@@ -69,6 +77,16 @@ pub(super) fn run(call: &Call, v: &View<'_>, found: u64) {
             gradient,
             write,
         );
-        launch!(v.kernels, "cross_entropy_finish", one_block, found, control, rows, segments, heads, metrics);
+        launch!(
+            v.kernels,
+            "cross_entropy_finish",
+            one_block,
+            found,
+            control,
+            rows,
+            segments,
+            heads,
+            metrics
+        );
     }
 }

@@ -181,7 +181,9 @@ impl Products {
             forward: product([rows, len, width], [false, false], context.precision)?,
             of_coefficients: product([rows, width, len], [false, true], Precision::F32)?,
             of_blocks: match set.gradients {
-                MixGradients::Both => Some(product([width, len, rows], [true, false], Precision::F32)?),
+                MixGradients::Both => {
+                    Some(product([width, len, rows], [true, false], Precision::F32)?)
+                }
                 MixGradients::Coefficients => None,
             },
         };
@@ -257,8 +259,11 @@ impl Mixer {
             let is_direct = is_direct(set);
             let both = set.gradients == MixGradients::Both;
             let width = count.next_multiple_of(16 / bytes);
-            let packed =
-                if is_direct { Packed::default() } else { Packed::place(set, width, bytes, &mut end) };
+            let packed = if is_direct {
+                Packed::default()
+            } else {
+                Packed::place(set, width, bytes, &mut end)
+            };
             table.push(Set {
                 blocks: set.blocks.offset as u64,
                 coefficients: set.coefficients.map_or(0, |region| region.offset as u64),
@@ -275,12 +280,13 @@ impl Mixer {
                 decay: set.decay,
             });
             let start = uses.len();
-            first_use.extend(
-                (0..=set_cells)
-                    .map(|cell| (start + set.uses.partition_point(|used| used.cell < cell)) as u32),
-            );
+            first_use
+                .extend((0..=set_cells).map(|cell| {
+                    (start + set.uses.partition_point(|used| used.cell < cell)) as u32
+                }));
             for used in &set.uses {
-                let narrow = context.precision == Precision::Bf16 && used.tensor.element == Element::Weight;
+                let narrow =
+                    context.precision == Precision::Bf16 && used.tensor.element == Element::Weight;
                 uses.push(Use {
                     tensor: used.tensor.offset as u64,
                     set: index as u32,
@@ -331,7 +337,8 @@ impl Mixer {
             }
         }
         let what = "the tables of composition";
-        let pieces = |table: &[Piece]| Allocation::of(context, what, table).map(|a| (a, table.len()));
+        let pieces =
+            |table: &[Piece]| Allocation::of(context, what, table).map(|a| (a, table.len()));
         let mixer = Self {
             uses: Allocation::of(context, what, &uses)?,
             first_use: Allocation::of(context, what, &first_use)?,
@@ -349,7 +356,12 @@ impl Mixer {
         Ok((mixer, end as usize + (BRANCHES * workspace).max(4 * partials as usize)))
     }
 
-    pub(super) fn mix(&self, device: &CudaDevice, readers: MixReaders, storages: &Storages<CudaDevice>) {
+    pub(super) fn mix(
+        &self,
+        device: &CudaDevice,
+        readers: MixReaders,
+        storages: &Storages<CudaDevice>,
+    ) {
         let parameters = storages[Space::Parameters as usize].base();
         let scratch = storages[Space::Arena as usize].base().main;
         if let Some(factors) = &self.factors {
@@ -411,7 +423,17 @@ impl Mixer {
     fn pack(&self, device: &CudaDevice, parameters: u64, scratch: u64) {
         let (pieces, grid) = (self.operands.0.pointer, Grid::each(self.operands.1));
         // SAFETY: as in `mix`.
-        unsafe { launch!(device.kernels, "mix_pack", grid, pieces, self.sets.pointer, parameters, scratch) }
+        unsafe {
+            launch!(
+                device.kernels,
+                "mix_pack",
+                grid,
+                pieces,
+                self.sets.pointer,
+                parameters,
+                scratch
+            )
+        }
     }
 
     pub(super) fn backward(&self, device: &CudaDevice, storages: &Storages<CudaDevice>) {
@@ -419,7 +441,8 @@ impl Mixer {
         let gradients = storages[Space::Gradients as usize].base();
         let scratch = storages[Space::Arena as usize].base().main;
         let partials = scratch + self.operand_bytes;
-        let (uses, first_use, sets) = (self.uses.pointer, self.first_use.pointer, self.sets.pointer);
+        let (uses, first_use, sets) =
+            (self.uses.pointer, self.first_use.pointer, self.sets.pointer);
         // SAFETY: as in `mix`.
         unsafe {
             launch!(
@@ -437,8 +460,17 @@ impl Mixer {
             );
             let warps = Grid::new([self.coefficients.1.div_ceil(8) as u32, 1, 1], [256, 1, 1]);
             let (table, count) = (self.coefficients.0.pointer, self.coefficients.1 as u32);
-            launch!(device.kernels, "mix_coefficients", warps, table, count, partials, gradients.main);
-            for (kernel, (pieces, count)) in ["mix_gather", "mix_gather_strips"].into_iter().zip(&self.gather)
+            launch!(
+                device.kernels,
+                "mix_coefficients",
+                warps,
+                table,
+                count,
+                partials,
+                gradients.main
+            );
+            for (kernel, (pieces, count)) in
+                ["mix_gather", "mix_gather_strips"].into_iter().zip(&self.gather)
             {
                 launch!(
                     device.kernels,
@@ -459,7 +491,9 @@ impl Mixer {
         self.each(&device.context, scratch, |set, branch| set.backward(branch, scratch));
         let (pieces, grid) = (self.operands.0.pointer, Grid::each(self.operands.1));
         // SAFETY: as in `mix`.
-        unsafe { launch!(device.kernels, "mix_unpack", grid, pieces, sets, gradients.main, scratch) }
+        unsafe {
+            launch!(device.kernels, "mix_unpack", grid, pieces, sets, gradients.main, scratch)
+        }
         if let Some(factors) = &self.factors {
             factors.backward(device, parameters, gradients.main);
         }

@@ -234,7 +234,11 @@ impl Device for CudaDevice {
         Ok((Kernel(None), scratch))
     }
 
-    fn pack(&self, program: &Program<Self>, storages: &mut Storages<Self>) -> Result<Packed, Error> {
+    fn pack(
+        &self,
+        program: &Program<Self>,
+        storages: &mut Storages<Self>,
+    ) -> Result<Packed, Error> {
         self.context.bind()?;
         let view = View::new(self, program, storages, None);
         let copies = program.steps().iter().map(|step| match &step.call {
@@ -328,7 +332,8 @@ impl Device for CudaDevice {
         }
         let mut to = sums.base().main;
         for region in regions {
-            let place = buffer::Place::of(&self.context, storages[region.space as usize].base(), *region);
+            let place =
+                buffer::Place::of(&self.context, storages[region.space as usize].base(), *region);
             // Parameters are summed as the optimizer has them.
             let narrow = place.bytes == 2 && region.space != Space::Parameters;
             let from = match region.space {
@@ -339,12 +344,19 @@ impl Device for CudaDevice {
             };
             let (grid, kind) = (self.kernels.flat(region.len), i32::from(narrow));
             // SAFETY: the region lies in its storage, and `Accumulator` gave the sums room for all regions.
-            unsafe { launch::launch!(self.kernels, "accumulate", grid, from, kind, to, region.len as u64) };
+            unsafe {
+                launch::launch!(self.kernels, "accumulate", grid, from, kind, to, region.len as u64)
+            };
             to += 4 * region.len as u64;
         }
     }
 
-    fn load_images(&self, set: &ImageSet, batch: usize, abreast: usize) -> Result<CudaImages, Error> {
+    fn load_images(
+        &self,
+        set: &ImageSet,
+        batch: usize,
+        abreast: usize,
+    ) -> Result<CudaImages, Error> {
         Ok(CudaImages::new(self, set, batch, abreast)?)
     }
 
@@ -354,13 +366,22 @@ impl Device for CudaDevice {
         }
     }
 
-    fn draw(&self, images: &CudaImages, storages: &mut Storages<Self>, to: Region, classes: Region) {
+    fn draw(
+        &self,
+        images: &CudaImages,
+        storages: &mut Storages<Self>,
+        to: Region,
+        classes: Region,
+    ) {
         if self.bound() {
             images.draw(self, storages, to, classes);
         }
     }
 
-    fn record(&self, body: &mut dyn FnMut() -> Result<(), Error>) -> Result<Option<Recording>, Error> {
+    fn record(
+        &self,
+        body: &mut dyn FnMut() -> Result<(), Error>,
+    ) -> Result<Option<Recording>, Error> {
         Recording::new(self, body).map(Some)
     }
 

@@ -25,7 +25,9 @@ pub(super) unsafe fn kind(node: cu::CUgraphNode) -> Result<Kind, CudaError> {
     // As a number: a newer driver may know types that the enumeration has not.
     let mut found = u32::MAX;
     // SAFETY: a live node, by the caller's promise, and room for what is an int to the driver.
-    unsafe { cu::cuGraphNodeGetType(node, (&raw mut found).cast()) }.result().named("cuGraphNodeGetType")?;
+    unsafe { cu::cuGraphNodeGetType(node, (&raw mut found).cast()) }
+        .result()
+        .named("cuGraphNodeGetType")?;
     let fixed = [
         Type::CU_GRAPH_NODE_TYPE_MEM_ALLOC,
         Type::CU_GRAPH_NODE_TYPE_MEM_FREE,
@@ -38,10 +40,18 @@ pub(super) unsafe fn kind(node: cu::CUgraphNode) -> Result<Kind, CudaError> {
     if found != Type::CU_GRAPH_NODE_TYPE_MEMSET as u32 {
         return Ok(Kind::Plain);
     }
-    let mut set =
-        cu::CUDA_MEMSET_NODE_PARAMS { dst: 0, pitch: 0, value: 0, elementSize: 0, width: 0, height: 0 };
+    let mut set = cu::CUDA_MEMSET_NODE_PARAMS {
+        dst: 0,
+        pitch: 0,
+        value: 0,
+        elementSize: 0,
+        width: 0,
+        height: 0,
+    };
     // SAFETY: as above, and it is a memset.
-    unsafe { cu::cuGraphMemsetNodeGetParams(node, &mut set) }.result().named("cuGraphMemsetNodeGetParams")?;
+    unsafe { cu::cuGraphMemsetNodeGetParams(node, &mut set) }
+        .result()
+        .named("cuGraphMemsetNodeGetParams")?;
     Ok(Kind::Clears(set))
 }
 
@@ -80,19 +90,30 @@ fn listed(
 }
 
 /// Nodes right before this one, of at most so many.
-pub(super) unsafe fn before(node: cu::CUgraphNode, most: usize) -> Result<Vec<cu::CUgraphNode>, CudaError> {
+pub(super) unsafe fn before(
+    node: cu::CUgraphNode,
+    most: usize,
+) -> Result<Vec<cu::CUgraphNode>, CudaError> {
     // SAFETY: the caller's promise.
-    unsafe { neighbours("cuGraphNodeGetDependencies", cu::cuGraphNodeGetDependencies_v2, node, most) }
+    unsafe {
+        neighbours("cuGraphNodeGetDependencies", cu::cuGraphNodeGetDependencies_v2, node, most)
+    }
 }
 
 /// Nodes right after this one, of at most so many.
 unsafe fn after(node: cu::CUgraphNode, most: usize) -> Result<Vec<cu::CUgraphNode>, CudaError> {
     // SAFETY: the caller's promise.
-    unsafe { neighbours("cuGraphNodeGetDependentNodes", cu::cuGraphNodeGetDependentNodes_v2, node, most) }
+    unsafe {
+        neighbours("cuGraphNodeGetDependentNodes", cu::cuGraphNodeGetDependentNodes_v2, node, most)
+    }
 }
 
-type Ask =
-    unsafe fn(cu::CUgraphNode, *mut cu::CUgraphNode, *mut cu::CUgraphEdgeData, *mut usize) -> cu::CUresult;
+type Ask = unsafe fn(
+    cu::CUgraphNode,
+    *mut cu::CUgraphNode,
+    *mut cu::CUgraphEdgeData,
+    *mut usize,
+) -> cu::CUresult;
 
 /// With the data of edges: without it the driver refuses to list those that have some.
 unsafe fn neighbours(
@@ -106,7 +127,9 @@ unsafe fn neighbours(
     // SAFETY: plain numbers.
     let mut edges: Vec<cu::CUgraphEdgeData> = vec![unsafe { std::mem::zeroed() }; most];
     // SAFETY: a live node; room for `count` nodes and edges.
-    unsafe { ask(node, nodes.as_mut_ptr(), edges.as_mut_ptr(), &mut count) }.result().named(call)?;
+    unsafe { ask(node, nodes.as_mut_ptr(), edges.as_mut_ptr(), &mut count) }
+        .result()
+        .named(call)?;
     nodes.truncate(count);
     Ok(nodes)
 }

@@ -67,7 +67,9 @@ impl Changing {
         let Some(running) = &call.running else { return Self::default() };
         let (mean, variance) = (v.at(running.mean), v.at(running.variance));
         match running.rule {
-            RunningRule::Momentum(momentum) => Self { rule: 1, momentum, mean, variance, control: 0 },
+            RunningRule::Momentum(momentum) => {
+                Self { rule: 1, momentum, mean, variance, control: 0 }
+            }
             RunningRule::CumulativeAverage { control } => {
                 Self { rule: 2, control: v.at(control), mean, variance, momentum: 0.0 }
             }
@@ -129,7 +131,9 @@ impl MomentArguments {
     ) -> Self {
         let (mean, second, epsilon, sets) = match *moments {
             Moments::Batch { mean, inverse } => (mean, inverse, -1.0, shape.statistic_sets()),
-            Moments::Running { mean, variance, epsilon } => (mean, variance, epsilon, shape.running_sets()),
+            Moments::Running { mean, variance, epsilon } => {
+                (mean, variance, epsilon, shape.running_sets())
+            }
         };
         Self {
             mean: v.at(mean),
@@ -151,7 +155,9 @@ pub(super) fn apply(call: &Apply, v: &View<'_>) {
     let (names, residual) = match call.residual {
         None => (["norm_apply_v", "norm_apply_1"], 0),
         Some(Residual::AtDestination) => (["norm_apply_residual_v", "norm_apply_residual_1"], y),
-        Some(Residual::From(from)) => (["norm_apply_residual_v", "norm_apply_residual_1"], v.at(from)),
+        Some(Residual::From(from)) => {
+            (["norm_apply_residual_v", "norm_apply_residual_1"], v.at(from))
+        }
     };
     let (name, each) = variant(v.context, names, &[c]);
     let grid = row_grid(v.context, rows, c, segments, each);
@@ -283,7 +289,14 @@ pub(super) fn scale_forward(call: &channel_scale::Forward, v: &View<'_>) {
     scale_rows(&call.shape, x, v.at(call.scale), y, 0, v);
 }
 
-fn scale_rows(shape: &channel_scale::ScaleShape, x: u64, scale: u64, y: u64, add: i32, v: &View<'_>) {
+fn scale_rows(
+    shape: &channel_scale::ScaleShape,
+    x: u64,
+    scale: u64,
+    y: u64,
+    add: i32,
+    v: &View<'_>,
+) {
     let (name, each) = variant(v.context, ["scale_rows_v", "scale_rows_1"], &[shape.channels]);
     let grid = row_grid(v.context, shape.rows, shape.channels, shape.segments, each);
     let (rows, channels) = (shape.rows as u32, shape.channels as u32);
@@ -301,13 +314,24 @@ pub(super) fn scale_backward(call: &channel_scale::Backward, v: &View<'_>, scrat
     let grid = sum_grid(v.context, shape.rows, shape.channels, shape.segments);
     let (name, _) = variant(v.context, ["scale_sums_v", "scale_sums_1"], &[shape.channels]);
     let (x, dy, dscale) = (v.at(call.x), v.at(call.dy), v.at(call.dscale));
-    let (rows, channels, segments) = (shape.rows as u32, shape.channels as u32, shape.segments as u32);
+    let (rows, channels, segments) =
+        (shape.rows as u32, shape.channels as u32, shape.segments as u32);
     let (blocks, add) = (grid.blocks[0], adds(call.write));
     let finish = finish_grid(shape.channels);
     // SAFETY: see `View`; the scratch has the size that `scale_backward_scratch` gave.
     unsafe {
         launch!(v.kernels, name, grid, x, dy, scratch, rows, channels);
-        launch!(v.kernels, "scale_sums_finish", finish, scratch, blocks, segments, channels, dscale, add);
+        launch!(
+            v.kernels,
+            "scale_sums_finish",
+            finish,
+            scratch,
+            blocks,
+            segments,
+            channels,
+            dscale,
+            add
+        );
     }
     if let Some((dx, write)) = call.dx {
         scale_rows(shape, dy, v.at(call.scale), v.at(dx), adds(write), v);

@@ -46,7 +46,8 @@ impl Slabs {
 
     /// For this many multiprocessors with this much shared memory, and threads that take `pack` channels at once.
     fn choose(blocks: usize, shared_bytes: usize, pack: usize, shape: &NormShape) -> Option<Self> {
-        let (channels, sets, across) = (shape.channels, shape.statistic_sets(), shape.channels / pack);
+        let (channels, sets, across) =
+            (shape.channels, shape.statistic_sets(), shape.channels / pack);
         if sets != shape.segments || !channels.is_multiple_of(pack) || across > THREADS {
             return None;
         }
@@ -55,8 +56,12 @@ impl Slabs {
         let slabs = (blocks / sets).min(shape.rows.div_ceil(threads[1])).min(letters);
         let this = Self { channels, sets, slabs, threads };
         let room = |streams| this.room(shared_bytes, streams) > DEPTH / streams;
-        (slabs > 0 && channels <= MOST_CHANNELS && sets * channels * 2 <= MOST_SET_SUMS && room(1) && room(2))
-            .then_some(this)
+        (slabs > 0
+            && channels <= MOST_CHANNELS
+            && sets * channels * 2 <= MOST_SET_SUMS
+            && room(1)
+            && room(2))
+        .then_some(this)
     }
 
     /// Bytes of a block's row of `streams` tensors.
@@ -83,7 +88,8 @@ impl Slabs {
         let count = shape.rows.div_ceil(each);
         let (kept, cells) = if count <= room { (count, count) } else { (room - ring, room) };
         let shared = (cells * self.cell_bytes(streams) + self.space_bytes()) as u32;
-        let division = [shape.rows, channels, each, count, kept, channels.div_ceil(slabs)].map(|n| n as u32);
+        let division =
+            [shape.rows, channels, each, count, kept, channels.div_ceil(slabs)].map(|n| n as u32);
         let (blocks, threads) = ([slabs as u32, sets as u32, 1], [across as u32, down as u32, 1]);
         (Division(division), Grid { blocks, threads, shared })
     }
@@ -97,7 +103,9 @@ pub(super) fn fits(context: &Context, statistics: &Statistics, apply: &Apply) ->
 
 /// Statistics and their application; `copy` also gets the input, where given.
 pub(super) fn forward(call: &Statistics, apply: &Apply, copy: u64, v: &View<'_>) {
-    let Some(slabs) = Slabs::new(v.context, &call.shape) else { unreachable!("asked for where it fits") };
+    let Some(slabs) = Slabs::new(v.context, &call.shape) else {
+        unreachable!("asked for where it fits")
+    };
     let (division, grid) = slabs.launch(v.context, &call.shape, 1);
     let (x, y) = (v.at(call.x), v.at(apply.y));
     let residual = match apply.residual {
@@ -156,7 +164,8 @@ mod tests {
     use crate::ops::batch_norm::Scope;
 
     /// Shared memory of a block: T4, RTX 4090, A100, H200.
-    const GPUS: [(usize, usize); 4] = [(40, 64 << 10), (128, 99 << 10), (108, 163 << 10), (132, 227 << 10)];
+    const GPUS: [(usize, usize); 4] =
+        [(40, 64 << 10), (128, 99 << 10), (108, 163 << 10), (132, 227 << 10)];
 
     fn shape(rows: usize, segments: usize, channels: usize) -> NormShape {
         NormShape { rows, segments, channels, statistics: Scope::Segment, parameters: Scope::Joint }
@@ -167,19 +176,29 @@ mod tests {
     fn choices_fit_the_gpu() {
         let mut chosen = 0;
         for (blocks, shared) in GPUS {
-            for (rows, segments) in [(1, 1), (7, 2), (8192, 1), (65_536, 2), (131_072, 1), (64, 200)] {
+            for (rows, segments) in
+                [(1, 1), (7, 2), (8192, 1), (65_536, 2), (131_072, 1), (64, 200)]
+            {
                 for channels in (4..=4096).step_by(4) {
                     for pack in [4, 8] {
                         let shape = shape(rows, segments, channels);
-                        let Some(it) = Slabs::choose(blocks, shared, pack, &shape) else { continue };
+                        let Some(it) = Slabs::choose(blocks, shared, pack, &shape) else {
+                            continue;
+                        };
                         chosen += 1;
                         let [across, down] = it.threads;
                         assert_eq!(across * pack, channels, "{it:?}");
                         assert!(it.sets * it.slabs <= blocks && it.slabs >= 1, "{it:?}");
                         assert!((it.slabs - 1) * down < rows, "a slab without rows: {it:?}");
                         assert!(across * down <= THREADS && down >= 1, "{it:?}");
-                        assert!(it.sets * it.slabs * 2 * channels * LETTER <= LETTER_BYTES, "{it:?}");
-                        assert!(it.room(shared, 1) > DEPTH && it.room(shared, 2) > DEPTH / 2, "{it:?}");
+                        assert!(
+                            it.sets * it.slabs * 2 * channels * LETTER <= LETTER_BYTES,
+                            "{it:?}"
+                        );
+                        assert!(
+                            it.room(shared, 1) > DEPTH && it.room(shared, 2) > DEPTH / 2,
+                            "{it:?}"
+                        );
                     }
                 }
             }

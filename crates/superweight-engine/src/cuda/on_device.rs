@@ -16,7 +16,9 @@ pub(crate) fn context() -> Option<Arc<Context>> {
 pub(crate) fn opened<T, E: std::fmt::Display>(opened: Result<T, E>) -> Option<T> {
     match opened {
         Ok(opened) => Some(opened),
-        Err(error) if std::env::var_os("SWN_REQUIRE_CUDA").is_some() => panic!("no CUDA device: {error}"),
+        Err(error) if std::env::var_os("SWN_REQUIRE_CUDA").is_some() => {
+            panic!("no CUDA device: {error}")
+        }
         Err(error) => {
             println!("skipped: {error}");
             None
@@ -104,7 +106,9 @@ impl<'a> Buffer<'a> {
             Precision::Bf16 => {
                 bytes.as_chunks::<2>().0.iter().map(|&b| from_bf16(u16::from_le_bytes(b))).collect()
             }
-            Precision::F32 => bytes.as_chunks::<4>().0.iter().map(|&b| f32::from_le_bytes(b)).collect(),
+            Precision::F32 => {
+                bytes.as_chunks::<4>().0.iter().map(|&b| f32::from_le_bytes(b)).collect()
+            }
         };
         assert_eq!(values.len(), self.len);
         values

@@ -19,7 +19,8 @@ pub(super) fn forward(call: &Forward, v: &View<'_>) {
     let n = v.len(call.y);
     let (x, y, positions) = (v.at(call.x), v.at(call.y), v.at_some(call.positions));
     let [h, w, oh, ow, kh, kw, sh, sw, ph, pw] = sizes(&call.shape);
-    let (channels, max) = (call.shape.channels as u32, i32::from(call.shape.window.kind == PoolKind::Max));
+    let (channels, max) =
+        (call.shape.channels as u32, i32::from(call.shape.window.kind == PoolKind::Max));
     let (grid, share) = (v.kernels.flat(n), share(&call.shape));
     // SAFETY: see `View`.
     unsafe {
@@ -82,19 +83,23 @@ pub(super) fn backward(call: &Backward, v: &View<'_>) {
 }
 
 pub(super) fn global_forward(call: &GlobalForward, v: &View<'_>) {
-    let (name, each) = variant(v.context, ["global_forward_v", "global_forward_1"], &[call.channels]);
+    let (name, each) =
+        variant(v.context, ["global_forward_v", "global_forward_1"], &[call.channels]);
     let images = v.len(call.y) / call.channels;
     let grid = v.kernels.flat(images * call.channels / each);
-    let (x, y, pixels, channels) = (v.at(call.x), v.at(call.y), call.pixels as u32, call.channels as u32);
+    let (x, y, pixels, channels) =
+        (v.at(call.x), v.at(call.y), call.pixels as u32, call.channels as u32);
     // SAFETY: see `View`.
     unsafe { launch!(v.kernels, name, grid, x, y, images as u64, pixels, channels) }
 }
 
 pub(super) fn global_backward(call: &GlobalBackward, v: &View<'_>) {
-    let (name, each) = variant(v.context, ["global_backward_v", "global_backward_1"], &[call.channels]);
+    let (name, each) =
+        variant(v.context, ["global_backward_v", "global_backward_1"], &[call.channels]);
     let images = v.len(call.dy) / call.channels;
     let grid = v.kernels.flat(v.len(call.dx) / each);
-    let (dy, dx, pixels, channels) = (v.at(call.dy), v.at(call.dx), call.pixels as u32, call.channels as u32);
+    let (dy, dx, pixels, channels) =
+        (v.at(call.dy), v.at(call.dx), call.pixels as u32, call.channels as u32);
     let add = adds(call.write);
     // SAFETY: see `View`.
     unsafe { launch!(v.kernels, name, grid, dy, dx, images as u64, pixels, channels, add) }

@@ -91,8 +91,10 @@ impl Captured {
         // SAFETY: the graph is ours alone, and of the stream's context.
         unsafe {
             self.cleared = places.clear_at_once(self.stream.context().cu_ctx(), self.graph)?;
-            self.ready = result::graph::instantiate(self.graph, flags).named("making a recording ready")?;
-            result::graph::upload(self.ready, self.stream.cu_stream()).named("uploading a recording")?;
+            self.ready =
+                result::graph::instantiate(self.graph, flags).named("making a recording ready")?;
+            result::graph::upload(self.ready, self.stream.cu_stream())
+                .named("uploading a recording")?;
         }
         Ok(self)
     }
@@ -100,7 +102,8 @@ impl Captured {
     pub(crate) fn launch(&self) -> Result<(), CudaError> {
         self.stream.context().bind_to_thread().named("cuCtxSetCurrent")?;
         // SAFETY: what somebody has is ready.
-        unsafe { result::graph::launch(self.ready, self.stream.cu_stream()) }.named("replaying a recording")
+        unsafe { result::graph::launch(self.ready, self.stream.cu_stream()) }
+            .named("replaying a recording")
     }
 }
 

@@ -57,7 +57,11 @@ fn stretches(groups: &SgdGroups, layout: &Layout, precision: Precision) -> Vec<S
 }
 
 impl Updater {
-    pub(super) fn new(device: &CudaDevice, groups: &SgdGroups, layout: &Layout) -> Result<Self, CudaError> {
+    pub(super) fn new(
+        device: &CudaDevice,
+        groups: &SgdGroups,
+        layout: &Layout,
+    ) -> Result<Self, CudaError> {
         let stretches = stretches(groups, layout, device.context.precision);
         let table = Allocation::of(&device.context, "the optimizer's table", &stretches)?;
         Ok(Self { table, stretches: stretches.len(), options: groups.options })
@@ -112,7 +116,13 @@ mod tests {
     #[test]
     fn stretches_cover_tensors_and_not_gaps() {
         let mut builder = LayoutBuilder::new();
-        builder.parameter("a", 100).unwrap().parameter("b", 10_000).unwrap().parameter("c", 1).unwrap();
+        builder
+            .parameter("a", 100)
+            .unwrap()
+            .parameter("b", 10_000)
+            .unwrap()
+            .parameter("c", 1)
+            .unwrap();
         let layout = builder.finish(&CpuDevice::new(1).unwrap());
         let options = SgdOptions { momentum: 0.9, nesterov: true };
         let groups = vec![

@@ -48,9 +48,11 @@ pub(super) fn joined<'a>(steps: &'a [Step<Kernel>], v: &View<'_>) -> Vec<Work<'a
             continue;
         }
         let pair = match &steps[first..] {
-            [Step { call: Call::NormStatistics(s), .. }, Step { call: Call::NormApply(a), .. }, ..] => {
-                norm_once::fits(v.context, s, a).then_some((s, a))
-            }
+            [
+                Step { call: Call::NormStatistics(s), .. },
+                Step { call: Call::NormApply(a), .. },
+                ..,
+            ] => norm_once::fits(v.context, s, a).then_some((s, a)),
             _ => None,
         };
         let Some((statistics, apply)) = pair else {
@@ -80,7 +82,8 @@ fn early_copy(
         return None;
     }
     let last = steps.len().min(first + 2 + FORESIGHT);
-    let found = (first + 2..last).find(|index| matches!(&steps[*index].call, Call::Copy(c) if c.x == x))?;
+    let found =
+        (first + 2..last).find(|index| matches!(&steps[*index].call, Call::Copy(c) if c.x == x))?;
     let Call::Copy(copy) = &steps[found].call else { return None };
     let touches = |step: &Step<Kernel>| {
         let operands = step.call.operands().into_iter().map(|(buffer, _)| buffer);

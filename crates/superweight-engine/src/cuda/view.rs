@@ -77,7 +77,8 @@ impl<'a> View<'a> {
     /// The numbers of a buffer as they are now, elsewhere.
     pub(super) fn copy_of(&self, buffer: BufferId) -> Result<Allocation, CudaError> {
         let place = self.place(buffer);
-        let copy = Allocation::zeros(self.context, "frozen weights", self.len(buffer) * place.bytes)?;
+        let copy =
+            Allocation::zeros(self.context, "frozen weights", self.len(buffer) * place.bytes)?;
         // SAFETY: see the type; the copy has the same size.
         let copied = unsafe {
             let stream = self.context.raw_stream();
@@ -131,8 +132,9 @@ pub(super) fn copy(call: &Copy, v: &View<'_>) {
     assert_eq!(from.bytes, to.bytes, "numbers of one kind are copied");
     let bytes = v.len(call.y) * to.bytes;
     // SAFETY: see `View`; the buffers do not overlap.
-    let copied =
-        unsafe { result::memcpy_dtod_async(to.pointer, from.pointer, bytes, v.context.raw_stream()) };
+    let copied = unsafe {
+        result::memcpy_dtod_async(to.pointer, from.pointer, bytes, v.context.raw_stream())
+    };
     v.context.note(copied.named("copying on the GPU"));
 }
 
@@ -177,7 +179,15 @@ pub(super) fn concat_backward(call: &concat::Backward, v: &View<'_>) {
     columns(call.columns, v.at(call.dy), v.at(call.dx), v.len(call.dx), 0, adds(call.write), v);
 }
 
-fn columns(columns: concat::Columns, from: u64, to: u64, narrow: usize, widen: i32, add: i32, v: &View<'_>) {
+fn columns(
+    columns: concat::Columns,
+    from: u64,
+    to: u64,
+    narrow: usize,
+    widen: i32,
+    add: i32,
+    v: &View<'_>,
+) {
     let concat::Columns { start, width, of } = columns;
     let (name, each) = variant(v.context, ["columns_v", "columns_1"], &[start, width, of]);
     let rows = (narrow / width) as u64;

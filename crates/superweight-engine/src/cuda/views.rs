@@ -83,7 +83,8 @@ impl Tables {
                 };
                 let (look, factors) = (tables.looks.len() as u32, view.factors);
                 if factors.is_some() {
-                    let line = |is_columns| move |first| Line { look, first: first as u32, is_columns };
+                    let line =
+                        |is_columns| move |first| Line { look, first: first as u32, is_columns };
                     tables.lines.extend((0..view.shape.rows).map(line(0)));
                     tables.lines.extend((0..view.shape.cols).step_by(COLUMNS).map(line(1)));
                 }
@@ -207,11 +208,17 @@ mod tests {
     /// Two banks of 1,000 and 300 numbers; views of the first at 0, 250 and 900 of it.
     fn sets() -> Vec<ViewSet> {
         let shape = Block { rows: 10, positions: 1, cols: 10 };
-        let view = |(at, from, to)| View { tensor: region(to, 100), shape, at, from, factors: None };
-        let views = [(0, [10, 10], 2000), (250, [5, 4], 2100), (900, [10, 10], 2200), (260, [5, 4], 2300)];
+        let view =
+            |(at, from, to)| View { tensor: region(to, 100), shape, at, from, factors: None };
+        let views =
+            [(0, [10, 10], 2000), (250, [5, 4], 2100), (900, [10, 10], 2200), (260, [5, 4], 2300)];
         vec![
             ViewSet { name: "a".into(), bank: region(0, 1000), views: views.map(view).to_vec() },
-            ViewSet { name: "b".into(), bank: region(1024, 300), views: vec![view((280, [5, 4], 2400))] },
+            ViewSet {
+                name: "b".into(),
+                bank: region(1024, 300),
+                views: vec![view((280, [5, 4], 2400))],
+            },
         ]
     }
 
@@ -243,7 +250,8 @@ mod tests {
         sets[1].views.push(View { factors: Some(RankOne { rows, cols }), ..view });
         let tables = Tables::new(&sets);
         let line = |first, is_columns| Line { look: 5, first, is_columns };
-        let [rows, columns] = [[0, 1, 2].map(|row| line(row, 0)), [0, 32, 64].map(|column| line(column, 1))];
+        let [rows, columns] =
+            [[0, 1, 2].map(|row| line(row, 0)), [0, 32, 64].map(|column| line(column, 1))];
         assert_eq!(tables.lines, [rows, columns].concat());
         let kinds: Vec<_> = tables.looks.iter().map(|look| look.kind).collect();
         assert_eq!(kinds, [SLICE, STRETCHED, SLICE, STRETCHED, STRETCHED, FACTORS]);

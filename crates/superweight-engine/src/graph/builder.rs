@@ -36,7 +36,8 @@ pub struct GraphBuilder {
 impl GraphBuilder {
     /// An empty graph.
     pub fn new(name: impl Into<String>) -> Self {
-        let graph = Graph { name: name.into(), nodes: Vec::new(), slots: Vec::new(), outputs: Vec::new() };
+        let graph =
+            Graph { name: name.into(), nodes: Vec::new(), slots: Vec::new(), outputs: Vec::new() };
         Self { graph, node_names: HashSet::new(), slot_names: HashSet::new() }
     }
 
@@ -79,8 +80,9 @@ impl GraphBuilder {
 
     /// The finished graph.
     pub fn finish(self) -> Result<Graph, Error> {
-        let useful =
-            |(i, node): (usize, &Node)| node.op.operation().is_loss() || self.graph.outputs[i].is_some();
+        let useful = |(i, node): (usize, &Node)| {
+            node.op.operation().is_loss() || self.graph.outputs[i].is_some()
+        };
         if !self.graph.nodes.iter().enumerate().any(useful) {
             return Err(Error::NothingToCompute { graph: self.graph.name });
         }
@@ -100,8 +102,17 @@ impl GraphBuilder {
     }
 
     /// A new tensor for the graph to read.
-    pub(crate) fn slot(&mut self, name: String, kind: SlotKind, dims: Vec<usize>) -> Result<SlotId, Error> {
-        if dims.iter().try_fold(1usize, |len, d| len.checked_mul(*d)).is_none_or(|len| len > LARGEST) {
+    pub(crate) fn slot(
+        &mut self,
+        name: String,
+        kind: SlotKind,
+        dims: Vec<usize>,
+    ) -> Result<SlotId, Error> {
+        if dims
+            .iter()
+            .try_fold(1usize, |len, d| len.checked_mul(*d))
+            .is_none_or(|len| len > LARGEST)
+        {
             return Err(Error::TensorTooLarge { name, dims });
         }
         if !self.slot_names.insert(name.clone()) {

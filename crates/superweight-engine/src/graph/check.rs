@@ -21,7 +21,12 @@ pub(crate) fn check_size(node: &str, what: &'static str, size: usize) -> Result<
 pub(crate) fn check_bound(node: &str, what: &'static str, size: usize) -> Result<(), Error> {
     if size > LARGEST_DIMENSION {
         let expected = "at most 1048576";
-        return Err(Error::OutOfRange { node: node.to_owned(), what, value: size as f32, expected });
+        return Err(Error::OutOfRange {
+            node: node.to_owned(),
+            what,
+            value: size as f32,
+            expected,
+        });
     }
     Ok(())
 }

@@ -21,7 +21,9 @@ use super::{BatchContext, Keeps, Operation, Write};
 use crate::error::Error;
 use crate::graph::check::check_size;
 use crate::graph::{Graph, GraphBuilder, Node, NodeId, SlotId, SlotKind};
-use crate::program::{Access, BufferId, Destination, Element, Emitter, InputGradient, Kept, NormMode};
+use crate::program::{
+    Access, BufferId, Destination, Element, Emitter, InputGradient, Kept, NormMode,
+};
 
 /// Whether something is one for the whole batch or one per segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -98,7 +100,8 @@ impl GraphBuilder {
         let name = name.into();
         let shape = self.input_of(&name, x)?;
         check_size(&name, "the number of segments", options.segments)?;
-        let outside = |what, value, expected| Error::OutOfRange { node: name.clone(), what, value, expected };
+        let outside =
+            |what, value, expected| Error::OutOfRange { node: name.clone(), what, value, expected };
         if !(options.epsilon > 0.0 && options.epsilon.is_finite()) {
             return Err(outside("epsilon", options.epsilon, "positive"));
         }
@@ -172,7 +175,13 @@ impl Op {
         }
     }
 
-    fn batch_statistics(&self, e: &mut Emitter<'_>, id: NodeId, shape: NormShape, x: BufferId) -> Moments {
+    fn batch_statistics(
+        &self,
+        e: &mut Emitter<'_>,
+        id: NodeId,
+        shape: NormShape,
+        x: BufferId,
+    ) -> Moments {
         let len = shape.statistic_sets() * shape.channels;
         let (mean, inverse) = (e.arena(Element::Float, len), e.arena(Element::Float, len));
         let running = |e: &mut Emitter<'_>, rule| Running {
@@ -235,7 +244,15 @@ impl Operation for Op {
         };
         e.keep(id, Kept::Moments(moments));
         let affine = Affine { scale: e.parameter(self.scale), shift: e.parameter(self.shift) };
-        let apply = |x, residual, y, activation| Apply { shape, x, moments, affine, residual, y, activation };
+        let apply = |x, residual, y, activation| Apply {
+            shape,
+            x,
+            moments,
+            affine,
+            residual,
+            y,
+            activation,
+        };
         match e.destination(id) {
             Destination::Own(y) => e.call(id, apply(Some(x), None, y, self.options.activation)),
             Destination::InPlace(y) => e.call(id, apply(None, None, y, self.options.activation)),
@@ -249,14 +266,19 @@ impl Operation for Op {
 
     fn backward(&self, e: &mut Emitter<'_>, id: NodeId, dy: BufferId) {
         let (x, _) = e.input(id, 0);
-        let Kept::Moments(moments) = e.kept(id) else { unreachable!("batch norm keeps its moments") };
+        let Kept::Moments(moments) = e.kept(id) else {
+            unreachable!("batch norm keeps its moments")
+        };
         let affine = Affine { scale: e.parameter(self.scale), shift: e.parameter(self.shift) };
         let (dscale, write) = e.parameter_gradient(self.scale);
         let (dshift, _) = e.parameter_gradient(self.shift);
         let dx = e.input_gradient_in_place(id, 0, dy);
         let shape = self.norm_shape(e, id);
         let activation = self.options.activation;
-        e.call(id, Backward { shape, x, dy, moments, affine, activation, dscale, dshift, write, dx });
+        e.call(
+            id,
+            Backward { shape, x, dy, moments, affine, activation, dscale, dshift, write, dx },
+        );
     }
 }
 
@@ -291,8 +313,8 @@ pub enum Moments {
 
 impl Moments {
     fn operands(&self) -> [(BufferId, Access); 2] {
-        let (Moments::Batch { mean, inverse: second } | Moments::Running { mean, variance: second, .. }) =
-            *self;
+        let (Moments::Batch { mean, inverse: second }
+        | Moments::Running { mean, variance: second, .. }) = *self;
         [(mean, Access::Read), (second, Access::Read)]
     }
 }
@@ -349,7 +371,8 @@ pub struct Statistics {
 
 impl Statistics {
     pub(super) fn operands(&self) -> Vec<(BufferId, Access)> {
-        let mut all = vec![(self.x, Access::Read), (self.mean, Access::Write), (self.inverse, Access::Write)];
+        let mut all =
+            vec![(self.x, Access::Read), (self.mean, Access::Write), (self.inverse, Access::Write)];
         if let Some(Running { mean, variance, rule }) = self.running {
             all.extend([(mean, Access::Update), (variance, Access::Update)]);
             if let RunningRule::CumulativeAverage { control } = rule {

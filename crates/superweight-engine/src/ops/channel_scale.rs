@@ -27,7 +27,8 @@ impl GraphBuilder {
         let name = name.into();
         let shape = self.input_of(&name, x)?;
         check_size(&name, "the number of segments", segments)?;
-        let scale = self.slot(format!("{name}.weight"), SlotKind::Vector, vec![segments, shape.channels])?;
+        let scale =
+            self.slot(format!("{name}.weight"), SlotKind::Vector, vec![segments, shape.channels])?;
         self.push(name, super::Op::ChannelScale(Op { segments, scale }), vec![x], shape)
     }
 }
@@ -132,7 +133,8 @@ pub struct Backward {
 
 impl Backward {
     pub(super) fn operands(&self) -> Vec<(BufferId, Access)> {
-        let mut all = vec![(self.x, Access::Read), (self.dy, Access::Read), (self.scale, Access::Read)];
+        let mut all =
+            vec![(self.x, Access::Read), (self.dy, Access::Read), (self.scale, Access::Read)];
         all.push((self.dscale, self.write.access()));
         all.extend(self.dx.map(|(dx, write)| (dx, write.access())));
         all

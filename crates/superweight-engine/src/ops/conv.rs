@@ -58,7 +58,12 @@ pub(crate) struct Op {
 
 impl GraphBuilder {
     /// A convolution; its weight is the tensor `{name}.weight`, OHWI.
-    pub fn conv(&mut self, name: impl Into<String>, x: NodeId, options: Conv2d) -> Result<NodeId, Error> {
+    pub fn conv(
+        &mut self,
+        name: impl Into<String>,
+        x: NodeId,
+        options: Conv2d,
+    ) -> Result<NodeId, Error> {
         self.any_conv(name.into(), x, options, None)
     }
 
@@ -89,7 +94,11 @@ impl GraphBuilder {
         let folded = match folded {
             // As wide as a weight: the kernels that take a bias want it so.
             Some(activation) => {
-                let bias = self.slot(format!("{name}.bias"), SlotKind::Weight, vec![options.out_channels])?;
+                let bias = self.slot(
+                    format!("{name}.bias"),
+                    SlotKind::Weight,
+                    vec![options.out_channels],
+                )?;
                 Some((bias, activation))
             }
             None => None,
@@ -102,11 +111,13 @@ fn shape_rule(node: &str, input: Shape, options: &Conv2d) -> Result<Shape, Error
     use crate::graph::check::{check_size, window_output};
     check_size(node, "the number of output channels", options.out_channels)?;
     check_size(node, "the number of groups", options.groups)?;
-    let (in_channels, out_channels, groups) = (input.channels, options.out_channels, options.groups);
+    let (in_channels, out_channels, groups) =
+        (input.channels, options.out_channels, options.groups);
     if in_channels % groups != 0 || out_channels % groups != 0 {
         return Err(Error::Groups { node: node.to_owned(), groups, in_channels, out_channels });
     }
-    let [height, width] = window_output(node, input, options.kernel, options.stride, options.padding)?;
+    let [height, width] =
+        window_output(node, input, options.kernel, options.stride, options.padding)?;
     Ok(Shape::new(height, width, out_channels))
 }
 
@@ -219,8 +230,12 @@ pub struct Forward {
 
 impl Forward {
     pub(super) fn operands(&self) -> Vec<(BufferId, Access)> {
-        let operands = [(self.x, Access::Read), (self.w, Access::Read), (self.y, self.write.access())];
-        operands.into_iter().chain(self.epilogue.map(|epilogue| (epilogue.bias, Access::Read))).collect()
+        let operands =
+            [(self.x, Access::Read), (self.w, Access::Read), (self.y, self.write.access())];
+        operands
+            .into_iter()
+            .chain(self.epilogue.map(|epilogue| (epilogue.bias, Access::Read)))
+            .collect()
     }
 }
 

@@ -28,10 +28,15 @@ impl GraphBuilder {
         let name = name.into();
         let input = self.input_of(&name, x)?;
         let shape = shape_rule(&name, input, out_features)?;
-        let weight =
-            self.slot(format!("{name}.weight"), SlotKind::Weight, vec![out_features, input.channels])?;
+        let weight = self.slot(
+            format!("{name}.weight"),
+            SlotKind::Weight,
+            vec![out_features, input.channels],
+        )?;
         let bias = match bias {
-            true => Some(self.slot(format!("{name}.bias"), SlotKind::Vector, vec![out_features])?),
+            true => {
+                Some(self.slot(format!("{name}.bias"), SlotKind::Vector, vec![out_features])?)
+            }
             false => None,
         };
         self.push(name, super::Op::Linear(Op { out_features, weight, bias }), vec![x], shape)

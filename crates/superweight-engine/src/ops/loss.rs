@@ -44,7 +44,13 @@ pub struct CrossEntropy {
 impl CrossEntropy {
     /// Targets are classes.
     pub fn classes(name: impl Into<String>) -> Self {
-        Self { target: Target::Classes(name.into()), smoothing: 0.0, weight: 1.0, segments: 1, heads: 1 }
+        Self {
+            target: Target::Classes(name.into()),
+            smoothing: 0.0,
+            weight: 1.0,
+            segments: 1,
+            heads: 1,
+        }
     }
 
     /// Targets are probabilities.
@@ -93,8 +99,9 @@ impl GraphBuilder {
         }
         check_size(&name, "the number of segments", options.segments)?;
         check_size(&name, "the number of heads", options.heads)?;
-        let outside =
-            |what, value, expected| Err(Error::OutOfRange { node: name.clone(), what, value, expected });
+        let outside = |what, value, expected| {
+            Err(Error::OutOfRange { node: name.clone(), what, value, expected })
+        };
         if !(0.0..=1.0).contains(&options.smoothing) {
             return outside("label smoothing", options.smoothing, "between 0 and 1");
         }
@@ -187,7 +194,8 @@ pub struct Call {
 impl Call {
     pub(super) fn operands(&self) -> Vec<(BufferId, Access)> {
         let (TargetBuffer::Classes(target) | TargetBuffer::Probabilities(target)) = self.target;
-        let mut all = vec![(self.logits, Access::Read), (target, Access::Read), (self.control, Access::Read)];
+        let mut all =
+            vec![(self.logits, Access::Read), (target, Access::Read), (self.control, Access::Read)];
         all.push((self.metrics, Access::Write));
         all.extend(self.gradient.map(|(gradient, write)| (gradient, write.access())));
         all

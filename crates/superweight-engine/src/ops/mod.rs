@@ -39,7 +39,12 @@ pub(crate) trait Operation {
     }
 
     /// What the batch size must satisfy.
-    fn check_batch(&self, _graph: &Graph, _node: &Node, _context: BatchContext) -> Result<(), Error> {
+    fn check_batch(
+        &self,
+        _graph: &Graph,
+        _node: &Node,
+        _context: BatchContext,
+    ) -> Result<(), Error> {
         Ok(())
     }
 

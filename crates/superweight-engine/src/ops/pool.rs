@@ -34,7 +34,12 @@ pub struct Pool2d {
 impl Pool2d {
     /// The maximum over square windows.
     pub fn max(kernel: usize, stride: usize, padding: usize) -> Self {
-        Self { kind: PoolKind::Max, kernel: [kernel; 2], stride: [stride; 2], padding: [padding; 2] }
+        Self {
+            kind: PoolKind::Max,
+            kernel: [kernel; 2],
+            stride: [stride; 2],
+            padding: [padding; 2],
+        }
     }
 
     /// The average over square windows.
@@ -53,7 +58,12 @@ pub(crate) struct GlobalOp;
 
 impl GraphBuilder {
     /// Maximum or average over windows.
-    pub fn pool(&mut self, name: impl Into<String>, x: NodeId, options: Pool2d) -> Result<NodeId, Error> {
+    pub fn pool(
+        &mut self,
+        name: impl Into<String>,
+        x: NodeId,
+        options: Pool2d,
+    ) -> Result<NodeId, Error> {
         let name = name.into();
         let input = self.input_of(&name, x)?;
         let Pool2d { kernel, stride, padding, .. } = options;
@@ -66,10 +76,19 @@ impl GraphBuilder {
     }
 
     /// The average over the whole image: a vector.
-    pub fn global_average_pool(&mut self, name: impl Into<String>, x: NodeId) -> Result<NodeId, Error> {
+    pub fn global_average_pool(
+        &mut self,
+        name: impl Into<String>,
+        x: NodeId,
+    ) -> Result<NodeId, Error> {
         let name = name.into();
         let input = self.input_of(&name, x)?;
-        self.push(name, super::Op::GlobalAveragePool(GlobalOp), vec![x], Shape::vector(input.channels))
+        self.push(
+            name,
+            super::Op::GlobalAveragePool(GlobalOp),
+            vec![x],
+            Shape::vector(input.channels),
+        )
     }
 }
 
@@ -145,7 +164,10 @@ impl Operation for GlobalOp {
     fn backward(&self, e: &mut Emitter<'_>, id: NodeId, dy: BufferId) {
         let (_, input) = e.input(id, 0);
         if let Some((dx, write)) = e.input_gradient(id, 0) {
-            e.call(id, GlobalBackward { pixels: input.pixels(), channels: input.channels, dy, dx, write });
+            e.call(
+                id,
+                GlobalBackward { pixels: input.pixels(), channels: input.channels, dy, dx, write },
+            );
         }
     }
 }

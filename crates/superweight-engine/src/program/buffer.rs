@@ -41,7 +41,8 @@ pub enum Space {
 
 impl Space {
     /// All of them, in the order of their indices.
-    pub const ALL: [Space; 5] = [Space::Arena, Space::Io, Space::Parameters, Space::Gradients, Space::State];
+    pub const ALL: [Space; 5] =
+        [Space::Arena, Space::Io, Space::Parameters, Space::Gradients, Space::State];
 
     /// The storage in words.
     pub fn name(self) -> &'static str {

@@ -365,7 +365,9 @@ impl<'a> Emitter<'a> {
     /// The activation of the sum that `id` has accumulated into, which is `id`'s to apply from now on.
     pub(crate) fn take_activation_of_sum(&mut self, id: NodeId) -> Activation {
         let Some(add) = self.accumulates_into[id.0] else { return Activation::None };
-        let Op::Add(op) = &self.graph.node(add).op else { unreachable!("only an add is accumulated into") };
+        let Op::Add(op) = &self.graph.node(add).op else {
+            unreachable!("only an add is accumulated into")
+        };
         self.activation_done(add);
         op.activation
     }

@@ -61,7 +61,12 @@ static PROGRAMS: AtomicU64 = AtomicU64::new(0);
 
 impl<D: Device> Program<D> {
     /// Compiles `graph`; `layout` must have been made with this graph at this batch size or a larger one.
-    pub fn compile(device: &D, graph: &Graph, settings: &Settings, layout: &Layout) -> Result<Self, Error> {
+    pub fn compile(
+        device: &D,
+        graph: &Graph,
+        settings: &Settings,
+        layout: &Layout,
+    ) -> Result<Self, Error> {
         check_batch(graph, settings)?;
         layout.check(graph, settings)?;
         let mut emitter = Emitter::new(graph, layout, *settings);
@@ -72,7 +77,10 @@ impl<D: Device> Program<D> {
         for emit::Emitted { call, node, backward } in emitted {
             let (kernel, scratch_bytes) = device.prepare(&call)?;
             let scratch = (scratch_bytes > 0).then(|| {
-                buffers.push(Buffer::Arena { element: Element::Float, len: scratch_bytes.div_ceil(4) });
+                buffers.push(Buffer::Arena {
+                    element: Element::Float,
+                    len: scratch_bytes.div_ceil(4),
+                });
                 BufferId(buffers.len() - 1)
             });
             steps.push(Step { call, kernel, scratch, node, backward });
@@ -81,7 +89,8 @@ impl<D: Device> Program<D> {
         let (regions, plan) = place(device, &buffers, &steps);
         let (graph, layout_fingerprint) = (graph.clone(), layout.fingerprint);
         let id = PROGRAMS.fetch_add(1, Ordering::Relaxed);
-        let program = Self { graph, settings: *settings, steps, regions, plan, layout_fingerprint, id };
+        let program =
+            Self { graph, settings: *settings, steps, regions, plan, layout_fingerprint, id };
         program.assert_no_aliasing(device);
         Ok(program)
     }
@@ -174,7 +183,11 @@ fn check_batch(graph: &Graph, settings: &Settings) -> Result<(), Error> {
 }
 
 /// Lifetimes from the calls, places from the plan.
-fn place<D: Device>(device: &D, buffers: &[Buffer], steps: &[Step<D::Kernel>]) -> (Vec<Region>, MemoryPlan) {
+fn place<D: Device>(
+    device: &D,
+    buffers: &[Buffer],
+    steps: &[Step<D::Kernel>],
+) -> (Vec<Region>, MemoryPlan) {
     let mut life: Vec<Option<(usize, usize)>> = vec![None; buffers.len()];
     for (time, step) in steps.iter().enumerate() {
         let operands = step.call.operands().into_iter().map(|(buffer, _)| buffer);
@@ -184,9 +197,11 @@ fn place<D: Device>(device: &D, buffers: &[Buffer], steps: &[Step<D::Kernel>]) -
     }
     let demands: Vec<Option<Demand>> = (buffers.iter().zip(&life))
         .map(|(buffer, life)| match (buffer, life) {
-            (Buffer::Arena { element, len }, Some((first, last))) => {
-                Some(Demand { bytes: len * device.element_bytes(*element), first: *first, last: *last })
-            }
+            (Buffer::Arena { element, len }, Some((first, last))) => Some(Demand {
+                bytes: len * device.element_bytes(*element),
+                first: *first,
+                last: *last,
+            }),
             _ => None,
         })
         .collect();

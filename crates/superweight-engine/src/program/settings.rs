@@ -31,7 +31,13 @@ pub struct Settings {
 impl Settings {
     /// Forward and backward, running statistics updated.
     pub fn train(batch: usize) -> Self {
-        Self { batch, norm: NormMode::Train, backward: true, accumulate: false, input_gradients: false }
+        Self {
+            batch,
+            norm: NormMode::Train,
+            backward: true,
+            accumulate: false,
+            input_gradients: false,
+        }
     }
 
     /// Forward with the running statistics; keeps nothing for a backward pass.

@@ -87,7 +87,11 @@ mod tests {
     fn as_many_are_the_same() {
         for n in 1..40 {
             let Axis { taps, reach } = Axis::new([n, n]);
-            assert!(taps.iter().enumerate().all(|(i, tap)| *tap == Tap { lower: i as u32, weight: 0.0 }));
+            assert!(
+                taps.iter()
+                    .enumerate()
+                    .all(|(i, tap)| *tap == Tap { lower: i as u32, weight: 0.0 })
+            );
             assert!(reach.iter().enumerate().all(|(i, ends)| *ends == [i as u32, i as u32 + 1]));
         }
     }
@@ -102,7 +106,8 @@ mod tests {
                         (tap.lower as usize == n && tap.weight < 1.0)
                             || (tap.upper() == n && tap.weight > 0.0)
                     };
-                    let found: Vec<u32> = (0..to as u32).filter(|&i| has(&taps[i as usize])).collect();
+                    let found: Vec<u32> =
+                        (0..to as u32).filter(|&i| has(&taps[i as usize])).collect();
                     assert_eq!(found, (*first..*end).collect::<Vec<_>>(), "{from} to {to}, {n}");
                     assert!(!found.is_empty());
                 }

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use superweight_engine::{
-    CpuDevice, CudaDevice, Device, Graph, Layout, LayoutBuilder, Memory, NormMode, Precision, Program,
-    Settings, SlotKind,
+    CpuDevice, CudaDevice, Device, Graph, Layout, LayoutBuilder, Memory, NormMode, Precision,
+    Program, Settings, SlotKind,
 };
 
 /// The device that is always there.
@@ -18,7 +18,8 @@ pub fn device() -> CpuDevice {
 /// Runs `body` on the first GPU, or says why not. With `SWN_REQUIRE_CUDA` set, a GPU that is not there is a failure. One
 /// body at a time: a recording is of all that its stream is asked.
 pub fn with_cuda(precision: Precision, body: impl FnOnce(&CudaDevice)) {
-    static DEVICES: [OnceLock<Result<Mutex<CudaDevice>, String>>; 2] = [OnceLock::new(), OnceLock::new()];
+    static DEVICES: [OnceLock<Result<Mutex<CudaDevice>, String>>; 2] =
+        [OnceLock::new(), OnceLock::new()];
     let index = usize::from(precision == Precision::Bf16);
     let open = || CudaDevice::new(0, precision).map(Mutex::new).map_err(|error| error.to_string());
     match DEVICES[index].get_or_init(open) {
@@ -27,7 +28,9 @@ pub fn with_cuda(precision: Precision, body: impl FnOnce(&CudaDevice)) {
             body(&device);
             device.finish().unwrap();
         }
-        Err(reason) if std::env::var_os("SWN_REQUIRE_CUDA").is_some() => panic!("no CUDA device: {reason}"),
+        Err(reason) if std::env::var_os("SWN_REQUIRE_CUDA").is_some() => {
+            panic!("no CUDA device: {reason}")
+        }
         Err(reason) => println!("CUDA was skipped: {reason}"),
     }
 }
@@ -125,7 +128,9 @@ pub fn fill<D: Device>(graph: &Graph, memory: &mut Memory<D>) {
         match slot.kind {
             SlotKind::Weight => values.iter_mut().for_each(|v| *v *= (3.0 / fan_in as f32).sqrt()),
             _ if is_scale => values.iter_mut().for_each(|v| *v = 1.0 + 0.3 * *v),
-            _ if slot.name.ends_with("running_var") => values.iter_mut().for_each(|v| *v = 1.0 + 0.5 * *v),
+            _ if slot.name.ends_with("running_var") => {
+                values.iter_mut().for_each(|v| *v = 1.0 + 0.5 * *v)
+            }
             _ => values.iter_mut().for_each(|v| *v *= 0.3),
         }
         match slot.kind {
@@ -190,8 +195,10 @@ impl<'a> Check<'a> {
     /// Compares slopes of the objective with the gradients, tensor by tensor, along a random direction and along the
     /// gradient itself: a wrong factor fails both, a missing part the first.
     pub fn run<D: Device>(&self, device: &D) {
-        let train = Settings { norm: self.norm, input_gradients: true, ..Settings::train(self.batch) };
-        let forward_mode = if self.norm == NormMode::Train { NormMode::BatchStatistics } else { self.norm };
+        let train =
+            Settings { norm: self.norm, input_gradients: true, ..Settings::train(self.batch) };
+        let forward_mode =
+            if self.norm == NormMode::Train { NormMode::BatchStatistics } else { self.norm };
         let forward = Settings { norm: forward_mode, ..Settings::evaluate(self.batch) };
         let layout = layout_of(device, &[(&self.graph, train), (&self.graph, forward)]);
         let train = Program::compile(device, &self.graph, &train, &layout).unwrap();
@@ -214,8 +221,10 @@ impl<'a> Check<'a> {
             memory.set_classes(name, &labels).unwrap();
         }
         for (name, classes) in &self.probabilities {
-            let mut data: Vec<f32> =
-                hashed(name_seed(name), classes * self.batch).iter().map(|v| v.abs() + 0.01).collect();
+            let mut data: Vec<f32> = hashed(name_seed(name), classes * self.batch)
+                .iter()
+                .map(|v| v.abs() + 0.01)
+                .collect();
             for row in data.chunks_exact_mut(*classes) {
                 let sum: f32 = row.iter().sum();
                 row.iter_mut().for_each(|v| *v /= sum);
@@ -253,8 +262,10 @@ impl<'a> Check<'a> {
             for (what, direction) in [("gradient", along), ("random", random)] {
                 let analytic = dot(gradient, &direction);
                 let slope = |step: f32, memory: &mut Memory<D>| {
-                    let up = self.objective(memory, &forward, name, &values[name], &direction, step);
-                    let down = self.objective(memory, &forward, name, &values[name], &direction, -step);
+                    let up =
+                        self.objective(memory, &forward, name, &values[name], &direction, step);
+                    let down =
+                        self.objective(memory, &forward, name, &values[name], &direction, -step);
                     (up - down) / (2.0 * f64::from(step))
                 };
                 let size = values[name].iter().fold(0f32, |m, v| m.max(v.abs())).max(0.1);
@@ -263,7 +274,10 @@ impl<'a> Check<'a> {
                     self.steps.iter().map(|step| slope(step * size, &mut memory)).collect();
                 // The scale of the slope: along a random direction it may cancel to nearly nothing.
                 let scale = analytic.abs().max(dot(gradient, gradient).sqrt());
-                let error = slopes.iter().map(|slope| (slope - analytic).abs()).fold(f64::INFINITY, f64::min);
+                let error = slopes
+                    .iter()
+                    .map(|slope| (slope - analytic).abs())
+                    .fold(f64::INFINITY, f64::min);
                 assert!(
                     error <= self.tolerance * scale + self.floor,
                     "{}: {name} along {what}: slopes {slopes:?}, gradient says {analytic} (scale {scale})",
@@ -296,8 +310,10 @@ impl<'a> Check<'a> {
         let external = self.external.iter().map(|(output, gradient, weight, _)| {
             weight * dot(&memory.output(output).unwrap(), &memory.output(gradient).unwrap())
         });
-        let losses =
-            self.losses.iter().map(|(loss, weight)| weight * f64::from(memory.metrics(loss).unwrap().loss));
+        let losses = self
+            .losses
+            .iter()
+            .map(|(loss, weight)| weight * f64::from(memory.metrics(loss).unwrap().loss));
         external.sum::<f64>() + losses.sum::<f64>()
     }
 }
@@ -307,7 +323,8 @@ pub struct Fixtures(HashMap<String, Vec<f32>>);
 
 impl Fixtures {
     pub fn parse(index: &str, bytes: &[u8]) -> Self {
-        let mut numbers = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+        let mut numbers =
+            bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
         let tensors = index.lines().map(|line| {
             let (name, count) = line.rsplit_once(' ').unwrap();
             (name.to_owned(), numbers.by_ref().take(count.parse().unwrap()).collect())
@@ -316,13 +333,16 @@ impl Fixtures {
     }
 
     pub fn get(&self, case: &str, tensor: &str) -> &[f32] {
-        self.0.get(&format!("{case} {tensor}")).unwrap_or_else(|| panic!("no fixture {case} {tensor}"))
+        self.0
+            .get(&format!("{case} {tensor}"))
+            .unwrap_or_else(|| panic!("no fixture {case} {tensor}"))
     }
 
     /// Tensors of a case.
     pub fn tensors(&self, case: &str) -> Vec<&str> {
         let of_case = self.0.keys().filter_map(|key| key.split_once(' '));
-        let mut tensors: Vec<&str> = of_case.filter(|(c, _)| *c == case).map(|(_, tensor)| tensor).collect();
+        let mut tensors: Vec<&str> =
+            of_case.filter(|(c, _)| *c == case).map(|(_, tensor)| tensor).collect();
         tensors.sort_unstable();
         tensors
     }
@@ -340,8 +360,10 @@ impl Fixtures {
         if count == ours.len() {
             return relative_error(ours, self.get(case, tensor));
         }
-        let place = |i: u32| ((hash(name_seed(tensor), i) + 1.0) / 2.0 * ours.len() as f32) as usize;
-        let sample: Vec<f32> = (0..count as u32).map(|i| ours[place(i).min(ours.len() - 1)]).collect();
+        let place =
+            |i: u32| ((hash(name_seed(tensor), i) + 1.0) / 2.0 * ours.len() as f32) as usize;
+        let sample: Vec<f32> =
+            (0..count as u32).map(|i| ours[place(i).min(ours.len() - 1)]).collect();
         relative_error(&sample, self.get(case, tensor))
     }
 }

@@ -12,17 +12,18 @@ mod operations;
 use common::{Bench, fill, hashed, name_seed, relative_error, with_cuda};
 use superweight_engine::cpu::conv::Algorithm;
 use superweight_engine::{
-    Activation, BatchNorm, Block, Call, Control, Conv2d, CpuDevice, CrossEntropy, CudaDevice, CudaError,
-    Device, Error, Graph, GraphBuilder, LayoutBuilder, Memory, Mix, MixGradients, MixReaders, MixSet, MixUse,
-    NodeId, NormMode, ParameterGroup, Pool2d, Precision, Program, Scope, Settings, Sgd, SgdOptions, Shape,
-    SlotKind,
+    Activation, BatchNorm, Block, Call, Control, Conv2d, CpuDevice, CrossEntropy, CudaDevice,
+    CudaError, Device, Error, Graph, GraphBuilder, LayoutBuilder, Memory, Mix, MixGradients,
+    MixReaders, MixSet, MixUse, NodeId, NormMode, ParameterGroup, Pool2d, Precision, Program,
+    Scope, Settings, Sgd, SgdOptions, Shape, SlotKind,
 };
 
 const PRECISIONS: [(Precision, f64); 2] = [(Precision::F32, 1e-5), (Precision::Bf16, 1e-2)];
 
 /// To the nearest number of bf16.
 fn rounded(values: &[f32]) -> Vec<f32> {
-    let round = |v: &f32| f32::from_bits((v.to_bits() + 0x7fff + ((v.to_bits() >> 16) & 1)) & 0xffff_0000);
+    let round =
+        |v: &f32| f32::from_bits((v.to_bits() + 0x7fff + ((v.to_bits() >> 16) & 1)) & 0xffff_0000);
     values.iter().map(round).collect()
 }
 
@@ -90,7 +91,10 @@ fn outcome<D: Device>(device: &D, case: &Case) -> Vec<(String, Vec<f32>)> {
         let mut values = hashed(name_seed(name), len * case.settings.batch);
         // Images tell of their class, as those one trains on do: gradients of noise cancel to little but rounding.
         for (image, class) in values.chunks_mut(*len).zip(labels.iter().flatten()) {
-            image.iter_mut().zip(hashed(*class + 1, *len)).for_each(|(pixel, drawn)| *pixel += drawn);
+            image
+                .iter_mut()
+                .zip(hashed(*class + 1, *len))
+                .for_each(|(pixel, drawn)| *pixel += drawn);
         }
         memory.set_input(name, &rounded(&values)).unwrap();
     }

@@ -80,7 +80,8 @@ fn small_networks_have_the_loss_and_the_directions_of_the_cpu() {
                     // A scale's gradient is a sum that nearly cancels: thousands of rounded numbers of both signs.
                     _ => {
                         let is_vector = name.contains("bn") || name.ends_with("bias");
-                        let (cosine, least) = (cosine(ours, theirs), if is_vector { 0.97 } else { 0.99 });
+                        let (cosine, least) =
+                            (cosine(ours, theirs), if is_vector { 0.97 } else { 0.99 });
                         println!("{what}: cosine {cosine:.5}");
                         assert!(cosine > least, "{what}: cosine {cosine}");
                     }
@@ -115,7 +116,8 @@ fn training_follows_the_cpu() {
     for (precision, tolerance) in [(Precision::F32, 0.01), (Precision::Bf16, 0.05)] {
         with_cuda(precision, |device| {
             let found = losses(device, case);
-            let worst = found.iter().zip(&expected).map(|(a, b)| (a - b).abs() / b).fold(0.0, f32::max);
+            let worst =
+                found.iter().zip(&expected).map(|(a, b)| (a - b).abs() / b).fold(0.0, f32::max);
             assert!(worst < tolerance, "{precision:?}: {found:?} instead of {expected:?}");
         });
     }
@@ -178,7 +180,8 @@ fn a_graph_reads_composed_weights_and_its_gradients_go_back() {
             memory.mix(&mix, readers).unwrap();
             memory.run(&program).unwrap();
             memory.mix_backward(&mix).unwrap();
-            let gradients = ["templates", "coefficients"].map(|name| memory.gradient(name).unwrap());
+            let gradients =
+                ["templates", "coefficients"].map(|name| memory.gradient(name).unwrap());
             let outputs = ["y", "z"].map(|name| memory.output(name).unwrap());
             [outputs, gradients].concat()
         });
@@ -210,14 +213,18 @@ fn a_graph_reads_composed_weights_and_its_gradients_go_back() {
 #[test]
 fn devices_and_storages_that_cannot_be() {
     match CudaDevice::new(1000, Precision::F32) {
-        Err(Error::Cuda(CudaError::NoSuchDevice { ordinal: 1000, .. } | CudaError::NoDriver { .. })) => {}
+        Err(Error::Cuda(
+            CudaError::NoSuchDevice { ordinal: 1000, .. } | CudaError::NoDriver { .. },
+        )) => {}
         Err(Error::Cuda(CudaError::OldDriver { .. })) => {}
         other => panic!("{other:?}"),
     }
     with_cuda(Precision::F32, |device| {
         let layout = LayoutBuilder::new().parameter("bank", 1 << 50).unwrap().finish(device);
         let error = Memory::new(device, layout, 0).unwrap_err();
-        let Error::Cuda(CudaError::OutOfMemory { asked, free, total, .. }) = error else { panic!("{error}") };
+        let Error::Cuda(CudaError::OutOfMemory { asked, free, total, .. }) = error else {
+            panic!("{error}")
+        };
         assert!(asked == 1 << 52 && free <= total && total > 0, "{asked} {free} {total}");
         device.finish().unwrap();
         let case = &networks(16)[0];
@@ -236,8 +243,9 @@ fn a_profile_names_every_launch() {
         let mut times = vec![];
         bench.memory.profile(&bench.program, &mut |index, time| times.push((index, time))).unwrap();
         // Steps that are one launch with an earlier one have no time of their own.
-        let joined =
-            |index: usize| matches!(bench.program.steps()[index].call, Call::NormApply(_) | Call::Copy(_));
+        let joined = |index: usize| {
+            matches!(bench.program.steps()[index].call, Call::NormApply(_) | Call::Copy(_))
+        };
         let timed: Vec<usize> = times.iter().map(|(index, _)| *index).collect();
         assert!(timed.is_sorted_by(|a, b| a < b), "in order, each once: {timed:?}");
         let missing = (0..bench.program.steps().len()).filter(|index| !timed.contains(index));

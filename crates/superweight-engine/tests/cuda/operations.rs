@@ -28,8 +28,9 @@ fn batch_norm_in_every_mode_scope_and_activation() {
                 let activation = activations[(batch + parameters as usize) % 3];
                 let options = BatchNorm { activation, ..BatchNorm::plain() };
                 let options = options.segmented(2, statistics, parameters);
-                let name =
-                    format!("batch norm {norm:?} {statistics:?}/{parameters:?} {activation:?} {shape}");
+                let name = format!(
+                    "batch norm {norm:?} {statistics:?}/{parameters:?} {activation:?} {shape}"
+                );
                 let mut case = case(&name, batch, shape, |g, x| g.batch_norm("bn", x, options));
                 case.settings.norm = norm;
                 assert_agreement(&case);
@@ -67,7 +68,8 @@ fn batch_norm_without_segments() {
     for (batch, shape) in shapes() {
         for norm in [NormMode::Train, NormMode::Recalibrate, NormMode::BatchStatistics] {
             let name = format!("batch norm {norm:?} {shape}");
-            let mut case = case(&name, batch, shape, |g, x| g.batch_norm("bn", x, BatchNorm::relu()));
+            let mut case =
+                case(&name, batch, shape, |g, x| g.batch_norm("bn", x, BatchNorm::relu()));
             case.settings.norm = norm;
             assert_agreement(&case);
         }
@@ -146,7 +148,8 @@ fn concat_pools_and_softmax() {
 /// cuDNN adds the bias where it can (not to a sum, not ReLU6, not depthwise); else a kernel of ours does.
 #[test]
 fn folded_convolutions() {
-    for (batch, shape) in [(16, Shape::new(8, 8, 64)), (2, Shape::new(9, 7, 19)), (1, Shape::new(16, 16, 3))]
+    for (batch, shape) in
+        [(16, Shape::new(8, 8, 64)), (2, Shape::new(9, 7, 19)), (1, Shape::new(16, 16, 3))]
     {
         let channels = shape.channels;
         let same = Conv2d::new(channels, 3).padding(1);
@@ -157,7 +160,8 @@ fn folded_convolutions() {
                 (same.groups(channels), false),
                 (same, true),
             ] {
-                let name = format!("folded {options:?} {activation:?}, residual {residual}, {shape}");
+                let name =
+                    format!("folded {options:?} {activation:?}, residual {residual}, {shape}");
                 let mut g = GraphBuilder::new(name);
                 let x = g.input("x", shape).unwrap();
                 let mut y = g.folded_conv("f", x, options, activation).unwrap();
@@ -200,7 +204,9 @@ fn convolutions_of_every_kind() {
         }));
     }
     for (batch, width, out) in [(128, 640, 100), (5, 7, 3), (1, 1, 1)] {
-        assert_agreement(&case("linear", batch, Shape::vector(width), |g, x| g.linear("fc", x, out, true)));
+        assert_agreement(&case("linear", batch, Shape::vector(width), |g, x| {
+            g.linear("fc", x, out, true)
+        }));
     }
 }
 

@@ -30,14 +30,28 @@ pub(super) fn build(
     for (stage, &blocks) in stages.iter().enumerate() {
         for block in 0..blocks {
             let stride = if stage > 0 && block == 0 { 2 } else { 1 };
-            x = bottleneck(&mut b, &format!("layer{}.{block}", stage + 1), x, 64 << stage, width, stride);
+            x = bottleneck(
+                &mut b,
+                &format!("layer{}.{block}", stage + 1),
+                x,
+                64 << stage,
+                width,
+                stride,
+            );
         }
     }
     let logits = b.exit("avgpool", "fc", x, classes);
     b.finish(vec![logits], classes)
 }
 
-fn bottleneck(b: &mut Builder, path: &str, x: NodeId, planes: usize, width: usize, stride: usize) -> NodeId {
+fn bottleneck(
+    b: &mut Builder,
+    path: &str,
+    x: NodeId,
+    planes: usize,
+    width: usize,
+    stride: usize,
+) -> NodeId {
     let (inner, out) = (planes * width, planes * 4);
     let h = b.conv(&format!("{path}.conv1"), x, inner, Window::new(1, 1));
     let h = b.batch_norm(&format!("{path}.bn1"), h, Activation::Relu);

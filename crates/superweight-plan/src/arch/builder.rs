@@ -1,6 +1,8 @@
 //! Appends nodes one after another, deriving every shape, so that a family's file reads like its module.
 
-use super::{Activation, ArchName, Architecture, ImageShape, Node, NodeId, Op, Tensor, TensorId, TensorKind};
+use super::{
+    Activation, ArchName, Architecture, ImageShape, Node, NodeId, Op, Tensor, TensorId, TensorKind,
+};
 
 pub(super) struct Builder {
     name: ArchName,
@@ -46,7 +48,8 @@ impl Builder {
         let dims = vec![out, shape.channels / groups, kernel, kernel];
         let weight = self.tensor(name, "weight", TensorKind::ConvWeight, dims);
         let op = Op::Conv { weight, kernel: [kernel; 2], stride, padding, groups };
-        let shape = ImageShape { channels: out, height: extent(shape.height), width: extent(shape.width) };
+        let shape =
+            ImageShape { channels: out, height: extent(shape.height), width: extent(shape.width) };
         self.push(name, op, vec![from], shape)
     }
 
@@ -67,7 +70,8 @@ impl Builder {
         let padding = (kernel - 1) / 2;
         let shape = self.nodes[from.0].shape;
         let extent = |n: usize| (n + 2 * padding - kernel) / stride + 1;
-        let shape = ImageShape { height: extent(shape.height), width: extent(shape.width), ..shape };
+        let shape =
+            ImageShape { height: extent(shape.height), width: extent(shape.width), ..shape };
         self.push(name, Op::MaxPool { kernel, stride, padding }, vec![from], shape)
     }
 
@@ -86,7 +90,8 @@ impl Builder {
         let channels = self.channels(from);
         let shape = ImageShape { channels, height: 1, width: 1 };
         let pooled = self.push(pool, Op::GlobalAveragePool, vec![from], shape);
-        let weight = self.tensor(linear, "weight", TensorKind::LinearWeight, vec![classes, channels]);
+        let weight =
+            self.tensor(linear, "weight", TensorKind::LinearWeight, vec![classes, channels]);
         let bias = self.tensor(linear, "bias", TensorKind::LinearBias, vec![classes]);
         let shape = ImageShape { channels: classes, height: 1, width: 1 };
         self.push(linear, Op::Linear { weight, bias }, vec![pooled], shape)
@@ -104,7 +109,13 @@ impl Builder {
         NodeId(self.nodes.len() - 1)
     }
 
-    fn tensor(&mut self, module: &str, leaf: &str, kind: TensorKind, shape: Vec<usize>) -> TensorId {
+    fn tensor(
+        &mut self,
+        module: &str,
+        leaf: &str,
+        kind: TensorKind,
+        shape: Vec<usize>,
+    ) -> TensorId {
         self.tensors.push(Tensor { name: format!("{module}.{leaf}"), kind, shape });
         TensorId(self.tensors.len() - 1)
     }

@@ -4,7 +4,12 @@
 use super::builder::{Builder, Window};
 use super::{Activation, ArchName, Architecture, ImageShape};
 
-pub(super) fn build(name: ArchName, input: ImageShape, classes: usize, widths: &[usize]) -> Architecture {
+pub(super) fn build(
+    name: ArchName,
+    input: ImageShape,
+    classes: usize,
+    widths: &[usize],
+) -> Architecture {
     let (mut b, mut x) = Builder::new(name, input);
     for (i, &width) in widths.iter().enumerate() {
         let stride = if i == 0 { 1 } else { 2 };

@@ -19,7 +19,12 @@ const STAGES: [(usize, usize, usize, usize); 7] = [
 ];
 
 /// Widths are given in hundredths, so that names compare exactly.
-pub(super) fn build(name: ArchName, input: ImageShape, classes: usize, percent: usize) -> Architecture {
+pub(super) fn build(
+    name: ArchName,
+    input: ImageShape,
+    classes: usize,
+    percent: usize,
+) -> Architecture {
     let small = input.height.max(input.width) <= 64;
     let (mut b, image) = Builder::new(name, input);
     let stem = Window::new(3, if small { 1 } else { 2 });
@@ -34,7 +39,12 @@ pub(super) fn build(name: ArchName, input: ImageShape, classes: usize, percent: 
             index += 1;
         }
     }
-    let x = b.conv(&format!("features.{index}.0"), x, scaled(1280, percent.max(100)), Window::new(1, 1));
+    let x = b.conv(
+        &format!("features.{index}.0"),
+        x,
+        scaled(1280, percent.max(100)),
+        Window::new(1, 1),
+    );
     let x = b.batch_norm(&format!("features.{index}.1"), x, Activation::Relu6);
     let logits = b.exit("pool", "classifier.1", x, classes);
     b.finish(vec![logits], classes)

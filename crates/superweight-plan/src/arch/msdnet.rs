@@ -104,7 +104,13 @@ fn dense(
 }
 
 /// Fewer channels at every resolution from `finest` on.
-fn halved(b: &mut Builder, path: &str, x: &[NodeId], channels: usize, finest: usize) -> Vec<NodeId> {
+fn halved(
+    b: &mut Builder,
+    path: &str,
+    x: &[NodeId],
+    channels: usize,
+    finest: usize,
+) -> Vec<NodeId> {
     let one = |(i, &x): (usize, &NodeId)| {
         basic(b, &format!("{path}.m.{i}"), x, channels * FACTORS[finest + i], Window::new(1, 1))
     };
@@ -112,7 +118,14 @@ fn halved(b: &mut Builder, path: &str, x: &[NodeId], channels: usize, finest: us
 }
 
 /// 1×1 to no more than `factor` times as many channels as come out, then 3×3.
-fn bottleneck(b: &mut Builder, path: &str, x: NodeId, out: usize, factor: usize, stride: usize) -> NodeId {
+fn bottleneck(
+    b: &mut Builder,
+    path: &str,
+    x: NodeId,
+    out: usize,
+    factor: usize,
+    stride: usize,
+) -> NodeId {
     let inner = b.channels(x).min(factor * out);
     let h = b.conv(&format!("{path}.net.0"), x, inner, Window::new(1, 1));
     let h = b.batch_norm(&format!("{path}.net.1"), h, Activation::Relu);

@@ -133,7 +133,8 @@ impl ArchName {
         Ok(match self {
             &Self::Wrn { depth, percent } => wrn::build(name, input, classes, depth, percent),
             &Self::Bottleneck { depth, width } => {
-                let stages = bottleneck::stages(depth).expect("parsing admits only depths that exist");
+                let stages =
+                    bottleneck::stages(depth).expect("parsing admits only depths that exist");
                 bottleneck::build(name, input, classes, stages, width)
             }
             &Self::MobileNetV2 { percent } => mobilenet::build(name, input, classes, percent),
@@ -152,7 +153,9 @@ impl ArchName {
             Self::Slim { body, widths } => {
                 let body = body.build(input, classes)?;
                 let known = body.widths();
-                if known.len() != widths.len() || widths.iter().any(|width| !(1..=LIMIT).contains(width)) {
+                if known.len() != widths.len()
+                    || widths.iter().any(|width| !(1..=LIMIT).contains(width))
+                {
                     return Err(ArchError::Numbers {
                         name: self.to_string(),
                         why: expected(&body, widths.len()),
@@ -165,7 +168,8 @@ impl ArchName {
 
     /// The same with other [widths](Architecture::widths), as many as it has; building says where they are not.
     pub fn slimmed(&self, widths: Vec<usize>) -> Self {
-        let body = if let Self::Slim { body, .. } = self { body.clone() } else { Box::new(self.clone()) };
+        let body =
+            if let Self::Slim { body, .. } = self { body.clone() } else { Box::new(self.clone()) };
         Self::Slim { body, widths }
     }
 

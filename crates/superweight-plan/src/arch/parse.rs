@@ -21,7 +21,9 @@ impl FromStr for ArchName {
                 (Some(depth), Some(width)) if bottleneck::stages(depth).is_some() => {
                     Ok(Self::Bottleneck { depth, width })
                 }
-                (Some(depth), Some(width)) if small(depth) => Ok(Self::Wrn { depth, percent: 100 * width }),
+                (Some(depth), Some(width)) if small(depth) => {
+                    Ok(Self::Wrn { depth, percent: 100 * width })
+                }
                 (Some(depth), Some(width)) => Err(numbers(&nearest_depths(depth, width))),
                 (Some(depth), None) if small(depth) => match hundredths(width) {
                     Some(percent) => Ok(Self::Wrn { depth, percent }),
@@ -37,38 +39,48 @@ impl FromStr for ArchName {
             },
             ["mobilenet", "v2"] => Ok(Self::MobileNetV2 { percent: 100 }),
             ["mobilenet", "v2", width] => match width.parse::<f64>() {
-                Ok(w) if (0.05..=10.0).contains(&w) && ((w * 100.0).round() - w * 100.0).abs() < 1e-9 => {
+                Ok(w)
+                    if (0.05..=10.0).contains(&w)
+                        && ((w * 100.0).round() - w * 100.0).abs() < 1e-9 =>
+                {
                     Ok(Self::MobileNetV2 { percent: (w * 100.0).round() as usize })
                 }
-                _ => {
-                    Err(numbers("the width must be between 0.05 and 10 with at most two decimals, e.g. 0.5"))
-                }
+                _ => Err(numbers(
+                    "the width must be between 0.05 and 10 with at most two decimals, e.g. 0.5",
+                )),
             },
             ["cnn", ref widths @ ..] if !widths.is_empty() => {
                 let widths: Option<Vec<usize>> = widths.iter().map(|w| parse(w)).collect();
                 match widths {
                     Some(widths) if widths.len() <= 100 => Ok(Self::Cnn { widths }),
-                    _ => Err(numbers("write cnn-C1-C2-... with 1 to 100 channel counts from 1 to 10000")),
+                    _ => Err(numbers(
+                        "write cnn-C1-C2-... with 1 to 100 channel counts from 1 to 10000",
+                    )),
                 }
             }
-            ["msdnet", exits, growth] => match (parse(exits).filter(|n| EXITS.contains(n)), parse(growth)) {
-                (Some(exits), Some(growth)) => Ok(Self::MsdNet { exits, growth }),
-                _ => Err(numbers(&format!(
-                    "write msdnet-EXITS-GROWTH with {} to {} exits and a growth from 1 to {LIMIT} channels, e.g. msdnet-16-12",
-                    EXITS.start(),
-                    EXITS.end()
-                ))),
-            },
+            ["msdnet", exits, growth] => {
+                match (parse(exits).filter(|n| EXITS.contains(n)), parse(growth)) {
+                    (Some(exits), Some(growth)) => Ok(Self::MsdNet { exits, growth }),
+                    _ => Err(numbers(&format!(
+                        "write msdnet-EXITS-GROWTH with {} to {} exits and a growth from 1 to {LIMIT} channels, e.g. msdnet-16-12",
+                        EXITS.start(),
+                        EXITS.end()
+                    ))),
+                }
+            }
             ["mimo", heads, ref body @ ..] if !body.is_empty() => {
                 match parse(heads).filter(|heads| (2..=MOST_HEADS).contains(heads)) {
                     Some(_) if body[0] == "mimo" => {
                         Err(numbers("NETWORK in mimo-M-NETWORK is not one of mimo itself"))
                     }
                     Some(heads) => {
-                        let body =
-                            parsed_within(text, &body.join("-"), |body| format!("mimo-{heads}-{body}"))?;
+                        let body = parsed_within(text, &body.join("-"), |body| {
+                            format!("mimo-{heads}-{body}")
+                        })?;
                         if body.exits() > 1 {
-                            return Err(numbers("NETWORK in mimo-M-NETWORK has to be one without exits"));
+                            return Err(numbers(
+                                "NETWORK in mimo-M-NETWORK has to be one without exits",
+                            ));
                         }
                         Ok(Self::Mimo { heads, body: Box::new(body) })
                     }
@@ -90,13 +102,18 @@ fn parse(part: &str) -> Option<usize> {
 }
 
 /// A network in the name of another, `text`; what is wrong with it is said of the whole.
-fn parsed_within(text: &str, body: &str, whole: impl Fn(String) -> String) -> Result<ArchName, ArchError> {
+fn parsed_within(
+    text: &str,
+    body: &str,
+    whole: impl Fn(String) -> String,
+) -> Result<ArchName, ArchError> {
     if body.contains(char::is_whitespace) {
         return Err(ArchError::Unknown { name: text.to_owned(), suggestion: None });
     }
     body.parse().map_err(|error| match error {
         ArchError::Unknown { suggestion, .. } => {
-            let suggestion = suggestion.map(&whole).filter(|whole| whole.parse::<ArchName>().is_ok());
+            let suggestion =
+                suggestion.map(&whole).filter(|whole| whole.parse::<ArchName>().is_ok());
             ArchError::Unknown { name: text.to_owned(), suggestion }
         }
         ArchError::Numbers { why, .. } => ArchError::Numbers { name: text.to_owned(), why },
@@ -125,7 +142,8 @@ fn hundredths(text: &str) -> Option<usize> {
     if !plain || whole.len() > 4 || rest.len() > 2 {
         return None;
     }
-    let percent = 100 * whole.parse::<usize>().ok()? + format!("{rest:0<2}").parse::<usize>().ok()?;
+    let percent =
+        100 * whole.parse::<usize>().ok()? + format!("{rest:0<2}").parse::<usize>().ok()?;
     (percent >= 10).then_some(percent)
 }
 
@@ -136,13 +154,17 @@ fn nearest_depths(depth: usize, width: usize) -> String {
     nearest.extend([50, 101, 152].iter().filter(|bottleneck| (below..=above).contains(bottleneck)));
     nearest.sort();
     let nearest: Vec<_> = nearest.iter().map(|depth| format!("wrn-{depth}-{width}")).collect();
-    format!("the depth must be 6n+4 (or 50, 101, 152 for ImageNet); nearest: {}", nearest.join(", "))
+    format!(
+        "the depth must be 6n+4 (or 50, 101, 152 for ImageNet); nearest: {}",
+        nearest.join(", ")
+    )
 }
 
 /// A known spelling for what people type from memory (`wrn28-10`, `WideResNet-28-10`, `mobilenetv2`, `resnet50`).
 fn suggest(text: &str) -> Option<String> {
     let plain = text.replace(['_', ' ', '.'], "-");
-    let numbers = plain.split(|c: char| !c.is_ascii_digit()).filter(|s| !s.is_empty()).collect::<Vec<_>>();
+    let numbers =
+        plain.split(|c: char| !c.is_ascii_digit()).filter(|s| !s.is_empty()).collect::<Vec<_>>();
     let candidate = match (plain.as_str(), &numbers[..]) {
         (p, [depth, width]) if p.starts_with('w') => format!("wrn-{depth}-{width}"),
         (p, [depth]) if p.starts_with("resnet") => format!("resnet-{depth}"),
@@ -193,7 +215,10 @@ mod tests {
             name.build(ImageShape::CIFAR, 10).unwrap_err().to_string()
         };
         let message = refused("cnn-8-8@4");
-        assert!(message.contains("cnn-8-8 has 2 widths, 1 is given: those of conv1, conv2"), "{message}");
+        assert!(
+            message.contains("cnn-8-8 has 2 widths, 1 is given: those of conv1, conv2"),
+            "{message}"
+        );
         let message = refused("wrn-9994-1@16-16");
         assert!(message.contains("4998 widths, 2 are given") && message.len() < 300, "{message}");
         let wide: ArchName = "cnn-8".parse::<ArchName>().unwrap().slimmed(vec![0]);

@@ -26,7 +26,11 @@ impl Architecture {
         for (i, node) in self.nodes.iter().enumerate() {
             let Some(width) = of[i] else { continue };
             if width == widths.len() {
-                widths.push(Width { name: node.name.clone(), channels: node.shape.channels, norms: vec![] });
+                widths.push(Width {
+                    name: node.name.clone(),
+                    channels: node.shape.channels,
+                    norms: vec![],
+                });
             }
             if let Op::BatchNorm { .. } = node.op {
                 widths[width].norms.push(NodeId(i));
@@ -41,7 +45,8 @@ impl Architecture {
         let count = of.iter().flatten().max().map_or(0, |last| last + 1);
         assert_eq!(widths.len(), count, "as many numbers as {} has widths", self.name);
         for (i, width) in of.into_iter().enumerate() {
-            let beside = |nodes: &[NodeId]| nodes.iter().map(|node| self.nodes[node.0].shape.channels).sum();
+            let beside =
+                |nodes: &[NodeId]| nodes.iter().map(|node| self.nodes[node.0].shape.channels).sum();
             let out = match (width, self.nodes[i].op) {
                 (Some(width), _) => widths[width],
                 (None, Op::Concat) => beside(&self.nodes[i].inputs),
@@ -64,7 +69,11 @@ impl Architecture {
                 Op::Linear { weight, .. } => {
                     self.tensors[weight.0].shape[1] = from.expect("a linear layer has an input");
                 }
-                Op::Input | Op::Add { .. } | Op::Concat | Op::MaxPool { .. } | Op::GlobalAveragePool => {}
+                Op::Input
+                | Op::Add { .. }
+                | Op::Concat
+                | Op::MaxPool { .. }
+                | Op::GlobalAveragePool => {}
             }
         }
         Self { name, ..self }
@@ -100,14 +109,16 @@ impl Architecture {
                     a.min(b)
                 }),
                 // A convolution in groups takes channel by channel: all of them here are depthwise.
-                Op::Conv { .. } | Op::BatchNorm { .. } | Op::MaxPool { .. } | Op::GlobalAveragePool => {
-                    input(0)
-                }
+                Op::Conv { .. }
+                | Op::BatchNorm { .. }
+                | Op::MaxPool { .. }
+                | Op::GlobalAveragePool => input(0),
             });
         }
         // Numbers without those that additions have left over.
         let firsts: Vec<usize> = (0..same.len()).filter(|&width| same[width] == width).collect();
-        let number = |width| firsts.binary_search(&first(&same, width)).expect("it is among the first");
+        let number =
+            |width| firsts.binary_search(&first(&same, width)).expect("it is among the first");
         of.into_iter().map(|width| width.map(number)).collect()
     }
 }

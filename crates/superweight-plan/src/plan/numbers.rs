@@ -1,6 +1,8 @@
 //! How many trainable numbers the parts of a plan have, and what a bill of them comes to.
 
-use super::{Bill, ClusterId, SetId, SharingPlan, SuperWeightId, TemplateSet, Tiling, coefficient_rows};
+use super::{
+    Bill, ClusterId, SetId, SharingPlan, SuperWeightId, TemplateSet, Tiling, coefficient_rows,
+};
 use crate::allocate::{Ledger, SetCost};
 use crate::layer::{Layer, LayerId, LayerKind, VectorKind};
 
@@ -11,7 +13,8 @@ impl SharingPlan {
         if set.view.is_some() {
             return 0;
         }
-        let own = self.superweights.iter().enumerate().filter(|(_, superweight)| superweight.set == id);
+        let own =
+            self.superweights.iter().enumerate().filter(|(_, superweight)| superweight.set == id);
         let patterns: usize = match self.has_patterns() {
             true => own.map(|(i, _)| self.pattern_cells(SuperWeightId(i)).len()).sum(),
             false => 0,
@@ -99,7 +102,8 @@ impl SharingPlan {
             } else {
                 cost.own_rows += cells;
             }
-            cost.live_rows += superweight.groups.iter().map(|group| group.shape[0] as u64).sum::<u64>();
+            cost.live_rows +=
+                superweight.groups.iter().map(|group| group.shape[0] as u64).sum::<u64>();
             cost.depth = users.iter().map(depth).fold(cost.depth, f64::min);
         }
         costs
@@ -110,7 +114,8 @@ impl SharingPlan {
         let counts: Vec<_> = self.template_sets.iter().map(|set| set.templates).collect();
         let ledger = Ledger::of(&self.set_costs(), &counts);
         let banks: u64 = self.clusters.iter().filter_map(|cluster| cluster.bank).sum();
-        let factors: u64 = (0..self.template_sets.len()).map(|i| self.factor_numbers(SetId(i))).sum();
+        let factors: u64 =
+            (0..self.template_sets.len()).map(|i| self.factor_numbers(SetId(i))).sum();
         let (templates, coefficients) = (banks + ledger.templates, factors + ledger.live);
         let reserved = ledger.charged(self.reserve) - ledger.live;
         Bill { templates, coefficients, reserved, ..self.count_owned() }

@@ -14,5 +14,8 @@ pub fn members(names: &str, classes: usize) -> Vec<Member> {
 
 #[allow(dead_code, reason = "not every test file plans from words")]
 pub fn request(names: &str, classes: usize, budget: u64, clusters: &str) -> PlanRequest {
-    PlanRequest { clusters: clusters.parse().unwrap(), ..PlanRequest::new(members(names, classes), budget) }
+    PlanRequest {
+        clusters: clusters.parse().unwrap(),
+        ..PlanRequest::new(members(names, classes), budget)
+    }
 }

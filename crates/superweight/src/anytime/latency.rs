@@ -24,7 +24,9 @@ pub struct Summary {
 impl Summary {
     fn of(mut times: Vec<f64>) -> Self {
         times.sort_by(f64::total_cmp);
-        let at = |share: f64| times[((times.len() as f64 * share).ceil() as usize).clamp(1, times.len()) - 1];
+        let at = |share: f64| {
+            times[((times.len() as f64 * share).ceil() as usize).clamp(1, times.len()) - 1]
+        };
         Self { median_ms: at(0.5), p99_ms: at(0.99) }
     }
 }
@@ -114,7 +116,8 @@ mod tests {
     #[test]
     fn percentiles_are_of_the_sums() {
         // Member 0 is slow in one round of 100, member 1 in another: neither p99 is the sum of both.
-        let round = |i: usize| vec![if i == 3 { 50.0 } else { 1.0 }, if i == 7 { 50.0 } else { 2.0 }];
+        let round =
+            |i: usize| vec![if i == 3 { 50.0 } else { 1.0 }, if i == 7 { 50.0 } else { 2.0 }];
         let latencies = Latencies::new((0..100).map(round).collect(), vec![0.5; 100]);
         assert_eq!(latencies.member(VoiceId(0)), Summary { median_ms: 1.0, p99_ms: 1.0 });
         assert_eq!(latencies.subset(Subset::all(2)), Summary { median_ms: 3.5, p99_ms: 51.5 });

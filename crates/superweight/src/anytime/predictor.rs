@@ -71,7 +71,9 @@ pub enum AnytimeError<E> {
         shortest: Duration,
     },
     /// A profile of other members.
-    #[error("the profile is of {profiled} and the run has {found}: 'swn anytime RUN' makes it anew")]
+    #[error(
+        "the profile is of {profiled} and the run has {found}: 'swn anytime RUN' makes it anew"
+    )]
     OtherProfile {
         /// Whose it is.
         profiled: Voices,
@@ -118,7 +120,12 @@ pub struct Predictor<A, C> {
 
 impl<A: Asked, C: Clock> Predictor<A, C> {
     /// Members and the profile measured of them.
-    pub fn new(asked: A, clock: C, profile: Profile, classes: usize) -> Result<Self, AnytimeError<A::Error>> {
+    pub fn new(
+        asked: A,
+        clock: C,
+        profile: Profile,
+        classes: usize,
+    ) -> Result<Self, AnytimeError<A::Error>> {
         let profiled = profile.voices();
         match profiled == *asked.voices() {
             true => Ok(Self { asked, clock, profile, classes, answers: Answers::default() }),
@@ -154,7 +161,11 @@ impl<A: Asked, C: Clock> Predictor<A, C> {
     }
 
     /// An answer within the deadline, which begins now. The images are decoded and normalised already.
-    pub fn predict(&mut self, images: &[f32], deadline: Duration) -> Result<Answer, AnytimeError<A::Error>> {
+    pub fn predict(
+        &mut self,
+        images: &[f32],
+        deadline: Duration,
+    ) -> Result<Answer, AnytimeError<A::Error>> {
         let begin = self.clock.now();
         let chosen = self.choose(deadline)?;
         let voices = self.asked.voices();
@@ -290,7 +301,10 @@ mod tests {
         // Member 1 takes 3 ms instead of 1: then 2 (2 ms) would end at 5, still before 7; 0 (4 ms) would end at 9.
         let mut predictor = predictor(&world, [4000, 3000, 2000]);
         let answer = predictor.predict(&[], Duration::from_millis(7)).unwrap();
-        assert_eq!((members_of(answer.chosen), members_of(answer.answered)), (vec![0, 1, 2], vec![1, 2]));
+        assert_eq!(
+            (members_of(answer.chosen), members_of(answer.answered)),
+            (vec![0, 1, 2], vec![1, 2])
+        );
         assert_eq!((answer.used, answer.missed), (Duration::from_millis(5), false));
         // (3/4 + 1/2) / 2 for the first class.
         assert!((answer.probabilities[0] - 0.625).abs() < 1e-7);
@@ -311,7 +325,8 @@ mod tests {
         for deadline in [0, 999] {
             let world = World::default();
             let mut predictor = predictor(&world, [4000, 1000, 2000]);
-            let error = predictor.predict(&[], Duration::from_micros(deadline)).unwrap_err().to_string();
+            let error =
+                predictor.predict(&[], Duration::from_micros(deadline)).unwrap_err().to_string();
             assert!(error.contains("the quickest member needs 1.000 ms"), "{error}");
             assert!(world.ran.borrow().is_empty());
             assert_eq!(predictor.answers(), Answers::default());
@@ -321,8 +336,14 @@ mod tests {
         let mut predictor = predictor(&world, [4000, 1000, 2000]);
         predictor.profile.subsets[1].time.p99_ms = 1.0004;
         let error = predictor.choose(Duration::from_nanos(1_000_399)).unwrap_err().to_string();
-        assert!(error.contains("1.000 ms cannot be kept: the quickest member needs 1.001 ms"), "{error}");
-        assert_eq!(predictor.choose(Duration::from_nanos(1_000_400)).unwrap(), Subset::one(VoiceId(1)));
+        assert!(
+            error.contains("1.000 ms cannot be kept: the quickest member needs 1.001 ms"),
+            "{error}"
+        );
+        assert_eq!(
+            predictor.choose(Duration::from_nanos(1_000_400)).unwrap(),
+            Subset::one(VoiceId(1))
+        );
     }
 
     /// Exits that take 4, 1 and 2 ms from the one before; the last is the best, then the mean of the first two.
@@ -345,13 +366,20 @@ mod tests {
     #[test]
     fn exits_run_in_their_order_and_the_chosen_ones_answer() {
         // Member 1 says 3/4 for the first class, the others 1/2.
-        for (deadline, ran, chosen, first) in
-            [(4, vec![0], vec![0], 0.5), (6, vec![0, 1], vec![0, 1], 0.625), (7, vec![0, 1, 2], vec![2], 0.5)]
-        {
+        for (deadline, ran, chosen, first) in [
+            (4, vec![0], vec![0], 0.5),
+            (6, vec![0, 1], vec![0, 1], 0.625),
+            (7, vec![0, 1, 2], vec![2], 0.5),
+        ] {
             let world = World::default();
-            let answer =
-                exits(&world, [4000, 1000, 2000]).predict(&[], Duration::from_millis(deadline)).unwrap();
-            assert_eq!((&*world.ran.borrow(), members_of(answer.chosen)), (&ran, chosen), "{deadline} ms");
+            let answer = exits(&world, [4000, 1000, 2000])
+                .predict(&[], Duration::from_millis(deadline))
+                .unwrap();
+            assert_eq!(
+                (&*world.ran.borrow(), members_of(answer.chosen)),
+                (&ran, chosen),
+                "{deadline} ms"
+            );
             assert!((answer.probabilities[0] - first).abs() < 1e-7, "{deadline} ms");
             assert_eq!((answer.answered, answer.missed), (answer.chosen, false));
         }
@@ -368,7 +396,9 @@ mod tests {
         assert!((answer.probabilities[0] - 0.625).abs() < 1e-7);
         assert_eq!(predictor.answers(), Answers { given: 1, missed: 0, cut_short: 1 });
         // Where the second is worse than the first, it has run for nothing.
-        for subset in predictor.profile.subsets.iter_mut().filter(|subset| subset.members != Subset::all(1)) {
+        for subset in
+            predictor.profile.subsets.iter_mut().filter(|subset| subset.members != Subset::all(1))
+        {
             subset.top1 = if subset.members == Subset::one(VoiceId(2)) { 90.0 } else { 40.0 };
         }
         let answer = predictor.predict(&[], Duration::from_millis(7)).unwrap();
@@ -387,7 +417,8 @@ mod tests {
         let mut of_others = of_members.clone();
         of_others.names[1] = "b".to_owned();
         let of_exits = exits(&world, [1, 1, 1]).profile().clone();
-        for (profile, fits) in [(of_members, true), (of_fewer, false), (of_others, false), (of_exits, false)]
+        for (profile, fits) in
+            [(of_members, true), (of_fewer, false), (of_others, false), (of_exits, false)]
         {
             let asked = Fakes { voices: three(false), world: &world, microseconds: [1; 3] };
             let whose = profile.voices().to_string();

@@ -103,7 +103,12 @@ pub struct Profile {
 
 impl Profile {
     /// Puts scores and times together and marks what is dominated.
-    pub fn new(voices: &Voices, batch: usize, scores: &[SubsetScores], latencies: &Latencies) -> Self {
+    pub fn new(
+        voices: &Voices,
+        batch: usize,
+        scores: &[SubsetScores],
+        latencies: &Latencies,
+    ) -> Self {
         let members = (0..voices.count()).map(|m| latencies.member(VoiceId(m))).collect();
         let one = |scored: &SubsetScores| {
             let (scores, time) = (scored.scores(), latencies.subset(voices.needed(scored.subset)));
@@ -111,7 +116,8 @@ impl Profile {
             SubsetProfile { members: scored.subset, top1, nll, ece, time, dominated: false }
         };
         let mut subsets: Vec<_> = scores.iter().map(one).collect();
-        let points: Vec<_> = subsets.iter().map(|subset| (subset.top1, subset.time.median_ms)).collect();
+        let points: Vec<_> =
+            subsets.iter().map(|subset| (subset.top1, subset.time.median_ms)).collect();
         for (subset, dominated) in subsets.iter_mut().zip(dominated(&points)) {
             subset.dominated = dominated;
         }
@@ -173,12 +179,14 @@ impl Profile {
             version: u32,
         }
         let malformed = |what: String| ProfileError::Malformed { path: path.to_owned(), what };
-        let found: Version = serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
+        let found: Version =
+            serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
         if found.version != VERSION {
             let what = format!("version {}; this program reads version {VERSION}", found.version);
             return Err(malformed(what));
         }
-        let profile: Self = serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
+        let profile: Self =
+            serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
         let mut listed: Vec<_> = profile.subsets.iter().map(|subset| subset.members).collect();
         listed.sort();
         let voices = profile.voices();
@@ -190,7 +198,9 @@ impl Profile {
         }
         if members == 0 || profile.members.len() != members {
             let times = profile.members.len();
-            return Err(malformed(format!("its times are of {times} {words}, its names of {members}")));
+            return Err(malformed(format!(
+                "its times are of {times} {words}, its names of {members}"
+            )));
         }
         if listed != every {
             let found = listed.len();
@@ -200,8 +210,9 @@ impl Profile {
             )));
         }
         let times = profile.members.iter().chain(profile.subsets.iter().map(|subset| &subset.time));
-        let sound =
-            |time: &Summary| [time.median_ms, time.p99_ms].iter().all(|t| (0.0..=LONGEST_MS).contains(t));
+        let sound = |time: &Summary| {
+            [time.median_ms, time.p99_ms].iter().all(|t| (0.0..=LONGEST_MS).contains(t))
+        };
         let share = |subset: &SubsetProfile| (0.0..=100.0).contains(&subset.top1);
         if !{ times }.all(sound) || !profile.subsets.iter().all(share) {
             return Err(malformed("a time or an accuracy is no such number".to_owned()));
@@ -248,13 +259,18 @@ mod tests {
     fn exits_are_timed_to_their_end() {
         let voices = Voices::new(vec!["a".into(); 3], true);
         let logits = (0..3).map(|m| vec![m as f32, 1.0, 0.5, m as f32]).collect();
-        let scores =
-            evaluate_subsets(&Predictions::new(2, vec![0, 1], logits).unwrap(), &voices.subsets().unwrap());
+        let scores = evaluate_subsets(
+            &Predictions::new(2, vec![0, 1], logits).unwrap(),
+            &voices.subsets().unwrap(),
+        );
         let latencies = Latencies::new(vec![vec![4.0, 1.0, 2.0]; 10], vec![0.5; 10]);
         let profile = Profile::new(&voices, 1, &scores, &latencies);
         let times: Vec<_> = profile.subsets.iter().map(|subset| subset.time.median_ms).collect();
         assert_eq!(times, [4.5, 5.5, 7.5, 5.5, 7.5]);
-        assert_eq!(profile.members.iter().map(|time| time.median_ms).collect::<Vec<_>>(), [4.0, 1.0, 2.0]);
+        assert_eq!(
+            profile.members.iter().map(|time| time.median_ms).collect::<Vec<_>>(),
+            [4.0, 1.0, 2.0]
+        );
         let text = serde_json::to_string(&profile).unwrap();
         assert_eq!(Profile::from_json(Path::new("p"), &text).unwrap(), profile);
         let other = text.replacen("\"exits\":true,", "", 1);
@@ -271,10 +287,17 @@ mod tests {
         let text = fs::read_to_string(&path).unwrap();
         let error = |text: &str| Profile::from_json(&path, text).unwrap_err().to_string();
         assert!(
-            error(&text.replacen("\"version\": 1", "\"version\": 2", 1)).contains("version 2; this program")
+            error(&text.replacen("\"version\": 1", "\"version\": 2", 1))
+                .contains("version 2; this program")
         );
-        assert!(error(&text.replacen("\"p99_ms\": 4.0", "\"p99_ms\": -4.0", 1)).contains("no such number"));
-        assert!(error(&text.replacen("\"p99_ms\": 4.0", "\"p99_ms\": 1e300", 1)).contains("no such number"));
+        assert!(
+            error(&text.replacen("\"p99_ms\": 4.0", "\"p99_ms\": -4.0", 1))
+                .contains("no such number")
+        );
+        assert!(
+            error(&text.replacen("\"p99_ms\": 4.0", "\"p99_ms\": 1e300", 1))
+                .contains("no such number")
+        );
         assert!(error("{}").contains("missing field"));
         assert!(error(&text[..text.len() / 2]).contains("EOF"));
         let mut many = written.clone();
@@ -284,7 +307,9 @@ mod tests {
         many.subsets.clear();
         assert!(error(&serde_json::to_string(&many).unwrap()).contains("100 exits: their subsets"));
         many.exits = false;
-        assert!(error(&serde_json::to_string(&many).unwrap()).contains("100 members: their subsets"));
+        assert!(
+            error(&serde_json::to_string(&many).unwrap()).contains("100 members: their subsets")
+        );
         let mut fewer = written.clone();
         fewer.subsets.pop();
         assert!(

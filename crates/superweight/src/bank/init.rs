@@ -11,12 +11,14 @@
 //! | batch norm | scale 1, shift 0, running mean 0, running variance 1 |
 
 use superweight_engine::{Device, Error, Memory, oihw_to_ohwi};
-use superweight_plan::{ClusterId, LayerId, LayerKind, SetId, SharingPlan, TemplateSet, VectorKind};
+use superweight_plan::{
+    ClusterId, LayerId, LayerKind, SetId, SharingPlan, TemplateSet, VectorKind,
+};
 
 use super::rows::Rows;
 use super::{
-    coefficients_name, factors_name, numbers_name, pattern_rows, patterns_name, scope, templates_name,
-    weight_name,
+    coefficients_name, factors_name, numbers_name, pattern_rows, patterns_name, scope,
+    templates_name, weight_name,
 };
 use crate::random::Draws;
 
@@ -33,13 +35,18 @@ enum Purpose {
 }
 
 /// Sets every trainable number and running statistic.
-pub fn initialise<D: Device>(plan: &SharingPlan, memory: &mut Memory<D>, seed: u64) -> Result<(), Error> {
+pub fn initialise<D: Device>(
+    plan: &SharingPlan,
+    memory: &mut Memory<D>,
+    seed: u64,
+) -> Result<(), Error> {
     let draws = |purpose: Purpose, index: usize| Draws::new(&[seed, purpose as u64, index as u64]);
     let (rows, patterns) = (Rows::coefficients(plan), pattern_rows(plan));
     for (i, cluster) in plan.clusters.iter().enumerate() {
         let (normal, of) = (draws(Purpose::Templates, i), |set: &&TemplateSet| set.cluster.0 == i);
         if let (Some(numbers), Some(set)) = (cluster.bank, plan.template_sets.iter().find(of)) {
-            let numbers: Vec<f32> = (0..numbers).map(|n| (set.deviation * normal.normal(n)) as f32).collect();
+            let numbers: Vec<f32> =
+                (0..numbers).map(|n| (set.deviation * normal.normal(n)) as f32).collect();
             memory.set_parameter(&numbers_name(ClusterId(i)), &numbers)?;
         }
     }
@@ -47,7 +54,8 @@ pub fn initialise<D: Device>(plan: &SharingPlan, memory: &mut Memory<D>, seed: u
         if set.view.is_none() {
             let normal = draws(Purpose::Templates, i);
             let numbers = 0..set.templates as u64 * set.block_len();
-            let templates: Vec<f32> = numbers.map(|n| (set.deviation * normal.normal(n)) as f32).collect();
+            let templates: Vec<f32> =
+                numbers.map(|n| (set.deviation * normal.normal(n)) as f32).collect();
             memory.set_parameter(&templates_name(SetId(i)), &templates)?;
         }
         if plan.factor_numbers(SetId(i)) > 0 {
@@ -77,7 +85,9 @@ pub fn initialise<D: Device>(plan: &SharingPlan, memory: &mut Memory<D>, seed: u
             memory.set_parameter(&coefficients_name(id), &alpha)?;
         }
     }
-    for (i, planned) in plan.layers.iter().enumerate().filter(|(_, planned)| planned.tiles.is_empty()) {
+    for (i, planned) in
+        plan.layers.iter().enumerate().filter(|(_, planned)| planned.tiles.is_empty())
+    {
         let (layer, draws) = (&planned.layer, draws(Purpose::Dense, i));
         let values: Vec<f32> = match layer.kind {
             LayerKind::Linear => {
@@ -93,7 +103,10 @@ pub fn initialise<D: Device>(plan: &SharingPlan, memory: &mut Memory<D>, seed: u
     }
     for vector in &plan.vectors {
         let value = if vector.kind == VectorKind::NormScale { 1.0 } else { 0.0 };
-        memory.set_parameter(&(scope(vector.member) + &vector.name), &vec![value; vector.len as usize])?;
+        memory.set_parameter(
+            &(scope(vector.member) + &vector.name),
+            &vec![value; vector.len as usize],
+        )?;
     }
     let statistics: Vec<_> =
         memory.layout().statistics().map(|(name, region)| (name.to_owned(), region.len)).collect();
@@ -108,8 +121,13 @@ pub fn initialise<D: Device>(plan: &SharingPlan, memory: &mut Memory<D>, seed: u
 /// this one, and of all others. Other sets are by themselves.
 fn alike(plan: &SharingPlan, rows: &Rows, i: usize) -> (usize, usize, usize) {
     let set = &plan.template_sets[i];
-    let same = |other: &TemplateSet| (other.cluster, other.templates) == (set.cluster, set.templates);
-    let all = plan.template_sets.iter().enumerate().filter(|(_, other)| set.view.is_some() && same(other));
+    let same =
+        |other: &TemplateSet| (other.cluster, other.templates) == (set.cluster, set.templates);
+    let all = plan
+        .template_sets
+        .iter()
+        .enumerate()
+        .filter(|(_, other)| set.view.is_some() && same(other));
     let (mut first, mut before, mut others) = (i, 0, 0);
     for (n, live) in all.map(|(n, _)| (n, rows.live(SetId(n)))).filter(|&(n, _)| n != i) {
         first = first.min(n);
@@ -151,7 +169,9 @@ mod tests {
     fn rows_have_length_one_and_are_orthogonal_where_they_can_be() {
         for (rows, k) in [(1, 2), (5, 5), (7, 30), (40, 3)] {
             let alpha = unit_rows(rows, k, Draws::new(&[rows as u64]));
-            let row = |r: usize| alpha[r * k..(r + 1) * k].iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
+            let row = |r: usize| {
+                alpha[r * k..(r + 1) * k].iter().map(|x| f64::from(*x)).collect::<Vec<_>>()
+            };
             for a in 0..rows {
                 assert!((dot(&row(a), &row(a)) - 1.0).abs() < 1e-6);
                 for b in (0..a).filter(|_| rows <= k) {

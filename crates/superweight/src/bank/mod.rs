@@ -14,10 +14,12 @@ mod rows;
 mod transfer;
 
 use superweight_engine::{
-    Block, Device, Error, Layout, LayoutBuilder, Memory, Mix, MixFactors, MixGradients, MixReaders, MixSet,
-    MixUse, RankOne, Region, View, ViewSet, Views,
+    Block, Device, Error, Layout, LayoutBuilder, Memory, Mix, MixFactors, MixGradients, MixReaders,
+    MixSet, MixUse, RankOne, Region, View, ViewSet, Views,
 };
-use superweight_plan::{ClusterId, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId};
+use superweight_plan::{
+    ClusterId, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId,
+};
 
 pub use init::initialise;
 pub use part::BankPart;
@@ -180,9 +182,11 @@ fn view_sets(plan: &SharingPlan, layout: &Layout) -> Result<Vec<ViewSet>, Error>
     let mut all = vec![];
     for (i, _) in plan.clusters.iter().enumerate().filter(|(_, cluster)| cluster.bank.is_some()) {
         let mut views = vec![];
-        for (s, set) in plan.template_sets.iter().enumerate().filter(|(_, set)| set.cluster.0 == i) {
+        for (s, set) in plan.template_sets.iter().enumerate().filter(|(_, set)| set.cluster.0 == i)
+        {
             let Some(view) = &set.view else { continue };
-            let ([rows, cols, kh, kw], templates) = (set.block, layout.parameter(&templates_name(SetId(s)))?);
+            let ([rows, cols, kh, kw], templates) =
+                (set.block, layout.parameter(&templates_name(SetId(s)))?);
             let shape = Block { rows, positions: kh * kw, cols };
             let factors = match plan.factor_numbers(SetId(s)) {
                 0 => None,
@@ -205,7 +209,12 @@ fn view_sets(plan: &SharingPlan, layout: &Layout) -> Result<Vec<ViewSet>, Error>
 }
 
 /// Every cell of every layer: which row makes it and where it goes.
-fn mix_sets(plan: &SharingPlan, rows: &MixRows, layout: &Layout, decay: f32) -> Result<Vec<MixSet>, Error> {
+fn mix_sets(
+    plan: &SharingPlan,
+    rows: &MixRows,
+    layout: &Layout,
+    decay: f32,
+) -> Result<Vec<MixSet>, Error> {
     let patterns = pattern_rows(plan);
     let mut sets = Vec::with_capacity(plan.template_sets.len());
     for (i, set) in plan.template_sets.iter().enumerate() {
@@ -229,7 +238,9 @@ fn mix_sets(plan: &SharingPlan, rows: &MixRows, layout: &Layout, decay: f32) -> 
             decay: if kind_of(plan, SetId(i)) == LayerKind::Linear { decay } else { 0.0 },
         });
     }
-    for (i, planned) in plan.layers.iter().enumerate().filter(|(_, planned)| !planned.tiles.is_empty()) {
+    for (i, planned) in
+        plan.layers.iter().enumerate().filter(|(_, planned)| !planned.tiles.is_empty())
+    {
         let tensor = layout.parameter(&weight_name(plan, LayerId(i)))?;
         for tile in &planned.tiles {
             let id = tile.superweight;
@@ -268,13 +279,17 @@ fn mix_sets(plan: &SharingPlan, rows: &MixRows, layout: &Layout, decay: f32) -> 
 }
 
 /// Which row of patterns and which of coefficients each row is the product of, set after set; nothing without patterns.
-fn factor_rows(plan: &SharingPlan, MixRows { cells, coefficients }: &MixRows) -> Vec<Vec<[u32; 2]>> {
+fn factor_rows(
+    plan: &SharingPlan,
+    MixRows { cells, coefficients }: &MixRows,
+) -> Vec<Vec<[u32; 2]>> {
     let mut all = vec![vec![]; plan.template_sets.len()];
     if !plan.has_patterns() {
         return all;
     }
     let patterns = Rows::patterns(plan);
-    for (i, of) in all.iter_mut().enumerate().filter(|(i, _)| plan.template_sets[*i].templates > 1) {
+    for (i, of) in all.iter_mut().enumerate().filter(|(i, _)| plan.template_sets[*i].templates > 1)
+    {
         of.resize(cells.live(SetId(i)), [0; 2]);
     }
     for (i, planned) in plan.layers.iter().enumerate() {

@@ -12,8 +12,8 @@ use superweight_plan::{ClusterId, LayerId, MemberId, SetId, SharingPlan};
 
 use super::rows::{MixRows, Rows};
 use super::{
-    Bank, coefficients_name, factors_name, mix_sets, numbers_name, pattern_rows, patterns_name, scope,
-    templates_name, weight_name,
+    Bank, coefficients_name, factors_name, mix_sets, numbers_name, pattern_rows, patterns_name,
+    scope, templates_name, weight_name,
 };
 
 /// A [`Bank`] as some members use it.
@@ -28,9 +28,11 @@ impl<D: Device> Bank<D> {
         let mut sets = mix_sets(&self.plan, &MixRows::of(&self.plan), memory.layout(), self.decay)?;
         let layers = self.plan.layers.iter().enumerate();
         let theirs = layers.filter(|(_, planned)| members.contains(&planned.layer.member));
-        let place = |(i, _)| Ok(memory.layout().parameter(&weight_name(&self.plan, LayerId(i)))?.offset);
+        let place =
+            |(i, _)| Ok(memory.layout().parameter(&weight_name(&self.plan, LayerId(i)))?.offset);
         let tensors = theirs.map(place).collect::<Result<HashSet<usize>, Error>>()?;
-        sets.iter_mut().for_each(|set| set.uses.retain(|used| tensors.contains(&used.tensor.offset)));
+        sets.iter_mut()
+            .for_each(|set| set.uses.retain(|used| tensors.contains(&used.tensor.offset)));
         Ok(BankPart { mix: Mix::new(memory.device(), sets)? })
     }
 
@@ -46,7 +48,11 @@ impl<D: Device> Bank<D> {
     }
 
     /// [`Bank::compose_backward`] from these members alone.
-    pub fn compose_part_backward(&self, part: &BankPart<D>, memory: &mut Memory<D>) -> Result<(), Error> {
+    pub fn compose_part_backward(
+        &self,
+        part: &BankPart<D>,
+        memory: &mut Memory<D>,
+    ) -> Result<(), Error> {
         memory.mix_backward(&part.mix)?;
         memory.view_backward(&self.views)
     }
@@ -76,7 +82,9 @@ pub(crate) fn idle(
     for (i, _) in plan.clusters.iter().enumerate().filter(|(_, cluster)| cluster.bank.is_some()) {
         let Region { offset, len, .. } = layout.parameter(&numbers_name(ClusterId(i)))?;
         rows.extend(
-            read.unseen(plan, ClusterId(i), len).into_iter().map(|of| offset + of.start..offset + of.end),
+            read.unseen(plan, ClusterId(i), len)
+                .into_iter()
+                .map(|of| offset + of.start..offset + of.end),
         );
     }
     let patterns = pattern_rows(plan);
@@ -96,7 +104,8 @@ pub(crate) fn idle(
             let first = layout.parameter(&name)?.offset;
             let unread = read.iter().enumerate().filter(|(_, read)| !**read);
             rows.extend(
-                unread.map(|(row, _)| first + row * set.templates..first + (row + 1) * set.templates),
+                unread
+                    .map(|(row, _)| first + row * set.templates..first + (row + 1) * set.templates),
             );
         }
     }

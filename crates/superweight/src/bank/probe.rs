@@ -93,7 +93,12 @@ impl<D: Device> Probe<D> {
 
     /// In which of [`Probe::gradients`], and from which number on, one layer's dL/dα of a SuperWeight lies: the cells
     /// that the layer uses, row by row, K numbers each.
-    pub fn place(&self, plan: &SharingPlan, superweight: SuperWeightId, layer: LayerId) -> (usize, usize) {
+    pub fn place(
+        &self,
+        plan: &SharingPlan,
+        superweight: SuperWeightId,
+        layer: LayerId,
+    ) -> (usize, usize) {
         let set = plan.superweight(superweight).set;
         let index = self.gradients.iter().position(|(of, _)| *of == set);
         let index = index.expect("only SuperWeights with coefficients are asked for");

@@ -48,24 +48,32 @@ impl Rows {
         Self::under(plan, true, |id| all(plan.superweight(id)))
     }
 
-    fn under(plan: &SharingPlan, each_cell: bool, groups: impl Fn(SuperWeightId) -> Vec<Group>) -> Self {
-        let mut this = Self { groups: HashMap::new(), rows: vec![], live: vec![], capacity: vec![] };
+    fn under(
+        plan: &SharingPlan,
+        each_cell: bool,
+        groups: impl Fn(SuperWeightId) -> Vec<Group>,
+    ) -> Self {
+        let mut this =
+            Self { groups: HashMap::new(), rows: vec![], live: vec![], capacity: vec![] };
         let users = plan.users();
         for set in (0..plan.template_sets.len()).map(SetId) {
             let (mut live, mut own) = (0, 0);
             for id in superweights_of(plan, set) {
-                let rows_of =
-                    |(_, [down, across]): &(LayerId, [usize; 2])| if each_cell { down * across } else { 1 };
+                let rows_of = |(_, [down, across]): &(LayerId, [usize; 2])| {
+                    if each_cell { down * across } else { 1 }
+                };
                 own += users[id.0].iter().map(rows_of).sum::<usize>();
                 for group in groups(id) {
                     let (mut starts, mut rows) = (vec![], 1);
                     if each_cell {
                         let cells = plan.coefficient_cells(id, &group);
                         let down = cells.last().map_or(0, |cell| cell[0] + 1);
-                        starts = (0..down).map(|r| cells.partition_point(|cell| cell[0] < r)).collect();
+                        starts =
+                            (0..down).map(|r| cells.partition_point(|cell| cell[0] < r)).collect();
                         rows = cells.len();
                     }
-                    this.groups.extend(group.layers.iter().map(|&layer| ((id, layer), this.rows.len())));
+                    this.groups
+                        .extend(group.layers.iter().map(|&layer| ((id, layer), this.rows.len())));
                     this.rows.push(GroupRows { first: live, starts });
                     live += rows;
                 }

@@ -59,7 +59,10 @@ fn sources(plan: &SharingPlan, set: SetId, old: &Rows, new: &Rows) -> Vec<usize>
                 for cell in (0..down).flat_map(|r| (0..across).map(move |c| [r, c])) {
                     let (from, to) = (old.row(id, layer, cell), new.row(id, layer, cell));
                     let before = sources[to].replace(from);
-                    assert!(before.is_none_or(|before| before == from), "refinement only splits groups");
+                    assert!(
+                        before.is_none_or(|before| before == from),
+                        "refinement only splits groups"
+                    );
                 }
             }
         }

@@ -50,7 +50,8 @@ impl<D: Device> Side<D> {
         let labels: Vec<u32> = (0..all).map(|i| (i % member.classes) as u32).collect();
         ensemble.set_batch(&images, &labels)?;
         // A rate of zero, which is what rates are at first, does all the work and keeps the numbers tame.
-        let optimizer = ensemble.optimizer(SgdOptions { momentum: 0.9, nesterov: true }, |_| 5e-4)?;
+        let optimizer =
+            ensemble.optimizer(SgdOptions { momentum: 0.9, nesterov: true }, |_| 5e-4)?;
         Ok(Self { ensemble, optimizer, replayed: Replayed::New })
     }
 
@@ -70,8 +71,16 @@ impl<D: Device> Side<D> {
 
 impl<D: Device> SharedBench<D> {
     /// Compiles and allocates both; `dense` has the members of `plan` without sharing.
-    pub fn new(device: &D, dense: &SharingPlan, plan: &SharingPlan, batch: usize) -> Result<Self, Error> {
-        Ok(Self { dense: Side::new(device, dense, batch)?, shared: Side::new(device, plan, batch)? })
+    pub fn new(
+        device: &D,
+        dense: &SharingPlan,
+        plan: &SharingPlan,
+        batch: usize,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            dense: Side::new(device, dense, batch)?,
+            shared: Side::new(device, plan, batch)?,
+        })
     }
 
     /// Turns until `time` has passed, at least five, after three to warm up and to be recorded; who begins changes from turn to turn.

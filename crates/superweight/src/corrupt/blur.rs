@@ -21,7 +21,12 @@ pub(super) fn defocus(x: &Grid, severity: Severity) -> Grid {
     let disk: Vec<f64> =
         places().map(|(y, x)| f64::from(f64::from(x * x + y * y) <= radius * radius)).collect();
     let area: f64 = disk.iter().sum();
-    let disk = Grid { rows: side, cols: side, channels: 1, values: disk.iter().map(|v| v / area).collect() };
+    let disk = Grid {
+        rows: side,
+        cols: side,
+        channels: 1,
+        values: disk.iter().map(|v| v / area).collect(),
+    };
     let beside = (-0.5 / (soft * soft)).exp();
     let weights = [beside, 1.0, beside].map(|w| w / (1.0 + 2.0 * beside));
     let softening: Vec<f64> = weights.iter().flat_map(|a| weights.map(|b| a * b)).collect();
@@ -46,7 +51,8 @@ pub(super) fn glass(x: &Grid, severity: Severity, dice: &mut Dice) -> Grid {
 }
 
 pub(super) fn motion(image: &[u8], severity: Severity, angle: f64) -> Vec<u8> {
-    let (radius, deviation) = severity.of([(6.0, 1.0), (6.0, 1.5), (6.0, 2.0), (8.0, 2.0), (9.0, 2.5)]);
+    let (radius, deviation) =
+        severity.of([(6.0, 1.0), (6.0, 1.5), (6.0, 2.0), (8.0, 2.0), (9.0, 2.5)]);
     line(image, 3, Line { radius, deviation, angle })
 }
 
@@ -64,7 +70,8 @@ const SLACK: f64 = 1e-6;
 /// ImageMagick's motion blur: places along the line are rounded to whole pixels, the result is cut to whole numbers.
 pub(super) fn line(image: &[u8], channels: usize, line: Line) -> Vec<u8> {
     let width = 2 * line.radius.ceil() as usize + 1;
-    let weights: Vec<f64> = (0..width).map(|i| (-0.5 * (i as f64 / line.deviation).powi(2)).exp()).collect();
+    let weights: Vec<f64> =
+        (0..width).map(|i| (-0.5 * (i as f64 / line.deviation).powi(2)).exp()).collect();
     let total: f64 = weights.iter().sum();
     let (sin, cos) = line.angle.to_radians().sin_cos();
     let place = |i: usize, along: f64| (i as f64 * along - 0.5).ceil() as isize;

@@ -81,7 +81,8 @@ fn log_factorial(k: f64) -> f64 {
         return (2..=k as u64).map(|i| (i as f64).ln()).sum();
     }
     let x = k + 1.0;
-    (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + 1.0 / (12.0 * x) - 1.0 / (360.0 * x.powi(3))
+    (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + 1.0 / (12.0 * x)
+        - 1.0 / (360.0 * x.powi(3))
 }
 
 #[cfg(test)]
@@ -94,7 +95,8 @@ mod tests {
         for rate in [0.3, 4.0, 9.9, 10.1, 77.0, 480.0] {
             let dice = &mut Dice::new(Draws::new(&[5]));
             let values: Vec<f64> = (0..60_000).map(|_| dice.poisson(rate)).collect();
-            let moment = |f: &dyn Fn(f64) -> f64| values.iter().map(|&v| f(v)).sum::<f64>() / 60_000.0;
+            let moment =
+                |f: &dyn Fn(f64) -> f64| values.iter().map(|&v| f(v)).sum::<f64>() / 60_000.0;
             let mean = moment(&|v| v);
             let variance = moment(&|v| (v - mean).powi(2));
             let skewness = moment(&|v| (v - mean).powi(3)) / variance.powf(1.5);

@@ -77,8 +77,11 @@ fn resize(image: &[u8], from: usize, to: usize) -> Vec<u8> {
         (0..from).flat_map(|row| taps.iter().enumerate().map(move |tap| (row, tap)))
     {
         for channel in 0..3 {
-            let term = |(i, w): (usize, &f64)| w * f64::from(image[(row * from + first + i) * 3 + channel]);
-            wide[(row * to + col) * 3 + channel] = round(weights.iter().enumerate().map(term).sum());
+            let term = |(i, w): (usize, &f64)| {
+                w * f64::from(image[(row * from + first + i) * 3 + channel])
+            };
+            wide[(row * to + col) * 3 + channel] =
+                round(weights.iter().enumerate().map(term).sum());
         }
     }
     let mut out = vec![0; to * to * 3];
@@ -121,7 +124,8 @@ pub(super) fn elastic(x: &Grid, severity: Severity, dice: &mut Dice) -> Grid {
         (SIZE * 0.1, SIZE * 0.03, SIZE * 0.03),
     ]);
     let (near, far) = (SIZE / 2.0 - (SIDE / 3) as f64, SIZE / 2.0 + (SIDE / 3) as f64);
-    let moved = [[far, far], [far, near], [near, near]].map(|at| at.map(|v| v + dice.uniform(-reach, reach)));
+    let moved = [[far, far], [far, near], [near, near]]
+        .map(|at| at.map(|v| v + dice.uniform(-reach, reach)));
     // Columns of the affine map: along x from the third point to the second, along y from the second to the first.
     let side = far - near;
     let across = [0, 1].map(|k| (moved[1][k] - moved[2][k]) / side);
@@ -155,7 +159,10 @@ mod tests {
         for i in 0..4096u32 {
             let colour = [i % 16, i / 16 % 16, i / 256].map(|v| f64::from(v) / 15.0);
             let back = rgb(hsv(colour));
-            assert!(colour.iter().zip(back).all(|(a, b)| (a - b).abs() < 1e-12), "{colour:?} {back:?}");
+            assert!(
+                colour.iter().zip(back).all(|(a, b)| (a - b).abs() < 1e-12),
+                "{colour:?} {back:?}"
+            );
         }
     }
 }

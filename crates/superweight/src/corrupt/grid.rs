@@ -139,6 +139,7 @@ impl Grid {
             let r = border.index(y0 as isize + dy, self.rows);
             self.at(r, border.index(x0 as isize + dx, self.cols), channel)
         };
-        (1.0 - fy) * ((1.0 - fx) * at(0, 0) + fx * at(0, 1)) + fy * ((1.0 - fx) * at(1, 0) + fx * at(1, 1))
+        (1.0 - fy) * ((1.0 - fx) * at(0, 0) + fx * at(0, 1))
+            + fy * ((1.0 - fx) * at(1, 0) + fx * at(1, 1))
     }
 }

@@ -131,7 +131,10 @@ impl Corruption {
 
     /// The 17 that tables of CIFAR-100-C before 2022 averaged over: all but motion blur and snow.
     pub fn earlier() -> Vec<Self> {
-        Self::ALL.into_iter().filter(|kind| !matches!(kind, Self::MotionBlur | Self::Snow)).collect()
+        Self::ALL
+            .into_iter()
+            .filter(|kind| !matches!(kind, Self::MotionBlur | Self::Snow))
+            .collect()
     }
 }
 
@@ -229,7 +232,9 @@ impl Corruptor {
             Corruption::SpeckleNoise => noise::speckle(x(), severity, dice),
             Corruption::DefocusBlur => blur::defocus(&x(), severity),
             Corruption::GlassBlur => blur::glass(&x(), severity, dice),
-            Corruption::MotionBlur => return Ok(blur::motion(image, severity, dice.uniform(-45.0, 45.0))),
+            Corruption::MotionBlur => {
+                return Ok(blur::motion(image, severity, dice.uniform(-45.0, 45.0)));
+            }
             Corruption::ZoomBlur => blur::zoom(&x(), severity),
             Corruption::GaussianBlur => blur::gaussian(&x(), severity),
             Corruption::Snow => weather::snow(x(), severity, dice),
@@ -267,7 +272,10 @@ mod tests {
         assert_eq!(Corruption::standard().last(), Some(&Corruption::Jpeg));
         assert_eq!(Corruption::earlier().len(), 17);
         let error = "frots".parse::<Corruption>().unwrap_err().to_string();
-        assert!(error.starts_with("no corruption is called 'frots': there are gaussian_noise, "), "{error}");
+        assert!(
+            error.starts_with("no corruption is called 'frots': there are gaussian_noise, "),
+            "{error}"
+        );
         assert!(Severity::new(0).is_err() && Severity::new(6).is_err());
     }
 
@@ -280,8 +288,12 @@ mod tests {
         for kind in Corruption::ALL.into_iter().filter(|&kind| kind != Corruption::Frost) {
             assert_eq!(make(1, 3, kind), make(1, 3, kind), "{kind}");
         }
-        for kind in [Corruption::GaussianNoise, Corruption::Fog, Corruption::Spatter, Corruption::MotionBlur]
-        {
+        for kind in [
+            Corruption::GaussianNoise,
+            Corruption::Fog,
+            Corruption::Spatter,
+            Corruption::MotionBlur,
+        ] {
             assert_ne!(make(1, 3, kind), make(1, 4, kind), "{kind}");
             assert_ne!(make(1, 3, kind), make(2, 3, kind), "{kind}");
         }

@@ -19,9 +19,17 @@ pub(super) fn spatter(mut x: Grid, severity: Severity, dice: &mut Dice) -> Grid 
         [0.65, 0.1, 0.7, 0.69, 0.6],
         [0.65, 0.1, 0.5, 0.68, 0.6],
     ]);
-    let liquid = Grid::layer(|| mean + deviation * dice.normal()).gaussian(smooth, TRUNCATE, Border::Nearest);
+    let liquid = Grid::layer(|| mean + deviation * dice.normal()).gaussian(
+        smooth,
+        TRUNCATE,
+        Border::Nearest,
+    );
     let mud = severity.get() > 3;
-    let cover = if mud { mud_cover(&liquid, least, strength) } else { water_cover(&liquid, least, strength) };
+    let cover = if mud {
+        mud_cover(&liquid, least, strength)
+    } else {
+        water_cover(&liquid, least, strength)
+    };
     for (pixel, cover) in x.values.chunks_exact_mut(3).zip(cover) {
         for channel in 0..3 {
             let v = &mut pixel[channel];
@@ -47,8 +55,9 @@ fn water_cover(liquid: &Grid, least: f64, strength: f64) -> Vec<f64> {
     let distances = distances(&edges(&drops));
     let near = layer(distances.iter().map(|&v| v.min(20.0)).collect());
     // Summed, then divided: whole means must stay whole where they are cut to bytes.
-    let means =
-        |of: &Grid| of.filter(&[1.0; 9], Border::Reflect101).values.into_iter().map(|v| v * (1.0 / 9.0));
+    let means = |of: &Grid| {
+        of.filter(&[1.0; 9], Border::Reflect101).values.into_iter().map(|v| v * (1.0 / 9.0))
+    };
     let near: Vec<u8> = means(&near).map(|v| v as u8).collect();
     let emboss = [-2.0, -1.0, 0.0, -1.0, 1.0, 1.0, 0.0, 1.0, 2.0];
     let even = layer(equalised(&near).iter().map(|&v| v.into()).collect());
@@ -85,7 +94,9 @@ fn edges(image: &[u8]) -> Vec<bool> {
     };
     let mut candidate = vec![false; SIDE * SIDE];
     let (mut found, mut open) = (vec![false; SIDE * SIDE], vec![]);
-    for (row, col) in (0..SIDE as isize).flat_map(|row| (0..SIDE as isize).map(move |col| (row, col))) {
+    for (row, col) in
+        (0..SIDE as isize).flat_map(|row| (0..SIDE as isize).map(move |col| (row, col)))
+    {
         let m = magnitude(row, col);
         if m <= LOW {
             continue;

@@ -6,7 +6,8 @@ use super::grid::Grid;
 use super::{CorruptError, SIDE, Severity};
 
 /// The textures that are used. The generator lists a sixth and never draws it.
-pub const FROST_FILES: [&str; 5] = ["frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg"];
+pub const FROST_FILES: [&str; 5] =
+    ["frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg"];
 
 /// Of every so many rows and columns of a texture one is used: the middle one.
 const TEXTURE_STEP: usize = 5;
@@ -33,7 +34,8 @@ impl FrostTexture {
         let (small_rows, small_cols) = (rows / TEXTURE_STEP, cols / TEXTURE_STEP);
         let middle = |i: usize| i * TEXTURE_STEP + TEXTURE_STEP / 2;
         let mut pixels = Vec::with_capacity(small_rows * small_cols * 3);
-        for (row, col) in (0..small_rows).flat_map(|row| (0..small_cols).map(move |col| (row, col))) {
+        for (row, col) in (0..small_rows).flat_map(|row| (0..small_cols).map(move |col| (row, col)))
+        {
             pixels.extend_from_slice(&rgb[(middle(row) * cols + middle(col)) * 3..][..3]);
         }
         Ok(Self { rows: small_rows, cols: small_cols, pixels })
@@ -44,14 +46,22 @@ impl FrostTexture {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrostTextures(pub [FrostTexture; 5]);
 
-pub(super) fn frost(mut x: Grid, severity: Severity, textures: &FrostTextures, dice: &mut Dice) -> Grid {
-    let (of_image, of_frost) = severity.of([(1.0, 0.2), (1.0, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45)]);
+pub(super) fn frost(
+    mut x: Grid,
+    severity: Severity,
+    textures: &FrostTextures,
+    dice: &mut Dice,
+) -> Grid {
+    let (of_image, of_frost) =
+        severity.of([(1.0, 0.2), (1.0, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45)]);
     let texture = &textures.0[dice.below(textures.0.len())];
     let (top, left) = (dice.below(texture.rows - SIDE), dice.below(texture.cols - SIDE));
     for row in 0..SIDE {
         let cut = &texture.pixels[((top + row) * texture.cols + left) * 3..][..SIDE * 3];
         let values = x.values[row * SIDE * 3..][..SIDE * 3].iter_mut();
-        values.zip(cut).for_each(|(v, &frost)| *v = of_image * *v + of_frost * f64::from(frost) / 255.0);
+        values
+            .zip(cut)
+            .for_each(|(v, &frost)| *v = of_image * *v + of_frost * f64::from(frost) / 255.0);
     }
     x
 }
@@ -73,13 +83,16 @@ pub(super) fn snow(mut x: Grid, severity: Severity, dice: &mut Dice) -> Grid {
     for (i, pixel) in x.values.chunks_exact_mut(3).enumerate() {
         let grey = 0.299 * pixel[0] + 0.587 * pixel[1] + 0.114 * pixel[2];
         let snow = (f64::from(flakes[i]) + f64::from(flakes[last - i])) / 255.0;
-        pixel.iter_mut().for_each(|v| *v = kept * *v + (1.0 - kept) * v.max(grey * 1.5 + 0.5) + snow);
+        pixel
+            .iter_mut()
+            .for_each(|v| *v = kept * *v + (1.0 - kept) * v.max(grey * 1.5 + 0.5) + snow);
     }
     x
 }
 
 pub(super) fn fog(mut x: Grid, severity: Severity, dice: &mut Dice) -> Grid {
-    let (amount, decay) = severity.of([(0.2, 3.0), (0.5, 3.0), (0.75, 2.5), (1.0, 2.0), (1.5, 1.75)]);
+    let (amount, decay) =
+        severity.of([(0.2, 3.0), (0.5, 3.0), (0.75, 2.5), (1.0, 2.0), (1.5, 1.75)]);
     let largest = x.values.iter().copied().fold(0.0, f64::max);
     let haze = plasma(decay, dice);
     for (pixel, haze) in x.values.chunks_exact_mut(3).zip(haze) {
@@ -98,10 +111,13 @@ fn plasma(decay: f64, dice: &mut Dice) -> Vec<f64> {
         let mut set = |map: &mut Vec<f64>, row: usize, col: usize, sum: f64| {
             map[row * SIDE + col] = sum / 4.0 + wibble * dice.uniform(-wibble, wibble);
         };
-        let corners = || (0..SIDE).step_by(step).flat_map(|r| (0..SIDE).step_by(step).map(move |c| (r, c)));
+        let corners =
+            || (0..SIDE).step_by(step).flat_map(|r| (0..SIDE).step_by(step).map(move |c| (r, c)));
         for (r, c) in corners() {
-            let sum =
-                at(&map, r, c) + at(&map, r + step, c) + at(&map, r, c + step) + at(&map, r + step, c + step);
+            let sum = at(&map, r, c)
+                + at(&map, r + step, c)
+                + at(&map, r, c + step)
+                + at(&map, r + step, c + step);
             set(&mut map, r + half, c + half, sum);
         }
         for (r, c) in corners() {

@@ -36,7 +36,11 @@ pub fn walk(
         match wanted {
             Some(limit) if size > limit => {
                 let found = format!("{size} bytes");
-                return Err(DataError::WrongSize { file: archive.join(name), found, expected: limit });
+                return Err(DataError::WrongSize {
+                    file: archive.join(name),
+                    found,
+                    expected: limit,
+                });
             }
             Some(_) => {
                 let bytes = input.read(size)?;
@@ -75,7 +79,8 @@ fn octal(field: &[u8]) -> Option<u64> {
 /// The last part of the path; longer ones than a header holds are not wanted.
 fn name(header: &[u8]) -> String {
     let path = header[..100].split(|&byte| byte == 0).next().unwrap_or_default();
-    String::from_utf8_lossy(path.rsplit(|&byte| byte == b'/').next().unwrap_or_default()).into_owned()
+    String::from_utf8_lossy(path.rsplit(|&byte| byte == b'/').next().unwrap_or_default())
+        .into_owned()
 }
 
 struct Input<'a> {
@@ -105,7 +110,12 @@ impl Input<'_> {
             true => Ok(()),
             false => {
                 let expected = format!("{} bytes more", count - read);
-                Err(DataError::malformed(self.archive, self.offset, expected, "the end of the archive"))
+                Err(DataError::malformed(
+                    self.archive,
+                    self.offset,
+                    expected,
+                    "the end of the archive",
+                ))
             }
         }
     }
@@ -149,10 +159,18 @@ mod tests {
             assert!(files(&archive[..cut], "mine").is_err(), "{cut}");
         }
         let error = files(&archive[..1000], "mine").unwrap_err().to_string();
-        assert_eq!(error, "a.tar, byte 1000: expected 112 bytes more, found the end of the archive");
+        assert_eq!(
+            error,
+            "a.tar, byte 1000: expected 112 bytes more, found the end of the archive"
+        );
         let mut damaged = archive.clone();
         damaged[3] ^= 1;
-        assert!(files(&damaged, "mine").unwrap_err().to_string().contains("byte 0: expected a tar header"));
+        assert!(
+            files(&damaged, "mine")
+                .unwrap_err()
+                .to_string()
+                .contains("byte 0: expected a tar header")
+        );
         let error = files(&tar(&[("mine", &[0; 1001])]), "mine").unwrap_err().to_string();
         assert_eq!(error, "a.tar/mine: 1001 bytes where 1000 bytes are expected; fetch it again");
     }

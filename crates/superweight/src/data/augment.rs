@@ -40,9 +40,12 @@ impl Augment {
 
     /// What happens to this image in this epoch.
     pub fn place(&self, shape: ImageShape, epoch: Counter, image: u64) -> Placement {
-        let shift = |stream| epoch.below(image, stream, 2 * self.pad as u64 + 1) as isize - self.pad as isize;
+        let shift = |stream| {
+            epoch.below(image, stream, 2 * self.pad as u64 + 1) as isize - self.pad as isize
+        };
         let hole = |stream, side: usize| {
-            let start = epoch.below(image, stream, side as u64) as isize - (self.cutout / 2) as isize;
+            let start =
+                epoch.below(image, stream, side as u64) as isize - (self.cutout / 2) as isize;
             let end = start + self.cutout as isize;
             (start.max(0) as usize, (end as usize).min(side))
         };
@@ -109,12 +112,14 @@ impl Piece {
         let fits = |size: &[usize; 2]| size[0] <= all[0] && size[1] <= all[1];
         match (0..Self::ATTEMPTS).map(attempt).find(fits) {
             Some(size) => {
-                let at =
-                    |stream, i: usize| epoch.below(image, stream, (all[i] - size[i] + 1) as u64) as usize;
+                let at = |stream, i: usize| {
+                    epoch.below(image, stream, (all[i] - size[i] + 1) as u64) as usize
+                };
                 Self { at: [at(Stream::CropY, 0), at(Stream::CropX, 1)], size }
             }
             None => {
-                let inside = |side: f64, other: f64| side.min((other * Self::RATIO).round()) as usize;
+                let inside =
+                    |side: f64, other: f64| side.min((other * Self::RATIO).round()) as usize;
                 let size = [inside(height, width), inside(width, height)];
                 Self { at: [0, 1].map(|i| (all[i] - size[i]) / 2), size }
             }
@@ -142,7 +147,8 @@ impl Placement {
 
 /// The number every byte becomes, per channel.
 pub(super) fn table(normalisation: &Normalisation) -> Vec<[f32; 256]> {
-    let channel = |(mean, deviation): (&f32, &f32)| std::array::from_fn(|v| (v as f32 - mean) / deviation);
+    let channel =
+        |(mean, deviation): (&f32, &f32)| std::array::from_fn(|v| (v as f32 - mean) / deviation);
     normalisation.mean.iter().zip(normalisation.deviation.iter()).map(channel).collect()
 }
 
@@ -154,7 +160,8 @@ mod tests {
     use superweight_engine::{ImageSet, Shape};
 
     const SHAPE: ImageShape = ImageShape { channels: 3, height: 6, width: 5 };
-    const NORMALISATION: Normalisation = Normalisation::fixed(&[120.0, 100.0, 90.5], &[60.0, 50.0, 70.25]);
+    const NORMALISATION: Normalisation =
+        Normalisation::fixed(&[120.0, 100.0, 90.5], &[60.0, 50.0, 70.25]);
 
     /// Step by step on whole arrays: flip, pad, cut the window, normalise, cut out. (Stretching has tests where it is done.)
     fn naive(image: &[u8], pad: usize, placement: Placement) -> Vec<f32> {
@@ -173,7 +180,9 @@ mod tests {
         for (y, row) in padded[top..top + h].iter().enumerate() {
             for (x, pixel) in row[left..left + w].iter().enumerate() {
                 let inside = |range: (usize, usize), at: usize| range.0 <= at && at < range.1;
-                let cut = placement.hole.is_some_and(|hole| inside(hole.rows, y) && inside(hole.columns, x));
+                let cut = placement
+                    .hole
+                    .is_some_and(|hole| inside(hole.rows, y) && inside(hole.columns, x));
                 for (c, &v) in pixel.iter().enumerate() {
                     let value = (f32::from(v) - NORMALISATION.mean[c]) / NORMALISATION.deviation[c];
                     out.push(if cut { 0.0 } else { value });
@@ -204,7 +213,11 @@ mod tests {
             let augment = Augment { pad, flip, cutout, stretch: None };
             for number in 0..200 {
                 let placement = augment.place(SHAPE, Counter::new(1, Phase::Train, 2), number);
-                assert_eq!(rendered(&image, placement), naive(&image, pad, placement), "{placement:?}");
+                assert_eq!(
+                    rendered(&image, placement),
+                    naive(&image, pad, placement),
+                    "{placement:?}"
+                );
             }
         }
     }
@@ -214,9 +227,11 @@ mod tests {
         let image: Vec<u8> = (0..90).collect();
         let placement = Augment::NONE.place(SHAPE, Counter::new(1, Phase::Train, 2), 3);
         assert_eq!(placement, Placement::default());
-        assert!(rendered(&image, placement).iter().zip(&image).enumerate().all(|(i, (&value, &v))| {
-            value == (f32::from(v) - NORMALISATION.mean[i % 3]) / NORMALISATION.deviation[i % 3]
-        }));
+        assert!(rendered(&image, placement).iter().zip(&image).enumerate().all(
+            |(i, (&value, &v))| {
+                value == (f32::from(v) - NORMALISATION.mean[i % 3]) / NORMALISATION.deviation[i % 3]
+            }
+        ));
     }
 
     /// Parts lie inside, have the shapes and areas that they may have, and are where they may be.
@@ -253,7 +268,8 @@ mod tests {
             [(40, 40, [0, 0, 40, 40]), (12, 60, [0, 22, 12, 16]), (60, 12, [22, 0, 16, 12])]
         {
             let shape = ImageShape { channels: 1, height, width };
-            let places = (0..50).map(|image| whole.place(shape, Counter::new(5, Phase::Train, 1), image));
+            let places =
+                (0..50).map(|image| whole.place(shape, Counter::new(5, Phase::Train, 1), image));
             let often = places.filter(|placed| placed.draw(0).part == expected).count();
             assert!(often > 25, "{height}×{width}: {often}");
         }

@@ -104,7 +104,9 @@ impl Batches for TrainBatches {
         }
         let start = (step % self.steps_per_epoch()) as usize * self.batch_size;
         let counter = Counter::new(self.seed, self.phase, epoch);
-        let place = |&image: &u32| self.augment.place(self.data.shape, counter, u64::from(image)).draw(image);
+        let place = |&image: &u32| {
+            self.augment.place(self.data.shape, counter, u64::from(image)).draw(image)
+        };
         batch.clear();
         batch.extend(self.order[start..][..self.batch_size].iter().map(place));
         let rows = self.batch_size * self.repeats;
@@ -119,7 +121,8 @@ impl Batches for TrainBatches {
             let first = (step % self.steps_per_epoch()) * self.heads as u64 + head as u64;
             counter.shuffle(&mut self.order_of_head, first * rows as u64, Stream::Head);
             for (row, &place) in self.order_of_head.iter().enumerate() {
-                batch[row * self.heads + head] = self.images_of_head[place as usize % self.batch_size];
+                batch[row * self.heads + head] =
+                    self.images_of_head[place as usize % self.batch_size];
             }
         }
         Ok(())
@@ -210,7 +213,8 @@ mod tests {
     fn an_epoch_has_every_image_once_less_the_tail() {
         let data = Arc::new(dataset(50, 7));
         let images: Vec<u32> = (0..50).filter(|i| i % 10 != 3).collect(); // 45
-        let mut batches = TrainBatches::new(data, images, 8, Augment::NONE, 1, Phase::Train).unwrap();
+        let mut batches =
+            TrainBatches::new(data, images, 8, Augment::NONE, 1, Phase::Train).unwrap();
         assert_eq!(batches.steps_per_epoch(), 5);
         let mut left_out = vec![];
         for epoch in 0..2 {
@@ -258,7 +262,8 @@ mod tests {
         let mut batches = train(1, 8).for_heads(3, 4);
         let mut seen: Vec<Batch> = vec![];
         for step in [0, 1, 5] {
-            let (mut plain, all) = (batch(&mut train(1, 8), step).repeat(4), batch(&mut batches, step));
+            let (mut plain, all) =
+                (batch(&mut train(1, 8), step).repeat(4), batch(&mut batches, step));
             assert_eq!(all.len(), 3 * 4 * 8);
             let key = |draw: &ImageDraw| draw.image;
             plain.sort_by_key(key);
@@ -271,8 +276,11 @@ mod tests {
                 seen.push(of_head);
             }
         }
-        seen.iter().enumerate().for_each(|(i, one)| assert!(seen[..i].iter().all(|other| other != one)));
-        let again: Vec<Batch> = (0..2).map(|_| batch(&mut train(1, 8).for_heads(3, 4), 5)).collect();
+        seen.iter()
+            .enumerate()
+            .for_each(|(i, one)| assert!(seen[..i].iter().all(|other| other != one)));
+        let again: Vec<Batch> =
+            (0..2).map(|_| batch(&mut train(1, 8).for_heads(3, 4), 5)).collect();
         assert_eq!(again[0], again[1]);
         let mut eval = EvalBatches::all(&dataset(5, 7), Part::Test, 3).unwrap().for_heads(2);
         assert_eq!(batch(&mut eval, 2), vec![ImageDraw::plain(6); 2]);
@@ -291,8 +299,9 @@ mod tests {
     #[test]
     fn impossible_batch_sizes_are_refused() {
         let data = Arc::new(dataset(5, 0));
-        let new =
-            |size| TrainBatches::new(data.clone(), (0..5).collect(), size, Augment::NONE, 0, Phase::Train);
+        let new = |size| {
+            TrainBatches::new(data.clone(), (0..5).collect(), size, Augment::NONE, 0, Phase::Train)
+        };
         assert!(new(5).is_ok());
         let error = new(6).err().unwrap().to_string();
         assert_eq!(error, "a batch of 6 cannot be made of 5 images: choose between 1 and 5");

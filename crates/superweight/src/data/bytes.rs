@@ -108,7 +108,11 @@ pub(super) fn held_in_memory() -> Result<u64, DataError> {
         None => {
             let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
             let allowed = allowed(Path::new("/sys/fs/cgroup"), &read("/proc/self/cgroup"));
-            Ok(total(&read("/proc/meminfo")).into_iter().chain(allowed).min().map_or(USUAL, |most| most / 2))
+            Ok(total(&read("/proc/meminfo"))
+                .into_iter()
+                .chain(allowed)
+                .min()
+                .map_or(USUAL, |most| most / 2))
         }
     }
 }
@@ -126,7 +130,8 @@ fn said(value: &str) -> Result<u64, DataError> {
 fn allowed(root: &Path, groups: &str) -> Option<u64> {
     let of_group = |line: &str| {
         let mut fields = line.splitn(3, ':');
-        let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?.trim_start_matches('/'));
+        let (_, controllers, path) =
+            (fields.next()?, fields.next()?, fields.next()?.trim_start_matches('/'));
         let (base, file) = match controllers {
             "" => (root.to_owned(), "memory.max"),
             _ if controllers.split(',').any(|name| name == "memory") => {
@@ -135,9 +140,9 @@ fn allowed(root: &Path, groups: &str) -> Option<u64> {
             _ => return None,
         };
         // Within a container the path may be the machine's; then its own group is at the root.
-        let limits = [base.join(path), base]
-            .into_iter()
-            .filter_map(|folder| fs::read_to_string(folder.join(file)).ok()?.trim().parse::<u64>().ok());
+        let limits = [base.join(path), base].into_iter().filter_map(|folder| {
+            fs::read_to_string(folder.join(file)).ok()?.trim().parse::<u64>().ok()
+        });
         limits.min()
     };
     groups.lines().filter_map(of_group).min()

@@ -118,7 +118,8 @@ pub(super) fn is_taken(name: &str) -> bool {
 }
 
 /// Every data set that is known by name.
-pub static CATALOGUE: [&Entry; 5] = [&FASHION_MNIST_10K, &FASHION_MNIST, &MNIST, &CIFAR10, &CIFAR100];
+pub static CATALOGUE: [&Entry; 5] =
+    [&FASHION_MNIST_10K, &FASHION_MNIST, &MNIST, &CIFAR10, &CIFAR100];
 
 const SMALL: ImageShape = ImageShape { channels: 1, height: 28, width: 28 };
 
@@ -287,7 +288,10 @@ mod tests {
             for file in entry.files {
                 assert_eq!(file.sha256.len(), 64);
                 assert_eq!(entry.files.iter().filter(|other| other.name == file.name).count(), 1);
-                assert_eq!(entry.files.iter().filter(|other| other.sha256 == file.sha256).count(), 1);
+                assert_eq!(
+                    entry.files.iter().filter(|other| other.sha256 == file.sha256).count(),
+                    1
+                );
             }
             let pixels = channels * entry.shape.height * entry.shape.width;
             let record = match entry.layout {
@@ -296,7 +300,10 @@ mod tests {
                 Layout::Embedded => continue,
             };
             let headers = if entry.layout == Layout::Idx { 2 * (16 + 8) } else { 0 };
-            assert_eq!(entry.bytes(), ((entry.images.0 + entry.images.1) * record + headers) as u64);
+            assert_eq!(
+                entry.bytes(),
+                ((entry.images.0 + entry.images.1) * record + headers) as u64
+            );
         }
     }
 

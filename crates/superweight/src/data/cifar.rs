@@ -22,7 +22,12 @@ impl Record {
         let count = bytes.len() / record;
         if count * record != bytes.len() {
             let expected = format!("whole records of {record} bytes");
-            return Err(DataError::malformed(file, count * record, expected, "the end of the file"));
+            return Err(DataError::malformed(
+                file,
+                count * record,
+                expected,
+                "the end of the file",
+            ));
         }
         images.labels.reserve(count);
         let pixels = images.pixels.make_mut();
@@ -48,8 +53,11 @@ impl Record {
 mod tests {
     use super::*;
 
-    const RECORD: Record =
-        Record { label_bytes: 2, shape: ImageShape { channels: 3, height: 2, width: 1 }, classes: 5 };
+    const RECORD: Record = Record {
+        label_bytes: 2,
+        shape: ImageShape { channels: 3, height: 2, width: 1 },
+        classes: 5,
+    };
 
     #[test]
     fn planes_are_interleaved_and_the_fine_label_counts() {
@@ -63,9 +71,14 @@ mod tests {
 
     #[test]
     fn bad_labels_and_cut_records_are_named_by_place() {
-        let read = |bytes: &[u8]| RECORD.read(Path::new("t.bin"), bytes, &mut Images::default()).unwrap_err();
+        let read = |bytes: &[u8]| {
+            RECORD.read(Path::new("t.bin"), bytes, &mut Images::default()).unwrap_err()
+        };
         let label = [0, 4, 1, 2, 3, 4, 5, 6, 0, 5, 7, 8, 9, 10, 11, 12];
-        assert_eq!(read(&label).to_string(), "t.bin, byte 9: label 5 is out of range: there are 5 classes");
+        assert_eq!(
+            read(&label).to_string(),
+            "t.bin, byte 9: label 5 is out of range: there are 5 classes"
+        );
         assert_eq!(
             read(&label[..15]).to_string(),
             "t.bin, byte 8: expected whole records of 8 bytes, found the end of the file"

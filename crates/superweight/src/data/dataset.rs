@@ -116,8 +116,11 @@ impl Dataset {
             Layout::Embedded => parts = embedded::fashion_mnist_10k(),
             Layout::Cifar { label_bytes, .. } => {
                 for (file, found) in entry.files.iter().zip(files) {
-                    let record =
-                        cifar::Record { label_bytes, shape: entry.shape, classes: entry.classes.len() };
+                    let record = cifar::Record {
+                        label_bytes,
+                        shape: entry.shape,
+                        classes: entry.classes.len(),
+                    };
                     record.read(&found.path, &found.bytes, &mut parts[file.part as usize])?;
                 }
             }
@@ -126,7 +129,8 @@ impl Dataset {
                     let into = &mut parts[file[0].part as usize];
                     into.pixels = idx::images(&found[0].path, &found[0].bytes, entry.shape)?.into();
                     let count = into.pixels.len() / (entry.shape.height * entry.shape.width);
-                    into.labels = idx::labels(&found[1].path, &found[1].bytes, count, entry.classes.len())?;
+                    into.labels =
+                        idx::labels(&found[1].path, &found[1].bytes, count, entry.classes.len())?;
                 }
             }
         }
@@ -168,7 +172,11 @@ impl Dataset {
     /// Bytes of images that stay in their files, where they do.
     pub fn on_disk(&self) -> Option<u64> {
         let parts = [&self.train.pixels, &self.test.pixels];
-        let bytes = parts.iter().filter(|pixels| !pixels.in_memory()).map(|pixels| pixels.len() as u64).sum();
+        let bytes = parts
+            .iter()
+            .filter(|pixels| !pixels.in_memory())
+            .map(|pixels| pixels.len() as u64)
+            .sum();
         (bytes > 0).then_some(bytes)
     }
 

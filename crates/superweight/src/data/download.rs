@@ -23,9 +23,14 @@ fn run(address: &str, file: &Path, programs: &[&str]) -> Result<(), DataError> {
             Ok(output) if output.status.success() => return Ok(()),
             Ok(output) => {
                 let said = String::from_utf8_lossy(&output.stderr);
-                let last =
-                    said.lines().rfind(|line| !line.trim().is_empty()).map(str::trim).map(str::to_owned);
-                return Err(failed(last.unwrap_or_else(|| format!("{program}: {}", output.status))));
+                let last = said
+                    .lines()
+                    .rfind(|line| !line.trim().is_empty())
+                    .map(str::trim)
+                    .map(str::to_owned);
+                return Err(failed(
+                    last.unwrap_or_else(|| format!("{program}: {}", output.status)),
+                ));
             }
         }
     }
@@ -46,11 +51,19 @@ fn command(program: &str, address: &str, file: &Path) -> Command {
         }
         _ => {
             command.args(["--fail", "--location", "--retry", "3", "--connect-timeout", "30"]);
-            command.args(if on_terminal { &["--progress-bar"][..] } else { &["--silent", "--show-error"] });
+            command.args(if on_terminal {
+                &["--progress-bar"][..]
+            } else {
+                &["--silent", "--show-error"]
+            });
             command.arg("--output").arg(file).args(["--url", address]);
         }
     }
-    command.stdin(Stdio::null()).stderr(if on_terminal { Stdio::inherit() } else { Stdio::piped() });
+    command.stdin(Stdio::null()).stderr(if on_terminal {
+        Stdio::inherit()
+    } else {
+        Stdio::piped()
+    });
     command
 }
 
@@ -61,7 +74,8 @@ mod tests {
 
     #[test]
     fn missing_programs_are_named() {
-        let error = run("http://x/y", Path::new("y"), &["no-curl", "no-wget"]).unwrap_err().to_string();
+        let error =
+            run("http://x/y", Path::new("y"), &["no-curl", "no-wget"]).unwrap_err().to_string();
         assert_eq!(
             error,
             "http://x/y could not be downloaded: there is no no-curl and no no-wget; files already there are taken \
@@ -80,7 +94,8 @@ mod tests {
             let file = folder.0.join("file");
             run(&serve_once("200 OK", b"contents"), &file, &[program]).unwrap();
             assert_eq!(std::fs::read(&file).unwrap(), b"contents");
-            let error = run(&serve_once("404 Not Found", b""), &file, &[program]).unwrap_err().to_string();
+            let error =
+                run(&serve_once("404 Not Found", b""), &file, &[program]).unwrap_err().to_string();
             assert!(error.contains("404"), "{error}");
         }
     }

@@ -16,12 +16,16 @@ const TOTAL: usize = 10_000;
 /// Training and test images.
 pub fn fashion_mnist_10k() -> [Images; 2] {
     let mut bytes = Vec::with_capacity(TOTAL * (1 + SIDE * SIDE));
-    flate2::read::GzDecoder::new(PACKED).read_to_end(&mut bytes).expect("the embedded file is whole");
+    flate2::read::GzDecoder::new(PACKED)
+        .read_to_end(&mut bytes)
+        .expect("the embedded file is whole");
     let mut pixels = bytes.split_off(TOTAL);
     pixels.chunks_exact_mut(SIDE * SIDE).for_each(undo_prediction);
     let mut labels: Vec<u16> = bytes.into_iter().map(u16::from).collect();
-    let test =
-        Images { pixels: pixels.split_off(TRAIN * SIDE * SIDE).into(), labels: labels.split_off(TRAIN) };
+    let test = Images {
+        pixels: pixels.split_off(TRAIN * SIDE * SIDE).into(),
+        labels: labels.split_off(TRAIN),
+    };
     [Images { pixels: pixels.into(), labels }, test]
 }
 
@@ -59,11 +63,18 @@ mod tests {
     fn decodes_to_the_images_it_was_made_of() {
         let [train, test] = fashion_mnist_10k();
         let labels = train.labels.iter().chain(&test.labels).map(|&label| label as u8);
-        let bytes: Vec<u8> = labels.chain(train.pixels.iter().chain(&test.pixels[..]).copied()).collect();
-        assert_eq!(hex_sha256(&[&bytes]), "feb6dc3d989236903278a682c2de0479f31e29d320ea1290a0d3ccdaafc9bfe2");
+        let bytes: Vec<u8> =
+            labels.chain(train.pixels.iter().chain(&test.pixels[..]).copied()).collect();
+        assert_eq!(
+            hex_sha256(&[&bytes]),
+            "feb6dc3d989236903278a682c2de0479f31e29d320ea1290a0d3ccdaafc9bfe2"
+        );
         for (images, per_class) in [(&train, 800), (&test, 200)] {
             for class in 0..10 {
-                assert_eq!(images.labels.iter().filter(|&&label| label == class).count(), per_class);
+                assert_eq!(
+                    images.labels.iter().filter(|&&label| label == class).count(),
+                    per_class
+                );
             }
         }
     }

@@ -110,7 +110,9 @@ pub enum DataError {
         source: io::Error,
     },
     /// The address gave nothing.
-    #[error("{address} could not be downloaded: {why}; files already there are taken with '--from PATH'")]
+    #[error(
+        "{address} could not be downloaded: {why}; files already there are taken with '--from PATH'"
+    )]
     Download {
         /// The address.
         address: String,

@@ -110,7 +110,10 @@ mod tests {
         let (from, to) = (folder.0.join("from"), folder.0.join("to/deep"));
         fixture.write(&from);
         for _ in 0..2 {
-            assert_eq!(install_quietly(&fixture, &from, &to).unwrap(), to.join("tiny-cifar-binary"));
+            assert_eq!(
+                install_quietly(&fixture, &from, &to).unwrap(),
+                to.join("tiny-cifar-binary")
+            );
             assert!(whole(&fixture, &to));
             assert_eq!(entries(&to), ["tiny-cifar-binary"]);
             fs::write(to.join("tiny-cifar-binary/train.bin"), b"damaged").unwrap(); // and mended by the second
@@ -128,7 +131,10 @@ mod tests {
         bytes[0] ^= 1;
         fs::write(from.join("test.bin"), bytes).unwrap();
         let error = install_quietly(&fixture, &from, &to).unwrap_err().to_string();
-        assert!(error.contains("from/test.bin: SHA-256 ") && error.contains("fetch it again"), "{error}");
+        assert!(
+            error.contains("from/test.bin: SHA-256 ") && error.contains("fetch it again"),
+            "{error}"
+        );
         assert!(whole(&fixture, &to));
         assert_eq!(entries(&to), ["tiny-cifar-binary"]);
     }
@@ -150,7 +156,8 @@ mod tests {
             "{error}"
         );
         assert_eq!(entries(&to), [""; 0]);
-        let members: Vec<_> = fixture.files.iter().map(|(name, bytes)| (*name, &bytes[..])).collect();
+        let members: Vec<_> =
+            fixture.files.iter().map(|(name, bytes)| (*name, &bytes[..])).collect();
         fs::write(folder.0.join("tiny.tar.gz"), gzip(&tar(&members))).unwrap();
         fetch().unwrap();
         assert!(whole(&fixture, &to));
@@ -166,8 +173,9 @@ mod tests {
     fn a_folder_that_cannot_be_written_is_named() {
         let (fixture, folder) = (cifar_entry(), Folder::new("install-file"));
         fixture.write(&folder.0);
-        let error =
-            install_quietly(&fixture, &folder.0, &folder.0.join("train.bin/data")).unwrap_err().to_string();
+        let error = install_quietly(&fixture, &folder.0, &folder.0.join("train.bin/data"))
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains("could not be written; choose another folder with --to or SWN_DATA"),
             "{error}"
@@ -185,12 +193,15 @@ mod tests {
         };
         install_quietly(&fixture, &from, &disk.0).unwrap();
         let free = entries(&disk.0);
-        while fs::write(disk.0.join(format!("fill{}", entries(&disk.0).len())), [0; 4096]).is_ok() {}
+        while fs::write(disk.0.join(format!("fill{}", entries(&disk.0).len())), [0; 4096]).is_ok() {
+        }
         let error = install_quietly(&fixture, &from, &disk.0).unwrap_err();
         let DataError::Io { source, .. } = &error else { panic!("{error}") };
         assert_eq!(source.kind(), io::ErrorKind::StorageFull);
         assert!(whole(&fixture, &disk.0));
-        assert!(entries(&disk.0).iter().all(|name| free.contains(name) || name.starts_with("fill")));
+        assert!(
+            entries(&disk.0).iter().all(|name| free.contains(name) || name.starts_with("fill"))
+        );
 
         disk.make_read_only();
         let error = install_quietly(&fixture, &from, &disk.0).unwrap_err();

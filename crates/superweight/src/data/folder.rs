@@ -24,14 +24,18 @@ mod tests {
     #[test]
     fn the_most_specific_variable_decides() {
         let chosen = |set: &[(&str, &str)]| {
-            let value =
-                |name: &str| set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
+            let value = |name: &str| {
+                set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())
+            };
             choose(value).ok().map(|path| path.display().to_string())
         };
         let home = ("HOME", "/home/me");
         assert_eq!(chosen(&[home]).unwrap(), "/home/me/.cache/superweight/data");
         assert_eq!(chosen(&[home, ("XDG_CACHE_HOME", "/c")]).unwrap(), "/c/superweight/data");
-        assert_eq!(chosen(&[home, ("XDG_CACHE_HOME", "c")]).unwrap(), "/home/me/.cache/superweight/data");
+        assert_eq!(
+            chosen(&[home, ("XDG_CACHE_HOME", "c")]).unwrap(),
+            "/home/me/.cache/superweight/data"
+        );
         assert_eq!(chosen(&[home, ("SWN_DATA", "d")]).unwrap(), "d");
         assert_eq!(chosen(&[home, ("SWN_DATA", "")]).unwrap(), "/home/me/.cache/superweight/data");
         assert_eq!(chosen(&[]), None);

@@ -18,7 +18,12 @@ const IMAGES: usize = 2;
 /// Coarse label, fine label, three planes.
 const RECORD: usize = 2 + 3 * SIDE * SIDE;
 
-const fn file(name: &'static str, bytes: usize, part: Part, python: Option<&'static str>) -> FileEntry {
+const fn file(
+    name: &'static str,
+    bytes: usize,
+    part: Part,
+    python: Option<&'static str>,
+) -> FileEntry {
     FileEntry { name, bytes: bytes as u64, sha256: "", part, python }
 }
 

@@ -12,14 +12,25 @@ pub fn images(file: &Path, bytes: &[u8], shape: ImageShape) -> Result<Vec<u8>, D
         [(8, height, shape.height, "rows"), (12, width, shape.width, "columns")]
     {
         if found as usize != expected {
-            return Err(DataError::malformed(file, at, format!("{expected} {what}"), found.to_string()));
+            return Err(DataError::malformed(
+                file,
+                at,
+                format!("{expected} {what}"),
+                found.to_string(),
+            ));
         }
     }
-    body(file, bytes, 16, u64::from(count) * u64::from(height) * u64::from(width)).map(<[u8]>::to_vec)
+    body(file, bytes, 16, u64::from(count) * u64::from(height) * u64::from(width))
+        .map(<[u8]>::to_vec)
 }
 
 /// The labels of `images` images.
-pub fn labels(file: &Path, bytes: &[u8], images: usize, classes: usize) -> Result<Vec<u16>, DataError> {
+pub fn labels(
+    file: &Path,
+    bytes: &[u8],
+    images: usize,
+    classes: usize,
+) -> Result<Vec<u16>, DataError> {
     let [count] = header(file, bytes, 0x0801)?;
     if count as usize != images {
         return Err(DataError::malformed(
@@ -39,17 +50,25 @@ pub fn labels(file: &Path, bytes: &[u8], images: usize, classes: usize) -> Resul
     body(file, bytes, 8, u64::from(count))?.iter().enumerate().map(label).collect()
 }
 
-fn header<const SIZES: usize>(file: &Path, bytes: &[u8], magic: u32) -> Result<[u32; SIZES], DataError> {
+fn header<const SIZES: usize>(
+    file: &Path,
+    bytes: &[u8],
+    magic: u32,
+) -> Result<[u32; SIZES], DataError> {
     let word = |at: usize| {
         let bytes = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
-        let missing =
-            || DataError::malformed(file, at, "a header of four-byte numbers", "the end of the file");
+        let missing = || {
+            DataError::malformed(file, at, "a header of four-byte numbers", "the end of the file")
+        };
         bytes.map(u32::from_be_bytes).ok_or_else(missing)
     };
     match word(0)? {
-        found if found != magic => {
-            Err(DataError::malformed(file, 0, format!("the number {magic:#010x}"), format!("{found:#010x}")))
-        }
+        found if found != magic => Err(DataError::malformed(
+            file,
+            0,
+            format!("the number {magic:#010x}"),
+            format!("{found:#010x}"),
+        )),
         _ => {
             let mut sizes = [0; SIZES];
             for (i, size) in sizes.iter_mut().enumerate() {
@@ -61,7 +80,12 @@ fn header<const SIZES: usize>(file: &Path, bytes: &[u8], magic: u32) -> Result<[
 }
 
 /// What follows the header: exactly `expected` bytes (three sizes of 32 bits: the caller checked two of them).
-fn body<'a>(file: &Path, bytes: &'a [u8], start: usize, expected: u64) -> Result<&'a [u8], DataError> {
+fn body<'a>(
+    file: &Path,
+    bytes: &'a [u8],
+    start: usize,
+    expected: u64,
+) -> Result<&'a [u8], DataError> {
     let body = &bytes[start..];
     if body.len() as u64 != expected {
         let expected = format!("{expected} bytes to follow, as the header says");
@@ -100,7 +124,10 @@ mod tests {
             for value in [1, 2, 3, 127, 255u8] {
                 let mut bytes = whole.clone();
                 bytes[at] = value;
-                assert!(bytes == whole || images(Path::new("i"), &bytes, SHAPE).is_err(), "{at} {value}");
+                assert!(
+                    bytes == whole || images(Path::new("i"), &bytes, SHAPE).is_err(),
+                    "{at} {value}"
+                );
             }
         }
     }

@@ -72,7 +72,8 @@ pub use error::DataError;
 pub use fetch::{Step, fetch, install};
 pub use folder::standard_folder;
 pub use npy::{
-    CORRUPTED_IMAGES, Header as NpyHeader, corrupted, read_rows as read_npy_rows, rows_of as npy_rows_of,
+    CORRUPTED_IMAGES, Header as NpyHeader, corrupted, read_rows as read_npy_rows,
+    rows_of as npy_rows_of,
 };
 pub use order::epoch_order;
 pub use own::{MOST_SIDE, OwnSet, SET};

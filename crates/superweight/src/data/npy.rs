@@ -49,7 +49,8 @@ impl Header {
         let text = String::from_utf8_lossy(header);
         let field = |name: &str| text.split(&format!("'{name}':")).nth(1).map(str::trim_start);
         let descr = field("descr").unwrap_or("nothing");
-        if !(descr.starts_with("'|u1'") || descr.starts_with("'u1'") || descr.starts_with("'<u1'")) {
+        if !(descr.starts_with("'|u1'") || descr.starts_with("'u1'") || descr.starts_with("'<u1'"))
+        {
             let found: String = descr.chars().take(12).collect();
             return wrong(start, "bytes ('|u1')", &found);
         }
@@ -67,7 +68,12 @@ impl Header {
 }
 
 /// Reads rows `from..from + count` of a file whose rows have this shape.
-pub fn read_rows(path: &Path, row: &[usize], from: usize, count: usize) -> Result<Vec<u8>, DataError> {
+pub fn read_rows(
+    path: &Path,
+    row: &[usize],
+    from: usize,
+    count: usize,
+) -> Result<Vec<u8>, DataError> {
     let file = File::open(path).map_err(|error| DataError::read(path, error))?;
     rows_of(path, file, row, from, count)
 }
@@ -107,7 +113,12 @@ pub fn rows_of(
 pub const CORRUPTED_IMAGES: usize = 10_000;
 
 /// One severity (1 to 5) of one type out of a folder of CIFAR-10-C or CIFAR-100-C.
-pub fn corrupted(folder: &Path, name: &str, severity: usize, classes: usize) -> Result<Images, DataError> {
+pub fn corrupted(
+    folder: &Path,
+    name: &str,
+    severity: usize,
+    classes: usize,
+) -> Result<Images, DataError> {
     let from = CORRUPTED_IMAGES * (severity - 1);
     let file = folder.join(format!("{name}.npy"));
     let pixels = read_rows(&file, &[32, 32, 3], from, CORRUPTED_IMAGES)?;
@@ -127,10 +138,12 @@ mod tests {
     use std::fs;
 
     fn npy(descr: &str, shape: &str, bytes: &[u8]) -> Vec<u8> {
-        let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
+        let mut header =
+            format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
         header.extend(std::iter::repeat_n(' ', 117 - header.len()));
         header.push('\n');
-        [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), bytes].concat()
+        [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), bytes]
+            .concat()
     }
 
     #[test]
@@ -143,7 +156,10 @@ mod tests {
         let third = corrupted(&folder.0, "fog", 3, 10).unwrap();
         assert_eq!((third.len(), third.image(9_999)[7], third.labels[0]), (10_000, 2, 2));
         let error = corrupted(&folder.0, "fog", 3, 2).unwrap_err().to_string();
-        assert!(error.ends_with("byte 20000: label 2 is out of range: there are 2 classes"), "{error}");
+        assert!(
+            error.ends_with("byte 20000: label 2 is out of range: there are 2 classes"),
+            "{error}"
+        );
         assert!(corrupted(&folder.0, "snow", 1, 10).is_err());
     }
 
@@ -162,11 +178,16 @@ mod tests {
             error(&whole[..length]);
         }
         assert!(error(b"").contains("expected a numpy file (.npy)"));
-        assert!(error(&npy("<f4", "(3, 2)", &[0; 24])).contains("expected bytes ('|u1'), found '<f4'"));
+        assert!(
+            error(&npy("<f4", "(3, 2)", &[0; 24])).contains("expected bytes ('|u1'), found '<f4'")
+        );
         assert!(error(&npy("|u1", "(3, 3)", &[0; 9])).contains("found an array of [3, 3]"));
         assert!(
-            error(&npy("|u1", "(99999999999999999999, 2)", &[0; 6])).contains("a shape of whole numbers")
+            error(&npy("|u1", "(99999999999999999999, 2)", &[0; 6]))
+                .contains("a shape of whole numbers")
         );
-        assert!(error(&npy("|u1", "(9223372036854775807, 2)", &[0; 6])).contains("bytes are expected"));
+        assert!(
+            error(&npy("|u1", "(9223372036854775807, 2)", &[0; 6])).contains("bytes are expected")
+        );
     }
 }

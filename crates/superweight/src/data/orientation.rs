@@ -66,8 +66,10 @@ pub(super) fn exif_of(little: bool, orientation: u16) -> Vec<u8> {
     let short = |v: u16| if little { v.to_le_bytes() } else { v.to_be_bytes() };
     let long = |v: u32| if little { v.to_le_bytes() } else { v.to_be_bytes() };
     let start: &[u8] = if little { b"II*\0" } else { b"MM\0*" };
-    let entry = |tag, value| [&short(tag)[..], &short(3), &long(1), &short(value), &[0, 0]].concat();
-    [start, &long(10), &[7, 7], &short(2), &entry(0x0100, 3), &entry(TAG, orientation), &long(0)].concat()
+    let entry =
+        |tag, value| [&short(tag)[..], &short(3), &long(1), &short(value), &[0, 0]].concat();
+    [start, &long(10), &[7, 7], &short(2), &entry(0x0100, 3), &entry(TAG, orientation), &long(0)]
+        .concat()
 }
 
 #[cfg(test)]

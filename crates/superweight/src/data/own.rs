@@ -73,14 +73,16 @@ impl OwnSet {
     pub fn load(file: &Path) -> Result<Self, DataError> {
         let text = read_at_most(file, LARGEST).map_err(|error| DataError::read(file, error))?;
         let wrong = |why: String| DataError::Damaged { file: file.to_owned(), why };
-        let written: Written = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        let written: Written =
+            serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
         Self::check(written).map_err(wrong)
     }
 
     fn check(written: Written) -> Result<Self, String> {
         let Written { version, name, channels, height, width, train, test, .. } = written;
         let side = |side: usize| (1..=MOST_SIDE).contains(&side);
-        let numbers = |values: &[f32]| values.len() == channels && values.iter().all(|v| v.is_finite());
+        let numbers =
+            |values: &[f32]| values.len() == channels && values.iter().all(|v| v.is_finite());
         let mut once = written.classes.clone();
         once.sort_unstable();
         once.dedup();
@@ -91,8 +93,12 @@ impl OwnSet {
                 Err(format!("images of {channels}×{height}×{width}"))
             }
             () if once.len() != written.classes.len() => Err("a class is there twice".into()),
-            () if !(2..=MOST_CLASSES).contains(&once.len()) => Err(format!("{} classes", once.len())),
-            () if train == 0 || test == 0 => Err(format!("{train} training and {test} test images")),
+            () if !(2..=MOST_CLASSES).contains(&once.len()) => {
+                Err(format!("{} classes", once.len()))
+            }
+            () if train == 0 || test == 0 => {
+                Err(format!("{train} training and {test} test images"))
+            }
             () if train.max(test) > MOST_BYTES / (channels * height * width).max(2) => {
                 Err("more images than memory has addresses".into())
             }
@@ -128,7 +134,8 @@ impl OwnSet {
         match set.description.name == name {
             true => Ok(Some(set)),
             false => {
-                let why = format!("it describes '{}', and its folder is '{name}'", set.description.name);
+                let why =
+                    format!("it describes '{}', and its folder is '{name}'", set.description.name);
                 Err(DataError::Damaged { file, why })
             }
         }
@@ -139,7 +146,8 @@ impl OwnSet {
         Self::find(name, folder)?.ok_or_else(|| match unknown {
             _ if name == "imagenet" => DataError::NoImageNet { folder: folder.to_owned() },
             DataError::Unknown { name, known } => {
-                let own: String = Self::names(folder).iter().map(|own| format!(", {own}")).collect();
+                let own: String =
+                    Self::names(folder).iter().map(|own| format!(", {own}")).collect();
                 DataError::Unknown { name, known: known + &own }
             }
             other => other,
@@ -150,8 +158,9 @@ impl OwnSet {
     pub fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let mut names: Vec<_> =
-            names.filter(|name| names_a_folder(name) && folder.join(name).join(SET).is_file()).collect();
+        let mut names: Vec<_> = names
+            .filter(|name| names_a_folder(name) && folder.join(name).join(SET).is_file())
+            .collect();
         names.sort_unstable();
         names
     }
@@ -200,8 +209,9 @@ impl OwnSet {
         replace: bool,
     ) -> Result<PathBuf, DataError> {
         let target = to.join(&data.name);
-        let [train, test] = [&data.train, &data.test]
-            .map(|part| part.labels.iter().flat_map(|label| label.to_le_bytes()).collect::<Vec<u8>>());
+        let [train, test] = [&data.train, &data.test].map(|part| {
+            part.labels.iter().flat_map(|label| label.to_le_bytes()).collect::<Vec<u8>>()
+        });
         let contents = [&data.train.pixels[..], &train, &data.test.pixels, &test];
         let mut set = Self { description: data.description(), sha256: Default::default() };
         for (i, (header, _)) in set.headers_and_lengths().iter().enumerate() {
@@ -228,9 +238,9 @@ impl OwnSet {
             () if name != "imagenet" && name.eq_ignore_ascii_case("imagenet") => {
                 Some("recipes know it as 'imagenet'")
             }
-            () if !names_a_folder(name) => {
-                Some("it may have letters, digits, '.', '_' and '-', and begins with neither '.' nor '-'")
-            }
+            () if !names_a_folder(name) => Some(
+                "it may have letters, digits, '.', '_' and '-', and begins with neither '.' nor '-'",
+            ),
             () => None,
         };
         if let Some(why) = why {
@@ -239,7 +249,9 @@ impl OwnSet {
         if target.symlink_metadata().is_ok() && !(replace && Self::lies_alone(&target)) {
             let why = match replace {
                 false => "choose another name, or replace a packed set with --replace",
-                true => "it is no packed set, or has more in it, and is not replaced: choose another name",
+                true => {
+                    "it is no packed set, or has more in it, and is not replaced: choose another name"
+                }
             };
             return Err(DataError::Exists { target, why });
         }
@@ -255,13 +267,17 @@ impl OwnSet {
     fn lies_alone(folder: &Path) -> bool {
         let named = |name: &std::ffi::OsStr| FILES.iter().chain([&SET]).any(|file| name == *file);
         let ours = |path: &Path| path.file_name().is_some_and(named) && path.is_file();
-        let entries = fs::read_dir(folder).map(|entries| entries.flatten().all(|entry| ours(&entry.path())));
+        let entries =
+            fs::read_dir(folder).map(|entries| entries.flatten().all(|entry| ours(&entry.path())));
         entries.is_ok_and(|ours| ours) && folder.join(SET).is_file()
     }
 
     /// Bytes of all files.
     pub fn bytes(&self) -> u64 {
-        self.headers_and_lengths().iter().map(|(header, length)| (header.len() + length) as u64).sum()
+        self.headers_and_lengths()
+            .iter()
+            .map(|(header, length)| (header.len() + length) as u64)
+            .sum()
     }
 
     /// Header and length of what follows it, of every file.
@@ -288,7 +304,8 @@ impl OwnSet {
             let wrong = |why: String| DataError::Damaged { file: file.clone(), why };
             let failed = |error| DataError::read(&file, error);
             let mut reader = File::open(&file).map_err(failed)?;
-            let (found, expected) = (reader.metadata().map_err(failed)?.len(), header.len() + length);
+            let (found, expected) =
+                (reader.metadata().map_err(failed)?.len(), header.len() + length);
             if found != expected as u64 {
                 return Err(wrong(format!("{found} bytes where {expected} are expected")));
             }
@@ -315,12 +332,16 @@ impl OwnSet {
         let mut part = || {
             let (_, pixels) = contents.next().expect("there are four files")?;
             let (file, labels) = contents.next().expect("there are four files")?;
-            let labels: Vec<_> = labels.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]])).collect();
+            let labels: Vec<_> =
+                labels.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]])).collect();
             let classes = self.description.classes.len();
             match labels.iter().position(|&label| usize::from(label) >= classes) {
                 None => Ok(Images { pixels, labels }),
                 Some(i) => {
-                    let why = format!("label {} of image {i}, and there are {classes} classes", labels[i]);
+                    let why = format!(
+                        "label {} of image {i}, and there are {classes} classes",
+                        labels[i]
+                    );
                     Err(DataError::Damaged { file, why })
                 }
             }
@@ -333,20 +354,24 @@ impl OwnSet {
     /// Reads every file in the data folder and compares digests.
     pub fn verify(&self, folder: &Path) -> Vec<FileState> {
         let place = folder.join(&self.description.name);
-        let sizes = self.headers_and_lengths().map(|(header, length)| (header.len() + length) as u64);
+        let sizes =
+            self.headers_and_lengths().map(|(header, length)| (header.len() + length) as u64);
         let each = FILES.iter().zip(sizes).zip(&self.sha256);
         let in_own_words = |file: FileState| {
             let why = match &file.state {
                 State::Damaged(DataError::WrongSize { found, expected, .. }) => {
                     format!("{found} where {expected} are expected")
                 }
-                State::Damaged(DataError::Digest { .. }) => "other bytes than were packed".to_owned(),
+                State::Damaged(DataError::Digest { .. }) => {
+                    "other bytes than were packed".to_owned()
+                }
                 _ => return file,
             };
             let state = State::Damaged(DataError::Damaged { file: file.path.clone(), why });
             FileState { state, ..file }
         };
-        each.map(|((name, bytes), sha256)| in_own_words(look(place.join(name), bytes, sha256))).collect()
+        each.map(|((name, bytes), sha256)| in_own_words(look(place.join(name), bytes, sha256)))
+            .collect()
     }
 }
 

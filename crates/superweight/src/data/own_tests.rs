@@ -57,7 +57,12 @@ fn images_stay_in_their_files_where_memory_has_no_room() {
     assert!(set.read_into(&folder.0, u64::MAX).is_err());
     assert!(set.verify(&folder.0).iter().any(|file| !matches!(file.state, State::Whole)));
     change("test-labels.npy");
-    assert!(set.read_into(&folder.0, 0).unwrap_err().to_string().contains("other bytes than were packed"));
+    assert!(
+        set.read_into(&folder.0, 0)
+            .unwrap_err()
+            .to_string()
+            .contains("other bytes than were packed")
+    );
 }
 
 /// Packing writes images before it knows how many there will be.
@@ -118,15 +123,24 @@ fn damage_is_said_of_which_file() {
         Err(error) => error.to_string().replace(&target.display().to_string(), "HERE"),
     };
     let set = OwnSet::find("birds", &folder.0).unwrap().unwrap();
-    let damaged = || set.verify(&folder.0).iter().filter(|file| !matches!(file.state, State::Whole)).count();
+    let damaged =
+        || set.verify(&folder.0).iter().filter(|file| !matches!(file.state, State::Whole)).count();
     for name in FILES {
         let whole = fs::read(target.join(name)).unwrap();
         fs::write(target.join(name), &whole[1..]).unwrap();
-        assert!(open().starts_with(&format!("HERE/{name}: {} bytes where", whole.len() - 1)), "{}", open());
+        assert!(
+            open().starts_with(&format!("HERE/{name}: {} bytes where", whole.len() - 1)),
+            "{}",
+            open()
+        );
         let mut other = whole.clone();
         other[20] ^= 1;
         fs::write(target.join(name), &other).unwrap();
-        assert!(open().starts_with(&format!("HERE/{name}: an array of another shape")), "{}", open());
+        assert!(
+            open().starts_with(&format!("HERE/{name}: an array of another shape")),
+            "{}",
+            open()
+        );
         assert_eq!(damaged(), 1);
         fs::remove_file(target.join(name)).unwrap();
         assert_eq!(open(), format!("HERE/{name} could not be read"));
@@ -137,25 +151,42 @@ fn damage_is_said_of_which_file() {
     let mut labels = whole.clone();
     *labels.last_mut().unwrap() = 1;
     fs::write(&file, labels).unwrap();
-    assert!(open().starts_with("HERE/train-labels.npy: other bytes than were packed"), "{}", open());
+    assert!(
+        open().starts_with("HERE/train-labels.npy: other bytes than were packed"),
+        "{}",
+        open()
+    );
     fs::write(&file, whole).unwrap();
     assert_eq!((open(), damaged()), (String::new(), 0));
     // Labels of no class, with digests of their own.
-    let wrong = Dataset { train: Images { labels: vec![0, 1, 2, 3, 0], ..birds().train }, ..birds() };
+    let wrong =
+        Dataset { train: Images { labels: vec![0, 1, 2, 3, 0], ..birds().train }, ..birds() };
     OwnSet::save(&wrong, &folder.0, true).unwrap();
-    assert!(open().contains("train-labels.npy: label 3 of image 3, and there are 3 classes"), "{}", open());
+    assert!(
+        open().contains("train-labels.npy: label 3 of image 3, and there are 3 classes"),
+        "{}",
+        open()
+    );
     OwnSet::save(&birds(), &folder.0, true).unwrap();
 
     let text = fs::read_to_string(target.join(SET)).unwrap();
     for (from, to, why) in [
         ("\"version\": 1", "\"version\": 2", "version 2, where 1 is known"),
-        ("\"name\": \"birds\"", "\"name\": \"owls\"", "it describes 'owls', and its folder is 'birds'"),
+        (
+            "\"name\": \"birds\"",
+            "\"name\": \"owls\"",
+            "it describes 'owls', and its folder is 'birds'",
+        ),
         ("\"name\": \"birds\"", "\"name\": \"../x\"", "'../x' cannot name a data set"),
         ("\"channels\": 3", "\"channels\": 2", "images of 2×2×4"),
         ("\"height\": 2", "\"height\": 0", "images of 3×0×4"),
         ("\"crow\"", "\"owl\"", "a class is there twice"),
         ("\"train\": 5", "\"train\": 0", "0 training and 3 test images"),
-        ("\"train\": 5", "\"train\": 18446744073709551615", "more images than memory has addresses"),
+        (
+            "\"train\": 5",
+            "\"train\": 18446744073709551615",
+            "more images than memory has addresses",
+        ),
         ("\"test\": 3", "\"test\": 400000000000000000", "more images than memory has addresses"),
         ("\"deviation\": [", "\"deviation\": [1.0,", "not a number per channel"),
         ("0.3", "0.0", "a deviation is not above 0"),

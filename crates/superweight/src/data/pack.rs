@@ -88,7 +88,8 @@ impl Pictures {
             if !train.images.labels.contains(&(class as u16)) {
                 let from = self.train.iter().find(|(_, of)| usize::from(*of) == class);
                 let from = from.and_then(|(path, _)| path.parent()).unwrap_or(Path::new(""));
-                let why = format!("no training picture of class '{name}' can be read{}", first(&failed));
+                let why =
+                    format!("no training picture of class '{name}' can be read{}", first(&failed));
                 return Err(DataError::Pictures { from: from.to_owned(), why });
             }
         }
@@ -147,7 +148,12 @@ impl Decoded {
         let size = shape.channels * shape.height * shape.width;
         let place = |image: usize| (HEADER + image * size) as u64;
         let unwritable = |error| unwritable(path, error);
-        let file = File::options().read(true).write(true).create_new(true).open(path).map_err(unwritable)?;
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)
+            .map_err(unwritable)?;
         let no_counts = vec![[0; 256]; shape.channels];
         let found = Mutex::new(Found {
             hashes: vec![None; pictures.len()],
@@ -231,7 +237,9 @@ impl Decoded {
 /// A picture that its decoder does not survive is one that cannot be read.
 fn open(path: &Path) -> Result<Picture, DataError> {
     let read = catch_unwind(|| Picture::open(path));
-    read.unwrap_or_else(|_| Err(DataError::malformed(path, 0, "a picture", "what its decoder fails on")))
+    read.unwrap_or_else(|_| {
+        Err(DataError::malformed(path, 0, "a picture", "what its decoder fails on"))
+    })
 }
 
 /// The first of several errors, as the end of a sentence.
@@ -287,7 +295,10 @@ mod tests {
         let here = &folder.0;
         let pixels = |i: u8| std::array::from_fn(|p| 20 * i + p as u8);
         for i in 0..8 {
-            write_picture(&here.join(format!("train/{}/{i}.png", ["a", "b"][usize::from(i / 4)])), pixels(i));
+            write_picture(
+                &here.join(format!("train/{}/{i}.png", ["a", "b"][usize::from(i / 4)])),
+                pixels(i),
+            );
         }
         write_picture(&here.join("test/a/seen.png"), pixels(6));
         write_picture(&here.join("test/b/new.png"), pixels(10));
@@ -304,7 +315,8 @@ mod tests {
         for i in 0..8 {
             assert_eq!(data.train.image(usize::from(i)), pixels(i));
         }
-        let channel: Vec<f64> = data.train.pixels.iter().skip(1).step_by(3).map(|&v| v.into()).collect();
+        let channel: Vec<f64> =
+            data.train.pixels.iter().skip(1).step_by(3).map(|&v| v.into()).collect();
         let mean = channel.iter().sum::<f64>() / 32.0;
         let deviation = (channel.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 32.0).sqrt();
         let found_numbers = [data.normalisation.mean[1], data.normalisation.deviation[1]];
@@ -339,12 +351,18 @@ mod tests {
             fs::write(here.join(format!("train/a/{i}.png")), "").unwrap();
         }
         let error = found.pack("ab", SHAPE, true, here, &|_| true).unwrap_err().to_string();
-        assert!(error.contains("train/a: no training picture of class 'a' can be read: "), "{error}");
+        assert!(
+            error.contains("train/a: no training picture of class 'a' can be read: "),
+            "{error}"
+        );
         assert!(
             error.contains("0.png, byte 0: expected a PNG or JPEG picture, found an empty file"),
             "{error}"
         );
-        assert!(matches!(found.pack("x", SHAPE, true, here, &|_| false), Err(DataError::Interrupted)));
+        assert!(matches!(
+            found.pack("x", SHAPE, true, here, &|_| false),
+            Err(DataError::Interrupted)
+        ));
         assert!(
             fs::read_dir(here)
                 .unwrap()

@@ -50,8 +50,17 @@ pub struct Array {
 
 /// The one value in a file.
 pub fn read(file: &Path, bytes: &[u8]) -> Result<Value, DataError> {
-    Machine { file, bytes, at: 0, opcode_at: 0, stack: vec![], marks: vec![], memo: HashMap::new(), made: 0 }
-        .run()
+    Machine {
+        file,
+        bytes,
+        at: 0,
+        opcode_at: 0,
+        stack: vec![],
+        marks: vec![],
+        memo: HashMap::new(),
+        made: 0,
+    }
+    .run()
 }
 
 struct Machine<'a> {
@@ -106,7 +115,8 @@ impl Machine<'_> {
                 b'h' => self.recall::<1>()?,
                 b'j' => self.recall::<4>()?,
                 opcode @ 0x85..=0x87 => {
-                    let Some(start) = self.stack.len().checked_sub(usize::from(opcode - 0x84)) else {
+                    let Some(start) = self.stack.len().checked_sub(usize::from(opcode - 0x84))
+                    else {
                         return self.refuse("values to make a tuple of", "an empty stack");
                     };
                     let items = self.stack.split_off(start);
@@ -136,7 +146,8 @@ impl Machine<'_> {
                 b'R' => self.reduce()?,
                 b'b' => self.build()?,
                 other => {
-                    return self.refuse("an instruction that CIFAR's files use", format!("{other:#04x}"));
+                    return self
+                        .refuse("an instruction that CIFAR's files use", format!("{other:#04x}"));
                 }
             }
         }
@@ -215,7 +226,11 @@ impl Machine<'_> {
         let fixed = |value: &&Value| {
             !matches!(
                 value,
-                Value::List(_) | Value::Tuple(_) | Value::Dict(_) | Value::EmptyArray | Value::Array(_)
+                Value::List(_)
+                    | Value::Tuple(_)
+                    | Value::Dict(_)
+                    | Value::EmptyArray
+                    | Value::Array(_)
             )
         };
         let Some(value) = self.stack.last() else {
@@ -324,7 +339,9 @@ impl Machine<'_> {
                     let (bytes, by_column) = (bytes.clone(), *by_column);
                     self.push(Value::Array(Array { rows, columns, bytes, by_column }))
                 }
-                _ => self.refuse("a matrix as large as its bytes", format!("{} bytes", bytes.len())),
+                _ => {
+                    self.refuse("a matrix as large as its bytes", format!("{} bytes", bytes.len()))
+                }
             },
             _ => self.refuse("the state of an array", "something else"),
         }
@@ -362,7 +379,10 @@ mod tests {
             _ => None,
         });
         let array = array.unwrap();
-        assert_eq!((array.rows, array.columns, &bytes[array.bytes.clone()]), (2, 3, &[1, 2, 3, 4, 5, 6][..]));
+        assert_eq!(
+            (array.rows, array.columns, &bytes[array.bytes.clone()]),
+            (2, 3, &[1, 2, 3, 4, 5, 6][..])
+        );
     }
 
     /// Cut anywhere, or with any byte changed to any of a few, it is read or refused, and never panics.
@@ -396,7 +416,10 @@ mod tests {
         refused(b"\x80\x02]q\x00h\x00.", "a reference to a string");
         refused(b"\x80\x02I1\n.", "an instruction that CIFAR's files use, found 0x49");
         refused(&[&b"\x80\x02)"[..], &[0x85; 100_000]].concat(), "nested at most four deep");
-        refused(&[&b"\x80\x02]("[..], &b"K\x01".repeat(1_000_001)].concat(), "at most a million values");
+        refused(
+            &[&b"\x80\x02]("[..], &b"K\x01".repeat(1_000_001)].concat(),
+            "at most a million values",
+        );
         refused(b"\x80\x02NN.", "the end of the only value");
         refused(b"\x80\x02(a.", "an empty stack");
     }

@@ -51,7 +51,11 @@ impl Picture {
         let file = File::open(path).map_err(failed)?;
         file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
         if bytes.len() as u64 > MOST_BYTES {
-            return Err(malformed(path, "a picture", &format!("a file of more than {MOST_BYTES} bytes")));
+            return Err(malformed(
+                path,
+                "a picture",
+                &format!("a file of more than {MOST_BYTES} bytes"),
+            ));
         }
         Self::decode(path, &bytes)
     }
@@ -84,12 +88,17 @@ impl Picture {
         let mut out = Vec::with_capacity(shape.height * shape.width * shape.channels);
         // Columns that have a say; a picture may be a million times as wide.
         let start = across[0].0;
-        let end = across.iter().map(|(first, weights)| first + weights.len()).max().unwrap_or(start);
+        let end =
+            across.iter().map(|(first, weights)| first + weights.len()).max().unwrap_or(start);
         let mut line = vec![0.0; (end - start) * 3];
         for (first, weights) in &down {
             line.fill(0.0);
-            for (row, weight) in self.rgb[first * self.width * 3..].chunks(self.width * 3).zip(weights) {
-                line.iter_mut().zip(&row[start * 3..]).for_each(|(sum, &v)| *sum += weight * f64::from(v));
+            for (row, weight) in
+                self.rgb[first * self.width * 3..].chunks(self.width * 3).zip(weights)
+            {
+                line.iter_mut()
+                    .zip(&row[start * 3..])
+                    .for_each(|(sum, &v)| *sum += weight * f64::from(v));
             }
             for (first, weights) in &across {
                 let channel = |c: usize| {
@@ -172,7 +181,9 @@ fn png(path: &Path, bytes: &[u8]) -> Result<Picture, DataError> {
         png::ColorType::Rgba => {
             pixels.chunks_exact(4).flat_map(|v| [0, 1, 2].map(|c| over_black(v[c], v[3]))).collect()
         }
-        png::ColorType::Indexed => return Err(malformed(path, "a PNG picture", "an unexpanded palette")),
+        png::ColorType::Indexed => {
+            return Err(malformed(path, "a PNG picture", "an unexpanded palette"));
+        }
     };
     Ok(upright(whole(path, width, height, rgb)?, turned))
 }
@@ -182,8 +193,9 @@ fn over_black(value: u8, alpha: u8) -> u8 {
 }
 
 fn jpeg(path: &Path, bytes: &[u8]) -> Result<Picture, DataError> {
-    let failed =
-        |error: &dyn std::fmt::Debug| malformed(path, "a JPEG picture", format!("{error:?}").trim_end());
+    let failed = |error: &dyn std::fmt::Debug| {
+        malformed(path, "a JPEG picture", format!("{error:?}").trim_end())
+    };
     // Strict: otherwise what is missing of a damaged picture would be grey, and nobody would know.
     let options = DecoderOptions::default()
         .set_strict_mode(true)
@@ -192,8 +204,9 @@ fn jpeg(path: &Path, bytes: &[u8]) -> Result<Picture, DataError> {
         .jpeg_set_out_colorspace(ColorSpace::RGB);
     let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
     decoder.decode_headers().map_err(|error| failed(&error))?;
-    let (width, height) =
-        decoder.dimensions().ok_or_else(|| malformed(path, "a JPEG picture", "one without a size"))?;
+    let (width, height) = decoder
+        .dimensions()
+        .ok_or_else(|| malformed(path, "a JPEG picture", "one without a size"))?;
     check_size(path, width, height)?;
     let rgb = decoder.decode().map_err(|error| failed(&error))?;
     if !ends(bytes) {
@@ -216,8 +229,9 @@ fn ends(jpeg: &[u8]) -> bool {
             return true;
         }
         // Every other has a length, which counts its own two bytes.
-        let length =
-            after.get(..2).map_or(0, |length| usize::from(u16::from_be_bytes([length[0], length[1]])));
+        let length = after
+            .get(..2)
+            .map_or(0, |length| usize::from(u16::from_be_bytes([length[0], length[1]])));
         let Some(next) = after.get(length.max(2)..) else { return false };
         rest = next;
     }
@@ -258,8 +272,11 @@ mod tests {
         let same = Picture { height: 2, width: 2, rgb: (0..12).collect() };
         assert_eq!(same.fit(SHAPE), same.rgb);
         // Twice as wide as high: the middle two of four columns.
-        let wide =
-            Picture { height: 1, width: 4, rgb: [0, 80, 120, 240].iter().flat_map(|&v| [v; 3]).collect() };
+        let wide = Picture {
+            height: 1,
+            width: 4,
+            rgb: [0, 80, 120, 240].iter().flat_map(|&v| [v; 3]).collect(),
+        };
         let one = ImageShape { channels: 1, height: 1, width: 1 };
         let middle = wide.fit(one)[0];
         assert!((99..=101).contains(&middle), "{middle}");
@@ -267,7 +284,10 @@ mod tests {
         let plane = Picture { height: 37, width: 61, rgb: vec![77; 37 * 61 * 3] };
         assert!(plane.fit(ImageShape::CIFAR).iter().all(|&v| v == 77));
         assert_eq!(plane.fit(ImageShape { channels: 1, height: 28, width: 28 }), vec![77; 784]);
-        assert_eq!(Picture { height: 1, width: 1, rgb: vec![5; 3] }.fit(ImageShape::CIFAR), vec![5; 3072]);
+        assert_eq!(
+            Picture { height: 1, width: 1, rgb: vec![5; 3] }.fit(ImageShape::CIFAR),
+            vec![5; 3072]
+        );
     }
 
     #[test]
@@ -295,7 +315,10 @@ mod tests {
         let width = 1 << 22;
         let wide = Picture { height: 1, width, rgb: vec![9; width * 3] };
         let begin = std::time::Instant::now();
-        assert_eq!(wide.fit(ImageShape { channels: 3, height: 1024, width: 1024 }), vec![9; 3 << 20]);
+        assert_eq!(
+            wide.fit(ImageShape { channels: 3, height: 1024, width: 1024 }),
+            vec![9; 3 << 20]
+        );
         assert!(begin.elapsed().as_secs() < 10);
     }
 

@@ -51,7 +51,11 @@ impl Pictures {
                 )));
             }
             2..=MOST_CLASSES => {}
-            many => return Err(wrong(format!("{many} classes, at most {MOST_CLASSES} can be told apart"))),
+            many => {
+                return Err(wrong(format!(
+                    "{many} classes, at most {MOST_CLASSES} can be told apart"
+                )));
+            }
         }
         let mut pictures = Self {
             classes: folders.iter().map(|(name, _)| name.clone()).collect(),
@@ -72,7 +76,8 @@ impl Pictures {
             match pictures.drawn {
                 false => pictures.train.extend(found.into_iter().map(of_class)),
                 true => {
-                    let (rest, test) = divide(found, share, Counter::new(seed, Phase::Split, class as u64));
+                    let (rest, test) =
+                        divide(found, share, Counter::new(seed, Phase::Split, class as u64));
                     pictures.train.extend(rest.into_iter().map(of_class));
                     pictures.test.extend(test.into_iter().map(of_class));
                 }
@@ -88,7 +93,8 @@ impl Pictures {
             pictures.test.extend(found.into_iter().map(|path| (path, class as u16)));
         }
         if pictures.test.is_empty() {
-            let why = "no test pictures: give a larger share of the others (--test), or a folder of them";
+            let why =
+                "no test pictures: give a larger share of the others (--test), or a folder of them";
             return Err(wrong(why.into()));
         }
         pictures.passed_over = passed_over;
@@ -126,12 +132,12 @@ impl Parts {
         if subfolders(&train.1)?.is_empty() {
             return Self::one(from, &inside);
         }
-        let test = TEST.iter().find_map(|test| inside.iter().find(|(name, _)| is_called(name, &[test])));
+        let test =
+            TEST.iter().find_map(|test| inside.iter().find(|(name, _)| is_called(name, &[test])));
         if let Some((_, test)) = test
             && subfolders(test)?.is_empty()
         {
-            let why =
-                "no folders of classes, where test pictures are looked for: make them, or rename this one";
+            let why = "no folders of classes, where test pictures are looked for: make them, or rename this one";
             return Err(DataError::Pictures { from: test.clone(), why: why.into() });
         }
         let others = inside.iter().filter(|&other| other != train && Some(other) != test);
@@ -152,14 +158,16 @@ impl Parts {
         let mut alike = None;
         if let [(a, first), (b, second), ..] = inside {
             let classes = names(first)?;
-            alike = (classes.len() > 1 && classes == names(second)?).then(|| (a.clone(), b.clone()));
+            alike =
+                (classes.len() > 1 && classes == names(second)?).then(|| (a.clone(), b.clone()));
         }
         Ok(Self { train: from.to_owned(), test: None, passed_over: vec![], alike })
     }
 }
 
 fn is_called(folder: &str, names: &[&str]) -> bool {
-    let plain: String = folder.to_ascii_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
+    let plain: String =
+        folder.to_ascii_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
     let plain = plain.strip_suffix("set").unwrap_or(&plain);
     names.contains(&plain)
 }
@@ -175,7 +183,8 @@ fn subfolders(folder: &Path) -> Result<Vec<(String, PathBuf)>, DataError> {
         // A link into a drive that is not there is no reason to do without a class.
         if fs::metadata(&path).map_err(|error| DataError::read(&path, error))?.is_dir() {
             if path.file_name().and_then(|name| name.to_str()).is_none() {
-                let why = "a class is named by its folder, and this name is not UTF-8: rename it".to_owned();
+                let why = "a class is named by its folder, and this name is not UTF-8: rename it"
+                    .to_owned();
                 return Err(DataError::Pictures { from: path, why });
             }
             found.push((name, path));
@@ -187,7 +196,8 @@ fn subfolders(folder: &Path) -> Result<Vec<(String, PathBuf)>, DataError> {
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     let failed = |error| DataError::read(folder, error);
     let entries = fs::read_dir(folder).map_err(failed)?;
-    let mut paths = entries.map(|entry| Ok(entry.map_err(failed)?.path())).collect::<Result<Vec<_>, _>>()?;
+    let mut paths =
+        entries.map(|entry| Ok(entry.map_err(failed)?.path())).collect::<Result<Vec<_>, _>>()?;
     paths.sort_unstable();
     Ok(paths)
 }
@@ -200,7 +210,8 @@ fn walk(
     passed_over: &mut Vec<PathBuf>,
 ) -> Result<(), DataError> {
     if deep == 0 {
-        let why = format!("more than {DEEPEST} folders in one another, or a link that leads in a circle");
+        let why =
+            format!("more than {DEEPEST} folders in one another, or a link that leads in a circle");
         return Err(DataError::Pictures { from: folder.to_owned(), why });
     }
     for path in entries(folder)? {
@@ -209,7 +220,9 @@ fn walk(
         match () {
             () if hidden => passed_over.push(path),
             () if path.is_dir() => walk(&path, deep - 1, found, passed_over)?,
-            () if ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str())) => found.push(path),
+            () if ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str())) => {
+                found.push(path)
+            }
             () => passed_over.push(path),
         }
     }
@@ -219,12 +232,15 @@ fn walk(
 /// What is left, and a share of them drawn by lot, both in their order; at least one is left, and one drawn where there are two.
 fn divide(pictures: Vec<PathBuf>, share: f64, counter: Counter) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let count = ((pictures.len() as f64 * share).round() as usize).max(1).min(pictures.len() - 1);
-    let mut lots: Vec<_> = (0..pictures.len() as u64).map(|i| (counter.draw(i, Stream::Order), i)).collect();
+    let mut lots: Vec<_> =
+        (0..pictures.len() as u64).map(|i| (counter.draw(i, Stream::Order), i)).collect();
     lots.sort_unstable();
     let mut drawn = vec![false; pictures.len()];
     lots[..count].iter().for_each(|&(_, i)| drawn[i as usize] = true);
-    let (test, rest): (Vec<_>, Vec<_>) = pictures.into_iter().zip(drawn).partition(|&(_, drawn)| drawn);
-    let paths = |pictures: Vec<(PathBuf, bool)>| pictures.into_iter().map(|(path, _)| path).collect();
+    let (test, rest): (Vec<_>, Vec<_>) =
+        pictures.into_iter().zip(drawn).partition(|&(_, drawn)| drawn);
+    let paths =
+        |pictures: Vec<(PathBuf, bool)>| pictures.into_iter().map(|(path, _)| path).collect();
     (paths(rest), paths(test))
 }
 
@@ -287,9 +303,15 @@ mod tests {
     #[test]
     fn parts_may_be_spelled_otherwise_and_are_not_passed_over_where_they_cannot_be_read() {
         let folder = Folder::new("pictures-spelled");
-        fill(&folder.0, &["Training/a/1.png", "Training/b/1.png", "Testing/b/2.png", "extra/c/1.png"]);
+        fill(
+            &folder.0,
+            &["Training/a/1.png", "Training/b/1.png", "Testing/b/2.png", "extra/c/1.png"],
+        );
         let found = Pictures::find(&folder.0, 0.5, 0).unwrap();
-        assert_eq!((&found.classes[..], found.test.len()), (&["a".to_owned(), "b".to_owned()][..], 1));
+        assert_eq!(
+            (&found.classes[..], found.test.len()),
+            (&["a".to_owned(), "b".to_owned()][..], 1)
+        );
         assert_eq!(found.passed_over, [folder.0.join("extra")]);
         let other = Folder::new("pictures-set");
         fill(&other.0, &["training_set/a/1.png", "training_set/b/1.png", "Test-Set/b/2.png"]);
@@ -326,7 +348,8 @@ mod tests {
     #[test]
     fn a_share_of_every_class_is_drawn_and_one_is_left() {
         let folder = Folder::new("pictures-share");
-        let files: Vec<_> = (0..10).map(|i| format!("many/{i}.png")).chain(["few/0.png".into()]).collect();
+        let files: Vec<_> =
+            (0..10).map(|i| format!("many/{i}.png")).chain(["few/0.png".into()]).collect();
         fill(&folder.0, &files.iter().map(String::as_str).collect::<Vec<_>>());
         let draw = |share, seed| Pictures::find(&folder.0, share, seed).unwrap();
         let [third, most] = [0.3, 0.99].map(|share| draw(share, 0));

@@ -13,14 +13,16 @@ pub fn to_binary(file: &Path, bytes: &[u8], label_bytes: usize) -> Result<Vec<u8
         return Err(DataError::malformed(file, 0, "a dictionary", "something else"));
     };
     let entry = |name: &str| {
-        let named = |key: &Value| matches!(key, Value::Bytes(at) if &bytes[at.clone()] == name.as_bytes());
+        let named =
+            |key: &Value| matches!(key, Value::Bytes(at) if &bytes[at.clone()] == name.as_bytes());
         let value = entries.iter().find(|(key, _)| named(key)).map(|(_, value)| value);
         value.ok_or_else(|| DataError::malformed(file, 0, format!("an entry '{name}'"), "none"))
     };
     let Value::Array(data) = entry("data")? else {
         return Err(DataError::malformed(file, 0, "an array in 'data'", "something else"));
     };
-    let names: &[&str] = if label_bytes == 1 { &["labels"] } else { &["coarse_labels", "fine_labels"] };
+    let names: &[&str] =
+        if label_bytes == 1 { &["labels"] } else { &["coarse_labels", "fine_labels"] };
     let labels = names.iter().map(|name| labels(file, name, entry(name)?, data.rows));
     let labels = labels.collect::<Result<Vec<_>, _>>()?;
     let pixels = &bytes[data.bytes.clone()];
@@ -28,7 +30,9 @@ pub fn to_binary(file: &Path, bytes: &[u8], label_bytes: usize) -> Result<Vec<u8
     for row in 0..data.rows {
         records.extend(labels.iter().map(|labels| labels[row]));
         match data.by_column {
-            true => records.extend((0..data.columns).map(|column| pixels[column * data.rows + row])),
+            true => {
+                records.extend((0..data.columns).map(|column| pixels[column * data.rows + row]))
+            }
             false => records.extend_from_slice(&pixels[row * data.columns..][..data.columns]),
         }
     }
@@ -60,8 +64,12 @@ mod tests {
     fn records_hold_labels_and_rows() {
         let ten = pickled(&[("labels", &[7, 8])], 2, 3, &PIXELS, 1);
         assert_eq!(to_binary(Path::new("b"), &ten, 1).unwrap(), [7, 10, 11, 12, 8, 13, 14, 15]);
-        let hundred = pickled(&[("fine_labels", &[7, 8]), ("coarse_labels", &[1, 2])], 2, 3, &PIXELS, 1);
-        assert_eq!(to_binary(Path::new("b"), &hundred, 2).unwrap(), [1, 7, 10, 11, 12, 2, 8, 13, 14, 15]);
+        let hundred =
+            pickled(&[("fine_labels", &[7, 8]), ("coarse_labels", &[1, 2])], 2, 3, &PIXELS, 1);
+        assert_eq!(
+            to_binary(Path::new("b"), &hundred, 2).unwrap(),
+            [1, 7, 10, 11, 12, 2, 8, 13, 14, 15]
+        );
     }
 
     /// Numpy marks Fortran's order by a True (0x88) before the bytes.
@@ -86,6 +94,9 @@ mod tests {
             "b, byte 0: expected 2 numbers below 256 in 'labels', found 1 entries"
         );
         let large = pickled(&[("labels", &[7, 256])], 2, 3, &PIXELS, 1);
-        assert_eq!(refused(&large, 1), "b, byte 0: expected 2 numbers below 256 in 'labels', found 256");
+        assert_eq!(
+            refused(&large, 1),
+            "b, byte 0: expected 2 numbers below 256 in 'labels', found 256"
+        );
     }
 }

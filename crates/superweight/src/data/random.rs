@@ -106,8 +106,8 @@ mod tests {
     #[test]
     fn pinned() {
         let counter = Counter::new(1, Phase::Train, 2);
-        let draws =
-            [(0, Stream::Order), (1, Stream::Order), (0, Stream::Flip)].map(|(i, s)| counter.draw(i, s));
+        let draws = [(0, Stream::Order), (1, Stream::Order), (0, Stream::Flip)]
+            .map(|(i, s)| counter.draw(i, s));
         assert_eq!(
             draws,
             [15_302_403_297_843_544_799, 12_471_999_170_140_496_822, 10_726_201_947_016_141_815]

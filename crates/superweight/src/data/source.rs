@@ -28,8 +28,9 @@ fn folder(entry: &Entry, from: &Path) -> Result<Vec<Found>, DataError> {
     if let Layout::Cifar { python_folder, .. } = entry.layout {
         places.push(from.join(python_folder));
     }
-    if let Some(place) =
-        places.iter().find(|place| Parts::new(entry).names().any(|name| there(place, name).is_some()))
+    if let Some(place) = places
+        .iter()
+        .find(|place| Parts::new(entry).names().any(|name| there(place, name).is_some()))
     {
         let mut parts = Parts::new(entry);
         for (name, limit) in parts.wanted() {
@@ -43,7 +44,8 @@ fn folder(entry: &Entry, from: &Path) -> Result<Vec<Found>, DataError> {
         }
         return parts.finish(place);
     }
-    let archives = entry.addresses.iter().filter_map(|address| Some(from.join(address.rsplit('/').next()?)));
+    let archives =
+        entry.addresses.iter().filter_map(|address| Some(from.join(address.rsplit('/').next()?)));
     match archives.into_iter().find(|archive| archive.is_file()) {
         Some(archive) => file(entry, &archive),
         None => Parts::new(entry).finish(from),
@@ -75,7 +77,8 @@ pub(super) fn from_reader(
         .map_err(|error| unpacking(path, start.len(), error))?;
     if archive::is_tar(&start) {
         let wanted = parts.wanted();
-        let limit = |name: &str| wanted.iter().find(|(known, _)| *known == name).map(|&(_, limit)| limit);
+        let limit =
+            |name: &str| wanted.iter().find(|(known, _)| *known == name).map(|&(_, limit)| limit);
         archive::walk(path, &mut start.chain(reader), limit, |name, bytes| {
             parts.put(name, Found { path: path.join(name), bytes });
             parts.complete()
@@ -139,7 +142,8 @@ impl<'a> Parts<'a> {
     /// Names and the most bytes each may have; a pickle also holds file names and instructions.
     fn wanted(&self) -> Vec<(&'static str, u64)> {
         let binary = self.entry.files.iter().map(|file| (file.name, file.bytes));
-        let python = self.entry.files.iter().filter_map(|file| Some((file.python?, 2 * file.bytes + 4096)));
+        let python =
+            self.entry.files.iter().filter_map(|file| Some((file.python?, 2 * file.bytes + 4096)));
         binary.chain(python).collect()
     }
 
@@ -177,7 +181,11 @@ impl<'a> Parts<'a> {
             }
             if found.bytes.len() as u64 != file.bytes {
                 let words = format!("{} bytes", found.bytes.len());
-                return Err(DataError::WrongSize { file: found.path, found: words, expected: file.bytes });
+                return Err(DataError::WrongSize {
+                    file: found.path,
+                    found: words,
+                    expected: file.bytes,
+                });
             }
             Ok(found)
         };
@@ -192,7 +200,10 @@ mod tests {
 
     fn same(fixture: &Fixture, from: &Path) {
         let found = collect(&fixture.entry, from).unwrap();
-        assert!(found.iter().map(|f| &f.bytes).eq(fixture.files.iter().map(|(_, bytes)| bytes)), "{from:?}");
+        assert!(
+            found.iter().map(|f| &f.bytes).eq(fixture.files.iter().map(|(_, bytes)| bytes)),
+            "{from:?}"
+        );
     }
 
     fn refused(fixture: &Fixture, from: &Path) -> String {
@@ -210,7 +221,8 @@ mod tests {
             same(&fixture, &folder.0.join("parent"));
             same(&fixture, &inside.join(fixture.files[0].0));
 
-            let members: Vec<_> = fixture.files.iter().map(|(name, bytes)| (*name, &bytes[..])).collect();
+            let members: Vec<_> =
+                fixture.files.iter().map(|(name, bytes)| (*name, &bytes[..])).collect();
             let archive = folder.0.join("any-name.tgz");
             fs::write(&archive, gzip(&tar(&members))).unwrap();
             same(&fixture, &archive);
@@ -284,7 +296,8 @@ mod tests {
             "HERE is neither an archive (.tar.gz) nor one of train.bin, test.bin: give the folder or archive of \
              tiny-cifar"
         );
-        let archive = gzip(&tar(&[("train.bin", &fixture.files[0].1), ("test.bin", &fixture.files[1].1)]));
+        let archive =
+            gzip(&tar(&[("train.bin", &fixture.files[0].1), ("test.bin", &fixture.files[1].1)]));
         fs::write(here.join("cut.tar.gz"), &archive[..archive.len() / 2]).unwrap();
         assert!(refused(&fixture, &here.join("cut.tar.gz")).contains("expected whole gzip data"));
     }

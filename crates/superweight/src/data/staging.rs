@@ -101,7 +101,8 @@ impl Staging {
 
     /// On the disk, and without what is not of the set.
     fn close(&self, target: &Path) -> Result<(), DataError> {
-        let closed = fs::remove_file(self.path.join(LOCK)).and_then(|()| File::open(&self.path)?.sync_all());
+        let closed =
+            fs::remove_file(self.path.join(LOCK)).and_then(|()| File::open(&self.path)?.sync_all());
         closed.map_err(|error| unwritable(target, error))
     }
 }
@@ -173,7 +174,8 @@ mod tests {
         let second = Staging::new(&folder.0, "birds").unwrap();
         let mut there = names(&folder.0);
         there.sort_unstable();
-        let ours = [&first, &second].map(|staging| staging.path.file_name().unwrap().to_str().unwrap());
+        let ours =
+            [&first, &second].map(|staging| staging.path.file_name().unwrap().to_str().unwrap());
         let mut expected: Vec<_> = kept.iter().map(|(name, _)| *name).chain(ours).collect();
         expected.sort_unstable();
         assert_eq!(there, expected);
@@ -192,7 +194,8 @@ mod tests {
                     for round in 0..50 {
                         let staging = Staging::new(folder, "birds").unwrap();
                         for file in ["a", "b"] {
-                            fs::write(staging.path.join(file), format!("{thread} {round}")).unwrap();
+                            fs::write(staging.path.join(file), format!("{thread} {round}"))
+                                .unwrap();
                         }
                         staging.become_(target).unwrap();
                     }

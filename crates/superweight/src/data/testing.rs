@@ -21,7 +21,8 @@ impl Folder {
     pub fn new(name: &str) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("superweight-{name}-{}-{number}", std::process::id()));
+        let path = std::env::temp_dir()
+            .join(format!("superweight-{name}-{}-{number}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         Self(path)
     }
@@ -62,7 +63,14 @@ impl Tmpfs {
     }
 
     pub fn make_read_only(&self) {
-        assert!(Command::new("mount").args(["-o", "remount,ro"]).arg(&self.0).status().unwrap().success());
+        assert!(
+            Command::new("mount")
+                .args(["-o", "remount,ro"])
+                .arg(&self.0)
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 }
 
@@ -96,12 +104,17 @@ impl Fixture {
     pub fn python(&self) -> Vec<(&'static str, Vec<u8>)> {
         let pickle = |(name, bytes): &(&'static str, Vec<u8>)| {
             let records: Vec<_> = bytes.chunks_exact(50).collect();
-            let [coarse, fine] = [0, 1].map(|at| records.iter().map(|r| r[at].into()).collect::<Vec<i32>>());
+            let [coarse, fine] =
+                [0, 1].map(|at| records.iter().map(|r| r[at].into()).collect::<Vec<i32>>());
             let pixels: Vec<u8> = records.iter().flat_map(|r| &r[2..]).copied().collect();
             let labels: [(&str, &[i32]); 2] = [("fine_labels", &fine), ("coarse_labels", &coarse)];
             (name.trim_end_matches(".bin"), pickled(&labels, records.len(), 48, &pixels, 7))
         };
-        self.files.iter().map(pickle).map(|(name, bytes)| (&*String::from(name).leak(), bytes)).collect()
+        self.files
+            .iter()
+            .map(pickle)
+            .map(|(name, bytes)| (&*String::from(name).leak(), bytes))
+            .collect()
     }
 }
 
@@ -136,22 +149,29 @@ const TINY: Entry = Entry {
 /// 20 and 10 images of 3×4×4 in two files.
 pub fn cifar_entry() -> Fixture {
     let records = |images: usize| -> Vec<u8> {
-        let record =
-            |i: usize| [vec![9, (i * 3 % 5) as u8], (0..48).map(|p| (i * 48 + p) as u8).collect()].concat();
+        let record = |i: usize| {
+            [vec![9, (i * 3 % 5) as u8], (0..48).map(|p| (i * 48 + p) as u8).collect()].concat()
+        };
         (0..images).flat_map(record).collect()
     };
     let layout = Layout::Cifar { label_bytes: 2, python_folder: "tiny-cifar-python" };
     let none = ("", Part::Test, vec![]);
-    let parts =
-        [("train.bin", Part::Train, records(20)), ("test.bin", Part::Test, records(10)), none.clone(), none];
+    let parts = [
+        ("train.bin", Part::Train, records(20)),
+        ("test.bin", Part::Test, records(10)),
+        none.clone(),
+        none,
+    ];
     fixture(layout, parts, TINY)
 }
 
 /// 20 and 10 images of 1×4×4 in four files.
 pub fn idx_entry() -> Fixture {
-    let images =
-        |n: u8| [vec![0, 0, 8, 3, 0, 0, 0, n, 0, 0, 0, 4, 0, 0, 0, 4], vec![n; 16 * n as usize]].concat();
-    let labels = |n: u8| [vec![0, 0, 8, 1, 0, 0, 0, n], (0..n).map(|i| i * 3 % 5).collect()].concat();
+    let images = |n: u8| {
+        [vec![0, 0, 8, 3, 0, 0, 0, n, 0, 0, 0, 4, 0, 0, 0, 4], vec![n; 16 * n as usize]].concat()
+    };
+    let labels =
+        |n: u8| [vec![0, 0, 8, 1, 0, 0, 0, n], (0..n).map(|i| i * 3 % 5).collect()].concat();
     let parts = [
         ("train-images-idx3-ubyte", Part::Train, images(20)),
         ("train-labels-idx1-ubyte", Part::Train, labels(20)),
@@ -160,7 +180,11 @@ pub fn idx_entry() -> Fixture {
     ];
     let shape = ImageShape { channels: 1, ..SHAPE };
     let normalisation = Normalisation::fixed(&[1.0], &[2.0]);
-    fixture(Layout::Idx, parts, Entry { name: "tiny-idx", folder: "tiny-idx", shape, normalisation, ..TINY })
+    fixture(
+        Layout::Idx,
+        parts,
+        Entry { name: "tiny-idx", folder: "tiny-idx", shape, normalisation, ..TINY },
+    )
 }
 
 /// A data set in memory with images that all differ.
@@ -265,8 +289,10 @@ pub fn serve_once(status: &'static str, body: &'static [u8]) -> String {
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let _ = stream.read(&mut [0; 4096]);
-        let head =
-            format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+        let head = format!(
+            "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            body.len()
+        );
         let _ = stream.write_all(&[head.as_bytes(), body].concat());
     });
     format!("http://{address}/file")

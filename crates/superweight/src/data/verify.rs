@@ -25,8 +25,9 @@ pub enum Presence {
 
 /// Looks for a set in the data folder.
 pub fn presence(entry: &Entry, folder: &Path) -> Presence {
-    let size =
-        |file: &FileEntry| fs::metadata(folder.join(entry.folder).join(file.name)).ok().map(|m| m.len());
+    let size = |file: &FileEntry| {
+        fs::metadata(folder.join(entry.folder).join(file.name)).ok().map(|m| m.len())
+    };
     let sizes: Vec<_> = entry.files.iter().map(|file| (size(file), file.bytes)).collect();
     match () {
         () if entry.layout == Layout::Embedded => Presence::Embedded,
@@ -99,7 +100,9 @@ pub(super) fn check(found: &Found, file: &FileEntry) -> Result<(), DataError> {
 fn compare(path: &Path, expected: &str, found: String) -> Result<(), DataError> {
     match found == expected {
         true => Ok(()),
-        false => Err(DataError::Digest { file: path.to_owned(), expected: expected.to_owned(), found }),
+        false => {
+            Err(DataError::Digest { file: path.to_owned(), expected: expected.to_owned(), found })
+        }
     }
 }
 
@@ -133,8 +136,9 @@ mod tests {
         let fixture = cifar_entry();
         let folder = Folder::new("verify");
         let inside = folder.0.join(fixture.entry.folder);
-        let states =
-            || verify(&fixture.entry, &folder.0).into_iter().map(|file| file.state).collect::<Vec<_>>();
+        let states = || {
+            verify(&fixture.entry, &folder.0).into_iter().map(|file| file.state).collect::<Vec<_>>()
+        };
         let presence = || presence(&fixture.entry, &folder.0);
         assert!(matches!(states()[..], [State::Missing, State::Missing]));
         assert_eq!(presence(), Presence::Absent);
@@ -146,7 +150,9 @@ mod tests {
         fs::write(inside.join("train.bin"), &bytes).unwrap();
         fs::write(inside.join("test.bin"), b"short").unwrap();
         assert_eq!(presence(), Presence::Incomplete);
-        let [State::Damaged(one), State::Damaged(two)] = &states()[..] else { panic!("{:?}", states()) };
+        let [State::Damaged(one), State::Damaged(two)] = &states()[..] else {
+            panic!("{:?}", states())
+        };
         assert!(matches!(one, DataError::Digest { .. }), "{one}");
         assert!(matches!(two, DataError::WrongSize { .. }), "{two}");
     }

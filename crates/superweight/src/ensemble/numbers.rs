@@ -10,8 +10,8 @@ use superweight_plan::{
 
 use super::Ensemble;
 use crate::bank::{
-    self, coefficients_name, factors_name, numbers_name, pattern_rows, patterns_name, scope, templates_name,
-    weight_name,
+    self, coefficients_name, factors_name, numbers_name, pattern_rows, patterns_name, scope,
+    templates_name, weight_name,
 };
 
 /// What a trained number is, as far as weight decay and learning rate care. Every number is of one kind; composed weights
@@ -114,7 +114,9 @@ impl<D: Device> Ensemble<D> {
         let banks = plan.clusters.iter().enumerate().filter(|(_, cluster)| cluster.bank.is_some());
         let banks = banks.filter(|_| kind == ParameterKind::Templates);
         names.extend(banks.map(|(i, _)| numbers_name(ClusterId(i))));
-        for (i, planned) in plan.layers.iter().enumerate().filter(|(_, planned)| planned.tiles.is_empty()) {
+        for (i, planned) in
+            plan.layers.iter().enumerate().filter(|(_, planned)| planned.tiles.is_empty())
+        {
             let of = match planned.layer.kind {
                 LayerKind::Conv => ParameterKind::Convolutions,
                 LayerKind::Depthwise => ParameterKind::Depthwise,
@@ -148,18 +150,24 @@ pub fn member_numbers(plan: &SharingPlan, member: MemberId) -> u64 {
     }
     for (i, superweight) in plan.superweights.iter().enumerate() {
         for group in &superweight.groups {
-            let own = Group { layers: group.layers.iter().copied().filter(of_member).collect(), ..*group };
+            let own = Group {
+                layers: group.layers.iter().copied().filter(of_member).collect(),
+                ..*group
+            };
             let cells = plan.coefficient_cells(SuperWeightId(i), &own).len();
             let rows = if plan.has_patterns() { cells.min(1) } else { cells };
             total += (rows * group.shape[1]) as u64;
         }
         if plan.has_patterns() && !superweight.groups.is_empty() {
-            let own = Group { layers: superweight.layers().filter(of_member).collect(), shape: [0, 0] };
+            let own =
+                Group { layers: superweight.layers().filter(of_member).collect(), shape: [0, 0] };
             let cells = plan.coefficient_cells(SuperWeightId(i), &own).len();
             total += (cells * plan.set(superweight.set).templates) as u64;
         }
     }
-    for (i, (set, _)) in plan.template_sets.iter().zip(sets).enumerate().filter(|(_, (_, used))| *used) {
+    for (i, (set, _)) in
+        plan.template_sets.iter().zip(sets).enumerate().filter(|(_, (_, used))| *used)
+    {
         total += plan.factor_numbers(SetId(i));
         total += if set.view.is_none() { set.templates as u64 * set.block_len() } else { 0 };
     }

@@ -111,7 +111,8 @@ mod tests {
             assert!(sorted.into_iter().eq(0..images), "{images} images once each");
             // Five classes, one after another.
             for seen in order.chunks(batch).filter(|seen| seen.len() == batch) {
-                let count = |class| seen.iter().filter(|&&image| image * 5 / images == class).count();
+                let count =
+                    |class| seen.iter().filter(|&&image| image * 5 / images == class).count();
                 let counts = [0, 1, 2, 3, 4].map(count);
                 assert!(
                     counts.iter().all(|count| *count > 0 && count.abs_diff(batch / 5) <= 4),

@@ -39,9 +39,11 @@ pub fn by_class(classes: usize, labels: &[u16], said: &[u16]) -> Vec<ClassScore>
         counts[usize::from(label)][usize::from(said)] += 1;
     }
     let score = |(class, counts): (usize, &Vec<usize>)| {
-        let others = counts.iter().enumerate().filter(|&(other, &count)| other != class && count > 0);
+        let others =
+            counts.iter().enumerate().filter(|&(other, &count)| other != class && count > 0);
         // The last of the largest is taken: so from behind.
-        let taken_for = others.rev().max_by_key(|&(_, &count)| count).map(|(other, &count)| (other, count));
+        let taken_for =
+            others.rev().max_by_key(|&(_, &count)| count).map(|(other, &count)| (other, count));
         ClassScore { class, images: counts.iter().sum(), right: counts[class], taken_for }
     };
     counts.iter().enumerate().map(score).collect()
@@ -55,8 +57,14 @@ mod tests {
     fn the_first_of_several_is_named_and_empty_classes_have_no_share() {
         let scores = by_class(4, &[2, 2, 2, 2, 0, 0], &[3, 1, 2, 2, 0, 0]);
         assert_eq!(scores.iter().map(|score| score.images).collect::<Vec<_>>(), [2, 0, 4, 0]);
-        assert_eq!(scores[2], ClassScore { class: 2, images: 4, right: 2, taken_for: Some((1, 1)) });
-        assert_eq!((scores[2].top1(), scores[0].top1(), scores[1].top1()), (Some(50.0), Some(100.0), None));
+        assert_eq!(
+            scores[2],
+            ClassScore { class: 2, images: 4, right: 2, taken_for: Some((1, 1)) }
+        );
+        assert_eq!(
+            (scores[2].top1(), scores[0].top1(), scores[1].top1()),
+            (Some(50.0), Some(100.0), None)
+        );
         assert_eq!(scores[0].taken_for, None);
     }
 }

@@ -59,7 +59,8 @@ impl Line<'_> {
     }
 
     fn between(&self, tensor: &Tensor, t: f64) -> Result<Vec<f32>, InferError> {
-        let [from, to] = [self.from, self.to].map(|end| end.expect::<f32>(&tensor.name, &tensor.shape));
+        let [from, to] =
+            [self.from, self.to].map(|end| end.expect::<f32>(&tensor.name, &tensor.shape));
         let mix = |(a, b): (&f32, &f32)| ((1.0 - t) * f64::from(*a) + t * f64::from(*b)) as f32;
         Ok(from?.iter().zip(to?).map(mix).collect())
     }

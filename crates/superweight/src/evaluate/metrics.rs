@@ -135,7 +135,8 @@ pub fn softmax(logits: &[f32], probabilities: &mut [f64]) {
 
 /// The most probable class; among equals the first.
 pub fn most_probable<T: PartialOrd + Copy>(values: &[T]) -> usize {
-    let better = |best: usize, class: usize| if values[class] > values[best] { class } else { best };
+    let better =
+        |best: usize, class: usize| if values[class] > values[best] { class } else { best };
     (1..values.len()).fold(0, better)
 }
 

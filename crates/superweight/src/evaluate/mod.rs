@@ -31,5 +31,7 @@ pub use by_class::{ClassScore, by_class};
 pub use interpolate::{Line, Point};
 pub use metrics::{Bin, ECE_BINS, Scores, Tally, diversity, softmax};
 pub use predictions::{Classes, PredictionError, Predictions};
-pub use report::{CorruptedAverage, CorruptedReport, Figures, SetReport, SubsetReport, average, subset_name};
+pub use report::{
+    CorruptedAverage, CorruptedReport, Figures, SetReport, SubsetReport, average, subset_name,
+};
 pub use subsets::{MAX_MEMBERS, Subset, SubsetScores, evaluate_subsets};

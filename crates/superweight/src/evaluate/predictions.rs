@@ -58,7 +58,11 @@ pub struct Predictions {
 
 impl Predictions {
     /// Logits `[image][class]` per member.
-    pub fn new(classes: usize, labels: Vec<u16>, members: Vec<Vec<f32>>) -> Result<Self, PredictionError> {
+    pub fn new(
+        classes: usize,
+        labels: Vec<u16>,
+        members: Vec<Vec<f32>>,
+    ) -> Result<Self, PredictionError> {
         let wrong = |what: String| PredictionError::Shape { images: labels.len(), classes, what };
         if classes == 0 || labels.is_empty() || members.is_empty() {
             return Err(wrong(format!("nothing to evaluate with logits of {}", members.len())));
@@ -123,7 +127,12 @@ impl Predictions {
         let one = (0..self.voices()).map(|member| Subset::one(VoiceId(member)));
         let all = (self.voices() > 1).then(|| Subset::all(self.voices()));
         let rows = one.chain(all).map(|subset| (subset, self.classes_of(subset))).collect();
-        Classes { about: self.about.clone(), classes: self.classes, labels: self.labels.clone(), rows }
+        Classes {
+            about: self.about.clone(),
+            classes: self.classes,
+            labels: self.labels.clone(),
+            rows,
+        }
     }
 
     /// Writes the full file, whole or not at all.
@@ -154,7 +163,8 @@ impl Predictions {
         let classes = first.get(1).copied().unwrap_or(0);
         let mut members = vec![];
         while members.is_empty() || tensors.get(&member_name(members.len())).is_some() {
-            let logits = tensors.expect::<f32>(&member_name(members.len()), &[labels.len(), classes])?;
+            let logits =
+                tensors.expect::<f32>(&member_name(members.len()), &[labels.len(), classes])?;
             members.push(logits.to_vec());
         }
         let made = Self::new(classes, labels, members).map_err(|error| match error {
@@ -240,14 +250,16 @@ impl Classes {
             return Err(malformed(path, format!("more than {CLASSES_LIMIT} bytes unpacked")).into());
         }
         let mut tensors = safetensors::from_bytes(path, &unpacked)?;
-        let classes = tensors.metadata.remove("classes").and_then(|text| text.parse::<usize>().ok());
+        let classes =
+            tensors.metadata.remove("classes").and_then(|text| text.parse::<usize>().ok());
         let classes = classes.filter(|count| (1..=1 << 16).contains(count));
         let classes = classes.ok_or_else(|| malformed(path, "no number of classes".to_owned()))?;
         let mut labels = vec![];
         let mut offsets = BTreeMap::new();
         for (name, tensor) in tensors.iter() {
-            let row = small_numbers(tensor.values(), classes)
-                .ok_or_else(|| malformed(path, format!("'{name}' holds what is not below {classes}")))?;
+            let row = small_numbers(tensor.values(), classes).ok_or_else(|| {
+                malformed(path, format!("'{name}' holds what is not below {classes}"))
+            })?;
             match name.strip_prefix("offset.").map(subset_of) {
                 None if name == "labels" => labels = row,
                 Some(Some(subset)) => drop(offsets.insert(subset, row)),
@@ -299,7 +311,8 @@ mod tests {
             };
             (0..images * classes).map(logit).collect()
         };
-        let mut it = Predictions::new(classes, labels.clone(), (0..3).map(member).collect()).unwrap();
+        let mut it =
+            Predictions::new(classes, labels.clone(), (0..3).map(member).collect()).unwrap();
         it.about.insert("data".to_owned(), "made up".to_owned());
         it
     }
@@ -315,7 +328,8 @@ mod tests {
             small.save(&folder.0.join("p.gz")).unwrap();
             assert_eq!(Classes::load(&folder.0.join("p.gz")).unwrap(), small);
             for scored in crate::evaluate::evaluate_subsets(&full, &Subset::every(full.voices())) {
-                let expected = small.rows.contains_key(&scored.subset).then(|| scored.scores().top1);
+                let expected =
+                    small.rows.contains_key(&scored.subset).then(|| scored.scores().top1);
                 assert_eq!(small.top1(scored.subset), expected, "{}", scored.subset);
             }
         }
@@ -339,7 +353,9 @@ mod tests {
 
     #[test]
     fn what_does_not_belong_together_is_refused() {
-        let error = |labels: Vec<u16>, members| Predictions::new(2, labels, members).unwrap_err().to_string();
+        let error = |labels: Vec<u16>, members| {
+            Predictions::new(2, labels, members).unwrap_err().to_string()
+        };
         assert!(error(vec![0], vec![]).contains("nothing to evaluate"));
         assert!(error(vec![0], vec![vec![0.0; 3]]).contains("member.0 has 3 logits"));
         assert!(error(vec![2], vec![vec![0.0; 2]]).contains("label 2 is no class"));

@@ -32,7 +32,12 @@ impl Figures {
     /// The mean of each figure by itself, as tables over corruptions have it.
     fn mean(all: &[Self]) -> Self {
         let mean = |of: fn(&Self) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
-        Self { top1: mean(|f| f.top1), top5: mean(|f| f.top5), nll: mean(|f| f.nll), ece: mean(|f| f.ece) }
+        Self {
+            top1: mean(|f| f.top1),
+            top5: mean(|f| f.top5),
+            nll: mean(|f| f.nll),
+            ece: mean(|f| f.ece),
+        }
     }
 }
 
@@ -127,8 +132,13 @@ pub fn average(reports: &[CorruptedReport], kinds: &[Corruption]) -> Option<Corr
         return None;
     }
     let mean = |entry: &SubsetReport| {
-        let all: Option<Vec<_>> = of_kinds.iter().map(|r| r.report.figures(entry.members)).collect();
-        Some(SubsetReport { members: entry.members, figures: Figures::mean(&all?), reliability: vec![] })
+        let all: Option<Vec<_>> =
+            of_kinds.iter().map(|r| r.report.figures(entry.members)).collect();
+        Some(SubsetReport {
+            members: entry.members,
+            figures: Figures::mean(&all?),
+            reliability: vec![],
+        })
     };
     let subsets = of_kinds[0].report.subsets.iter().map(mean).collect::<Option<_>>()?;
     Some(CorruptedAverage { types: kinds.len(), severities: severities.len(), subsets })

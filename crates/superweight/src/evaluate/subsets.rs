@@ -20,7 +20,9 @@ pub const MAX_MEMBERS: usize = 10;
 const BITS: usize = u64::BITS as usize;
 
 /// Some members, as bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(try_from = "Vec<usize>", into = "Vec<usize>")]
 pub struct Subset(u64);
 
@@ -42,7 +44,8 @@ impl Subset {
     /// Every subset but the empty one, small ones first, then in the order of members.
     pub fn every(members: usize) -> Vec<Self> {
         let mut every: Vec<_> = (1..=Self::all(members).0).map(Self).collect();
-        every.sort_by_key(|subset| (subset.len(), subset.voices().map(|m| m.0).collect::<Vec<_>>()));
+        every
+            .sort_by_key(|subset| (subset.len(), subset.voices().map(|m| m.0).collect::<Vec<_>>()));
         every
     }
 
@@ -149,8 +152,10 @@ pub fn evaluate_subsets(predictions: &Predictions, subsets: &[Subset]) -> Vec<Su
     let classes = predictions.classes();
     let mut scores: Vec<_> =
         subsets.iter().map(|&subset| SubsetScores { subset, tally: Tally::default() }).collect();
-    let place: BTreeMap<_, _> = subsets.iter().enumerate().map(|(i, &subset)| (subset, i)).collect();
-    let sum_of = |subset: &Subset| subset.split().map(|(before, last)| [place[&before], place[&last]]);
+    let place: BTreeMap<_, _> =
+        subsets.iter().enumerate().map(|(i, &subset)| (subset, i)).collect();
+    let sum_of =
+        |subset: &Subset| subset.split().map(|(before, last)| [place[&before], place[&last]]);
     let sums_of: Vec<_> = subsets.iter().map(sum_of).collect();
     let mut sums = vec![0.0; subsets.len() * classes];
     let mut mean = vec![0.0; classes];
@@ -201,7 +206,8 @@ mod tests {
 
     #[test]
     fn prefixes_are_the_same_as_among_every_subset() {
-        let logits = (0..4).map(|m| (0..12).map(|i| ((i * 7 + m * 5) % 11) as f32).collect()).collect();
+        let logits =
+            (0..4).map(|m| (0..12).map(|i| ((i * 7 + m * 5) % 11) as f32).collect()).collect();
         let predictions = Predictions::new(4, vec![0, 3, 1], logits).unwrap();
         let every = evaluate_subsets(&predictions, &Subset::every(4));
         let prefixes = evaluate_subsets(&predictions, &Subset::prefixes(4));
@@ -210,7 +216,10 @@ mod tests {
         assert!(prefixes.iter().all(|scored| every.contains(scored)));
         assert_eq!(Subset::prefixes(1), Subset::every(1));
         let brief = |subset: Subset| subset.brief(5);
-        assert_eq!((brief(Subset::all(4)), brief(Subset::all(16))), ("0+1+2+3".into(), "0–15".into()));
+        assert_eq!(
+            (brief(Subset::all(4)), brief(Subset::all(16))),
+            ("0+1+2+3".into(), "0–15".into())
+        );
         assert_eq!(brief(Subset::try_from(vec![2, 3, 4, 5, 6]).unwrap()), "2–6");
         assert_eq!(brief(Subset::try_from(vec![0, 2, 3, 4, 5]).unwrap()), "0+2+3+4+5");
         assert_eq!(brief(Subset::all(64)), "0–63");

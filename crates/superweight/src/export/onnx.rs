@@ -43,7 +43,10 @@ pub struct OnnxOptions {
 ///
 /// # Panics
 /// With no member, or with logits of more than one.
-pub fn onnx(members: &[(Architecture, Tensors)], options: &OnnxOptions) -> Result<Vec<u8>, RunError> {
+pub fn onnx(
+    members: &[(Architecture, Tensors)],
+    options: &OnnxOptions,
+) -> Result<Vec<u8>, RunError> {
     let alone = members.len() == 1;
     assert!(!members.is_empty(), "a graph has at least one member");
     assert!(alone || options.output == OnnxOutput::Probabilities, "logits are of one member");
@@ -60,11 +63,19 @@ pub fn onnx(members: &[(Architecture, Tensors)], options: &OnnxOptions) -> Resul
     let (mut outputs, mut names) = (vec![], vec![]);
     for (index, (architecture, tensors)) in members.iter().enumerate() {
         let scope = if alone { String::new() } else { format!("{index}.") };
-        for (exit, logits) in member(&mut graph, architecture, tensors, &scope, &images)?.iter().enumerate() {
-            let number = if architecture.exits.len() > 1 { format!(".{exit}") } else { String::new() };
+        for (exit, logits) in
+            member(&mut graph, architecture, tensors, &scope, &images)?.iter().enumerate()
+        {
+            let number =
+                if architecture.exits.len() > 1 { format!(".{exit}") } else { String::new() };
             match options.output {
                 OnnxOutput::Logits => {
-                    names.push(graph.node("Identity", &format!("logits{number}"), &[logits], vec![]));
+                    names.push(graph.node(
+                        "Identity",
+                        &format!("logits{number}"),
+                        &[logits],
+                        vec![],
+                    ));
                 }
                 OnnxOutput::Probabilities => {
                     let name = format!("{scope}softmax{number}");
@@ -100,7 +111,13 @@ struct Graph {
 }
 
 impl Graph {
-    fn node(&mut self, op: &str, output: &str, inputs: &[&str], attributes: Vec<Message>) -> String {
+    fn node(
+        &mut self,
+        op: &str,
+        output: &str,
+        inputs: &[&str],
+        attributes: Vec<Message>,
+    ) -> String {
         let inputs = inputs.iter().fold(Message::default(), |node, input| node.text(1, input));
         let node = inputs.text(2, output).text(3, output).text(4, op).messages(5, attributes);
         self.nodes.push(node);
@@ -110,7 +127,8 @@ impl Graph {
     fn initialise(&mut self, name: &str, shape: &[usize], values: &[f32]) {
         const FLOAT: i64 = 1;
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        let dims = shape.iter().fold(Message::default(), |tensor, &side| tensor.int(1, side as i64));
+        let dims =
+            shape.iter().fold(Message::default(), |tensor, &side| tensor.int(1, side as i64));
         self.initialisers.push(dims.int(2, FLOAT).text(8, name).bytes(9, &bytes));
     }
 
@@ -171,12 +189,16 @@ fn member(
                 activated(graph, sum, activation)
             }
             Op::Concat => {
-                let all: Vec<_> = node.inputs.iter().map(|input| outputs[input.0].as_str()).collect();
+                let all: Vec<_> =
+                    node.inputs.iter().map(|input| outputs[input.0].as_str()).collect();
                 graph.node("Concat", &name, &all, vec![int("axis", 1)])
             }
             Op::MaxPool { kernel, stride, padding } => {
-                let attributes =
-                    vec![ints("kernel_shape", &[kernel; 2]), ints("strides", &[stride; 2]), pads(padding)];
+                let attributes = vec![
+                    ints("kernel_shape", &[kernel; 2]),
+                    ints("strides", &[stride; 2]),
+                    pads(padding),
+                ];
                 graph.node("MaxPool", &name, &[&input(0)], attributes)
             }
             Op::GlobalAveragePool => {
@@ -202,7 +224,10 @@ fn mixture(graph: &mut Graph, architecture: &Architecture, scope: &str, logits: 
     }
     let name = |what: &str| format!("{scope}heads.{what}");
     // 0: as many rows as there are.
-    graph.initialise_integers(&name("shape"), &[0, architecture.heads as i64, architecture.classes as i64]);
+    graph.initialise_integers(
+        &name("shape"),
+        &[0, architecture.heads as i64, architecture.classes as i64],
+    );
     let apart = graph.node("Reshape", &name("apart"), &[&logits, &name("shape")], vec![]);
     let each = graph.node("LogSoftmax", &name("each"), &[&apart], vec![int("axis", 2)]);
     // Logarithms all the way: no probability is too small for 32 bits.

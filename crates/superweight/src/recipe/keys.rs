@@ -44,7 +44,8 @@ const MOST: u64 = i64::MAX as u64;
 const MEMBER: Kind = Text(
     "network names such as wrn-28-10, wrn-50-2, resnet-50, mobilenet-v2, cnn-8-16, mimo-3-wrn-28-10, msdnet-16-12",
 );
-const DROP: Kind = Amount("epochs (60) or shares of them (\"30%\"), ascending, inside of the training");
+const DROP: Kind =
+    Amount("epochs (60) or shares of them (\"30%\"), ascending, inside of the training");
 
 /// The decay groups, as they are typed.
 pub(super) const KINDS: [&str; 6] =
@@ -62,17 +63,27 @@ pub const KEYS: &[Key] = &[
         "the file's name",
     ),
     key("members", List(&MEMBER), "[\"wrn-28-10\"]"),
-    key("budget", Amount("a count (365368, 500K, 36.5M) or a share of the members' total (10%)"), "10%"),
+    key(
+        "budget",
+        Amount("a count (365368, 500K, 36.5M) or a share of the members' total (10%)"),
+        "10%",
+    ),
     key("strategy", Word(&Strategy::WORDS), "swn"),
     key("seed", Whole(0, MOST), "the first of seeds, or 0"),
     key("seeds", List(&Whole(0, MOST)), "[seed]"),
     key("data.name", Text("the name of a data set ('swn data list')"), "cifar-100"),
     key(
         "data.digest",
-        Text("the digest of a set of your own, which complete recipes of runs have: no other images will do"),
+        Text(
+            "the digest of a set of your own, which complete recipes of runs have: no other images will do",
+        ),
         "none: whatever was packed under this name",
     ),
-    key("data.validation", Amount("images (5000) or a share of the training images (\"10%\")"), "0"),
+    key(
+        "data.validation",
+        Amount("images (5000) or a share of the training images (\"10%\")"),
+        "0",
+    ),
     key("data.split_seed", Whole(0, MOST), "0"),
     key("data.crop", Word(&["pad", "random-resized"]), "random-resized for imagenet, else pad"),
     key(
@@ -86,7 +97,11 @@ pub const KEYS: &[Key] = &[
         "with crop = \"pad\" 4, an eighth of the side for pictures of your own; else 0",
     ),
     key("data.flip", Switch, "false for mnist, else true"),
-    key("data.cutout", Whole(0, 1024), "16 for CIFAR, but 0 for several members that are alike; else 0"),
+    key(
+        "data.cutout",
+        Whole(0, 1024),
+        "16 for CIFAR, but 0 for several members that are alike; else 0",
+    ),
     key(
         "plan.file",
         Text(
@@ -176,7 +191,11 @@ pub const KEYS: &[Key] = &[
     ),
     key("train.label_smoothing", Real(0.0, 0.9999), "0"),
     key("train.precision", Word(&["auto", "f32", "bf16"]), "auto"),
-    key("search.epochs", Whole(1, 100_000), "20, or 10% of fewer than 200; 15 for coefficient-clustering"),
+    key(
+        "search.epochs",
+        Whole(1, 100_000),
+        "20, or 10% of fewer than 200; 15 for coefficient-clustering",
+    ),
     key("search.rate", Real(1e-9, 1e3), "train.rate"),
     key("search.tau", Real(-1.0, 1.0), "0.1"),
     key("search.min_templates", Whole(1, 1_000_000), "3 with grid, else 8"),
@@ -209,8 +228,9 @@ pub(super) fn is_table(path: &str) -> bool {
 impl Kind {
     /// What is wrong with a value, and with which element of a list.
     pub(super) fn check(&self, value: &Value) -> Result<(), (Option<usize>, String)> {
-        let alone =
-            |fine: bool| if fine { Ok(()) } else { Err((None, format!("{} is not allowed", shown(value)))) };
+        let alone = |fine: bool| {
+            if fine { Ok(()) } else { Err((None, format!("{} is not allowed", shown(value)))) }
+        };
         match self {
             Whole(least, most) => {
                 let range = *least..=*most;
@@ -231,10 +251,9 @@ impl Kind {
             Amount(_) => alone(value.is_str() || value.as_integer().is_some_and(|n| n >= 0)),
             List(kind) => match value.as_array() {
                 None => Err((None, format!("{} is not a list", shown(value)))),
-                Some(values) => values
-                    .iter()
-                    .enumerate()
-                    .try_for_each(|(i, value)| kind.check(value).map_err(|(_, problem)| (Some(i), problem))),
+                Some(values) => values.iter().enumerate().try_for_each(|(i, value)| {
+                    kind.check(value).map_err(|(_, problem)| (Some(i), problem))
+                }),
             },
         }
     }

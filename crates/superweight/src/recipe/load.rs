@@ -20,8 +20,8 @@ impl Recipe {
     /// The recipe in a file, with `key=value` overrides put over it in their order.
     pub fn load(path: &Path, overrides: &[impl AsRef<str>]) -> Result<Self, RecipeError> {
         let file = path.display().to_string();
-        let text =
-            read_at_most(path, LONGEST).map_err(|source| RecipeError::Read { file: file.clone(), source })?;
+        let text = read_at_most(path, LONGEST)
+            .map_err(|source| RecipeError::Read { file: file.clone(), source })?;
         Self::parse(&file, &text, overrides)
     }
 
@@ -31,7 +31,11 @@ impl Recipe {
     }
 
     /// The same of a text; `file` is what messages call it.
-    pub fn parse(file: &str, text: &str, overrides: &[impl AsRef<str>]) -> Result<Self, RecipeError> {
+    pub fn parse(
+        file: &str,
+        text: &str,
+        overrides: &[impl AsRef<str>],
+    ) -> Result<Self, RecipeError> {
         let mut source = Source { file: file.to_owned(), text: text.to_owned(), flags: vec![] };
         let mut table = text.parse::<Table>().map_err(|error| RecipeError::Syntax {
             place: source.at(error.span().map_or(0, |span| span.start)),
@@ -60,7 +64,9 @@ impl Recipe {
             let place = self.source.place(key.path, None);
             let has_say = match &place {
                 Place::Flag(_) => has_say(resolved, key.path),
-                Place::File { .. } => by_file.as_ref().map_or(true, |by_file| has_say(by_file, key.path)),
+                Place::File { .. } => {
+                    by_file.as_ref().map_or(true, |by_file| has_say(by_file, key.path))
+                }
                 Place::Default { .. } => true,
             };
             (!has_say).then(|| format!("{place}: {} has no say in this recipe", key.path))
@@ -87,7 +93,8 @@ fn has_say(resolved: &Resolved, path: &str) -> bool {
     let heard = Table::try_from(resolved.to_recipe()).expect("a recipe is a table");
     let (table, key) = path.split_once('.').unwrap_or(("", path));
     let of_plan = resolved.plan.file.is_some() && ["plan", "search"].contains(&table);
-    let table = if table.is_empty() { Some(&heard) } else { heard.get(table).and_then(Value::as_table) };
+    let table =
+        if table.is_empty() { Some(&heard) } else { heard.get(table).and_then(Value::as_table) };
     of_plan || table.is_some_and(|table| table.contains_key(key))
 }
 
@@ -95,7 +102,9 @@ fn check(table: &Table, source: &Source) -> Result<(), RecipeError> {
     for (name, value) in table {
         match value {
             Value::Table(inner) if keys::is_table(name) => {
-                inner.iter().try_for_each(|(key, value)| check_key(Some(name), key, value, source))?;
+                inner
+                    .iter()
+                    .try_for_each(|(key, value)| check_key(Some(name), key, value, source))?;
             }
             _ if keys::is_table(name) => {
                 let problem = format!(
@@ -110,7 +119,12 @@ fn check(table: &Table, source: &Source) -> Result<(), RecipeError> {
     Ok(())
 }
 
-fn check_key(table: Option<&str>, name: &str, value: &Value, source: &Source) -> Result<(), RecipeError> {
+fn check_key(
+    table: Option<&str>,
+    name: &str,
+    value: &Value,
+    source: &Source,
+) -> Result<(), RecipeError> {
     let path: Vec<&str> = table.into_iter().chain([name]).collect();
     let Some(key) = keys::find(&path.join(".")).filter(|_| !name.contains('.')) else {
         return Err(overrides::unknown(source.key_place(&path), &path.join(".")));
@@ -168,7 +182,10 @@ mod tests {
             "train.epochs = 1.5",
             "r.toml:1:16: train.epochs: 1.5 is not allowed; allowed: a whole number from 1 to 100000",
         );
-        refused("seed = -1", "r.toml:1:8: seed: -1 is not allowed; allowed: a whole number, 0 or more");
+        refused(
+            "seed = -1",
+            "r.toml:1:8: seed: -1 is not allowed; allowed: a whole number, 0 or more",
+        );
         refused(
             "search.tau = nan",
             "r.toml:1:14: search.tau: nan is not allowed; allowed: a number from -1 to 1",
@@ -185,7 +202,10 @@ mod tests {
             "train.decay_on = [\n'templates',\n 'bn']",
             "r.toml:3:2: train.decay_on: \"bn\" is not allowed; allowed: a list of some of templates, coefficients, convolutions, depthwise, batch-norm, classifier",
         );
-        refused("data.flip = 1", "r.toml:1:13: data.flip: 1 is not allowed; allowed: true or false");
+        refused(
+            "data.flip = 1",
+            "r.toml:1:13: data.flip: 1 is not allowed; allowed: true or false",
+        );
         refused(
             "strategy = { swn = 1 }",
             "r.toml:1:12: strategy: a table is not allowed; allowed: swn, no-refine, no-search, depth-binned, random, all-soft, weight-similarity, coefficient-clustering",
@@ -215,7 +235,8 @@ mod tests {
     fn hostile_files_are_errors() {
         let deep = format!("name = {}{}", "[".repeat(100_000), "]".repeat(100_000));
         assert!(Recipe::parse("r.toml", &deep, &[] as &[&str]).is_err());
-        let missing = Recipe::load(Path::new("no/such.toml"), &[] as &[&str]).unwrap_err().to_string();
+        let missing =
+            Recipe::load(Path::new("no/such.toml"), &[] as &[&str]).unwrap_err().to_string();
         assert!(missing.starts_with("cannot read the recipe no/such.toml: "), "{missing}");
         assert!(Recipe::load(Path::new("."), &[] as &[&str]).is_err());
     }

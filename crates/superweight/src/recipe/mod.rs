@@ -42,11 +42,12 @@ mod strategy;
 pub use crate::ensemble::ParameterKind;
 pub use error::{Place, RecipeError};
 pub use file::{
-    CountOrText, Crop, DataTable, EvalTable, PlanTable, Precision, Recipe, RefineTable, ScheduleWord,
-    SearchTable, TrainTable,
+    CountOrText, Crop, DataTable, EvalTable, PlanTable, Precision, Recipe, RefineTable,
+    ScheduleWord, SearchTable, TrainTable,
 };
 pub use keys::{KEYS, Key, Kind};
 pub use resolved::{
-    DataSettings, LARGEST_PLAN, PLAN, PlanSettings, RefineSettings, Resolved, SearchPhase, TrainSettings,
+    DataSettings, LARGEST_PLAN, PLAN, PlanSettings, RefineSettings, Resolved, SearchPhase,
+    TrainSettings,
 };
 pub use strategy::{Alpha, Method, Similarity, Start, Strategy};

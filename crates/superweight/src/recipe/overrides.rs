@@ -11,9 +11,11 @@ use super::keys::{self, Key, Kind};
 /// The key and value of a flag, checked.
 pub(super) fn parse(typed: &str) -> Result<(&'static Key, Value), RecipeError> {
     let place = || Place::Flag(typed.to_owned());
-    let syntax = |problem: &str| RecipeError::Syntax { place: place(), problem: problem.to_owned() };
-    let (path, text) =
-        typed.split_once('=').ok_or_else(|| syntax("write key=value, for example --set train.epochs=10"))?;
+    let syntax =
+        |problem: &str| RecipeError::Syntax { place: place(), problem: problem.to_owned() };
+    let (path, text) = typed
+        .split_once('=')
+        .ok_or_else(|| syntax("write key=value, for example --set train.epochs=10"))?;
     let (path, text) = (path.trim(), text.trim());
     let key = keys::find(path).ok_or_else(|| unknown(place(), path))?;
     let wrong = |problem| RecipeError::Value {
@@ -33,7 +35,8 @@ pub(super) fn put(table: &mut Table, path: &str, value: Value) {
         None => drop(table.insert(path.to_owned(), value)),
         Some((inner, name)) => {
             let inner = table.entry(inner).or_insert_with(|| Value::Table(Table::new()));
-            let inner = inner.as_table_mut().expect("the file was checked: a table's name holds a table");
+            let inner =
+                inner.as_table_mut().expect("the file was checked: a table's name holds a table");
             inner.insert(name.to_owned(), value);
         }
     }
@@ -55,7 +58,9 @@ fn read(kind: &Kind, text: &str) -> Option<Value> {
     let bare = || Value::String(text.to_owned());
     match kind {
         _ if text.is_empty() || text.contains(['\n', '\r']) => None,
-        Kind::Word(_) | Kind::Text(_) | Kind::Amount(_) if !text.starts_with(['"', '\'']) => Some(bare()),
+        Kind::Word(_) | Kind::Text(_) | Kind::Amount(_) if !text.starts_with(['"', '\'']) => {
+            Some(bare())
+        }
         Kind::List(inner) => match text.parse::<Value>() {
             Ok(value @ Value::Array(_)) => Some(value),
             _ => {
@@ -71,7 +76,9 @@ fn read(kind: &Kind, text: &str) -> Option<Value> {
         },
         Kind::Word(_) | Kind::Text(_) | Kind::Amount(_) => text.parse().ok(),
         // What is no TOML is refused by the check, which shows it.
-        Kind::Whole(..) | Kind::Real(..) | Kind::Switch => Some(text.parse().unwrap_or_else(|_| bare())),
+        Kind::Whole(..) | Kind::Real(..) | Kind::Switch => {
+            Some(text.parse().unwrap_or_else(|_| bare()))
+        }
     }
 }
 
@@ -123,7 +130,11 @@ mod tests {
             "members=[wrn-28-7,wrn-28-4]",
             "members='wrn-28-7',wrn-28-4",
         ] {
-            assert_eq!(set(&[typed]).unwrap().members.unwrap(), ["wrn-28-7", "wrn-28-4"], "{typed}");
+            assert_eq!(
+                set(&[typed]).unwrap().members.unwrap(),
+                ["wrn-28-7", "wrn-28-4"],
+                "{typed}"
+            );
         }
         assert_eq!(set(&["train.drops=[]"]).unwrap().train.drops.unwrap(), []);
     }
@@ -131,7 +142,10 @@ mod tests {
     #[test]
     fn errors_name_the_flag() {
         for (typed, message) in [
-            ("train.epochs", "--set train.epochs: write key=value, for example --set train.epochs=10"),
+            (
+                "train.epochs",
+                "--set train.epochs: write key=value, for example --set train.epochs=10",
+            ),
             (
                 "train.epochs=ten",
                 "--set train.epochs=ten: train.epochs: \"ten\" is not allowed; allowed: a whole number from 1 to 100000",

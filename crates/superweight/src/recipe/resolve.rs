@@ -48,7 +48,8 @@ impl Recipe {
         let strategy = self.strategy.unwrap_or_default();
         let refine = self.refine(strategy)?;
         let refined = refine.as_ref().map_or(0, |refine| refine.epoch);
-        let seed = self.seed.unwrap_or_else(|| self.seeds.iter().flatten().next().copied().unwrap_or(0));
+        let seed =
+            self.seed.unwrap_or_else(|| self.seeds.iter().flatten().next().copied().unwrap_or(0));
         Ok(Resolved {
             name: self.name()?,
             budget: budget.parse().map_err(|e| self.wrong("budget", e))?,
@@ -57,7 +58,11 @@ impl Recipe {
             seeds: self.seeds(seed)?,
             data: self.data(members.len() > 1 && !heterogeneous)?,
             plan: self.plan(strategy, heterogeneous, seed)?,
-            train: self.train(&members, heterogeneous, self.average(members.len() == 1, refined)?)?,
+            train: self.train(
+                &members,
+                heterogeneous,
+                self.average(members.len() == 1, refined)?,
+            )?,
             search: self.search(strategy, Tiling::Dense),
             refine,
             held_out_every: self.eval.held_out_every.unwrap_or(1),
@@ -78,7 +83,9 @@ impl Recipe {
                 tiling
             }
             // What is wrong with a given plan is said when the run begins.
-            Some(file) if file.is_file() => resolved.first_plan().map_or(Tiling::Dense, |plan| plan.tiling),
+            Some(file) if file.is_file() => {
+                resolved.first_plan().map_or(Tiling::Dense, |plan| plan.tiling)
+            }
             // A pipe can be read once, and that is then.
             Some(_) => Tiling::Dense,
         };
@@ -113,12 +120,13 @@ impl Recipe {
             Place::File { .. } => in_file,
             Place::Default { .. } => false,
         };
-        let mut others = KEYS.iter().filter(|key| key.path != "plan.file").filter(of_plan).filter(beside);
+        let mut others =
+            KEYS.iter().filter(|key| key.path != "plan.file").filter(of_plan).filter(beside);
         match others.next() {
-            Some(key) => {
-                Err(self
-                    .wrong(key.path, "plan.file is the plan, and leaves this nothing to say: leave one out"))
-            }
+            Some(key) => Err(self.wrong(
+                key.path,
+                "plan.file is the plan, and leaves this nothing to say: leave one out",
+            )),
             None => Ok(()),
         }
     }
@@ -136,10 +144,13 @@ impl Recipe {
             return Ok(vec!["wrn-28-10".parse().expect("the default is a network")]);
         };
         if names.is_empty() || names.len() > MOST_MEMBERS {
-            return Err(self.wrong("members", format!("there are {}, not 1 to {MOST_MEMBERS}", names.len())));
+            return Err(self
+                .wrong("members", format!("there are {}, not 1 to {MOST_MEMBERS}", names.len())));
         }
         let parse = |(i, name): (usize, &String)| {
-            name.parse().map_err(|error: ArchError| self.source.wrong("members", Some(i), error.to_string()))
+            name.parse().map_err(|error: ArchError| {
+                self.source.wrong("members", Some(i), error.to_string())
+            })
         };
         names.iter().enumerate().map(parse).collect()
     }
@@ -156,7 +167,12 @@ impl Recipe {
         }
     }
 
-    fn plan(&self, strategy: Strategy, heterogeneous: bool, seed: u64) -> Result<PlanSettings, RecipeError> {
+    fn plan(
+        &self,
+        strategy: Strategy,
+        heterogeneous: bool,
+        seed: u64,
+    ) -> Result<PlanSettings, RecipeError> {
         let file = self.plan.file.as_deref().map(|file| self.source.beside(file));
         let table = if file.is_some() { &PlanTable::default() } else { &self.plan };
         let clusters = match &table.clusters {
@@ -166,8 +182,9 @@ impl Recipe {
         let alone = matches!(clusters, Clustering::Dense | Clustering::PerLayer);
         if alone && strategy.method().search.is_some() {
             let word = strategy.word();
-            let problem =
-                format!("strategy {word} searches among layers that share, and here none do; use no-search");
+            let problem = format!(
+                "strategy {word} searches among layers that share, and here none do; use no-search"
+            );
             return Err(self.wrong("plan.clusters", problem));
         }
         let tiling = match table.tiling.as_deref() {
@@ -185,9 +202,10 @@ impl Recipe {
                 "compares layers where they have a corner in common, which templates in a bank have not",
                 "no-search, depth-binned, random or coefficient-clustering",
             )),
-            (TilingChoice::RankOne, Some(_)) => {
-                Some(("searches for layers to share, where here those of one shape do", "no-search"))
-            }
+            (TilingChoice::RankOne, Some(_)) => Some((
+                "searches for layers to share, where here those of one shape do",
+                "no-search",
+            )),
             _ => None,
         };
         if let Some((why, others)) = refused {
@@ -196,26 +214,31 @@ impl Recipe {
                 place: self.source.place("plan.tiling", None),
                 key: "plan.tiling",
                 problem: format!("strategy = \"{}\" {why}", strategy.word()),
-                allowed: format!("strategy = {others} with this tiling, or plan.tiling = {of_tiling}"),
+                allowed: format!(
+                    "strategy = {others} with this tiling, or plan.tiling = {of_tiling}"
+                ),
             });
         }
         let block = match table.block.as_ref().map(CountOrText::text).as_deref() {
             None | Some("auto") => None,
             Some(text) => {
                 let block = text.parse().ok().filter(|block| (1..=4096).contains(block));
-                Some(
-                    block
-                        .ok_or_else(|| self.wrong("plan.block", format!("'{text}' is no side of a block")))?,
-                )
+                Some(block.ok_or_else(|| {
+                    self.wrong("plan.block", format!("'{text}' is no side of a block"))
+                })?)
             }
         };
-        let ends = [("plan.share_stem", table.share_stem), ("plan.share_classifier", table.share_classifier)];
+        let ends = [
+            ("plan.share_stem", table.share_stem),
+            ("plan.share_classifier", table.share_classifier),
+        ];
         if let Some((key, _)) = ends.iter().find(|(_, share)| *share == Some(true))
             && clusters == Clustering::Dense
         {
             return Err(self.wrong(key, "with plan.clusters = \"dense\" no layer shares"));
         }
-        let share = Share { stem: table.share_stem.unwrap_or(false), classifier: table.share_classifier };
+        let share =
+            Share { stem: table.share_stem.unwrap_or(false), classifier: table.share_classifier };
         // Banks are not cut into blocks.
         let block = block.filter(|_| !tiling.has_banks());
         Ok(PlanSettings { file, clusters, tiling, block, scale: table.scale, share })
@@ -236,8 +259,12 @@ impl Recipe {
         let text = asked.map_or("0".to_owned(), CountOrText::text);
         let wrong = |what: &str| Err(self.wrong(key, format!("'{text}' is {what}")));
         match percent(&text) {
-            None => text.parse().or_else(|_| wrong(&format!("neither a number of {of} nor a share"))),
-            Some(Ok(share)) if (0.0..=100.0).contains(&share) => Ok((share * whole as f64 / 100.0) as u64),
+            None => {
+                text.parse().or_else(|_| wrong(&format!("neither a number of {of} nor a share")))
+            }
+            Some(Ok(share)) if (0.0..=100.0).contains(&share) => {
+                Ok((share * whole as f64 / 100.0) as u64)
+            }
             Some(_) => wrong("not a share between 0% and 100%"),
         }
     }
@@ -305,7 +332,9 @@ impl Recipe {
         let refined = resolved.refine.as_ref().map_or(0, |refine| refine.epoch);
         if average > epochs - refined {
             let problem = match refined {
-                _ if average > epochs => format!("there are no {average} epochs in a training of {epochs}"),
+                _ if average > epochs => {
+                    format!("there are no {average} epochs in a training of {epochs}")
+                }
                 _ => format!(
                     "the last {average} of {epochs} epochs begin before refinement (refine.epoch = {refined})"
                 ),
@@ -316,7 +345,9 @@ impl Recipe {
             // Steps of two rounds may be looked at, and in neither of them all.
             let (least, most) = (2 * block - 1, steps);
             let problem = match batches {
-                _ if batches > most => Some(format!("{batches} is more than the {most} of an epoch")),
+                _ if batches > most => {
+                    Some(format!("{batches} is more than the {most} of an epoch"))
+                }
                 _ if batches < least && batches < most => Some(format!(
                     "in {batches} steps some of {members} members may have no turn (train.at_once = {at_once}): choose at \
                      least {}, or leave it out for the whole epoch",

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use superweight_plan::arch::{ArchName, ImageShape};
 use superweight_plan::number::grouped;
 use superweight_plan::{
-    Budget, Clustering, Member, PlanError, PlanRequest, Scale, SearchSettings, Share, SharingPlan, Tiling,
-    TilingChoice,
+    Budget, Clustering, Member, PlanError, PlanRequest, Scale, SearchSettings, Share, SharingPlan,
+    Tiling, TilingChoice,
 };
 
 use super::error::RecipeError;
 use super::file::{
-    CountOrText, Crop, DataTable, EvalTable, PlanTable, Precision, Recipe, RefineTable, ScheduleWord,
-    SearchTable, TrainTable,
+    CountOrText, Crop, DataTable, EvalTable, PlanTable, Precision, Recipe, RefineTable,
+    ScheduleWord, SearchTable, TrainTable,
 };
 use super::strategy::{Alpha, Similarity, Strategy};
 use crate::data::{self, Augment, DataError, Dataset, Description, OwnSet};
@@ -245,9 +245,12 @@ impl Resolved {
 
     /// What the planner is asked for first: the plan of the search where there is one, else of training.
     pub fn plan_request(&self) -> Result<PlanRequest, PlanError> {
-        let start =
-            self.search.as_ref().map_or(self.strategy.method().coefficients, |search| search.coefficients);
-        let most_templates = self.search.as_ref().and_then(|search| search.similarity.most_templates());
+        let start = self
+            .search
+            .as_ref()
+            .map_or(self.strategy.method().coefficients, |search| search.coefficients);
+        let most_templates =
+            self.search.as_ref().and_then(|search| search.similarity.most_templates());
         Ok(PlanRequest { most_templates, ..self.request(start)? })
     }
 
@@ -269,8 +272,9 @@ impl Resolved {
         let (total, budget) = (plan.bill.total(), request.budget.unwrap_or(u64::MAX));
         if total > budget {
             let [total, budget] = [total, budget].map(grouped);
-            let problem =
-                format!("it has {total} numbers, the recipe's budget is {budget}: raise it, or plan anew");
+            let problem = format!(
+                "it has {total} numbers, the recipe's budget is {budget}: raise it, or plan anew"
+            );
             return Err(wrong(problem));
         }
         plan.budget = Some(budget);
@@ -288,26 +292,35 @@ impl Resolved {
     pub fn contradiction(&self, plan: &SharingPlan) -> Option<String> {
         let (asked, planned) = (self.planned_members(), &plan.members);
         if asked.len() != planned.len() {
-            return Some(format!("the recipe has {} members, the plan {}", asked.len(), planned.len()));
+            return Some(format!(
+                "the recipe has {} members, the plan {}",
+                asked.len(),
+                planned.len()
+            ));
         }
         let said = |Member { architecture, input, classes }: &Member| {
             let ImageShape { channels, height, width } = input;
             format!("{architecture} for {channels}×{height}×{width} images of {classes} classes")
         };
-        let (n, (asked, planned)) = asked.iter().zip(planned).enumerate().find(|(_, (a, b))| a != b)?;
+        let (n, (asked, planned)) =
+            asked.iter().zip(planned).enumerate().find(|(_, (a, b))| a != b)?;
         Some(format!("member {n} is {} in the recipe, {} in the plan", said(asked), said(planned)))
     }
 
     fn planned_members(&self) -> Vec<Member> {
         let DataSettings { shape: input, classes, .. } = self.data;
-        self.members.iter().map(|name| Member { architecture: name.clone(), input, classes }).collect()
+        self.members
+            .iter()
+            .map(|name| Member { architecture: name.clone(), input, classes })
+            .collect()
     }
 
     /// A budget that pays for each layer's own coefficients where they come, now or later: so tiling, decided once,
     /// fits both.
     fn request(&self, coefficients: Alpha) -> Result<PlanRequest, PlanError> {
         let later_own = self.strategy.method().coefficients == Alpha::Own;
-        let reserve = self.refine.as_ref().map_or(if later_own { 1.0 } else { 0.0 }, |refine| refine.reserve);
+        let reserve =
+            self.refine.as_ref().map_or(if later_own { 1.0 } else { 0.0 }, |refine| refine.reserve);
         let mut request = PlanRequest {
             clusters: self.plan.clusters.clone(),
             tiling: self.plan.tiling,
@@ -332,7 +345,9 @@ impl Resolved {
                 at.retain(|&epoch| epoch > 0);
                 Schedule::Drops { rate: search.rate, factor: 0.1, at, warm_up: 0 }
             }
-            Similarity::Gradient | Similarity::Weight => Schedule::Constant { rate: search.rate, warm_up: 0 },
+            Similarity::Gradient | Similarity::Weight => {
+                Schedule::Constant { rate: search.rate, warm_up: 0 }
+            }
         })
     }
 
@@ -380,7 +395,8 @@ impl Resolved {
             Schedule::OneCycle { rate, rise, start_divisor, end_divisor } => {
                 written.schedule = Some(ScheduleWord::OneCycle);
                 (written.rate, written.rise) = (Some(*rate), Some(*rise));
-                (written.start_divisor, written.end_divisor) = (Some(*start_divisor), Some(*end_divisor));
+                (written.start_divisor, written.end_divisor) =
+                    (Some(*start_divisor), Some(*end_divisor));
             }
         }
         Recipe {
@@ -436,8 +452,11 @@ fn budget_text(budget: Budget) -> String {
             // The denominator is 100 times a power of ten: that many decimals.
             let scale = denominator / 100;
             let decimals = scale.ilog10() as usize;
-            let fraction =
-                if decimals == 0 { String::new() } else { format!(".{:0decimals$}", mantissa % scale) };
+            let fraction = if decimals == 0 {
+                String::new()
+            } else {
+                format!(".{:0decimals$}", mantissa % scale)
+            };
             format!("{}{fraction}%", mantissa / scale)
         }
     }
@@ -449,7 +468,9 @@ mod tests {
 
     #[test]
     fn budgets_print_as_they_parse() {
-        for text in ["10%", "0.5%", "10.0%", "12.345678%", "0.000001%", "200%", "36.5M", "365368", "7G"] {
+        for text in
+            ["10%", "0.5%", "10.0%", "12.345678%", "0.000001%", "200%", "36.5M", "365368", "7G"]
+        {
             let budget: Budget = text.parse().unwrap();
             assert_eq!(budget_text(budget).parse::<Budget>().unwrap(), budget, "{text}");
         }

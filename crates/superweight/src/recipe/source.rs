@@ -56,7 +56,12 @@ impl Source {
     }
 
     /// What is wrong with a known key, or with an element of its list.
-    pub(super) fn wrong(&self, key: &'static str, element: Option<usize>, problem: String) -> RecipeError {
+    pub(super) fn wrong(
+        &self,
+        key: &'static str,
+        element: Option<usize>,
+        problem: String,
+    ) -> RecipeError {
         let allowed = keys::find(key).map_or(String::new(), |key| key.kind.to_string());
         RecipeError::Value { place: self.place(key, element), key, problem, allowed }
     }

@@ -127,7 +127,8 @@ impl Strategy {
     pub fn method(self) -> Method {
         use Alpha::{Own, Shared};
         use Similarity::{Coefficient, Gradient, Weight};
-        let row = |start, search, coefficients, refine| Method { start, search, coefficients, refine };
+        let row =
+            |start, search, coefficients, refine| Method { start, search, coefficients, refine };
         match self {
             Self::Swn => row(Start::Usual, Some((Gradient, Shared)), Shared, true),
             Self::NoRefine => row(Start::Usual, Some((Gradient, Shared)), Shared, false),
@@ -168,7 +169,8 @@ mod tests {
 
     #[test]
     fn the_table_above_is_what_the_code_says() {
-        let table = include_str!("strategy.rs").lines().skip_while(|line| !line.starts_with("//! |---"));
+        let table =
+            include_str!("strategy.rs").lines().skip_while(|line| !line.starts_with("//! |---"));
         let rows: Vec<Vec<&str>> = table
             .skip(1)
             .take_while(|line| line.starts_with("//! |"))

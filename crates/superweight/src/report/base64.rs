@@ -6,8 +6,8 @@ const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 pub(super) fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
-        let word =
-            chunk.iter().fold(0u32, |word, &byte| word << 8 | u32::from(byte)) << (8 * (3 - chunk.len()));
+        let word = chunk.iter().fold(0u32, |word, &byte| word << 8 | u32::from(byte))
+            << (8 * (3 - chunk.len()));
         for digit in 0..4 {
             match digit <= chunk.len() {
                 true => text.push(DIGITS[(word >> (18 - 6 * digit) & 63) as usize] as char),

@@ -138,14 +138,20 @@ impl Comparison {
         for (row, (keys, of)) in rows.iter_mut().zip(&groups) {
             // The same once more, or what a label does not say; or one of several given plans.
             let alike = |(other, label): &(&(Keys, Vec<usize>), &String)| {
-                **label == row.label || keys.contains_key("plan.file") && other.0.contains_key("plan.file")
+                **label == row.label
+                    || keys.contains_key("plan.file") && other.0.contains_key("plan.file")
             };
             if groups.iter().zip(&labels).filter(alike).count() > 1 {
                 row.label += &format!(" ({})", runs[of[0]].name);
             }
         }
         let all: Vec<&Keys> = groups.iter().map(|(keys, _)| keys).collect();
-        Some(Self { rows, beside: beside(runs, &paper), ablations: ablations(&all), sweeps: sweeps(&all) })
+        Some(Self {
+            rows,
+            beside: beside(runs, &paper),
+            ablations: ablations(&all),
+            sweeps: sweeps(&all),
+        })
     }
 }
 
@@ -189,9 +195,11 @@ impl Row {
             }
         };
         let mut measures: Vec<Measure> = values.into_iter().map(measure).collect();
-        let place = |name: &str| ORDER.iter().position(|known| *known == name).unwrap_or(ORDER.len());
+        let place =
+            |name: &str| ORDER.iter().position(|known| *known == name).unwrap_or(ORDER.len());
         measures.sort_by_key(|measure| place(&measure.name));
-        let names: Vec<_> = rows.iter().map(|row| format!("{}: {}", row.table, row.method)).collect();
+        let names: Vec<_> =
+            rows.iter().map(|row| format!("{}: {}", row.table, row.method)).collect();
         Self {
             label: {
                 let epochs = so_far(first).unwrap_or_else(|| first.about.epochs.to_string());
@@ -233,15 +241,20 @@ pub(super) fn measured(run: &RunView) -> Vec<(String, f64)> {
     let unlike = |member: usize| {
         run.about.members.iter().filter(|other| **other == run.about.members[member]).count() == 1
     };
-    let tested =
-        run.evaluation.as_ref().filter(|evaluation| evaluation.part == "test" && !evaluation.partial);
-    let evaluated = tested.and_then(|evaluation| evaluation.ensemble().map(|all| (evaluation, all)));
+    let tested = run
+        .evaluation
+        .as_ref()
+        .filter(|evaluation| evaluation.part == "test" && !evaluation.partial);
+    let evaluated =
+        tested.and_then(|evaluation| evaluation.ensemble().map(|all| (evaluation, all)));
     let members = run.about.members.len();
     match (evaluated, &run.headline.accuracy) {
         (Some((evaluation, ensemble)), _) => {
             let scores = [("top5", ensemble.top5), ("nll", ensemble.nll), ("ece", ensemble.ece)];
             all.push(("top1".to_owned(), ensemble.top1));
-            all.extend(scores.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+            all.extend(
+                scores.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))),
+            );
             if members > 1 {
                 for member in (0..members).filter(|&member| unlike(member)) {
                     all.extend(evaluation.member(member).map(|scores| (name(member), scores.top1)));
@@ -251,7 +264,9 @@ pub(super) fn measured(run: &RunView) -> Vec<(String, f64)> {
             if let Some(c) = &evaluation.corruptions {
                 let means = [("top1", c.mean_top1), ("nll", c.mean_nll), ("ece", c.mean_ece)];
                 all.extend(
-                    means.into_iter().filter_map(|(name, value)| Some((format!("corrupted_{name}"), value?))),
+                    means
+                        .into_iter()
+                        .filter_map(|(name, value)| Some((format!("corrupted_{name}"), value?))),
                 );
             }
         }
@@ -297,12 +312,18 @@ fn setting(run: &RunView) -> String {
 
 fn beside(runs: &[RunView], paper: &[PaperRow]) -> Vec<Beside> {
     let ran = |row: &PaperRow| runs.iter().any(|run| row.row_of(run));
-    let others = paper.iter().filter(|row| row.strategy.is_none() || (row.tiling.is_some() && !ran(row)));
+    let others =
+        paper.iter().filter(|row| row.strategy.is_none() || (row.tiling.is_some() && !ran(row)));
     let of = |row: &PaperRow| {
         let run = runs.iter().find(|run| row.setting_of(run))?;
-        let one = |name: &String| row.value(name).map(|(value, error)| (name.clone(), value, error));
+        let one =
+            |name: &String| row.value(name).map(|(value, error)| (name.clone(), value, error));
         let values = row.values.keys().filter_map(one).collect();
-        Some(Beside { label: format!("{}: {}", row.table, row.method), setting: setting(run), values })
+        Some(Beside {
+            label: format!("{}: {}", row.table, row.method),
+            setting: setting(run),
+            values,
+        })
     };
     others.filter_map(of).collect()
 }
@@ -325,7 +346,9 @@ pub(crate) fn keys(resolved: &str) -> Keys {
 }
 
 fn of_strategy(key: &str) -> bool {
-    OF_STRATEGY.iter().any(|prefix| key == *prefix || (prefix.ends_with('.') && key.starts_with(prefix)))
+    OF_STRATEGY
+        .iter()
+        .any(|prefix| key == *prefix || (prefix.ends_with('.') && key.starts_with(prefix)))
 }
 
 fn text(keys: &Keys, key: &str) -> String {
@@ -381,12 +404,14 @@ fn ablation_name(rows: &[&Keys], among: &[usize], row: usize) -> String {
 
 /// For every key with numbers: groups of rows that are equal but for it.
 fn sweeps(rows: &[&Keys]) -> Vec<Sweep> {
-    let number = |value: &toml::Value| value.as_float().or_else(|| value.as_integer().map(|n| n as f64));
+    let number =
+        |value: &toml::Value| value.as_float().or_else(|| value.as_integer().map(|n| n as f64));
     let mut varied: Vec<&String> = rows
         .iter()
         .flat_map(|keys| keys.iter())
         .filter(|(key, value)| {
-            number(value).is_some() && rows.iter().any(|other| other.get(*key).is_some_and(|v| v != *value))
+            number(value).is_some()
+                && rows.iter().any(|other| other.get(*key).is_some_and(|v| v != *value))
         })
         .map(|(key, _)| key)
         .collect();
@@ -424,21 +449,37 @@ mod tests {
     #[test]
     fn seeds_are_a_row_and_the_same_seed_again_is_another() {
         let recipe = |tau: f64| Keys::from([("search.tau".to_owned(), tau.into())]);
-        let runs = [(recipe(0.1), 0), (recipe(0.2), 0), (recipe(0.1), 1), (recipe(0.1), 0), (recipe(0.1), 2)];
+        let runs = [
+            (recipe(0.1), 0),
+            (recipe(0.2), 0),
+            (recipe(0.1), 1),
+            (recipe(0.1), 0),
+            (recipe(0.1), 2),
+        ];
         let rows = rows_of(runs.into_iter());
-        let expected = [(recipe(0.1), vec![0, 2, 4]), (recipe(0.2), vec![1]), (recipe(0.1), vec![3])];
+        let expected =
+            [(recipe(0.1), vec![0, 2, 4]), (recipe(0.2), vec![1]), (recipe(0.1), vec![3])];
         assert_eq!(rows, expected);
     }
 
     #[test]
     fn a_sweep_has_two_values() {
         let recipe = |tau: f64, beta: f64| {
-            Keys::from([("search.tau".to_owned(), tau.into()), ("refine.beta".to_owned(), beta.into())])
+            Keys::from([
+                ("search.tau".to_owned(), tau.into()),
+                ("refine.beta".to_owned(), beta.into()),
+            ])
         };
         let twice = [&recipe(0.1, 0.9), &recipe(0.1, 0.9), &recipe(0.2, 0.5)];
-        assert!(sweeps(&twice).is_empty(), "the same run twice, and one that differs in two numbers");
+        assert!(
+            sweeps(&twice).is_empty(),
+            "the same run twice, and one that differs in two numbers"
+        );
         let found = sweeps(&[&recipe(0.2, 0.9), &recipe(0.1, 0.9)]);
         assert_eq!(found.len(), 1);
-        assert_eq!((found[0].key.as_str(), &found[0].points), ("search.tau", &vec![(0.1, 1), (0.2, 0)]));
+        assert_eq!(
+            (found[0].key.as_str(), &found[0].points),
+            ("search.tau", &vec![(0.1, 1), (0.2, 0)])
+        );
     }
 }

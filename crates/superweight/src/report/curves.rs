@@ -120,7 +120,8 @@ impl Curves {
         value: Option<&Value>,
     ) {
         let Some(value) = value.and_then(Value::as_f64) else { return };
-        let known = self.series.iter_mut().find(|s| (s.metric, s.part, s.member) == (metric, part, member));
+        let known =
+            self.series.iter_mut().find(|s| (s.metric, s.part, s.member) == (metric, part, member));
         match known {
             Some(series) => series.points.push((at, value)),
             None => self.series.push(Series { metric, part, member, points: vec![(at, value)] }),
@@ -155,17 +156,29 @@ mod tests {
         ];
         let mut averaged = seen(25.0);
         averaged["averaged"] = 1.into();
-        let averaged = Curves::new(&[log.to_vec(), vec![epoch("train", 1, averaged)]].concat()).unwrap();
-        assert_eq!(averaged.marks[1], Mark { at: 3.0, what: "the last point is the mean from here on" });
+        let averaged =
+            Curves::new(&[log.to_vec(), vec![epoch("train", 1, averaged)]].concat()).unwrap();
+        assert_eq!(
+            averaged.marks[1],
+            Mark { at: 3.0, what: "the last point is the mean from here on" }
+        );
         let curves = Curves::new(&log).unwrap();
-        let phases: Vec<_> = curves.phases.iter().map(|p| (p.phase.as_str(), p.from, p.to)).collect();
+        let phases: Vec<_> =
+            curves.phases.iter().map(|p| (p.phase.as_str(), p.from, p.to)).collect();
         assert_eq!(phases, [("search", 0.0, 2.0), ("train", 2.0, 3.0)]);
         assert_eq!(curves.marks, [Mark { at: 2.0, what: "clusters found, everything anew" }]);
-        let ensemble =
-            curves.series.iter().find(|s| (s.metric, s.part, s.member) == ("top1", "validation", None));
+        let ensemble = curves
+            .series
+            .iter()
+            .find(|s| (s.metric, s.part, s.member) == ("top1", "validation", None));
         assert_eq!(ensemble.unwrap().points, [(1.0, 10.0), (2.0, 11.0), (3.0, 20.0)]);
         // What is no number is no point, and no line.
-        assert!(!curves.series.iter().any(|s| (s.metric, s.part, s.member) == ("loss", "train", Some(1))));
+        assert!(
+            !curves
+                .series
+                .iter()
+                .any(|s| (s.metric, s.part, s.member) == ("loss", "train", Some(1)))
+        );
         assert!(Curves::new(&[]).is_none());
     }
 }

@@ -18,7 +18,8 @@ use superweight_plan::number::grouped;
 
 use super::ReportError;
 use super::evaluation::{
-    BinView, CorruptionRow, Corruptions, Evaluation, Interpolation, Latency, LatencyView, SubsetView,
+    BinView, CorruptionRow, Corruptions, Evaluation, Interpolation, Latency, LatencyView,
+    SubsetView,
 };
 
 use crate::anytime::{PROFILE, Profile, SubsetProfile};
@@ -30,7 +31,8 @@ use crate::voices::Voices;
 /// Corruptions that the paper averages over.
 const STANDARD_TYPES: usize = 15;
 /// Files with figures, the better one first.
-const PARTS: [(Seen, &str); 2] = [(Seen::Test, "the test set"), (Seen::HeldOut, "the held-out images")];
+const PARTS: [(Seen, &str); 2] =
+    [(Seen::Test, "the test set"), (Seen::HeldOut, "the held-out images")];
 
 #[derive(Deserialize)]
 struct Answer {
@@ -114,11 +116,15 @@ pub(super) fn read(run: &Path, newest: &Newest<'_>) -> Result<Option<Evaluation>
         let path = run.join("evaluation").join(format!("{}.json", seen.part()));
         if let Some(text) = text(&path)? {
             let again = format!("'swn eval {}{}' makes it anew", run.display(), seen.flag());
-            let wrong =
-                |what: String| ReportError::File { file: path.clone(), what: format!("{what}; {again}") };
-            let answer: Answer = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+            let wrong = |what: String| ReportError::File {
+                file: path.clone(),
+                what: format!("{what}; {again}"),
+            };
+            let answer: Answer =
+                serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
             let of = Voices::new(answer.members.clone(), answer.exits);
-            let stamp = answer.checkpoint.map(|number| Stamp { number, digest: answer.digest.clone() });
+            let stamp =
+                answer.checkpoint.map(|number| Stamp { number, digest: answer.digest.clone() });
             newest.knows(&of, stamp).map_err(wrong)?;
             answer.is_of(&of).map_err(wrong)?;
             let images = newest.test.filter(|_| seen == Seen::Test);
@@ -129,7 +135,10 @@ pub(super) fn read(run: &Path, newest: &Newest<'_>) -> Result<Option<Evaluation>
     let path = run.join(PROFILE);
     if let Some(text) = text(&path)? {
         let again = format!("'swn anytime {}' makes it anew", run.display());
-        let wrong = |what: String| ReportError::File { file: path.clone(), what: format!("{what}; {again}") };
+        let wrong = |what: String| ReportError::File {
+            file: path.clone(),
+            what: format!("{what}; {again}"),
+        };
         let profile = Profile::from_json(&path, &text).map_err(ReportError::Profile)?;
         newest.knows(&profile.voices(), Some(profile.stamp())).map_err(wrong)?;
         let older = older(Some(profile.checkpoint), newest.number());
@@ -196,12 +205,20 @@ fn text(path: &Path) -> Result<Option<String>, ReportError> {
 /// What to say of files that are older than the run.
 fn older(of: Option<u64>, newest: Option<u64>) -> String {
     match (of, newest) {
-        (Some(of), Some(newest)) if of != newest => format!(" (checkpoint {of}; the newest is {newest})"),
+        (Some(of), Some(newest)) if of != newest => {
+            format!(" (checkpoint {of}; the newest is {newest})")
+        }
         _ => String::new(),
     }
 }
 
-fn view(answer: Answer, part: &str, on: &str, newest: Option<u64>, images: Option<u64>) -> Evaluation {
+fn view(
+    answer: Answer,
+    part: &str,
+    on: &str,
+    newest: Option<u64>,
+    images: Option<u64>,
+) -> Evaluation {
     let of = older(answer.checkpoint, newest);
     let few = images.filter(|&images| answer.images < images);
     let some = few.map(|images| format!(" (some of {})", grouped(images))).unwrap_or_default();
@@ -337,11 +354,17 @@ mod tests {
         assert_eq!((ensemble.top1, ensemble.nll), (60.0, None));
         assert_eq!(ensemble.bins[1], BinView { images: 4, confidence: 85.0, accuracy: 75.0 });
         let corrupted = found.corruptions.unwrap();
-        assert_eq!((corrupted.mean_top1, corrupted.kinds[0].name.as_str()), (Some(40.0), "gaussian noise"));
+        assert_eq!(
+            (corrupted.mean_top1, corrupted.kinds[0].name.as_str()),
+            (Some(40.0), "gaussian noise")
+        );
         assert_eq!(corrupted.kinds[0].top1, [None, None, Some(33.0)]);
         assert_eq!(found.interpolations[0].points, [(0.0, 50.0), (1.0, 51.0)]);
         let latency = found.latency.unwrap();
-        assert_eq!((latency.device.as_str(), latency.subsets[0].p99), ("cpu, 2 threads", Some(3.0)));
+        assert_eq!(
+            (latency.device.as_str(), latency.subsets[0].p99),
+            ("cpu, 2 threads", Some(3.0))
+        );
         assert_eq!([0, 1, 2].map(|i| latency.subsets[i].front), [true, false, true]);
     }
 
@@ -362,17 +385,28 @@ mod tests {
         let exits = Voices::new(vec!["a".to_owned(); 2], true);
         let said = error([TEST, &profile], &exits).unwrap();
         assert!(said.contains("test.json: of a, a, the run has 2 exits of a; 'swn eval"), "{said}");
-        let said =
-            error([&TEST.replace("\"images\": 100,", "\"images\": 100, \"exits\": true,"), &profile], &exits);
-        assert!(said.unwrap().contains("anytime.json: of a, a, the run has 2 exits of a; 'swn anytime"));
+        let said = error(
+            [&TEST.replace("\"images\": 100,", "\"images\": 100, \"exits\": true,"), &profile],
+            &exits,
+        );
+        assert!(
+            said.unwrap().contains("anytime.json: of a, a, the run has 2 exits of a; 'swn anytime")
+        );
         let with = |text: &str, digest: &str| {
-            text.replacen("\"checkpoint\": 5,", &format!("\"checkpoint\": 5, \"digest\": \"{digest}\","), 1)
+            text.replacen(
+                "\"checkpoint\": 5,",
+                &format!("\"checkpoint\": 5, \"digest\": \"{digest}\","),
+                1,
+            )
         };
         assert_eq!(error([&with(TEST, "2ab"), &with(&profile, "2ab")], &two()), None);
         let said = error([&with(TEST, "2ac"), &profile], &two()).unwrap();
         assert!(said.contains("test.json: of checkpoint 5 of another run; 'swn eval"), "{said}");
         let said = error([TEST, &with(&profile, "2ac")], &two()).unwrap();
-        assert!(said.contains("anytime.json: of checkpoint 5 of another run; 'swn anytime"), "{said}");
+        assert!(
+            said.contains("anytime.json: of checkpoint 5 of another run; 'swn anytime"),
+            "{said}"
+        );
         for (from, to, expected) in [
             (
                 "\"members\": [0], \"top1\": 50.0",

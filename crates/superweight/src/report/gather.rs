@@ -54,7 +54,9 @@ impl RunView {
         let resolved = Recipe::load(&file, &no_overrides)?.resolve()?;
         let recipe = std::fs::read_to_string(path.join("recipe.toml")).unwrap_or_default();
         let log = match read_log(&path.join("log.jsonl")) {
-            Err(RunError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => vec![],
+            Err(RunError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                vec![]
+            }
             read => read?,
         };
         let of_plan = |source| ReportError::Plan { run: path.to_owned(), source };
@@ -69,11 +71,15 @@ impl RunView {
             });
         }
         // A run with a checkpoint can do without what it was given.
-        let given = resolved.plan.file.as_ref().and_then(|file| read_at_most(file, LARGEST_PLAN).ok());
+        let given =
+            resolved.plan.file.as_ref().and_then(|file| read_at_most(file, LARGEST_PLAN).ok());
         let (search, refine) = replays(path, &resolved)?;
         let test = ImageCounts::of(&log).map(|images| images.test as u64);
-        let newest =
-            Newest { stamp: loaded.as_ref().map(|loaded| &loaded.stamp), voices: &Voices::of(&plan), test };
+        let newest = Newest {
+            stamp: loaded.as_ref().map(|loaded| &loaded.stamp),
+            voices: &Voices::of(&plan),
+            test,
+        };
         let evaluation = evaluated::read(path, &newest)?;
         let bank = loaded.as_ref().map(|loaded| &loaded.checkpoint.bank);
         let mut headline = Headline::new(&plan, &log);
@@ -96,7 +102,8 @@ impl RunView {
     /// Leaves out what only a look at this one run needs: similarities and pictures of coefficients.
     pub(super) fn shorten(&mut self) {
         (self.search, self.refine, self.shortened) = (None, None, true);
-        let groups = self.sharing.superweights.iter_mut().flat_map(|superweight| &mut superweight.groups);
+        let groups =
+            self.sharing.superweights.iter_mut().flat_map(|superweight| &mut superweight.groups);
         groups.for_each(|group| group.alpha = None);
     }
 }
@@ -122,8 +129,9 @@ fn replays(
             };
             let pairs: Vec<_> = pairs.iter().map(PairStatistic::pair).collect();
             let request = resolved.train_request().map_err(of_plan)?;
-            let replay = (!compared.is_empty())
-                .then(|| ClusterReplay::new(&found.plan, &request, compared, &pairs, phase.settings));
+            let replay = (!compared.is_empty()).then(|| {
+                ClusterReplay::new(&found.plan, &request, compared, &pairs, phase.settings)
+            });
             replay.transpose().map_err(of_plan)?
         }
         _ => None,
@@ -133,7 +141,10 @@ fn replays(
             let phase = resolved.search.as_ref();
             let assignment = phase.map_or(Assignment::Merge, |phase| phase.settings.assignment);
             let pairs = coefficient_pairs(&found.plan, &found.gradients).map_err(of_file)?;
-            Some(GroupReplay::new(&found.plan, &pairs, settings.beta, assignment).map_err(of_plan)?)
+            Some(
+                GroupReplay::new(&found.plan, &pairs, settings.beta, assignment)
+                    .map_err(of_plan)?,
+            )
         }
         _ => None,
     };
@@ -143,5 +154,7 @@ fn replays(
 /// The last part of a path that says something: `runs/a/.` and `runs/a` are `a`.
 fn name(path: &Path) -> String {
     let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    whole.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+    whole
+        .file_name()
+        .map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }

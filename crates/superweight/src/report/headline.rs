@@ -84,14 +84,20 @@ pub struct Accuracy {
 
 impl About {
     /// From the recipe that the run keeps, who trained it, and the plan that it was given where that is still there.
-    pub fn new(resolved: &Resolved, recipe: String, commands: Vec<Started>, given: Option<&str>) -> Self {
+    pub fn new(
+        resolved: &Resolved,
+        recipe: String,
+        commands: Vec<Started>,
+        given: Option<&str>,
+    ) -> Self {
         let strategy = match (&resolved.plan.file, &resolved.refine) {
             (None, _) => resolved.strategy.word(),
             (Some(_), None) => "given plan",
             (Some(_), Some(_)) => "given plan, refined",
         };
-        let digest =
-            |plan: &str| Sha256::digest(plan).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        let digest = |plan: &str| {
+            Sha256::digest(plan).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+        };
         Self {
             members: resolved.members.iter().map(ToString::to_string).collect(),
             exits: resolved.members.iter().map(ArchName::exits).max().unwrap_or(1),
@@ -119,7 +125,11 @@ impl Headline {
             budget: plan.budget,
             dense_total: plan.dense_total(),
             clusters: plan.clusters.len(),
-            shared_clusters: plan.clusters.iter().filter(|cluster| cluster.layers.len() > 1).count(),
+            shared_clusters: plan
+                .clusters
+                .iter()
+                .filter(|cluster| cluster.layers.len() > 1)
+                .count(),
             ..Self::default()
         };
         for line in log {
@@ -133,8 +143,9 @@ impl Headline {
         let whole = evaluation.part == "test" && !evaluation.partial;
         let Some(all) = evaluation.ensemble().filter(|_| whole) else { return };
         if self.accuracy.as_ref().is_none_or(|accuracy| accuracy.part != "test") {
-            let members =
-                (0..all.members.len()).filter_map(|member| evaluation.member(member)).map(|one| one.top1);
+            let members = (0..all.members.len())
+                .filter_map(|member| evaluation.member(member))
+                .map(|one| one.top1);
             self.accuracy = Some(Accuracy {
                 part: "test".to_owned(),
                 images: Some(evaluation.images),
@@ -152,7 +163,8 @@ impl Headline {
                 if phase == "train" {
                     self.epochs = epoch.saturating_add(1);
                     let looks = ["test", "validation"];
-                    let look = looks.into_iter().find_map(|part| Accuracy::read(part, metrics.get(part)?));
+                    let look =
+                        looks.into_iter().find_map(|part| Accuracy::read(part, metrics.get(part)?));
                     self.accuracy = look.or(self.accuracy.take());
                 }
                 let seconds = metrics.get("train").and_then(|train| train.get("seconds"));
@@ -195,8 +207,7 @@ mod tests {
 
     #[test]
     fn the_last_look_counts_and_the_test_set_most() {
-        let seen =
-            |top1: f64| json!({ "images": 9, "ensemble": { "top1": top1 }, "members": [{ "top1": 1.0 }] });
+        let seen = |top1: f64| json!({ "images": 9, "ensemble": { "top1": top1 }, "members": [{ "top1": 1.0 }] });
         let epoch = |epoch, metrics: Value| Event::Epoch {
             phase: "train".to_owned(),
             epoch,
@@ -206,7 +217,10 @@ mod tests {
         headline.add(&epoch(0, json!({ "train": { "seconds": 2.5 }, "validation": seen(10.0) })));
         headline.add(&epoch(1, json!({ "train": { "seconds": 1.5 }, "validation": seen(12.0) })));
         let look = headline.accuracy.clone().unwrap();
-        assert_eq!((look.part.as_str(), look.ensemble, headline.seconds), ("validation", 12.0, 4.0));
+        assert_eq!(
+            (look.part.as_str(), look.ensemble, headline.seconds),
+            ("validation", 12.0, 4.0)
+        );
         headline.add(&Event::Stop { reason: "time limit".to_owned(), metrics: Default::default() });
         assert_eq!(headline.stopped.as_deref(), Some("time limit"));
         headline.add(&epoch(2, json!({})));

@@ -44,7 +44,8 @@ pub(crate) use compare::{Keys, keys, mean_and_deviation};
 pub use curves::{Curves, Mark, PhaseSpan, Series};
 pub use error::ReportError;
 pub use evaluation::{
-    BinView, CorruptionRow, Corruptions, Evaluation, Interpolation, Latency, LatencyView, SubsetView,
+    BinView, CorruptionRow, Corruptions, Evaluation, Interpolation, Latency, LatencyView,
+    SubsetView,
 };
 pub use gather::RunView;
 pub use headline::{About, Accuracy, Headline};
@@ -75,7 +76,8 @@ pub struct Report {
 impl Report {
     /// Reads run folders.
     pub fn open(runs: &[impl AsRef<Path>]) -> Result<Self, ReportError> {
-        let runs = runs.iter().map(|run| RunView::open(run.as_ref())).collect::<Result<Vec<_>, _>>()?;
+        let runs =
+            runs.iter().map(|run| RunView::open(run.as_ref())).collect::<Result<Vec<_>, _>>()?;
         Ok(Self::new(runs))
     }
 

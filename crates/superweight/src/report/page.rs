@@ -50,7 +50,8 @@ pub(super) fn html(report: &Report) -> String {
     let mut page = String::new();
     let mut rest = SKELETON;
     for (place, part) in parts {
-        let (before, after) = rest.split_once(place).expect("the skeleton has every place, in this order");
+        let (before, after) =
+            rest.split_once(place).expect("the skeleton has every place, in this order");
         page.push_str(before);
         page.push_str(&part);
         rest = after;
@@ -101,9 +102,15 @@ mod tests {
     fn the_script_ends_no_element_and_asks_for_nothing() {
         let script = script();
         assert!(!script.contains("</script") && !script.contains("<!--"));
-        for forbidden in
-            ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "fetch(", "XMLHttp", "eval("]
-        {
+        for forbidden in [
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "fetch(",
+            "XMLHttp",
+            "eval(",
+        ] {
             assert!(!script.contains(forbidden), "{forbidden}");
         }
     }

@@ -47,7 +47,8 @@ pub fn paper() -> Vec<PaperRow> {
     struct File {
         row: Vec<PaperRow>,
     }
-    let file: File = toml::from_str(include_str!("paper.toml")).expect("the file is part of the program");
+    let file: File =
+        toml::from_str(include_str!("paper.toml")).expect("the file is part of the program");
     file.row
 }
 

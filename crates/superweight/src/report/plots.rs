@@ -12,7 +12,8 @@ use crate::voices::Voices;
 
 /// Writes all figures there are; their paths. Of several runs each has its number in front.
 pub(super) fn write(report: &Report, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
-    fs::create_dir_all(folder).map_err(|source| ReportError::Write { path: folder.to_owned(), source })?;
+    fs::create_dir_all(folder)
+        .map_err(|source| ReportError::Write { path: folder.to_owned(), source })?;
     let mut paths = vec![];
     for (name, svg) in figures(report) {
         let path = folder.join(format!("{name}.svg"));
@@ -40,7 +41,9 @@ pub(super) fn figures(report: &Report) -> Vec<(String, String)> {
 fn of_run(run: &RunView) -> Vec<(&'static str, String)> {
     let mut all = vec![("cluster-map", cluster_map(run))];
     all.extend(conflict_matrix(run).map(|svg| ("conflict-matrix", svg)));
-    for (name, metric, words) in [("accuracy", "top1", "top-1 accuracy (%)"), ("loss", "loss", "loss")] {
+    for (name, metric, words) in
+        [("accuracy", "top1", "top-1 accuracy (%)"), ("loss", "loss", "loss")]
+    {
         all.extend(curves(run, metric, words).map(|svg| (name, svg)));
     }
     if let Some(evaluation) = &run.evaluation {
@@ -93,9 +96,14 @@ fn cluster_map(run: &RunView) -> String {
             match layer.cluster {
                 Some(cluster) => {
                     canvas.rect(at, colours[cluster].unwrap_or("#c9cbd1"), r#"rx="3""#);
-                    let dark =
-                        matches!(colours[cluster], Some("#4c3fb0" | "#882255" | "#117733" | "#aa4499"));
-                    let ink = format!(r#"font-size="10" fill="{}""#, if dark { "white" } else { "black" });
+                    let dark = matches!(
+                        colours[cluster],
+                        Some("#4c3fb0" | "#882255" | "#117733" | "#aa4499")
+                    );
+                    let ink = format!(
+                        r#"font-size="10" fill="{}""#,
+                        if dark { "white" } else { "black" }
+                    );
                     canvas.text(
                         [at[0] + CELL / 2.0 - 1.0, at[1] + height / 2.0 + 4.0],
                         "middle",
@@ -128,7 +136,8 @@ fn conflict_matrix(run: &RunView) -> Option<String> {
             for (i, &a) in layers[..=j].iter().enumerate() {
                 let value = if i == j { Some(1.0) } else { psi[j * (j - 1) / 2 + i] };
                 let (Some(value), Some(x), Some(y)) = (value, place[a], place[b]) else { continue };
-                let at = |x: usize, y: usize| [4.0 + x as f64 * cell, 4.0 + y as f64 * cell, cell, cell];
+                let at =
+                    |x: usize, y: usize| [4.0 + x as f64 * cell, 4.0 + y as f64 * cell, cell, cell];
                 canvas.rect(at(x, y), &diverging(value), "");
                 if i != j {
                     canvas.rect(at(y, x), &diverging(value), "");
@@ -143,9 +152,14 @@ fn curves(run: &RunView, metric: &str, words: &str) -> Option<String> {
     let curves = run.curves.as_ref()?;
     let parts = ["test", "validation", "train"].into_iter();
     let lines = |part: &str| -> Vec<_> {
-        curves.series.iter().filter(|s| s.metric == metric && s.part == part && s.points.len() > 1).collect()
+        curves
+            .series
+            .iter()
+            .filter(|s| s.metric == metric && s.part == part && s.points.len() > 1)
+            .collect()
     };
-    let (part, lines) = parts.map(|part| (part, lines(part))).find(|(_, lines)| !lines.is_empty())?;
+    let (part, lines) =
+        parts.map(|part| (part, lines(part))).find(|(_, lines)| !lines.is_empty())?;
     let points = || lines.iter().flat_map(|line| &line.points);
     let end = points().map(|p| p.0).fold(1.0, f64::max);
     let on = match part {
@@ -173,14 +187,21 @@ fn curves(run: &RunView, metric: &str, words: &str) -> Option<String> {
 
 /// Accuracy against latency, one colour per run; lines join what nothing beats.
 fn anytime(runs: &[&RunView]) -> String {
-    let of = |run: &&RunView| run.evaluation.as_ref().and_then(|evaluation| evaluation.latency.clone());
+    let of =
+        |run: &&RunView| run.evaluation.as_ref().and_then(|evaluation| evaluation.latency.clone());
     let all: Vec<_> = runs.iter().filter_map(|run| Some((run.name.clone(), of(run)?))).collect();
     let points = || all.iter().flat_map(|(_, latency)| &latency.subsets);
     let most = points().map(|p| p.ms).fold(0.0, f64::max) * 1.05;
-    let mut chart =
-        Chart::new("Anytime", "latency (ms)", "top-1 (%)", [0.0, most], range(points().map(|p| p.top1)));
+    let mut chart = Chart::new(
+        "Anytime",
+        "latency (ms)",
+        "top-1 (%)",
+        [0.0, most],
+        range(points().map(|p| p.top1)),
+    );
     for (i, (name, latency)) in all.iter().enumerate() {
-        let mut front: Vec<_> = latency.subsets.iter().filter(|s| s.front).map(|s| (s.ms, s.top1)).collect();
+        let mut front: Vec<_> =
+            latency.subsets.iter().filter(|s| s.front).map(|s| (s.ms, s.top1)).collect();
         front.sort_by(|a, b| a.0.total_cmp(&b.0));
         chart.series(name, &front, hue(i), 2.0);
         for subset in latency.subsets.iter().filter(|subset| !subset.front) {
@@ -193,7 +214,8 @@ fn anytime(runs: &[&RunView]) -> String {
 
 fn reliability(run: &RunView) -> Option<String> {
     let ensemble = run.evaluation.as_ref()?.ensemble().filter(|all| !all.bins.is_empty())?;
-    let mut chart = Chart::new(&run.name, "confidence (%)", "accuracy (%)", [0.0, 100.0], [0.0, 100.0]);
+    let mut chart =
+        Chart::new(&run.name, "confidence (%)", "accuracy (%)", [0.0, 100.0], [0.0, 100.0]);
     let width = 100.0 / ensemble.bins.len() as f64;
     for (i, bin) in ensemble.bins.iter().enumerate().filter(|(_, bin)| bin.images > 0) {
         let [x, y] = chart.place([i as f64 * width, bin.accuracy]);
@@ -208,7 +230,8 @@ fn reliability(run: &RunView) -> Option<String> {
 fn corruptions(run: &RunView) -> Option<String> {
     let corruptions = run.evaluation.as_ref()?.corruptions.as_ref()?;
     let most = corruptions.kinds.iter().map(|kind| kind.top1.len()).max()?;
-    let mut canvas = Canvas::new(150.0 + most as f64 * 56.0, 30.0 + corruptions.kinds.len() as f64 * 22.0);
+    let mut canvas =
+        Canvas::new(150.0 + most as f64 * 56.0, 30.0 + corruptions.kinds.len() as f64 * 22.0);
     for severity in 0..most {
         canvas.text([178.0 + severity as f64 * 56.0, 18.0], "middle", severity + 1, "");
     }
@@ -243,22 +266,26 @@ fn interpolation(run: &RunView) -> Option<String> {
 }
 
 fn together(runs: &[RunView]) -> Option<(String, String)> {
-    let timed =
-        |run: &&RunView| run.evaluation.as_ref().is_some_and(|evaluation| evaluation.latency.is_some());
+    let timed = |run: &&RunView| {
+        run.evaluation.as_ref().is_some_and(|evaluation| evaluation.latency.is_some())
+    };
     let timed: Vec<_> = runs.iter().filter(timed).collect();
     (timed.len() > 1).then(|| ("anytime".to_owned(), anytime(&timed)))
 }
 
 fn compared(comparison: &Comparison) -> Vec<(String, String)> {
-    let top1 =
-        |row: usize| comparison.rows[row].measure("top1").map(|m| (m.mean, m.deviation.unwrap_or(0.0)));
+    let top1 = |row: usize| {
+        comparison.rows[row].measure("top1").map(|m| (m.mean, m.deviation.unwrap_or(0.0)))
+    };
     let mut all = vec![];
     for (n, ablation) in comparison.ablations.iter().enumerate() {
         let named = ablation.rows.iter().zip(&ablation.names);
         let bars: Vec<_> = named.filter_map(|(&row, name)| Some((name, top1(row)?))).collect();
-        let ends = bars.iter().flat_map(|(_, (mean, deviation))| [mean - deviation, mean + deviation]);
+        let ends =
+            bars.iter().flat_map(|(_, (mean, deviation))| [mean - deviation, mean + deviation]);
         let [low, high] = range(ends);
-        let mut chart = Chart::new(&ablation.title, "", "top-1 (%)", [0.0, bars.len() as f64], [low, high]);
+        let mut chart =
+            Chart::new(&ablation.title, "", "top-1 (%)", [0.0, bars.len() as f64], [low, high]);
         for (i, (name, (mean, deviation))) in bars.iter().enumerate() {
             let [x, y] = chart.place([i as f64 + 0.15, *mean]);
             let [right, bottom] = chart.place([i as f64 + 0.85, low]);
@@ -273,7 +300,8 @@ fn compared(comparison: &Comparison) -> Vec<(String, String)> {
         all.push((format!("ablation-{n:02}"), chart.finish()));
     }
     for (n, sweep) in comparison.sweeps.iter().enumerate() {
-        let points: Vec<_> = sweep.points.iter().filter_map(|&(at, row)| Some((at, top1(row)?.0))).collect();
+        let points: Vec<_> =
+            sweep.points.iter().filter_map(|&(at, row)| Some((at, top1(row)?.0))).collect();
         let (x, y) = (range(points.iter().map(|p| p.0)), range(points.iter().map(|p| p.1)));
         let mut chart = Chart::new(&sweep.title, &sweep.key, "top-1 (%)", x, y);
         chart.series(&sweep.key, &points, hue(0), 2.0);

@@ -7,8 +7,8 @@
 
 use serde::Serialize;
 use superweight_plan::{
-    Assignment, Bill, CoefficientPairs, LayerId, Pair, PlanError, PlanRequest, SearchSettings, SharingPlan,
-    merges, search,
+    Assignment, Bill, CoefficientPairs, LayerId, Pair, PlanError, PlanRequest, SearchSettings,
+    SharingPlan, merges, search,
 };
 
 /// Everything about τ.
@@ -133,25 +133,31 @@ fn steps(
     pairs: &[Pair],
     settings: SearchSettings,
 ) -> Result<Vec<Step>, PlanError> {
-    let layers: Vec<LayerId> = start.clusters.iter().flat_map(|c| c.layers.iter().copied()).collect();
+    let layers: Vec<LayerId> =
+        start.clusters.iter().flat_map(|c| c.layers.iter().copied()).collect();
     let merging = merges(&layers, pairs)?;
     let mut similarities: Vec<f64> = pairs.iter().map(|pair| pair.similarity).collect();
     similarities.sort_by(f64::total_cmp);
-    let mut values: Vec<f64> = merging.iter().map(|pair| pair.similarity).filter(|&m| m > -1.0).collect();
+    let mut values: Vec<f64> =
+        merging.iter().map(|pair| pair.similarity).filter(|&m| m > -1.0).collect();
     values.dedup();
     let mut all = vec![];
     for merge in [None].into_iter().chain(values.iter().copied().map(Some)) {
         let relaxed = merge.map_or(1.0, |m| next_below(&similarities, m));
         // With these pairs alone there is nothing to relax to: the planner answers for this outcome only.
-        let above: Vec<Pair> =
-            merging.iter().filter(|pair| merge.is_some_and(|m| pair.similarity >= m)).copied().collect();
+        let above: Vec<Pair> = merging
+            .iter()
+            .filter(|pair| merge.is_some_and(|m| pair.similarity >= m))
+            .copied()
+            .collect();
         let outcome = search(start, request, &above, SearchSettings { tau: relaxed, ..settings });
         let clusters = layers.len() - above.len();
         let step = Step { merge, relaxed, clusters, bill: None, templates: None, why: None };
         all.push(match outcome {
             Ok(found) => {
                 let counts = || found.plan.template_sets.iter().map(|set| set.templates);
-                let templates = counts().min().zip(counts().max()).map(|(least, most)| [least, most]);
+                let templates =
+                    counts().min().zip(counts().max()).map(|(least, most)| [least, most]);
                 Step { bill: Some(found.plan.bill), templates, ..step }
             }
             Err(PlanError::NoFeasibleThreshold { reason }) => Step { why: Some(reason), ..step },
@@ -176,8 +182,11 @@ impl GroupReplay {
         assignment: Assignment,
     ) -> Result<Self, PlanError> {
         let users = plan.users();
-        let mut sorted: Vec<f64> =
-            similarities.iter().flat_map(|given| &given.pairs).map(|pair| pair.similarity).collect();
+        let mut sorted: Vec<f64> = similarities
+            .iter()
+            .flat_map(|given| &given.pairs)
+            .map(|pair| pair.similarity)
+            .collect();
         sorted.sort_by(f64::total_cmp);
         let mut decided = 0;
         let mut superweights = vec![];
@@ -185,10 +194,12 @@ impl GroupReplay {
             let superweight = plan.superweight(given.superweight);
             let templates = plan.set(superweight.set).templates;
             let users = &users[given.superweight.0];
-            decided += superweight.groups.iter().map(|g| (g.shape[0] * g.shape[1]) as u64).sum::<u64>();
+            decided +=
+                superweight.groups.iter().map(|g| (g.shape[0] * g.shape[1]) as u64).sum::<u64>();
             let layers: Vec<LayerId> = users.iter().map(|&(layer, _)| layer).collect();
-            let merge =
-                |pair: Pair| (pair.a.0, pair.b.0, pair.similarity, next_below(&sorted, pair.similarity));
+            let merge = |pair: Pair| {
+                (pair.a.0, pair.b.0, pair.similarity, next_below(&sorted, pair.similarity))
+            };
             superweights.push(GroupChoice {
                 id: given.superweight.0,
                 templates,
@@ -196,7 +207,11 @@ impl GroupReplay {
                     .iter()
                     .map(
                         |&(layer, [rows, cols])| {
-                            if plan.has_patterns() { [layer.0, 1, 1] } else { [layer.0, rows, cols] }
+                            if plan.has_patterns() {
+                                [layer.0, 1, 1]
+                            } else {
+                                [layer.0, rows, cols]
+                            }
                         },
                     )
                     .collect(),
@@ -207,7 +222,11 @@ impl GroupReplay {
             beta,
             allowed: plan.bill.coefficients + plan.bill.reserved,
             others: plan.bill.coefficients - decided,
-            clusters: plan.clusters.iter().map(|c| c.layers.iter().map(|id| id.0).collect()).collect(),
+            clusters: plan
+                .clusters
+                .iter()
+                .map(|c| c.layers.iter().map(|id| id.0).collect())
+                .collect(),
             superweights,
             note: (assignment == Assignment::Released).then(|| RELEASED.to_owned()),
         })
@@ -254,17 +273,21 @@ mod tests {
         for seed in 0..3 {
             let draws = Draws::new(&[seed, 77]);
             let pairs = random_pairs(&start, draws);
-            let replay = ClusterReplay::new(&start, &request, "gradients", &pairs, settings).unwrap();
-            let layers: Vec<LayerId> = start.clusters.iter().flat_map(|c| c.layers.clone()).collect();
+            let replay =
+                ClusterReplay::new(&start, &request, "gradients", &pairs, settings).unwrap();
+            let layers: Vec<LayerId> =
+                start.clusters.iter().flat_map(|c| c.layers.clone()).collect();
             for n in 0..20 {
                 let tau = draws.signed_unit(1 << 30 | n);
-                let asked = replay.steps.iter().filter(|s| s.merge.is_none_or(|m| m > tau)).count() - 1;
+                let asked =
+                    replay.steps.iter().filter(|s| s.merge.is_none_or(|m| m > tau)).count() - 1;
                 let partition = assign(&layers, &pairs, tau, Assignment::Merge).unwrap();
                 assert_eq!(replay.steps[asked].clusters, partition.len());
                 let settings = SearchSettings { tau, ..settings };
                 match search(&start, &request, &pairs, settings) {
                     Ok(found) => {
-                        let fits = replay.steps[asked..].iter().position(|s| s.bill.is_some()).unwrap();
+                        let fits =
+                            replay.steps[asked..].iter().position(|s| s.bill.is_some()).unwrap();
                         let step = &replay.steps[asked + fits];
                         assert_eq!(step.bill, Some(found.plan.bill));
                         assert_eq!(found.tau, if fits == 0 { tau } else { step.relaxed });
@@ -298,7 +321,8 @@ mod tests {
             assert_eq!(refined.relaxed, None);
             let mut counted = replay.others;
             for (choice, given) in replay.superweights.iter().zip(&similarities) {
-                let layers: Vec<LayerId> = choice.users.iter().map(|user| LayerId(user[0])).collect();
+                let layers: Vec<LayerId> =
+                    choice.users.iter().map(|user| LayerId(user[0])).collect();
                 for part in assign(&layers, &given.pairs, 0.5, Assignment::Merge).unwrap() {
                     let grids = choice.users.iter().filter(|user| part.contains(&LayerId(user[0])));
                     let cells = grids.flat_map(|&[_, rows, cols]| {
@@ -318,11 +342,15 @@ mod tests {
         let start = resolved.plan_request().unwrap().plan().unwrap();
         let pairs = random_pairs(&start, Draws::new(&[5]));
         let psi = triangles(&start, &pairs);
-        let largest = (0..start.clusters.len()).max_by_key(|&c| start.clusters[c].layers.len()).unwrap();
+        let largest =
+            (0..start.clusters.len()).max_by_key(|&c| start.clusters[c].layers.len()).unwrap();
         let layers = &start.clusters[largest].layers;
         let pair = pairs.iter().find(|p| (p.a, p.b) == (layers[2], layers[4])).unwrap();
         // Before row 4 there are 0 + 1 + 2 + 3 pairs.
         assert_eq!(psi[largest][6 + 2], Some(pair.similarity));
-        assert_eq!(triangles(&start, &[])[largest], vec![None; layers.len() * (layers.len() - 1) / 2]);
+        assert_eq!(
+            triangles(&start, &[])[largest],
+            vec![None; layers.len() * (layers.len() - 1) / 2]
+        );
     }
 }

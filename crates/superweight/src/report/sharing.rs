@@ -130,7 +130,11 @@ impl Sharing {
                 shape: [layer.out, layer.inp, layer.kernel[0], layer.kernel[1]],
                 depth: layer.depth,
                 cluster,
-                tiles: planned.tiles.iter().map(|t| (t.superweight.0, corners(&t.at), t.factor)).collect(),
+                tiles: planned
+                    .tiles
+                    .iter()
+                    .map(|t| (t.superweight.0, corners(&t.at), t.factor))
+                    .collect(),
             }
         });
         let set = |set: &superweight_plan::TemplateSet| SetView {
@@ -145,7 +149,11 @@ impl Sharing {
             tiling: plan.tiling.to_string(),
             members: plan.members.iter().map(|member| member.architecture.to_string()).collect(),
             layers: layers.collect(),
-            clusters: plan.clusters.iter().map(|c| c.layers.iter().map(|id| id.0).collect()).collect(),
+            clusters: plan
+                .clusters
+                .iter()
+                .map(|c| c.layers.iter().map(|id| id.0).collect())
+                .collect(),
             sets: plan.template_sets.iter().map(set).collect(),
             superweights: superweights(plan, bank),
             bill: plan.bill,
@@ -217,7 +225,8 @@ mod tests {
     fn a_group_shows_its_own_rows() {
         let recipe = "members = ['wrn-10-1']\nbudget = '50%'\n[plan]\ntiling = 'grid'\nblock = 8";
         let no_overrides: [&str; 0] = [];
-        let resolved = crate::recipe::Recipe::parse("r", recipe, &no_overrides).unwrap().resolve().unwrap();
+        let resolved =
+            crate::recipe::Recipe::parse("r", recipe, &no_overrides).unwrap().resolve().unwrap();
         let plan = resolved.plan_request().unwrap().plan().unwrap();
         let mut bank = Tensors::default();
         let mut rows = vec![0; plan.template_sets.len()];
@@ -226,8 +235,12 @@ mod tests {
         }
         for (i, set) in plan.template_sets.iter().enumerate() {
             // Every number of row r is r + 1: a picture of rows r… has the largest of its window as its most.
-            let numbers = (0..rows[i]).flat_map(|r| vec![r as f32 + 1.0; set.templates]).collect::<Vec<_>>();
-            bank.insert(&coefficients_name(SetId(i)), Tensor::new(&[rows[i], set.templates], numbers));
+            let numbers =
+                (0..rows[i]).flat_map(|r| vec![r as f32 + 1.0; set.templates]).collect::<Vec<_>>();
+            bank.insert(
+                &coefficients_name(SetId(i)),
+                Tensor::new(&[rows[i], set.templates], numbers),
+            );
         }
         let sharing = Sharing::new(&plan, Some(&bank));
         let mut before = vec![0; plan.template_sets.len()];

@@ -12,8 +12,10 @@ const TOP: f64 = 34.0;
 const BOTTOM: f64 = 52.0;
 
 /// Paul Tol's "muted": nine hues that stay apart for every kind of colour blindness.
-pub(super) const HUES: [&str; 9] =
-    ["#4c3fb0", "#cc6677", "#44aa99", "#ddcc77", "#88ccee", "#882255", "#117733", "#999933", "#aa4499"];
+pub(super) const HUES: [&str; 9] = [
+    "#4c3fb0", "#cc6677", "#44aa99", "#ddcc77", "#88ccee", "#882255", "#117733", "#999933",
+    "#aa4499",
+];
 
 /// A colour for the n-th of something.
 pub(super) fn hue(n: usize) -> &'static str {
@@ -31,7 +33,9 @@ pub(super) fn escaped(text: impl Display) -> String {
             '"' => out.push_str("&quot;"),
             '\t' | '\n' | '\r' => out.push(' '),
             // XML has no place for these.
-            sign if sign.is_control() || matches!(sign, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
+            sign if sign.is_control() || matches!(sign, '\u{fffe}' | '\u{ffff}') => {
+                out.push('\u{fffd}')
+            }
             sign => out.push(sign),
         }
     }
@@ -57,7 +61,10 @@ impl Canvas {
     }
 
     pub fn line(&mut self, [x1, y1, x2, y2]: [f64; 4], more: &str) {
-        let _ = writeln!(self.body, r#"<line x1="{x1:.2}" y1="{y1:.2}" x2="{x2:.2}" y2="{y2:.2}" {more}/>"#);
+        let _ = writeln!(
+            self.body,
+            r#"<line x1="{x1:.2}" y1="{y1:.2}" x2="{x2:.2}" y2="{y2:.2}" {more}/>"#
+        );
     }
 
     pub fn circle(&mut self, [x, y]: [f64; 2], radius: f64, more: &str) {
@@ -75,8 +82,10 @@ impl Canvas {
     /// `anchor` is `start`, `middle` or `end`.
     pub fn text(&mut self, [x, y]: [f64; 2], anchor: &str, text: impl Display, more: &str) {
         let text = escaped(text);
-        let _ =
-            writeln!(self.body, r#"<text x="{x:.2}" y="{y:.2}" text-anchor="{anchor}" {more}>{text}</text>"#);
+        let _ = writeln!(
+            self.body,
+            r#"<text x="{x:.2}" y="{y:.2}" text-anchor="{anchor}" {more}>{text}</text>"#
+        );
     }
 
     pub fn finish(self) -> String {
@@ -123,8 +132,9 @@ impl Chart {
 
     /// Where a value lies.
     pub fn place(&self, [x, y]: [f64; 2]) -> [f64; 2] {
-        let share =
-            |value: f64, [low, high]: [f64; 2]| (value - low) / if high > low { high - low } else { 1.0 };
+        let share = |value: f64, [low, high]: [f64; 2]| {
+            (value - low) / if high > low { high - low } else { 1.0 }
+        };
         [
             LEFT + share(x, self.x) * (WIDTH - LEFT - RIGHT),
             HEIGHT - BOTTOM - share(y, self.y) * (HEIGHT - TOP - BOTTOM),
@@ -140,10 +150,14 @@ impl Chart {
     /// A line, or a piece of one.
     pub fn line(&mut self, points: &[(f64, f64)], colour: &str, width: f64) {
         let placed: Vec<_> = points.iter().map(|&(x, y)| self.place([x, y])).collect();
-        self.canvas
-            .path(&placed, &format!(r#"stroke="{colour}" stroke-width="{width}" stroke-linejoin="round""#));
+        self.canvas.path(
+            &placed,
+            &format!(r#"stroke="{colour}" stroke-width="{width}" stroke-linejoin="round""#),
+        );
         if placed.len() < 30 {
-            placed.iter().for_each(|at| self.canvas.circle(*at, 2.5, &format!(r#"fill="{colour}""#)));
+            placed
+                .iter()
+                .for_each(|at| self.canvas.circle(*at, 2.5, &format!(r#"fill="{colour}""#)));
         }
     }
 
@@ -168,10 +182,15 @@ fn ticks([low, high]: [f64; 2]) -> Vec<f64> {
     }
     let raw = (high - low) / 5.0;
     let power = 10f64.powf(raw.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|step| *step >= raw * 0.999);
+    let step =
+        [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|step| *step >= raw * 0.999);
     let step = step.unwrap_or(10.0 * power);
     let first = (low / step - 1e-9).ceil() as i64;
-    (first..).map(|n| n as f64 * step).take_while(|tick| *tick <= high + step * 1e-9).take(20).collect()
+    (first..)
+        .map(|n| n as f64 * step)
+        .take_while(|tick| *tick <= high + step * 1e-9)
+        .take(20)
+        .collect()
 }
 
 fn short(value: f64) -> String {
@@ -215,7 +234,10 @@ mod tests {
 
     #[test]
     fn colours_have_their_ends() {
-        assert_eq!([diverging(1.0), diverging(-1.0), diverging(0.0)], ["#0062b2", "#d55e00", "#ffffff"]);
+        assert_eq!(
+            [diverging(1.0), diverging(-1.0), diverging(0.0)],
+            ["#0062b2", "#d55e00", "#ffffff"]
+        );
         assert_eq!(escaped("<a b=\"&\">\u{1}"), "&lt;a b=&quot;&amp;&quot;&gt;\u{fffd}");
     }
 }

@@ -104,15 +104,24 @@ fn one(run: &RunView) -> String {
     for (name, numbers) in parts.into_iter().filter(|(_, numbers)| *numbers > 0) {
         out += &row(&[format!("– {name}"), grouped(numbers)]);
     }
-    if let Some(evaluation) = run.evaluation.as_ref().filter(|evaluation| evaluation.subsets.len() > 1) {
-        let _ = writeln!(out, "\nOn {} ({} images):\n", plain(&evaluation.on), grouped(evaluation.images));
+    if let Some(evaluation) =
+        run.evaluation.as_ref().filter(|evaluation| evaluation.subsets.len() > 1)
+    {
+        let _ = writeln!(
+            out,
+            "\nOn {} ({} images):\n",
+            plain(&evaluation.on),
+            grouped(evaluation.images)
+        );
         let voices = Voices::of_networks(&about.members);
         let who = voices.words();
-        let _ = writeln!(out, "| {who} | top-1 % | top-5 % | NLL | ECE % |\n|---|---:|---:|---:|---:|");
+        let _ =
+            writeln!(out, "| {who} | top-1 % | top-5 % | NLL | ECE % |\n|---|---:|---:|---:|---:|");
         for subset in &evaluation.subsets {
             let members = voices.brief(subset.members).replace('+', " + ");
-            let or_none =
-                |name: &str, value: Option<f64>| value.map_or("–".to_owned(), |v| figure(name, v));
+            let or_none = |name: &str, value: Option<f64>| {
+                value.map_or("–".to_owned(), |v| figure(name, v))
+            };
             out += &row(&[
                 members,
                 figure("top1", subset.top1),
@@ -159,13 +168,14 @@ fn compared(comparison: &Comparison) -> String {
         }
     }
     if !comparison.beside.is_empty() {
-        out +=
-            "\nIn the same settings the paper also has:\n\n| method | setting | figures |\n|---|---|---|\n";
+        out += "\nIn the same settings the paper also has:\n\n| method | setting | figures |\n|---|---|---|\n";
         for beside in &comparison.beside {
             let figures: Vec<_> = beside
                 .values
                 .iter()
-                .map(|(name, value, error)| format!("{} {}", heading(name), with_error(name, *value, *error)))
+                .map(|(name, value, error)| {
+                    format!("{} {}", heading(name), with_error(name, *value, *error))
+                })
                 .collect();
             out += &row(&[plain(&beside.label), plain(&beside.setting), figures.join(", ")]);
         }
@@ -190,9 +200,13 @@ fn figure_signed(measure: &str, value: f64) -> String {
 
 /// One line per run and figure.
 pub(super) fn csv(report: &Report) -> String {
-    let mut out = "run,seed,members,data,strategy,budget,epochs,figure,value,paper,paper_error\n".to_owned();
+    let mut out =
+        "run,seed,members,data,strategy,budget,epochs,figure,value,paper,paper_error\n".to_owned();
     for (i, run) in report.runs.iter().enumerate() {
-        let group = report.comparison.as_ref().and_then(|c| c.rows.iter().find(|row| row.runs.contains(&i)));
+        let group = report
+            .comparison
+            .as_ref()
+            .and_then(|c| c.rows.iter().find(|row| row.runs.contains(&i)));
         for (name, value) in measured(run) {
             let paper = group.and_then(|row| row.measure(&name));
             let number = |value: Option<f64>| value.map(|v| v.to_string()).unwrap_or_default();

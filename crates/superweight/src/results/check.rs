@@ -54,7 +54,8 @@ impl Published {
     pub fn open(folder: &Path) -> Result<Self, ResultsError> {
         let file = folder.join(RECORD);
         let text = fs::read_to_string(&file).map_err(ResultsError::io("read", &file))?;
-        let record: Record = serde_json::from_str(&text).map_err(|error| ResultsError::file(&file, error))?;
+        let record: Record =
+            serde_json::from_str(&text).map_err(|error| ResultsError::file(&file, error))?;
         let say = Contradictions { folder };
         if record.version != 1 {
             return Err(ResultsError::file(
@@ -62,7 +63,9 @@ impl Published {
                 format!("version {}, this program reads 1", record.version),
             ));
         }
-        for (what, text) in [("commit", &record.commit), ("device", &record.device), ("row", &record.row)] {
+        for (what, text) in
+            [("commit", &record.commit), ("device", &record.device), ("row", &record.row)]
+        {
             if text.trim().is_empty() {
                 return Err(ResultsError::file(&file, format!("its {what} is empty")));
             }
@@ -74,7 +77,8 @@ impl Published {
         let resolved = say.plan_and_recipe(&record)?;
         let classes = say.predictions(&record)?;
         let anytime = say.anytime(&record, &classes)?;
-        let counted = classes.rows.keys().filter_map(|&it| Some((it, count(&classes, it)?))).collect();
+        let counted =
+            classes.rows.keys().filter_map(|&it| Some((it, count(&classes, it)?))).collect();
         let (folder, labels) = (folder.to_owned(), classes.labels);
         Ok(Self { folder, record, resolved, labels, counted, anytime })
     }
@@ -89,7 +93,8 @@ pub fn open_all(results: &Path) -> Result<Vec<Published>, ResultsError> {
         let entries = fs::read_dir(&folder).map_err(ResultsError::io("read", &folder))?;
         for entry in entries {
             let path = entry.map_err(ResultsError::io("read", &folder))?.path();
-            let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+            let is_hidden =
+                path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
             if path.is_dir() && !is_hidden {
                 folders.push(path);
             } else if path.file_name().is_some_and(|name| name == RECORD) {
@@ -98,10 +103,15 @@ pub fn open_all(results: &Path) -> Result<Vec<Published>, ResultsError> {
         }
     }
     found.sort();
-    let all: Vec<Published> = found.iter().map(|folder| Published::open(folder)).collect::<Result<_, _>>()?;
-    let images = |run: &Published| (run.record.data.clone(), run.record.seen == Seen::Test, run.labels.len());
+    let all: Vec<Published> =
+        found.iter().map(|folder| Published::open(folder)).collect::<Result<_, _>>()?;
+    let images = |run: &Published| {
+        (run.record.data.clone(), run.record.seen == Seen::Test, run.labels.len())
+    };
     for (i, run) in all.iter().enumerate() {
-        let other = all[..i].iter().find(|other| images(other) == images(run) && other.labels != run.labels);
+        let other = all[..i]
+            .iter()
+            .find(|other| images(other) == images(run) && other.labels != run.labels);
         if let Some(other) = other.filter(|_| run.record.seen == Seen::Test) {
             let what = format!("its labels are not those of {}", other.folder.display());
             return Err(ResultsError::file(&run.folder.join(PREDICTIONS), what));
@@ -135,7 +145,13 @@ impl Contradictions<'_> {
     }
 
     /// Percentages, which are not the same.
-    fn differ(&self, what: &str, said: f64, found: f64, file: &'static str) -> Result<(), ResultsError> {
+    fn differ(
+        &self,
+        what: &str,
+        said: f64,
+        found: f64,
+        file: &'static str,
+    ) -> Result<(), ResultsError> {
         let percent = |value: f64| (100.0 * value).round() / 100.0;
         self.equal(what, &percent(said), &percent(found), file)
     }
@@ -148,7 +164,9 @@ impl Contradictions<'_> {
         self.equal("images", &Some(record.images), &ImageCounts::of(&log), name)?;
         let (said, found) = (record.minutes, Minutes::of(&log));
         let near = |a: f64, b: f64| (a - b).abs() <= SAME_MINUTES;
-        if !(near(said.search, found.search) && near(said.train, found.train) && near(said.wall, found.wall))
+        if !(near(said.search, found.search)
+            && near(said.train, found.train)
+            && near(said.wall, found.wall))
         {
             self.equal("minutes", &said, &found, name)?;
         }
@@ -168,14 +186,17 @@ impl Contradictions<'_> {
     fn plan_and_recipe(&self, record: &Record) -> Result<Resolved, ResultsError> {
         let path = self.folder.join("plan.json");
         let text = fs::read_to_string(&path).map_err(ResultsError::io("read", &path))?;
-        let plan = SharingPlan::from_json(&text).map_err(|error| ResultsError::file(&path, error))?;
+        let plan =
+            SharingPlan::from_json(&text).map_err(|error| ResultsError::file(&path, error))?;
         let none: [&str; 0] = [];
         let mut resolved = Recipe::load(&self.folder.join("resolved.toml"), &none)?.resolve()?;
         // Complete recipes used to say "auto", which has come to mean another tiling: the plan knows which it was.
         let classifier = plan.layers.iter().find(|planned| planned.layer.role == Role::Classifier);
         let classifier = classifier.map(|planned| !planned.tiles.is_empty());
-        let share =
-            Share { classifier: resolved.plan.share.classifier.or(classifier), ..resolved.plan.share };
+        let share = Share {
+            classifier: resolved.plan.share.classifier.or(classifier),
+            ..resolved.plan.share
+        };
         resolved.plan = resolved.plan.settled(plan.tiling, share);
         let found = Settings::of(&plan, &resolved);
         self.equal("members", &record.members, &found.members, "plan.json")?;
@@ -186,11 +207,18 @@ impl Contradictions<'_> {
         self.equal("data", &record.data, &found.data, "resolved.toml")?;
         self.equal("seed", &record.seed, &found.seed, "resolved.toml")?;
         self.equal("epochs", &record.epochs.train, &resolved.train.epochs, "resolved.toml")?;
-        self.equal("images held out", &record.images.held_out, &resolved.data.validation, "resolved.toml")?;
+        self.equal(
+            "images held out",
+            &record.images.held_out,
+            &resolved.data.validation,
+            "resolved.toml",
+        )?;
         match record.budget {
-            Some(budget) if record.total > budget => {
-                Err(ResultsError::OverBudget { folder: self.folder.to_owned(), total: record.total, budget })
-            }
+            Some(budget) if record.total > budget => Err(ResultsError::OverBudget {
+                folder: self.folder.to_owned(),
+                total: record.total,
+                budget,
+            }),
             _ => Ok(resolved),
         }
     }

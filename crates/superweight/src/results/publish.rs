@@ -55,7 +55,8 @@ struct Evaluated {
 /// Writes what is kept of a run into a folder, once it has been written beside it and read back with every check. Where that
 /// fails, the folder is what it was.
 pub fn publish(run: &Path, folder: &Path, facts: Facts) -> Result<Published, ResultsError> {
-    let no_checkpoint = || ResultsError::file(run, "no checkpoint: the run has not trained an epoch");
+    let no_checkpoint =
+        || ResultsError::file(run, "no checkpoint: the run has not trained an epoch");
     let loaded = load_checkpoint(run)?.ok_or_else(no_checkpoint)?;
     let no_overrides: [&str; 0] = [];
     let resolved = Recipe::load(&run.join(RESOLVED), &no_overrides)?.resolve()?;
@@ -64,14 +65,17 @@ pub fn publish(run: &Path, folder: &Path, facts: Facts) -> Result<Published, Res
     let finished = matches!(log.last().map(|line| &line.event),
         Some(Event::Stop { reason, .. }) if reason == "finished");
     if !finished {
-        let what = format!("the run is not finished; go on with 'swn train --resume {}'", run.display());
+        let what =
+            format!("the run is not finished; go on with 'swn train --resume {}'", run.display());
         return Err(ResultsError::file(&log_file, what));
     }
-    let images = ImageCounts::of(&log)
-        .ok_or_else(|| ResultsError::file(&log_file, "its first line names no numbers of images"))?;
+    let images = ImageCounts::of(&log).ok_or_else(|| {
+        ResultsError::file(&log_file, "its first line names no numbers of images")
+    })?;
     let seen = if images.held_out > 0 { Seen::HeldOut } else { Seen::Test };
-    let plan = SharingPlan::from_json(&loaded.checkpoint.plan)
-        .map_err(|error| ResultsError::file(run, format!("plan.json of its checkpoint: {error}")))?;
+    let plan = SharingPlan::from_json(&loaded.checkpoint.plan).map_err(|error| {
+        ResultsError::file(run, format!("plan.json of its checkpoint: {error}"))
+    })?;
     let voices = Voices::of(&plan);
     let (figures, classes) = evaluated(run, seen, &loaded.stamp, &voices)?;
     check_profile(run, seen, &loaded.stamp, &voices)?;
@@ -93,8 +97,9 @@ pub fn publish(run: &Path, folder: &Path, facts: Facts) -> Result<Published, Res
         epochs: Epochs::of(&log),
         minutes: Minutes::of(&log),
         seen,
-        top1: accuracies(&classes, voices.count())
-            .ok_or_else(|| ResultsError::file(run, "its predictions lack a member; evaluate it anew"))?,
+        top1: accuracies(&classes, voices.count()).ok_or_else(|| {
+            ResultsError::file(run, "its predictions lack a member; evaluate it anew")
+        })?,
         top5: figures.top5,
         nll: figures.nll,
         ece: figures.ece,
@@ -123,7 +128,10 @@ fn draft_beside(run: &Path, folder: &Path) -> Result<PathBuf, ResultsError> {
         .ok()
         .is_some_and(|run| fs::canonicalize(folder).is_ok_and(|folder| folder == run))
     {
-        return Err(ResultsError::file(folder, "this is the run's own folder: publish into another one"));
+        return Err(ResultsError::file(
+            folder,
+            "this is the run's own folder: publish into another one",
+        ));
     }
     let nameless = || ResultsError::file(folder, "not the name of a folder");
     let name = folder.file_name().ok_or_else(nameless)?.to_string_lossy();
@@ -171,7 +179,10 @@ fn write(
     }
     put("plan.json", plan.as_bytes())?;
     classes.save(&folder.join(PREDICTIONS))?;
-    put(RECORD, (serde_json::to_string_pretty(record).expect("a record is plain data") + "\n").as_bytes())
+    put(
+        RECORD,
+        (serde_json::to_string_pretty(record).expect("a record is plain data") + "\n").as_bytes(),
+    )
 }
 
 /// A recipe whose settings from the command line, which stand below it, name no folders of this machine.
@@ -188,12 +199,17 @@ fn without_folders(command: &str) -> String {
     let (mut out, mut rest, mut quoted) = (String::new(), command, None);
     while let Some(c) = rest.chars().next() {
         let last = out.chars().next_back();
-        if c == '/' && last.is_none_or(|last| last.is_whitespace() || last == '=' || is_quote(last)) {
+        if c == '/' && last.is_none_or(|last| last.is_whitespace() || last == '=' || is_quote(last))
+        {
             let by = last.filter(|last| is_quote(*last)).or(quoted);
             let is_end = |c: char| by.map_or(c.is_whitespace() || is_quote(c), |by| c == by);
             let (path, after) = rest.split_at(rest.find(is_end).unwrap_or(rest.len()));
-            out +=
-                path.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("/");
+            out += path
+                .trim_end_matches('/')
+                .rsplit('/')
+                .next()
+                .filter(|name| !name.is_empty())
+                .unwrap_or("/");
             rest = after;
             continue;
         }
@@ -212,14 +228,20 @@ fn without_folders(command: &str) -> String {
 pub(super) fn count(classes: &Classes, subset: Subset) -> Option<f64> {
     let pairs = classes.rows.get(&subset)?.iter().zip(&classes.labels);
     // In this order 79 of 100 are 79, not 79.00000000000001.
-    Some(100.0 * pairs.filter(|(class, label)| class == label).count() as f64 / classes.labels.len() as f64)
+    Some(
+        100.0 * pairs.filter(|(class, label)| class == label).count() as f64
+            / classes.labels.len() as f64,
+    )
 }
 
 /// Top-1 of members and all together; none where one is missing.
 pub(super) fn accuracies(classes: &Classes, voices: usize) -> Option<Accuracies> {
     let percent = |subset| count(classes, subset);
     let each = (0..voices).map(|voice| percent(Subset::one(VoiceId(voice))));
-    Some(Accuracies { ensemble: percent(Subset::all(voices))?, members: each.collect::<Option<_>>()? })
+    Some(Accuracies {
+        ensemble: percent(Subset::all(voices))?,
+        members: each.collect::<Option<_>>()?,
+    })
 }
 
 /// The figures of all together and the classes that are kept, from the logits that the newest checkpoint gave.
@@ -232,16 +254,18 @@ fn evaluated(
     let part = seen.part();
     let file = run.join("evaluation").join(format!("{part}.json"));
     let again = format!("evaluate it with 'swn eval {}{}'", run.display(), seen.flag());
-    let text =
-        fs::read_to_string(&file).map_err(|error| ResultsError::file(&file, format!("{error}; {again}")))?;
+    let text = fs::read_to_string(&file)
+        .map_err(|error| ResultsError::file(&file, format!("{error}; {again}")))?;
     let read: Evaluated = serde_json::from_str(&text)
         .map_err(|error| ResultsError::file(&file, format!("{error}; {again}")))?;
-    if let Some(what) = newest.contradiction(&Stamp { number: read.checkpoint, digest: read.digest }) {
+    if let Some(what) =
+        newest.contradiction(&Stamp { number: read.checkpoint, digest: read.digest })
+    {
         return Err(ResultsError::file(&file, format!("{what}; {again}")));
     }
     let file = file.with_extension("safetensors");
-    let full =
-        Predictions::load(&file).map_err(|error| ResultsError::file(run, format!("{error}; {again}")))?;
+    let full = Predictions::load(&file)
+        .map_err(|error| ResultsError::file(run, format!("{error}; {again}")))?;
     let about = |key| full.about.get(key).map_or("", String::as_str);
     let number = about("checkpoint").parse().unwrap_or(newest.number);
     let said = Stamp { number, digest: about("digest").to_owned() };
@@ -258,13 +282,19 @@ fn evaluated(
     let mut classes = full.to_classes();
     let few = (2..=MOST_SUBSETS).contains(&voices.count()) || voices.nested();
     if let Some(subsets) = voices.subsets().ok().filter(|_| few) {
-        classes.rows = subsets.into_iter().map(|subset| (subset, full.classes_of(subset))).collect();
+        classes.rows =
+            subsets.into_iter().map(|subset| (subset, full.classes_of(subset))).collect();
     }
     Ok((figures, classes))
 }
 
 /// A profile, where there is one, is of the same checkpoint and of those who answer.
-fn check_profile(run: &Path, seen: Seen, newest: &Stamp, voices: &Voices) -> Result<(), ResultsError> {
+fn check_profile(
+    run: &Path,
+    seen: Seen,
+    newest: &Stamp,
+    voices: &Voices,
+) -> Result<(), ResultsError> {
     let file = run.join(PROFILE);
     if !file.exists() {
         return Ok(());
@@ -279,12 +309,17 @@ fn check_profile(run: &Path, seen: Seen, newest: &Stamp, voices: &Voices) -> Res
 }
 
 fn started(file: &Path) -> Result<Vec<Started>, ResultsError> {
-    let told = "a line such as {\"command\":\"swn train …\",\"device\":\"NVIDIA H200\"} for every process";
+    let told =
+        "a line such as {\"command\":\"swn train …\",\"device\":\"NVIDIA H200\"} for every process";
     let text = fs::read_to_string(file).map_err(|error| {
-        ResultsError::file(file, format!("{error}; an older program has not written it: write {told}"))
+        ResultsError::file(
+            file,
+            format!("{error}; an older program has not written it: write {told}"),
+        )
     })?;
     let line = |line: &str| {
-        serde_json::from_str(line).map_err(|error| ResultsError::file(file, format!("{error}; {told}")))
+        serde_json::from_str(line)
+            .map_err(|error| ResultsError::file(file, format!("{error}; {told}")))
     };
     let all: Vec<Started> = text.lines().map(line).collect::<Result<_, _>>()?;
     match all.is_empty() {
@@ -319,8 +354,14 @@ mod tests {
     #[test]
     fn commands_are_published_without_folders_of_a_machine() {
         for (typed, published) in [
-            ("swn train recipes/quick.toml --runs runs/a", "swn train recipes/quick.toml --runs runs/a"),
-            ("/home/ada/swn train /tmp/x y/r.toml --runs /scratch/runs/", "swn train x y/r.toml --runs runs"),
+            (
+                "swn train recipes/quick.toml --runs runs/a",
+                "swn train recipes/quick.toml --runs runs/a",
+            ),
+            (
+                "/home/ada/swn train /tmp/x y/r.toml --runs /scratch/runs/",
+                "swn train x y/r.toml --runs runs",
+            ),
             (
                 "swn train --set plan.file=/p/q.json --plan '/a b/c.json'",
                 "swn train --set plan.file=q.json --plan 'c.json'",
@@ -333,10 +374,8 @@ mod tests {
         ] {
             assert_eq!(without_folders(typed), published);
         }
-        let recipe =
-            "# of /my/own\nbudget = '10%'\n# --set plan.file=/p/q.json\n# --from /p/a, epoch 2 of train\n";
-        let expected =
-            "# of /my/own\nbudget = '10%'\n# --set plan.file=q.json\n# --from a, epoch 2 of train\n";
+        let recipe = "# of /my/own\nbudget = '10%'\n# --set plan.file=/p/q.json\n# --from /p/a, epoch 2 of train\n";
+        let expected = "# of /my/own\nbudget = '10%'\n# --set plan.file=q.json\n# --from a, epoch 2 of train\n";
         assert_eq!(set_without_folders(recipe.as_bytes()), expected);
     }
 }

@@ -192,7 +192,8 @@ impl Minutes {
                 *sum += seconds.unwrap_or(0.0) / 60.0;
             }
             let goes_on = !matches!(line.event, Event::Start(_) | Event::Resume(_));
-            minutes.wall += last.filter(|_| goes_on).map_or(0.0, |last: f64| (line.time - last) / 60.0);
+            minutes.wall +=
+                last.filter(|_| goes_on).map_or(0.0, |last: f64| (line.time - last) / 60.0);
             last = Some(line.time);
         }
         minutes
@@ -262,8 +263,14 @@ mod tests {
         assert_eq!(Epochs::of(&log), Epochs { search: 1, train: 2 });
         let minutes = Minutes::of(&log);
         assert_eq!((minutes.search, minutes.train), (0.4, 1.0));
-        assert!((minutes.wall - 1.6).abs() < 1e-12, "the minute between the processes does not count");
-        assert_eq!(ImageCounts::of(&log), Some(ImageCounts { trained: 90, held_out: 10, test: 20 }));
+        assert!(
+            (minutes.wall - 1.6).abs() < 1e-12,
+            "the minute between the processes does not count"
+        );
+        assert_eq!(
+            ImageCounts::of(&log),
+            Some(ImageCounts { trained: 90, held_out: 10, test: 20 })
+        );
         assert_eq!(at_the_end(&log), Some(61.5));
         assert_eq!(ImageCounts::of(&log[1..]), None);
     }

@@ -86,22 +86,30 @@ pub fn load_rows(results: &Path) -> Result<Vec<RowRequest>, ResultsError> {
 }
 
 impl Written {
-    fn load(self, file: &Path, above: &Path, printed: &[PaperRow]) -> Result<RowRequest, ResultsError> {
+    fn load(
+        self,
+        file: &Path,
+        above: &Path,
+        printed: &[PaperRow],
+    ) -> Result<RowRequest, ResultsError> {
         let none: [&str; 0] = [];
         let resolved = Recipe::load(&above.join(&self.recipe), &none)?.resolve()?;
         let look = |cell: &PaperCell, method: &str| {
             let it = printed.iter().find(|row| {
                 (row.table.as_str(), row.method.as_str()) == (cell.table.as_str(), method)
-                    && (row.data.as_str(), row.budget.as_str()) == (cell.data.as_str(), cell.budget.as_str())
+                    && (row.data.as_str(), row.budget.as_str())
+                        == (cell.data.as_str(), cell.budget.as_str())
             });
             let where_ = format!("{}, {method}, {}, {}", cell.table, cell.data, cell.budget);
-            it.cloned().ok_or_else(|| ResultsError::file(file, format!("the paper has no row '{where_}'")))
+            it.cloned()
+                .ok_or_else(|| ResultsError::file(file, format!("the paper has no row '{where_}'")))
         };
         let cell = self.paper.as_ref();
         let beside = cell.into_iter().flat_map(|cell| cell.beside.iter().map(|m| look(cell, m)));
         let images = resolved.data.description().map(|set| set.images.0).unwrap_or(0);
         let steps = images.saturating_sub(resolved.data.validation) / resolved.train.batch;
-        let epochs = resolved.train.epochs + resolved.search.as_ref().map_or(0, |search| search.epochs);
+        let epochs =
+            resolved.train.epochs + resolved.search.as_ref().map_or(0, |search| search.epochs);
         Ok(RowRequest {
             beside: beside.collect::<Result<_, _>>()?,
             paper: cell.map(|cell| look(cell, &cell.method)).transpose()?,

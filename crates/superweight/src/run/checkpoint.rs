@@ -80,15 +80,18 @@ impl Checkpoint {
             written.map_err(RunError::io("write", &path))
         };
         put(PLAN, &|to| to.write_all(self.plan.as_bytes()))?;
-        for (name, tensors) in [(BANK, &self.bank), (MEMBERS, &self.members), (OPTIMIZER, &self.optimizer)] {
+        for (name, tensors) in
+            [(BANK, &self.bank), (MEMBERS, &self.members), (OPTIMIZER, &self.optimizer)]
+        {
             put(name, &|mut to| safetensors::write(&mut to, tensors))?;
         }
         if !self.average.is_empty() {
             put(AVERAGE, &|mut to| safetensors::write(&mut to, &self.average))?;
         }
-        let mut state = serde_json::to_string_pretty(&Written { version: VERSION, state: &self.state })
-            .map_err(io::Error::from)
-            .map_err(RunError::io("write", &folder.join(STATE)))?;
+        let mut state =
+            serde_json::to_string_pretty(&Written { version: VERSION, state: &self.state })
+                .map_err(io::Error::from)
+                .map_err(RunError::io("write", &folder.join(STATE)))?;
         state.push('\n');
         put(STATE, &|to| to.write_all(state.as_bytes()))?;
         let path = folder.join(SUMS);
@@ -125,7 +128,11 @@ impl Checkpoint {
         let Version { version } =
             serde_json::from_str(&state).map_err(|error| malformed(error.to_string()))?;
         if version != VERSION {
-            return Err(RunError::Version { file: folder.join(STATE), found: version, supported: VERSION });
+            return Err(RunError::Version {
+                file: folder.join(STATE),
+                found: version,
+                supported: VERSION,
+            });
         }
         let state = serde_json::from_str(&state).map_err(|error| malformed(error.to_string()))?;
         let (bank, members, optimizer) = (tensors(BANK)?, tensors(MEMBERS)?, tensors(OPTIMIZER)?);
@@ -157,16 +164,21 @@ impl Sums<'_> {
 
     /// Of a file that was read to its end.
     fn check(&self, name: &str, path: &Path, file: Hashed<fs::File>) -> Result<(), RunError> {
-        let (expected, _) =
-            self.lines().find(|(_, listed)| *listed == name).ok_or_else(|| RunError::Malformed {
+        let (expected, _) = self.lines().find(|(_, listed)| *listed == name).ok_or_else(|| {
+            RunError::Malformed {
                 file: self.path.to_owned(),
                 offset: 0,
                 what: format!("there is no line for {name}"),
-            })?;
+            }
+        })?;
         let found = hex(file.sha256);
         match found == expected {
             true => Ok(()),
-            false => Err(RunError::Digest { file: path.to_owned(), expected: expected.to_owned(), found }),
+            false => Err(RunError::Digest {
+                file: path.to_owned(),
+                expected: expected.to_owned(),
+                found,
+            }),
         }
     }
 }
@@ -220,7 +232,10 @@ mod tests {
         fs::write(path(STATE), new).unwrap();
         fs::write(path(SUMS), &sums).unwrap();
         let error = Checkpoint::read(&folder.0).unwrap_err().to_string();
-        assert!(error.contains("state.json has version 2, this program reads version 1"), "{error}");
+        assert!(
+            error.contains("state.json has version 2, this program reads version 1"),
+            "{error}"
+        );
         // A file that the list does not name.
         let without: String = sums.lines().filter(|line| !line.ends_with(PLAN)).collect();
         fs::write(path(SUMS), without).unwrap();

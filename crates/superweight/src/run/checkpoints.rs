@@ -105,7 +105,9 @@ impl Checkpoints {
     /// at a time may do so, which the run's lock sees to; readers may come at any time.
     pub fn save(&self, number: u64, checkpoint: &Checkpoint) -> Result<(), RunError> {
         match self.disk.create_folder(&self.path) {
-            Ok(()) => self.disk.sync_parent(&self.path).map_err(RunError::io("sync", &self.path))?,
+            Ok(()) => {
+                self.disk.sync_parent(&self.path).map_err(RunError::io("sync", &self.path))?
+            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(RunError::io("create", &self.path)(error)),
         }
@@ -137,7 +139,12 @@ impl Checkpoints {
         self.prune(number)
     }
 
-    fn write(&self, temporary: &Path, target: &Path, checkpoint: &Checkpoint) -> Result<(), RunError> {
+    fn write(
+        &self,
+        temporary: &Path,
+        target: &Path,
+        checkpoint: &Checkpoint,
+    ) -> Result<(), RunError> {
         self.disk.create_folder(temporary).map_err(RunError::io("create", temporary))?;
         checkpoint.write(&self.disk, temporary)?;
         self.disk.sync_folder(temporary).map_err(RunError::io("sync", temporary))?;
@@ -147,13 +154,15 @@ impl Checkpoints {
 
     /// Keeps `latest` and the newest before it.
     fn prune(&self, latest: u64) -> Result<(), RunError> {
-        let (newer, kept): (Vec<_>, Vec<_>) = self.numbers()?.into_iter().partition(|&n| n > latest);
+        let (newer, kept): (Vec<_>, Vec<_>) =
+            self.numbers()?.into_iter().partition(|&n| n > latest);
         let old = kept.into_iter().skip(KEPT);
         newer.into_iter().chain(old).try_for_each(|number| self.remove(number))
     }
 
     fn remove(&self, number: u64) -> Result<(), RunError> {
-        let (folder, temporary) = (self.folder(number), self.path.join(format!(".{number:04}.old.tmp")));
+        let (folder, temporary) =
+            (self.folder(number), self.path.join(format!(".{number:04}.old.tmp")));
         self.disk.rename(&folder, &temporary).map_err(RunError::io("remove", &folder))?;
         // The name goes before the files do, also on the disk.
         self.disk.sync_folder(&self.path).map_err(RunError::io("sync", &self.path))?;
@@ -199,7 +208,9 @@ impl Checkpoints {
                 numbers.insert(0, *latest);
             }
             Ok(None) if numbers.is_empty() => return Ok(None),
-            Ok(None) => warnings.push(Warning::Latest { why: "there is no file `latest`".to_owned() }),
+            Ok(None) => {
+                warnings.push(Warning::Latest { why: "there is no file `latest`".to_owned() })
+            }
             Err(why) => warnings.push(Warning::Latest { why: why.clone() }),
         }
         for number in numbers {
@@ -235,7 +246,8 @@ impl Checkpoints {
 
     /// Numbers of the checkpoints that are there, newest first.
     pub fn numbers(&self) -> Result<Vec<u64>, RunError> {
-        let mut numbers: Vec<_> = entries(&self.path)?.iter().filter_map(|(name, _)| parse(name)).collect();
+        let mut numbers: Vec<_> =
+            entries(&self.path)?.iter().filter_map(|(name, _)| parse(name)).collect();
         numbers.sort_unstable_by(|a, b| b.cmp(a));
         Ok(numbers)
     }
@@ -254,7 +266,10 @@ fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>, RunError> {
         listed => listed.and_then(Iterator::collect::<io::Result<Vec<_>>>),
     };
     let listed = listed.map_err(RunError::io("read", folder))?;
-    Ok(listed.into_iter().map(|e| (e.file_name().to_string_lossy().into_owned(), e.path())).collect())
+    Ok(listed
+        .into_iter()
+        .map(|e| (e.file_name().to_string_lossy().into_owned(), e.path()))
+        .collect())
 }
 
 #[cfg(test)]

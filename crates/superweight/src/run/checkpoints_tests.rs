@@ -60,7 +60,8 @@ fn operations_come_in_this_order() {
     Checkpoints { disk, ..checkpoints.clone() }.save(3, &sample(3, SIZE)).unwrap();
     let mut trace = trace.lock().unwrap().clone();
     trace.dedup();
-    let mut expected = vec!["create folder checkpoints".to_owned(), "create folder .0003.tmp".to_owned()];
+    let mut expected =
+        vec!["create folder checkpoints".to_owned(), "create folder .0003.tmp".to_owned()];
     for file in [
         "plan.json",
         "bank.safetensors",
@@ -109,7 +110,10 @@ fn a_damaged_newest_gives_the_one_before_with_a_warning() {
             }
             let loaded = checkpoints.load().unwrap().unwrap();
             check(&loaded);
-            assert!(loaded.stamp.number == 1 && loaded.warnings.len() == 1, "{file} {damage}: {loaded:?}");
+            assert!(
+                loaded.stamp.number == 1 && loaded.warnings.len() == 1,
+                "{file} {damage}: {loaded:?}"
+            );
             let warning = loaded.warnings[0].to_string();
             assert!(warning.starts_with("checkpoint 2 is left out: "), "{warning}");
             fs::remove_dir_all(checkpoints.folder(1)).unwrap();
@@ -124,9 +128,15 @@ fn a_damaged_newest_gives_the_one_before_with_a_warning() {
 
 #[test]
 fn without_a_good_latest_the_newest_whole_one_is_taken() {
-    for latest in
-        [None, Some(""), Some("0002"), Some("2\n"), Some("../x\n"), Some("+0002\n"), Some("0\u{663}02\n")]
-    {
+    for latest in [
+        None,
+        Some(""),
+        Some("0002"),
+        Some("2\n"),
+        Some("../x\n"),
+        Some("+0002\n"),
+        Some("0\u{663}02\n"),
+    ] {
         let (_folder, checkpoints) = saved([1, 2]);
         let path = checkpoints.path.join("latest");
         fs::remove_file(&path).unwrap();
@@ -141,7 +151,10 @@ fn without_a_good_latest_the_newest_whole_one_is_taken() {
     let (_folder, checkpoints) = saved([1, 2]);
     fs::write(checkpoints.path.join("latest"), "0007\n").unwrap();
     let loaded = checkpoints.load().unwrap().unwrap();
-    assert!(loaded.stamp.number == 2 && matches!(loaded.warnings[..], [Warning::Damaged { number: 7, .. }]));
+    assert!(
+        loaded.stamp.number == 2
+            && matches!(loaded.warnings[..], [Warning::Damaged { number: 7, .. }])
+    );
 }
 
 /// A newer program went on with the run: an older checkpoint must not be taken, or its work would be trained over.
@@ -156,7 +169,8 @@ fn a_checkpoint_of_a_newer_program_is_an_error_and_not_damage() {
         use sha2::{Digest, Sha256};
         Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
     };
-    fs::write(&sums, fs::read_to_string(&sums).unwrap().replace(&digest(&old), &digest(&new))).unwrap();
+    fs::write(&sums, fs::read_to_string(&sums).unwrap().replace(&digest(&old), &digest(&new)))
+        .unwrap();
     fs::write(&state, new).unwrap();
     let error = checkpoints.load().unwrap_err();
     assert!(matches!(error, RunError::Version { found: 2, supported: 1, .. }), "{error}");

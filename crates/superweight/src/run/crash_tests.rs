@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use super::testing::{SIZE, check, names, quick_folder, random, sample, saved};
 use super::{
-    Checkpoint, Checkpoints, Disk, Event, Existing, Facts, Operation, RunError, RunFolder, load_checkpoint,
-    read_log,
+    Checkpoint, Checkpoints, Disk, Event, Existing, Facts, Operation, RunError, RunFolder,
+    load_checkpoint, read_log,
 };
 use crate::data::testing::{Folder, Tmpfs};
 
@@ -87,7 +87,11 @@ fn on(disk: Disk, checkpoints: &Checkpoints) -> Checkpoints {
 }
 
 /// Stops a save before its `stop`th operation; how much would not survive a power cut.
-fn save_and_stop(checkpoints: &Checkpoints, number: u64, stop: usize) -> (Result<(), RunError>, Unsynced) {
+fn save_and_stop(
+    checkpoints: &Checkpoints,
+    number: u64,
+    stop: usize,
+) -> (Result<(), RunError>, Unsynced) {
     let state = Arc::new(Mutex::new((0, Unsynced::default())));
     let seen = state.clone();
     let disk = Disk::with_hook(move |operation| {
@@ -202,7 +206,11 @@ fn a_power_cut_before_every_operation_leaves_the_old_or_the_new_checkpoint() {
                 });
                 if done.is_ok() {
                     let loaded = checkpoints.load().unwrap().unwrap();
-                    assert_eq!(loaded.stamp.number, scene.number, "{}: what was saved is there", scene.name);
+                    assert_eq!(
+                        loaded.stamp.number, scene.number,
+                        "{}: what was saved is there",
+                        scene.name
+                    );
                 }
                 look_and_go_on(
                     scene,
@@ -276,7 +284,10 @@ fn killed_at_random_moments_a_run_goes_on_from_what_it_had() {
             assert!(said.read_line(&mut line).unwrap() > 0, "the child ended early");
         }
         let in_use = RunFolder::resume(&path).unwrap_err();
-        assert!(matches!(in_use, RunError::InUse { process: Some(id), .. } if id == child.id()), "{in_use}");
+        assert!(
+            matches!(in_use, RunError::InUse { process: Some(id), .. } if id == child.id()),
+            "{in_use}"
+        );
         // Another process reads all the while: whole, and never older than before.
         let until = Instant::now() + Duration::from_micros(random(40_000));
         let mut seen = last;
@@ -293,16 +304,21 @@ fn killed_at_random_moments_a_run_goes_on_from_what_it_had() {
         child.wait().unwrap();
         let mut rest = String::new();
         said.read_to_string(&mut rest).unwrap();
-        let promised = rest.lines().rev().find_map(|line| line.strip_prefix("saved ")?.parse().ok());
+        let promised =
+            rest.lines().rev().find_map(|line| line.strip_prefix("saved ")?.parse().ok());
 
         // A child killed early enough has not yet made the folder.
         let checkpoints = path.join("checkpoints");
-        torn +=
-            usize::from(checkpoints.exists() && names(&checkpoints).iter().any(|name| name.starts_with('.')));
+        torn += usize::from(
+            checkpoints.exists() && names(&checkpoints).iter().any(|name| name.starts_with('.')),
+        );
         let resumed = RunFolder::resume(&path).unwrap();
         resumed.open_log().unwrap();
         let Some(mut loaded) = resumed.loaded else { continue };
-        assert!(loaded.stamp.number >= promised.unwrap_or(seen).max(seen), "what was saved is there");
+        assert!(
+            loaded.stamp.number >= promised.unwrap_or(seen).max(seen),
+            "what was saved is there"
+        );
         let lines = read_log(&path.join("log.jsonl")).unwrap();
         let numbers: Vec<_> = lines
             .iter()
@@ -316,7 +332,9 @@ fn killed_at_random_moments_a_run_goes_on_from_what_it_had() {
         check(&loaded);
         last = loaded.stamp.number;
     }
-    println!("20 kills, {torn} of them inside a save; {last} checkpoints saved, {looks} read meanwhile");
+    println!(
+        "20 kills, {torn} of them inside a save; {last} checkpoints saved, {looks} read meanwhile"
+    );
     assert!(last > 0);
 }
 
@@ -335,7 +353,10 @@ fn a_full_disk_is_an_error_and_the_old_checkpoint_stays() {
         matches!(&error, RunError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull),
         "{error}"
     );
-    assert!(error.to_string().contains("cannot write") && error.to_string().contains(".0003.tmp"), "{error}");
+    assert!(
+        error.to_string().contains("cannot write") && error.to_string().contains(".0003.tmp"),
+        "{error}"
+    );
     let loaded = checkpoints.load().unwrap().unwrap();
     check(&loaded);
     assert!(loaded.stamp.number == 2 && loaded.warnings.is_empty());
@@ -346,6 +367,8 @@ fn a_full_disk_is_an_error_and_the_old_checkpoint_stays() {
         let before = checkpoints.load().unwrap().unwrap().stamp.number;
         let done = checkpoints.save(before + 1, &sample(before + 1, size));
         let after = checkpoints.load().unwrap().unwrap();
-        assert!(after.warnings.is_empty() && after.stamp.number == before + u64::from(done.is_ok()));
+        assert!(
+            after.warnings.is_empty() && after.stamp.number == before + u64::from(done.is_ok())
+        );
     }
 }

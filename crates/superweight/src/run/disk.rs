@@ -40,7 +40,9 @@ pub struct Disk {
 
 impl Disk {
     /// A disk that asks before each operation; an error is returned in its place.
-    pub fn with_hook(hook: impl Fn(Operation<'_>) -> io::Result<()> + Send + Sync + 'static) -> Self {
+    pub fn with_hook(
+        hook: impl Fn(Operation<'_>) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
         Self { hook: Some(Arc::new(hook)) }
     }
 

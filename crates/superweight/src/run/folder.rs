@@ -69,7 +69,13 @@ impl RunFolder {
         recipe: &str,
         resolved: &str,
     ) -> Result<Self, RunError> {
-        Self::create_on(Disk::default(), runs, name, existing, &[(RECIPE, recipe), (RESOLVED, resolved)])
+        Self::create_on(
+            Disk::default(),
+            runs,
+            name,
+            existing,
+            &[(RECIPE, recipe), (RESOLVED, resolved)],
+        )
     }
 
     pub(crate) fn create_on(
@@ -104,7 +110,8 @@ impl RunFolder {
         existing: Existing,
         files: &[(&str, &str)],
     ) -> Result<Self, RunError> {
-        let (mut log, commands) = (text_of(from, LOG)?.unwrap_or_default(), text_of(from, COMMANDS)?);
+        let (mut log, commands) =
+            (text_of(from, LOG)?.unwrap_or_default(), text_of(from, COMMANDS)?);
         log.truncate(log.floor_char_boundary(loaded.checkpoint.state.log_bytes as usize));
         let way = [(LOG, Some(log.as_str())), (COMMANDS, commands.as_deref())];
         let way = way.into_iter().filter_map(|(name, text)| Some((name, text?)));
@@ -112,7 +119,8 @@ impl RunFolder {
         let folder = Self::create_on(disk, runs, name, existing, &files)?;
         let seen = from.join(STATISTICS);
         if seen.exists() {
-            let (seen, path) = (fs::read(&seen).map_err(RunError::io("read", &seen))?, folder.statistics());
+            let (seen, path) =
+                (fs::read(&seen).map_err(RunError::io("read", &seen))?, folder.statistics());
             folder.disk.write_file(&path, &seen).map_err(RunError::io("write", &path))?;
         }
         folder.checkpoints().save(loaded.stamp.number, &loaded.checkpoint)?;
@@ -251,8 +259,9 @@ fn temporary(runs: &Path, name: &str, end: &str) -> PathBuf {
 fn remove_leftovers(disk: &Disk, runs: &Path, name: &str) {
     for entry in fs::read_dir(runs).into_iter().flatten().flatten() {
         let file_name = entry.file_name();
-        let rest =
-            file_name.to_str().and_then(|full| full.strip_prefix('.')?.strip_prefix(name)?.strip_prefix('.'));
+        let rest = file_name
+            .to_str()
+            .and_then(|full| full.strip_prefix('.')?.strip_prefix(name)?.strip_prefix('.'));
         let of_a_process =
             |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit()) && rest.ends_with(".tmp");
         if rest.is_some_and(of_a_process)

@@ -7,8 +7,10 @@ fn create(runs: &Path, name: &str, existing: Existing) -> Result<RunFolder, RunE
 }
 
 fn names(runs: &Path) -> Vec<String> {
-    let mut names: Vec<_> =
-        fs::read_dir(runs).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> = fs::read_dir(runs)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
@@ -103,7 +105,10 @@ fn one_process_at_a_time_and_a_dead_ones_lock_is_free() {
     fs::write(path.join("lock"), format!("{}\n", std::process::id())).unwrap();
     assert!(RunFolder::resume(&path).is_ok());
     let none = RunFolder::resume(&folder.0.join("none")).unwrap_err();
-    assert!(matches!(&none, RunError::Io { source, .. } if source.kind() == ErrorKind::NotFound), "{none}");
+    assert!(
+        matches!(&none, RunError::Io { source, .. } if source.kind() == ErrorKind::NotFound),
+        "{none}"
+    );
     assert!(matches!(RunFolder::resume(&folder.0), Err(RunError::NotARun { .. })));
     assert!(matches!(load_checkpoint(&folder.0), Err(RunError::NotARun { .. })));
 }
@@ -117,16 +122,21 @@ fn resuming_brings_back_the_checkpoint_and_cuts_the_log() {
     log.add(Event::Start(Facts::from([("seed", 7)]))).unwrap();
     let mut checkpoint = Checkpoint::default();
     checkpoint.state.log_bytes = log.position().unwrap();
-    checkpoint.state.training = serde_json::json!({ "epoch": 1, "loss": 0.1 + 0.2, "tiny": 5e-324 });
+    checkpoint.state.training =
+        serde_json::json!({ "epoch": 1, "loss": 0.1 + 0.2, "tiny": 5e-324 });
     run.checkpoints().save(1, &checkpoint).unwrap();
-    log.add(Event::Stop { reason: "interrupted".to_owned(), metrics: Facts::default().metrics }).unwrap();
+    log.add(Event::Stop { reason: "interrupted".to_owned(), metrics: Facts::default().metrics })
+        .unwrap();
     assert_eq!(load_checkpoint(&path).unwrap().unwrap().checkpoint, checkpoint);
     drop((run, log));
     let resumed = RunFolder::resume(&path).unwrap();
     assert_eq!(read_log(&path.join("log.jsonl")).unwrap().len(), 2, "not before the run goes on");
     let (_log, cut) = resumed.open_log().unwrap();
     let loaded = resumed.loaded.unwrap();
-    assert_eq!((loaded.stamp.number, &loaded.checkpoint, loaded.warnings.len()), (1, &checkpoint, 0));
+    assert_eq!(
+        (loaded.stamp.number, &loaded.checkpoint, loaded.warnings.len()),
+        (1, &checkpoint, 0)
+    );
     assert!(cut.removed > 0 && cut.missing == 0);
     assert_eq!(read_log(&path.join("log.jsonl")).unwrap().len(), 1);
 }
@@ -142,10 +152,11 @@ fn a_crash_while_making_or_replacing_a_run() {
                 create(&folder.0, "demo", existing).unwrap();
             }
             let count = AtomicUsize::new(0);
-            let disk = Disk::with_hook(move |_| match count.fetch_add(1, Ordering::Relaxed) < stop {
-                true => Ok(()),
-                false => Err(std::io::Error::other("crash")),
-            });
+            let disk =
+                Disk::with_hook(move |_| match count.fetch_add(1, Ordering::Relaxed) < stop {
+                    true => Ok(()),
+                    false => Err(std::io::Error::other("crash")),
+                });
             done = RunFolder::create_on(
                 disk,
                 &folder.0,

@@ -23,15 +23,21 @@ impl Lock {
         let path = folder.join("lock");
         let failed = || RunError::io("lock", &path);
         let mut options = File::options();
-        let mut file =
-            options.read(true).write(true).create(true).truncate(false).open(&path).map_err(failed())?;
+        let mut file = options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(failed())?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(failed()(error)),
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
-                let process = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+                let process =
+                    file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
                 return Err(RunError::InUse { path: folder.to_owned(), process });
             }
         }

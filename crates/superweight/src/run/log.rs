@@ -66,7 +66,9 @@ pub struct Facts {
 
 impl<K: Into<String>, V: Into<serde_json::Value>, const N: usize> From<[(K, V); N]> for Facts {
     fn from(pairs: [(K, V); N]) -> Self {
-        Self { metrics: pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect() }
+        Self {
+            metrics: pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        }
     }
 }
 
@@ -101,7 +103,8 @@ impl Log {
     pub fn open(path: &Path) -> Result<Self, RunError> {
         let mut options = OpenOptions::new();
         let file = options.read(true).append(true).create(true).open(path);
-        let mut log = Self { file: file.map_err(RunError::io("open", path))?, path: path.to_owned() };
+        let mut log =
+            Self { file: file.map_err(RunError::io("open", path))?, path: path.to_owned() };
         let length = log.length()?;
         log.cut_to_line(length)?;
         Ok(log)
@@ -147,7 +150,8 @@ impl Log {
         while end > 0 {
             let begin = end.saturating_sub(block.len() as u64);
             let bytes = &mut block[..(end - begin) as usize];
-            let read = self.file.seek(SeekFrom::Start(begin)).and_then(|_| self.file.read_exact(bytes));
+            let read =
+                self.file.seek(SeekFrom::Start(begin)).and_then(|_| self.file.read_exact(bytes));
             read.map_err(RunError::io("read", &self.path))?;
             if let Some(newline) = bytes.iter().rposition(|&byte| byte == b'\n') {
                 end = begin + newline as u64 + 1;
@@ -171,7 +175,8 @@ pub fn read_log(path: &Path) -> Result<Vec<Line>, RunError> {
 pub fn parse_log(path: &Path, text: &[u8]) -> Result<Vec<Line>, RunError> {
     let mut offset = 0;
     let mut lines = Vec::new();
-    for line in text.split_inclusive(|&byte| byte == b'\n').take_while(|line| line.ends_with(b"\n")) {
+    for line in text.split_inclusive(|&byte| byte == b'\n').take_while(|line| line.ends_with(b"\n"))
+    {
         lines.push(serde_json::from_slice(line).map_err(|error| RunError::Malformed {
             file: path.to_owned(),
             offset,
@@ -211,7 +216,10 @@ mod tests {
         assert!(lines.windows(2).all(|pair| pair[0].time <= pair[1].time) && lines[0].time > 1.7e9);
         let text = std::fs::read_to_string(&path).unwrap();
         let second = text.lines().nth(1).unwrap();
-        assert!(second.ends_with(r#","event":"epoch","phase":"train","epoch":0,"loss":1.25}"#), "{second}");
+        assert!(
+            second.ends_with(r#","event":"epoch","phase":"train","epoch":0,"loss":1.25}"#),
+            "{second}"
+        );
         let diverged = Event::Eval(Facts::from([("loss", f64::NAN)]));
         assert_eq!(serde_json::to_string(&diverged).unwrap(), r#"{"event":"eval","loss":null}"#);
     }
@@ -240,7 +248,10 @@ mod tests {
         }
         // Someone shortened it; a place inside a line.
         std::fs::write(&path, &whole[..10]).unwrap();
-        assert_eq!(Log::open(&path).unwrap().truncate_to(seen).unwrap(), Cut { removed: 0, missing: seen });
+        assert_eq!(
+            Log::open(&path).unwrap().truncate_to(seen).unwrap(),
+            Cut { removed: 0, missing: seen }
+        );
         std::fs::write(&path, &whole).unwrap();
         let cut = Log::open(&path).unwrap().truncate_to(seen - 3).unwrap();
         assert!(cut.missing > 0 && read_log(&path).unwrap().len() == 2);
@@ -250,8 +261,11 @@ mod tests {
     fn a_half_line_longer_than_a_block_is_cut_and_a_bad_line_is_named() {
         let folder = Folder::new("log");
         let path = folder.0.join("log.jsonl");
-        std::fs::write(&path, format!("{}\n{}", r#"{"time":1.5,"event":"search"}"#, "x".repeat(10_000)))
-            .unwrap();
+        std::fs::write(
+            &path,
+            format!("{}\n{}", r#"{"time":1.5,"event":"search"}"#, "x".repeat(10_000)),
+        )
+        .unwrap();
         assert_eq!(read_log(&path).unwrap().len(), 1);
         let mut log = Log::open(&path).unwrap();
         assert_eq!(log.position().unwrap(), 30);

@@ -94,7 +94,10 @@ pub(super) fn write(to: &mut impl Write, tensors: &Tensors) -> io::Result<()> {
     let mut header = serde_json::to_vec(&header)?;
     header.resize(header.len().next_multiple_of(8), b' ');
     if header.len() as u64 > HEADER_LIMIT {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "more names than the format allows"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "more names than the format allows",
+        ));
     }
     to.write_all(&[&(header.len() as u64).to_le_bytes()[..], &header].concat())?;
     order.into_iter().try_for_each(|(_, tensor)| write_values(to, tensor.values()))
@@ -126,7 +129,9 @@ fn write_values(to: &mut impl Write, values: &Values) -> io::Result<()> {
 pub(super) fn read(path: &Path, mut from: impl Read, length: u64) -> Result<Tensors, RunError> {
     let malformed = |offset, what| RunError::Malformed { file: path.to_owned(), offset, what };
     let failed = |error: io::Error, offset| match error.kind() {
-        io::ErrorKind::UnexpectedEof => malformed(offset, "the file ended while it was read".to_owned()),
+        io::ErrorKind::UnexpectedEof => {
+            malformed(offset, "the file ended while it was read".to_owned())
+        }
         _ => RunError::io("read", path)(error),
     };
     let mut size = [0; 8];
@@ -139,12 +144,16 @@ pub(super) fn read(path: &Path, mut from: impl Read, length: u64) -> Result<Tens
         return Err(malformed(0, format!("a header of {size} bytes; the limit is {HEADER_LIMIT}")));
     }
     if size > length - 8 {
-        return Err(malformed(0, format!("a header of {size} bytes in a file of {length}: truncated")));
+        return Err(malformed(
+            0,
+            format!("a header of {size} bytes in a file of {length}: truncated"),
+        ));
     }
     let mut header = vec![0; usize::try_from(size).expect("a header is below its limit")];
     from.read_exact(&mut header).map_err(|error| failed(error, 8))?;
     let header: Header = serde_json::from_slice(&header).map_err(|error| {
-        let lines = header.split_inclusive(|&byte| byte == b'\n').take(error.line().saturating_sub(1));
+        let lines =
+            header.split_inclusive(|&byte| byte == b'\n').take(error.line().saturating_sub(1));
         let offset = 8 + lines.map(<[u8]>::len).sum::<usize>() + error.column().saturating_sub(1);
         malformed(offset as u64, format!("header: {error}"))
     })?;
@@ -152,10 +161,11 @@ pub(super) fn read(path: &Path, mut from: impl Read, length: u64) -> Result<Tens
     let data = 8 + size;
     let mut tensors = Tensors::default();
     tensors.metadata = header.metadata;
-    let layout = check(header.entries, data, length - data).map_err(|Bad { tensor, offset, what }| {
-        let tensor = tensor.chars().take(100).collect();
-        RunError::Tensor { file: path.to_owned(), tensor, offset, what }
-    })?;
+    let layout =
+        check(header.entries, data, length - data).map_err(|Bad { tensor, offset, what }| {
+            let tensor = tensor.chars().take(100).collect();
+            RunError::Tensor { file: path.to_owned(), tensor, offset, what }
+        })?;
     let covered = layout.last().map_or(0, |place| place.end);
     if covered != length - data {
         let what = format!("{} bytes that belong to no tensor", length - data - covered);
@@ -195,7 +205,10 @@ fn check(entries: BTreeMap<String, Entry>, data: u64, length: u64) -> Result<Vec
         let known = Dtype::ALL.into_iter().find(|known| known.name() == dtype);
         let dtype = known.ok_or_else(|| {
             let dtype: String = dtype.chars().take(20).collect();
-            bad(format!("numbers of kind '{dtype}'; known are {}", Dtype::ALL.map(Dtype::name).join(", ")))
+            bad(format!(
+                "numbers of kind '{dtype}'; known are {}",
+                Dtype::ALL.map(Dtype::name).join(", ")
+            ))
         })?;
         if begin > end || end > length {
             return Err(bad(format!("bytes {begin} to {end} of {length}")));
@@ -206,12 +219,17 @@ fn check(entries: BTreeMap<String, Entry>, data: u64, length: u64) -> Result<Vec
             return Err(bad(format!("{} bytes for {dtype} of {} sides", end - begin, shape.len())));
         }
         match begin.cmp(&expected) {
-            std::cmp::Ordering::Less => return Err(bad(format!("overlaps what ends at {expected}"))),
-            std::cmp::Ordering::Greater => return Err(bad(format!("leaves a hole after {expected}"))),
+            std::cmp::Ordering::Less => {
+                return Err(bad(format!("overlaps what ends at {expected}")));
+            }
+            std::cmp::Ordering::Greater => {
+                return Err(bad(format!("leaves a hole after {expected}")));
+            }
             std::cmp::Ordering::Equal => expected = end,
         }
-        let whole =
-            |number: u64| usize::try_from(number).map_err(|_| bad("more than memory holds".to_owned()));
+        let whole = |number: u64| {
+            usize::try_from(number).map_err(|_| bad("more than memory holds".to_owned()))
+        };
         let shape = shape.into_iter().map(whole).collect::<Result<Vec<_>, _>>()?;
         let count = whole((end - begin) / dtype.bytes() as u64)?;
         places.push(Place { name, dtype, shape, count, begin, end });

@@ -6,7 +6,10 @@ fn all_kinds() -> Tensors {
     let mut tensors = Tensors::default();
     tensors.metadata.insert("format".to_owned(), "pt".to_owned());
     tensors.insert("bytes", Tensor::new(&[3], vec![0u8, 7, 255]));
-    tensors.insert("floats", Tensor::new(&[2, 2], vec![1.5f32, -0.0, f32::INFINITY, f32::MIN_POSITIVE]));
+    tensors.insert(
+        "floats",
+        Tensor::new(&[2, 2], vec![1.5f32, -0.0, f32::INFINITY, f32::MIN_POSITIVE]),
+    );
     tensors.insert("doubles", Tensor::new(&[], vec![std::f64::consts::PI]));
     tensors.insert("counts", Tensor::new(&[1, 2], vec![1u32, u32::MAX]));
     tensors.insert("whole", Tensor::new(&[2], vec![i64::MIN, 3]));
@@ -95,14 +98,23 @@ fn hostile_files_get_an_error_with_tensor_and_place() {
         (file(&entry("F32", "[1]", "[4,0]"), &[0; 4]), "tensor 'a': bytes 4 to 0 of 4"),
         (file(&entry("F32", "[2]", "[0,4]"), &[0; 4]), "tensor 'a': 4 bytes for F32 of 1 sides"),
         (file(&entry("F32", "[1]", "[0,4]"), &[0; 5]), "1 bytes that belong to no tensor"),
-        (file(&entry("BF16", "[2]", "[0,4]"), &[0; 4]), "kind 'BF16'; known are F32, F64, U8, U32, I64"),
-        (file(&entry("U8", &format!("[{huge},{huge}]"), "[0,1]"), &[0]), "1 bytes for U8 of 2 sides"),
+        (
+            file(&entry("BF16", "[2]", "[0,4]"), &[0; 4]),
+            "kind 'BF16'; known are F32, F64, U8, U32, I64",
+        ),
+        (
+            file(&entry("U8", &format!("[{huge},{huge}]"), "[0,1]"), &[0]),
+            "1 bytes for U8 of 2 sides",
+        ),
         (file(&entry("F64", &format!("[{huge}]"), &format!("[0,{huge}]")), &[0]), "of 1"),
         (file(&entry("U8", "[-1]", "[0,1]"), &[0]), "header: invalid value"),
         (file(&entry("U8", "[0.5]", "[0,1]"), &[0]), "header: invalid type"),
         (file(&two("[0,2]", "[1,3]"), &[0; 3]), "tensor 'b': overlaps what ends at 2"),
         (file(&two("[0,2]", "[3,5]"), &[0; 5]), "tensor 'b': leaves a hole after 2"),
-        (file(&two("[0,2]", "[2,4]").replace("\"b\"", "\"a\""), &[0; 4]), "a name that was there before"),
+        (
+            file(&two("[0,2]", "[2,4]").replace("\"b\"", "\"a\""), &[0; 4]),
+            "a name that was there before",
+        ),
         (file(r#"{"__metadata__":{"k":1}}"#, b""), "header: invalid type"),
         (file(r#"{"__metadata__":{},"__metadata__":{}}"#, b""), "a name that was there before"),
     ];
@@ -152,7 +164,10 @@ fn a_save_that_fails_leaves_the_old_file_and_no_other() {
         match done {
             Ok(()) => break,
             Err(error) => {
-                assert!(error.to_string().ends_with("statistics.safetensors: bad sector"), "{error}")
+                assert!(
+                    error.to_string().ends_with("statistics.safetensors: bad sector"),
+                    "{error}"
+                )
             }
         }
     }

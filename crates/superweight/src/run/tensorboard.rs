@@ -32,8 +32,9 @@ impl TensorBoard {
     pub fn create(folder: &Path, resumed_at: Option<i64>) -> Result<Self, RunError> {
         let listed = fs::read_dir(folder).map_err(RunError::io("read", folder))?;
         let names = listed.flatten().map(|entry| entry.file_name());
-        let times =
-            names.filter_map(|name| name.to_str()?.strip_prefix(PREFIX)?.split('.').next()?.parse().ok());
+        let times = names.filter_map(|name| {
+            name.to_str()?.strip_prefix(PREFIX)?.split('.').next()?.parse().ok()
+        });
         let last: Option<u64> = times.max();
         let mut time = (now() as u64).max(last.map_or(0, |last| last.saturating_add(1)));
         loop {
@@ -219,7 +220,10 @@ mod tests {
         while !rest.is_empty() {
             let (header, after) = rest.split_at(12);
             let length = u64::from_le_bytes(header[..8].try_into().unwrap()) as usize;
-            assert_eq!(unmask(u32::from_le_bytes(header[8..].try_into().unwrap())), slow_crc(&header[..8]));
+            assert_eq!(
+                unmask(u32::from_le_bytes(header[8..].try_into().unwrap())),
+                slow_crc(&header[..8])
+            );
             let (body, after) = after.split_at(length);
             let (crc, after) = after.split_at(4);
             assert_eq!(unmask(u32::from_le_bytes(crc.try_into().unwrap())), slow_crc(body));
@@ -231,20 +235,26 @@ mod tests {
                         seen.wall_time = f64::from_le_bytes(bytes.try_into().unwrap())
                     }
                     (2, Field::Number(step)) => seen.step = step as i64,
-                    (3, Field::Bytes(bytes)) => seen.version = String::from_utf8(bytes.to_vec()).unwrap(),
+                    (3, Field::Bytes(bytes)) => {
+                        seen.version = String::from_utf8(bytes.to_vec()).unwrap()
+                    }
                     (5, Field::Bytes(summary)) => {
                         for (_, value) in fields(summary) {
                             let Field::Bytes(value) = value else { panic!("a value is a message") };
-                            let [(1, Field::Bytes(tag)), (2, Field::Bytes(number))] = fields(value)[..]
+                            let [(1, Field::Bytes(tag)), (2, Field::Bytes(number))] =
+                                fields(value)[..]
                             else {
                                 panic!("a tag and a number")
                             };
                             let tag = String::from_utf8(tag.to_vec()).unwrap();
-                            seen.scalars.push((tag, f32::from_le_bytes(number.try_into().unwrap())));
+                            seen.scalars
+                                .push((tag, f32::from_le_bytes(number.try_into().unwrap())));
                         }
                     }
                     (7, Field::Bytes(session)) => {
-                        let [(1, Field::Number(status))] = fields(session)[..] else { panic!("a status") };
+                        let [(1, Field::Number(status))] = fields(session)[..] else {
+                            panic!("a status")
+                        };
                         seen.session = Some(status);
                     }
                     (number, _) => panic!("field {number}"),

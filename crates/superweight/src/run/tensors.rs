@@ -230,7 +230,10 @@ mod tests {
         let mut tensors = Tensors::default();
         tensors.insert("a", Tensor::new(&[2, 3], vec![1f32; 6]));
         assert_eq!(tensors.expect::<f32>("a", &[2, 3]).unwrap(), [1.0; 6]);
-        assert_eq!(tensors.expect::<f32>("b", &[1]).unwrap_err().to_string(), "there is no tensor 'b'");
+        assert_eq!(
+            tensors.expect::<f32>("b", &[1]).unwrap_err().to_string(),
+            "there is no tensor 'b'"
+        );
         let other = tensors.expect::<u32>("a", &[6]).unwrap_err();
         assert_eq!(other.to_string(), "tensor 'a' is F32 [2, 3]; expected U32 [6]");
         assert!(tensors.expect::<f32>("a", &[3, 2]).is_err());

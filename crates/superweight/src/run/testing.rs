@@ -23,9 +23,11 @@ pub(super) fn random(below: u64) -> u64 {
 
 /// Every number of it depends on `number`.
 pub(super) fn sample(number: u64, size: usize) -> Checkpoint {
-    let mut checkpoint = Checkpoint { plan: format!("{{\"number\": {number}}}\n"), ..Checkpoint::default() };
-    let values =
-        |offset: u64| (0..size as u64).map(|i| (number * 1000 + offset + i) as f32).collect::<Vec<_>>();
+    let mut checkpoint =
+        Checkpoint { plan: format!("{{\"number\": {number}}}\n"), ..Checkpoint::default() };
+    let values = |offset: u64| {
+        (0..size as u64).map(|i| (number * 1000 + offset + i) as f32).collect::<Vec<_>>()
+    };
     checkpoint.bank.insert("templates", Tensor::new(&[size], values(1)));
     checkpoint.members.insert("0.bn.mean", Tensor::new(&[size], values(2)));
     checkpoint.optimizer.insert("templates", Tensor::new(&[size], values(3)));
@@ -36,7 +38,12 @@ pub(super) fn sample(number: u64, size: usize) -> Checkpoint {
 pub(super) const SIZE: usize = 100;
 
 pub(super) fn check(loaded: &Loaded) {
-    assert_eq!(loaded.checkpoint, sample(loaded.stamp.number, SIZE), "checkpoint {}", loaded.stamp.number);
+    assert_eq!(
+        loaded.checkpoint,
+        sample(loaded.stamp.number, SIZE),
+        "checkpoint {}",
+        loaded.stamp.number
+    );
 }
 
 pub(super) fn names(folder: &Path) -> Vec<String> {

@@ -3,7 +3,8 @@
 use serde_json::json;
 use superweight_plan::number::grouped;
 use superweight_plan::{
-    Assignment, Clustering, LayerId, Partition, PlanError, PlanRequest, Refined, SharingPlan, refine, search,
+    Assignment, Clustering, LayerId, Partition, PlanError, PlanRequest, Refined, SharingPlan,
+    refine, search,
 };
 
 use super::SearchError;
@@ -31,7 +32,8 @@ pub struct Decision {
 impl Decision {
     /// What was decided and why, for the log.
     pub fn facts(&self, before: &SharingPlan) -> Facts {
-        let sizes: Vec<usize> = self.plan.clusters.iter().map(|cluster| cluster.layers.len()).collect();
+        let sizes: Vec<usize> =
+            self.plan.clusters.iter().map(|cluster| cluster.layers.len()).collect();
         let mut facts = Facts::from([
             ("clusters_before", json!(before.clusters.len())),
             ("clusters", json!(sizes.len())),
@@ -85,9 +87,13 @@ impl Threshold {
 }
 
 /// The plan of training: clusters by what the search found out (Algorithm 1 with τ, or k-means).
-pub fn decide_clusters(resolved: &Resolved, statistics: &SearchStatistics) -> Result<Decision, SearchError> {
+pub fn decide_clusters(
+    resolved: &Resolved,
+    statistics: &SearchStatistics,
+) -> Result<Decision, SearchError> {
     let strategy = resolved.strategy.word();
-    let phase = resolved.search.as_ref().ok_or(SearchError::NoPhase { strategy, phase: "search" })?;
+    let phase =
+        resolved.search.as_ref().ok_or(SearchError::NoPhase { strategy, phase: "search" })?;
     if !statistics.compared.is(phase.similarity) {
         let compared = statistics.compared.word();
         let problem = format!("they compare {compared}, which strategy {strategy} does not");
@@ -108,11 +114,13 @@ pub fn decide_clusters(resolved: &Resolved, statistics: &SearchStatistics) -> Re
             for k in (1..=asked).rev() {
                 let partition = kmeans_clusters(start, means, k, resolved.seed);
                 let clusters = partition.len();
-                let request = PlanRequest { clusters: Clustering::Explicit(partition), ..request.clone() };
+                let request =
+                    PlanRequest { clusters: Clustering::Explicit(partition), ..request.clone() };
                 match request.plan() {
                     Err(PlanError::BudgetTooSmall { needed, budget, .. }) if k > 1 => {
                         let [needed, budget] = [needed, budget].map(grouped);
-                        let why = || format!("{clusters} clusters need {needed}, the budget is {budget}");
+                        let why =
+                            || format!("{clusters} clusters need {needed}, the budget is {budget}");
                         relaxed.get_or_insert_with(why);
                     }
                     plan => {
@@ -127,26 +135,42 @@ pub fn decide_clusters(resolved: &Resolved, statistics: &SearchStatistics) -> Re
 }
 
 /// The refined plan: coefficient groups by what every layer asked of them (Algorithm 1 with β).
-pub fn decide_groups(resolved: &Resolved, statistics: &RefineStatistics) -> Result<Decision, SearchError> {
+pub fn decide_groups(
+    resolved: &Resolved,
+    statistics: &RefineStatistics,
+) -> Result<Decision, SearchError> {
     let strategy = resolved.strategy.word();
-    let phase = resolved.refine.as_ref().ok_or(SearchError::NoPhase { strategy, phase: "refinement" })?;
-    let assignment = resolved.search.as_ref().map_or(Assignment::Merge, |search| search.settings.assignment);
+    let phase =
+        resolved.refine.as_ref().ok_or(SearchError::NoPhase { strategy, phase: "refinement" })?;
+    let assignment =
+        resolved.search.as_ref().map_or(Assignment::Merge, |search| search.settings.assignment);
     let pairs = coefficient_pairs(&statistics.plan, &statistics.gradients)?;
     let Refined { plan, beta, relaxed } = refine(&statistics.plan, &pairs, phase.beta, assignment)?;
     Ok(Decision { plan, threshold: Threshold::new("β", phase.beta, beta, relaxed) })
 }
 
 /// k groups of every starting cluster of layers larger than 1×1; the others stay as they are.
-fn kmeans_clusters(start: &SharingPlan, means: &[(LayerId, Vec<f64>)], k: usize, seed: u64) -> Partition {
+fn kmeans_clusters(
+    start: &SharingPlan,
+    means: &[(LayerId, Vec<f64>)],
+    k: usize,
+    seed: u64,
+) -> Partition {
     let mut partition = vec![];
     for (i, cluster) in start.clusters.iter().enumerate() {
         if !is_split(start, cluster) {
             partition.push(cluster.layers.clone());
             continue;
         }
-        let of = |layer: &LayerId| means.iter().find(|(of, _)| of == layer).map(|(_, mean)| mean.clone());
+        let of = |layer: &LayerId| {
+            means.iter().find(|(of, _)| of == layer).map(|(_, mean)| mean.clone())
+        };
         let points: Vec<Vec<f64>> = cluster.layers.iter().filter_map(of).collect();
-        assert_eq!(points.len(), cluster.layers.len(), "every clustered layer has its mean coefficients");
+        assert_eq!(
+            points.len(),
+            cluster.layers.len(),
+            "every clustered layer has its mean coefficients"
+        );
         let groups = kmeans(&points, k, Draws::new(&[seed, KMEANS, i as u64]));
         let mut sets: Vec<Vec<LayerId>> = vec![vec![]; k];
         for (&layer, group) in cluster.layers.iter().zip(groups) {

@@ -10,7 +10,9 @@ use crate::run::RunError;
 #[non_exhaustive]
 pub enum SearchError {
     /// A sum over an epoch is NaN or infinite: training diverged.
-    #[error("{what} of {layer} is not finite: training diverged; lower search.rate (or train.rate)")]
+    #[error(
+        "{what} of {layer} is not finite: training diverged; lower search.rate (or train.rate)"
+    )]
     NotFinite {
         /// Which numbers, in words.
         what: &'static str,
@@ -35,7 +37,9 @@ pub enum SearchError {
         phase: &'static str,
     },
     /// A run that has not come to the phase whose statistics are asked for.
-    #[error("there are no statistics of a {phase}: the run has not come to it, or its strategy has none")]
+    #[error(
+        "there are no statistics of a {phase}: the run has not come to it, or its strategy has none"
+    )]
     NoStatistics {
         /// `search` or `refinement`.
         phase: &'static str,

@@ -56,7 +56,8 @@ fn lloyd(points: &[Vec<f64>], mut centres: Vec<Vec<f64>>) -> (Vec<usize>, f64) {
     let mut groups = vec![usize::MAX; points.len()];
     let mut sum = 0.0;
     for _ in 0..ITERATIONS {
-        let found: Vec<(usize, f64)> = points.iter().map(|point| nearest(point, &centres)).collect();
+        let found: Vec<(usize, f64)> =
+            points.iter().map(|point| nearest(point, &centres)).collect();
         sum = found.iter().map(|(_, far)| far).sum();
         let now: Vec<usize> = found.into_iter().map(|(group, _)| group).collect();
         if std::mem::replace(&mut groups, now) == groups {
@@ -66,7 +67,9 @@ fn lloyd(points: &[Vec<f64>], mut centres: Vec<Vec<f64>>) -> (Vec<usize>, f64) {
             let inside: Vec<_> =
                 points.iter().zip(&groups).filter(|(_, g)| **g == c).map(|(p, _)| p).collect();
             if !inside.is_empty() {
-                let mean = |d: usize| inside.iter().map(|point| point[d]).sum::<f64>() / inside.len() as f64;
+                let mean = |d: usize| {
+                    inside.iter().map(|point| point[d]).sum::<f64>() / inside.len() as f64
+                };
                 *centre = (0..centre.len()).map(mean).collect();
             }
         }

@@ -16,7 +16,9 @@ use crate::bank::{Rows, coefficients_name};
 /// Layers that are clustered, with K of the set they are compared on.
 pub(super) fn clustered(plan: &SharingPlan) -> Result<Vec<(LayerId, usize)>, SearchError> {
     let mut all = vec![];
-    for (i, cluster) in plan.clusters.iter().enumerate().filter(|(_, cluster)| is_split(plan, cluster)) {
+    for (i, cluster) in
+        plan.clusters.iter().enumerate().filter(|(_, cluster)| is_split(plan, cluster))
+    {
         let k = plan.set(first_set(plan, cluster.layers[0])).templates;
         if k < 2 {
             return Err(SearchError::NoCoefficients { cluster: ClusterId(i) });
@@ -49,8 +51,10 @@ pub fn means<D: Device>(
         let set = first_set(plan, layer);
         let logits = memory.parameter(&coefficients_name(set))?;
         let (mut mean, mut count) = (vec![0.0; k], 0);
-        for tile in
-            plan.layers[layer.0].tiles.iter().filter(|tile| plan.superweight(tile.superweight).set == set)
+        for tile in plan.layers[layer.0]
+            .tiles
+            .iter()
+            .filter(|tile| plan.superweight(tile.superweight).set == set)
         {
             let [down, across] = plan.cells(set, &tile.at);
             let id: SuperWeightId = tile.superweight;
@@ -90,6 +94,9 @@ mod tests {
         };
         let of = |tiling| clustered(&request(tiling).plan().unwrap()).unwrap();
         assert!(of(TilingChoice::Stretched).iter().all(|&(_, k)| k == 4));
-        assert_eq!([TilingChoice::Stretched, TilingChoice::Grid].map(|tiling| of(tiling).len()), [53, 16]);
+        assert_eq!(
+            [TilingChoice::Stretched, TilingChoice::Grid].map(|tiling| of(tiling).len()),
+            [53, 16]
+        );
     }
 }

@@ -35,7 +35,11 @@ impl Replayed {
 }
 
 /// Decides again. `resolved` is that of the run.
-pub fn replay(resolved: &Resolved, statistics: &Statistics, with: Replay) -> Result<Replayed, SearchError> {
+pub fn replay(
+    resolved: &Resolved,
+    statistics: &Statistics,
+    with: Replay,
+) -> Result<Replayed, SearchError> {
     let mut resolved = resolved.clone();
     if let (Some(tau), Some(search)) = (with.tau, resolved.search.as_mut()) {
         search.settings.tau = tau;
@@ -51,8 +55,10 @@ pub fn replay(resolved: &Resolved, statistics: &Statistics, with: Replay) -> Res
             if let Some(refine) = resolved.refine.as_mut() {
                 refine.beta = beta;
             }
-            let refine =
-                statistics.refine.as_ref().ok_or(SearchError::NoStatistics { phase: "refinement" })?;
+            let refine = statistics
+                .refine
+                .as_ref()
+                .ok_or(SearchError::NoStatistics { phase: "refinement" })?;
             let same = |RefineStatistics { plan, .. }: &RefineStatistics| {
                 clusters.as_ref().is_none_or(|decision| decision.plan == *plan)
             };

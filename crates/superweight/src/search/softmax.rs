@@ -35,7 +35,8 @@ impl Softened {
     /// Puts α in place of the logits.
     pub fn begin<D: Device>(ensemble: &mut Ensemble<D>) -> Result<Self, Error> {
         let live = live_rows(ensemble.plan());
-        let of = |(i, set): (usize, &TemplateSet)| (coefficients_name(SetId(i)), set.templates, live[i]);
+        let of =
+            |(i, set): (usize, &TemplateSet)| (coefficients_name(SetId(i)), set.templates, live[i]);
         let all: Vec<_> = ensemble.plan().template_sets.iter().enumerate().map(of).collect();
         let mut sets = vec![];
         for (name, k, rows) in all.into_iter().filter(|&(_, k, _)| k > 1) {
@@ -57,7 +58,9 @@ impl Softened {
             let mut gradient = ensemble.memory().gradient(name)?;
             for (g, a) in gradient[..*live].chunks_exact_mut(*k).zip(alpha.chunks_exact(*k)) {
                 let along: f64 = g.iter().zip(a).map(|(g, a)| f64::from(*g) * f64::from(*a)).sum();
-                g.iter_mut().zip(a).for_each(|(g, a)| *g = (f64::from(*a) * (f64::from(*g) - along)) as f32);
+                g.iter_mut()
+                    .zip(a)
+                    .for_each(|(g, a)| *g = (f64::from(*a) * (f64::from(*g) - along)) as f32);
             }
             ensemble.memory_mut().set_gradient(name, &gradient)?;
         }
@@ -66,7 +69,9 @@ impl Softened {
 
     /// Puts the logits back.
     pub fn end<D: Device>(self, ensemble: &mut Ensemble<D>) -> Result<(), Error> {
-        self.sets.iter().try_for_each(|set| ensemble.memory_mut().set_parameter(&set.name, &set.logits))
+        self.sets
+            .iter()
+            .try_for_each(|set| ensemble.memory_mut().set_parameter(&set.name, &set.logits))
     }
 }
 

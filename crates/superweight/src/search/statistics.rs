@@ -75,7 +75,8 @@ impl Statistics {
     /// As named numbers.
     pub fn to_tensors(&self) -> Tensors {
         let mut tensors = Tensors::default();
-        let mut say = |key: &str, text: &str| tensors.metadata.insert(key.to_owned(), text.to_owned());
+        let mut say =
+            |key: &str, text: &str| tensors.metadata.insert(key.to_owned(), text.to_owned());
         say("superweight.statistics", VERSION);
         if let Some(search) = &self.search {
             say("search.compared", search.compared.word());
@@ -85,7 +86,9 @@ impl Statistics {
             say("refine.plan", &refine.plan.to_json());
         }
         match self.search.as_ref().map(|search| &search.compared) {
-            Some(Compared::Gradients(pairs) | Compared::Weights(pairs)) => add_pairs(&mut tensors, pairs),
+            Some(Compared::Gradients(pairs) | Compared::Weights(pairs)) => {
+                add_pairs(&mut tensors, pairs)
+            }
             Some(Compared::Coefficients(means)) => {
                 for (layer, mean) in means {
                     tensors.insert(&mean_name(*layer), Tensor::new(&[mean.len()], mean.clone()));
@@ -110,7 +113,11 @@ impl Statistics {
                 let what = format!("version {other}, this program reads version {VERSION}");
                 return Err(wrong(format!("{what}: use the program that wrote it")));
             }
-            None => return Err(wrong("the file has no statistics of a search or refinement".to_owned())),
+            None => {
+                return Err(wrong(
+                    "the file has no statistics of a search or refinement".to_owned(),
+                ));
+            }
         }
         let search = match text("search.plan") {
             None => None,
@@ -133,10 +140,12 @@ impl Statistics {
             Some(plan) => {
                 let plan = SharingPlan::from_json(plan)?;
                 let read = |(superweight, layer, shape): (SuperWeightId, LayerId, [usize; 3])| {
-                    let values = tensors.expect::<f32>(&gradient_name(superweight, layer), &shape)?.to_vec();
+                    let values =
+                        tensors.expect::<f32>(&gradient_name(superweight, layer), &shape)?.to_vec();
                     Ok(CoefficientGradient { superweight, layer, shape, values })
                 };
-                let gradients = asked(&plan).into_iter().map(read).collect::<Result<_, SearchError>>()?;
+                let gradients =
+                    asked(&plan).into_iter().map(read).collect::<Result<_, SearchError>>()?;
                 Some(RefineStatistics { plan, gradients })
             }
         };
@@ -173,24 +182,31 @@ fn gradient_name(superweight: SuperWeightId, layer: LayerId) -> String {
 }
 
 fn add_pairs(tensors: &mut Tensors, pairs: &[PairStatistic]) {
-    let layers: Vec<u32> = pairs.iter().flat_map(|pair| [pair.a.0 as u32, pair.b.0 as u32]).collect();
+    let layers: Vec<u32> =
+        pairs.iter().flat_map(|pair| [pair.a.0 as u32, pair.b.0 as u32]).collect();
     let squares: Vec<f64> = pairs.iter().flat_map(|pair| pair.squares).collect();
     tensors.insert("search.pairs", Tensor::new(&[pairs.len(), 2], layers));
-    tensors.insert("search.dots", Tensor::new(&[pairs.len()], pairs.iter().map(|pair| pair.dot).collect()));
+    tensors.insert(
+        "search.dots",
+        Tensor::new(&[pairs.len()], pairs.iter().map(|pair| pair.dot).collect()),
+    );
     tensors.insert("search.squares", Tensor::new(&[pairs.len(), 2], squares));
 }
 
 fn read_pairs(tensors: &Tensors, plan: &SharingPlan) -> Result<Vec<PairStatistic>, SearchError> {
-    let expected: usize = plan.clusters.iter().map(|c| c.layers.len() * (c.layers.len() - 1) / 2).sum();
+    let expected: usize =
+        plan.clusters.iter().map(|c| c.layers.len() * (c.layers.len() - 1) / 2).sum();
     let layers = tensors.expect::<u32>("search.pairs", &[expected, 2])?;
     let dots = tensors.expect::<f64>("search.dots", &[expected])?;
     let squares = tensors.expect::<f64>("search.squares", &[expected, 2])?;
     let of = |n: usize| {
         let [a, b] = [layers[2 * n], layers[2 * n + 1]].map(|layer| LayerId(layer as usize));
         let squares = [squares[2 * n], squares[2 * n + 1]];
-        let sound = dots[n].is_finite() && squares.iter().all(|square| square.is_finite() && *square >= 0.0);
+        let sound = dots[n].is_finite()
+            && squares.iter().all(|square| square.is_finite() && *square >= 0.0);
         if !sound {
-            let problem = format!("search.dots or search.squares of layers {a} and {b} are no such numbers");
+            let problem =
+                format!("search.dots or search.squares of layers {a} and {b} are no such numbers");
             return Err(SearchError::Statistics { problem });
         }
         Ok(PairStatistic { a, b, dot: dots[n], squares })
@@ -198,7 +214,10 @@ fn read_pairs(tensors: &Tensors, plan: &SharingPlan) -> Result<Vec<PairStatistic
     (0..expected).map(of).collect()
 }
 
-fn read_means(tensors: &Tensors, plan: &SharingPlan) -> Result<Vec<(LayerId, Vec<f64>)>, SearchError> {
+fn read_means(
+    tensors: &Tensors,
+    plan: &SharingPlan,
+) -> Result<Vec<(LayerId, Vec<f64>)>, SearchError> {
     let mut means = vec![];
     for (layer, k) in super::means::clustered(plan)? {
         means.push((layer, tensors.expect::<f64>(&mean_name(layer), &[k])?.to_vec()));

@@ -20,7 +20,8 @@ pub struct GradientSums<D: Device> {
 impl<D: Device> GradientSums<D> {
     /// Nothing summed yet.
     pub fn new(plan: &SharingPlan, memory: &Memory<D>) -> Result<Self, Error> {
-        let layers: Vec<LayerId> = plan.clusters.iter().flat_map(|cluster| cluster.layers.clone()).collect();
+        let layers: Vec<LayerId> =
+            plan.clusters.iter().flat_map(|cluster| cluster.layers.clone()).collect();
         let region = |&id: &LayerId| memory.layout().gradient(&weight_name(plan, id));
         let regions = layers.iter().map(region).collect::<Result<_, _>>()?;
         Ok(Self { layers, sums: Accumulator::new(memory, regions)? })
@@ -62,7 +63,8 @@ impl<D: Device> AlphaSums<D> {
 
     /// The sums, for every layer that has a say in refinement.
     pub fn read(&self, plan: &SharingPlan) -> Vec<CoefficientGradient> {
-        let sums: Vec<Vec<f32>> = (0..self.probe.gradients().len()).map(|set| self.sums.read(set)).collect();
+        let sums: Vec<Vec<f32>> =
+            (0..self.probe.gradients().len()).map(|set| self.sums.read(set)).collect();
         let of = |(superweight, layer, shape): (_, _, [usize; 3])| {
             let (set, first) = self.probe.place(plan, superweight, layer);
             let values = sums[set][first..first + shape.iter().product::<usize>()].to_vec();

@@ -27,7 +27,9 @@ impl<D: Device> SearchWatch<D> {
     /// Ready to look.
     pub fn new(similarity: Similarity, ensemble: &Ensemble<D>) -> Result<Self, Error> {
         Ok(match similarity {
-            Similarity::Gradient => Self::Gradients(GradientSums::new(ensemble.plan(), ensemble.memory())?),
+            Similarity::Gradient => {
+                Self::Gradients(GradientSums::new(ensemble.plan(), ensemble.memory())?)
+            }
             Similarity::Weight => Self::Weights,
             Similarity::Coefficient => Self::Coefficients,
         })

@@ -80,7 +80,9 @@ fn mean_of_the_last(count: u64, set: &[&str]) {
     assert!(averaged.average.is_empty(), "the mean is the network now");
     let lines = read_log(&run.join("log.jsonl")).unwrap();
     let said = lines.iter().filter_map(|line| match &line.event {
-        Event::Epoch { phase, metrics, .. } if phase == "train" => Some(metrics.get("averaged").cloned()),
+        Event::Epoch { phase, metrics, .. } if phase == "train" => {
+            Some(metrics.get("averaged").cloned())
+        }
         _ => None,
     });
     assert_eq!(said.collect::<Vec<_>>(), [None, None, None, Some(count.into())]);
@@ -109,10 +111,12 @@ fn batch_norm_forgets_the_networks_that_the_mean_is_of() {
     // And they are not what the last epoch left, nor the mean of what epochs left.
     let [third, last] = [3, 4].map(|epochs| after(epochs, &[]));
     for (name, values) in statistics(&session) {
-        let of = |checkpoint: &Checkpoint| self::values(checkpoint.members.get(&name).unwrap()).to_vec();
+        let of =
+            |checkpoint: &Checkpoint| self::values(checkpoint.members.get(&name).unwrap()).to_vec();
         let (third, last) = (of(&third), of(&last));
-        let apart =
-            |other: &dyn Fn(usize) -> f32| (0..values.len()).any(|c| (values[c] - other(c)).abs() > 1e-4);
+        let apart = |other: &dyn Fn(usize) -> f32| {
+            (0..values.len()).any(|c| (values[c] - other(c)).abs() > 1e-4)
+        };
         assert!(apart(&|c| last[c]) && apart(&|c| (third[c] + last[c]) / 2.0), "{name}");
     }
 }
@@ -130,7 +134,9 @@ impl Observer for StopInPass {
         if let Progress::Recalibrated(StepReport { epoch, epochs, step, .. }) = progress {
             assert_eq!(epoch + 1, epochs);
             self.seen.push(step);
-            self.limits.interrupt.store(self.at == Some(step), std::sync::atomic::Ordering::Relaxed);
+            self.limits
+                .interrupt
+                .store(self.at == Some(step), std::sync::atomic::Ordering::Relaxed);
         }
     }
 }
@@ -184,7 +190,9 @@ fn a_checkpoint_without_the_mean_it_should_have_is_refused() {
         create(Disk::default(), &folder.0, &tiny(set)).unwrap().run(&limits, &mut stop).unwrap();
     };
     let goes_on = |set: &[&str]| {
-        resume(Disk::default(), &run(&folder), &tiny(set)).map(|_| ()).map_err(|error| error.to_string())
+        resume(Disk::default(), &run(&folder), &tiny(set))
+            .map(|_| ())
+            .map_err(|error| error.to_string())
     };
     stopped(&["train.average=2"]);
     assert_eq!(goes_on(&["train.average=2"]), Ok(()));

@@ -25,7 +25,8 @@ use super::{Phase, Position, Session, Stage, TrainError};
 use crate::data::{Dataset, SET, Split};
 use crate::recipe::{DataSettings, PLAN, Resolved};
 use crate::run::{
-    Disk, Existing, Loaded, RECIPE, RESOLVED, Resumed, RunError, RunFolder, load_checkpoint, text_of,
+    Disk, Existing, Loaded, RECIPE, RESOLVED, Resumed, RunError, RunFolder, load_checkpoint,
+    text_of,
 };
 use crate::schedule::Length;
 
@@ -73,7 +74,9 @@ pub(super) struct Way {
 
 impl Branch<'_> {
     pub(super) fn way(&self) -> Result<Way, TrainError> {
-        let none = || self.refused("it has no checkpoint yet, so there is nothing to go on from".to_owned());
+        let none = || {
+            self.refused("it has no checkpoint yet, so there is nothing to go on from".to_owned())
+        };
         let loaded = load_checkpoint(self.from)?.ok_or_else(none)?;
         let (old, recipe) = recipe_of(self.from)?;
         let new = recipe.with(self.set)?.resolve()?;
@@ -89,14 +92,15 @@ impl Branch<'_> {
 
     fn checked(&self, way: &Way, data: &Dataset) -> Result<(), TrainError> {
         let DataSettings { validation, split_seed, .. } = way.old.data;
-        let split = Split::hold_out(&data.train.labels, data.classes.len(), validation, split_seed)?;
+        let split =
+            Split::hold_out(&data.train.labels, data.classes.len(), validation, split_seed)?;
         if let Some(why) = way.departs((split.train.len() / way.old.train.batch) as u64) {
             return Err(self.refused(why));
         }
         if self.replaces_its_beginning(&way.new.name) {
-            return Err(
-                self.refused("it is what --replace would remove: choose another name (--name)".to_owned())
-            );
+            return Err(self.refused(
+                "it is what --replace would remove: choose another name (--name)".to_owned(),
+            ));
         }
         Ok(())
     }
@@ -108,11 +112,16 @@ impl Branch<'_> {
     /// Whether the run that is to make room is the one it comes from.
     fn replaces_its_beginning(&self, name: &str) -> bool {
         let [from, goes] = [self.from.to_owned(), self.runs.join(name)].map(fs::canonicalize);
-        self.existing == Existing::Replace && from.is_ok_and(|from| goes.is_ok_and(|goes| from == goes))
+        self.existing == Existing::Replace
+            && from.is_ok_and(|from| goes.is_ok_and(|goes| from == goes))
     }
 
     /// Its folder, with all that the other run's has of the way so far.
-    fn folder(&self, disk: Disk, Way { new, loaded, position, .. }: &Way) -> Result<RunFolder, RunError> {
+    fn folder(
+        &self,
+        disk: Disk,
+        Way { new, loaded, position, .. }: &Way,
+    ) -> Result<RunFolder, RunError> {
         let Position { phase, epoch, .. } = position;
         let mut asked = text_of(self.from, RECIPE)?.unwrap_or_default();
         asked += &format!("# --from {}, epoch {epoch} of {phase}\n", self.from.display());
@@ -123,7 +132,14 @@ impl Branch<'_> {
         let mut files = vec![(RECIPE, asked.as_str()), (RESOLVED, &complete)];
         files.extend(plan.as_deref().map(|plan| (PLAN, plan)));
         files.extend(set.as_deref().map(|set| (SET, set)));
-        RunFolder::create_from(disk, (self.from, loaded), self.runs, &new.name, self.existing, &files)
+        RunFolder::create_from(
+            disk,
+            (self.from, loaded),
+            self.runs,
+            &new.name,
+            self.existing,
+            &files,
+        )
     }
 }
 
@@ -133,7 +149,8 @@ impl Way {
         let Self { old, new, position, .. } = self;
         let mut same = new.clone();
         (same.name, same.seeds) = (old.name.clone(), old.seeds.clone());
-        (same.held_out_every, same.test, same.test_every) = (old.held_out_every, old.test, old.test_every);
+        (same.held_out_every, same.test, same.test_every) =
+            (old.held_out_every, old.test, old.test_every);
         let train = (old.train.epochs, old.train.average, old.train.schedule.clone());
         (same.train.epochs, same.train.average, same.train.schedule) = train;
         if same != *old {
@@ -143,8 +160,9 @@ impl Way {
                  train.epochs, train.drops and other keys of the schedule, train.average, eval.*"
             ));
         }
-        let of_training =
-            |resolved: &Resolved| Phase::of(resolved).pop().expect("training is the last phase of all");
+        let of_training = |resolved: &Resolved| {
+            Phase::of(resolved).pop().expect("training is the last phase of all")
+        };
         let (before, after) = (of_training(old), of_training(new));
         let done = match position.phase {
             Stage::Search => return None,
@@ -157,8 +175,10 @@ impl Way {
             phase.schedule.rates(Length { epochs: phase.epochs, steps_per_epoch }, epoch)
         };
         for epoch in 0..done {
-            let pair =
-                rates(&before, epoch).into_iter().zip(rates(&after, epoch)).find(|(was, now)| was != now);
+            let pair = rates(&before, epoch)
+                .into_iter()
+                .zip(rates(&after, epoch))
+                .find(|(was, now)| was != now);
             if let Some((was, now)) = pair {
                 return Some(format!(
                     "in epoch {} of {done} that are done the rate was {was}, and would be {now}: train.drops \
@@ -204,8 +224,10 @@ impl Way {
 
 /// The first key that two recipes differ in.
 fn difference(old: &Resolved, new: &Resolved) -> Option<String> {
-    let [old, new] = [old, new].map(|resolved| Table::try_from(resolved.to_recipe()).unwrap_or_default());
-    let said = |value: Option<&toml::Value>| value.map_or("not set".to_owned(), ToString::to_string);
+    let [old, new] =
+        [old, new].map(|resolved| Table::try_from(resolved.to_recipe()).unwrap_or_default());
+    let said =
+        |value: Option<&toml::Value>| value.map_or("not set".to_owned(), ToString::to_string);
     let mut keys: Vec<&String> = old.keys().chain(new.keys()).collect();
     // Which tables there are is for keys outside of them to say.
     keys.sort_by_key(|key| {
@@ -214,7 +236,8 @@ fn difference(old: &Resolved, new: &Resolved) -> Option<String> {
     let (key, old, new) = keys.into_iter().find_map(|key| match (old.get(key), new.get(key)) {
         (old, new) if old == new => None,
         (Some(toml::Value::Table(old)), Some(toml::Value::Table(new))) => {
-            let inner = old.keys().chain(new.keys()).find(|inner| old.get(*inner) != new.get(*inner))?;
+            let inner =
+                old.keys().chain(new.keys()).find(|inner| old.get(*inner) != new.get(*inner))?;
             Some((format!("{key}.{inner}"), said(old.get(inner)), said(new.get(inner))))
         }
         (old, new) => Some((key.clone(), said(old), said(new))),

@@ -13,7 +13,8 @@ use crate::run::{Disk, Event, Existing, load_checkpoint, read_log};
 /// A run of `tiny` that stops after two of its four epochs.
 fn start(folder: &Folder, set: &[&str]) -> PathBuf {
     let limits = Limits { until: Some(2), ..Limits::default() };
-    let outcome = create(Disk::default(), &folder.0, &tiny(set)).unwrap().run(&limits, &mut ()).unwrap();
+    let outcome =
+        create(Disk::default(), &folder.0, &tiny(set)).unwrap().run(&limits, &mut ()).unwrap();
     assert_eq!((outcome.stopped, outcome.position.epoch), (Stopped::Until, 2));
     run_path(&folder.0)
 }
@@ -59,7 +60,11 @@ fn a_branch_is_the_run_of_its_recipe() {
             };
             lines.iter().filter_map(|line| loss(&line.event)).collect()
         };
-        assert_eq!(epochs(&parts.0.join("tiny-2")), epochs(&run_path(&whole.0)), "its log has the whole way");
+        assert_eq!(
+            epochs(&parts.0.join("tiny-2")),
+            epochs(&run_path(&whole.0)),
+            "its log has the whole way"
+        );
         let asked = fs::read_to_string(parts.0.join("tiny-2/recipe.toml")).unwrap();
         assert!(asked.contains("tiny, epoch 2 of train\n"), "{asked}");
         assert!(end.iter().all(|set| asked.contains(&format!("# --set {set}\n"))), "{asked}");
@@ -96,7 +101,10 @@ fn what_has_had_its_say_is_refused() {
         ("data.crop=random-resized", "data.crop is \"pad\" there, and would be \"random-resized\""),
         ("train.rate=0.2", "in epoch 1 of 2 that are done the rate was 0.1, and would be 0.2"),
         ("train.drops=[2]", "in epoch 2 of 2 that are done the rate was 0.02, and would be 0.1"),
-        ("train.schedule=constant", "in epoch 2 of 2 that are done the rate was 0.02, and would be 0.1"),
+        (
+            "train.schedule=constant",
+            "in epoch 2 of 2 that are done the rate was 0.02, and would be 0.1",
+        ),
         (
             "train.average=3",
             "with train.average = 3 of 4 epochs, 1 of the 2 that are done would be in the mean, and 0 are",
@@ -109,7 +117,8 @@ fn what_has_had_its_say_is_refused() {
     let shorter = ["train.schedule=constant", "train.epochs=1"];
     let error = branch(&from, &shorter).unwrap_err().to_string();
     assert!(error.ends_with("train.epochs would be 1, and 2 are done"), "{error}");
-    let left: Vec<_> = fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["tiny"], "nothing is made for what is refused");
 }
 
@@ -119,18 +128,26 @@ fn means_of_epochs() {
     let folder = Folder::new("means");
     let from = start(&folder, &["train.average=3"]);
     let whole = Folder::new("means-whole");
-    branch(&from, &["train.epochs=5", "train.average=4"]).unwrap().run(&Limits::default(), &mut ()).unwrap();
+    branch(&from, &["train.epochs=5", "train.average=4"])
+        .unwrap()
+        .run(&Limits::default(), &mut ())
+        .unwrap();
     unbroken(&whole.0, &tiny(&["train.epochs=5", "train.average=4"]));
     assert_eq!(numbers(&folder.0.join("tiny-2")), numbers(&run_path(&whole.0)));
     let error = branch(&from, &["train.average=0"]).unwrap_err().to_string();
     assert!(error.contains("0 of the 2 that are done would be in the mean, and 1 are"), "{error}");
     assert!(
-        error.ends_with(": train.average = 3 fits them, other means need a beginning before epoch 2"),
+        error.ends_with(
+            ": train.average = 3 fits them, other means need a beginning before epoch 2"
+        ),
         "{error}"
     );
     // A mean that would have been made already.
     let error = branch(&from, &["train.epochs=2", "train.average=1"]).unwrap_err().to_string();
-    assert!(error.contains("train.epochs would be 2, which are done, and a mean is made when"), "{error}");
+    assert!(
+        error.contains("train.epochs would be 2, which are done, and a mean is made when"),
+        "{error}"
+    );
     let finished = Folder::new("means-finished");
     unbroken(&finished.0, &tiny(&["train.average=2"]));
     let error = branch(&run_path(&finished.0), &["train.epochs=8"]).unwrap_err().to_string();

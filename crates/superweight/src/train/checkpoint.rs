@@ -88,14 +88,21 @@ fn stored(plan: &SharingPlan) -> Vec<Stored> {
             all.push(Stored { name, shape, shared: true, channels_last: None });
         }
     }
-    for (i, planned) in plan.layers.iter().enumerate().filter(|(_, planned)| planned.tiles.is_empty()) {
+    for (i, planned) in
+        plan.layers.iter().enumerate().filter(|(_, planned)| planned.tiles.is_empty())
+    {
         let layer = &planned.layer;
         let dims = [layer.out, layer.inp, layer.kernel[0], layer.kernel[1]];
         let (shape, channels_last) = match layer.kind {
             LayerKind::Linear => (vec![layer.out, layer.inp], None),
             LayerKind::Conv | LayerKind::Depthwise => (dims.to_vec(), Some(dims)),
         };
-        all.push(Stored { name: weight_name(plan, LayerId(i)), shape, shared: false, channels_last });
+        all.push(Stored {
+            name: weight_name(plan, LayerId(i)),
+            shape,
+            shared: false,
+            channels_last,
+        });
     }
     for vector in &plan.vectors {
         let (name, shape) = (scope(vector.member) + &vector.name, vec![vector.len as usize]);
@@ -108,7 +115,8 @@ fn stored(plan: &SharingPlan) -> Vec<Stored> {
 pub fn capture<D: Device>(ensemble: &Ensemble<D>, optimizer: &Sgd<D>) -> Result<Checkpoint, Error> {
     let plan = ensemble.plan();
     let [bank, members] = parameters(ensemble)?;
-    let mut checkpoint = Checkpoint { plan: plan.to_json(), bank, members, ..Checkpoint::default() };
+    let mut checkpoint =
+        Checkpoint { plan: plan.to_json(), bank, members, ..Checkpoint::default() };
     for tensor in stored(plan) {
         let region = ensemble.memory().layout().parameter(&tensor.name)?;
         if let Some(momentum) = optimizer.momentum(region) {
@@ -181,8 +189,12 @@ pub(super) fn set_parameters<D: Device>(
         let room = ensemble.memory().layout().parameter(&tensor.name)?.len;
         ensemble.memory_mut().set_parameter(&tensor.name, &tensor.to_memory(values, room))?;
     }
-    let statistics: Vec<_> =
-        ensemble.memory().layout().statistics().map(|(name, region)| (name.to_owned(), region.len)).collect();
+    let statistics: Vec<_> = ensemble
+        .memory()
+        .layout()
+        .statistics()
+        .map(|(name, region)| (name.to_owned(), region.len))
+        .collect();
     for (name, len) in statistics {
         let values = members.expect::<f32>(&name, &[len])?;
         ensemble.memory_mut().set_statistic(&name, values)?;
@@ -198,5 +210,9 @@ pub(super) fn not_finite(checkpoint: &Checkpoint) -> Option<&str> {
     };
     let Checkpoint { bank, members, optimizer, average, .. } = checkpoint;
     let files: [&Tensors; 4] = [bank, members, optimizer, average];
-    files.into_iter().flat_map(Tensors::iter).find(|(_, tensor)| infinite(tensor)).map(|(name, _)| name)
+    files
+        .into_iter()
+        .flat_map(Tensors::iter)
+        .find(|(_, tensor)| infinite(tensor))
+        .map(|(name, _)| name)
 }

@@ -79,7 +79,8 @@ fn a_full_disk_is_an_error_that_names_the_file_and_loses_nothing() {
     drop(session);
     std::fs::remove_file(small.0.join("ballast")).unwrap();
     let run = run_path(&small.0);
-    let outcome = resume(Disk::default(), &run, &resolved).unwrap().run(&Limits::default(), &mut ()).unwrap();
+    let outcome =
+        resume(Disk::default(), &run, &resolved).unwrap().run(&Limits::default(), &mut ()).unwrap();
     assert_eq!(outcome.stopped, Stopped::Finished);
     let whole = Folder::new("whole");
     unbroken(&whole.0, &resolved);
@@ -95,5 +96,8 @@ fn a_read_only_folder_is_an_error_before_anything_is_trained() {
     };
     disk.make_read_only();
     let error = create(Disk::default(), &disk.0, &tiny(&[])).unwrap_err().to_string();
-    assert!(error.starts_with("cannot create ") && error.contains("Read-only file system"), "{error}");
+    assert!(
+        error.starts_with("cannot create ") && error.contains("Read-only file system"),
+        "{error}"
+    );
 }

@@ -50,8 +50,10 @@ impl<D: Device> Session<D> {
         limits: &Limits,
         observer: &mut dyn Observer,
     ) -> Result<Result<TrainFigures, Stopped>, TrainError> {
-        let (epoch, steps, batch) = (self.position.epoch, self.steps_per_epoch(), self.resolved.train.batch);
-        let rates = phase.schedule.rates(Length { epochs: phase.epochs, steps_per_epoch: steps }, epoch);
+        let (epoch, steps, batch) =
+            (self.position.epoch, self.steps_per_epoch(), self.resolved.train.batch);
+        let rates =
+            phase.schedule.rates(Length { epochs: phase.epochs, steps_per_epoch: steps }, epoch);
         let mut batches = self.train_batches(phase)?;
         let mut draws = batches.buffer();
         let turns = self.turns(phase);
@@ -61,12 +63,19 @@ impl<D: Device> Session<D> {
             batches.fill(epoch * steps + step - 1, &mut draws)?;
             let watch = look.as_deref_mut().filter(|look| step >= look.from);
             let members = turns.of(epoch, step - 1);
-            self.trainer.train_step(&members, &draws, *rate, watch.map(|look| look as &mut dyn Watch<D>))?;
+            self.trainer.train_step(
+                &members,
+                &draws,
+                *rate,
+                watch.map(|look| look as &mut dyn Watch<D>),
+            )?;
             if step % STEPS_BETWEEN_LOOKS == 0
-                && let Some(m) = self.trainer.metrics()?.iter().position(|sums| !sums.loss.is_finite())
+                && let Some(m) =
+                    self.trainer.metrics()?.iter().position(|sums| !sums.loss.is_finite())
             {
                 let who = self.trainer.ensemble().voices().word();
-                let what = format!("the loss of {who} {m} is no longer finite at step {step} of {steps}");
+                let what =
+                    format!("the loss of {who} {m} is no longer finite at step {step} of {steps}");
                 return Ok(Err(Stopped::Diverged { what }));
             }
             let (stage, epochs) = (phase.stage, phase.epochs);
@@ -88,7 +97,8 @@ impl<D: Device> Session<D> {
             return Ok(Err(Stopped::Diverged { what }));
         }
         let silent = |member| Ok(100.0 * ensemble.silent_channels(member)?);
-        let silent = ensemble.member_ids().into_iter().map(silent).collect::<Result<_, TrainError>>()?;
+        let silent =
+            ensemble.member_ids().into_iter().map(silent).collect::<Result<_, TrainError>>()?;
         let right = |sums: &Metrics| 100.0 * f64::from(sums.top1) / f64::from(sums.rows);
         Ok(Ok(TrainFigures {
             loss: losses.iter().sum::<f64>() / losses.len() as f64,

@@ -32,7 +32,9 @@ pub enum TrainError {
     #[error(transparent)]
     Search(#[from] SearchError),
     /// More trainable numbers than were asked for.
-    #[error("the plan has {total} trainable numbers, the budget is {budget}: raise the budget, or plan anew")]
+    #[error(
+        "the plan has {total} trainable numbers, the budget is {budget}: raise the budget, or plan anew"
+    )]
     OverBudget {
         /// Every trainable number, and what is kept for refinement.
         total: u64,
@@ -40,7 +42,9 @@ pub enum TrainError {
         budget: u64,
     },
     /// A recipe of a run that is no longer whole.
-    #[error("{file}: it has no {table}, which the run had written: bring the file back before going on")]
+    #[error(
+        "{file}: it has no {table}, which the run had written: bring the file back before going on"
+    )]
     Cut {
         /// Which.
         file: String,

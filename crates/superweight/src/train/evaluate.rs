@@ -62,7 +62,12 @@ pub struct Tally {
 impl Tally {
     /// Nothing seen yet.
     pub fn new(members: usize, classes: usize) -> Self {
-        Self { classes, images: 0, ensemble: Scores::default(), members: vec![Scores::default(); members] }
+        Self {
+            classes,
+            images: 0,
+            ensemble: Scores::default(),
+            members: vec![Scores::default(); members],
+        }
     }
 
     /// Adds a batch: each member's logits, rows beyond the labels are padding.
@@ -110,7 +115,8 @@ impl<D: Device> Trainer<D> {
             self.evaluate_step(part, &draws)?;
             let label = |draw: &ImageDraw| data.part(part).labels[draw.image as usize];
             // An image is drawn for every head.
-            let labels: Vec<u16> = draws.iter().step_by(self.ensemble().heads()).map(label).collect();
+            let labels: Vec<u16> =
+                draws.iter().step_by(self.ensemble().heads()).map(label).collect();
             let logits = (0..voices)
                 .map(|voice| self.ensemble().logits(VoiceId(voice)))
                 .collect::<Result<Vec<_>, _>>()?;

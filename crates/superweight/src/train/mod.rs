@@ -65,7 +65,9 @@ pub use checkpoint::{RestoreError, capture, restore, restore_parameters};
 pub use error::TrainError;
 pub use evaluate::{Evaluation, Scores, Tally};
 pub use phase::{Phase, Position, Stage};
-pub use progress::{DecayGroup, EpochReport, Observer, Outcome, Progress, Ready, StepReport, TrainFigures};
+pub use progress::{
+    DecayGroup, EpochReport, Observer, Outcome, Progress, Ready, StepReport, TrainFigures,
+};
 pub use setup::Request;
 pub use sharing::Decided;
 pub use stop::{Limits, Stopped};
@@ -121,7 +123,11 @@ impl<D: Device> Session<D> {
     }
 
     /// Trains until the end, or until something stops it; then looks at the test set, if it may.
-    pub fn run(&mut self, limits: &Limits, observer: &mut dyn Observer) -> Result<Outcome, TrainError> {
+    pub fn run(
+        &mut self,
+        limits: &Limits,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, TrainError> {
         observer.see(Progress::Ready(Ready {
             folder: self.folder.path(),
             plan: self.trainer.ensemble().plan(),
@@ -227,9 +233,9 @@ impl<D: Device> Session<D> {
         let mut captured = capture(self.trainer.ensemble(), self.trainer.optimizer())?;
         captured.average = self.mean.clone();
         Ok(match checkpoint::not_finite(&captured) {
-            Some(name) => {
-                Err(Stopped::Diverged { what: format!("'{name}' holds numbers that are not finite") })
-            }
+            Some(name) => Err(Stopped::Diverged {
+                what: format!("'{name}' holds numbers that are not finite"),
+            }),
             None => Ok(captured),
         })
     }
@@ -294,7 +300,8 @@ impl<D: Device> Session<D> {
         let due = last || self.position.epoch.is_multiple_of(self.resolved.held_out_every);
         let validation = if due { self.softened(Self::validate)? } else { None };
         let test_every = self.resolved.test_every * u64::from(self.resolved.test);
-        let due = phase.stage == Stage::Train && test_every > 0 && (epoch + 1).is_multiple_of(test_every);
+        let due =
+            phase.stage == Stage::Train && test_every > 0 && (epoch + 1).is_multiple_of(test_every);
         let test = if due { Some(self.test()?) } else { None };
         let (stage, epochs) = (phase.stage, phase.epochs);
         let report = EpochReport { phase: stage, epoch, epochs, train, averaged, validation, test };

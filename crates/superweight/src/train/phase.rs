@@ -71,9 +71,13 @@ impl Phase {
     pub fn of(resolved: &Resolved) -> Vec<Self> {
         let train = &resolved.train;
         let search = resolved.search.as_ref().zip(resolved.search_schedule());
-        let search =
-            search.map(|(search, schedule)| Self { stage: Stage::Search, epochs: search.epochs, schedule });
-        let train = Self { stage: Stage::Train, epochs: train.epochs, schedule: train.schedule.clone() };
+        let search = search.map(|(search, schedule)| Self {
+            stage: Stage::Search,
+            epochs: search.epochs,
+            schedule,
+        });
+        let train =
+            Self { stage: Stage::Train, epochs: train.epochs, schedule: train.schedule.clone() };
         search.into_iter().chain([train]).collect()
     }
 }

@@ -77,7 +77,8 @@ impl<D: Device> Session<D> {
     }
 
     fn draw(&mut self, curves: &[(String, f64)]) -> Result<(), TrainError> {
-        let points: Vec<_> = curves.iter().map(|(tag, value)| (tag.as_str(), *value as f32)).collect();
+        let points: Vec<_> =
+            curves.iter().map(|(tag, value)| (tag.as_str(), *value as f32)).collect();
         Ok(self.board.scalars(self.position.steps as i64, &points)?)
     }
 }

@@ -3,7 +3,9 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use superweight_engine::{LayoutBuilder, Memory, ParameterGroup, Program, Settings, Sgd, SgdOptions};
+use superweight_engine::{
+    LayoutBuilder, Memory, ParameterGroup, Program, Settings, Sgd, SgdOptions,
+};
 
 use super::testing::{StopAfter, create, data, device, numbers, resume, run_path, tiny, unbroken};
 use super::{Limits, Observer, Progress, Stopped, TrainError};
@@ -21,7 +23,12 @@ const SCHEDULES: [&[&str]; 7] = [
     &["train.schedule=constant", "train.warm_up=2"],
     &["train.schedule=drops", "train.drops=[1, 3]", "train.warm_up=1"],
     &["train.schedule=one-cycle", "train.rise=0.5"],
-    &["train.schedule=drops", "train.momentum=0", "train.nesterov=false", "train.label_smoothing=0.1"],
+    &[
+        "train.schedule=drops",
+        "train.momentum=0",
+        "train.nesterov=false",
+        "train.label_smoothing=0.1",
+    ],
     &["train.average=3"],
     &[TURNS, "train.at_once=3", "train.distilled=true"],
     &["members=['mimo-2-cnn-8']", "budget=100%", "train.repeats=3"],
@@ -43,12 +50,25 @@ fn epochs_a_resume_and_more_epochs_are_the_same_as_all_at_once() {
             let folder = Folder::new("parts");
             let mut stop = StopAfter::new(epochs, steps);
             let limits = stop.limits.clone();
-            let outcome =
-                create(Disk::default(), &folder.0, &resolved).unwrap().run(&limits, &mut stop).unwrap();
-            assert_eq!((outcome.stopped, outcome.position.epoch), (Stopped::Interrupted, epochs), "{set:?}");
+            let outcome = create(Disk::default(), &folder.0, &resolved)
+                .unwrap()
+                .run(&limits, &mut stop)
+                .unwrap();
+            assert_eq!(
+                (outcome.stopped, outcome.position.epoch),
+                (Stopped::Interrupted, epochs),
+                "{set:?}"
+            );
             let mut session = resume(Disk::default(), &run_path(&folder.0), &resolved).unwrap();
-            assert_eq!(session.run(&Limits::default(), &mut ()).unwrap().stopped, Stopped::Finished);
-            assert_eq!(numbers(&run_path(&folder.0)), expected, "{set:?}, stopped after {epochs}, {steps}");
+            assert_eq!(
+                session.run(&Limits::default(), &mut ()).unwrap().stopped,
+                Stopped::Finished
+            );
+            assert_eq!(
+                numbers(&run_path(&folder.0)),
+                expected,
+                "{set:?}, stopped after {epochs}, {steps}"
+            );
         }
     }
 }
@@ -67,14 +87,18 @@ fn fewer_checkpoints_change_no_number() {
         let run = run_path(&folder.0);
         let mut stop = StopAfter::new(epochs, steps);
         let limits = every_third(stop.limits.clone());
-        let outcome = create(Disk::default(), &folder.0, &resolved).unwrap().run(&limits, &mut stop).unwrap();
+        let outcome =
+            create(Disk::default(), &folder.0, &resolved).unwrap().run(&limits, &mut stop).unwrap();
         assert_eq!(
             (outcome.stopped, outcome.checkpoint),
             (Stopped::Interrupted, kept.map(|(number, _)| number))
         );
         assert_eq!(outcome.kept.epoch, kept.map_or(0, |(_, epoch)| epoch));
         let mut session = resume(Disk::default(), &run, &resolved).unwrap();
-        assert_eq!(session.resumed.map(|(_, position)| position.epoch), kept.map(|(_, epoch)| epoch));
+        assert_eq!(
+            session.resumed.map(|(_, position)| position.epoch),
+            kept.map(|(_, epoch)| epoch)
+        );
         let limits = every_third(Limits::default());
         assert_eq!(session.run(&limits, &mut ()).unwrap().stopped, Stopped::Finished);
         let (number, checkpoint) = numbers(&run);
@@ -102,7 +126,10 @@ fn its_evaluations_and_log(resolved: &Resolved, members: usize) {
     let outcome = session.run(&Limits::default(), &mut ()).unwrap();
     assert_eq!((&outcome.test, &outcome.validation), (&expected.test, &expected.validation));
     let test = outcome.test.unwrap();
-    assert_eq!((test.images, test.members.len(), outcome.validation.unwrap().images), (9, members, 6));
+    assert_eq!(
+        (test.images, test.members.len(), outcome.validation.unwrap().images),
+        (9, members, 6)
+    );
     let figures = |folder: &Folder| {
         let lines = read_log(&run_path(&folder.0).join("log.jsonl")).unwrap();
         let epoch = |line: crate::run::Line| match line.event {
@@ -133,12 +160,15 @@ fn a_finished_run_resumes_to_its_test_and_nothing_else() {
 
 #[test]
 fn held_out_images_are_looked_at_as_often_as_asked_and_at_the_end() {
-    let (folder, resolved) = (Folder::new("seldom"), tiny(&["train.epochs=3", "eval.held_out_every=2"]));
+    let (folder, resolved) =
+        (Folder::new("seldom"), tiny(&["train.epochs=3", "eval.held_out_every=2"]));
     let outcome = unbroken(&folder.0, &resolved);
     assert_eq!(outcome.validation.unwrap().images, 6);
     let lines = read_log(&run_path(&folder.0).join("log.jsonl")).unwrap();
     let seen = lines.iter().filter_map(|line| match &line.event {
-        Event::Epoch { phase, metrics, .. } => Some((phase.clone(), metrics.get("validation").is_some())),
+        Event::Epoch { phase, metrics, .. } => {
+            Some((phase.clone(), metrics.get("validation").is_some()))
+        }
         _ => None,
     });
     let of_training: Vec<bool> =
@@ -151,8 +181,13 @@ fn held_out_images_are_looked_at_as_often_as_asked_and_at_the_end() {
 #[test]
 fn members_that_take_turns_have_figures_of_their_own_steps() {
     let losses = |set: &[&str]| -> Vec<f64> {
-        let usual =
-            [TURNS, "train.epochs=1", "train.rate=1e-9", "train.decay=0", "train.label_smoothing=0.2"];
+        let usual = [
+            TURNS,
+            "train.epochs=1",
+            "train.rate=1e-9",
+            "train.decay=0",
+            "train.label_smoothing=0.2",
+        ];
         let set = [&usual, set].concat();
         let folder = Folder::new("turns");
         unbroken(&folder.0, &tiny(&set));
@@ -180,8 +215,10 @@ fn members_that_take_turns_have_figures_of_their_own_steps() {
 /// Settings are chosen on held-out images: such a run ends without a word about the test set.
 #[test]
 fn a_run_may_be_told_to_leave_the_test_set_alone() {
-    let (folder, resolved) =
-        (Folder::new("untested"), tiny(&["train.epochs=1", "eval.test=false", "eval.test_every=1"]));
+    let (folder, resolved) = (
+        Folder::new("untested"),
+        tiny(&["train.epochs=1", "eval.test=false", "eval.test_every=1"]),
+    );
     let outcome = unbroken(&folder.0, &resolved);
     assert_eq!((outcome.stopped, outcome.test), (Stopped::Finished, None));
     assert_eq!(outcome.validation.unwrap().images, 6);
@@ -234,7 +271,8 @@ fn templates_and_coefficients_have_rates_of_their_own() {
             of_kind.flat_map(|(_, tensor)| numbers(tensor.values())).collect()
         }
     };
-    let (still_templates, still_coefficients) = ("train.template_rate=1e-6", "train.coefficient_rate=1e-6");
+    let (still_templates, still_coefficients) =
+        ("train.template_rate=1e-6", "train.coefficient_rate=1e-6");
     let start = trained("rates-start", &[still_templates, still_coefficients]);
     let templates = trained("rates-templates", &[still_coefficients]);
     let coefficients = trained("rates-coefficients", &[still_templates]);
@@ -310,20 +348,24 @@ fn divergence_keeps_the_last_good_checkpoint() {
 #[test]
 fn a_time_limit_stops_between_epochs() {
     let (folder, resolved) = (Folder::new("limit"), tiny(&["train.epochs=2"]));
-    let limits = Limits { deadline: Some(Instant::now() + Duration::from_nanos(1)), ..Limits::default() };
+    let limits =
+        Limits { deadline: Some(Instant::now() + Duration::from_nanos(1)), ..Limits::default() };
     let mut session = create(Disk::default(), &folder.0, &resolved).unwrap();
     let outcome = session.run(&limits, &mut ()).unwrap();
     assert_eq!((outcome.stopped, outcome.position.epoch), (Stopped::TimeLimit, 1));
     drop(session);
     // The checkpoint says how long an epoch takes: the next process does not even begin.
-    let outcome = resume(Disk::default(), &run_path(&folder.0), &resolved).unwrap().run(&limits, &mut ());
+    let outcome =
+        resume(Disk::default(), &run_path(&folder.0), &resolved).unwrap().run(&limits, &mut ());
     assert_eq!(outcome.unwrap().position.epoch, 1);
 }
 
 #[test]
 fn a_checkpoint_of_another_recipe_is_refused_by_what_does_not_fit() {
-    let (folder, short) =
-        (Folder::new("other"), tiny(&["train.epochs=2", "train.momentum=0", "train.nesterov=false"]));
+    let (folder, short) = (
+        Folder::new("other"),
+        tiny(&["train.epochs=2", "train.momentum=0", "train.nesterov=false"]),
+    );
     unbroken(&folder.0, &short);
     let refused = |set: &[&str]| {
         let error = resume(Disk::default(), &run_path(&folder.0), &tiny(set)).unwrap_err();
@@ -353,20 +395,24 @@ fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
 
     let (device, data, batch) = (device(), data(), resolved.train.batch);
     let plan = resolved.plan_request().unwrap().plan().unwrap();
-    let graph =
-        lower(&plan.members[0].build().unwrap(), &Lowering { scope: "0.".into(), ..Lowering::default() })
-            .unwrap();
+    let graph = lower(
+        &plan.members[0].build().unwrap(),
+        &Lowering { scope: "0.".into(), ..Lowering::default() },
+    )
+    .unwrap();
     let mut builder = LayoutBuilder::new();
     let layout = builder.graph(&graph, &Settings::train(batch)).unwrap().finish(&device);
     let program = Program::compile(&device, &graph, &Settings::train(batch), &layout).unwrap();
     let mut memory = Memory::new(&device, layout.clone(), program.plan().arena_bytes).unwrap();
     bank::initialise(&plan, &mut memory, resolved.seed).unwrap();
     let everything = ParameterGroup::new(0..layout.parameter_numbers, resolved.train.decay as f32);
-    let mut sgd = Sgd::new(&memory, SgdOptions { momentum: 0.9, nesterov: true }, vec![everything]).unwrap();
+    let mut sgd =
+        Sgd::new(&memory, SgdOptions { momentum: 0.9, nesterov: true }, vec![everything]).unwrap();
     let split = Split::hold_out(&data.train.labels, 5, 6, 0).unwrap();
     let augment = resolved.data.augment;
     let mut batches =
-        TrainBatches::new(data.clone(), split.train, batch, augment, resolved.seed, Phase::Train).unwrap();
+        TrainBatches::new(data.clone(), split.train, batch, augment, resolved.seed, Phase::Train)
+            .unwrap();
     let (steps, images) = (batches.steps_per_epoch(), data.image_set(Part::Train));
     for epoch in 0..2 {
         let length = Length { epochs: 2, steps_per_epoch: steps };
@@ -376,7 +422,8 @@ fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
             let mut pixels = vec![0.0; batch * data.image_len()];
             let outs = pixels.chunks_exact_mut(data.image_len());
             outs.zip(&draws).for_each(|(out, draw)| images.render(draw, out));
-            let labels: Vec<u32> = draws.iter().map(|draw| images.classes[draw.image as usize]).collect();
+            let labels: Vec<u32> =
+                draws.iter().map(|draw| images.classes[draw.image as usize]).collect();
             memory.set_input(IMAGES, &pixels).unwrap();
             memory.set_classes(LABELS, &labels).unwrap();
             memory.run(&program).unwrap();
@@ -386,13 +433,16 @@ fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
     }
     let mut compared = 0;
     for slot in graph.slots() {
-        let ours = checkpoint.members.get(&slot.name).unwrap_or_else(|| panic!("{} is saved", slot.name));
+        let ours =
+            checkpoint.members.get(&slot.name).unwrap_or_else(|| panic!("{} is saved", slot.name));
         let plain = match slot.kind {
             superweight_engine::SlotKind::Statistic => memory.statistic(&slot.name),
             _ => memory.parameter(&slot.name),
         };
         let plain = match ours.shape() {
-            &[out, inp, h, w] => superweight_engine::ohwi_to_oihw(&plain.unwrap(), [out, inp, h, w]),
+            &[out, inp, h, w] => {
+                superweight_engine::ohwi_to_oihw(&plain.unwrap(), [out, inp, h, w])
+            }
             _ => plain.unwrap(),
         };
         assert_eq!(ours.values(), &crate::run::Values::F32(plain), "{}", slot.name);

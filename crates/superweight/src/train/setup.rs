@@ -18,8 +18,8 @@ use crate::data::{DataError, Dataset, SET, Split};
 use crate::ensemble::{Ensemble, ParameterKind};
 use crate::recipe::{PLAN, Recipe, Resolved};
 use crate::run::{
-    Cut, Disk, Event, Existing, Facts, Loaded, Log, RECIPE, RESOLVED, Resumed, RunFolder, TensorBoard,
-    Tensors, read_log,
+    Cut, Disk, Event, Existing, Facts, Loaded, Log, RECIPE, RESOLVED, Resumed, RunFolder,
+    TensorBoard, Tensors, read_log,
 };
 use crate::search::Statistics;
 
@@ -78,7 +78,10 @@ impl<D: Device> Session<D> {
         let (parts, number) = match &resumed.loaded {
             Some(loaded) => {
                 let folder = &resumed.folder;
-                (Parts::from_checkpoint(device, &resolved, &data, folder, loaded)?, Some(loaded.stamp.number))
+                (
+                    Parts::from_checkpoint(device, &resolved, &data, folder, loaded)?,
+                    Some(loaded.stamp.number),
+                )
             }
             None => (Parts::begin(device, &resolved, &data)?, None),
         };
@@ -95,7 +98,11 @@ impl<D: Device> Session<D> {
             None => session.log.add(Event::Start(session.facts()))?,
             Some(number) => {
                 let Position { phase, epoch, .. } = position;
-                let facts = [("checkpoint", json!(number)), ("phase", json!(phase)), ("epoch", json!(epoch))];
+                let facts = [
+                    ("checkpoint", json!(number)),
+                    ("phase", json!(phase)),
+                    ("epoch", json!(epoch)),
+                ];
                 session.log.add(Event::Resume(facts.into()))?;
             }
         }
@@ -133,7 +140,9 @@ pub(super) fn recipe_of(run: &Path) -> Result<(Resolved, Recipe), TrainError> {
     let (tables, text) = (resolved.to_toml(), recipe.as_asked());
     let mut tables = tables.lines().filter(|line| line.starts_with('['));
     match tables.find(|&table| !text.lines().any(|line| line.trim() == table)) {
-        Some(table) => Err(TrainError::Cut { file: file.display().to_string(), table: table.to_owned() }),
+        Some(table) => {
+            Err(TrainError::Cut { file: file.display().to_string(), table: table.to_owned() })
+        }
         None => Ok((resolved, recipe)),
     }
 }
@@ -170,8 +179,8 @@ impl<D: Device> Parts<D> {
             path: folder.path().to_owned(),
             why,
         };
-        let plan =
-            SharingPlan::from_json(&checkpoint.plan).map_err(|e| unusable(format!("plan.json: {e}")))?;
+        let plan = SharingPlan::from_json(&checkpoint.plan)
+            .map_err(|e| unusable(format!("plan.json: {e}")))?;
         if let Some(why) = resolved.contradiction(&plan) {
             return Err(unusable(format!("{why}: a file is of another run")));
         }
@@ -180,10 +189,12 @@ impl<D: Device> Parts<D> {
         let Position { phase: stage, epoch, .. } = position;
         let mut phases = parts.phases.iter();
         let Some(phase) = phases.find(|phase| phase.stage == stage && epoch <= phase.epochs) else {
-            return Err(unusable(format!("state.json: the recipe has no epoch {epoch} of phase '{stage}'")));
+            return Err(unusable(format!(
+                "state.json: the recipe has no epoch {epoch} of phase '{stage}'"
+            )));
         };
-        parts.mean =
-            average::restored(phase, &position, resolved.train.average, checkpoint).map_err(unusable)?;
+        parts.mean = average::restored(phase, &position, resolved.train.average, checkpoint)
+            .map_err(unusable)?;
         let (ensemble, optimizer) = parts.trainer.parts_mut();
         restore(ensemble, optimizer, checkpoint).map_err(|e| unusable(e.to_string()))?;
         Ok(Self { position, ..parts })
@@ -245,12 +256,16 @@ impl<D: Device> Parts<D> {
 }
 
 /// Counts of live numbers: the room for coefficients to come belongs to no one yet.
-pub(super) fn decay_groups<D: Device>(resolved: &Resolved, ensemble: &Ensemble<D>) -> Vec<DecayGroup> {
+pub(super) fn decay_groups<D: Device>(
+    resolved: &Resolved,
+    ensemble: &Ensemble<D>,
+) -> Vec<DecayGroup> {
     let plan = ensemble.plan();
     let rows = bank::live_rows(plan);
     let coefficients = |linear: bool| -> u64 {
         let all = plan.template_sets.iter().enumerate().filter(|(_, set)| set.templates > 1);
-        let of = all.filter(|(i, _)| (bank::kind_of(plan, SetId(*i)) == LayerKind::Linear) == linear);
+        let of =
+            all.filter(|(i, _)| (bank::kind_of(plan, SetId(*i)) == LayerKind::Linear) == linear);
         of.map(|(i, set)| (rows[i] * set.templates) as u64).sum()
     };
     let factors = || -> u64 {
@@ -264,7 +279,9 @@ pub(super) fn decay_groups<D: Device>(resolved: &Resolved, ensemble: &Ensemble<D
     let group = |kind| {
         let (numbers, decayed_as) = match kind {
             ParameterKind::Coefficients => (coefficients(false) + factors(), kind),
-            ParameterKind::ClassifierCoefficients => (coefficients(true), ParameterKind::Classifier),
+            ParameterKind::ClassifierCoefficients => {
+                (coefficients(true), ParameterKind::Classifier)
+            }
             ParameterKind::ClassifierTemplates => (laid_out(kind), ParameterKind::Classifier),
             kind => (laid_out(kind), kind),
         };

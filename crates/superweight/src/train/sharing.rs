@@ -19,7 +19,8 @@ use crate::ensemble::{Ensemble, EnsemblePart};
 use crate::recipe::{SearchPhase, Similarity};
 use crate::run::{Event, RunFolder};
 use crate::search::{
-    AlphaSums, Decision, RefineStatistics, SearchWatch, Softened, Statistics, decide_clusters, decide_groups,
+    AlphaSums, Decision, RefineStatistics, SearchWatch, Softened, Statistics, decide_clusters,
+    decide_groups,
 };
 
 /// Somebody who looks at the steps of an epoch.
@@ -41,7 +42,11 @@ enum At<D: Device> {
 }
 
 impl<D: Device> Watch<D> for Look<D> {
-    fn gradients(&mut self, ensemble: &mut Ensemble<D>, part: Option<&EnsemblePart<D>>) -> Result<(), Error> {
+    fn gradients(
+        &mut self,
+        ensemble: &mut Ensemble<D>,
+        part: Option<&EnsemblePart<D>>,
+    ) -> Result<(), Error> {
         match &mut self.at {
             At::Softmax => {
                 let softened = Softened::begin(ensemble)?;
@@ -84,15 +89,20 @@ impl<D: Device> Session<D> {
     pub(super) fn look(&self, phase: &Phase) -> Result<Option<Look<D>>, TrainError> {
         let (ensemble, next) = (self.trainer.ensemble(), self.position.epoch + 1);
         let at = match (phase.stage, &self.resolved.search, &self.resolved.refine) {
-            (Stage::Search, Some(SearchPhase { similarity: Similarity::Coefficient, .. }), _) => At::Softmax,
+            (Stage::Search, Some(SearchPhase { similarity: Similarity::Coefficient, .. }), _) => {
+                At::Softmax
+            }
             (Stage::Search, Some(search), _)
                 if search.similarity == Similarity::Gradient && next == phase.epochs =>
             {
-                let from = self.steps_per_epoch() - search.batches.unwrap_or(self.steps_per_epoch());
+                let from =
+                    self.steps_per_epoch() - search.batches.unwrap_or(self.steps_per_epoch());
                 let watch = SearchWatch::new(search.similarity, ensemble)?;
                 return Ok(Some(Look { from: from + 1, at: At::Gradients(watch) }));
             }
-            (Stage::Train, _, Some(refine)) if next == refine.epoch && can_split(ensemble.plan()) => {
+            (Stage::Train, _, Some(refine))
+                if next == refine.epoch && can_split(ensemble.plan()) =>
+            {
                 At::Alpha(AlphaSums::new(ensemble.plan(), ensemble.memory())?)
             }
             _ => return Ok(None),
@@ -172,7 +182,11 @@ impl<D: Device> Session<D> {
     }
 
     /// Epoch E: layers that ask different things of one α get α of their own.
-    fn find_groups(&mut self, plan: &SharingPlan, sums: &AlphaSums<D>) -> Result<Decision, TrainError> {
+    fn find_groups(
+        &mut self,
+        plan: &SharingPlan,
+        sums: &AlphaSums<D>,
+    ) -> Result<Decision, TrainError> {
         let refine = RefineStatistics { plan: plan.clone(), gradients: sums.read(plan) };
         self.statistics.refine = Some(refine.clone());
         self.statistics.save(self.folder.disk(), &self.folder.statistics())?;
@@ -213,7 +227,10 @@ fn can_split(plan: &SharingPlan) -> bool {
 
 /// The statistics that a run has gathered when it is resumed. They are not needed to go on: where they cannot be read,
 /// the reason is returned beside what is left.
-pub(super) fn resumed_statistics(folder: &RunFolder, position: Position) -> (Statistics, Option<String>) {
+pub(super) fn resumed_statistics(
+    folder: &RunFolder,
+    position: Position,
+) -> (Statistics, Option<String>) {
     let path = folder.statistics();
     if position.phase == Stage::Search || !path.exists() {
         return (Statistics::default(), None);

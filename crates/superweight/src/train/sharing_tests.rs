@@ -19,7 +19,8 @@ use crate::search::{Compared, Replay, Statistics, groups, replay};
 /// Two epochs of search, refinement after the second of four.
 fn searching(strategy: Strategy, set: &[&str]) -> Resolved {
     let word = format!("strategy={}", strategy.word());
-    let mut all = vec![word.as_str(), "search.epochs=2", "search.clusters=2", "search.min_templates=2"];
+    let mut all =
+        vec![word.as_str(), "search.epochs=2", "search.clusters=2", "search.min_templates=2"];
     if strategy == Strategy::Swn {
         // One cluster at the start and a low τ: in so small networks little stays together otherwise.
         all.extend(["refine.epoch=2", "refine.beta=0.5", "plan.clusters=single", "search.tau=0"]);
@@ -58,8 +59,14 @@ fn a_run_searches_starts_anew_and_refines_within_its_budget() {
         assert_eq!((clusters.stage, refined.stage), (Stage::Search, Stage::Train));
         assert_eq!(clusters.decision.plan, refined.before);
         let count = |plan: &SharingPlan| plan.clusters.len();
-        assert!(count(&clusters.decision.plan) > count(&clusters.before), "τ = 0 parts something here");
-        assert!(groups(&refined.decision.plan) > groups(&refined.before), "β = 0.5 splits something here");
+        assert!(
+            count(&clusters.decision.plan) > count(&clusters.before),
+            "τ = 0 parts something here"
+        );
+        assert!(
+            groups(&refined.decision.plan) > groups(&refined.before),
+            "β = 0.5 splits something here"
+        );
         let budget = resolved.plan_request().unwrap().budget.unwrap();
         for plan in [&clusters.before, &refined.before, &refined.decision.plan] {
             assert!(plan.bill.total() <= budget);
@@ -76,7 +83,9 @@ fn a_run_searches_starts_anew_and_refines_within_its_budget() {
 
         // Must show: the file gives the same plans again.
         let statistics = statistics(&run);
-        let Compared::Gradients(pairs) = &statistics.search.as_ref().unwrap().compared else { panic!() };
+        let Compared::Gradients(pairs) = &statistics.search.as_ref().unwrap().compared else {
+            panic!()
+        };
         assert!(
             pairs.iter().all(|pair| pair.squares[0] > 0.0 && pair.squares[1] > 0.0),
             "something is learnt"
@@ -86,7 +95,8 @@ fn a_run_searches_starts_anew_and_refines_within_its_budget() {
         assert_eq!(again.clusters.as_ref(), Some(&clusters.decision));
         assert_eq!(again.groups.as_ref(), Some(&refined.decision));
         let lines = read_log(&run.join("log.jsonl")).unwrap();
-        let decided = |line: &&crate::run::Line| matches!(line.event, Event::Search(_) | Event::Refine(_));
+        let decided =
+            |line: &&crate::run::Line| matches!(line.event, Event::Search(_) | Event::Refine(_));
         assert_eq!(lines.iter().filter(decided).count(), 2);
     }
 }
@@ -94,7 +104,8 @@ fn a_run_searches_starts_anew_and_refines_within_its_budget() {
 /// Training after a search is the training of the plan it found: the search leaves nothing else behind.
 #[test]
 fn what_was_trained_in_the_search_is_forgotten() {
-    let (folder, resolved) = (Folder::new("anew"), searching(Strategy::NoRefine, &["train.epochs=2"]));
+    let (folder, resolved) =
+        (Folder::new("anew"), searching(Strategy::NoRefine, &["train.epochs=2"]));
     unbroken(&folder.0, &resolved);
     let (_, found) = numbers(&run_path(&folder.0));
     let plan = SharingPlan::from_json(&found.plan).unwrap();
@@ -173,7 +184,9 @@ fn what_was_trained_before_refinement_is_forgotten_where_asked() {
         );
     });
     assert_eq!(equal.count(), plan.template_sets.len());
-    assert!(found.optimizer.iter().all(|(_, tensor)| floats(tensor.values()).iter().all(|&v| v == 0.0)));
+    assert!(
+        found.optimizer.iter().all(|(_, tensor)| floats(tensor.values()).iter().all(|&v| v == 0.0))
+    );
 }
 
 #[test]
@@ -197,15 +210,21 @@ fn a_run_stopped_around_its_decisions_decides_the_same() {
             let run = run_path(&folder.0);
             let mut stop = StopAfter::new(epochs, steps);
             let limits = stop.limits.clone();
-            let first =
-                create(Disk::default(), &folder.0, &resolved).unwrap().run(&limits, &mut stop).unwrap();
+            let first = create(Disk::default(), &folder.0, &resolved)
+                .unwrap()
+                .run(&limits, &mut stop)
+                .unwrap();
             assert_eq!(first.stopped, Stopped::Interrupted, "{strategy:?}");
             // Once more at the same place of the next phase, where there is one.
             let mut stop = StopAfter::new(epochs, steps);
             let limits = stop.limits.clone();
-            let second = resume(Disk::default(), &run, &resolved).unwrap().run(&limits, &mut stop).unwrap();
+            let second =
+                resume(Disk::default(), &run, &resolved).unwrap().run(&limits, &mut stop).unwrap();
             if second.stopped == Stopped::Interrupted {
-                resume(Disk::default(), &run, &resolved).unwrap().run(&Limits::default(), &mut ()).unwrap();
+                resume(Disk::default(), &run, &resolved)
+                    .unwrap()
+                    .run(&Limits::default(), &mut ())
+                    .unwrap();
             }
             assert_eq!(numbers(&run), expected, "{strategy:?}, stopped after {epochs}, {steps}");
             assert_eq!(statistics(&run), statistics(&run_path(&whole.0)));
@@ -216,7 +235,8 @@ fn a_run_stopped_around_its_decisions_decides_the_same() {
 /// The search's last epoch and refinement's are the first of their phases, so that every checkpoint is one of a decision.
 #[test]
 fn a_crash_between_any_two_operations_around_decisions_changes_nothing() {
-    let set = ["members=['cnn-4-8-8', 'cnn-4-8']", "budget='200%'", "plan.block=4", "data.validation=0"];
+    let set =
+        ["members=['cnn-4-8-8', 'cnn-4-8']", "budget='200%'", "plan.block=4", "data.validation=0"];
     let short = ["search.epochs=1", "train.epochs=2", "refine.epoch=1", "search.tau=-1"];
     let resolved = searching(Strategy::Swn, &[&set[..], &short].concat());
     let whole = Folder::new("whole");
@@ -249,7 +269,10 @@ fn a_crash_between_any_two_operations_around_decisions_changes_nothing() {
 fn a_plan_that_is_given_is_trained_as_if_it_had_been_found() {
     let (searched, resolved) = (Folder::new("searched"), searching(Strategy::Swn, &[]));
     let mut seen = Decisions::default();
-    create(Disk::default(), &searched.0, &resolved).unwrap().run(&Limits::default(), &mut seen).unwrap();
+    create(Disk::default(), &searched.0, &resolved)
+        .unwrap()
+        .run(&Limits::default(), &mut seen)
+        .unwrap();
     let trained = |run: &Path| {
         let Checkpoint { plan, bank, members, optimizer, .. } = numbers(run).1;
         (plan, bank, members, optimizer)
@@ -262,13 +285,19 @@ fn a_plan_that_is_given_is_trained_as_if_it_had_been_found() {
     given.plan.file = Some(file.clone());
     let mut stop = StopAfter::new(0, 2);
     let limits = stop.limits.clone();
-    let stopped = create(Disk::default(), &folder.0, &given).unwrap().run(&limits, &mut stop).unwrap();
-    assert_eq!((stopped.stopped, stopped.position.epoch), (Stopped::Interrupted, 0), "before a checkpoint");
+    let stopped =
+        create(Disk::default(), &folder.0, &given).unwrap().run(&limits, &mut stop).unwrap();
+    assert_eq!(
+        (stopped.stopped, stopped.position.epoch),
+        (Stopped::Interrupted, 0),
+        "before a checkpoint"
+    );
     // From now on the run has it.
     std::fs::remove_file(&file).unwrap();
     let run = run_path(&folder.0);
     given.plan.file = Some(run.join("given.json"));
-    let outcome = resume(Disk::default(), &run, &given).unwrap().run(&Limits::default(), &mut ()).unwrap();
+    let outcome =
+        resume(Disk::default(), &run, &given).unwrap().run(&Limits::default(), &mut ()).unwrap();
     assert_eq!(outcome.stopped, Stopped::Finished);
     assert_eq!(trained(&run), trained(&run_path(&searched.0)));
 }
@@ -288,7 +317,9 @@ fn a_plan_of_others_or_over_the_budget_is_refused() {
         error
     };
     let small = Resolved { budget: "1000".parse().unwrap(), ..given.clone() };
-    assert!(refused(&small, &plan).contains("the recipe's budget is 1,000: raise it, or plan anew"));
+    assert!(
+        refused(&small, &plan).contains("the recipe's budget is 1,000: raise it, or plan anew")
+    );
     let other = Resolved { members: vec!["wrn-10-1".parse().unwrap()], ..given.clone() };
     assert!(refused(&other, &plan).contains("the recipe has 1 members, the plan 2"));
     std::fs::write(&file, "{}").unwrap();
@@ -300,7 +331,8 @@ fn a_plan_of_others_or_over_the_budget_is_refused() {
 fn a_search_alone_stops_where_training_would_begin() {
     let (folder, resolved) = (Folder::new("alone"), searching(Strategy::Swn, &[]));
     let limits = Limits { search_only: true, ..Limits::default() };
-    let outcome = create(Disk::default(), &folder.0, &resolved).unwrap().run(&limits, &mut ()).unwrap();
+    let outcome =
+        create(Disk::default(), &folder.0, &resolved).unwrap().run(&limits, &mut ()).unwrap();
     assert_eq!(
         (outcome.stopped, outcome.position.phase, outcome.position.epoch),
         (Stopped::Searched, Stage::Train, 0)
@@ -316,7 +348,8 @@ fn a_search_alone_stops_where_training_would_begin() {
 #[test]
 fn every_strategy_compares_what_it_says() {
     for strategy in Strategy::ALL {
-        let (folder, resolved) = (Folder::new("compared"), searching(strategy, &["train.epochs=2"]));
+        let (folder, resolved) =
+            (Folder::new("compared"), searching(strategy, &["train.epochs=2"]));
         assert_eq!(unbroken(&folder.0, &resolved).stopped, Stopped::Finished, "{strategy:?}");
         let run = run_path(&folder.0);
         if resolved.search.is_none() {

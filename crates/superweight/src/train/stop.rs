@@ -107,7 +107,10 @@ mod tests {
         assert!(!within(100).out_of_time(80.0));
         assert!(within(100).out_of_time(95.0), "10% are left for a slower one");
         assert!(within(0).out_of_time(0.1));
-        assert!(!within(0).out_of_time(0.0), "nothing is known yet: a run that does nothing helps nobody");
+        assert!(
+            !within(0).out_of_time(0.0),
+            "nothing is known yet: a run that does nothing helps nobody"
+        );
         assert!(!Limits::default().out_of_time(1e300));
         assert!(within(100).out_of_time(f64::INFINITY));
     }
@@ -128,6 +131,10 @@ mod tests {
     fn a_loss_far_above_guessing_is_divergence() {
         let guessing = 100f64.ln();
         assert!(!diverged(guessing, 100) && !diverged(3.0 * guessing, 100));
-        assert!(diverged(5.0 * guessing, 100) && diverged(f64::NAN, 100) && diverged(f64::INFINITY, 100));
+        assert!(
+            diverged(5.0 * guessing, 100)
+                && diverged(f64::NAN, 100)
+                && diverged(f64::INFINITY, 100)
+        );
     }
 }

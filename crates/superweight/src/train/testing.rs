@@ -38,7 +38,11 @@ pub fn device() -> CpuDevice {
     CpuDevice::new(1).unwrap()
 }
 
-pub fn create(disk: Disk, runs: &Path, resolved: &Resolved) -> Result<Session<CpuDevice>, TrainError> {
+pub fn create(
+    disk: Disk,
+    runs: &Path,
+    resolved: &Resolved,
+) -> Result<Session<CpuDevice>, TrainError> {
     let request = Request {
         resolved: resolved.clone(),
         recipe: RECIPE.to_owned(),
@@ -49,7 +53,11 @@ pub fn create(disk: Disk, runs: &Path, resolved: &Resolved) -> Result<Session<Cp
     Session::create_on(disk, &device(), request)
 }
 
-pub fn resume(disk: Disk, run: &Path, resolved: &Resolved) -> Result<Session<CpuDevice>, TrainError> {
+pub fn resume(
+    disk: Disk,
+    run: &Path,
+    resolved: &Resolved,
+) -> Result<Session<CpuDevice>, TrainError> {
     Session::open(&device(), RunFolder::resume_on(disk, run)?, resolved.clone(), data())
 }
 
@@ -75,7 +83,9 @@ impl Observer for StopAfter {
     fn see(&mut self, progress: Progress<'_>) {
         let now = match progress {
             Progress::Epoch(report) => self.steps == 0 && report.epoch + 1 == self.epochs,
-            Progress::Step(step) => self.steps > 0 && (step.epoch, step.step) == (self.epochs, self.steps),
+            Progress::Step(step) => {
+                self.steps > 0 && (step.epoch, step.step) == (self.epochs, self.steps)
+            }
             _ => false,
         };
         if now {

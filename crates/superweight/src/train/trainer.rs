@@ -25,7 +25,11 @@ use crate::replay::Replayed;
 /// Somebody who looks at gradients before they are used: search and refinement.
 pub trait Watch<D: Device> {
     /// Does the backward pass of some members ([`Ensemble::gradients_of`]) and looks at it.
-    fn gradients(&mut self, ensemble: &mut Ensemble<D>, part: Option<&EnsemblePart<D>>) -> Result<(), Error>;
+    fn gradients(
+        &mut self,
+        ensemble: &mut Ensemble<D>,
+        part: Option<&EnsemblePart<D>>,
+    ) -> Result<(), Error>;
 
     /// Whether all of it happens on the device, so that it can be recorded.
     fn stays_on_device(&self) -> bool {
@@ -258,7 +262,9 @@ fn compile<D: Device>(
 /// Rates of all kinds over the schedule's.
 fn rates(resolved: &Resolved) -> [f32; ParameterKind::ALL.len()] {
     ParameterKind::ALL.map(|kind| match kind {
-        ParameterKind::Templates | ParameterKind::ClassifierTemplates => resolved.train.template_rate as f32,
+        ParameterKind::Templates | ParameterKind::ClassifierTemplates => {
+            resolved.train.template_rate as f32
+        }
         ParameterKind::Coefficients | ParameterKind::ClassifierCoefficients => {
             resolved.train.coefficient_rate as f32
         }

@@ -9,8 +9,8 @@ use superweight::ensemble::{Ensemble, EnsembleOptions, ParameterKind, member_num
 use superweight::lower::{IMAGES, LABELS, Lowering, lower};
 use superweight::plan::arch::{ArchName, ImageShape};
 use superweight::plan::{
-    Clustering, Coefficients, LayerId, Member, MemberId, PlanRequest, SetId, SharingPlan, Tile, Tiling,
-    TilingChoice, VectorKind,
+    Clustering, Coefficients, LayerId, Member, MemberId, PlanRequest, SetId, SharingPlan, Tile,
+    Tiling, TilingChoice, VectorKind,
 };
 use superweight::random::Draws;
 use superweight::voices::VoiceId;
@@ -21,8 +21,11 @@ const BATCH: usize = 6;
 const SGD: SgdOptions = SgdOptions { momentum: 0.9, nesterov: true };
 
 fn members(names: &str) -> Vec<Member> {
-    let member =
-        |name: &str| Member { architecture: name.parse::<ArchName>().unwrap(), input: IMAGE, classes: 10 };
+    let member = |name: &str| Member {
+        architecture: name.parse::<ArchName>().unwrap(),
+        input: IMAGE,
+        classes: 10,
+    };
     names.split(',').map(member).collect()
 }
 
@@ -41,8 +44,9 @@ fn ensemble(plan: &SharingPlan, threads: usize) -> Ensemble<CpuDevice> {
 }
 
 fn train(ensemble: &mut Ensemble<CpuDevice>, steps: u64) -> Vec<f32> {
-    let mut sgd =
-        ensemble.optimizer(SGD, |kind| if kind == ParameterKind::Coefficients { 0.0 } else { 5e-4 }).unwrap();
+    let mut sgd = ensemble
+        .optimizer(SGD, |kind| if kind == ParameterKind::Coefficients { 0.0 } else { 5e-4 })
+        .unwrap();
     sgd.set_rates(&[0.05; ParameterKind::ALL.len()]).unwrap();
     let members = ensemble.members();
     let mut losses = vec![];
@@ -59,7 +63,8 @@ fn train(ensemble: &mut Ensemble<CpuDevice>, steps: u64) -> Vec<f32> {
 /// The plain network, driven by hand: no plan, no bank, one group over everything.
 #[test]
 fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
-    let request = PlanRequest { clusters: Clustering::Dense, ..PlanRequest::new(members("wrn-10-1"), None) };
+    let request =
+        PlanRequest { clusters: Clustering::Dense, ..PlanRequest::new(members("wrn-10-1"), None) };
     let plan = request.plan().unwrap();
     let mut ensemble = ensemble(&plan, 2);
     let weights = |memory: &Memory<CpuDevice>, name: &str| memory.parameter(name).unwrap();
@@ -78,8 +83,10 @@ fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
         let one = name.ends_with("running_var");
         memory.set_statistic(name, &vec![if one { 1.0 } else { 0.0 }; len]).unwrap();
     }
-    let everything =
-        ParameterGroup { ranges: std::iter::once(0..layout.parameter_numbers).collect(), decay: 5e-4 };
+    let everything = ParameterGroup {
+        ranges: std::iter::once(0..layout.parameter_numbers).collect(),
+        decay: 5e-4,
+    };
     let mut sgd = Sgd::new(&memory, SGD, vec![everything]).unwrap();
 
     train(&mut ensemble, 5);
@@ -92,7 +99,8 @@ fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
         sgd.step(&mut memory);
     }
     for name in &names {
-        let (ours, plain) = (weights(ensemble.memory(), &format!("0.{name}")), weights(&memory, name));
+        let (ours, plain) =
+            (weights(ensemble.memory(), &format!("0.{name}")), weights(&memory, name));
         assert_eq!(ours, plain, "{name}");
     }
 }
@@ -103,7 +111,9 @@ fn shared_plans() -> Vec<SharingPlan> {
     for tiling in [Nested, Grid, Kronecker, Stretched] {
         for coefficients in [Coefficients::Shared, Coefficients::Own] {
             let request = PlanRequest::new(members("wrn-10-2,wrn-10-1"), 180_000);
-            plans.push(PlanRequest { tiling, coefficients, block: Some(8), ..request }.plan().unwrap());
+            plans.push(
+                PlanRequest { tiling, coefficients, block: Some(8), ..request }.plan().unwrap(),
+            );
         }
     }
     let request = PlanRequest::new(members("wrn-10-1,wrn-10-1"), 180_000);
@@ -120,9 +130,12 @@ fn shared_plans_learn_and_the_optimizer_owns_exactly_the_bill() {
         let owned: usize = all.map(|range| range.len()).sum();
         // Coefficients have room for those that refinement may add.
         let mixed = plan.template_sets.iter().enumerate().filter(|(_, set)| set.templates > 1);
-        let room = |i| ensemble.memory().layout().parameter(&bank::coefficients_name(SetId(i))).unwrap().len;
+        let room = |i| {
+            ensemble.memory().layout().parameter(&bank::coefficients_name(SetId(i))).unwrap().len
+        };
         let owned = owned - mixed.map(|(i, _)| room(i)).sum::<usize>();
-        let factors: u64 = (0..plan.template_sets.len()).map(|i| plan.factor_numbers(SetId(i))).sum();
+        let factors: u64 =
+            (0..plan.template_sets.len()).map(|i| plan.factor_numbers(SetId(i))).sum();
         assert_eq!(owned as u64, plan.bill.trained() + factors - plan.bill.coefficients);
         let losses = train(&mut ensemble, 30);
         let (first, last) = (losses[0] + losses[1], losses[28] + losses[29]);
@@ -164,7 +177,11 @@ fn is_the_slope(
     let h = 5e-3;
     let slope = (at(h) - at(-h)) / (2.0 * h);
     at(0.0);
-    assert!((slope / length - 1.0).abs() < 0.03, "{} {name}: {slope} {length}", ensemble.plan().tiling);
+    assert!(
+        (slope / length - 1.0).abs() < 0.03,
+        "{} {name}: {slope} {length}",
+        ensemble.plan().tiling
+    );
 }
 
 /// The whole way from dL/dW through the members and the bank, against finite differences of the loss.
@@ -195,7 +212,8 @@ fn the_banks_gradient_is_the_slope_of_the_loss() {
 /// a batch of two ghosts is the mean of what it takes over from each by itself.
 #[test]
 fn running_statistics_are_the_mean_over_ghost_batches() {
-    let request = PlanRequest { clusters: Clustering::Dense, ..PlanRequest::new(members("wrn-10-1"), None) };
+    let request =
+        PlanRequest { clusters: Clustering::Dense, ..PlanRequest::new(members("wrn-10-1"), None) };
     let plan = request.plan().unwrap();
     let (images, labels) = batch(1);
     let after_a_step = |options: EnsembleOptions, from: usize| {
@@ -208,7 +226,8 @@ fn running_statistics_are_the_mean_over_ghost_batches() {
         ensemble.gradients().unwrap();
         ensemble
     };
-    let ghosts = after_a_step(EnsembleOptions { bn_batch: BATCH / 2, ..EnsembleOptions::train(BATCH) }, 0);
+    let ghosts =
+        after_a_step(EnsembleOptions { bn_batch: BATCH / 2, ..EnsembleOptions::train(BATCH) }, 0);
     let halves = [0, BATCH / 2].map(|from| after_a_step(EnsembleOptions::train(BATCH / 2), from));
     let whole = after_a_step(EnsembleOptions::train(BATCH), 0);
     for what in ["running_mean", "running_var"] {
@@ -220,7 +239,10 @@ fn running_statistics_are_the_mean_over_ghost_batches() {
         let mean: Vec<f32> = a.iter().zip(&b).map(|(a, b)| (a + b) / 2.0).collect();
         let near = |x: &[f32], y: &[f32]| x.iter().zip(y).all(|(x, y)| (x - y).abs() < 1e-6);
         assert!(near(&ghosts, &mean), "{what}: {ghosts:?} {mean:?}");
-        assert!(what == "running_mean" || !near(&ghosts, &whole), "variances inside of ghosts are smaller");
+        assert!(
+            what == "running_mean" || !near(&ghosts, &whole),
+            "variances inside of ghosts are smaller"
+        );
     }
 }
 
@@ -251,8 +273,8 @@ fn evaluation_in_between_changes_nothing() {
     for plan in shared_plans() {
         let straight = train(&mut ensemble(&plan, 2), 4);
         let mut interrupted = ensemble(&plan, 2);
-        let mut sgd =
-            interrupted.optimizer(SGD, |kind| if kind == ParameterKind::Coefficients { 0.0 } else { 5e-4 });
+        let mut sgd = interrupted
+            .optimizer(SGD, |kind| if kind == ParameterKind::Coefficients { 0.0 } else { 5e-4 });
         let sgd = sgd.as_mut().unwrap();
         sgd.set_rates(&[0.05; ParameterKind::ALL.len()]).unwrap();
         let mut losses = vec![];
@@ -275,8 +297,9 @@ fn evaluation_in_between_changes_nothing() {
 fn channels_whose_scale_is_gone_are_silent() {
     let request = PlanRequest::new(members("wrn-10-1,wrn-10-2"), None);
     let mut ensemble = ensemble(&request.plan().unwrap(), 1);
-    let silent =
-        |ensemble: &Ensemble<CpuDevice>| [0, 1].map(|m| ensemble.silent_channels(MemberId(m)).unwrap());
+    let silent = |ensemble: &Ensemble<CpuDevice>| {
+        [0, 1].map(|m| ensemble.silent_channels(MemberId(m)).unwrap())
+    };
     assert_eq!(silent(&ensemble), [0.0, 0.0], "scales start at 1");
     let scales = ensemble.plan().vectors.iter();
     let scales = scales.filter(|v| v.kind == VectorKind::NormScale && v.member == MemberId(1));
@@ -295,9 +318,11 @@ fn layers_without_weight_have_faded() {
     assert_eq!(ensemble.faded_layers().unwrap(), []);
     // Those that are made of the first set alone.
     let plan = ensemble.plan();
-    let layers = (0..plan.layers.len()).map(LayerId).filter(|id| !plan.layers[id.0].tiles.is_empty());
+    let layers =
+        (0..plan.layers.len()).map(LayerId).filter(|id| !plan.layers[id.0].tiles.is_empty());
     let is_first = |tile: &Tile| plan.superweight(tile.superweight).set == SetId(0);
-    let expected: Vec<_> = layers.filter(|id| plan.layers[id.0].tiles.iter().all(is_first)).collect();
+    let expected: Vec<_> =
+        layers.filter(|id| plan.layers[id.0].tiles.iter().all(is_first)).collect();
     assert!(!expected.is_empty() && expected.len() < plan.layers.len());
     let templates = ensemble.memory().parameter("templates.0").unwrap();
     let faint: Vec<f32> = templates.iter().map(|t| 1e-4 * t).collect();
@@ -313,7 +338,8 @@ fn numbers_of_a_member() {
     let plans = shared_plans();
     let rank_one = plans.last().unwrap();
     let own = |plan: &SharingPlan, m| member_numbers(plan, MemberId(m));
-    let factors: u64 = (0..rank_one.template_sets.len()).map(|i| rank_one.factor_numbers(SetId(i))).sum();
+    let factors: u64 =
+        (0..rank_one.template_sets.len()).map(|i| rank_one.factor_numbers(SetId(i))).sum();
     let apart = rank_one.bill.trained() - rank_one.bill.templates;
     assert_eq!(own(rank_one, 0), rank_one.bill.templates + apart / 2);
     assert_eq!(rank_one.bill.coefficients, factors);

@@ -18,7 +18,8 @@ fn what_is_learned_from_the_largest_has_its_slope() {
         let options = EnsembleOptions { distilled: true, ..EnsembleOptions::train(BATCH) };
         let mut ensemble = Ensemble::new(&CpuDevice::new(2).unwrap(), &plan, &options).unwrap();
         let [teacher, student] = by_size(&plan)[..] else { unreachable!("two members") };
-        let wide = plan.members.iter().position(|member| member.architecture.to_string() == "wrn-10-2");
+        let wide =
+            plan.members.iter().position(|member| member.architecture.to_string() == "wrn-10-2");
         assert_eq!(teacher, MemberId(wide.unwrap_or(0)), "the larger; of two alike the first");
         let [teacher, student] = [teacher, student].map(|member| VoiceId(member.0));
         bank::initialise(&plan, ensemble.memory_mut(), 3).unwrap();
@@ -26,7 +27,10 @@ fn what_is_learned_from_the_largest_has_its_slope() {
         ensemble.set_batch(&images, &labels).unwrap();
         ensemble.gradients().unwrap();
         let said = ensemble.memory().output(TEACHER).unwrap();
-        assert!(said.chunks(10).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-5), "{said:?}");
+        assert!(
+            said.chunks(10).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-5),
+            "{said:?}"
+        );
         let measured = ensemble.metrics(student).unwrap();
         let against = |logits: &[f32], target: &[f32]| -> f64 {
             let rows = logits.chunks(10).zip(target.chunks(10));
@@ -37,7 +41,10 @@ fn what_is_learned_from_the_largest_has_its_slope() {
             rows.map(row).sum::<f64>() / BATCH as f64
         };
         let mut classes = vec![0.0; 10 * BATCH];
-        labels.iter().enumerate().for_each(|(row, &class)| classes[10 * row + class as usize] = 1.0);
+        labels
+            .iter()
+            .enumerate()
+            .for_each(|(row, &class)| classes[10 * row + class as usize] = 1.0);
         let logits = ensemble.logits(student).unwrap();
         let loss = against(&logits, &classes);
         assert!((f64::from(measured.loss) - loss).abs() < 1e-4, "measured against the classes");
@@ -56,7 +63,8 @@ fn what_is_learned_from_the_largest_has_its_slope() {
 #[test]
 fn one_of_several_heads_is_a_plain_network() {
     let dense = |name: &str| {
-        let request = PlanRequest { clusters: Clustering::Dense, ..PlanRequest::new(members(name), None) };
+        let request =
+            PlanRequest { clusters: Clustering::Dense, ..PlanRequest::new(members(name), None) };
         request.plan().unwrap()
     };
     let evaluated = |plan: &SharingPlan| {
@@ -146,17 +154,28 @@ fn members_that_have_no_turn_have_no_say() {
             let members: Vec<MemberId> = members.iter().copied().map(MemberId).collect();
             let part = (members.len() < 2).then(|| ensemble.part(&members, &sgd).unwrap());
             ensemble.gradients_of(part.as_ref()).unwrap();
-            [&shared, "0.fc.bias", "1.fc.bias"].map(|name| ensemble.memory().gradient(name).unwrap())
+            [&shared, "0.fc.bias", "1.fc.bias"]
+                .map(|name| ensemble.memory().gradient(name).unwrap())
         };
         let all = of(&[0, 1]);
         let each = [of(&[0]), of(&[1])];
         let size = |values: &[f32]| values.iter().map(|v| v.abs()).fold(0.0, f32::max);
         for (place, all) in all.iter().enumerate() {
-            let sum: Vec<f32> = each[0][place].iter().zip(&each[1][place]).map(|(a, b)| a + b).collect();
+            let sum: Vec<f32> =
+                each[0][place].iter().zip(&each[1][place]).map(|(a, b)| a + b).collect();
             let apart: Vec<f32> = sum.iter().zip(all).map(|(a, b)| a - b).collect();
-            assert!(size(&apart) < 1e-5 * size(all), "{}: {} of {}", plan.tiling, size(&apart), size(all));
+            assert!(
+                size(&apart) < 1e-5 * size(all),
+                "{}: {} of {}",
+                plan.tiling,
+                size(&apart),
+                size(all)
+            );
         }
-        assert!(size(&each[0][0]) > 0.0 && size(&each[1][0]) > 0.0, "both have a say in what they share");
+        assert!(
+            size(&each[0][0]) > 0.0 && size(&each[1][0]) > 0.0,
+            "both have a say in what they share"
+        );
         assert_eq!([size(&each[1][1]), size(&each[0][2])], [0.0, 0.0], "what is another's alone");
     }
 }
@@ -174,24 +193,39 @@ fn a_step_of_a_part_moves_its_numbers_alone() {
             ensemble.gradients().unwrap();
             ensemble.update(&mut sgd);
             let part = ensemble.part(&[member], &sgd).unwrap();
-            let trained: Vec<_> =
-                ParameterKind::ALL.iter().flat_map(|&kind| ensemble.ranges(kind).unwrap()).collect();
+            let trained: Vec<_> = ParameterKind::ALL
+                .iter()
+                .flat_map(|&kind| ensemble.ranges(kind).unwrap())
+                .collect();
             let layout = ensemble.memory().layout().clone();
-            let names = layout.parameters().filter(|(_, at)| trained.iter().any(|r| r.contains(&at.offset)));
+            let names = layout
+                .parameters()
+                .filter(|(_, at)| trained.iter().any(|r| r.contains(&at.offset)));
             let names: Vec<String> = names.map(|(name, _)| name.to_owned()).collect();
-            let numbers = |ensemble: &Ensemble<CpuDevice>, sgd: &Sgd<CpuDevice>| -> Vec<(f32, f32)> {
-                let of = |name: &String| {
-                    let momentum = sgd.momentum(layout.parameter(name).unwrap()).unwrap();
-                    ensemble.memory().parameter(name).unwrap().into_iter().zip(momentum).collect::<Vec<_>>()
+            let numbers =
+                |ensemble: &Ensemble<CpuDevice>, sgd: &Sgd<CpuDevice>| -> Vec<(f32, f32)> {
+                    let of = |name: &String| {
+                        let momentum = sgd.momentum(layout.parameter(name).unwrap()).unwrap();
+                        ensemble
+                            .memory()
+                            .parameter(name)
+                            .unwrap()
+                            .into_iter()
+                            .zip(momentum)
+                            .collect::<Vec<_>>()
+                    };
+                    names.iter().flat_map(of).collect()
                 };
-                names.iter().flat_map(of).collect()
-            };
             let before = numbers(&ensemble, &sgd);
             ensemble.gradients_of(Some(&part)).unwrap();
             ensemble.update_of(&mut sgd, Some(&part));
             let after = numbers(&ensemble, &sgd);
-            let moved: Vec<_> = before.iter().zip(&after).filter(|(before, after)| before != after).collect();
-            assert!(moved.iter().all(|(before, after)| before.1 != after.1), "what moves has a momentum");
+            let moved: Vec<_> =
+                before.iter().zip(&after).filter(|(before, after)| before != after).collect();
+            assert!(
+                moved.iter().all(|(before, after)| before.1 != after.1),
+                "what moves has a momentum"
+            );
             assert_eq!(moved.len() as u64, member_numbers(&plan, member), "{}", plan.tiling);
         }
     }

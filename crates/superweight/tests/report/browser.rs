@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 /// Set by the checks that have installed one: then its absence is a failure.
 const NEEDED: &str = "SWN_NEED_BROWSER";
-const NAMES: [&str; 4] = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
+const NAMES: [&str; 4] =
+    ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
 /// Longest wait for an answer, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -36,7 +37,8 @@ impl Browser {
     pub fn start(folder: &Path) -> Option<Self> {
         let program = std::env::var("SWN_BROWSER").ok().or_else(|| {
             let paths = std::env::var_os("PATH").unwrap_or_default();
-            let there = |name: &&&str| std::env::split_paths(&paths).any(|path| path.join(name).is_file());
+            let there =
+                |name: &&&str| std::env::split_paths(&paths).any(|path| path.join(name).is_file());
             NAMES.iter().find(there).map(|name| (*name).to_owned())
         });
         let Some(program) = program else {
@@ -121,7 +123,8 @@ impl Browser {
 
     /// The value of an expression in the page.
     pub fn evaluate(&mut self, expression: &str) -> Value {
-        let params = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        let params =
+            json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let mut result = self.ask("Runtime.evaluate", params);
         assert!(result.get("exceptionDetails").is_none(), "{expression}: {result}");
         result["result"]["value"].take()
@@ -130,7 +133,8 @@ impl Browser {
     /// Presses a key, as a person would.
     pub fn press(&mut self, key: &str, code: u32) {
         for kind in ["rawKeyDown", "keyUp"] {
-            let params = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code });
+            let params =
+                json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code });
             self.ask("Input.dispatchKeyEvent", params);
         }
     }
@@ -142,15 +146,15 @@ impl Browser {
              const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; }})()"
         ));
         for kind in ["mousePressed", "mouseReleased"] {
-            let params =
-                json!({ "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1 });
+            let params = json!({ "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1 });
             self.ask("Input.dispatchMouseEvent", params);
         }
     }
 
     /// Width of the window, and whether the system prefers dark.
     pub fn look(&mut self, width: u32, height: u32, dark: bool) {
-        let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        let metrics =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.ask("Emulation.setDeviceMetricsOverride", metrics);
         let scheme = if dark { "dark" } else { "light" };
         let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
@@ -164,8 +168,7 @@ impl Browser {
             false => params,
             true => {
                 let size = self.ask("Page.getLayoutMetrics", json!({}))["cssContentSize"].take();
-                let clip =
-                    json!({ "x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1 });
+                let clip = json!({ "x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1 });
                 json!({ "format": "png", "captureBeyondViewport": true, "clip": clip })
             }
         };
@@ -179,7 +182,9 @@ impl Browser {
         for event in &self.events {
             let params = &event["params"];
             match event["method"].as_str().unwrap_or_default() {
-                "Runtime.exceptionThrown" => complaints.push(params["exceptionDetails"].to_string()),
+                "Runtime.exceptionThrown" => {
+                    complaints.push(params["exceptionDetails"].to_string())
+                }
                 "Runtime.consoleAPICalled" => complaints.push(params["args"].to_string()),
                 "Log.entryAdded" => complaints.push(params["entry"].to_string()),
                 "Network.requestWillBeSent" if params["type"] != "Document" => {

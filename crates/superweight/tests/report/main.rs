@@ -22,7 +22,8 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("superweight-report-{name}-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("superweight-report-{name}-{}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         Self(path)
     }
@@ -44,8 +45,11 @@ fn keep(name: &str, png: &str) {
 
 fn from_base64(text: &str) -> Vec<u8> {
     const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let digits: Vec<u32> =
-        text.bytes().filter_map(|sign| DIGITS.iter().position(|d| *d == sign)).map(|d| d as u32).collect();
+    let digits: Vec<u32> = text
+        .bytes()
+        .filter_map(|sign| DIGITS.iter().position(|d| *d == sign))
+        .map(|d| d as u32)
+        .collect();
     let bytes = digits.chunks(4).flat_map(|four| {
         let word = four.iter().fold(0, |word, digit| word << 6 | digit) << (6 * (4 - four.len()));
         word.to_be_bytes()[1..four.len()].to_vec()
@@ -90,7 +94,9 @@ fn a_person_can_use_the_page() {
     let open = "document.querySelector('#composition h3')?.textContent ?? ''";
     let clicked = browser.evaluate(open);
     assert!(clicked.as_str().unwrap().contains("wrn-16-2"), "{clicked}");
-    assert!(browser.evaluate("document.querySelectorAll('.superweight').length").as_u64() > Some(0));
+    assert!(
+        browser.evaluate("document.querySelectorAll('.superweight').length").as_u64() > Some(0)
+    );
     assert!(browser.evaluate("document.querySelectorAll('.tile-g').length").as_u64() > Some(0));
     browser.press("ArrowRight", 39);
     browser.press("Enter", 13);
@@ -100,8 +106,9 @@ fn a_person_can_use_the_page() {
     browser.press("Escape", 27);
     assert_eq!(browser.evaluate(open), "");
     // The tab key comes to everything that can be used.
-    let reached = browser
-        .evaluate("document.querySelectorAll('a[href], button, input, summary, [tabindex=\"0\"]').length");
+    let reached = browser.evaluate(
+        "document.querySelectorAll('a[href], button, input, summary, [tabindex=\"0\"]').length",
+    );
     assert!(reached.as_u64() > Some(10));
 
     // Dark, by the system and by the button; text stands out in both.
@@ -142,7 +149,10 @@ fn the_page_decides_as_the_planner_does() {
     for (name, recipe) in [
         ("small", SMALL),
         ("nested", "members = ['wrn-16-2', 'wrn-10-1']\nbudget = '500K'\n"),
-        ("tight", "members = ['wrn-16-2']\nbudget = '100K'\nplan.block = 16\nsearch.min_templates = 8\n"),
+        (
+            "tight",
+            "members = ['wrn-16-2']\nbudget = '100K'\nplan.block = 16\nsearch.min_templates = 8\n",
+        ),
         ("patterned", "members = ['wrn-16-2']\nbudget = '100K'\nplan.tiling = 'kronecker'\n"),
     ] {
         let made = synthetic::run(&folder.0, name, recipe, 4, None);
@@ -151,7 +161,8 @@ fn the_page_decides_as_the_planner_does() {
         let found = made.statistics.search.as_ref().unwrap();
         let Compared::Gradients(pairs) = &found.compared else { unreachable!() };
         let pairs: Vec<Pair> = pairs.iter().map(PairStatistic::pair).collect();
-        let layers: Vec<LayerId> = found.plan.clusters.iter().flat_map(|c| c.layers.clone()).collect();
+        let layers: Vec<LayerId> =
+            found.plan.clusters.iter().flat_map(|c| c.layers.clone()).collect();
         let request = made.resolved.train_request().unwrap();
         let settings = made.resolved.search.as_ref().unwrap().settings;
         // 50 drawn thresholds, and some that are a similarity exactly.
@@ -174,7 +185,8 @@ fn the_page_decides_as_the_planner_does() {
                 superweight::plan::SearchSettings { tau: *tau, ..settings },
             ) {
                 Ok(expected) => {
-                    let clusters: Vec<_> = expected.plan.clusters.iter().map(|c| &c.layers).collect();
+                    let clusters: Vec<_> =
+                        expected.plan.clusters.iter().map(|c| &c.layers).collect();
                     assert_eq!(answer[1], json!(expected.tau), "{name}, τ = {tau}");
                     assert_eq!(answer[2], json!(clusters), "{name}, τ = {tau}");
                     assert_eq!(answer[3], json!(expected.plan.bill), "{name}, τ = {tau}");
@@ -277,7 +289,10 @@ fn what_was_evaluated_is_shown() {
     browser.look(1200, 900, false);
     browser.open(&page);
     for section in ["scores", "anytime", "reliability", "corruptions", "interpolation"] {
-        assert!(browser.evaluate(sections).as_array().unwrap().contains(&json!(section)), "{section}");
+        assert!(
+            browser.evaluate(sections).as_array().unwrap().contains(&json!(section)),
+            "{section}"
+        );
     }
     assert_eq!(browser.evaluate("document.querySelectorAll('#anytime .point').length"), 15);
     assert_eq!(browser.evaluate("document.querySelectorAll('#corruptions td.heat').length"), 75);
@@ -309,7 +324,8 @@ fn exits_are_shown_as_exits() {
     fs::write(&page, report.to_html()).unwrap();
     browser.look(1200, 900, false);
     browser.open(&page);
-    let texts = |of: &str| format!("[...document.querySelectorAll('{of}')].map(e => e.textContent)");
+    let texts =
+        |of: &str| format!("[...document.querySelectorAll('{of}')].map(e => e.textContent)");
     assert_eq!(
         browser.evaluate(&texts("#scores tbody th")),
         json!(["exit 0", "exit 1", "exit 2", "exits 0–1", "exits 0–2"])
@@ -331,8 +347,9 @@ fn exits_are_shown_as_exits() {
 fn runs_are_compared() {
     let folder = Folder::new("compared");
     let mut paths = vec![];
-    let recipe =
-        |more: &str| format!("members = ['wrn-28-10']\nbudget = '10%'\n{more}\n[data]\nname = 'cifar-100'\n");
+    let recipe = |more: &str| {
+        format!("members = ['wrn-28-10']\nbudget = '10%'\n{more}\n[data]\nname = 'cifar-100'\n")
+    };
     for (name, more) in [
         ("swn-0", "seed = 0"),
         ("swn-1", "seed = 1"),
@@ -347,10 +364,12 @@ fn runs_are_compared() {
     let mut ablated = views[0].clone();
     ablated.name = "no-refine".to_owned();
     ablated.about.strategy = "no-refine".to_owned();
-    ablated.about.resolved = ablated.about.resolved.replace("strategy = \"swn\"", "strategy = \"no-refine\"");
+    ablated.about.resolved =
+        ablated.about.resolved.replace("strategy = \"swn\"", "strategy = \"no-refine\"");
     views.push(ablated);
     for (i, view) in views.iter_mut().enumerate() {
-        let mut evaluation = synthetic::evaluation(&Voices::of_networks(&view.about.members), i as u64);
+        let mut evaluation =
+            synthetic::evaluation(&Voices::of_networks(&view.about.members), i as u64);
         evaluation.subsets[0].top1 = 79.0 + i as f64;
         view.evaluation = Some(evaluation);
     }
@@ -378,7 +397,8 @@ fn runs_are_compared() {
     assert_eq!(comparison.rows[3].measure("top1").unwrap().paper, Some(78.26));
     assert_eq!(comparison.ablations.len(), 1);
     assert_eq!(comparison.ablations[0].rows, [0, 1, 2, 3]);
-    let sweep: Vec<_> = comparison.sweeps.iter().map(|s| (s.key.as_str(), s.points.clone())).collect();
+    let sweep: Vec<_> =
+        comparison.sweeps.iter().map(|s| (s.key.as_str(), s.points.clone())).collect();
     assert_eq!(sweep, [("search.tau", vec![(0.0, 1), (0.1, 0), (0.3, 2)])]);
     let others: Vec<_> = comparison.beside.iter().map(|row| row.label.as_str()).collect();
     assert!(others.contains(&"Table 1: SSN") && others.len() == 4, "{others:?}");
@@ -386,21 +406,33 @@ fn runs_are_compared() {
     let markdown = report.to_markdown();
     assert!(markdown.contains("| top-1 % | 78.94 ± 0.26 | 80.00 ± 1.00 | +1.06 |"), "{markdown}");
     let csv = report.to_csv();
-    assert!(csv.contains("swn-1,1,wrn-28-10,cifar-100,swn,3653688,8,top1,80,78.94,0.26\n"), "{csv}");
+    assert!(
+        csv.contains("swn-1,1,wrn-28-10,cifar-100,swn,3653688,8,top1,80,78.94,0.26\n"),
+        "{csv}"
+    );
     assert!(csv.lines().all(|line| line.split(',').count() == 11));
     let json: Value = serde_json::from_str(&report.to_json()).unwrap();
     assert_eq!(json["comparison"]["rows"][0]["measures"][0]["mean"], 80.0);
     let plots = report.write_plots(&folder.0.join("plots")).unwrap();
-    for name in
-        ["anytime.svg", "ablation-00.svg", "sweep-00.svg", "00-cluster-map.svg", "05-conflict-matrix.svg"]
-    {
+    for name in [
+        "anytime.svg",
+        "ablation-00.svg",
+        "sweep-00.svg",
+        "00-cluster-map.svg",
+        "05-conflict-matrix.svg",
+    ] {
         assert!(plots.iter().any(|path| path.ends_with(name)), "{name} of {plots:?}");
     }
 
     let Some(mut browser) = Browser::start(&folder.0) else { return };
     for plot in &plots {
         browser.open(plot);
-        assert_eq!(browser.evaluate("document.documentElement.tagName"), "svg", "{}", plot.display());
+        assert_eq!(
+            browser.evaluate("document.documentElement.tagName"),
+            "svg",
+            "{}",
+            plot.display()
+        );
         assert_eq!(
             browser.evaluate("document.querySelector('parsererror') === null"),
             true,
@@ -435,7 +467,8 @@ fn long_names_stay_inside_their_charts() {
         "{names}.map(t => t.getBoundingClientRect().right <= t.closest('svg').getBoundingClientRect().right)"
     );
     assert_eq!(browser.evaluate(&inside), json!([true, true, true]));
-    let whole = browser.evaluate(&format!("{names}.map(t => t.querySelector('title').textContent)"));
+    let whole =
+        browser.evaluate(&format!("{names}.map(t => t.querySelector('title').textContent)"));
     assert!(whole.as_array().unwrap().contains(&json!(slim)), "{whole}");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
@@ -447,7 +480,10 @@ fn many_runs_stay_small() {
     let made = synthetic::run(&folder.0, "large", HETEROGENEOUS, 2, None);
     let view = RunView::open(&made.path).unwrap();
     let report = Report::new(vec![view; 24]);
-    assert!(report.to_json().len() > report::LARGEST_DATA, "so that there is something to leave out");
+    assert!(
+        report.to_json().len() > report::LARGEST_DATA,
+        "so that there is something to leave out"
+    );
     let page = report.to_html();
     assert!(page.len() < 3_000_000, "{} bytes", page.len());
     assert!(page.contains("\"shortened\":true") && page.contains("\"shortened\":false"));
@@ -467,7 +503,9 @@ fn pictures_of_a_run() {
     for (name, dark) in [("report-light", false), ("report-dark", true)] {
         browser.look(1160, 1040, dark);
         browser.open(&page);
-        browser.evaluate("document.querySelector('.cell[data-cluster]:not(.dense):not(.single)').focus()");
+        browser.evaluate(
+            "document.querySelector('.cell[data-cluster]:not(.dense):not(.single)').focus()",
+        );
         browser.press("ArrowRight", 39);
         browser.press("Enter", 13);
         browser.evaluate("document.activeElement.blur(); scrollTo(0, 0)");

@@ -9,12 +9,13 @@ use superweight::plan::{LayerId, SetId, SharingPlan};
 use superweight::random::Draws;
 use superweight::recipe::{Recipe, Resolved};
 use superweight::report::{
-    BinView, CorruptionRow, Corruptions, Evaluation, Interpolation, Latency, LatencyView, SubsetView,
+    BinView, CorruptionRow, Corruptions, Evaluation, Interpolation, Latency, LatencyView,
+    SubsetView,
 };
 use superweight::run::{Checkpoint, Disk, Event, Existing, Facts, RunFolder, Tensor};
 use superweight::search::{
-    CoefficientGradient, Compared, PairStatistic, RefineStatistics, SearchStatistics, Statistics, asked,
-    decide_clusters, decide_groups,
+    CoefficientGradient, Compared, PairStatistic, RefineStatistics, SearchStatistics, Statistics,
+    asked, decide_clusters, decide_groups,
 };
 use superweight::voices::Voices;
 
@@ -31,14 +32,17 @@ pub fn run(runs: &Path, name: &str, recipe: &str, epochs: u64, warning: Option<&
     let resolved = Recipe::parse("recipe.toml", recipe, &overrides).unwrap().resolve().unwrap();
     let draws = Draws::new(&[resolved.seed, 0x5e]);
     let start = resolved.plan_request().unwrap().plan().unwrap();
-    let search =
-        SearchStatistics { compared: Compared::Gradients(pairs(&start, draws.under(1))), plan: start };
+    let search = SearchStatistics {
+        compared: Compared::Gradients(pairs(&start, draws.under(1))),
+        plan: start,
+    };
     let plan = decide_clusters(&resolved, &search).unwrap().plan;
     let refine = RefineStatistics { gradients: gradients(&plan, draws.under(2)), plan };
     let plan = decide_groups(&resolved, &refine).unwrap().plan;
     let statistics = Statistics { search: Some(search), refine: Some(refine) };
 
-    let folder = RunFolder::create(runs, name, Existing::Refuse, recipe, &resolved.to_toml()).unwrap();
+    let folder =
+        RunFolder::create(runs, name, Existing::Refuse, recipe, &resolved.to_toml()).unwrap();
     statistics.save(&Disk::default(), &folder.statistics()).unwrap();
     write_log(&folder, &plan, epochs, warning, draws.under(3));
     folder.checkpoints().save(1, &checkpoint(&plan, draws.under(4))).unwrap();
@@ -91,7 +95,8 @@ fn checkpoint(plan: &SharingPlan, draws: Draws) -> Checkpoint {
         let rows: usize = groups.map(|group| group.shape[0]).sum();
         if set.templates > 1 {
             let draws = draws.under(i as u64);
-            let values = (0..rows * set.templates).map(|n| draws.normal(n as u64) as f32 * 0.3).collect();
+            let values =
+                (0..rows * set.templates).map(|n| draws.normal(n as u64) as f32 * 0.3).collect();
             let tensor = Tensor::new(&[rows, set.templates], values);
             checkpoint.bank.insert(&format!("coefficients.{i}"), tensor);
         }
@@ -99,7 +104,13 @@ fn checkpoint(plan: &SharingPlan, draws: Draws) -> Checkpoint {
     checkpoint
 }
 
-fn write_log(folder: &RunFolder, plan: &SharingPlan, epochs: u64, warning: Option<&str>, draws: Draws) {
+fn write_log(
+    folder: &RunFolder,
+    plan: &SharingPlan,
+    epochs: u64,
+    warning: Option<&str>,
+    draws: Draws,
+) {
     let mut log = folder.log().unwrap();
     log.add(Event::Start(Facts::from([("seed", 0)]))).unwrap();
     let members = Voices::of(plan).count();
@@ -150,10 +161,12 @@ pub fn evaluation(voices: &Voices, seed: u64) -> Evaluation {
     let top1 = |subset: Subset| {
         let subset = of(subset);
         let best = subset.iter().map(|m| 76.0 - 1.7 * *m as f64).fold(0.0, f64::max);
-        best + 1.9 * (subset.len() as f64).ln() + 0.2 * draws.normal(subset.iter().map(|m| 1 << m).sum())
+        best + 1.9 * (subset.len() as f64).ln()
+            + 0.2 * draws.normal(subset.iter().map(|m| 1 << m).sum())
     };
     let cost = [9.3, 6.1, 4.4, 2.9];
-    let ms = |subset: Subset| of(subset).iter().map(|m| cost[m % 4]).sum::<f64>() + 0.1 * seed as f64;
+    let ms =
+        |subset: Subset| of(subset).iter().map(|m| cost[m % 4]).sum::<f64>() + 0.1 * seed as f64;
     let bins = |off: f64| -> Vec<BinView> {
         let bin = |i: u64| {
             let confidence = (i as f64 + 0.5) * 100.0 / 15.0;
@@ -208,7 +221,10 @@ pub fn evaluation(voices: &Voices, seed: u64) -> Evaluation {
         bins: bins(8.0 / s.len() as f64),
     };
     let valley = |i: u32| {
-        (f64::from(i) / 20.0, 74.0 - 60.0 * (std::f64::consts::PI * f64::from(i) / 20.0).sin().powi(2))
+        (
+            f64::from(i) / 20.0,
+            74.0 - 60.0 * (std::f64::consts::PI * f64::from(i) / 20.0).sin().powi(2),
+        )
     };
     Evaluation {
         part: "test".to_owned(),

@@ -25,7 +25,9 @@ pub fn run(args: FetchArgs, out: &mut impl Write) -> Result<ExitCode> {
     let name = entry.name;
     if entry.layout == Layout::Embedded {
         match args.json {
-            true => writeln!(out, "{:#}", json!({ "name": name, "folder": null, "fetched": false }))?,
+            true => {
+                writeln!(out, "{:#}", json!({ "name": name, "folder": null, "fetched": false }))?
+            }
             false => writeln!(out, "{name} is part of the program: there is nothing to fetch")?,
         }
         return Ok(ExitCode::SUCCESS);
@@ -49,12 +51,17 @@ pub fn run(args: FetchArgs, out: &mut impl Write) -> Result<ExitCode> {
     };
     let (train, test) = entry.images;
     if args.json {
-        let answer = json!({ "name": name, "folder": target, "fetched": fetched, "bytes": entry.bytes() });
+        let answer =
+            json!({ "name": name, "folder": target, "fetched": fetched, "bytes": entry.bytes() });
         writeln!(out, "{answer:#}")?;
     } else {
         let already = if fetched { "" } else { "already there, " };
         let (images, size) = (grouped((train + test) as u64), megabytes(entry.bytes()));
-        writeln!(out, "{name}: {already}{images} images, {size}, verified, in {}", target.display())?;
+        writeln!(
+            out,
+            "{name}: {already}{images} images, {size}, verified, in {}",
+            target.display()
+        )?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -43,7 +43,11 @@ pub fn run(args: ListArgs, out: &mut impl Write) -> Result<ExitCode> {
     }
     let rows: Vec<_> = rows.into_iter().map(Row::cells).collect();
     writeln!(out, "folder     {}\n", folder.display())?;
-    write!(out, "{}", table::render(&["data set", "train", "test", "image", "classes", "state"], &rows))?;
+    write!(
+        out,
+        "{}",
+        table::render(&["data set", "train", "test", "image", "classes", "state"], &rows)
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -29,13 +29,19 @@ const TABLE: usize = 20;
 pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
     let to = folder(args.to)?;
     OwnSet::check_place(&args.name, &to, args.replace)?;
-    let shape =
-        ImageShape { channels: if args.grey { 1 } else { 3 }, height: args.size.0, width: args.size.1 };
+    let shape = ImageShape {
+        channels: if args.grey { 1 } else { 3 },
+        height: args.size.0,
+        width: args.size.1,
+    };
     let share = args.test.map_or(TEST_SHARE, |share| share.0);
     let from = || format!("--from {}", args.from.display());
     let pictures = Pictures::find(&args.from, share, args.seed).with_context(from)?;
     if let (Some(_), false) = (args.test, pictures.drawn) {
-        bail!("--test: {} has a folder of test pictures, which are the test set", args.from.display());
+        bail!(
+            "--test: {} has a folder of test pictures, which are the test set",
+            args.from.display()
+        );
     }
     OwnSet::check_writable(&args.name, &to)?;
     let total = pictures.len();
@@ -109,7 +115,9 @@ pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
     };
     match &*args.name {
         "imagenet" => writeln!(out, "next       swn train recipes/table-1/imagenet-10-swn.toml")?,
-        name => writeln!(out, "next       swn train recipes/pictures.toml --set data.name={name}{few}")?,
+        name => {
+            writeln!(out, "next       swn train recipes/pictures.toml --set data.name={name}{few}")?
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -121,7 +129,8 @@ fn classes(data: &Dataset) -> String {
         labels.iter().for_each(|&class| counts[usize::from(class)] += 1);
         counts
     };
-    let (train, test): (Vec<usize>, Vec<usize>) = (count(&data.train.labels), count(&data.test.labels));
+    let (train, test): (Vec<usize>, Vec<usize>) =
+        (count(&data.train.labels), count(&data.test.labels));
     if data.classes.len() > TABLE {
         let range = |counts: &[usize]| {
             let ends = counts.iter().min().zip(counts.iter().max());
@@ -143,15 +152,21 @@ fn classes(data: &Dataset) -> String {
 /// What a user should know before training on it.
 fn warnings(pictures: &Pictures, packed: &Packed) -> Vec<String> {
     let Packed { data, skipped, twice, .. } = packed;
-    let mut said: Vec<String> =
-        skipped.iter().take(NAMED).map(|error| format!("left out: {}", error.with_cause())).collect();
+    let mut said: Vec<String> = skipped
+        .iter()
+        .take(NAMED)
+        .map(|error| format!("left out: {}", error.with_cause()))
+        .collect();
     if skipped.len() > NAMED {
         said.push(format!("{} more were left out", skipped.len() - NAMED));
     }
     if let Some(first) = pictures.passed_over.first() {
         let others = pictures.passed_over.len() - 1;
-        let others =
-            if others > 0 { format!(" and {} others", grouped(others as u64)) } else { String::new() };
+        let others = if others > 0 {
+            format!(" and {} others", grouped(others as u64))
+        } else {
+            String::new()
+        };
         said.push(format!(
             "passed over: {}{others}: neither pictures (.png, .jpg, .jpeg) nor a part that is used",
             first.display()
@@ -164,7 +179,8 @@ fn warnings(pictures: &Pictures, packed: &Packed) -> Vec<String> {
     let untested: Vec<_> = (0..data.classes.len()).filter(|class| !tested(class)).collect();
     if let Some(&first) = untested.first() {
         let (name, others) = (&data.classes[first], untested.len() - 1);
-        let others = if others > 0 { format!(" and of {others} other classes") } else { String::new() };
+        let others =
+            if others > 0 { format!(" and of {others} other classes") } else { String::new() };
         said.push(format!("there are no test pictures of '{name}'{others}"));
     }
     if *twice > 0 {

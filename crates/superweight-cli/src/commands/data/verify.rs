@@ -28,7 +28,8 @@ pub fn run(args: VerifyArgs, out: &mut impl Write) -> Result<ExitCode> {
         Some(name) => vec![named(name, &folder)?],
         None => all(&folder)?,
     };
-    let whole = sets.iter().flat_map(|set| &set.files).all(|file| matches!(file.state, State::Whole));
+    let whole =
+        sets.iter().flat_map(|set| &set.files).all(|file| matches!(file.state, State::Whole));
     if args.json {
         writeln!(out, "{}", as_json(&folder, whole, &sets))?;
     } else {
@@ -43,8 +44,11 @@ fn all(folder: &Path) -> Result<Vec<Looked>, DataError> {
     let or_damaged = |name: String| match named(&name, folder) {
         Err(error @ DataError::Damaged { .. }) => {
             let mend = format!("swn data pack {name} --replace --from …");
-            let file =
-                FileState { path: folder.join(&name).join(SET), bytes: 0, state: State::Damaged(error) };
+            let file = FileState {
+                path: folder.join(&name).join(SET),
+                bytes: 0,
+                state: State::Damaged(error),
+            };
             Ok(Looked { name, mend, files: vec![file] })
         }
         looked => looked,
@@ -111,8 +115,7 @@ fn as_json(folder: &Path, whole: bool, sets: &[Looked]) -> String {
         };
         json!({ "path": file.path, "bytes": file.bytes, "state": word(&file.state), "error": error })
     };
-    let set =
-        |set: &Looked| json!({ "name": set.name, "files": set.files.iter().map(file).collect::<Vec<_>>() });
+    let set = |set: &Looked| json!({ "name": set.name, "files": set.files.iter().map(file).collect::<Vec<_>>() });
     let sets: Vec<_> = sets.iter().map(set).collect();
     format!("{:#}", json!({ "folder": folder, "whole": whole, "sets": sets }))
 }

@@ -50,7 +50,12 @@ pub fn run(args: DemoArgs, out: &mut impl Write) -> Result<ExitCode> {
     on_device!(device, |device| demo(&device, &where_, &args, out))
 }
 
-fn demo<D: Device>(device: &D, where_: &str, args: &DemoArgs, out: &mut impl Write) -> Result<ExitCode> {
+fn demo<D: Device>(
+    device: &D,
+    where_: &str,
+    args: &DemoArgs,
+    out: &mut impl Write,
+) -> Result<ExitCode> {
     let begin = Instant::now();
     let limits = watched_limits()?;
     let [shared, plain] = [request(&SHARED, args)?, request(&PLAIN, args)?];
@@ -65,7 +70,11 @@ fn demo<D: Device>(device: &D, where_: &str, args: &DemoArgs, out: &mut impl Wri
             Stopped::Finished => runs.push(run),
             Stopped::Diverged { what } => bail!("training has diverged: {what}"),
             _ => {
-                writeln!(io::stderr(), "stopped    'swn train --resume {}' goes on", run.display())?;
+                writeln!(
+                    io::stderr(),
+                    "stopped    'swn train --resume {}' goes on",
+                    run.display()
+                )?;
                 return Ok(ExitCode::from(INTERRUPTED));
             }
         }
@@ -81,7 +90,12 @@ fn demo<D: Device>(device: &D, where_: &str, args: &DemoArgs, out: &mut impl Wri
         true => writeln!(out, "{:#}", verdict.to_json())?,
         false => {
             let time = duration::show(begin.elapsed());
-            write!(out, "{}\n{}", verdict.to_text(), story::ending([shared, plain], &report, &time))?;
+            write!(
+                out,
+                "{}\n{}",
+                verdict.to_text(),
+                story::ending([shared, plain], &report, &time)
+            )?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -106,7 +120,8 @@ fn train<D: Device>(
     out: &mut impl Write,
 ) -> Result<(PathBuf, Stopped)> {
     let mut session = Session::create(device, request)?;
-    let screen = Screen::new(if args.on.json { None } else { Some(out) }, io::stderr().is_terminal());
+    let screen =
+        Screen::new(if args.on.json { None } else { Some(out) }, io::stderr().is_terminal());
     let mut story = Story::new(screen, chapter);
     let outcome = session.run(limits, &mut story)?;
     story.end();

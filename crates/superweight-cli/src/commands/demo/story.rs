@@ -24,13 +24,15 @@ impl Chapter {
     fn text(self) -> [&'static str; 2] {
         match self {
             Self::Plan => ["1  plan", "what fits into the budget, before anything is trained"],
-            Self::Search => {
-                ["2  search", "which layers pull their shared weights the same way? those stay together"]
-            }
+            Self::Search => [
+                "2  search",
+                "which layers pull their shared weights the same way? those stay together",
+            ],
             Self::Train => ["3  train", "from the start again, with the clusters found"],
-            Self::Refine => {
-                ["4  refine", "layers that ask different things of their coefficients get their own"]
-            }
+            Self::Refine => [
+                "4  refine",
+                "layers that ask different things of their coefficients get their own",
+            ],
             Self::Use => ["6  use", "one member, or both: accuracy against time, on this machine"],
             Self::Plain => ["5  compare", "as many numbers in one plain network, trained alike"],
         }

@@ -57,7 +57,11 @@ impl Pair {
         };
         let (shared, plain) = (right(runs[0])?, right(runs[1])?);
         let only = |a: &[bool], b: &[bool]| a.iter().zip(b).filter(|(a, b)| **a && !**b).count();
-        Ok(Self { images: shared.len(), ensemble: only(&shared, &plain), plain: only(&plain, &shared) })
+        Ok(Self {
+            images: shared.len(),
+            ensemble: only(&shared, &plain),
+            plain: only(&plain, &shared),
+        })
     }
 
     /// Points that the ensemble is ahead by, and the deviation of that were other images drawn.
@@ -79,7 +83,12 @@ impl Pair {
 
 impl Verdict {
     /// Of the shared run and the plain one. Their figures and profiles are kept in their folders.
-    pub fn new<D: Device>(device: &D, where_: &str, args: &DemoArgs, runs: [&Path; 2]) -> Result<Self> {
+    pub fn new<D: Device>(
+        device: &D,
+        where_: &str,
+        args: &DemoArgs,
+        runs: [&Path; 2],
+    ) -> Result<Self> {
         let [(shared, profile), (plain, alone)] = [
             look(device, where_, args, runs[0]).with_context(|| runs[0].display().to_string())?,
             look(device, where_, args, runs[1]).with_context(|| runs[1].display().to_string())?,
@@ -92,7 +101,12 @@ impl Verdict {
     pub fn to_text(&self) -> String {
         let row = |row: &Row| {
             let Row { name, numbers, top1, milliseconds } = row;
-            vec![name.clone(), grouped(*numbers), format!("{top1:.2}%"), format!("{milliseconds:.2}")]
+            vec![
+                name.clone(),
+                grouped(*numbers),
+                format!("{top1:.2}%"),
+                format!("{milliseconds:.2}"),
+            ]
         };
         let rows: Vec<_> = self.rows.iter().map(row).collect();
         format!(
@@ -120,7 +134,12 @@ impl Verdict {
 }
 
 /// Evaluates and times a run, and keeps what was found.
-fn look<D: Device>(device: &D, where_: &str, args: &DemoArgs, run: &Path) -> Result<(Trained, Profile)> {
+fn look<D: Device>(
+    device: &D,
+    where_: &str,
+    args: &DemoArgs,
+    run: &Path,
+) -> Result<(Trained, Profile)> {
     let on = || OnArgs { device: args.on.device.clone(), threads: args.on.threads, json: false };
     let trained = Trained::open(run)?;
     evaluate(device, &EvalArgs::of(run, on()), &trained)?;
@@ -145,7 +164,9 @@ fn rows(plan: &SharingPlan, profile: &Profile) -> Vec<Row> {
         let alone: Vec<usize> = subset.members.voices().map(|voice| voice.0).collect();
         let (name, numbers) = match (members, &alone[..]) {
             (1, &[m]) => (format!("plain {}", plan.members[m].architecture), plan.bill.trained()),
-            (_, &[m]) => (format!("  {}", plan.members[m].architecture), member_numbers(plan, MemberId(m))),
+            (_, &[m]) => {
+                (format!("  {}", plan.members[m].architecture), member_numbers(plan, MemberId(m)))
+            }
             _ => ("shared ensemble".to_owned(), plan.bill.trained()),
         };
         Row { name, numbers, top1: subset.top1, milliseconds: subset.time.median_ms }

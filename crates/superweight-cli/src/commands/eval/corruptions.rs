@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use superweight::corrupt::{
-    CorruptError, Corruption, Corruptor, FROST_FILES, FrostTexture, FrostTextures, IMAGE_LEN, Severity,
+    CorruptError, Corruption, Corruptor, FROST_FILES, FrostTexture, FrostTextures, IMAGE_LEN,
+    Severity,
 };
 use superweight::data::{Images, Normalisation, Picture, corrupted};
 use superweight::engine::Device;
@@ -41,7 +42,10 @@ pub(super) fn prepare(args: &EvalArgs, trained: &Trained) -> Result<Option<Makin
         shape.height,
         shape.width
     );
-    ensure!(!args.held_out || args.corrupted.is_none(), "--corrupted has test images: leave --held-out out");
+    ensure!(
+        !args.held_out || args.corrupted.is_none(),
+        "--corrupted has test images: leave --held-out out"
+    );
     let severities: Vec<Severity> = args
         .severities
         .iter()
@@ -63,7 +67,8 @@ pub(super) fn prepare(args: &EvalArgs, trained: &Trained) -> Result<Option<Makin
             From::Published(folder.clone())
         }
         None => {
-            let corruptor = Corruptor::new(args.seed, args.frost.as_deref().map(textures).transpose()?);
+            let corruptor =
+                Corruptor::new(args.seed, args.frost.as_deref().map(textures).transpose()?);
             if all && !corruptor.can(Corruption::Frost) {
                 eprintln!(
                     "warning: frost is left out, and averages with it: '--frost DIR' names its textures"
@@ -82,7 +87,8 @@ fn textures(folder: &Path) -> Result<FrostTextures> {
         let picture = Picture::open(&folder.join(name))?;
         Ok(FrostTexture::new(picture.height, picture.width, &picture.rgb)?)
     };
-    let all: Vec<_> = FROST_FILES.iter().map(|name| load(name)).collect::<Result<_>>().context("--frost")?;
+    let all: Vec<_> =
+        FROST_FILES.iter().map(|name| load(name)).collect::<Result<_>>().context("--frost")?;
     Ok(FrostTextures(all.try_into().expect("as many textures as names")))
 }
 
@@ -96,7 +102,8 @@ impl Making {
         folder: &Path,
     ) -> Result<Corruptions> {
         let mut sets = vec![];
-        for (&kind, &severity) in self.kinds.iter().flat_map(|k| self.severities.iter().map(move |s| (k, s)))
+        for (&kind, &severity) in
+            self.kinds.iter().flat_map(|k| self.severities.iter().map(move |s| (k, s)))
         {
             let images = self.images(kind, severity, clean, networks.classes())?;
             let mut predictions = networks.predict(&images, normalisation, |_| ())?;
@@ -106,9 +113,14 @@ impl Making {
             predictions
                 .to_classes()
                 .save(&folder.join(format!("{kind}-{severity}.classes.safetensors.gz")))?;
-            sets.push(CorruptedReport { kind, severity, report: SetReport::brief(&predictions, subsets) });
+            sets.push(CorruptedReport {
+                kind,
+                severity,
+                report: SetReport::brief(&predictions, subsets),
+            });
         }
-        let tables = [Corruption::standard().to_vec(), Corruption::earlier(), Corruption::ALL.to_vec()];
+        let tables =
+            [Corruption::standard().to_vec(), Corruption::earlier(), Corruption::ALL.to_vec()];
         let averages = tables.iter().filter_map(|kinds| average(&sets, kinds)).collect();
         let seed = matches!(self.from, From::Made(_)).then_some(self.seed);
         Ok(Corruptions { source: self.source(), seed, sets, averages })
@@ -121,7 +133,13 @@ impl Making {
         }
     }
 
-    fn images(&self, kind: Corruption, severity: Severity, clean: &Images, classes: usize) -> Result<Images> {
+    fn images(
+        &self,
+        kind: Corruption,
+        severity: Severity,
+        clean: &Images,
+        classes: usize,
+    ) -> Result<Images> {
         match &self.from {
             From::Published(folder) => {
                 let mut images = corrupted(folder, kind.name(), severity.get().into(), classes)?;
@@ -133,7 +151,12 @@ impl Making {
             From::Made(corruptor) => {
                 let mut pixels = Vec::with_capacity(clean.pixels.len());
                 for index in 0..clean.len() {
-                    pixels.extend(corruptor.corrupt(kind, severity, index as u64, clean.image(index))?);
+                    pixels.extend(corruptor.corrupt(
+                        kind,
+                        severity,
+                        index as u64,
+                        clean.image(index),
+                    )?);
                 }
                 Ok(Images { pixels: pixels.into(), labels: clean.labels.clone() })
             }

@@ -15,7 +15,8 @@ use serde::Serialize;
 use superweight::data::{Dataset, Images, Split, standard_folder};
 use superweight::engine::Device;
 use superweight::evaluate::{
-    ClassScore, CorruptedAverage, CorruptedReport, Line, Point, Predictions, SetReport, Subset, by_class,
+    ClassScore, CorruptedAverage, CorruptedReport, Line, Point, Predictions, SetReport, Subset,
+    by_class,
 };
 use superweight::files::write_whole;
 use superweight::infer::{Networks, Trained};
@@ -83,14 +84,17 @@ pub fn run(args: EvalArgs, out: &mut impl Write) -> Result<ExitCode> {
     let trained = open(&args.run)?;
     if let Some(path) = &args.csv {
         let folder = |path: &Path| path.canonicalize().ok();
-        let beside =
-            path.parent().and_then(folder).is_some_and(|into| Some(into) == folder(&folder_of(&args)));
+        let beside = path
+            .parent()
+            .and_then(folder)
+            .is_some_and(|into| Some(into) == folder(&folder_of(&args)));
         ensure!(
             !beside || path.extension().is_some_and(|extension| extension == "csv"),
             "--csv {}: the evaluation itself is kept there; a name that ends in .csv is none of its own",
             path.display()
         );
-        check_writable(path).with_context(|| format!("--csv {}: choose another file", path.display()))?;
+        check_writable(path)
+            .with_context(|| format!("--csv {}: choose another file", path.display()))?;
     }
     let device = device::for_run(&args.on.device, args.on.threads, &trained)?;
     let answer = on_device!(device, |device| evaluate(&device, &args, &trained))?;
@@ -118,7 +122,9 @@ fn folder_of(args: &EvalArgs) -> PathBuf {
 /// A report that was written before what was just measured.
 pub fn stale_report(run: &Path) -> String {
     match run.join("report.html").exists() {
-        true => format!("\nnext       swn report {0}    with this in {0}/report.html\n", run.display()),
+        true => {
+            format!("\nnext       swn report {0}    with this in {0}/report.html\n", run.display())
+        }
         false => String::new(),
     }
 }
@@ -132,7 +138,8 @@ pub fn open(run: &Path) -> Result<Trained> {
 
 /// A data set that the members were not trained on but can be asked about.
 fn other_data(name: &str, trained: &Trained) -> Result<Dataset> {
-    let data = Dataset::open(name, &standard_folder()?).with_context(|| format!("--data {name}"))?;
+    let data =
+        Dataset::open(name, &standard_folder()?).with_context(|| format!("--data {name}"))?;
     let (shape, classes) = (trained.resolved.data.shape, trained.class_names()?);
     ensure!(
         data.shape == shape && data.classes == classes,
@@ -143,7 +150,12 @@ fn other_data(name: &str, trained: &Trained) -> Result<Dataset> {
 }
 
 /// The images that were asked for.
-pub fn images(trained: &Trained, data: &Dataset, held_out: bool, first: Option<usize>) -> Result<Images> {
+pub fn images(
+    trained: &Trained,
+    data: &Dataset,
+    held_out: bool,
+    first: Option<usize>,
+) -> Result<Images> {
     note_disk(data);
     let mut chosen = match held_out {
         false => data.test.clone(),
@@ -179,11 +191,18 @@ pub fn drawn(trained: &Trained, data: &Dataset, count: usize) -> Result<Images> 
 /// Sets that do not fit into memory are not verified when they are opened.
 pub fn note_disk(data: &Dataset) {
     if data.on_disk().is_some() {
-        eprintln!("note: images are read from the disk as they are; whole? 'swn data verify {}'", data.name);
+        eprintln!(
+            "note: images are read from the disk as they are; whole? 'swn data verify {}'",
+            data.name
+        );
     }
 }
 
-pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained) -> Result<Answer> {
+pub(super) fn evaluate<D: Device>(
+    device: &D,
+    args: &EvalArgs,
+    trained: &Trained,
+) -> Result<Answer> {
     let voices = Voices::of(&trained.plan);
     let subsets = voices.subsets()?;
     ensure!(args.batch > 0, "--batch 0: at least one image");
@@ -221,10 +240,13 @@ pub(super) fn evaluate<D: Device>(device: &D, args: &EvalArgs, trained: &Trained
     let subsets_seconds = begin.elapsed().as_secs_f64();
     let by_class = if args.classes { classes(&predictions, &data.classes) } else { vec![] };
     predictions.save(&folder.join(format!("{part}.safetensors"))).with_context(unwritable)?;
-    let small = predictions.to_classes().save(&folder.join(format!("{part}.classes.safetensors.gz")));
+    let small =
+        predictions.to_classes().save(&folder.join(format!("{part}.classes.safetensors.gz")));
     small.with_context(unwritable)?;
     let corruptions = match making {
-        Some(making) => Some(making.evaluate(&mut networks, &subsets, &images, &normalisation, &folder)?),
+        Some(making) => {
+            Some(making.evaluate(&mut networks, &subsets, &images, &normalisation, &folder)?)
+        }
         None => None,
     };
     let interpolation = match line {

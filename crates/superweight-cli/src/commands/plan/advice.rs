@@ -39,7 +39,8 @@ pub fn changes(request: &PlanRequest, survey: &Survey) -> Vec<Change> {
     let mut changes: Vec<Change> = vec![];
     for change in tried {
         // A larger change that gains nothing over a smaller one is no advice.
-        if changes.iter().all(|smaller| change.min_budget < smaller.min_budget || !smaller.feasible) {
+        if changes.iter().all(|smaller| change.min_budget < smaller.min_budget || !smaller.feasible)
+        {
             changes.push(change);
         }
     }
@@ -55,7 +56,9 @@ fn candidates(request: &PlanRequest) -> Vec<(PlanRequest, String)> {
     type Step = (&'static str, bool, fn(&mut PlanRequest));
     let shared = request.share.classifier == Some(true);
     let lifts: [Step; 3] = [
-        ("--clusters single", request.clusters != Clustering::Single, |r| r.clusters = Clustering::Single),
+        ("--clusters single", request.clusters != Clustering::Single, |r| {
+            r.clusters = Clustering::Single
+        }),
         ("--tiling auto", request.tiling != TilingChoice::Auto, |r| r.tiling = TilingChoice::Auto),
         ("without --block", request.block.is_some(), |r| r.block = None),
     ];

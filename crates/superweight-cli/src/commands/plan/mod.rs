@@ -16,8 +16,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use superweight::files::{read_at_most, write_whole};
 use superweight::plan::arch::{ArchError, ArchName, ImageShape};
 use superweight::plan::{
-    Budget, Clustering, Coefficients, LayerId, Member, PlanError, PlanRequest, Scale, Share, SharingPlan,
-    Survey, TilingChoice,
+    Budget, Clustering, Coefficients, LayerId, Member, PlanError, PlanRequest, Scale, Share,
+    SharingPlan, Survey, TilingChoice,
 };
 use superweight::recipe::{LARGEST_PLAN, Resolved};
 
@@ -46,16 +46,26 @@ pub fn run(args: PlanArgs, out: &mut impl Write) -> Result<ExitCode> {
     let survey = survey(&request)?;
     match request.plan_with(&survey) {
         Ok(plan) => {
-            let clusters =
-                if resolved.is_some() { request.clusters.to_string() } else { args.clusters.clone() };
-            let made = Made::Now { request: &request, survey: &survey, clusters, recipe: resolved.as_ref() };
+            let clusters = if resolved.is_some() {
+                request.clusters.to_string()
+            } else {
+                args.clusters.clone()
+            };
+            let made = Made::Now {
+                request: &request,
+                survey: &survey,
+                clusters,
+                recipe: resolved.as_ref(),
+            };
             answer(&args, &plan, &made, out)
         }
         Err(PlanError::BudgetTooSmall { .. }) if args.json => {
             writeln!(out, "{}", json::infeasible(&request, &survey))?;
             Ok(ExitCode::FAILURE)
         }
-        Err(error @ PlanError::BudgetTooSmall { .. }) => bail!(advice::explain(&error, &request, &survey)),
+        Err(error @ PlanError::BudgetTooSmall { .. }) => {
+            bail!(advice::explain(&error, &request, &survey))
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -65,14 +75,27 @@ enum Made<'a> {
     /// A file.
     There(&'a Path),
     /// What was asked, by flags or a recipe.
-    Now { request: &'a PlanRequest, survey: &'a Survey, clusters: String, recipe: Option<&'a Resolved> },
+    Now {
+        request: &'a PlanRequest,
+        survey: &'a Survey,
+        clusters: String,
+        recipe: Option<&'a Resolved>,
+    },
 }
 
 /// Writes the plan where `--out` says and prints it.
-fn answer(args: &PlanArgs, plan: &SharingPlan, made: &Made, out: &mut impl Write) -> Result<ExitCode> {
+fn answer(
+    args: &PlanArgs,
+    plan: &SharingPlan,
+    made: &Made,
+    out: &mut impl Write,
+) -> Result<ExitCode> {
     if let Some(path) = &args.out {
         write_whole(path, plan.to_json().as_bytes()).with_context(|| {
-            format!("the plan could not be written to {}; choose another file with --out", path.display())
+            format!(
+                "the plan could not be written to {}; choose another file with --out",
+                path.display()
+            )
         })?;
     }
     let mut text = match (made, args.json) {
@@ -122,8 +145,10 @@ fn request(args: &PlanArgs) -> Result<PlanRequest> {
     };
     request.clusters = clusters(&args.clusters, &request)?;
     if let Clustering::Dense | Clustering::Explicit(_) = request.clusters {
-        let ends =
-            [("--share-stem", args.share_stem), ("--share-classifier", args.share_classifier.is_some())];
+        let ends = [
+            ("--share-stem", args.share_stem),
+            ("--share-classifier", args.share_classifier.is_some()),
+        ];
         if let Some((flag, _)) = ends.iter().find(|(_, given)| *given) {
             bail!(
                 "{flag}: --clusters {} says by itself which layers share; leave one of them out",
@@ -143,7 +168,9 @@ fn request(args: &PlanArgs) -> Result<PlanRequest> {
         (None, _) => {
             let Survey { minimum, dense_total, .. } = survey(&request)?;
             let [minimum, dense] = [minimum, dense_total].map(superweight::plan::number::grouped);
-            bail!("--budget is missing: from {minimum} (the smallest feasible) to {dense} (nothing shared)")
+            bail!(
+                "--budget is missing: from {minimum} (the smallest feasible) to {dense} (nothing shared)"
+            )
         }
     };
     Ok(request)
@@ -175,14 +202,19 @@ fn member(name: &str, args: &PlanArgs) -> Result<Member> {
     };
     let member = Member { architecture, input, classes: args.classes };
     member.build().map_err(|error| {
-        let flags = if let ArchError::Numbers { .. } = error { "--members" } else { "--input and --classes" };
+        let flags = if let ArchError::Numbers { .. } = error {
+            "--members"
+        } else {
+            "--input and --classes"
+        };
         anyhow!(error).context(flags)
     })?;
     Ok(member)
 }
 
 pub(super) fn image_shape(text: &str) -> Result<ImageShape> {
-    let numbers: Option<Vec<usize>> = text.split(['x', ',', '×']).map(|n| n.trim().parse().ok()).collect();
+    let numbers: Option<Vec<usize>> =
+        text.split(['x', ',', '×']).map(|n| n.trim().parse().ok()).collect();
     match numbers.as_deref() {
         Some(&[channels, height, width]) => Ok(ImageShape { channels, height, width }),
         _ => bail!("--input '{text}': write channels, height and width as 3x32x32"),
@@ -201,12 +233,18 @@ fn clusters(text: &str, request: &PlanRequest) -> Result<Clustering> {
         format!("{}: expected lists of layer names, [[\"0/conv2.weight\", …], …]", place())
     })?;
     let dense = PlanRequest { clusters: Clustering::Dense, ..request.clone() }.plan()?;
-    let ids: HashMap<String, LayerId> =
-        dense.layers().enumerate().map(|(i, l)| (format!("{}/{}", l.member, l.name), LayerId(i))).collect();
-    let example =
-        dense.layers().nth(1).map_or(String::new(), |l| format!(", e.g. \"{}/{}\"", l.member, l.name));
+    let ids: HashMap<String, LayerId> = dense
+        .layers()
+        .enumerate()
+        .map(|(i, l)| (format!("{}/{}", l.member, l.name), LayerId(i)))
+        .collect();
+    let example = dense
+        .layers()
+        .nth(1)
+        .map_or(String::new(), |l| format!(", e.g. \"{}/{}\"", l.member, l.name));
     let id = |name: &String| {
-        let unknown = || anyhow!("{}: there is no layer '{name}'; write MEMBER/NAME{example}", place());
+        let unknown =
+            || anyhow!("{}: there is no layer '{name}'; write MEMBER/NAME{example}", place());
         ids.get(name).copied().ok_or_else(unknown)
     };
     let sets = sets.iter().map(|set| set.iter().map(id).collect()).collect::<Result<_>>()?;

@@ -7,8 +7,8 @@ use std::path::Path;
 use superweight::plan::arch::ArchName;
 use superweight::plan::number::grouped;
 use superweight::plan::{
-    ClusterId, Coefficients, Family, Layer, LayerKind, PlanRequest, SetId, SharingPlan, Survey, TemplateSet,
-    Tiling,
+    ClusterId, Coefficients, Family, Layer, LayerKind, PlanRequest, SetId, SharingPlan, Survey,
+    TemplateSet, Tiling,
 };
 use superweight::recipe::Resolved;
 
@@ -32,13 +32,21 @@ pub struct ClusterSummary<'a> {
     pub coefficients: u64,
 }
 
-pub fn planned(plan: &SharingPlan, survey: &Survey, choices: &str, recipe: Option<&Resolved>) -> String {
+pub fn planned(
+    plan: &SharingPlan,
+    survey: &Survey,
+    choices: &str,
+    recipe: Option<&Resolved>,
+) -> String {
     let mut text = asked(plan);
     text += &headed("asked", choices);
     let _ = writeln!(text, "answer     feasible: {}", totals(plan));
-    let _ = writeln!(text, "           the smallest feasible budget is {}", grouped(survey.minimum));
+    let _ =
+        writeln!(text, "           the smallest feasible budget is {}", grouped(survey.minimum));
     let _ = writeln!(text, "tiling     {}", why(plan, survey));
-    if plan.budget.is_some_and(|budget| budget >= survey.dense_total) && plan.tiling != Tiling::Dense {
+    if plan.budget.is_some_and(|budget| budget >= survey.dense_total)
+        && plan.tiling != Tiling::Dense
+    {
         let _ = writeln!(
             text,
             "note       the budget pays for every layer unshared: '--clusters dense' is the plain network"
@@ -54,7 +62,10 @@ pub fn planned(plan: &SharingPlan, survey: &Survey, choices: &str, recipe: Optio
 fn unseen(plan: &SharingPlan) -> String {
     match plan.unseen_numbers() {
         0 => String::new(),
-        n => headed("note", &format!("{} numbers of the banks are looked at by no layer", grouped(n))),
+        n => headed(
+            "note",
+            &format!("{} numbers of the banks are looked at by no layer", grouped(n)),
+        ),
     }
 }
 
@@ -63,7 +74,8 @@ fn phases(recipe: &Resolved) -> Option<String> {
     let epochs = |n| if n == 1 { "an epoch".to_owned() } else { format!("{n} epochs") };
     let search = recipe.search.as_ref().map(|search| epochs(search.epochs));
     let refine = recipe.refine.as_ref().map(|refine| epochs(refine.epoch));
-    let search = search.map(|long| format!("a search of {long} comes first and decides which layers share"));
+    let search =
+        search.map(|long| format!("a search of {long} comes first and decides which layers share"));
     let refine = refine.map(|long| format!("coefficients are refined after {long} of training"));
     let phases: Vec<_> = [search, refine].into_iter().flatten().collect();
     (!phases.is_empty()).then(|| phases.join("; "))
@@ -197,9 +209,18 @@ fn body(plan: &SharingPlan) -> String {
     let mut text = String::new();
     let clusters = clusters(plan);
     if !clusters.is_empty() {
-        let header =
-            ["cluster", "layers", "largest", "SuperWeights", "sets", "templates", "numbers", "coefficients"];
-        let mut rows: Vec<_> = clusters.iter().enumerate().map(|(i, c)| cluster_row(i, c)).collect();
+        let header = [
+            "cluster",
+            "layers",
+            "largest",
+            "SuperWeights",
+            "sets",
+            "templates",
+            "numbers",
+            "coefficients",
+        ];
+        let mut rows: Vec<_> =
+            clusters.iter().enumerate().map(|(i, c)| cluster_row(i, c)).collect();
         let more = rows.len().saturating_sub(SHOWN_CLUSTERS);
         rows.truncate(SHOWN_CLUSTERS);
         let _ = write!(text, "\n{}", table::render(&header, &rows));
@@ -272,7 +293,8 @@ pub fn clusters(plan: &SharingPlan) -> Vec<ClusterSummary<'_>> {
         let sets = || sets(plan).filter(move |(_, set)| set.cluster == ClusterId(i));
         let superweights =
             || plan.superweights.iter().filter(move |s| plan.set(s.set).cluster == ClusterId(i));
-        let coefficients = superweights().flat_map(|s| &s.groups).map(|g| (g.shape[0] * g.shape[1]) as u64);
+        let coefficients =
+            superweights().flat_map(|s| &s.groups).map(|g| (g.shape[0] * g.shape[1]) as u64);
         let layers: Vec<_> = cluster.layers.iter().map(|&id| plan.layer(id)).collect();
         let factors: u64 = sets().map(|(id, _)| plan.factor_numbers(id)).sum();
         ClusterSummary {

@@ -21,10 +21,15 @@ impl Axis {
             bail!("--set '{typed}': write key=values, for example --set search.tau=0,0.1,0.3");
         };
         let key = key.trim();
-        let list = KEYS.iter().any(|known| known.path == key && matches!(known.kind, Kind::List(_)));
-        let values: Vec<String> =
-            values.split(if list { ';' } else { ',' }).map(|value| value.trim().to_owned()).collect();
-        if let Some(twice) = values.iter().enumerate().find(|(n, value)| values[..*n].contains(value)) {
+        let list =
+            KEYS.iter().any(|known| known.path == key && matches!(known.kind, Kind::List(_)));
+        let values: Vec<String> = values
+            .split(if list { ';' } else { ',' })
+            .map(|value| value.trim().to_owned())
+            .collect();
+        if let Some(twice) =
+            values.iter().enumerate().find(|(n, value)| values[..*n].contains(value))
+        {
             bail!("--set '{typed}': '{}' stands there twice", twice.1);
         }
         Ok(Self { key: key.to_owned(), values })
@@ -101,7 +106,12 @@ mod tests {
         let names: Vec<_> = points.iter().map(|point| point.name(&axes)).collect();
         assert_eq!(
             names,
-            ["search.tau-0_seed-1", "search.tau-0_seed-2", "search.tau-0.1_seed-1", "search.tau-0.1_seed-2"]
+            [
+                "search.tau-0_seed-1",
+                "search.tau-0_seed-2",
+                "search.tau-0.1_seed-1",
+                "search.tau-0.1_seed-2"
+            ]
         );
         assert_eq!(points[3].overrides(), ["search.tau=0.1", "train.epochs=3", "seed=2"]);
     }
@@ -113,16 +123,22 @@ mod tests {
         let points = points(&axes).unwrap();
         assert_eq!(points[3].label(&axes), "members=wrn-10-1,wrn-16-1 plan.clusters=depth:4");
         assert_eq!(points[3].name(&axes), "members-wrn-10-1_wrn-16-1_plan.clusters-depth_4");
-        let long =
-            |last: u32| Point(vec![("members".to_owned(), format!("{}{last}", "cnn-8@4,".repeat(20)))]);
+        let long = |last: u32| {
+            Point(vec![("members".to_owned(), format!("{}{last}", "cnn-8@4,".repeat(20)))])
+        };
         let names = [1, 2].map(|last| long(last).name(&[]));
-        assert!(names[0] != names[1] && names.iter().all(|name| name.len() == LONGEST), "{names:?}");
+        assert!(
+            names[0] != names[1] && names.iter().all(|name| name.len() == LONGEST),
+            "{names:?}"
+        );
     }
 
     #[test]
     fn what_is_no_grid_is_refused() {
         assert!(Axis::parse("search.tau").unwrap_err().to_string().contains("write key=values"));
-        assert!(Axis::parse("seed=1,2,1").unwrap_err().to_string().contains("'1' stands there twice"));
+        assert!(
+            Axis::parse("seed=1,2,1").unwrap_err().to_string().contains("'1' stands there twice")
+        );
         let error = points(&axes(&["seed=1", "seed=2"])).unwrap_err().to_string();
         assert!(error.contains("all values of a key at once"), "{error}");
     }

@@ -79,8 +79,8 @@ fn train_all<D: Device>(
             continue;
         }
         say(args, out, &format!("{}/{}  {name}", n + 1, jobs.len()))?;
-        let stopped =
-            train(device, args, job, folder, &limits, started, out).with_context(|| name.clone())?;
+        let stopped = train(device, args, job, folder, &limits, started, out)
+            .with_context(|| name.clone())?;
         match stopped {
             Stopped::Interrupted => {
                 say(args, out, "stopped    the same command goes on")?;
@@ -93,7 +93,9 @@ fn train_all<D: Device>(
     let rows = jobs.iter().map(|job| Row::read(&job.run)).collect::<Result<Vec<_>>>()?;
     match args.on.json {
         true => writeln!(out, "{:#}", to_json(jobs, &rows))?,
-        false => write!(out, "\n{}\nruns       {}\n", to_text(axes, jobs, &rows), folder.display())?,
+        false => {
+            write!(out, "\n{}\nruns       {}\n", to_text(axes, jobs, &rows), folder.display())?
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -150,8 +152,9 @@ fn check_same(run: &Path, resolved: &Resolved) -> Result<()> {
     if !run.exists() {
         return Ok(());
     }
-    let text = std::fs::read_to_string(&file)
-        .with_context(|| format!("{} is not a run: remove it, or choose another --name", run.display()))?;
+    let text = std::fs::read_to_string(&file).with_context(|| {
+        format!("{} is not a run: remove it, or choose another --name", run.display())
+    })?;
     let another = |what: &str| {
         anyhow!("{} is a run of another {what}: remove it, or choose another --name", run.display())
     };
@@ -176,21 +179,28 @@ fn train<D: Device>(
 ) -> Result<Stopped> {
     let mut session = match (job.run.exists(), &args.from) {
         (true, _) => Session::resume(device, &job.run, &standard_folder()?)?,
-        (false, Some(from)) => Session::branch(device, job.branch(from, folder), &standard_folder()?)?,
-        (false, None) => begin(device, &job.recipe, job.resolved.clone(), folder, Existing::Refuse)?,
+        (false, Some(from)) => {
+            Session::branch(device, job.branch(from, folder), &standard_folder()?)?
+        }
+        (false, None) => {
+            begin(device, &job.recipe, job.resolved.clone(), folder, Existing::Refuse)?
+        }
     };
     started.note(session.folder())?;
-    let mut screen = Screen::new(if args.on.json { None } else { Some(out) }, io::stderr().is_terminal());
+    let mut screen =
+        Screen::new(if args.on.json { None } else { Some(out) }, io::stderr().is_terminal());
     let outcome = session.run(limits, &mut screen)?;
     screen.clear();
     Ok(outcome.stopped)
 }
 
 fn to_text(axes: &[Axis], jobs: &[Job], rows: &[Row]) -> String {
-    let percent = |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{share:.2}%"));
+    let percent =
+        |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{share:.2}%"));
     let row = |(job, row): (&Job, &Row)| {
-        let counts =
-            row.shape().map_or(["–".to_owned(), "–".to_owned(), "–".to_owned()], |s| s.map(grouped));
+        let counts = row
+            .shape()
+            .map_or(["–".to_owned(), "–".to_owned(), "–".to_owned()], |s| s.map(grouped));
         let mut cells = vec![job.point.label(axes)];
         cells.extend(counts);
         cells.push(row.loss.map_or("–".to_owned(), |loss| format!("{loss:.4}")));
@@ -198,7 +208,10 @@ fn to_text(axes: &[Axis], jobs: &[Job], rows: &[Row]) -> String {
         cells
     };
     let rows: Vec<_> = jobs.iter().zip(rows).map(row).collect();
-    table::render(&["", "clusters", "groups", "numbers", "train loss", "held out", "test", ""], &rows)
+    table::render(
+        &["", "clusters", "groups", "numbers", "train loss", "held out", "test", ""],
+        &rows,
+    )
 }
 
 fn to_json(jobs: &[Job], rows: &[Row]) -> Value {

@@ -25,9 +25,11 @@ impl Row {
             Some(loaded) => Some(SharingPlan::from_json(&loaded.checkpoint.plan)?),
             None => None,
         };
-        let mut row = Self { state: "stopped".to_owned(), plan, validation: None, test: None, loss: None };
+        let mut row =
+            Self { state: "stopped".to_owned(), plan, validation: None, test: None, loss: None };
         let log = run.join("log.jsonl");
-        let number = |value: Option<&Value>, path: &str| value.and_then(|v| v.pointer(path)?.as_f64());
+        let number =
+            |value: Option<&Value>, path: &str| value.and_then(|v| v.pointer(path)?.as_f64());
         for line in read_log(&log).with_context(|| log.display().to_string())? {
             match line.event {
                 Event::Epoch { phase, metrics, .. } if phase == "train" => {
@@ -35,7 +37,9 @@ impl Row {
                     row.loss = metrics.get("loss").and_then(Value::as_f64);
                     row.state = "stopped".to_owned();
                 }
-                Event::Eval(facts) => row.test = number(facts.metrics.get("test"), "/ensemble/top1"),
+                Event::Eval(facts) => {
+                    row.test = number(facts.metrics.get("test"), "/ensemble/top1")
+                }
                 Event::Stop { reason, .. } => row.state = reason,
                 _ => {}
             }

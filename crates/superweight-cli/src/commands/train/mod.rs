@@ -57,8 +57,10 @@ fn train<D: Device>(
     out: &mut impl Write,
 ) -> Result<ExitCode> {
     let every = Some(args.checkpoint_every);
-    let limits = Limits { deadline, checkpoint_every: every, until: args.until, ..watched_limits()? };
-    let mut session = start.session(device, &args.runs, existing(args.replace, args.name.is_some()))?;
+    let limits =
+        Limits { deadline, checkpoint_every: every, until: args.until, ..watched_limits()? };
+    let mut session =
+        start.session(device, &args.runs, existing(args.replace, args.name.is_some()))?;
     started.note(session.folder())?;
     let mut screen =
         Screen::new(if args.on.json { None } else { Some(&mut *out) }, io::stderr().is_terminal());
@@ -73,9 +75,13 @@ fn train<D: Device>(
         false => write!(out, "{}", summary::text(&outcome, session.plan(), report.as_deref()))?,
     }
     Ok(match &outcome.stopped {
-        Stopped::Finished | Stopped::TimeLimit | Stopped::Searched | Stopped::Until => ExitCode::SUCCESS,
+        Stopped::Finished | Stopped::TimeLimit | Stopped::Searched | Stopped::Until => {
+            ExitCode::SUCCESS
+        }
         Stopped::Interrupted => ExitCode::from(INTERRUPTED),
-        Stopped::Diverged { what } => bail!("training has diverged: {what}; {}", summary::advice(&outcome)),
+        Stopped::Diverged { what } => {
+            bail!("training has diverged: {what}; {}", summary::advice(&outcome))
+        }
     })
 }
 
@@ -87,7 +93,11 @@ pub(super) enum Start {
 }
 
 impl Start {
-    pub(super) fn of(resume: &Option<PathBuf>, recipe: &Option<PathBuf>, set: &[String]) -> Result<Self> {
+    pub(super) fn of(
+        resume: &Option<PathBuf>,
+        recipe: &Option<PathBuf>,
+        set: &[String],
+    ) -> Result<Self> {
         match (resume, recipe) {
             (Some(run), _) => Ok(Self::Run(run.clone())),
             (None, Some(path)) => Ok(Self::Recipe(Box::new(load_recipe(path, set)?))),
@@ -103,7 +113,8 @@ impl Start {
 
     /// What it computes in. A folder that does not say is refused when it is opened, with what is wrong with it.
     pub(super) fn precision(&self) -> Precision {
-        let of_run = |run: &Path| Recipe::load(&run.join("resolved.toml"), &[] as &[&str])?.resolve();
+        let of_run =
+            |run: &Path| Recipe::load(&run.join("resolved.toml"), &[] as &[&str])?.resolve();
         match self {
             Self::Run(run) | Self::Branch(run, _) => {
                 of_run(run).map_or(Precision::Auto, |resolved| resolved.train.precision)
@@ -149,7 +160,8 @@ fn settings(args: &TrainArgs) -> Result<Vec<String>> {
         if let Some(other) = set.iter().find(|set| set.trim_start().starts_with("plan.file")) {
             bail!("--plan {} and --set {other}: there is one plan", plan.display());
         }
-        let plan = std::path::absolute(plan).with_context(|| format!("--plan {}", plan.display()))?;
+        let plan =
+            std::path::absolute(plan).with_context(|| format!("--plan {}", plan.display()))?;
         set.push(format!("plan.file={:?}", plan.display().to_string()));
     }
     set.extend(args.name.as_ref().map(|name| format!("name={name:?}")));
@@ -174,7 +186,8 @@ pub(super) fn begin<D: Device>(
     existing: Existing,
 ) -> Result<Session<D>> {
     let data = Arc::new(resolved.data.open(&standard_folder()?)?);
-    let request = Request { resolved, recipe: recipe.as_asked(), data, runs: runs.to_owned(), existing };
+    let request =
+        Request { resolved, recipe: recipe.as_asked(), data, runs: runs.to_owned(), existing };
     Session::create(device, request).map_err(|error| match error {
         TrainError::Run(RunError::Io { .. }) => not_made(runs, error),
         error => error.into(),

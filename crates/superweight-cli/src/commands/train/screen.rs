@@ -80,7 +80,8 @@ impl<W: Write> Observer for Screen<'_, W> {
 
 fn head(ready: &Ready<'_>) -> Vec<String> {
     let plan = ready.plan;
-    let members: Vec<_> = plan.members.iter().map(|member| member.architecture.to_string()).collect();
+    let members: Vec<_> =
+        plan.members.iter().map(|member| member.architecture.to_string()).collect();
     let [train, held_out, test] = ready.images.map(|images| grouped(images as u64));
     let steps = grouped(ready.steps_per_epoch);
     let mut lines = vec![
@@ -106,14 +107,17 @@ fn head(ready: &Ready<'_>) -> Vec<String> {
         lines.insert(2, format!("plan       given; {then}"));
     }
     if let Schedule::Drops { rate, factor, at, .. } = ready.schedule {
-        let after =
-            |(i, epoch): (i32, &u64)| format!("{} after epoch {epoch}", significant(rate * factor.powi(i)));
+        let after = |(i, epoch): (i32, &u64)| {
+            format!("{} after epoch {epoch}", significant(rate * factor.powi(i)))
+        };
         let all: Vec<_> = [rate.to_string()].into_iter().chain((1..).zip(at).map(after)).collect();
         lines.push(format!("rate       {}", filled(listed(&all))));
     }
     let exits = plan.members[0].architecture.exits();
     if exits > 1 {
-        lines.push(format!("exits      {exits}: each learns from labels, of their losses the mean is shown"));
+        lines.push(format!(
+            "exits      {exits}: each learns from labels, of their losses the mean is shown"
+        ));
     }
     let heads = plan.members[0].architecture.heads();
     if heads > 1 {
@@ -138,14 +142,20 @@ fn head(ready: &Ready<'_>) -> Vec<String> {
     }
     match ready.average {
         0 => {}
-        1 => lines
-            .push("average    of one epoch: its end is kept, with batch norm's statistics taken anew".into()),
-        last => lines
-            .push(format!("average    the mean over the ends of the last {} epochs is kept", grouped(last))),
+        1 => lines.push(
+            "average    of one epoch: its end is kept, with batch norm's statistics taken anew"
+                .into(),
+        ),
+        last => lines.push(format!(
+            "average    the mean over the ends of the last {} epochs is kept",
+            grouped(last)
+        )),
     }
     if let Some((number, position)) = ready.resumed {
         let (phase, epoch) = (position.phase, position.epoch);
-        lines.push(format!("resumed    from checkpoint {number}, after epoch {epoch} of phase {phase}"));
+        lines.push(format!(
+            "resumed    from checkpoint {number}, after epoch {epoch} of phase {phase}"
+        ));
     }
     lines
 }
@@ -259,7 +269,9 @@ fn decay(groups: &[DecayGroup], decayed: bool) -> String {
     }
     let parts = alike.into_iter().flat_map(|(by, mut all)| {
         let last = all.len() - 1;
-        all.iter_mut().enumerate().for_each(|(i, shown)| *shown += if i == last { ";" } else { "," });
+        all.iter_mut()
+            .enumerate()
+            .for_each(|(i, shown)| *shown += if i == last { ";" } else { "," });
         if decayed {
             all[0] = format!("by {by}: {}", all[0]);
         }
@@ -272,7 +284,10 @@ fn decay(groups: &[DecayGroup], decayed: bool) -> String {
 /// With commas between them.
 fn listed(parts: &[String]) -> impl Iterator<Item = String> {
     let last = parts.len().saturating_sub(1);
-    parts.iter().enumerate().map(move |(i, part)| if i < last { format!("{part},") } else { part.clone() })
+    parts
+        .iter()
+        .enumerate()
+        .map(move |(i, part)| if i < last { format!("{part},") } else { part.clone() })
 }
 
 /// Side by side, on as many lines as it takes.
@@ -299,7 +314,11 @@ fn epoch(report: &EpochReport) -> String {
         line += &seen.as_ref().map_or(String::new(), |seen| format!("  {part} {}", scores(seen)));
     }
     let time = duration::show(Duration::from_secs_f64(train.seconds));
-    line + &format!("  rate {:.2e}  {} img/s  {time}", train.rate, grouped(train.images_per_s as u64))
+    line + &format!(
+        "  rate {:.2e}  {} img/s  {time}",
+        train.rate,
+        grouped(train.images_per_s as u64)
+    )
 }
 
 fn scores(seen: &Evaluation) -> String {
@@ -399,7 +418,10 @@ mod tests {
             group(ParameterKind::BatchNorm, 300, 0.1),
             group(ParameterKind::Classifier, 4, 0.000_500_01),
         ];
-        assert_eq!(decay(&few, true), "by 0.0005: 1,000 templates, 4 classifier; by 0.1: 300 batch norm");
+        assert_eq!(
+            decay(&few, true),
+            "by 0.0005: 1,000 templates, 4 classifier; by 0.1: 300 batch norm"
+        );
         assert_eq!(decay(&few, false), "20 coefficients");
         let many = ParameterKind::ALL.map(|kind| group(kind, 1_234_567, 5e-4));
         let text = decay(&many, true);

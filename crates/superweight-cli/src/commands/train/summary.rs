@@ -16,7 +16,12 @@ pub fn text(outcome: &Outcome, plan: &SharingPlan, report: Option<&Path>) -> Str
     let mut text = String::new();
     let seen = [("test set", &outcome.test), ("held-out images", &outcome.validation)];
     if let Some((part, Some(seen))) = seen.into_iter().find(|(_, seen)| seen.is_some()) {
-        let _ = writeln!(text, "\n{part}, {} images\n{}", grouped(seen.images as u64), scores(seen, plan));
+        let _ = writeln!(
+            text,
+            "\n{part}, {} images\n{}",
+            grouped(seen.images as u64),
+            scores(seen, plan)
+        );
     }
     let run = outcome.folder.display();
     let _ = match outcome.stopped {
@@ -29,15 +34,21 @@ pub fn text(outcome: &Outcome, plan: &SharingPlan, report: Option<&Path>) -> Str
             let (word, next) = (outcome.stopped.word(), outcome.next);
             let _ = writeln!(text, "stopped    {word}: {}", kept(outcome));
             if outcome.stopped == Stopped::TimeLimit && next > 0.0 {
-                let of =
-                    if next > outcome.position.epoch_seconds { ", with batch norm of the mean" } else { "" };
+                let of = if next > outcome.position.epoch_seconds {
+                    ", with batch norm of the mean"
+                } else {
+                    ""
+                };
                 let _ = writeln!(
                     text,
                     "           the next epoch is reckoned at {next:.1} s{of}; in less it does not begin"
                 );
             }
             if outcome.stopped == Stopped::Until {
-                let _ = writeln!(text, "           'swn train --from {run} --set …' goes on to another end");
+                let _ = writeln!(
+                    text,
+                    "           'swn train --from {run} --set …' goes on to another end"
+                );
             }
             writeln!(text, "           'swn train --resume {run}' goes on")
         }
@@ -63,7 +74,10 @@ pub fn text(outcome: &Outcome, plan: &SharingPlan, report: Option<&Path>) -> Str
 fn kept(outcome: &Outcome) -> String {
     match outcome.checkpoint {
         Some(number) => {
-            format!("checkpoint {number} (epoch {} of {}) is kept", outcome.kept.epoch, outcome.kept.phase)
+            format!(
+                "checkpoint {number} (epoch {} of {}) is kept",
+                outcome.kept.epoch, outcome.kept.phase
+            )
         }
         None => "no checkpoint was written yet".to_owned(),
     }

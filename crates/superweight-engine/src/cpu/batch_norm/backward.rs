@@ -67,11 +67,15 @@ pub(in crate::cpu) fn backward(call: &Backward, v: &Views<'_>, scratch: &mut [f3
 
     reduce(&rows, x, dy, lines, bounds, partials);
     for segment in 0..segments {
-        let partials = &partials[segment * 2 * rows.tasks * rows.line..][..2 * rows.tasks * rows.line];
+        let partials =
+            &partials[segment * 2 * rows.tasks * rows.line..][..2 * rows.tasks * rows.line];
         let stride = 2 * rows.line;
-        add_partials(partials, stride, 0, c, |channel, sum| sums[segment * c + channel] = sum as f32);
+        add_partials(partials, stride, 0, c, |channel, sum| {
+            sums[segment * c + channel] = sum as f32
+        });
         add_partials(partials, stride, rows.line, c, |channel, sum| {
-            products[segment * c + channel] = (sum * f64::from(folded.channel(segment, channel).1)) as f32;
+            products[segment * c + channel] =
+                (sum * f64::from(folded.channel(segment, channel).1)) as f32;
         });
     }
     parameter_gradients(call, v, sums, products);
@@ -107,20 +111,29 @@ pub(in crate::cpu) fn backward(call: &Backward, v: &Views<'_>, scratch: &mut [f3
 }
 
 /// `Σ dz` and `Σ dz·(x − μ)` per task and column.
-fn reduce(rows: &Rows, x: &[f32], dy: &[f32], lines: &[f32], bounds: (f32, f32), partials: &mut [f32]) {
-    partials.par_chunks_mut(rows.tasks * 2 * rows.line).enumerate().for_each(|(segment, partials)| {
-        let lines = segment_lines(lines, segment, rows.line);
-        let start = segment * rows.segment;
-        let (x, dy) = (&x[start..start + rows.segment], &dy[start..start + rows.segment]);
-        (partials.par_chunks_mut(2 * rows.line))
-            .zip(x.par_chunks(rows.task).zip(dy.par_chunks(rows.task)))
-            .for_each(|(partial, (x, dy))| {
-                let (sums, products) = partial.split_at_mut(rows.line);
-                gradient_sums(x, dy, lines, bounds, sums, products);
-                rows.fold(sums);
-                rows.fold(products);
-            });
-    });
+fn reduce(
+    rows: &Rows,
+    x: &[f32],
+    dy: &[f32],
+    lines: &[f32],
+    bounds: (f32, f32),
+    partials: &mut [f32],
+) {
+    partials.par_chunks_mut(rows.tasks * 2 * rows.line).enumerate().for_each(
+        |(segment, partials)| {
+            let lines = segment_lines(lines, segment, rows.line);
+            let start = segment * rows.segment;
+            let (x, dy) = (&x[start..start + rows.segment], &dy[start..start + rows.segment]);
+            (partials.par_chunks_mut(2 * rows.line))
+                .zip(x.par_chunks(rows.task).zip(dy.par_chunks(rows.task)))
+                .for_each(|(partial, (x, dy))| {
+                    let (sums, products) = partial.split_at_mut(rows.line);
+                    gradient_sums(x, dy, lines, bounds, sums, products);
+                    rows.fold(sums);
+                    rows.fold(products);
+                });
+        },
+    );
 }
 
 /// dβ and dγ: sums over the segments that share them.

@@ -39,7 +39,14 @@ impl<'a> Folded<'a> {
             Moments::Running { mean, variance, epsilon } => (mean, variance, Some(epsilon)),
         };
         let (mean, second) = (v.read(mean), v.read(second));
-        Self { mean, second, epsilon, gamma: v.read(affine.scale), beta: v.read(affine.shift), shape }
+        Self {
+            mean,
+            second,
+            epsilon,
+            gamma: v.read(affine.scale),
+            beta: v.read(affine.shift),
+            shape,
+        }
     }
 
     /// μ, 1/σ, γ and β of a channel.

@@ -42,7 +42,8 @@ pub(in crate::cpu) fn statistics(call: &Statistics, v: &Views<'_>, scratch: &mut
     // Where segments with their own statistics share running ones, those take in the segments' average.
     let sharing = shape.statistic_sets() / shape.running_sets();
 
-    for (set, partials) in partials.chunks_exact(segments * rows.tasks * 2 * rows.line).enumerate() {
+    for (set, partials) in partials.chunks_exact(segments * rows.tasks * 2 * rows.line).enumerate()
+    {
         merge_moments(&rows, partials, count, |channel, m, m2| {
             let biased = m2 / count;
             mean[set * c + channel] = m as f32;
@@ -78,13 +79,22 @@ fn task_moments(rows: &Rows, x: &[f32], partial: &mut [f32]) {
 }
 
 /// Merges the moments of all tasks of a set; `finish` gets channel, mean and M₂.
-fn merge_moments(rows: &Rows, partials: &[f32], count: f64, mut finish: impl FnMut(usize, f64, f64)) {
+fn merge_moments(
+    rows: &Rows,
+    partials: &[f32],
+    count: f64,
+    mut finish: impl FnMut(usize, f64, f64),
+) {
     for first in (0..rows.channels).step_by(16) {
         let width = (rows.channels - first).min(16);
         let tasks = || {
             partials.chunks_exact(2 * rows.line).enumerate().map(|(i, partial)| {
                 let n = rows.rows_in(i % rows.tasks) as f64;
-                (n, &partial[first..first + width], &partial[rows.line + first..rows.line + first + width])
+                (
+                    n,
+                    &partial[first..first + width],
+                    &partial[rows.line + first..rows.line + first + width],
+                )
             })
         };
         let mut mean = [0f64; 16];

@@ -54,9 +54,11 @@ impl Depthwise {
         let l = &self.lattice;
         let packed = &mut packed[..self.packed_len()];
         packed.fill(0.0);
-        for (t, row) in packed.chunks_exact_mut(self.row()).enumerate().take(l.taps[0] * l.taps[1]) {
+        for (t, row) in packed.chunks_exact_mut(self.row()).enumerate().take(l.taps[0] * l.taps[1])
+        {
             let [kh, kw] = l.kernel_tap([t / l.taps[1], t % l.taps[1]]);
-            let tap = weight[kh * self.kernel[1] + kw..].iter().step_by(self.kernel[0] * self.kernel[1]);
+            let tap =
+                weight[kh * self.kernel[1] + kw..].iter().step_by(self.kernel[0] * self.kernel[1]);
             row.iter_mut().zip(tap).for_each(|(to, from)| *to = *from);
         }
     }
@@ -193,8 +195,13 @@ impl DepthwiseWeight {
         scratch.par_chunks_exact_mut(self.part()).enumerate().for_each(|(part, sums)| {
             sums.fill(0.0);
             let images = part * g.batch / self.parts..(part + 1) * g.batch / self.parts;
-            let kernel =
-                Sum { weight: self, images, x: x.as_ptr(), dy: dy.as_ptr(), sums: sums.as_mut_ptr() };
+            let kernel = Sum {
+                weight: self,
+                images,
+                x: x.as_ptr(),
+                dy: dy.as_ptr(),
+                sums: sums.as_mut_ptr(),
+            };
             // SAFETY: lengths were checked; the sums are this part's.
             unsafe { self.isa.run(kernel) }
         });
@@ -258,7 +265,8 @@ impl Kernel for Sum<'_> {
                             } else {
                                 for i in 0..left {
                                     for c in 0..to - from {
-                                        *sums.add(i) += *x.add(c * steps[0] + i) * *dy.add(c * steps[1] + i);
+                                        *sums.add(i) +=
+                                            *x.add(c * steps[0] + i) * *dy.add(c * steps[1] + i);
                                     }
                                 }
                                 channel += left;

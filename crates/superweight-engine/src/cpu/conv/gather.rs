@@ -67,7 +67,8 @@ impl Gather {
         let filter = g.kernel[0] * g.kernel[1] * width;
         let tap = [g.kernel[1] * width, width];
         let weight = WeightWalk { group: depth * filter, tap, depth: filter, width: 1 };
-        let one = |lattice| Self { isa, lattice, groups: g.groups, depth, width, weight: weight.clone() };
+        let one =
+            |lattice| Self { isa, lattice, groups: g.groups, depth, width, weight: weight.clone() };
         Lattice::backward(g).into_iter().map(one).collect()
     }
 
@@ -121,12 +122,14 @@ impl Gather {
             }
             let start = panel.group * self.weight.group + panel.start * self.weight.width;
             for t in 0..self.taps() {
-                let [kh, kw] = self.lattice.kernel_tap([t / self.lattice.taps[1], t % self.lattice.taps[1]]);
+                let [kh, kw] =
+                    self.lattice.kernel_tap([t / self.lattice.taps[1], t % self.lattice.taps[1]]);
                 let from = &weight[start + kh * self.weight.tap[0] + kw * self.weight.tap[1]..];
                 let to = &mut out[t * self.depth * lanes..][..self.depth * lanes];
                 if self.weight.width == 1 {
                     for (k, to) in to.chunks_exact_mut(lanes).enumerate() {
-                        to[..panel.width].copy_from_slice(&from[k * self.weight.depth..][..panel.width]);
+                        to[..panel.width]
+                            .copy_from_slice(&from[k * self.weight.depth..][..panel.width]);
                     }
                 } else {
                     transpose(from, self.weight.width, panel.width, to, lanes);

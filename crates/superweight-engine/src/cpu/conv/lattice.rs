@@ -189,7 +189,8 @@ impl Cursor {
         let at = [self.row, self.column];
         let first = [0, 1].map(|d| (at[d] * l.src_step[d]) as isize + l.src_origin[d]);
         let last = [first[0], first[1] + ((M - 1) * l.src_step[1]) as isize];
-        let inside = |d: usize| first[d] >= 0 && last[d] + l.taps[d] as isize <= l.src_size[d] as isize;
+        let inside =
+            |d: usize| first[d] >= 0 && last[d] + l.taps[d] as isize <= l.src_size[d] as isize;
         if !(inside(0) && inside(1)) {
             return None;
         }

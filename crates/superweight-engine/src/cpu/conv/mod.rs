@@ -119,13 +119,19 @@ impl Conv {
     fn with_isa(geometry: ConvGeometry, algorithm: Algorithm, isa: Isa) -> Self {
         let g = &geometry;
         assert!(
-            g.groups > 0 && g.in_channels.is_multiple_of(g.groups) && g.out_channels.is_multiple_of(g.groups),
+            g.groups > 0
+                && g.in_channels.is_multiple_of(g.groups)
+                && g.out_channels.is_multiple_of(g.groups),
             "groups divide the channels"
         );
-        assert!(g.input_len() > 0 && g.output_len() > 0 && g.weight_len() > 0, "an empty convolution");
+        assert!(
+            g.input_len() > 0 && g.output_len() > 0 && g.weight_len() > 0,
+            "an empty convolution"
+        );
         assert!(g.stride[0] > 0 && g.stride[1] > 0, "a stride is at least one");
         let huge = g.kernel.iter().any(|&k| k > Lattice::MOST_TAPS);
-        let plan = (!huge && algorithm != Algorithm::Reference).then(|| Plan::new(g, algorithm, isa));
+        let plan =
+            (!huge && algorithm != Algorithm::Reference).then(|| Plan::new(g, algorithm, isa));
         Self { geometry, plan }
     }
 
@@ -190,7 +196,11 @@ impl Conv {
         scratch: &mut [f32],
     ) {
         let g = &self.geometry;
-        assert_eq!((x.len(), y.len()), (g.input_len(), g.output_len()), "input and output of {g:?}");
+        assert_eq!(
+            (x.len(), y.len()),
+            (g.input_len(), g.output_len()),
+            "input and output of {g:?}"
+        );
         assert_eq!(packed.len(), self.packed_len(), "packed weight of {g:?}");
         check_scratch(scratch, self.forward_scratch());
         match &self.plan {
@@ -200,7 +210,14 @@ impl Conv {
     }
 
     /// dx from dy and w.
-    pub fn backward_data(&self, dy: &[f32], w: &[f32], dx: &mut [f32], write: Write, scratch: &mut [f32]) {
+    pub fn backward_data(
+        &self,
+        dy: &[f32],
+        w: &[f32],
+        dx: &mut [f32],
+        write: Write,
+        scratch: &mut [f32],
+    ) {
         self.check(dx, w, dy);
         check_scratch(scratch, self.backward_data_scratch());
         match &self.plan {
@@ -214,7 +231,14 @@ impl Conv {
     }
 
     /// dw from x and dy.
-    pub fn backward_weight(&self, x: &[f32], dy: &[f32], dw: &mut [f32], write: Write, scratch: &mut [f32]) {
+    pub fn backward_weight(
+        &self,
+        x: &[f32],
+        dy: &[f32],
+        dw: &mut [f32],
+        write: Write,
+        scratch: &mut [f32],
+    ) {
         self.check(x, dw, dy);
         check_scratch(scratch, self.backward_weight_scratch());
         match &self.plan {
@@ -295,7 +319,11 @@ impl WeightGradient {
 }
 
 fn check_scratch(scratch: &[f32], needed: usize) {
-    assert!(scratch.len() >= needed, "scratch of {} numbers where {needed} are needed", scratch.len());
+    assert!(
+        scratch.len() >= needed,
+        "scratch of {} numbers where {needed} are needed",
+        scratch.len()
+    );
 }
 
 fn pack_and_run(

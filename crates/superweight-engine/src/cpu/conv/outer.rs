@@ -82,7 +82,8 @@ impl Outer {
         assert_eq!((x.len(), dy.len(), dw.len()), (g.input_len(), g.output_len(), g.weight_len()));
         let scratch = &mut scratch[..self.scratch()];
         let partial = Shared::new(scratch);
-        let rows_each = (g.out_channels / g.groups).div_ceil(self.ranges).next_multiple_of(self.isa.rows());
+        let rows_each =
+            (g.out_channels / g.groups).div_ceil(self.ranges).next_multiple_of(self.isa.rows());
         (0..self.parts * self.ranges).into_par_iter().for_each(|task| {
             let (part, range) = (task % self.parts, task / self.parts);
             let block = Block {

@@ -42,7 +42,14 @@ impl Product {
         }
     }
 
-    pub fn run(&self, src: &[f32], packed: &[f32], dst: &mut [f32], write: Write, scratch: &mut [f32]) {
+    pub fn run(
+        &self,
+        src: &[f32],
+        packed: &[f32],
+        dst: &mut [f32],
+        write: Write,
+        scratch: &mut [f32],
+    ) {
         match self {
             Self::Gather(gather) => gather.run(src, packed, dst, write),
             Self::Folded(fold, gather) => {

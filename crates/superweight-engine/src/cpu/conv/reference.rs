@@ -20,7 +20,13 @@ pub(crate) fn backward_data(g: &ConvGeometry, dy: &[f32], w: &[f32], dx: &mut [f
 }
 
 /// dw from x and dy.
-pub(crate) fn backward_weight(g: &ConvGeometry, x: &[f32], dy: &[f32], dw: &mut [f32], mode: Write) {
+pub(crate) fn backward_weight(
+    g: &ConvGeometry,
+    x: &[f32],
+    dy: &[f32],
+    dw: &mut [f32],
+    mode: Write,
+) {
     gather(dw, mode, |sum| triples(g, |xi, wi, yi| sum(wi, f64::from(x[xi]) * f64::from(dy[yi]))));
 }
 
@@ -43,7 +49,8 @@ fn triples(g: &ConvGeometry, mut visit: impl FnMut(usize, usize, usize)) {
     let (depth, width) = (g.in_channels / g.groups, g.out_channels / g.groups);
     for n in 0..g.batch {
         for (r, c) in (0..oh).flat_map(|r| (0..ow).map(move |c| (r, c))) {
-            for (kh, kw) in (0..g.kernel[0]).flat_map(|kh| (0..g.kernel[1]).map(move |kw| (kh, kw))) {
+            for (kh, kw) in (0..g.kernel[0]).flat_map(|kh| (0..g.kernel[1]).map(move |kw| (kh, kw)))
+            {
                 let (ih, iw) = (r * g.stride[0] + kh, c * g.stride[1] + kw);
                 let Some(ih) = ih.checked_sub(g.padding[0]).filter(|&i| i < h) else { continue };
                 let Some(iw) = iw.checked_sub(g.padding[1]).filter(|&i| i < w) else { continue };

@@ -54,7 +54,10 @@ fn geometries() -> Vec<ConvGeometry> {
         let g = geometry(
             pick(&[1, 2, 3]),
             [pick(&[1, 2, 5, 8, 11]), pick(&[1, 3, 4, 8, 13])],
-            [groups * pick(&[1, 2, 3, 7, 16, 19, 32, 37]), groups * pick(&[1, 2, 5, 8, 16, 17, 33, 50])],
+            [
+                groups * pick(&[1, 2, 3, 7, 16, 19, 32, 37]),
+                groups * pick(&[1, 2, 5, 8, 16, 17, 33, 50]),
+            ],
             [pick(&[1, 2, 3, 3, 3, 5, 7]), pick(&[1, 2, 3, 3, 3, 5, 7])],
             [pick(&[1, 1, 2, 3]), pick(&[1, 1, 2, 3])],
             [pick(&[0, 1, 1, 2, 3]), pick(&[0, 1, 1, 2, 3])],
@@ -97,7 +100,8 @@ fn run(conv: &Conv, write: Write, fill: f32) -> [Vec<f32>; 3] {
     let lens = [g.input_len(), g.weight_len(), g.output_len()];
     let [mut x, mut w, mut dy] = [0, 1, 2].map(|i| Walled::new(random(i as u64 + 1, lens[i])));
     let [mut dx, mut dw, mut y] = lens.map(|len| Walled::new(vec![fill; len]));
-    let needs = [conv.forward_scratch(), conv.backward_data_scratch(), conv.backward_weight_scratch()];
+    let needs =
+        [conv.forward_scratch(), conv.backward_data_scratch(), conv.backward_weight_scratch()];
     let mut scratch = needs.map(|len| Walled::new(vec![f32::NAN; len]));
     conv.forward(x.inside(), w.inside(), y.inside(), write, scratch[0].inside());
     conv.backward_data(dy.inside(), w.inside(), dx.inside(), write, scratch[1].inside());
@@ -117,10 +121,17 @@ fn every_algorithm_computes_the_definition() {
         for algorithm in ALGORITHMS {
             for isa in Isa::all() {
                 let conv = Conv::with_isa(g, algorithm, isa);
-                for (write, fill, expected) in [(Write::Set, f32::NAN, &set), (Write::Add, 0.5, &add)] {
-                    for (direction, (got, want)) in run(&conv, write, fill).iter().zip(expected).enumerate() {
+                for (write, fill, expected) in
+                    [(Write::Set, f32::NAN, &set), (Write::Add, 0.5, &add)]
+                {
+                    for (direction, (got, want)) in
+                        run(&conv, write, fill).iter().zip(expected).enumerate()
+                    {
                         let error = error(got, want);
-                        assert!(error < 3e-6, "{error:e} {algorithm:?} {isa:?} {write:?} {direction} {g:?}");
+                        assert!(
+                            error < 3e-6,
+                            "{error:e} {algorithm:?} {isa:?} {write:?} {direction} {g:?}"
+                        );
                     }
                 }
             }
@@ -152,9 +163,12 @@ fn large_shapes_agree_with_the_direct_convolution() {
 
 #[test]
 fn backward_is_the_adjoint_of_forward() {
-    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum::<f64>();
+    let dot = |a: &[f32], b: &[f32]| {
+        a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum::<f64>()
+    };
     for g in geometries() {
-        let (x, w, dy) = (random(1, g.input_len()), random(2, g.weight_len()), random(3, g.output_len()));
+        let (x, w, dy) =
+            (random(1, g.input_len()), random(2, g.weight_len()), random(3, g.output_len()));
         let [y, dx, dw] = run(&Conv::new(g), Write::Set, f32::NAN);
         let sizes = dot(&y, &y).sqrt() * dot(&dy, &dy).sqrt();
         assert!((dot(&y, &dy) - dot(&dx, &x)).abs() <= 1e-5 * sizes, "data {g:?}");
@@ -203,7 +217,13 @@ fn a_packed_weight_gives_the_same_bits() {
             let mut packed = vec![f32::NAN; conv.packed_len()];
             conv.pack_forward(&random(2, g.weight_len()), &mut packed, &mut scratch);
             let mut again = vec![f32::NAN; g.output_len()];
-            conv.forward_packed(&random(1, g.input_len()), &packed, &mut again, Write::Set, &mut scratch);
+            conv.forward_packed(
+                &random(1, g.input_len()),
+                &packed,
+                &mut again,
+                Write::Set,
+                &mut scratch,
+            );
             assert!(y.map_bits() == again.map_bits(), "{algorithm:?} {g:?}");
         }
     }

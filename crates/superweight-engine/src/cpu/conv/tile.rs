@@ -49,7 +49,12 @@ pub(super) unsafe fn accumulate<V: Vector, const M: usize, const N: usize>(
 ///
 /// `dst` is writable for `width ≤ N · LANES` numbers; the instruction set of `V` is present.
 #[inline(always)]
-pub(super) unsafe fn write<V: Vector, const N: usize>(row: &[V; N], dst: *mut f32, width: usize, add: bool) {
+pub(super) unsafe fn write<V: Vector, const N: usize>(
+    row: &[V; N],
+    dst: *mut f32,
+    width: usize,
+    add: bool,
+) {
     for (j, &value) in row.iter().enumerate() {
         let left = width.saturating_sub(j * V::LANES);
         // SAFETY: only the `left` numbers that remain of `width` are touched.
@@ -58,7 +63,8 @@ pub(super) unsafe fn write<V: Vector, const N: usize>(row: &[V; N], dst: *mut f3
             if left >= V::LANES {
                 (if add { value.add(V::load(dst)) } else { value }).store(dst);
             } else if left > 0 {
-                (if add { value.add(V::load_first(dst, left)) } else { value }).store_first(dst, left);
+                (if add { value.add(V::load_first(dst, left)) } else { value })
+                    .store_first(dst, left);
             }
         }
     }

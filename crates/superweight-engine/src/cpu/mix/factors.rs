@@ -28,7 +28,8 @@ impl Factors {
     pub fn multiply(&self, parameters: &mut [f32], coefficients: Region) {
         let k = self.k;
         let mut alpha = vec![0.0; coefficients.len];
-        let (patterns, gains) = (at(parameters, self.factors.patterns), at(parameters, self.factors.gains));
+        let (patterns, gains) =
+            (at(parameters, self.factors.patterns), at(parameters, self.factors.gains));
         alpha.par_chunks_mut(k).zip(&self.factors.rows).for_each(|(alpha, &[p, g])| {
             let both = row(patterns, p, k).iter().zip(row(gains, g, k));
             alpha.iter_mut().zip(both).for_each(|(alpha, (p, g))| *alpha = p * g);

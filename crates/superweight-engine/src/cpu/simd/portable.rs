@@ -10,7 +10,12 @@ pub(crate) struct Portable([f32; 4]);
 impl Portable {
     #[inline(always)]
     fn zip(self, b: Self, f: impl Fn(f32, f32) -> f32) -> Self {
-        Self([f(self.0[0], b.0[0]), f(self.0[1], b.0[1]), f(self.0[2], b.0[2]), f(self.0[3], b.0[3])])
+        Self([
+            f(self.0[0], b.0[0]),
+            f(self.0[1], b.0[1]),
+            f(self.0[2], b.0[2]),
+            f(self.0[3], b.0[3]),
+        ])
     }
 }
 

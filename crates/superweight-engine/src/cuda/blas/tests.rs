@@ -5,14 +5,17 @@ use crate::cuda::on_device::{Buffer, context, error, random, rounded};
 
 fn definition(shape: &ProductShape, a: &[f32], b: &[f32]) -> Vec<f32> {
     let ProductShape { m, n, k, transposed: [ta, tb], .. } = *shape;
-    let at = |row: usize, column: usize, rows: usize, columns: usize, transposed: bool| match transposed {
-        true => column * rows + row,
-        false => row * columns + column,
-    };
+    let at =
+        |row: usize, column: usize, rows: usize, columns: usize, transposed: bool| match transposed
+        {
+            true => column * rows + row,
+            false => row * columns + column,
+        };
     let mut out = Vec::with_capacity(m * n);
     for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
-        let sum: f64 =
-            (0..k).map(|l| f64::from(a[at(i, l, m, k, ta)]) * f64::from(b[at(l, j, k, n, tb)])).sum();
+        let sum: f64 = (0..k)
+            .map(|l| f64::from(a[at(i, l, m, k, ta)]) * f64::from(b[at(l, j, k, n, tb)]))
+            .sum();
         out.push(sum as f32);
     }
     out
@@ -54,8 +57,9 @@ fn products_are_the_definition_and_the_same_twice() {
                 write: Write::Set,
             };
             let product = definition(&shape, &a, &b);
-            for ((arithmetic, output, tolerance), write) in
-                kinds.into_iter().flat_map(|kind| [Write::Set, Write::Add].map(|write| (kind, write)))
+            for ((arithmetic, output, tolerance), write) in kinds
+                .into_iter()
+                .flat_map(|kind| [Write::Set, Write::Add].map(|write| (kind, write)))
             {
                 let shape = ProductShape { arithmetic, output, write, ..shape };
                 let (plan, bytes) = Product::new(&ctx, shape).unwrap();
@@ -63,7 +67,8 @@ fn products_are_the_definition_and_the_same_twice() {
                 let (a, b) = (Buffer::new(&ctx, operand, &a), Buffer::new(&ctx, operand, &b));
                 let workspace = Buffer::bytes(&ctx, bytes);
                 let run = || {
-                    let old = if write == Write::Add { start.clone() } else { vec![f32::NAN; m * n] };
+                    let old =
+                        if write == Write::Add { start.clone() } else { vec![f32::NAN; m * n] };
                     let c = Buffer::new(&ctx, output, &old);
                     // SAFETY: buffers of the shape's sizes, alive until `read` has waited.
                     unsafe { plan.run(&ctx, a.at(), b.at(), c.at(), workspace.at()) }.unwrap();

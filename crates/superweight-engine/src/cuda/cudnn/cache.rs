@@ -218,7 +218,8 @@ mod tests {
     use crate::ops::Write;
 
     fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("superweight-{name}-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("superweight-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         folder
     }
@@ -262,10 +263,16 @@ mod tests {
         other.put(&conv(64), &choice(45), 0, 60.25, Tuning::Full);
         cache.put(&conv(128), &choice(62), 131, 115.5, Tuning::Quick);
         other.put(&conv(16), &choice(45), 0, 20.0, Tuning::Full);
-        assert_eq!(Cache::open(Some(&folder), machine(13_000)).get(&conv(128)).unwrap().microseconds, 115.5);
+        assert_eq!(
+            Cache::open(Some(&folder), machine(13_000)).get(&conv(128)).unwrap().microseconds,
+            115.5
+        );
         let again = Cache::open(Some(&folder), machine(13_000));
         let found = again.get(&conv(128)).unwrap();
-        assert_eq!((found.choice(), found.workspace, found.tuning), (choice(62), 131, Tuning::Quick));
+        assert_eq!(
+            (found.choice(), found.workspace, found.tuning),
+            (choice(62), 131, Tuning::Quick)
+        );
         assert_eq!(again.get(&conv(64)).unwrap().microseconds, 60.25);
         assert_eq!(again.get(&conv(32)), None);
         assert_eq!(Cache::open(Some(&folder), machine(13_010)).get(&conv(128)), None);
@@ -305,8 +312,11 @@ mod tests {
         cache.put(&conv(128), &choice(62), 131, 116.5, Tuning::Quick);
         let path = folder.join(FILE);
         let good = fs::read_to_string(&path).unwrap();
-        let torn =
-            [b"\xff\xfe\x00 not JSON\n{\"gpu\":1}\n".as_slice(), good.as_bytes(), &good.as_bytes()[..40]];
+        let torn = [
+            b"\xff\xfe\x00 not JSON\n{\"gpu\":1}\n".as_slice(),
+            good.as_bytes(),
+            &good.as_bytes()[..40],
+        ];
         fs::write(&path, torn.concat()).unwrap();
         assert_eq!(Cache::open(Some(&folder), machine(13_000)).records().len(), 1);
         // A folder in the file's place can neither be read nor replaced, and still nothing fails.

@@ -16,7 +16,11 @@ use crate::cuda::error::CudaError;
 use crate::cuda::libraries::Cudnn;
 
 /// Turns a status into an error that carries cuDNN's own words.
-pub(super) fn check(cudnn: &Cudnn, call: &str, status: sys::cudnnStatus_t) -> Result<(), CudaError> {
+pub(super) fn check(
+    cudnn: &Cudnn,
+    call: &str,
+    status: sys::cudnnStatus_t,
+) -> Result<(), CudaError> {
     match status {
         sys::cudnnStatus_t::CUDNN_STATUS_SUCCESS => Ok(()),
         status => Err(CudaError::call(call, format!("{status:?} ({})", last_message(cudnn)))),
@@ -133,11 +137,19 @@ impl Descriptor {
         self.set(name, Type::CUDNN_TYPE_KNOB_TYPE, &[value])
     }
 
-    pub(super) fn set_handle(&self, name: Attribute, value: sys::cudnnHandle_t) -> Result<(), CudaError> {
+    pub(super) fn set_handle(
+        &self,
+        name: Attribute,
+        value: sys::cudnnHandle_t,
+    ) -> Result<(), CudaError> {
         self.set(name, Type::CUDNN_TYPE_HANDLE, &[value])
     }
 
-    pub(super) fn set_pointers(&self, name: Attribute, values: &[*mut c_void]) -> Result<(), CudaError> {
+    pub(super) fn set_pointers(
+        &self,
+        name: Attribute,
+        values: &[*mut c_void],
+    ) -> Result<(), CudaError> {
         self.set(name, Type::CUDNN_TYPE_VOID_PTR, values)
     }
 
@@ -146,7 +158,11 @@ impl Descriptor {
         self.set(name, Type::CUDNN_TYPE_CHAR, text.to_bytes_with_nul())
     }
 
-    pub(super) fn set_descriptors(&self, name: Attribute, values: &[&Descriptor]) -> Result<(), CudaError> {
+    pub(super) fn set_descriptors(
+        &self,
+        name: Attribute,
+        values: &[&Descriptor],
+    ) -> Result<(), CudaError> {
         let raw: Vec<_> = values.iter().map(|value| value.raw).collect();
         self.set(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &raw)
     }
@@ -160,7 +176,12 @@ impl Descriptor {
     }
 
     /// At most `max` values; cuDNN says how many there are.
-    fn get<T: Copy + Default>(&self, name: Attribute, kind: Type, max: usize) -> Result<Vec<T>, CudaError> {
+    fn get<T: Copy + Default>(
+        &self,
+        name: Attribute,
+        kind: Type,
+        max: usize,
+    ) -> Result<Vec<T>, CudaError> {
         let (mut values, mut count) = (vec![T::default(); max], 0i64);
         // SAFETY: room for `max` elements of the type that belongs to `kind` in each caller below.
         let status = unsafe {
@@ -183,7 +204,11 @@ impl Descriptor {
     }
 
     pub(super) fn numerical_notes(&self) -> Result<Vec<u32>, CudaError> {
-        self.get(Attribute::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, Type::CUDNN_TYPE_NUMERICAL_NOTE, MOST_VALUES)
+        self.get(
+            Attribute::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+            Type::CUDNN_TYPE_NUMERICAL_NOTE,
+            MOST_VALUES,
+        )
     }
 
     pub(super) fn knob_type(&self, name: Attribute) -> Result<u32, CudaError> {
@@ -216,7 +241,8 @@ impl Descriptor {
         kind: Kind,
         max: usize,
     ) -> Result<Vec<Self>, CudaError> {
-        let mut values = (0..max).map(|_| Self::new(self.cudnn, kind)).collect::<Result<Vec<_>, _>>()?;
+        let mut values =
+            (0..max).map(|_| Self::new(self.cudnn, kind)).collect::<Result<Vec<_>, _>>()?;
         let mut raw: Vec<_> = values.iter().map(|value| value.raw).collect();
         let mut count = 0i64;
         // SAFETY: `max` live descriptors of the kind asked for.
@@ -240,6 +266,7 @@ impl Descriptor {
 pub(super) const MOST_VALUES: usize = 64;
 
 fn first<T: Copy>(name: Attribute, values: &[T]) -> Result<T, CudaError> {
-    let missing = || CudaError::call(format!("cudnnBackendGetAttribute({name:?})"), "it has no value");
+    let missing =
+        || CudaError::call(format!("cudnnBackendGetAttribute({name:?})"), "it has no value");
     values.first().copied().ok_or_else(missing)
 }

@@ -66,7 +66,10 @@ impl Config {
     ) -> Result<Self, CudaError> {
         let engine = engine(target, graph, choice.engine)?;
         if !allowed(&engine.numerical_notes()?, precision) {
-            return Err(CudaError::call(choice.to_string(), "its numerical notes are not what we promise"));
+            return Err(CudaError::call(
+                choice.to_string(),
+                "its numerical notes are not what we promise",
+            ));
         }
         let descriptor = target.descriptor(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)?;
         descriptor.set_descriptors(Attribute::CUDNN_ATTR_ENGINECFG_ENGINE, &[&engine])?;
@@ -86,19 +89,27 @@ impl Config {
             descriptor.set_descriptors(Attribute::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, &all)?;
         }
         descriptor.finalize("engine configuration")?;
-        Ok(Self { choice: choice.clone(), descriptor, _parts: knobs.into_iter().chain([engine]).collect() })
+        Ok(Self {
+            choice: choice.clone(),
+            descriptor,
+            _parts: knobs.into_iter().chain([engine]).collect(),
+        })
     }
 
     /// What the heuristics proposed; `None` if its engine is not allowed.
     fn proposed(descriptor: Descriptor, precision: Precision) -> Result<Option<Self>, CudaError> {
         use Attribute::*;
-        let parts =
-            descriptor.descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1)?;
+        let parts = descriptor.descriptors(
+            CUDNN_ATTR_ENGINECFG_ENGINE,
+            Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR,
+            1,
+        )?;
         let Some(engine) = parts.first() else { return Ok(None) };
         if !allowed(&engine.numerical_notes()?, precision) {
             return Ok(None);
         }
-        let mut choice = Choice { engine: engine.integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX)?, knobs: vec![] };
+        let mut choice =
+            Choice { engine: engine.integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX)?, knobs: vec![] };
         for knob in descriptor.descriptors(
             CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
             Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,

@@ -55,7 +55,9 @@ impl Target {
         _properties: Option<Attribute>,
     ) -> Result<(), CudaError> {
         match &self.device {
-            Device::Handle(value) => handle.map_or(Ok(()), |name| descriptor.set_handle(name, *value)),
+            Device::Handle(value) => {
+                handle.map_or(Ok(()), |name| descriptor.set_handle(name, *value))
+            }
             #[cfg(test)]
             Device::Described(properties) => {
                 _properties.map_or(Ok(()), |name| descriptor.set_descriptors(name, &[properties]))
@@ -77,7 +79,12 @@ impl Graph {
     pub(super) fn new(target: &Target, conv: &Conv) -> Result<Self, CudaError> {
         let g = &conv.geometry;
         let [height, width] = g.output();
-        let x = tensor(target, INPUT, [g.batch, g.in_channels, g.input[0], g.input[1]], conv.precision)?;
+        let x = tensor(
+            target,
+            INPUT,
+            [g.batch, g.in_channels, g.input[0], g.input[1]],
+            conv.precision,
+        )?;
         let w = tensor(
             target,
             WEIGHT,
@@ -187,7 +194,8 @@ fn describe(
     tensor.set_integers(Attribute::CUDNN_ATTR_TENSOR_DIMENSIONS, &dims)?;
     tensor.set_integers(Attribute::CUDNN_ATTR_TENSOR_STRIDES, &[h * w * c, 1, w * c, c])?;
     tensor.set_integers(Attribute::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[name])?;
-    tensor.set_integers(Attribute::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, &[POINTER_ALIGNMENT as i64])?;
+    tensor
+        .set_integers(Attribute::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, &[POINTER_ALIGNMENT as i64])?;
     tensor.set_flag(Attribute::CUDNN_ATTR_TENSOR_IS_VIRTUAL, is_virtual)?;
     tensor.finalize(&format!("tensor {dims:?}"))?;
     Ok(tensor)

@@ -68,7 +68,17 @@ pub(crate) enum Direction {
 
 /// How much time is spent on choosing plans. A cache entry serves its level and those below.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Tuning {
@@ -211,8 +221,11 @@ impl Dnn {
         cache_folder: Option<&Path>,
     ) -> Result<Self, CudaError> {
         let handle = Handle::new(cudnn, stream)?;
-        let machine =
-            Machine { gpu: properties.name.clone(), driver: properties.driver, cudnn: cudnn.version() };
+        let machine = Machine {
+            gpu: properties.name.clone(),
+            driver: properties.driver,
+            cudnn: cudnn.version(),
+        };
         Ok(Self {
             cudnn,
             stream: stream.clone(),
@@ -275,13 +288,17 @@ impl Dnn {
                 .and_then(|config| Plan::new(&target, &graph, config));
             match built {
                 Ok(plan) if plan.workspace() <= WORKSPACE_LIMIT => {
-                    if tuning == Tuning::Heuristic || !self.was_disturbed(&handle, conv, &known, &plan) {
+                    if tuning == Tuning::Heuristic
+                        || !self.was_disturbed(&handle, conv, &known, &plan)
+                    {
                         return Ok(plan);
                     }
                     disturbed = Some(plan);
                 }
                 Ok(_) => {}
-                Err(error) => eprintln!("warning: the tuned plan of {conv} no longer builds: {error}"),
+                Err(error) => {
+                    eprintln!("warning: the tuned plan of {conv} no longer builds: {error}")
+                }
             }
         }
         if tuning == Tuning::Heuristic {
@@ -333,14 +350,18 @@ impl Dnn {
 
 /// The first proposal that builds.
 fn first(target: &Target, graph: &Arc<Graph>, conv: &Conv) -> Result<Plan, CudaError> {
-    let mut refusal = String::from("the heuristics propose nothing that is deterministic and exact enough");
+    let mut refusal =
+        String::from("the heuristics propose nothing that is deterministic and exact enough");
     for mode in MODES {
         match proposals(target, graph, mode, conv.precision) {
             Ok(configs) => {
                 for config in configs {
                     match Plan::new(target, graph, config) {
                         Ok(plan) if plan.workspace() <= WORKSPACE_LIMIT => return Ok(plan),
-                        Ok(plan) => refusal = format!("{} bytes of workspace are too many", plan.workspace()),
+                        Ok(plan) => {
+                            refusal =
+                                format!("{} bytes of workspace are too many", plan.workspace())
+                        }
                         Err(error) => refusal = error.to_string(),
                     }
                 }
@@ -395,8 +416,13 @@ impl ConvPlan {
             Some(place) => place.at,
             None => workspace,
         };
-        let aligned = tensors.iter().chain([&workspace]).all(|p| p.is_multiple_of(POINTER_ALIGNMENT));
-        assert!(aligned, "{}: pointers {tensors:x?} {workspace:x} are not multiples of 16", self.conv);
+        let aligned =
+            tensors.iter().chain([&workspace]).all(|p| p.is_multiple_of(POINTER_ALIGNMENT));
+        assert!(
+            aligned,
+            "{}: pointers {tensors:x?} {workspace:x} are not multiples of 16",
+            self.conv
+        );
         // SAFETY: the caller's promise, and the alignment just checked.
         unsafe { self.plan.run(ctx.dnn.cudnn, lock(&ctx.dnn.handle).raw, tensors, workspace) }
     }

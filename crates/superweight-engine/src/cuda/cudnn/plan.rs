@@ -22,15 +22,21 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Builds it; engines that compile their kernel at run time do so here.
-    pub(super) fn new(target: &Target, graph: &Arc<Graph>, config: Config) -> Result<Self, CudaError> {
+    pub(super) fn new(
+        target: &Target,
+        graph: &Arc<Graph>,
+        config: Config,
+    ) -> Result<Self, CudaError> {
         let descriptor = target.descriptor(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
         target.name_to(
             &descriptor,
             Some(Attribute::CUDNN_ATTR_EXECUTION_PLAN_HANDLE),
             Some(Attribute::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP),
         )?;
-        descriptor
-            .set_descriptors(Attribute::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[&config.descriptor])?;
+        descriptor.set_descriptors(
+            Attribute::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+            &[&config.descriptor],
+        )?;
         descriptor.finalize(&format!("plan, {}", config.choice))?;
         let workspace = descriptor.integer(Attribute::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)?;
         Ok(Self { descriptor, config, workspace: workspace.max(0) as usize, graph: graph.clone() })
@@ -63,11 +69,15 @@ impl Plan {
         let named = if self.graph.biased { 4 } else { 3 };
         let names = &[INPUT, WEIGHT, OUTPUT, BIAS][..named];
         pack.set_integers(Attribute::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, names)?;
-        pack.set_pointers(Attribute::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, &tensors.map(pointer)[..named])?;
+        pack.set_pointers(
+            Attribute::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
+            &tensors.map(pointer)[..named],
+        )?;
         pack.set_pointers(Attribute::CUDNN_ATTR_VARIANT_PACK_WORKSPACE, &[pointer(workspace)])?;
         pack.finalize("variant pack")?;
         // SAFETY: a live handle, a finalized plan and pack; the caller answers for the pointers.
-        let status = unsafe { (cudnn.cudnnBackendExecute)(handle, self.descriptor.raw(), pack.raw()) };
+        let status =
+            unsafe { (cudnn.cudnnBackendExecute)(handle, self.descriptor.raw(), pack.raw()) };
         check(cudnn, &format!("cudnnBackendExecute, {}", self.config.choice), status)
     }
 }

@@ -64,7 +64,9 @@ pub(super) fn best(
         tried: HashSet::new(),
         times: HashMap::new(),
         ran: vec![],
-        refusal: String::from("the heuristics propose nothing that is deterministic and exact enough"),
+        refusal: String::from(
+            "the heuristics propose nothing that is deterministic and exact enough",
+        ),
     };
     search.try_proposals();
     if tuning == Tuning::Full {
@@ -148,7 +150,8 @@ impl Search<'_> {
             while improved && !self.over() {
                 improved = false;
                 for knob in &knobs {
-                    let Some(at) = choice.knobs.iter().position(|(kind, _)| *kind == knob.kind) else {
+                    let Some(at) = choice.knobs.iter().position(|(kind, _)| *kind == knob.kind)
+                    else {
                         continue;
                     };
                     for value in values(knob, choice.knobs[at].1) {
@@ -176,7 +179,8 @@ impl Search<'_> {
         ranked.sort_by(|a, b| a.1.total_cmp(b.1).then_with(|| a.0.knobs.cmp(&b.0.knobs)));
         let mut best: Vec<Choice> = vec![];
         for (choice, _) in ranked {
-            if best.len() < VARIED_ENGINES && best.iter().all(|other| other.engine != choice.engine) {
+            if best.len() < VARIED_ENGINES && best.iter().all(|other| other.engine != choice.engine)
+            {
                 best.push(choice.clone());
             }
         }
@@ -186,7 +190,10 @@ impl Search<'_> {
     /// The finalists timed again at length; the fastest that agrees.
     fn finish(mut self) -> Result<Found, CudaError> {
         if self.ran.is_empty() {
-            return Err(CudaError::call(format!("planning the convolution {}", self.conv), self.refusal));
+            return Err(CudaError::call(
+                format!("planning the convolution {}", self.conv),
+                self.refusal,
+            ));
         }
         let mut order: Vec<usize> = (0..self.ran.len()).collect();
         order.sort_by(|&a, &b| self.ran[a].0.total_cmp(&self.ran[b].0));
@@ -201,7 +208,8 @@ impl Search<'_> {
             times.sort_by(f64::total_cmp);
             times[times.len() / 2]
         };
-        let mut finalists: Vec<_> = rounds.into_iter().map(|(times, index)| (median(times), index)).collect();
+        let mut finalists: Vec<_> =
+            rounds.into_iter().map(|(times, index)| (median(times), index)).collect();
         finalists.sort_by(|a, b| a.0.total_cmp(&b.0));
         // The first proposal ends the list: it agrees with itself, or nothing does.
         finalists.push((self.ran[0].0, 0));
@@ -248,7 +256,10 @@ mod tests {
         assert_eq!(values(&knob(2, 0, 3), 1), [0, 1, 2, 3]);
         assert_eq!(values(&knob(2, 0, 23), 5).len(), 24);
         let split_k = values(&knob(17, 1, 2048), 10);
-        assert!([5, 9, 11, 20].iter().all(|v| split_k.contains(v)) && split_k.len() < 24, "{split_k:?}");
+        assert!(
+            [5, 9, 11, 20].iter().all(|v| split_k.contains(v)) && split_k.len() < 24,
+            "{split_k:?}"
+        );
         assert!(values(&knob(17, 1, 128), 1).iter().all(|v| (1..=128).contains(v)));
     }
 }

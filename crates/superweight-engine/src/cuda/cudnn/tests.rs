@@ -5,7 +5,8 @@ use crate::cpu::conv;
 use crate::cuda::libraries::CublasLt;
 use crate::cuda::on_device::{Buffer, context, error, random, rounded};
 
-const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::BackwardData, Direction::BackwardWeight];
+const DIRECTIONS: [Direction; 3] =
+    [Direction::Forward, Direction::BackwardData, Direction::BackwardWeight];
 
 #[rustfmt::skip]
 fn geometry(batch: usize, input: [usize; 2], channels: [usize; 2], kernel: usize, stride: usize, padding: usize, groups: usize) -> ConvGeometry {
@@ -29,19 +30,29 @@ fn geometries() -> Vec<ConvGeometry> {
         geometry(1, [7, 7], [6, 12], 3, 1, 1, 6),
         geometry(2, [9, 9], [20, 20], 3, 1, 1, 20), // depthwise
         geometry(2, [8, 8], [96, 96], 3, 2, 1, 96),
-        geometry(2, [6, 5], [24, 144], 1, 1, 0, 1),  // pointwise
+        geometry(2, [6, 5], [24, 144], 1, 1, 0, 1), // pointwise
         geometry(128, [1, 1], [64, 10], 1, 1, 0, 1), // linear layers
         geometry(3, [1, 1], [5, 100], 1, 1, 0, 1),
     ]
 }
 
 /// One of x, w, y from the other two, by the definition.
-fn definition(g: &ConvGeometry, direction: Direction, a: &[f32], b: &[f32], len: usize) -> Vec<f32> {
+fn definition(
+    g: &ConvGeometry,
+    direction: Direction,
+    a: &[f32],
+    b: &[f32],
+    len: usize,
+) -> Vec<f32> {
     let mut out = vec![0.0; len];
     match direction {
         Direction::Forward => conv::reference::forward(g, a, b, &mut out, conv::Write::Set),
-        Direction::BackwardData => conv::reference::backward_data(g, a, b, &mut out, conv::Write::Set),
-        Direction::BackwardWeight => conv::reference::backward_weight(g, a, b, &mut out, conv::Write::Set),
+        Direction::BackwardData => {
+            conv::reference::backward_data(g, a, b, &mut out, conv::Write::Set)
+        }
+        Direction::BackwardWeight => {
+            conv::reference::backward_weight(g, a, b, &mut out, conv::Write::Set)
+        }
     }
     out
 }
@@ -63,17 +74,21 @@ fn every_direction_write_and_precision_is_the_definition_and_the_same_twice() {
         let product = definition(g, direction, &a, &b, of_out);
         for precision in [Precision::Bf16, Precision::F32] {
             for write in [Write::Set, Write::Add] {
-                let (plan, bytes) =
-                    ConvPlan::new(&ctx, Conv { geometry: *g, direction, write, precision, epilogue: None })
-                        .unwrap();
+                let (plan, bytes) = ConvPlan::new(
+                    &ctx,
+                    Conv { geometry: *g, direction, write, precision, epilogue: None },
+                )
+                .unwrap();
                 let (a, b) = (Buffer::new(&ctx, precision, &a), Buffer::new(&ctx, precision, &b));
                 let workspace = Buffer::bytes(&ctx, bytes);
                 let run = || {
                     // What a plan that only replaces finds there must not matter.
-                    let old = if write == Write::Add { start.clone() } else { vec![f32::NAN; of_out] };
+                    let old =
+                        if write == Write::Add { start.clone() } else { vec![f32::NAN; of_out] };
                     let out = Buffer::new(&ctx, precision, &old);
                     // SAFETY: buffers of the geometry's sizes, alive until `read` has waited.
-                    unsafe { plan.run(&ctx, [a.at(), b.at(), out.at()], 0, workspace.at()) }.unwrap();
+                    unsafe { plan.run(&ctx, [a.at(), b.at(), out.at()], 0, workspace.at()) }
+                        .unwrap();
                     out.read()
                 };
                 let got = run();
@@ -110,11 +125,13 @@ fn a_fused_plan_adds_the_bias_and_applies_the_activation() {
             // Where cuDNN has no such plan, the bias is added by a kernel of ours.
             let Ok((plan, bytes)) = ConvPlan::new(&ctx, conv) else { continue };
             fused += 1;
-            let [x, w, bias_there] = [&x, &w, &bias].map(|values| Buffer::new(&ctx, precision, values));
+            let [x, w, bias_there] =
+                [&x, &w, &bias].map(|values| Buffer::new(&ctx, precision, values));
             let out = Buffer::new(&ctx, precision, &vec![f32::NAN; sum.len()]);
             let workspace = Buffer::bytes(&ctx, bytes);
             // SAFETY: buffers of the geometry's sizes, alive until `read` has waited.
-            unsafe { plan.run(&ctx, [x.at(), w.at(), out.at()], bias_there.at(), workspace.at()) }.unwrap();
+            unsafe { plan.run(&ctx, [x.at(), w.at(), out.at()], bias_there.at(), workspace.at()) }
+                .unwrap();
             let (low, high) = activation.bounds();
             let finish = |(sum, bias): (&f32, &f32)| (sum + bias).clamp(low, high);
             let wanted: Vec<f32> = sum.iter().zip(bias.iter().cycle()).map(finish).collect();
@@ -130,20 +147,26 @@ fn a_fused_plan_adds_the_bias_and_applies_the_activation() {
 fn a_tuned_plan_is_right_and_found_again() {
     let Some(ctx) = context() else { return };
     let folder = std::env::temp_dir().join(format!("superweight-tuned-{}", std::process::id()));
-    let new = || Dnn::new(ctx.libraries.cudnn, &ctx.stream, &ctx.properties, Some(&folder)).unwrap();
+    let new =
+        || Dnn::new(ctx.libraries.cudnn, &ctx.stream, &ctx.properties, Some(&folder)).unwrap();
     let g = geometry(4, [8, 8], [24, 40], 3, 2, 1, 1);
     let levels = [Tuning::Quick, Tuning::Full, Tuning::Quick];
     for ((direction, tuning), write) in
         DIRECTIONS.into_iter().zip(levels).zip([Write::Set, Write::Add, Write::Set])
     {
-        let conv = Conv { geometry: g, direction, write, precision: Precision::Bf16, epilogue: None };
+        let conv =
+            Conv { geometry: g, direction, write, precision: Precision::Bf16, epilogue: None };
         let dnn = new();
         dnn.set_tuning(tuning);
         let plan = dnn.plan(&conv).unwrap();
         let written = conv.written();
-        let numbers: Vec<Vec<f32>> =
-            conv.lens()[..3].iter().zip(1..).map(|(&len, seed)| rounded(&random(seed, len))).collect();
-        let buffers: Vec<_> = numbers.iter().map(|n| Buffer::new(&ctx, conv.precision, n)).collect();
+        let numbers: Vec<Vec<f32>> = conv.lens()[..3]
+            .iter()
+            .zip(1..)
+            .map(|(&len, seed)| rounded(&random(seed, len)))
+            .collect();
+        let buffers: Vec<_> =
+            numbers.iter().map(|n| Buffer::new(&ctx, conv.precision, n)).collect();
         let workspace = Buffer::bytes(&ctx, plan.workspace());
         let tensors = [0, 1, 2, 3].map(|i| buffers.get(i).map_or(0, |buffer| buffer.at()));
         // SAFETY: buffers of the geometry's sizes, alive until `read` has waited.
@@ -188,7 +211,8 @@ fn a_plan_that_was_tuned_on_a_busy_gpu_is_tuned_again() {
         precision: Precision::Bf16,
         epilogue: None,
     };
-    let open = || Dnn::new(ctx.libraries.cudnn, &ctx.stream, &ctx.properties, Some(&folder)).unwrap();
+    let open =
+        || Dnn::new(ctx.libraries.cudnn, &ctx.stream, &ctx.properties, Some(&folder)).unwrap();
     let take = |tuning, checks: bool| {
         let dnn = open();
         dnn.set_tuning(tuning);
@@ -200,8 +224,9 @@ fn a_plan_that_was_tuned_on_a_busy_gpu_is_tuned_again() {
     };
     let (tuned, choice) = take(Tuning::Quick, true);
     assert!(!tuned.confirmed && tuned.choice() == choice);
-    let record =
-        |microseconds| open().cache.put(&conv, &choice, tuned.workspace, microseconds, Tuning::Quick);
+    let record = |microseconds| {
+        open().cache.put(&conv, &choice, tuned.workspace, microseconds, Tuning::Quick)
+    };
     record(1e6);
     for (tuning, checks) in [(Tuning::Quick, false), (Tuning::Heuristic, true)] {
         let (known, chosen) = take(tuning, checks);
@@ -266,7 +291,8 @@ fn tuned_plans_of_wrn_28_10_are_no_slower_than_the_first_proposals() {
                 if to_images || (write == Write::Add && direction == Direction::BackwardWeight) {
                     continue;
                 }
-                let conv = Conv { geometry, direction, write, precision: Precision::Bf16, epilogue: None };
+                let conv =
+                    Conv { geometry, direction, write, precision: Precision::Bf16, epilogue: None };
                 let [before, after] = tune(&ctx, &conv, tuning, limit, times);
                 sums[index][0] += times as f64 * before;
                 sums[index][1] += times as f64 * after;
@@ -282,7 +308,13 @@ fn tuned_plans_of_wrn_28_10_are_no_slower_than_the_first_proposals() {
 }
 
 /// Times the first proposal and the winner, prints both, and the best of every engine after a full search.
-fn tune(ctx: &Context, conv: &Conv, tuning: Tuning, limit: std::time::Duration, times: usize) -> [f64; 2] {
+fn tune(
+    ctx: &Context,
+    conv: &Conv,
+    tuning: Tuning,
+    limit: std::time::Duration,
+    times: usize,
+) -> [f64; 2] {
     let handle = lock(&ctx.dnn.handle);
     let target = handle.target();
     let bench = Bench::new(&ctx.stream, handle.raw, ctx.dnn.cudnn, conv).unwrap();
@@ -306,9 +338,11 @@ fn tune(ctx: &Context, conv: &Conv, tuning: Tuning, limit: std::time::Duration, 
         let mut best = std::collections::BTreeMap::<i64, (f64, &engine::Choice, usize)>::new();
         for (choice, &time) in &found.times {
             let entry = best.entry(choice.engine).or_insert((f64::INFINITY, choice, 0));
-            *entry = (entry.0.min(time), if time < entry.0 { choice } else { entry.1 }, entry.2 + 1);
+            *entry =
+                (entry.0.min(time), if time < entry.0 { choice } else { entry.1 }, entry.2 + 1);
         }
-        best.values().for_each(|(time, choice, count)| println!("    {time:.1} {choice} of {count}"));
+        best.values()
+            .for_each(|(time, choice, count)| println!("    {time:.1} {choice} of {count}"));
     }
     [before, after]
 }
@@ -349,7 +383,11 @@ fn every_convolution_has_an_allowed_plan_and_a_choice_rebuilds_it() {
                 let plan = first(&target, &graph, &conv).unwrap();
                 let config = Config::new(&target, &graph, plan.choice(), precision).unwrap();
                 let again = Plan::new(&target, &graph, config).unwrap();
-                assert_eq!((plan.workspace(), plan.choice()), (again.workspace(), again.choice()), "{conv}");
+                assert_eq!(
+                    (plan.workspace(), plan.choice()),
+                    (again.workspace(), again.choice()),
+                    "{conv}"
+                );
             }
         }
     }
@@ -361,13 +399,24 @@ fn the_heuristics_propose_many_settings_of_an_engine() {
     let Some(target) = described() else { return };
     let geometry = geometry(128, [32, 32], [160, 160], 3, 1, 1, 1);
     for direction in DIRECTIONS {
-        let conv =
-            Conv { geometry, direction, write: Write::Set, precision: Precision::Bf16, epilogue: None };
+        let conv = Conv {
+            geometry,
+            direction,
+            write: Write::Set,
+            precision: Precision::Bf16,
+            epilogue: None,
+        };
         let graph = Graph::new(&target, &conv).unwrap();
         let proposed = proposals(&target, &graph, MODES[0], conv.precision).unwrap();
-        let choices: std::collections::HashSet<_> = proposed.iter().map(|c| c.choice.clone()).collect();
+        let choices: std::collections::HashSet<_> =
+            proposed.iter().map(|c| c.choice.clone()).collect();
         let engines: std::collections::HashSet<_> = choices.iter().map(|c| c.engine).collect();
-        assert!(choices.len() > 3 * engines.len(), "{conv}: {} of {}", choices.len(), engines.len());
+        assert!(
+            choices.len() > 3 * engines.len(),
+            "{conv}: {} of {}",
+            choices.len(),
+            engines.len()
+        );
         for choice in &choices {
             let knobs = engine::knobs(&target, &graph, choice.engine).unwrap();
             let in_range = |&(kind, value): &(u32, i64)| {

@@ -115,7 +115,8 @@ impl<'a> Bench<'a> {
 
     fn capture(&self, plan: &Plan, runs: usize) -> Result<Captured, CudaError> {
         let places = Places { base: self.workspace, count: runs as u64 };
-        let places = if plan.workspace() as u64 <= PLACE { places } else { Places { count: 0, ..places } };
+        let places =
+            if plan.workspace() as u64 <= PLACE { places } else { Places { count: 0, ..places } };
         Captured::new(self.stream, places, || (0..runs).try_for_each(|run| self.enqueue(plan, run)))
     }
 
@@ -135,10 +136,12 @@ impl<'a> Bench<'a> {
             return Ok(false);
         }
         let (got, wanted) = (self.numbers(&result), self.numbers(&self.result(reference)?));
-        let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
+        let norm =
+            |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
         let difference = norm(&mut got.iter().zip(&wanted).map(|(a, b)| f64::from(a - b)));
         // NaN compares false.
-        Ok(difference <= self.conv.precision.tolerance() * norm(&mut wanted.iter().map(|&v| f64::from(v))))
+        Ok(difference
+            <= self.conv.precision.tolerance() * norm(&mut wanted.iter().map(|&v| f64::from(v))))
     }
 
     /// What a plan writes over (or adds to) random numbers, as bytes.
@@ -149,8 +152,10 @@ impl<'a> Bench<'a> {
         self.enqueue(plan, 0)?;
         let mut out = vec![0u8; bytes];
         // SAFETY: source and destination hold that many bytes; the copy is waited for.
-        unsafe { result::memcpy_dtoh_async(&mut out, self.sets[0][written], self.stream.cu_stream()) }
-            .named("reading a result")?;
+        unsafe {
+            result::memcpy_dtoh_async(&mut out, self.sets[0][written], self.stream.cu_stream())
+        }
+        .named("reading a result")?;
         self.stream.synchronize().named("reading a result")?;
         Ok(out)
     }
@@ -159,9 +164,14 @@ impl<'a> Bench<'a> {
         match self.conv.precision {
             Precision::Bf16 => {
                 let (pairs, _) = bytes.as_chunks::<2>();
-                pairs.iter().map(|&b| f32::from_bits(u32::from(u16::from_le_bytes(b)) << 16)).collect()
+                pairs
+                    .iter()
+                    .map(|&b| f32::from_bits(u32::from(u16::from_le_bytes(b)) << 16))
+                    .collect()
             }
-            Precision::F32 => bytes.as_chunks::<4>().0.iter().map(|&b| f32::from_le_bytes(b)).collect(),
+            Precision::F32 => {
+                bytes.as_chunks::<4>().0.iter().map(|&b| f32::from_le_bytes(b)).collect()
+            }
         }
     }
 }
@@ -194,7 +204,8 @@ fn fill(stream: &CudaStream, at: u64, bytes: usize, precision: Precision) -> Res
     }
     block.truncate(bytes);
     // SAFETY: `block` lives until the copy is waited for below; each copy stays within `bytes`.
-    unsafe { result::memcpy_htod_async(at, &block, stream.cu_stream()) }.named("filling buffers")?;
+    unsafe { result::memcpy_htod_async(at, &block, stream.cu_stream()) }
+        .named("filling buffers")?;
     stream.synchronize().named("filling buffers")?;
     let mut done = block.len();
     while done < bytes {

@@ -23,7 +23,8 @@ pub(super) struct Set {
 const LEAST_AREA: f64 = 0.08;
 
 /// Known to recipes, so that they can be written and planned where nobody has packed it.
-const IMAGENET: Set = Set { shape: ImageShape::IMAGENET, classes: 1000, train: 1_281_167, own: None };
+const IMAGENET: Set =
+    Set { shape: ImageShape::IMAGENET, classes: 1000, train: 1_281_167, own: None };
 
 impl From<Description> for Set {
     fn from(set: Description) -> Self {
@@ -36,7 +37,8 @@ impl Recipe {
         let name = self.data.name.clone().unwrap_or_else(|| "cifar-100".into());
         let set = match data::find(&name) {
             Ok(_) if self.data.digest.is_some() => {
-                return Err(self.wrong("data.digest", format!("{name} is no set of your own: leave it out")));
+                return Err(self
+                    .wrong("data.digest", format!("{name} is no set of your own: leave it out")));
             }
             Ok(entry) => entry.describe().into(),
             Err(_) if name.contains('/') && Path::new(&name).is_dir() => {
@@ -48,7 +50,9 @@ impl Recipe {
             Err(unknown) => match self.own_set(&name, unknown) {
                 Ok(own) => Set { own: Some(Arc::new(own.clone())), ..own.description.into() },
                 Err(DataError::NoImageNet { .. }) => IMAGENET,
-                Err(DataError::NoFolder) if name == "imagenet" && self.data.digest.is_none() => IMAGENET,
+                Err(DataError::NoFolder) if name == "imagenet" && self.data.digest.is_none() => {
+                    IMAGENET
+                }
                 Err(DataError::Unknown { name, known }) => {
                     let known = known + ", imagenet";
                     return Err(self.wrong("data.name", DataError::Unknown { name, known }));
@@ -85,13 +89,15 @@ impl Recipe {
         let table = &self.data;
         let validation = self.held_out(train)?;
         if validation >= train as u64 {
-            let problem =
-                format!("{name} has {train} training images, of which some must be left to train on");
+            let problem = format!(
+                "{name} has {train} training images, of which some must be left to train on"
+            );
             return Err(self.wrong("data.validation", problem));
         }
         let usual = if name == "imagenet" { Crop::RandomResized } else { Crop::Pad };
         let crop = table.crop.unwrap_or(usual);
-        let usual = if own.is_some() { (shape.height.min(shape.width) as u64 / 8).min(64) } else { 4 };
+        let usual =
+            if own.is_some() { (shape.height.min(shape.width) as u64 / 8).min(64) } else { 4 };
         let usual = if crop == Crop::Pad { usual } else { 0 };
         // Whoever sets another crop over a recipe leaves its padding no say, as with a schedule and its drops.
         let place = |path| self.source.place(path, None);
@@ -116,6 +122,11 @@ impl Recipe {
 
     /// Images held out of so many.
     pub(super) fn held_out(&self, train: usize) -> Result<u64, RecipeError> {
-        self.count_or_share("data.validation", self.data.validation.as_ref(), train as u64, "images")
+        self.count_or_share(
+            "data.validation",
+            self.data.validation.as_ref(),
+            train as u64,
+            "images",
+        )
     }
 }

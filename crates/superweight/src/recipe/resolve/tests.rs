@@ -133,7 +133,10 @@ fn what_hangs_on_the_tiling_is_filled_in_and_may_be_said_otherwise() {
     assert_eq!(all("budget = '0.5%'"), ((Grid, Some(16), Scale::Even, true), true, Some(3)));
     assert_eq!(all("budget = '0.15%'"), ((Kronecker, Some(16), Scale::Even, true), true, Some(8)));
     assert_eq!(all("budget = '50%'"), ((Nested, None, Scale::Balanced, false), false, Some(8)));
-    assert_eq!(all("plan.tiling = 'kronecker'"), ((Kronecker, Some(16), Scale::Even, false), true, Some(8)));
+    assert_eq!(
+        all("plan.tiling = 'kronecker'"),
+        ((Kronecker, Some(16), Scale::Even, false), true, Some(8))
+    );
     let dense = "budget = '100%'\nstrategy = 'no-search'\nplan.clusters = 'dense'";
     assert_eq!(all(dense), ((Auto, None, Scale::Balanced, false), false, None));
     let said = "plan = { scale = 'he', block = 4, share_classifier = true }\nsearch.min_templates = 5\n\
@@ -143,7 +146,8 @@ fn what_hangs_on_the_tiling_is_filled_in_and_may_be_said_otherwise() {
 
 #[test]
 fn a_plan_lies_beside_the_recipe_and_leaves_nothing_to_decide() {
-    let parse = |file: &str, text: &str| Recipe::parse(file, text, &[] as &[&str]).unwrap().resolve();
+    let parse =
+        |file: &str, text: &str| Recipe::parse(file, text, &[] as &[&str]).unwrap().resolve();
     let found = parse("some/where/r.toml", "plan.file = 'plans/p.json'").unwrap();
     assert_eq!(found.plan.file.as_deref(), Some(Path::new("some/where/plans/p.json")));
     assert_eq!(parse("r.toml", "plan.file = '/p.json'").unwrap().plan.file, Some("/p.json".into()));
@@ -156,8 +160,14 @@ fn a_plan_lies_beside_the_recipe_and_leaves_nothing_to_decide() {
     assert_eq!(again.kept(), found.kept());
     let missing = found.first_plan().unwrap_err().to_string();
     assert!(missing.starts_with("plan.file some/where/plans/p.json: No such file"), "{missing}");
-    refused("plan.file = 'p.json'\nplan.block = 8", "r.toml:2:14: plan.block: plan.file is the plan");
-    refused("plan.file = 'p.json'\nsearch.tau = 0.5", "r.toml:2:14: search.tau: plan.file is the plan");
+    refused(
+        "plan.file = 'p.json'\nplan.block = 8",
+        "r.toml:2:14: plan.block: plan.file is the plan",
+    );
+    refused(
+        "plan.file = 'p.json'\nsearch.tau = 0.5",
+        "r.toml:2:14: search.tau: plan.file is the plan",
+    );
     refused(
         "plan.file = 'p.json'\nrefine.reserve = 0.5",
         "r.toml:2:18: refine.reserve: plan.file is the plan",
@@ -204,8 +214,12 @@ fn keys_without_a_say_are_named() {
     );
     assert_eq!(unheard("plan.block = 8\nsearch.tau = 0.5", &["plan.file=p.json"]), [""; 0]);
     // Nothing that is written in full is idle.
-    for text in ["", "train.schedule = 'one-cycle'", "strategy = 'no-search'", "train.schedule = 'constant'"]
-    {
+    for text in [
+        "",
+        "train.schedule = 'one-cycle'",
+        "strategy = 'no-search'",
+        "train.schedule = 'constant'",
+    ] {
         assert_eq!(unheard(&resolve(text, &[]).unwrap().to_toml(), &[]), [""; 0], "{text}");
     }
 }
@@ -247,7 +261,10 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
     refused("name = 'a/b'", "r.toml:1:8: name: 'a/b' cannot name a folder; allowed: letters");
     refused("name = '..'", "r.toml:1:8: name: '..' cannot name");
     refused("members = []", "r.toml:1:11: members: there are 0, not 1 to 64;");
-    refused("members = ['wrn-29-10']", "r.toml:1:12: members: 'wrn-29-10' is not a network of its family");
+    refused(
+        "members = ['wrn-29-10']",
+        "r.toml:1:12: members: 'wrn-29-10' is not a network of its family",
+    );
     refused("budget = 'lots'", "r.toml:1:10: budget: 'lots' is not a budget");
     refused(
         "budget = 1000",
@@ -283,10 +300,22 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
     );
     let few = resolve("data.validation = '99.8%'", &[]).unwrap();
     assert_eq!((few.data.validation, few.train.batch, few.train.bn_batch), (49_900, 100, 100));
-    refused("train.drops = [60, 200]", "r.toml:1:20: train.drops: epoch 200 is not inside of 200 epochs;");
-    refused("train.drops = [60, 30]", "r.toml:1:20: train.drops: '30' does not come after epoch 60;");
-    refused("train.drops = [60, 60]", "r.toml:1:20: train.drops: '60' does not come after epoch 60;");
-    refused("train.drops = ['60%', '30%']", "r.toml:1:23: train.drops: '30%' does not come after epoch 120;");
+    refused(
+        "train.drops = [60, 200]",
+        "r.toml:1:20: train.drops: epoch 200 is not inside of 200 epochs;",
+    );
+    refused(
+        "train.drops = [60, 30]",
+        "r.toml:1:20: train.drops: '30' does not come after epoch 60;",
+    );
+    refused(
+        "train.drops = [60, 60]",
+        "r.toml:1:20: train.drops: '60' does not come after epoch 60;",
+    );
+    refused(
+        "train.drops = ['60%', '30%']",
+        "r.toml:1:23: train.drops: '30%' does not come after epoch 120;",
+    );
     refused("train.drops = ['0%']", "r.toml:1:16: train.drops: '0%' is not a share between");
     refused("train.drops = ['nan%']", "r.toml:1:16: train.drops: 'nan%' is not a share between");
     refused(
@@ -297,7 +326,10 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
         "train = { epochs = 3, warm_up = 5 }",
         "r.toml:1:33: train.warm_up: 5 epochs of warm-up in a training of 3;",
     );
-    refused("refine.epoch = 201", "r.toml:1:16: refine.epoch: epoch 201 does not come in a training of 200;");
+    refused(
+        "refine.epoch = 201",
+        "r.toml:1:16: refine.epoch: epoch 201 does not come in a training of 200;",
+    );
     let averaged = resolve("train.average = 190", &[]).unwrap();
     assert_eq!(averaged.train.average, 190);
     assert_eq!(resolve(&averaged.to_toml(), &[]).unwrap(), averaged);
@@ -322,12 +354,24 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
         "r.toml:1:17: train.average: '101%' is not a share between 0% and 100%;",
     );
     assert_eq!(resolve("train = { average = '25%', epochs = 30 }", &[]).unwrap().train.average, 7);
-    refused("search.batches = 391", "r.toml:1:18: search.batches: 391 is more than the 390 of an epoch;");
-    refused("plan.clusters = 'dense'", "r.toml:1:17: plan.clusters: strategy swn searches among layers");
+    refused(
+        "search.batches = 391",
+        "r.toml:1:18: search.batches: 391 is more than the 390 of an epoch;",
+    );
+    refused(
+        "plan.clusters = 'dense'",
+        "r.toml:1:17: plan.clusters: strategy swn searches among layers",
+    );
     refused("plan.clusters = 'depth'", "r.toml:1:17: plan.clusters: ");
-    refused("plan.block = 0", "r.toml:1:14: plan.block: '0' is no side of a block; allowed: auto, or");
+    refused(
+        "plan.block = 0",
+        "r.toml:1:14: plan.block: '0' is no side of a block; allowed: auto, or",
+    );
     let flag = resolve("train.drops = [2, 3]", &["train.drops=300"]).unwrap_err().to_string();
-    assert!(flag.starts_with("--set train.drops=300: train.drops: epoch 300 is not inside"), "{flag}");
+    assert!(
+        flag.starts_with("--set train.drops=300: train.drops: epoch 300 is not inside"),
+        "{flag}"
+    );
 }
 
 /// A run keeps what its pictures are, and needs no data folder to know their shape and classes.
@@ -354,14 +398,24 @@ fn a_set_of_ones_own_is_described_beside_the_recipe_of_its_run() {
     assert_eq!(parse(&resolved.to_toml()).unwrap(), resolved);
     assert_eq!(resolved.data.open(&folder.0).unwrap().train, birds.train);
     let elsewhere = resolved.data.open(&folder.0.join("none")).unwrap_err().to_string();
-    assert!(elsewhere.contains("copy its folder there, or pack the same pictures again"), "{elsewhere}");
+    assert!(
+        elsewhere.contains("copy its folder there, or pack the same pictures again"),
+        "{elsewhere}"
+    );
 
     let refused = |text: &str| parse(text).unwrap_err().to_string();
     // Without a digest only the data folder counts, which does not have it.
     assert!(refused(&recipe("")).contains("unknown data set 'cifar-birds-of-a-test': there are "));
-    assert!(refused("data = { name = 'cifar-10', digest = 'x' }").contains("cifar-10 is no set of your own"));
+    assert!(
+        refused("data = { name = 'cifar-10', digest = 'x' }")
+            .contains("cifar-10 is no set of your own")
+    );
     let many = described.replace(" }", ", validation = 5 }");
-    assert!(refused(&many).contains("cifar-birds-of-a-test has 5 training images"), "{}", refused(&many));
+    assert!(
+        refused(&many).contains("cifar-birds-of-a-test has 5 training images"),
+        "{}",
+        refused(&many)
+    );
     // Damaged, gone or another: nothing else takes its place.
     std::fs::write(&beside, "{").unwrap();
     assert!(refused(&described).contains("set.json: EOF while parsing"));

@@ -14,7 +14,10 @@ impl Recipe {
     fn at_once(&self, members: usize) -> Result<usize, RecipeError> {
         let asked = self.train.at_once.map_or(members, |at_once| at_once as usize);
         let problem = match members {
-            _ if asked == members || (3..members).contains(&asked) || self.members_are_of_a_plan() => {
+            _ if asked == members
+                || (3..members).contains(&asked)
+                || self.members_are_of_a_plan() =>
+            {
                 return Ok(asked);
             }
             0..=3 => format!("a step trains all of so few members ({members}): leave the key out"),
@@ -55,7 +58,8 @@ impl Recipe {
             (None, 1) | (Some(1), _) => Ok(1),
             (None, _) => Ok(4),
             (Some(repeats), 1) if !self.members_are_of_a_plan() => {
-                let such = if member.exits() == 1 { format!(" (mimo-3-{member})") } else { String::new() };
+                let such =
+                    if member.exits() == 1 { format!(" (mimo-3-{member})") } else { String::new() };
                 let problem = format!(
                     "{repeats}: is for networks that see several images at once{such}: leave the key out"
                 );
@@ -186,12 +190,20 @@ impl Recipe {
                 None => match text.parse::<u64>() {
                     Ok(epoch) if epoch > 0 && epoch < epochs => epoch,
                     Ok(epoch) => {
-                        return Err(wrong(format!("epoch {epoch} is not inside of {epochs} epochs")));
+                        return Err(wrong(format!(
+                            "epoch {epoch} is not inside of {epochs} epochs"
+                        )));
                     }
-                    Err(_) => return Err(wrong(format!("'{text}' is neither an epoch nor a share"))),
+                    Err(_) => {
+                        return Err(wrong(format!("'{text}' is neither an epoch nor a share")));
+                    }
                 },
-                Some(Ok(share)) if share > 0.0 && share < 100.0 => (share * epochs as f64 / 100.0) as u64,
-                Some(_) => return Err(wrong(format!("'{text}' is not a share between 0% and 100%"))),
+                Some(Ok(share)) if share > 0.0 && share < 100.0 => {
+                    (share * epochs as f64 / 100.0) as u64
+                }
+                Some(_) => {
+                    return Err(wrong(format!("'{text}' is not a share between 0% and 100%")));
+                }
             };
             match at.last() {
                 _ if share.is_some() && epoch == 0 => {}

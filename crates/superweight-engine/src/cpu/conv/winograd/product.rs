@@ -47,7 +47,10 @@ const SOME: usize = 16;
 impl Winograd {
     /// Whether the algorithm applies.
     pub fn applies(g: &ConvGeometry) -> bool {
-        g.kernel == [3, 3] && g.stride == [1, 1] && g.groups == 1 && g.padding.iter().all(|&p| p <= 2)
+        g.kernel == [3, 3]
+            && g.stride == [1, 1]
+            && g.groups == 1
+            && g.padding.iter().all(|&p| p <= 2)
     }
 
     /// Whether it is faster than the direct convolution, with the transform of the weight in every call.
@@ -132,15 +135,26 @@ impl Winograd {
         self.pack.pack(weight, direct);
         let (direct, packed) = (&*direct, Shared::new(&mut packed[..self.packed_len()]));
         (0..self.panels()).into_par_iter().for_each(|panel| {
-            let kernel =
-                PackPanel { winograd: self, panel, direct: direct.as_ptr(), packed: packed.as_ptr() };
+            let kernel = PackPanel {
+                winograd: self,
+                panel,
+                direct: direct.as_ptr(),
+                packed: packed.as_ptr(),
+            };
             // SAFETY: a panel reads and writes its own part of both, whose lengths were checked.
             unsafe { self.isa.run(kernel) }
         });
     }
 
     /// Runs over packed weights.
-    pub fn run(&self, src: &[f32], packed: &[f32], dst: &mut [f32], mode: Write, scratch: &mut [f32]) {
+    pub fn run(
+        &self,
+        src: &[f32],
+        packed: &[f32],
+        dst: &mut [f32],
+        mode: Write,
+        scratch: &mut [f32],
+    ) {
         let images = self.tiles / (self.src.grid[0] * self.src.grid[1]);
         let len = |t: &Tiling| images * t.size[0] * t.size[1] * t.channels;
         assert_eq!((src.len(), dst.len()), (len(&self.src), len(&self.dst)));
@@ -153,7 +167,14 @@ impl Winograd {
         }
     }
 
-    fn run_by_blocks(&self, src: &[f32], packed: &[f32], dst: Shared<'_>, mode: Write, scratch: &mut [f32]) {
+    fn run_by_blocks(
+        &self,
+        src: &[f32],
+        packed: &[f32],
+        dst: Shared<'_>,
+        mode: Write,
+        scratch: &mut [f32],
+    ) {
         let slots = Slots::new(scratch, self.tasks, self.slot());
         let blocks = self.tiles.div_ceil(self.block);
         (0..self.tasks).into_par_iter().for_each(|task| {
@@ -175,7 +196,14 @@ impl Winograd {
         });
     }
 
-    fn run_by_planes(&self, src: &[f32], packed: &[f32], dst: Shared<'_>, mode: Write, scratch: &mut [f32]) {
+    fn run_by_planes(
+        &self,
+        src: &[f32],
+        packed: &[f32],
+        dst: Shared<'_>,
+        mode: Write,
+        scratch: &mut [f32],
+    ) {
         let (left, product) = scratch[..self.slot()].split_at_mut(self.left().len());
         let (left, product) = (Shared::new(left), Shared::new(product));
         for start in (0..self.tiles).step_by(self.block) {
@@ -185,7 +213,9 @@ impl Winograd {
             // SAFETY: lengths were checked; in each step tasks write the rows of their own tiles, their own
             // plane, and the pixels of their own tiles.
             unsafe {
-                (0..chunks).into_par_iter().for_each(|chunk| self.spread(src, left, start, some(chunk)));
+                (0..chunks)
+                    .into_par_iter()
+                    .for_each(|chunk| self.spread(src, left, start, some(chunk)));
                 (0..PLANES).into_par_iter().for_each(|plane| {
                     self.multiply(left, packed, product, end - start, plane..plane + 1);
                 });
@@ -260,7 +290,12 @@ impl Winograd {
     #[inline(always)]
     fn panel(&self, panel: usize) -> (usize, usize) {
         let start = panel * 2 * self.isa.lanes();
-        (start, (self.dst.channels - start).min(2 * self.isa.lanes()).next_multiple_of(self.isa.lanes()))
+        (
+            start,
+            (self.dst.channels - start)
+                .min(2 * self.isa.lanes())
+                .next_multiple_of(self.isa.lanes()),
+        )
     }
 }
 
@@ -282,7 +317,8 @@ impl Kernel for PackPanel<'_> {
             unsafe {
                 let from = self.direct.add(start * depth * 9 + at);
                 let tap = depth * width;
-                let points = both::<V, Taps, 3, POINTS>(&Regular { start: from, row: 3 * tap, column: tap });
+                let points =
+                    both::<V, Taps, 3, POINTS>(&Regular { start: from, row: 3 * tap, column: tap });
                 let to = self.packed.add(start * depth + at);
                 for (i, row) in points.iter().enumerate() {
                     for (j, value) in row.iter().enumerate() {
@@ -346,7 +382,8 @@ impl Multiply<'_> {
                 for (i, row) in rows.iter_mut().enumerate() {
                     *row = left.add((tile + i).min(self.tiles - 1) * left_row);
                 }
-                let acc = accumulate([[V::splat(0.0); N]; M], &rows, self.winograd.src.channels, packed);
+                let acc =
+                    accumulate([[V::splat(0.0); N]; M], &rows, self.winograd.src.channels, packed);
                 for (i, acc) in acc.iter().enumerate().take(self.tiles - tile) {
                     write(acc, to.add((tile + i) * to_row), N * V::LANES, false);
                 }

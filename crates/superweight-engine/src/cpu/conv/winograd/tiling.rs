@@ -91,8 +91,10 @@ impl<L: Linear<P, POINTS>, const P: usize> Kernel for Spread<'_, L, P> {
         let t = self.tiling;
         for (index, tile) in self.tiles.clone().enumerate() {
             let (image, [top, left]) = t.locate(tile);
-            let inside =
-                top >= 0 && left >= 0 && top as usize + P <= t.size[0] && left as usize + P <= t.size[1];
+            let inside = top >= 0
+                && left >= 0
+                && top as usize + P <= t.size[0]
+                && left as usize + P <= t.size[1];
             // Channels that need no care: whole vectors of a tile without a border.
             let plain = if inside { t.channels - t.channels % V::LANES } else { 0 };
             // SAFETY: pixels are read only where they are inside the image, and only channels that exist; the
@@ -100,7 +102,8 @@ impl<L: Linear<P, POINTS>, const P: usize> Kernel for Spread<'_, L, P> {
             unsafe {
                 let out = self.out.add(index * self.planes.row);
                 for channel in (0..plain).step_by(V::LANES) {
-                    let start = self.pixels.add(t.pixel(image, top as usize, left as usize) + channel);
+                    let start =
+                        self.pixels.add(t.pixel(image, top as usize, left as usize) + channel);
                     let patch = Regular { start, row: t.size[1] * t.channels, column: t.channels };
                     self.store(both::<V, L, P, POINTS>(&patch), out.add(channel));
                 }

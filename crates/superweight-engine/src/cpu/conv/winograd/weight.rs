@@ -109,7 +109,8 @@ impl WinogradWeight {
         }
         let row = 9 * self.x.channels;
         dw.par_chunks_mut(row).enumerate().with_min_len(8).for_each(|(channel, dw)| {
-            let finish = Finish { weight: self, channel, sums: sums.as_ptr(), dw: dw.as_mut_ptr(), mode };
+            let finish =
+                Finish { weight: self, channel, sums: sums.as_ptr(), dw: dw.as_mut_ptr(), mode };
             // SAFETY: `sums` holds all parts; `dw` is one output channel.
             unsafe { self.isa.run(finish) }
         });
@@ -176,7 +177,14 @@ impl WinogradWeight {
     }
 
     /// Safety: the planes are large enough for the tiles and nobody else uses these rows of them.
-    unsafe fn spread(&self, x: &[f32], dy: &[f32], tiles: Range<usize>, left: *mut f32, right: *mut f32) {
+    unsafe fn spread(
+        &self,
+        x: &[f32],
+        dy: &[f32],
+        tiles: Range<usize>,
+        left: *mut f32,
+        right: *mut f32,
+    ) {
         // SAFETY: passed on; the activations' lengths were checked in `run`.
         unsafe {
             self.isa.run(Spread::<Inputs, POINTS> {
@@ -315,7 +323,8 @@ impl Kernel for Finish<'_> {
             // SAFETY: rows of sums are padded to whole vectors; of dw only channels that exist are written.
             unsafe {
                 let start = self.sums.add(self.channel * sums.row + column);
-                let taps = both::<V, TapGradients, POINTS, 3>(&Parts { start, sums, parts: w.parts });
+                let taps =
+                    both::<V, TapGradients, POINTS, 3>(&Parts { start, sums, parts: w.parts });
                 for (i, row) in taps.iter().enumerate() {
                     for (j, &value) in row.iter().enumerate() {
                         let to = self.dw.add((i * 3 + j) * channels + column);

@@ -19,7 +19,10 @@ fn one_network_ends_with_a_mean_unless_drops_are_given() {
         (dropped(&r.train.schedule), r.train.average)
     };
     assert_eq!(ends(""), (vec![132], 52));
-    assert_eq!(ends("strategy = 'no-search'\nbudget = '100%'\nplan.clusters = 'dense'"), (vec![132], 52));
+    assert_eq!(
+        ends("strategy = 'no-search'\nbudget = '100%'\nplan.clusters = 'dense'"),
+        (vec![132], 52)
+    );
     assert_eq!(ends("train.average = 10"), (vec![132], 10));
     assert_eq!(ends("train.average = 0"), (vec![60, 120, 180], 0));
     // A mean is of epochs at one rate.
@@ -34,7 +37,10 @@ fn one_network_ends_with_a_mean_unless_drops_are_given() {
     assert_eq!(ends("refine.epoch = 190"), (vec![132], 10));
     assert_eq!(ends("refine.epoch = 200"), (vec![60, 120, 180], 0));
     for schedule in ["one-cycle", "constant"] {
-        assert_eq!(resolve(&format!("train.schedule = '{schedule}'"), &[]).unwrap().train.average, 0);
+        assert_eq!(
+            resolve(&format!("train.schedule = '{schedule}'"), &[]).unwrap().train.average,
+            0
+        );
     }
 }
 
@@ -51,7 +57,11 @@ fn short_runs_search_and_refine_sooner_and_still_work() {
     ] {
         let epochs = format!("train.epochs={epochs}");
         let r = resolve("", &[&epochs]).unwrap();
-        assert_eq!((r.search.unwrap().epochs, r.refine.unwrap().epoch), (search, refine), "{epochs}");
+        assert_eq!(
+            (r.search.unwrap().epochs, r.refine.unwrap().epoch),
+            (search, refine),
+            "{epochs}"
+        );
         assert_eq!((dropped(&r.train.schedule), r.train.average), (drop, average), "{epochs}");
         let paper = resolve("train.average = 0", &[&epochs]).unwrap();
         assert_eq!((dropped(&paper.train.schedule), paper.train.average), (drops, 0), "{epochs}");

@@ -20,7 +20,8 @@ fn keys_and_fields_are_the_same() {
     OwnSet::save(&birds(), &folder.0, false).unwrap();
     let own = OwnSet::find("birds", &folder.0).unwrap().map(Arc::new);
     let mut written = vec![];
-    let turns = "members = ['cnn-4', 'cnn-6', 'cnn-8', 'cnn-5']\ntrain = { at_once = 3, distilled = true }";
+    let turns =
+        "members = ['cnn-4', 'cnn-6', 'cnn-8', 'cnn-5']\ntrain = { at_once = 3, distilled = true }";
     for (text, set) in [
         ("", "train.schedule=drops"),
         ("", "train.schedule=one-cycle"),
@@ -87,14 +88,18 @@ fn value(key: &'static Key) -> BoxedStrategy<Option<String>> {
             }
             Kind::Switch => &["true", "false"],
             Kind::Word(words) => {
-                return proptest::option::of(proptest::sample::select(words).prop_map(|w| format!("'{w}'")))
-                    .boxed();
+                return proptest::option::of(
+                    proptest::sample::select(words).prop_map(|w| format!("'{w}'")),
+                )
+                .boxed();
             }
             Kind::List(_) if key.path == "seeds" => &["[0, 1, 2]", "[9223372036854775807]"],
             Kind::List(_) => {
                 &["[]", "['templates']", "['classifier', 'templates', 'classifier', 'depthwise']"]
             }
-            Kind::Text(_) | Kind::Amount(_) => unreachable!("a text without examples: {}", key.path),
+            Kind::Text(_) | Kind::Amount(_) => {
+                unreachable!("a text without examples: {}", key.path)
+            }
         },
     };
     proptest::option::of(proptest::sample::select(texts).prop_map(str::to_owned)).boxed()

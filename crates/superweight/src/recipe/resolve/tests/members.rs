@@ -10,8 +10,7 @@ fn turns_are_of_so_many_members_that_all_have_theirs() {
     );
     let four = "members = ['wrn-10-1', 'wrn-10-2', 'wrn-10-3', 'wrn-10-4']";
     for asked in [1, 2, 5] {
-        let why =
-            "members: a step trains the largest, the smallest and one of those between at least, so 3 to 3;";
+        let why = "members: a step trains the largest, the smallest and one of those between at least, so 3 to 3;";
         refused(
             &format!("{four}\ntrain.at_once = {asked}"),
             &format!("r.toml:2:17: train.at_once: {asked} of 4 {why}"),
@@ -49,5 +48,8 @@ fn several_heads_have_rows_and_learn_from_labels() {
         "members = ['mimo-2-cnn-8', 'cnn-4']",
         "r.toml:1:11: members: mimo-2-cnn-8 and cnn-4 see different numbers of images at once: ",
     );
-    refused("train.distilled = true", "r.toml:1:19: train.distilled: there is one member, and nobody");
+    refused(
+        "train.distilled = true",
+        "r.toml:1:19: train.distilled: there is one member, and nobody",
+    );
 }
