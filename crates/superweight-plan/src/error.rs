@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use crate::arch::ArchError;
-use crate::layer::LayerId;
+use crate::ids::LayerId;
 use crate::number::grouped;
 
 /// Why a plan could not be made, changed or read.

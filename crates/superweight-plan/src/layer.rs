@@ -6,31 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arch::{ArchError, ArchName, Architecture, ImageShape, NodeId, Op, TensorKind};
 use crate::error::PlanError;
-
-macro_rules! id {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-        #[serde(transparent)]
-        pub struct $name(pub usize);
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                self.0.fmt(f)
-            }
-        }
-    };
-}
-pub(crate) use id;
-
-id!(
-    /// Position in [`SharingPlan::members`](crate::SharingPlan::members).
-    MemberId
-);
-id!(
-    /// Position in [`SharingPlan::layers`](crate::SharingPlan::layers): members in order, layers in the order they run.
-    LayerId
-);
+use crate::ids::MemberId;
 
 /// One network of the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -4,7 +4,9 @@
 //! ResNet-50 with inner width doubled. Tensor names are torchvision's.
 
 use super::builder::{Builder, Window};
-use super::{Activation, ArchName, Architecture, ImageShape, NodeId};
+use super::image::ImageShape;
+use super::name::ArchName;
+use super::types::{Activation, Architecture, NodeId};
 
 /// Blocks per stage of the depths that exist.
 pub(super) fn stages(depth: usize) -> Option<[usize; 4]> {

@@ -1,8 +1,8 @@
 //! Appends nodes one after another, deriving every shape, so that a family's file reads like its module.
 
-use super::{
-    Activation, ArchName, Architecture, ImageShape, Node, NodeId, Op, Tensor, TensorId, TensorKind,
-};
+use super::image::ImageShape;
+use super::name::ArchName;
+use super::types::{Activation, Architecture, Node, NodeId, Op, Tensor, TensorId, TensorKind};
 
 pub(super) struct Builder {
     name: ArchName,

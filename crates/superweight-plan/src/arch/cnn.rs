@@ -2,7 +2,9 @@
 //! ReLU per number, the first at full resolution, every further one at half of the one before.
 
 use super::builder::{Builder, Window};
-use super::{Activation, ArchName, Architecture, ImageShape};
+use super::image::ImageShape;
+use super::name::ArchName;
+use super::types::{Activation, Architecture};
 
 pub(super) fn build(
     name: ArchName,

@@ -5,7 +5,9 @@
 //! out: it has no parameter and the recipes here train without it.
 
 use super::builder::{Builder, Window};
-use super::{Activation, ArchName, Architecture, ImageShape, NodeId};
+use super::image::ImageShape;
+use super::name::ArchName;
+use super::types::{Activation, Architecture, NodeId};
 
 /// Expansion, output channels, blocks, stride of the first.
 const STAGES: [(usize, usize, usize, usize); 7] = [

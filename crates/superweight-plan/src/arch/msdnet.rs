@@ -14,7 +14,9 @@
 //! resolution is dropped and channels are halved. Tensor names are those of the PyTorch version most people use.
 
 use super::builder::{Builder, Window};
-use super::{Activation, ArchName, Architecture, ImageShape, NodeId};
+use super::image::ImageShape;
+use super::name::ArchName;
+use super::types::{Activation, Architecture, NodeId};
 
 /// What channels are multiplied by, from fine to coarse; a bottleneck's width is this times its growth.
 const FACTORS: [usize; 3] = [1, 2, 4];

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{Architecture, ImageShape, bottleneck, cnn, mobilenet, msdnet, wrn};
+use super::image::ImageShape;
 
 /// What can be asked for, as shown in help and errors.
 pub const FAMILIES: &str = "wrn-D-K with D = 6n+4 (wrn-28-10, wrn-10-0.5), wrn-50|101|152-K (wrn-50-2), \
@@ -65,7 +65,7 @@ pub enum ArchName {
         /// All but the first and the last layer; not such a network itself.
         body: Box<ArchName>,
     },
-    /// `cnn-16-32@12-20`: a network with other [widths](Architecture::widths), as `swn slim` finds them.
+    /// `cnn-16-32@12-20`: a network with other [widths](super::Architecture::widths), as `swn slim` finds them.
     Slim {
         /// What it is but for them; not such a network itself.
         body: Box<ArchName>,
@@ -123,50 +123,7 @@ pub enum ArchError {
 }
 
 impl ArchName {
-    /// The network for images of this shape and this many classes.
-    pub fn build(&self, input: ImageShape, classes: usize) -> Result<Architecture, ArchError> {
-        let sizes = [input.channels, input.height, input.width, classes];
-        if sizes.iter().any(|n| !(1..=LIMIT).contains(n)) {
-            return Err(ArchError::Size { name: self.to_string(), input: input.into(), classes });
-        }
-        let name = self.clone();
-        Ok(match self {
-            &Self::Wrn { depth, percent } => wrn::build(name, input, classes, depth, percent),
-            &Self::Bottleneck { depth, width } => {
-                let stages =
-                    bottleneck::stages(depth).expect("parsing admits only depths that exist");
-                bottleneck::build(name, input, classes, stages, width)
-            }
-            &Self::MobileNetV2 { percent } => mobilenet::build(name, input, classes, percent),
-            Self::Cnn { widths } => cnn::build(name, input, classes, widths),
-            &Self::MsdNet { exits, growth } => msdnet::build(name, input, classes, exits, growth),
-            &Self::Mimo { heads, ref body } => {
-                let stacked = ImageShape { channels: heads * input.channels, ..input };
-                let body = body.build(stacked, heads * classes).map_err(|_| ArchError::Heads {
-                    name: self.to_string(),
-                    heads,
-                    input: input.into(),
-                    classes,
-                })?;
-                Architecture { name, input, classes, heads, ..body }
-            }
-            Self::Slim { body, widths } => {
-                let body = body.build(input, classes)?;
-                let known = body.widths();
-                if known.len() != widths.len()
-                    || widths.iter().any(|width| !(1..=LIMIT).contains(width))
-                {
-                    return Err(ArchError::Numbers {
-                        name: self.to_string(),
-                        why: expected(&body, widths.len()),
-                    });
-                }
-                body.with_widths(name, widths)
-            }
-        })
-    }
-
-    /// The same with other [widths](Architecture::widths), as many as it has; building says where they are not.
+    /// The same with other [widths](super::Architecture::widths), as many as it has; building says where they are not.
     pub fn slimmed(&self, widths: Vec<usize>) -> Self {
         let body =
             if let Self::Slim { body, .. } = self { body.clone() } else { Box::new(self.clone()) };
@@ -199,18 +156,6 @@ impl ArchName {
             _ => 1,
         }
     }
-}
-
-/// Of how many widths, the first of them by name.
-fn expected(body: &Architecture, given: usize) -> String {
-    let known = body.widths();
-    let names: Vec<_> = known.iter().take(3).map(|width| width.name.as_str()).collect();
-    let others = if known.len() > names.len() { ", …" } else { "" };
-    let are = if given == 1 { "is" } else { "are" };
-    let (name, count, names) = (&body.name, known.len(), names.join(", "));
-    format!(
-        "{name} has {count} widths, {given} {are} given: those of {names}{others}, from 1 to {LIMIT} channels each"
-    )
 }
 
 impl fmt::Display for ArchName {

@@ -2,8 +2,9 @@
 
 use std::str::FromStr;
 
+use super::bottleneck;
+use super::name::{ArchError, ArchName};
 use super::name::{EXITS, LIMIT, MOST_HEADS};
-use super::{ArchError, ArchName, bottleneck};
 
 impl FromStr for ArchName {
     type Err = ArchError;

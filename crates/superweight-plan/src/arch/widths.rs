@@ -5,7 +5,8 @@
 //! several have side by side. WRN-28-10 has
 //! one for its stem, one for each of its three stages and one inside each of its twelve blocks.
 
-use super::{ArchName, Architecture, NodeId, Op};
+use super::name::ArchName;
+use super::types::{Architecture, NodeId, Op};
 
 /// Channels that several values have, and that a network may have more or fewer of.
 #[derive(Clone, Debug, PartialEq, Eq)]

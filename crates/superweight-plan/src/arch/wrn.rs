@@ -7,7 +7,9 @@
 //! convolution (WRN-d-1, first stage).
 
 use super::builder::{Builder, Window};
-use super::{Activation::Relu, ArchName, Architecture, ImageShape, NodeId};
+use super::image::ImageShape;
+use super::name::ArchName;
+use super::types::{Activation::Relu, Architecture, NodeId};
 
 pub(super) fn build(
     name: ArchName,

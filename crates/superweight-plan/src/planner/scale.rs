@@ -36,10 +36,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::allocate::SetCost;
-use crate::layer::LayerId;
-use crate::plan::{PlannedLayer, SharingPlan, TemplateSet, Tiling};
-use crate::stretch;
+use super::stretch;
+use crate::ids::LayerId;
+use crate::plan::{PlannedLayer, SetCost, SharingPlan, TemplateSet, Tiling};
 
 /// The sizes that numbers start with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

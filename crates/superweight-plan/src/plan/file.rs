@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::types::{SharingPlan, VERSION};
 use crate::error::PlanError;
-use crate::plan::{SharingPlan, VERSION};
 
 impl SharingPlan {
     /// Reads and checks a plan. Errors name the place in the file.

@@ -6,20 +6,17 @@
 //! least. Where the preferred one does not fit another is taken, so that a larger budget is never
 //! worse: `minimum` is the smallest of all.
 
-use std::fmt;
-use std::ops::RangeInclusive;
-
-use crate::allocate::Rule;
-use crate::cluster::{Clustering, Partition, Share, check_partition};
-use crate::draft::Draft;
+use super::allocate::Rule;
+use super::cluster::Share;
+use super::draft::Draft;
+use super::request::{PlanRequest, TilingChoice};
+use super::scale::Scale;
+use super::stretch;
 use crate::error::PlanError;
-use crate::layer::{Member, Role, Tensors};
-use crate::plan::{SetId, SharingPlan, Tiling};
-use crate::scale::Scale;
-use crate::stretch;
-
-/// Sides a grid's block may have.
-pub(crate) const BLOCKS: RangeInclusive<usize> = 1..=4096;
+use crate::ids::SetId;
+use crate::layer::Role;
+use crate::partition::Partition;
+use crate::plan::{SharingPlan, Tiling};
 
 /// Sides that are tried for a grid, the best first: 8 was better than 16 in 1% of WRN-28-10, and than 4 and 16 in 10%.
 const GRIDS: [usize; 3] = [8, 16, 32];
@@ -29,83 +26,6 @@ pub(crate) const ROOM: usize = 3;
 
 /// Sides that are tried where templates are patterns times blocks.
 const PATTERNED: [usize; 6] = [2, 4, 8, 16, 32, 64];
-
-/// Which tiling is wanted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TilingChoice {
-    /// Nested if it fits twice or nothing has to be saved, else a grid with room, else Kronecker.
-    #[default]
-    Auto,
-    /// Always nested.
-    Nested,
-    /// Always grid.
-    Grid,
-    /// Always grid, with templates that are patterns times blocks.
-    Kronecker,
-    /// Templates of the size of their layer, looked at in a bank: Shapeshifter Networks.
-    Stretched,
-    /// One template for all layers of one shape in a cluster, times factors of rank one that each has for itself: BatchEnsemble.
-    RankOne,
-}
-
-impl TilingChoice {
-    /// Whether templates are looked at in banks, over all kernel sizes.
-    pub fn has_banks(self) -> bool {
-        matches!(self, Self::Stretched | Self::RankOne)
-    }
-}
-
-impl fmt::Display for TilingChoice {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.pad(match self {
-            Self::Auto => "auto",
-            Self::Nested => "nested",
-            Self::Grid => "grid",
-            Self::Kronecker => "kronecker",
-            Self::Stretched => "stretched",
-            Self::RankOne => "rank-one",
-        })
-    }
-}
-
-/// Which layers use one α of a SuperWeight when training starts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Coefficients {
-    /// All of them: hard sharing, to be refined.
-    #[default]
-    Shared,
-    /// Each its own.
-    Own,
-    /// Layers of one set together, wherever they use the same SuperWeight; layers not named each their own.
-    Explicit(Partition),
-}
-
-/// What to plan.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PlanRequest {
-    /// The networks.
-    pub members: Vec<Member>,
-    /// Every trainable number counts against it; none for as little sharing as is useful.
-    pub budget: Option<u64>,
-    /// Which layers may share.
-    pub clusters: Clustering,
-    /// What templates are.
-    pub tiling: TilingChoice,
-    /// b; by default the first of 8, 16 and 32 of which the budget pays for three templates in every set of a grid, with patterns that of 2, 4, …, 64
-    /// which makes templates smallest of those that can use the budget up.
-    pub block: Option<usize>,
-    /// Who shares coefficients.
-    pub coefficients: Coefficients,
-    /// `refine.reserve`: share of the own coefficients of every layer that is kept for refinement; 0 without it.
-    pub reserve: f64,
-    /// Whether stem and classifier take part.
-    pub share: Share,
-    /// What numbers start with, and so how fast they learn; where nobody says, [`Scale::usual`] of the tiling.
-    pub scale: Option<Scale>,
-    /// No set gets more templates than this, or than it needs: the one bank of 4 that coefficients are clustered on. All of them get so many
-    /// where templates are looked at in a bank.
-    pub most_templates: Option<usize>,
-}
 
 /// What is known before anything is allocated.
 #[derive(Clone, Debug, PartialEq)]
@@ -129,45 +49,6 @@ pub struct Survey {
 }
 
 impl PlanRequest {
-    /// Defaults for everything but members and budget.
-    pub fn new(members: Vec<Member>, budget: impl Into<Option<u64>>) -> Self {
-        Self {
-            members,
-            budget: budget.into(),
-            clusters: Clustering::default(),
-            tiling: TilingChoice::default(),
-            block: None,
-            coefficients: Coefficients::default(),
-            reserve: 1.0,
-            share: Share::default(),
-            scale: None,
-            most_templates: None,
-        }
-    }
-
-    /// Trainable numbers of all members if nothing is shared.
-    pub fn dense_total(&self) -> Result<u64, PlanError> {
-        Ok(self.check()?.total())
-    }
-
-    /// The same with its tiling fixed, for plans that must keep it.
-    pub fn with_tiling(&self, tiling: Tiling) -> Self {
-        let mut request = self.clone();
-        match tiling {
-            Tiling::Dense => {}
-            Tiling::Nested => request.tiling = TilingChoice::Nested,
-            Tiling::Stretched => request.tiling = TilingChoice::Stretched,
-            Tiling::RankOne => request.tiling = TilingChoice::RankOne,
-            Tiling::Grid { block } => {
-                (request.tiling, request.block) = (TilingChoice::Grid, Some(block));
-            }
-            Tiling::Kronecker { block } => {
-                (request.tiling, request.block) = (TilingChoice::Kronecker, Some(block));
-            }
-        }
-        request
-    }
-
     /// What every tiling would need, and which one is chosen. A classifier that nobody has decided about takes part where blocks make
     /// it smaller, and where nothing else fits; always where it looks at a bank, as in the methods that do so.
     pub fn survey(&self) -> Result<Survey, PlanError> {
@@ -319,22 +200,5 @@ impl PlanRequest {
         let best = roomy.or_else(finest).unwrap_or(smallest);
         let and_minimum = |draft: &Draft| (draft.plan.tiling, draft.minimum());
         (and_minimum(best), and_minimum(smallest))
-    }
-
-    fn check(&self) -> Result<Tensors, PlanError> {
-        if self.members.is_empty() {
-            return Err(PlanError::NoMembers);
-        }
-        if !(0.0..=1.0).contains(&self.reserve) {
-            return Err(PlanError::Reserve { reserve: self.reserve });
-        }
-        if let Some(block) = self.block.filter(|block| !BLOCKS.contains(block)) {
-            return Err(PlanError::Block { block });
-        }
-        let tensors = Tensors::of(&self.members)?;
-        if let Coefficients::Explicit(sets) = &self.coefficients {
-            check_partition(&tensors.layers, sets, "coefficients")?;
-        }
-        Ok(tensors)
     }
 }

@@ -4,14 +4,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::allocate::MOST_TEMPLATES;
-use crate::cluster::{Clustering, Share};
-use crate::error::PlanError;
-use crate::layer::{Layer, LayerId, MOST_NUMBERS, MemberId, Tensors, answer_together};
-use crate::plan::{
-    ClusterId, PlannedLayer, SharingPlan, SuperWeightId, TemplateSet, Tiling, Users, VERSION,
+use super::rect::Span;
+use super::types::{
+    BLOCKS, MOST_TEMPLATES, PlannedLayer, SharingPlan, TemplateSet, Tiling, Users, VERSION,
 };
-use crate::planner::BLOCKS;
+use crate::error::PlanError;
+use crate::ids::{ClusterId, LayerId, MemberId, SuperWeightId};
+use crate::layer::{Layer, MOST_NUMBERS, Tensors, answer_together};
+use crate::partition::{Partition, check_families, check_partition};
 
 macro_rules! ensure {
     ($condition:expr, $place:expr, $($problem:tt)+) => {
@@ -109,13 +109,12 @@ impl SharingPlan {
 
     fn check_clusters(&self) -> Result<(), PlanError> {
         let layers: Vec<Layer> = self.layers().cloned().collect();
-        let partition = self.clusters.iter().map(|c| c.layers.clone()).collect();
-        // Reads as an explicit partition: ids exist, stand once, and share a family unless they look at a bank.
-        let (explicit, banks) = (Clustering::Explicit(partition), self.tiling.has_banks());
-        let checked = match banks {
-            true => explicit.partition_across(&layers, Share::default()),
-            false => explicit.partition(&layers, Share::default()),
-        };
+        let partition: Partition = self.clusters.iter().map(|c| c.layers.clone()).collect();
+        let banks = self.tiling.has_banks();
+        let checked = check_partition(&layers, &partition, "clusters").and_then(|()| match banks {
+            true => Ok(()), // layers of all families may read one bank
+            false => check_families(&layers, &partition),
+        });
         ensure!(checked.is_ok(), "clusters", "{}", checked.unwrap_err());
         for (i, cluster) in self.clusters.iter().enumerate() {
             let (place, tiling) = (format_args!("clusters[{i}].bank"), self.tiling);
@@ -366,7 +365,7 @@ impl SharingPlan {
             let same = *factors.entry(superweight.set).or_insert(factor) == factor;
             ensure!(same, place, "the factor is not that of the layer's other tiles on this set");
             for (o, other) in tiles[..t].iter().enumerate() {
-                let apart = |a: crate::Span, b: crate::Span| a.end <= b.start || b.end <= a.start;
+                let apart = |a: Span, b: Span| a.end <= b.start || b.end <= a.start;
                 let disjoint = apart(found.rows, other.at.rows) || apart(found.cols, other.at.cols);
                 ensure!(disjoint, place, "covers numbers that tiles[{o}] covers already");
             }

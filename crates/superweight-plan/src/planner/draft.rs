@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use crate::allocate::{Ledger, Rule, SetCost, allocate, least};
-use crate::cluster::Partition;
-use crate::corner::{Rect, Span, superweights};
-use crate::layer::{Layer, LayerId, Tensors};
+use super::allocate::{Rule, allocate, least};
+use super::corner::superweights;
+use super::request::{Coefficients, PlanRequest};
+use super::scale::{self, Scale};
+use super::stretch;
+use crate::ids::{ClusterId, LayerId, SetId, SuperWeightId};
+use crate::layer::{Layer, Tensors};
+use crate::partition::Partition;
 use crate::plan::{
-    Bill, Cluster, ClusterId, PlannedLayer, SetId, SharingPlan, SuperWeight, SuperWeightId,
+    Bill, Cluster, Ledger, PlannedLayer, Rect, SetCost, SharingPlan, Span, SuperWeight,
     TemplateSet, Tile, Tiling, Users, VERSION, View,
 };
-use crate::planner::{Coefficients, PlanRequest};
-use crate::scale::{self, Scale};
-use crate::stretch;
 
 /// A plan whose template counts are still open. Every SuperWeight already has its groups, as if K were 2 or more.
 pub(crate) struct Draft {

@@ -4,15 +4,14 @@
 //! Only layers of one starting cluster are pairs: Eq. 2 is over SuperWeights that both contain. Tiling and block stay
 //! those of the plan that training started from.
 
-use crate::allocate::Rule;
-use crate::assign::{Assignment, Pair, assign, merges};
-use crate::cluster::{Clustering, Partition};
+use super::assign::{Assignment, Pair, assign, merges};
+use super::threshold;
 use crate::error::PlanError;
-use crate::layer::LayerId;
+use crate::ids::{ClusterId, LayerId};
 use crate::number::grouped;
-use crate::plan::{ClusterId, SharingPlan, TemplateSet, Tiling};
-use crate::planner::{PlanRequest, ROOM};
-use crate::threshold;
+use crate::partition::Partition;
+use crate::plan::{SharingPlan, TemplateSet, Tiling};
+use crate::planner::{Clustering, PlanRequest, ROOM, Rule};
 
 /// By how much the authors' code lowers τ until the groups fit.
 const RELEASED_STEP: f64 = 0.05;
@@ -185,9 +184,8 @@ fn attempt(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::Share;
-    use crate::number::mix;
-    use crate::planner::TilingChoice;
+    use crate::planner::{Share, TilingChoice};
+    use crate::rng::mix;
     use crate::testing::members;
 
     fn start(names: &str, budget: u64, tiling: TilingChoice) -> (PlanRequest, SharingPlan) {

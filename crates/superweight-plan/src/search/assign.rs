@@ -8,9 +8,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::Partition;
 use crate::error::PlanError;
-use crate::layer::LayerId;
+use crate::ids::LayerId;
+use crate::partition::Partition;
 
 /// How alike two layers are: cosine of their gradients (Eq. 2 or Eq. 3).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -184,7 +184,7 @@ impl UnionFind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::number::mix;
+    use crate::rng::mix;
 
     fn ids(n: usize) -> Vec<LayerId> {
         (0..n).map(LayerId).collect()

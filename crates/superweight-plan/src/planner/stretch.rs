@@ -14,8 +14,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::cluster::Partition;
-use crate::layer::{Layer, LayerId};
+use crate::ids::LayerId;
+use crate::layer::Layer;
+use crate::partition::Partition;
 use crate::plan::View;
 
 /// No layer has more templates.

@@ -9,31 +9,24 @@
 //! nothing in it has to come from this crate's planner, but everything in it is checked when it is read
 //! ([`SharingPlan::from_json`]).
 
-mod numbers;
-
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::Partition;
-use crate::corner::Rect;
-use crate::layer::{Layer, LayerId, Member, Vector, id};
+use super::rect::Rect;
+use crate::ids::{ClusterId, LayerId, SetId, SuperWeightId};
+use crate::layer::{Layer, Member, Vector};
+use crate::partition::Partition;
 
 /// The version this crate writes and reads.
 pub const VERSION: u32 = 1;
 
-id!(
-    /// Position in [`SharingPlan::clusters`].
-    ClusterId
-);
-id!(
-    /// Position in [`SharingPlan::template_sets`].
-    SetId
-);
-id!(
-    /// Position in [`SharingPlan::superweights`].
-    SuperWeightId
-);
+/// No set has more templates than this: far more than are of use, far fewer than would overflow a count.
+pub(crate) const MOST_TEMPLATES: usize = 1 << 20;
+
+/// Sides a grid's block may have.
+pub(crate) const BLOCKS: RangeInclusive<usize> = 1..=4096;
 
 /// How SuperWeights are made of templates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

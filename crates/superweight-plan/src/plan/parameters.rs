@@ -1,10 +1,9 @@
 //! How many trainable numbers the parts of a plan have, and what a bill of them comes to.
 
-use super::{
-    Bill, ClusterId, SetId, SharingPlan, SuperWeightId, TemplateSet, Tiling, coefficient_rows,
-};
-use crate::allocate::{Ledger, SetCost};
-use crate::layer::{Layer, LayerId, LayerKind, VectorKind};
+use super::cost::{Ledger, SetCost};
+use super::types::{Bill, SharingPlan, TemplateSet, Tiling, coefficient_rows};
+use crate::ids::{ClusterId, LayerId, SetId, SuperWeightId};
+use crate::layer::{Layer, LayerKind, VectorKind};
 
 impl SharingPlan {
     /// Trained numbers of a set's templates, patterns included; none where they are looked at in a bank.

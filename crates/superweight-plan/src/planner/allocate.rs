@@ -13,7 +13,7 @@
 //! and α one row per group of layers. They are charged at max(live, reserve × own): `own` is the
 //! count if every layer had its own, which refinement may need later.
 
-use crate::plan::Tiling;
+use crate::plan::{Ledger, MOST_TEMPLATES, SetCost, Tiling};
 
 /// Nested sets grow evenly up to this many templates before any grows further (as in the authors' code).
 pub(crate) const ROUND_ROBIN: usize = 8;
@@ -21,28 +21,6 @@ pub(crate) const ROUND_ROBIN: usize = 8;
 /// Where a template costs more than this share of the budget, it is also tried to buy another before others have theirs: it may
 /// be worth more than what it costs them.
 const DEAR: f64 = 0.01;
-
-/// No set has more templates than this: far more than are of use, far fewer than would overflow a count.
-pub(crate) const MOST_TEMPLATES: usize = 1 << 20;
-
-/// What one template set costs.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct SetCost {
-    /// Numbers in one template's block.
-    pub block: u64,
-    /// Numbers in its pattern; 0 where there are none.
-    pub pattern: u64,
-    /// Cells of all layers that are made from the set.
-    pub uses: u64,
-    /// Weights in those cells: a cell at the edge of a layer may be cut.
-    pub weights: u64,
-    /// Coefficient rows under the present groups.
-    pub live_rows: u64,
-    /// Coefficient rows if every layer had its own.
-    pub own_rows: u64,
-    /// Relative depth of the shallowest layer that uses the set.
-    pub depth: f64,
-}
 
 /// Which rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,46 +73,6 @@ impl Rule {
             Rule::Nested | Rule::Grid => {
                 set.block as f64 + (set.live_rows as f64).max(reserve * set.own_rows as f64)
             }
-        }
-    }
-}
-
-/// Templates and coefficients so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Ledger {
-    /// Template numbers.
-    pub templates: u64,
-    /// Coefficients under the present groups.
-    pub live: u64,
-    /// Coefficients if every layer had its own.
-    pub own: u64,
-}
-
-impl Ledger {
-    /// The sum over sets with these K.
-    pub fn of(sets: &[SetCost], counts: &[usize]) -> Self {
-        sets.iter().zip(counts).fold(Self::default(), |ledger, (set, &k)| ledger.changed(set, 0, k))
-    }
-
-    /// Coefficients charged: what lives, or the reserve where that is more.
-    pub fn charged(&self, reserve: f64) -> u64 {
-        self.live.max((reserve * self.own as f64).ceil() as u64)
-    }
-
-    /// All that is charged.
-    pub fn total(&self, reserve: f64) -> u64 {
-        self.templates + self.charged(reserve)
-    }
-
-    fn changed(self, set: &SetCost, from: usize, to: usize) -> Self {
-        let coefficients = |k: usize, rows: u64| if k < 2 { 0 } else { k as u64 * rows };
-        let step = |sum: u64, f: &dyn Fn(usize) -> u64| sum + f(to) - f(from);
-        Self {
-            templates: step(self.templates, &|k| {
-                k as u64 * set.block + coefficients(k, set.pattern)
-            }),
-            live: step(self.live, &|k| coefficients(k, set.live_rows)),
-            own: step(self.own, &|k| coefficients(k, set.own_rows)),
         }
     }
 }
@@ -285,7 +223,7 @@ impl Purse<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::number::mix;
+    use crate::rng::mix;
 
     fn set(block: u64, uses: u64, depth: f64) -> SetCost {
         SetCost {

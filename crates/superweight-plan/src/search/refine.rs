@@ -6,11 +6,11 @@
 //! at which they fit. Templates, tiles and factors stay, so a split right after which every group holds a copy of the
 //! shared α changes no weight.
 
-use crate::assign::{Assignment, Pair, assign};
+use super::assign::{Assignment, Pair, assign};
 use crate::error::PlanError;
-use crate::layer::LayerId;
+use crate::ids::{LayerId, SuperWeightId};
 use crate::number::grouped;
-use crate::plan::{SharingPlan, SuperWeightId, Users};
+use crate::plan::{SharingPlan, Users};
 
 /// How alike the coefficient gradients of the layers on one SuperWeight are (Eq. 3).
 #[derive(Clone, Debug, PartialEq)]
@@ -142,8 +142,8 @@ fn lower_thresholds(similarities: &[CoefficientPairs], beta: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::number::mix;
     use crate::planner::PlanRequest;
+    use crate::rng::mix;
     use crate::testing::members;
 
     fn similarities(
