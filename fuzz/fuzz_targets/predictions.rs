@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use superweight::evaluate::{MAX_MEMBERS, Predictions, SetReport, Subset};
+use superweight::model::{MAX_MEMBERS, Subset};
+use superweight::evaluate::{Predictions, SetReport};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(predictions) = Predictions::from_bytes(Path::new("fuzz"), bytes) {

@@ -5,15 +5,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use superweight::anytime::{Asked, Clock, Predictor, Profile};
-use superweight::voices::{VoiceId, Voices};
+use superweight::infer::anytime::{Asked, Clock, Predictor, Profile};
+use superweight::model::{OutputId, Outputs};
 
-struct Members(Voices);
+struct Members(Outputs);
 
 impl Asked for Members {
     type Error = std::convert::Infallible;
 
-    fn voices(&self) -> &Voices {
+    fn voices(&self) -> &Outputs {
         &self.0
     }
 
@@ -21,7 +21,7 @@ impl Asked for Members {
         Ok(())
     }
 
-    fn run(&mut self, voice: VoiceId) -> Result<Vec<f32>, Self::Error> {
+    fn run(&mut self, voice: OutputId) -> Result<Vec<f32>, Self::Error> {
         Ok(vec![voice.0 as f32, 0.0])
     }
 }

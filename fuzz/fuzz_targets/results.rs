@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use superweight::results::{load_rows, open_all, table};
+use superweight::report::published::{load_rows, open_all, table};
 use superweight_fuzz::put;
 
 static RESULTS: LazyLock<PathBuf> = LazyLock::new(|| {

@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use superweight::engine::CpuDevice;
 use superweight::infer::Trained;
 use superweight::report::Report;
-use superweight::voices::VoiceId;
+use superweight::model::OutputId;
 use superweight_fuzz::{FILES, RUN, digest, put};
 
 static DEVICE: LazyLock<CpuDevice> =
@@ -45,7 +45,7 @@ fuzz_target!(|bytes: &[u8]| {
                 .set_images(&vec![0.5; networks.image_len()])
                 .expect("an image of the members' size");
             for voice in 0..networks.voices().count() {
-                networks.run(VoiceId(voice)).expect("members that were built run");
+                networks.run(OutputId(voice)).expect("members that were built run");
             }
         }
     }

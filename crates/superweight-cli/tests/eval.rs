@@ -8,9 +8,10 @@ use std::path::Path;
 
 use common::Folder;
 use serde_json::Value;
-use superweight::evaluate::{Classes, Predictions, Subset};
+use superweight::evaluate::{Classes, Predictions};
+use superweight::model::Subset;
 use superweight::run::{RunFolder, load_checkpoint, safetensors};
-use superweight::voices::VoiceId;
+use superweight::model::OutputId;
 
 /// Three members, two of one shape, ten steps on the images that come with the program.
 const RECIPE: &str = "\
@@ -81,7 +82,7 @@ fn a_run_is_evaluated_and_every_figure_can_be_had_again() {
             assert_eq!(number(&subset["top1"]), 100.0 * top1);
         }
     }
-    assert!(small.top1(Subset::all(3)).is_some() && small.top1(Subset::one(VoiceId(1))).is_some());
+    assert!(small.top1(Subset::all(3)).is_some() && small.top1(Subset::one(OutputId(1))).is_some());
     assert_eq!(fs::read_to_string(folder.0.join("all.csv")).unwrap().lines().count(), 8);
     let points = answer["interpolation"]["points"].as_array().unwrap();
     assert_eq!((points.len(), number(&points[0]["t"]), number(&points[10]["t"])), (11, 0.0, 1.0));

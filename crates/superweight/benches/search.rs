@@ -7,9 +7,9 @@
 use std::time::Instant;
 
 use divan::Bencher;
-use superweight::bank;
+use superweight::model::bank;
 use superweight::engine::CpuDevice;
-use superweight::ensemble::{Ensemble, EnsembleOptions};
+use superweight::model::ensemble::{Ensemble, EnsembleOptions};
 use superweight::plan::arch::ArchName;
 use superweight::plan::{Clustering, LayerId, Member, PlanRequest, SharingPlan};
 use superweight::search::{AlphaSums, GradientSums, LayerNumbers, compare};
@@ -26,7 +26,7 @@ fn main() {
 fn plan(members: &[&str], budget: u64, clusters: Clustering) -> SharingPlan {
     let member = |name: &&str| {
         let architecture: ArchName = name.parse().expect("a name");
-        Member { input: architecture.usual_input(), architecture, classes: 100 }
+        Member { input: architecture.default_input(), architecture, classes: 100 }
     };
     let request = PlanRequest::new(members.iter().map(member).collect(), budget);
     PlanRequest { clusters, ..request }.plan().expect("the budget pays for it")

@@ -11,9 +11,10 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
-use superweight::anytime::{Predictor, Profile, SystemClock, measure};
+use superweight::infer::anytime::{Predictor, Profile, SystemClock, measure};
 use superweight::engine::CpuDevice;
-use superweight::evaluate::{Predictions, Subset, evaluate_subsets};
+use superweight::evaluate::{Predictions, evaluate_subsets};
+use superweight::model::Subset;
 use superweight::infer::Trained;
 
 /// A deadline is so much longer than what the profile says 99 of 100 calls take.

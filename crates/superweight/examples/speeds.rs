@@ -11,12 +11,11 @@
 use std::error::Error;
 use std::path::Path;
 
-use superweight::bank::{
-    self, coefficients_name, numbers_name, patterns_name, templates_name, weight_name,
-};
+use superweight::model::bank;
+use superweight::model::bank::{coefficients_name, numbers_name, patterns_name, templates_name, weight_name};
 use superweight::data::standard_folder;
 use superweight::engine::CpuDevice;
-use superweight::ensemble::{Ensemble, EnsembleOptions};
+use superweight::model::ensemble::{Ensemble, EnsembleOptions};
 use superweight::plan::{LayerId, SetId};
 use superweight::recipe::Recipe;
 

@@ -1,21 +1,19 @@
 //! Composition against its definition, its backward pass against finite differences, and where training starts.
 
-use superweight::bank::{
-    self, Bank, coefficients_name, factors_name, numbers_name, patterns_name, templates_name,
-    weight_name,
-};
+use superweight::model::bank;
+use superweight::model::bank::{Bank, coefficients_name, factors_name, numbers_name, patterns_name, templates_name, weight_name};
 use superweight::engine::{CpuDevice, LayoutBuilder, Memory, MixReaders, ohwi_to_oihw};
 use superweight::plan::arch::ArchName;
 use superweight::plan::{
     ClusterId, Clustering, Coefficients, LayerId, LayerKind, Member, PlanRequest, Scale, SetId,
-    Share, SharingPlan, SuperWeightId, Tiling, TilingChoice,
+    SharedRoles, SharingPlan, SuperWeightId, Tiling, TilingChoice,
 };
-use superweight::random::Draws;
+use superweight::rng::Draws;
 
 fn request(names: &str, percent: u64) -> PlanRequest {
     let member = |name: &str| {
         let architecture: ArchName = name.parse().unwrap();
-        Member { input: architecture.usual_input(), architecture, classes: 10 }
+        Member { input: architecture.default_input(), architecture, classes: 10 }
     };
     let mut request = PlanRequest::new(names.split(',').map(member).collect(), None);
     request.budget = Some(request.survey().unwrap().dense_total * percent / 100);
@@ -35,7 +33,7 @@ fn plans() -> Vec<SharingPlan> {
         for tiling in [TilingChoice::Nested, TilingChoice::Grid, TilingChoice::Kronecker] {
             for coefficients in [
                 Coefficients::Shared,
-                Coefficients::Own,
+                Coefficients::PerLayer,
                 Coefficients::Explicit(vec![vec![LayerId(1), LayerId(2)]]),
             ] {
                 for (clusters, block) in [("single", 8), ("depth:2", 5), ("random:3:1", 16)] {
@@ -46,7 +44,7 @@ fn plans() -> Vec<SharingPlan> {
                         coefficients,
                         clusters,
                         block: Some(block),
-                        share: Share { classifier: Some(block == 5), ..Share::default() },
+                        shared_roles: SharedRoles { classifier: Some(block == 5), ..SharedRoles::default() },
                         ..request(names, percent)
                     };
                     plans.extend(request.plan());
@@ -61,18 +59,18 @@ fn plans() -> Vec<SharingPlan> {
         ("mobilenet-v2-0.1,wrn-10-1", 50, None),
     ] {
         for clusters in ["single", "depth:2", "random:3:1"] {
-            let (tiling, coefficients) = (TilingChoice::Stretched, Coefficients::Own);
+            let (tiling, coefficients) = (TilingChoice::Stretched, Coefficients::PerLayer);
             let clusters = clusters.parse().unwrap();
             let request = request(names, percent);
             let request =
-                PlanRequest { tiling, coefficients, clusters, most_templates: most, ..request };
+                PlanRequest { tiling, coefficients, clusters, max_templates: most, ..request };
             plans.push(request.plan().unwrap());
         }
     }
     for (names, clusters) in [("wrn-10-1,wrn-10-1", "per-position"), ("cnn-12-20-9", "single")] {
         let (tiling, clusters) = (TilingChoice::RankOne, clusters.parse().unwrap());
-        let share = Share { stem: true, classifier: None };
-        plans.push(PlanRequest { tiling, clusters, share, ..request(names, 110) }.plan().unwrap());
+        let shared_roles = SharedRoles { stem: true, classifier: None };
+        plans.push(PlanRequest { tiling, clusters, shared_roles, ..request(names, 110) }.plan().unwrap());
     }
     let count = |of: &dyn Fn(Tiling) -> bool| plans.iter().filter(|plan| of(plan.tiling)).count();
     assert!(count(&|tiling| tiling == Tiling::Nested) > 10);
@@ -127,7 +125,7 @@ fn looked_at(plan: &SharingPlan, memory: &Memory<CpuDevice>, id: SetId) -> Vec<f
         let place = ((n as f64 + 0.5) * from as f64 / to as f64 - 0.5).max(0.0);
         [(place as usize, 1.0 - place.fract()), ((place as usize + 1).min(from - 1), place.fract())]
     };
-    let factors = match plan.factor_numbers(id) {
+    let factors = match plan.factor_parameters(id) {
         0 => vec![1.0; rows + cols],
         _ => memory.parameter(&factors_name(id)).unwrap(),
     };
@@ -279,7 +277,7 @@ fn backward_equals_finite_differences() {
             let mixed = plan.set(set).templates > 1;
             names.extend(mixed.then(|| coefficients_name(set)));
             names.extend((mixed && plan.has_patterns()).then(|| patterns_name(set)));
-            names.extend((plan.factor_numbers(set) > 0).then(|| factors_name(set)));
+            names.extend((plan.factor_parameters(set) > 0).then(|| factors_name(set)));
             (set.0, names)
         };
         let banks = plan.clusters.iter().enumerate().filter(|(_, cluster)| cluster.bank.is_some());
@@ -321,13 +319,13 @@ fn every_layer_starts_with_hes_deviation() {
         use TilingChoice::{Auto, Kronecker, Stretched};
         for (coefficients, scale, tiling) in [
             (Coefficients::Shared, Scale::Balanced, Auto),
-            (Coefficients::Own, Scale::Balanced, Auto),
-            (Coefficients::Own, Scale::Even, Auto),
+            (Coefficients::PerLayer, Scale::Balanced, Auto),
+            (Coefficients::PerLayer, Scale::Even, Auto),
             (Coefficients::Shared, Scale::He, Auto),
             (Coefficients::Shared, Scale::Even, Kronecker),
-            (Coefficients::Own, Scale::Balanced, Kronecker),
-            (Coefficients::Own, Scale::Even, Stretched),
-            (Coefficients::Own, Scale::Balanced, Stretched),
+            (Coefficients::PerLayer, Scale::Balanced, Kronecker),
+            (Coefficients::PerLayer, Scale::Even, Stretched),
+            (Coefficients::PerLayer, Scale::Balanced, Stretched),
         ] {
             let request =
                 PlanRequest { coefficients, scale: Some(scale), tiling, ..request(names, percent) };
@@ -349,7 +347,7 @@ fn every_layer_starts_with_hes_deviation() {
                 }
                 let weight = memory.parameter(&weight_name(&plan, id)).unwrap();
                 let square: f64 = weight.iter().map(|w| f64::from(*w).powi(2)).sum();
-                let ratio = (square / weight.len() as f64).sqrt() / plan.layer(id).he();
+                let ratio = (square / weight.len() as f64).sqrt() / plan.layer(id).he_std();
                 assert!(
                     (ratio - 1.0).abs() < 0.1,
                     "{} of {names} at {percent}%: {ratio}",
@@ -368,9 +366,9 @@ fn a_narrow_layer_is_the_corner_of_a_wide_one() {
     let request = PlanRequest {
         clusters: Clustering::PerPosition,
         tiling: TilingChoice::Nested,
-        share: Share { stem: true, classifier: Some(true) },
+        shared_roles: SharedRoles { stem: true, classifier: Some(true) },
         scale: Some(Scale::Corner),
-        most_templates: Some(1),
+        max_templates: Some(1),
         ..request("wrn-10-4,wrn-10-3,wrn-10-1", 100)
     };
     let plan = request.plan().unwrap();
@@ -400,8 +398,8 @@ fn a_narrow_layer_is_the_corner_of_a_wide_one() {
 fn speeds(scale: Scale, tiling: TilingChoice, block: usize, percent: u64) -> Vec<f64> {
     let request = PlanRequest {
         scale: Some(scale),
-        share: Share { classifier: Some(false), ..Share::default() },
-        coefficients: Coefficients::Own,
+        shared_roles: SharedRoles { classifier: Some(false), ..SharedRoles::default() },
+        coefficients: Coefficients::PerLayer,
         tiling,
         block: Some(block),
         ..request("cnn-32-32-32-32-32-32", percent)

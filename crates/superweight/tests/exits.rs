@@ -1,15 +1,15 @@
 //! A network of several exits: asked exit by exit it says what it says as a whole, whoever is asked first; its numbers learn
 //! from all exits at once, shared or not.
 
-use superweight::bank;
+use superweight::model::bank;
 use superweight::engine::{CpuDevice, CudaDevice, Device, Precision};
-use superweight::ensemble::{Ensemble, EnsembleOptions};
-use superweight::export::{OnnxOptions, OnnxOutput, onnx};
+use superweight::model::ensemble::{Ensemble, EnsembleOptions};
+use superweight::infer::export::{OnnxOptions, OnnxOutput, onnx};
 use superweight::infer::Networks;
 use superweight::plan::arch::{ImageShape, Op};
 use superweight::plan::{Member, MemberId, PlanRequest, SharingPlan, TilingChoice};
-use superweight::random::Draws;
-use superweight::voices::{VoiceId, Voices};
+use superweight::rng::Draws;
+use superweight::model::{OutputId, Outputs};
 
 const BATCH: usize = 4;
 const EXITS: usize = 3;
@@ -51,7 +51,7 @@ fn whole<D: Device>(device: &D, plan: &SharingPlan, images: &[f32]) -> Vec<Vec<f
     ensemble.compose().unwrap();
     ensemble.set_batch(images, &[0; BATCH]).unwrap();
     ensemble.evaluate().unwrap();
-    (0..EXITS).map(|exit| ensemble.logits(VoiceId(exit)).unwrap()).collect()
+    (0..EXITS).map(|exit| ensemble.logits(OutputId(exit)).unwrap()).collect()
 }
 
 fn within(a: &[f32], b: &[f32], share: f32) -> bool {
@@ -80,7 +80,7 @@ fn exit_by_exit_is_the_whole<D: Device>(device: &D, same_bits: bool) {
             ] {
                 networks.set_images(images).unwrap();
                 for exit in exits {
-                    let logits = networks.run(VoiceId(exit)).unwrap();
+                    let logits = networks.run(OutputId(exit)).unwrap();
                     let same = if same_bits && !folded {
                         logits == expected[exit]
                     } else {
@@ -130,7 +130,7 @@ fn on_a_gpu_in_bf16() {
                 let mut networks = networks(&device, &plan, [true, by_exit]);
                 networks.set_images(&images).unwrap();
                 for exit in (0..EXITS).rev() {
-                    let logits = networks.run(VoiceId(exit)).unwrap();
+                    let logits = networks.run(OutputId(exit)).unwrap();
                     assert!(
                         within(&logits, &processor[exit], 0.05),
                         "exit {exit}, by exit: {by_exit}"
@@ -184,7 +184,7 @@ fn losses_at(
     let moved = numbers.iter().zip(direction).map(|(n, d)| (f64::from(*n) + step * d) as f32);
     ensemble.memory_mut().set_parameter(name, &moved.collect::<Vec<_>>()).unwrap();
     ensemble.gradients().unwrap();
-    [0, 1, 2].map(|exit| ensemble.metrics(VoiceId(exit)).unwrap().loss.into())
+    [0, 1, 2].map(|exit| ensemble.metrics(OutputId(exit)).unwrap().loss.into())
 }
 
 /// What all exits read learns from the sum of their losses, what one reads from its own.
@@ -217,7 +217,7 @@ fn numbers_learn_from_all_exits() {
 
 #[test]
 fn exits_are_voices_of_their_own() {
-    let voices = Voices::of(&plan(TilingChoice::Nested, 100));
+    let voices = Outputs::of(&plan(TilingChoice::Nested, 100));
     assert_eq!((voices.word(), voices.names()), ("exit", &vec!["msdnet-3-4".to_owned(); 3][..]));
     assert_eq!(voices.of_member(MemberId(0)), 0..3);
     let subsets: Vec<_> = voices.subsets().unwrap().iter().map(ToString::to_string).collect();
@@ -229,7 +229,7 @@ fn exits_are_voices_of_their_own() {
         .map(|subset| voices.needed(subset).to_string())
         .collect();
     assert_eq!(needed, ["0", "0+1", "0+1+2", "0+1", "0+1+2"]);
-    let members = Voices::new(vec!["a".into(); 11], false);
+    let members = Outputs::new(vec!["a".into(); 11], false);
     assert!(
         members
             .subsets()
@@ -237,5 +237,5 @@ fn exits_are_voices_of_their_own() {
             .to_string()
             .starts_with("11 members: their subsets are listed for at most 10")
     );
-    assert!(Voices::new(vec!["a".into(); 65], true).subsets().is_err());
+    assert!(Outputs::new(vec!["a".into(); 65], true).subsets().is_err());
 }

@@ -2,19 +2,19 @@
 //! nested, grid and dense plans; frozen members give the bits of unfrozen ones. PyTorch's and ONNX Runtime's side of it is
 //! `benches/export.py` (`results/export.md`).
 
-use superweight::bank;
+use superweight::model::bank;
 use superweight::engine::{
     CpuDevice, LayoutBuilder, Memory, Program, Settings, SlotKind, oihw_to_ohwi,
 };
-use superweight::ensemble::{Ensemble, EnsembleOptions};
-use superweight::evaluate::Line;
-use superweight::export::{OnnxOptions, OnnxOutput, onnx};
+use superweight::model::ensemble::{Ensemble, EnsembleOptions};
+use superweight::infer::Line;
+use superweight::infer::export::{OnnxOptions, OnnxOutput, onnx};
 use superweight::infer::Networks;
-use superweight::lower::{IMAGES, Lowering, lower};
+use superweight::model::lower::{IMAGES, Lowering, lower};
 use superweight::plan::arch::ImageShape;
 use superweight::plan::{Member, MemberId, PlanRequest, SharingPlan, TilingChoice};
-use superweight::random::Draws;
-use superweight::voices::VoiceId;
+use superweight::rng::Draws;
+use superweight::model::OutputId;
 
 const BATCH: usize = 3;
 const SHAPE: ImageShape = ImageShape { channels: 3, height: 8, width: 8 };
@@ -37,7 +37,7 @@ fn networks(plan: &SharingPlan) -> (Networks<CpuDevice>, Vec<f32>, Vec<Vec<f32>>
     ensemble.set_batch(&images, &[0; BATCH]).unwrap();
     ensemble.compose().unwrap();
     ensemble.evaluate().unwrap();
-    let logits = (0..plan.members.len()).map(|m| ensemble.logits(VoiceId(m)).unwrap()).collect();
+    let logits = (0..plan.members.len()).map(|m| ensemble.logits(OutputId(m)).unwrap()).collect();
     (Networks::new(ensemble, BATCH).unwrap(), images, logits)
 }
 
@@ -54,12 +54,12 @@ fn several_heads_are_asked_with_one_image() {
     ensemble.set_batch(&thrice, &[0; 3 * BATCH]).unwrap();
     ensemble.compose().unwrap();
     ensemble.evaluate().unwrap();
-    let expected = ensemble.logits(VoiceId(0)).unwrap();
+    let expected = ensemble.logits(OutputId(0)).unwrap();
     let mut networks = Networks::new(ensemble, BATCH).unwrap();
     networks.set_images(&vec![0.0; images.len()]).unwrap();
-    assert_ne!(networks.run(VoiceId(0)).unwrap(), expected);
+    assert_ne!(networks.run(OutputId(0)).unwrap(), expected);
     networks.set_images(&images).unwrap();
-    assert_eq!(networks.run(VoiceId(0)).unwrap(), expected);
+    assert_eq!(networks.run(OutputId(0)).unwrap(), expected);
     assert_eq!(expected.len(), 5 * BATCH);
 }
 
@@ -78,7 +78,7 @@ fn a_state_dict_is_the_member() {
         networks.set_images(&images).unwrap();
         for (member, expected) in expected.iter().enumerate() {
             assert_eq!(
-                &networks.run(VoiceId(member)).unwrap(),
+                &networks.run(OutputId(member)).unwrap(),
                 expected,
                 "frozen weights give the same bits"
             );
@@ -158,7 +158,7 @@ fn folded_members_answer_alike() {
         for member in (0..plan.members.len()).map(MemberId) {
             let [plain, folded] = [&mut plain, &mut folded].map(|networks| {
                 networks.set_images(&images).unwrap();
-                (networks.run(VoiceId(member.0)).unwrap(), networks.state_dict(member).unwrap())
+                (networks.run(OutputId(member.0)).unwrap(), networks.state_dict(member).unwrap())
             });
             assert_eq!(plain.1, folded.1);
             let square = |values: &mut dyn Iterator<Item = f32>| {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use superweight::anytime::Profile;
+use superweight::infer::anytime::Profile;
 use superweight::data::{Picture, npy_rows_of};
 use superweight::evaluate::{Classes, Predictions};
 use superweight::plan::SharingPlan;

@@ -1,6 +1,6 @@
 //! The memory plan's prediction against what the process then uses: WRN-28-10 at batch 8, within 5%.
 
-use superweight::lower::{IMAGES, LABELS, Lowering, lower};
+use superweight::model::lower::{IMAGES, LABELS, Lowering, lower};
 use superweight_engine::{CpuDevice, LayoutBuilder, Memory, Program, Settings, SlotKind};
 use superweight_plan::arch::{ArchName, ImageShape};
 

@@ -1,7 +1,8 @@
 //! Scores of members and ensembles against numpy and scikit-learn (`fixtures/metrics.py`), to 1e-6.
 
 use serde::Deserialize;
-use superweight::evaluate::{Predictions, Subset, evaluate_subsets};
+use superweight::evaluate::{Predictions, evaluate_subsets};
+use superweight::model::Subset;
 
 #[derive(Deserialize)]
 struct Case {

@@ -2,20 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use superweight::bank::{self, coefficients_name, patterns_name, templates_name, weight_name};
+use superweight::model::bank;
+use superweight::model::bank::{coefficients_name, patterns_name, templates_name, weight_name};
 use superweight::engine::{CpuDevice, Sgd, SgdOptions, ohwi_to_oihw};
-use superweight::ensemble::{Ensemble, EnsembleOptions, ParameterKind};
+use superweight::model::ensemble::{Ensemble, EnsembleOptions, ParameterKind};
 use superweight::plan::arch::{ArchName, ImageShape};
 use superweight::plan::{
     Assignment, Clustering, LayerId, Member, PlanRequest, SetId, SharingPlan, SuperWeightId,
     Tiling, TilingChoice, refine,
 };
-use superweight::random::Draws;
+use superweight::rng::Draws;
 use superweight::recipe::Similarity;
 use superweight::search::{
     AlphaSums, Compared, SearchError, SearchWatch, Softened, coefficient_pairs, compare,
 };
-use superweight::voices::VoiceId;
+use superweight::model::OutputId;
 
 const IMAGE: ImageShape = ImageShape { channels: 3, height: 8, width: 8 };
 const BATCH: usize = 4;
@@ -263,7 +264,7 @@ fn refinement_changes_no_logit_and_keeps_the_budget() {
         }
         let logits = |ensemble: &mut Ensemble<CpuDevice>| -> Vec<u32> {
             backward(ensemble, 77);
-            let all = (0..2).flat_map(|m| ensemble.logits(VoiceId(m)).unwrap());
+            let all = (0..2).flat_map(|m| ensemble.logits(OutputId(m)).unwrap());
             all.map(f32::to_bits).collect()
         };
         let momentum = |ensemble: &Ensemble<CpuDevice>, optimizer: &Sgd<CpuDevice>, set: SetId| {
@@ -399,7 +400,7 @@ fn logits_learn_through_the_softmax() {
         let softened = Softened::begin(&mut ensemble).unwrap();
         backward(&mut ensemble, 5);
         softened.end(&mut ensemble).unwrap();
-        (0..2).map(|m| f64::from(ensemble.metrics(VoiceId(m)).unwrap().loss)).sum()
+        (0..2).map(|m| f64::from(ensemble.metrics(OutputId(m)).unwrap().loss)).sum()
     };
     // The step is small beside the curvature and large beside the rounding of the loss.
     let h = 2e-2;

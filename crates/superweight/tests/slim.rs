@@ -5,14 +5,14 @@ use std::ops::ControlFlow;
 
 use superweight::data::{Images, Normalisation};
 use superweight::engine::{CpuDevice, CudaDevice, Device, Precision};
-use superweight::evaluate::Line;
+use superweight::infer::Line;
 use superweight::plan::arch::{Architecture, ImageShape, TensorKind};
 use superweight::plan::{
-    Clustering, Member, MemberId, PlanRequest, Scale, Share, SharingPlan, TilingChoice,
+    Clustering, Member, MemberId, PlanRequest, Scale, SharedRoles, SharingPlan, TilingChoice,
 };
-use superweight::random::Draws;
+use superweight::rng::Draws;
 use superweight::run::{Tensor, Tensors};
-use superweight::slim::{Progress, Slimming, Trial, is_slimmable};
+use superweight::infer::slim::{Progress, Slimming, Trial, is_slimmable};
 
 const SHAPE: ImageShape = ImageShape { channels: 3, height: 8, width: 8 };
 const IMAGES: usize = 12;
@@ -162,8 +162,8 @@ fn a_member_is_slimmable_with_a_corner_of_its_own() {
         request.clusters = Clustering::PerPosition;
         request.tiling = TilingChoice::Nested;
         request.scale = Some(scale);
-        request.share = Share { stem: true, classifier: Some(true) };
-        request.most_templates = Some(1);
+        request.shared_roles = SharedRoles { stem: true, classifier: Some(true) };
+        request.max_templates = Some(1);
         request.budget = Some(request.dense_total().unwrap());
         request.plan().unwrap()
     };

@@ -10,11 +10,12 @@
 
 use std::path::PathBuf;
 
-use superweight::bank::{self, coefficients_name, weight_name};
+use superweight::model::bank;
+use superweight::model::bank::{coefficients_name, weight_name};
 use superweight::engine::CpuDevice;
-use superweight::ensemble::{Ensemble, EnsembleOptions};
+use superweight::model::ensemble::{Ensemble, EnsembleOptions};
 use superweight::plan::{LayerId, PlanRequest, SharingPlan, Tiling};
-use superweight::random::Draws;
+use superweight::rng::Draws;
 use superweight::recipe::{Recipe, Resolved, Strategy};
 use superweight::run::Disk;
 use superweight::search::{

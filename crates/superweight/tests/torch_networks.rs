@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Fixtures, hashed, layout_of, name_seed};
-use superweight::lower::{IMAGES, LABELS, Lowering, lower};
+use superweight::model::lower::{IMAGES, LABELS, Lowering, lower};
 use superweight_engine::{
     CpuDevice, Device, Graph, Memory, ParameterGroup, Program, Settings, Sgd, SgdOptions, Slot,
     SlotKind,

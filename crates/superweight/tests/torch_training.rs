@@ -19,11 +19,11 @@ use std::collections::BTreeMap;
 
 use common::{hashed, name_seed, on_every_device};
 use serde::Deserialize;
-use superweight::bank;
+use superweight::model::bank;
 use superweight::engine::{Device, Memory, SgdOptions};
-use superweight::ensemble::{Ensemble, EnsembleOptions, ParameterKind};
+use superweight::model::ensemble::{Ensemble, EnsembleOptions, ParameterKind};
 use superweight::plan::{LayerId, SetId, SharingPlan, VectorKind};
-use superweight::voices::VoiceId;
+use superweight::model::OutputId;
 
 const BATCH: usize = 8;
 const DECAY: f32 = 5e-3;
@@ -51,12 +51,12 @@ fn start<D: Device>(plan: &SharingPlan, memory: &mut Memory<D>) {
     let patterns = bank::pattern_rows(plan);
     for (i, of) in plan.template_sets.iter().enumerate() {
         let id = SetId(i);
-        set(memory, bank::templates_name(id), root * of.deviation, 0.0);
+        set(memory, bank::templates_name(id), root * of.std, 0.0);
         if of.templates > 1 {
             set(
                 memory,
                 bank::coefficients_name(id),
-                root * of.length / (of.templates as f64).sqrt(),
+                root * of.row_norm / (of.templates as f64).sqrt(),
                 0.0,
             );
         }
@@ -117,7 +117,7 @@ fn compare<D: Device>(device: &D, name: &str, plan: &str) {
             recording = device.record(&mut body).unwrap();
         }
         recording.as_ref().map_or_else(&mut body, |recording| device.replay(recording)).unwrap();
-        let loss = f64::from(ensemble.metrics(VoiceId(0)).unwrap().loss);
+        let loss = f64::from(ensemble.metrics(OutputId(0)).unwrap().loss);
         assert!(
             (loss - expected).abs() < 1e-5 * expected,
             "{name}, step {step}: {loss}, not {expected}"

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use superweight::anytime::{PROFILE, Profile, SystemClock, measure};
+use superweight::infer::anytime::{PROFILE, Profile, SystemClock, measure};
 use superweight::data::standard_folder;
 use superweight::engine::Device;
 use superweight::evaluate::{evaluate_subsets, subset_name};
 use superweight::infer::{Trained, normalise};
-use superweight::voices::Voices;
+use superweight::model::Outputs;
 
 use super::check_writable;
 use super::device::{self, on_device};
@@ -82,7 +82,7 @@ pub(super) fn profiles<D: Device>(
     trained: &Trained,
     mut told: impl FnMut(Profile) -> Result<()>,
 ) -> Result<()> {
-    let voices = Voices::of(&trained.plan);
+    let voices = Outputs::of(&trained.plan);
     let subsets = voices.subsets()?;
     let data = trained.dataset(&standard_folder()?)?;
     let images = images(trained, &data, args.held_out, args.images)?;
@@ -119,7 +119,7 @@ pub(super) fn profiles<D: Device>(
 fn text(profile: &Profile) -> String {
     let mut subsets: Vec<_> = profile.subsets.iter().collect();
     subsets.sort_by(|a, b| a.time.median_ms.total_cmp(&b.time.median_ms));
-    let row = |subset: &&superweight::anytime::SubsetProfile| {
+    let row = |subset: &&superweight::infer::anytime::SubsetProfile| {
         vec![
             subset_name(subset.members, &profile.voices()),
             format!("{:.3}", subset.time.median_ms),

@@ -11,9 +11,9 @@ use superweight::engine::CudaDevice;
 use superweight::engine::Device;
 use superweight::engine::cuda::{ConvRecord, Tuning};
 use superweight::plan::arch::{ArchName, Architecture};
-use superweight::plan::number::grouped;
+use superweight::plan::number::with_commas;
 use superweight::plan::{
-    Budget, Clustering, Coefficients, Member, PlanRequest, SharingPlan, answer_together,
+    Budget, Clustering, Coefficients, Member, PlanRequest, SharingPlan, check_compatible,
 };
 use superweight::recipe::Precision;
 
@@ -174,7 +174,7 @@ fn composed(options: &BenchOptions) -> Result<Option<SharingPlan>> {
         budget: Some(budget.resolve(asked.dense_total().context("--members")?)),
         tiling: tiling(options.tiling),
         block: options.block,
-        coefficients: Coefficients::Own,
+        coefficients: Coefficients::PerLayer,
         reserve: 0.0,
         ..asked
     };
@@ -207,7 +207,7 @@ fn shared<D: Device>(
     }
     let (members, batch, on) = (members.join(", "), options.batch, on.words());
     writeln!(out, "what       training of {members}, batch {batch}, {on}")?;
-    let (numbers, all) = (grouped(plan.bill.trained()), grouped(dense.dense_total()));
+    let (numbers, all) = (with_commas(plan.bill.trained()), with_commas(dense.dense_total()));
     let own = if options.plan.is_none() { ", own coefficients" } else { "" };
     writeln!(out, "shared     {numbers} numbers of {all}, {}{own}", plan.tiling)?;
     for set in &plan.template_sets {
@@ -266,7 +266,7 @@ fn prepare<D: Device>(
         .iter()
         .map(|name| architecture(name, options))
         .collect::<Result<Vec<_>>>()?;
-    answer_together(&members.iter().map(member).collect::<Vec<_>>()).context("--members")?;
+    check_compatible(&members.iter().map(member).collect::<Vec<_>>()).context("--members")?;
     let BenchOptions { batch, inference, packed, unfolded, .. } = *options;
     let request = BenchRequest { members, batch, training: !inference, packed, folded: !unfolded };
     let bench = Bench::new(device, &request).context("--members and --batch")?;
@@ -327,7 +327,7 @@ fn architecture(name: &str, options: &BenchOptions) -> Result<Architecture> {
     let name: ArchName = name.parse().context("--members")?;
     let input = match &options.input {
         Some(text) => image_shape(text)?,
-        None => name.usual_input(),
+        None => name.default_input(),
     };
     name.build(input, options.classes).context("--input and --classes")
 }

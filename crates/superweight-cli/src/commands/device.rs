@@ -7,7 +7,7 @@ use superweight::engine::cuda::Tuning;
 use superweight::engine::{CpuDevice, CudaDevice, CudaError, Error, Precision};
 use superweight::infer::Trained;
 use superweight::recipe;
-use superweight::results::Started;
+use superweight::report::published::Started;
 
 /// A device that is there.
 pub enum Chosen {

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
-use superweight::anytime::{PROFILE, Predictor, Profile, SystemClock};
+use superweight::infer::anytime::{PROFILE, Predictor, Profile, SystemClock};
 use superweight::data::Picture;
 use superweight::engine::Device;
-use superweight::evaluate::{Subset, softmax};
+use superweight::model::Subset;
+use superweight::probability::softmax;
 use superweight::infer::{Networks, Trained, normalise};
-use superweight::voices::{VoiceId, Voices};
+use superweight::model::{OutputId, Outputs};
 
 use super::device::{self, on_device};
 use super::eval::open;
@@ -60,7 +61,7 @@ pub fn run(args: PredictArgs, out: &mut impl Write) -> Result<ExitCode> {
         normalise(&Picture::open(path)?.fit(shape), &normalisation, &mut input);
         inputs.push((path.as_path(), input));
     }
-    let voices = Voices::of(&trained.plan);
+    let voices = Outputs::of(&trained.plan);
     let device = device::for_run(&args.on.device, args.on.threads, &trained)?;
     let said = on_device!(device, |device| {
         match deadline.zip(profile) {
@@ -100,7 +101,7 @@ fn profile(args: &PredictArgs, trained: &Trained) -> Result<Profile> {
     let path = args.profile.clone().unwrap_or_else(|| args.run.join(PROFILE));
     let profile = Profile::load(&path)?;
     let run = args.run.display();
-    if let Some(what) = profile.contradiction(&Voices::of(&trained.plan), &trained.stamp) {
+    if let Some(what) = profile.contradiction(&Outputs::of(&trained.plan), &trained.stamp) {
         bail!("{}: {what}; 'swn anytime {run}' makes it anew", path.display());
     }
     ensure!(
@@ -122,7 +123,7 @@ fn within<D: Device>(
 ) -> Result<Vec<Said>> {
     let mut networks = networks;
     // The first run of a member touches its memory; a deadline is about the others.
-    for voice in (0..networks.voices().count()).map(VoiceId) {
+    for voice in (0..networks.voices().count()).map(OutputId) {
         networks.run(voice)?;
     }
     let (classes, voices) = (networks.classes(), networks.voices().clone());
@@ -156,7 +157,7 @@ fn at_leisure<D: Device>(
         let begin = Instant::now();
         networks.set_images(input)?;
         let (mut sum, mut one) = (vec![0.0; networks.classes()], vec![0.0; networks.classes()]);
-        for voice in (0..count).map(VoiceId) {
+        for voice in (0..count).map(OutputId) {
             softmax(&networks.run(voice)?, &mut one);
             sum.iter_mut().zip(&one).for_each(|(sum, p)| *sum += p / count as f64);
         }

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use superweight::files::write_whole;
-use superweight::plan::number::grouped;
+use superweight::fs::write_whole;
+use superweight::plan::number::with_commas;
 use superweight::report::Report;
-use superweight::results::{self, Choices, Facts};
+use superweight::report::published;
+use superweight::report::published::{Choices, Facts};
 
 use crate::args::{ChoicesArg, ReportArgs, ReportFormat};
 
@@ -32,7 +33,7 @@ fn publish(args: &ReportArgs, folder: &Path, out: &mut impl Write) -> Result<Exi
         results::publish(run, folder, Facts { commit, choices, row: args.row.clone() })?.record;
     writeln!(out, "published  {}", folder.display())?;
     writeln!(out, "row        {}, seed {}", record.row, record.seed)?;
-    writeln!(out, "numbers    {}", grouped(record.parameters))?;
+    writeln!(out, "numbers    {}", with_commas(record.parameters))?;
     let (search, train) = (record.epochs.search, record.epochs.train);
     let (minutes, wall) = (record.gpu_minutes(), record.minutes.wall);
     writeln!(

@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use superweight::engine::Device;
-use superweight::files::write_whole;
-use superweight::plan::number::grouped;
+use superweight::fs::write_whole;
+use superweight::plan::number::with_commas;
 use superweight::plan::{LayerId, SharingPlan};
 use superweight::recipe::{Recipe, Resolved};
-use superweight::results::Started;
+use superweight::report::published::Started;
 use superweight::search::{Decision, Replay, Statistics, Threshold, groups, replay};
 use superweight::train::{Limits, Stopped};
 
@@ -154,7 +154,7 @@ pub(super) fn cluster_table(plan: &SharingPlan) -> String {
         vec![
             names(plan, layers),
             layers.len().to_string(),
-            grouped(templates(i) as u64),
+            with_commas(templates(i) as u64),
             kernels(&layers.iter().map(|&id| plan.layer(id)).collect::<Vec<_>>()),
         ]
     };
@@ -172,10 +172,10 @@ fn to_text(decision: &Decision, args: &SearchArgs, run: &Path) -> String {
         by += &format!(", relaxed from {asked}: {reason}");
     }
     text += &format!("\nby         {by}\n");
-    text += &format!("groups     {} of coefficients\n", grouped(groups(plan) as u64));
+    text += &format!("groups     {} of coefficients\n", with_commas(groups(plan) as u64));
     let budget =
-        plan.budget.map_or(String::new(), |budget| format!(" of a budget of {}", grouped(budget)));
-    text += &format!("numbers    {} trained{budget}\n", grouped(plan.bill.trained()));
+        plan.budget.map_or(String::new(), |budget| format!(" of a budget of {}", with_commas(budget)));
+    text += &format!("numbers    {} trained{budget}\n", with_commas(plan.bill.trained()));
     if let Some(path) = &args.out {
         text += &format!("plan       {}\n", path.display());
     }

@@ -9,13 +9,13 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 use superweight::data::{Images, standard_folder};
 use superweight::engine::Device;
-use superweight::ensemble::by_size;
+use superweight::model::ensemble::by_size;
 use superweight::infer::Trained;
 use superweight::plan::arch::{ArchName, Architecture};
-use superweight::plan::number::grouped;
+use superweight::plan::number::with_commas;
 use superweight::plan::{Budget, Member, MemberId};
 use superweight::run::Tensors;
-use superweight::slim::{Progress, Slimmed, Slimming, is_slimmable};
+use superweight::infer::slim::{Progress, Slimmed, Slimming, is_slimmable};
 
 use super::device::{self, on_device};
 use super::eval::{drawn, note_disk, open};
@@ -115,18 +115,18 @@ fn targets(args: &SlimArgs, member: &Member, whole: &Architecture) -> Result<Vec
                 Member { architecture, ..member.clone() }.build()?.counts().multiply_adds
             }
             (Err(no_count), _) if typed.starts_with(|c: char| c.is_ascii_digit() || c == '.') => {
-                bail!("{}; {forms}", no_count.why())
+                bail!("{}; {forms}", no_count.reason())
             }
             (_, Err(no_network)) => bail!("{forms}; {no_network}"),
         };
-        let (name, asked) = (&whole.name, grouped(work));
-        ensure!(work < all, "{asked} multiply-adds; {name} has no more than {}", grouped(all));
+        let (name, asked) = (&whole.name, with_commas(work));
+        ensure!(work < all, "{asked} multiply-adds; {name} has no more than {}", with_commas(all));
         let advice = if args.step == Some(1) { "" } else { "; --step 1 takes single channels" };
         let share = 100.0 * least as f64 / all as f64;
         ensure!(
             work >= least,
             "{asked} multiply-adds; {name} comes down to {} ({share:.1}%) at the least{advice}",
-            grouped(least)
+            with_commas(least)
         );
         Ok(Target { typed, work })
     };
@@ -245,7 +245,7 @@ fn images(trained: &Trained, args: &SlimArgs) -> Result<(Images, &'static str)> 
     }
     let count = match args.images {
         Some(images) if images as usize > most => {
-            bail!("--images {images}: there are {} {part} images", grouped(most as u64))
+            bail!("--images {images}: there are {} {part} images", with_commas(most as u64))
         }
         Some(images) => images as usize,
         None => most.min(IMAGES),
@@ -259,16 +259,16 @@ fn text(answer: &Answer) -> String {
     let mut text = format!("run        {}, checkpoint {checkpoint}\n", run.display());
     text += &format!(
         "slimmed    member {member}, {architecture}, by {} {part} images\n\n",
-        grouped(*images as u64)
+        with_commas(*images as u64)
     );
     let all = answer.networks[0].slimmed.multiply_adds as f64;
     let row = |network: &Network| {
         let Slimmed { multiply_adds, figures, .. } = &network.slimmed;
         vec![
             network.to.clone().unwrap_or_else(|| "whole".to_owned()),
-            grouped(*multiply_adds),
+            with_commas(*multiply_adds),
             format!("{:.1}%", 100.0 * *multiply_adds as f64 / all),
-            grouped(network.numbers),
+            with_commas(network.numbers),
             format!("{:.2}", figures.top1),
             format!("{:.4}", figures.nll),
         ]

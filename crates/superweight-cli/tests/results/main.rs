@@ -9,12 +9,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use superweight::data::Augment;
-use superweight::evaluate::{Classes, Subset};
+use superweight::evaluate::Classes;
+use superweight::model::Subset;
 use superweight::plan::{Clustering, SharingPlan};
 use superweight::recipe::Strategy;
-use superweight::results::{self, Published, RowRequest, load_rows, open_all};
-use superweight::schedule::Schedule;
-use superweight::voices::VoiceId;
+use superweight::report::published;
+use superweight::report::published::{Published, RowRequest, load_rows, open_all};
+use superweight::recipe::schedule::Schedule;
+use superweight::model::OutputId;
 
 /// The paper's recipe for CIFAR has so many epochs; not the program's own constant.
 const EPOCHS: u64 = 200;
@@ -25,7 +27,7 @@ fn committed() -> PathBuf {
 
 /// Top-1 in percent of some members, from the predictions alone.
 fn count(classes: &Classes, members: &[usize]) -> f64 {
-    let subset = members.iter().fold(Subset::EMPTY, |subset, &m| subset.with(VoiceId(m)));
+    let subset = members.iter().fold(Subset::EMPTY, |subset, &m| subset.with(OutputId(m)));
     let row = &classes.rows[&subset];
     let right = row.iter().zip(&classes.labels).filter(|(class, label)| class == label).count();
     100.0 * right as f64 / classes.labels.len() as f64

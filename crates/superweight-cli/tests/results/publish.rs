@@ -4,10 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use superweight::evaluate::{Classes, Predictions, Subset};
-use superweight::results::{self, Minutes, Published, open_all};
+use superweight::evaluate::{Classes, Predictions};
+use superweight::model::Subset;
+use superweight::report::published;
+use superweight::report::published::{Minutes, Published, open_all};
 use superweight::run::read_log;
-use superweight::voices::VoiceId;
+use superweight::model::OutputId;
 
 use crate::common::Folder;
 use crate::{EPOCHS, count, hold, recount};
@@ -354,7 +356,7 @@ fn exits_are_published_each_by_itself() {
     let logits = folder.0.join("runs/tiny/evaluation/test.safetensors");
     let all = Predictions::load(&logits).unwrap();
     let one =
-        (0..all.labels().len()).flat_map(|image| all.logits(VoiceId(0), image)).copied().collect();
+        (0..all.labels().len()).flat_map(|image| all.logits(OutputId(0), image)).copied().collect();
     Predictions::new(all.classes(), all.labels().to_vec(), vec![one])
         .unwrap()
         .save(&logits)

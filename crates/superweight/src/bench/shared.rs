@@ -8,9 +8,9 @@ use superweight_engine::{Device, Error, Sgd, SgdOptions};
 use superweight_plan::SharingPlan;
 
 use super::{median, noise};
-use crate::bank;
-use crate::ensemble::{Ensemble, EnsembleOptions};
-use crate::replay::Replayed;
+use crate::model::bank;
+use crate::model::ensemble::{Ensemble, EnsembleOptions};
+use crate::model::recording::Replayed;
 
 /// Two ensembles that take turns.
 #[derive(Debug)]

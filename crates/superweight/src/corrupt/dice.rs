@@ -1,6 +1,6 @@
 //! The random numbers of one image, one after another.
 
-use crate::random::Draws;
+use crate::rng::Draws;
 
 /// From here on Poisson numbers are found by transformed rejection; below, by multiplying uniform ones.
 const LARGE_RATE: f64 = 10.0;

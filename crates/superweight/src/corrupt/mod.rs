@@ -30,7 +30,7 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
-use crate::random::Draws;
+use crate::rng::Draws;
 use dice::Dice;
 use grid::Grid;
 pub use weather::{FROST_FILES, FrostTexture, FrostTextures};

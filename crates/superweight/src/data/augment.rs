@@ -16,7 +16,7 @@
 use superweight_engine::ImageDraw;
 use superweight_plan::arch::ImageShape;
 
-use super::dataset::Normalisation;
+use super::images::Normalisation;
 use super::random::{Counter, Stream};
 
 /// What may happen to a training image.

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use superweight_engine::ImageDraw;
 
-use super::DataError;
+use super::error::DataError;
 use super::augment::Augment;
-use super::dataset::{Dataset, Part};
+use super::dataset::Dataset;
+use super::images::Part;
 use super::order::epoch_order;
 use super::random::{Counter, Phase, Stream};
 

@@ -7,7 +7,7 @@ use std::{fmt, fs};
 
 use superweight_engine::{Mapped, Pixels};
 
-use super::DataError;
+use super::error::DataError;
 
 /// How many MiB of a packed set are held in memory.
 const VARIABLE: &str = "SWN_IMAGES_MIB";

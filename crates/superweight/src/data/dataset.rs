@@ -2,72 +2,18 @@
 //!
 //! Bytes, because CIFAR takes 184 MB as bytes and 737 as floats, and because a GPU keeps them so. They are in memory, but for packed
 //! sets that would take most of it: those are looked at in their files. Opening checks sizes,
-//! headers and labels; digests are the business of [`verify`](super::verify) and of fetching.
+//! headers and labels; digests are the business of [`verify`](crate::data::sources::verify) and of fetching.
 
-use std::borrow::Cow;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use superweight_engine::{ImageSet, Pixels, Shape};
 use superweight_plan::arch::ImageShape;
 
+use super::augment;
 use super::bytes::Bytes;
-use super::catalogue::{Description, Entry, Layout, find};
-use super::own::OwnSet;
-use super::{DataError, augment, cifar, embedded, idx, source};
-
-/// What a model may learn from, and what it is judged by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// Training images; what is held out is a part of them.
-    Train,
-    /// Test images.
-    Test,
-}
-
-/// Images of one shape and their labels.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Images {
-    /// `[image][row][column][channel]`.
-    pub pixels: Bytes,
-    /// Below the number of classes.
-    pub labels: Vec<u16>,
-}
-
-impl Images {
-    /// How many.
-    pub fn len(&self) -> usize {
-        self.labels.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.labels.is_empty()
-    }
-
-    /// The bytes of one image.
-    pub fn image(&self, index: usize) -> &[u8] {
-        let size = self.pixels.len() / self.len();
-        &self.pixels[index * size..][..size]
-    }
-}
-
-/// Per channel, in 0–255: a pixel v becomes (v − mean) / deviation.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Normalisation {
-    /// Over all training images.
-    pub mean: Cow<'static, [f32]>,
-    /// Over all training images.
-    pub deviation: Cow<'static, [f32]>,
-}
-
-impl Normalisation {
-    /// Of a set that is known when this is compiled.
-    pub const fn fixed(mean: &'static [f32], deviation: &'static [f32]) -> Self {
-        Self { mean: Cow::Borrowed(mean), deviation: Cow::Borrowed(deviation) }
-    }
-}
+use super::images::{Images, Normalisation, Part};
+use super::sources::catalogue::Description;
 
 /// A data set in memory.
 #[derive(Clone, Debug)]
@@ -87,58 +33,6 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Opens a data set by name from the data folder (which the embedded one does not need).
-    pub fn open(name: &str, folder: &Path) -> Result<Self, DataError> {
-        let entry = match find(name) {
-            Ok(entry) => entry,
-            Err(unknown) => return OwnSet::known(name, folder, unknown)?.read(folder),
-        };
-        let place = folder.join(entry.folder);
-        if entry.layout != Layout::Embedded && !place.exists() {
-            return Err(DataError::NotFetched { name: name.to_owned(), folder: folder.to_owned() });
-        }
-        Self::read(entry, &place)
-    }
-
-    /// Reads a data set from a folder, file or archive.
-    pub fn read(entry: &Entry, from: &Path) -> Result<Self, DataError> {
-        let files = match entry.layout {
-            Layout::Embedded => vec![],
-            Layout::Cifar { .. } | Layout::Idx => source::collect(entry, from)?,
-        };
-        Self::from_files(entry, &files)
-    }
-
-    /// From the files of the entry, in its order.
-    pub(super) fn from_files(entry: &Entry, files: &[source::Found]) -> Result<Self, DataError> {
-        let mut parts = [Images::default(), Images::default()];
-        match entry.layout {
-            Layout::Embedded => parts = embedded::fashion_mnist_10k(),
-            Layout::Cifar { label_bytes, .. } => {
-                for (file, found) in entry.files.iter().zip(files) {
-                    let record = cifar::Record {
-                        label_bytes,
-                        shape: entry.shape,
-                        classes: entry.classes.len(),
-                    };
-                    record.read(&found.path, &found.bytes, &mut parts[file.part as usize])?;
-                }
-            }
-            Layout::Idx => {
-                for (file, found) in entry.files.chunks(2).zip(files.chunks(2)) {
-                    let into = &mut parts[file[0].part as usize];
-                    into.pixels = idx::images(&found[0].path, &found[0].bytes, entry.shape)?.into();
-                    let count = into.pixels.len() / (entry.shape.height * entry.shape.width);
-                    into.labels =
-                        idx::labels(&found[1].path, &found[1].bytes, count, entry.classes.len())?;
-                }
-            }
-        }
-        let [train, test] = parts;
-        let Description { name, shape, classes, normalisation, .. } = entry.describe();
-        Ok(Self { name, shape, classes, train, test, normalisation })
-    }
-
     /// What it is, apart from its images.
     pub fn description(&self) -> Description {
         Description {

@@ -8,10 +8,13 @@ use std::path::Path;
 
 use superweight_plan::arch::ImageShape;
 
-use super::catalogue::{Entry, FileEntry, Layout};
-use super::dataset::{Dataset, Normalisation, Part};
-use super::source::{self, Found};
-use super::{DataError, python};
+use super::sources::catalogue::{Entry, FileEntry, Layout};
+use super::dataset::Dataset;
+use super::images::{Normalisation, Part};
+use super::sources::source;
+use super::sources::source::Found;
+use super::error::DataError;
+use super::sources::python;
 
 const SIDE: usize = 2;
 const IMAGES: usize = 2;

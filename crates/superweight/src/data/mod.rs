@@ -30,56 +30,41 @@
 //! # Ok::<(), data::DataError>(())
 //! ```
 
-mod archive;
 mod augment;
 mod batch;
 mod bytes;
-mod catalogue;
-mod cifar;
-mod classes;
 mod dataset;
-mod download;
-mod embedded;
 mod error;
-mod fetch;
-mod folder;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod idx;
-mod npy;
+mod images;
+mod open;
 mod order;
-mod orientation;
-mod own;
-mod pack;
-mod pickle;
-mod picture;
 mod pictures;
-mod python;
 mod random;
-mod source;
+mod sources;
 mod split;
-mod staging;
 #[cfg(test)]
 pub(crate) mod testing;
-mod verify;
 
 pub use augment::{Augment, Hole, Piece, Placement};
 pub use batch::{Batch, Batches, EvalBatches, TrainBatches};
 pub use bytes::Bytes;
-pub use catalogue::{CATALOGUE, Description, Entry, FileEntry, Layout, find};
-pub use dataset::{Dataset, Images, Normalisation, Part};
+pub use dataset::Dataset;
 pub use error::DataError;
-pub use fetch::{Step, fetch, install};
-pub use folder::standard_folder;
-pub use npy::{
+pub use images::{Images, Normalisation, Part};
+pub use order::epoch_order;
+pub use pictures::folder::Pictures;
+pub use pictures::own::{MOST_SIDE, OwnSet, SET};
+pub use pictures::pack::Packed;
+pub use pictures::picture::{MOST_PIXELS, Picture};
+pub use random::{Counter, Phase, Stream};
+pub use sources::catalogue::{CATALOGUE, Description, Entry, FileEntry, Layout, find};
+pub use sources::fetch::{Step, fetch, install};
+pub use sources::folder::standard_folder;
+pub use sources::npy::{
     CORRUPTED_IMAGES, Header as NpyHeader, corrupted, read_rows as read_npy_rows,
     rows_of as npy_rows_of,
 };
-pub use order::epoch_order;
-pub use own::{MOST_SIDE, OwnSet, SET};
-pub use pack::Packed;
-pub use picture::{MOST_PIXELS, Picture};
-pub use pictures::Pictures;
-pub use random::{Counter, Phase, Stream};
+pub use sources::verify::{FileState, Presence, State, presence, verify};
 pub use split::Split;
-pub use verify::{FileState, Presence, State, presence, verify};

@@ -1,8 +1,8 @@
-//! Which random numbers are drawn for data: (seed, phase, epoch, image, stream), on the mixer of [`crate::random`].
+//! Which random numbers are drawn for data: (seed, phase, epoch, image, stream), on the mixer of [`crate::rng`].
 //!
 //! Any draw can be made at any time, on any thread or device, in any order; a resumed run needs no saved generator.
 
-use crate::random::Draws;
+use crate::rng::Draws;
 
 /// What the numbers are for: a search and the training after it must not see the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! Every image draws a number from `split_seed` alone; each class gives its images with the smallest. What does not
 //! divide (or a class too small for its share) is made up from the smallest of the rest, so that any count can be met.
 
-use super::DataError;
+use super::error::DataError;
 use super::random::{Counter, Phase, Stream};
 
 /// Positions in the training set, ascending; together they are all of it.

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use superweight_plan::arch::ImageShape;
 
 use super::Dataset;
-use super::catalogue::{Entry, FileEntry, Layout};
-use super::dataset::{Images, Normalisation, Part};
-use super::verify::hex_sha256;
+use super::sources::catalogue::{Entry, FileEntry, Layout};
+use super::images::{Images, Normalisation, Part};
+use super::sources::verify::hex_sha256;
 
 /// A folder of its own for one test, gone afterwards.
 pub struct Folder(pub PathBuf);

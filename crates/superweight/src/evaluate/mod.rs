@@ -18,20 +18,16 @@
 //! | `interpolate` | how good are weights between two members? |
 //! | `predictions` | what is kept on disk: logits in full, classes in about 10 KB |
 
-mod by_batch;
 mod by_class;
-mod interpolate;
 pub mod metrics;
 mod predictions;
 mod report;
 mod subsets;
 
-pub(crate) use by_batch::ByBatch;
 pub use by_class::{ClassScore, by_class};
-pub use interpolate::{Line, Point};
-pub use metrics::{Bin, ECE_BINS, Scores, Tally, diversity, softmax};
+pub use metrics::{Bin, ECE_BINS, Scores, Tally, diversity};
 pub use predictions::{Classes, PredictionError, Predictions};
 pub use report::{
     CorruptedAverage, CorruptedReport, Figures, SetReport, SubsetReport, average, subset_name,
 };
-pub use subsets::{MAX_MEMBERS, Subset, SubsetScores, evaluate_subsets};
+pub use subsets::{SubsetScores, evaluate_subsets};

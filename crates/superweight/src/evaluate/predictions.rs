@@ -18,11 +18,13 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use thiserror::Error;
 
-use super::metrics::{diversity, most_probable, softmax};
-use super::subsets::Subset;
-use crate::files::write_whole;
+use super::metrics::diversity;
+use crate::probability::most_probable;
+use crate::probability::softmax;
+use crate::model::Subset;
+use crate::fs::write_whole;
 use crate::run::{Disk, RunError, Tensor, Tensors, Values, safetensors};
-use crate::voices::VoiceId;
+use crate::model::OutputId;
 
 /// Longest unpacked file of classes that is read: more than ImageNet's 50,000 test images in 1,023 ensembles.
 const CLASSES_LIMIT: u64 = 1 << 28;
@@ -97,7 +99,7 @@ impl Predictions {
     }
 
     /// One member's logits for one image.
-    pub fn logits(&self, member: VoiceId, image: usize) -> &[f32] {
+    pub fn logits(&self, member: OutputId, image: usize) -> &[f32] {
         &self.members[member.0][image * self.classes..][..self.classes]
     }
 
@@ -117,14 +119,14 @@ impl Predictions {
 
     /// Diversity of all members; see [`diversity`].
     pub fn diversity(&self) -> Option<f64> {
-        let of = |member| self.classes_of(Subset::one(VoiceId(member)));
+        let of = |member| self.classes_of(Subset::one(OutputId(member)));
         let rows: Vec<_> = (0..self.voices()).map(of).collect();
         diversity(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>(), &self.labels)
     }
 
     /// The classes of every member and of all together, for the small file.
     pub fn to_classes(&self) -> Classes {
-        let one = (0..self.voices()).map(|member| Subset::one(VoiceId(member)));
+        let one = (0..self.voices()).map(|member| Subset::one(OutputId(member)));
         let all = (self.voices() > 1).then(|| Subset::all(self.voices()));
         let rows = one.chain(all).map(|subset| (subset, self.classes_of(subset))).collect();
         Classes {
@@ -299,7 +301,7 @@ fn subset_of(text: &str) -> Option<Subset> {
 mod tests {
     use super::*;
     use crate::data::testing::Folder;
-    use crate::random::Draws;
+    use crate::rng::Draws;
 
     fn predictions(images: usize, classes: usize) -> Predictions {
         let labels: Vec<u16> = (0..images).map(|i| (i * 7 % classes) as u16).collect();

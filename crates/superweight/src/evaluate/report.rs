@@ -4,9 +4,10 @@ use serde::Serialize;
 
 use super::metrics::{Bin, Scores};
 use super::predictions::Predictions;
-use super::subsets::{Subset, SubsetScores, evaluate_subsets};
+use crate::model::Subset;
+use super::subsets::{SubsetScores, evaluate_subsets};
 use crate::corrupt::{Corruption, Severity};
-use crate::voices::{VoiceId, Voices};
+use crate::model::{OutputId, Outputs};
 
 /// Figures of one network or ensemble, in percent but for the NLL.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -145,9 +146,9 @@ pub fn average(reports: &[CorruptedReport], kinds: &[Corruption]) -> Option<Corr
 }
 
 /// The member's number and architecture, or what an ensemble consists of; exits are of one architecture.
-pub fn subset_name(subset: Subset, voices: &Voices) -> String {
+pub fn subset_name(subset: Subset, voices: &Outputs) -> String {
     match subset.voices().next() {
-        Some(VoiceId(only)) if subset.len() == 1 && !voices.nested() => {
+        Some(OutputId(only)) if subset.len() == 1 && !voices.nested() => {
             format!("{only} {}", voices.names()[only])
         }
         _ => voices.brief(subset),

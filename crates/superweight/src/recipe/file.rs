@@ -1,6 +1,6 @@
 //! A recipe as it is written: every field may be left out; [`KEYS`](super::KEYS) says what it is then.
 
-use crate::ensemble::ParameterKind;
+use crate::model::ensemble::ParameterKind;
 use serde::{Deserialize, Serialize};
 
 use super::source::Source;

@@ -11,7 +11,7 @@ use super::file::Recipe;
 use super::resolved::Resolved;
 use super::source::Source;
 use super::{keys, overrides};
-use crate::files::read_at_most;
+use crate::fs::read_at_most;
 
 /// No recipe is longer; anything longer is not one.
 const LONGEST: u64 = 1 << 20;

@@ -36,10 +36,11 @@ mod load;
 mod overrides;
 mod resolve;
 mod resolved;
+pub mod schedule;
 mod source;
 mod strategy;
 
-pub use crate::ensemble::ParameterKind;
+pub use crate::model::ensemble::ParameterKind;
 pub use error::{Place, RecipeError};
 pub use file::{
     CountOrText, Crop, DataTable, EvalTable, PlanTable, Precision, Recipe, RefineTable,

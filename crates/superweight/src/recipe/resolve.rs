@@ -17,7 +17,7 @@ use std::num::ParseFloatError;
 
 use superweight_plan::arch::{ArchError, ArchName};
 use superweight_plan::{
-    Assignment, Clustering, PlanError, PlanRequest, SearchSettings, Share, Tiling, TilingChoice,
+    Assignment, Clustering, PlanError, PlanRequest, SearchSettings, SharedRoles, Tiling, TilingChoice,
 };
 
 use super::error::{Place, RecipeError};
@@ -25,9 +25,9 @@ use super::file::{CountOrText, PlanTable, Recipe};
 use super::keys::{KEYS, Key};
 use super::resolved::{PlanSettings, RefineSettings, Resolved, SearchPhase};
 use super::strategy::{Similarity, Strategy};
-use crate::ensemble::ParameterKind;
-use crate::files::names_a_folder;
-use crate::turns;
+use crate::model::ensemble::ParameterKind;
+use crate::fs::names_a_folder;
+use crate::model::member_schedule;
 
 /// From this many epochs on, search and refinement take as long as in the paper.
 const LONG: u64 = 200;
@@ -238,7 +238,7 @@ impl Recipe {
             return Err(self.wrong(key, "with plan.clusters = \"dense\" no layer shares"));
         }
         let share =
-            Share { stem: table.share_stem.unwrap_or(false), classifier: table.share_classifier };
+            SharedRoles { stem: table.share_stem.unwrap_or(false), classifier: table.share_classifier };
         // Banks are not cut into blocks.
         let block = block.filter(|_| !tiling.has_banks());
         Ok(PlanSettings { file, clusters, tiling, block, scale: table.scale, share })
@@ -275,7 +275,7 @@ impl Recipe {
         }
         let (similarity, coefficients) = strategy.method().search?;
         let table = &self.search;
-        let usual = SearchSettings::usual(tiling);
+        let usual = SearchSettings::default_for(tiling);
         let epochs = match similarity {
             Similarity::Coefficient => 15,
             _ => 20,
@@ -320,7 +320,7 @@ impl Recipe {
             ));
         }
         let (members, at_once) = (resolved.members.len(), resolved.train.at_once);
-        let (block, steps) = (turns::block(members, at_once), (left / batch) as u64);
+        let (block, steps) = (member_schedule::block(members, at_once), (left / batch) as u64);
         if steps < block {
             let problem = format!(
                 "it takes {block} steps until each of {members} members has had a turn, {at_once} in a step, and an epoch \
@@ -363,15 +363,15 @@ impl Recipe {
     }
 
     /// The tiling of the first plan and who takes part, if the budget pays for one.
-    fn settle(&self, resolved: &Resolved) -> Result<(Tiling, Share), RecipeError> {
+    fn settle(&self, resolved: &Resolved) -> Result<(Tiling, SharedRoles), RecipeError> {
         let request = resolved.plan_request().map_err(|error| self.wrong("members", error))?;
         let budget = request.budget.unwrap_or(u64::MAX);
         let survey = request.survey().map_err(|error| self.wrong("members", error))?;
-        if survey.minimum > budget {
-            let (needed, tiling) = (survey.minimum, survey.minimum_tiling.to_string());
+        if survey.min_budget > budget {
+            let (needed, tiling) = (survey.min_budget, survey.min_budget_tiling.to_string());
             return Err(self.wrong("budget", PlanError::BudgetTooSmall { budget, needed, tiling }));
         }
-        Ok((survey.tiling, survey.share))
+        Ok((survey.tiling, survey.shared_roles))
     }
 }
 

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use superweight_plan::arch::{ArchName, ImageShape};
-use superweight_plan::number::grouped;
+use superweight_plan::number::with_commas;
 use superweight_plan::{
-    Budget, Clustering, Member, PlanError, PlanRequest, Scale, SearchSettings, Share, SharingPlan,
+    Budget, Clustering, Member, PlanError, PlanRequest, Scale, SearchSettings, SharedRoles, SharingPlan,
     Tiling, TilingChoice,
 };
 
@@ -18,10 +18,12 @@ use super::file::{
     ScheduleWord, SearchTable, TrainTable,
 };
 use super::strategy::{Alpha, Similarity, Strategy};
-use crate::data::{self, Augment, DataError, Dataset, Description, OwnSet};
-use crate::ensemble::ParameterKind;
-use crate::files::read_at_most;
-use crate::schedule::Schedule;
+use crate::data;
+use crate::data::{Augment, Dataset, Description, OwnSet};
+use crate::data::DataError;
+use crate::model::ensemble::ParameterKind;
+use crate::fs::read_at_most;
+use super::schedule::Schedule;
 
 /// Plans of hundreds of members are a few dozen megabytes; what is larger is no plan.
 pub const LARGEST_PLAN: u64 = 1 << 28;
@@ -118,12 +120,12 @@ pub struct PlanSettings {
     /// What numbers start with, and so how fast they learn.
     pub scale: Option<Scale>,
     /// Whether stem and classifier take part.
-    pub share: Share,
+    pub share: SharedRoles,
 }
 
 impl PlanSettings {
     /// With nothing left open.
-    pub fn settled(self, tiling: Tiling, share: Share) -> Self {
+    pub fn settled(self, tiling: Tiling, share: SharedRoles) -> Self {
         Self {
             tiling: match tiling {
                 Tiling::Dense => self.tiling,
@@ -134,7 +136,7 @@ impl PlanSettings {
                 Tiling::RankOne => TilingChoice::RankOne,
             },
             block: tiling.block().or(self.block),
-            scale: Some(self.scale.unwrap_or(Scale::usual(tiling))),
+            scale: Some(self.scale.unwrap_or(Scale::default_for(tiling))),
             share,
             ..self
         }
@@ -249,9 +251,9 @@ impl Resolved {
             .search
             .as_ref()
             .map_or(self.strategy.method().coefficients, |search| search.coefficients);
-        let most_templates =
-            self.search.as_ref().and_then(|search| search.similarity.most_templates());
-        Ok(PlanRequest { most_templates, ..self.request(start)? })
+        let max_templates =
+            self.search.as_ref().and_then(|search| search.similarity.max_templates());
+        Ok(PlanRequest { max_templates, ..self.request(start)? })
     }
 
     /// What [`superweight_plan::search`] is given to make the plan of training from.
@@ -271,7 +273,7 @@ impl Resolved {
         }
         let (total, budget) = (plan.bill.total(), request.budget.unwrap_or(u64::MAX));
         if total > budget {
-            let [total, budget] = [total, budget].map(grouped);
+            let [total, budget] = [total, budget].map(with_commas);
             let problem = format!(
                 "it has {total} numbers, the recipe's budget is {budget}: raise it, or plan anew"
             );
@@ -328,7 +330,7 @@ impl Resolved {
             scale: self.plan.scale,
             coefficients: coefficients.into(),
             reserve,
-            share: self.plan.share,
+            shared_roles: self.plan.share,
             ..PlanRequest::new(self.planned_members(), None)
         };
         request.budget = Some(self.budget.resolve(request.dense_total()?));
@@ -447,8 +449,8 @@ impl Resolved {
 /// A budget as it is typed: [`Budget`] parses it back to the same.
 fn budget_text(budget: Budget) -> String {
     match budget {
-        Budget::Numbers(count) => count.to_string(),
-        Budget::Share(mantissa, denominator) => {
+        Budget::Parameters(count) => count.to_string(),
+        Budget::Fraction(mantissa, denominator) => {
             // The denominator is 100 times a power of ten: that many decimals.
             let scale = denominator / 100;
             let decimals = scale.ilog10() as usize;

@@ -66,7 +66,7 @@ pub enum Similarity {
 
 impl Similarity {
     /// Most templates of a set while searching: coefficients are clustered on one bank of 4, as Shapeshifter Networks are.
-    pub fn most_templates(self) -> Option<usize> {
+    pub fn max_templates(self) -> Option<usize> {
         (self == Self::Coefficient).then_some(4)
     }
 }
@@ -158,7 +158,7 @@ impl From<Alpha> for Coefficients {
     fn from(alpha: Alpha) -> Self {
         match alpha {
             Alpha::Shared => Self::Shared,
-            Alpha::Own => Self::Own,
+            Alpha::Own => Self::PerLayer,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use superweight_plan::PlanError;
 
-use crate::anytime::ProfileError;
+use crate::infer::anytime::ProfileError;
 use crate::recipe::RecipeError;
 use crate::run::RunError;
 use crate::search::SearchError;

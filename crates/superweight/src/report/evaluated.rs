@@ -14,7 +14,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use superweight_plan::number::grouped;
+use superweight_plan::number::with_commas;
 
 use super::ReportError;
 use super::evaluation::{
@@ -22,11 +22,11 @@ use super::evaluation::{
     SubsetView,
 };
 
-use crate::anytime::{PROFILE, Profile, SubsetProfile};
-use crate::evaluate::Subset;
-use crate::results::Seen;
+use crate::infer::anytime::{PROFILE, Profile, SubsetProfile};
+use crate::model::Subset;
+use super::published::Seen;
 use crate::run::Stamp;
-use crate::voices::Voices;
+use crate::model::Outputs;
 
 /// Corruptions that the paper averages over.
 const STANDARD_TYPES: usize = 15;
@@ -104,7 +104,7 @@ struct Point {
 /// The newest checkpoint of a run, and who answers.
 pub(super) struct Newest<'a> {
     pub stamp: Option<&'a Stamp>,
-    pub voices: &'a Voices,
+    pub voices: &'a Outputs,
     /// Its test images.
     pub test: Option<u64>,
 }
@@ -122,7 +122,7 @@ pub(super) fn read(run: &Path, newest: &Newest<'_>) -> Result<Option<Evaluation>
             };
             let answer: Answer =
                 serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-            let of = Voices::new(answer.members.clone(), answer.exits);
+            let of = Outputs::new(answer.members.clone(), answer.exits);
             let stamp =
                 answer.checkpoint.map(|number| Stamp { number, digest: answer.digest.clone() });
             newest.knows(&of, stamp).map_err(wrong)?;
@@ -159,7 +159,7 @@ impl Newest<'_> {
     }
 
     /// Whether figures can be of this run: of whom it has, and of no other run's checkpoint. Older ones may be.
-    fn knows(&self, of: &Voices, stamp: Option<Stamp>) -> Result<(), String> {
+    fn knows(&self, of: &Outputs, stamp: Option<Stamp>) -> Result<(), String> {
         let of_others = || {
             let (newest, said) =
                 self.stamp.zip(stamp).filter(|(newest, said)| newest.number == said.number)?;
@@ -171,7 +171,7 @@ impl Newest<'_> {
 
 impl Answer {
     /// Whether it speaks of these and no other, and of all of them together.
-    fn is_of(&self, voices: &Voices) -> Result<(), String> {
+    fn is_of(&self, voices: &Outputs) -> Result<(), String> {
         let corrupted = self.corruptions.iter().flat_map(|all| {
             let sets = all.sets.iter().flat_map(|set| &set.subsets);
             sets.chain(all.averages.iter().flat_map(|average| &average.subsets))
@@ -221,7 +221,7 @@ fn view(
 ) -> Evaluation {
     let of = older(answer.checkpoint, newest);
     let few = images.filter(|&images| answer.images < images);
-    let some = few.map(|images| format!(" (some of {})", grouped(images))).unwrap_or_default();
+    let some = few.map(|images| format!(" (some of {})", with_commas(images))).unwrap_or_default();
     let partial = !of.is_empty() || few.is_some();
     let on = on.to_owned() + &of + &some;
     let lines = answer.interpolation.into_iter().map(|line| Interpolation {
@@ -320,8 +320,8 @@ mod tests {
           { "members": [1], "top1": 49.0, "nll": 1.0, "ece": 1.0, "time": { "median_ms": 2.5, "p99_ms": 3.0 }, "dominated": true },
           { "members": [0, 1], "top1": 60.0, "nll": 1.0, "ece": 1.0, "time": { "median_ms": 4.5, "p99_ms": 6.0 }, "dominated": false }] }"#;
 
-    fn two() -> Voices {
-        Voices::new(vec!["a".to_owned(); 2], false)
+    fn two() -> Outputs {
+        Outputs::new(vec!["a".to_owned(); 2], false)
     }
 
     fn stamp(number: u64) -> Stamp {
@@ -375,14 +375,14 @@ mod tests {
         fs::create_dir(folder.0.join("evaluation")).unwrap();
         let paths = ["evaluation/test.json", PROFILE].map(|name| folder.0.join(name));
         let stamp = stamp(5);
-        let error = |texts: [&str; 2], voices: &Voices| {
+        let error = |texts: [&str; 2], voices: &Outputs| {
             paths.iter().zip(texts).for_each(|(path, text)| fs::write(path, text).unwrap());
             let newest = Newest { stamp: Some(&stamp), voices, test: None };
             read(&folder.0, &newest).err().map(|error| error.to_string())
         };
         let profile = ANYTIME.replace("\"checkpoint\": 6", "\"checkpoint\": 5");
         assert_eq!(error([TEST, &profile], &two()), None);
-        let exits = Voices::new(vec!["a".to_owned(); 2], true);
+        let exits = Outputs::new(vec!["a".to_owned(); 2], true);
         let said = error([TEST, &profile], &exits).unwrap();
         assert!(said.contains("test.json: of a, a, the run has 2 exits of a; 'swn eval"), "{said}");
         let said = error(

@@ -3,8 +3,8 @@
 
 use serde::Serialize;
 
-use crate::evaluate::Subset;
-use crate::voices::VoiceId;
+use crate::model::Subset;
+use crate::model::OutputId;
 
 /// Everything that evaluation left in a run folder.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -127,7 +127,7 @@ impl Evaluation {
 
     /// Scores of one member.
     pub fn member(&self, member: usize) -> Option<&SubsetView> {
-        self.subsets.iter().find(|subset| subset.members == Subset::one(VoiceId(member)))
+        self.subsets.iter().find(|subset| subset.members == Subset::one(OutputId(member)))
     }
 }
 

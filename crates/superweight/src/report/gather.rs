@@ -15,12 +15,12 @@ use super::evaluation::Evaluation;
 use super::headline::{About, Headline};
 use super::replay::{ClusterReplay, GroupReplay};
 use super::sharing::Sharing;
-use crate::files::read_at_most;
+use crate::fs::read_at_most;
 use crate::recipe::{LARGEST_PLAN, Recipe, Resolved};
-use crate::results::{ImageCounts, Started};
+use super::published::{ImageCounts, Started};
 use crate::run::{RunError, load_checkpoint, read_log};
 use crate::search::{Compared, PairStatistic, Statistics, coefficient_pairs};
-use crate::voices::Voices;
+use crate::model::Outputs;
 
 /// One run, ready to be drawn.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -77,7 +77,7 @@ impl RunView {
         let test = ImageCounts::of(&log).map(|images| images.test as u64);
         let newest = Newest {
             stamp: loaded.as_ref().map(|loaded| &loaded.stamp),
-            voices: &Voices::of(&plan),
+            voices: &Outputs::of(&plan),
             test,
         };
         let evaluation = evaluated::read(path, &newest)?;

@@ -8,7 +8,7 @@ use superweight_plan::arch::ArchName;
 
 use super::evaluation::Evaluation;
 use crate::recipe::Resolved;
-use crate::results::Started;
+use super::published::Started;
 use crate::run::{Event, Line};
 
 /// What was run.

@@ -20,7 +20,7 @@
 //! | `text`, `svg`, `plots` | and for those who want no page? |
 
 mod base64;
-mod compare;
+mod comparison;
 mod curves;
 mod error;
 mod evaluated;
@@ -28,8 +28,8 @@ mod evaluation;
 mod gather;
 mod headline;
 mod page;
-mod paper;
 mod plots;
+pub mod published;
 mod replay;
 mod sharing;
 mod svg;
@@ -39,8 +39,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-pub use compare::{Ablation, Beside, Comparison, Measure, Row, Sweep};
-pub(crate) use compare::{Keys, keys, mean_and_deviation};
+pub use comparison::{Ablation, Beside, Comparison, Measure, Row, Sweep};
+pub(crate) use comparison::{Keys, keys, mean_and_deviation};
 pub use curves::{Curves, Mark, PhaseSpan, Series};
 pub use error::ReportError;
 pub use evaluation::{
@@ -49,13 +49,13 @@ pub use evaluation::{
 };
 pub use gather::RunView;
 pub use headline::{About, Accuracy, Headline};
-pub use paper::{PaperRow, PaperValue, paper};
+pub use comparison::paper::{PaperRow, PaperValue, paper};
 pub use replay::{ClusterReplay, GroupChoice, GroupReplay, Step};
 pub use sharing::{Alpha, GroupView, LayerView, SetView, Sharing, SuperWeightView, TileView};
 
 pub(crate) use text::{plain, row as table_row};
 
-use crate::files::write_whole;
+use crate::fs::write_whole;
 
 /// Bytes of data in a page: what a mail still takes and a browser reads at once.
 pub const LARGEST_DATA: usize = 2_500_000;

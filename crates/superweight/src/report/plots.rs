@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::compare::Comparison;
+use super::comparison::Comparison;
 use super::gather::RunView;
 use super::svg::{Canvas, Chart, diverging, hue, range};
 use super::{Report, ReportError};
-use crate::files::write_whole;
-use crate::voices::Voices;
+use crate::fs::write_whole;
+use crate::model::Outputs;
 
 /// Writes all figures there are; their paths. Of several runs each has its number in front.
 pub(super) fn write(report: &Report, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
@@ -55,8 +55,8 @@ fn of_run(run: &RunView) -> Vec<(&'static str, String)> {
     all
 }
 
-fn voices(run: &RunView) -> Voices {
-    Voices::of_networks(&run.about.members)
+fn voices(run: &RunView) -> Outputs {
+    Outputs::of_networks(&run.about.members)
 }
 
 fn member_name(run: &RunView, member: usize) -> String {

@@ -236,7 +236,7 @@ impl GroupReplay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Draws;
+    use crate::rng::Draws;
     use crate::recipe::{Recipe, Resolved};
     use superweight_plan::{SuperWeightId, assign, refine};
 

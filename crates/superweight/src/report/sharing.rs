@@ -7,7 +7,7 @@ use serde::Serialize;
 use superweight_plan::{Bill, Rect, SetId, SharingPlan};
 
 use super::base64;
-use crate::bank::coefficients_name;
+use crate::model::bank::coefficients_name;
 use crate::run::{Tensors, Values};
 
 /// Bytes that all pictures of coefficients together may take.
@@ -141,7 +141,7 @@ impl Sharing {
             cluster: set.cluster.0,
             block: set.block,
             templates: set.templates,
-            factors: plan.factor_numbers(SetId(0)) > 0,
+            factors: plan.factor_parameters(SetId(0)) > 0,
             bank: plan.clusters[set.cluster.0].bank,
             from: set.view.as_ref().and_then(|view| view.from),
         };

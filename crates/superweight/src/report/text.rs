@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use superweight_plan::number::grouped;
+use superweight_plan::number::with_commas;
 
-use super::compare::{Comparison, Measure, measured};
+use super::comparison::{Comparison, Measure, measured};
 use super::gather::RunView;
 use super::{Report, Sharing};
-use crate::voices::Voices;
+use crate::model::Outputs;
 
 /// Headings of figures; others are called what they are called.
 pub(super) fn heading(measure: &str) -> String {
@@ -29,7 +29,7 @@ pub(super) fn heading(measure: &str) -> String {
 /// With as many digits as the figure deserves.
 pub(super) fn figure(measure: &str, value: f64) -> String {
     match measure {
-        "numbers" => grouped(value.round().max(0.0) as u64),
+        "numbers" => with_commas(value.round().max(0.0) as u64),
         "seconds" => format!("{value:.0}"),
         _ if measure.ends_with("nll") || measure == "diversity" => format!("{value:.3}"),
         _ => format!("{value:.2}"),
@@ -89,9 +89,9 @@ fn one(run: &RunView) -> String {
     for (name, value) in measured(run) {
         out += &row(&[plain(&heading(&name)), figure(&name, value)]);
     }
-    out += &row(&["without sharing".to_owned(), grouped(*dense_total)]);
+    out += &row(&["without sharing".to_owned(), with_commas(*dense_total)]);
     if let Some(budget) = budget {
-        out += &row(&["budget".to_owned(), grouped(*budget)]);
+        out += &row(&["budget".to_owned(), with_commas(*budget)]);
     }
     let parts = [
         ("templates", bill.templates),
@@ -102,7 +102,7 @@ fn one(run: &RunView) -> String {
         ("dense", bill.dense),
     ];
     for (name, numbers) in parts.into_iter().filter(|(_, numbers)| *numbers > 0) {
-        out += &row(&[format!("– {name}"), grouped(numbers)]);
+        out += &row(&[format!("– {name}"), with_commas(numbers)]);
     }
     if let Some(evaluation) =
         run.evaluation.as_ref().filter(|evaluation| evaluation.subsets.len() > 1)
@@ -111,9 +111,9 @@ fn one(run: &RunView) -> String {
             out,
             "\nOn {} ({} images):\n",
             plain(&evaluation.on),
-            grouped(evaluation.images)
+            with_commas(evaluation.images)
         );
-        let voices = Voices::of_networks(&about.members);
+        let voices = Outputs::of_networks(&about.members);
         let who = voices.words();
         let _ =
             writeln!(out, "| {who} | top-1 % | top-5 % | NLL | ECE % |\n|---|---:|---:|---:|---:|");

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use superweight_plan::{CoefficientPairs, LayerId, Pair, SharingPlan, SuperWeightId};
 
 use super::SearchError;
-use crate::bank::weight_name;
+use crate::model::bank::weight_name;
 
 /// What one layer asks of the coefficients of one SuperWeight, summed over an epoch.
 #[derive(Clone, Debug, PartialEq)]

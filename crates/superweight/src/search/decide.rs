@@ -1,9 +1,9 @@
 //! From statistics to a plan. Training and replay both come through here, so that they decide alike.
 
 use serde_json::json;
-use superweight_plan::number::grouped;
+use superweight_plan::number::with_commas;
 use superweight_plan::{
-    Assignment, Clustering, LayerId, Partition, PlanError, PlanRequest, Refined, SharingPlan,
+    Assignment, Clustering, LayerId, Partition, PlanError, PlanRequest, RefinedPlan, SharingPlan,
     refine, search,
 };
 
@@ -13,7 +13,7 @@ use super::kmeans::kmeans;
 use super::means::is_split;
 use super::pairs::PairStatistic;
 use super::statistics::{Compared, RefineStatistics, SearchStatistics};
-use crate::random::Draws;
+use crate::rng::Draws;
 use crate::recipe::Resolved;
 use crate::run::Facts;
 
@@ -118,7 +118,7 @@ pub fn decide_clusters(
                     PlanRequest { clusters: Clustering::Explicit(partition), ..request.clone() };
                 match request.plan() {
                     Err(PlanError::BudgetTooSmall { needed, budget, .. }) if k > 1 => {
-                        let [needed, budget] = [needed, budget].map(grouped);
+                        let [needed, budget] = [needed, budget].map(with_commas);
                         let why =
                             || format!("{clusters} clusters need {needed}, the budget is {budget}");
                         relaxed.get_or_insert_with(why);
@@ -145,7 +145,7 @@ pub fn decide_groups(
     let assignment =
         resolved.search.as_ref().map_or(Assignment::Merge, |search| search.settings.assignment);
     let pairs = coefficient_pairs(&statistics.plan, &statistics.gradients)?;
-    let Refined { plan, beta, relaxed } = refine(&statistics.plan, &pairs, phase.beta, assignment)?;
+    let RefinedPlan { plan, beta, relaxed } = refine(&statistics.plan, &pairs, phase.beta, assignment)?;
     Ok(Decision { plan, threshold: Threshold::new("β", phase.beta, beta, relaxed) })
 }
 

@@ -3,7 +3,7 @@
 //! Every draw comes from the key, ties go to the first, and sums run in order: the same points and key give the same
 //! groups anywhere.
 
-use crate::random::Draws;
+use crate::rng::Draws;
 
 /// Starts, of which the one with the smallest sum of squared distances is kept: scikit-learn's default.
 const STARTS: u64 = 10;

@@ -11,7 +11,7 @@ use superweight_plan::{Cluster, ClusterId, LayerId, SetId, SharingPlan, SuperWei
 
 use super::SearchError;
 use super::softmax::softmax;
-use crate::bank::{Rows, coefficients_name};
+use crate::model::bank::{Rows, coefficients_name};
 
 /// Layers that are clustered, with K of the set they are compared on.
 pub(super) fn clustered(plan: &SharingPlan) -> Result<Vec<(LayerId, usize)>, SearchError> {
@@ -67,7 +67,7 @@ pub fn means<D: Device>(
         }
         mean.iter_mut().for_each(|sum| *sum /= f64::from(count));
         if !mean.iter().all(|number| number.is_finite()) {
-            let layer = crate::bank::weight_name(plan, layer);
+            let layer = crate::model::bank::weight_name(plan, layer);
             return Err(SearchError::NotFinite { what: "mean α", layer });
         }
         means.push((layer, mean));
@@ -85,11 +85,11 @@ mod tests {
     #[test]
     fn all_layers_of_a_bank_are_clustered() {
         let architecture: superweight_plan::arch::ArchName = "wrn-50-2".parse().unwrap();
-        let input = architecture.usual_input();
+        let input = architecture.default_input();
         let member = Member { architecture, input, classes: 10 };
         let request = |tiling| PlanRequest {
             tiling,
-            most_templates: Some(4),
+            max_templates: Some(4),
             ..PlanRequest::new(vec![member.clone()], 6_000_000)
         };
         let of = |tiling| clustered(&request(tiling).plan().unwrap()).unwrap();

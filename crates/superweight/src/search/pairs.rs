@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use superweight_plan::{LayerId, Pair, SharingPlan};
 
 use super::SearchError;
-use crate::bank::weight_name;
+use crate::model::bank::weight_name;
 
 /// Numbers of some layers' weights (or gradients of them), as the engine has them: OHWI.
 pub type LayerNumbers = BTreeMap<LayerId, Vec<f32>>;

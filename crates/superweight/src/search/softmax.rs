@@ -12,8 +12,8 @@
 use superweight_engine::{Device, Error};
 use superweight_plan::{SetId, TemplateSet};
 
-use crate::bank::{coefficients_name, live_rows};
-use crate::ensemble::Ensemble;
+use crate::model::bank::{coefficients_name, live_rows};
+use crate::model::ensemble::Ensemble;
 
 /// Logits put aside while α is in their place.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use superweight_plan::{LayerId, SharingPlan};
 
 use super::coefficients::{CoefficientGradient, asked};
 use super::pairs::LayerNumbers;
-use crate::bank::{Probe, weight_name};
+use crate::model::bank::{Probe, weight_name};
 
 /// Σ dL/dW of every clustered layer, in f32.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use super::means::means;
 use super::pairs::{LayerNumbers, compare};
 use super::statistics::{Compared, SearchStatistics};
 use super::sums::GradientSums;
-use crate::bank::weight_name;
-use crate::ensemble::Ensemble;
+use crate::model::bank::weight_name;
+use crate::model::ensemble::Ensemble;
 use crate::recipe::Similarity;
 
 /// A look at the end of a search.

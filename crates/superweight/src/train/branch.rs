@@ -28,7 +28,7 @@ use crate::run::{
     Disk, Existing, Loaded, RECIPE, RESOLVED, Resumed, RunError, RunFolder, load_checkpoint,
     text_of,
 };
-use crate::schedule::Length;
+use crate::recipe::schedule::Length;
 
 /// A run to go on with as another.
 #[derive(Clone, Copy, Debug)]

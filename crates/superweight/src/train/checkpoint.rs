@@ -12,12 +12,9 @@
 use superweight_engine::{Device, Sgd, ohwi_to_oihw, oihw_to_ohwi};
 use superweight_plan::{ClusterId, LayerId, LayerKind, SetId, SharingPlan};
 
-use crate::bank::{
-    coefficients_name, factors_name, live_rows, numbers_name, pattern_rows, patterns_name, scope,
-    templates_name, weight_name,
-};
+use crate::model::bank::{coefficients_name, factors_name, live_rows, numbers_name, pattern_rows, patterns_name, scope, templates_name, weight_name};
 use crate::engine::Error;
-use crate::ensemble::Ensemble;
+use crate::model::ensemble::Ensemble;
 use crate::run::{Checkpoint, RunError, Tensor, Tensors};
 
 /// A trained tensor: its name, where the file shows it, its shape there.
@@ -74,7 +71,7 @@ fn stored(plan: &SharingPlan) -> Vec<Stored> {
                 channels_last: Some([k * out, inp, kh, kw]),
             });
         }
-        let factors = plan.factor_numbers(SetId(i)) as usize;
+        let factors = plan.factor_parameters(SetId(i)) as usize;
         if factors > 0 {
             let (name, shape) = (factors_name(SetId(i)), vec![factors]);
             all.push(Stored { name, shape, shared: true, channels_last: None });

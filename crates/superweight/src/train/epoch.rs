@@ -12,10 +12,10 @@ use super::stop::{STEPS_BETWEEN_LOOKS, Stopped, diverged};
 use super::trainer::Watch;
 use super::{Limits, Observer, Phase, Progress, Session, StepReport, TrainError, TrainFigures};
 use crate::data::{Batches, TrainBatches};
-use crate::ensemble::by_size;
+use crate::model::ensemble::by_size;
 use crate::recipe::Resolved;
-use crate::schedule::Length;
-use crate::turns::Turns;
+use crate::recipe::schedule::Length;
+use crate::model::member_schedule::Turns;
 
 impl<D: Device> Session<D> {
     /// Steps of an epoch of any phase.

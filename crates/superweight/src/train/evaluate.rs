@@ -9,7 +9,7 @@ use superweight_engine::{Device, ImageDraw};
 
 use super::{TrainError, Trainer};
 use crate::data::{Batches, Dataset, EvalBatches, Part};
-use crate::voices::VoiceId;
+use crate::model::OutputId;
 
 /// Figures of one member, or of all together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -118,7 +118,7 @@ impl<D: Device> Trainer<D> {
             let labels: Vec<u16> =
                 draws.iter().step_by(self.ensemble().heads()).map(label).collect();
             let logits = (0..voices)
-                .map(|voice| self.ensemble().logits(VoiceId(voice)))
+                .map(|voice| self.ensemble().logits(OutputId(voice)))
                 .collect::<Result<Vec<_>, _>>()?;
             tally.add(&logits, &labels);
         }

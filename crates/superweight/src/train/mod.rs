@@ -74,7 +74,7 @@ pub use stop::{Limits, Stopped};
 pub use trainer::{Trainer, Watch};
 
 use self::average::LAST_EPOCH;
-use crate::bank::weight_name;
+use crate::model::bank::weight_name;
 use crate::data::{Dataset, EvalBatches, Part, Split};
 use crate::recipe::Resolved;
 use crate::run::{Checkpoint, Log, RunFolder, TensorBoard, Tensors};

@@ -6,8 +6,8 @@ use serde::Serialize;
 use superweight_plan::{MemberId, SharingPlan};
 
 use super::{Decided, Evaluation, Position, Stage, Stopped};
-use crate::ensemble::ParameterKind;
-use crate::schedule::Schedule;
+use crate::model::ensemble::ParameterKind;
+use crate::recipe::schedule::Schedule;
 
 /// Somebody who watches a run.
 pub trait Observer {
@@ -128,7 +128,7 @@ pub struct TrainFigures {
     pub top1: Vec<f64>,
     /// Each member's share of channels that batch norm has silenced, in percent ([`Ensemble::silent_channels`]).
     ///
-    /// [`Ensemble::silent_channels`]: crate::ensemble::Ensemble::silent_channels
+    /// [`Ensemble::silent_channels`]: crate::model::ensemble::Ensemble::silent_channels
     pub silent: Vec<f64>,
     /// Learning rate of the last step.
     pub rate: f64,

@@ -8,7 +8,7 @@ use superweight_engine::Device;
 
 use super::{EpochReport, Evaluation, Session, Stopped, TrainError};
 use crate::run::{Checkpoint, Event, Facts};
-use crate::voices::Voices;
+use crate::model::Outputs;
 
 impl<D: Device> Session<D> {
     pub(super) fn record_epoch(&mut self, report: &EpochReport) -> Result<(), TrainError> {
@@ -83,7 +83,7 @@ impl<D: Device> Session<D> {
     }
 }
 
-fn evaluation_curves(part: &str, seen: &Evaluation, voices: &Voices) -> Vec<(String, f64)> {
+fn evaluation_curves(part: &str, seen: &Evaluation, voices: &Outputs) -> Vec<(String, f64)> {
     let word = voices.word();
     let each = seen.members.iter().enumerate().map(|(i, scores)| (format!("{word} {i}"), scores));
     let all = each.chain([(voices.together().to_owned(), &seen.ensemble)]);

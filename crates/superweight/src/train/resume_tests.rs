@@ -9,14 +9,14 @@ use superweight_engine::{
 
 use super::testing::{StopAfter, create, data, device, numbers, resume, run_path, tiny, unbroken};
 use super::{Limits, Observer, Progress, Stopped, TrainError};
-use crate::bank;
+use crate::model::bank;
 use crate::data::testing::Folder;
 use crate::data::{Batches, Part, Phase, Split, TrainBatches};
-use crate::ensemble::ParameterKind;
-use crate::lower::{IMAGES, LABELS, Lowering, lower};
+use crate::model::ensemble::ParameterKind;
+use crate::model::lower::{IMAGES, LABELS, Lowering, lower};
 use crate::recipe::Resolved;
 use crate::run::{Disk, Event, read_log};
-use crate::schedule::Length;
+use crate::recipe::schedule::Length;
 
 /// One of each, with their turning points inside of four epochs.
 const SCHEDULES: [&[&str]; 7] = [

@@ -13,9 +13,10 @@ use super::checkpoint::restore;
 use super::sharing::resumed_statistics;
 use super::trainer::decay;
 use super::{DecayGroup, Phase, Position, Session, TrainError, Trainer, average};
-use crate::bank;
-use crate::data::{DataError, Dataset, SET, Split};
-use crate::ensemble::{Ensemble, ParameterKind};
+use crate::model::bank;
+use crate::data::DataError;
+use crate::data::{Dataset, SET, Split};
+use crate::model::ensemble::{Ensemble, ParameterKind};
 use crate::recipe::{PLAN, Recipe, Resolved};
 use crate::run::{
     Cut, Disk, Event, Existing, Facts, Loaded, Log, RECIPE, RESOLVED, Resumed, RunFolder,
@@ -270,7 +271,7 @@ pub(super) fn decay_groups<D: Device>(
     };
     let factors = || -> u64 {
         let sets = 0..plan.template_sets.len();
-        sets.map(|i| plan.factor_numbers(SetId(i))).sum()
+        sets.map(|i| plan.factor_parameters(SetId(i))).sum()
     };
     let laid_out = |kind| -> u64 {
         let ranges = ensemble.ranges(kind).expect("the ensemble was laid out by this plan");

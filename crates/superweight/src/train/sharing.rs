@@ -14,8 +14,8 @@ use superweight_plan::SharingPlan;
 
 use super::trainer::Watch;
 use super::{Observer, Phase, Position, Progress, Session, Stage, TrainError};
-use crate::bank;
-use crate::ensemble::{Ensemble, EnsemblePart};
+use crate::model::bank;
+use crate::model::ensemble::{Ensemble, EnsemblePart};
 use crate::recipe::{SearchPhase, Similarity};
 use crate::run::{Event, RunFolder};
 use crate::search::{

@@ -18,9 +18,9 @@ use superweight_plan::{MemberId, SharingPlan};
 
 use super::TrainError;
 use crate::data::{Dataset, Part};
-use crate::ensemble::{Ensemble, EnsembleOptions, EnsemblePart, ParameterKind};
+use crate::model::ensemble::{Ensemble, EnsembleOptions, EnsemblePart, ParameterKind};
 use crate::recipe::Resolved;
-use crate::replay::Replayed;
+use crate::model::recording::Replayed;
 
 /// Somebody who looks at gradients before they are used: search and refinement.
 pub trait Watch<D: Device> {

@@ -2,18 +2,18 @@
 
 mod say;
 
-use superweight::bank;
+use superweight::model::bank;
 use superweight::engine::{CpuDevice, LayoutBuilder, Memory, Program, Settings, Sgd, SgdOptions};
 use superweight::engine::{ParameterGroup, Region};
-use superweight::ensemble::{Ensemble, EnsembleOptions, ParameterKind, member_numbers};
-use superweight::lower::{IMAGES, LABELS, Lowering, lower};
+use superweight::model::ensemble::{Ensemble, EnsembleOptions, ParameterKind, member_numbers};
+use superweight::model::lower::{IMAGES, LABELS, Lowering, lower};
 use superweight::plan::arch::{ArchName, ImageShape};
 use superweight::plan::{
     Clustering, Coefficients, LayerId, Member, MemberId, PlanRequest, SetId, SharingPlan, Tile,
     Tiling, TilingChoice, VectorKind,
 };
-use superweight::random::Draws;
-use superweight::voices::VoiceId;
+use superweight::rng::Draws;
+use superweight::model::OutputId;
 
 const IMAGE: ImageShape = ImageShape { channels: 3, height: 8, width: 8 };
 const IMAGE_LEN: usize = 3 * 8 * 8;
@@ -55,7 +55,7 @@ fn train(ensemble: &mut Ensemble<CpuDevice>, steps: u64) -> Vec<f32> {
         ensemble.set_batch(&images, &labels).unwrap();
         ensemble.gradients().unwrap();
         ensemble.update(&mut sgd);
-        losses.push((0..members).map(|m| ensemble.metrics(VoiceId(m)).unwrap().loss).sum());
+        losses.push((0..members).map(|m| ensemble.metrics(OutputId(m)).unwrap().loss).sum());
     }
     losses
 }
@@ -109,7 +109,7 @@ fn shared_plans() -> Vec<SharingPlan> {
     let mut plans = vec![];
     use TilingChoice::{Grid, Kronecker, Nested, Stretched};
     for tiling in [Nested, Grid, Kronecker, Stretched] {
-        for coefficients in [Coefficients::Shared, Coefficients::Own] {
+        for coefficients in [Coefficients::Shared, Coefficients::PerLayer] {
             let request = PlanRequest::new(members("wrn-10-2,wrn-10-1"), 180_000);
             plans.push(
                 PlanRequest { tiling, coefficients, block: Some(8), ..request }.plan().unwrap(),
@@ -135,7 +135,7 @@ fn shared_plans_learn_and_the_optimizer_owns_exactly_the_bill() {
         };
         let owned = owned - mixed.map(|(i, _)| room(i)).sum::<usize>();
         let factors: u64 =
-            (0..plan.template_sets.len()).map(|i| plan.factor_numbers(SetId(i))).sum();
+            (0..plan.template_sets.len()).map(|i| plan.factor_parameters(SetId(i))).sum();
         assert_eq!(owned as u64, plan.bill.trained() + factors - plan.bill.coefficients);
         let losses = train(&mut ensemble, 30);
         let (first, last) = (losses[0] + losses[1], losses[28] + losses[29]);
@@ -200,7 +200,7 @@ fn the_banks_gradient_is_the_slope_of_the_loss() {
         for name in names {
             if ensemble.memory().gradient(name).is_ok() {
                 let both = |ensemble: &Ensemble<CpuDevice>| {
-                    (0..2).map(|m| f64::from(ensemble.metrics(VoiceId(m)).unwrap().loss)).sum()
+                    (0..2).map(|m| f64::from(ensemble.metrics(OutputId(m)).unwrap().loss)).sum()
                 };
                 is_the_slope(&mut ensemble, name, both);
             }
@@ -258,7 +258,7 @@ fn ghost_batches_change_training_alone() {
         ensemble.set_batch(&images, &labels).unwrap();
         ensemble.compose().unwrap();
         ensemble.evaluate().unwrap();
-        (ensemble.logits(VoiceId(0)).unwrap(), train(&mut ensemble, 3))
+        (ensemble.logits(OutputId(0)).unwrap(), train(&mut ensemble, 3))
     };
     let (whole, ghosts) = (run(BATCH), run(2));
     assert_eq!(whole.0, ghosts.0);
@@ -287,7 +287,7 @@ fn evaluation_in_between_changes_nothing() {
             interrupted.set_batch(&images, &labels).unwrap();
             interrupted.gradients().unwrap();
             interrupted.update(sgd);
-            losses.push((0..2).map(|m| interrupted.metrics(VoiceId(m)).unwrap().loss).sum::<f32>());
+            losses.push((0..2).map(|m| interrupted.metrics(OutputId(m)).unwrap().loss).sum::<f32>());
         }
         assert_eq!(straight, losses);
     }
@@ -339,7 +339,7 @@ fn numbers_of_a_member() {
     let rank_one = plans.last().unwrap();
     let own = |plan: &SharingPlan, m| member_numbers(plan, MemberId(m));
     let factors: u64 =
-        (0..rank_one.template_sets.len()).map(|i| rank_one.factor_numbers(SetId(i))).sum();
+        (0..rank_one.template_sets.len()).map(|i| rank_one.factor_parameters(SetId(i))).sum();
     let apart = rank_one.bill.trained() - rank_one.bill.templates;
     assert_eq!(own(rank_one, 0), rank_one.bill.templates + apart / 2);
     assert_eq!(rank_one.bill.coefficients, factors);

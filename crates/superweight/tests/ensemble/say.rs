@@ -1,11 +1,11 @@
 //! Who has a say in a step: the largest that others learn from, heads of one network, members that have a turn.
 
-use superweight::bank;
+use superweight::model::bank;
 use superweight::engine::{CpuDevice, Sgd};
-use superweight::ensemble::{Ensemble, EnsembleOptions, ParameterKind, by_size, member_numbers};
-use superweight::lower::TEACHER;
+use superweight::model::ensemble::{Ensemble, EnsembleOptions, ParameterKind, by_size, member_numbers};
+use superweight::model::lower::TEACHER;
 use superweight::plan::{Clustering, LayerKind, MemberId, PlanRequest, SetId, SharingPlan};
-use superweight::voices::VoiceId;
+use superweight::model::OutputId;
 
 use super::{BATCH, IMAGE_LEN, SGD, batch, ensemble, is_the_slope, members, shared_plans, train};
 
@@ -21,7 +21,7 @@ fn what_is_learned_from_the_largest_has_its_slope() {
         let wide =
             plan.members.iter().position(|member| member.architecture.to_string() == "wrn-10-2");
         assert_eq!(teacher, MemberId(wide.unwrap_or(0)), "the larger; of two alike the first");
-        let [teacher, student] = [teacher, student].map(|member| VoiceId(member.0));
+        let [teacher, student] = [teacher, student].map(|member| OutputId(member.0));
         bank::initialise(&plan, ensemble.memory_mut(), 3).unwrap();
         let (images, labels) = batch(5);
         ensemble.set_batch(&images, &labels).unwrap();
@@ -93,7 +93,7 @@ fn one_of_several_heads_is_a_plain_network() {
     two.set_batch(&images, &labels).unwrap();
     plain.evaluate().unwrap();
     two.evaluate().unwrap();
-    let expected = plain.logits(VoiceId(0)).unwrap();
+    let expected = plain.logits(OutputId(0)).unwrap();
     let found = two.memory().output("0.logits").unwrap();
     for (row, expected) in expected.chunks(10).enumerate() {
         for (found, expected) in found[20 * row..].iter().zip(expected) {
@@ -101,7 +101,7 @@ fn one_of_several_heads_is_a_plain_network() {
         }
     }
     // What is said of the network is the mean of the heads' probabilities.
-    let said = two.logits(VoiceId(0)).unwrap();
+    let said = two.logits(OutputId(0)).unwrap();
     let probabilities = |logits: &[f32]| {
         let sum: f32 = logits.iter().map(|z| z.exp()).sum();
         logits.iter().map(|z| z.exp() / sum).collect::<Vec<_>>()
@@ -126,11 +126,11 @@ fn several_heads_have_the_slope_of_the_sum_of_their_losses() {
     ensemble.set_batch(&images, &labels).unwrap();
     for name in ["templates.0", "0.fc.bias", "1.block1.layer.0.bn1.weight"] {
         let sum = |ensemble: &Ensemble<CpuDevice>| {
-            [0, 1].map(|m| 2.0 * f64::from(ensemble.metrics(VoiceId(m)).unwrap().loss)).iter().sum()
+            [0, 1].map(|m| 2.0 * f64::from(ensemble.metrics(OutputId(m)).unwrap().loss)).iter().sum()
         };
         is_the_slope(&mut ensemble, name, sum);
     }
-    assert_eq!(ensemble.metrics(VoiceId(0)).unwrap().rows, BATCH as f32);
+    assert_eq!(ensemble.metrics(OutputId(0)).unwrap().rows, BATCH as f32);
 }
 
 /// What a part of the members gives is what they add to what all give, the decay of a composed classifier among it; those who

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use browser::Browser;
 use serde_json::{Value, json};
 use superweight::plan::{Assignment, LayerId, Pair, assign, refine, search};
-use superweight::random::Draws;
+use superweight::rng::Draws;
 use superweight::report::{self, Report, RunView};
 use superweight::search::{Compared, PairStatistic, coefficient_pairs};
-use superweight::voices::Voices;
+use superweight::model::Outputs;
 
 /// The paper's heterogeneous ensemble: 118 convolutions.
 const HETEROGENEOUS: &str = "members = ['wrn-34-8', 'wrn-28-12', 'wrn-28-10', 'wrn-28-8']\nbudget = '36.5M'\n[data]\nname = 'cifar-100'\n[refine]\nbeta = 0.9\n";
@@ -284,7 +284,7 @@ fn what_was_evaluated_is_shown() {
     browser.open(&page);
     let before = browser.evaluate(sections);
     assert_eq!(before, json!(["headline", "sharing", "bill", "conflicts", "training", "about"]));
-    view.evaluation = Some(synthetic::evaluation(&Voices::of_networks(&view.about.members), 7));
+    view.evaluation = Some(synthetic::evaluation(&Outputs::of_networks(&view.about.members), 7));
     fs::write(&page, Report::new(vec![view]).to_html()).unwrap();
     browser.look(1200, 900, false);
     browser.open(&page);
@@ -310,7 +310,7 @@ fn exits_are_shown_as_exits() {
     let recipe = "members = ['msdnet-3-4']\nbudget = '60%'\n[data]\nname = 'cifar-10'\n";
     let made = synthetic::run(&folder.0, "exits", recipe, 20, None);
     let mut view = RunView::open(&made.path).unwrap();
-    let mut evaluation = synthetic::evaluation(&Voices::of_networks(&view.about.members), 7);
+    let mut evaluation = synthetic::evaluation(&Outputs::of_networks(&view.about.members), 7);
     evaluation.interpolations.clear();
     view.evaluation = Some(evaluation);
     let report = Report::new(vec![view]);
@@ -369,7 +369,7 @@ fn runs_are_compared() {
     views.push(ablated);
     for (i, view) in views.iter_mut().enumerate() {
         let mut evaluation =
-            synthetic::evaluation(&Voices::of_networks(&view.about.members), i as u64);
+            synthetic::evaluation(&Outputs::of_networks(&view.about.members), i as u64);
         evaluation.subsets[0].top1 = 79.0 + i as f64;
         view.evaluation = Some(evaluation);
     }

@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use superweight::evaluate::Subset;
+use superweight::model::Subset;
 use superweight::plan::{LayerId, SetId, SharingPlan};
-use superweight::random::Draws;
+use superweight::rng::Draws;
 use superweight::recipe::{Recipe, Resolved};
 use superweight::report::{
     BinView, CorruptionRow, Corruptions, Evaluation, Interpolation, Latency, LatencyView,
@@ -17,7 +17,7 @@ use superweight::search::{
     CoefficientGradient, Compared, PairStatistic, RefineStatistics, SearchStatistics, Statistics,
     asked, decide_clusters, decide_groups,
 };
-use superweight::voices::Voices;
+use superweight::model::Outputs;
 
 /// What to make.
 pub struct Made {
@@ -113,7 +113,7 @@ fn write_log(
 ) {
     let mut log = folder.log().unwrap();
     log.add(Event::Start(Facts::from([("seed", 0)]))).unwrap();
-    let members = Voices::of(plan).count();
+    let members = Outputs::of(plan).count();
     for (phase, count) in [("search", epochs / 8 + 1), ("train", epochs)] {
         for epoch in 0..count {
             let progress = 1.0 - (-4.0 * (epoch + 1) as f64 / count as f64).exp();
@@ -154,7 +154,7 @@ fn write_log(
 }
 
 /// What an evaluation could say.
-pub fn evaluation(voices: &Voices, seed: u64) -> Evaluation {
+pub fn evaluation(voices: &Outputs, seed: u64) -> Evaluation {
     let draws = Draws::new(&[seed, 0xe7]);
     let subsets = voices.subsets().unwrap();
     let of = |subset: Subset| Vec::<usize>::from(subset);

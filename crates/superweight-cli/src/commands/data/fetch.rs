@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, anyhow};
 use serde_json::json;
 use superweight::data::{self, DataError, Layout, OwnSet, State, Step};
-use superweight::plan::number::grouped;
+use superweight::plan::number::with_commas;
 
 use super::folder;
 use crate::args::FetchArgs;
@@ -56,7 +56,7 @@ pub fn run(args: FetchArgs, out: &mut impl Write) -> Result<ExitCode> {
         writeln!(out, "{answer:#}")?;
     } else {
         let already = if fetched { "" } else { "already there, " };
-        let (images, size) = (grouped((train + test) as u64), megabytes(entry.bytes()));
+        let (images, size) = (with_commas((train + test) as u64), megabytes(entry.bytes()));
         writeln!(
             out,
             "{name}: {already}{images} images, {size}, verified, in {}",

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::json;
 use superweight::data::{CATALOGUE, Description, OwnSet, Presence, presence};
-use superweight::plan::number::grouped;
+use superweight::plan::number::with_commas;
 
 use super::folder;
 use crate::args::ListArgs;
@@ -80,8 +80,8 @@ impl Row {
         let Description { name, shape, classes, images, .. } = self.set;
         vec![
             name,
-            grouped(images.0 as u64),
-            grouped(images.1 as u64),
+            with_commas(images.0 as u64),
+            with_commas(images.1 as u64),
             format!("{}×{}×{}", shape.channels, shape.height, shape.width),
             classes.len().to_string(),
             self.said,

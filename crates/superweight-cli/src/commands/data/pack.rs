@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 use superweight::data::{DataError, Dataset, Normalisation, OwnSet, Packed, Pictures};
 use superweight::plan::arch::ImageShape;
-use superweight::plan::number::grouped;
+use superweight::plan::number::with_commas;
 
 use super::folder;
 use crate::args::PackArgs;
@@ -45,13 +45,13 @@ pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
     }
     OwnSet::check_writable(&args.name, &to)?;
     let total = pictures.len();
-    eprintln!("reading {} pictures of {} classes", grouped(total as u64), pictures.classes.len());
+    eprintln!("reading {} pictures of {} classes", with_commas(total as u64), pictures.classes.len());
     let ticker = Ticker::new();
     let limits = watched_limits()?;
     let show = |done| {
         ticker.show(|| {
             let left = duration::show(ticker.left(done as f64 / total as f64));
-            let [done, total] = [done, total].map(|count| grouped(count as u64));
+            let [done, total] = [done, total].map(|count| with_commas(count as u64));
             format!("{done} of {total} pictures, {left} left")
         });
         !limits.interrupted()
@@ -92,7 +92,7 @@ pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
     }
     let ImageShape { channels, height, width } = shape;
     write!(out, "{}", classes(&data))?;
-    let [train, test] = [train, test].map(|images| grouped(images as u64));
+    let [train, test] = [train, test].map(|images| with_commas(images as u64));
     let (classes, size) = (description.classes.len(), megabytes(bytes));
     let drawn = if pictures.drawn {
         format!(" (about {}% of every class, by lot)", 100.0 * share)
@@ -163,7 +163,7 @@ fn warnings(pictures: &Pictures, packed: &Packed) -> Vec<String> {
     if let Some(first) = pictures.passed_over.first() {
         let others = pictures.passed_over.len() - 1;
         let others = if others > 0 {
-            format!(" and {} others", grouped(others as u64))
+            format!(" and {} others", with_commas(others as u64))
         } else {
             String::new()
         };

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::json;
 use superweight::data::{self, CATALOGUE, DataError, FileState, OwnSet, Presence, SET, State};
-use superweight::plan::number::grouped;
+use superweight::plan::number::with_commas;
 
 use super::folder;
 use crate::args::VerifyArgs;
@@ -86,7 +86,7 @@ fn as_table(folder: &Path, sets: &[Looked]) -> String {
         }
         for file in files {
             let name = file.path.strip_prefix(folder).unwrap_or(&file.path).display().to_string();
-            rows.push(vec![name, grouped(file.bytes), word(&file.state).to_owned()]);
+            rows.push(vec![name, with_commas(file.bytes), word(&file.state).to_owned()]);
         }
     }
     table::render(&["file", "bytes", "state"], &rows)

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use superweight::plan::number::grouped;
+use superweight::plan::number::with_commas;
 use superweight::recipe::Resolved;
 use superweight::train::{Decided, Observer, Progress, Stage};
 
@@ -97,7 +97,7 @@ pub fn opening(shared: &Resolved, plain: &Resolved) -> String {
         names(shared),
         names(plain),
         shared.seed,
-        grouped(shared.train.epochs),
+        with_commas(shared.train.epochs),
         shared.data.name,
     )
 }

@@ -4,12 +4,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use superweight::anytime::{PROFILE, Profile, SubsetProfile};
+use superweight::infer::anytime::{PROFILE, Profile, SubsetProfile};
 use superweight::engine::Device;
-use superweight::ensemble::member_numbers;
-use superweight::evaluate::{Predictions, Subset};
+use superweight::model::ensemble::member_numbers;
+use superweight::evaluate::Predictions;
+use superweight::model::Subset;
 use superweight::infer::Trained;
-use superweight::plan::number::grouped;
+use superweight::plan::number::with_commas;
 use superweight::plan::{MemberId, SharingPlan};
 
 use crate::args::{AnytimeArgs, DemoArgs, EvalArgs, OnArgs};
@@ -103,7 +104,7 @@ impl Verdict {
             let Row { name, numbers, top1, milliseconds } = row;
             vec![
                 name.clone(),
-                grouped(*numbers),
+                with_commas(*numbers),
                 format!("{top1:.2}%"),
                 format!("{milliseconds:.2}"),
             ]

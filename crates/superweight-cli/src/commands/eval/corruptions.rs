@@ -9,7 +9,8 @@ use superweight::corrupt::{
 };
 use superweight::data::{Images, Normalisation, Picture, corrupted};
 use superweight::engine::Device;
-use superweight::evaluate::{CorruptedReport, SetReport, Subset, average};
+use superweight::evaluate::{CorruptedReport, SetReport, average};
+use superweight::model::Subset;
 use superweight::infer::{Networks, Trained};
 use superweight::plan::arch::ImageShape;
 

@@ -14,14 +14,13 @@ use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use superweight::data::{Dataset, Images, Split, standard_folder};
 use superweight::engine::Device;
-use superweight::evaluate::{
-    ClassScore, CorruptedAverage, CorruptedReport, Line, Point, Predictions, SetReport, Subset,
-    by_class,
-};
-use superweight::files::write_whole;
+use superweight::evaluate::{ClassScore, CorruptedAverage, CorruptedReport, Predictions, SetReport, by_class};
+use superweight::infer::{Line, Point};
+use superweight::model::Subset;
+use superweight::fs::write_whole;
 use superweight::infer::{Networks, Trained};
 use superweight::plan::MemberId;
-use superweight::voices::Voices;
+use superweight::model::Outputs;
 
 use super::check_writable;
 use super::device::{self, on_device};
@@ -203,7 +202,7 @@ pub(super) fn evaluate<D: Device>(
     args: &EvalArgs,
     trained: &Trained,
 ) -> Result<Answer> {
-    let voices = Voices::of(&trained.plan);
+    let voices = Outputs::of(&trained.plan);
     let subsets = voices.subsets()?;
     ensure!(args.batch > 0, "--batch 0: at least one image");
     let making = corruptions::prepare(args, trained)?;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use superweight::evaluate::{Figures, SubsetReport, subset_name};
-use superweight::voices::Voices;
+use superweight::model::Outputs;
 
 use super::{Answer, Class};
 use crate::table;
@@ -25,7 +25,7 @@ pub(super) fn table(answer: &Answer) -> String {
         line(&mut text, "diversity", diversity);
     }
     let names = &answer.members;
-    let voices = Voices::new(names.clone(), answer.exits);
+    let voices = Outputs::new(names.clone(), answer.exits);
     let who = voices.words();
     let _ = write!(text, "\n{}", figures(&voices, &answer.report.subsets));
     if !answer.by_class.is_empty() {
@@ -75,7 +75,7 @@ pub(super) fn table(answer: &Answer) -> String {
     text
 }
 
-fn figures(voices: &Voices, subsets: &[SubsetReport]) -> String {
+fn figures(voices: &Outputs, subsets: &[SubsetReport]) -> String {
     let rows: Vec<_> = subsets
         .iter()
         .map(|subset| row(subset_name(subset.members, voices), subset.figures))

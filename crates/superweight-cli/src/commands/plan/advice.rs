@@ -1,7 +1,7 @@
 //! What to change when a budget cannot be met: the same request with something changed, tried.
 
 use serde::Serialize;
-use superweight::plan::number::grouped;
+use superweight::plan::number::with_commas;
 use superweight::plan::{Clustering, Coefficients, PlanError, PlanRequest, Survey, TilingChoice};
 
 /// Flags to change, and the smallest budget that is feasible then.
@@ -14,7 +14,7 @@ pub struct Change {
 
 /// The error, with the smallest feasible budget and the changes that would help.
 pub fn explain(error: &PlanError, request: &PlanRequest, survey: &Survey) -> String {
-    let share = 100.0 * survey.minimum as f64 / survey.dense_total as f64;
+    let share = 100.0 * survey.min_budget as f64 / survey.dense_total as f64;
     let mut text = format!("{error},\n{share:.2}% of what the members have without sharing");
     let changes = changes(request, survey);
     match changes.first() {
@@ -23,7 +23,7 @@ pub fn explain(error: &PlanError, request: &PlanRequest, survey: &Survey) -> Str
         None => text += "\nuse narrower or fewer members",
     }
     for Change { change, min_budget, .. } in &changes {
-        text += &format!("\n  {change:<54} needs {}", grouped(*min_budget));
+        text += &format!("\n  {change:<54} needs {}", with_commas(*min_budget));
     }
     text
 }
@@ -32,8 +32,8 @@ pub fn explain(error: &PlanError, request: &PlanRequest, survey: &Survey) -> Str
 pub fn changes(request: &PlanRequest, survey: &Survey) -> Vec<Change> {
     let budget = request.budget.unwrap_or(u64::MAX);
     let tried = candidates(request).into_iter().filter_map(|(request, change)| {
-        let min_budget = request.survey().ok()?.minimum;
-        let lower = min_budget < survey.minimum;
+        let min_budget = request.survey().ok()?.min_budget;
+        let lower = min_budget < survey.min_budget;
         lower.then_some(Change { change, min_budget, feasible: min_budget <= budget })
     });
     let mut changes: Vec<Change> = vec![];
@@ -54,7 +54,7 @@ pub fn changes(request: &PlanRequest, survey: &Survey) -> Vec<Change> {
 /// Single changes first, then all of those that lift a restriction together, then that and shared ends.
 fn candidates(request: &PlanRequest) -> Vec<(PlanRequest, String)> {
     type Step = (&'static str, bool, fn(&mut PlanRequest));
-    let shared = request.share.classifier == Some(true);
+    let shared = request.shared_roles.classifier == Some(true);
     let lifts: [Step; 3] = [
         ("--clusters single", request.clusters != Clustering::Single, |r| {
             r.clusters = Clustering::Single
@@ -66,11 +66,11 @@ fn candidates(request: &PlanRequest) -> Vec<(PlanRequest, String)> {
     let others: [Step; 7] = [
         ("--block 8", request.block != Some(8), |r| r.block = Some(8)),
         ("--reserve 0 (no refinement)", request.reserve > 0.0, |r| r.reserve = 0.0),
-        ("--share-classifier", !shared, |r| r.share.classifier = Some(true)),
-        ("--share-stem", !request.share.stem, |r| r.share.stem = true),
+        ("--share-classifier", !shared, |r| r.shared_roles.classifier = Some(true)),
+        ("--share-stem", !request.shared_roles.stem, |r| r.shared_roles.stem = true),
         ("--coefficients shared", own, |r| r.coefficients = Coefficients::Shared),
-        ("--share-classifier=false", request.share.classifier != Some(false), |r| {
-            r.share.classifier = Some(false)
+        ("--share-classifier=false", request.shared_roles.classifier != Some(false), |r| {
+            r.shared_roles.classifier = Some(false)
         }),
         ("--tiling grid", request.tiling != TilingChoice::Grid, |r| r.tiling = TilingChoice::Grid),
     ];

@@ -40,7 +40,7 @@ fn is_zero(count: &u64) -> bool {
 }
 
 pub fn planned(plan: &SharingPlan, survey: &Survey) -> String {
-    print(&Answer { min_budget: Some(survey.minimum), ..answer(plan) })
+    print(&Answer { min_budget: Some(survey.min_budget), ..answer(plan) })
 }
 
 /// A plan does not remember what else it could have been: its `min_budget` is null.
@@ -55,7 +55,7 @@ pub fn infeasible(request: &PlanRequest, survey: &Survey) -> String {
         budget: request.budget,
         total: None,
         unused: None,
-        min_budget: Some(survey.minimum),
+        min_budget: Some(survey.min_budget),
         dense_total: survey.dense_total,
         members: request.members.iter().map(|m| m.architecture.to_string()).collect(),
         tiling,

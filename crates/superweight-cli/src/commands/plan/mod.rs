@@ -13,10 +13,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
-use superweight::files::{read_at_most, write_whole};
+use superweight::fs::{read_at_most, write_whole};
 use superweight::plan::arch::{ArchError, ArchName, ImageShape};
 use superweight::plan::{
-    Budget, Clustering, Coefficients, LayerId, Member, PlanError, PlanRequest, Scale, Share,
+    Budget, Clustering, Coefficients, LayerId, Member, PlanError, PlanRequest, Scale, SharedRoles,
     SharingPlan, Survey, TilingChoice,
 };
 use superweight::recipe::{LARGEST_PLAN, Resolved};
@@ -136,11 +136,11 @@ fn request(args: &PlanArgs) -> Result<PlanRequest> {
         block: args.block,
         coefficients: match args.coefficients {
             CoefficientsArg::Shared => Coefficients::Shared,
-            CoefficientsArg::Own => Coefficients::Own,
+            CoefficientsArg::Own => Coefficients::PerLayer,
         },
         reserve: args.reserve,
         scale: args.scale.map(scale),
-        share: Share { stem: args.share_stem, classifier: args.share_classifier },
+        shared_roles: SharedRoles { stem: args.share_stem, classifier: args.share_classifier },
         ..PlanRequest::new(members, None)
     };
     request.clusters = clusters(&args.clusters, &request)?;
@@ -166,8 +166,8 @@ fn request(args: &PlanArgs) -> Result<PlanRequest> {
         }
         (None, Clustering::Dense) => None,
         (None, _) => {
-            let Survey { minimum, dense_total, .. } = survey(&request)?;
-            let [minimum, dense] = [minimum, dense_total].map(superweight::plan::number::grouped);
+            let Survey { min_budget: minimum, dense_total, .. } = survey(&request)?;
+            let [minimum, dense] = [minimum, dense_total].map(superweight::plan::number::with_commas);
             bail!(
                 "--budget is missing: from {minimum} (the smallest feasible) to {dense} (nothing shared)"
             )
@@ -198,11 +198,11 @@ fn member(name: &str, args: &PlanArgs) -> Result<Member> {
     let architecture: ArchName = name.parse().context("--members")?;
     let input = match &args.input {
         Some(text) => image_shape(text)?,
-        None => architecture.usual_input(),
+        None => architecture.default_input(),
     };
     let member = Member { architecture, input, classes: args.classes };
     member.build().map_err(|error| {
-        let flags = if let ArchError::Numbers { .. } = error {
+        let flags = if let ArchError::InvalidNumbers { .. } = error {
             "--members"
         } else {
             "--input and --classes"

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use superweight::plan::arch::ArchName;
-use superweight::plan::number::grouped;
+use superweight::plan::number::with_commas;
 use superweight::plan::{
     ClusterId, Coefficients, Family, Layer, LayerKind, PlanRequest, SetId, SharingPlan, Survey,
     TemplateSet, Tiling,
@@ -42,7 +42,7 @@ pub fn planned(
     text += &headed("asked", choices);
     let _ = writeln!(text, "answer     feasible: {}", totals(plan));
     let _ =
-        writeln!(text, "           the smallest feasible budget is {}", grouped(survey.minimum));
+        writeln!(text, "           the smallest feasible budget is {}", with_commas(survey.min_budget));
     let _ = writeln!(text, "tiling     {}", why(plan, survey));
     if plan.budget.is_some_and(|budget| budget >= survey.dense_total)
         && plan.tiling != Tiling::Dense
@@ -60,11 +60,11 @@ pub fn planned(
 
 /// What is trained in vain.
 fn unseen(plan: &SharingPlan) -> String {
-    match plan.unseen_numbers() {
+    match plan.unused_bank_parameters() {
         0 => String::new(),
         n => headed(
             "note",
-            &format!("{} numbers of the banks are looked at by no layer", grouped(n)),
+            &format!("{} numbers of the banks are looked at by no layer", with_commas(n)),
         ),
     }
 }
@@ -93,7 +93,7 @@ pub fn shown(plan: &SharingPlan, path: &Path) -> String {
 pub fn choices(request: &PlanRequest, clusters: &str) -> String {
     let coefficients = match request.coefficients {
         Coefficients::Shared => "shared",
-        Coefficients::Own => "own",
+        Coefficients::PerLayer => "own",
         Coefficients::Explicit(_) => "given",
     };
     let mut words = vec![
@@ -104,9 +104,9 @@ pub fn choices(request: &PlanRequest, clusters: &str) -> String {
     ];
     words.extend(request.block.map(|block| format!("block {block}")));
     words.extend(request.scale.map(|scale| format!("scale {scale}")));
-    words.extend(request.share.stem.then(|| "stem shared".to_owned()));
+    words.extend(request.shared_roles.stem.then(|| "stem shared".to_owned()));
     let classifiers = |shared| if shared { "classifiers shared" } else { "classifiers not shared" };
-    words.extend(request.share.classifier.map(|shared| classifiers(shared).to_owned()));
+    words.extend(request.shared_roles.classifier.map(|shared| classifiers(shared).to_owned()));
     words.join(", ")
 }
 
@@ -146,7 +146,7 @@ fn asked(plan: &SharingPlan) -> String {
             input.height,
             input.width,
             member.classes,
-            grouped(each.total()),
+            with_commas(each.total()),
             each.multiply_adds as f64 / 1e9,
         );
         text += &headed(if i == 0 { "members" } else { "" }, &line);
@@ -157,20 +157,20 @@ fn asked(plan: &SharingPlan) -> String {
         let _ = writeln!(
             text,
             "budget     {} = {share:.2}% of {} without sharing",
-            grouped(budget),
-            grouped(dense)
+            with_commas(budget),
+            with_commas(dense)
         );
     }
     text
 }
 
 fn totals(plan: &SharingPlan) -> String {
-    let total = grouped(plan.bill.total());
+    let total = with_commas(plan.bill.total());
     match (plan.budget, plan.unused()) {
         (Some(budget), Some(unused)) => {
             format!(
                 "{total} numbers, {} left over ({:.2}%)",
-                grouped(unused),
+                with_commas(unused),
                 100.0 * unused as f64 / budget as f64
             )
         }
@@ -192,10 +192,10 @@ fn said(tiling: Tiling) -> String {
 }
 
 fn why(plan: &SharingPlan, survey: &Survey) -> String {
-    let (Some(nested), Some((blocks, needed))) = (survey.nested_minimum, survey.blocks) else {
+    let (Some(nested), Some((blocks, needed))) = (survey.nested_min_budget, survey.blocks) else {
         return said(plan.tiling);
     };
-    let (nested, blocks, needed) = (grouped(nested), said(blocks), grouped(needed));
+    let (nested, blocks, needed) = (with_commas(nested), said(blocks), with_commas(needed));
     match plan.tiling {
         Tiling::Dense | Tiling::Stretched | Tiling::RankOne => said(plan.tiling),
         Tiling::Nested => format!("nested (needs {nested}; {blocks} would need {needed})"),
@@ -245,8 +245,8 @@ fn cluster_row(index: usize, cluster: &ClusterSummary) -> Vec<String> {
             (Some(least), _) => least.to_string(),
             _ => String::new(),
         },
-        grouped(cluster.numbers),
-        grouped(cluster.coefficients),
+        with_commas(cluster.numbers),
+        with_commas(cluster.coefficients),
     ]
 }
 
@@ -262,14 +262,14 @@ fn bill(plan: &SharingPlan) -> String {
         ("dense (stem, unshared)", bill.dense),
         ("total", bill.total()),
     ]
-    .map(|(part, n)| vec![part.to_owned(), grouped(n), share(n)])
+    .map(|(part, n)| vec![part.to_owned(), with_commas(n), share(n)])
     .into();
     let shared = sets(plan).filter(|(_, set)| {
         let first = plan.clusters[set.cluster.0].layers[0];
         plan.layer(first).kind != LayerKind::Linear
     });
-    let shared: u64 = shared.map(|(id, _)| plan.template_numbers(id)).sum();
-    let convolutions = grouped(shared + bill.dense);
+    let shared: u64 = shared.map(|(id, _)| plan.template_parameters(id)).sum();
+    let convolutions = with_commas(shared + bill.dense);
     let table = table::render(&["bill", "numbers", "share"], &rows);
     match plan.tiling {
         // Whose numbers make classifiers, too.
@@ -296,13 +296,13 @@ pub fn clusters(plan: &SharingPlan) -> Vec<ClusterSummary<'_>> {
         let coefficients =
             superweights().flat_map(|s| &s.groups).map(|g| (g.shape[0] * g.shape[1]) as u64);
         let layers: Vec<_> = cluster.layers.iter().map(|&id| plan.layer(id)).collect();
-        let factors: u64 = sets().map(|(id, _)| plan.factor_numbers(id)).sum();
+        let factors: u64 = sets().map(|(id, _)| plan.factor_parameters(id)).sum();
         ClusterSummary {
             kernels: kernels(&layers),
             superweights: superweights().count(),
             templates: sets().map(|(_, set)| set.templates).collect(),
-            numbers: plan.cluster_numbers(ClusterId(i)),
-            unseen: plan.unseen_numbers_of(ClusterId(i)),
+            numbers: plan.cluster_parameters(ClusterId(i)),
+            unseen: plan.unused_bank_parameters_of(ClusterId(i)),
             coefficients: factors + coefficients.sum::<u64>(),
             layers,
         }

@@ -16,9 +16,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 use superweight::data::standard_folder;
 use superweight::engine::Device;
-use superweight::plan::number::grouped;
+use superweight::plan::number::with_commas;
 use superweight::recipe::{PLAN, Precision, Recipe, Resolved};
-use superweight::results::Started;
+use superweight::report::published::Started;
 use superweight::run::{Existing, load_checkpoint};
 use superweight::train::{Branch, Limits, Session, Stopped};
 
@@ -200,7 +200,7 @@ fn to_text(axes: &[Axis], jobs: &[Job], rows: &[Row]) -> String {
     let row = |(job, row): (&Job, &Row)| {
         let counts = row
             .shape()
-            .map_or(["–".to_owned(), "–".to_owned(), "–".to_owned()], |s| s.map(grouped));
+            .map_or(["–".to_owned(), "–".to_owned(), "–".to_owned()], |s| s.map(with_commas));
         let mut cells = vec![job.point.label(axes)];
         cells.extend(counts);
         cells.push(row.loss.map_or("–".to_owned(), |loss| format!("{loss:.4}")));

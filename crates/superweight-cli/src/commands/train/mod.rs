@@ -20,7 +20,7 @@ use superweight::data::standard_folder;
 use superweight::engine::Device;
 use superweight::recipe::{Precision, Recipe, Resolved};
 use superweight::report;
-use superweight::results::Started;
+use superweight::report::published::Started;
 use superweight::run::{Existing, RunError};
 use superweight::train::{Branch, Limits, Request, Session, Stopped, TrainError};
 

@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use superweight::plan::SharingPlan;
-use superweight::plan::number::grouped;
-use superweight::schedule::Schedule;
+use superweight::plan::number::with_commas;
+use superweight::recipe::schedule::Schedule;
 use superweight::search::{Threshold, groups};
 use superweight::train::{
     DecayGroup, Decided, EpochReport, Evaluation, Observer, Progress, Ready, Stage, StepReport,
@@ -82,8 +82,8 @@ fn head(ready: &Ready<'_>) -> Vec<String> {
     let plan = ready.plan;
     let members: Vec<_> =
         plan.members.iter().map(|member| member.architecture.to_string()).collect();
-    let [train, held_out, test] = ready.images.map(|images| grouped(images as u64));
-    let steps = grouped(ready.steps_per_epoch);
+    let [train, held_out, test] = ready.images.map(|images| with_commas(images as u64));
+    let steps = with_commas(ready.steps_per_epoch);
     let mut lines = vec![
         format!("run        {}", ready.folder.display()),
         format!("members    {}, {}", members.join(", "), plan.tiling),
@@ -148,7 +148,7 @@ fn head(ready: &Ready<'_>) -> Vec<String> {
         ),
         last => lines.push(format!(
             "average    the mean over the ends of the last {} epochs is kept",
-            grouped(last)
+            with_commas(last)
         )),
     }
     if let Some((number, position)) = ready.resumed {
@@ -191,9 +191,9 @@ fn decision(Decided { stage, before, decision, anew }: &Decided) -> Vec<String> 
             "refined    {} of coefficients {} {}, by {by}; {} coefficients become {}",
             count(groups(before), "group"),
             becomes(groups(before)),
-            grouped(groups(plan) as u64),
-            grouped(before.bill.coefficients),
-            grouped(plan.bill.coefficients),
+            with_commas(groups(plan) as u64),
+            with_commas(before.bill.coefficients),
+            with_commas(plan.bill.coefficients),
         )],
     };
     if let Some(reason) = relaxed {
@@ -216,7 +216,7 @@ fn becomes(n: usize) -> &'static str {
 }
 
 fn count(n: usize, what: &str) -> String {
-    format!("{} {what}{}", grouped(n as u64), if n == 1 { "" } else { "s" })
+    format!("{} {what}{}", with_commas(n as u64), if n == 1 { "" } else { "s" })
 }
 
 /// A threshold: as typed, or four digits of a similarity.
@@ -242,14 +242,14 @@ fn wrapped(before: &str, items: &[String], after: &str) -> String {
 }
 
 fn bill(plan: &SharingPlan) -> String {
-    let (trained, dense) = (grouped(plan.bill.trained()), grouped(plan.dense_total()));
+    let (trained, dense) = (with_commas(plan.bill.trained()), with_commas(plan.dense_total()));
     let reserved = match plan.bill.reserved {
         0 => String::new(),
-        reserved => format!(", {} kept for refinement", grouped(reserved)),
+        reserved => format!(", {} kept for refinement", with_commas(reserved)),
     };
     let budget = match (plan.budget, plan.unused()) {
         (Some(budget), Some(unused)) => {
-            format!("; budget {}, {} left over", grouped(budget), grouped(unused))
+            format!("; budget {}, {} left over", with_commas(budget), with_commas(unused))
         }
         _ => String::new(),
     };
@@ -261,7 +261,7 @@ fn decay(groups: &[DecayGroup], decayed: bool) -> String {
     let mut alike: Vec<(f64, Vec<String>)> = vec![];
     for group in groups.iter().filter(|group| (group.decay > 0.0) == decayed) {
         let (by, shown) =
-            (significant(group.decay), format!("{} {}", grouped(group.numbers), group.kind.name()));
+            (significant(group.decay), format!("{} {}", with_commas(group.numbers), group.kind.name()));
         match alike.iter_mut().find(|(other, _)| *other == by) {
             Some((_, all)) => all.push(shown),
             None => alike.push((by, vec![shown])),
@@ -317,7 +317,7 @@ fn epoch(report: &EpochReport) -> String {
     line + &format!(
         "  rate {:.2e}  {} img/s  {time}",
         train.rate,
-        grouped(train.images_per_s as u64)
+        with_commas(train.images_per_s as u64)
     )
 }
 
@@ -390,7 +390,7 @@ impl Bar {
 
 #[cfg(test)]
 mod tests {
-    use superweight::ensemble::ParameterKind;
+    use superweight::model::ensemble::ParameterKind;
 
     use super::*;
 

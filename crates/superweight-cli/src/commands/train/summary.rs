@@ -4,11 +4,11 @@ use std::fmt::Write;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use superweight::ensemble::member_numbers;
-use superweight::plan::number::grouped;
+use superweight::model::ensemble::member_numbers;
+use superweight::plan::number::with_commas;
 use superweight::plan::{MemberId, SharingPlan};
 use superweight::train::{Evaluation, Outcome, Scores, Stopped};
-use superweight::voices::Voices;
+use superweight::model::Outputs;
 
 use crate::table;
 
@@ -19,7 +19,7 @@ pub fn text(outcome: &Outcome, plan: &SharingPlan, report: Option<&Path>) -> Str
         let _ = writeln!(
             text,
             "\n{part}, {} images\n{}",
-            grouped(seen.images as u64),
+            with_commas(seen.images as u64),
             scores(seen, plan)
         );
     }
@@ -60,7 +60,7 @@ pub fn text(outcome: &Outcome, plan: &SharingPlan, report: Option<&Path>) -> Str
         return text;
     }
     if outcome.checkpoint.is_some() {
-        let all = match Voices::of(plan).nested() {
+        let all = match Outputs::of(plan).nested() {
             true => "every exit, and the mean of all up to it",
             false => "every member and every ensemble",
         };
@@ -97,13 +97,13 @@ fn scores(seen: &Evaluation, plan: &SharingPlan) -> String {
         let percent = |share: f64| format!("{share:.2}%");
         vec![
             name,
-            grouped(numbers),
+            with_commas(numbers),
             percent(scores.top1),
             percent(scores.top5),
             format!("{:.4}", scores.loss),
         ]
     };
-    let voices = Voices::of(plan);
+    let voices = Outputs::of(plan);
     if voices.nested() {
         let network = plan.members[0].build().expect("the members of a plan build");
         let exit = |(i, scores)| row(format!("exit {i}"), network.multiply_adds_to(i), scores);
@@ -142,7 +142,7 @@ pub fn json(outcome: &Outcome, plan: &SharingPlan) -> Value {
         "validation": outcome.validation,
         "test": outcome.test,
     });
-    if Voices::of(plan).nested() {
+    if Outputs::of(plan).nested() {
         // Accuracies are those of exits, then.
         json["exits"] = true.into();
     }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use superweight_plan::arch::ImageShape;
 
-use crate::data::{self, Augment, DataError, Description, OwnSet, SET};
+use crate::data;
+use crate::data::{Augment, Description, OwnSet, SET};
+use crate::data::DataError;
 use crate::recipe::error::Place;
 use crate::recipe::resolved::DataSettings;
 use crate::recipe::{Crop, Recipe, RecipeError};

@@ -5,7 +5,7 @@ use superweight_plan::{Coefficients, Scale};
 use super::*;
 use crate::data::testing::{Folder, birds};
 use crate::data::{Dataset, OwnSet};
-use crate::schedule::Schedule;
+use crate::recipe::schedule::Schedule;
 
 mod banks;
 mod ends;
@@ -229,12 +229,12 @@ fn strategies_decide_the_first_plan() {
     for (strategy, clusters, searches, start, trained, reserve) in [
         ("swn", "single", true, Coefficients::Shared, Coefficients::Shared, 1.0),
         ("no-refine", "single", true, Coefficients::Shared, Coefficients::Shared, 0.0),
-        ("no-search", "single", false, Coefficients::Own, Coefficients::Own, 1.0),
-        ("depth-binned", "depth:4", false, Coefficients::Own, Coefficients::Own, 1.0),
-        ("random", "random:4:7", false, Coefficients::Own, Coefficients::Own, 1.0),
-        ("all-soft", "single", true, Coefficients::Shared, Coefficients::Own, 1.0),
-        ("weight-similarity", "single", true, Coefficients::Own, Coefficients::Own, 1.0),
-        ("coefficient-clustering", "single", true, Coefficients::Own, Coefficients::Own, 1.0),
+        ("no-search", "single", false, Coefficients::PerLayer, Coefficients::PerLayer, 1.0),
+        ("depth-binned", "depth:4", false, Coefficients::PerLayer, Coefficients::PerLayer, 1.0),
+        ("random", "random:4:7", false, Coefficients::PerLayer, Coefficients::PerLayer, 1.0),
+        ("all-soft", "single", true, Coefficients::Shared, Coefficients::PerLayer, 1.0),
+        ("weight-similarity", "single", true, Coefficients::PerLayer, Coefficients::PerLayer, 1.0),
+        ("coefficient-clustering", "single", true, Coefficients::PerLayer, Coefficients::PerLayer, 1.0),
     ] {
         let r = resolve("seed = 7", &[&format!("strategy={strategy}")]).unwrap();
         let (first, second) = (r.plan_request().unwrap(), r.train_request().unwrap());

@@ -3,11 +3,11 @@
 use superweight_plan::arch::ArchName;
 
 use super::percent;
-use crate::ensemble::ParameterKind;
+use crate::model::ensemble::ParameterKind;
 use crate::recipe::file::{CountOrText, Precision, ScheduleWord};
 use crate::recipe::resolved::TrainSettings;
 use crate::recipe::{Recipe, RecipeError};
-use crate::schedule::Schedule;
+use crate::recipe::schedule::Schedule;
 
 impl Recipe {
     /// How many members a step trains: all, or the largest, the smallest and one more at least.

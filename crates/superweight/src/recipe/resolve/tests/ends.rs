@@ -1,7 +1,7 @@
 //! When phases end, and how: drops, means, shares of short runs.
 
 use super::resolve;
-use crate::schedule::Schedule;
+use crate::recipe::schedule::Schedule;
 
 fn dropped(schedule: &Schedule) -> Vec<u64> {
     match schedule {

@@ -1,0 +1,58 @@
+//! Images of one shape with their labels, and how pixels are normalised.
+
+use std::borrow::Cow;
+
+use super::bytes::Bytes;
+
+/// What a model may learn from, and what it is judged by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Training images; what is held out is a part of them.
+    Train,
+    /// Test images.
+    Test,
+}
+
+/// Images of one shape and their labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Images {
+    /// `[image][row][column][channel]`.
+    pub pixels: Bytes,
+    /// Below the number of classes.
+    pub labels: Vec<u16>,
+}
+
+impl Images {
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty()
+    }
+
+    /// The bytes of one image.
+    pub fn image(&self, index: usize) -> &[u8] {
+        let size = self.pixels.len() / self.len();
+        &self.pixels[index * size..][..size]
+    }
+}
+
+/// Per channel, in 0–255: a pixel v becomes (v − mean) / deviation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Normalisation {
+    /// Over all training images.
+    pub mean: Cow<'static, [f32]>,
+    /// Over all training images.
+    pub deviation: Cow<'static, [f32]>,
+}
+
+impl Normalisation {
+    /// Of a set that is known when this is compiled.
+    pub const fn fixed(mean: &'static [f32], deviation: &'static [f32]) -> Self {
+        Self { mean: Cow::Borrowed(mean), deviation: Cow::Borrowed(deviation) }
+    }
+}
+

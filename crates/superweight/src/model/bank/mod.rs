@@ -1,0 +1,316 @@
+//! The bank: one owner of every trainable number, and what the members' weights are made of.
+//!
+//! All numbers lie in the engine's flat parameter storage: dense tensors and vectors where the graphs read them, then
+//! per template set its templates, its patterns where it has such and its coefficient rows, and what is made of them, which no
+//! optimizer touches: the composed weights and, with patterns, the rows that cells are mixed by. Templates that are looked at in a
+//! cluster's numbers ([`numbers_name`]) are made of them, too.
+//! [`Bank::compose`] writes the composed weights, [`Bank::compose_backward`] turns dL/dW into gradients of templates
+//! and coefficients. A dense plan has no sets: its weights are trained in place and composing costs nothing.
+
+mod init;
+mod part;
+mod probe;
+mod rows;
+mod transfer;
+
+use superweight_engine::{
+    Block, Device, Error, Layout, LayoutBuilder, Memory, Mix, MixFactors, MixGradients, MixReaders,
+    MixSet, MixUse, RankOne, Region, View, ViewSet, Views,
+};
+use superweight_plan::{
+    ClusterId, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId,
+};
+
+pub use init::initialise;
+pub use part::BankPart;
+pub(crate) use part::idle;
+pub use probe::{Probe, declare_probe};
+use rows::MixRows;
+pub(crate) use rows::Rows;
+
+/// Put before the names of a member's tensors.
+pub fn scope(member: MemberId) -> String {
+    format!("{member}.")
+}
+
+/// Name of a layer's weight in the engine's storage.
+pub fn weight_name(plan: &SharingPlan, id: LayerId) -> String {
+    let layer = plan.layer(id);
+    scope(layer.member) + &layer.name
+}
+
+/// Name of a set's templates, `[K, rows, kernel positions, columns]`.
+pub fn templates_name(set: SetId) -> String {
+    format!("templates.{set}")
+}
+
+/// Name of the numbers that a cluster's templates are looked at in, where they are.
+pub fn numbers_name(cluster: ClusterId) -> String {
+    format!("numbers.{cluster}")
+}
+
+/// Name of the factors that a set's template is multiplied by, where it is: of its outputs, then of its inputs.
+pub fn factors_name(set: SetId) -> String {
+    format!("factors.{set}")
+}
+
+/// Name of a set's patterns, `[cells, K]`: the cells of its SuperWeights, one after another.
+pub fn patterns_name(set: SetId) -> String {
+    format!("patterns.{set}")
+}
+
+/// Name of a set's coefficients, `[rows, K]`.
+pub fn coefficients_name(set: SetId) -> String {
+    format!("coefficients.{set}")
+}
+
+/// Rows of every set's coefficients that are in use; room for more may follow them.
+pub fn live_rows(plan: &SharingPlan) -> Vec<usize> {
+    let rows = Rows::coefficients(plan);
+    (0..plan.template_sets.len()).map(|i| rows.live(SetId(i))).collect()
+}
+
+/// Rows of every set's patterns; 0 where it has none.
+pub fn pattern_rows(plan: &SharingPlan) -> Vec<usize> {
+    let rows = Rows::patterns(plan);
+    let has = |set: &superweight_plan::TemplateSet| plan.has_patterns() && set.templates > 1;
+    plan.template_sets
+        .iter()
+        .enumerate()
+        .map(|(i, set)| if has(set) { rows.live(SetId(i)) } else { 0 })
+        .collect()
+}
+
+/// What kind of layers a set makes: those of a cluster are all of one. Numbers that templates are looked at in make all kinds, and
+/// are as those of convolutions.
+pub fn kind_of(plan: &SharingPlan, set: SetId) -> LayerKind {
+    match plan.set(set) {
+        set if set.view.is_some() => LayerKind::Conv,
+        set => plan.layer(plan.clusters[set.cluster.0].layers[0]).kind,
+    }
+}
+
+/// Where the rows lie that cells are mixed by, where these are made of patterns and coefficients.
+fn mixed_name(set: SetId) -> String {
+    format!("mixed.{set}")
+}
+
+/// Adds templates and coefficients to a layout. Coefficients get room for every layer's own where the plan keeps a
+/// reserve, so that refinement moves nothing else.
+pub fn declare(plan: &SharingPlan, layout: &mut LayoutBuilder) -> Result<(), Error> {
+    let (MixRows { cells, coefficients: rows }, patterns) = (MixRows::of(plan), pattern_rows(plan));
+    for (i, cluster) in plan.clusters.iter().enumerate() {
+        if let Some(numbers) = cluster.bank {
+            layout.parameter(numbers_name(ClusterId(i)), numbers as usize)?;
+        }
+    }
+    for (i, set) in plan.template_sets.iter().enumerate() {
+        let id = SetId(i);
+        layout.parameter(templates_name(id), set.templates * set.block_len() as usize)?;
+        if plan.factor_parameters(id) > 0 {
+            layout.parameter(factors_name(id), plan.factor_parameters(id) as usize)?;
+        }
+        if set.templates > 1 {
+            layout.parameter(coefficients_name(id), rows.capacity(id) * set.templates)?;
+        }
+        if patterns[i] > 0 {
+            layout.parameter(patterns_name(id), patterns[i] * set.templates)?;
+            layout.parameter(mixed_name(id), cells.capacity(id) * set.templates)?;
+        }
+    }
+    Ok(())
+}
+
+/// The composition of a plan, prepared for a device.
+#[derive(Debug)]
+pub struct Bank<D: Device> {
+    plan: SharingPlan,
+    views: Views<D>,
+    mix: Mix<D>,
+    /// Of composed linear weights.
+    decay: f32,
+    /// The most that composing may need once coefficients are refined.
+    refined_scratch_bytes: usize,
+}
+
+impl<D: Device> Bank<D> {
+    /// Prepares the composition; `layout` has all members' tensors and what [`declare`] added. The backward pass adds `decay` times
+    /// every composed linear weight to its gradient.
+    pub fn new(device: &D, plan: SharingPlan, layout: &Layout, decay: f32) -> Result<Self, Error> {
+        let views = Views::new(device, view_sets(&plan, layout)?)?;
+        let mix = Mix::new(device, mix_sets(&plan, &MixRows::of(&plan), layout, decay)?)?;
+        let refined_scratch_bytes = match plan.bill.reserved {
+            0 => mix.scratch_bytes(),
+            _ => {
+                let own = Mix::new(device, mix_sets(&plan, &MixRows::own(&plan), layout, decay)?)?;
+                own.scratch_bytes().max(mix.scratch_bytes())
+            }
+        };
+        Ok(Self { plan, views, mix, decay, refined_scratch_bytes })
+    }
+
+    /// What is shared.
+    pub fn plan(&self) -> &SharingPlan {
+        &self.plan
+    }
+
+    /// Bytes of the arena that composing needs; programs may use the same bytes before and after.
+    pub fn scratch_bytes(&self) -> usize {
+        self.mix.scratch_bytes()
+    }
+
+    /// The same where coefficients are to be refined: [`Bank::refine`] must fit into the arena that is there.
+    pub fn refined_scratch_bytes(&self) -> usize {
+        self.refined_scratch_bytes
+    }
+
+    /// Writes the weight of every composed layer of every member, for these readers.
+    pub fn compose(&self, memory: &mut Memory<D>, readers: MixReaders) -> Result<(), Error> {
+        memory.view(&self.views)?;
+        memory.mix(&self.mix, readers)
+    }
+
+    /// Gradients of templates and coefficients from dL/dW of every composed layer.
+    pub fn compose_backward(&self, memory: &mut Memory<D>) -> Result<(), Error> {
+        memory.mix_backward(&self.mix)?;
+        memory.view_backward(&self.views)
+    }
+}
+
+/// Every template that is looked at in a cluster's numbers.
+fn view_sets(plan: &SharingPlan, layout: &Layout) -> Result<Vec<ViewSet>, Error> {
+    let mut all = vec![];
+    for (i, _) in plan.clusters.iter().enumerate().filter(|(_, cluster)| cluster.bank.is_some()) {
+        let mut views = vec![];
+        for (s, set) in plan.template_sets.iter().enumerate().filter(|(_, set)| set.cluster.0 == i)
+        {
+            let Some(view) = &set.view else { continue };
+            let ([rows, cols, kh, kw], templates) =
+                (set.block, layout.parameter(&templates_name(SetId(s)))?);
+            let shape = Block { rows, positions: kh * kw, cols };
+            let factors = match plan.factor_parameters(SetId(s)) {
+                0 => None,
+                _ => {
+                    let all = layout.parameter(&factors_name(SetId(s)))?;
+                    let cols = Region { offset: all.offset + rows, len: cols, ..all };
+                    Some(RankOne { rows: Region { len: rows, ..all }, cols })
+                }
+            };
+            views.extend(view.at.iter().enumerate().map(|(k, &at)| {
+                let offset = templates.offset + k * shape.len();
+                let tensor = Region { offset, len: shape.len(), ..templates };
+                View { tensor, shape, at: at as usize, from: view.source(set.block), factors }
+            }));
+        }
+        let bank = layout.parameter(&numbers_name(ClusterId(i)))?;
+        all.push(ViewSet { name: format!("cluster {i}"), bank, views });
+    }
+    Ok(all)
+}
+
+/// Every cell of every layer: which row makes it and where it goes.
+fn mix_sets(
+    plan: &SharingPlan,
+    rows: &MixRows,
+    layout: &Layout,
+    decay: f32,
+) -> Result<Vec<MixSet>, Error> {
+    let patterns = pattern_rows(plan);
+    let mut sets = Vec::with_capacity(plan.template_sets.len());
+    for (i, set) in plan.template_sets.iter().enumerate() {
+        let [height, width, kh, kw] = set.block;
+        let coefficients = match set.templates {
+            1 => None,
+            k => {
+                let id = SetId(i);
+                let name = if patterns[i] > 0 { mixed_name(id) } else { coefficients_name(id) };
+                Some(Region { len: rows.cells.live(id) * k, ..layout.parameter(&name)? })
+            }
+        };
+        sets.push(MixSet {
+            name: format!("template set {i}"),
+            block: Block { rows: height, positions: kh * kw, cols: width },
+            blocks: layout.parameter(&templates_name(SetId(i)))?,
+            coefficients,
+            factors: None,
+            uses: vec![],
+            gradients: MixGradients::Both,
+            decay: if kind_of(plan, SetId(i)) == LayerKind::Linear { decay } else { 0.0 },
+        });
+    }
+    for (i, planned) in
+        plan.layers.iter().enumerate().filter(|(_, planned)| !planned.tiles.is_empty())
+    {
+        let tensor = layout.parameter(&weight_name(plan, LayerId(i)))?;
+        for tile in &planned.tiles {
+            let id = tile.superweight;
+            let SetId(set) = plan.superweight(id).set;
+            let Block { rows: height, cols: width, .. } = sets[set].block;
+            let [down, across] = plan.cells(SetId(set), &tile.at);
+            for [r, c] in (0..down).flat_map(|r| (0..across).map(move |c| [r, c])) {
+                let from = [r * height, c * width];
+                sets[set].uses.push(MixUse {
+                    cell: rows.cells.row(id, LayerId(i), [r, c]),
+                    tensor,
+                    inputs: planned.layer.inp,
+                    at: [tile.at.rows.start + from[0], tile.at.cols.start + from[1]],
+                    extent: [
+                        height.min(tile.at.rows.len() - from[0]),
+                        width.min(tile.at.cols.len() - from[1]),
+                    ],
+                    factor: tile.factor as f32,
+                });
+            }
+        }
+    }
+    sets.iter_mut().for_each(|set| set.uses.sort_by_key(|used| used.cell));
+    for (i, factors) in factor_rows(plan, rows).into_iter().enumerate() {
+        let (id, k) = (SetId(i), plan.template_sets[i].templates);
+        if patterns[i] > 0 {
+            let gains = layout.parameter(&coefficients_name(id))?;
+            sets[i].factors = Some(MixFactors {
+                patterns: layout.parameter(&patterns_name(id))?,
+                gains: Region { len: rows.coefficients.live(id) * k, ..gains },
+                rows: factors,
+            });
+        }
+    }
+    Ok(sets)
+}
+
+/// Which row of patterns and which of coefficients each row is the product of, set after set; nothing without patterns.
+fn factor_rows(
+    plan: &SharingPlan,
+    MixRows { cells, coefficients }: &MixRows,
+) -> Vec<Vec<[u32; 2]>> {
+    let mut all = vec![vec![]; plan.template_sets.len()];
+    if !plan.has_patterns() {
+        return all;
+    }
+    let patterns = Rows::patterns(plan);
+    for (i, of) in all.iter_mut().enumerate().filter(|(i, _)| plan.template_sets[*i].templates > 1)
+    {
+        of.resize(cells.live(SetId(i)), [0; 2]);
+    }
+    for (i, planned) in plan.layers.iter().enumerate() {
+        for tile in &planned.tiles {
+            let (id, layer) = (tile.superweight, LayerId(i));
+            let set = plan.superweight(id).set;
+            if plan.set(set).templates < 2 {
+                continue;
+            }
+            let [down, across] = plan.cells(set, &tile.at);
+            for cell in (0..down).flat_map(|r| (0..across).map(move |c| [r, c])) {
+                let of = [&patterns, coefficients].map(|rows| rows.row(id, layer, cell) as u32);
+                all[set.0][cells.row(id, layer, cell)] = of;
+            }
+        }
+    }
+    all
+}
+
+/// Which SuperWeights are made of each set.
+fn superweights_of(plan: &SharingPlan, set: SetId) -> impl Iterator<Item = SuperWeightId> + '_ {
+    let all = plan.superweights.iter().enumerate();
+    all.filter(move |(_, superweight)| superweight.set == set).map(|(i, _)| SuperWeightId(i))
+}

@@ -1,0 +1,175 @@
+//! Which trained number is of which kind and whose, and how much work is a member?
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use superweight_engine::{Device, Error, ParameterGroup, Sgd, SgdOptions};
+use superweight_plan::{
+    ClusterId, Group, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId, VectorKind,
+};
+
+use super::Ensemble;
+use crate::model::bank;
+use crate::model::bank::{coefficients_name, factors_name, numbers_name, pattern_rows, patterns_name, scope, templates_name, weight_name};
+
+/// What a trained number is, as far as weight decay and learning rate care. Every number is of one kind; composed weights
+/// are of none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ParameterKind {
+    /// Shared templates with their patterns, those of depthwise and linear layers apart.
+    Templates,
+    /// α, what templates of convolutions are combined by.
+    Coefficients,
+    /// Weights of dense convolutions, such as the stem.
+    Convolutions,
+    /// Depthwise convolutions, dense or as templates.
+    Depthwise,
+    /// Scales and shifts.
+    BatchNorm,
+    /// Linear weights where they are dense, and biases.
+    Classifier,
+    /// Templates of linear weights with their patterns. Decay pulls at the weights, as if they were dense, and at their numbers through them:
+    /// a product of three escapes a pull at its factors (`docs/notes/reproduction.md`).
+    ClassifierTemplates,
+    /// What these are combined by.
+    ClassifierCoefficients,
+}
+
+impl ParameterKind {
+    /// All of them, in the order of the optimizer's groups.
+    pub const ALL: [Self; 8] = [
+        Self::Templates,
+        Self::Coefficients,
+        Self::Convolutions,
+        Self::Depthwise,
+        Self::BatchNorm,
+        Self::Classifier,
+        Self::ClassifierTemplates,
+        Self::ClassifierCoefficients,
+    ];
+
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Templates => "templates",
+            Self::Coefficients => "coefficients",
+            Self::Convolutions => "convolutions",
+            Self::Depthwise => "depthwise convolutions",
+            Self::BatchNorm => "batch norm",
+            Self::Classifier => "classifier",
+            Self::ClassifierTemplates => "classifier's templates",
+            Self::ClassifierCoefficients => "classifier's coefficients",
+        }
+    }
+}
+
+/// Members from the largest to the smallest, by the multiply-adds of an image; of two alike the first.
+pub fn by_size(plan: &SharingPlan) -> Vec<MemberId> {
+    let mut members: Vec<MemberId> = (0..plan.members.len()).map(MemberId).collect();
+    members.sort_by_cached_key(|&member| std::cmp::Reverse(multiply_adds(plan, member)));
+    members
+}
+
+/// A member's work for an image.
+pub(crate) fn multiply_adds(plan: &SharingPlan, member: MemberId) -> u64 {
+    let architecture = plan.members[member.0].build().expect("the members of a plan build");
+    architecture.counts().multiply_adds
+}
+
+impl<D: Device> Ensemble<D> {
+    /// An optimizer with one group per [`ParameterKind`], in that order.
+    pub fn optimizer(
+        &self,
+        options: SgdOptions,
+        decay: impl Fn(ParameterKind) -> f32,
+    ) -> Result<Sgd<D>, Error> {
+        let group = |kind| Ok(ParameterGroup { ranges: self.ranges(kind)?, decay: decay(kind) });
+        let groups = ParameterKind::ALL.into_iter().map(group).collect::<Result<_, Error>>()?;
+        Sgd::new(&self.memory, options, groups)
+    }
+
+    /// Where the numbers of a kind lie. Composed weights are of no kind: they are not trained.
+    pub fn ranges(&self, kind: ParameterKind) -> Result<Vec<Range<usize>>, Error> {
+        let plan = self.plan();
+        let patterns = pattern_rows(plan);
+        let mut names = vec![];
+        for (i, set) in plan.template_sets.iter().enumerate() {
+            let (of, mixed_by) = match bank::kind_of(plan, SetId(i)) {
+                LayerKind::Conv => (ParameterKind::Templates, ParameterKind::Coefficients),
+                LayerKind::Depthwise => (ParameterKind::Depthwise, ParameterKind::Coefficients),
+                LayerKind::Linear => {
+                    (ParameterKind::ClassifierTemplates, ParameterKind::ClassifierCoefficients)
+                }
+            };
+            names.extend((of == kind && set.view.is_none()).then(|| templates_name(SetId(i))));
+            names.extend((of == kind && patterns[i] > 0).then(|| patterns_name(SetId(i))));
+            let mixed = kind == mixed_by && set.templates > 1;
+            names.extend(mixed.then(|| coefficients_name(SetId(i))));
+            let factors = kind == mixed_by && plan.factor_parameters(SetId(i)) > 0;
+            names.extend(factors.then(|| factors_name(SetId(i))));
+        }
+        let banks = plan.clusters.iter().enumerate().filter(|(_, cluster)| cluster.bank.is_some());
+        let banks = banks.filter(|_| kind == ParameterKind::Templates);
+        names.extend(banks.map(|(i, _)| numbers_name(ClusterId(i))));
+        for (i, planned) in
+            plan.layers.iter().enumerate().filter(|(_, planned)| planned.tiles.is_empty())
+        {
+            let of = match planned.layer.kind {
+                LayerKind::Conv => ParameterKind::Convolutions,
+                LayerKind::Depthwise => ParameterKind::Depthwise,
+                LayerKind::Linear => ParameterKind::Classifier,
+            };
+            names.extend((of == kind).then(|| weight_name(plan, LayerId(i))));
+        }
+        for vector in &plan.vectors {
+            let of = match vector.kind {
+                VectorKind::NormScale | VectorKind::NormShift => ParameterKind::BatchNorm,
+                VectorKind::Bias => ParameterKind::Classifier,
+            };
+            names.extend((of == kind).then(|| scope(vector.member) + &vector.name));
+        }
+        let range = |name: String| {
+            let region = self.memory.layout().parameter(&name)?;
+            Ok(region.offset..region.offset + region.len)
+        };
+        names.into_iter().map(range).collect()
+    }
+}
+
+/// Trained numbers that a member needs by itself: its own, the templates it draws on, the coefficient rows it uses.
+/// Members share some of them, so the sum over members is more than the plan has.
+pub fn member_numbers(plan: &SharingPlan, member: MemberId) -> u64 {
+    let of_member = |&id: &LayerId| plan.layer(id).member == member;
+    let (mut sets, mut total) = (vec![false; plan.template_sets.len()], 0);
+    for planned in plan.layers.iter().filter(|planned| planned.layer.member == member) {
+        total += if planned.tiles.is_empty() { planned.layer.len() } else { 0 };
+        planned.tiles.iter().for_each(|tile| sets[plan.superweight(tile.superweight).set.0] = true);
+    }
+    for (i, superweight) in plan.superweights.iter().enumerate() {
+        for group in &superweight.groups {
+            let own = Group {
+                layers: group.layers.iter().copied().filter(of_member).collect(),
+                ..*group
+            };
+            let cells = plan.coefficient_cells(SuperWeightId(i), &own).len();
+            let rows = if plan.has_patterns() { cells.min(1) } else { cells };
+            total += (rows * group.shape[1]) as u64;
+        }
+        if plan.has_patterns() && !superweight.groups.is_empty() {
+            let own =
+                Group { layers: superweight.layers().filter(of_member).collect(), shape: [0, 0] };
+            let cells = plan.coefficient_cells(SuperWeightId(i), &own).len();
+            total += (cells * plan.set(superweight.set).templates) as u64;
+        }
+    }
+    for (i, (set, _)) in
+        plan.template_sets.iter().zip(sets).enumerate().filter(|(_, (_, used))| *used)
+    {
+        total += plan.factor_parameters(SetId(i));
+        total += if set.view.is_none() { set.templates as u64 * set.block_len() } else { 0 };
+    }
+    let mine = |id| plan.used_bank_parameters(id, |layer| layer.member == member);
+    total += (0..plan.clusters.len()).map(|i| mine(ClusterId(i))).sum::<u64>();
+    total + plan.vectors.iter().filter(|v| v.member == member).map(|v| v.len).sum::<u64>()
+}

@@ -1,0 +1,260 @@
+//! A published run, read as by somebody who believes nothing: what the record says is computed again from its files.
+//!
+//! | figure | from |
+//! |---|---|
+//! | top-1 of members and ensemble, how many images | `predictions.gz` |
+//! | epochs, minutes, images by use; that it finished | `log.jsonl` |
+//! | members, numbers, budget; that they keep to it | `plan.json` |
+//! | strategy, data, seed, epochs | `resolved.toml` |
+//! | that times are of the same members | `anytime.json` |
+//!
+//! The device, the commit and the commands cannot be checked. NLL and ECE need the logits, which are not kept.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use superweight_plan::{Role, SharedRoles, SharingPlan};
+
+use super::error::ResultsError;
+use super::publish::{accuracies, count};
+use super::record::{Epochs, ImageCounts, Minutes, Record, Seen, Settings, at_the_end};
+use super::{PREDICTIONS, RECORD};
+use crate::infer::anytime::{PROFILE, Profile};
+use crate::evaluate::Classes;
+use crate::model::Subset;
+use crate::recipe::{Recipe, Resolved};
+use crate::run::{Event, read_log};
+
+/// Points of top-1 between the look that ends training and the evaluation of the same numbers: kernels that round
+/// otherwise move some images out of 10,000, another run moves more.
+const SAME_NUMBERS: f64 = 0.5;
+/// Minutes are printed and read back as decimal numbers.
+const SAME_MINUTES: f64 = 1e-6;
+
+/// A run in a folder of results, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Published {
+    /// Where it lies.
+    pub folder: PathBuf,
+    /// What it says.
+    pub record: Record,
+    /// Its recipe, with every default.
+    pub resolved: Resolved,
+    /// The class of every image, as the predictions have it.
+    pub labels: Vec<u16>,
+    /// Top-1 in percent of every ensemble that the predictions have, counted.
+    pub counted: BTreeMap<Subset, f64>,
+    /// Times of every ensemble, where they were measured.
+    pub anytime: Option<Profile>,
+}
+
+impl Published {
+    /// Reads a folder and computes again what it says.
+    pub fn open(folder: &Path) -> Result<Self, ResultsError> {
+        let file = folder.join(RECORD);
+        let text = fs::read_to_string(&file).map_err(ResultsError::io("read", &file))?;
+        let record: Record =
+            serde_json::from_str(&text).map_err(|error| ResultsError::file(&file, error))?;
+        let say = Contradictions { folder };
+        if record.version != 1 {
+            return Err(ResultsError::file(
+                &file,
+                format!("version {}, this program reads 1", record.version),
+            ));
+        }
+        for (what, text) in
+            [("commit", &record.commit), ("device", &record.device), ("row", &record.row)]
+        {
+            if text.trim().is_empty() {
+                return Err(ResultsError::file(&file, format!("its {what} is empty")));
+            }
+        }
+        if record.commands.is_empty() {
+            return Err(ResultsError::file(&file, "it names no command"));
+        }
+        say.log(&record)?;
+        let resolved = say.plan_and_recipe(&record)?;
+        let classes = say.predictions(&record)?;
+        let anytime = say.anytime(&record, &classes)?;
+        let counted =
+            classes.rows.keys().filter_map(|&it| Some((it, count(&classes, it)?))).collect();
+        let (folder, labels) = (folder.to_owned(), classes.labels);
+        Ok(Self { folder, record, resolved, labels, counted, anytime })
+    }
+}
+
+/// Every published run below a folder, by path; runs on the same images must have the same labels. What is hidden is a draft of one
+/// that was not finished.
+pub fn open_all(results: &Path) -> Result<Vec<Published>, ResultsError> {
+    let mut found = vec![];
+    let mut folders = vec![results.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(&folder).map_err(ResultsError::io("read", &folder))?;
+        for entry in entries {
+            let path = entry.map_err(ResultsError::io("read", &folder))?.path();
+            let is_hidden =
+                path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+            if path.is_dir() && !is_hidden {
+                folders.push(path);
+            } else if path.file_name().is_some_and(|name| name == RECORD) {
+                found.push(folder.clone());
+            }
+        }
+    }
+    found.sort();
+    let all: Vec<Published> =
+        found.iter().map(|folder| Published::open(folder)).collect::<Result<_, _>>()?;
+    let images = |run: &Published| {
+        (run.record.data.clone(), run.record.seen == Seen::Test, run.labels.len())
+    };
+    for (i, run) in all.iter().enumerate() {
+        let other = all[..i]
+            .iter()
+            .find(|other| images(other) == images(run) && other.labels != run.labels);
+        if let Some(other) = other.filter(|_| run.record.seen == Seen::Test) {
+            let what = format!("its labels are not those of {}", other.folder.display());
+            return Err(ResultsError::file(&run.folder.join(PREDICTIONS), what));
+        }
+    }
+    Ok(all)
+}
+
+struct Contradictions<'a> {
+    folder: &'a Path,
+}
+
+impl Contradictions<'_> {
+    fn equal<T: PartialEq + Debug>(
+        &self,
+        what: &str,
+        said: &T,
+        found: &T,
+        file: &'static str,
+    ) -> Result<(), ResultsError> {
+        match said == found {
+            true => Ok(()),
+            false => Err(ResultsError::Contradiction {
+                folder: self.folder.to_owned(),
+                what: what.to_owned(),
+                said: format!("{said:?}"),
+                found: format!("{found:?}"),
+                file,
+            }),
+        }
+    }
+
+    /// Percentages, which are not the same.
+    fn differ(
+        &self,
+        what: &str,
+        said: f64,
+        found: f64,
+        file: &'static str,
+    ) -> Result<(), ResultsError> {
+        let percent = |value: f64| (100.0 * value).round() / 100.0;
+        self.equal(what, &percent(said), &percent(found), file)
+    }
+
+    fn log(&self, record: &Record) -> Result<(), ResultsError> {
+        let name = "log.jsonl";
+        let path = self.folder.join(name);
+        let log = read_log(&path)?;
+        self.equal("epochs", &record.epochs, &Epochs::of(&log), name)?;
+        self.equal("images", &Some(record.images), &ImageCounts::of(&log), name)?;
+        let (said, found) = (record.minutes, Minutes::of(&log));
+        let near = |a: f64, b: f64| (a - b).abs() <= SAME_MINUTES;
+        if !(near(said.search, found.search)
+            && near(said.train, found.train)
+            && near(said.wall, found.wall))
+        {
+            self.equal("minutes", &said, &found, name)?;
+        }
+        if !matches!(log.last().map(|line| &line.event), Some(Event::Stop { reason, .. }) if reason == "finished")
+        {
+            return Err(ResultsError::file(&path, "the run did not finish"));
+        }
+        match at_the_end(&log).filter(|_| record.seen == Seen::Test) {
+            Some(top1) if (top1 - record.top1.ensemble).abs() > SAME_NUMBERS => {
+                let what = format!("top-1 of {} together", record.voices().words());
+                self.differ(&what, record.top1.ensemble, top1, name)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn plan_and_recipe(&self, record: &Record) -> Result<Resolved, ResultsError> {
+        let path = self.folder.join("plan.json");
+        let text = fs::read_to_string(&path).map_err(ResultsError::io("read", &path))?;
+        let plan =
+            SharingPlan::from_json(&text).map_err(|error| ResultsError::file(&path, error))?;
+        let none: [&str; 0] = [];
+        let mut resolved = Recipe::load(&self.folder.join("resolved.toml"), &none)?.resolve()?;
+        // Complete recipes used to say "auto", which has come to mean another tiling: the plan knows which it was.
+        let classifier = plan.layers.iter().find(|planned| planned.layer.role == Role::Classifier);
+        let classifier = classifier.map(|planned| !planned.tiles.is_empty());
+        let share = SharedRoles {
+            classifier: resolved.plan.share.classifier.or(classifier),
+            ..resolved.plan.share
+        };
+        resolved.plan = resolved.plan.settled(plan.tiling, share);
+        let found = Settings::of(&plan, &resolved);
+        self.equal("members", &record.members, &found.members, "plan.json")?;
+        self.equal("parameters", &record.parameters, &found.parameters, "plan.json")?;
+        self.equal("total", &record.total, &found.total, "plan.json")?;
+        self.equal("budget", &record.budget, &found.budget, "plan.json")?;
+        self.equal("strategy", &record.strategy, &found.strategy, "resolved.toml")?;
+        self.equal("data", &record.data, &found.data, "resolved.toml")?;
+        self.equal("seed", &record.seed, &found.seed, "resolved.toml")?;
+        self.equal("epochs", &record.epochs.train, &resolved.train.epochs, "resolved.toml")?;
+        self.equal(
+            "images held out",
+            &record.images.held_out,
+            &resolved.data.validation,
+            "resolved.toml",
+        )?;
+        match record.budget {
+            Some(budget) if record.total > budget => Err(ResultsError::OverBudget {
+                folder: self.folder.to_owned(),
+                total: record.total,
+                budget,
+            }),
+            _ => Ok(resolved),
+        }
+    }
+
+    fn predictions(&self, record: &Record) -> Result<Classes, ResultsError> {
+        let path = self.folder.join(PREDICTIONS);
+        let classes = Classes::load(&path)?;
+        let images = match record.seen {
+            Seen::Test => record.images.test,
+            Seen::HeldOut => record.images.held_out,
+        };
+        self.equal("number of images", &images, &classes.labels.len(), PREDICTIONS)?;
+        let found = accuracies(&classes, record.voices().count())
+            .ok_or_else(|| ResultsError::file(&path, "a member's predictions are missing"))?;
+        self.equal("top-1", &record.top1, &found, PREDICTIONS)?;
+        Ok(classes)
+    }
+
+    /// Times are taken as they are; that they are of these numbers is seen by the accuracies beside them.
+    fn anytime(&self, record: &Record, classes: &Classes) -> Result<Option<Profile>, ResultsError> {
+        let name = PROFILE;
+        let path = self.folder.join(name);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let profile = Profile::load(&path)?;
+        let (said, found) = (record.voices().to_string(), profile.voices().to_string());
+        self.equal(record.voices().words(), &said, &found, name)?;
+        for subset in &profile.subsets {
+            if let Some(top1) = count(classes, subset.members)
+                && (top1 - subset.top1).abs() > SAME_NUMBERS
+            {
+                self.differ(&format!("top-1 of {}", subset.members), top1, subset.top1, name)?;
+            }
+        }
+        Ok(Some(profile))
+    }
+}
