@@ -101,8 +101,8 @@ _, counts, left = min([first, *more], key=lambda tried: tried[0])
 for new, detail in zip(sets, details):
     cost, k = costs[detail["cost"]], counts[detail["cost"]]
     new["templates"] = k
-    new["deviation"] = cost["he"] * (detail["uses"] / k) ** 0.25
-    new["length"] = cost["he"] * (k * cost["block"]) ** 0.25
+    new["std"] = cost["he"] * (detail["uses"] / k) ** 0.25
+    new["row_norm"] = cost["he"] * (k * cost["block"]) ** 0.25
 for superweight in superweights:
     detail = details[superweight["set"]]
     shape = [detail["cells"], counts[detail["cost"]]]
@@ -110,7 +110,7 @@ for superweight in superweights:
 for planned in plan["layers"]:
     for tile in planned.get("tiles", []):
         s = superweights[tile["superweight"]]["set"]
-        tile["factor"] = costs[details[s]["cost"]]["he"] / (sets[s]["deviation"] * sets[s]["length"])
+        tile["factor"] = costs[details[s]["cost"]]["he"] / (sets[s]["std"] * sets[s]["row_norm"])
 plan["template_sets"], plan["superweights"] = sets, superweights
 plan["tiling"] = {"grid": {"block": max(max(s["block"][:2]) for s in sets)}}
 plan["bill"]["templates"] = sum(k * cost["regions"] * cost["block"] for k, cost in zip(counts, costs))

@@ -39,7 +39,7 @@ fn algorithm_1_merges(bencher: Bencher, layers: usize) {
 fn ensemble(budget: u64) -> PlanRequest {
     let member = |name: &str| {
         let architecture: ArchName = name.parse().unwrap();
-        Member { input: architecture.usual_input(), architecture, classes: 100 }
+        Member { input: architecture.default_input(), architecture, classes: 100 }
     };
     let members = ["wrn-34-8", "wrn-28-12", "wrn-28-10", "wrn-28-8"].map(member);
     PlanRequest { clusters: "depth:4".parse().unwrap(), ..PlanRequest::new(members.into(), budget) }

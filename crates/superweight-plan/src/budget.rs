@@ -8,10 +8,10 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
     /// This many.
-    Numbers(u64),
+    Parameters(u64),
     /// A share of what the members have without sharing, rounded down: `(numerator, denominator)`, so that 10% is
     /// exactly a tenth.
-    Share(u64, u64),
+    Fraction(u64, u64),
 }
 
 /// Why a text is no budget.
@@ -26,7 +26,7 @@ pub struct BudgetError {
 
 impl BudgetError {
     /// What is wrong with it.
-    pub fn why(&self) -> &'static str {
+    pub fn reason(&self) -> &'static str {
         self.why
     }
 }
@@ -35,8 +35,8 @@ impl Budget {
     /// The count, given what the members have without sharing.
     pub fn resolve(self, dense_total: u64) -> u64 {
         match self {
-            Self::Numbers(n) => n,
-            Self::Share(numerator, denominator) => {
+            Self::Parameters(n) => n,
+            Self::Fraction(numerator, denominator) => {
                 let share =
                     u128::from(dense_total) * u128::from(numerator) / u128::from(denominator);
                 u64::try_from(share).unwrap_or(u64::MAX)
@@ -60,7 +60,7 @@ impl FromStr for Budget {
             "%" => {
                 return match mantissa {
                     0 => Err(wrong("it must be more than zero")),
-                    _ => Ok(Self::Share(mantissa, 100 * scale)),
+                    _ => Ok(Self::Fraction(mantissa, 100 * scale)),
                 };
             }
             "K" | "k" => 1_000,
@@ -71,7 +71,7 @@ impl FromStr for Budget {
         match u128::from(mantissa) * u128::from(unit) / u128::from(scale) {
             0 => Err(wrong("it must be at least one number")),
             count => match u64::try_from(count) {
-                Ok(count) if count < 1_000_000_000_000_000 => Ok(Self::Numbers(count)),
+                Ok(count) if count < 1_000_000_000_000_000 => Ok(Self::Parameters(count)),
                 _ => Err(wrong("it must be less than 10^15")),
             },
         }
@@ -108,7 +108,7 @@ mod tests {
             ("3,653,688", 3_653_688),
             (" 7M ", 7_000_000),
         ] {
-            assert_eq!(text.parse::<Budget>().unwrap(), Budget::Numbers(count), "{text}");
+            assert_eq!(text.parse::<Budget>().unwrap(), Budget::Parameters(count), "{text}");
         }
         for (text, count) in [
             ("10%", 3_653_688),

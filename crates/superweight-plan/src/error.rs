@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::arch::ArchError;
 use crate::ids::LayerId;
-use crate::number::grouped;
+use crate::number::with_commas;
 
 /// Why a plan could not be made, changed or read.
 #[derive(Clone, Debug, Error, PartialEq)]
@@ -19,7 +19,7 @@ pub enum PlanError {
     /// The budget does not hold the smallest plan of these members, clusters and tiling.
     #[error(
         "a budget of {} is too small: the smallest feasible one is {} ({tiling})",
-        grouped(*budget), grouped(*needed)
+        with_commas(*budget), with_commas(*needed)
     )]
     BudgetTooSmall {
         /// What was given.
@@ -30,7 +30,7 @@ pub enum PlanError {
         tiling: String,
     },
     /// More numbers than any machine holds: a typing error.
-    #[error("the members have more than {} numbers: check depths and widths", grouped(*limit))]
+    #[error("the members have more than {} numbers: check depths and widths", with_commas(*limit))]
     TooLarge {
         /// Most numbers that are planned for.
         limit: u64,

@@ -91,7 +91,7 @@ impl Layer {
     }
 
     /// He's deviation √(2 / fan-in).
-    pub fn he(&self) -> f64 {
+    pub fn he_std(&self) -> f64 {
         (2.0 / (self.inp * self.kernel_area()) as f64).sqrt()
     }
 
@@ -169,7 +169,7 @@ pub(crate) struct Tensors {
 pub(crate) const MOST_NUMBERS: u64 = 1_000_000_000_000;
 
 /// Refuses members that cannot answer together: that do not see as many images at once, or of which one has exits.
-pub fn answer_together(members: &[Member]) -> Result<(), PlanError> {
+pub fn check_compatible(members: &[Member]) -> Result<(), PlanError> {
     if let [_, _, ..] = members
         && let Some(exits) = members.iter().find(|member| member.architecture.exits() > 1)
     {
@@ -188,7 +188,7 @@ impl Tensors {
     /// Members in order, tensors in the order they are used.
     pub fn of(members: &[Member]) -> Result<Self, PlanError> {
         let mut tensors = Self { layers: vec![], vectors: vec![] };
-        answer_together(members)?;
+        check_compatible(members)?;
         let mut total = 0u64;
         for (member, spec) in members.iter().enumerate() {
             let architecture = spec.build()?;

@@ -19,16 +19,16 @@ mod testing;
 pub use budget::{Budget, BudgetError};
 pub use error::PlanError;
 pub use ids::{ClusterId, LayerId, MemberId, SetId, SuperWeightId};
-pub use layer::{Family, Layer, LayerKind, Member, Role, Vector, VectorKind, answer_together};
+pub use layer::{Family, Layer, LayerKind, Member, Role, Vector, VectorKind, check_compatible};
 pub use partition::Partition;
 pub use plan::{
     Bill, Cluster, Group, PlannedLayer, Rect, SharingPlan, Span, SuperWeight, TemplateSet, Tile,
     Tiling, VERSION, View,
 };
 pub use planner::{
-    Clustering, Coefficients, PlanRequest, Scale, Share, Survey, TilingChoice, superweights,
+    Clustering, Coefficients, PlanRequest, Scale, SharedRoles, Survey, TilingChoice, superweights,
 };
 pub use search::{
-    Assignment, CoefficientPairs, Found, Pair, Refined, SearchSettings, assign, merges, refine,
-    search,
+    Assignment, CoefficientPairs, Pair, RefinedPlan, SearchSettings, SearchedPlan, assign, merges,
+    refine, search,
 };

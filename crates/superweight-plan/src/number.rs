@@ -1,7 +1,7 @@
 //! Numbers as people write and read them.
 
 /// `3653688` → `3,653,688`.
-pub fn grouped(n: u64) -> String {
+pub fn with_commas(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
@@ -18,7 +18,7 @@ mod tests {
     #[test]
     fn thousands_are_set_apart() {
         for (n, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (36_536_884, "36,536,884")] {
-            assert_eq!(super::grouped(n), text);
+            assert_eq!(super::with_commas(n), text);
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::layer::Member;
 pub fn members(names: &str, classes: usize) -> Vec<Member> {
     let member = |name: &str| {
         let architecture: crate::arch::ArchName = name.parse().unwrap();
-        Member { input: architecture.usual_input(), architecture, classes }
+        Member { input: architecture.default_input(), architecture, classes }
     };
     names.split(',').map(member).collect()
 }

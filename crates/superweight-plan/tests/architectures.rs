@@ -4,7 +4,7 @@ use superweight_plan::arch::{ArchName, Architecture, Counts, ImageShape, NodeId,
 
 fn build(name: &str, classes: usize) -> Architecture {
     let name: ArchName = name.parse().unwrap();
-    name.build(name.usual_input(), classes).unwrap()
+    name.build(name.default_input(), classes).unwrap()
 }
 
 fn convolutions(arch: &Architecture) -> usize {

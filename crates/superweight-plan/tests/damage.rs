@@ -3,7 +3,7 @@
 mod common;
 
 use serde_json::{Value, json};
-use superweight_plan::{PlanError, PlanRequest, Share, SharingPlan, TilingChoice};
+use superweight_plan::{PlanError, PlanRequest, SharedRoles, SharingPlan, TilingChoice};
 
 fn plan(tiling: &str) -> Value {
     let (names, budget) = match tiling {
@@ -12,8 +12,8 @@ fn plan(tiling: &str) -> Value {
     };
     let choice = if tiling == "grid" { TilingChoice::Grid } else { TilingChoice::Auto };
     let request = common::request(names, 10, budget, "single");
-    let share = Share { classifier: Some(false), ..request.share };
-    let plan = PlanRequest { tiling: choice, share, ..request }.plan().unwrap();
+    let shared_roles = SharedRoles { classifier: Some(false), ..request.shared_roles };
+    let plan = PlanRequest { tiling: choice, shared_roles, ..request }.plan().unwrap();
     assert!(plan.tiling.to_string().starts_with(tiling));
     serde_json::from_str(&plan.to_json()).unwrap()
 }
@@ -70,8 +70,8 @@ fn damaged_banks_are_named() {
         (&format!("{view}.from"), &|p: &mut Value| {
             p["template_sets"][s]["view"]["from"] = json!([1, 9999])
         }),
-        (&format!("template_sets[{s}].deviation"), &|p: &mut Value| {
-            p["template_sets"][s]["deviation"] = json!(7.0)
+        (&format!("template_sets[{s}].std"), &|p: &mut Value| {
+            p["template_sets"][s]["std"] = json!(7.0)
         }),
         (&format!("template_sets[{twice}].view.at"), &|p: &mut Value| {
             p["template_sets"][twice]["view"]["at"] = json!(vec![0; several[twice]])
@@ -176,8 +176,8 @@ fn every_kind_of_damage_is_named() {
         ("template_sets[0].block", |p| p["template_sets"][0]["block"][0] = json!(0)),
         ("template_sets[0].block", |p| p["template_sets"][0]["block"][2] = json!(5)),
         ("template_sets[0].cluster", |p| p["template_sets"][0]["cluster"] = json!(17)),
-        ("template_sets[0].deviation", |p| p["template_sets"][0]["deviation"] = json!(-1.0)),
-        ("template_sets[0].length", |p| p["template_sets"][0]["length"] = json!(0.0)),
+        ("template_sets[0].std", |p| p["template_sets"][0]["std"] = json!(-1.0)),
+        ("template_sets[0].row_norm", |p| p["template_sets"][0]["row_norm"] = json!(0.0)),
         ("template_sets[0].gain", |p| p["template_sets"][0]["gain"] = json!(2.0)),
         ("clusters", |p| list(&mut p["clusters"][0]["layers"]).push(json!(0))),
         ("clusters", |p| list(&mut p["clusters"][0]["layers"]).push(json!(12345))),
@@ -186,7 +186,7 @@ fn every_kind_of_damage_is_named() {
         ("bill", |p| p["budget"] = json!(1000)),
         ("reserve", |p| p["reserve"] = json!(1.5)),
         ("layers[2].tiles[1]", |p| p["layers"][2]["tiles"][1]["factor"] = json!(-1e308)),
-        ("template_sets[0].deviation", |p| p["template_sets"][0]["deviation"] = json!(1e300)),
+        ("template_sets[0].std", |p| p["template_sets"][0]["std"] = json!(1e300)),
         ("superweights[0].groups[0].layers", |p| {
             list(&mut p["superweights"][0]["groups"][0]["layers"]).reverse()
         }),
@@ -227,6 +227,16 @@ fn every_kind_of_damage_is_named() {
 fn a_newer_version_says_what_can_be_read() {
     let error = SharingPlan::from_json(r#"{"version": 7, "anything": [1, 2]}"#).unwrap_err();
     assert_eq!(error, PlanError::Version { found: "7".into(), supported: 1 });
+}
+
+/// Plans written before `std` and `row_norm` had these names still load.
+#[test]
+fn old_field_names_are_read() {
+    let plan = common::request("wrn-16-4", 10, 300_000, "single").plan().unwrap();
+    let old =
+        plan.to_json().replace("\"std\"", "\"deviation\"").replace("\"row_norm\"", "\"length\"");
+    assert!(old.contains("\"deviation\"") && old.contains("\"length\""));
+    assert_eq!(SharingPlan::from_json(&old).unwrap(), plan);
 }
 
 /// As some editors begin a file.

@@ -4,8 +4,8 @@ mod common;
 
 use common::{members, request};
 use superweight_plan::{
-    Clustering, Coefficients, LayerId, PlanError, PlanRequest, Role, Share, SharingPlan, Tiling,
-    TilingChoice,
+    Clustering, Coefficients, LayerId, PlanError, PlanRequest, Role, SharedRoles, SharingPlan,
+    Tiling, TilingChoice,
 };
 
 const HETEROGENEOUS: &str = "wrn-34-8,wrn-28-12,wrn-28-10,wrn-28-8";
@@ -58,18 +58,18 @@ fn met_and_used() {
     }
 }
 
-fn nested_minimum(names: &str, clusters: &str) -> u64 {
+fn nested_min_budget(names: &str, clusters: &str) -> u64 {
     let survey = request(names, 100, 3_653_688, clusters).survey().unwrap();
-    survey.nested_minimum.unwrap()
+    survey.nested_min_budget.unwrap()
 }
 
 #[test]
 fn nested_minima_are_those_counted_by_hand() {
     let fixed = 432 + 17_952 + 64_100; // stem, batch norm, classifier
-    assert_eq!(nested_minimum("wrn-28-10", "single"), 3_973_684);
-    assert_eq!(nested_minimum("wrn-28-10", "single"), 3_891_200 + fixed);
-    assert_eq!(nested_minimum("wrn-28-10", "depth:4"), 8_729_600 + fixed);
-    assert_eq!(nested_minimum("wrn-28-10", "per-layer"), 36_536_884);
+    assert_eq!(nested_min_budget("wrn-28-10", "single"), 3_973_684);
+    assert_eq!(nested_min_budget("wrn-28-10", "single"), 3_891_200 + fixed);
+    assert_eq!(nested_min_budget("wrn-28-10", "depth:4"), 8_729_600 + fixed);
+    assert_eq!(nested_min_budget("wrn-28-10", "per-layer"), 36_536_884);
 }
 
 /// K of every set, and the block.
@@ -91,10 +91,14 @@ fn grids_of_table_1_are_those_counted_by_hand() {
     assert_eq!(plan.tiling, Tiling::Grid { block: 8 });
     assert_eq!(sets(&plan), [(8, [8, 8, 1, 1]), (5, [8, 8, 3, 3]), (5, [8, 8, 1, 1])]);
     let dense_classifier = |budget, block| {
-        let share = Share { classifier: Some(false), ..Share::default() };
+        let shared_roles = SharedRoles { classifier: Some(false), ..SharedRoles::default() };
         let request = request("wrn-28-10", 100, budget, "single");
         let block = Some(block);
-        sets(&PlanRequest { tiling: TilingChoice::Grid, block, share, ..request }.plan().unwrap())
+        sets(
+            &PlanRequest { tiling: TilingChoice::Grid, block, shared_roles, ..request }
+                .plan()
+                .unwrap(),
+        )
     };
     // 14 × (2,304 + 15,710 own rows) + 24 × (256 + 1,010) of 282,884 numbers; a fifteenth would cost 14 of the 24.
     assert_eq!(dense_classifier(365_368, 16), [(14, [16, 16, 3, 3]), (24, [16, 16, 1, 1])]);
@@ -156,8 +160,8 @@ fn where_only_a_classifier_could_share_the_rest_is_dense() {
 fn a_classifier_takes_part_where_blocks_make_it_smaller() {
     let classifier = |tiling, budget, share: Option<bool>| {
         let request = request("wrn-28-10", 100, budget, "single");
-        let share = Share { classifier: share, ..Share::default() };
-        let plan = PlanRequest { tiling, share, ..request }.plan().unwrap();
+        let shared_roles = SharedRoles { classifier: share, ..SharedRoles::default() };
+        let plan = PlanRequest { tiling, shared_roles, ..request }.plan().unwrap();
         let found =
             plan.layers.iter().find(|planned| planned.layer.role == Role::Classifier).unwrap();
         (!found.tiles.is_empty(), plan.bill)
@@ -191,7 +195,7 @@ fn the_minimum_is_sharp_for_every_tiling() {
             for block in [None, Some(5)] {
                 let with =
                     |budget| PlanRequest { tiling, block, ..request(names, 100, budget, clusters) };
-                let minimum = with(1).survey().unwrap().minimum;
+                let minimum = with(1).survey().unwrap().min_budget;
                 let plan = with(minimum).plan().unwrap();
                 plan.validate().unwrap();
                 match with(minimum - 1).plan() {
@@ -237,8 +241,8 @@ fn a_plain_layer_keeps_hes_deviation() {
         for planned in &plan.layers {
             for tile in &planned.tiles {
                 let set = plan.set(plan.superweight(tile.superweight).set);
-                let weight = tile.factor * set.deviation * set.length * set.gain;
-                assert!((weight / planned.layer.he() - 1.0).abs() < 1e-12);
+                let weight = tile.factor * set.std * set.row_norm * set.gain;
+                assert!((weight / planned.layer.he_std() - 1.0).abs() < 1e-12);
             }
         }
     }
@@ -250,7 +254,8 @@ fn a_plain_layer_keeps_hes_deviation() {
 fn nested_templates_go_from_shallow_to_deep() {
     // A budget for a few second templates: the shallowest SuperWeights get them.
     let members = "wrn-16-4,wrn-16-4";
-    let minimum = request(members, 10, 1, "per-position").survey().unwrap().nested_minimum.unwrap();
+    let minimum =
+        request(members, 10, 1, "per-position").survey().unwrap().nested_min_budget.unwrap();
     let mut nested = PlanRequest {
         tiling: TilingChoice::Nested,
         ..request(members, 10, minimum + 100_000, "per-position")
@@ -326,14 +331,14 @@ fn a_limit_on_templates_holds_in_every_set() {
     for tiling in [TilingChoice::Grid, TilingChoice::Nested] {
         let request = PlanRequest {
             tiling,
-            most_templates: Some(4),
+            max_templates: Some(4),
             budget: Some(40_000_000),
             ..free.clone()
         };
         let plan = request.plan().unwrap();
         plan.validate().unwrap();
         assert_eq!(plan.template_sets.iter().map(|set| set.templates).max(), Some(4));
-        let least = PlanRequest { most_templates: Some(0), ..request }.plan().unwrap();
+        let least = PlanRequest { max_templates: Some(0), ..request }.plan().unwrap();
         assert!(least.template_sets.iter().all(|set| set.templates <= 2));
     }
 }
@@ -366,7 +371,11 @@ fn shapeshifter_networks_use_their_budget_up() {
         let views = plan.template_sets.iter().filter_map(|set| set.view.as_ref());
         assert_eq!(views.filter(|view| view.from.is_some()).count(), stretched);
         // What is left over at the end of the bank is seen by some.
-        assert!(plan.unseen_numbers() * 100 < plan.bill.templates, "{}", plan.unseen_numbers());
+        assert!(
+            plan.unused_bank_parameters() * 100 < plan.bill.templates,
+            "{}",
+            plan.unused_bank_parameters()
+        );
         // Stem and batch norms have owners; the classifier is in the bank.
         assert_eq!(plan.bill.dense + plan.bill.batch_norm, 432 + 17_952);
         assert_eq!(plan.bill.classifier, 100);
@@ -381,7 +390,7 @@ fn a_batch_ensemble_is_one_network_and_factors() {
     let factors: usize = one.layers().map(|layer| layer.out + layer.inp).sum();
     let request = PlanRequest {
         tiling: TilingChoice::RankOne,
-        share: Share { stem: true, classifier: None },
+        shared_roles: SharedRoles { stem: true, classifier: None },
         ..request(LARGE, 100, 37_000_000, "per-position")
     };
     let plan = request.plan().unwrap();
@@ -392,7 +401,7 @@ fn a_batch_ensemble_is_one_network_and_factors() {
         (plan.bill.batch_norm, plan.bill.classifier, plan.bill.dense),
         (4 * 17_952, 4 * 100, 0)
     );
-    assert_eq!(request.survey().unwrap().minimum, plan.bill.total());
+    assert_eq!(request.survey().unwrap().min_budget, plan.bill.total());
     assert!(plan.layers.iter().flat_map(|layer| &layer.tiles).all(|tile| tile.factor == 1.0));
     let apart = PlanRequest { clusters: Clustering::Single, ..request };
     assert_eq!(apart.plan().unwrap().clusters.len(), 11, "one for each shape");
@@ -404,10 +413,10 @@ fn the_smallest_budget_of_a_bank_of_four_templates_is_one() {
     for clusters in ["single", "depth:4"] {
         let of = |budget| PlanRequest {
             tiling: TilingChoice::Stretched,
-            most_templates: Some(4),
+            max_templates: Some(4),
             ..request("wrn-10-1", 10, budget, clusters)
         };
-        let minimum = of(1).survey().unwrap().minimum;
+        let minimum = of(1).survey().unwrap().min_budget;
         assert_eq!(of(minimum).plan().unwrap().bill.total(), minimum);
         let error = of(minimum - 1).plan().unwrap_err();
         assert!(

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 use superweight_plan::{
     Assignment, Clustering, CoefficientPairs, Coefficients, LayerId, Pair, PlanError, PlanRequest,
-    Scale, Share, SharingPlan, SuperWeightId, TilingChoice, refine,
+    Scale, SharedRoles, SharingPlan, SuperWeightId, TilingChoice, refine,
 };
 
 fn architecture() -> impl Strategy<Value = String> {
@@ -47,18 +47,18 @@ prop_compose! {
         own in 0..3usize,
         explicit in any::<bool>(),
         reserve in prop_oneof![Just(0.0), Just(1.0), 0.0..1.0f64],
-        share in (any::<bool>(), any::<Option<bool>>()),
+        shared_roles in (any::<bool>(), any::<Option<bool>>()),
         scale in prop::option::of(prop::sample::select(vec![
             Scale::Even, Scale::Balanced, Scale::He, Scale::Released, Scale::Corner,
         ])),
     ) -> PlanRequest {
-        let share = Share { stem: share.0, classifier: share.1 };
+        let shared_roles = SharedRoles { stem: shared_roles.0, classifier: shared_roles.1 };
         let request = PlanRequest::new(members(&names.join(","), 10), None);
-        let mut request = PlanRequest { clusters, tiling, block, reserve, share, scale, ..request };
+        let mut request = PlanRequest { clusters, tiling, block, reserve, shared_roles, scale, ..request };
         let mut partition = request.survey().unwrap().partition;
         request.coefficients = match own {
             0 => Coefficients::Shared,
-            1 => Coefficients::Own,
+            1 => Coefficients::PerLayer,
             // Every other layer of each cluster together.
             _ => Coefficients::Explicit(partition.iter().map(|c| c.iter().copied().step_by(2).collect()).collect()),
         };
@@ -74,9 +74,9 @@ prop_compose! {
 fn feasible_request() -> impl Strategy<Value = PlanRequest> {
     (any_request(), 0.0..1.0f64).prop_map(|(mut request, t)| {
         let survey = request.survey().unwrap();
-        let top = survey.dense_total.max(survey.minimum) as f64 * 1.1;
-        request.budget = Some((survey.minimum as f64 * (1.0 - t) + top * t) as u64);
-        request.budget = request.budget.max(Some(survey.minimum));
+        let top = survey.dense_total.max(survey.min_budget) as f64 * 1.1;
+        request.budget = Some((survey.min_budget as f64 * (1.0 - t) + top * t) as u64);
+        request.budget = request.budget.max(Some(survey.min_budget));
         request
     })
 }
@@ -298,15 +298,15 @@ fn check_scale(plan: &Value, scale: Scale) {
         let made = bank.map_or(uses / k, |(_, made)| made);
         let numbers = list(&set["block"]).iter().map(int).product::<usize>() as f64;
         let fourth_root = |x: f64| x.sqrt().sqrt();
-        let (deviation, length, gain) = match scale {
+        let (std, row_norm, gain) = match scale {
             Scale::Even if k == 1.0 => (he_c * fourth_root(made), 1.0, 1.0),
             Scale::Even if has_patterns(plan) => {
                 let cells = here.iter().map(|&i| pattern_cells(plan, i)).sum::<usize>() as f64;
                 let alphas = users.iter().map(BTreeMap::len).sum::<usize>() as f64;
-                let length = he_c * fourth_root(k * numbers * uses / cells);
+                let row_norm = he_c * fourth_root(k * numbers * uses / cells);
                 (
                     he_c * fourth_root(uses / k),
-                    length,
+                    row_norm,
                     he_c * fourth_root(uses * numbers / alphas / k),
                 )
             }
@@ -316,8 +316,8 @@ fn check_scale(plan: &Value, scale: Scale) {
             Scale::Released => (2f64.sqrt() / 3.0, 1.0, 1.0),
             Scale::Corner => (he_c, 1.0, 1.0),
         };
-        assert!(close(&set["deviation"], deviation), "deviation of set {s}");
-        assert!(close(&set["length"], length), "length of set {s}");
+        assert!(close(&set["std"], std), "std of set {s}");
+        assert!(close(&set["row_norm"], row_norm), "row_norm of set {s}");
         assert!(set.get("gain").map_or(gain == 1.0, |found| close(found, gain)), "gain of set {s}");
         for &l in &layers {
             let layer = &plan["layers"][l];
@@ -325,7 +325,7 @@ fn check_scale(plan: &Value, scale: Scale) {
                 list(&layer["tiles"]).iter().filter(|t| here.contains(&int(&t["superweight"])))
             {
                 let is_equal = matches!(scale, Scale::Released | Scale::Corner);
-                let starts = deviation * length * gain * narrowing;
+                let starts = std * row_norm * gain * narrowing;
                 let he = if is_equal { starts } else { he(&layer["layer"]) };
                 assert!(close(&tile["factor"], he / starts), "factor of layer {l}");
             }
@@ -456,8 +456,8 @@ fn the_independent_reader_sees_damage() {
     let damages: [fn(&mut Value); 10] = [
         |p| p["superweights"][0]["groups"][0]["shape"][0] = 999.into(),
         |p| p["layers"][2]["tiles"][0]["factor"] = 0.5.into(),
-        |p| p["template_sets"][0]["deviation"] = 0.5.into(),
-        |p| p["template_sets"][0]["length"] = 0.5.into(),
+        |p| p["template_sets"][0]["std"] = 0.5.into(),
+        |p| p["template_sets"][0]["row_norm"] = 0.5.into(),
         |p| p["bill"]["reserved"] = 7.into(),
         |p| p["layers"][2]["tiles"][1]["at"]["cols"][0] = 1.into(),
         |p| drop(p["layers"][2]["tiles"].as_array_mut().unwrap().pop()),
@@ -503,7 +503,7 @@ proptest! {
     #[test]
     fn a_budget_below_the_minimum_is_refused_and_the_minimum_is_enough(mut request in any_request()) {
         request.budget = Some(1);
-        let minimum = request.survey().unwrap().minimum;
+        let minimum = request.survey().unwrap().min_budget;
         request.budget = Some(minimum - 1);
         let refused = matches!(request.plan(), Err(PlanError::BudgetTooSmall { needed, .. }) if needed == minimum);
         prop_assert!(refused);

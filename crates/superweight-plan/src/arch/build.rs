@@ -39,7 +39,7 @@ impl ArchName {
                 if known.len() != widths.len()
                     || widths.iter().any(|width| !(1..=LIMIT).contains(width))
                 {
-                    return Err(ArchError::Numbers {
+                    return Err(ArchError::InvalidNumbers {
                         name: self.to_string(),
                         why: expected(&body, widths.len()),
                     });

@@ -87,7 +87,7 @@ pub enum ArchError {
     },
     /// The family exists, its numbers do not.
     #[error("'{name}' is not a network of its family: {why}")]
-    Numbers {
+    InvalidNumbers {
         /// As typed.
         name: String,
         /// What the numbers must satisfy, with the nearest that do.
@@ -131,10 +131,10 @@ impl ArchName {
     }
 
     /// The input it is made for: ImageNet's for bottleneck networks, CIFAR's for the others.
-    pub fn usual_input(&self) -> ImageShape {
+    pub fn default_input(&self) -> ImageShape {
         match self {
             Self::Bottleneck { .. } => ImageShape::IMAGENET,
-            Self::Mimo { body, .. } | Self::Slim { body, .. } => body.usual_input(),
+            Self::Mimo { body, .. } | Self::Slim { body, .. } => body.default_input(),
             _ => ImageShape::CIFAR,
         }
     }

@@ -11,7 +11,8 @@ impl FromStr for ArchName {
 
     fn from_str(text: &str) -> Result<Self, ArchError> {
         let lower = text.trim().to_ascii_lowercase();
-        let numbers = |why: &str| ArchError::Numbers { name: text.to_owned(), why: why.to_owned() };
+        let numbers =
+            |why: &str| ArchError::InvalidNumbers { name: text.to_owned(), why: why.to_owned() };
         let small = |depth: usize| depth >= 10 && depth % 6 == 4;
         if let Some((body, widths)) = lower.split_once('@') {
             return slim(text, body, widths);
@@ -117,7 +118,9 @@ fn parsed_within(
                 suggestion.map(&whole).filter(|whole| whole.parse::<ArchName>().is_ok());
             ArchError::Unknown { name: text.to_owned(), suggestion }
         }
-        ArchError::Numbers { why, .. } => ArchError::Numbers { name: text.to_owned(), why },
+        ArchError::InvalidNumbers { why, .. } => {
+            ArchError::InvalidNumbers { name: text.to_owned(), why }
+        }
         error => error,
     })
 }
@@ -126,7 +129,7 @@ fn parsed_within(
 fn slim(text: &str, body: &str, typed: &str) -> Result<ArchName, ArchError> {
     let body = parsed_within(text, body, |body| format!("{body}@{typed}"))?;
     let widths: Option<Vec<usize>> = typed.split('-').map(parse).collect();
-    let widths = widths.ok_or_else(|| ArchError::Numbers {
+    let widths = widths.ok_or_else(|| ArchError::InvalidNumbers {
         name: text.to_owned(),
         why: format!(
             "write NETWORK@W1-W2-... with numbers of channels from 1 to {LIMIT}, e.g. cnn-16-32@12-20"
@@ -237,7 +240,7 @@ mod tests {
             let slim: ArchName = body.slimmed(widths).to_string().parse().unwrap();
             assert!(slim.build(input, 10).is_ok());
             let other = if count == 24 { ImageShape::IMAGENET } else { ImageShape::CIFAR };
-            assert!(matches!(slim.build(other, 10), Err(ArchError::Numbers { .. })));
+            assert!(matches!(slim.build(other, 10), Err(ArchError::InvalidNumbers { .. })));
         }
     }
 

@@ -7,7 +7,7 @@ use crate::layer::{Layer, LayerKind, VectorKind};
 
 impl SharingPlan {
     /// Trained numbers of a set's templates, patterns included; none where they are looked at in a bank.
-    pub fn template_numbers(&self, id: SetId) -> u64 {
+    pub fn template_parameters(&self, id: SetId) -> u64 {
         let set = self.set(id);
         if set.view.is_some() {
             return 0;
@@ -22,13 +22,13 @@ impl SharingPlan {
     }
 
     /// Factors that a set's templates are multiplied by: of each output and each input, with rank-one tiling.
-    pub fn factor_numbers(&self, id: SetId) -> u64 {
+    pub fn factor_parameters(&self, id: SetId) -> u64 {
         let [rows, cols, ..] = self.set(id).block;
         if self.tiling == Tiling::RankOne { (rows + cols) as u64 } else { 0 }
     }
 
     /// How many numbers of a cluster's bank are looked at by some of these layers.
-    pub fn seen_numbers(&self, id: ClusterId, of: impl Fn(&Layer) -> bool) -> u64 {
+    pub fn used_bank_parameters(&self, id: ClusterId, of: impl Fn(&Layer) -> bool) -> u64 {
         let layers = self.clusters[id.0].layers.iter().map(|&id| &self.layers[id.0]);
         let tiles = layers.filter(|planned| of(&planned.layer)).flat_map(|planned| &planned.tiles);
         let sets = tiles.map(|tile| self.set(self.superweight(tile.superweight).set));
@@ -50,19 +50,21 @@ impl SharingPlan {
     }
 
     /// Numbers of banks that no layer looks at: they are trained by nobody.
-    pub fn unseen_numbers(&self) -> u64 {
-        (0..self.clusters.len()).map(|i| self.unseen_numbers_of(ClusterId(i))).sum()
+    pub fn unused_bank_parameters(&self) -> u64 {
+        (0..self.clusters.len()).map(|i| self.unused_bank_parameters_of(ClusterId(i))).sum()
     }
 
     /// The same of one cluster's bank.
-    pub fn unseen_numbers_of(&self, id: ClusterId) -> u64 {
-        self.clusters[id.0].bank.map_or(0, |numbers| numbers - self.seen_numbers(id, |_| true))
+    pub fn unused_bank_parameters_of(&self, id: ClusterId) -> u64 {
+        self.clusters[id.0]
+            .bank
+            .map_or(0, |numbers| numbers - self.used_bank_parameters(id, |_| true))
     }
 
     /// Trained numbers of a cluster's templates: its bank's, or those of its sets.
-    pub fn cluster_numbers(&self, id: ClusterId) -> u64 {
+    pub fn cluster_parameters(&self, id: ClusterId) -> u64 {
         let sets = self.template_sets.iter().enumerate().filter(|(_, set)| set.cluster == id);
-        let own: u64 = sets.map(|(i, _)| self.template_numbers(SetId(i))).sum();
+        let own: u64 = sets.map(|(i, _)| self.template_parameters(SetId(i))).sum();
         self.clusters[id.0].bank.unwrap_or(0) + own
     }
 
@@ -114,7 +116,7 @@ impl SharingPlan {
         let ledger = Ledger::of(&self.set_costs(), &counts);
         let banks: u64 = self.clusters.iter().filter_map(|cluster| cluster.bank).sum();
         let factors: u64 =
-            (0..self.template_sets.len()).map(|i| self.factor_numbers(SetId(i))).sum();
+            (0..self.template_sets.len()).map(|i| self.factor_parameters(SetId(i))).sum();
         let (templates, coefficients) = (banks + ledger.templates, factors + ledger.live);
         let reserved = ledger.charged(self.reserve) - ledger.live;
         Bill { templates, coefficients, reserved, ..self.count_owned() }

@@ -128,10 +128,11 @@ pub struct TemplateSet {
     /// K.
     pub templates: usize,
     /// Standard deviation the templates start with.
-    pub deviation: f64,
+    #[serde(alias = "deviation")]
+    pub std: f64,
     /// Length that a row of coefficients starts with; of patterns, where there are such.
-    #[serde(default = "one")]
-    pub length: f64,
+    #[serde(default = "one", alias = "length")]
+    pub row_norm: f64,
     /// Size of every coefficient at the start where there are patterns.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub gain: f64,
@@ -258,7 +259,7 @@ pub struct SharingPlan {
     /// Never exceeded by `bill.total()`; none for plans without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<u64>,
-    /// Share of the coefficients that every layer of its own would need, kept for refinement.
+    /// SharedRoles of the coefficients that every layer of its own would need, kept for refinement.
     pub reserve: f64,
     /// How SuperWeights are made.
     pub tiling: Tiling,

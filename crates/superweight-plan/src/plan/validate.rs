@@ -10,7 +10,7 @@ use super::types::{
 };
 use crate::error::PlanError;
 use crate::ids::{ClusterId, LayerId, MemberId, SuperWeightId};
-use crate::layer::{Layer, MOST_NUMBERS, Tensors, answer_together};
+use crate::layer::{Layer, MOST_NUMBERS, Tensors, check_compatible};
 use crate::partition::{Partition, check_families, check_partition};
 
 macro_rules! ensure {
@@ -54,7 +54,7 @@ impl SharingPlan {
     }
 
     fn check_tensors(&self) -> Result<(), PlanError> {
-        if let Err(error) = answer_together(&self.members) {
+        if let Err(error) = check_compatible(&self.members) {
             return Err(PlanError::Invalid { place: "members".into(), problem: error.to_string() });
         }
         let mut expected = Tensors { layers: vec![], vectors: vec![] };
@@ -101,7 +101,7 @@ impl SharingPlan {
             ensure!(
                 found == expected,
                 format_args!("vectors[{i}]"),
-                "the architecture has {a} of length {b} here"
+                "the architecture has {a} of row_norm {b} here"
             );
         }
         Ok(())
@@ -197,9 +197,7 @@ impl SharingPlan {
                 format_args!("{place}.templates"),
                 "expected 1 to {MOST_TEMPLATES}, found {k}"
             );
-            for (name, size) in
-                [("deviation", set.deviation), ("length", set.length), ("gain", set.gain)]
-            {
+            for (name, size) in [("std", set.std), ("row_norm", set.row_norm), ("gain", set.gain)] {
                 ensure!(
                     (size as f32).is_normal() && size > 0.0,
                     format_args!("{place}.{name}"),
@@ -277,12 +275,8 @@ impl SharingPlan {
             outside.unwrap_or(&0)
         );
         let first = self.template_sets.iter().find(|other| other.cluster == set.cluster);
-        let same = first.is_none_or(|first| first.deviation == set.deviation);
-        ensure!(
-            same,
-            format_args!("{set_place}.deviation"),
-            "others in the same bank have another"
-        );
+        let same = first.is_none_or(|first| first.std == set.std);
+        ensure!(same, format_args!("{set_place}.std"), "others in the same bank have another");
         Ok(())
     }
 

@@ -41,7 +41,7 @@ pub enum Clustering {
 
 /// Which layers besides the body take part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Share {
+pub struct SharedRoles {
     /// The convolution that reads the image.
     pub stem: bool,
     /// The layer that gives the logits. It has no second layer to share templates with, so only blocks make it smaller: where nobody
@@ -49,7 +49,7 @@ pub struct Share {
     pub classifier: Option<bool>,
 }
 
-impl Share {
+impl SharedRoles {
     fn admits(&self, role: Role) -> bool {
         match role {
             Role::Stem => self.stem,
@@ -62,14 +62,20 @@ impl Share {
 impl Clustering {
     /// The clusters of these layers: linear, depthwise, then convolutions from large to small kernels; shallow clusters
     /// first.
-    pub fn partition(&self, layers: &[Layer], share: Share) -> Result<Partition, PlanError> {
+    pub fn partition(
+        &self,
+        layers: &[Layer],
+        shared_roles: SharedRoles,
+    ) -> Result<Partition, PlanError> {
         if let Self::Explicit(clusters) = self {
             check_partition(layers, clusters, "clusters")?;
             check_families(layers, clusters)?;
             return Ok(clusters.clone());
         }
         let mut families = BTreeMap::<_, Vec<LayerId>>::new();
-        for (i, layer) in layers.iter().enumerate().filter(|(_, layer)| share.admits(layer.role)) {
+        for (i, layer) in
+            layers.iter().enumerate().filter(|(_, layer)| shared_roles.admits(layer.role))
+        {
             families.entry(layer.family()).or_default().push(LayerId(i));
         }
         let families = families.into_iter().rev();
@@ -77,8 +83,12 @@ impl Clustering {
     }
 
     /// The clusters where layers of all families may be together: those that look at a bank of numbers.
-    pub fn partition_across(&self, layers: &[Layer], share: Share) -> Result<Partition, PlanError> {
-        let all = layers.iter().enumerate().filter(|(_, layer)| share.admits(layer.role));
+    pub fn partition_across(
+        &self,
+        layers: &[Layer],
+        shared_roles: SharedRoles,
+    ) -> Result<Partition, PlanError> {
+        let all = layers.iter().enumerate().filter(|(_, layer)| shared_roles.admits(layer.role));
         let all: Vec<_> = all.map(|(i, _)| LayerId(i)).collect();
         self.partition_each(layers, [(all, true)].into_iter().filter(|(ids, _)| !ids.is_empty()))
     }
@@ -191,8 +201,11 @@ mod tests {
 
     fn partition(names: &str, clustering: &str) -> (Vec<Layer>, Partition) {
         let layers = Tensors::of(&members(names, 100)).unwrap().layers;
-        let partition =
-            clustering.parse::<Clustering>().unwrap().partition(&layers, Share::default()).unwrap();
+        let partition = clustering
+            .parse::<Clustering>()
+            .unwrap()
+            .partition(&layers, SharedRoles::default())
+            .unwrap();
         (layers, partition)
     }
 
@@ -217,7 +230,7 @@ mod tests {
         let (layers, clusters) = partition("wrn-10-1", "single");
         assert_eq!(sizes(&clusters), [6, 2]);
         let all = Clustering::Single
-            .partition(&layers, Share { stem: true, classifier: Some(true) })
+            .partition(&layers, SharedRoles { stem: true, classifier: Some(true) })
             .unwrap();
         assert_eq!(all.iter().flatten().count(), layers.len());
     }
@@ -256,7 +269,7 @@ mod tests {
         let (layers, _) = partition("wrn-10-2", "single");
         let explicit = |sets: &[&[usize]]| {
             let sets = sets.iter().map(|s| s.iter().map(|&i| LayerId(i)).collect()).collect();
-            Clustering::Explicit(sets).partition(&layers, Share::default())
+            Clustering::Explicit(sets).partition(&layers, SharedRoles::default())
         };
         assert!(explicit(&[&[1, 2]]).is_ok());
         assert!(matches!(explicit(&[&[1], &[1]]), Err(PlanError::LayerTwice { .. })));

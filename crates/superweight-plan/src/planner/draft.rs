@@ -19,8 +19,8 @@ use crate::plan::{
 pub(crate) struct Draft {
     pub plan: SharingPlan,
     rule: Rule,
-    /// See [`PlanRequest::most_templates`].
-    most_templates: Option<usize>,
+    /// See [`PlanRequest::max_templates`].
+    max_templates: Option<usize>,
 }
 
 impl Draft {
@@ -45,8 +45,7 @@ impl Draft {
             superweights: vec![],
             bill: Bill::default(),
         };
-        let mut draft =
-            Self { plan, rule: Rule::of(tiling), most_templates: request.most_templates };
+        let mut draft = Self { plan, rule: Rule::of(tiling), max_templates: request.max_templates };
         for cluster in partition {
             draft.add_cluster(cluster, tiling);
         }
@@ -70,8 +69,8 @@ impl Draft {
                 cluster,
                 block: [rows, cols, kh, kw],
                 templates: 0,
-                deviation: 0.0,
-                length: 1.0,
+                std: 0.0,
+                row_norm: 1.0,
                 gain: 1.0,
                 view: None,
             });
@@ -112,8 +111,8 @@ impl Draft {
                 cluster,
                 block: [layer.out, layer.inp, kh, kw],
                 templates: 0,
-                deviation: 0.0,
-                length: 1.0,
+                std: 0.0,
+                row_norm: 1.0,
                 gain: 1.0,
                 view: Some(View { at: vec![], from: None }),
             });
@@ -137,7 +136,7 @@ impl Draft {
     }
 
     /// Numbers that one template of every set has.
-    pub fn template_numbers(&self) -> u64 {
+    pub fn template_parameters(&self) -> u64 {
         self.plan.set_costs().iter().map(|cost| cost.block + cost.pattern).sum()
     }
 
@@ -154,12 +153,12 @@ impl Draft {
         self.fixed() + Ledger::of(&costs, &counts).total(self.plan.reserve)
     }
 
-    pub fn minimum(&self) -> u64 {
+    pub fn min_budget(&self) -> u64 {
         let own = match self.plan.tiling {
             Tiling::Stretched => self
                 .clusters()
                 .iter()
-                .map(|layers| stretch::least(layers, self.most_templates))
+                .map(|layers| stretch::least(layers, self.max_templates))
                 .sum(),
             Tiling::RankOne => {
                 self.clusters().iter().map(|layers| stretch::with_factors(layers)).sum()
@@ -174,7 +173,7 @@ impl Draft {
         let clusters = self.clusters();
         let banks = match self.plan.tiling {
             Tiling::RankOne => stretch::matrices(&clusters, available)?,
-            _ => stretch::banks(&clusters, available, self.most_templates)?,
+            _ => stretch::banks(&clusters, available, self.max_templates)?,
         };
         for (cluster, bank) in self.plan.clusters.iter_mut().zip(&banks) {
             cluster.bank = Some(bank.numbers);
@@ -194,7 +193,7 @@ impl Draft {
             Tiling::Stretched | Tiling::RankOne => self.look(available)?,
             _ => {
                 let mut counts = allocate(self.rule, &costs, available, self.plan.reserve)?;
-                if let Some(most) = self.most_templates {
+                if let Some(most) = self.max_templates {
                     let least = |cost: &SetCost| self.rule.least(cost);
                     counts
                         .iter_mut()
@@ -224,7 +223,7 @@ fn groups(coefficients: &Coefficients, users: &Users) -> Partition {
     let users = users.iter().map(|&(id, _)| id);
     match coefficients {
         Coefficients::Shared => vec![users.collect()],
-        Coefficients::Own => users.map(|id| vec![id]).collect(),
+        Coefficients::PerLayer => users.map(|id| vec![id]).collect(),
         Coefficients::Explicit(sets) => {
             let set_of = |id: LayerId| sets.iter().position(|set| set.contains(&id));
             let mut groups = BTreeMap::<_, Vec<LayerId>>::new();

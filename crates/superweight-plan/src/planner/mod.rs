@@ -10,7 +10,7 @@ mod stretch;
 mod survey;
 
 pub(crate) use allocate::Rule;
-pub use cluster::{Clustering, Share};
+pub use cluster::{Clustering, SharedRoles};
 pub use corner::superweights;
 pub use request::{Coefficients, PlanRequest, TilingChoice};
 pub use scale::Scale;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::cluster::{Clustering, Share};
+use super::cluster::{Clustering, SharedRoles};
 use super::scale::Scale;
 use crate::error::PlanError;
 use crate::layer::{Member, Tensors};
@@ -54,7 +54,7 @@ pub enum Coefficients {
     #[default]
     Shared,
     /// Each its own.
-    Own,
+    PerLayer,
     /// Layers of one set together, wherever they use the same SuperWeight; layers not named each their own.
     Explicit(Partition),
 }
@@ -78,12 +78,12 @@ pub struct PlanRequest {
     /// `refine.reserve`: share of the own coefficients of every layer that is kept for refinement; 0 without it.
     pub reserve: f64,
     /// Whether stem and classifier take part.
-    pub share: Share,
-    /// What numbers start with, and so how fast they learn; where nobody says, [`Scale::usual`] of the tiling.
+    pub shared_roles: SharedRoles,
+    /// What numbers start with, and so how fast they learn; where nobody says, [`Scale::default_for`] of the tiling.
     pub scale: Option<Scale>,
     /// No set gets more templates than this, or than it needs: the one bank of 4 that coefficients are clustered on. All of them get so many
     /// where templates are looked at in a bank.
-    pub most_templates: Option<usize>,
+    pub max_templates: Option<usize>,
 }
 
 impl PlanRequest {
@@ -97,9 +97,9 @@ impl PlanRequest {
             block: None,
             coefficients: Coefficients::default(),
             reserve: 1.0,
-            share: Share::default(),
+            shared_roles: SharedRoles::default(),
             scale: None,
-            most_templates: None,
+            max_templates: None,
         }
     }
 

@@ -70,15 +70,15 @@ impl fmt::Display for Scale {
 
 /// What a set starts with: deviation of its templates, length of a row of coefficients or patterns, size of a gain.
 struct Start {
-    deviation: f64,
-    length: f64,
+    std: f64,
+    row_norm: f64,
     gain: f64,
 }
 
 impl Scale {
     /// What is taken where nobody says: on the balanced scale coefficients of blocks hardly learn (those of patterns at 0.06 of the
     /// plain speed, `docs/notes/reproduction.md`).
-    pub fn usual(tiling: Tiling) -> Self {
+    pub fn default_for(tiling: Tiling) -> Self {
         match tiling {
             Tiling::Grid { .. } | Tiling::Kronecker { .. } | Tiling::Stretched => Self::Even,
             Tiling::Dense | Tiling::Nested => Self::Balanced,
@@ -90,24 +90,24 @@ impl Scale {
     /// `made` weights by every number of the templates.
     fn start(self, set: &TemplateSet, cost: &SetCost, he: f64, made: f64) -> Start {
         let (k, uses, numbers) = (set.templates as f64, cost.uses as f64, set.block_len() as f64);
-        let plain = Start { deviation: 1.0, length: 1.0, gain: 1.0 };
+        let plain = Start { std: 1.0, row_norm: 1.0, gain: 1.0 };
         match self {
             Scale::Even => {
-                let start = Start { deviation: he * made.powf(0.25), ..plain };
+                let start = Start { std: he * made.powf(0.25), ..plain };
                 match cost.pattern {
                     _ if set.templates == 1 => start,
-                    0 => Start { length: he * (k * numbers).powf(0.25), ..start },
+                    0 => Start { row_norm: he * (k * numbers).powf(0.25), ..start },
                     rows => Start {
-                        length: he * (k * numbers * uses / rows as f64).powf(0.25),
+                        row_norm: he * (k * numbers * uses / rows as f64).powf(0.25),
                         gain: he * (uses * numbers / cost.own_rows as f64 / k).powf(0.25),
                         ..start
                     },
                 }
             }
-            Scale::Balanced => Start { deviation: he * made.sqrt(), ..plain },
+            Scale::Balanced => Start { std: he * made.sqrt(), ..plain },
             Scale::He => plain,
-            Scale::Released => Start { deviation: (2.0 / 9.0f64).sqrt(), ..plain },
-            Scale::Corner => Start { deviation: he, ..plain },
+            Scale::Released => Start { std: (2.0 / 9.0f64).sqrt(), ..plain },
+            Scale::Corner => Start { std: he, ..plain },
         }
     }
 }
@@ -118,7 +118,7 @@ pub(crate) fn fill(plan: &mut SharingPlan, costs: &[SetCost], scale: Scale) {
     for layer in &plan.layers {
         for tile in &layer.tiles {
             let he = &mut smallest_he[plan.superweights[tile.superweight.0].set.0];
-            *he = he.min(layer.layer.he());
+            *he = he.min(layer.layer.he_std());
         }
     }
     let mut of_bank = vec![(f64::INFINITY, 0); plan.clusters.len()];
@@ -128,11 +128,11 @@ pub(crate) fn fill(plan: &mut SharingPlan, costs: &[SetCost], scale: Scale) {
     }
     for ((set, cost), &he) in plan.template_sets.iter_mut().zip(costs).zip(&smallest_he) {
         let made = cost.uses as f64 / set.templates as f64;
-        let Start { deviation, length, gain } = scale.start(set, cost, he, made);
-        (set.deviation, set.length, set.gain) = (deviation, length, gain);
+        let Start { std, row_norm, gain } = scale.start(set, cost, he, made);
+        (set.std, set.row_norm, set.gain) = (std, row_norm, gain);
         if let Some(numbers) = plan.clusters[set.cluster.0].bank {
             let (he, weights) = of_bank[set.cluster.0];
-            set.deviation = scale.start(set, cost, he, weights as f64 / numbers as f64).deviation;
+            set.std = scale.start(set, cost, he, weights as f64 / numbers as f64).std;
         }
     }
     for layer in (0..plan.layers.len()).map(LayerId) {
@@ -145,7 +145,7 @@ pub(crate) fn fill(plan: &mut SharingPlan, costs: &[SetCost], scale: Scale) {
             tile.factor = match scale {
                 Scale::Released | Scale::Corner => 1.0,
                 Scale::Even | Scale::Balanced | Scale::He => {
-                    layer.he() / (set.deviation * set.length * set.gain * narrowing)
+                    layer.he_std() / (set.std * set.row_norm * set.gain * narrowing)
                 }
             };
         }

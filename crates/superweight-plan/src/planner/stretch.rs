@@ -22,7 +22,7 @@ use crate::plan::View;
 /// No layer has more templates.
 const MOST: u64 = 8;
 
-/// Share of a layer's rows and columns that what is stretched to it has at most.
+/// SharedRoles of a layer's rows and columns that what is stretched to it has at most.
 const LARGEST: f64 = 0.95;
 
 /// A cluster's bank.

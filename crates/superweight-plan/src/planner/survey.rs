@@ -7,7 +7,7 @@
 //! worse: `minimum` is the smallest of all.
 
 use super::allocate::Rule;
-use super::cluster::Share;
+use super::cluster::SharedRoles;
 use super::draft::Draft;
 use super::request::{PlanRequest, TilingChoice};
 use super::scale::Scale;
@@ -35,51 +35,52 @@ pub struct Survey {
     /// The clusters.
     pub partition: Partition,
     /// Which layers besides the body take part, with nothing left open.
-    pub share: Share,
+    pub shared_roles: SharedRoles,
     /// The tiling that a plan would use.
     pub tiling: Tiling,
     /// Smallest budget with nested tiling; nobody asks where templates are looked at in banks.
-    pub nested_minimum: Option<u64>,
+    pub nested_min_budget: Option<u64>,
     /// The tiling by blocks that is, or would be, used, and its smallest budget.
     pub blocks: Option<(Tiling, u64)>,
     /// Smallest budget that can be met as requested.
-    pub minimum: u64,
+    pub min_budget: u64,
     /// The tiling that meets it.
-    pub minimum_tiling: Tiling,
+    pub min_budget_tiling: Tiling,
 }
 
 impl PlanRequest {
     /// What every tiling would need, and which one is chosen. A classifier that nobody has decided about takes part where blocks make
     /// it smaller, and where nothing else fits; always where it looks at a bank, as in the methods that do so.
     pub fn survey(&self) -> Result<Survey, PlanError> {
-        let survey =
-            |classifier| self.survey_with(Share { classifier: Some(classifier), ..self.share });
-        if let Some(said) = self.share.classifier {
+        let survey = |classifier| {
+            self.survey_with(SharedRoles { classifier: Some(classifier), ..self.shared_roles })
+        };
+        if let Some(said) = self.shared_roles.classifier {
             return survey(said);
         }
         if self.tiling.has_banks() {
             return survey(true);
         }
         let (with, without) = (survey(true)?, survey(false)?);
-        let saves = with.minimum < without.minimum;
+        let saves = with.min_budget < without.min_budget;
         let takes_part =
-            self.makes_classifiers_smaller(&with) || (saves && !self.pays(without.minimum));
+            self.makes_classifiers_smaller(&with) || (saves && !self.pays(without.min_budget));
         let (chosen, other) = if takes_part { (&with, &without) } else { (&without, &with) };
         // Smaller budgets may decide otherwise, so the smallest is that of either.
-        let smaller = |(tiling, minimum), other: Option<(Tiling, u64)>| {
+        let smaller = |(tiling, min_budget), other: Option<(Tiling, u64)>| {
             let same = other.filter(|(other, _)| *other == tiling);
-            (tiling, same.map_or(minimum, |(_, other)| other.min(minimum)))
+            (tiling, same.map_or(min_budget, |(_, other)| other.min(min_budget)))
         };
         let blocks = chosen.blocks.map(|blocks| smaller(blocks, other.blocks));
-        let Survey { minimum, minimum_tiling, .. } = *if saves { &with } else { &without };
-        Ok(Survey { blocks, minimum, minimum_tiling, ..chosen.clone() })
+        let Survey { min_budget, min_budget_tiling, .. } = *if saves { &with } else { &without };
+        Ok(Survey { blocks, min_budget, min_budget_tiling, ..chosen.clone() })
     }
 
     /// Whether a classifier takes part by blocks that have fewer numbers than it; with patterns, of which it can use more and more,
     /// another one included.
     fn makes_classifiers_smaller(&self, survey: &Survey) -> bool {
         // What training will have, however few templates coefficients are clustered on.
-        let request = Self { most_templates: None, ..self.clone() };
+        let request = Self { max_templates: None, ..self.clone() };
         let Ok(plan) = request.plan_with(survey) else { return false };
         let made = plan.layers.iter().filter(|planned| planned.layer.role == Role::Classifier);
         let mut tiles = made.flat_map(|planned| &planned.tiles);
@@ -95,11 +96,11 @@ impl PlanRequest {
     }
 
     /// The same with everything said about who takes part.
-    fn survey_with(&self, share: Share) -> Result<Survey, PlanError> {
+    fn survey_with(&self, shared_roles: SharedRoles) -> Result<Survey, PlanError> {
         let tensors = self.check()?;
         let dense_total = tensors.total();
         if self.tiling.has_banks() {
-            let mut partition = self.clusters.partition_across(&tensors.layers, share)?;
+            let mut partition = self.clusters.partition_across(&tensors.layers, shared_roles)?;
             let rank_one = self.tiling == TilingChoice::RankOne;
             if rank_one {
                 partition = stretch::by_shape(&tensors.layers, partition);
@@ -109,28 +110,31 @@ impl PlanRequest {
                 false if rank_one => Tiling::RankOne,
                 false => Tiling::Stretched,
             };
-            let minimum = Draft::new(self, &tensors, &partition, tiling).minimum();
-            let (nested_minimum, blocks, minimum_tiling) = (None, None, tiling);
+            let min_budget = Draft::new(self, &tensors, &partition, tiling).min_budget();
+            let (nested_min_budget, blocks, min_budget_tiling) = (None, None, tiling);
             return Ok(Survey {
                 dense_total,
                 partition,
-                share,
+                shared_roles,
                 tiling,
-                nested_minimum,
+                nested_min_budget,
                 blocks,
-                minimum,
-                minimum_tiling,
+                min_budget,
+                min_budget_tiling,
             });
         }
-        let partition = |share| self.clusters.partition(&tensors.layers, share);
+        let partition = |shared_roles| self.clusters.partition(&tensors.layers, shared_roles);
         // Where nobody says, a classifier has nothing to do with templates that are whole.
-        let without = Share { classifier: Some(self.share.classifier.unwrap_or(false)), ..share };
-        let (whole, cut) = (partition(without)?, partition(share)?);
-        let nested = Draft::new(self, &tensors, &whole, Tiling::Nested).minimum();
+        let without = SharedRoles {
+            classifier: Some(self.shared_roles.classifier.unwrap_or(false)),
+            ..shared_roles
+        };
+        let (whole, cut) = (partition(without)?, partition(shared_roles)?);
+        let nested = Draft::new(self, &tensors, &whole, Tiling::Nested).min_budget();
         let draft = |tiling| Draft::new(self, &tensors, &cut, tiling);
         let (blocks, smallest) = self.choose_blocks(draft);
         let by_itself = (if whole.is_empty() { Tiling::Dense } else { Tiling::Nested }, nested);
-        let (tiling, (minimum_tiling, minimum)) = match self.tiling {
+        let (tiling, (min_budget_tiling, min_budget)) = match self.tiling {
             _ if cut.is_empty() => (Tiling::Dense, (Tiling::Dense, nested)),
             TilingChoice::Nested => (by_itself.0, by_itself),
             TilingChoice::Grid | TilingChoice::Kronecker => (blocks.0, smallest),
@@ -143,17 +147,17 @@ impl PlanRequest {
                 (tiling, if nested <= smallest.1 { by_itself } else { smallest })
             }
         };
-        let (partition, share) =
-            if tiling == by_itself.0 { (whole, without) } else { (cut, share) };
+        let (partition, shared_roles) =
+            if tiling == by_itself.0 { (whole, without) } else { (cut, shared_roles) };
         Ok(Survey {
             dense_total,
             partition,
-            share,
+            shared_roles,
             tiling,
-            nested_minimum: Some(nested),
+            nested_min_budget: Some(nested),
             blocks: Some(blocks),
-            minimum,
-            minimum_tiling,
+            min_budget,
+            min_budget_tiling,
         })
     }
 
@@ -166,9 +170,9 @@ impl PlanRequest {
     pub fn plan_with(&self, survey: &Survey) -> Result<SharingPlan, PlanError> {
         let tensors = self.check()?;
         let draft = Draft::new(self, &tensors, &survey.partition, survey.tiling);
-        let (tiling, needed) = (survey.minimum_tiling.to_string(), survey.minimum);
+        let (tiling, needed) = (survey.min_budget_tiling.to_string(), survey.min_budget);
         let budget = self.budget.unwrap_or(u64::MAX);
-        let scale = self.scale.unwrap_or(Scale::usual(survey.tiling));
+        let scale = self.scale.unwrap_or(Scale::default_for(survey.tiling));
         draft.allocate(budget, scale).ok_or(PlanError::BudgetTooSmall { budget, needed, tiling })
     }
 
@@ -190,15 +194,15 @@ impl PlanRequest {
             TilingChoice::Kronecker => (vec![], of_patterns()),
             _ => (of_grid(), of_patterns()),
         };
-        let by_minimum = grids.iter().chain(&patterns).min_by_key(|draft| draft.minimum());
+        let by_minimum = grids.iter().chain(&patterns).min_by_key(|draft| draft.min_budget());
         let smallest = by_minimum.expect("there are some");
         let wasted =
             |draft: &Draft| self.budget.map_or(0, |budget| budget.saturating_sub(draft.most()));
         let roomy = grids.iter().find(|draft| self.pays(draft.with_templates(ROOM)));
-        let fitting = patterns.iter().filter(|draft| self.pays(draft.minimum()));
-        let finest = || fitting.min_by_key(|draft| (wasted(draft), draft.template_numbers()));
+        let fitting = patterns.iter().filter(|draft| self.pays(draft.min_budget()));
+        let finest = || fitting.min_by_key(|draft| (wasted(draft), draft.template_parameters()));
         let best = roomy.or_else(finest).unwrap_or(smallest);
-        let and_minimum = |draft: &Draft| (draft.plan.tiling, draft.minimum());
+        let and_minimum = |draft: &Draft| (draft.plan.tiling, draft.min_budget());
         (and_minimum(best), and_minimum(smallest))
     }
 }

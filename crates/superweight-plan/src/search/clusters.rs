@@ -8,7 +8,7 @@ use super::assign::{Assignment, Pair, assign, merges};
 use super::threshold;
 use crate::error::PlanError;
 use crate::ids::{ClusterId, LayerId};
-use crate::number::grouped;
+use crate::number::with_commas;
 use crate::partition::Partition;
 use crate::plan::{SharingPlan, TemplateSet, Tiling};
 use crate::planner::{Clustering, PlanRequest, ROOM, Rule};
@@ -30,7 +30,7 @@ pub struct SearchSettings {
 
 impl SearchSettings {
     /// What is taken where nobody says. Clusters that leave a grid's last stage three templates were best in 1% of WRN-28-10.
-    pub fn usual(tiling: Tiling) -> Self {
+    pub fn default_for(tiling: Tiling) -> Self {
         let min_templates = if matches!(tiling, Tiling::Grid { .. }) { ROOM } else { 8 };
         Self { tau: 0.1, min_templates, assignment: Assignment::Merge }
     }
@@ -38,7 +38,7 @@ impl SearchSettings {
 
 /// A searched plan.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct SearchedPlan {
     /// The new plan.
     pub plan: SharingPlan,
     /// The threshold that gave it.
@@ -54,7 +54,7 @@ pub fn search(
     request: &PlanRequest,
     pairs: &[Pair],
     settings: SearchSettings,
-) -> Result<Found, PlanError> {
+) -> Result<SearchedPlan, PlanError> {
     let layers: Vec<LayerId> =
         start.clusters.iter().flat_map(|c| c.layers.iter().copied()).collect();
     check(start, request, pairs, &settings)?;
@@ -64,7 +64,7 @@ pub fn search(
     for tau in thresholds(&layers, pairs, &settings)? {
         let partition = assign(&layers, pairs, tau, settings.assignment)?;
         match attempt(&request, partition, &floors)? {
-            Ok(plan) => return Ok(Found { plan, tau, relaxed }),
+            Ok(plan) => return Ok(SearchedPlan { plan, tau, relaxed }),
             Err(lacking) => {
                 relaxed.get_or_insert(lacking.clone());
                 reason = lacking;
@@ -167,7 +167,7 @@ fn attempt(
     let plan = match request.plan() {
         Ok(plan) => plan,
         Err(PlanError::BudgetTooSmall { needed, budget, .. }) => {
-            let (needed, budget) = (grouped(needed), grouped(budget));
+            let (needed, budget) = (with_commas(needed), with_commas(budget));
             return Ok(Err(format!("{clusters} clusters need {needed}, the budget is {budget}")));
         }
         Err(error) => return Err(error),
@@ -184,7 +184,7 @@ fn attempt(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::planner::{Share, TilingChoice};
+    use crate::planner::{SharedRoles, TilingChoice};
     use crate::rng::mix;
     use crate::testing::members;
 
@@ -214,7 +214,8 @@ mod tests {
         let (request, start) = start("wrn-28-10", 3_653_688, TilingChoice::Grid);
         let parity = |id: LayerId| id.0 % 2;
         let pairs = all_pairs(&start, |a, b| if parity(a) == parity(b) { 0.8 } else { -0.8 });
-        let found = search(&start, &request, &pairs, SearchSettings::usual(start.tiling)).unwrap();
+        let found =
+            search(&start, &request, &pairs, SearchSettings::default_for(start.tiling)).unwrap();
         assert_eq!((found.tau, found.relaxed), (0.1, None));
         assert_eq!(found.plan.tiling, start.tiling);
         assert_eq!(found.plan.clusters.len(), 5); // and the classifier's
@@ -235,7 +236,7 @@ mod tests {
             (mix(1, (a.0 * 100 + b.0) as u64) % 2000) as f64 / 1000.0 - 1.0
         });
         let layers: Vec<_> = start.clusters.iter().flat_map(|c| c.layers.clone()).collect();
-        let settings = SearchSettings { tau: 0.999, ..SearchSettings::usual(start.tiling) };
+        let settings = SearchSettings { tau: 0.999, ..SearchSettings::default_for(start.tiling) };
         let found = search(&start, &request, &pairs, settings).unwrap();
         assert!(found.relaxed.unwrap().contains("templates"));
         assert!(found.tau < 0.999 && pairs.iter().any(|p| p.similarity == found.tau));
@@ -265,7 +266,7 @@ mod tests {
             &start,
             &request,
             &pairs,
-            SearchSettings { tau: 0.6, ..SearchSettings::usual(start.tiling) },
+            SearchSettings { tau: 0.6, ..SearchSettings::default_for(start.tiling) },
         )
         .unwrap();
         assert!(found.relaxed.unwrap().contains("need"));
@@ -276,12 +277,12 @@ mod tests {
     fn where_nothing_fits_the_error_says_so() {
         let (request, start) = start("wrn-28-10", 365_368, TilingChoice::Grid);
         let pairs = all_pairs(&start, |_, _| -1.0);
-        let error =
-            search(&start, &request, &pairs, SearchSettings::usual(start.tiling)).unwrap_err();
+        let error = search(&start, &request, &pairs, SearchSettings::default_for(start.tiling))
+            .unwrap_err();
         assert!(matches!(error, PlanError::NoFeasibleThreshold { .. }), "{error}");
         let settings = SearchSettings {
             assignment: Assignment::Released,
-            ..SearchSettings::usual(start.tiling)
+            ..SearchSettings::default_for(start.tiling)
         };
         assert!(matches!(
             search(&start, &request, &pairs, settings),
@@ -294,12 +295,13 @@ mod tests {
     #[test]
     fn a_start_with_few_templates_is_an_answer() {
         let (request, _) = start("wrn-10-2", 60_000, TilingChoice::Grid);
-        let share = Share { classifier: Some(false), ..request.share };
-        let request = PlanRequest { block: Some(32), share, ..request };
+        let shared_roles = SharedRoles { classifier: Some(false), ..request.shared_roles };
+        let request = PlanRequest { block: Some(32), shared_roles, ..request };
         let start = request.plan().unwrap();
         assert!(start.template_sets.iter().any(|set| set.templates < 8));
         let pairs = all_pairs(&start, |a, b| 0.01 * (a.0 + b.0) as f64 - 0.1);
-        let settings = SearchSettings { min_templates: 8, ..SearchSettings::usual(start.tiling) };
+        let settings =
+            SearchSettings { min_templates: 8, ..SearchSettings::default_for(start.tiling) };
         let found = search(&start, &request, &pairs, settings).unwrap();
         assert!(found.relaxed.is_some() && found.tau < 0.1);
         assert_eq!(partition(&found.plan), partition(&start));
@@ -318,7 +320,8 @@ mod tests {
         };
         assert_eq!((templates(&start, 1), templates(&start, 3)), (vec![2, 3], vec![4]));
         let pairs = all_pairs(&start, |a, b| (a.0 * 31 + b.0) as f64 / 1000.0 - 0.5);
-        let found = search(&start, &request, &pairs, SearchSettings::usual(start.tiling)).unwrap();
+        let found =
+            search(&start, &request, &pairs, SearchSettings::default_for(start.tiling)).unwrap();
         assert!(found.relaxed.is_some(), "all layers alone would be too dear");
         assert!(
             templates(&found.plan, 3).iter().all(|&k| k >= ROOM),
@@ -339,9 +342,13 @@ mod tests {
     fn pairs_across_starting_clusters_are_refused() {
         let (request, start) = start("wrn-28-10", 3_653_688, TilingChoice::Grid);
         let (a, b) = (start.clusters[0].layers[0], start.clusters[1].layers[0]);
-        let error =
-            search(&start, &request, &[Pair::new(a, b, 0.5)], SearchSettings::usual(start.tiling))
-                .unwrap_err();
+        let error = search(
+            &start,
+            &request,
+            &[Pair::new(a, b, 0.5)],
+            SearchSettings::default_for(start.tiling),
+        )
+        .unwrap_err();
         assert!(error.to_string().contains("one starting cluster"), "{error}");
     }
 
@@ -371,7 +378,7 @@ mod tests {
                 &start,
                 &request,
                 &pairs,
-                SearchSettings { min_templates, ..SearchSettings::usual(start.tiling) },
+                SearchSettings { min_templates, ..SearchSettings::default_for(start.tiling) },
             )
         };
         let free = found(1).unwrap();

@@ -6,5 +6,5 @@ mod refine;
 mod threshold;
 
 pub use assign::{Assignment, Pair, assign, merges};
-pub use clusters::{Found, SearchSettings, search};
-pub use refine::{CoefficientPairs, Refined, refine};
+pub use clusters::{SearchSettings, SearchedPlan, search};
+pub use refine::{CoefficientPairs, RefinedPlan, refine};

@@ -9,7 +9,7 @@
 use super::assign::{Assignment, Pair, assign};
 use crate::error::PlanError;
 use crate::ids::{LayerId, SuperWeightId};
-use crate::number::grouped;
+use crate::number::with_commas;
 use crate::plan::{SharingPlan, Users};
 
 /// How alike the coefficient gradients of the layers on one SuperWeight are (Eq. 3).
@@ -23,7 +23,7 @@ pub struct CoefficientPairs {
 
 /// A refined plan.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Refined {
+pub struct RefinedPlan {
     /// The same plan with new coefficient groups.
     pub plan: SharingPlan,
     /// The threshold that gave them.
@@ -38,7 +38,7 @@ pub fn refine(
     similarities: &[CoefficientPairs],
     beta: f64,
     assignment: Assignment,
-) -> Result<Refined, PlanError> {
+) -> Result<RefinedPlan, PlanError> {
     if !beta.is_finite() {
         return Err(PlanError::Threshold { name: "β", value: beta });
     }
@@ -69,12 +69,12 @@ pub fn refine(
 
     let asked = at(beta)?;
     if fits(&asked) {
-        return Ok(Refined { plan: asked, beta, relaxed: None });
+        return Ok(RefinedPlan { plan: asked, beta, relaxed: None });
     }
     let relaxed = format!(
         "the groups would have {} coefficients, the plan has room for {}",
-        grouped(asked.bill.coefficients),
-        grouped(allowed)
+        with_commas(asked.bill.coefficients),
+        with_commas(allowed)
     );
     let lower = lower_thresholds(similarities, beta);
     let first = match assignment {
@@ -97,10 +97,10 @@ pub fn refine(
         }
     };
     match lower.get(first) {
-        Some(&beta) => Ok(Refined { plan: at(beta)?, beta, relaxed: Some(relaxed) }),
+        Some(&beta) => Ok(RefinedPlan { plan: at(beta)?, beta, relaxed: Some(relaxed) }),
         None => {
             let coarsest = at(lower.last().copied().unwrap_or(beta))?.bill.coefficients;
-            let (needed, allowed) = (grouped(coarsest), grouped(allowed));
+            let (needed, allowed) = (with_commas(coarsest), with_commas(allowed));
             let reason =
                 format!("the groups have {needed} coefficients, the plan has room for {allowed}");
             Err(PlanError::NoFeasibleThreshold { reason })

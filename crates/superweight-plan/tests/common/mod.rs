@@ -7,7 +7,7 @@ use superweight_plan::{Member, PlanRequest};
 pub fn members(names: &str, classes: usize) -> Vec<Member> {
     let member = |name: &str| {
         let architecture: ArchName = name.parse().unwrap();
-        Member { input: architecture.usual_input(), architecture, classes }
+        Member { input: architecture.default_input(), architecture, classes }
     };
     names.split(',').map(member).collect()
 }
