@@ -1,0 +1,29 @@
+//! `cargo run -p house -- cycles|words|links`: prints what a check finds; ends with 1 if it is anything.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let root = house::tree::root();
+    let checks: Vec<String> = std::env::args().skip(1).collect();
+    let checks = if checks.is_empty() {
+        vec!["cycles".into(), "words".into(), "links".into()]
+    } else {
+        checks
+    };
+    let mut found = 0;
+    for check in checks {
+        let findings = match check.as_str() {
+            "cycles" => house::find_cycles(&root),
+            "words" => house::find_words(&root),
+            "links" => house::find_links(&root),
+            _ => {
+                eprintln!("{check}: choose cycles, words or links");
+                return ExitCode::from(2);
+            }
+        };
+        found += findings.len();
+        findings.iter().for_each(|finding| println!("{finding}"));
+        println!("{check}: {}", findings.len());
+    }
+    ExitCode::from(u8::from(found > 0))
+}
