@@ -1,9 +1,9 @@
 //! Circles between modules.
 //!
-//! Every folder of modules has a graph of its own: its direct children and its own file (`mod.rs`). A
-//! path from one module to another is an edge in the graph of the folder in which the two part. Names
-//! are followed through re-exports to the module that defines them, so `pub use child::Name` and
-//! `mod child;` are no dependencies of `mod.rs` by themselves.
+//! Every folder of modules has a graph of its own: its direct children and its own file
+//! (`mod.rs`). A path from one module to another is an edge in the graph of the folder in which
+//! the two part. Names are followed through re-exports to the module that defines them, so `pub
+//! use child::Name` and `mod child;` are no dependencies of `mod.rs` by themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

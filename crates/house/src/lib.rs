@@ -1,7 +1,7 @@
 //! Checks of this repository's text: no circle between modules, no banned word, no broken link.
 //!
-//! `cargo test -p house` runs all of them; `cargo run -p house -- cycles|words|links` prints findings.
-//! Everything is read as text: no crate is compiled, and there is no dependency.
+//! `cargo test -p house` runs all of them; `cargo run -p house -- cycles|words|links` prints
+//! findings. Everything is read as text: no crate is compiled, and there is no dependency.
 
 pub mod cycles;
 pub mod lexer;

@@ -1,4 +1,5 @@
-//! Links of Markdown files: every relative one leads to a file, and to a heading where it names one.
+//! Links of Markdown files: every relative one leads to a file, and to a heading where it names
+//! one.
 
 use std::collections::BTreeMap;
 use std::fs;

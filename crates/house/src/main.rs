@@ -1,4 +1,5 @@
-//! `cargo run -p house -- cycles|words|links`: prints what a check finds; ends with 1 if it is anything.
+//! `cargo run -p house -- cycles|words|links`: prints what a check finds; ends with 1 if it is
+//! anything.
 
 use std::process::ExitCode;
 
