@@ -248,7 +248,8 @@ def log_line(text):
         return table.get((parent, key), key)
 
     def value(path, value):
-        return "validation" if path == ("split",) and value == "held-out" else value
+        words = {("split", "held-out"): "validation", ("reason", "as asked"): "until"}
+        return words.get((path[0], value), value) if len(path) == 1 else value
 
     return rewrite(text, key, value)
 

@@ -2,7 +2,7 @@
 //!
 //!     cargo bench -p superweight-engine --bench conv -- 64_16x16
 //!
-//! `benches/torch_conv.py` times the same shapes in PyTorch. On a shared machine compare ratios from runs side by
+//! `compare/torch_conv.py` times the same shapes in PyTorch. On a shared machine compare ratios from runs side by
 //! side.
 
 use divan::counter::ItemsCount;

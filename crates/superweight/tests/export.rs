@@ -1,6 +1,6 @@
 //! What leaves the program is what runs in it: a state dict put back into a plain graph gives the ensemble's logits, for
 //! nested, grid and dense plans; frozen members give the bits of unfrozen ones. PyTorch's and ONNX Runtime's side of it is
-//! `benches/export.py` (`results/export.md`).
+//! `compare/export.py` (`results/export.md`).
 
 use superweight::model::bank;
 use superweight::engine::{

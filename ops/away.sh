@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# A list of runs on a machine that is reached call by call: begun by one call, waited for by others.
+# A list of runs on a machine that is reached call by call: one call begins it, others wait for it.
 #
-#   benches/away.sh begin JOBS SECONDS [RUNS]   starts queue.sh in the background; it goes on when the call has ended
-#   benches/away.sh wait SECONDS [RUNS]         until the list has ended, or for so long; says how far it is
-#   benches/away.sh stop [RUNS]                 ends it: the run under way saves its epoch, 'begin' goes on with it
+#   ops/away.sh begin JOBS SECONDS [RUNS]   starts queue.sh in the background; it outlives the call
+#   ops/away.sh wait SECONDS [RUNS]         waits until the list has ended, at most SECONDS; prints how
+#                                           far it is
+#   ops/away.sh stop [RUNS]                 ends it; the current run saves its epoch, 'begin' goes on
 #
-# What queue.sh brings home lies in RUNS/home on that machine, for as long as the machine is there; 'wait' and 'stop' copy
-# it into OUT each time, so OUT may be a folder that is emptied between two calls. 'wait' fails at once where nothing was
-# begun: a machine that was exchanged for another meanwhile is noticed before time is spent on it.
+# queue.sh copies what has ended to RUNS/home on that machine. 'wait' and 'stop' copy it to OUT each
+# time, so OUT may be a folder that is emptied between two calls. 'wait' fails at once where nothing was
+# begun, so that time on another machine is not spent waiting.
 #
-# Exit code of 'wait': that of queue.sh when the list has ended, 75 while it goes on, 3 where nothing was begun.
+# Exit code of 'wait': that of queue.sh when the list has ended, 75 while it goes on, 3 where nothing was
+# begun.
 set -euo pipefail
 
 usage() { sed -n '2,/^set -euo/p' "$0" | sed '$d; s/^# \{0,1\}//' >&2; exit 2; }
@@ -21,14 +23,14 @@ case "${1:-}:$#" in
   *) usage ;;
 esac
 case ${seconds:-0} in *[!0-9]* | '') echo "error: SECONDS is a whole number, not '$seconds'" >&2; exit 2 ;; esac
-home=$runs/home said=$runs/away.txt
+home=$runs/home screen=$runs/away.txt
 code=$runs/away.code group=$runs/away.group
 
 goes_on() { [ ! -e "$code" ] && kill -0 -- "-$(cat "$group")" 2>/dev/null; }
 begun() { [ -e "$group" ] || { echo "error: nothing was begun in $runs on this machine" >&2; exit 3; }; }
 bring() {
   local newest
-  cat "$said"
+  cat "$screen"
   newest=$(find "$runs" -maxdepth 1 -name '*-[0-9]*.txt' -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d ' ' -f 2-)
   [ -z "$newest" ] || tail -n 2 "$newest"
   [ -n "${OUT:-}" ] || return 0
@@ -44,7 +46,7 @@ case $1 in
     rm -f "$code" "$group"
     # A session of its own, so that it outlives the call and can be stopped as one.
     OUT=$home setsid bash -c 'echo $$ > "$1"; rc=0; bash "$2" "$3" "$4" "$5" || rc=$?; echo $rc > "$6"' \
-      away "$group" "$here/queue.sh" "$jobs" "$seconds" "$runs" "$code" > "$said" 2>&1 < /dev/null &
+      away "$group" "$here/queue.sh" "$jobs" "$seconds" "$runs" "$code" > "$screen" 2>&1 < /dev/null &
     for _ in $(seq 50); do [ ! -s "$group" ] || break; sleep 0.1; done
     echo "begun      $jobs in $runs, for $seconds s"
     ;;

@@ -1,6 +1,6 @@
 """Whole steps: `swn bench step` against PyTorch 2.11 channels-last, interleaved in one run.
 
-    cargo build --release && python benches/torch_step.py [--rounds 5] [--seconds 2] [--rows wrn-16-2,...]
+    cargo build --release && python compare/torch_step.py [--rounds 5] [--seconds 2] [--rows wrn-16-2,...]
 
 A round measures ours and PyTorch one after the other for some seconds each. Two ratios ours/PyTorch are given: the median
 over rounds of the ratio of medians, and the shortest step of all rounds over PyTorch's shortest, which other work on the

@@ -1,21 +1,25 @@
 #!/usr/bin/env bash
-# Several runs one after another on a machine that is lent for a while: as many as SECONDS allow.
+# Several runs one after another on a machine that is rented for a while: as many as SECONDS allow.
 #
-#   benches/queue.sh JOBS SECONDS [RUNS]
+#   ops/queue.sh JOBS SECONDS [RUNS]
 #
-# The same command goes on where it stopped. JOBS has a run per line, empty lines and what follows a # left out:
+# The same command goes on where it stopped. JOBS has a run per line; empty lines and text after a #
+# do not count:
 #
 #   NAME  RECIPE  SEED  [VARIABLE=… | setting=…]…
 #
-# NAME - is the recipe's own row. What is in capitals goes to reproduce.sh (SWN, COMMIT, CHOICES, …), the rest is SET
-# there. 'set VARIABLE=… setting=…' on a line of its own holds for all lines below it, until the next such line.
+# NAME - is the recipe's own row. Words in capitals go to reproduce.sh (SWN, COMMIT, CHOSEN_ON, …), the
+# rest is its SET. A line 'set VARIABLE=… setting=…' holds for all lines below it, until the next such
+# line.
 #
-#   OUT=…     gets the published folders of all runs that have ended (published.tar.gz) and what runs have said (screens.tar.gz),
-#             as soon as a run has ended, and at the end the run that time has stopped, in parts
-#   AFTER=12  seconds kept for what follows training: evaluation, predictions, a parcel
-#   LEAST=10  seconds of training that are worth beginning for
+#   OUT=…     gets the published folders of all runs that have ended (published.tar.gz) and the output
+#             of all runs (screens.tar.gz) as soon as a run has ended, and at the end the run that time
+#             has stopped, in parts
+#   AFTER=12  seconds kept for what follows training: evaluation, predictions, packing
+#   LEAST=10  seconds of training for which a run is begun
 #
-# Exit code: 0 all have ended, 2 nothing has run because of what is wrong with the list, 75 time was up, 1 some failed (the others have run all the same).
+# Exit code: 0 all have ended; 1 some failed, the others have run; 2 the list is wrong, nothing has
+# run; 75 time was up.
 set -euo pipefail
 
 usage() { sed -n '2,/^set -euo/p' "$0" | sed '$d; s/^# \{0,1\}//' >&2; exit 2; }
@@ -28,7 +32,7 @@ begin=$SECONDS
 left() { echo $((seconds - (SECONDS - begin))); }
 after=${AFTER:-12}
 list=$(sed 's/#.*//' "$jobs")
-# What is wrong with a line is said before an hour has passed.
+# Wrong lines are reported before the first run begins.
 while read -r name recipe seed _; do
   if [ -z "$name" ] || [ "$name" = set ]; then continue; fi
   [ -n "$seed" ] || { echo "error: $jobs: '$name $recipe' is not NAME RECIPE SEED …" >&2; exit 2; }
@@ -38,7 +42,8 @@ done_folder=$runs/ended
 mkdir -p "$done_folder" "$runs/parcels" ${out:+"$out"}
 rm -f "$runs"/parcels/*.run.tar.* "$runs"/parcels/*.log.jsonl
 
-# What has ended, under its final name only when it is whole: the machine may be gone before the list has ended.
+# Copies what has ended; a file gets its final name when it is whole, since the machine may be gone
+# before the list has ended.
 take_home() {
   [ -n "$out" ] || return 0
   local ended=() file folder screens=("$runs"/*.txt)
@@ -49,7 +54,10 @@ take_home() {
   if [ -e "${screens[0]}" ]; then pack screens "$runs" "${screens[@]##*/}"; fi
 }
 home() { take_home || echo "warning: what has ended is not in $out" >&2; }
-pack() { tar -C "$2" -czf "$runs/$1.tar.gz" "${@:3}" && cp "$runs/$1.tar.gz" "$out/.$1" && mv "$out/.$1" "$out/$1.tar.gz"; }
+pack() {
+  tar -C "$2" -czf "$runs/$1.tar.gz" "${@:3}" && cp "$runs/$1.tar.gz" "$out/.$1" &&
+    mv "$out/.$1" "$out/$1.tar.gz"
+}
 
 common=() failed=0 code=0
 while read -r -a words <&3; do

@@ -2,7 +2,7 @@
 """Writes a plan that `swn plan` has no words for: blocks that are not square or not the same for all clusters, and
 regions of a layer with templates of their own. Own coefficients, the even scale, numbers by the root of the weights made.
 
-    benches/jobs/plan.py PLAN.json [--block N=ROWSxCOLS]… [--regions N=ROWSxCOLS]… [--power P] [--by-layer] > NEW.json
+    ops/jobs/plan.py PLAN.json [--block N=ROWSxCOLS]… [--regions N=ROWSxCOLS]… [--power P] [--by-layer] > NEW.json
 
 PLAN.json is a grid of `swn plan --coefficients own --reserve 0 --out`; clusters, budget and the rest are taken from it. N: layers
 of at least N output channels (the largest such N counts); blocks and regions of 1×1 kernels and classifiers stay as they are.

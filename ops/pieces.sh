@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
-# Programs and a data set for a machine that takes so many MiB a call and has no network: cut here, joined there.
+# Programs and a data set for a machine without network that takes so many MiB a call: cut here,
+# joined there.
 #
-#   benches/pieces.sh cut TO MIB DATA [PROGRAM…]   the folder DATA and the programs, stripped, as TO/piece.00, TO/piece.01, …
-#   benches/pieces.sh join FROM TO                 all pieces in FROM: checked, and unpacked into TO/data and TO/programs
+#   ops/pieces.sh cut TO MIB DATA [PROGRAM…]   packs the folder DATA and the programs, stripped, into
+#                                              TO/piece.00, TO/piece.01, …
+#   ops/pieces.sh join FROM TO                 checks all pieces in FROM and unpacks them into TO/data
+#                                              and TO/programs
 #
-# TO/pieces.sha256 belongs to the pieces and goes with them. Data are sent as they are: pictures are compressed already.
+# TO/pieces.sha256 belongs to the pieces and goes with them. Data are not compressed: pictures are
+# compressed already.
 set -euo pipefail
 
 usage() { sed -n '2,/^set -euo/p' "$0" | sed '$d; s/^# \{0,1\}//' >&2; exit 2; }

@@ -1,28 +1,30 @@
 #!/usr/bin/env bash
-# One run of a recipe, from nothing or from where it stopped to what is committed of it.
+# One run of a recipe: trains or goes on, evaluates, and publishes what is committed of it.
 #
-#   benches/reproduce.sh RECIPE SEED [RUNS [TIME]]
+#   ops/reproduce.sh RECIPE SEED [RUNS [TIME]]
 #
-# RUNS is the folder of all runs (default: runs); this one lies in RUNS/seed-SEED/NAME. TIME is what training may take
-# now, such as 9m (default: until it ends). The same command goes on with a run that time has stopped.
+# RUNS is the folder of all runs (default: runs); this run is RUNS/seed-SEED/NAME. TIME limits
+# training in this call, such as 9m (default: no limit). The same command goes on with a run that
+# TIME has stopped.
 #
-#   SWN=swn          the program
-#   DEVICE=cuda      where
-#   SET="a=1 b=2"    settings over the recipe: such a run is no run of the recipe's row, and needs a name of its own;
-#                    "data.validation=5000 eval.test=false" for runs that settings are chosen by
-#   NAME=…           of the run and its row (default: the recipe's)
-#   ROW=…            the row that it stands below, where that is another
-#   CHOICES=paper    or held-out: which images the settings were chosen on
-#   COMMIT=…         of the program, where this is no git checkout
-#   FROM=…           name of a run of the same seed in RUNS whose beginning it has (swn train --from): RECIPE is then for its name
-#   UNTIL=50         stop after so many epochs, for others to go on from: nothing is published
-#   CHECKPOINT_EVERY=10  epochs: what a kill may lose; a stop by TIME loses none
-#   RESULTS=results  what is published lies in RESULTS/DATA/NAME-SEED
-#   OUT=…            also put there: NAME-SEED.tar.gz of what is published, or of a run that is not finished
-#                    NAME-SEED.run.tar.00, .01, … of at most PART_MIB (15) MiB, where its checkpoint has at most
-#                    MOST_MIB (60); 'cat NAME-SEED.run.tar.* | tar x -C RUNS' brings it back
+#   SWN=swn          program
+#   DEVICE=cuda      device
+#   SET="a=1 b=2"    settings over the recipe: such a run is no run of the recipe's row and needs NAME;
+#                    "data.validation=5000 eval.test=false" for runs by which settings are chosen
+#   NAME=…           name of the run and its row (default: the recipe's)
+#   ROW=…            row that the run belongs to, if that is another
+#   CHOSEN_ON=paper  or validation: images on which the settings were chosen
+#   COMMIT=…         commit of the program, where this is no git checkout
+#   FROM=…           name of a run of the same seed in RUNS to begin with (swn train --from); RECIPE
+#                    then gives only the name
+#   UNTIL=50         stops after 50 epochs, for other runs to go on from; publishes nothing
+#   CHECKPOINT_EVERY=10  epochs that a kill may lose; a stop by TIME loses none
+#   RESULTS=results  publishes into RESULTS/DATA/NAME-SEED
+#   OUT=…            also gets NAME-SEED.tar.gz of what is published, or of an unfinished run
+#                    NAME-SEED.run.tar.00, .01, … of at most PART_MIB (15) MiB each, if its checkpoint
+#                    has at most MOST_MIB (60); 'cat NAME-SEED.run.tar.* | tar x -C RUNS' unpacks it
 #
-# Exit code: 0 finished and published, or at UNTIL; 75 stopped by TIME, else what failed.
+# Exit code: 0 finished and published, or at UNTIL; 75 stopped by TIME; else the code of what failed.
 set -euo pipefail
 
 usage() { sed -n '2,/^set -euo/p' "$0" | sed '$d; s/^# \{0,1\}//' >&2; exit 2; }
@@ -31,10 +33,17 @@ recipe=$1 seed=$2 runs=${3:-runs} limit=${4:-}
 swn=${SWN:-swn} device=${DEVICE:-cuda} results=${RESULTS:-results}
 commit=${COMMIT:-$(git rev-parse --short HEAD 2>/dev/null || true)}
 [ -f "$recipe" ] || { echo "error: no recipe $recipe" >&2; exit 2; }
-[ -n "$commit" ] || { echo "error: no git checkout here; name the program's commit: COMMIT=8802b29 $0 …" >&2; exit 2; }
+[ -n "$commit" ] || {
+  echo "error: no git checkout here; give the program's commit: COMMIT=8802b29 $0 …" >&2
+  exit 2
+}
+[ -z "${CHOICES:-}" ] || { echo "error: CHOICES is called CHOSEN_ON=paper|validation now" >&2; exit 2; }
 
 row=${NAME:-$(basename "$recipe" .toml)}
-[ -z "${SET:-}" ] || [ -n "${NAME:-}" ] || { echo "error: SET without NAME: it is no run of the row $row" >&2; exit 2; }
+[ -z "${SET:-}" ] || [ -n "${NAME:-}" ] || {
+  echo "error: SET without NAME: it is no run of the row $row" >&2
+  exit 2
+}
 folder=$runs/seed-$seed
 run=$folder/$row
 name=$row-$seed
@@ -61,7 +70,7 @@ if ! is_finished; then
   fi
 fi
 
-if [ -n "${UNTIL:-}" ] && stopped 'as asked'; then
+if [ -n "${UNTIL:-}" ] && stopped until; then
   echo "kept       $run after $UNTIL epochs; FROM=$row goes on from there"
   exit 0
 fi
@@ -71,7 +80,7 @@ if ! is_finished; then
   echo "stopped    $run after $epochs epochs, search included; the same command goes on"
   if [ -n "${OUT:-}" ]; then
     cp "$run/log.jsonl" "$OUT/$name.log.jsonl"
-    # The newest checkpoint alone: the one before it is there for accidents.
+    # Only the newest checkpoint: the one before it is for accidents.
     newest=$(tr -d '[:space:]' < "$run/checkpoints/latest")
     old=()
     for other in "$run"/checkpoints/*/; do
@@ -90,17 +99,22 @@ if ! is_finished; then
   exit 75
 fi
 
-# What the run held out, and its data, as its complete recipe says.
-of_data() { awk -v key="$1" '/^\[/ { in_data = ($0 == "[data]") } in_data && $1 == key { gsub(/"/, "", $3); print $3 }' "$run/resolved.toml"; }
-held_out=()
-[ "$(of_data validation)" = 0 ] || held_out=(--held-out)
-"$swn" eval "$run" --device "$device" "${held_out[@]}"
+# A key of [data] in the complete recipe of the run.
+of_data() {
+  awk -v key="$1" \
+    '/^\[/ { in_data = ($0 == "[data]") } in_data && $1 == key { gsub(/"/, "", $3); print $3 }' \
+    "$run/resolved.toml"
+}
+split=()
+[ "$(of_data validation)" = 0 ] || split=(--validation)
+"$swn" eval "$run" --device "$device" "${split[@]}"
 members=$(grep -m 1 '^members = ' "$run/resolved.toml" | tr -cd ',' | wc -c) # commas between them
 if [ "$members" -gt 0 ]; then
-  "$swn" anytime "$run" --device "$device" --seconds "${ANYTIME_SECONDS:-3}" "${held_out[@]}"
+  "$swn" anytime "$run" --device "$device" --seconds "${ANYTIME_SECONDS:-3}" "${split[@]}"
 fi
 published=$results/$(of_data name)/$name
-"$swn" report "$run" --publish "$published" --commit "$commit" --row "${ROW:-$row}" --choices "${CHOICES:-paper}"
+"$swn" results publish "$run" --out "$published" --commit "$commit" --row "${ROW:-$row}" \
+  --chosen-on "${CHOSEN_ON:-paper}"
 if [ -n "${OUT:-}" ]; then
   tar -C "$results" -czf "$OUT/$name.tar.gz" "$(of_data name)/$name"
   echo "packed     $OUT/$name.tar.gz: 'tar xzf' it in $results"

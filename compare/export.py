@@ -2,11 +2,11 @@
 """Do exported members answer as ours do? Loads what `swn export` wrote into PyTorch and ONNX Runtime.
 
     swn eval RUN                       # our logits, RUN/evaluation/test.safetensors
-    swn export RUN --to safetensors
-    swn export RUN --to onnx                      # all members, mean probability
-    swn export RUN --to onnx --members 0          # and each by itself
-    swn export RUN --to onnx --normalise --out RUN/export/normalised
-    python3 benches/export.py RUN IMAGES MEAN DEVIATION
+    swn export RUN --format safetensors
+    swn export RUN --format onnx                      # all members, mean probability
+    swn export RUN --format onnx --member-ids 0          # and each by itself
+    swn export RUN --format onnx --normalize --out RUN/export/normalised
+    python3 compare/export.py RUN IMAGES MEAN DEVIATION
 
 IMAGES is a .npy file of bytes [image][row][column][channel]; MEAN and DEVIATION, separated by commas, those of the data set.
 The first 1,000 images are compared; figures are ‖theirs − ours‖ / ‖ours‖. Fails from 1e-4 on. Needs torch, safetensors,

@@ -3,10 +3,10 @@
     swn train RECIPE --name run --checkpoint-every 1 …        # stopped after an epoch or more: Ctrl-C, --time-limit
     cp -r runs/run start
     swn train --resume runs/run
-    python benches/torch_shared.py start FOLDER --beside runs/run [--until 32] [--steps 5] [--device cuda] [--precision bf16]
+    python compare/torch_shared.py start FOLDER --beside runs/run [--until 32] [--steps 5] [--device cuda] [--precision bf16]
 
 Templates, patterns, coefficients, batch norms and momentum are those of start's checkpoint, weights are composed by its plan.json,
-images are drawn, shifted and flipped as `swn` does (`superweight::data`), batch norm is over `train.bn_batch` images. So
+images are drawn, shifted and flipped as `swn` does (`superweight::data`), batch norm is over `train.bn_batch_size` images. So
 both go the same way until rounding parts them: step by step at first, as a mean over epochs afterwards. Prints every epoch's training
 loss beside the one in the log of the other run, and at the end how many of the held-out images are right. `--steps` stops every epoch early
 and prints every loss. One member; a wide residual network; CIFAR in the official binary version in FOLDER.
@@ -197,8 +197,8 @@ class Network:
 
 def decay_of(name, train, composition):
     """What the optimizer decays a tensor by; a composed classifier is decayed by its weights instead."""
-    on, decay = train["decay_on"], train["decay"]
-    shared = decay * train["shared_decay"]
+    on, decay = train["weight_decay_on"], train["weight_decay"]
+    shared = decay * train["shared_weight_decay_mult"]
     kind, _, set = name.partition(".")
     if kind in ("templates", "patterns", "coefficients"):
         if composition.is_linear(int(set)) or ("coefficients" if kind == "coefficients" else "templates") not in on:
@@ -224,7 +224,7 @@ def main():
     state = json.loads((checkpoint / "state.json").read_text())["training"]
     if state["phase"] != "train" or state["epoch"] < recipe.get("refine", {}).get("epoch", 0):
         raise SystemExit(f"{args.start} is still to be searched or refined")
-    if train["schedule"] != "drops" or train["label_smoothing"] or data["cutout"] or len(recipe["members"]) > 1:
+    if train["schedule"] != "multistep" or train["label_smoothing"] or data["cutout"] or len(recipe["members"]) > 1:
         raise SystemExit("one member, drops, no cutout, no label smoothing")
     if data["crop"] != "pad":
         raise SystemExit("images that are shifted, not stretched: data.crop = \"pad\"")
@@ -254,7 +254,7 @@ def main():
                 name = name_of(set, what)
                 numbers[name], momentum[name] = numbers[name][:count].clone(), momentum[name][:count].clone()
     depth, width = map(int, recipe["members"][0].removeprefix("wrn-").split("-"))
-    network = Network(depth, width, train["bn_batch"], statistics)
+    network = Network(depth, width, train["bn_batch_size"], statistics)
     names = list(numbers)
     for name in names:
         numbers[name].requires_grad_()
@@ -262,13 +262,13 @@ def main():
     speeds = {name: 1.0 for name in names}
     for name in names:
         if name.startswith(("templates.", "patterns.")):
-            speeds[name] = train["template_rate"]
+            speeds[name] = train["template_lr_mult"]
         elif name.startswith("coefficients."):
-            speeds[name] = train["coefficient_rate"]
-    by_weight = "0.fc.weight" not in numbers and "classifier" in train["decay_on"]
+            speeds[name] = train["coefficient_lr_mult"]
+    by_weight = "0.fc.weight" not in numbers and "classifier" in train["weight_decay_on"]
     rate = torch.zeros((), device=device)
     seen = torch.zeros(2, device=device)
-    batch = train["batch"]
+    batch = train["batch_size"]
     x, y = torch.zeros(batch, 3, 32, 32, device=device), torch.zeros(batch, dtype=torch.long, device=device)
     if on_gpu:
         x = x.contiguous(memory_format=torch.channels_last)
@@ -287,7 +287,7 @@ def main():
         with torch.autocast(device.split(":")[0], dtype=torch.bfloat16, enabled=args.precision == "bf16"):
             logits = network(x, weights, numbers, True)
         loss = F.cross_entropy(logits.float(), y)
-        pulled = loss + 0.5 * train["decay"] * weights["0.fc.weight"].square().sum() if by_weight else loss
+        pulled = loss + 0.5 * train["weight_decay"] * weights["0.fc.weight"].square().sum() if by_weight else loss
         gradients = torch.autograd.grad(pulled, [numbers[name] for name in names])
         with torch.no_grad():
             for name, gradient in zip(names, gradients):
@@ -325,7 +325,7 @@ def main():
         theirs = {l["epoch"] + 1: l["loss"] for l in lines if l["event"] == "epoch" and l["phase"] == "train"}
     trained, begin, run = np.flatnonzero(~held), time.perf_counter(), None
     for epoch in range(state["epoch"], args.until or train["epochs"]):
-        rate.fill_(train["rate"] * train["drop_factor"] ** sum(epoch >= drop for drop in train["drops"]))
+        rate.fill_(train["lr"] * train["gamma"] ** sum(epoch >= drop for drop in train["milestones"]))
         order = epoch_order(trained, recipe["seed"], epoch)
         place = lambda stream, n: torch.from_numpy(below(draws(recipe["seed"], TRAIN, epoch, stream, order), n).astype(np.int64)).to(device)
         down, right = place(CROP_Y, 2 * pad + 1), place(CROP_X, 2 * pad + 1)

@@ -1,6 +1,6 @@
 """The convolutions of crates/superweight-engine/benches/conv.rs in PyTorch, channels-last, on the CPU.
 
-    python benches/torch_conv.py [filter] [threads]
+    python compare/torch_conv.py [filter] [threads]
 
 Prints milliseconds and GFLOP/s per shape and direction: forward, gradient of the input, gradient of the weight.
 Run it beside the Rust bench and compare ratios; machines that are shared drift by tens of percent. One thread

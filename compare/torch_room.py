@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Where a network in training asks for more templates than it has, by PyTorch.
 
-    python benches/torch_room.py RUN FOLDER [--batches 8] [--size 128] [--seed 5]
+    python compare/torch_room.py RUN FOLDER [--batches 8] [--size 128] [--seed 5]
 
 RUN is a run of `swn train` with one wide residual network on a grid, FOLDER has CIFAR in the official binary version. Batches are drawn from
 the training images with the recipe's shifts, flips and cutout, dL/dW of every layer is averaged over either half of them, and what the
@@ -84,7 +84,7 @@ def main():
         if rows:
             numbers[name_of(set, "coefficients")] = numbers[name_of(set, "coefficients")][:rows]
     depth, width = map(int, recipe["members"][0].removeprefix("wrn-").split("-"))
-    network = Network(depth, width, recipe["train"]["bn_batch"], statistics)
+    network = Network(depth, width, recipe["train"]["bn_batch_size"], statistics)
 
     files, labels_at, mean, deviation = CIFAR[data["name"]]
     raw = np.concatenate([np.fromfile(args.folder / file, np.uint8).reshape(-1, labels_at + 3072) for file in files])

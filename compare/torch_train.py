@@ -1,8 +1,8 @@
 """Trains a plain WRN-d-k on CIFAR-100 by PyTorch with the recipe of `recipes/table-1/cifar-100-1-narrow.toml`, on one GPU: what
 `swn train` of a plain network is held against where the paper's figure is not reached.
 
-    python benches/torch_train.py FOLDER [--row 28-1] [--epochs 200] [--seed 0] [--precision f32|tf32|bf16]
-    swn train recipes/table-1/cifar-100-1-narrow.toml --set train.epochs=EPOCHS --set train.bn_batch=128 --set data.cutout=0 --device cuda
+    python compare/torch_train.py FOLDER [--row 28-1] [--epochs 200] [--seed 0] [--precision f32|tf32|bf16]
+    swn train recipes/table-1/cifar-100-1-narrow.toml --set train.epochs=EPOCHS --set train.bn_batch_size=128 --set data.cutout=0 --device cuda
 
 FOLDER has train.bin and test.bin of the official binary version. Batch 128, SGD with Nesterov momentum 0.9 and rate 0.1, times 0.2
 after 30%, 60% and 90% of the epochs, weight decay 5e-4 on everything but the classifier's bias (`swn` decays that too), He initialisation, images

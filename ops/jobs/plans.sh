@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes the plans that long.txt and next.txt name into benches/jobs/plans (SWN=swn: the program).
+# Writes the plans that long.txt and next.txt name into ops/jobs/plans (SWN=swn: the program).
 set -euo pipefail
 cd "$(dirname "$0")"
 swn=${SWN:-swn}
