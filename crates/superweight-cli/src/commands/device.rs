@@ -110,7 +110,7 @@ pub fn open(wanted: Wanted, threads: usize, precision: recipe::Precision) -> Res
         };
         let device = CudaDevice::new(ordinal, precision)?;
         // At most a second per convolution, once per machine (twice if others used it then): those of WRN-28-10 then take 7.7 ms instead of 10.8
-        // (docs/notes/convolution-plans.md).
+        // (docs/decisions/0015).
         device.set_tuning(Tuning::Quick);
         Ok::<_, Error>(Chosen::Cuda(device))
     };

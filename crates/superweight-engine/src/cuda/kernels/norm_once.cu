@@ -14,7 +14,7 @@
 // copied to; the others pass through a ring of cells. Then it writes them in the opposite order: what was not kept
 // was read last, and the ring still holds the last of it. No thread reads another's cells, so none waits for another.
 //
-// Loops are not unrolled: twice was no faster (docs/notes/batch-norm-on-a-gpu.md).
+// Loops are not unrolled: twice was no faster (docs/decisions/0010).
 
 // Threads of a block at most, copies of rows that a thread has under way, and of rows of a third tensor: `THREADS`, `DEPTH`,
 // `AHEAD` in norm_once.rs.
