@@ -11,7 +11,6 @@
 //! only mode: results do not depend on the number of threads, nor on the run.
 #![deny(missing_docs)]
 
-mod accumulate;
 pub mod cpu;
 pub mod cuda;
 mod device;
@@ -19,63 +18,59 @@ mod error;
 pub mod geometry;
 mod graph;
 mod images;
-mod layout;
-mod mapped;
 mod memory;
-mod mix;
-mod ops;
-mod optimizer;
 mod program;
-mod views;
-mod weights;
+mod shape;
+mod transpose;
 
-pub use accumulate::Accumulator;
 pub use cpu::CpuDevice;
-pub use cuda::{CudaDevice, CudaError, Precision};
-pub use device::{Device, Frozen, Memory, Metrics, Observer, Storages};
-pub use error::Error;
-pub use graph::{Graph, GraphBuilder, Node, NodeId, Shape, Slot, SlotId, SlotKind};
-pub use images::{ImageDraw, ImageSet, Pixels};
-pub use layout::{Control, Layout, LayoutBuilder};
-pub use mapped::Mapped;
-pub use memory::MemoryPlan;
-pub use mix::{Block, Mix, MixFactors, MixGradients, MixReaders, MixSet, MixUse};
-pub use ops::activation::Activation;
-pub use ops::batch_norm::{BatchNorm, Scope};
-pub use ops::conv::Conv2d;
-pub use ops::loss::{CrossEntropy, Target};
-pub use ops::pool::{Pool2d, PoolKind};
-pub use ops::{Call, Write};
-pub use optimizer::{ParameterGroup, Sgd, SgdGroups, SgdOptions, SgdPart};
-pub use program::{
-    Access, BufferId, Element, InputGradient, NormMode, Program, Region, Settings, Space, Step,
-};
-pub use views::{RankOne, View, ViewSet, Views};
-pub use weights::{nchw_to_nhwc, nhwc_to_nchw, ohwi_to_oihw, oihw_to_ohwi};
+pub use cuda::{CudaDevice, Precision};
+pub use device::bank_view::{RankOne, View, ViewSet};
+pub use device::buffer::{Access, BufferId, Control, Element, InputGradient, Region, Space, Write};
+pub use device::call::Call;
+pub use device::mix::{Block, MixFactors, MixGradients, MixReaders, MixSet, MixUse};
+pub use device::sgd::{ParameterGroup, SgdGroups, SgdOptions};
+pub use device::{Device, Observer, Schedule, Step, Storages};
+pub use error::{CudaError, Error};
+pub use graph::ops::activation::Activation;
+pub use graph::ops::batch_norm::{BatchNorm, Scope};
+pub use graph::ops::conv::Conv2d;
+pub use graph::ops::loss::{CrossEntropy, Target};
+pub use graph::ops::pool::{Pool2d, PoolKind};
+pub use graph::{Graph, GraphBuilder, Node, NodeId, Slot, SlotId, SlotKind};
+pub use images::{ImageDraw, ImageSet, Mapped, Pixels};
+pub use memory::{Accumulator, Frozen, Memory, Metrics, Mix, Sgd, SgdPart, Views};
+pub use program::{Layout, LayoutBuilder, MemoryPlan, NormMode, Program, Settings};
+pub use shape::Shape;
+pub use transpose::{nchw_to_nhwc, nhwc_to_nchw, ohwi_to_oihw, oihw_to_ohwi};
 
 /// What kernel calls consist of, for those who write a device.
 pub mod calls {
-    pub use crate::ops::activation::{
+    pub use crate::device::call::activation::{
         Backward as ActivationBackward, Forward as ActivationForward,
     };
-    pub use crate::ops::add::{Copy, Fill, Sum};
-    pub use crate::ops::batch_norm::{
+    pub use crate::device::call::add::{Copy, Fill, Sum};
+    pub use crate::device::call::batch_norm::{
         Affine, Apply as NormApply, Backward as NormBackward, Moments, NormShape, Residual,
         Running, RunningRule, Statistics as NormStatistics,
     };
-    pub use crate::ops::channel_scale::{
+    pub use crate::device::call::channel_scale::{
         Backward as ScaleBackward, Forward as ScaleForward, ScaleShape,
     };
-    pub use crate::ops::concat::{Backward as ConcatBackward, Columns, Forward as ConcatForward};
-    pub use crate::ops::conv::{
+    pub use crate::device::call::concat::{
+        Backward as ConcatBackward, Columns, Forward as ConcatForward,
+    };
+    pub use crate::device::call::conv::{
         BackwardData as ConvBackwardData, BackwardWeight as ConvBackwardWeight, Epilogue,
         Forward as ConvForward,
     };
-    pub use crate::ops::external::Call as ExternalGradient;
-    pub use crate::ops::linear::{BiasBackward, BiasForward};
-    pub use crate::ops::loss::{Call as CrossEntropyCall, TargetBuffer};
-    pub use crate::ops::pool::{
+    pub use crate::device::call::external::Call as ExternalGradient;
+    pub use crate::device::call::linear::{BiasBackward, BiasForward};
+    pub use crate::device::call::loss::{Call as CrossEntropyCall, TargetBuffer};
+    pub use crate::device::call::pool::{
         Backward as PoolBackward, Forward as PoolForward, GlobalBackward, GlobalForward, PoolShape,
     };
-    pub use crate::ops::softmax::{Backward as SoftmaxBackward, Forward as SoftmaxForward};
+    pub use crate::device::call::softmax::{
+        Backward as SoftmaxBackward, Forward as SoftmaxForward,
+    };
 }

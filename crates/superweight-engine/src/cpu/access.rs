@@ -1,10 +1,10 @@
 //! The flat storages of a CPU memory as slices, for work that is not a graph: composing weights from shared parameters
 //! before a step, and taking the gradients of those from dL/dW after it.
 
-use crate::device::Memory;
-use crate::program::Space;
+use crate::device::buffer::Space;
+use crate::memory::Memory;
 
-use super::CpuDevice;
+use super::device::CpuDevice;
 
 impl Memory<CpuDevice> {
     /// All parameters, as [`crate::Layout`] places them.
@@ -39,7 +39,7 @@ impl CpuDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::LayoutBuilder;
+    use crate::program::LayoutBuilder;
 
     #[test]
     fn slices_lie_where_the_layout_says() {

@@ -5,11 +5,8 @@
 
 use std::marker::PhantomData;
 
-use crate::device::Storages;
+use crate::device::buffer::{ALIGNMENT, BufferId, Region, Space};
 use crate::error::Error;
-use crate::program::{ALIGNMENT, BufferId, Program, Region, Space};
-
-use super::CpuDevice;
 
 const ALIGNMENT_WORDS: usize = ALIGNMENT / 4;
 
@@ -25,6 +22,9 @@ pub struct CpuBuffer {
     size: usize,
     bytes_per_unit: usize,
 }
+
+/// The storages of a CPU, one per [`Space`].
+pub(super) type Storages = [CpuBuffer; 5];
 
 impl CpuBuffer {
     pub(super) fn new(size: usize, bytes_per_unit: usize) -> Result<Self, Error> {
@@ -93,7 +93,7 @@ fn zeroed_words(len: usize) -> Option<Vec<u32>> {
 /// operand which a call writes overlaps another operand of that call, steps run one after another, and a kernel asks
 /// for each operand of its call once. That is what makes [`Views::write`] sound.
 pub(super) struct Views<'a> {
-    program: &'a Program<CpuDevice>,
+    regions: &'a [Region],
     bases: [Base; 5],
     storages: PhantomData<&'a mut CpuBuffer>,
 }
@@ -111,21 +111,18 @@ unsafe impl Send for Views<'_> {}
 unsafe impl Sync for Views<'_> {}
 
 impl<'a> Views<'a> {
-    pub(super) fn new(
-        program: &'a Program<CpuDevice>,
-        storages: &'a mut Storages<CpuDevice>,
-    ) -> Self {
+    pub(super) fn new(regions: &'a [Region], storages: &'a mut Storages) -> Self {
         let bases = Space::ALL.map(|space| {
             let buffer = &mut storages[space as usize];
             let (len, bytes_per_unit) = (buffer.len, buffer.bytes_per_unit);
             let start = buffer.words[buffer.start..].as_mut_ptr();
             Base { start, len, bytes_per_unit }
         });
-        Self { program, bases, storages: PhantomData }
+        Self { regions, bases, storages: PhantomData }
     }
 
     fn pointer(&self, buffer: BufferId) -> (*mut u32, usize) {
-        let region = self.program.region(buffer);
+        let region = self.regions[buffer.0];
         let base = self.bases[region.space as usize];
         let first = region.offset * base.bytes_per_unit / 4;
         assert!(first + region.len <= base.len, "a buffer lies outside its storage");

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::rows::FLAT_TASK;
 use super::vector::vectorised;
-use crate::optimizer::{SgdGroups, SgdOptions};
+use crate::device::sgd::{SgdGroups, SgdOptions};
 
 /// Factors of one group.
 #[derive(Clone, Copy)]

@@ -2,13 +2,12 @@
 
 use rayon::prelude::*;
 
-use super::CpuDevice;
+use super::buffer::Storages;
 use super::rows::FLAT_TASK;
 use super::vector::vectorised;
-use crate::device::Storages;
-use crate::program::Region;
+use crate::device::buffer::Region;
 
-pub(super) fn accumulate(storages: &Storages<CpuDevice>, regions: &[Region], mut sums: &mut [f32]) {
+pub(super) fn accumulate(storages: &Storages, regions: &[Region], mut sums: &mut [f32]) {
     for region in regions {
         let (sum, rest) = sums.split_at_mut(region.len);
         let numbers = storages[region.space as usize].floats_of(*region);

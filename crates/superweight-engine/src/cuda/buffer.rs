@@ -14,9 +14,11 @@ use std::sync::Arc;
 
 use cudarc::driver::result;
 
-use super::context::{Context, Precision};
-use super::error::{CudaError, Named};
-use crate::program::{Element, Region, Space};
+use crate::cuda::context::Context;
+use crate::cuda::named::Named;
+use crate::cuda::precision::Precision;
+use crate::device::buffer::{Element, Region, Space};
+use crate::error::CudaError;
 
 /// Memory that is freed with its owner.
 pub(crate) struct Allocation {
@@ -127,6 +129,9 @@ pub struct CudaBuffer {
     /// How many numbers at the start are bf16 in place of f32.
     narrowed: usize,
 }
+
+/// The storages of a GPU, one per [`Space`].
+pub(super) type Storages = [CudaBuffer; 5];
 
 /// Where a storage lies: its numbers, and those in bf16 beside them.
 #[derive(Clone, Copy, Debug)]

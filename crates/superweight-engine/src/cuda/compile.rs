@@ -8,9 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
-use super::context::Precision;
-use super::error::CudaError;
 use super::libraries::Nvrtc;
+use crate::cuda::precision::Precision;
+use crate::error::CudaError;
 
 /// A file of kernels.
 #[derive(Debug)]

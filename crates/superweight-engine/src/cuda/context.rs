@@ -12,10 +12,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream, result, sys as cu};
 
 use super::blas::Blas;
-use super::counters::Counters;
+use super::capture::counters::Counters;
 use super::cudnn::Dnn;
-use super::error::{CudaError, Named};
 use super::libraries::Libraries;
+use super::precision::Precision;
+use super::properties::Properties;
+use crate::cuda::named::Named;
+use crate::error::CudaError;
 
 /// Oldest driver, as the CUDA version it knows (13000 is 13.0): `cuEventElapsedTime_v2` came with 12.8.
 const OLDEST_DRIVER: i32 = 12_080;
@@ -25,54 +28,6 @@ pub(crate) const BRANCHES: usize = 4;
 
 /// Folder for compiled kernels and tuned plans, if not the user's cache folder.
 pub(crate) const CACHE_DIR: &str = "SWN_CACHE_DIR";
-
-/// Numbers in activations, weights as convolutions read them, and dL/dW. Parameters themselves, sums and statistics are
-/// always f32.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Precision {
-    /// Brain float, on tensor cores.
-    Bf16,
-    /// 32-bit float, without tf32.
-    F32,
-}
-
-impl Precision {
-    /// Bytes of a number.
-    pub fn bytes(self) -> usize {
-        match self {
-            Precision::Bf16 => 2,
-            Precision::F32 => 4,
-        }
-    }
-
-    /// `bf16` or `f32`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Precision::Bf16 => "bf16",
-            Precision::F32 => "f32",
-        }
-    }
-}
-
-/// What the device is.
-#[derive(Clone, Debug)]
-pub(crate) struct Properties {
-    pub name: String,
-    /// Compute capability: (9, 0) is Hopper.
-    pub capability: (i32, i32),
-    pub multiprocessors: usize,
-    /// Shared memory that a block may have at most.
-    pub shared_bytes: usize,
-    /// CUDA version that the driver knows: 13000 is 13.0.
-    pub driver: i32,
-}
-
-impl Properties {
-    /// As compilers name it: `sm_90`.
-    pub(crate) fn arch(&self) -> String {
-        format!("sm_{}{}", self.capability.0, self.capability.1)
-    }
-}
 
 /// One GPU, shared by everything that runs on it.
 pub(crate) struct Context {

@@ -3,12 +3,14 @@
 use cudarc::driver::result;
 
 use super::buffer::{Allocation, Place, upload};
-use super::error::{CudaError, Named};
 use super::launch::launch;
-use super::{CudaDevice, Storages};
-use crate::graph::Shape;
+use crate::cuda::buffer::Storages;
+use crate::cuda::gpu::Gpu;
+use crate::cuda::named::Named;
+use crate::device::buffer::{Region, Space};
+use crate::error::CudaError;
 use crate::images::{ImageDraw, ImageSet};
-use crate::program::{Region, Space};
+use crate::shape::Shape;
 
 /// A data set on the device, and the batch that comes next.
 #[derive(Debug)]
@@ -38,24 +40,19 @@ struct Sent {
 impl CudaImages {
     /// Of sets that are in memory, those stay on the GPU that take no more than half of what is free there.
     pub(super) fn new(
-        device: &CudaDevice,
+        gpu: &Gpu,
         set: &ImageSet,
         batch: usize,
         abreast: usize,
     ) -> Result<Self, CudaError> {
-        device.context.bind()?;
+        gpu.context.bind()?;
         let (free, _) = result::mem_get_info().named("asking for free memory")?;
         let stay = set.pixels.in_memory() && set.pixels.bytes().len() <= free / 2;
-        Ok(Self { abreast, ..Self::staying(device, set, batch, stay)? })
+        Ok(Self { abreast, ..Self::staying(gpu, set, batch, stay)? })
     }
 
-    fn staying(
-        device: &CudaDevice,
-        set: &ImageSet,
-        batch: usize,
-        stay: bool,
-    ) -> Result<Self, CudaError> {
-        let context = &device.context;
+    fn staying(gpu: &Gpu, set: &ImageSet, batch: usize, stay: bool) -> Result<Self, CudaError> {
+        let context = &gpu.context;
         let [pixels, classes] = ["the images", "the images' classes"];
         let room = |what, bytes| Allocation::zeros(context, what, batch * bytes);
         let (pixels, classes, sent) = match stay {
@@ -84,11 +81,7 @@ impl CudaImages {
         })
     }
 
-    pub(super) fn set_draws(
-        &mut self,
-        device: &CudaDevice,
-        draws: &[ImageDraw],
-    ) -> Result<(), CudaError> {
+    pub(super) fn set_draws(&mut self, gpu: &Gpu, draws: &[ImageDraw]) -> Result<(), CudaError> {
         let Shape { height, width, .. } = self.shape;
         let is_beyond = |draw: &&ImageDraw| {
             let [top, left, rows, columns] = draw.part.map(|n| n as usize);
@@ -114,22 +107,16 @@ impl CudaImages {
             set.gather(draws, bytes);
             let classes: Vec<u32> =
                 draws.iter().map(|draw| set.classes[draw.image as usize]).collect();
-            upload(&device.context, self.pixels.pointer, bytes)?;
-            upload(&device.context, self.classes.pointer, &classes)?;
+            upload(&gpu.context, self.pixels.pointer, bytes)?;
+            upload(&gpu.context, self.classes.pointer, &classes)?;
             said[1..].iter_mut().zip(0..).for_each(|(draw, place)| draw.image = place);
         }
-        upload(&device.context, self.draws.pointer, &said)
+        upload(&gpu.context, self.draws.pointer, &said)
     }
 
-    pub(super) fn draw(
-        &self,
-        device: &CudaDevice,
-        storages: &Storages<CudaDevice>,
-        to: Region,
-        classes: Region,
-    ) {
+    pub(super) fn draw(&self, gpu: &Gpu, storages: &Storages, to: Region, classes: Region) {
         let base = storages[Space::Io as usize].base();
-        let at = |region| Place::of(&device.context, base, region).pointer;
+        let at = |region| Place::of(&gpu.context, base, region).pointer;
         let (to_at, labels) = (at(to), at(classes));
         let Shape { height, width, channels } = self.shape;
         let drawn = to.len / self.shape.len();
@@ -141,12 +128,12 @@ impl CudaImages {
         let (pixels, known, table) =
             (self.pixels.pointer, self.classes.pointer, self.table.pointer);
         let n = drawn * self.shape.len();
-        let (grid, rows) = (device.kernels.flat(n), classes.len as u32);
+        let (grid, rows) = (gpu.kernels.flat(n), classes.len as u32);
         // SAFETY: `set_draws` let through only images and parts that are there; the regions are of the layout that the storage was
         // allocated for.
         unsafe {
             launch!(
-                device.kernels,
+                gpu.kernels,
                 "draw_images",
                 grid,
                 pixels,

@@ -8,8 +8,9 @@ use cudarc::driver::{DriverError, result, sys as cu};
 
 use super::buffer::Allocation;
 use super::compile::SOURCES;
-use super::context::Context;
-use super::error::{CudaError, Named};
+use crate::cuda::context::Context;
+use crate::cuda::named::Named;
+use crate::error::CudaError;
 
 /// Threads of a block where nothing else decides.
 pub(crate) const THREADS: u32 = 256;

@@ -14,7 +14,7 @@ use cudarc::cublaslt::sys as lt;
 use cudarc::cudnn::sys as dnn;
 use libloading::Library;
 
-use super::error::CudaError;
+use crate::error::CudaError;
 
 /// Folder of cuDNN.
 pub(crate) const CUDNN_DIR: &str = "SWN_CUDNN_DIR";

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, DevicePtr};
 
-use super::Precision;
-use super::context::Context;
+use crate::cuda::context::Context;
+use crate::cuda::precision::Precision;
 
 /// The first GPU; without one, says why the test is skipped.
 pub(crate) fn context() -> Option<Arc<Context>> {

@@ -1,23 +1,8 @@
-//! Work noted down once and done again at once: stream capture and an instantiated graph.
+//! Recorded work.
 
-use std::ptr::null_mut;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use cudarc::driver::{CudaStream, result, sys as cu};
-
-use super::CudaDevice;
-use super::counters::Places;
-use super::error::{CudaError, Named};
+use super::capture::Captured;
+use super::context::Context;
 use crate::error::Error;
-
-/// Held while something is captured, and while a library is opened or closed: that waits for the whole device, which
-/// spoils what any thread is capturing there.
-static UNDISTURBED: Mutex<()> = Mutex::new(());
-
-/// Until this is dropped, nobody captures and no library is opened or closed.
-pub(super) fn undisturbed() -> MutexGuard<'static, ()> {
-    UNDISTURBED.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A captured piece of work.
 pub struct Recording(Captured);
@@ -30,10 +15,9 @@ impl std::fmt::Debug for Recording {
 
 impl Recording {
     pub(super) fn new(
-        device: &CudaDevice,
+        context: &Context,
         body: &mut dyn FnMut() -> Result<(), Error>,
     ) -> Result<Self, Error> {
-        let context = &device.context;
         context.bind()?;
         context.synchronize()?;
         context.take_failure()?;
@@ -46,117 +30,5 @@ impl Recording {
 
     pub(super) fn replay(&self) -> Result<(), Error> {
         Ok(self.0.launch()?)
-    }
-}
-
-/// What a stream was asked, as a graph that is ready. cudarc's own is ready before it could be changed.
-pub(crate) struct Captured {
-    stream: Arc<CudaStream>,
-    pub(super) graph: cu::CUgraph,
-    /// Null until it is.
-    ready: cu::CUgraphExec,
-    /// How many memsets of counters became one.
-    pub cleared: usize,
-}
-
-impl Captured {
-    /// Captures what `body` asks of the stream; clearings of single `places` become one.
-    pub(crate) fn new<E: From<CudaError>>(
-        stream: &Arc<CudaStream>,
-        places: Places,
-        body: impl FnOnce() -> Result<(), E>,
-    ) -> Result<Self, E> {
-        let undisturbed = undisturbed();
-        let mode = cu::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        stream.begin_capture(mode).named("beginning a recording")?;
-        let asked = body();
-        let bound = stream.context().bind_to_thread().named("cuCtxSetCurrent");
-        // Ended in any case: the stream is of no use while it is being captured.
-        // SAFETY: the capture was begun above.
-        let ended = unsafe { result::stream::end_capture(stream.cu_stream()) };
-        drop(undisturbed);
-        // Whatever fails from here on, it is destroyed.
-        let graph = ended.unwrap_or(null_mut());
-        let captured = Self { stream: stream.clone(), graph, ready: null_mut(), cleared: 0 };
-        asked?;
-        bound?;
-        if ended.named("ending a recording")?.is_null() {
-            return Err(CudaError::call("recording", "nothing was asked of the device").into());
-        }
-        Ok(captured.made_ready(places)?)
-    }
-
-    fn made_ready(mut self, places: Places) -> Result<Self, CudaError> {
-        let flags = cu::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
-        // SAFETY: the graph is ours alone, and of the stream's context.
-        unsafe {
-            self.cleared = places.clear_at_once(self.stream.context().cu_ctx(), self.graph)?;
-            self.ready =
-                result::graph::instantiate(self.graph, flags).named("making a recording ready")?;
-            result::graph::upload(self.ready, self.stream.cu_stream())
-                .named("uploading a recording")?;
-        }
-        Ok(self)
-    }
-
-    pub(crate) fn launch(&self) -> Result<(), CudaError> {
-        self.stream.context().bind_to_thread().named("cuCtxSetCurrent")?;
-        // SAFETY: what somebody has is ready.
-        unsafe { result::graph::launch(self.ready, self.stream.cu_stream()) }
-            .named("replaying a recording")
-    }
-}
-
-impl Drop for Captured {
-    fn drop(&mut self) {
-        let context = self.stream.context();
-        context.record_err(context.bind_to_thread());
-        // SAFETY: each is destroyed once; what still runs ends first.
-        unsafe {
-            if !self.ready.is_null() {
-                context.record_err(result::graph::exec_destroy(self.ready));
-            }
-            if !self.graph.is_null() {
-                context.record_err(result::graph::destroy(self.graph));
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    use super::*;
-    use crate::cuda::on_device::{Buffer, context};
-
-    #[test]
-    fn recordings_survive_devices_that_open_and_close_beside_them() {
-        let Some(own) = context() else { return };
-        let buffer = Buffer::bytes(&own, 64);
-        let body = || {
-            for _ in 0..200 {
-                // SAFETY: 64 live bytes.
-                unsafe { cu::cuMemsetD8Async(buffer.at(), 0, 64, own.raw_stream()) }
-                    .result()
-                    .named("a memset")?;
-            }
-            Ok::<_, CudaError>(())
-        };
-        let (closed, mut made) = (AtomicBool::new(false), 0);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for _ in 0..6 {
-                    drop(context());
-                }
-                closed.store(true, Ordering::Relaxed);
-            });
-            while !closed.load(Ordering::Relaxed) {
-                Captured::new(&own.stream, Places { base: 0, count: 0 }, body).unwrap();
-                made += 1;
-            }
-        });
-        println!("{made} recordings");
-        assert!(made > 6);
     }
 }

@@ -1,12 +1,13 @@
 //! The optimizer step: all parameters in one launch, over a table of stretches.
 
 use super::buffer::Allocation;
-use super::error::CudaError;
+use super::buffer::{CudaBuffer, Storages};
+use super::gpu::Gpu;
 use super::launch::{Grid, THREADS, launch};
-use super::{CudaBuffer, CudaDevice, Precision, Storages};
-use crate::layout::Layout;
-use crate::optimizer::{SgdGroups, SgdOptions};
-use crate::program::{Element, Space};
+use super::precision::Precision;
+use crate::device::buffer::{Element, Region, Space};
+use crate::device::sgd::{SgdGroups, SgdOptions};
+use crate::error::CudaError;
 
 /// Numbers of a stretch, at most: one block's work.
 const STRETCH: usize = 4096;
@@ -31,11 +32,11 @@ pub struct Updater {
     options: SgdOptions,
 }
 
-fn stretches(groups: &SgdGroups, layout: &Layout, precision: Precision) -> Vec<Stretch> {
+fn stretches(groups: &SgdGroups, parameters: &[Region], precision: Precision) -> Vec<Stretch> {
     let mut all = Vec::new();
     for (index, group) in groups.groups.iter().enumerate() {
         for range in &group.ranges {
-            for (_, tensor) in layout.parameters() {
+            for tensor in parameters {
                 let end = range.end.min(tensor.offset + tensor.len);
                 let mut first = range.start.max(tensor.offset);
                 let narrow = precision == Precision::Bf16 && tensor.element == Element::Weight;
@@ -58,21 +59,21 @@ fn stretches(groups: &SgdGroups, layout: &Layout, precision: Precision) -> Vec<S
 
 impl Updater {
     pub(super) fn new(
-        device: &CudaDevice,
+        gpu: &Gpu,
         groups: &SgdGroups,
-        layout: &Layout,
+        parameters: &[Region],
     ) -> Result<Self, CudaError> {
-        let stretches = stretches(groups, layout, device.context.precision);
-        let table = Allocation::of(&device.context, "the optimizer's table", &stretches)?;
+        let stretches = stretches(groups, parameters, gpu.context.precision);
+        let table = Allocation::of(&gpu.context, "the optimizer's table", &stretches)?;
         Ok(Self { table, stretches: stretches.len(), options: groups.options })
     }
 
     pub(super) fn step(
         &self,
-        device: &CudaDevice,
+        gpu: &Gpu,
         rates: &CudaBuffer,
         momentum: &CudaBuffer,
-        storages: &Storages<CudaDevice>,
+        storages: &Storages,
     ) {
         let parameters = storages[Space::Parameters as usize].base();
         let gradients = storages[Space::Gradients as usize].base();
@@ -88,7 +89,7 @@ impl Updater {
         // room for all groups and numbers.
         unsafe {
             launch!(
-                device.kernels,
+                gpu.kernels,
                 "sgd",
                 grid,
                 self.table.pointer,
@@ -109,8 +110,8 @@ impl Updater {
 mod tests {
     use super::*;
     use crate::cpu::CpuDevice;
-    use crate::layout::LayoutBuilder;
-    use crate::optimizer::ParameterGroup;
+    use crate::device::sgd::ParameterGroup;
+    use crate::program::LayoutBuilder;
 
     /// Every number of a group's tensors once, none of the gaps, and no stretch over two tensors.
     #[test]
@@ -129,7 +130,8 @@ mod tests {
             ParameterGroup::new(0..layout.parameter_numbers - 64, 0.5),
             ParameterGroup::new(layout.parameter_numbers - 64..layout.parameter_numbers, 0.0),
         ];
-        let all = stretches(&SgdGroups { options, groups }, &layout, Precision::Bf16);
+        let parameters: Vec<Region> = layout.parameters().map(|(_, region)| region).collect();
+        let all = stretches(&SgdGroups { options, groups }, &parameters, Precision::Bf16);
         let counts: Vec<(u32, u32)> = all.iter().map(|s| (s.group, s.count)).collect();
         assert_eq!(counts, [(0, 100), (0, 4096), (0, 4096), (0, 1808), (1, 1)]);
         assert_eq!(all[1].first, 128, "after the gap");

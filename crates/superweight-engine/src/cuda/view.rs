@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use cudarc::driver::result;
 
-use super::buffer::{Allocation, Base, Place, fill};
+use super::buffer::{Allocation, Base, Place, Storages};
 use super::context::Context;
-use super::error::{CudaError, Named};
-use super::launch::{Grid, Kernels, launch};
-use super::{CudaDevice, Packed, Storages};
-use crate::ops::Write;
-use crate::ops::activation::{self, Activation};
-use crate::ops::add::{Copy, Fill, Sum};
-use crate::ops::conv::Epilogue;
-use crate::ops::{concat, external, linear};
-use crate::program::{BufferId, InputGradient, Program, Region, Space};
+use super::gpu::Gpu;
+use super::launch::Kernels;
+use super::named::Named;
+use crate::device::buffer::{BufferId, Region, Space, Write};
+use crate::error::CudaError;
+
+/// Weights of the convolutions of a forward pass as they were; they are copied, not packed.
+#[derive(Debug)]
+pub struct Packed(pub(super) Vec<Option<Allocation>>);
 
 /// Where the buffers of a program lie.
 ///
@@ -26,24 +26,24 @@ use crate::program::{BufferId, InputGradient, Program, Region, Space};
 pub(super) struct View<'a> {
     pub context: &'a Arc<Context>,
     pub kernels: &'a Kernels,
-    program: &'a Program<CudaDevice>,
+    regions: &'a [Region],
     bases: [Base; 5],
     packed: Option<&'a Packed>,
 }
 
 impl<'a> View<'a> {
     pub(super) fn new(
-        device: &'a CudaDevice,
-        program: &'a Program<CudaDevice>,
-        storages: &Storages<CudaDevice>,
+        gpu: &'a Gpu,
+        regions: &'a [Region],
+        storages: &Storages,
         packed: Option<&'a Packed>,
     ) -> Self {
         let bases = Space::ALL.map(|space| storages[space as usize].base());
-        Self { context: &device.context, kernels: &device.kernels, program, bases, packed }
+        Self { context: &gpu.context, kernels: &gpu.kernels, regions, bases, packed }
     }
 
     pub(super) fn region(&self, buffer: BufferId) -> Region {
-        self.program.region(buffer)
+        self.regions[buffer.0]
     }
 
     pub(super) fn len(&self, buffer: BufferId) -> usize {
@@ -113,113 +113,4 @@ pub(super) fn variant(
 
 pub(super) fn adds(write: Write) -> i32 {
     i32::from(write == Write::Add)
-}
-
-fn bounds(activation: Activation) -> (f32, f32) {
-    activation.bounds()
-}
-
-pub(super) fn sum(call: &Sum, v: &View<'_>) {
-    let (n, (low, high)) = (v.len(call.y), bounds(call.activation));
-    let (lhs, rhs, y) = (v.at(call.lhs.unwrap_or(call.y)), v.at(call.rhs), v.at(call.y));
-    let grid = v.kernels.flat(n.div_ceil(vector(v.context)));
-    // SAFETY: see `View`.
-    unsafe { launch!(v.kernels, "sum", grid, lhs, rhs, y, n as u64, low, high) }
-}
-
-pub(super) fn copy(call: &Copy, v: &View<'_>) {
-    let (from, to) = (v.place(call.x), v.place(call.y));
-    assert_eq!(from.bytes, to.bytes, "numbers of one kind are copied");
-    let bytes = v.len(call.y) * to.bytes;
-    // SAFETY: see `View`; the buffers do not overlap.
-    let copied = unsafe {
-        result::memcpy_dtod_async(to.pointer, from.pointer, bytes, v.context.raw_stream())
-    };
-    v.context.note(copied.named("copying on the GPU"));
-}
-
-pub(super) fn zero(call: &Fill, v: &View<'_>) {
-    let place = v.place(call.y);
-    v.context.note(fill(v.context, place.pointer, v.len(call.y) * place.bytes));
-}
-
-pub(super) fn activation_forward(call: &activation::Forward, v: &View<'_>) {
-    let (n, (low, high)) = (v.len(call.y), bounds(call.activation));
-    let (x, y) = (v.at(call.x.unwrap_or(call.y)), v.at(call.y));
-    let grid = v.kernels.flat(n.div_ceil(vector(v.context)));
-    // SAFETY: see `View`.
-    unsafe { launch!(v.kernels, "activation_forward", grid, x, y, n as u64, low, high) }
-}
-
-pub(super) fn activation_backward(call: &activation::Backward, v: &View<'_>) {
-    let (n, (low, high)) = (v.len(call.y), bounds(call.activation));
-    let (dx, add) = match call.dx {
-        InputGradient::InPlace => (call.dy, 0),
-        InputGradient::To(dx, write) => (dx, adds(write)),
-    };
-    let (y, dy, dx) = (v.at(call.y), v.at(call.dy), v.at(dx));
-    let grid = v.kernels.flat(n.div_ceil(vector(v.context)));
-    // SAFETY: see `View`.
-    unsafe { launch!(v.kernels, "activation_backward", grid, y, dy, dx, n as u64, low, high, add) }
-}
-
-pub(super) fn external(call: &external::Call, v: &View<'_>) {
-    let (n, add) = (v.len(call.dx), adds(call.write));
-    let (x, dx) = (v.at(call.x), v.at(call.dx));
-    let grid = v.kernels.flat(n.div_ceil(vector(v.context)));
-    // SAFETY: see `View`.
-    unsafe { launch!(v.kernels, "scaled", grid, x, dx, n as u64, call.weight, add) }
-}
-
-pub(super) fn concat_forward(call: &concat::Forward, v: &View<'_>) {
-    columns(call.columns, v.at(call.x), v.at(call.y), v.len(call.x), 1, 0, v);
-}
-
-pub(super) fn concat_backward(call: &concat::Backward, v: &View<'_>) {
-    columns(call.columns, v.at(call.dy), v.at(call.dx), v.len(call.dx), 0, adds(call.write), v);
-}
-
-fn columns(
-    columns: concat::Columns,
-    from: u64,
-    to: u64,
-    narrow: usize,
-    widen: i32,
-    add: i32,
-    v: &View<'_>,
-) {
-    let concat::Columns { start, width, of } = columns;
-    let (name, each) = variant(v.context, ["columns_v", "columns_1"], &[start, width, of]);
-    let rows = (narrow / width) as u64;
-    let grid = v.kernels.flat(narrow / each);
-    let (start, width, of) = (start as u32, width as u32, of as u32);
-    // SAFETY: see `View`.
-    unsafe { launch!(v.kernels, name, grid, from, to, rows, start, width, of, widen, add) }
-}
-
-pub(super) fn bias_forward(call: &linear::BiasForward, v: &View<'_>) {
-    let n = v.len(call.y);
-    let (bias, y) = (v.at(call.bias), v.at(call.y));
-    let grid = v.kernels.flat(n);
-    // SAFETY: see `View`.
-    unsafe { launch!(v.kernels, "bias_forward", grid, bias, y, n as u64, call.channels as u32) }
-}
-
-/// `y = act(y + bias)` over all pixels.
-pub(super) fn finish(epilogue: &Epilogue, y: BufferId, v: &View<'_>) {
-    let (n, (low, high)) = (v.len(y), bounds(epilogue.activation));
-    let (channels, bias, y) = (v.len(epilogue.bias), v.at(epilogue.bias), v.at(y));
-    let (name, each) = variant(v.context, ["finish_v", "finish_1"], &[channels]);
-    let grid = v.kernels.flat(n / each);
-    // SAFETY: see `View`.
-    unsafe { launch!(v.kernels, name, grid, bias, y, n as u64, channels as u32, low, high) }
-}
-
-pub(super) fn bias_backward(call: &linear::BiasBackward, v: &View<'_>) {
-    let rows = v.len(call.dy) / call.channels;
-    let (dy, dbias, add) = (v.at(call.dy), v.at(call.dbias), adds(call.write));
-    let grid = Grid::new([call.channels.div_ceil(32) as u32, 1, 1], [32, 8, 1]);
-    let channels = call.channels as u32;
-    // SAFETY: see `View`.
-    unsafe { launch!(v.kernels, "bias_backward", grid, dy, dbias, rows as u32, channels, add) }
 }

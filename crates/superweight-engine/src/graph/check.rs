@@ -1,7 +1,7 @@
 //! Checks that several shape rules share.
 
-use super::Shape;
 use crate::error::Error;
+use crate::shape::Shape;
 
 /// Numbers one tensor may have: far beyond any machine, near enough that sizes in bytes do not overflow.
 pub(crate) const LARGEST: usize = 1 << 40;
@@ -49,4 +49,12 @@ pub(crate) fn window_output(
         return Err(Error::KernelTooLarge { node: node.to_owned(), kernel, padding, input });
     }
     Ok([0, 1].map(|d| (size[d] + 2 * padding[d] - kernel[d]) / stride[d] + 1))
+}
+
+/// The batch must consist of equal segments.
+pub(crate) fn check_segments(node: &str, batch: usize, segments: usize) -> Result<(), Error> {
+    if !batch.is_multiple_of(segments) {
+        return Err(Error::Segments { node: node.to_owned(), batch, segments });
+    }
+    Ok(())
 }

@@ -7,54 +7,18 @@
 
 mod builder;
 pub(crate) mod check;
-mod shape;
+pub(crate) mod ops;
+pub(crate) mod slot;
 
 pub use builder::GraphBuilder;
-pub use shape::Shape;
+pub use slot::{Slot, SlotId, SlotKind};
 
-use crate::ops::Op;
+use crate::shape::Shape;
+use ops::Op;
 
 /// A node of one graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub(crate) usize);
-
-/// A tensor that the graph reads and does not compute: a weight, a bias, a running mean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SlotId(pub(crate) usize);
-
-/// What a slot is used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SlotKind {
-    /// Weight of a convolution (OHWI) or a linear layer: what a GEMM reads; a device may keep it in low precision.
-    Weight,
-    /// Trainable vector: bias, batch-norm scale and shift, per-segment channel scale.
-    Vector,
-    /// Running statistic: changed by the forward pass, without a gradient.
-    Statistic,
-}
-
-/// Name, use and size of a tensor the graph reads.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slot {
-    /// PyTorch's name: the node's name, then `.weight`, `.bias`, `.running_mean` or `.running_var`.
-    pub name: String,
-    /// What it is used for.
-    pub kind: SlotKind,
-    /// Dimensions in memory: OHWI for a convolution, `[out, in]`, `[channels]` or `[segments, channels]`.
-    pub dims: Vec<usize>,
-}
-
-impl Slot {
-    /// Numbers in the tensor.
-    pub fn len(&self) -> usize {
-        self.dims.iter().product()
-    }
-
-    /// Whether it holds no numbers (it never does: sizes of zero are refused).
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
 
 /// One operation and what it reads.
 #[derive(Clone, Debug)]
@@ -110,14 +74,16 @@ impl Graph {
 
     /// Multiply-adds of one forward pass for one image, convolutions and linear layers.
     pub fn multiply_adds(&self) -> u64 {
-        self.nodes.iter().map(|node| node.op.operation().multiply_adds(self, node)).sum()
+        let of = |node: &Node| node.op.operation().multiply_adds(self.first_input_shape(node));
+        self.nodes.iter().map(of).sum()
     }
 
     pub(crate) fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.0]
     }
 
-    pub(crate) fn input_shape(&self, node: &Node, index: usize) -> Shape {
-        self.node(node.inputs[index]).shape
+    /// Shape of the first input of a node; an input node has none and gives its own shape.
+    pub(crate) fn first_input_shape(&self, node: &Node) -> Shape {
+        node.inputs.first().map_or(node.shape, |input| self.node(*input).shape)
     }
 }

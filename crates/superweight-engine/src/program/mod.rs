@@ -7,50 +7,36 @@
 //! All programs of a device may share one arena: it is as large as the largest plan, and a program assumes nothing
 //! about what it finds there. What must outlive a run lies in the other storages.
 
-mod buffer;
+mod arena;
 mod emit;
+mod emitter;
+mod layout;
 mod settings;
 
-pub use buffer::{Access, BufferId, Element, Region, Space};
-pub use emit::InputGradient;
+pub use arena::MemoryPlan;
+pub use layout::{Layout, LayoutBuilder};
 pub use settings::{NormMode, Settings};
 
-pub(crate) use buffer::ALIGNMENT;
-pub(crate) use emit::{Destination, Emitter, Kept};
+pub(crate) use layout::CONTROL;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::device::Device;
+use crate::device::buffer::{ALIGNMENT, Access, BufferId, Element, Region, Space};
+use crate::device::{Device, Schedule, Step};
 use crate::error::Error;
 use crate::graph::check::LARGEST;
-use crate::graph::{Graph, Node, NodeId};
-use crate::layout::Layout;
-use crate::memory::{Demand, MemoryPlan};
-use crate::ops::{BatchContext, Call};
-use emit::Buffer;
-
-/// A call ready to run.
-#[derive(Debug)]
-pub struct Step<K> {
-    /// What to compute.
-    pub call: Call,
-    /// What the device prepared for it.
-    pub kernel: K,
-    /// Its scratch memory, if it needs any.
-    pub scratch: Option<BufferId>,
-    /// The node it belongs to.
-    pub node: NodeId,
-    /// Whether it is part of the backward pass.
-    pub backward: bool,
-}
+use crate::graph::ops::operation::BatchContext;
+use crate::graph::{Graph, Node};
+use arena::Demand;
+use emit::emit;
+use emitter::{Buffer, Emitted, Emitter};
 
 /// A graph compiled for one device, batch size and mode.
 #[derive(Debug)]
 pub struct Program<D: Device> {
     graph: Graph,
     settings: Settings,
-    steps: Vec<Step<D::Kernel>>,
-    regions: Vec<Region>,
+    schedule: Schedule<D::Kernel>,
     plan: MemoryPlan,
     layout_fingerprint: u64,
     /// Tells programs apart, for weights frozen for one of them.
@@ -70,11 +56,11 @@ impl<D: Device> Program<D> {
         check_batch(graph, settings)?;
         layout.check(graph, settings)?;
         let mut emitter = Emitter::new(graph, layout, *settings);
-        emitter.emit();
+        emit(&mut emitter);
         let (emitted, mut buffers) = (emitter.calls, emitter.buffers);
 
         let mut steps = Vec::with_capacity(emitted.len());
-        for emit::Emitted { call, node, backward } in emitted {
+        for Emitted { call, node, backward } in emitted {
             let (kernel, scratch_bytes) = device.prepare(&call)?;
             let scratch = (scratch_bytes > 0).then(|| {
                 buffers.push(Buffer::Arena {
@@ -89,8 +75,14 @@ impl<D: Device> Program<D> {
         let (regions, plan) = place(device, &buffers, &steps);
         let (graph, layout_fingerprint) = (graph.clone(), layout.fingerprint);
         let id = PROGRAMS.fetch_add(1, Ordering::Relaxed);
-        let program =
-            Self { graph, settings: *settings, steps, regions, plan, layout_fingerprint, id };
+        let program = Self {
+            graph,
+            settings: *settings,
+            schedule: Schedule { steps, regions },
+            plan,
+            layout_fingerprint,
+            id,
+        };
         program.assert_no_aliasing(device);
         Ok(program)
     }
@@ -102,7 +94,12 @@ impl<D: Device> Program<D> {
 
     /// The calls in order.
     pub fn steps(&self) -> &[Step<D::Kernel>] {
-        &self.steps
+        &self.schedule.steps
+    }
+
+    /// What the device runs.
+    pub(crate) fn schedule(&self) -> &Schedule<D::Kernel> {
+        &self.schedule
     }
 
     /// The graph it was compiled from.
@@ -117,7 +114,7 @@ impl<D: Device> Program<D> {
 
     /// Where a buffer lies.
     pub fn region(&self, buffer: BufferId) -> Region {
-        self.regions[buffer.0]
+        self.schedule.region(buffer)
     }
 
     /// What the program needs of the arena: known before anything runs.
@@ -143,7 +140,7 @@ impl<D: Device> Program<D> {
             };
             (region.space, region.offset, region.offset + region.len * unit)
         };
-        for step in &self.steps {
+        for step in &self.schedule.steps {
             let mut operands = step.call.operands();
             operands.extend(step.scratch.map(|scratch| (scratch, Access::Write)));
             for (i, (written, access)) in operands.iter().enumerate() {
@@ -177,7 +174,8 @@ fn check_batch(graph: &Graph, settings: &Settings) -> Result<(), Error> {
         if node.shape.len().checked_mul(batch).is_none_or(|len| len > LARGEST) {
             return Err(Error::TooLarge { node: node.name.clone(), shape: node.shape, batch });
         }
-        node.op.operation().check_batch(graph, node, context)?;
+        let input = graph.first_input_shape(node);
+        node.op.operation().check_batch(&node.name, input, context)?;
     }
     Ok(())
 }

@@ -9,11 +9,11 @@ use core::ops::Range;
 
 use rayon::prelude::*;
 
-use super::Write;
 use super::lattice::{Cursor, Lattice, Run};
 use super::tile::write;
 use crate::cpu::share::Shared;
 use crate::cpu::simd::{Isa, Kernel, Vector};
+use crate::device::buffer::Write;
 use crate::geometry::ConvGeometry;
 
 /// Multiply-adds of one task: the loads of about 50 µs.

@@ -10,12 +10,12 @@ use core::ops::Range;
 
 use rayon::prelude::*;
 
-use super::Write;
 use super::fold::Fold;
 use super::lattice::{Cursor, Lattice, Run};
 use super::tile::{accumulate, write};
 use crate::cpu::share::Shared;
 use crate::cpu::simd::{Isa, Kernel, Vector};
+use crate::device::buffer::Write;
 use crate::geometry::ConvGeometry;
 
 /// One gather, planned.

@@ -30,6 +30,8 @@ mod winograd;
 #[cfg(test)]
 mod tests;
 
+pub use crate::device::buffer::Write;
+
 use crate::cpu::simd::Isa;
 use crate::geometry::ConvGeometry;
 use depthwise::{Depthwise, DepthwiseWeight};
@@ -39,15 +41,6 @@ use lattice::Lattice;
 use outer::Outer;
 use product::Product;
 use winograd::{Winograd, WinogradWeight};
-
-/// What happens to the destination.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Write {
-    /// It is overwritten.
-    Set,
-    /// The result is added to it.
-    Add,
-}
 
 /// How to convolve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

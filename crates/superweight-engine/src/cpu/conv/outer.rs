@@ -16,12 +16,12 @@ use core::ops::Range;
 
 use rayon::prelude::*;
 
-use super::Write;
 use super::fold::Fold;
 use super::stretch::{Column, Line, Stretch};
 use super::tile::write;
 use crate::cpu::share::Shared;
 use crate::cpu::simd::{Isa, Kernel, Vector};
+use crate::device::buffer::Write;
 use crate::geometry::ConvGeometry;
 
 /// The backward pass to the weight, planned.

@@ -1,10 +1,10 @@
 //! An activation from an activation and a weight, y or dx, by whichever algorithm: pack the weight, then run.
 
-use super::Write;
 use super::depthwise::Depthwise;
 use super::fold::Fold;
 use super::gather::Gather;
 use super::winograd::Winograd;
+use crate::device::buffer::Write;
 
 /// A planned product.
 #[derive(Clone, Debug)]

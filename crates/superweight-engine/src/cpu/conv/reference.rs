@@ -6,7 +6,7 @@
 //!
 //! The two backward passes walk the same triples (x, w, y) and add to another of the three.
 
-use super::Write;
+use crate::device::buffer::Write;
 use crate::geometry::ConvGeometry;
 
 /// y from x and w.

@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::Vector;
+use super::vector::Vector;
 
 /// Exists only where AVX2 and FMA do.
 #[derive(Clone, Copy)]

@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::Vector;
+use super::vector::Vector;
 
 /// Exists only where AVX-512F does.
 #[derive(Clone, Copy)]

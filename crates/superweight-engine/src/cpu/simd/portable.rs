@@ -1,7 +1,7 @@
 //! Four f32 in an array, for any machine: the compiler makes NEON or SSE of it. `mul_add` rounds twice,
 //! because a fused one is a library call where the machine has none.
 
-use super::Vector;
+use super::vector::Vector;
 
 /// Four numbers.
 #[derive(Clone, Copy)]

@@ -62,7 +62,7 @@ fn products_are_the_definition_and_the_same_twice() {
                 .flat_map(|kind| [Write::Set, Write::Add].map(|write| (kind, write)))
             {
                 let shape = ProductShape { arithmetic, output, write, ..shape };
-                let (plan, bytes) = Product::new(&ctx, shape).unwrap();
+                let (plan, bytes) = Product::new(&ctx.blas, shape).unwrap();
                 let operand = arithmetic.operands();
                 let (a, b) = (Buffer::new(&ctx, operand, &a), Buffer::new(&ctx, operand, &b));
                 let workspace = Buffer::bytes(&ctx, bytes);
@@ -71,7 +71,15 @@ fn products_are_the_definition_and_the_same_twice() {
                         if write == Write::Add { start.clone() } else { vec![f32::NAN; m * n] };
                     let c = Buffer::new(&ctx, output, &old);
                     // SAFETY: buffers of the shape's sizes, alive until `read` has waited.
-                    unsafe { plan.run(&ctx, a.at(), b.at(), c.at(), workspace.at()) }.unwrap();
+                    unsafe {
+                        plan.run(
+                            &ctx.blas,
+                            ctx.raw_stream(),
+                            [a.at(), b.at(), c.at()],
+                            workspace.at(),
+                        )
+                    }
+                    .unwrap();
                     c.read()
                 };
                 let (got, again) = (run(), run());
@@ -102,11 +110,11 @@ fn a_product_that_cublas_lacks_is_an_error_with_its_shape() {
         output: Precision::Bf16,
         write: Write::Set,
     };
-    let message = Product::new(&ctx, shape).unwrap_err().to_string();
+    let message = Product::new(&ctx.blas, shape).unwrap_err().to_string();
     assert!(message.contains("8×8"), "{message}");
 }
 
-/// Prints a table for `docs/notes`; run with `--ignored --nocapture` on an idle GPU. The grid of WRN-28-10 at 10%: 3,960 cells of
+/// Prints a table of products; run with `--ignored --nocapture` on an idle GPU. The grid of WRN-28-10 at 10%: 3,960 cells of
 /// K = 247 blocks of 32×32×9, forward and its two gradients; then with K filled up to a multiple of 8.
 #[test]
 #[ignore = "a measurement on a GPU"]
@@ -128,12 +136,17 @@ fn grid_mixing_in_three_arithmetics() {
             (Arithmetic::F32, Precision::F32),
         ] {
             let shape = ProductShape { m, n, k, transposed, arithmetic, output, write: Write::Set };
-            let (plan, bytes) = Product::new(&ctx, shape).unwrap();
+            let (plan, bytes) = Product::new(&ctx.blas, shape).unwrap();
             let of = |seed, len| Buffer::new(&ctx, arithmetic.operands(), &random(seed, len));
             let (a, b, workspace) = (of(1, m * k), of(2, k * n), Buffer::bytes(&ctx, bytes));
             let c = Buffer::bytes(&ctx, m * n * output.bytes());
             // SAFETY: buffers of the shape's sizes, alive until the loop below has waited.
-            let run = || unsafe { plan.run(&ctx, a.at(), b.at(), c.at(), workspace.at()) }.unwrap();
+            let run = || {
+                unsafe {
+                    plan.run(&ctx.blas, ctx.raw_stream(), [a.at(), b.at(), c.at()], workspace.at())
+                }
+                .unwrap()
+            };
             let mut times: Vec<f64> = (0..9)
                 .map(|_| {
                     ctx.synchronize().unwrap();

@@ -9,42 +9,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use serde::{Deserialize, Serialize};
-
+use super::conv::Conv;
 use super::engine::Choice;
-use super::{Conv, Tuning, lock};
+use crate::cuda::lock::lock;
+use crate::cuda::tuning::{ConvRecord, Machine, Tuning};
 
 const FILE: &str = "convolutions.jsonl";
-
-/// What a plan's speed and existence depend on, besides the convolution.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Machine {
-    pub(super) gpu: String,
-    pub(super) driver: i32,
-    pub(super) cudnn: usize,
-}
-
-/// A tuned plan.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ConvRecord {
-    #[serde(flatten)]
-    machine: Machine,
-    /// Shape, direction, write and precision in words.
-    pub conv: String,
-    /// cuDNN's number of the engine.
-    pub engine: i64,
-    /// Its knobs, `(type, value)`.
-    pub knobs: Vec<(u32, i64)>,
-    /// Scratch bytes.
-    pub workspace: usize,
-    /// Median time of a run when it was tuned.
-    pub microseconds: f64,
-    /// How much was tried.
-    pub tuning: Tuning,
-    /// Whether it was as fast as that when it was timed again.
-    #[serde(default)]
-    pub confirmed: bool,
-}
 
 impl ConvRecord {
     pub(super) fn choice(&self) -> Choice {
@@ -212,10 +182,10 @@ fn write(path: &Path, records: &[ConvRecord]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cuda::Precision;
     use crate::cuda::cudnn::Direction;
+    use crate::cuda::precision::Precision;
+    use crate::device::buffer::Write;
     use crate::geometry::ConvGeometry;
-    use crate::ops::Write;
 
     fn folder(name: &str) -> PathBuf {
         let folder =

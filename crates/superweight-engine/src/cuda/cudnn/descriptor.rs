@@ -12,8 +12,8 @@ pub(super) use sys::cudnnBackendAttributeName_t as Attribute;
 use sys::cudnnBackendAttributeType_t as Type;
 pub(super) use sys::cudnnBackendDescriptorType_t as Kind;
 
-use crate::cuda::error::CudaError;
 use crate::cuda::libraries::Cudnn;
+use crate::error::CudaError;
 
 /// Turns a status into an error that carries cuDNN's own words.
 pub(super) fn check(

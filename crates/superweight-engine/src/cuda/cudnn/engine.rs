@@ -3,7 +3,7 @@
 //! An engine is a family of kernels; its knobs (tile size, depth of a tile, split-K, cluster shape) choose one. Engine and
 //! knobs are plain numbers that mean the same to every process with this cuDNN version, so they are what a cache keeps.
 //! The heuristics propose 50–80 configurations per convolution, most of them one or two engines with other knobs, and the
-//! best is often not the first: 10.8 → 7.7 ms over WRN-28-10's convolutions (H200, `docs/notes/convolution-plans.md`).
+//! best is often not the first: 10.8 → 7.7 ms over WRN-28-10's convolutions (H200, `docs/decisions/0015`).
 
 use cudarc::cudnn::sys;
 use serde::{Deserialize, Serialize};
@@ -12,8 +12,8 @@ use sys::cudnnBackendNumericalNote_t as Note;
 
 use super::descriptor::{Attribute, Descriptor, Kind, MOST_VALUES};
 use super::graph::{Graph, Target};
-use crate::cuda::Precision;
-use crate::cuda::error::CudaError;
+use crate::cuda::precision::Precision;
+use crate::error::CudaError;
 
 /// An engine and its knobs, `(type, value)`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

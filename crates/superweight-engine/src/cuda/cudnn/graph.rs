@@ -8,13 +8,13 @@
 use cudarc::cudnn::sys;
 use sys::cudnnPointwiseMode_t as Mode;
 
+use super::conv::{Conv, Direction};
 use super::descriptor::{Attribute, Descriptor, Kind};
-use super::{Conv, Direction};
-use crate::cuda::Precision;
-use crate::cuda::error::CudaError;
 use crate::cuda::libraries::Cudnn;
-use crate::ops::Write;
-use crate::ops::activation::Activation;
+use crate::cuda::precision::Precision;
+use crate::device::buffer::Write;
+use crate::error::CudaError;
+use crate::graph::ops::activation::Activation;
 
 /// Bytes that every pointer given to a plan must be aligned to.
 pub(super) const POINTER_ALIGNMENT: u64 = 16;

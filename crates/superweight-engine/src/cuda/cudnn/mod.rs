@@ -14,6 +14,7 @@
 //! passes ran on plain cores, 200 times slower (H200, measured by the probe this grew from).
 
 mod cache;
+mod conv;
 mod descriptor;
 mod engine;
 mod graph;
@@ -27,131 +28,30 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Mutex, Once};
 
 use cudarc::cudnn::sys;
 use cudarc::driver::CudaStream;
 
-pub use cache::ConvRecord;
 #[cfg(fuzzing)]
 pub use cache::parse as parse_records;
-use cache::{Cache, Machine, Verdict};
+use cache::{Cache, Verdict};
+use conv::WORKSPACE_LIMIT;
+pub(crate) use conv::{Conv, Direction};
 use descriptor::check;
 use engine::{Config, MODES, proposals};
 use graph::{Device, Graph, POINTER_ALIGNMENT, Target};
 use plan::Plan;
 use timing::Bench;
 
-use super::Precision;
-use super::context::{Context, Properties};
-use super::counters::Place;
-use super::error::{CudaError, Named};
 use super::libraries::Cudnn;
-use super::record::undisturbed;
-use crate::geometry::ConvGeometry;
-use crate::ops::Write;
-use crate::ops::activation::Activation;
-
-/// Scratch bytes a plan may ask for. One workspace serves all plans, and the largest decides its size.
-const WORKSPACE_LIMIT: usize = 256 << 20;
-
-/// Which of the three tensors of a convolution is computed from the other two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Direction {
-    /// y from x and w.
-    Forward,
-    /// dx from dy and w.
-    BackwardData,
-    /// dw from x and dy.
-    BackwardWeight,
-}
-
-/// How much time is spent on choosing plans. A cache entry serves its level and those below.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    serde::Serialize,
-    serde::Deserialize,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Tuning {
-    /// What the heuristics propose first. Milliseconds per convolution.
-    #[default]
-    Heuristic,
-    /// All proposals, timed. At most a second per convolution.
-    Quick,
-    /// Proposals, then the knobs of the best. At most four seconds per convolution.
-    Full,
-}
-
-/// What is asked for: the key of a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Conv {
-    pub(crate) geometry: ConvGeometry,
-    pub(crate) direction: Direction,
-    pub(crate) write: Write,
-    pub(crate) precision: Precision,
-    /// A bias is added and this applied: forward and `Set` only.
-    pub(crate) epilogue: Option<Activation>,
-}
-
-impl Conv {
-    /// Numbers of x, w, y and the bias.
-    fn lens(&self) -> [usize; 4] {
-        let g = &self.geometry;
-        let bias = if self.epilogue.is_some() { g.out_channels } else { 0 };
-        [g.input_len(), g.weight_len(), g.output_len(), bias]
-    }
-
-    /// Which of x, w, y is written.
-    fn written(&self) -> usize {
-        match self.direction {
-            Direction::Forward => 2,
-            Direction::BackwardData => 0,
-            Direction::BackwardWeight => 1,
-        }
-    }
-}
-
-/// Identity in the cache and in messages: `n128 160→160 32×32 k3×3 s1×1 p1×1 g1 forward set bf16`.
-impl fmt::Display for Conv {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let g = &self.geometry;
-        let direction = match self.direction {
-            Direction::Forward => "forward",
-            Direction::BackwardData => "data",
-            Direction::BackwardWeight => "weight",
-        };
-        let write = if self.write == Write::Add { "add" } else { "set" };
-        let pair = |[a, b]: [usize; 2]| format!("{a}×{b}");
-        write!(
-            f,
-            "n{} {}→{} {} k{} s{} p{} g{} {direction} {write}{} {}",
-            g.batch,
-            g.in_channels,
-            g.out_channels,
-            pair(g.input),
-            pair(g.kernel),
-            pair(g.stride),
-            pair(g.padding),
-            g.groups,
-            match self.epilogue {
-                None => "",
-                Some(Activation::None) => " bias",
-                Some(Activation::Relu) => " bias relu",
-                Some(Activation::Relu6) => " bias relu6",
-            },
-            self.precision.name()
-        )
-    }
-}
+use super::lock::lock;
+use super::tuning::{ConvRecord, Machine, Tuning};
+use crate::cuda::capture::counters::{Counters, Place};
+use crate::cuda::capture::undisturbed;
+use crate::cuda::named::Named;
+use crate::cuda::properties::Properties;
+use crate::error::CudaError;
 
 /// cuDNN on one stream, with the plans made so far.
 pub(crate) struct Dnn {
@@ -383,9 +283,13 @@ pub(crate) struct ConvPlan {
 
 impl ConvPlan {
     /// Chooses a plan, and says how many bytes of workspace it has to be given.
-    pub(crate) fn new(ctx: &Context, conv: Conv) -> Result<(Self, usize), CudaError> {
-        let plan = ctx.dnn.plan(&conv)?;
-        let place = ctx.counters.place(plan.workspace());
+    pub(crate) fn new(
+        dnn: &Dnn,
+        counters: &Counters,
+        conv: Conv,
+    ) -> Result<(Self, usize), CudaError> {
+        let plan = dnn.plan(&conv)?;
+        let place = counters.place(plan.workspace());
         let workspace = if place.is_some() { 0 } else { plan.workspace() };
         Ok((Self { conv, plan, place }, workspace))
     }
@@ -398,7 +302,8 @@ impl ConvPlan {
     /// stream has passed this call.
     pub(crate) unsafe fn run(
         &self,
-        ctx: &Context,
+        dnn: &Dnn,
+        counters: &Counters,
         [a, b, out]: [u64; 3],
         bias: u64,
         workspace: u64,
@@ -409,7 +314,7 @@ impl ConvPlan {
             Direction::BackwardWeight => [a, out, b, bias],
         };
         let workspace = match &self.place {
-            Some(place) if !ctx.counters.have(place) => {
+            Some(place) if !counters.have(place) => {
                 let what = format!("running the convolution {}", self.conv);
                 return Err(CudaError::call(what, "it was planned for another device"));
             }
@@ -424,7 +329,7 @@ impl ConvPlan {
             self.conv
         );
         // SAFETY: the caller's promise, and the alignment just checked.
-        unsafe { self.plan.run(ctx.dnn.cudnn, lock(&ctx.dnn.handle).raw, tensors, workspace) }
+        unsafe { self.plan.run(dnn.cudnn, lock(&dnn.handle).raw, tensors, workspace) }
     }
 
     /// Engine and knobs.
@@ -432,9 +337,4 @@ impl ConvPlan {
     pub(crate) fn choice(&self) -> String {
         self.plan.choice().to_string()
     }
-}
-
-/// A lock whose holder panicked is still good: what it guards is changed in one step.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

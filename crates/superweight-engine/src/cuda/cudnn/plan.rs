@@ -8,8 +8,8 @@ use cudarc::cudnn::sys;
 use super::descriptor::{Attribute, Descriptor, Kind, check};
 use super::engine::{Choice, Config};
 use super::graph::{BIAS, Graph, INPUT, OUTPUT, Target, WEIGHT};
-use crate::cuda::error::CudaError;
 use crate::cuda::libraries::Cudnn;
+use crate::error::CudaError;
 
 /// Immutable once built, so layers of one shape share it.
 #[derive(Debug)]

@@ -3,18 +3,19 @@
 //! First what the heuristics propose; then, in a full search, the knobs of the two best engines one after another (coordinate
 //! descent). Whatever wins must agree with the first proposal and with itself before it is believed. Not taken: engines
 //! that compile their kernel at run time and that nobody proposes for a plain convolution. On WRN-28-10's three large
-//! shapes the best of the 12–65 kernels tried took 1.01–1.71 times as long (`docs/notes/convolution-plans.md`).
+//! shapes the best of the 12–65 kernels tried took 1.01–1.71 times as long (`docs/decisions/0015`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::conv::Conv;
 use super::engine::{Choice, Config, Knob, MODES, knobs, proposals};
 use super::graph::{Graph, Target};
 use super::plan::Plan;
 use super::timing::Bench;
-use super::{Conv, Tuning};
-use crate::cuda::error::CudaError;
+use crate::cuda::tuning::Tuning;
+use crate::error::CudaError;
 
 /// Replays per candidate; finalists have them several times over, in turns, because a warm card slows down.
 pub(super) const REPEATS: usize = 5;

@@ -2,8 +2,13 @@
 
 use super::*;
 use crate::cpu::conv;
+use crate::cuda::context::Context;
 use crate::cuda::libraries::CublasLt;
 use crate::cuda::on_device::{Buffer, context, error, random, rounded};
+use crate::cuda::precision::Precision;
+use crate::device::buffer::Write;
+use crate::geometry::ConvGeometry;
+use crate::graph::ops::activation::Activation;
 
 const DIRECTIONS: [Direction; 3] =
     [Direction::Forward, Direction::BackwardData, Direction::BackwardWeight];
@@ -46,12 +51,10 @@ fn definition(
 ) -> Vec<f32> {
     let mut out = vec![0.0; len];
     match direction {
-        Direction::Forward => conv::reference::forward(g, a, b, &mut out, conv::Write::Set),
-        Direction::BackwardData => {
-            conv::reference::backward_data(g, a, b, &mut out, conv::Write::Set)
-        }
+        Direction::Forward => conv::reference::forward(g, a, b, &mut out, Write::Set),
+        Direction::BackwardData => conv::reference::backward_data(g, a, b, &mut out, Write::Set),
         Direction::BackwardWeight => {
-            conv::reference::backward_weight(g, a, b, &mut out, conv::Write::Set)
+            conv::reference::backward_weight(g, a, b, &mut out, Write::Set)
         }
     }
     out
@@ -75,7 +78,8 @@ fn every_direction_write_and_precision_is_the_definition_and_the_same_twice() {
         for precision in [Precision::Bf16, Precision::F32] {
             for write in [Write::Set, Write::Add] {
                 let (plan, bytes) = ConvPlan::new(
-                    &ctx,
+                    &ctx.dnn,
+                    &ctx.counters,
                     Conv { geometry: *g, direction, write, precision, epilogue: None },
                 )
                 .unwrap();
@@ -87,8 +91,16 @@ fn every_direction_write_and_precision_is_the_definition_and_the_same_twice() {
                         if write == Write::Add { start.clone() } else { vec![f32::NAN; of_out] };
                     let out = Buffer::new(&ctx, precision, &old);
                     // SAFETY: buffers of the geometry's sizes, alive until `read` has waited.
-                    unsafe { plan.run(&ctx, [a.at(), b.at(), out.at()], 0, workspace.at()) }
-                        .unwrap();
+                    unsafe {
+                        plan.run(
+                            &ctx.dnn,
+                            &ctx.counters,
+                            [a.at(), b.at(), out.at()],
+                            0,
+                            workspace.at(),
+                        )
+                    }
+                    .unwrap();
                     out.read()
                 };
                 let got = run();
@@ -123,15 +135,23 @@ fn a_fused_plan_adds_the_bias_and_applies_the_activation() {
             let (direction, write) = (Direction::Forward, Write::Set);
             let conv = Conv { geometry, direction, write, precision, epilogue: Some(activation) };
             // Where cuDNN has no such plan, the bias is added by a kernel of ours.
-            let Ok((plan, bytes)) = ConvPlan::new(&ctx, conv) else { continue };
+            let Ok((plan, bytes)) = ConvPlan::new(&ctx.dnn, &ctx.counters, conv) else { continue };
             fused += 1;
             let [x, w, bias_there] =
                 [&x, &w, &bias].map(|values| Buffer::new(&ctx, precision, values));
             let out = Buffer::new(&ctx, precision, &vec![f32::NAN; sum.len()]);
             let workspace = Buffer::bytes(&ctx, bytes);
             // SAFETY: buffers of the geometry's sizes, alive until `read` has waited.
-            unsafe { plan.run(&ctx, [x.at(), w.at(), out.at()], bias_there.at(), workspace.at()) }
-                .unwrap();
+            unsafe {
+                plan.run(
+                    &ctx.dnn,
+                    &ctx.counters,
+                    [x.at(), w.at(), out.at()],
+                    bias_there.at(),
+                    workspace.at(),
+                )
+            }
+            .unwrap();
             let (low, high) = activation.bounds();
             let finish = |(sum, bias): (&f32, &f32)| (sum + bias).clamp(low, high);
             let wanted: Vec<f32> = sum.iter().zip(bias.iter().cycle()).map(finish).collect();
@@ -262,7 +282,7 @@ const WRN_28_10: [(usize, [usize; 2], usize, usize, usize, usize); 10] = [
     (1, [320, 640], 1, 2, 16, 0),
 ];
 
-/// Prints tables for `docs/notes`; run with `--ignored --nocapture` on an idle GPU. `SWN_TUNING=full` searches the shapes that
+/// Prints tables of tuned plans; run with `--ignored --nocapture` on an idle GPU. `SWN_TUNING=full` searches the shapes that
 /// occur seven times further, for `SWN_TUNING_SECONDS` each.
 #[test]
 #[ignore = "a measurement of a minute on a GPU"]

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use cudarc::cudnn::sys as dnn;
 use cudarc::driver::{CudaEvent, CudaSlice, CudaStream, DevicePtr, result, sys as cu};
 
+use super::conv::{Conv, WORKSPACE_LIMIT};
 use super::plan::Plan;
-use super::{Conv, WORKSPACE_LIMIT};
-use crate::cuda::Precision;
-use crate::cuda::counters::{PLACE, Places};
-use crate::cuda::error::{CudaError, Named};
+use crate::cuda::capture::Captured;
+use crate::cuda::capture::counters::{PLACE, Places};
 use crate::cuda::libraries::Cudnn;
-use crate::cuda::record::Captured;
+use crate::cuda::named::Named;
+use crate::cuda::precision::Precision;
+use crate::error::CudaError;
 
 /// Bytes that rotating buffers should span: twice the L2 cache of an H200.
 const SPAN: usize = 120 << 20;

@@ -8,11 +8,11 @@ use rayon::prelude::*;
 
 use super::tiling::{Collect, PLANES, POINTS, Planes, STEP, Spread, Tiling};
 use super::transform::{Inputs, Regular, Taps, both};
-use crate::cpu::conv::Write;
 use crate::cpu::conv::gather::Gather;
 use crate::cpu::conv::tile::{accumulate, write};
 use crate::cpu::share::{Shared, Slots};
 use crate::cpu::simd::{Isa, Kernel, Vector};
+use crate::device::buffer::Write;
 use crate::geometry::ConvGeometry;
 
 /// A stride-1 3×3 convolution, forward or to the data, planned.

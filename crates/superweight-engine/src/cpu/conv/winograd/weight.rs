@@ -14,13 +14,13 @@ use core::ops::Range;
 
 use rayon::prelude::*;
 
-use super::Winograd;
+use super::product::Winograd;
 use super::tiling::{PLANES, POINTS, Planes, STEP, Spread, Tiling};
 use super::transform::{Inputs, OutputGradients, Patch, TapGradients, both};
-use crate::cpu::conv::Write;
 use crate::cpu::conv::tile::write;
 use crate::cpu::share::{Shared, Slots};
 use crate::cpu::simd::{Isa, Kernel, Vector};
+use crate::device::buffer::Write;
 use crate::geometry::ConvGeometry;
 
 /// The backward pass to the weight, planned.

@@ -1,0 +1,6 @@
+//! Weights from banks.
+
+mod factors;
+pub(super) mod mix;
+mod piece;
+pub(super) mod views;

@@ -1,0 +1,360 @@
+//! The device: what is prepared and what is run.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cudarc::driver::sys as cu;
+
+use super::bank::mix::Mixer;
+use super::bank::views::Viewer;
+use super::buffer::{self, Allocation, CudaBuffer, Storages};
+use super::context::Context;
+use super::fuse;
+use super::gpu::Gpu;
+use super::images::CudaImages;
+use super::launch::{self, Kernels};
+use super::named::Named;
+use super::ops::conv::Conv;
+use super::ops::{Kernel, loss, norm};
+use super::precision::Precision;
+use super::record::Recording;
+use super::sgd::Updater;
+use super::tuning::{ConvRecord, Tuning};
+use super::view::{Packed, View};
+use crate::device::bank_view::ViewSet;
+use crate::device::buffer::{Element, Region, Space};
+use crate::device::call::Call;
+use crate::device::mix::{MixReaders, MixSet};
+use crate::device::sgd::SgdGroups;
+use crate::device::{Device, Observer, Schedule};
+use crate::error::{CudaError, Error};
+use crate::images::{ImageDraw, ImageSet};
+
+/// An NVIDIA GPU.
+#[derive(Clone)]
+pub struct CudaDevice {
+    pub(super) gpu: Gpu,
+}
+
+impl CudaDevice {
+    /// The GPU of this number, computing in this precision.
+    pub fn new(ordinal: usize, precision: Precision) -> Result<Self, Error> {
+        let context = Context::new(ordinal, precision)?;
+        let kernels = Arc::new(Kernels::load(&context)?);
+        Ok(Self { gpu: Gpu { context, kernels } })
+    }
+
+    /// The precision of activations and weights.
+    pub fn precision(&self) -> Precision {
+        self.gpu.context.precision
+    }
+
+    /// How much time convolutions compiled from now on may take to choose.
+    pub fn set_tuning(&self, tuning: Tuning) {
+        self.gpu.context.dnn.set_tuning(tuning);
+    }
+
+    /// Forgets tuned plans, so that programs compiled from now on tune theirs anew.
+    pub fn refresh_tuning(&self) {
+        self.gpu.context.dnn.refresh();
+    }
+
+    /// From now on, tuned plans that nobody has confirmed are timed once more, and tuned again if they were chosen beside
+    /// other work on the GPU. Not for a run that goes on: it needs the plans it began with to give the same bits.
+    pub fn check_tuned(&self) {
+        self.gpu.context.dnn.check_tuned();
+    }
+
+    /// The convolutions tuned for this GPU, driver and cuDNN.
+    pub fn tuned(&self) -> Vec<ConvRecord> {
+        self.gpu.context.dnn.records()
+    }
+
+    /// Bytes of the GPU's memory that were allocated at most so far. What driver and libraries hold is not among them.
+    pub fn most_allocated(&self) -> usize {
+        self.gpu.context.most_allocated()
+    }
+
+    /// What it is and what it runs on, for logs.
+    pub fn description(&self) -> String {
+        let (properties, libraries) = (&self.gpu.context.properties, &self.gpu.context.libraries);
+        let (major, minor) = libraries.nvrtc.version();
+        format!(
+            "{} ({}), {}, driver for CUDA {}.{}, NVRTC {major}.{minor}, cuBLASLt {} ({}), cuDNN {} ({})",
+            properties.name,
+            properties.arch(),
+            self.gpu.context.precision.name(),
+            properties.driver / 1000,
+            properties.driver % 1000 / 10,
+            libraries.cublas_lt.version(),
+            libraries.cublas_lt.opened.path.display(),
+            libraries.cudnn.version(),
+            libraries.cudnn.opened.path.display(),
+        )
+    }
+
+    /// Makes the device the calling thread's, or remembers why not.
+    fn bound(&self) -> bool {
+        let bound = self.gpu.context.bind();
+        let is = bound.is_ok();
+        self.gpu.context.note(bound);
+        is
+    }
+}
+
+impl fmt::Debug for CudaDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CudaDevice({:?})", self.gpu.context)
+    }
+}
+
+impl Device for CudaDevice {
+    type Buffer = CudaBuffer;
+    type Kernel = Kernel;
+    type Mixer = Mixer;
+    type Viewer = Viewer;
+    type Packed = Packed;
+    type Updater = Updater;
+    type Images = CudaImages;
+    type Recording = Recording;
+
+    fn element_bytes(&self, element: Element) -> usize {
+        buffer::element_bytes(self.gpu.context.precision, element)
+    }
+
+    fn allocate(&self, space: Space, size: usize, weights: usize) -> Result<CudaBuffer, Error> {
+        Ok(CudaBuffer::new(&self.gpu.context, space, size, weights)?)
+    }
+
+    fn size(&self, buffer: &CudaBuffer) -> usize {
+        buffer.size()
+    }
+
+    fn clear(&self, buffer: &mut CudaBuffer) {
+        if self.bound() {
+            self.gpu.context.note(buffer.clear());
+        }
+    }
+
+    fn write(&self, buffer: &mut CudaBuffer, region: Region, values: &[f32]) {
+        if self.bound() {
+            self.gpu.context.note(buffer.write(&self.gpu.context, region, values));
+        }
+    }
+
+    fn write_indices(&self, buffer: &mut CudaBuffer, region: Region, values: &[u32]) {
+        if self.bound() {
+            self.gpu.context.note(buffer.write_indices(&self.gpu.context, region, values));
+        }
+    }
+
+    fn read(&self, buffer: &CudaBuffer, region: Region, values: &mut [f32]) {
+        if self.bound() {
+            self.gpu.context.note(buffer.read(&self.gpu.context, region, values));
+        }
+    }
+
+    fn prepare(&self, call: &Call) -> Result<(Kernel, usize), Error> {
+        let context = &self.gpu.context;
+        context.bind()?;
+        let conv = match call {
+            Call::ConvForward(call) => Some(Conv::forward(context, call)?),
+            Call::ConvBackwardData(call) => Some(Conv::backward_data(context, call)?),
+            Call::ConvBackwardWeight(call) => Some(Conv::backward_weight(context, call)?),
+            _ => None,
+        };
+        if let Some((conv, scratch)) = conv {
+            return Ok((Kernel(Some(conv)), scratch));
+        }
+        let scratch = match call {
+            Call::NormStatistics(call) => norm::statistics_scratch(context, call),
+            Call::NormBackward(call) => norm::backward_scratch(context, call),
+            Call::ScaleBackward(call) => norm::scale_backward_scratch(context, call),
+            Call::CrossEntropy(call) => loss::scratch(call),
+            _ => 0,
+        };
+        Ok((Kernel(None), scratch))
+    }
+
+    fn pack(&self, schedule: &Schedule<Kernel>, storages: &mut Storages) -> Result<Packed, Error> {
+        self.gpu.context.bind()?;
+        let view = View::new(&self.gpu, schedule.regions(), storages, None);
+        let copies = schedule.steps().iter().map(|step| match &step.call {
+            Call::ConvForward(call) => view.copy_of(call.w).map(Some),
+            _ => Ok(None),
+        });
+        Ok(Packed(copies.collect::<Result<_, CudaError>>()?))
+    }
+
+    fn packed_bytes(&self, packed: &Packed) -> usize {
+        packed.0.iter().flatten().map(Allocation::bytes).sum()
+    }
+
+    fn run(
+        &self,
+        schedule: &Schedule<Kernel>,
+        storages: &mut Storages,
+        packed: Option<&Packed>,
+        observer: Option<Observer<'_>>,
+    ) {
+        if !self.bound() {
+            return;
+        }
+        let view = View::new(&self.gpu, schedule.regions(), storages, packed);
+        let steps = schedule.steps();
+        let works = fuse::joined(steps, &view);
+        match observer {
+            None => works.iter().for_each(|work| work.run(steps, &view)),
+            Some(observe) => {
+                for work in &works {
+                    match self.timed(|| work.run(steps, &view)) {
+                        Ok(time) => observe(work.first(), time),
+                        Err(error) => self.gpu.context.note(Err(error)),
+                    }
+                }
+            }
+        }
+    }
+
+    fn prepare_sgd(&self, groups: &SgdGroups, parameters: &[Region]) -> Result<Updater, Error> {
+        Ok(Updater::new(&self.gpu, groups, parameters)?)
+    }
+
+    fn sgd(
+        &self,
+        updater: &Updater,
+        rates: &CudaBuffer,
+        momentum: &mut CudaBuffer,
+        storages: &mut Storages,
+    ) {
+        if self.bound() {
+            updater.step(&self.gpu, rates, momentum, storages);
+        }
+    }
+
+    fn prepare_mix(&self, sets: &[MixSet]) -> Result<(Mixer, usize), Error> {
+        Ok(Mixer::new(&self.gpu, sets)?)
+    }
+
+    fn mix(&self, _: &[MixSet], mixer: &Mixer, readers: MixReaders, storages: &mut Storages) {
+        if self.bound() {
+            mixer.mix(&self.gpu, readers, storages);
+        }
+    }
+
+    fn mix_backward(&self, _: &[MixSet], mixer: &Mixer, storages: &mut Storages) {
+        if self.bound() {
+            mixer.backward(&self.gpu, storages);
+        }
+    }
+
+    fn prepare_views(&self, sets: &[ViewSet]) -> Result<Viewer, Error> {
+        Ok(Viewer::new(&self.gpu, sets)?)
+    }
+
+    fn view(&self, viewer: &Viewer, storages: &mut Storages) {
+        if self.bound() {
+            viewer.view(&self.gpu, storages);
+        }
+    }
+
+    fn view_backward(&self, viewer: &Viewer, storages: &mut Storages) {
+        if self.bound() {
+            viewer.backward(&self.gpu, storages);
+        }
+    }
+
+    fn accumulate(&self, storages: &Storages, regions: &[Region], sums: &mut CudaBuffer) {
+        if !self.bound() {
+            return;
+        }
+        let mut to = sums.base().main;
+        for region in regions {
+            let place = buffer::Place::of(
+                &self.gpu.context,
+                storages[region.space as usize].base(),
+                *region,
+            );
+            // Parameters are summed as the optimizer has them.
+            let narrow = place.bytes == 2 && region.space != Space::Parameters;
+            let from = match region.space {
+                Space::Parameters => {
+                    storages[Space::Parameters as usize].base().main + 4 * region.offset as u64
+                }
+                _ => place.pointer,
+            };
+            let (grid, kind) = (self.gpu.kernels.flat(region.len), i32::from(narrow));
+            // SAFETY: the region lies in its storage, and `Accumulator` gave the sums room for all regions.
+            unsafe {
+                launch::launch!(
+                    self.gpu.kernels,
+                    "accumulate",
+                    grid,
+                    from,
+                    kind,
+                    to,
+                    region.len as u64
+                )
+            };
+            to += 4 * region.len as u64;
+        }
+    }
+
+    fn load_images(
+        &self,
+        set: &ImageSet,
+        batch: usize,
+        abreast: usize,
+    ) -> Result<CudaImages, Error> {
+        Ok(CudaImages::new(&self.gpu, set, batch, abreast)?)
+    }
+
+    fn set_draws(&self, images: &mut CudaImages, draws: &[ImageDraw]) {
+        if self.bound() {
+            self.gpu.context.note(images.set_draws(&self.gpu, draws));
+        }
+    }
+
+    fn draw(&self, images: &CudaImages, storages: &mut Storages, to: Region, classes: Region) {
+        if self.bound() {
+            images.draw(&self.gpu, storages, to, classes);
+        }
+    }
+
+    fn record(
+        &self,
+        body: &mut dyn FnMut() -> Result<(), Error>,
+    ) -> Result<Option<Recording>, Error> {
+        Recording::new(&self.gpu.context, body).map(Some)
+    }
+
+    fn replay(&self, recording: &Recording) -> Result<(), Error> {
+        self.gpu.context.bind()?;
+        self.gpu.context.take_failure()?;
+        recording.replay()
+    }
+
+    fn finish(&self) -> Result<(), Error> {
+        self.gpu.context.bind()?;
+        let done = self.gpu.context.synchronize();
+        self.gpu.context.take_failure()?;
+        Ok(done?)
+    }
+}
+
+impl CudaDevice {
+    /// How long the GPU takes for what `work` asks of it.
+    fn timed(&self, work: impl FnOnce()) -> Result<Duration, CudaError> {
+        let event = || {
+            let flags = cu::CUevent_flags::CU_EVENT_DEFAULT;
+            self.gpu.context.cuda.new_event(Some(flags)).named("cuEventCreate")
+        };
+        let (start, end) = (event()?, event()?);
+        start.record(&self.gpu.context.stream).named("cuEventRecord")?;
+        work();
+        end.record(&self.gpu.context.stream).named("cuEventRecord")?;
+        let milliseconds = start.elapsed_ms(&end).named("cuEventElapsedTime")?;
+        Ok(Duration::from_secs_f64(f64::from(milliseconds) / 1e3))
+    }
+}

@@ -1,0 +1,103 @@
+//! Kernel calls of `pool`.
+
+use crate::device::buffer::{Access, BufferId, Write};
+use crate::graph::ops::pool::Pool2d;
+
+/// Sizes of a pooling call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolShape {
+    /// Images.
+    pub batch: usize,
+    /// Input height and width.
+    pub input: [usize; 2],
+    /// Output height and width.
+    pub output: [usize; 2],
+    /// Channels.
+    pub channels: usize,
+    /// Window, stride, padding.
+    pub window: Pool2d,
+}
+
+/// `y` = maximum or average of the windows of `x`.
+#[derive(Clone, Debug)]
+pub struct Forward {
+    /// Sizes.
+    pub shape: PoolShape,
+    /// Input.
+    pub x: BufferId,
+    /// Output.
+    pub y: BufferId,
+    /// Where to note the pixel (row·width + column) that won, if a backward pass follows.
+    pub positions: Option<BufferId>,
+}
+
+impl Forward {
+    pub(super) fn operands(&self) -> Vec<(BufferId, Access)> {
+        let mut all = vec![(self.x, Access::Read), (self.y, Access::Write)];
+        all.extend(self.positions.map(|positions| (positions, Access::Write)));
+        all
+    }
+}
+
+/// Gives each output's gradient to the winner, or to the whole window.
+#[derive(Clone, Debug)]
+pub struct Backward {
+    /// Sizes.
+    pub shape: PoolShape,
+    /// Gradient of the output.
+    pub dy: BufferId,
+    /// The winners, for the maximum.
+    pub positions: Option<BufferId>,
+    /// Gradient of the input.
+    pub dx: BufferId,
+    /// Replace or accumulate.
+    pub write: Write,
+}
+
+impl Backward {
+    pub(super) fn operands(&self) -> Vec<(BufferId, Access)> {
+        let mut all = vec![(self.dy, Access::Read), (self.dx, self.write.access())];
+        all.extend(self.positions.map(|positions| (positions, Access::Read)));
+        all
+    }
+}
+
+/// `y[n,c] = mean of x[n,·,·,c]`.
+#[derive(Clone, Debug)]
+pub struct GlobalForward {
+    /// Height times width.
+    pub pixels: usize,
+    /// Channels.
+    pub channels: usize,
+    /// Input.
+    pub x: BufferId,
+    /// Output.
+    pub y: BufferId,
+}
+
+impl GlobalForward {
+    pub(super) fn operands(&self) -> Vec<(BufferId, Access)> {
+        vec![(self.x, Access::Read), (self.y, Access::Write)]
+    }
+}
+
+/// `dx[n,·,·,c] (+)= dy[n,c] / pixels`.
+#[derive(Clone, Debug)]
+pub struct GlobalBackward {
+    /// Height times width.
+    pub pixels: usize,
+    /// Channels.
+    pub channels: usize,
+    /// Gradient of the output.
+    pub dy: BufferId,
+    /// Gradient of the input.
+    pub dx: BufferId,
+    /// Replace or accumulate.
+    pub write: Write,
+}
+
+impl GlobalBackward {
+    pub(super) fn operands(&self) -> Vec<(BufferId, Access)> {
+        vec![(self.dy, Access::Read), (self.dx, self.write.access())]
+    }
+}

@@ -1,0 +1,145 @@
+//! Views over a memory: sets checked, prepared and run.
+
+use super::memory::Memory;
+use crate::device::Device;
+use crate::device::bank_view::{RankOne, View, ViewSet};
+use crate::device::buffer::{Element, Region, Space};
+use crate::error::Error;
+
+/// Sets checked and prepared for a device.
+#[derive(Debug)]
+pub struct Views<D: Device> {
+    sets: Vec<ViewSet>,
+    viewer: D::Viewer,
+    /// Numbers of the parameters up to the end of the last bank or tensor.
+    numbers: usize,
+}
+
+impl<D: Device> Views<D> {
+    /// Checks that views lie in their banks and that no number is written twice.
+    pub fn new(device: &D, sets: Vec<ViewSet>) -> Result<Self, Error> {
+        for set in &sets {
+            check_set(set)?;
+        }
+        let numbers = check_overlaps(&sets)?;
+        let viewer = device.prepare_views(&sets)?;
+        Ok(Self { sets, viewer, numbers })
+    }
+
+    /// The sets.
+    pub fn sets(&self) -> &[ViewSet] {
+        &self.sets
+    }
+
+    /// What the device prepared for them.
+    pub fn viewer(&self) -> &D::Viewer {
+        &self.viewer
+    }
+}
+
+impl<D: Device> Memory<D> {
+    /// Writes every tensor from what it looks at.
+    pub fn view(&mut self, views: &Views<D>) -> Result<(), Error> {
+        self.check_views(views)?;
+        let device = self.device().clone();
+        device.view(&views.viewer, &mut self.storages);
+        Ok(())
+    }
+
+    /// Turns the gradients of tensors into those of banks, overwriting these. Numbers that nobody looks at have none.
+    pub fn view_backward(&mut self, views: &Views<D>) -> Result<(), Error> {
+        self.check_views(views)?;
+        let device = self.device().clone();
+        device.view_backward(&views.viewer, &mut self.storages);
+        Ok(())
+    }
+
+    fn check_views(&self, views: &Views<D>) -> Result<(), Error> {
+        let have = self.layout().parameter_numbers;
+        match have < views.numbers {
+            true => Err(Error::MemoryTooSmall {
+                space: Space::Parameters.name(),
+                need: 4 * views.numbers,
+                have: 4 * have,
+            }),
+            false => Ok(()),
+        }
+    }
+}
+
+fn check_set(set: &ViewSet) -> Result<(), Error> {
+    let wrong = |problem: String| Err(Error::Views { set: set.name.clone(), problem });
+    // Devices may hold weights in another width.
+    let is_plain = |region: Region| {
+        region.space == Space::Parameters && region.element == Element::Float && region.len > 0
+    };
+    if !is_plain(set.bank) {
+        return wrong("the bank is not of parameters in 32 bits".into());
+    }
+    for (index, view) in set.views.iter().enumerate() {
+        let wrong = |problem: String| wrong(format!("view {index}: {problem}"));
+        let View { tensor, shape, at, from: [rows, cols], factors } = *view;
+        if shape.is_empty() {
+            return wrong(format!("{shape:?} has no numbers"));
+        }
+        if !is_plain(tensor) {
+            return wrong("the tensor is not of parameters in 32 bits".into());
+        }
+        if tensor.len != shape.len() {
+            return wrong(format!("the tensor has {} numbers, not those of {shape:?}", tensor.len));
+        }
+        if rows == 0 || cols == 0 {
+            return wrong("it is stretched from nothing".into());
+        }
+        if rows > shape.rows || cols > shape.cols {
+            return wrong(format!(
+                "{rows}×{cols} is larger than {shape:?}: only stretching is known"
+            ));
+        }
+        if let Some(RankOne { rows, cols }) = factors {
+            if !view.is_plain() {
+                return wrong("only slices have factors, and it is stretched".into());
+            }
+            if !is_plain(rows) || !is_plain(cols) {
+                return wrong("its factors are not of parameters in 32 bits".into());
+            }
+            if [rows.len, cols.len] != [shape.rows, shape.cols] {
+                let (rows, cols) = (rows.len, cols.len);
+                return wrong(format!(
+                    "{rows} factors of rows and {cols} of columns are not those of {shape:?}"
+                ));
+            }
+        }
+        let (len, have) = (view.source_len(), set.bank.len);
+        if at > have || len > have - at {
+            return wrong(format!("{len} numbers from {at} on lie outside the bank of {have}"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that no bank or tensor overlaps another; gives the end of the last.
+fn check_overlaps(sets: &[ViewSet]) -> Result<usize, Error> {
+    let mut all = vec![];
+    for set in sets {
+        all.push((set.bank, set, "the bank".to_owned()));
+        let tensors = set.views.iter().enumerate();
+        all.extend(tensors.map(|(i, view)| (view.tensor, set, format!("the tensor of view {i}"))));
+        for (i, factors) in
+            set.views.iter().enumerate().filter_map(|(i, view)| Some((i, view.factors?)))
+        {
+            let what = format!("a factor of view {i}");
+            all.extend([factors.rows, factors.cols].map(|region| (region, set, what.clone())));
+        }
+    }
+    all.sort_by_key(|(region, ..)| region.offset);
+    let end = |region: &Region| region.offset + region.len;
+    for pair in all.windows(2) {
+        let [(before, other, whose), (region, set, what)] = pair else { continue };
+        if region.offset < end(before) {
+            let problem = format!("{what} overlaps {whose} of `{}`", other.name);
+            return Err(Error::Views { set: set.name.clone(), problem });
+        }
+    }
+    Ok(all.last().map_or(0, |(region, ..)| end(region)))
+}

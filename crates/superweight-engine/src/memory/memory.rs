@@ -1,0 +1,226 @@
+//! Everything that programs read and write, on one device.
+
+use crate::device::buffer::{Control, Element, Region, Space};
+use crate::device::{Device, Observer, Storages};
+use crate::error::Error;
+use crate::program::{CONTROL, Layout, Program};
+
+/// What a loss reports.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Metrics {
+    /// Mean over the rows that count, without the loss's weight. NaN if a class is out of range.
+    pub loss: f32,
+    /// Rows whose target class has the largest logit (among equals, the first class).
+    pub top1: f32,
+    /// Rows whose target class is among the five largest.
+    pub top5: f32,
+    /// Rows that count.
+    pub rows: f32,
+}
+
+/// Weights of one program, packed. Made by [`Memory::freeze`].
+#[derive(Debug)]
+pub struct Frozen<D: Device> {
+    packed: D::Packed,
+    program: u64,
+}
+
+impl<D: Device> Frozen<D> {
+    /// Bytes of the packed weights.
+    pub fn bytes(&self, device: &D) -> usize {
+        device.packed_bytes(&self.packed)
+    }
+}
+
+/// Everything that programs read and write, on one device.
+#[derive(Debug)]
+pub struct Memory<D: Device> {
+    device: D,
+    layout: Layout,
+    pub(crate) storages: Storages<D>,
+}
+
+impl<D: Device> Memory<D> {
+    /// Storages for a layout and an arena of this many bytes: the largest plan among the programs to be run.
+    pub fn new(device: &D, layout: Layout, arena_bytes: usize) -> Result<Self, Error> {
+        let (numbers, weights) = (layout.parameter_numbers, layout.weight_numbers);
+        let storages = [
+            device.allocate(Space::Arena, arena_bytes, 0)?,
+            device.allocate(Space::Io, layout.io_bytes, 0)?,
+            device.allocate(Space::Parameters, numbers, weights)?,
+            device.allocate(Space::Gradients, numbers, weights)?,
+            device.allocate(Space::State, layout.state_numbers, 0)?,
+        ];
+        let mut memory = Self { device: device.clone(), layout, storages };
+        memory.set_control(Control::ValidRows, u32::MAX);
+        memory.set_control(Control::BatchOfPass, 1);
+        Ok(memory)
+    }
+
+    /// The device.
+    pub fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// Where everything lies.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Runs a program once.
+    pub fn run(&mut self, program: &Program<D>) -> Result<(), Error> {
+        self.check(program)?;
+        self.device.run(program.schedule(), &mut self.storages, None, None);
+        Ok(())
+    }
+
+    /// Takes the weights of a program as they are now and packs them for many runs. It pays at small batches, where
+    /// packing is a good part of a run: WRN-28-4 at batch 1 on two AVX-512 threads, 16.0 → 12.0 ms (`results/cpu-step.md`).
+    pub fn freeze(&mut self, program: &Program<D>) -> Result<Frozen<D>, Error> {
+        self.check(program)?;
+        let packed = self.device.pack(program.schedule(), &mut self.storages)?;
+        Ok(Frozen { packed, program: program.id() })
+    }
+
+    /// Runs a program with weights frozen for it: the same bits as [`Memory::run`] gave then. Later changes of weights
+    /// are not seen; those of biases and batch norms are.
+    pub fn run_frozen(&mut self, program: &Program<D>, frozen: &Frozen<D>) -> Result<(), Error> {
+        self.check(program)?;
+        if frozen.program != program.id() {
+            return Err(Error::OtherProgram { graph: program.graph().name().to_owned() });
+        }
+        self.device.run(program.schedule(), &mut self.storages, Some(&frozen.packed), None);
+        Ok(())
+    }
+
+    /// Runs a program once and reports the time of each call. Slower: the device waits after each.
+    pub fn profile(&mut self, program: &Program<D>, observer: Observer<'_>) -> Result<(), Error> {
+        self.check(program)?;
+        self.device.run(program.schedule(), &mut self.storages, None, Some(observer));
+        Ok(())
+    }
+
+    fn check(&self, program: &Program<D>) -> Result<(), Error> {
+        self.check_arena(program.plan().arena_bytes)?;
+        match program.layout_fingerprint() == self.layout.fingerprint {
+            true => Ok(()),
+            false => Err(Error::OtherLayout { graph: program.graph().name().to_owned() }),
+        }
+    }
+
+    pub(crate) fn check_arena(&self, need: usize) -> Result<(), Error> {
+        let have = self.device.size(&self.storages[Space::Arena as usize]);
+        match have < need {
+            true => Err(Error::MemoryTooSmall { space: Space::Arena.name(), need, have }),
+            false => Ok(()),
+        }
+    }
+
+    /// Fills a batch of images and its classes from images on the device; see [`Device::set_draws`].
+    pub fn draw(&mut self, images: &D::Images, to: &str, classes: &str) -> Result<(), Error> {
+        let (to, classes) = (self.layout.io(to)?, self.layout.io(classes)?);
+        self.device.draw(images, &mut self.storages, to, classes);
+        Ok(())
+    }
+
+    /// Waits for the device; see [`Device::finish`].
+    pub fn finish(&self) -> Result<(), Error> {
+        self.device.finish()
+    }
+
+    /// Sets a control word.
+    pub fn set_control(&mut self, word: Control, value: u32) {
+        if let Ok(region) = self.layout.io(CONTROL) {
+            let region = Region { offset: region.offset + 4 * word as usize, len: 1, ..region };
+            self.device.write_indices(&mut self.storages[Space::Io as usize], region, &[value]);
+        }
+    }
+
+    /// Sets the gradients of all tensors to zero. A backward pass writes those of the tensors that its graph reads and leaves
+    /// others as they are, so who runs some of several graphs begins with this.
+    pub fn clear_gradients(&mut self) {
+        self.device.clear(&mut self.storages[Space::Gradients as usize]);
+    }
+
+    /// Sets a trainable tensor.
+    pub fn set_parameter(&mut self, name: &str, values: &[f32]) -> Result<(), Error> {
+        self.write(name, self.layout.parameter(name)?, values)
+    }
+
+    /// Sets the gradient of a trainable tensor, as a backward pass would.
+    pub fn set_gradient(&mut self, name: &str, values: &[f32]) -> Result<(), Error> {
+        self.write(name, self.layout.gradient(name)?, values)
+    }
+
+    /// Sets a running statistic.
+    pub fn set_statistic(&mut self, name: &str, values: &[f32]) -> Result<(), Error> {
+        self.write(name, self.layout.statistic(name)?, values)
+    }
+
+    /// Sets an input, a target of probabilities or an external gradient; fewer numbers than it holds fill its start.
+    pub fn set_input(&mut self, name: &str, values: &[f32]) -> Result<(), Error> {
+        let region = self.layout.io(name)?;
+        let expected = region.len;
+        if values.len() > expected || region.element == Element::Index {
+            return Err(Error::WrongLength { name: name.to_owned(), expected, got: values.len() });
+        }
+        self.write(name, Region { len: values.len(), ..region }, values)
+    }
+
+    /// Sets a target of classes; fewer classes than it holds fill its start.
+    pub fn set_classes(&mut self, name: &str, classes: &[u32]) -> Result<(), Error> {
+        let region = self.layout.io(name)?;
+        let expected = region.len;
+        if classes.len() > expected || region.element != Element::Index {
+            return Err(Error::WrongLength { name: name.to_owned(), expected, got: classes.len() });
+        }
+        let region = Region { len: classes.len(), ..region };
+        self.device.write_indices(&mut self.storages[Space::Io as usize], region, classes);
+        Ok(())
+    }
+
+    /// A trainable tensor.
+    pub fn parameter(&self, name: &str) -> Result<Vec<f32>, Error> {
+        Ok(self.read(self.layout.parameter(name)?))
+    }
+
+    /// Gradient of a trainable tensor.
+    pub fn gradient(&self, name: &str) -> Result<Vec<f32>, Error> {
+        Ok(self.read(self.layout.gradient(name)?))
+    }
+
+    /// A running statistic.
+    pub fn statistic(&self, name: &str) -> Result<Vec<f32>, Error> {
+        Ok(self.read(self.layout.statistic(name)?))
+    }
+
+    /// An output (or input, or input gradient), all rows of the largest batch laid out.
+    pub fn output(&self, name: &str) -> Result<Vec<f32>, Error> {
+        Ok(self.read(self.layout.io(name)?))
+    }
+
+    /// What a loss reported.
+    pub fn metrics(&self, loss: &str) -> Result<Metrics, Error> {
+        let values = self.read(self.layout.io(loss)?);
+        match values[..] {
+            [loss, top1, top5, rows] => Ok(Metrics { loss, top1, top5, rows }),
+            _ => Err(Error::UnknownTensor { space: "loss", name: loss.to_owned() }),
+        }
+    }
+
+    /// The numbers of a region.
+    pub fn read(&self, region: Region) -> Vec<f32> {
+        let mut values = vec![0.0; region.len];
+        self.device.read(&self.storages[region.space as usize], region, &mut values);
+        values
+    }
+
+    fn write(&mut self, name: &str, region: Region, values: &[f32]) -> Result<(), Error> {
+        let (expected, got) = (region.len, values.len());
+        if expected != got {
+            return Err(Error::WrongLength { name: name.to_owned(), expected, got });
+        }
+        self.device.write(&mut self.storages[region.space as usize], region, values);
+        Ok(())
+    }
+}

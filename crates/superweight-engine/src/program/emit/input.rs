@@ -1,0 +1,15 @@
+//! Emits input.
+
+use crate::device::buffer::BufferId;
+use crate::graph::NodeId;
+use crate::graph::ops::input::Input;
+use crate::program::emitter::{Emit, Emitter};
+
+impl Emit for Input {
+    fn forward(&self, e: &mut Emitter<'_>, id: NodeId) {
+        let buffer = e.io_buffer_of_input(id);
+        e.set_value(id, buffer);
+    }
+
+    fn backward(&self, _e: &mut Emitter<'_>, _id: NodeId, _dy: BufferId) {}
+}
