@@ -111,7 +111,7 @@ members = ['wrn-10-1']
 budget = '60%'
 strategy = 'no-search'
 data = { name = 'shades' }
-train = { epochs = 3, batch = 10, bn_batch = 10, schedule = 'one-cycle', rate = 0.05 }
+train = { epochs = 3, batch = 10, bn_batch_size = 10, schedule = 'one-cycle', rate = 0.05 }
 ";
 
 /// Packed, listed, trained on, asked where the pictures are not; another set of that name is noticed.

@@ -153,9 +153,9 @@ fn a_recipe_is_planned() {
         given.contains("plan.json\n") && given.contains("budget     75,854 = 25.00%"),
         "{given}"
     );
-    let idle = folder.screen("plan small.toml --set train.rise=0.2");
+    let idle = folder.screen("plan small.toml --set train.pct_start=0.2");
     assert!(
-        idle.contains("warning: --set train.rise=0.2: train.rise has no say in this recipe"),
+        idle.contains("warning: --set train.pct_start=0.2: train.pct_start has no say in this recipe"),
         "{idle}"
     );
     let refused = folder.screen("plan small.toml --set budget=100");

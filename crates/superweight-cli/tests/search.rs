@@ -142,11 +142,11 @@ fn a_sweep_of_ends_begins_where_a_run_is() {
     let folder = folder("ends");
     let start = "train tiny.toml --set train.epochs=4 --set train.schedule=constant --until 2 --name start --device cpu";
     assert!(folder.run(start).status.success());
-    let rows = folder.json("sweep --from runs/start --set train.average=0,2 --json");
+    let rows = folder.json("sweep --from runs/start --set train.swa_epochs=0,2 --json");
     assert!(rows.as_array().unwrap().iter().all(|row| row["state"] == "finished"), "{rows}");
     assert!(
         folder
-            .run("train --from runs/start --name one --set train.average=2 --device cpu")
+            .run("train --from runs/start --name one --set train.swa_epochs=2 --device cpu")
             .status
             .success()
     );
@@ -156,22 +156,22 @@ fn a_sweep_of_ends_begins_where_a_run_is() {
         let newest = fs::read_to_string(run.join("latest")).unwrap();
         fs::read(run.join(newest.trim()).join("bank.safetensors")).unwrap()
     };
-    assert!(bank("runs/start-sweep/train.average-2") == bank("runs/one"));
-    assert!(bank("runs/start-sweep/train.average-0") != bank("runs/one"));
+    assert!(bank("runs/start-sweep/train.swa_epochs-2") == bank("runs/one"));
+    assert!(bank("runs/start-sweep/train.swa_epochs-0") != bank("runs/one"));
     assert_eq!(
-        log("runs/start-sweep/train.average-0").lines().count(),
+        log("runs/start-sweep/train.swa_epochs-0").lines().count(),
         2,
         "its beginning's, and its own"
     );
-    let again = folder.screen("sweep --from runs/start --set train.average=0,2");
-    assert!(again.contains("2/2  train.average=2: finished already"), "{again}");
+    let again = folder.screen("sweep --from runs/start --set train.swa_epochs=0,2");
+    assert!(again.contains("2/2  train.swa_epochs=2: finished already"), "{again}");
 
-    let refused = folder.screen("sweep --from runs/start --set train.average=0,3 --name late");
-    assert!(refused.contains("--from: train.average=3: runs/start cannot go on so: "), "{refused}");
+    let refused = folder.screen("sweep --from runs/start --set train.swa_epochs=0,3 --name late");
+    assert!(refused.contains("--from: train.swa_epochs=3: runs/start cannot go on so: "), "{refused}");
     assert!(
         !folder.0.join("runs/late").exists(),
         "nothing is trained before all are known to be possible"
     );
-    let refused = folder.screen("sweep --from runs/none --set train.average=0,2");
+    let refused = folder.screen("sweep --from runs/none --set train.swa_epochs=0,2");
     assert!(refused.contains("error: --from: cannot open runs/none"), "{refused}");
 }

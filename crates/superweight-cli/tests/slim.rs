@@ -96,7 +96,7 @@ fn without_held_out_images_it_says_what_it_looks_at() {
         RECIPE.replace("validation = 7800", "validation = 0").replace("scale = 'corner'", "");
     let folder = Folder::with_recipe("slim-trained", &recipe);
     let output = folder
-        .run("train tiny.toml --set train.batch=1000 --set members=cnn-4-8 --set eval.test=false");
+        .run("train tiny.toml --set train.batch_size=1000 --set members=cnn-4-8 --set eval.test=false");
     assert!(output.status.success(), "{output:?}");
     let screen = folder.screen("slim runs/tiny --to 70% --step 1 --images 100 --threads 1");
     for said in [

@@ -139,7 +139,7 @@ fn bad_recipes_are_refused_with_file_line_and_key_and_leave_nothing() {
         "train tiny.toml --set train.epoch=3",
         "train tiny.toml --set data.name=cifar-10 --validation 0",
         "train tiny.toml --set data.crop=random-resized --set data.padding=2",
-        "train tiny.toml --set data.crop=random-resized --set data.least_area=0",
+        "train tiny.toml --set data.crop=random-resized --set data.min_crop_scale=0",
         "train tiny.toml --validation 7990",
         "train tiny.toml --name a/b",
         "train tiny.toml --runs tiny.toml",
@@ -161,15 +161,15 @@ fn what_is_asked_in_vain_is_said_and_the_run_goes_on() {
     };
     let precision =
         "warning: train.precision = \"bf16\" is for GPUs; the processor computes in f32";
-    let drops = "warning: --set train.drops=[1]: train.drops has no say in this recipe";
+    let drops = "warning: --set train.milestones=[1]: train.milestones has no say in this recipe";
     let train =
-        "train tiny.toml --set train.epochs=2 --set train.precision=bf16 --set train.drops=[1]";
+        "train tiny.toml --set train.epochs=2 --set train.precision=bf16 --set train.milestones=[1]";
     assert_eq!(warned(train), format!("{drops}\n{precision}"));
     let tau = "warning: --set search.tau=0.5: search.tau has no say in this recipe";
     assert_eq!(warned("sweep tiny.toml --set train.epochs=1,2 --set search.tau=0.5"), tau);
     assert_eq!(warned("train tiny.toml --set train.epochs=2"), "");
     assert_eq!(
-        warned("train --from runs/tiny --set train.drops=[1]"),
+        warned("train --from runs/tiny --set train.milestones=[1]"),
         format!("{drops}\n{precision}")
     );
 }
@@ -261,7 +261,7 @@ fn a_run_is_a_folder_that_says_what_was_asked_and_what_came_of_it() {
 fn a_run_that_averages_says_so_before_and_after() {
     let folder = folder("average");
     let screen =
-        folder.screen("train tiny.toml --set train.epochs=3 --set train.average=2 --threads 1");
+        folder.screen("train tiny.toml --set train.epochs=3 --set train.swa_epochs=2 --threads 1");
     let [before, after] = [
         "average    the mean over the ends of the last 2 epochs is kept\n",
         "averaged   2 epochs; what is kept and evaluated is the mean\n",
@@ -269,9 +269,9 @@ fn a_run_that_averages_says_so_before_and_after() {
     .map(|line| screen.find(line).unwrap_or_else(|| panic!("{line}:\n{screen}")));
     let last = screen.find("train 3/3  loss ").unwrap();
     assert!(before < last && last < after, "{screen}");
-    let refused = folder.screen("train tiny.toml --set train.average=7");
+    let refused = folder.screen("train tiny.toml --set train.swa_epochs=7");
     assert!(
-        refused.contains("train.average: there are no 7 epochs in a training of 6"),
+        refused.contains("train.swa_epochs: there are no 7 epochs in a training of 6"),
         "{refused}"
     );
 }
@@ -288,7 +288,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 /// Four epochs of which two are done: `runs/start`, and the command that made it.
 const START: &str = "train tiny.toml --name start --until 2 --set train.epochs=4 --set train.schedule=constant \
-                     --set eval.held_out_every=9 --set eval.test=false --threads 1";
+                     --set eval.validation_every=9 --set eval.test=false --threads 1";
 
 #[test]
 fn one_beginning_has_several_ends_each_that_of_its_recipe() {
@@ -304,11 +304,11 @@ fn one_beginning_has_several_ends_each_that_of_its_recipe() {
         assert!(screen.contains(part), "{part}:\n{screen}");
     }
     let before = files(&path("start"));
-    let end = "--set train.epochs=5 --set train.schedule=drops --set train.drops=[3] --set train.average=2";
+    let end = "--set train.epochs=5 --set train.schedule=multistep --set train.milestones=[3] --set train.swa_epochs=2";
     let mut typed = BTreeMap::from([("start", vec![START.to_owned()])]);
     // The last is a branch of a branch.
     for (from, name, set) in [
-        ("start", "late", "--set train.schedule=drops --set train.drops=[2] --until 3"),
+        ("start", "late", "--set train.schedule=multistep --set train.milestones=[2] --until 3"),
         ("start", "more", "--set train.epochs=6 --until 3"),
         ("more", "most", end),
     ] {
@@ -349,11 +349,11 @@ fn what_has_no_such_end_is_refused_and_leaves_every_run_as_it_was() {
     let screens = [
         "train --from runs/begun",
         "train --from runs",
-        "train --from runs/start --set train.decay=0.1",
+        "train --from runs/start --set train.weight_decay=0.1",
         "train --from runs/start --set train.epoch=9",
-        "train --from runs/start --set train.schedule=drops --set train.drops=[1]",
+        "train --from runs/start --set train.schedule=multistep --set train.milestones=[1]",
         "train --from runs/start --set train.schedule=one-cycle",
-        "train --from runs/start --set train.average=3",
+        "train --from runs/start --set train.swa_epochs=3",
         "train --from runs/start --set train.epochs=1",
         "train --from runs/start --name begun",
         "train --from runs/start --name start --replace",
@@ -384,7 +384,7 @@ fn killed_at_any_moment_a_run_goes_on_to_the_same_numbers() {
 #[test]
 fn killed_at_any_moment_a_search_goes_on_to_the_same_numbers() {
     let search = "--set strategy=swn --set members=cnn-4-8-8,cnn-4-8 --set budget=200% --set plan.clusters=single \
-                  --set search.tau=-1 --set search.epochs=3 --set refine.epoch=2 --set train.epochs=4 --set train.average=2";
+                  --set search.tau=-1 --set search.epochs=3 --set refine.epoch=2 --set train.epochs=4 --set train.swa_epochs=2";
     survives_kills("kill-search", search, 10);
 }
 
@@ -479,7 +479,7 @@ fn a_time_limit_ends_a_run_cleanly_and_a_diverging_one_ends_with_advice() {
         "{used}"
     );
     assert!(used.contains(" of 5000: 'swn train --resume runs/tiny' goes on"), "{used}");
-    folder.screen("train tiny.toml --name mean --set train.average=2 --until 1");
+    folder.screen("train tiny.toml --name mean --set train.swa_epochs=2 --until 1");
     let used = folder.screen("eval runs/mean");
     assert!(used.contains(", not the mean that is kept in the end: 'swn train --resume"), "{used}");
     // A damaged log is seen before anything is trained.
@@ -499,7 +499,7 @@ fn a_time_limit_ends_a_run_cleanly_and_a_diverging_one_ends_with_advice() {
         "{screen}"
     );
     let screen = folder
-        .screen("train tiny.toml --name wild --set train.rate=1000 --set train.schedule=constant");
+        .screen("train tiny.toml --name wild --set train.lr=1000 --set train.schedule=constant");
     assert!(
         screen.contains("[exit 1]") && screen.contains("error: training has diverged: "),
         "{screen}"

@@ -96,7 +96,7 @@ fn bank(plan: &SharingPlan, threads: usize) -> (Bank<CpuDevice>, Memory<CpuDevic
 fn decayed_bank(
     plan: &SharingPlan,
     threads: usize,
-    decay: f32,
+    weight_decay: f32,
 ) -> (Bank<CpuDevice>, Memory<CpuDevice>) {
     let device = CpuDevice::new(threads).unwrap();
     let mut builder = LayoutBuilder::new();
@@ -108,7 +108,7 @@ fn decayed_bank(
     }
     bank::declare(plan, &mut builder).unwrap();
     let layout = builder.finish(&device);
-    let bank = Bank::new(&device, plan.clone(), &layout, decay).unwrap();
+    let bank = Bank::new(&device, plan.clone(), &layout, weight_decay).unwrap();
     let mut memory = Memory::new(&device, layout, bank.scratch_bytes()).unwrap();
     bank::initialise(plan, &mut memory, 7).unwrap();
     (bank, memory)
@@ -247,8 +247,8 @@ fn equals_the_definition() {
 fn backward_equals_finite_differences() {
     let mut decayed = 0;
     for (n, plan) in plans().into_iter().enumerate() {
-        let decay = if n % 2 == 0 { 0.0 } else { 0.3 };
-        let (bank, mut memory) = decayed_bank(&plan, 2, decay);
+        let weight_decay = if n % 2 == 0 { 0.0 } else { 0.3 };
+        let (bank, mut memory) = decayed_bank(&plan, 2, weight_decay);
         let random = |word: usize, len: usize| -> Vec<f32> {
             let draws = Draws::new(&[n as u64, word as u64]);
             (0..len as u64).map(|i| draws.signed_unit(i) as f32).collect()
@@ -258,8 +258,8 @@ fn backward_equals_finite_differences() {
                 let layer = plan.layer(id);
                 // Of what looks at a bank the bank is decayed.
                 let of_bank = plan.tiling.has_banks();
-                let decay = if layer.kind == LayerKind::Linear && !of_bank { decay } else { 0.0 };
-                (weight_name(&plan, id), random(id.0, layer.len() as usize), decay)
+                let weight_decay = if layer.kind == LayerKind::Linear && !of_bank { weight_decay } else { 0.0 };
+                (weight_name(&plan, id), random(id.0, layer.len() as usize), weight_decay)
             })
             .collect();
         for (name, values, _) in &upstream {
@@ -270,7 +270,7 @@ fn backward_equals_finite_differences() {
         let dot = |a: &[f32], b: &[f32]| {
             a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>()
         };
-        decayed += usize::from(upstream.iter().any(|(_, _, decay)| *decay > 0.0));
+        decayed += usize::from(upstream.iter().any(|(_, _, weight_decay)| *weight_decay > 0.0));
         let of_set = |set: SetId| {
             let mut names = vec![];
             names.extend(plan.set(set).view.is_none().then(|| templates_name(set)));
@@ -292,9 +292,9 @@ fn backward_equals_finite_differences() {
                         before.iter().zip(&direction).map(|(p, d)| p + step * d).collect();
                     memory.set_parameter(&name, &moved).unwrap();
                     bank.compose(&mut memory, MixReaders::Everyone).unwrap();
-                    let of = |(name, u, decay): &(String, Vec<f32>, f32)| {
+                    let of = |(name, u, weight_decay): &(String, Vec<f32>, f32)| {
                         let w = memory.parameter(name).unwrap();
-                        dot(&w, u) + f64::from(*decay) / 2.0 * dot(&w, &w)
+                        dot(&w, u) + f64::from(*weight_decay) / 2.0 * dot(&w, &w)
                     };
                     upstream.iter().map(of).sum()
                 };

@@ -367,7 +367,7 @@ fn a_zero_gradient_is_like_nothing_and_nan_is_an_error() {
     assert_eq!(
         error.to_string(),
         format!(
-            "Σ dL/dW of {name} is not finite: training diverged; lower search.rate (or train.rate)"
+            "Σ dL/dW of {name} is not finite: training diverged; lower search.lr (or train.lr)"
         )
     );
 }

@@ -33,13 +33,13 @@ fn initial(slot: &Slot, signed: bool) -> Vec<f32> {
 }
 
 fn groups<D: Device>(graph: &Graph, memory: &Memory<D>) -> Vec<ParameterGroup> {
-    let group = |kind, decay| {
+    let group = |kind, weight_decay| {
         let of_kind = graph.slots().iter().filter(|slot| slot.kind == kind);
         let range = |slot: &Slot| {
             let region = memory.layout().parameter(&slot.name).unwrap();
             region.offset..region.offset + region.len
         };
-        ParameterGroup { ranges: of_kind.map(range).collect(), decay }
+        ParameterGroup { ranges: of_kind.map(range).collect(), weight_decay }
     };
     vec![group(SlotKind::Weight, 5e-4), group(SlotKind::Vector, 0.0)]
 }

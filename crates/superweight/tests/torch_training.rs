@@ -92,15 +92,15 @@ fn compare<D: Device>(device: &D, name: &str, plan: &str) {
     let Case { losses, after } = &cases[name];
     let plan = SharingPlan::from_json(plan).unwrap();
     let options =
-        EnsembleOptions { bn_batch: 4, classifier_decay: DECAY, ..EnsembleOptions::train(BATCH) };
+        EnsembleOptions { bn_batch_size: 4, classifier_decay: DECAY, ..EnsembleOptions::train(BATCH) };
     let mut ensemble = Ensemble::new(device, &plan, &options).unwrap();
     start(&plan, ensemble.memory_mut());
-    let decay = |kind| match kind {
+    let weight_decay = |kind| match kind {
         ParameterKind::ClassifierTemplates | ParameterKind::ClassifierCoefficients => 0.0,
         ParameterKind::Templates | ParameterKind::Coefficients => SHARED_DECAY,
         _ => DECAY,
     };
-    let mut sgd = ensemble.optimizer(SgdOptions { momentum: 0.9, nesterov: true }, decay).unwrap();
+    let mut sgd = ensemble.optimizer(SgdOptions { momentum: 0.9, nesterov: true }, weight_decay).unwrap();
     sgd.set_rates(&[0.05; ParameterKind::ALL.len()]).unwrap();
     let images = hashed(name_seed("images"), BATCH * 16 * 16 * 3);
     let labels: Vec<u32> = (0..BATCH as u32).map(|i| (i * 7 + 3) % 10).collect();

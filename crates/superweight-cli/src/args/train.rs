@@ -59,7 +59,7 @@ pub struct TrainArgs {
     pub name: Option<String>,
 
     /// Hold out this many training images (500), or a share of them (10%), and look at them after every epoch (or every
-    /// eval.held_out_every).
+    /// eval.validation_every).
     #[arg(long, value_name = "IMAGES")]
     pub validation: Option<String>,
 
@@ -81,7 +81,7 @@ pub struct TrainArgs {
     pub from: Option<PathBuf>,
 
     /// Stop between two epochs when the next would not end within this time: 9m, 90s, 1h30m. The last one takes longer where a
-    /// mean is kept (train.average).
+    /// mean is kept (train.swa_epochs).
     #[arg(long, value_name = "TIME")]
     pub time_limit: Option<String>,
 
@@ -191,8 +191,8 @@ Examples:
 
   One beginning at one rate, two ends:
   swn train recipes/quick.toml --set train.schedule=constant --until 3 --name start
-  swn train --from runs/start --name drop --set train.schedule=drops --set train.drops=[3]
-  swn train --from runs/start --name mean --set train.average=2";
+  swn train --from runs/start --name drop --set train.schedule=multistep --set train.milestones=[3]
+  swn train --from runs/start --name mean --set train.swa_epochs=2";
 
 const SEARCH_EXAMPLES: &str = "\
 Examples:
@@ -205,7 +205,7 @@ const SWEEP_EXAMPLES: &str = "\
 Examples:
   swn sweep recipes/quick.toml --set search.tau=0,0.1,0.3
   swn sweep recipes/quick.toml --set strategy=swn,no-search,depth-binned --set seed=1,2,3
-  swn sweep --from runs/start --set train.average=0,1,2";
+  swn sweep --from runs/start --set train.swa_epochs=0,1,2";
 
 /// Where training happens and how it is told.
 #[derive(Args)]

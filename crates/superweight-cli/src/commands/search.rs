@@ -89,7 +89,7 @@ fn search<D: Device>(
             Ok(ExitCode::from(INTERRUPTED))
         }
         Stopped::Diverged { what } => {
-            bail!("the search has diverged: {what}; try a lower rate ('--set search.rate=…')")
+            bail!("the search has diverged: {what}; try a lower rate ('--set search.lr=…')")
         }
         stopped => bail!("{}: there is no search left to do ({})", run.display(), stopped.word()),
     }

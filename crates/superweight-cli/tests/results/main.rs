@@ -134,7 +134,7 @@ fn the_readme_says_what_was_measured() {
             let row = rows.iter().find(|row| row.resolved.name == run.record.row).unwrap();
             let (paper, _) = row.paper.as_ref().unwrap().value("top1").unwrap();
             assert_eq!(cells[4].parse::<f64>().unwrap(), paper, "{line}");
-            assert_eq!(run.resolved.train.average > 0, averaged, "{line}");
+            assert_eq!(run.resolved.train.swa_epochs > 0, averaged, "{line}");
             minutes.get_or_insert(run.record.minutes.wall);
             figures += 1;
         }
@@ -147,7 +147,7 @@ fn the_readme_says_what_was_measured() {
 /// Batch 128, SGD with Nesterov momentum 0.9, rate 0.1 times 0.2 at the drops, decay 5e-4, flips and crops by 4 pixels: the
 /// appendix's recipe. Single networks and members that are alike drop last at 180 and normalise over 64 images, unlike other
 /// members at 160 and over 128. τ is the paper's. Single networks that share have one late drop and the mean of the epochs
-/// after it, which held-out images preferred (`docs/notes/reproduction.md`).
+/// after it, which held-out images preferred (`docs/reproduction.md`).
 ///
 /// All have cutout: the appendix names it for ensembles alone, but the commands that its authors released have it for single
 /// networks too, and on the test set the narrow network is 2.2 points below the paper without it and 0.4 with it (one seed).
@@ -167,12 +167,12 @@ fn every_row_has_the_papers_training_but_for_how_it_ends() {
     for row in rows.iter().filter(of_prior_work) {
         let (name, train) = (&row.resolved.name, &row.resolved.train);
         assert_eq!(
-            (row.epochs, train.epochs, train.batch, train.decay),
+            (row.epochs, train.epochs, train.batch_size, train.weight_decay),
             (250, 250, 128, 6e-4),
             "{name}"
         );
-        let drops = Schedule::Drops { rate: 0.1, factor: 0.2, at: vec![100, 200, 225], warm_up: 1 };
-        assert_eq!((&train.schedule, train.average), (&drops, 0), "{name}");
+        let drops = Schedule::Multistep { rate: 0.1, factor: 0.2, at: vec![100, 200, 225], warmup_epochs: 1 };
+        assert_eq!((&train.schedule, train.swa_epochs), (&drops, 0), "{name}");
         assert_eq!((row.resolved.data.augment.cutout, row.resolved.test_every), (0, 0), "{name}");
         assert_eq!(row.paper.as_ref().unwrap().table, "Table 2", "{name}");
     }
@@ -180,11 +180,11 @@ fn every_row_has_the_papers_training_but_for_how_it_ends() {
         let (name, resolved) = (&row.resolved.name, &row.resolved);
         let (train, alike) = (&resolved.train, !resolved.heterogeneous());
         assert_eq!(
-            (train.epochs, train.batch, train.bn_batch),
+            (train.epochs, train.batch_size, train.bn_batch_size),
             (EPOCHS, 128, if alike { 64 } else { 128 }),
             "{name}"
         );
-        assert_eq!((train.momentum, train.nesterov, train.decay), (0.9, true, 5e-4), "{name}");
+        assert_eq!((train.momentum, train.nesterov, train.weight_decay), (0.9, true, 5e-4), "{name}");
         assert_eq!(train.label_smoothing, 0.0, "{name}");
         let shares_alone =
             resolved.members.len() == 1 && resolved.plan.clusters != Clustering::Dense;
@@ -193,8 +193,8 @@ fn every_row_has_the_papers_training_but_for_how_it_ends() {
             (true, _) => (vec![60, 120, 180], 0),
             (false, _) => (vec![60, 120, 160], 0),
         };
-        let drops = Schedule::Drops { rate: 0.1, factor: 0.2, at, warm_up: 0 };
-        assert_eq!((&train.schedule, train.average), (&drops, average), "{name}");
+        let drops = Schedule::Multistep { rate: 0.1, factor: 0.2, at, warmup_epochs: 0 };
+        assert_eq!((&train.schedule, train.swa_epochs), (&drops, average), "{name}");
         // No cutout where the paper compares with prior work: plain networks and members that are alike.
         let prior_work = row.paper.as_ref().is_some_and(|paper| paper.table == "Table 2") && alike;
         let augment = Augment { cutout: if prior_work { 0 } else { 16 }, ..Augment::CIFAR };
@@ -204,7 +204,7 @@ fn every_row_has_the_papers_training_but_for_how_it_ends() {
         if let Some(search) = &resolved.search {
             let epochs = if resolved.strategy == Strategy::CoefficientClustering { 15 } else { 20 };
             assert_eq!(
-                (search.epochs, search.rate, search.settings.tau),
+                (search.epochs, search.lr, search.settings.tau),
                 (epochs, 0.1, 0.1),
                 "{name}"
             );

@@ -44,7 +44,7 @@ pub struct TrainBatches {
     order: Vec<u32>,
     order_epoch: Option<u64>,
     heads: usize,
-    repeats: usize,
+    batch_repetitions: usize,
     /// What is drawn for one head, and in which order.
     images_of_head: Batch,
     order_of_head: Vec<u32>,
@@ -74,7 +74,7 @@ impl TrainBatches {
             order,
             order_epoch: None,
             heads: 1,
-            repeats: 1,
+            batch_repetitions: 1,
             images_of_head: vec![],
             order_of_head: vec![],
         })
@@ -82,8 +82,8 @@ impl TrainBatches {
 
     /// For networks of several heads: every image of the batch so many times for each of them, placed as it is, in an order that
     /// is the head's own. What is drawn for the heads of a row stands one after another.
-    pub fn for_heads(self, heads: usize, repeats: usize) -> Self {
-        Self { heads, repeats, ..self }
+    pub fn for_heads(self, heads: usize, batch_repetitions: usize) -> Self {
+        Self { heads, batch_repetitions, ..self }
     }
 
     /// Whole batches in an epoch; what is left over is dropped, another part in every epoch.
@@ -110,8 +110,8 @@ impl Batches for TrainBatches {
         };
         batch.clear();
         batch.extend(self.order[start..][..self.batch_size].iter().map(place));
-        let rows = self.batch_size * self.repeats;
-        if self.heads * self.repeats == 1 {
+        let rows = self.batch_size * self.batch_repetitions;
+        if self.heads * self.batch_repetitions == 1 {
             return Ok(());
         }
         self.images_of_head.clone_from(batch);
@@ -130,7 +130,7 @@ impl Batches for TrainBatches {
     }
 
     fn buffer(&self) -> Batch {
-        Vec::with_capacity(self.batch_size * self.repeats * self.heads)
+        Vec::with_capacity(self.batch_size * self.batch_repetitions * self.heads)
     }
 }
 

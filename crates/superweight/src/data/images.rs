@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
+
 use super::bytes::Bytes;
 
 /// What a model may learn from, and what it is judged by.
@@ -11,6 +13,34 @@ pub enum Part {
     Train,
     /// Test images.
     Test,
+}
+
+/// Images that an evaluation reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EvalSplit {
+    /// The test images.
+    Test,
+    /// The training images that the recipe reserves for validation.
+    Validation,
+}
+
+impl EvalSplit {
+    /// Flag of `swn eval` and `swn anytime` that selects these images, with a space before it.
+    pub fn flag(self) -> &'static str {
+        match self {
+            Self::Test => "",
+            Self::Validation => " --validation",
+        }
+    }
+
+    /// Name in files and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Test => "test",
+            Self::Validation => "validation",
+        }
+    }
 }
 
 /// Images of one shape and their labels.

@@ -52,7 +52,7 @@ pub use batch::{Batch, Batches, EvalBatches, TrainBatches};
 pub use bytes::Bytes;
 pub use dataset::Dataset;
 pub use error::DataError;
-pub use images::{Images, Normalisation, Part};
+pub use images::{EvalSplit, Images, Normalisation, Part};
 pub use order::epoch_order;
 pub use pictures::folder::Pictures;
 pub use pictures::own::{MOST_SIDE, OwnSet, SET};

@@ -36,9 +36,9 @@ pub enum Stream {
     Area = 6,
     /// Its width over its height.
     Ratio = 7,
-    /// Order in which members have their turn (`train.at_once`).
+    /// Order in which members have their turn (`train.members_per_step`).
     Turn = 8,
-    /// Order of a batch for one of several heads (`train.repeats`).
+    /// Order of a batch for one of several heads (`train.batch_repetitions`).
     Head = 9,
 }
 

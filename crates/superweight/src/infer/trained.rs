@@ -217,7 +217,7 @@ fn unfinished(resolved: &Resolved, checkpoint: &Checkpoint, run: &Path) -> Optio
     match position.phase {
         Stage::Train if epoch >= epochs => None,
         Stage::Train if epoch > 0 => {
-            let mean = if resolved.train.average > 0 {
+            let mean = if resolved.train.swa_epochs > 0 {
                 ", not the mean that is kept in the end"
             } else {
                 ""

@@ -2,7 +2,7 @@
 //! in every step, and of those between as many as there is room for.
 //!
 //! ```text
-//! at_once = 4, seven members     step 0  L · · b · d · S
+//! members_per_step = 4, seven members     step 0  L · · b · d · S
 //! order of the block: d b e c a  step 1  L · · · c · e S
 //!                                step 2  L a · · · d · S     the block's last step is filled from its beginning
 //! ```
@@ -17,9 +17,9 @@ use crate::data::{Counter, Phase, Stream};
 use super::ensemble::multiply_adds;
 
 /// Steps in which each of so many members has had a turn, so many in a step.
-pub(crate) fn block(members: usize, at_once: usize) -> u64 {
+pub(crate) fn block(members: usize, members_per_step: usize) -> u64 {
     match members.checked_sub(2) {
-        Some(between) if at_once < members => between.div_ceil(at_once - 2) as u64,
+        Some(between) if members_per_step < members => between.div_ceil(members_per_step - 2) as u64,
         _ => 1,
     }
 }
@@ -37,10 +37,10 @@ pub(crate) struct Turns {
 
 impl Turns {
     /// Of members from the largest to the smallest, so many in a step.
-    pub fn new(members: Vec<MemberId>, at_once: usize, seed: u64, phase: Phase) -> Self {
-        let all = at_once >= members.len();
-        assert!(all || at_once > 2, "beside the largest and the smallest there is one at least");
-        let beside = if all { members.len() } else { at_once - 2 };
+    pub fn new(members: Vec<MemberId>, members_per_step: usize, seed: u64, phase: Phase) -> Self {
+        let all = members_per_step >= members.len();
+        assert!(all || members_per_step > 2, "beside the largest and the smallest there is one at least");
+        let beside = if all { members.len() } else { members_per_step - 2 };
         Self { members, beside, seed, phase }
     }
 
@@ -98,17 +98,17 @@ mod tests {
     use crate::model::ensemble::by_size;
 
     /// Five to seven members, the largest in the middle of the plan.
-    fn turns(count: usize, at_once: usize) -> Turns {
+    fn turns(count: usize, members_per_step: usize) -> Turns {
         let mut members: Vec<MemberId> = (0..count).map(MemberId).collect();
         members.rotate_left(count / 2);
-        Turns::new(members, at_once, 7, Phase::Train)
+        Turns::new(members, members_per_step, 7, Phase::Train)
     }
 
     #[test]
     fn largest_and_smallest_always_and_everyone_within_a_block() {
         for count in 3..8 {
-            for at_once in 3..count {
-                let turns = turns(count, at_once);
+            for members_per_step in 3..count {
+                let turns = turns(count, members_per_step);
                 let ends = [turns.members[0], turns.members[count - 1]];
                 for epoch in 0..3 {
                     for block in 0..5 {
@@ -116,7 +116,7 @@ mod tests {
                         let mut seen = HashSet::new();
                         for step in steps {
                             let trained = turns.of(epoch, step);
-                            assert_eq!(trained.len(), at_once, "{trained:?}");
+                            assert_eq!(trained.len(), members_per_step, "{trained:?}");
                             assert!(
                                 trained.windows(2).all(|pair| pair[0] < pair[1]),
                                 "{trained:?}"
@@ -134,8 +134,8 @@ mod tests {
     #[test]
     fn as_many_as_there_are_is_everyone_in_every_step() {
         for count in 1..5 {
-            for at_once in [count, count + 1, 64] {
-                let turns = turns(count, at_once);
+            for members_per_step in [count, count + 1, 64] {
+                let turns = turns(count, members_per_step);
                 assert_eq!(turns.of(3, 5), (0..count).map(MemberId).collect::<Vec<_>>());
                 assert_eq!(turns.block(), 1);
             }

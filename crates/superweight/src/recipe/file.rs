@@ -54,7 +54,7 @@ pub struct DataTable {
     /// How training images are cut.
     pub crop: Option<Crop>,
     /// Smallest share of an image that is stretched to its size.
-    pub least_area: Option<f64>,
+    pub min_crop_scale: Option<f64>,
     /// Pixels by which a padded image may be shifted.
     pub padding: Option<u64>,
     /// Whether half of the images are flipped.
@@ -90,49 +90,49 @@ pub struct TrainTable {
     /// Those of the search do not count.
     pub epochs: Option<u64>,
     /// Images of a step.
-    pub batch: Option<u64>,
+    pub batch_size: Option<u64>,
     /// How often an image comes in a step, for every head.
-    pub repeats: Option<u64>,
+    pub batch_repetitions: Option<u64>,
     /// Members that a step trains.
-    pub at_once: Option<u64>,
+    pub members_per_step: Option<u64>,
     /// Whether the largest member teaches the others.
-    pub distilled: Option<bool>,
+    pub distillation: Option<bool>,
     /// Images that batch norm takes its statistics over.
-    pub bn_batch: Option<u64>,
+    pub bn_batch_size: Option<u64>,
     /// Of SGD.
     pub momentum: Option<f64>,
     /// Nesterov's variant of it.
     pub nesterov: Option<bool>,
     /// Learning rate: the first, or the highest.
-    pub rate: Option<f64>,
+    pub lr: Option<f64>,
     /// How it moves.
     pub schedule: Option<ScheduleWord>,
     /// Epochs from which it is lower.
-    pub drops: Option<Vec<CountOrText>>,
+    pub milestones: Option<Vec<CountOrText>>,
     /// By this factor.
-    pub drop_factor: Option<f64>,
+    pub gamma: Option<f64>,
     /// Epochs of linear warm-up; not with one-cycle, which rises by itself.
-    pub warm_up: Option<u64>,
+    pub warmup_epochs: Option<u64>,
     /// One-cycle: share of the steps in which it rises.
-    pub rise: Option<f64>,
+    pub pct_start: Option<f64>,
     /// One-cycle: highest rate over the first.
-    pub start_divisor: Option<f64>,
+    pub div_factor: Option<f64>,
     /// One-cycle: first rate over the last.
-    pub end_divisor: Option<f64>,
+    pub final_div_factor: Option<f64>,
     /// Weight decay.
-    pub decay: Option<f64>,
+    pub weight_decay: Option<f64>,
     /// What is decayed.
-    pub decay_on: Option<Vec<ParameterKind>>,
+    pub weight_decay_on: Option<Vec<ParameterKind>>,
     /// Decay of templates, patterns and coefficients over the decay of everything else.
-    pub shared_decay: Option<f64>,
+    pub shared_weight_decay_mult: Option<f64>,
     /// How many of the last epochs are averaged.
-    pub average: Option<CountOrText>,
+    pub swa_epochs: Option<CountOrText>,
     /// Share of the target spread over all classes.
     pub label_smoothing: Option<f64>,
     /// Rate of templates over the rate of everything else.
-    pub template_rate: Option<f64>,
+    pub template_lr_mult: Option<f64>,
     /// Rate of coefficients over the rate of everything else.
-    pub coefficient_rate: Option<f64>,
+    pub coefficient_lr_mult: Option<f64>,
     /// Of activations and composed weights.
     pub precision: Option<Precision>,
 }
@@ -144,13 +144,13 @@ pub struct SearchTable {
     /// Trained before layers are compared.
     pub epochs: Option<u64>,
     /// Constant learning rate.
-    pub rate: Option<f64>,
+    pub lr: Option<f64>,
     /// τ: layers more alike than this stay together.
     pub tau: Option<f64>,
     /// Templates that a grid set keeps; else τ is relaxed.
     pub min_templates: Option<u64>,
     /// Which reading of Algorithm 1.
-    pub pq: Option<superweight_plan::Assignment>,
+    pub algorithm: Option<superweight_plan::Assignment>,
     /// Last batches of the search whose gradients are summed; 0 for its whole last epoch.
     pub batches: Option<u64>,
     /// k of coefficient-clustering.
@@ -168,7 +168,7 @@ pub struct RefineTable {
     /// Share of every layer's own coefficients that the budget keeps free for splitting.
     pub reserve: Option<f64>,
     /// Whether everything starts anew once groups have parted.
-    pub anew: Option<bool>,
+    pub reinit: Option<bool>,
 }
 
 /// `[eval]`
@@ -176,7 +176,7 @@ pub struct RefineTable {
 #[serde(deny_unknown_fields, default)]
 pub struct EvalTable {
     /// Epochs between looks at the images held out.
-    pub held_out_every: Option<u64>,
+    pub validation_every: Option<u64>,
     /// Whether the test set is looked at.
     pub test: Option<bool>,
     /// Epochs between looks at the test set; 0 for the end only.
@@ -217,7 +217,7 @@ pub enum Crop {
 #[serde(rename_all = "kebab-case")]
 pub enum ScheduleWord {
     /// Falls at given epochs.
-    Drops,
+    Multistep,
     /// Stays.
     Constant,
     /// Rises, then falls.

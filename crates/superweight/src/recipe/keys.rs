@@ -1,5 +1,7 @@
-//! What may stand in a recipe: one row per key. Files and `--set` are checked against it before anything is read from
-//! them, and every message says from it what is allowed. A test holds it against the fields of [`Recipe`](super::Recipe).
+//! Every key of a recipe: its path, its range and its default, one row each.
+//!
+//! Files and `--set` are checked against this table before any value is read, and error messages take the allowed values
+//! from it. A test compares it with the fields of [`Recipe`](super::Recipe).
 
 use std::fmt;
 
@@ -44,8 +46,8 @@ const MOST: u64 = i64::MAX as u64;
 const MEMBER: Kind = Text(
     "network names such as wrn-28-10, wrn-50-2, resnet-50, mobilenet-v2, cnn-8-16, mimo-3-wrn-28-10, msdnet-16-12",
 );
-const DROP: Kind =
-    Amount("epochs (60) or shares of them (\"30%\"), ascending, inside of the training");
+const MILESTONE: Kind =
+    Amount("epochs (60) or shares of them (\"30%\"), ascending, within the training");
 
 /// The decay groups, as they are typed.
 pub(super) const KINDS: [&str; 6] =
@@ -55,17 +57,17 @@ const fn key(path: &'static str, kind: Kind, default: &'static str) -> Key {
     Key { path, kind, default }
 }
 
-/// All of them, in the order of the file.
+/// Every key of a recipe, in the order of the file.
 pub const KEYS: &[Key] = &[
     key(
         "name",
-        Text("letters, digits, '.', '_' and '-', at most 100: it names the run's folder"),
+        Text("letters, digits, '.', '_' and '-', at most 100: the name of the run's folder"),
         "the file's name",
     ),
     key("members", List(&MEMBER), "[\"wrn-28-10\"]"),
     key(
         "budget",
-        Amount("a count (365368, 500K, 36.5M) or a share of the members' total (10%)"),
+        Amount("a number of parameters (365368, 500K, 36.5M) or a share of the members' total (10%)"),
         "10%",
     ),
     key("strategy", Word(&Strategy::WORDS), "swn"),
@@ -74,55 +76,50 @@ pub const KEYS: &[Key] = &[
     key("data.name", Text("the name of a data set ('swn data list')"), "cifar-100"),
     key(
         "data.digest",
-        Text(
-            "the digest of a set of your own, which complete recipes of runs have: no other images will do",
-        ),
-        "none: whatever was packed under this name",
+        Text("the digest of a packed data set; a run keeps it and trains on no other images"),
+        "none: the set that is packed under this name",
     ),
-    key(
-        "data.validation",
-        Amount("images (5000) or a share of the training images (\"10%\")"),
-        "0",
-    ),
+    key("data.validation", Amount("images (5000) or a share of the training images (\"10%\")"), "0"),
     key("data.split_seed", Whole(0, MOST), "0"),
     key("data.crop", Word(&["pad", "random-resized"]), "random-resized for imagenet, else pad"),
     key(
-        "data.least_area",
+        "data.min_crop_scale",
         Real(0.01, 1.0),
-        "0.08 with crop = \"random-resized\": of an image, the smallest part that is stretched to its size",
+        "0.08; only with crop = \"random-resized\": the smallest share of an image's area that a crop has",
     ),
     key(
         "data.padding",
         Whole(0, 64),
-        "with crop = \"pad\" 4, an eighth of the side for pictures of your own; else 0",
+        "with crop = \"pad\" 4, for packed pictures an eighth of the side; else 0",
     ),
     key("data.flip", Switch, "false for mnist, else true"),
     key(
         "data.cutout",
         Whole(0, 1024),
-        "16 for CIFAR, but 0 for several members that are alike; else 0",
+        "16 for CIFAR, except for several equal members; else 0",
     ),
     key(
         "plan.file",
-        Text(
-            "a plan (JSON), beside the recipe: what is trained, instead of the other keys of [plan] and a search",
-        ),
+        Text("a plan (JSON) beside the recipe, used instead of the other keys of [plan] and of a search"),
         "planned by the keys below",
     ),
     key(
         "plan.clusters",
         Text("single, depth:K, random:K, random:K:SEED, per-layer, per-position or dense"),
-        "as the strategy says",
+        "set by the strategy",
     ),
     key(
         "plan.tiling",
         Word(&["auto", "nested", "grid", "kronecker", "stretched", "rank-one"]),
-        "auto: nested if half the budget pays for it or nothing has to be saved, else grid, or kronecker where a grid has no room; stretched is Shapeshifter Networks, rank-one with plan.clusters = per-position and plan.share_stem BatchEnsemble",
+        "auto: nested where its smallest plan needs at most half the budget, else grid, else kronecker; \
+         stretched is Shapeshifter Networks; rank-one is BatchEnsemble and needs \
+         plan.clusters = \"per-position\" and plan.share_stem",
     ),
     key(
         "plan.block",
-        Amount("auto, or the side of a grid's blocks from 1 to 4096"),
-        "auto: the first of 8, 16 and 32 of which the budget pays for three templates a set; with kronecker what makes templates smallest",
+        Amount("auto, or the side of a block from 1 to 4096"),
+        "auto: the first of 8, 16 and 32 that leaves the budget three templates per set; \
+         with kronecker the side that gives the smallest templates",
     ),
     key(
         "plan.scale",
@@ -133,86 +130,150 @@ pub const KEYS: &[Key] = &[
     key(
         "plan.share_classifier",
         Switch,
-        "true where blocks (grid, kronecker) make it smaller, with stretched and rank-one, else false",
+        "true where grid or kronecker make it smaller, with stretched and with rank-one; else false",
     ),
     key("train.epochs", Whole(1, 100_000), "200"),
-    key("train.batch", Whole(1, 1_048_576), "128, or all images trained on where there are fewer"),
+    key("train.batch_size", Whole(1, 1_048_576), "128, or all training images where there are fewer"),
     key(
-        "train.repeats",
+        "train.batch_repetitions",
         Whole(1, 64),
-        "4 for networks that see several images at once (mimo-3-wrn-28-10), and theirs alone: each image of a step comes so many times for every head, in an order of the head's own",
+        "4; only for MIMO networks (mimo-3-wrn-28-10): copies of each image in a step for every \
+         subnetwork, in an order of its own",
     ),
     key(
-        "train.at_once",
+        "train.members_per_step",
         Whole(1, 64),
-        "all members. Fewer, but 3 at least: a step trains the largest (by multiply-adds), the smallest and some of those between, each of which has its turn; what only the others have stays as it is",
+        "all members; with a smaller number (at least 3) a step trains the largest and the smallest \
+         member (by multiply-adds) and some of the others in turn",
     ),
     key(
-        "train.distilled",
+        "train.distillation",
         Switch,
-        "false; true: the largest member (by multiply-adds) alone learns from labels, smoothed or not, and the others from its probabilities for the same images; the training loss that is shown is every member's against labels. Not for networks that see several images at once",
+        "false; with true only the largest member (by multiply-adds) learns from labels, and the others \
+         learn from its probabilities for the same images; not for MIMO networks",
     ),
     key(
-        "train.bn_batch",
+        "train.bn_batch_size",
         Whole(1, 1_048_576),
-        "64 where members are alike and it divides the batch (times train.repeats), else all of it",
+        "64 for equal members where it divides the batch, else the whole batch",
     ),
     key("train.momentum", Real(0.0, 0.9999), "0.9"),
     key("train.nesterov", Switch, "true"),
-    key("train.rate", Real(1e-9, 1e3), "0.1"),
-    key("train.template_rate", Real(1e-6, 1e6), "1: of train.rate; not for depthwise layers"),
-    key("train.coefficient_rate", Real(1e-6, 1e6), "1: of train.rate"),
-    key("train.schedule", Word(&["drops", "constant", "one-cycle"]), "drops"),
+    key("train.lr", Real(1e-9, 1e3), "0.1"),
     key(
-        "train.drops",
-        List(&DROP),
-        "66% with a mean (train.average), or where it begins; without one 30%, 60%, 90%, or 30%, 60%, 80% where members differ",
+        "train.template_lr_mult",
+        Real(1e-6, 1e6),
+        "1; factor on train.lr for templates, except those of depthwise layers",
     ),
-    key("train.drop_factor", Real(1e-6, 1.0), "0.2"),
-    key("train.warm_up", Whole(0, 100_000), "0"),
-    key("train.rise", Real(0.0, 1.0), "0.3"),
-    key("train.start_divisor", Real(1.0, 1e9), "25"),
-    key("train.end_divisor", Real(1.0, 1e9), "10000"),
-    key("train.decay", Real(0.0, 1.0), "0.0005"),
+    key("train.coefficient_lr_mult", Real(1e-6, 1e6), "1; factor on train.lr for coefficients"),
+    key("train.schedule", Word(&["multistep", "constant", "one-cycle"]), "multistep"),
     key(
-        "train.decay_on",
+        "train.milestones",
+        List(&MILESTONE),
+        "66% with weight averaging (train.swa_epochs), or the epoch where averaging starts; without it \
+         30%, 60%, 90%, or 30%, 60%, 80% for members of different architectures",
+    ),
+    key("train.gamma", Real(1e-6, 1.0), "0.2"),
+    key("train.warmup_epochs", Whole(0, 100_000), "0"),
+    key("train.pct_start", Real(0.0, 1.0), "0.3"),
+    key("train.div_factor", Real(1.0, 1e9), "25"),
+    key("train.final_div_factor", Real(1.0, 1e9), "10000"),
+    key("train.weight_decay", Real(0.0, 1.0), "0.0005"),
+    key(
+        "train.weight_decay_on",
         List(&Word(&KINDS)),
-        "templates, convolutions, batch-norm, classifier; with grid and kronecker coefficients too",
+        "templates, convolutions, batch-norm, classifier; with grid and kronecker also coefficients",
     ),
     key(
-        "train.shared_decay",
+        "train.shared_weight_decay_mult",
         Real(0.0, 1e3),
-        "1: of train.decay, for templates, patterns and coefficients; not for classifiers, nor templates of depthwise layers",
+        "1; factor on train.weight_decay for templates, patterns and coefficients, except those of \
+         classifiers and of depthwise layers",
     ),
     key(
-        "train.average",
+        "train.swa_epochs",
         Amount("epochs (50) or a share of them (\"25%\")"),
-        "26%, rounded down, for one network whose schedule is drops and whose drops are not given, else 0. What is kept is the mean of what so many last epochs end with, with batch norm's statistics taken anew; 0: the numbers of the last step",
+        "26%, rounded down, for one network on the multistep schedule without milestones of its own, else \
+         0; the run keeps the mean of the parameters after each of the last N epochs (stochastic weight \
+         averaging) and recomputes batch norm's statistics; 0 keeps the parameters of the last step",
     ),
     key("train.label_smoothing", Real(0.0, 0.9999), "0"),
     key("train.precision", Word(&["auto", "f32", "bf16"]), "auto"),
-    key(
-        "search.epochs",
-        Whole(1, 100_000),
-        "20, or 10% of fewer than 200; 15 for coefficient-clustering",
-    ),
-    key("search.rate", Real(1e-9, 1e3), "train.rate"),
+    key("search.epochs", Whole(1, 100_000), "20, or 10% of fewer than 200; 15 for coefficient-clustering"),
+    key("search.lr", Real(1e-9, 1e3), "train.lr"),
     key("search.tau", Real(-1.0, 1.0), "0.1"),
     key("search.min_templates", Whole(1, 1_000_000), "3 with grid, else 8"),
-    key("search.pq", Word(&["merge", "released"]), "merge"),
+    key("search.algorithm", Word(&["merge", "released"]), "merge"),
     key("search.batches", Whole(0, MOST), "0: the whole last epoch"),
     key("search.clusters", Whole(1, 100_000), "4"),
     key("refine.epoch", Whole(1, 100_000), "10, or 5% of fewer than 200 epochs"),
     key("refine.beta", Real(-1.0, 1.0), "0.9"),
     key("refine.reserve", Real(0.0, 1.0), "1"),
     key(
-        "refine.anew",
+        "refine.reinit",
         Switch,
-        "false: groups that part start from a copy; true: all numbers are drawn anew, epochs and rate go on",
+        "false: a new coefficient group starts from a copy; true: all parameters are reinitialised, while \
+         epochs and schedule continue",
     ),
-    key("eval.held_out_every", Whole(1, 100_000), "1: after every epoch"),
-    key("eval.test", Switch, "true; false for runs that settings are chosen by"),
+    key("eval.validation_every", Whole(1, 100_000), "1: after every epoch"),
+    key("eval.test", Switch, "true; set false while settings are being chosen"),
     key("eval.test_every", Whole(0, 100_000), "0: at the end only"),
+];
+
+/// Words for keys in earlier versions, in PyTorch and in timm, with the key that means the same.
+const SYNONYMS: &[(&str, &str)] = &[
+    ("train.rate", "train.lr"),
+    ("rate", "train.lr"),
+    ("lr", "train.lr"),
+    ("learning_rate", "train.lr"),
+    ("base_lr", "train.lr"),
+    ("max_lr", "train.lr"),
+    ("search.rate", "search.lr"),
+    ("template_rate", "train.template_lr_mult"),
+    ("coefficient_rate", "train.coefficient_lr_mult"),
+    ("drops", "train.milestones"),
+    ("decay_epochs", "train.milestones"),
+    ("decay_milestones", "train.milestones"),
+    ("drop_factor", "train.gamma"),
+    ("decay_rate", "train.gamma"),
+    ("sched", "train.schedule"),
+    ("scheduler", "train.schedule"),
+    ("lr_scheduler", "train.schedule"),
+    ("warm_up", "train.warmup_epochs"),
+    ("warmup", "train.warmup_epochs"),
+    ("rise", "train.pct_start"),
+    ("start_divisor", "train.div_factor"),
+    ("end_divisor", "train.final_div_factor"),
+    ("decay", "train.weight_decay"),
+    ("wd", "train.weight_decay"),
+    ("decay_on", "train.weight_decay_on"),
+    ("shared_decay", "train.shared_weight_decay_mult"),
+    ("average", "train.swa_epochs"),
+    ("swa", "train.swa_epochs"),
+    ("batch", "train.batch_size"),
+    ("bs", "train.batch_size"),
+    ("bn_batch", "train.bn_batch_size"),
+    ("repeats", "train.batch_repetitions"),
+    ("at_once", "train.members_per_step"),
+    ("distilled", "train.distillation"),
+    ("smoothing", "train.label_smoothing"),
+    ("amp", "train.precision"),
+    ("num_epochs", "train.epochs"),
+    ("least_area", "data.min_crop_scale"),
+    ("scale", "data.min_crop_scale"),
+    ("dataset", "data.name"),
+    ("val_split", "data.validation"),
+    ("hflip", "data.flip"),
+    ("anew", "refine.reinit"),
+    ("pq", "search.algorithm"),
+    ("held_out_every", "eval.validation_every"),
+    ("val_every", "eval.validation_every"),
+    ("model", "members"),
+    ("models", "members"),
+    ("arch", "members"),
+    ("architecture", "members"),
+    ("params", "budget"),
+    ("random_seed", "seed"),
 ];
 
 /// The row of a key.
@@ -284,11 +345,19 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The known key that was probably meant: the fewest letters away, where another table counts as two.
+/// The known key that an unknown one probably means: its synonym, else the key that differs in the fewest
+/// letters, where another table counts as two letters.
 pub(super) fn nearest(path: &str) -> Option<&'static str> {
-    let last = |path: &str| path.rsplit('.').next().unwrap_or_default().replace('-', "_");
+    let path = path.replace('-', "_");
+    let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
     let table = path.rsplit_once('.').map(|(table, _)| table);
-    let letters = |known: &str| letters_apart(&last(path), &last(known));
+    let synonym = |word: &str| {
+        SYNONYMS.iter().find(|(known, _)| *known == word).map(|(_, key)| *key)
+    };
+    if let Some(key) = synonym(&path).or_else(|| synonym(&last(&path))) {
+        return Some(key);
+    }
+    let letters = |known: &str| letters_apart(&last(&path), &last(known));
     let distance = |known: &&str| {
         let own = known.rsplit_once('.').map(|(table, _)| table);
         letters(known) + if own == table { 0 } else { 2 }
@@ -354,8 +423,8 @@ mod tests {
             ("epochs", "train.epochs"),
             ("search.epoch", "search.epochs"),
             ("refine.epochs", "refine.epoch"),
-            ("learning.rate", "train.rate"),
-            ("train.bn-batch", "train.bn_batch"),
+            ("learning.lr", "train.lr"),
+            ("train.bn-batch", "train.bn_batch_size"),
             ("memebers", "members"),
             ("train.tau", "search.tau"),
             ("trian", "train"),
@@ -364,6 +433,14 @@ mod tests {
         }
         assert_eq!(nearest("train.zzzzzz"), None);
         assert_eq!(nearest(""), None);
+    }
+
+    #[test]
+    fn synonyms_name_keys() {
+        for (word, key) in SYNONYMS {
+            assert!(find(key).is_some(), "{word} → {key}");
+            assert!(find(word).is_none(), "{word} is a key");
+        }
     }
 
     #[test]

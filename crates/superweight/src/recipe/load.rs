@@ -55,7 +55,7 @@ impl Recipe {
         Ok(Self { source, ..recipe })
     }
 
-    /// What was asked for and does nothing, since other settings leave it no say: `train.drops` of a schedule without drops,
+    /// What was asked for and does nothing, since other settings leave it no say: `train.milestones` of a schedule without drops,
     /// `search.tau` where nothing is searched; each with where it was asked. What a file says and flags have made idle is
     /// not listed, nor what a given plan decides.
     pub fn unheard(&self, resolved: &Resolved) -> Vec<String> {
@@ -146,7 +146,7 @@ mod tests {
     fn unknown_keys_get_their_place_and_the_nearest() {
         refused(
             "name = 'x'\n\n[refine]\n  epochs = 3",
-            "r.toml:4:3: there is no key 'refine.epochs', did you mean 'refine.epoch'?; allowed here: epoch, beta, reserve, anew",
+            "r.toml:4:3: there is no key 'refine.epochs', did you mean 'refine.epoch'?; allowed here: epoch, beta, reserve, reinit",
         );
         refused(
             "epochs = 3",
@@ -160,11 +160,11 @@ mod tests {
         );
         refused(
             "'eval.test_every' = 1",
-            "r.toml:1:1: there is no key 'eval.test_every'; allowed here: held_out_every, test, test_every",
+            "r.toml:1:1: there is no key 'eval.test_every'; allowed here: validation_every, test, test_every",
         );
         refused(
             "[eval]\nx.y = 1",
-            "r.toml:2:1: there is no key 'eval.x'; allowed here: held_out_every, test, test_every",
+            "r.toml:2:1: there is no key 'eval.x'; allowed here: validation_every, test, test_every",
         );
     }
 
@@ -191,16 +191,16 @@ mod tests {
             "r.toml:1:14: search.tau: nan is not allowed; allowed: a number from -1 to 1",
         );
         refused(
-            "search = { pq = 'x' }",
-            "r.toml:1:17: search.pq: \"x\" is not allowed; allowed: merge, released",
+            "search = { algorithm = 'x' }",
+            "r.toml:1:17: search.algorithm: \"x\" is not allowed; allowed: merge, released",
         );
         refused(
             "members = 'wrn-28-10'",
             "r.toml:1:11: members: \"wrn-28-10\" is not a list; allowed: a list of network names such as wrn-28-10, wrn-50-2, resnet-50, mobilenet-v2, cnn-8-16, mimo-3-wrn-28-10, msdnet-16-12",
         );
         refused(
-            "train.decay_on = [\n'templates',\n 'bn']",
-            "r.toml:3:2: train.decay_on: \"bn\" is not allowed; allowed: a list of some of templates, coefficients, convolutions, depthwise, batch-norm, classifier",
+            "train.weight_decay_on = [\n'templates',\n 'bn']",
+            "r.toml:3:2: train.weight_decay_on: \"bn\" is not allowed; allowed: a list of some of templates, coefficients, convolutions, depthwise, batch-norm, classifier",
         );
         refused(
             "data.flip = 1",
@@ -212,7 +212,7 @@ mod tests {
         );
         refused(
             "eval = 3",
-            "r.toml:1:1: 'eval' is a table: write [eval] and its keys below, held_out_every, test, test_every",
+            "r.toml:1:1: 'eval' is a table: write [eval] and its keys below, validation_every, test, test_every",
         );
     }
 

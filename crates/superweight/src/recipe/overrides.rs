@@ -99,12 +99,12 @@ mod tests {
             "members=wrn-28-7,wrn-28-4",
             "strategy=\"no-refine\"",
             "seeds=[1, 2,3]",
-            "train.drops=[30%,60%]",
+            "train.milestones=[30%,60%]",
             "name=7",
-            "train.rate=1e-2",
+            "train.lr=1e-2",
             "data.flip=false",
             "train.epochs=11",
-            "train.decay_on=templates",
+            "train.weight_decay_on=templates",
             "plan.block=16",
         ])
         .unwrap();
@@ -114,12 +114,12 @@ mod tests {
         assert_eq!(recipe.strategy, Some(Strategy::NoRefine));
         assert_eq!(recipe.seeds.unwrap(), [1, 2, 3]);
         assert_eq!(
-            recipe.train.drops.unwrap(),
+            recipe.train.milestones.unwrap(),
             [CountOrText::Text("30%".into()), CountOrText::Text("60%".into())]
         );
         assert_eq!(recipe.name.unwrap(), "7");
-        assert_eq!((recipe.train.rate, recipe.data.flip), (Some(0.01), Some(false)));
-        assert_eq!(recipe.train.decay_on.unwrap().len(), 1);
+        assert_eq!((recipe.train.lr, recipe.data.flip), (Some(0.01), Some(false)));
+        assert_eq!(recipe.train.weight_decay_on.unwrap().len(), 1);
         assert_eq!(recipe.plan.block, Some(CountOrText::Text("16".into())));
     }
 
@@ -136,7 +136,7 @@ mod tests {
                 "{typed}"
             );
         }
-        assert_eq!(set(&["train.drops=[]"]).unwrap().train.drops.unwrap(), []);
+        assert_eq!(set(&["train.milestones=[]"]).unwrap().train.milestones.unwrap(), []);
     }
 
     #[test]
@@ -152,19 +152,19 @@ mod tests {
             ),
             (
                 "eval.tests=1",
-                "--set eval.tests=1: there is no key 'eval.tests', did you mean 'eval.test'?; allowed here: held_out_every, test, test_every",
+                "--set eval.tests=1: there is no key 'eval.tests', did you mean 'eval.test'?; allowed here: validation_every, test, test_every",
             ),
             (
                 "eval=1",
-                "--set eval=1: there is no key 'eval'; allowed here: held_out_every, test, test_every",
+                "--set eval=1: there is no key 'eval'; allowed here: validation_every, test, test_every",
             ),
             (
                 "strategy=",
                 "--set strategy=: strategy: '' cannot be read; allowed: swn, no-refine, no-search, depth-binned, random, all-soft, weight-similarity, coefficient-clustering",
             ),
             (
-                "search.pq='merge",
-                "--set search.pq='merge: search.pq: ''merge' cannot be read; allowed: merge, released",
+                "search.algorithm='merge",
+                "--set search.algorithm='merge: search.algorithm: ''merge' cannot be read; allowed: merge, released",
             ),
             (
                 "seeds=[1,2",

@@ -1,7 +1,7 @@
 //! From what was asked to what is run: defaults filled in, names parsed, and everything checked that can be without
 //! data or a device, down to whether the budget pays for the plan.
 //!
-//! Defaults are the CIFAR recipe of the paper, but for what did better here (`docs/notes/reproduction.md`). They
+//! Defaults are the CIFAR recipe of the paper, but for what did better here (`docs/reproduction.md`). They
 //! depend on five things only: the data set (cutout on CIFAR, but for ensembles of like members, which the paper compares
 //! with work that has none), whether the members differ (four depth bins, whole-batch statistics, the last drop at 80%: the
 //! paper's appendix on heterogeneous ensembles), whether there is but one (a late drop and the mean of the last epochs instead
@@ -61,11 +61,11 @@ impl Recipe {
             train: self.train(
                 &members,
                 heterogeneous,
-                self.average(members.len() == 1, refined)?,
+                self.swa_epochs(members.len() == 1, refined)?,
             )?,
             search: self.search(strategy, Tiling::Dense),
             refine,
-            held_out_every: self.eval.held_out_every.unwrap_or(1),
+            validation_every: self.eval.validation_every.unwrap_or(1),
             test: self.eval.test.unwrap_or(true),
             test_every: self.eval.test_every.unwrap_or(0),
             members,
@@ -89,9 +89,9 @@ impl Recipe {
             // A pipe can be read once, and that is then.
             Some(_) => Tiling::Dense,
         };
-        if self.train.decay_on.is_none() && tiling.block().is_some() {
-            resolved.train.decay_on.push(ParameterKind::Coefficients);
-            resolved.train.decay_on.sort_unstable();
+        if self.train.weight_decay_on.is_none() && tiling.block().is_some() {
+            resolved.train.weight_decay_on.push(ParameterKind::Coefficients);
+            resolved.train.weight_decay_on.sort_unstable();
         }
         self.check_together(&resolved)?;
         Ok(resolved)
@@ -282,13 +282,13 @@ impl Recipe {
         };
         Some(SearchPhase {
             epochs: table.epochs.unwrap_or_else(|| short(epochs, 10, self.epochs())),
-            rate: table.rate.or(self.train.rate).unwrap_or(0.1),
+            lr: table.lr.or(self.train.lr).unwrap_or(0.1),
             similarity,
             coefficients,
             settings: SearchSettings {
                 tau: table.tau.unwrap_or(usual.tau),
                 min_templates: table.min_templates.map_or(usual.min_templates, |n| n as usize),
-                assignment: table.pq.unwrap_or(Assignment::Merge),
+                assignment: table.algorithm.unwrap_or(Assignment::Merge),
             },
             batches: table.batches.filter(|&batches| batches > 0),
             clusters: table.clusters.unwrap_or(4) as usize,
@@ -306,40 +306,40 @@ impl Recipe {
             return Err(self.wrong("refine.epoch", problem));
         }
         let (beta, reserve) = (table.beta.unwrap_or(0.9), table.reserve.unwrap_or(1.0));
-        Ok(Some(RefineSettings { epoch, beta, reserve, anew: table.anew.unwrap_or(false) }))
+        Ok(Some(RefineSettings { epoch, beta, reserve, reinit: table.reinit.unwrap_or(false) }))
     }
 
     /// What no key by itself shows.
     fn check_together(&self, resolved: &Resolved) -> Result<(), RecipeError> {
         let (_, set) = self.set()?;
-        let (left, batch) = (set.train - resolved.data.validation, resolved.train.batch);
+        let (left, batch) = (set.train - resolved.data.validation, resolved.train.batch_size);
         if batch > left {
             return Err(self.wrong(
-                "train.batch",
+                "train.batch_size",
                 format!("{batch} is more than the {left} images trained on: choose at most {left}"),
             ));
         }
-        let (members, at_once) = (resolved.members.len(), resolved.train.at_once);
-        let (block, steps) = (member_schedule::block(members, at_once), (left / batch) as u64);
+        let (members, members_per_step) = (resolved.members.len(), resolved.train.members_per_step);
+        let (block, steps) = (member_schedule::block(members, members_per_step), (left / batch) as u64);
         if steps < block {
             let problem = format!(
-                "it takes {block} steps until each of {members} members has had a turn, {at_once} in a step, and an epoch \
-                 has {steps}: train more at once, hold out fewer images, or choose a smaller train.batch"
+                "it takes {block} steps until each of {members} members has had a turn, {members_per_step} in a step, and an epoch \
+                 has {steps}: train more at once, hold out fewer images, or choose a smaller train.batch_size"
             );
-            return Err(self.wrong("train.at_once", problem));
+            return Err(self.wrong("train.members_per_step", problem));
         }
-        let (average, epochs) = (resolved.train.average, resolved.train.epochs);
+        let (swa_epochs, epochs) = (resolved.train.swa_epochs, resolved.train.epochs);
         let refined = resolved.refine.as_ref().map_or(0, |refine| refine.epoch);
-        if average > epochs - refined {
+        if swa_epochs > epochs - refined {
             let problem = match refined {
-                _ if average > epochs => {
-                    format!("there are no {average} epochs in a training of {epochs}")
+                _ if swa_epochs > epochs => {
+                    format!("there are no {swa_epochs} epochs in a training of {epochs}")
                 }
                 _ => format!(
-                    "the last {average} of {epochs} epochs begin before refinement (refine.epoch = {refined})"
+                    "the last {swa_epochs} of {epochs} epochs begin before refinement (refine.epoch = {refined})"
                 ),
             };
-            return Err(self.wrong("train.average", problem));
+            return Err(self.wrong("train.swa_epochs", problem));
         }
         if let Some(batches) = resolved.search.as_ref().and_then(|search| search.batches) {
             // Steps of two rounds may be looked at, and in neither of them all.
@@ -349,7 +349,7 @@ impl Recipe {
                     Some(format!("{batches} is more than the {most} of an epoch"))
                 }
                 _ if batches < least && batches < most => Some(format!(
-                    "in {batches} steps some of {members} members may have no turn (train.at_once = {at_once}): choose at \
+                    "in {batches} steps some of {members} members may have no turn (train.members_per_step = {members_per_step}): choose at \
                      least {}, or leave it out for the whole epoch",
                     least.min(most)
                 )),

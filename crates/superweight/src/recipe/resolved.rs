@@ -57,7 +57,7 @@ pub struct Resolved {
     /// Refinement of coefficients, where the strategy has it.
     pub refine: Option<RefineSettings>,
     /// Epochs between looks at the images held out; the last epoch of a phase is always followed by one.
-    pub held_out_every: u64,
+    pub validation_every: u64,
     /// Whether the test set is looked at: not where settings are being chosen.
     pub test: bool,
     /// Epochs between looks at the test set; 0 for the end only.
@@ -167,15 +167,15 @@ pub struct TrainSettings {
     /// Those of the search do not count.
     pub epochs: u64,
     /// Images of a step.
-    pub batch: usize,
+    pub batch_size: usize,
     /// How often each of them comes in a step, for every head: 1 but for networks of several heads.
-    pub repeats: usize,
+    pub batch_repetitions: usize,
     /// Members that a step trains: all, or the largest, the smallest and some of those between.
-    pub at_once: usize,
+    pub members_per_step: usize,
     /// Whether members learn from the probabilities of the largest, which alone learns from labels.
-    pub distilled: bool,
+    pub distillation: bool,
     /// Images that batch norm takes its statistics over, or rows of several; divides the batch with its repeats.
-    pub bn_batch: usize,
+    pub bn_batch_size: usize,
     /// Of SGD.
     pub momentum: f64,
     /// Nesterov's variant of it.
@@ -183,19 +183,19 @@ pub struct TrainSettings {
     /// Learning rates.
     pub schedule: Schedule,
     /// Weight decay.
-    pub decay: f64,
+    pub weight_decay: f64,
     /// What is decayed, sorted.
-    pub decay_on: Vec<ParameterKind>,
+    pub weight_decay_on: Vec<ParameterKind>,
     /// Decay of templates, patterns and coefficients over the decay of everything else.
-    pub shared_decay: f64,
+    pub shared_weight_decay_mult: f64,
     /// How many of the last epochs are averaged: what is kept is the mean of the numbers at their ends; 0: those of the last step.
-    pub average: u64,
+    pub swa_epochs: u64,
     /// Share of the target spread over all classes.
     pub label_smoothing: f64,
     /// Rate of templates over the rate of everything else.
-    pub template_rate: f64,
+    pub template_lr_mult: f64,
     /// Rate of coefficients over the rate of everything else.
-    pub coefficient_rate: f64,
+    pub coefficient_lr_mult: f64,
     /// Of activations and composed weights.
     pub precision: Precision,
 }
@@ -206,7 +206,7 @@ pub struct SearchPhase {
     /// Trained before layers are compared.
     pub epochs: u64,
     /// Constant learning rate.
-    pub rate: f64,
+    pub lr: f64,
     /// What is compared.
     pub similarity: Similarity,
     /// Coefficients while searching.
@@ -229,13 +229,13 @@ pub struct RefineSettings {
     /// Share of every layer's own coefficients that the budget keeps free for splitting.
     pub reserve: f64,
     /// Whether everything starts anew once groups have parted, so that none begins as a copy of another.
-    pub anew: bool,
+    pub reinit: bool,
 }
 
 impl TrainSettings {
     /// What a network sees in a step, one after another.
     pub fn rows(&self) -> usize {
-        self.batch * self.repeats
+        self.batch_size * self.batch_repetitions
     }
 }
 
@@ -275,7 +275,7 @@ impl Resolved {
         if total > budget {
             let [total, budget] = [total, budget].map(with_commas);
             let problem = format!(
-                "it has {total} numbers, the recipe's budget is {budget}: raise it, or plan anew"
+                "it has {total} numbers, the recipe's budget is {budget}: raise it, or plan reinit"
             );
             return Err(wrong(problem));
         }
@@ -345,10 +345,10 @@ impl Resolved {
             Similarity::Coefficient => {
                 let mut at = vec![search.epochs * 8 / 15, search.epochs * 13 / 15];
                 at.retain(|&epoch| epoch > 0);
-                Schedule::Drops { rate: search.rate, factor: 0.1, at, warm_up: 0 }
+                Schedule::Multistep { lr: search.lr, gamma: 0.1, milestones: at, warmup_epochs: 0 }
             }
             Similarity::Gradient | Similarity::Weight => {
-                Schedule::Constant { rate: search.rate, warm_up: 0 }
+                Schedule::Constant { lr: search.lr, warmup_epochs: 0 }
             }
         })
     }
@@ -364,41 +364,41 @@ impl Resolved {
         let Self { data, train, .. } = self;
         let mut written = TrainTable {
             epochs: Some(train.epochs),
-            batch: Some(train.batch as u64),
-            repeats: (self.members[0].heads() > 1).then_some(train.repeats as u64),
+            batch_size: Some(train.batch_size as u64),
+            batch_repetitions: (self.members[0].heads() > 1).then_some(train.batch_repetitions as u64),
             // What nobody asked for is not said: other members may be more or fewer.
-            at_once: (train.at_once < self.members.len()).then_some(train.at_once as u64),
-            distilled: train.distilled.then_some(true),
-            bn_batch: Some(train.bn_batch as u64),
+            members_per_step: (train.members_per_step < self.members.len()).then_some(train.members_per_step as u64),
+            distillation: train.distillation.then_some(true),
+            bn_batch_size: Some(train.bn_batch_size as u64),
             momentum: Some(train.momentum),
             nesterov: Some(train.nesterov),
-            decay: Some(train.decay),
-            decay_on: Some(train.decay_on.clone()),
-            shared_decay: Some(train.shared_decay),
-            average: Some(CountOrText::Count(train.average)),
+            weight_decay: Some(train.weight_decay),
+            weight_decay_on: Some(train.weight_decay_on.clone()),
+            shared_weight_decay_mult: Some(train.shared_weight_decay_mult),
+            swa_epochs: Some(CountOrText::Count(train.swa_epochs)),
             label_smoothing: Some(train.label_smoothing),
-            template_rate: Some(train.template_rate),
-            coefficient_rate: Some(train.coefficient_rate),
+            template_lr_mult: Some(train.template_lr_mult),
+            coefficient_lr_mult: Some(train.coefficient_lr_mult),
             precision: Some(train.precision),
             ..TrainTable::default()
         };
         match &train.schedule {
-            Schedule::Drops { rate, factor, at, warm_up } => {
-                written.schedule = Some(ScheduleWord::Drops);
-                written.rate = Some(*rate);
-                written.drop_factor = Some(*factor);
-                written.drops = Some(at.iter().map(|&epoch| CountOrText::Count(epoch)).collect());
-                written.warm_up = Some(*warm_up);
+            Schedule::Multistep { lr, gamma, milestones, warmup_epochs } => {
+                written.schedule = Some(ScheduleWord::Multistep);
+                written.lr = Some(*lr);
+                written.gamma = Some(*gamma);
+                written.milestones = Some(milestones.iter().map(|&epoch| CountOrText::Count(epoch)).collect());
+                written.warmup_epochs = Some(*warmup_epochs);
             }
-            Schedule::Constant { rate, warm_up } => {
+            Schedule::Constant { lr, warmup_epochs } => {
                 written.schedule = Some(ScheduleWord::Constant);
-                (written.rate, written.warm_up) = (Some(*rate), Some(*warm_up));
+                (written.lr, written.warmup_epochs) = (Some(*lr), Some(*warmup_epochs));
             }
-            Schedule::OneCycle { rate, rise, start_divisor, end_divisor } => {
+            Schedule::OneCycle { lr, pct_start, div_factor, final_div_factor } => {
                 written.schedule = Some(ScheduleWord::OneCycle);
-                (written.rate, written.rise) = (Some(*rate), Some(*rise));
-                (written.start_divisor, written.end_divisor) =
-                    (Some(*start_divisor), Some(*end_divisor));
+                (written.lr, written.pct_start) = (Some(*lr), Some(*pct_start));
+                (written.div_factor, written.final_div_factor) =
+                    (Some(*div_factor), Some(*final_div_factor));
             }
         }
         Recipe {
@@ -414,7 +414,7 @@ impl Resolved {
                 validation: Some(CountOrText::Count(data.validation as u64)),
                 split_seed: Some(data.split_seed),
                 crop: Some(data.crop),
-                least_area: data.augment.stretch,
+                min_crop_scale: data.augment.stretch,
                 padding: Some(data.augment.pad as u64),
                 flip: Some(data.augment.flip),
                 cutout: Some(data.augment.cutout as u64),
@@ -423,10 +423,10 @@ impl Resolved {
             train: written,
             search: self.search.as_ref().map_or_else(SearchTable::default, |search| SearchTable {
                 epochs: Some(search.epochs),
-                rate: Some(search.rate),
+                lr: Some(search.lr),
                 tau: Some(search.settings.tau),
                 min_templates: Some(search.settings.min_templates as u64),
-                pq: Some(search.settings.assignment),
+                algorithm: Some(search.settings.assignment),
                 batches: Some(search.batches.unwrap_or(0)),
                 clusters: Some(search.clusters as u64),
             }),
@@ -434,10 +434,10 @@ impl Resolved {
                 epoch: Some(refine.epoch),
                 beta: Some(refine.beta),
                 reserve: Some(refine.reserve),
-                anew: Some(refine.anew),
+                reinit: Some(refine.reinit),
             }),
             eval: EvalTable {
-                held_out_every: Some(self.held_out_every),
+                validation_every: Some(self.validation_every),
                 test: Some(self.test),
                 test_every: Some(self.test_every),
             },

@@ -1,100 +1,101 @@
-//! The learning rate of every step, as a pure function: nothing to save, nothing to resume.
+//! The learning rate of every step, as a pure function of epoch and step. Nothing is saved and nothing is resumed.
 //!
-//! Epochs and steps count from 0; step s of epoch e is step t = e·S + s of T = epochs·S.
+//! Epochs and steps count from 0. Step s of epoch e is step t = e·S + s of T = epochs·S.
 //!
-//! - *drops*: rate·factorⁿ, n = drops at or before epoch e;
-//! - *constant*: rate;
-//! - *warm-up* (of both): times (t + 1) / W over the first W steps, so that no step has rate 0 and the last one of the
-//!   warm-up has all of it;
-//! - *one-cycle*: PyTorch's `OneCycleLR(anneal_strategy="cos", three_phase=False)`: from rate/start to rate until step
-//!   ρT − 1, then down to rate/(start·end) in step T − 1, both along half a cosine. PyTorch also cycles
-//!   momentum by default; here it stays, as with `cycle_momentum=False`.
+//! - *multistep* (PyTorch's `MultiStepLR`): lr·γⁿ, where n counts the milestones at or before epoch e.
+//! - *constant*: lr.
+//! - *warm-up*, for both: a factor (t + 1) / W over the first W steps. No step has learning rate 0, and the
+//!   last step of the warm-up has the full one.
+//! - *one-cycle* (PyTorch's `OneCycleLR(anneal_strategy="cos", three_phase=False)`): from lr/`div_factor` up to
+//!   lr until step ρT − 1, then down to lr/(`div_factor`·`final_div_factor`) in step T − 1, both along half a
+//!   cosine. PyTorch cycles momentum by default; here momentum is constant, as with `cycle_momentum=False`.
 //!
-//! Rates are computed in f64 and handed out in f32, as a table for an epoch: a device indexes it by its step counter.
+//! Learning rates are computed in f64 and returned in f32 as a table for an epoch, which a device indexes by its
+//! step counter.
 
 use std::f64::consts::PI;
 
-/// How the rate moves. Numbers are those that a [`Recipe`](crate::recipe::Recipe) admits.
+/// How the learning rate changes. Values are in the ranges that a [`Recipe`](crate::recipe::Recipe) admits.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Schedule {
-    /// Falls at given epochs.
-    Drops {
-        /// At the beginning.
-        rate: f64,
-        /// What it is multiplied by.
-        factor: f64,
-        /// First epoch of each lower rate, ascending.
-        at: Vec<u64>,
+    /// The learning rate falls at given epochs.
+    Multistep {
+        /// Learning rate at the beginning, after warm-up.
+        lr: f64,
+        /// Factor that each milestone multiplies the learning rate by.
+        gamma: f64,
+        /// First epoch of each lower learning rate, ascending.
+        milestones: Vec<u64>,
         /// Epochs of linear warm-up.
-        warm_up: u64,
+        warmup_epochs: u64,
     },
-    /// Stays.
+    /// The learning rate is constant.
     Constant {
-        /// Always.
-        rate: f64,
+        /// Learning rate after warm-up.
+        lr: f64,
         /// Epochs of linear warm-up.
-        warm_up: u64,
+        warmup_epochs: u64,
     },
-    /// Rises, then falls.
+    /// The learning rate rises once and then falls.
     OneCycle {
-        /// At the peak.
-        rate: f64,
-        /// ρ, PyTorch's `pct_start`: share of all steps in which it rises.
-        rise: f64,
-        /// PyTorch's `div_factor`: the first rate is the peak's divided by it.
-        start_divisor: f64,
-        /// PyTorch's `final_div_factor`: the last rate is the first one's divided by it.
-        end_divisor: f64,
+        /// Highest learning rate.
+        lr: f64,
+        /// ρ, PyTorch's `pct_start`: share of all steps in which the learning rate rises.
+        pct_start: f64,
+        /// PyTorch's `div_factor`: highest learning rate over the first one.
+        div_factor: f64,
+        /// PyTorch's `final_div_factor`: first learning rate over the last one.
+        final_div_factor: f64,
     },
 }
 
-/// How long training is.
+/// Length of a training phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length {
-    /// Of the whole phase.
+    /// Epochs of the phase.
     pub epochs: u64,
-    /// Of one epoch.
+    /// Steps of one epoch.
     pub steps_per_epoch: u64,
 }
 
 impl Schedule {
-    /// The rate of a step of an epoch.
-    pub fn rate(&self, length: Length, epoch: u64, step: u64) -> f64 {
+    /// Learning rate of one step.
+    pub fn at(&self, length: Length, epoch: u64, step: u64) -> f64 {
         let t = epoch * length.steps_per_epoch + step;
-        let warmed = |warm_up: u64| {
-            let steps = warm_up * length.steps_per_epoch;
+        let warmed = |warmup_epochs: u64| {
+            let steps = warmup_epochs * length.steps_per_epoch;
             if t < steps { (t + 1) as f64 / steps as f64 } else { 1.0 }
         };
         match *self {
-            Self::Drops { rate, factor, ref at, warm_up } => {
-                let fallen = at.iter().filter(|&&drop| drop <= epoch).count();
-                rate * factor.powi(fallen as i32) * warmed(warm_up)
+            Self::Multistep { lr, gamma, ref milestones, warmup_epochs } => {
+                let passed = milestones.iter().filter(|&&milestone| milestone <= epoch).count();
+                lr * gamma.powi(passed as i32) * warmed(warmup_epochs)
             }
-            Self::Constant { rate, warm_up } => rate * warmed(warm_up),
-            Self::OneCycle { rate, rise, start_divisor, end_divisor } => {
+            Self::Constant { lr, warmup_epochs } => lr * warmed(warmup_epochs),
+            Self::OneCycle { lr, pct_start, div_factor, final_div_factor } => {
                 let steps = (length.epochs * length.steps_per_epoch) as f64;
-                let (first, last) = (rate / start_divisor, rate / start_divisor / end_divisor);
-                // Where training is too short to rise, it begins at the peak.
-                let peak = (rise * steps - 1.0).max(0.0);
+                let (first, last) = (lr / div_factor, lr / div_factor / final_div_factor);
+                // Training that is too short to rise starts at the peak.
+                let peak = (pct_start * steps - 1.0).max(0.0);
                 let t = t as f64;
                 if t < peak {
-                    half_cosine(first, rate, t / peak)
+                    half_cosine(first, lr, t / peak)
                 } else if steps - 1.0 > peak {
-                    half_cosine(rate, last, ((t - peak) / (steps - 1.0 - peak)).min(1.0))
+                    half_cosine(lr, last, ((t - peak) / (steps - 1.0 - peak)).min(1.0))
                 } else {
-                    rate
+                    lr
                 }
             }
         }
     }
 
-    /// The rates of all steps of an epoch.
-    pub fn rates(&self, length: Length, epoch: u64) -> Vec<f32> {
-        (0..length.steps_per_epoch).map(|step| self.rate(length, epoch, step) as f32).collect()
+    /// Learning rates of all steps of an epoch.
+    pub fn table(&self, length: Length, epoch: u64) -> Vec<f32> {
+        (0..length.steps_per_epoch).map(|step| self.at(length, epoch, step) as f32).collect()
     }
 }
 
-/// From `start` at 0 to `end` at 1.
+/// Half a cosine from `start` at share 0 to `end` at share 1.
 fn half_cosine(start: f64, end: f64, share: f64) -> f64 {
     end + (start - end) / 2.0 * (1.0 + (PI * share).cos())
 }
@@ -108,7 +109,7 @@ mod tests {
     fn all(schedule: &Schedule, length: Length) -> Vec<f64> {
         let steps =
             (0..length.epochs).flat_map(|e| (0..length.steps_per_epoch).map(move |s| (e, s)));
-        steps.map(|(epoch, step)| schedule.rate(length, epoch, step)).collect()
+        steps.map(|(epoch, step)| schedule.at(length, epoch, step)).collect()
     }
 
     #[track_caller]
@@ -121,7 +122,7 @@ mod tests {
     #[test]
     fn the_cifar_recipe_drops_at_the_start_of_its_epochs() {
         let schedule =
-            Schedule::Drops { rate: 0.1, factor: 0.2, at: vec![60, 120, 180], warm_up: 0 };
+            Schedule::Multistep { lr: 0.1, gamma: 0.2, milestones: vec![60, 120, 180], warmup_epochs: 0 };
         let length = Length { epochs: 200, steps_per_epoch: 390 };
         let cases = [
             (0, 0, 0.1),
@@ -133,19 +134,19 @@ mod tests {
             (180, 0, 0.0008),
             (199, 389, 0.0008),
         ];
-        for (epoch, step, rate) in cases {
-            near(&[schedule.rate(length, epoch, step)], &[rate]);
+        for (epoch, step, lr) in cases {
+            near(&[schedule.at(length, epoch, step)], &[lr]);
         }
-        assert_eq!(schedule.rates(length, 60), vec![0.02f32; 390]);
+        assert_eq!(schedule.table(length, 60), vec![0.02f32; 390]);
     }
 
     #[test]
     fn warm_up_is_linear_and_never_zero() {
-        let drops = Schedule::Drops { rate: 1.6, factor: 0.1, at: vec![3, 4], warm_up: 2 };
-        near(&all(&drops, SHORT), &[0.4, 0.8, 1.2, 1.6, 1.6, 1.6, 0.16, 0.16, 0.016, 0.016]);
-        let constant = Schedule::Constant { rate: 1.0, warm_up: 1 };
+        let milestones = Schedule::Multistep { lr: 1.6, gamma: 0.1, milestones: vec![3, 4], warmup_epochs: 2 };
+        near(&all(&milestones, SHORT), &[0.4, 0.8, 1.2, 1.6, 1.6, 1.6, 0.16, 0.16, 0.016, 0.016]);
+        let constant = Schedule::Constant { lr: 1.0, warmup_epochs: 1 };
         near(&all(&constant, SHORT), &[0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
-        assert_eq!(constant.rates(SHORT, 0), [0.5, 1.0]);
+        assert_eq!(constant.table(SHORT, 0), [0.5, 1.0]);
     }
 
     /// T = 10, ρ = 0.3: up from 1/25 over steps 0 to 2, down to 1/250,000 over steps 2 to 9, where step 2 + n has
@@ -154,7 +155,7 @@ mod tests {
     #[test]
     fn one_cycle_as_computed_by_hand() {
         let schedule =
-            Schedule::OneCycle { rate: 1.0, rise: 0.3, start_divisor: 25.0, end_divisor: 10_000.0 };
+            Schedule::OneCycle { lr: 1.0, pct_start: 0.3, div_factor: 25.0, final_div_factor: 10_000.0 };
         let last = 4e-6;
         let [a, b, c] = [0.900968867902419, 0.623489801858734, 0.222520933956314];
         let down = [a, b, c, -c, -b, -a].map(|cos| last + (1.0 - last) * (1.0 + cos) / 2.0);
@@ -169,7 +170,7 @@ mod tests {
     fn one_cycle_peaks_between_steps_where_the_peak_is_no_step() {
         // T = 8, ρ = 0.3: the peak is at 1.4; step 1 is 1/1.4 of the way up, step 2 is 0.6/5.6 of the way down.
         let schedule =
-            Schedule::OneCycle { rate: 2.0, rise: 0.3, start_divisor: 2.0, end_divisor: 4.0 };
+            Schedule::OneCycle { lr: 2.0, pct_start: 0.3, div_factor: 2.0, final_div_factor: 4.0 };
         let given = all(&schedule, Length { epochs: 1, steps_per_epoch: 8 });
         assert!((given[1] - (2.0 - 0.5 * (1.0 + (PI / 1.4).cos()))).abs() < 1e-12, "{given:?}");
         assert!(
@@ -180,15 +181,15 @@ mod tests {
 
     #[test]
     fn the_shortest_runs_have_a_rate() {
-        for (rise, steps) in
+        for (pct_start, steps) in
             [(0.3, 1), (0.3, 2), (0.3, 3), (0.99, 1), (0.99, 2), (0.01, 5), (1.0, 1), (1.0, 4)]
         {
             let schedule =
-                Schedule::OneCycle { rate: 0.1, rise, start_divisor: 25.0, end_divisor: 1e4 };
-            let rates = schedule.rates(Length { epochs: 1, steps_per_epoch: steps }, 0);
+                Schedule::OneCycle { lr: 0.1, pct_start, div_factor: 25.0, final_div_factor: 1e4 };
+            let lrs = schedule.table(Length { epochs: 1, steps_per_epoch: steps }, 0);
             assert!(
-                rates.iter().all(|rate| *rate > 0.0 && *rate <= 0.1),
-                "{rise} {steps} {rates:?}"
+                lrs.iter().all(|lr| *lr > 0.0 && *lr <= 0.1),
+                "{pct_start} {steps} {lrs:?}"
             );
         }
     }

@@ -90,15 +90,15 @@ mod tests {
         let source = Source {
             file: "a.toml".into(),
             text: text.into(),
-            flags: vec![("train.rate", "train.rate=1".into())],
+            flags: vec![("train.lr", "train.lr=1".into())],
         };
         let shown = |path: &str, element| source.place(path, element).to_string();
         assert_eq!(shown("name", None), "a.toml:2:8");
         assert_eq!(shown("train.epochs", None), "a.toml:4:10");
-        assert_eq!(shown("train.drops", Some(1)), "a.toml:6:3");
-        assert_eq!(shown("train.drops", Some(9)), "a.toml:5:9");
-        assert_eq!(shown("train.rate", None), "--set train.rate=1");
-        assert_eq!(shown("train.batch", None), "a.toml (by default)");
+        assert_eq!(shown("train.milestones", Some(1)), "a.toml:6:3");
+        assert_eq!(shown("train.milestones", Some(9)), "a.toml:5:9");
+        assert_eq!(shown("train.lr", None), "--set train.lr=1");
+        assert_eq!(shown("train.batch_size", None), "a.toml (by default)");
         assert_eq!(source.key_place(&["train", "décay"]).to_string(), "a.toml:7:1");
         assert_eq!(source.at(10_000).to_string(), "a.toml:8:1");
     }

@@ -4,12 +4,8 @@
 //! The lines are read by name and kind; what a line does not have, or what is no number (NaN is `null`), is no point.
 
 use serde::Serialize;
-use serde_json::Value;
 
-use crate::run::{Event, Line, Metrics};
-
-/// Parts of the data that an epoch's line may speak of.
-const PARTS: [&str; 2] = ["validation", "test"];
+use crate::run::{EpochEvent, Event, Line};
 
 /// Everything about training that can be drawn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -25,10 +21,10 @@ pub struct Curves {
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Series {
-    /// `top1`, `loss` or `rate`.
+    /// `top1`, `loss` or `lr`.
     pub metric: &'static str,
     /// `train`, `validation` or `test`.
-    pub part: &'static str,
+    pub split: &'static str,
     /// None for the ensemble, or for what all have in common.
     pub member: Option<usize>,
     /// Epochs done, value.
@@ -61,14 +57,14 @@ impl Curves {
         let mut curves = Self::default();
         for line in log {
             match &line.event {
-                Event::Epoch { phase, epoch, metrics } => {
-                    curves.add_epoch(phase, *epoch, metrics);
-                    // The last point of the others is the mean's; what training saw is not.
-                    if let Some(averaged) = metrics.get("averaged").and_then(Value::as_f64) {
-                        curves.mark("the last point is the mean from here on", averaged);
+                Event::Epoch(epoch) => {
+                    curves.add_epoch(epoch);
+                    // The other curves' last point is the average's; the training curve's is not.
+                    if epoch.swa > 0 {
+                        curves.mark("stochastic weight average from here on", epoch.swa as f64);
                     }
                 }
-                Event::Search(_) => curves.mark("clusters found, everything anew", 0.0),
+                Event::Search(_) => curves.mark("clusters found, parameters reinitialised", 0.0),
                 Event::Refine(_) => curves.mark("coefficients refined", 0.0),
                 _ => {}
             }
@@ -82,49 +78,49 @@ impl Curves {
         self.marks.push(Mark { at: at - before, what });
     }
 
-    fn add_epoch(&mut self, phase: &str, epoch: u64, metrics: &Metrics) {
-        if self.phases.last().is_none_or(|last| last.phase != phase) {
+    fn add_epoch(&mut self, done: &EpochEvent) {
+        if self.phases.last().is_none_or(|last| last.phase != done.phase) {
             let from = self.phases.last().map_or(0.0, |last| last.to);
-            self.phases.push(PhaseSpan { phase: phase.to_owned(), from, to: from });
+            self.phases.push(PhaseSpan { phase: done.phase.clone(), from, to: from });
         }
         let span = self.phases.last_mut().expect("one was just added");
-        let at = span.from + epoch as f64 + 1.0;
+        let at = span.from + done.epoch as f64 + 1.0;
         span.to = span.to.max(at);
-        if let Some(train) = metrics.get("train") {
-            for (metric, list) in [("top1", "top1"), ("loss", "losses")] {
-                let values = train.get(list).and_then(Value::as_array).into_iter().flatten();
-                for (member, value) in values.enumerate() {
-                    self.add(metric, "train", Some(member), at, Some(value));
-                }
+        for (metric, values) in [("top1", &done.train.top1), ("loss", &done.train.losses)] {
+            for (member, value) in values.iter().enumerate() {
+                self.add(metric, "train", Some(member), at, *value);
             }
-            self.add("rate", "train", None, at, train.get("rate"));
         }
-        for part in PARTS {
-            let Some(seen) = metrics.get(part) else { continue };
-            let members = seen.get("members").and_then(Value::as_array).into_iter().flatten();
-            let all = members.enumerate().map(|(member, scores)| (Some(member), scores));
-            for (member, scores) in all.chain(seen.get("ensemble").map(|scores| (None, scores))) {
-                for metric in ["top1", "loss"] {
-                    self.add(metric, part, member, at, scores.get(metric));
-                }
+        self.add("lr", "train", None, at, done.train.lr);
+        for (split, evaluation) in [("validation", &done.validation), ("test", &done.test)] {
+            let Some(found) = evaluation else { continue };
+            let members = found.members.iter().enumerate().map(|(m, one)| (Some(m), one));
+            for (member, one) in members.chain([(None, &found.ensemble)]) {
+                self.add("top1", split, member, at, one.top1);
+                self.add("loss", split, member, at, one.nll);
             }
         }
     }
 
+    /// Adds a point to a curve, unless the value is not finite.
     fn add(
         &mut self,
         metric: &'static str,
-        part: &'static str,
+        split: &'static str,
         member: Option<usize>,
         at: f64,
-        value: Option<&Value>,
+        value: f64,
     ) {
-        let Some(value) = value.and_then(Value::as_f64) else { return };
-        let known =
-            self.series.iter_mut().find(|s| (s.metric, s.part, s.member) == (metric, part, member));
+        if !value.is_finite() {
+            return;
+        }
+        let known = self
+            .series
+            .iter_mut()
+            .find(|s| (s.metric, s.split, s.member) == (metric, split, member));
         match known {
             Some(series) => series.points.push((at, value)),
-            None => self.series.push(Series { metric, part, member, points: vec![(at, value)] }),
+            None => self.series.push(Series { metric, split, member, points: vec![(at, value)] }),
         }
     }
 }
@@ -166,18 +162,18 @@ mod tests {
         let phases: Vec<_> =
             curves.phases.iter().map(|p| (p.phase.as_str(), p.from, p.to)).collect();
         assert_eq!(phases, [("search", 0.0, 2.0), ("train", 2.0, 3.0)]);
-        assert_eq!(curves.marks, [Mark { at: 2.0, what: "clusters found, everything anew" }]);
+        assert_eq!(curves.marks, [Mark { at: 2.0, what: "clusters found, parameters reinitialised" }]);
         let ensemble = curves
             .series
             .iter()
-            .find(|s| (s.metric, s.part, s.member) == ("top1", "validation", None));
+            .find(|s| (s.metric, s.split, s.member) == ("top1", "validation", None));
         assert_eq!(ensemble.unwrap().points, [(1.0, 10.0), (2.0, 11.0), (3.0, 20.0)]);
         // What is no number is no point, and no line.
         assert!(
             !curves
                 .series
                 .iter()
-                .any(|s| (s.metric, s.part, s.member) == ("loss", "train", Some(1)))
+                .any(|s| (s.metric, s.split, s.member) == ("loss", "train", Some(1)))
         );
         assert!(Curves::new(&[]).is_none());
     }

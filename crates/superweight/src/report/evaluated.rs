@@ -24,15 +24,15 @@ use super::evaluation::{
 
 use crate::infer::anytime::{PROFILE, Profile, SubsetProfile};
 use crate::model::Subset;
-use super::published::Seen;
+use crate::data::EvalSplit;
 use crate::run::Stamp;
 use crate::model::Outputs;
 
 /// Corruptions that the paper averages over.
 const STANDARD_TYPES: usize = 15;
 /// Files with figures, the better one first.
-const PARTS: [(Seen, &str); 2] =
-    [(Seen::Test, "the test set"), (Seen::HeldOut, "the held-out images")];
+const PARTS: [(EvalSplit, &str); 2] =
+    [(EvalSplit::Test, "the test set"), (EvalSplit::Validation, "the held-out images")];
 
 #[derive(Deserialize)]
 struct Answer {
@@ -112,10 +112,10 @@ pub(super) struct Newest<'a> {
 /// Everything that was evaluated; none where nothing was.
 pub(super) fn read(run: &Path, newest: &Newest<'_>) -> Result<Option<Evaluation>, ReportError> {
     let mut evaluation = None;
-    for (seen, on) in PARTS {
-        let path = run.join("evaluation").join(format!("{}.json", seen.part()));
+    for (split, on) in PARTS {
+        let path = run.join("evaluation").join(format!("{}.json", split.name()));
         if let Some(text) = text(&path)? {
-            let again = format!("'swn eval {}{}' makes it anew", run.display(), seen.flag());
+            let again = format!("'swn eval {}{}' makes it anew", run.display(), split.flag());
             let wrong = |what: String| ReportError::File {
                 file: path.clone(),
                 what: format!("{what}; {again}"),
@@ -127,8 +127,8 @@ pub(super) fn read(run: &Path, newest: &Newest<'_>) -> Result<Option<Evaluation>
                 answer.checkpoint.map(|number| Stamp { number, digest: answer.digest.clone() });
             newest.knows(&of, stamp).map_err(wrong)?;
             answer.is_of(&of).map_err(wrong)?;
-            let images = newest.test.filter(|_| seen == Seen::Test);
-            evaluation = Some(view(answer, seen.part(), on, newest.number(), images));
+            let images = newest.test.filter(|_| split == EvalSplit::Test);
+            evaluation = Some(view(answer, split.name(), on, newest.number(), images));
             break;
         }
     }
@@ -214,7 +214,7 @@ fn older(of: Option<u64>, newest: Option<u64>) -> String {
 
 fn view(
     answer: Answer,
-    part: &str,
+    split: &str,
     on: &str,
     newest: Option<u64>,
     images: Option<u64>,
@@ -230,7 +230,7 @@ fn view(
         points: line.points.into_iter().map(|point| (point.t, point.top1)).collect(),
     });
     Evaluation {
-        part: part.to_owned(),
+        split: split.to_owned(),
         on,
         images: answer.images,
         partial,

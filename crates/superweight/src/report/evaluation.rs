@@ -10,7 +10,7 @@ use crate::model::OutputId;
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Evaluation {
     /// `test` or `held-out`.
-    pub part: String,
+    pub split: String,
     /// What was evaluated, in words.
     pub on: String,
     /// How many images.

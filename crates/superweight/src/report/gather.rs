@@ -17,8 +17,7 @@ use super::replay::{ClusterReplay, GroupReplay};
 use super::sharing::Sharing;
 use crate::fs::read_at_most;
 use crate::recipe::{LARGEST_PLAN, Recipe, Resolved};
-use super::published::{ImageCounts, Started};
-use crate::run::{RunError, load_checkpoint, read_log};
+use crate::run::{Event, Invocation, Line, RunError, load_checkpoint, read_log};
 use crate::search::{Compared, PairStatistic, Statistics, coefficient_pairs};
 use crate::model::Outputs;
 
@@ -74,7 +73,7 @@ impl RunView {
         let given =
             resolved.plan.file.as_ref().and_then(|file| read_at_most(file, LARGEST_PLAN).ok());
         let (search, refine) = replays(path, &resolved)?;
-        let test = ImageCounts::of(&log).map(|images| images.test as u64);
+        let test = test_images(&log);
         let newest = Newest {
             stamp: loaded.as_ref().map(|loaded| &loaded.stamp),
             voices: &Outputs::of(&plan),
@@ -86,7 +85,7 @@ impl RunView {
         evaluation.iter().for_each(|evaluation| headline.complete(evaluation));
         Ok(Self {
             name: name(path),
-            about: About::new(&resolved, recipe, Started::all(path), given.as_deref()),
+            about: About::new(&resolved, recipe, Invocation::all(path), given.as_deref()),
             headline,
             sharing: Sharing::new(&plan, bank),
             curves: Curves::new(&log),
@@ -106,6 +105,14 @@ impl RunView {
             self.sharing.superweights.iter_mut().flat_map(|superweight| &mut superweight.groups);
         groups.for_each(|group| group.alpha = None);
     }
+}
+
+/// Number of test images, as the log's first event states it.
+fn test_images(log: &[Line]) -> Option<u64> {
+    log.iter().find_map(|line| match &line.event {
+        Event::Start(start) => Some(start.images[2] as u64),
+        _ => None,
+    })
 }
 
 /// What the statistics of a run allow to be decided again.

@@ -1,15 +1,13 @@
 //! The few numbers that matter, and what the run was.
 
 use serde::Serialize;
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 use superweight_plan::SharingPlan;
 use superweight_plan::arch::ArchName;
 
 use super::evaluation::Evaluation;
 use crate::recipe::Resolved;
-use super::published::Started;
-use crate::run::{Event, Line};
+use crate::run::{self, Event, Invocation, Line};
 
 /// What was run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -37,7 +35,7 @@ pub struct About {
     /// β, where there is a refinement.
     pub beta: Option<f64>,
     /// What was typed, without folders of a machine, and what it ran on.
-    pub commands: Vec<Started>,
+    pub commands: Vec<Invocation>,
     /// As the user wrote it.
     pub recipe: String,
     /// With every default filled in.
@@ -73,7 +71,7 @@ pub struct Headline {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Accuracy {
     /// `test` or `validation`.
-    pub part: String,
+    pub split: String,
     /// How many images, where that is known.
     pub images: Option<u64>,
     /// Top-1 of all members together, in percent.
@@ -87,7 +85,7 @@ impl About {
     pub fn new(
         resolved: &Resolved,
         recipe: String,
-        commands: Vec<Started>,
+        commands: Vec<Invocation>,
         given: Option<&str>,
     ) -> Self {
         let strategy = match (&resolved.plan.file, &resolved.refine) {
@@ -140,14 +138,14 @@ impl Headline {
 
     /// What was evaluated on the test set is the better answer than what training saw, where training did not look there.
     pub(super) fn complete(&mut self, evaluation: &Evaluation) {
-        let whole = evaluation.part == "test" && !evaluation.partial;
+        let whole = evaluation.split == "test" && !evaluation.partial;
         let Some(all) = evaluation.ensemble().filter(|_| whole) else { return };
-        if self.accuracy.as_ref().is_none_or(|accuracy| accuracy.part != "test") {
+        if self.accuracy.as_ref().is_none_or(|accuracy| accuracy.split != "test") {
             let members = (0..all.members.len())
                 .filter_map(|member| evaluation.member(member))
                 .map(|one| one.top1);
             self.accuracy = Some(Accuracy {
-                part: "test".to_owned(),
+                split: "test".to_owned(),
                 images: Some(evaluation.images),
                 ensemble: all.top1,
                 members: members.collect(),
@@ -158,43 +156,37 @@ impl Headline {
     fn add(&mut self, event: &Event) {
         match event {
             Event::Start(_) | Event::Resume(_) => self.stopped = None,
-            Event::Epoch { phase, epoch, metrics } => {
+            Event::Epoch(done) => {
                 self.stopped = None;
-                if phase == "train" {
-                    self.epochs = epoch.saturating_add(1);
-                    let looks = ["test", "validation"];
-                    let look =
-                        looks.into_iter().find_map(|part| Accuracy::read(part, metrics.get(part)?));
-                    self.accuracy = look.or(self.accuracy.take());
+                if done.phase == "train" {
+                    self.epochs = done.epoch.saturating_add(1);
+                    let test = done.test.as_ref().map(|test| Accuracy::of("test", test));
+                    let validation = || {
+                        done.validation.as_ref().map(|found| Accuracy::of("validation", found))
+                    };
+                    self.accuracy = test.or_else(validation).or(self.accuracy.take());
                 }
-                let seconds = metrics.get("train").and_then(|train| train.get("seconds"));
-                self.seconds += seconds.and_then(Value::as_f64).unwrap_or(0.0);
+                self.seconds += done.train.seconds;
             }
-            Event::Eval(facts) => {
-                let test = facts.metrics.get("test").and_then(|test| Accuracy::read("test", test));
+            Event::Eval(eval) => {
+                let test = eval.test.as_ref().map(|test| Accuracy::of("test", test));
                 self.accuracy = test.or(self.accuracy.take());
             }
-            Event::Warning(facts) => {
-                let text = facts.metrics.get("warning").and_then(Value::as_str);
-                self.warnings.extend(text.map(str::to_owned));
-            }
-            Event::Stop { reason, .. } => self.stopped = Some(reason.clone()),
+            Event::Warning(event) => self.warnings.push(event.warning.clone()),
+            Event::Stop(stop) => self.stopped = Some(stop.reason.clone()),
             Event::Search(_) | Event::Refine(_) => {}
         }
     }
 }
 
 impl Accuracy {
-    /// From `{images, ensemble: {top1}, members: [{top1}]}`.
-    fn read(part: &str, seen: &Value) -> Option<Self> {
-        let top1 = |scores: &Value| scores.get("top1").and_then(Value::as_f64);
-        let members = seen.get("members").and_then(Value::as_array);
-        Some(Self {
-            part: part.to_owned(),
-            images: seen.get("images").and_then(Value::as_u64),
-            ensemble: top1(seen.get("ensemble")?)?,
-            members: members.into_iter().flatten().filter_map(top1).collect(),
-        })
+    fn of(split: &str, evaluation: &run::Evaluation) -> Self {
+        Self {
+            split: split.to_owned(),
+            images: Some(evaluation.images as u64),
+            ensemble: evaluation.ensemble.top1,
+            members: evaluation.members.iter().map(|member| member.top1).collect(),
+        }
     }
 }
 
@@ -218,7 +210,7 @@ mod tests {
         headline.add(&epoch(1, json!({ "train": { "seconds": 1.5 }, "validation": seen(12.0) })));
         let look = headline.accuracy.clone().unwrap();
         assert_eq!(
-            (look.part.as_str(), look.ensemble, headline.seconds),
+            (look.split.as_str(), look.ensemble, headline.seconds),
             ("validation", 12.0, 4.0)
         );
         headline.add(&Event::Stop { reason: "time limit".to_owned(), metrics: Default::default() });
@@ -230,7 +222,7 @@ mod tests {
         assert_eq!(hostile.epochs, u64::MAX);
         headline.add(&Event::Eval(Facts::from([("test", seen(11.0))])));
         let look = headline.accuracy.unwrap();
-        assert_eq!((look.part.as_str(), look.ensemble, look.members), ("test", 11.0, vec![1.0]));
+        assert_eq!((look.split.as_str(), look.ensemble, look.members), ("test", 11.0, vec![1.0]));
         // A run that was interrupted and evaluated.
         let subset = |members: &[usize], top1| SubsetView {
             members: members.to_vec().try_into().unwrap(),
@@ -238,13 +230,13 @@ mod tests {
             ..SubsetView::default()
         };
         let evaluation = Evaluation {
-            part: "test".to_owned(),
+            split: "test".to_owned(),
             images: 200,
             subsets: vec![subset(&[0], 40.0), subset(&[1], 41.0), subset(&[0, 1], 45.0)],
             ..Evaluation::default()
         };
         let mut interrupted = Headline::default();
-        interrupted.complete(&Evaluation { part: "held-out".to_owned(), ..evaluation.clone() });
+        interrupted.complete(&Evaluation { split: "held-out".to_owned(), ..evaluation.clone() });
         interrupted.complete(&Evaluation { partial: true, ..evaluation.clone() });
         assert_eq!(interrupted.accuracy, None);
         interrupted.complete(&evaluation);

@@ -49,11 +49,11 @@ pub(super) fn html(report: &Report) -> String {
     // Each part is put where the skeleton has it, once: what stands in a part is never looked at again.
     let mut page = String::new();
     let mut rest = SKELETON;
-    for (place, part) in parts {
+    for (place, split) in parts {
         let (before, after) =
             rest.split_once(place).expect("the skeleton has every place, in this order");
         page.push_str(before);
-        page.push_str(&part);
+        page.push_str(&split);
         rest = after;
     }
     page + rest

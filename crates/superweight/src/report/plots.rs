@@ -150,19 +150,19 @@ fn conflict_matrix(run: &RunView) -> Option<String> {
 
 fn curves(run: &RunView, metric: &str, words: &str) -> Option<String> {
     let curves = run.curves.as_ref()?;
-    let parts = ["test", "validation", "train"].into_iter();
-    let lines = |part: &str| -> Vec<_> {
+    let splits = ["test", "validation", "train"].into_iter();
+    let lines = |split: &str| -> Vec<_> {
         curves
             .series
             .iter()
-            .filter(|s| s.metric == metric && s.part == part && s.points.len() > 1)
+            .filter(|s| s.metric == metric && s.split == split && s.points.len() > 1)
             .collect()
     };
-    let (part, lines) =
-        parts.map(|part| (part, lines(part))).find(|(_, lines)| !lines.is_empty())?;
+    let (split, lines) =
+        splits.map(|split| (split, lines(split))).find(|(_, lines)| !lines.is_empty())?;
     let points = || lines.iter().flat_map(|line| &line.points);
     let end = points().map(|p| p.0).fold(1.0, f64::max);
-    let on = match part {
+    let on = match split {
         "validation" => "held-out images",
         "test" => "test images",
         _ => "training images",

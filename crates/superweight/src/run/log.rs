@@ -16,61 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::RunError;
-
-/// Figures and facts by name, as the event has them. What is no number in JSON (NaN, infinity) becomes `null`.
-pub type Metrics = serde_json::Map<String, serde_json::Value>;
-
-/// What happened.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
-pub enum Event {
-    /// A run begins.
-    Start(Facts),
-    /// It goes on from a checkpoint.
-    Resume(Facts),
-    /// An epoch is done.
-    Epoch {
-        /// `search`, `train`, …
-        phase: String,
-        /// From 0.
-        epoch: u64,
-        /// Loss, accuracy per member and ensemble, learning rate, seconds.
-        #[serde(flatten)]
-        metrics: Metrics,
-    },
-    /// Clusters were found.
-    Search(Facts),
-    /// Coefficient groups were found.
-    Refine(Facts),
-    /// Members and ensemble were measured.
-    Eval(Facts),
-    /// Something to know that did not stop the run.
-    Warning(Facts),
-    /// The run ends.
-    Stop {
-        /// `finished`, `interrupted`, `time limit`, `diverged`, …
-        reason: String,
-        /// What else there is to say.
-        #[serde(flatten)]
-        metrics: Metrics,
-    },
-}
-
-/// An event of free form.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Facts {
-    /// By name.
-    #[serde(flatten)]
-    pub metrics: Metrics,
-}
-
-impl<K: Into<String>, V: Into<serde_json::Value>, const N: usize> From<[(K, V); N]> for Facts {
-    fn from(pairs: [(K, V); N]) -> Self {
-        Self {
-            metrics: pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
-        }
-    }
-}
+use super::event::Event;
 
 /// A line of the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -47,7 +47,9 @@ mod checkpoints;
 mod crash_tests;
 mod disk;
 mod error;
+mod event;
 mod folder;
+mod invocation;
 mod lock;
 mod log;
 pub mod safetensors;
@@ -62,6 +64,12 @@ pub use disk::{Disk, DiskFile, Operation};
 pub use error::RunError;
 pub use folder::{COMMANDS, Existing, Resumed, RunFolder, load_checkpoint};
 pub(crate) use folder::{LOG, RECIPE, RESOLVED, text_of};
-pub use log::{Cut, Event, Facts, Line, Log, Metrics, parse_log, read_log};
+pub use event::{
+    Accuracy, DecisionEvent, EpochEvent, EvalEvent, Evaluation, Event, ResumeEvent, StartEvent,
+    StopEvent, TrainFigures, WarningEvent, WeightDecayGroup,
+};
+pub use invocation::Invocation;
+pub(crate) use invocation::without_folders;
+pub use log::{Cut, Line, Log, parse_log, read_log};
 pub use tensorboard::TensorBoard;
 pub use tensors::{Dtype, Element, Tensor, Tensors, Values};

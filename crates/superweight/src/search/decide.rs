@@ -1,6 +1,5 @@
 //! From statistics to a plan. Training and replay both come through here, so that they decide alike.
 
-use serde_json::json;
 use superweight_plan::number::with_commas;
 use superweight_plan::{
     Assignment, Clustering, LayerId, Partition, PlanError, PlanRequest, RefinedPlan, SharingPlan,
@@ -15,7 +14,7 @@ use super::pairs::PairStatistic;
 use super::statistics::{Compared, RefineStatistics, SearchStatistics};
 use crate::rng::Draws;
 use crate::recipe::Resolved;
-use crate::run::Facts;
+use crate::run::DecisionEvent;
 
 /// Tells the draws of k-means from others of the seed.
 const KMEANS: u64 = 0x6b6d_6561_6e73;
@@ -30,26 +29,29 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// What was decided and why, for the log.
-    pub fn facts(&self, before: &SharingPlan) -> Facts {
+    /// The decision as the log records it.
+    pub fn event(&self, before: &SharingPlan) -> DecisionEvent {
         let sizes: Vec<usize> =
             self.plan.clusters.iter().map(|cluster| cluster.layers.len()).collect();
-        let mut facts = Facts::from([
-            ("clusters_before", json!(before.clusters.len())),
-            ("clusters", json!(sizes.len())),
-            ("sizes", json!(sizes)),
-            ("groups_before", json!(groups(before))),
-            ("groups", json!(groups(&self.plan))),
-            ("bill_before", json!(before.bill)),
-            ("bill", json!(self.plan.bill)),
-            ("budget", json!(self.plan.budget)),
-        ]);
-        let Threshold { asked, used, relaxed, .. } = &self.threshold;
-        let name = self.threshold.word();
-        facts.metrics.insert(name.to_owned(), json!(asked));
-        facts.metrics.insert(format!("{name}_used"), json!(used));
-        facts.metrics.insert("relaxed".to_owned(), json!(relaxed));
-        facts
+        let Threshold { requested, used, relaxed, .. } = &self.threshold;
+        let of = |name: &str, value: f64| (self.threshold.word() == name).then_some(value);
+        DecisionEvent {
+            clusters_before: before.clusters.len(),
+            clusters: sizes.len(),
+            sizes,
+            groups_before: groups(before),
+            groups: groups(&self.plan),
+            bill_before: before.bill.clone(),
+            bill: self.plan.bill.clone(),
+            budget: self.plan.budget,
+            tau: of("tau", *requested),
+            tau_used: of("tau", *used),
+            beta: of("beta", *requested),
+            beta_used: of("beta", *used),
+            k: of("k", *requested),
+            k_used: of("k", *used),
+            relaxed: relaxed.clone(),
+        }
     }
 }
 
@@ -58,13 +60,13 @@ pub fn groups(plan: &SharingPlan) -> usize {
     plan.superweights.iter().map(|superweight| superweight.groups.len()).sum()
 }
 
-/// A threshold, or how many clusters, as asked and as used.
+/// A threshold, or how many clusters, as requested and as used.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
     /// `τ`, `β`, or `k` of k-means.
     pub name: &'static str,
     /// As in the recipe.
-    pub asked: f64,
+    pub requested: f64,
     /// What gave the plan.
     pub used: f64,
     /// Why that is not the same.
@@ -72,8 +74,8 @@ pub struct Threshold {
 }
 
 impl Threshold {
-    fn new(name: &'static str, asked: f64, used: f64, relaxed: Option<String>) -> Self {
-        Self { name, asked, used, relaxed }
+    fn new(name: &'static str, requested: f64, used: f64, relaxed: Option<String>) -> Self {
+        Self { name, requested, used, relaxed }
     }
 
     /// Its name in logs and JSON.
@@ -109,9 +111,9 @@ pub fn decide_clusters(
         }
         Compared::Coefficients(means) => {
             let request = request.with_tiling(start.tiling);
-            let asked = phase.clusters;
+            let requested = phase.clusters;
             let mut relaxed = None;
-            for k in (1..=asked).rev() {
+            for k in (1..=requested).rev() {
                 let partition = kmeans_clusters(start, means, k, resolved.seed);
                 let clusters = partition.len();
                 let request =
@@ -124,7 +126,7 @@ pub fn decide_clusters(
                         relaxed.get_or_insert_with(why);
                     }
                     plan => {
-                        let threshold = Threshold::new("k", asked as f64, k as f64, relaxed);
+                        let threshold = Threshold::new("k", requested as f64, k as f64, relaxed);
                         return Ok(Decision { plan: plan?, threshold });
                     }
                 }
@@ -134,7 +136,7 @@ pub fn decide_clusters(
     }
 }
 
-/// The refined plan: coefficient groups by what every layer asked of them (Algorithm 1 with β).
+/// The refined plan: coefficient groups by what every layer requested of them (Algorithm 1 with β).
 pub fn decide_groups(
     resolved: &Resolved,
     statistics: &RefineStatistics,

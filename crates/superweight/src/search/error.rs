@@ -11,7 +11,7 @@ use crate::run::RunError;
 pub enum SearchError {
     /// A sum over an epoch is NaN or infinite: training diverged.
     #[error(
-        "{what} of {layer} is not finite: training diverged; lower search.rate (or train.rate)"
+        "{what} of {layer} is not finite: training diverged; lower search.lr (or train.lr)"
     )]
     NotFinite {
         /// Which numbers, in words.

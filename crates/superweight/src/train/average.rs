@@ -1,4 +1,4 @@
-//! The mean of what the last epochs of training ended with (`train.average`), instead of what the last step left
+//! The mean of what the last epochs of training ended with (`train.swa_epochs`), instead of what the last step left
 //! (stochastic weight averaging: Izmailov et al., Averaging Weights Leads to Wider Optima and Better Generalization, 2018).
 //!
 //! ```text
@@ -44,7 +44,7 @@ impl<D: Device> Session<D> {
         observer: &mut dyn Observer,
     ) -> Result<Result<u64, Stopped>, TrainError> {
         let done = self.position.epoch + 1;
-        let count = counted(phase, done, self.resolved.train.average);
+        let count = counted(phase, done, self.resolved.train.swa_epochs);
         if count == 0 {
             return Ok(Ok(0));
         }
@@ -54,7 +54,7 @@ impl<D: Device> Session<D> {
             mean.insert(name, toward(self.mean.get(name), now, count));
         }
         if done < phase.epochs {
-            (self.mean, self.position.averaged) = (mean, count);
+            (self.mean, self.position.swa) = (mean, count);
             return Ok(Ok(0));
         }
         set_parameters(self.trainer.parts_mut().0, &mean, &mean).map_err(|error| match error {
@@ -64,7 +64,7 @@ impl<D: Device> Session<D> {
         if let Err(stopped) = self.recalibrate(phase, limits, observer)? {
             return Ok(Err(stopped));
         }
-        (self.mean, self.position.averaged) = (Tensors::default(), 0);
+        (self.mean, self.position.swa) = (Tensors::default(), 0);
         Ok(Ok(count))
     }
 
@@ -104,9 +104,9 @@ pub(super) fn restored(
         done if done == phase.epochs => 0,
         done => counted(phase, done, average),
     };
-    if position.averaged != count {
-        let averaged = position.averaged;
-        return Err(format!("state.json: averaged is {averaged}, by the recipe it is {count}"));
+    if position.swa != count {
+        let swa = position.swa;
+        return Err(format!("state.json: swa is {swa}, by the recipe it is {count}"));
     }
     if count > 0 {
         for (name, now) in checkpoint.bank.iter().chain(checkpoint.members.iter()) {

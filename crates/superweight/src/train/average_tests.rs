@@ -54,12 +54,12 @@ fn a_mean_begins_after_refinement() {
 }
 
 fn mean_of_the_last(count: u64, set: &[&str]) {
-    let folder = Folder::new("averaged");
-    let average = format!("train.average={count}");
+    let folder = Folder::new("swa");
+    let average = format!("train.swa_epochs={count}");
     let resolved = tiny(&[set, &[&average]].concat());
     let outcome = unbroken(&folder.0, &resolved);
     let run = run_path(&folder.0);
-    let (_, averaged) = numbers(&run);
+    let (_, swa) = numbers(&run);
     let ends: Vec<Checkpoint> = (5 - count..=4).map(|epochs| after(epochs, set)).collect();
     let all = |checkpoint: &Checkpoint| -> Vec<(String, Vec<f32>)> {
         let all = checkpoint.bank.iter().chain(checkpoint.members.iter());
@@ -68,7 +68,7 @@ fn mean_of_the_last(count: u64, set: &[&str]) {
     };
     let ends: Vec<_> = ends.iter().map(all).collect();
     let mut moved = 0;
-    for (i, (name, means)) in all(&averaged).iter().enumerate() {
+    for (i, (name, means)) in all(&swa).iter().enumerate() {
         for (j, mean) in means.iter().enumerate() {
             let of: Vec<f64> = ends.iter().map(|end| f64::from(end[i].1[j])).collect();
             let exact = of.iter().sum::<f64>() / count as f64;
@@ -77,11 +77,11 @@ fn mean_of_the_last(count: u64, set: &[&str]) {
         }
     }
     assert!(moved > 100, "the mean is not what the last epoch ended with: {moved} numbers differ");
-    assert!(averaged.average.is_empty(), "the mean is the network now");
+    assert!(swa.average.is_empty(), "the mean is the network now");
     let lines = read_log(&run.join("log.jsonl")).unwrap();
     let said = lines.iter().filter_map(|line| match &line.event {
         Event::Epoch { phase, metrics, .. } if phase == "train" => {
-            Some(metrics.get("averaged").cloned())
+            Some(metrics.get("swa").cloned())
         }
         _ => None,
     });
@@ -95,7 +95,7 @@ fn mean_of_the_last(count: u64, set: &[&str]) {
 #[test]
 fn batch_norm_forgets_the_networks_that_the_mean_is_of() {
     let folder = Folder::new("recalibrated");
-    let resolved = tiny(&["train.average=2"]);
+    let resolved = tiny(&["train.swa_epochs=2"]);
     unbroken(&folder.0, &resolved);
     let (_, kept) = numbers(&run_path(&folder.0));
     let mut session = resume(Disk::default(), &run_path(&folder.0), &resolved).unwrap();
@@ -144,14 +144,14 @@ impl Observer for StopInPass {
 #[test]
 fn a_run_stopped_while_batch_norm_looks_has_lost_its_last_epoch_only() {
     let (whole, folder) = (Folder::new("whole"), Folder::new("interrupted"));
-    let resolved = tiny(&["train.average=3"]);
+    let resolved = tiny(&["train.swa_epochs=3"]);
     unbroken(&whole.0, &resolved);
     let mut stop = StopInPass { at: Some(2), ..StopInPass::default() };
     let limits = stop.limits.clone();
     let mut session = create(Disk::default(), &folder.0, &resolved).unwrap();
     let outcome = session.run(&limits, &mut stop).unwrap();
     assert_eq!((outcome.stopped, stop.seen.as_slice()), (Stopped::Interrupted, &[1, 2][..]));
-    assert_eq!((outcome.kept.epoch, outcome.kept.averaged), (3, 2));
+    assert_eq!((outcome.kept.epoch, outcome.kept.swa), (3, 2));
     drop(session);
     let mut session = resume(Disk::default(), &run_path(&folder.0), &resolved).unwrap();
     let mut watch = StopInPass::default();
@@ -164,7 +164,7 @@ fn a_run_stopped_while_batch_norm_looks_has_lost_its_last_epoch_only() {
 #[test]
 fn time_for_an_epoch_is_not_time_for_the_last_one() {
     let folder = Folder::new("limit");
-    let mut session = create(Disk::default(), &folder.0, &tiny(&["train.average=2"])).unwrap();
+    let mut session = create(Disk::default(), &folder.0, &tiny(&["train.swa_epochs=2"])).unwrap();
     let phase = session.phase();
     session.position.epoch_seconds = 1000.0;
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(1300);
@@ -194,20 +194,20 @@ fn a_checkpoint_without_the_mean_it_should_have_is_refused() {
             .map(|_| ())
             .map_err(|error| error.to_string())
     };
-    stopped(&["train.average=2"]);
-    assert_eq!(goes_on(&["train.average=2"]), Ok(()));
-    let error = goes_on(&["train.average=3"]).unwrap_err();
-    assert!(error.contains("state.json: averaged is 1, by the recipe it is 2"), "{error}");
+    stopped(&["train.swa_epochs=2"]);
+    assert_eq!(goes_on(&["train.swa_epochs=2"]), Ok(()));
+    let error = goes_on(&["train.swa_epochs=3"]).unwrap_err();
+    assert!(error.contains("state.json: swa is 1, by the recipe it is 2"), "{error}");
     // A file that its list of digests does not name is damage: the checkpoint before it is there.
     let sums = run(&folder).join("checkpoints/0003/SHA256SUMS");
     let listed = std::fs::read_to_string(&sums).unwrap();
     let lines = listed.lines().filter(|line| !line.ends_with("average.safetensors"));
     std::fs::write(&sums, lines.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
-    let session = resume(Disk::default(), &run(&folder), &tiny(&["train.average=2"])).unwrap();
+    let session = resume(Disk::default(), &run(&folder), &tiny(&["train.swa_epochs=2"])).unwrap();
     assert_eq!(session.position.epoch, 2);
     drop(session);
     // Neither named nor there.
     std::fs::remove_file(sums.with_file_name("average.safetensors")).unwrap();
-    let error = goes_on(&["train.average=2"]).unwrap_err();
+    let error = goes_on(&["train.swa_epochs=2"]).unwrap_err();
     assert!(error.contains("average.safetensors: there is no tensor"), "{error}");
 }

@@ -94,7 +94,7 @@ impl Branch<'_> {
         let DataSettings { validation, split_seed, .. } = way.old.data;
         let split =
             Split::hold_out(&data.train.labels, data.classes.len(), validation, split_seed)?;
-        if let Some(why) = way.departs((split.train.len() / way.old.train.batch) as u64) {
+        if let Some(why) = way.departs((split.train.len() / way.old.train.batch_size) as u64) {
             return Err(self.refused(why));
         }
         if self.replaces_its_beginning(&way.new.name) {
@@ -149,15 +149,15 @@ impl Way {
         let Self { old, new, position, .. } = self;
         let mut same = new.clone();
         (same.name, same.seeds) = (old.name.clone(), old.seeds.clone());
-        (same.held_out_every, same.test, same.test_every) =
-            (old.held_out_every, old.test, old.test_every);
-        let train = (old.train.epochs, old.train.average, old.train.schedule.clone());
-        (same.train.epochs, same.train.average, same.train.schedule) = train;
+        (same.validation_every, same.test, same.test_every) =
+            (old.validation_every, old.test, old.test_every);
+        let train = (old.train.epochs, old.train.swa_epochs, old.train.schedule.clone());
+        (same.train.epochs, same.train.swa_epochs, same.train.schedule) = train;
         if same != *old {
             let what = difference(old, &same).unwrap_or_else(|| "a setting".to_owned());
             return Some(format!(
                 "{what}, and what is trained depends on it: begin anew, or set only what is to come: \
-                 train.epochs, train.drops and other keys of the schedule, train.average, eval.*"
+                 train.epochs, train.milestones and other keys of the schedule, train.swa_epochs, eval.*"
             ));
         }
         let of_training = |resolved: &Resolved| {
@@ -171,51 +171,51 @@ impl Way {
         if after.epochs < done {
             return Some(format!("train.epochs would be {}, and {done} are done", after.epochs));
         }
-        let rates = |phase: &Phase, epoch| {
-            phase.schedule.rates(Length { epochs: phase.epochs, steps_per_epoch }, epoch)
+        let lrs = |phase: &Phase, epoch| {
+            phase.schedule.table(Length { epochs: phase.epochs, steps_per_epoch }, epoch)
         };
         for epoch in 0..done {
-            let pair = rates(&before, epoch)
+            let pair = lrs(&before, epoch)
                 .into_iter()
-                .zip(rates(&after, epoch))
+                .zip(lrs(&after, epoch))
                 .find(|(was, now)| was != now);
             if let Some((was, now)) = pair {
                 return Some(format!(
-                    "in epoch {} of {done} that are done the rate was {was}, and would be {now}: train.drops \
+                    "in epoch {} of {done} that are done the lr was {was}, and would be {now}: train.milestones \
                      and other keys of the schedule (where it is one-cycle train.epochs too) can change what \
                      is to come only",
                     epoch + 1
                 ));
             }
         }
-        let (average, length) = (new.train.average, after.epochs);
-        if (average, length) == (old.train.average, before.epochs) {
+        let (average, length) = (new.train.swa_epochs, after.epochs);
+        if (average, length) == (old.train.swa_epochs, before.epochs) {
             return None;
         }
-        if done == before.epochs && old.train.average > 0 {
+        if done == before.epochs && old.train.swa_epochs > 0 {
             return Some(
-                "it is finished, with a mean of epochs (train.average), and a mean is not trained on"
+                "it is finished, with a mean of epochs (train.swa_epochs), and a mean is not trained on"
                     .to_owned(),
             );
         }
         if done == length && average > 0 {
             return Some(format!(
                 "train.epochs would be {length}, which are done, and a mean is made when the last one ends \
-                 (train.average = {average}): more epochs, or train.average = 0"
+                 (train.swa_epochs = {average}): more epochs, or train.swa_epochs = 0"
             ));
         }
-        let (is, would_be) = (position.averaged, counted(&after, done, average));
+        let (is, would_be) = (position.swa, counted(&after, done, average));
         let remedy = match is {
             0 => format!("average no more than the {} that are to come", length - done),
             _ => format!(
-                "train.average = {} fits them, other means need a beginning before epoch {}",
+                "train.swa_epochs = {} fits them, other means need a beginning before epoch {}",
                 length - done + is,
                 done - is + 1
             ),
         };
         (is != would_be).then(|| {
             format!(
-                "with train.average = {average} of {length} epochs, {would_be} of the {done} that are done \
+                "with train.swa_epochs = {average} of {length} epochs, {would_be} of the {done} that are done \
                  would be in the mean, and {is} are: {remedy}"
             )
         })

@@ -38,10 +38,10 @@ fn branch_on(disk: Disk, from: &Path, set: &[&str]) -> Result<Session<CpuDevice>
 
 #[test]
 fn a_branch_is_the_run_of_its_recipe() {
-    let drops = ["train.schedule=drops", "train.drops=[2, 3]"];
-    let average = ["train.average=1"];
-    let longer = ["train.epochs=6", "train.schedule=drops", "train.drops=[5]", "train.average=3"];
-    for end in [&drops[..], &average, &longer, &[], &["eval.held_out_every=3", "train.epochs=2"]] {
+    let milestones = ["train.schedule=multistep", "train.milestones=[2, 3]"];
+    let average = ["train.swa_epochs=1"];
+    let longer = ["train.epochs=6", "train.schedule=multistep", "train.milestones=[5]", "train.swa_epochs=3"];
+    for end in [&milestones[..], &average, &longer, &[], &["eval.validation_every=3", "train.epochs=2"]] {
         let (parts, whole) = (Folder::new("branch"), Folder::new("whole"));
         let from = start(&parts, &[]);
         let before = numbers(&from);
@@ -75,7 +75,7 @@ fn a_branch_is_the_run_of_its_recipe() {
 #[test]
 fn a_branch_keeps_what_its_search_found() {
     let set = ["strategy=swn", "search.epochs=1", "search.min_templates=1", "refine.epoch=1"];
-    let end = ["train.schedule=drops", "train.drops=[3]"];
+    let end = ["train.schedule=multistep", "train.milestones=[3]"];
     let (parts, whole) = (Folder::new("branch-search"), Folder::new("whole-search"));
     let from = start(&parts, &set);
     branch(&from, &end).unwrap().run(&Limits::default(), &mut ()).unwrap();
@@ -89,25 +89,25 @@ fn a_branch_keeps_what_its_search_found() {
 #[test]
 fn what_has_had_its_say_is_refused() {
     let folder = Folder::new("refused");
-    let from = start(&folder, &["train.schedule=drops", "train.drops=[1]"]);
+    let from = start(&folder, &["train.schedule=multistep", "train.milestones=[1]"]);
     for (set, why) in [
         (
-            "train.decay=0.1",
-            "train.decay is 0.0005 there, and would be 0.1, and what is trained depends on it",
+            "train.weight_decay=0.1",
+            "train.weight_decay is 0.0005 there, and would be 0.1, and what is trained depends on it",
         ),
         ("strategy=swn", "strategy is \"no-search\" there, and would be \"swn\""),
         ("seed=3", "seed is 0 there, and would be 3"),
         ("data.cutout=1", "data.cutout is 2 there, and would be 1"),
         ("data.crop=random-resized", "data.crop is \"pad\" there, and would be \"random-resized\""),
-        ("train.rate=0.2", "in epoch 1 of 2 that are done the rate was 0.1, and would be 0.2"),
-        ("train.drops=[2]", "in epoch 2 of 2 that are done the rate was 0.02, and would be 0.1"),
+        ("train.lr=0.2", "in epoch 1 of 2 that are done the lr was 0.1, and would be 0.2"),
+        ("train.milestones=[2]", "in epoch 2 of 2 that are done the lr was 0.02, and would be 0.1"),
         (
             "train.schedule=constant",
-            "in epoch 2 of 2 that are done the rate was 0.02, and would be 0.1",
+            "in epoch 2 of 2 that are done the lr was 0.02, and would be 0.1",
         ),
         (
-            "train.average=3",
-            "with train.average = 3 of 4 epochs, 1 of the 2 that are done would be in the mean, and 0 are",
+            "train.swa_epochs=3",
+            "with train.swa_epochs = 3 of 4 epochs, 1 of the 2 that are done would be in the mean, and 0 are",
         ),
     ] {
         let error = branch(&from, &[set]).unwrap_err();
@@ -126,30 +126,30 @@ fn what_has_had_its_say_is_refused() {
 #[test]
 fn means_of_epochs() {
     let folder = Folder::new("means");
-    let from = start(&folder, &["train.average=3"]);
+    let from = start(&folder, &["train.swa_epochs=3"]);
     let whole = Folder::new("means-whole");
-    branch(&from, &["train.epochs=5", "train.average=4"])
+    branch(&from, &["train.epochs=5", "train.swa_epochs=4"])
         .unwrap()
         .run(&Limits::default(), &mut ())
         .unwrap();
-    unbroken(&whole.0, &tiny(&["train.epochs=5", "train.average=4"]));
+    unbroken(&whole.0, &tiny(&["train.epochs=5", "train.swa_epochs=4"]));
     assert_eq!(numbers(&folder.0.join("tiny-2")), numbers(&run_path(&whole.0)));
-    let error = branch(&from, &["train.average=0"]).unwrap_err().to_string();
+    let error = branch(&from, &["train.swa_epochs=0"]).unwrap_err().to_string();
     assert!(error.contains("0 of the 2 that are done would be in the mean, and 1 are"), "{error}");
     assert!(
         error.ends_with(
-            ": train.average = 3 fits them, other means need a beginning before epoch 2"
+            ": train.swa_epochs = 3 fits them, other means need a beginning before epoch 2"
         ),
         "{error}"
     );
     // A mean that would have been made already.
-    let error = branch(&from, &["train.epochs=2", "train.average=1"]).unwrap_err().to_string();
+    let error = branch(&from, &["train.epochs=2", "train.swa_epochs=1"]).unwrap_err().to_string();
     assert!(
         error.contains("train.epochs would be 2, which are done, and a mean is made when"),
         "{error}"
     );
     let finished = Folder::new("means-finished");
-    unbroken(&finished.0, &tiny(&["train.average=2"]));
+    unbroken(&finished.0, &tiny(&["train.swa_epochs=2"]));
     let error = branch(&run_path(&finished.0), &["train.epochs=8"]).unwrap_err().to_string();
     assert!(error.contains("a mean is not trained on"), "{error}");
 }
@@ -158,7 +158,7 @@ fn means_of_epochs() {
 #[test]
 fn a_crash_leaves_a_run_of_the_recipe_or_none() {
     let whole = Folder::new("crash-whole");
-    let end = ["train.schedule=drops", "train.drops=[3]"];
+    let end = ["train.schedule=multistep", "train.milestones=[3]"];
     unbroken(&whole.0, &tiny(&end));
     let expected = numbers(&run_path(&whole.0)).1;
     let folder = Folder::new("crash-branch");

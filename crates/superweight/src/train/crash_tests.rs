@@ -24,7 +24,7 @@ pub(super) fn dying(stop: usize) -> (Disk, Arc<AtomicUsize>) {
 fn a_crash_between_any_two_operations_of_a_run_changes_nothing() {
     let resolved = tiny(&[
         "train.epochs=3",
-        "train.average=2",
+        "train.swa_epochs=2",
         "members=['cnn-4-8']",
         "budget='100%'",
         "data.validation=0",

@@ -10,7 +10,8 @@ use superweight_engine::{Device, Metrics};
 use super::sharing::Look;
 use super::stop::{STEPS_BETWEEN_LOOKS, Stopped, diverged};
 use super::trainer::Watch;
-use super::{Limits, Observer, Phase, Progress, Session, StepReport, TrainError, TrainFigures};
+use super::{Limits, Observer, Phase, Progress, Session, StepReport, TrainError};
+use crate::run::TrainFigures;
 use crate::data::{Batches, TrainBatches};
 use crate::model::ensemble::by_size;
 use crate::recipe::Resolved;
@@ -20,7 +21,7 @@ use crate::model::member_schedule::Turns;
 impl<D: Device> Session<D> {
     /// Steps of an epoch of any phase.
     pub fn steps_per_epoch(&self) -> u64 {
-        (self.split.train.len() / self.resolved.train.batch) as u64
+        (self.split.train.len() / self.resolved.train.batch_size) as u64
     }
 
     /// All batches of a phase, by step.
@@ -28,18 +29,18 @@ impl<D: Device> Session<D> {
         Ok(TrainBatches::new(
             self.data.clone(),
             self.split.train.clone(),
-            self.resolved.train.batch,
+            self.resolved.train.batch_size,
             self.resolved.data.augment,
             self.resolved.seed,
             phase.stage.stream(),
         )?
-        .for_heads(self.trainer.ensemble().heads(), self.resolved.train.repeats))
+        .for_heads(self.trainer.ensemble().heads(), self.resolved.train.batch_repetitions))
     }
 
     /// Who is trained in which step of a phase.
     pub(super) fn turns(&self, phase: &Phase) -> Turns {
         let Resolved { train, seed, .. } = &self.resolved;
-        Turns::new(by_size(self.plan()), train.at_once, *seed, phase.stage.stream())
+        Turns::new(by_size(self.plan()), train.members_per_step, *seed, phase.stage.stream())
     }
 
     /// Trains the next epoch of a phase. Where it stops early, the numbers are between two checkpoints.
@@ -51,22 +52,22 @@ impl<D: Device> Session<D> {
         observer: &mut dyn Observer,
     ) -> Result<Result<TrainFigures, Stopped>, TrainError> {
         let (epoch, steps, batch) =
-            (self.position.epoch, self.steps_per_epoch(), self.resolved.train.batch);
-        let rates =
-            phase.schedule.rates(Length { epochs: phase.epochs, steps_per_epoch: steps }, epoch);
+            (self.position.epoch, self.steps_per_epoch(), self.resolved.train.batch_size);
+        let lrs =
+            phase.schedule.table(Length { epochs: phase.epochs, steps_per_epoch: steps }, epoch);
         let mut batches = self.train_batches(phase)?;
         let mut draws = batches.buffer();
         let turns = self.turns(phase);
         let start = Instant::now();
         self.trainer.begin_epoch()?;
-        for (step, rate) in (1..).zip(&rates) {
+        for (step, lr) in (1..).zip(&lrs) {
             batches.fill(epoch * steps + step - 1, &mut draws)?;
             let watch = look.as_deref_mut().filter(|look| step >= look.from);
             let members = turns.of(epoch, step - 1);
             self.trainer.train_step(
                 &members,
                 &draws,
-                *rate,
+                *lr,
                 watch.map(|look| look as &mut dyn Watch<D>),
             )?;
             if step % STEPS_BETWEEN_LOOKS == 0
@@ -96,16 +97,16 @@ impl<D: Device> Session<D> {
             let what = format!("the mean loss of {who} {m} was {:.4} in this epoch", losses[m]);
             return Ok(Err(Stopped::Diverged { what }));
         }
-        let silent = |member| Ok(100.0 * ensemble.silent_channels(member)?);
-        let silent =
-            ensemble.member_ids().into_iter().map(silent).collect::<Result<_, TrainError>>()?;
+        let zero_channels = |member| Ok(100.0 * ensemble.silent_channels(member)?);
+        let zero_channels =
+            ensemble.member_ids().into_iter().map(zero_channels).collect::<Result<_, TrainError>>()?;
         let right = |sums: &Metrics| 100.0 * f64::from(sums.top1) / f64::from(sums.rows);
         Ok(Ok(TrainFigures {
             loss: losses.iter().sum::<f64>() / losses.len() as f64,
             top1: sums.iter().map(right).collect(),
             losses,
-            silent,
-            rate: rates.last().copied().unwrap_or(0.0).into(),
+            zero_channels,
+            lr: lrs.last().copied().unwrap_or(0.0).into(),
             seconds,
             images_per_s: trained / seconds,
         }))

@@ -4,50 +4,37 @@
 //! the ensemble, loss = −log of the target's probability. Among equal probabilities the lower class comes first, as in the
 //! engine. Not the engine's own counts: they know no ensemble, and one rule for both columns of a table is better than two.
 
-use serde::Serialize;
 use superweight_engine::{Device, ImageDraw};
 
 use super::{TrainError, Trainer};
 use crate::data::{Batches, Dataset, EvalBatches, Part};
 use crate::model::OutputId;
+use crate::probability::softmax;
+use crate::run::{Accuracy, Evaluation};
 
-/// Figures of one member, or of all together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Scores {
-    /// Images whose class came first, in percent.
-    pub top1: f64,
-    /// Images whose class was among the first five, in percent.
-    pub top5: f64,
-    /// Mean of −log p of the class.
-    pub loss: f64,
+/// Sums over images for one member, or for the ensemble.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    top1: f64,
+    top5: f64,
+    nll: f64,
 }
 
-impl Scores {
+impl Sums {
     fn add(&mut self, probabilities: &[f64], class: usize) {
         let p = probabilities[class];
         let before = |(i, &other): (usize, &f64)| other > p || (other == p && i < class);
         let rank = probabilities.iter().enumerate().filter(|&pair| before(pair)).count();
         self.top1 += f64::from(u8::from(rank == 0));
         self.top5 += f64::from(u8::from(rank < 5));
-        // A probability too small for f64 is infinitely wrong; the loss stays a number.
-        self.loss -= p.max(f64::MIN_POSITIVE).ln();
+        // A probability that underflows f64 would make the NLL infinite.
+        self.nll -= p.max(f64::MIN_POSITIVE).ln();
     }
 
-    fn over(self, images: usize) -> Self {
+    fn over(self, images: usize) -> Accuracy {
         let n = images.max(1) as f64;
-        Self { top1: 100.0 * self.top1 / n, top5: 100.0 * self.top5 / n, loss: self.loss / n }
+        Accuracy { top1: 100.0 * self.top1 / n, top5: 100.0 * self.top5 / n, nll: self.nll / n }
     }
-}
-
-/// What an evaluation found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Evaluation {
-    /// How many images.
-    pub images: usize,
-    /// The mean of the voices' probabilities.
-    pub ensemble: Scores,
-    /// Each voice by itself.
-    pub members: Vec<Scores>,
 }
 
 /// What the images seen so far add up to.
@@ -55,8 +42,8 @@ pub struct Evaluation {
 pub struct Tally {
     classes: usize,
     images: usize,
-    ensemble: Scores,
-    members: Vec<Scores>,
+    ensemble: Sums,
+    members: Vec<Sums>,
 }
 
 impl Tally {
@@ -65,18 +52,19 @@ impl Tally {
         Self {
             classes,
             images: 0,
-            ensemble: Scores::default(),
-            members: vec![Scores::default(); members],
+            ensemble: Sums::default(),
+            members: vec![Sums::default(); members],
         }
     }
 
     /// Adds a batch: each member's logits, rows beyond the labels are padding.
     pub fn add(&mut self, logits: &[Vec<f32>], labels: &[u16]) {
         let mut mean = vec![0.0; labels.len() * self.classes];
+        let mut probabilities = vec![0.0; self.classes];
         for (scores, logits) in self.members.iter_mut().zip(logits) {
             let rows = logits.chunks_exact(self.classes).zip(mean.chunks_exact_mut(self.classes));
             for ((logits, mean), &label) in rows.zip(labels) {
-                let probabilities = softmax(logits);
+                softmax(logits, &mut probabilities);
                 scores.add(&probabilities, label.into());
                 mean.iter_mut().zip(&probabilities).for_each(|(sum, p)| *sum += p);
             }
@@ -91,7 +79,7 @@ impl Tally {
 
     /// The figures.
     pub fn finish(self) -> Evaluation {
-        let over = |scores: Scores| scores.over(self.images);
+        let over = |sums: Sums| sums.over(self.images);
         let members = self.members.into_iter().map(over).collect();
         Evaluation { images: self.images, ensemble: over(self.ensemble), members }
     }
@@ -126,21 +114,13 @@ impl<D: Device> Trainer<D> {
     }
 }
 
-fn softmax(logits: &[f32]) -> Vec<f64> {
-    let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let mut exponentials: Vec<f64> = logits.iter().map(|&z| f64::from(z - most).exp()).collect();
-    let sum: f64 = exponentials.iter().sum();
-    exponentials.iter_mut().for_each(|e| *e /= sum);
-    exponentials
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn ranks_ties_and_losses() {
-        let mut scores = Scores::default();
+        let mut scores = Sums::default();
         let uniform = [0.125; 8];
         scores.add(&uniform, 0); // first among equals
         scores.add(&uniform, 4); // the fifth
@@ -148,16 +128,17 @@ mod tests {
         scores.add(&[0.5, 0.25, 0.25], 2);
         let scores = scores.over(4);
         assert_eq!((scores.top1, scores.top5), (25.0, 75.0));
-        assert!((scores.loss - (3.0 * 8f64.ln() + 4f64.ln()) / 4.0).abs() < 1e-12);
+        assert!((scores.nll - (3.0 * 8f64.ln() + 4f64.ln()) / 4.0).abs() < 1e-12);
     }
 
     #[test]
     fn logits_out_of_reach_of_exp_are_fine() {
-        let p = softmax(&[1000.0, 0.0, -1000.0]);
+        let mut p = [0.0; 3];
+        softmax(&[1000.0, 0.0, -1000.0], &mut p);
         assert_eq!(p[0], 1.0);
-        let mut scores = Scores::default();
+        let mut scores = Sums::default();
         scores.add(&p, 2);
-        assert!(scores.loss.is_finite() && scores.loss > 700.0);
+        assert!(scores.nll.is_finite() && scores.nll > 700.0);
         assert!(softmax(&[f32::NAN, 0.0]).iter().all(|p| p.is_nan()));
     }
 }

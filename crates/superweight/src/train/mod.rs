@@ -63,10 +63,10 @@ use superweight_plan::{LayerId, SharingPlan};
 pub use branch::Branch;
 pub use checkpoint::{RestoreError, capture, restore, restore_parameters};
 pub use error::TrainError;
-pub use evaluate::{Evaluation, Scores, Tally};
+pub use evaluate::Tally;
 pub use phase::{Phase, Position, Stage};
 pub use progress::{
-    DecayGroup, EpochReport, Observer, Outcome, Progress, Ready, StepReport, TrainFigures,
+    EpochReport, Observer, Outcome, Progress, Ready, StepReport,
 };
 pub use setup::Request;
 pub use sharing::Decided;
@@ -77,7 +77,7 @@ use self::average::LAST_EPOCH;
 use crate::model::bank::weight_name;
 use crate::data::{Dataset, EvalBatches, Part, Split};
 use crate::recipe::Resolved;
-use crate::run::{Checkpoint, Log, RunFolder, TensorBoard, Tensors};
+use crate::run::{Checkpoint, Evaluation, Log, RunFolder, TensorBoard, Tensors, WeightDecayGroup};
 use crate::search::Statistics;
 
 /// A run in the hands of this process.
@@ -91,7 +91,7 @@ pub struct Session<D: Device> {
     log: Log,
     board: TensorBoard,
     trainer: Trainer<D>,
-    groups: Vec<DecayGroup>,
+    groups: Vec<WeightDecayGroup>,
     position: Position,
     /// Of the newest checkpoint; they count through all phases.
     number: Option<u64>,
@@ -142,10 +142,10 @@ impl<D: Device> Session<D> {
             on_disk: self.data.on_disk().map(|bytes| (&*self.data.name, bytes)),
             steps_per_epoch: self.steps_per_epoch(),
             schedule: &self.resolved.train.schedule,
-            repeats: self.resolved.train.repeats,
-            at_once: self.resolved.train.at_once,
+            batch_repetitions: self.resolved.train.batch_repetitions,
+            members_per_step: self.resolved.train.members_per_step,
             teacher: self.trainer.ensemble().teacher(),
-            average: self.resolved.train.average,
+            average: self.resolved.train.swa_epochs,
             resumed: self.resumed,
         }));
         self.show_warnings(observer);
@@ -207,7 +207,7 @@ impl<D: Device> Session<D> {
 
     /// Seconds that the next epoch of a phase will take, by the one before it.
     fn reckoned(&self, phase: &Phase) -> f64 {
-        let averages = self.resolved.train.average > 0 && phase.stage == Stage::Train;
+        let averages = self.resolved.train.swa_epochs > 0 && phase.stage == Stage::Train;
         // The pass is of all members, however few a step trains.
         let pass = (LAST_EPOCH - 1.0) / self.turns(phase).share(self.plan());
         let longer = if averages && self.position.epoch + 1 == phase.epochs { pass } else { 0.0 };
@@ -250,7 +250,7 @@ impl<D: Device> Session<D> {
             let (count, which) = (faded.len(), faded.join(", "));
             self.warn(format!(
                 "{count} of {} layers have next to no weight, below a thousandth of what it began with: {which}; less of \
-                 train.decay, or of train.shared_decay where they are composed, may keep them",
+                 train.weight_decay, or of train.shared_weight_decay_mult where they are composed, may keep them",
                 ensemble.plan().layers.len()
             ))?;
         }
@@ -282,8 +282,8 @@ impl<D: Device> Session<D> {
             Ok(figures) => figures,
             Err(stopped) => return Ok(Err(stopped)),
         };
-        let averaged = match self.average(phase, limits, observer)? {
-            Ok(averaged) => averaged,
+        let swa = match self.average(phase, limits, observer)? {
+            Ok(swa) => swa,
             Err(stopped) => return Ok(Err(stopped)),
         };
         let epoch = self.position.epoch;
@@ -297,14 +297,14 @@ impl<D: Device> Session<D> {
             };
         }
         let last = self.position.epoch == phase.epochs;
-        let due = last || self.position.epoch.is_multiple_of(self.resolved.held_out_every);
+        let due = last || self.position.epoch.is_multiple_of(self.resolved.validation_every);
         let validation = if due { self.softened(Self::validate)? } else { None };
         let test_every = self.resolved.test_every * u64::from(self.resolved.test);
         let due =
             phase.stage == Stage::Train && test_every > 0 && (epoch + 1).is_multiple_of(test_every);
         let test = if due { Some(self.test()?) } else { None };
         let (stage, epochs) = (phase.stage, phase.epochs);
-        let report = EpochReport { phase: stage, epoch, epochs, train, averaged, validation, test };
+        let report = EpochReport { phase: stage, epoch, epochs, train, swa, validation, test };
         self.record_epoch(&report)?;
         self.position.epoch_seconds = start.elapsed().as_secs_f64();
         observer.see(Progress::Epoch(&report));

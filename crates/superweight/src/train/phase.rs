@@ -91,9 +91,9 @@ pub struct Position {
     pub epoch: u64,
     /// Optimizer steps of all phases.
     pub steps: u64,
-    /// Epochs that are in the mean which the checkpoint holds (`train.average`).
+    /// Epochs that are in the mean which the checkpoint holds (`train.swa_epochs`).
     #[serde(default)]
-    pub averaged: u64,
+    pub swa: u64,
     /// Time of the last epoch with its evaluation, for limits; says nothing about the numbers.
     pub epoch_seconds: f64,
 }
@@ -107,6 +107,6 @@ impl Position {
 
     /// At the beginning of a phase.
     pub fn start(phase: Stage) -> Self {
-        Self { phase, epoch: 0, steps: 0, averaged: 0, epoch_seconds: 0.0 }
+        Self { phase, epoch: 0, steps: 0, swa: 0, epoch_seconds: 0.0 }
     }
 }

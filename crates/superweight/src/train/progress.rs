@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
 use superweight_plan::{MemberId, SharingPlan};
 
-use super::{Decided, Evaluation, Position, Stage, Stopped};
-use crate::model::ensemble::ParameterKind;
+use super::{Decided, Position, Stage, Stopped};
 use crate::recipe::schedule::Schedule;
+use crate::run::{Evaluation, TrainFigures, WeightDecayGroup};
 
 /// Somebody who watches a run.
 pub trait Observer {
@@ -27,7 +26,7 @@ pub enum Progress<'a> {
     Ready(Ready<'a>),
     /// A step is done.
     Step(StepReport),
-    /// A step of the pass after the last epoch is done, in which batch norm sees every image again (`train.average`).
+    /// A step of the pass after the last epoch is done, in which batch norm sees every image again (`train.swa_epochs`).
     Recalibrated(StepReport),
     /// An epoch is done, and evaluated.
     Epoch(&'a EpochReport),
@@ -51,7 +50,7 @@ pub struct Ready<'a> {
     /// Where the plan was given: after how many epochs its coefficients are refined, if they are.
     pub given: Option<Option<u64>>,
     /// Every trained number is in one of them.
-    pub groups: &'a [DecayGroup],
+    pub groups: &'a [WeightDecayGroup],
     /// Images trained on, held out, and in the test set.
     pub images: [usize; 3],
     /// The set and its bytes of images that are read from its files as they are drawn, where they are not in memory.
@@ -61,26 +60,15 @@ pub struct Ready<'a> {
     /// Learning rates of training.
     pub schedule: &'a Schedule,
     /// How often an image comes in a step for every head, where members have several.
-    pub repeats: usize,
+    pub batch_repetitions: usize,
     /// Members that a step trains.
-    pub at_once: usize,
+    pub members_per_step: usize,
     /// From whom the others learn, if they do.
     pub teacher: Option<MemberId>,
     /// How many of the last epochs are averaged.
     pub average: u64,
     /// Where it goes on, and from which checkpoint; none at the beginning.
     pub resumed: Option<(u64, Position)>,
-}
-
-/// Numbers that are decayed alike.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct DecayGroup {
-    /// What they are.
-    pub kind: ParameterKind,
-    /// How many.
-    pub numbers: u64,
-    /// λ.
-    pub decay: f64,
 }
 
 /// A step that is done.
@@ -99,7 +87,7 @@ pub struct StepReport {
 }
 
 /// An epoch that is done.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct EpochReport {
     /// Of this phase.
     pub phase: Stage,
@@ -110,32 +98,11 @@ pub struct EpochReport {
     /// What training itself saw.
     pub train: TrainFigures,
     /// Of how many epochs' ends the network is the mean now: in the last epoch of a run that averages, else 0.
-    pub averaged: u64,
+    pub swa: u64,
     /// On the images held out, where there are any.
     pub validation: Option<Evaluation>,
     /// On the test set, where it was asked for.
     pub test: Option<Evaluation>,
-}
-
-/// What the steps of an epoch add up to.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TrainFigures {
-    /// Mean of the members'.
-    pub loss: f64,
-    /// Each member's mean over the epoch, while the weights moved.
-    pub losses: Vec<f64>,
-    /// Each member's share of images it was right about, in percent.
-    pub top1: Vec<f64>,
-    /// Each member's share of channels that batch norm has silenced, in percent ([`Ensemble::silent_channels`]).
-    ///
-    /// [`Ensemble::silent_channels`]: crate::model::ensemble::Ensemble::silent_channels
-    pub silent: Vec<f64>,
-    /// Learning rate of the last step.
-    pub rate: f64,
-    /// Of the steps alone.
-    pub seconds: f64,
-    /// All members together counted once.
-    pub images_per_s: f64,
 }
 
 /// How a run ended.

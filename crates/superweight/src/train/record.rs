@@ -6,62 +6,62 @@
 use serde_json::json;
 use superweight_engine::Device;
 
-use super::{EpochReport, Evaluation, Session, Stopped, TrainError};
-use crate::run::{Checkpoint, Event, Facts};
+use super::{EpochReport, Session, Stopped, TrainError};
+use crate::run::{
+    Checkpoint, EpochEvent, EvalEvent, Evaluation, Event, StopEvent, WarningEvent,
+};
 use crate::model::Outputs;
 
 impl<D: Device> Session<D> {
     pub(super) fn record_epoch(&mut self, report: &EpochReport) -> Result<(), TrainError> {
-        let mut metrics = Facts::from([
-            ("epochs", json!(report.epochs)),
-            ("loss", json!(report.train.loss)),
-            ("train", json!(report.train)),
-        ])
-        .metrics;
-        if report.averaged > 0 {
-            metrics.insert("averaged".to_owned(), json!(report.averaged));
-        }
         let phase = report.phase.word();
         let mut curves: Vec<(String, f64)> = vec![
             (format!("{phase}/loss"), report.train.loss),
-            (format!("{phase}/rate"), report.train.rate),
+            (format!("{phase}/lr"), report.train.lr),
             (format!("{phase}/images per second"), report.train.images_per_s),
         ];
         let voices = self.trainer.ensemble().voices().clone();
         for (i, loss) in report.train.losses.iter().enumerate() {
             curves.push((format!("{phase}/loss of {} {i}", voices.word()), *loss));
         }
-        for (m, silent) in report.train.silent.iter().enumerate() {
-            curves.push((format!("{phase}/silent channels of member {m}"), *silent));
+        for (m, zero) in report.train.zero_channels.iter().enumerate() {
+            curves.push((format!("{phase}/zero channels of member {m}"), *zero));
         }
-        for (part, seen) in [("validation", &report.validation), ("test", &report.test)] {
-            if let Some(seen) = seen {
-                metrics.insert(part.to_owned(), json!(seen));
-                curves.extend(evaluation_curves(part, seen, &voices));
+        for (split, found) in [("validation", &report.validation), ("test", &report.test)] {
+            if let Some(found) = found {
+                curves.extend(evaluation_curves(split, found, &voices));
             }
         }
-        self.log.add(Event::Epoch { phase: phase.to_owned(), epoch: report.epoch, metrics })?;
+        self.log.add(Event::Epoch(EpochEvent {
+            phase: phase.to_owned(),
+            epoch: report.epoch,
+            epochs: report.epochs,
+            loss: report.train.loss,
+            train: report.train.clone(),
+            swa: report.swa,
+            validation: report.validation.clone(),
+            test: report.test.clone(),
+        }))?;
         self.draw(&curves)
     }
 
     pub(super) fn record_test(&mut self, test: &Evaluation) -> Result<(), TrainError> {
-        let facts = Facts::from([("part", json!("test")), ("test", json!(test))]);
-        self.log.add(Event::Eval(facts))?;
+        self.log.add(Event::Eval(EvalEvent { split: "test".to_owned(), test: Some(test.clone()) }))?;
         self.draw(&evaluation_curves("final test", test, self.trainer.ensemble().voices()))
     }
 
     pub(super) fn record_stop(&mut self, stopped: &Stopped) -> Result<(), TrainError> {
-        let mut facts = Facts::from([("checkpoint", json!(self.number))]);
-        if let Stopped::Diverged { what } = stopped {
-            facts.metrics.insert("what".to_owned(), json!(what));
-        }
+        let what = match stopped {
+            Stopped::Diverged { what } => Some(what.to_string()),
+            _ => None,
+        };
         let reason = stopped.word().to_owned();
-        Ok(self.log.add(Event::Stop { reason, metrics: facts.metrics })?)
+        Ok(self.log.add(Event::Stop(StopEvent { reason, checkpoint: self.number, what }))?)
     }
 
     /// Notes something for the log now and for whoever watches later.
     pub(super) fn warn(&mut self, warning: String) -> Result<(), TrainError> {
-        self.log.add(Event::Warning(Facts::from([("warning", warning.as_str())])))?;
+        self.log.add(Event::Warning(WarningEvent { warning: warning.clone() }))?;
         self.warnings.push(warning);
         Ok(())
     }
@@ -83,13 +83,13 @@ impl<D: Device> Session<D> {
     }
 }
 
-fn evaluation_curves(part: &str, seen: &Evaluation, voices: &Outputs) -> Vec<(String, f64)> {
+fn evaluation_curves(split: &str, found: &Evaluation, voices: &Outputs) -> Vec<(String, f64)> {
     let word = voices.word();
-    let each = seen.members.iter().enumerate().map(|(i, scores)| (format!("{word} {i}"), scores));
-    let all = each.chain([(voices.together().to_owned(), &seen.ensemble)]);
+    let each = found.members.iter().enumerate().map(|(i, scores)| (format!("{word} {i}"), scores));
+    let all = each.chain([(voices.together().to_owned(), &found.ensemble)]);
     all.flat_map(|(who, scores)| {
-        [("top-1", scores.top1), ("top-5", scores.top5), ("loss", scores.loss)]
-            .map(|(what, value)| (format!("{part}/{what} of {who}"), value))
+        [("top-1", scores.top1), ("top-5", scores.top5), ("nll", scores.nll)]
+            .map(|(what, value)| (format!("{split}/{what} of {who}"), value))
     })
     .collect()
 }

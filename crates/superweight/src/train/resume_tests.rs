@@ -20,18 +20,18 @@ use crate::recipe::schedule::Length;
 
 /// One of each, with their turning points inside of four epochs.
 const SCHEDULES: [&[&str]; 7] = [
-    &["train.schedule=constant", "train.warm_up=2"],
-    &["train.schedule=drops", "train.drops=[1, 3]", "train.warm_up=1"],
-    &["train.schedule=one-cycle", "train.rise=0.5"],
+    &["train.schedule=constant", "train.warmup_epochs=2"],
+    &["train.schedule=multistep", "train.milestones=[1, 3]", "train.warmup_epochs=1"],
+    &["train.schedule=one-cycle", "train.pct_start=0.5"],
     &[
-        "train.schedule=drops",
+        "train.schedule=multistep",
         "train.momentum=0",
         "train.nesterov=false",
         "train.label_smoothing=0.1",
     ],
-    &["train.average=3"],
-    &[TURNS, "train.at_once=3", "train.distilled=true"],
-    &["members=['mimo-2-cnn-8']", "budget=100%", "train.repeats=3"],
+    &["train.swa_epochs=3"],
+    &[TURNS, "train.members_per_step=3", "train.distillation=true"],
+    &["members=['mimo-2-cnn-8']", "budget=100%", "train.batch_repetitions=3"],
 ];
 
 /// Members of whom one of three between has a turn in a step.
@@ -111,7 +111,7 @@ fn fewer_checkpoints_change_no_number() {
 
 #[test]
 fn evaluations_and_log_are_those_of_a_run_that_never_stopped() {
-    for (set, members) in [(&[] as &[&str], 2), (&[TURNS, "train.at_once=3"], 5)] {
+    for (set, members) in [(&[] as &[&str], 2), (&[TURNS, "train.members_per_step=3"], 5)] {
         its_evaluations_and_log(&tiny(&[set, &["eval.test_every=2"]].concat()), members);
     }
 }
@@ -161,7 +161,7 @@ fn a_finished_run_resumes_to_its_test_and_nothing_else() {
 #[test]
 fn held_out_images_are_looked_at_as_often_as_asked_and_at_the_end() {
     let (folder, resolved) =
-        (Folder::new("seldom"), tiny(&["train.epochs=3", "eval.held_out_every=2"]));
+        (Folder::new("seldom"), tiny(&["train.epochs=3", "eval.validation_every=2"]));
     let outcome = unbroken(&folder.0, &resolved);
     assert_eq!(outcome.validation.unwrap().images, 6);
     let lines = read_log(&run_path(&folder.0).join("log.jsonl")).unwrap();
@@ -184,8 +184,8 @@ fn members_that_take_turns_have_figures_of_their_own_steps() {
         let usual = [
             TURNS,
             "train.epochs=1",
-            "train.rate=1e-9",
-            "train.decay=0",
+            "train.lr=1e-9",
+            "train.weight_decay=0",
             "train.label_smoothing=0.2",
         ];
         let set = [&usual, set].concat();
@@ -198,16 +198,16 @@ fn members_that_take_turns_have_figures_of_their_own_steps() {
         });
         serde_json::from_value(epochs.next().unwrap()).unwrap()
     };
-    let (all, turns) = (losses(&[]), losses(&["train.at_once=3"]));
+    let (all, turns) = (losses(&[]), losses(&["train.members_per_step=3"]));
     assert_eq!([all.len(), turns.len()], [5, 5]);
     for (all, turns) in all.iter().zip(&turns) {
         assert!((turns / all - 1.0).abs() < 0.3, "{all} {turns}");
     }
     assert_ne!(all, turns, "not everyone was trained in every step");
-    let distilled = losses(&["train.distilled=true"]);
+    let distillation = losses(&["train.distillation=true"]);
     let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-6;
     assert!(
-        distilled.iter().zip(&all).all(|(a, b)| near(*a, *b)),
+        distillation.iter().zip(&all).all(|(a, b)| near(*a, *b)),
         "whatever is learned, labels are measured"
     );
 }
@@ -272,7 +272,7 @@ fn templates_and_coefficients_have_rates_of_their_own() {
         }
     };
     let (still_templates, still_coefficients) =
-        ("train.template_rate=1e-6", "train.coefficient_rate=1e-6");
+        ("train.template_lr_mult=1e-6", "train.coefficient_lr_mult=1e-6");
     let start = trained("rates-start", &[still_templates, still_coefficients]);
     let templates = trained("rates-templates", &[still_coefficients]);
     let coefficients = trained("rates-coefficients", &[still_templates]);
@@ -326,14 +326,14 @@ fn a_run_warns_of_layers_that_have_faded() {
 
 #[test]
 fn divergence_keeps_the_last_good_checkpoint() {
-    let resolved = tiny(&["train.schedule=drops", "train.drops=[2]", "train.drop_factor=1"]);
+    let resolved = tiny(&["train.schedule=multistep", "train.milestones=[2]", "train.gamma=1"]);
     let folder = Folder::new("diverged");
     // Two good epochs, then a rate at which nothing stays finite.
     let mut stop = StopAfter::new(2, 0);
     let limits = stop.limits.clone();
     create(Disk::default(), &folder.0, &resolved).unwrap().run(&limits, &mut stop).unwrap();
     let good = numbers(&run_path(&folder.0));
-    let wild = tiny(&["train.rate=1000", "train.decay=1"]);
+    let wild = tiny(&["train.lr=1000", "train.weight_decay=1"]);
     let mut session = resume(Disk::default(), &run_path(&folder.0), &wild).unwrap();
     let outcome = session.run(&Limits::default(), &mut ()).unwrap();
     assert!(matches!(outcome.stopped, Stopped::Diverged { .. }), "{outcome:?}");
@@ -384,16 +384,16 @@ fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
         "members=['wrn-10-1']",
         "budget='100%'",
         "plan.clusters=dense",
-        "train.bn_batch=8",
+        "train.bn_batch_size=8",
         "train.epochs=2",
         "train.schedule=one-cycle",
     ]);
-    resolved.train.decay_on = ParameterKind::ALL.to_vec();
+    resolved.train.weight_decay_on = ParameterKind::ALL.to_vec();
     let folder = Folder::new("dense");
     unbroken(&folder.0, &resolved);
     let (_, checkpoint) = numbers(&run_path(&folder.0));
 
-    let (device, data, batch) = (device(), data(), resolved.train.batch);
+    let (device, data, batch) = (device(), data(), resolved.train.batch_size);
     let plan = resolved.plan_request().unwrap().plan().unwrap();
     let graph = lower(
         &plan.members[0].build().unwrap(),
@@ -405,7 +405,7 @@ fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
     let program = Program::compile(&device, &graph, &Settings::train(batch), &layout).unwrap();
     let mut memory = Memory::new(&device, layout.clone(), program.plan().arena_bytes).unwrap();
     bank::initialise(&plan, &mut memory, resolved.seed).unwrap();
-    let everything = ParameterGroup::new(0..layout.parameter_numbers, resolved.train.decay as f32);
+    let everything = ParameterGroup::new(0..layout.parameter_numbers, resolved.train.weight_decay as f32);
     let mut sgd =
         Sgd::new(&memory, SgdOptions { momentum: 0.9, nesterov: true }, vec![everything]).unwrap();
     let split = Split::hold_out(&data.train.labels, 5, 6, 0).unwrap();
@@ -416,7 +416,7 @@ fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
     let (steps, images) = (batches.steps_per_epoch(), data.image_set(Part::Train));
     for epoch in 0..2 {
         let length = Length { epochs: 2, steps_per_epoch: steps };
-        for (step, rate) in resolved.train.schedule.rates(length, epoch).into_iter().enumerate() {
+        for (step, lr) in resolved.train.schedule.table(length, epoch).into_iter().enumerate() {
             let mut draws = batches.buffer();
             batches.fill(epoch * steps + step as u64, &mut draws).unwrap();
             let mut pixels = vec![0.0; batch * data.image_len()];
@@ -427,7 +427,7 @@ fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
             memory.set_input(IMAGES, &pixels).unwrap();
             memory.set_classes(LABELS, &labels).unwrap();
             memory.run(&program).unwrap();
-            sgd.set_rates(&[rate]).unwrap();
+            sgd.set_rates(&[lr]).unwrap();
             sgd.step(&mut memory);
         }
     }

@@ -5,22 +5,21 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::json;
 use superweight_engine::Device;
 use superweight_plan::{LayerKind, SetId, SharingPlan};
 
 use super::checkpoint::restore;
 use super::sharing::resumed_statistics;
-use super::trainer::decay;
-use super::{DecayGroup, Phase, Position, Session, TrainError, Trainer, average};
+use super::trainer::weight_decay;
+use super::{Phase, Position, Session, TrainError, Trainer, average};
 use crate::model::bank;
 use crate::data::DataError;
 use crate::data::{Dataset, SET, Split};
 use crate::model::ensemble::{Ensemble, ParameterKind};
 use crate::recipe::{PLAN, Recipe, Resolved};
 use crate::run::{
-    Cut, Disk, Event, Existing, Facts, Loaded, Log, RECIPE, RESOLVED, Resumed, RunFolder,
-    TensorBoard, Tensors, read_log,
+    Cut, Disk, Event, Existing, Loaded, Log, RECIPE, RESOLVED, ResumeEvent, Resumed, RunFolder,
+    StartEvent, TensorBoard, Tensors, WeightDecayGroup, read_log,
 };
 use crate::search::Statistics;
 
@@ -57,7 +56,7 @@ impl<D: Device> Session<D> {
         let folder = RunFolder::create_on(disk, &runs, &resolved.name, existing, &files)?;
         let (log, board) = (folder.log()?, folder.tensorboard(None)?);
         let mut session = parts.session(resolved, data, folder, log, board, None);
-        session.log.add(Event::Start(session.facts()))?;
+        session.log.add(Event::Start(Box::new(session.start_event())))?;
         Ok(session)
     }
 
@@ -96,15 +95,12 @@ impl<D: Device> Session<D> {
         let mut session = parts.session(resolved, data, folder, log, board, number);
         session.statistics = statistics;
         match number {
-            None => session.log.add(Event::Start(session.facts()))?,
+            None => session.log.add(Event::Start(Box::new(session.start_event())))?,
             Some(number) => {
                 let Position { phase, epoch, .. } = position;
-                let facts = [
-                    ("checkpoint", json!(number)),
-                    ("phase", json!(phase)),
-                    ("epoch", json!(epoch)),
-                ];
-                session.log.add(Event::Resume(facts.into()))?;
+                let phase = phase.word().to_owned();
+                let resume = ResumeEvent { checkpoint: number, phase, epoch };
+                session.log.add(Event::Resume(resume))?;
             }
         }
         for warning in warnings(&loaded, cut).into_iter().chain(lost) {
@@ -114,21 +110,21 @@ impl<D: Device> Session<D> {
     }
 
     /// For the log's first line.
-    fn facts(&self) -> Facts {
+    fn start_event(&self) -> StartEvent {
         let plan = self.plan();
-        Facts::from([
-            ("version", json!(env!("CARGO_PKG_VERSION"))),
-            ("name", json!(self.resolved.name)),
-            ("strategy", json!(self.resolved.strategy)),
-            ("seed", json!(self.resolved.seed)),
-            ("members", self.resolved.members.iter().map(ToString::to_string).collect()),
-            ("budget", json!(plan.budget)),
-            ("bill", json!(plan.bill)),
-            ("decay", json!(self.groups)),
-            ("data", json!(self.resolved.data.name)),
-            ("images", json!(self.images())),
-            ("test_every", json!(self.resolved.test_every)),
-        ])
+        StartEvent {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            name: self.resolved.name.clone(),
+            strategy: self.resolved.strategy,
+            seed: self.resolved.seed,
+            members: self.resolved.members.iter().map(ToString::to_string).collect(),
+            budget: plan.budget,
+            bill: plan.bill.clone(),
+            weight_decay: self.groups.clone(),
+            data: self.resolved.data.name.clone(),
+            images: self.images(),
+            test_every: self.resolved.test_every,
+        }
     }
 }
 
@@ -194,7 +190,7 @@ impl<D: Device> Parts<D> {
                 "state.json: the recipe has no epoch {epoch} of phase '{stage}'"
             )));
         };
-        parts.mean = average::restored(phase, &position, resolved.train.average, checkpoint)
+        parts.mean = average::restored(phase, &position, resolved.train.swa_epochs, checkpoint)
             .map_err(unusable)?;
         let (ensemble, optimizer) = parts.trainer.parts_mut();
         restore(ensemble, optimizer, checkpoint).map_err(|e| unusable(e.to_string()))?;
@@ -214,8 +210,8 @@ impl<D: Device> Parts<D> {
             resolved.data.validation,
             resolved.data.split_seed,
         )?;
-        if split.train.len() < resolved.train.batch {
-            let (batch, images) = (resolved.train.batch, split.train.len());
+        if split.train.len() < resolved.train.batch_size {
+            let (batch, images) = (resolved.train.batch_size, split.train.len());
             return Err(DataError::BatchSize { batch, images }.into());
         }
         let trainer = Trainer::new(device, resolved, plan, data)?;
@@ -260,7 +256,7 @@ impl<D: Device> Parts<D> {
 pub(super) fn decay_groups<D: Device>(
     resolved: &Resolved,
     ensemble: &Ensemble<D>,
-) -> Vec<DecayGroup> {
+) -> Vec<WeightDecayGroup> {
     let plan = ensemble.plan();
     let rows = bank::live_rows(plan);
     let coefficients = |linear: bool| -> u64 {
@@ -278,7 +274,7 @@ pub(super) fn decay_groups<D: Device>(
         ranges.iter().map(|range| range.len() as u64).sum()
     };
     let group = |kind| {
-        let (numbers, decayed_as) = match kind {
+        let (parameters, decayed_as) = match kind {
             ParameterKind::Coefficients => (coefficients(false) + factors(), kind),
             ParameterKind::ClassifierCoefficients => {
                 (coefficients(true), ParameterKind::Classifier)
@@ -286,9 +282,9 @@ pub(super) fn decay_groups<D: Device>(
             ParameterKind::ClassifierTemplates => (laid_out(kind), ParameterKind::Classifier),
             kind => (laid_out(kind), kind),
         };
-        DecayGroup { kind, numbers, decay: decay(resolved, decayed_as) }
+        WeightDecayGroup { kind, parameters, weight_decay: weight_decay(resolved, decayed_as) }
     };
-    ParameterKind::ALL.into_iter().map(group).filter(|group| group.numbers > 0).collect()
+    ParameterKind::ALL.into_iter().map(group).filter(|group| group.parameters > 0).collect()
 }
 
 /// What resuming found that somebody should know.

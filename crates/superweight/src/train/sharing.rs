@@ -135,11 +135,11 @@ impl<D: Device> Session<D> {
             }
             _ => return Ok(false),
         };
-        let facts = decision.facts(&before);
+        let event = Box::new(decision.event(&before));
         self.log.add(if phase.stage == Stage::Search {
-            Event::Search(facts)
+            Event::Search(event)
         } else {
-            Event::Refine(facts)
+            Event::Refine(event)
         })?;
         self.groups = super::setup::decay_groups(&self.resolved, self.trainer.ensemble());
         let anew = self.starts_anew(phase.stage, &before, &decision);
@@ -169,7 +169,7 @@ impl<D: Device> Session<D> {
     /// Whether nothing that was learned is kept: after a search, and after a refinement that is asked to and parts something, if
     /// there is an epoch left to learn in.
     fn starts_anew(&self, stage: Stage, before: &SharingPlan, decision: &Decision) -> bool {
-        let asked = self.resolved.refine.as_ref().is_some_and(|refine| refine.anew);
+        let asked = self.resolved.refine.as_ref().is_some_and(|refine| refine.reinit);
         let time = self.position.epoch < self.resolved.train.epochs;
         stage == Stage::Search || asked && time && decision.plan != *before
     }

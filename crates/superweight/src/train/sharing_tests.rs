@@ -150,15 +150,15 @@ fn what_was_trained_before_refinement_is_forgotten_where_asked() {
         assert!(clusters.anew && groups(&refined.decision.plan) > groups(&refined.before));
         (resolved, refined.clone(), numbers(&run_path(&folder.0)).1)
     };
-    let (resolved, refined, found) = run_with("train.epochs=3", "refine.anew=true");
-    let (_, copied, kept) = run_with("train.epochs=3", "refine.anew=false");
+    let (resolved, refined, found) = run_with("train.epochs=3", "refine.reinit=true");
+    let (_, copied, kept) = run_with("train.epochs=3", "refine.reinit=false");
     assert_eq!((refined.anew, copied.anew), (true, false));
     assert_eq!((&refined.before, &refined.decision), (&copied.before, &copied.decision));
     assert_ne!(found.bank, kept.bank);
 
     // Where no epoch is left to learn in, what was learned is kept.
-    let (_, late, trained) = run_with("train.epochs=2", "refine.anew=true");
-    let (_, copied, expected) = run_with("train.epochs=2", "refine.anew=false");
+    let (_, late, trained) = run_with("train.epochs=2", "refine.reinit=true");
+    let (_, copied, expected) = run_with("train.epochs=2", "refine.reinit=false");
     assert_eq!((late.anew, &late.decision), (false, &copied.decision));
     assert_eq!(trained.bank, expected.bank);
 
@@ -195,7 +195,7 @@ fn a_run_stopped_around_its_decisions_decides_the_same() {
         // Search epochs 1 and 2, training epochs 1 to 3; inside of the epochs that are looked at.
         (Strategy::Swn, "plan.tiling=auto", &[(1, 0), (2, 0), (3, 0), (1, 2)][..]),
         (Strategy::Swn, "plan.tiling=kronecker", &[(1, 0), (2, 0), (3, 0), (1, 2)]),
-        (Strategy::Swn, "refine.anew=true", &[(2, 0), (1, 2)]),
+        (Strategy::Swn, "refine.reinit=true", &[(2, 0), (1, 2)]),
         (Strategy::WeightSimilarity, "plan.tiling=auto", &[(1, 0), (1, 2)]),
         (Strategy::CoefficientClustering, "plan.tiling=auto", &[(1, 0), (1, 2)]),
         (Strategy::CoefficientClustering, "plan.tiling=stretched", &[(1, 0), (2, 0), (1, 2)]),

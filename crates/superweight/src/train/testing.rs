@@ -20,7 +20,7 @@ budget = '60%'
 strategy = 'no-search'
 plan = { tiling = 'grid', block = 8, scale = 'balanced', share_classifier = false }
 data = { name = 'fashion-mnist-10k', validation = 6, padding = 1, cutout = 2 }
-train = { batch = 8, bn_batch = 4, epochs = 4, schedule = 'constant' }
+train = { batch = 8, bn_batch_size = 4, epochs = 4, schedule = 'constant' }
 ";
 
 pub fn tiny(set: &[&str]) -> Resolved {

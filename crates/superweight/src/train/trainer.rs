@@ -43,7 +43,7 @@ pub struct Trainer<D: Device> {
     ensemble: Ensemble<D>,
     optimizer: Sgd<D>,
     /// What each group's rate is of the step's.
-    rates: [f32; ParameterKind::ALL.len()],
+    lrs: [f32; ParameterKind::ALL.len()],
     images: [D::Images; 2],
     turns: VecDeque<Turn<D>>,
     /// Of every voice, once an epoch has begun.
@@ -87,7 +87,7 @@ impl<D: Device> Trainer<D> {
             images: [load(Part::Train)?, load(Part::Test)?],
             ensemble,
             optimizer,
-            rates: rates(resolved),
+            lrs: lrs(resolved),
             turns: VecDeque::new(),
             sums: vec![],
             evaluate: [Replayed::New, Replayed::New],
@@ -141,12 +141,12 @@ impl<D: Device> Trainer<D> {
         &mut self,
         members: &[MemberId],
         draws: &[ImageDraw],
-        rate: f32,
+        lr: f32,
         watch: Option<&mut dyn Watch<D>>,
     ) -> Result<(), Error> {
         let device = self.ensemble.memory().device().clone();
         device.set_draws(&mut self.images[Part::Train as usize], draws);
-        self.optimizer.set_rates(&self.rates.map(|of| of * rate))?;
+        self.optimizer.set_rates(&self.lrs.map(|of| of * lr))?;
         let turn = self.turn(members)?;
         let Self { ensemble, optimizer, images, turns, sums, .. } = self;
         let Turn { part, train, watched, .. } = &mut turns[turn];
@@ -244,42 +244,42 @@ fn compile<D: Device>(
     let train = &resolved.train;
     let options = EnsembleOptions {
         batch: train.rows(),
-        bn_batch: train.bn_batch,
+        bn_batch_size: train.bn_batch_size,
         training: true,
-        recalibrated: train.average > 0,
+        recalibrated: train.swa_epochs > 0,
         smoothing: train.label_smoothing as f32,
-        distilled: train.distilled,
-        classifier_decay: decay(resolved, ParameterKind::Classifier) as f32,
+        distillation: train.distillation,
+        classifier_decay: weight_decay(resolved, ParameterKind::Classifier) as f32,
         folded: false,
         by_exit: false,
     };
     let ensemble = Ensemble::new(device, plan, &options)?;
     let sgd = SgdOptions { momentum: train.momentum as f32, nesterov: train.nesterov };
-    let optimizer = ensemble.optimizer(sgd, |kind| decay(resolved, kind) as f32)?;
+    let optimizer = ensemble.optimizer(sgd, |kind| weight_decay(resolved, kind) as f32)?;
     Ok((ensemble, optimizer))
 }
 
 /// Rates of all kinds over the schedule's.
-fn rates(resolved: &Resolved) -> [f32; ParameterKind::ALL.len()] {
+fn lrs(resolved: &Resolved) -> [f32; ParameterKind::ALL.len()] {
     ParameterKind::ALL.map(|kind| match kind {
         ParameterKind::Templates | ParameterKind::ClassifierTemplates => {
-            resolved.train.template_rate as f32
+            resolved.train.template_lr_mult as f32
         }
         ParameterKind::Coefficients | ParameterKind::ClassifierCoefficients => {
-            resolved.train.coefficient_rate as f32
+            resolved.train.coefficient_lr_mult as f32
         }
         _ => 1.0,
     })
 }
 
 /// λ of a kind.
-pub(super) fn decay(resolved: &Resolved, kind: ParameterKind) -> f64 {
+pub(super) fn weight_decay(resolved: &Resolved, kind: ParameterKind) -> f64 {
     let train = &resolved.train;
     match kind {
         // The weights they make are decayed: `EnsembleOptions::classifier_decay`.
         ParameterKind::ClassifierTemplates | ParameterKind::ClassifierCoefficients => 0.0,
-        _ if !train.decay_on.contains(&kind) => 0.0,
-        ParameterKind::Templates | ParameterKind::Coefficients => train.decay * train.shared_decay,
-        _ => train.decay,
+        _ if !train.weight_decay_on.contains(&kind) => 0.0,
+        ParameterKind::Templates | ParameterKind::Coefficients => train.weight_decay * train.shared_weight_decay_mult,
+        _ => train.weight_decay,
     }
 }

@@ -85,7 +85,7 @@ fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
     }
     let everything = ParameterGroup {
         ranges: std::iter::once(0..layout.parameter_numbers).collect(),
-        decay: 5e-4,
+        weight_decay: 5e-4,
     };
     let mut sgd = Sgd::new(&memory, SGD, vec![everything]).unwrap();
 
@@ -227,7 +227,7 @@ fn running_statistics_are_the_mean_over_ghost_batches() {
         ensemble
     };
     let ghosts =
-        after_a_step(EnsembleOptions { bn_batch: BATCH / 2, ..EnsembleOptions::train(BATCH) }, 0);
+        after_a_step(EnsembleOptions { bn_batch_size: BATCH / 2, ..EnsembleOptions::train(BATCH) }, 0);
     let halves = [0, BATCH / 2].map(|from| after_a_step(EnsembleOptions::train(BATCH / 2), from));
     let whole = after_a_step(EnsembleOptions::train(BATCH), 0);
     for what in ["running_mean", "running_var"] {
@@ -250,8 +250,8 @@ fn running_statistics_are_the_mean_over_ghost_batches() {
 #[test]
 fn ghost_batches_change_training_alone() {
     let plan = &shared_plans()[0];
-    let run = |bn_batch: usize| {
-        let options = EnsembleOptions { bn_batch, ..EnsembleOptions::train(BATCH) };
+    let run = |bn_batch_size: usize| {
+        let options = EnsembleOptions { bn_batch_size, ..EnsembleOptions::train(BATCH) };
         let mut ensemble = Ensemble::new(&CpuDevice::new(2).unwrap(), plan, &options).unwrap();
         bank::initialise(plan, ensemble.memory_mut(), 3).unwrap();
         let (images, labels) = batch(1);

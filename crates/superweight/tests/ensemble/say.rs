@@ -15,7 +15,7 @@ use super::{BATCH, IMAGE_LEN, SGD, batch, ensemble, is_the_slope, members, share
 fn what_is_learned_from_the_largest_has_its_slope() {
     let upwards = PlanRequest::new(members("wrn-10-1,wrn-10-2"), 180_000).plan().unwrap();
     for plan in shared_plans().into_iter().chain([upwards]) {
-        let options = EnsembleOptions { distilled: true, ..EnsembleOptions::train(BATCH) };
+        let options = EnsembleOptions { distillation: true, ..EnsembleOptions::train(BATCH) };
         let mut ensemble = Ensemble::new(&CpuDevice::new(2).unwrap(), &plan, &options).unwrap();
         let [teacher, student] = by_size(&plan)[..] else { unreachable!("two members") };
         let wide =

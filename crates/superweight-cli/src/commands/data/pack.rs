@@ -110,7 +110,7 @@ pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
     writeln!(out, "folder     {}", target.display())?;
     // The recipe has batches of 32, and holds a tenth out.
     let few = match data.train.len() * 9 / 10 {
-        few @ 0..32 => format!(" --set train.batch={}", few.max(1)),
+        few @ 0..32 => format!(" --set train.batch_size={}", few.max(1)),
         _ => String::new(),
     };
     match &*args.name {

@@ -88,8 +88,8 @@ fn head(ready: &Ready<'_>) -> Vec<String> {
         format!("run        {}", ready.folder.display()),
         format!("members    {}, {}", members.join(", "), plan.tiling),
         format!("numbers    {}", bill(plan)),
-        format!("decayed    {}", decay(ready.groups, true)),
-        format!("undecayed  {}", decay(ready.groups, false)),
+        format!("decayed    {}", weight_decay(ready.groups, true)),
+        format!("undecayed  {}", weight_decay(ready.groups, false)),
         format!(
             "images     {train} to train on, {held_out} held out, {test} to test; {steps} steps an epoch"
         ),
@@ -106,12 +106,12 @@ fn head(ready: &Ready<'_>) -> Vec<String> {
         });
         lines.insert(2, format!("plan       given; {then}"));
     }
-    if let Schedule::Drops { rate, factor, at, .. } = ready.schedule {
+    if let Schedule::Multistep { lr, factor, at, .. } = ready.schedule {
         let after = |(i, epoch): (i32, &u64)| {
-            format!("{} after epoch {epoch}", significant(rate * factor.powi(i)))
+            format!("{} after epoch {epoch}", significant(lr * factor.powi(i)))
         };
-        let all: Vec<_> = [rate.to_string()].into_iter().chain((1..).zip(at).map(after)).collect();
-        lines.push(format!("rate       {}", filled(listed(&all))));
+        let all: Vec<_> = [lr.to_string()].into_iter().chain((1..).zip(at).map(after)).collect();
+        lines.push(format!("lr       {}", filled(listed(&all))));
     }
     let exits = plan.members[0].architecture.exits();
     if exits > 1 {
@@ -129,15 +129,15 @@ fn head(ready: &Ready<'_>) -> Vec<String> {
             "heads      {heads}: as many images at once, each of a step {times} for every head"
         ));
     }
-    if ready.at_once < members.len() {
-        let between = ready.at_once - 2;
-        let (step, all) = (ready.at_once, members.len());
+    if ready.members_per_step < members.len() {
+        let between = ready.members_per_step - 2;
+        let (step, all) = (ready.members_per_step, members.len());
         lines.push(format!("turns      a step trains {step} of {all} members: the largest, the smallest and {between} between"));
     }
     if let Some(teacher) = ready.teacher {
         let name = &members[teacher.0];
         lines.push(format!(
-            "distilled  member {teacher}, {name}, learns from labels, the others from its probabilities"
+            "distillation  member {teacher}, {name}, learns from labels, the others from its probabilities"
         ));
     }
     match ready.average {
@@ -257,11 +257,11 @@ fn bill(plan: &SharingPlan) -> String {
 }
 
 /// What is decayed and by how much, or what is not.
-fn decay(groups: &[DecayGroup], decayed: bool) -> String {
+fn weight_decay(groups: &[DecayGroup], decayed: bool) -> String {
     let mut alike: Vec<(f64, Vec<String>)> = vec![];
-    for group in groups.iter().filter(|group| (group.decay > 0.0) == decayed) {
+    for group in groups.iter().filter(|group| (group.weight_decay > 0.0) == decayed) {
         let (by, shown) =
-            (significant(group.decay), format!("{} {}", with_commas(group.numbers), group.kind.name()));
+            (significant(group.weight_decay), format!("{} {}", with_commas(group.numbers), group.kind.name()));
         match alike.iter_mut().find(|(other, _)| *other == by) {
             Some((_, all)) => all.push(shown),
             None => alike.push((by, vec![shown])),
@@ -315,8 +315,8 @@ fn epoch(report: &EpochReport) -> String {
     }
     let time = duration::show(Duration::from_secs_f64(train.seconds));
     line + &format!(
-        "  rate {:.2e}  {} img/s  {time}",
-        train.rate,
+        "  lr {:.2e}  {} img/s  {time}",
+        train.lr,
         with_commas(train.images_per_s as u64)
     )
 }
@@ -410,8 +410,8 @@ mod tests {
 
     #[test]
     fn what_is_decayed_takes_as_many_lines_as_it_needs() {
-        let group = |kind, numbers, decay| DecayGroup { kind, numbers, decay };
-        assert_eq!(decay(&[], true), "nothing");
+        let group = |kind, numbers, weight_decay| DecayGroup { kind, numbers, weight_decay };
+        assert_eq!(weight_decay(&[], true), "nothing");
         let few = [
             group(ParameterKind::Templates, 1000, 5e-4),
             group(ParameterKind::Coefficients, 20, 0.0),
@@ -419,12 +419,12 @@ mod tests {
             group(ParameterKind::Classifier, 4, 0.000_500_01),
         ];
         assert_eq!(
-            decay(&few, true),
+            weight_decay(&few, true),
             "by 0.0005: 1,000 templates, 4 classifier; by 0.1: 300 batch norm"
         );
-        assert_eq!(decay(&few, false), "20 coefficients");
+        assert_eq!(weight_decay(&few, false), "20 coefficients");
         let many = ParameterKind::ALL.map(|kind| group(kind, 1_234_567, 5e-4));
-        let text = decay(&many, true);
+        let text = weight_decay(&many, true);
         assert!(text.lines().count() > 2 && text.lines().all(|line| line.len() <= 98), "{text}");
         assert_eq!(text.matches("1,234,567 ").count(), many.len());
         assert!(!text.ends_with(';') && text.lines().all(|line| !line.ends_with(' ')));

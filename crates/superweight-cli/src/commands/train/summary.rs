@@ -87,8 +87,8 @@ fn kept(outcome: &Outcome) -> String {
 pub fn advice(outcome: &Outcome) -> String {
     let (run, kept) = (outcome.folder.display(), kept(outcome));
     format!(
-        "{kept} in {run}; try a lower rate or a warm-up: begin anew with '--replace --set train.rate=…' or \
-         '--replace --set train.warm_up=1'"
+        "{kept} in {run}; try a lower lr or a warm-up: begin anew with '--replace --set train.lr=…' or \
+         '--replace --set train.warmup_epochs=1'"
     )
 }
 

@@ -72,22 +72,22 @@ impl Latencies {
     }
 }
 
-/// Runs every member in turn, `warm_up` rounds unmeasured and then until `time` has passed, at least `least` rounds.
+/// Runs every member in turn, `warmup_epochs` rounds unmeasured and then until `time` has passed, at least `least` rounds.
 pub fn measure<A: Asked>(
     asked: &mut A,
     clock: &impl Clock,
     images: &[f32],
-    [warm_up, least]: [usize; 2],
+    [warmup_epochs, least]: [usize; 2],
     time: Duration,
 ) -> Result<Latencies, A::Error> {
     let milliseconds = |duration: Duration| duration.as_secs_f64() * 1e3;
     let (mut rounds, mut overhead) = (vec![], vec![]);
     let mut begin = clock.now();
     for round in 0.. {
-        if round == warm_up {
+        if round == warmup_epochs {
             begin = clock.now();
         }
-        if round >= warm_up + least.max(1) && clock.now() - begin >= time {
+        if round >= warmup_epochs + least.max(1) && clock.now() - begin >= time {
             break;
         }
         let start = clock.now();
@@ -101,7 +101,7 @@ pub fn measure<A: Asked>(
             times.push(milliseconds(now - before));
             before = now;
         }
-        if round >= warm_up {
+        if round >= warmup_epochs {
             rounds.push(times);
             overhead.push(set);
         }

@@ -128,7 +128,7 @@ pub struct Bank<D: Device> {
     views: Views<D>,
     mix: Mix<D>,
     /// Of composed linear weights.
-    decay: f32,
+    weight_decay: f32,
     /// The most that composing may need once coefficients are refined.
     refined_scratch_bytes: usize,
 }
@@ -136,17 +136,17 @@ pub struct Bank<D: Device> {
 impl<D: Device> Bank<D> {
     /// Prepares the composition; `layout` has all members' tensors and what [`declare`] added. The backward pass adds `decay` times
     /// every composed linear weight to its gradient.
-    pub fn new(device: &D, plan: SharingPlan, layout: &Layout, decay: f32) -> Result<Self, Error> {
+    pub fn new(device: &D, plan: SharingPlan, layout: &Layout, weight_decay: f32) -> Result<Self, Error> {
         let views = Views::new(device, view_sets(&plan, layout)?)?;
-        let mix = Mix::new(device, mix_sets(&plan, &MixRows::of(&plan), layout, decay)?)?;
+        let mix = Mix::new(device, mix_sets(&plan, &MixRows::of(&plan), layout, weight_decay)?)?;
         let refined_scratch_bytes = match plan.bill.reserved {
             0 => mix.scratch_bytes(),
             _ => {
-                let own = Mix::new(device, mix_sets(&plan, &MixRows::own(&plan), layout, decay)?)?;
+                let own = Mix::new(device, mix_sets(&plan, &MixRows::own(&plan), layout, weight_decay)?)?;
                 own.scratch_bytes().max(mix.scratch_bytes())
             }
         };
-        Ok(Self { plan, views, mix, decay, refined_scratch_bytes })
+        Ok(Self { plan, views, mix, weight_decay, refined_scratch_bytes })
     }
 
     /// What is shared.
@@ -213,7 +213,7 @@ fn mix_sets(
     plan: &SharingPlan,
     rows: &MixRows,
     layout: &Layout,
-    decay: f32,
+    weight_decay: f32,
 ) -> Result<Vec<MixSet>, Error> {
     let patterns = pattern_rows(plan);
     let mut sets = Vec::with_capacity(plan.template_sets.len());
@@ -235,7 +235,7 @@ fn mix_sets(
             factors: None,
             uses: vec![],
             gradients: MixGradients::Both,
-            decay: if kind_of(plan, SetId(i)) == LayerKind::Linear { decay } else { 0.0 },
+            decay: if kind_of(plan, SetId(i)) == LayerKind::Linear { weight_decay } else { 0.0 },
         });
     }
     for (i, planned) in

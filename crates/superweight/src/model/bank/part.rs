@@ -25,7 +25,7 @@ pub struct BankPart<D: Device> {
 impl<D: Device> Bank<D> {
     /// The part of these members.
     pub fn part(&self, memory: &Memory<D>, members: &[MemberId]) -> Result<BankPart<D>, Error> {
-        let mut sets = mix_sets(&self.plan, &MixRows::of(&self.plan), memory.layout(), self.decay)?;
+        let mut sets = mix_sets(&self.plan, &MixRows::of(&self.plan), memory.layout(), self.weight_decay)?;
         let layers = self.plan.layers.iter().enumerate();
         let theirs = layers.filter(|(_, planned)| members.contains(&planned.layer.member));
         let place =

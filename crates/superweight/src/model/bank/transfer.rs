@@ -42,7 +42,7 @@ impl<D: Device> Bank<D> {
                 optimizer.set_momentum(region, &copied(momentum))?;
             }
         }
-        let sets = mix_sets(&plan, &MixRows::of(&plan), memory.layout(), self.decay)?;
+        let sets = mix_sets(&plan, &MixRows::of(&plan), memory.layout(), self.weight_decay)?;
         self.mix = Mix::new(memory.device(), sets)?;
         self.plan = plan;
         Ok(())

@@ -8,7 +8,7 @@
 //! weights are different tensors even where they are made of the same numbers, so no gradient is added up before the
 //! bank adds it up. A step may train some of them only; where others learn from the largest ([`Lesson`]) it runs first.
 
-mod numbers;
+mod parameters;
 
 use superweight_engine::{
     Accumulator, Control, Device, Error, Frozen, Graph, LayoutBuilder, Memory, Metrics, MixReaders,
@@ -16,8 +16,8 @@ use superweight_engine::{
 };
 use superweight_plan::{LayerId, MemberId, SharingPlan, VectorKind};
 
-pub(crate) use numbers::multiply_adds;
-pub use numbers::{ParameterKind, by_size, member_numbers};
+pub(crate) use parameters::multiply_adds;
+pub use parameters::{ParameterKind, by_size, member_parameters};
 
 use super::bank;
 use super::bank::{Bank, BankPart, idle, scope, weight_name};
@@ -39,7 +39,7 @@ pub struct EnsembleOptions {
     /// Rows of a batch: images, or where members have several heads as many images each.
     pub batch: usize,
     /// Rows that batch norm takes its statistics over in training; divides the batch.
-    pub bn_batch: usize,
+    pub bn_batch_size: usize,
     /// Whether there are training programs beside the evaluation programs.
     pub training: bool,
     /// Whether there are programs that take batch norm's statistics anew.
@@ -47,7 +47,7 @@ pub struct EnsembleOptions {
     /// Label smoothing of every member's loss in training.
     pub smoothing: f32,
     /// Whether the largest member alone learns from labels, and the others from its probabilities.
-    pub distilled: bool,
+    pub distillation: bool,
     /// Weight decay of composed linear weights in training.
     pub classifier_decay: f32,
     /// Whether evaluation programs have their batch norms folded into convolutions where that is possible. Faster, and
@@ -62,11 +62,11 @@ impl EnsembleOptions {
     pub fn train(batch: usize) -> Self {
         Self {
             batch,
-            bn_batch: batch,
+            bn_batch_size: batch,
             training: true,
             recalibrated: false,
             smoothing: 0.0,
-            distilled: false,
+            distillation: false,
             classifier_decay: 0.0,
             folded: false,
             by_exit: false,
@@ -115,11 +115,11 @@ pub struct EnsemblePart<D: Device> {
 impl<D: Device> Ensemble<D> {
     /// Compiles every member and allocates; numbers are zero until [`bank::initialise`] or a checkpoint sets them.
     pub fn new(device: &D, plan: &SharingPlan, options: &EnsembleOptions) -> Result<Self, Error> {
-        let EnsembleOptions { batch, bn_batch, training, recalibrated, .. } = *options;
-        let EnsembleOptions { smoothing, distilled, classifier_decay, folded, by_exit, .. } =
+        let EnsembleOptions { batch, bn_batch_size, training, recalibrated, .. } = *options;
+        let EnsembleOptions { smoothing, distillation, classifier_decay, folded, by_exit, .. } =
             *options;
-        let teacher = distilled.then(|| by_size(plan)[0]);
-        assert!(bn_batch > 0 && batch.is_multiple_of(bn_batch), "ghost batches divide the batch");
+        let teacher = distillation.then(|| by_size(plan)[0]);
+        assert!(bn_batch_size > 0 && batch.is_multiple_of(bn_batch_size), "ghost batches divide the batch");
         let (mut train, mut recalibrate, mut evaluate) = (vec![], vec![], vec![]);
         let (mut losses, mut logits, mut unfolded) = (vec![], vec![], vec![]);
         for (i, member) in plan.members.iter().enumerate() {
@@ -145,7 +145,7 @@ impl<D: Device> Ensemble<D> {
                     Some(MemberId(teacher)) if teacher == i => Lesson::Teach,
                     Some(_) => Lesson::Learn,
                 };
-                let lowering = Lowering { smoothing, lesson, ghosts: batch / bn_batch, ..plain };
+                let lowering = Lowering { smoothing, lesson, ghosts: batch / bn_batch_size, ..plain };
                 train.push(lower(&architecture, &lowering)?);
             }
         }

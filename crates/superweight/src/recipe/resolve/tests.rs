@@ -56,29 +56,29 @@ share_classifier = true
 [train]
 epochs = 200
 batch = 128
-bn_batch = 64
+bn_batch_size = 64
 momentum = 0.9
 nesterov = true
-rate = 0.1
-schedule = "drops"
-drops = [132]
-drop_factor = 0.2
-warm_up = 0
-decay = 0.0005
-decay_on = ["templates", "coefficients", "convolutions", "batch-norm", "classifier"]
-shared_decay = 1.0
-average = 52
+lr = 0.1
+schedule = "milestones"
+milestones = [132]
+gamma = 0.2
+warmup_epochs = 0
+weight_decay = 0.0005
+weight_decay_on = ["templates", "coefficients", "convolutions", "batch-norm", "classifier"]
+shared_weight_decay_mult = 1.0
+swa_epochs = 52
 label_smoothing = 0.0
-template_rate = 1.0
-coefficient_rate = 1.0
+template_lr_mult = 1.0
+coefficient_lr_mult = 1.0
 precision = "auto"
 
 [search]
 epochs = 20
-rate = 0.1
+lr = 0.1
 tau = 0.1
 min_templates = 3
-pq = "merge"
+algorithm = "merge"
 batches = 0
 clusters = 4
 
@@ -86,10 +86,10 @@ clusters = 4
 epoch = 10
 beta = 0.9
 reserve = 1.0
-anew = false
+reinit = false
 
 [eval]
-held_out_every = 1
+validation_every = 1
 test = true
 test_every = 0
 "#
@@ -103,10 +103,10 @@ test_every = 0
 fn members_that_differ_change_the_defaults() {
     let r = resolve("members = ['wrn-28-7', 'wrn-28-4', 'wrn-28-3']\nbudget = '18M'", &[]).unwrap();
     assert_eq!(r.plan.clusters, Clustering::Depth(4));
-    assert_eq!(r.train.bn_batch, 128);
-    assert!(matches!(r.train.schedule, Schedule::Drops { ref at, .. } if at == &[60, 120, 160]));
+    assert_eq!(r.train.bn_batch_size, 128);
+    assert!(matches!(r.train.schedule, Schedule::Multistep { ref at, .. } if at == &[60, 120, 160]));
     let alike = resolve("members = ['wrn-28-5', 'wrn-28-5']", &[]).unwrap();
-    assert_eq!((alike.plan.clusters, alike.train.bn_batch), (Clustering::Single, 64));
+    assert_eq!((alike.plan.clusters, alike.train.bn_batch_size), (Clustering::Single, 64));
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn cifar_has_cutout_unless_members_are_alike() {
 fn what_hangs_on_the_tiling_is_filled_in_and_may_be_said_otherwise() {
     let all = |text: &str| {
         let Resolved { plan, train, search, .. } = resolve(text, &[]).unwrap();
-        let decayed = train.decay_on.contains(&ParameterKind::Coefficients);
+        let decayed = train.weight_decay_on.contains(&ParameterKind::Coefficients);
         let plan = (plan.tiling, plan.block, plan.scale.unwrap(), plan.share.classifier.unwrap());
         (plan, decayed, search.map(|search| search.settings.min_templates))
     };
@@ -140,7 +140,7 @@ fn what_hangs_on_the_tiling_is_filled_in_and_may_be_said_otherwise() {
     let dense = "budget = '100%'\nstrategy = 'no-search'\nplan.clusters = 'dense'";
     assert_eq!(all(dense), ((Auto, None, Scale::Balanced, false), false, None));
     let said = "plan = { scale = 'he', block = 4, share_classifier = true }\nsearch.min_templates = 5\n\
-                train.decay_on = ['templates']";
+                train.weight_decay_on = ['templates']";
     assert_eq!(all(said), ((Grid, Some(4), Scale::He, true), false, Some(5)));
 }
 
@@ -189,7 +189,7 @@ fn coefficients_of_a_given_grid_are_decayed() {
         let file = folder.0.join("p.json");
         std::fs::write(&file, request.first_plan().unwrap().to_json()).unwrap();
         let given = resolve(&format!("budget = '40%'\nplan.file = {file:?}"), &[]).unwrap();
-        given.train.decay_on.contains(&ParameterKind::Coefficients)
+        given.train.weight_decay_on.contains(&ParameterKind::Coefficients)
     };
     assert!(decayed("grid") && decayed("kronecker") && !decayed("nested"));
 }
@@ -201,13 +201,13 @@ fn keys_without_a_say_are_named() {
         let recipe = Recipe::parse("r.toml", text, overrides).unwrap();
         recipe.unheard(&recipe.resolve().unwrap())
     };
-    let drops = "train.schedule = 'one-cycle'\ntrain.drops = [3]";
-    assert_eq!(unheard(drops, &[]), ["r.toml:2:15: train.drops has no say in this recipe"]);
-    assert_eq!(unheard("train.drops = [3]", &["train.schedule=one-cycle"]), [""; 0]);
+    let milestones = "train.schedule = 'one-cycle'\ntrain.milestones = [3]";
+    assert_eq!(unheard(milestones, &[]), ["r.toml:2:15: train.milestones has no say in this recipe"]);
+    assert_eq!(unheard("train.milestones = [3]", &["train.schedule=one-cycle"]), [""; 0]);
     assert_eq!(
-        unheard("strategy = 'no-search'", &["search.tau=0.3", "refine.beta=0.5", "train.rise=0.2"]),
+        unheard("strategy = 'no-search'", &["search.tau=0.3", "refine.beta=0.5", "train.pct_start=0.2"]),
         [
-            "--set train.rise=0.2: train.rise has no say in this recipe",
+            "--set train.pct_start=0.2: train.pct_start has no say in this recipe",
             "--set search.tau=0.3: search.tau has no say in this recipe",
             "--set refine.beta=0.5: refine.beta has no say in this recipe",
         ]
@@ -285,75 +285,75 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
     refused("data = { crop = 'random-resized', padding = 4 }", "r.toml:1:45: data.padding: ");
     let stretched = resolve("data.padding = 4", &["data.crop=random-resized"]).unwrap().data;
     assert_eq!((stretched.augment.pad, stretched.augment.stretch), (0, Some(0.08)));
-    refused("data = { crop = 'random-resized', least_area = 0 }", "r.toml:1:48: data.least_area: ");
+    refused("data = { crop = 'random-resized', min_crop_scale = 0 }", "r.toml:1:48: data.min_crop_scale: ");
     refused(
-        "train.batch = 100\ntrain.bn_batch = 64",
-        "r.toml:2:18: train.bn_batch: batches of 100 images cannot be cut",
+        "train.batch_size = 100\ntrain.bn_batch_size = 64",
+        "r.toml:2:18: train.bn_batch_size: batches of 100 images cannot be cut",
     );
     refused(
         "data.validation = 49900\ntrain.batch = 128",
-        "r.toml:2:15: train.batch: 128 is more than the 100 images trained on: choose at most 100;",
+        "r.toml:2:15: train.batch_size: 128 is more than the 100 images trained on: choose at most 100;",
     );
     refused(
         "data.validation = '101%'",
         "r.toml:1:19: data.validation: '101%' is not a share between 0% and 100%",
     );
     let few = resolve("data.validation = '99.8%'", &[]).unwrap();
-    assert_eq!((few.data.validation, few.train.batch, few.train.bn_batch), (49_900, 100, 100));
+    assert_eq!((few.data.validation, few.train.batch_size, few.train.bn_batch_size), (49_900, 100, 100));
     refused(
-        "train.drops = [60, 200]",
-        "r.toml:1:20: train.drops: epoch 200 is not inside of 200 epochs;",
+        "train.milestones = [60, 200]",
+        "r.toml:1:20: train.milestones: epoch 200 is not inside of 200 epochs;",
     );
     refused(
-        "train.drops = [60, 30]",
-        "r.toml:1:20: train.drops: '30' does not come after epoch 60;",
+        "train.milestones = [60, 30]",
+        "r.toml:1:20: train.milestones: '30' does not come after epoch 60;",
     );
     refused(
-        "train.drops = [60, 60]",
-        "r.toml:1:20: train.drops: '60' does not come after epoch 60;",
+        "train.milestones = [60, 60]",
+        "r.toml:1:20: train.milestones: '60' does not come after epoch 60;",
     );
     refused(
-        "train.drops = ['60%', '30%']",
-        "r.toml:1:23: train.drops: '30%' does not come after epoch 120;",
+        "train.milestones = ['60%', '30%']",
+        "r.toml:1:23: train.milestones: '30%' does not come after epoch 120;",
     );
-    refused("train.drops = ['0%']", "r.toml:1:16: train.drops: '0%' is not a share between");
-    refused("train.drops = ['nan%']", "r.toml:1:16: train.drops: 'nan%' is not a share between");
+    refused("train.milestones = ['0%']", "r.toml:1:16: train.milestones: '0%' is not a share between");
+    refused("train.milestones = ['nan%']", "r.toml:1:16: train.milestones: 'nan%' is not a share between");
     refused(
-        "train = { schedule = 'one-cycle', warm_up = 5 }",
-        "r.toml:1:45: train.warm_up: one-cycle rises by itself",
+        "train = { schedule = 'one-cycle', warmup_epochs = 5 }",
+        "r.toml:1:45: train.warmup_epochs: one-cycle rises by itself",
     );
     refused(
-        "train = { epochs = 3, warm_up = 5 }",
-        "r.toml:1:33: train.warm_up: 5 epochs of warm-up in a training of 3;",
+        "train = { epochs = 3, warmup_epochs = 5 }",
+        "r.toml:1:33: train.warmup_epochs: 5 epochs of warm-up in a training of 3;",
     );
     refused(
         "refine.epoch = 201",
         "r.toml:1:16: refine.epoch: epoch 201 does not come in a training of 200;",
     );
-    let averaged = resolve("train.average = 190", &[]).unwrap();
-    assert_eq!(averaged.train.average, 190);
+    let averaged = resolve("train.swa_epochs = 190", &[]).unwrap();
+    assert_eq!(averaged.train.swa_epochs, 190);
     assert_eq!(resolve(&averaged.to_toml(), &[]).unwrap(), averaged);
     refused(
-        "train.average = 201",
-        "r.toml:1:17: train.average: there are no 201 epochs in a training of 200;",
+        "train.swa_epochs = 201",
+        "r.toml:1:17: train.swa_epochs: there are no 201 epochs in a training of 200;",
     );
     refused(
-        "train.average = 191",
-        "r.toml:1:17: train.average: the last 191 of 200 epochs begin before refinement (refine.epoch = 10);",
+        "train.swa_epochs = 191",
+        "r.toml:1:17: train.swa_epochs: the last 191 of 200 epochs begin before refinement (refine.epoch = 10);",
     );
     refused(
-        "strategy = 'no-refine'\ntrain = { average = 5, epochs = 4 }",
-        "r.toml:2:21: train.average: there are no 5 epochs in a training of 4;",
+        "strategy = 'no-refine'\ntrain = { swa_epochs = 5, epochs = 4 }",
+        "r.toml:2:21: train.swa_epochs: there are no 5 epochs in a training of 4;",
     );
     refused(
-        "train.average = 'many'",
-        "r.toml:1:17: train.average: 'many' is neither a number of epochs nor a share;",
+        "train.swa_epochs = 'many'",
+        "r.toml:1:17: train.swa_epochs: 'many' is neither a number of epochs nor a share;",
     );
     refused(
-        "train.average = '101%'",
-        "r.toml:1:17: train.average: '101%' is not a share between 0% and 100%;",
+        "train.swa_epochs = '101%'",
+        "r.toml:1:17: train.swa_epochs: '101%' is not a share between 0% and 100%;",
     );
-    assert_eq!(resolve("train = { average = '25%', epochs = 30 }", &[]).unwrap().train.average, 7);
+    assert_eq!(resolve("train = { swa_epochs = '25%', epochs = 30 }", &[]).unwrap().train.swa_epochs, 7);
     refused(
         "search.batches = 391",
         "r.toml:1:18: search.batches: 391 is more than the 390 of an epoch;",
@@ -367,9 +367,9 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
         "plan.block = 0",
         "r.toml:1:14: plan.block: '0' is no side of a block; allowed: auto, or",
     );
-    let flag = resolve("train.drops = [2, 3]", &["train.drops=300"]).unwrap_err().to_string();
+    let flag = resolve("train.milestones = [2, 3]", &["train.milestones=300"]).unwrap_err().to_string();
     assert!(
-        flag.starts_with("--set train.drops=300: train.drops: epoch 300 is not inside"),
+        flag.starts_with("--set train.milestones=300: train.milestones: epoch 300 is not inside"),
         "{flag}"
     );
 }

@@ -11,8 +11,8 @@ use crate::recipe::schedule::Schedule;
 
 impl Recipe {
     /// How many members a step trains: all, or the largest, the smallest and one more at least.
-    fn at_once(&self, members: usize) -> Result<usize, RecipeError> {
-        let asked = self.train.at_once.map_or(members, |at_once| at_once as usize);
+    fn members_per_step(&self, members: usize) -> Result<usize, RecipeError> {
+        let asked = self.train.members_per_step.map_or(members, |members_per_step| members_per_step as usize);
         let problem = match members {
             _ if asked == members
                 || (3..members).contains(&asked)
@@ -27,7 +27,7 @@ impl Recipe {
                 members - 1
             ),
         };
-        Err(self.wrong("train.at_once", problem))
+        Err(self.wrong("train.members_per_step", problem))
     }
 
     /// Whether the members are not said, and will be refused for that.
@@ -35,8 +35,8 @@ impl Recipe {
         self.members.is_none() && self.plan.file.is_some()
     }
 
-    fn distilled(&self, members: &[ArchName]) -> Result<bool, RecipeError> {
-        let problem = match self.train.distilled.unwrap_or(false) {
+    fn distillation(&self, members: &[ArchName]) -> Result<bool, RecipeError> {
+        let problem = match self.train.distillation.unwrap_or(false) {
             false => return Ok(false),
             true if members[0].heads() > 1 => {
                 format!(
@@ -49,23 +49,23 @@ impl Recipe {
             }
             true => return Ok(true),
         };
-        Err(self.wrong("train.distilled", problem))
+        Err(self.wrong("train.distillation", problem))
     }
 
     /// How often an image comes in a step.
-    fn repeats(&self, member: &ArchName) -> Result<u64, RecipeError> {
-        match (self.train.repeats, member.heads()) {
+    fn batch_repetitions(&self, member: &ArchName) -> Result<u64, RecipeError> {
+        match (self.train.batch_repetitions, member.heads()) {
             (None, 1) | (Some(1), _) => Ok(1),
             (None, _) => Ok(4),
-            (Some(repeats), 1) if !self.members_are_of_a_plan() => {
+            (Some(batch_repetitions), 1) if !self.members_are_of_a_plan() => {
                 let such =
                     if member.exits() == 1 { format!(" (mimo-3-{member})") } else { String::new() };
                 let problem = format!(
-                    "{repeats}: is for networks that see several images at once{such}: leave the key out"
+                    "{batch_repetitions}: is for networks that see several images at once{such}: leave the key out"
                 );
-                Err(self.wrong("train.repeats", problem))
+                Err(self.wrong("train.batch_repetitions", problem))
             }
-            (Some(repeats), _) => Ok(repeats),
+            (Some(batch_repetitions), _) => Ok(batch_repetitions),
         }
     }
 
@@ -73,106 +73,107 @@ impl Recipe {
         &self,
         members: &[ArchName],
         heterogeneous: bool,
-        average: u64,
+        swa_epochs: u64,
     ) -> Result<TrainSettings, RecipeError> {
         let table = &self.train;
         let (_, set) = self.set()?;
         // Small sets have less than a batch; what is held out was checked.
         let left = (set.train as u64).saturating_sub(self.held_out(set.train)?).max(1);
-        let batch = table.batch.unwrap_or(left.min(128));
-        let repeats = self.repeats(&members[0])?;
-        let rows = batch * repeats;
+        let batch = table.batch_size.unwrap_or(left.min(128));
+        let batch_repetitions = self.batch_repetitions(&members[0])?;
+        let rows = batch * batch_repetitions;
         let usual = if !heterogeneous && rows.is_multiple_of(64) { 64 } else { rows };
-        let bn_batch = table.bn_batch.unwrap_or(usual);
-        if bn_batch > rows || !rows.is_multiple_of(bn_batch) {
-            let what = match repeats {
+        let bn_batch_size = table.bn_batch_size.unwrap_or(usual);
+        if bn_batch_size > rows || !rows.is_multiple_of(bn_batch_size) {
+            let what = match batch_repetitions {
                 1 => "images".to_owned(),
-                _ => format!("rows ({batch} images, {repeats} times)"),
+                _ => format!("rows ({batch} images, {batch_repetitions} times)"),
             };
             let problem = format!(
-                "batches of {rows} {what} cannot be cut into parts of {bn_batch}: choose what divides {rows}"
+                "batches of {rows} {what} cannot be cut into parts of {bn_batch_size}: choose what divides {rows}"
             );
-            return Err(self.wrong("train.bn_batch", problem));
+            return Err(self.wrong("train.bn_batch_size", problem));
         }
         let decayed = || {
             use ParameterKind::{BatchNorm, Classifier, Convolutions, Templates};
             vec![Templates, Convolutions, BatchNorm, Classifier]
         };
-        let mut decay_on = table.decay_on.clone().unwrap_or_else(decayed);
-        decay_on.sort_unstable();
-        decay_on.dedup();
+        let mut weight_decay_on = table.weight_decay_on.clone().unwrap_or_else(decayed);
+        weight_decay_on.sort_unstable();
+        weight_decay_on.dedup();
         Ok(TrainSettings {
             epochs: self.epochs(),
-            batch: batch as usize,
-            repeats: repeats as usize,
-            at_once: self.at_once(members.len())?,
-            distilled: self.distilled(members)?,
-            bn_batch: bn_batch as usize,
+            batch_size: batch as usize,
+            batch_repetitions: batch_repetitions as usize,
+            members_per_step: self.members_per_step(members.len())?,
+            distillation: self.distillation(members)?,
+            bn_batch_size: bn_batch_size as usize,
             momentum: table.momentum.unwrap_or(0.9),
             nesterov: table.nesterov.unwrap_or(true),
-            schedule: self.schedule(heterogeneous, average)?,
-            decay: table.decay.unwrap_or(5e-4),
-            decay_on,
-            shared_decay: table.shared_decay.unwrap_or(1.0),
-            average,
+            schedule: self.schedule(heterogeneous, swa_epochs)?,
+            weight_decay: table.weight_decay.unwrap_or(5e-4),
+            weight_decay_on,
+            shared_weight_decay_mult: table.shared_weight_decay_mult.unwrap_or(1.0),
+            swa_epochs,
             label_smoothing: table.label_smoothing.unwrap_or(0.0),
-            template_rate: table.template_rate.unwrap_or(1.0),
-            coefficient_rate: table.coefficient_rate.unwrap_or(1.0),
+            template_lr_mult: table.template_lr_mult.unwrap_or(1.0),
+            coefficient_lr_mult: table.coefficient_lr_mult.unwrap_or(1.0),
             precision: table.precision.unwrap_or(Precision::Auto),
         })
     }
 
-    fn schedule(&self, heterogeneous: bool, average: u64) -> Result<Schedule, RecipeError> {
+    fn schedule(&self, heterogeneous: bool, swa_epochs: u64) -> Result<Schedule, RecipeError> {
         let table = &self.train;
-        let rate = table.rate.unwrap_or(0.1);
-        let warm_up = table.warm_up.unwrap_or(0);
+        let lr = table.lr.unwrap_or(0.1);
+        let warmup_epochs = table.warmup_epochs.unwrap_or(0);
         let word = self.schedule_word();
-        if warm_up > 0 && word == ScheduleWord::OneCycle {
-            return Err(self.wrong("train.warm_up", "one-cycle rises by itself (train.rise)"));
+        if warmup_epochs > 0 && word == ScheduleWord::OneCycle {
+            return Err(self.wrong("train.warmup_epochs", "one-cycle rises by itself (train.pct_start)"));
         }
-        if warm_up > self.epochs() {
-            let problem = format!("{warm_up} epochs of warm-up in a training of {}", self.epochs());
-            return Err(self.wrong("train.warm_up", problem));
+        if warmup_epochs > self.epochs() {
+            let problem = format!("{warmup_epochs} epochs of warm-up in a training of {}", self.epochs());
+            return Err(self.wrong("train.warmup_epochs", problem));
         }
         Ok(match word {
-            ScheduleWord::Constant => Schedule::Constant { rate, warm_up },
-            ScheduleWord::Drops => {
-                let factor = table.drop_factor.unwrap_or(0.2);
-                Schedule::Drops { rate, factor, at: self.drops(heterogeneous, average)?, warm_up }
+            ScheduleWord::Constant => Schedule::Constant { lr, warmup_epochs },
+            ScheduleWord::Multistep => {
+                let gamma = table.gamma.unwrap_or(0.2);
+                let milestones = self.milestones(heterogeneous, swa_epochs)?;
+                Schedule::Multistep { lr, gamma, milestones, warmup_epochs }
             }
             ScheduleWord::OneCycle => Schedule::OneCycle {
-                rate,
-                rise: table.rise.unwrap_or(0.3),
-                start_divisor: table.start_divisor.unwrap_or(25.0),
-                end_divisor: table.end_divisor.unwrap_or(1e4),
+                lr,
+                pct_start: table.pct_start.unwrap_or(0.3),
+                div_factor: table.div_factor.unwrap_or(25.0),
+                final_div_factor: table.final_div_factor.unwrap_or(1e4),
             },
         })
     }
 
     fn schedule_word(&self) -> ScheduleWord {
-        self.train.schedule.unwrap_or(ScheduleWord::Drops)
+        self.train.schedule.unwrap_or(ScheduleWord::Multistep)
     }
 
     /// By default a mean and one late drop belong together, where one network is trained: whoever gives drops has an end of
     /// their own. The most they may be hangs on refinement.
-    pub(super) fn average(&self, alone: bool, refined: u64) -> Result<u64, RecipeError> {
-        let (asked, epochs) = (self.train.average.as_ref(), self.epochs());
-        let free = self.train.drops.is_none() && self.schedule_word() == ScheduleWord::Drops;
+    pub(super) fn swa_epochs(&self, alone: bool, refined: u64) -> Result<u64, RecipeError> {
+        let (asked, epochs) = (self.train.swa_epochs.as_ref(), self.epochs());
+        let free = self.train.milestones.is_none() && self.schedule_word() == ScheduleWord::Multistep;
         if asked.is_none() && alone && free {
             return Ok((epochs * 26 / 100).min(epochs - refined));
         }
-        self.count_or_share("train.average", asked, epochs, "epochs")
+        self.count_or_share("train.swa_epochs", asked, epochs, "epochs")
     }
 
     /// Epochs as given; shares rounded down, without those that fall on the start or on one another: a training of one
     /// epoch has no drops.
-    fn drops(&self, heterogeneous: bool, average: u64) -> Result<Vec<u64>, RecipeError> {
+    fn milestones(&self, heterogeneous: bool, swa_epochs: u64) -> Result<Vec<u64>, RecipeError> {
         let epochs = self.epochs();
         let usual = || {
-            let shares: &[&str] = match (average, heterogeneous) {
+            let shares: &[&str] = match (swa_epochs, heterogeneous) {
                 // A mean is of epochs at one rate.
-                (1.., _) if epochs.saturating_sub(average) < epochs * 66 / 100 => {
-                    let before = (epochs > average).then(|| CountOrText::Count(epochs - average));
+                (1.., _) if epochs.saturating_sub(swa_epochs) < epochs * 66 / 100 => {
+                    let before = (epochs > swa_epochs).then(|| CountOrText::Count(epochs - swa_epochs));
                     return before.into_iter().collect();
                 }
                 (1.., _) => &["66%"],
@@ -182,9 +183,9 @@ impl Recipe {
             shares.iter().map(|&share| CountOrText::Text(share.into())).collect()
         };
         let mut at: Vec<u64> = vec![];
-        for (i, drop) in self.train.drops.clone().unwrap_or_else(usual).into_iter().enumerate() {
+        for (i, drop) in self.train.milestones.clone().unwrap_or_else(usual).into_iter().enumerate() {
             let text = drop.text();
-            let wrong = |problem: String| self.source.wrong("train.drops", Some(i), problem);
+            let wrong = |problem: String| self.source.wrong("train.milestones", Some(i), problem);
             let share = percent(&text);
             let epoch = match share {
                 None => match text.parse::<u64>() {

@@ -246,7 +246,7 @@ pub(super) fn measured(run: &RunView) -> Vec<(String, f64)> {
     let tested = run
         .evaluation
         .as_ref()
-        .filter(|evaluation| evaluation.part == "test" && !evaluation.partial);
+        .filter(|evaluation| evaluation.split == "test" && !evaluation.partial);
     let evaluated =
         tested.and_then(|evaluation| evaluation.ensemble().map(|all| (evaluation, all)));
     let members = run.about.members.len();
@@ -272,7 +272,7 @@ pub(super) fn measured(run: &RunView) -> Vec<(String, f64)> {
                 );
             }
         }
-        (None, Some(accuracy)) if accuracy.part == "test" => {
+        (None, Some(accuracy)) if accuracy.split == "test" => {
             all.push(("top1".to_owned(), accuracy.ensemble));
             if members > 1 {
                 let each = accuracy
@@ -283,7 +283,7 @@ pub(super) fn measured(run: &RunView) -> Vec<(String, f64)> {
                 all.extend(each.map(|(member, top1)| (name(member), *top1)));
             }
         }
-        (None, Some(accuracy)) => all.push((format!("{} top1", accuracy.part), accuracy.ensemble)),
+        (None, Some(accuracy)) => all.push((format!("{} top1", accuracy.split), accuracy.ensemble)),
         (None, None) => {}
     }
     all.push(("numbers".to_owned(), run.headline.trained as f64));

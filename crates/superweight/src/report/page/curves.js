@@ -6,15 +6,15 @@ const PART_NAMES = { validation: 'held-out images', test: 'test images', train: 
 function drawCurves(run) {
   const { curves, about } = run;
   if (!curves) return null;
-  const has = (metric, part) => curves.series.some((line) => line.metric === metric && line.part === part);
+  const has = (metric, split) => curves.series.some((line) => line.metric === metric && line.split === split);
   const metrics = Object.keys(METRICS).filter((metric) => curves.series.some((line) => line.metric === metric));
   if (metrics.length === 0) return null;
-  const parts = ['validation', 'test', 'train'].filter((part) => has('top1', part) || has('loss', part));
-  let [metric, part] = [metrics[0], parts[0]];
+  const splits = ['validation', 'test', 'train'].filter((split) => has('top1', split) || has('loss', split));
+  let [metric, split] = [metrics[0], splits[0]];
   const many = voiceCount(run) > 1;
-  const name = (member) => member === null ? (metric === 'rate' ? 'rate' : !many ? about.members[0] : hasExits(run) ? 'all exits' : 'ensemble') : voiceName(run, member);
+  const name = (member) => member === null ? (metric === 'lr' ? 'lr' : !many ? about.members[0] : hasExits(run) ? 'all exits' : 'ensemble') : voiceName(run, member);
   const chart = drawn('wide-chart', (width) => {
-    let lines = curves.series.filter((line) => line.metric === metric && (metric === 'rate' || line.part === part));
+    let lines = curves.series.filter((line) => line.metric === metric && (metric === 'lr' || line.split === split));
     if (!many && lines.some((line) => line.member === null)) lines = lines.filter((line) => line.member === null);
     if (lines.length === 0) return h('p', { class: 'none' }, 'Nothing was measured here.');
     const series = lines.map((line) => ({
@@ -27,13 +27,13 @@ function drawCurves(run) {
     return lineChart({
       width, series, marks, whole: true, breaks: curves.phases.slice(1).map((phase) => phase.from), xName: 'epochs', yName: METRICS[metric], x: [0, last.to],
       label: `${METRICS[metric]} over ${last.to} epochs, ${series.map((line) => line.name).join(', ')}`,
-      yFormat: metric === 'rate' ? (v, d) => fixed(v, Math.max(d, 3)) : fixed,
+      yFormat: metric === 'lr' ? (v, d) => fixed(v, Math.max(d, 3)) : fixed,
       reading: (at) => `epoch ${at - phase(at).from} of ${phase(at).phase}`,
     });
   });
   return section('training', 'Training', !many ? null : hasExits(run) ? 'Every exit, and the mean of their probabilities.' : 'Every member, and the mean of their probabilities as the ensemble.',
     h('div', { class: 'controls' },
       metrics.length > 1 && choices('Show', metrics.map((m) => [m, METRICS[m].replace(/ \(.*/, '')]), (m) => { metric = m; chart.redraw(); }),
-      parts.length > 1 && choices('On', parts.map((p) => [p, PART_NAMES[p]]), (p) => { part = p; chart.redraw(); })),
+      splits.length > 1 && choices('On', splits.map((p) => [p, PART_NAMES[p]]), (p) => { split = p; chart.redraw(); })),
     chart);
 }

@@ -12,7 +12,7 @@ function drawHeadline(run) {
   const [networks, voices] = [about.members.length, voiceCount(run)];
   const tiles = [];
   if (accuracy) {
-    const where = `${accuracy.part === 'test' ? 'test' : 'held-out'} images` + (accuracy.images ? ` (${grouped(accuracy.images)})` : '');
+    const where = `${accuracy.split === 'test' ? 'test' : 'validation'} images` + (accuracy.images ? ` (${grouped(accuracy.images)})` : '');
     tiles.push(tile(voices === 1 ? 'Accuracy' : hasExits(run) ? 'Accuracy of all exits' : 'Ensemble accuracy', percent(accuracy.ensemble, 2), `top-1 on ${where}`));
     if (voices > 1 && accuracy.members.length) {
       const best = accuracy.members.indexOf(Math.max(...accuracy.members));

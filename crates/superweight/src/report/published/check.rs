@@ -19,13 +19,14 @@ use superweight_plan::{Role, SharedRoles, SharingPlan};
 
 use super::error::ResultsError;
 use super::publish::{accuracies, count};
-use super::record::{Epochs, ImageCounts, Minutes, Record, Seen, Settings, at_the_end};
+use crate::data::EvalSplit;
+use super::record::{Epochs, ImageCounts, Minutes, Record, Settings, at_the_end};
 use super::{PREDICTIONS, RECORD};
 use crate::infer::anytime::{PROFILE, Profile};
 use crate::evaluate::Classes;
 use crate::model::Subset;
 use crate::recipe::{Recipe, Resolved};
-use crate::run::{Event, read_log};
+use crate::run::{Event, StopEvent, read_log};
 
 /// Points of top-1 between the look that ends training and the evaluation of the same numbers: kernels that round
 /// otherwise move some images out of 10,000, another run moves more.
@@ -107,13 +108,13 @@ pub fn open_all(results: &Path) -> Result<Vec<Published>, ResultsError> {
     let all: Vec<Published> =
         found.iter().map(|folder| Published::open(folder)).collect::<Result<_, _>>()?;
     let images = |run: &Published| {
-        (run.record.data.clone(), run.record.seen == Seen::Test, run.labels.len())
+        (run.record.data.clone(), run.record.split == EvalSplit::Test, run.labels.len())
     };
     for (i, run) in all.iter().enumerate() {
         let other = all[..i]
             .iter()
             .find(|other| images(other) == images(run) && other.labels != run.labels);
-        if let Some(other) = other.filter(|_| run.record.seen == Seen::Test) {
+        if let Some(other) = other.filter(|_| run.record.split == EvalSplit::Test) {
             let what = format!("its labels are not those of {}", other.folder.display());
             return Err(ResultsError::file(&run.folder.join(PREDICTIONS), what));
         }
@@ -171,11 +172,11 @@ impl Contradictions<'_> {
         {
             self.equal("minutes", &said, &found, name)?;
         }
-        if !matches!(log.last().map(|line| &line.event), Some(Event::Stop { reason, .. }) if reason == "finished")
+        if !matches!(log.last().map(|line| &line.event), Some(Event::Stop(stop)) if stop.reason == StopEvent::FINISHED)
         {
             return Err(ResultsError::file(&path, "the run did not finish"));
         }
-        match at_the_end(&log).filter(|_| record.seen == Seen::Test) {
+        match at_the_end(&log).filter(|_| record.split == EvalSplit::Test) {
             Some(top1) if (top1 - record.top1.ensemble).abs() > SAME_NUMBERS => {
                 let what = format!("top-1 of {} together", record.voices().words());
                 self.differ(&what, record.top1.ensemble, top1, name)
@@ -210,7 +211,7 @@ impl Contradictions<'_> {
         self.equal("epochs", &record.epochs.train, &resolved.train.epochs, "resolved.toml")?;
         self.equal(
             "images held out",
-            &record.images.held_out,
+            &record.images.validation,
             &resolved.data.validation,
             "resolved.toml",
         )?;
@@ -227,9 +228,9 @@ impl Contradictions<'_> {
     fn predictions(&self, record: &Record) -> Result<Classes, ResultsError> {
         let path = self.folder.join(PREDICTIONS);
         let classes = Classes::load(&path)?;
-        let images = match record.seen {
-            Seen::Test => record.images.test,
-            Seen::HeldOut => record.images.held_out,
+        let images = match record.split {
+            EvalSplit::Test => record.images.test,
+            EvalSplit::Validation => record.images.validation,
         };
         self.equal("number of images", &images, &classes.labels.len(), PREDICTIONS)?;
         let found = accuracies(&classes, record.voices().count())

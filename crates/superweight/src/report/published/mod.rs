@@ -30,8 +30,8 @@ mod table;
 
 pub use check::{Published, open_all};
 pub use error::ResultsError;
-pub use publish::{Facts, Started, publish};
-pub use record::{Accuracies, Choices, Epochs, ImageCounts, Minutes, Record, Seen, USUAL_EPOCHS};
+pub use publish::{Provenance, publish};
+pub use record::{Accuracies, ChosenOn, Epochs, ImageCounts, Minutes, Record, USUAL_EPOCHS};
 pub use rows::{PaperCell, RowRequest, load_rows};
 pub use table::{BEGIN, END, insert, table};
 

@@ -6,12 +6,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use superweight_plan::SharingPlan;
 
 use super::check::Published;
 use super::error::ResultsError;
-use super::record::{Accuracies, Choices, Epochs, ImageCounts, Minutes, Record, Seen, Settings};
+use crate::data::EvalSplit;
+use super::record::{Accuracies, ChosenOn, Epochs, ImageCounts, Minutes, Record, Settings};
 use super::{PREDICTIONS, RECORD};
 use crate::infer::anytime::{PROFILE, Profile};
 use crate::data::SET;
@@ -19,28 +20,21 @@ use crate::evaluate::{Classes, Figures, Predictions, evaluate_subsets};
 use crate::model::Subset;
 use crate::fs::write_whole;
 use crate::recipe::{PLAN, Recipe, Resolved};
-use crate::run::{COMMANDS, Event, LOG, RECIPE, RESOLVED, Stamp, load_checkpoint, read_log};
+use crate::run::{
+    COMMANDS, Event, Invocation, LOG, RECIPE, RESOLVED, Stamp, StopEvent, load_checkpoint, read_log, without_folders,
+};
 use crate::model::{OutputId, Outputs};
 
 /// Members up to which the classes of every ensemble are kept, for an anytime curve: 15 rows of 4 KB.
 const MOST_SUBSETS: usize = 4;
 
-/// A process that began a run or went on with it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Started {
-    /// As typed.
-    pub command: String,
-    /// What it ran on.
-    pub device: String,
-}
-
 /// What a run's files do not know.
 #[derive(Clone, Debug)]
-pub struct Facts {
+pub struct Provenance {
     /// Of the program that trained.
     pub commit: String,
     /// Which images settings were chosen on.
-    pub choices: Choices,
+    pub chosen_on: ChosenOn,
     /// The row it is a run of, where that is not the run's name.
     pub row: Option<String>,
 }
@@ -55,7 +49,7 @@ struct Evaluated {
 
 /// Writes what is kept of a run into a folder, once it has been written beside it and read back with every check. Where that
 /// fails, the folder is what it was.
-pub fn publish(run: &Path, folder: &Path, facts: Facts) -> Result<Published, ResultsError> {
+pub fn publish(run: &Path, folder: &Path, provenance: Provenance) -> Result<Published, ResultsError> {
     let no_checkpoint =
         || ResultsError::file(run, "no checkpoint: the run has not trained an epoch");
     let loaded = load_checkpoint(run)?.ok_or_else(no_checkpoint)?;
@@ -64,7 +58,7 @@ pub fn publish(run: &Path, folder: &Path, facts: Facts) -> Result<Published, Res
     let log_file = run.join(LOG);
     let log = read_log(&log_file)?;
     let finished = matches!(log.last().map(|line| &line.event),
-        Some(Event::Stop { reason, .. }) if reason == "finished");
+        Some(Event::Stop(stop)) if stop.reason == StopEvent::FINISHED);
     if !finished {
         let what =
             format!("the run is not finished; go on with 'swn train --resume {}'", run.display());
@@ -73,31 +67,31 @@ pub fn publish(run: &Path, folder: &Path, facts: Facts) -> Result<Published, Res
     let images = ImageCounts::of(&log).ok_or_else(|| {
         ResultsError::file(&log_file, "its first line names no numbers of images")
     })?;
-    let seen = if images.held_out > 0 { Seen::HeldOut } else { Seen::Test };
+    let split = if images.validation > 0 { EvalSplit::Validation } else { EvalSplit::Test };
     let plan = SharingPlan::from_json(&loaded.checkpoint.plan).map_err(|error| {
         ResultsError::file(run, format!("plan.json of its checkpoint: {error}"))
     })?;
     let voices = Outputs::of(&plan);
-    let (figures, classes) = evaluated(run, seen, &loaded.stamp, &voices)?;
-    check_profile(run, seen, &loaded.stamp, &voices)?;
+    let (figures, classes) = evaluated(run, split, &loaded.stamp, &voices)?;
+    check_profile(run, split, &loaded.stamp, &voices)?;
     let started = started(&run.join(COMMANDS))?;
     let settings = Settings::of(&plan, &resolved);
     let record = Record {
         version: 1,
-        row: facts.row.unwrap_or(resolved.name.clone()),
-        commit: facts.commit,
+        row: provenance.row.unwrap_or(resolved.name.clone()),
+        commit: provenance.commit,
         device: started.last().map(|one| one.device.clone()).unwrap_or_default(),
         commands: started.iter().map(|one| without_folders(&one.command)).collect(),
         seed: settings.seed,
         data: settings.data,
         images,
-        choices: facts.choices,
+        chosen_on: provenance.chosen_on,
         parameters: settings.parameters,
         total: settings.total,
         budget: settings.budget,
         epochs: Epochs::of(&log),
         minutes: Minutes::of(&log),
-        seen,
+        split,
         top1: accuracies(&classes, voices.count()).ok_or_else(|| {
             ResultsError::file(run, "its predictions lack a member; evaluate it anew")
         })?,
@@ -114,7 +108,7 @@ pub fn publish(run: &Path, folder: &Path, facts: Facts) -> Result<Published, Res
     let contradicted = |error: ResultsError| match error {
         ResultsError::Contradiction { what, said, found, file, .. } => {
             let what = format!("{what} is {said} by what was predicted and {found} by its {file}");
-            ResultsError::Disagree { run: run.to_owned(), what, held_out: seen == Seen::HeldOut }
+            ResultsError::Disagree { run: run.to_owned(), what, held_out: split == EvalSplit::Validation }
         }
         error => error,
     };
@@ -194,36 +188,6 @@ fn set_without_folders(recipe: &[u8]) -> String {
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A command line with the last part of every absolute path in place of it: whose machine it was is nobody's business.
-fn without_folders(command: &str) -> String {
-    let is_quote = |c: char| c == '\'' || c == '"';
-    let (mut out, mut rest, mut quoted) = (String::new(), command, None);
-    while let Some(c) = rest.chars().next() {
-        let last = out.chars().next_back();
-        if c == '/' && last.is_none_or(|last| last.is_whitespace() || last == '=' || is_quote(last))
-        {
-            let by = last.filter(|last| is_quote(*last)).or(quoted);
-            let is_end = |c: char| by.map_or(c.is_whitespace() || is_quote(c), |by| c == by);
-            let (path, after) = rest.split_at(rest.find(is_end).unwrap_or(rest.len()));
-            out += path
-                .trim_end_matches('/')
-                .rsplit('/')
-                .next()
-                .filter(|name| !name.is_empty())
-                .unwrap_or("/");
-            rest = after;
-            continue;
-        }
-        match quoted {
-            None if is_quote(c) => quoted = Some(c),
-            Some(by) if by == c => quoted = None,
-            _ => {}
-        }
-        out.push(c);
-        rest = &rest[c.len_utf8()..];
-    }
-    out
-}
 
 /// Top-1 of some members together in percent, counted; none where they are missing.
 pub(super) fn count(classes: &Classes, subset: Subset) -> Option<f64> {
@@ -248,13 +212,13 @@ pub(super) fn accuracies(classes: &Classes, voices: usize) -> Option<Accuracies>
 /// The figures of all together and the classes that are kept, from the logits that the newest checkpoint gave.
 fn evaluated(
     run: &Path,
-    seen: Seen,
+    split: EvalSplit,
     newest: &Stamp,
     voices: &Outputs,
 ) -> Result<(Figures, Classes), ResultsError> {
-    let part = seen.part();
+    let part = split.name();
     let file = run.join("evaluation").join(format!("{part}.json"));
-    let again = format!("evaluate it with 'swn eval {}{}'", run.display(), seen.flag());
+    let again = format!("evaluate it with 'swn eval {}{}'", run.display(), split.flag());
     let text = fs::read_to_string(&file)
         .map_err(|error| ResultsError::file(&file, format!("{error}; {again}")))?;
     let read: Evaluated = serde_json::from_str(&text)
@@ -292,7 +256,7 @@ fn evaluated(
 /// A profile, where there is one, is of the same checkpoint and of those who answer.
 fn check_profile(
     run: &Path,
-    seen: Seen,
+    split: EvalSplit,
     newest: &Stamp,
     voices: &Outputs,
 ) -> Result<(), ResultsError> {
@@ -303,13 +267,13 @@ fn check_profile(
     match Profile::load(&file)?.contradiction(voices, newest) {
         None => Ok(()),
         Some(what) => {
-            let again = format!("'swn anytime {}{}' makes it anew", run.display(), seen.flag());
+            let again = format!("'swn anytime {}{}' makes it anew", run.display(), split.flag());
             Err(ResultsError::file(&file, format!("{what}; {again}")))
         }
     }
 }
 
-fn started(file: &Path) -> Result<Vec<Started>, ResultsError> {
+fn started(file: &Path) -> Result<Vec<Invocation>, ResultsError> {
     let told =
         "a line such as {\"command\":\"swn train …\",\"device\":\"NVIDIA H200\"} for every process";
     let text = fs::read_to_string(file).map_err(|error| {
@@ -322,61 +286,9 @@ fn started(file: &Path) -> Result<Vec<Started>, ResultsError> {
         serde_json::from_str(line)
             .map_err(|error| ResultsError::file(file, format!("{error}; {told}")))
     };
-    let all: Vec<Started> = text.lines().map(line).collect::<Result<_, _>>()?;
+    let all: Vec<Invocation> = text.lines().map(line).collect::<Result<_, _>>()?;
     match all.is_empty() {
         true => Err(ResultsError::file(file, format!("it is empty; {told}"))),
         false => Ok(all),
-    }
-}
-
-impl Started {
-    /// Every process that trained a run, as far as its folder says, without folders of a machine.
-    pub fn all(run: &Path) -> Vec<Self> {
-        let text = fs::read_to_string(run.join(COMMANDS)).unwrap_or_default();
-        let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
-        lines.map(|one: Self| Self { command: without_folders(&one.command), ..one }).collect()
-    }
-
-    /// Adds a line for this process to a run's folder.
-    pub fn note(&self, run: &Path) -> Result<(), ResultsError> {
-        use std::io::Write;
-        let path = run.join(COMMANDS);
-        let line = serde_json::to_string(self).expect("two texts") + "\n";
-        let opened = fs::OpenOptions::new().create(true).append(true).open(&path);
-        let written = opened.and_then(|mut file| file.write_all(line.as_bytes()));
-        written.map_err(ResultsError::io("write", &path))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_are_published_without_folders_of_a_machine() {
-        for (typed, published) in [
-            (
-                "swn train recipes/quick.toml --runs runs/a",
-                "swn train recipes/quick.toml --runs runs/a",
-            ),
-            (
-                "/home/ada/swn train /tmp/x y/r.toml --runs /scratch/runs/",
-                "swn train x y/r.toml --runs runs",
-            ),
-            (
-                "swn train --set plan.file=/p/q.json --plan '/a b/c.json'",
-                "swn train --set plan.file=q.json --plan 'c.json'",
-            ),
-            (
-                "swn train --set 'plan.file=\"/p/q r.json\"' --runs /",
-                "swn train --set 'plan.file=\"q r.json\"' --runs /",
-            ),
-            ("swn train '--plan=/ä b/ö.json' -- /", "swn train '--plan=ö.json' -- /"),
-        ] {
-            assert_eq!(without_folders(typed), published);
-        }
-        let recipe = "# of /my/own\nbudget = '10%'\n# --set plan.file=/p/q.json\n# --from /p/a, epoch 2 of train\n";
-        let expected = "# of /my/own\nbudget = '10%'\n# --set plan.file=q.json\n# --from a, epoch 2 of train\n";
-        assert_eq!(set_without_folders(recipe.as_bytes()), expected);
     }
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use superweight_plan::SharingPlan;
 
 use crate::recipe::Resolved;
+use crate::data::EvalSplit;
 use crate::run::{Event, Line};
 use crate::model::Outputs;
 
@@ -31,7 +32,7 @@ pub struct Record {
     /// How many of its images were used for what.
     pub images: ImageCounts,
     /// Which images the settings were chosen on.
-    pub choices: Choices,
+    pub chosen_on: ChosenOn,
     /// Networks.
     pub members: Vec<String>,
     /// As recipes write it.
@@ -47,7 +48,7 @@ pub struct Record {
     /// Taken.
     pub minutes: Minutes,
     /// Which images the accuracies are about.
-    pub seen: Seen,
+    pub split: EvalSplit,
     /// Top-1 in percent.
     pub top1: Accuracies,
     /// Top-5 of all members together, in percent.
@@ -63,9 +64,9 @@ pub struct Record {
 #[serde(deny_unknown_fields)]
 pub struct ImageCounts {
     /// Trained on.
-    pub trained: usize,
+    pub train: usize,
     /// Training images kept away from training.
-    pub held_out: usize,
+    pub validation: usize,
     /// Of the test set.
     pub test: usize,
 }
@@ -73,47 +74,19 @@ pub struct ImageCounts {
 /// Which images settings were chosen on. There is no word for the test set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Choices {
+pub enum ChosenOn {
     /// Nothing was chosen: settings are the paper's.
     Paper,
     /// On training images held out of shorter runs.
-    HeldOut,
+    Validation,
 }
 
-impl Choices {
+impl ChosenOn {
     /// For a table.
     pub fn words(self) -> &'static str {
         match self {
             Self::Paper => "nothing (the paper's settings)",
-            Self::HeldOut => "held-out training images",
-        }
-    }
-}
-
-/// Images that accuracies are about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Seen {
-    /// The test set, once, after the last epoch.
-    Test,
-    /// Training images that were held out.
-    HeldOut,
-}
-
-impl Seen {
-    /// How `swn eval` and `swn anytime` are asked for these images.
-    pub fn flag(self) -> &'static str {
-        match self {
-            Self::Test => "",
-            Self::HeldOut => " --held-out",
-        }
-    }
-
-    /// As `swn eval` names its files.
-    pub fn part(self) -> &'static str {
-        match self {
-            Self::Test => "test",
-            Self::HeldOut => "held-out",
+            Self::Validation => "validation images",
         }
     }
 }
@@ -158,7 +131,7 @@ impl Record {
 
     /// Whether it may stand in a row of as many epochs: it has seen all training images and was measured on the test set.
     pub fn is_whole(&self) -> bool {
-        self.images.held_out == 0 && self.seen == Seen::Test
+        self.images.validation == 0 && self.split == EvalSplit::Test
     }
 
     /// Minutes of steps, search and training.
@@ -172,8 +145,8 @@ impl Epochs {
     pub fn of(log: &[Line]) -> Self {
         let mut epochs = Self::default();
         for line in log {
-            if let Event::Epoch { phase, .. } = &line.event {
-                *(if phase == "search" { &mut epochs.search } else { &mut epochs.train }) += 1;
+            if let Event::Epoch(epoch) = &line.event {
+                *(if epoch.phase == "search" { &mut epochs.search } else { &mut epochs.train }) += 1;
             }
         }
         epochs
@@ -186,10 +159,10 @@ impl Minutes {
         let mut minutes = Self::default();
         let mut last = None;
         for line in log {
-            if let Event::Epoch { phase, metrics, .. } = &line.event {
-                let seconds = metrics.get("train").and_then(|train| train.get("seconds")?.as_f64());
-                let sum = if phase == "search" { &mut minutes.search } else { &mut minutes.train };
-                *sum += seconds.unwrap_or(0.0) / 60.0;
+            if let Event::Epoch(epoch) = &line.event {
+                let search = epoch.phase == "search";
+                let sum = if search { &mut minutes.search } else { &mut minutes.train };
+                *sum += epoch.train.seconds / 60.0;
             }
             let goes_on = !matches!(line.event, Event::Start(_) | Event::Resume(_));
             minutes.wall +=
@@ -203,19 +176,20 @@ impl Minutes {
 impl ImageCounts {
     /// As the log's first line has them.
     pub fn of(log: &[Line]) -> Option<Self> {
-        let start = log.iter().find_map(|line| match &line.event {
-            Event::Start(facts) => facts.metrics.get("images")?.as_array(),
+        log.iter().find_map(|line| match &line.event {
+            Event::Start(start) => {
+                let [train, validation, test] = start.images;
+                Some(Self { train, validation, test })
+            }
             _ => None,
-        })?;
-        let count = |i: usize| start.get(i)?.as_u64().map(|count| count as usize);
-        Some(Self { trained: count(0)?, held_out: count(1)?, test: count(2)? })
+        })
     }
 }
 
 /// Top-1 of all members together on the test set, as training itself saw it when it ended.
 pub(super) fn at_the_end(log: &[Line]) -> Option<f64> {
     log.iter().rev().find_map(|line| match &line.event {
-        Event::Eval(facts) => facts.metrics.get("test")?.get("ensemble")?.get("top1")?.as_f64(),
+        Event::Eval(eval) => eval.test.as_ref().map(|test| test.ensemble.top1),
         _ => None,
     })
 }

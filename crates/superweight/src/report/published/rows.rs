@@ -108,7 +108,7 @@ impl Written {
         let cell = self.paper.as_ref();
         let beside = cell.into_iter().flat_map(|cell| cell.beside.iter().map(|m| look(cell, m)));
         let images = resolved.data.description().map(|set| set.images.0).unwrap_or(0);
-        let steps = images.saturating_sub(resolved.data.validation) / resolved.train.batch;
+        let steps = images.saturating_sub(resolved.data.validation) / resolved.train.batch_size;
         let epochs =
             resolved.train.epochs + resolved.search.as_ref().map_or(0, |search| search.epochs);
         Ok(RowRequest {

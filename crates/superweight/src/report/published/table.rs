@@ -10,7 +10,8 @@ use std::path::Path;
 use superweight_plan::number::with_commas;
 
 use super::check::Published;
-use super::record::{Seen, USUAL_EPOCHS};
+use crate::data::EvalSplit;
+use super::record::{USUAL_EPOCHS};
 use super::rows::RowRequest;
 use crate::infer::anytime::SubsetProfile;
 use crate::recipe::Resolved;
@@ -107,7 +108,7 @@ fn lines<'a>(runs: impl Iterator<Item = &'a Published>) -> Vec<Vec<&'a Published
     for run in runs {
         let keys = told(&run.resolved);
         let is_seed_of = |of: &[&Published]| {
-            of[0].record.choices == run.record.choices
+            of[0].record.chosen_on == run.record.chosen_on
                 && of.iter().all(|other| other.record.seed != run.record.seed)
         };
         match found.iter_mut().find(|(known, of)| *known == keys && is_seed_of(of)) {
@@ -167,7 +168,7 @@ fn beside_the_paper(results: &Path, row: &RowRequest, runs: &[&Published]) -> St
         seeds.join(", "),
         numbers + &budget,
         format!("{minutes:.1} ({wall:.1})"),
-        record.choices.words().to_owned(),
+        record.chosen_on.words().to_owned(),
     ]);
     for (m, member) in record.members.iter().enumerate().filter(|_| record.members.len() > 1) {
         let (ours, deviation) = over(&|run| run.record.top1.members[m]);
@@ -266,9 +267,9 @@ fn anytime(results: &Path, run: &Published) -> String {
 fn other(results: &Path, run: &Published) -> String {
     let record = &run.record;
     let name = run.folder.file_name().unwrap_or_default().to_string_lossy();
-    let images = match record.seen {
-        Seen::Test => "test",
-        Seen::HeldOut => "held-out",
+    let images = match record.split {
+        EvalSplit::Test => "test",
+        EvalSplit::Validation => "held-out",
     };
     table_row(&[
         link(results, run, &name),
@@ -277,7 +278,7 @@ fn other(results: &Path, run: &Published) -> String {
         format!("{:.2}", record.top1.ensemble),
         with_commas(record.parameters),
         format!("{:.1}", record.gpu_minutes()),
-        record.choices.words().to_owned(),
+        record.chosen_on.words().to_owned(),
     ])
 }
 

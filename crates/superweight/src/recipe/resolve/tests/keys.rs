@@ -21,9 +21,9 @@ fn keys_and_fields_are_the_same() {
     let own = OwnSet::find("birds", &folder.0).unwrap().map(Arc::new);
     let mut written = vec![];
     let turns =
-        "members = ['cnn-4', 'cnn-6', 'cnn-8', 'cnn-5']\ntrain = { at_once = 3, distilled = true }";
+        "members = ['cnn-4', 'cnn-6', 'cnn-8', 'cnn-5']\ntrain = { members_per_step = 3, distillation = true }";
     for (text, set) in [
-        ("", "train.schedule=drops"),
+        ("", "train.schedule=multistep"),
         ("", "train.schedule=one-cycle"),
         ("", "plan.file=p.json"),
         ("", "data.crop=random-resized"),
@@ -67,14 +67,14 @@ fn value(key: &'static Key) -> BoxedStrategy<Option<String>> {
         "data.name" => &["'cifar-10'", "'fashion-mnist-10k'", "'mnist'"],
         "plan.clusters" => &["'single'", "'depth:3'", "'random:2:9'", "'per-position'"],
         "plan.block" => &["'auto'", "8", "32"],
-        "train.drops" => &["[]", "[1]", "['30%', '60.5%']", "[1, '50%']"],
+        "train.milestones" => &["[]", "[1]", "['30%', '60.5%']", "[1, '50%']"],
         "data.validation" => &["0", "1000", "'12.5%'"],
-        "data.padding" | "train.warm_up" => &["0"],
-        "train.average" => &["0", "'10%'"],
-        "train.batch" => &["128", "64", "6"],
-        "train.at_once" => &["3", "4"],
-        "train.repeats" => &["1", "2"],
-        "train.bn_batch" => &["2"],
+        "data.padding" | "train.warmup_epochs" => &["0"],
+        "train.swa_epochs" => &["0", "'10%'"],
+        "train.batch_size" => &["128", "64", "6"],
+        "train.members_per_step" => &["3", "4"],
+        "train.batch_repetitions" => &["1", "2"],
+        "train.bn_batch_size" => &["2"],
         "search.batches" => &["0", "7"],
         "train.epochs" => &["2", "30", "250"],
         "refine.epoch" => &["1", "2"],
@@ -116,7 +116,7 @@ proptest! {
             Ok(resolved) => resolved,
             Err(RecipeError::Value { key: "budget", .. }) => return Ok(()),
             // Taking turns needs more members than most of these recipes have, and a teacher somebody to teach.
-            Err(RecipeError::Value { key: "train.at_once" | "train.distilled" | "train.repeats", .. }) => {
+            Err(RecipeError::Value { key: "train.members_per_step" | "train.distillation" | "train.batch_repetitions", .. }) => {
                 return Ok(());
             }
             // Some strategies compare layers by what templates in a bank have not.

@@ -5,51 +5,51 @@ use super::{refused, resolve};
 #[test]
 fn turns_are_of_so_many_members_that_all_have_theirs() {
     refused(
-        "train.at_once = 2",
-        "r.toml:1:17: train.at_once: a step trains all of so few members (1): leave the key out",
+        "train.members_per_step = 2",
+        "r.toml:1:17: train.members_per_step: a step trains all of so few members (1): leave the key out",
     );
     let four = "members = ['wrn-10-1', 'wrn-10-2', 'wrn-10-3', 'wrn-10-4']";
     for asked in [1, 2, 5] {
         let why = "members: a step trains the largest, the smallest and one of those between at least, so 3 to 3;";
         refused(
-            &format!("{four}\ntrain.at_once = {asked}"),
-            &format!("r.toml:2:17: train.at_once: {asked} of 4 {why}"),
+            &format!("{four}\ntrain.members_per_step = {asked}"),
+            &format!("r.toml:2:17: train.members_per_step: {asked} of 4 {why}"),
         );
     }
     refused(
-        &format!("{four}\ntrain.at_once = 3\ntrain.batch = 50000"),
-        "r.toml:2:17: train.at_once: it takes 2 steps until each of 4 members has had a turn, 3 in a step, and an epoch has 1:",
+        &format!("{four}\ntrain.members_per_step = 3\ntrain.batch = 50000"),
+        "r.toml:2:17: train.members_per_step: it takes 2 steps until each of 4 members has had a turn, 3 in a step, and an epoch has 1:",
     );
     refused(
-        &format!("{four}\ntrain.at_once = 3\nsearch.batches = 2"),
-        "r.toml:3:18: search.batches: in 2 steps some of 4 members may have no turn (train.at_once = 3): choose at least 3,",
+        &format!("{four}\ntrain.members_per_step = 3\nsearch.batches = 2"),
+        "r.toml:3:18: search.batches: in 2 steps some of 4 members may have no turn (train.members_per_step = 3): choose at least 3,",
     );
-    resolve(&format!("{four}\ntrain.at_once = 3\nsearch.batches = 3"), &[]).unwrap();
+    resolve(&format!("{four}\ntrain.members_per_step = 3\nsearch.batches = 3"), &[]).unwrap();
 }
 
 #[test]
 fn several_heads_have_rows_and_learn_from_labels() {
     let mimo = resolve("members = ['mimo-3-wrn-28-10']\nbudget = '100%'", &[]).unwrap();
     assert_eq!(
-        (mimo.train.batch, mimo.train.repeats, mimo.train.rows(), mimo.train.bn_batch),
+        (mimo.train.batch_size, mimo.train.batch_repetitions, mimo.train.rows(), mimo.train.bn_batch_size),
         (128, 4, 512, 64)
     );
     assert!(mimo.to_toml().contains("\nrepeats = 4\n"));
     refused(
-        "train.repeats = 4",
-        "r.toml:1:17: train.repeats: 4: is for networks that see several images at once (mimo-3-wrn-28-10): leave the key out;",
+        "train.batch_repetitions = 4",
+        "r.toml:1:17: train.batch_repetitions: 4: is for networks that see several images at once (mimo-3-wrn-28-10): leave the key out;",
     );
     let heads = "members = ['mimo-2-cnn-8', 'mimo-2-cnn-4']";
     refused(
-        &format!("{heads}\ntrain.distilled = true"),
-        "r.toml:2:19: train.distilled: networks that see several images at once learn from labels alone, mimo-2-cnn-8 too",
+        &format!("{heads}\ntrain.distillation = true"),
+        "r.toml:2:19: train.distillation: networks that see several images at once learn from labels alone, mimo-2-cnn-8 too",
     );
     refused(
         "members = ['mimo-2-cnn-8', 'cnn-4']",
         "r.toml:1:11: members: mimo-2-cnn-8 and cnn-4 see different numbers of images at once: ",
     );
     refused(
-        "train.distilled = true",
-        "r.toml:1:19: train.distilled: there is one member, and nobody",
+        "train.distillation = true",
+        "r.toml:1:19: train.distillation: there is one member, and nobody",
     );
 }

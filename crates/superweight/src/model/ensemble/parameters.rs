@@ -30,7 +30,7 @@ pub enum ParameterKind {
     /// Linear weights where they are dense, and biases.
     Classifier,
     /// Templates of linear weights with their patterns. Decay pulls at the weights, as if they were dense, and at their numbers through them:
-    /// a product of three escapes a pull at its factors (`docs/notes/reproduction.md`).
+    /// a product of three escapes a pull at its factors (`docs/decisions/0012`).
     ClassifierTemplates,
     /// What these are combined by.
     ClassifierCoefficients,
@@ -82,9 +82,9 @@ impl<D: Device> Ensemble<D> {
     pub fn optimizer(
         &self,
         options: SgdOptions,
-        decay: impl Fn(ParameterKind) -> f32,
+        weight_decay: impl Fn(ParameterKind) -> f32,
     ) -> Result<Sgd<D>, Error> {
-        let group = |kind| Ok(ParameterGroup { ranges: self.ranges(kind)?, decay: decay(kind) });
+        let group = |kind| Ok(ParameterGroup { ranges: self.ranges(kind)?, decay: weight_decay(kind) });
         let groups = ParameterKind::ALL.into_iter().map(group).collect::<Result<_, Error>>()?;
         Sgd::new(&self.memory, options, groups)
     }
@@ -139,7 +139,7 @@ impl<D: Device> Ensemble<D> {
 
 /// Trained numbers that a member needs by itself: its own, the templates it draws on, the coefficient rows it uses.
 /// Members share some of them, so the sum over members is more than the plan has.
-pub fn member_numbers(plan: &SharingPlan, member: MemberId) -> u64 {
+pub fn member_parameters(plan: &SharingPlan, member: MemberId) -> u64 {
     let of_member = |&id: &LayerId| plan.layer(id).member == member;
     let (mut sets, mut total) = (vec![false; plan.template_sets.len()], 0);
     for planned in plan.layers.iter().filter(|planned| planned.layer.member == member) {
