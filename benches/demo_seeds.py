@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The demo over several seeds, judged on all 10,000 test images of Fashion-MNIST, which must have been fetched:
+"""Runs the demo over several seeds and evaluates it on all 10,000 test images of Fashion-MNIST.
 
     swn data fetch fashion-mnist
     python benches/demo_seeds.py --swn target/release/swn --seeds 5 --out results/demo/seeds.jsonl
 
-A seed that stands in the file already is not trained again. Prints a line per seed, means, and what the ensemble is above
-its best member and above the plain network: paired by seed, with the deviation of the differences.
+A seed that is in the file already is not trained again. Prints a line per seed, means, and by how much
+the ensemble is above its best member and above the plain network: paired by seed, with the standard
+deviation of the differences.
 """
 import argparse
 import json

@@ -1,10 +1,10 @@
-"""Sums up what gpu_trace.c wrote: milliseconds of a step by kernel, and what lies between kernels.
+"""Sums up a trace of gpu_trace.c: milliseconds of a step by kernel, and gaps between kernels.
 
-python3 benches/gpu_trace.py TRACE.tsv [--last KERNEL] [--each | --gaps]
+    python3 benches/gpu_trace.py TRACE.tsv [--last KERNEL] [--each | --gaps]
 
-A step ends with the kernel whose name has KERNEL in it (ours: sgd; PyTorch: nll_loss_forward, once a step too). Medians over
-all steps but the first ten; `--each` lists the launches of one step instead, `--gaps` the time in which nothing runs, by what came
-before and what comes after.
+A step ends with the kernel whose name contains KERNEL (ours: sgd; PyTorch: nll_loss_forward, once a
+step too). Prints medians over all steps but the first ten. `--each` lists the launches of one step,
+`--gaps` the time in which nothing runs, by the kernels before and after.
 """
 
 import argparse

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Do exported members answer as ours do? Loads what `swn export` wrote into PyTorch and ONNX Runtime.
+"""Compares what `swn export` wrote, in PyTorch and ONNX Runtime, with the logits of `swn eval`.
 
-    swn eval RUN                       # our logits, RUN/evaluation/test.safetensors
+    swn eval RUN                                  # our logits, RUN/evaluation/test.safetensors
     swn export RUN --format safetensors
-    swn export RUN --format onnx                      # all members, mean probability
-    swn export RUN --format onnx --member-ids 0          # and each by itself
+    swn export RUN --format onnx                  # all members, mean probability
+    swn export RUN --format onnx --member-ids 0   # and each by itself
     swn export RUN --format onnx --normalize --out RUN/export/normalised
-    python3 compare/export.py RUN IMAGES MEAN DEVIATION
+    python3 compare/export.py RUN IMAGES MEAN STD
 
-IMAGES is a .npy file of bytes [image][row][column][channel]; MEAN and DEVIATION, separated by commas, those of the data set.
-The first 1,000 images are compared; figures are ‖theirs − ours‖ / ‖ours‖. Fails from 1e-4 on. Needs torch, safetensors,
-onnx, onnxruntime; the PyTorch modules are those of the engine's fixtures.
+IMAGES is a .npy file of bytes [image][row][column][channel]; MEAN and STD, separated by commas, are
+those of the data set. The first 1,000 images are compared; figures are ‖theirs − ours‖ / ‖ours‖. Fails
+from 1e-4 on. Needs torch, safetensors, onnx and onnxruntime; the PyTorch modules are those of the
+engine's fixtures.
 """
 import glob
 import json

@@ -1,9 +1,10 @@
-"""Inference of WRN-d-k on a GPU by PyTorch: what `swn bench step --inference --device cuda` is held against, in the same call.
+"""Times inference of WRN-d-k on a GPU in PyTorch, beside `swn bench step --inference --device cuda`.
 
-    python compare/torch_gpu_infer.py [--rows 28-10,28-4] [--batches 1,32,256] [--repeats 200] [--modes default]
+    python compare/torch_gpu_infer.py [--rows 28-10,28-4] [--batches 1,32,256] [--repeats 200] \\
+        [--modes default]
 
-bf16 weights and images, channels-last, `torch.compile` (mode `reduce-overhead` adds CUDA graphs). Timed by the host from
-asking to done, as ours is; the median is given.
+bf16 weights and images, channels-last, `torch.compile` (mode `reduce-overhead` adds CUDA graphs). The
+host times each call from launch to completion, as `swn` does; the median is printed.
 """
 
 import argparse

@@ -1,10 +1,12 @@
-"""Training steps of WRN-d-k on a GPU by PyTorch: what `swn bench step --device cuda` is held against, in the same call.
+"""Times training steps of WRN-d-k on a GPU in PyTorch, beside `swn bench step --device cuda`.
 
-    python compare/torch_gpu_step.py [--rows 28-10,28-4,16-2,28-1] [--batch 128] [--seconds 2] [--no-compile] [--json FILE]
+    python compare/torch_gpu_step.py [--rows 28-10,28-4,16-2,28-1] [--batch 128] [--seconds 2] \\
+        [--no-compile] [--json FILE]
 
-bf16 autocast, channels-last, cross-entropy over 100 classes, SGD with Nesterov momentum and weight decay, gradients set to
-none. Eager and `torch.compile`. A step is timed by CUDA events, one pair per step, after warm-up; the median is given.
-Peak memory is what PyTorch's allocator reserved and allocated at most, weights included, in the timed steps.
+bf16 autocast, channels-last, cross-entropy over 100 classes, SGD with Nesterov momentum and weight
+decay, gradients set to none. Eager and `torch.compile`. A step is timed by CUDA events, one pair per
+step, after warm-up; the median is printed. Peak memory is the most that PyTorch's allocator reserved
+and allocated in the timed steps, weights included.
 """
 
 import argparse

@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
-"""Where a network in training asks for more templates than it has, by PyTorch.
+"""Prints by how much each template set of a run in training would gain from one more template.
 
     python compare/torch_room.py RUN FOLDER [--batches 8] [--size 128] [--seed 5]
 
-RUN is a run of `swn train` with one wide residual network on a grid, FOLDER has CIFAR in the official binary version. Batches are drawn from
-the training images with the recipe's shifts, flips and cutout, dL/dW of every layer is averaged over either half of them, and what the
-layers of a set agree on outside of their templates is
+RUN is a run of `swn train` with one wide residual network on a grid. FOLDER has CIFAR in the official
+binary version. Batches are drawn from the training images with the recipe's shifts, flips and cutout.
+dL/dW of every layer is averaged over each half of the batches. The gradient that the layers of a set
+share outside of the span of their templates is
 
-    M = P Σ_layers |W|² (Aᵀ B + Bᵀ A)/2 P,    A, B: gradients of the two halves, a row per cell; P: away from the templates.
+    M = P Σ_layers |W|² (Aᵀ B + Bᵀ A)/2 P
+    A, B: gradients of the two halves, a row per cell; P: projection away from the templates.
 
-Noise of the two halves is independent, so it adds nothing to M on average, but with few images its largest eigenvalue is noise: the last
-column is that of M with B's cells in random order, which should be far below the first. The largest eigenvalue of M is what a first step along one more template would
-gain, in shares of the weights: |W|² makes layers comparable that batch norm follows, as it does the first convolution of a residual block; second ones, shortcuts and the classifier
-are no more than roughly so, and a shortcut that has faded says nothing. Divided by the numbers that a template costs, its cells and itself, it says
-where numbers are missed most. What templates would gain by moving themselves is part of it, as long as they still do.
+Noise of the two halves is independent and adds nothing to M on average. With few images the largest
+eigenvalue of M is noise all the same: the last column is that of M with B's cells in random order, and
+should be far below the first. The largest eigenvalue of M is the gain of a first step along one more
+template, as a share of the weights. |W|² makes layers comparable that batch norm follows, such as the
+first convolution of a residual block; for second ones, shortcuts and the classifier it does so only
+roughly, and for a shortcut that has faded not at all. Divided by the parameters that a template costs
+(its cells and itself) it ranks the sets. It includes what the templates would gain by moving.
 """
 
 import argparse
@@ -27,7 +31,14 @@ import torch
 import torch.nn.functional as F
 
 sys.path.insert(0, str(Path(__file__).parent))
-from torch_shared import CIFAR, Composition, Network, held_out, name_of, tensors  # noqa: E402
+from torch_shared import (  # noqa: E402
+    CIFAR,
+    Composition,
+    Network,
+    name_of,
+    tensors,
+    validation_mask,
+)
 
 
 def augmented(images, mean, deviation, data, generator):
@@ -91,7 +102,7 @@ def main():
     labels = torch.from_numpy(raw[:, labels_at - 1].astype(np.int64))
     images = torch.from_numpy(raw[:, labels_at:].reshape(-1, 3, 32, 32).copy())
     mean, deviation = (torch.tensor(v)[None, :, None, None] for v in (mean, deviation))
-    held = held_out(labels.numpy(), int(labels.max()) + 1, data["validation"], data["split_seed"])
+    held = validation_mask(labels.numpy(), int(labels.max()) + 1, data["validation"], data["split_seed"])
     trained = torch.from_numpy(np.flatnonzero(~held))
     generator = torch.Generator().manual_seed(args.seed)
 

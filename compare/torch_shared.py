@@ -1,16 +1,19 @@
-"""Goes on with a run of `swn train` by PyTorch, image for image: what training of shared networks is held against.
+"""Goes on with a run of `swn train` in PyTorch, image for image, to compare the training of shared networks.
 
-    swn train RECIPE --name run --checkpoint-every 1 …        # stopped after an epoch or more: Ctrl-C, --time-limit
+    swn train RECIPE --name run --checkpoint-every 1 …   # stopped after an epoch or more
     cp -r runs/run start
     swn train --resume runs/run
-    python compare/torch_shared.py start FOLDER --beside runs/run [--until 32] [--steps 5] [--device cuda] [--precision bf16]
+    python compare/torch_shared.py start FOLDER --beside runs/run [--until 32] [--steps 5] \\
+        [--device cuda] [--precision bf16]
 
-Templates, patterns, coefficients, batch norms and momentum are those of start's checkpoint, weights are composed by its plan.json,
-images are drawn, shifted and flipped as `swn` does (`superweight::data`), batch norm is over `train.bn_batch_size` images. So
-both go the same way until rounding parts them: step by step at first, as a mean over epochs afterwards. Prints every epoch's training
-loss beside the one in the log of the other run, and at the end how many of the held-out images are right. `--steps` stops every epoch early
-and prints every loss. One member; a wide residual network; CIFAR in the official binary version in FOLDER.
-Nothing may be left to decide: a run that is searched or refined is taken on after that.
+Templates, patterns, coefficients, batch norms and momentum are those of the checkpoint of `start`;
+weights are composed by its plan.json. Images are drawn, shifted and flipped as `swn` does
+(`superweight::data`); batch norm is over `train.bn_batch_size` images. Both programs agree until
+rounding parts them: step by step at first, as a mean over epochs afterwards. Prints the training loss
+of every epoch beside that in the log of the other run, and at the end the top-1 on the validation
+images. `--steps` stops every epoch early and prints every loss. Needs one member, a wide residual
+network, and CIFAR in the official binary version in FOLDER. A run that is searched or refined is
+taken over after that.
 """
 
 import argparse
@@ -68,14 +71,14 @@ def below(bits, n):
     return ((bits >> half) * n + (((bits & np.uint64(0xFFFFFFFF)) * n) >> half)) >> half
 
 
-def held_out(labels, classes, count, seed):
+def validation_mask(labels, classes, count, seed):
     drawn = np.argsort(draws(seed, SPLIT, 0, ORDER, np.arange(len(labels))), kind="stable")
     if count % classes:
-        raise SystemExit(f"{count} held-out images are not as many of each of {classes} classes")
-    held = np.zeros(len(labels), bool)
+        raise SystemExit(f"{count} validation images are not a multiple of {classes} classes")
+    mask = np.zeros(len(labels), bool)
     for label in range(classes):
-        held[drawn[labels[drawn] == label][: count // classes]] = True
-    return held
+        mask[drawn[labels[drawn] == label][: count // classes]] = True
+    return mask
 
 
 def epoch_order(images, seed, epoch):
@@ -123,7 +126,7 @@ class Composition:
 
     @staticmethod
     def staircase(shapes):
-        """The cells that somebody uses, row by row, and the number of each."""
+        """The cells that are used, row by row, and the number of each."""
         widths = [max(c for r, c in shapes if r > row) for row in range(max((r for r, _ in shapes), default=0))]
         return {cell: i for i, cell in enumerate((r, c) for r, width in enumerate(widths) for c in range(width))}
 
@@ -235,7 +238,7 @@ def main():
     files, labels_at, mean, deviation = CIFAR[data["name"]]
     raw = np.concatenate([np.fromfile(args.folder / file, np.uint8).reshape(-1, labels_at + 3072) for file in files])
     labels = raw[:, labels_at - 1].astype(np.int64)
-    held = held_out(labels, labels.max() + 1, data["validation"], data["split_seed"])
+    held = validation_mask(labels, labels.max() + 1, data["validation"], data["split_seed"])
     images = torch.from_numpy(raw[:, labels_at:].reshape(-1, 3, 32, 32).copy()).to(device)
     labels, pad = torch.from_numpy(labels).to(device), data["padding"]
     padded = F.pad(images, (pad,) * 4)
@@ -275,7 +278,8 @@ def main():
 
     def draw(chosen, down, right, flip):
         rows, columns = down[:, None] + span, right[:, None] + span
-        columns = torch.where(flip[:, None], 31 + 2 * pad - columns, columns)  # of the image before it is flipped
+        # Columns of the image before it is flipped.
+        columns = torch.where(flip[:, None], 31 + 2 * pad - columns, columns)
         drawn = padded[chosen[:, None, None], :, rows[:, :, None], columns[:, None, :]]
         x.copy_((drawn.permute(0, 3, 1, 2).float() - mean) / deviation)
         y.copy_(labels[chosen])
@@ -346,7 +350,7 @@ def main():
         print(f"epoch {epoch + 1:3d}  loss {loss:.4f}{beside}  train {100 * right_ones / batch:.2f}%  "
               f"{time.perf_counter() - begin:.0f} s", flush=True)
     if held.any():
-        print(f"{args.start.name} {args.precision}: {evaluate():.2f}% of {held.sum()} held-out images")
+        print(f"{args.start.name} {args.precision}: {evaluate():.2f}% of {held.sum()} validation images")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
-"""Whole steps: `swn bench step` against PyTorch 2.11 channels-last, interleaved in one run.
+"""Compares whole steps: `swn bench step` and PyTorch 2.11 channels-last, interleaved in one run.
 
-    cargo build --release && python compare/torch_step.py [--rounds 5] [--seconds 2] [--rows wrn-16-2,...]
+    cargo build --release && python compare/torch_step.py [--rounds 5] [--seconds 2] [--rows wrn-16-2,…]
 
-A round measures ours and PyTorch one after the other for some seconds each. Two ratios ours/PyTorch are given: the median
-over rounds of the ratio of medians, and the shortest step of all rounds over PyTorch's shortest, which other work on the
-machine disturbs least. A training step is forward, loss, backward and
-a Nesterov update; PyTorch sets gradients to none, as it does by default. Peak memory is measured in processes of their
-own: the high-water mark of resident memory minus what was resident before the network was built.
+A round measures both programs one after the other for some seconds each. Two ratios ours/PyTorch are
+printed: the median over rounds of the ratio of medians, and the shortest step of all rounds over
+PyTorch's shortest, which other work on the machine disturbs least. A training step is forward, loss,
+backward and a Nesterov update; PyTorch sets gradients to none, as it does by default. Peak memory is
+measured in separate processes: the high-water mark of resident memory minus what was resident before
+the network was built.
 """
 
 import argparse
@@ -17,7 +18,8 @@ import subprocess
 import sys
 import time
 
-# Threads that spin while they wait lose to whatever else runs: on a shared machine this makes PyTorch 1.8 times faster.
+# Threads that spin while they wait lose to other processes: on a shared machine this makes PyTorch
+# 1.8 times faster.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 HERE = os.path.dirname(os.path.abspath(__file__))

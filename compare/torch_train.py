@@ -1,12 +1,15 @@
-"""Trains a plain WRN-d-k on CIFAR-100 by PyTorch with the recipe of `recipes/table-1/cifar-100-1-narrow.toml`, on one GPU: what
-`swn train` of a plain network is held against where the paper's figure is not reached.
+"""Trains a plain WRN-d-k on CIFAR-100 in PyTorch by recipes/table-1/cifar-100-1-narrow.toml, on one GPU.
 
-    python compare/torch_train.py FOLDER [--row 28-1] [--epochs 200] [--seed 0] [--precision f32|tf32|bf16]
-    swn train recipes/table-1/cifar-100-1-narrow.toml --set train.epochs=EPOCHS --set train.bn_batch_size=128 --set data.cutout=0 --device cuda
+    python compare/torch_train.py FOLDER [--row 28-1] [--epochs 200] [--seed 0] \\
+        [--precision f32|tf32|bf16]
+    swn train recipes/table-1/cifar-100-1-narrow.toml --set train.epochs=EPOCHS \\
+        --set train.bn_batch_size=128 --set data.cutout=0 --device cuda
 
-FOLDER has train.bin and test.bin of the official binary version. Batch 128, SGD with Nesterov momentum 0.9 and rate 0.1, times 0.2
-after 30%, 60% and 90% of the epochs, weight decay 5e-4 on everything but the classifier's bias (`swn` decays that too), He initialisation, images
-padded by 4, cropped and flipped. A step is one CUDA graph, or PyTorch would need 10 ms for 3. Batch norm is over the whole batch.
+FOLDER has train.bin and test.bin of the official binary version. Batch 128; SGD with Nesterov momentum
+0.9 and learning rate 0.1, times 0.2 after 30%, 60% and 90% of the epochs; weight decay 5e-4 on
+everything but the classifier's bias (`swn` decays that too); He initialisation; images padded by 4,
+cropped and flipped. A step is one CUDA graph: without it PyTorch needs 10 ms instead of 3. Batch norm
+is over the whole batch.
 """
 
 import argparse
@@ -62,7 +65,8 @@ def main():
         columns = right[:, None] + span
         columns = torch.where(torch.rand(args.batch, 1, device="cuda") < 0.5, columns.flip(1), columns)
         rows = down[:, None] + span
-        batch = padded[chosen[:, None, None], :, rows[:, :, None], columns[:, None, :]]  # image, row, column, channel
+        # [image][row][column][channel]
+        batch = padded[chosen[:, None, None], :, rows[:, :, None], columns[:, None, :]]
         x.copy_((batch.permute(0, 3, 1, 2).float() - mean) / deviation)
         y.copy_(labels[chosen])
 

@@ -2,16 +2,16 @@
 # A list of runs on a machine that is reached call by call: one call begins it, others wait for it.
 #
 #   ops/away.sh begin JOBS SECONDS [RUNS]   starts queue.sh in the background; it outlives the call
-#   ops/away.sh wait SECONDS [RUNS]         waits until the list has ended, at most SECONDS; prints how
-#                                           far it is
-#   ops/away.sh stop [RUNS]                 ends it; the current run saves its epoch, 'begin' goes on
+#   ops/away.sh wait SECONDS [RUNS]         waits until the list has ended, at most SECONDS; prints
+#                                           how far it is
+#   ops/away.sh stop [RUNS]                 ends it; the run saves its epoch, 'begin' goes on
 #
 # queue.sh copies what has ended to RUNS/home on that machine. 'wait' and 'stop' copy it to OUT each
-# time, so OUT may be a folder that is emptied between two calls. 'wait' fails at once where nothing was
-# begun, so that time on another machine is not spent waiting.
+# time, so OUT may be a folder that is emptied between two calls. 'wait' fails at once where nothing
+# was begun, so that no time is spent waiting on the wrong machine.
 #
-# Exit code of 'wait': that of queue.sh when the list has ended, 75 while it goes on, 3 where nothing was
-# begun.
+# Exit code of 'wait': that of queue.sh when the list has ended, 75 while it goes on, 3 where
+# nothing was begun.
 set -euo pipefail
 
 usage() { sed -n '2,/^set -euo/p' "$0" | sed '$d; s/^# \{0,1\}//' >&2; exit 2; }

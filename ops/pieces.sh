@@ -2,10 +2,10 @@
 # Programs and a data set for a machine without network that takes so many MiB a call: cut here,
 # joined there.
 #
-#   ops/pieces.sh cut TO MIB DATA [PROGRAM…]   packs the folder DATA and the programs, stripped, into
+#   ops/pieces.sh cut TO MIB DATA [PROGRAM…]   packs the folder DATA and the stripped programs into
 #                                              TO/piece.00, TO/piece.01, …
-#   ops/pieces.sh join FROM TO                 checks all pieces in FROM and unpacks them into TO/data
-#                                              and TO/programs
+#   ops/pieces.sh join FROM TO                 checks all pieces in FROM and unpacks them into
+#                                              TO/data and TO/programs
 #
 # TO/pieces.sha256 belongs to the pieces and goes with them. Data are not compressed: pictures are
 # compressed already.

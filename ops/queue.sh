@@ -8,13 +8,13 @@
 #
 #   NAME  RECIPE  SEED  [VARIABLE=… | setting=…]…
 #
-# NAME - is the recipe's own row. Words in capitals go to reproduce.sh (SWN, COMMIT, CHOSEN_ON, …), the
-# rest is its SET. A line 'set VARIABLE=… setting=…' holds for all lines below it, until the next such
-# line.
+# NAME - is the recipe's own row. Words in capitals go to reproduce.sh (SWN, COMMIT, CHOSEN_ON, …),
+# the rest is its SET. A line 'set VARIABLE=… setting=…' holds for all lines below it, until the
+# next such line.
 #
-#   OUT=…     gets the published folders of all runs that have ended (published.tar.gz) and the output
-#             of all runs (screens.tar.gz) as soon as a run has ended, and at the end the run that time
-#             has stopped, in parts
+#   OUT=…     gets the published folders of all runs that have ended (published.tar.gz) and the
+#             output of all runs (screens.tar.gz) as soon as a run has ended, and at the end the run
+#             that time has stopped, in parts
 #   AFTER=12  seconds kept for what follows training: evaluation, predictions, packing
 #   LEAST=10  seconds of training for which a run is begun
 #

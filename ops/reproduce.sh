@@ -9,8 +9,8 @@
 #
 #   SWN=swn          program
 #   DEVICE=cuda      device
-#   SET="a=1 b=2"    settings over the recipe: such a run is no run of the recipe's row and needs NAME;
-#                    "data.validation=5000 eval.test=false" for runs by which settings are chosen
+#   SET="a=1 b=2"    settings over the recipe: such a run is no run of the recipe's row and needs
+#                    NAME; "data.validation=5000 eval.test=false" where settings are being chosen
 #   NAME=…           name of the run and its row (default: the recipe's)
 #   ROW=…            row that the run belongs to, if that is another
 #   CHOSEN_ON=paper  or validation: images on which the settings were chosen
@@ -21,10 +21,11 @@
 #   CHECKPOINT_EVERY=10  epochs that a kill may lose; a stop by TIME loses none
 #   RESULTS=results  publishes into RESULTS/DATA/NAME-SEED
 #   OUT=…            also gets NAME-SEED.tar.gz of what is published, or of an unfinished run
-#                    NAME-SEED.run.tar.00, .01, … of at most PART_MIB (15) MiB each, if its checkpoint
-#                    has at most MOST_MIB (60); 'cat NAME-SEED.run.tar.* | tar x -C RUNS' unpacks it
+#                    NAME-SEED.run.tar.00, .01, … of at most PART_MIB (15) MiB each, if its
+#                    checkpoint has at most MOST_MIB (60); unpack it with
+#                    'cat NAME-SEED.run.tar.* | tar x -C RUNS'
 #
-# Exit code: 0 finished and published, or at UNTIL; 75 stopped by TIME; else the code of what failed.
+# Exit code: 0 finished and published, or at UNTIL; 75 stopped by TIME; else that of what failed.
 set -euo pipefail
 
 usage() { sed -n '2,/^set -euo/p' "$0" | sed '$d; s/^# \{0,1\}//' >&2; exit 2; }

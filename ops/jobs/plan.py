@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Writes a plan that `swn plan` has no words for: blocks that are not square or not the same for all clusters, and
-regions of a layer with templates of their own. Own coefficients, the even scale, numbers by the root of the weights made.
+"""Writes a plan that `swn plan` cannot: blocks that are not square or that differ between clusters,
+and regions of a layer with templates of their own. Coefficients are own, the scale is even, and
+parameters follow the root of the weights they make.
 
-    ops/jobs/plan.py PLAN.json [--block N=ROWSxCOLS]… [--regions N=ROWSxCOLS]… [--power P] [--by-layer] > NEW.json
+    ops/jobs/plan.py PLAN.json [--block N=ROWSxCOLS]… [--regions N=ROWSxCOLS]… [--power P] \\
+        [--by-layer] > NEW.json
 
-PLAN.json is a grid of `swn plan --coefficients own --reserve 0 --out`; clusters, budget and the rest are taken from it. N: layers
-of at least N output channels (the largest such N counts); blocks and regions of 1×1 kernels and classifiers stay as they are.
-Without options NEW is PLAN. --power: numbers by another power of the weights than 0.5. --by-layer: what a layer gets wrong is as
-much as its weights over the numbers that make *it*, so layers of a large cluster get as many templates as those that stand alone.
+PLAN.json is a grid of `swn plan --coefficients own --reserve 0 --out`; clusters, budget and the rest
+are taken from it. N: layers of at least N output channels (the largest such N counts); blocks and
+regions of 1×1 kernels and classifiers stay as they are. Without options NEW is PLAN. --power:
+parameters follow another power of the weights than 0.5. --by-layer: the error of a layer counts as its
+weights over the parameters that make *it*, so layers of a large cluster get as many templates as those
+that share with no other layer.
 """
 import argparse, heapq, json, math, sys
 
@@ -71,7 +75,8 @@ for c, cluster in enumerate(plan["clusters"]):
     # Blocks are dependent beyond; no more numbers than weights.
     costs[-1]["most"] = max(2, min(block, costs[-1]["uses"] // len(own_sets), int(made / (shared + costs[-1]["uses"]))))
 
-# Whichever template lowers Σ weights/numbers the most for its price is bought next; of those that are dear one more is tried.
+# The template that lowers Σ weights/parameters the most for its price is bought next; of dear ones
+# one more is tried.
 budget = plan["budget"] - sum(plan["bill"][part] for part in ("batch_norm", "classifier", "dense"))
 each = [cost["regions"] * cost["block"] + cost["uses"] for cost in costs]
 

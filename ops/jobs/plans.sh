@@ -7,7 +7,7 @@ mkdir -p plans
 # On the even scale, nothing kept for refinement; `roles`: clusters by stage and place.
 plan() { "$swn" plan --tiling grid --scale even --reserve 0 "$@" > /dev/null; }
 roles() { plan --clusters roles.json "$@"; }
-# The same, but layers of the last stage share with nobody.
+# The same, but layers of the last stage share nothing.
 python3 -c 'import json; print(json.dumps([c for r in json.load(open("roles.json")) for c in ([[l] for l in r] if "block3" in r[0] else [r])]))' > plans/late.json
 plan --members wrn-28-10 --budget 1% --block 8 --coefficients own --clusters plans/late.json --out plans/late-1-own.json
 roles --members wrn-28-10 --budget 10% --block 4 --coefficients own --out plans/roles-10-own-4.json
