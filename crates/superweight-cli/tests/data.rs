@@ -138,7 +138,7 @@ fn pictures_of_ones_own() {
     let top1 = answer["subsets"][0]["top1"].as_f64().unwrap();
     let classes = answer["by_class"].as_array().unwrap();
     let sum = |key: &str| classes.iter().map(|class| class[key].as_u64().unwrap()).sum::<u64>();
-    assert_eq!((sum("images"), sum("right")), (10, (top1 / 10.0).round() as u64));
+    assert_eq!((sum("images"), sum("correct")), (10, (top1 / 10.0).round() as u64));
     let screen = folder.screen("eval runs/tiny --device cpu --classes");
     assert!(screen.contains("\n  class   images   top-1  taken for\n"), "{screen}");
     assert!(top1 >= 90.0, "{top1}");

@@ -55,7 +55,7 @@ pinned! {
         "eval missing --frost dir",
         "export missing",
         "export missing --to pickle",
-        "export missing --to safetensors --normalise";
+        "export missing --to safetensors --normalize";
 }
 
 fn number(value: &Value) -> f64 {
@@ -214,7 +214,7 @@ fn members_are_written_out_whole() {
     let conv = tensors.iter().find(|(_, tensor)| tensor.shape().len() == 4).unwrap();
     assert_eq!(conv.1.shape()[2..], [3, 3], "OIHW");
     assert!(tensors.iter().any(|(name, _)| name.ends_with("num_batches_tracked")));
-    folder.json("export runs/tiny --to onnx --normalise --json");
+    folder.json("export runs/tiny --to onnx --normalize --json");
     assert!(folder.0.join("runs/tiny/export/0+1+2.onnx").is_file());
     let screens =
         ["export runs/tiny --to onnx --members 3", "export runs/tiny --to onnx --members 1,1"]

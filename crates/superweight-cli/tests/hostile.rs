@@ -111,7 +111,7 @@ fn replaced(from: &'static str, to: &'static str) -> impl Fn(Vec<u8>) -> Vec<u8>
 const READERS: [&str; 5] = [
     "eval runs/tiny",
     "predict runs/tiny picture.jpg",
-    "export runs/tiny --to onnx --out out --normalise",
+    "export runs/tiny --to onnx --out out --normalize",
     "slim runs/tiny --step 1",
     "train --resume runs/tiny",
 ];

@@ -14,7 +14,7 @@ use superweight::plan::arch::ArchName;
 use superweight::plan::{Clustering, LayerId, Member, PlanRequest, SharingPlan};
 use superweight::search::{AlphaSums, GradientSums, LayerNumbers, compare};
 
-/// Turns of three steps each.
+/// MemberSchedule of three steps each.
 const TURNS: usize = 60;
 
 fn main() {
@@ -51,7 +51,7 @@ fn ensemble(members: &[&str], budget: u64, batch: usize) -> Ensemble<CpuDevice> 
     let device = CpuDevice::new(0).expect("threads");
     let mut ensemble =
         Ensemble::new(&device, &plan, &EnsembleOptions::train(batch)).expect("it compiles");
-    bank::initialise(&plan, ensemble.memory_mut(), 1).expect("it fits");
+    bank::initialize(&plan, ensemble.memory_mut(), 1).expect("it fits");
     ensemble.set_batch(&vec![0.5; batch * 32 * 32 * 3], &vec![0; batch]).expect("a batch");
     ensemble
 }

@@ -34,11 +34,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         Duration::from_secs(5),
     )?;
     // Only times matter here: more members count as more accurate.
-    let (voices, classes) = (networks.voices().clone(), networks.classes());
-    let members = voices.count();
+    let (outputs, classes) = (networks.outputs().clone(), networks.classes());
+    let members = outputs.count();
     let predictions = Predictions::new(classes, vec![0], vec![vec![0.0; classes]; members])?;
-    let scores = evaluate_subsets(&predictions, &voices.subsets()?);
-    let mut profile = Profile::new(&voices, 1, &scores, &latencies);
+    let scores = evaluate_subsets(&predictions, &outputs.subsets()?);
+    let mut profile = Profile::new(&outputs, 1, &scores, &latencies);
     profile.subsets.iter_mut().for_each(|subset| subset.top1 = subset.members.len() as f64);
     let deadline = |subset: Subset| {
         let time = profile.subset(subset).expect("every subset is there").time;

@@ -9,7 +9,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Instant;
 
-use superweight::data::{Augment, Batches, Dataset, Part, Phase, TrainBatches, standard_folder};
+use superweight::data::{Augment, Batches, Dataset, Split, Phase, TrainBatches, standard_folder};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         data.train.len(),
         begin.elapsed().as_secs_f64()
     );
-    let (set, all) = (data.image_set(Part::Train), (0..data.train.len() as u32).collect());
+    let (set, all) = (data.image_set(Split::Train), (0..data.train.len() as u32).collect());
     let augment = Augment { pad: 0, cutout: 0, stretch: Some(0.08), ..Augment::CIFAR };
     let mut batches = TrainBatches::new(data, all, size, augment, 0, Phase::Train)?;
     let (mut draws, mut image) = (batches.buffer(), vec![0.0; set.shape.len()]);
@@ -35,9 +35,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         let from = Instant::now();
         let range =
             |image: u32| image as usize * set.shape.len()..(image as usize + 1) * set.shape.len();
-        draws.iter().for_each(|draw| set.pixels.will_need(range(draw.image)));
+        draws.iter().for_each(|draw| set.pixels.prefetch(range(draw.image)));
         // Looking at a byte of each page is waiting for it.
-        let pages = |draw: &superweight_engine::ImageDraw| {
+        let pages = |draw: &superweight_engine::ImageSample| {
             set.pixels.bytes()[range(draw.image)]
                 .iter()
                 .step_by(4096)

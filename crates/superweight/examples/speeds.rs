@@ -32,8 +32,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err(format!("{} has 1 to {} images to take", data.name, data.train.len()).into());
     }
     let pixel = |(i, &byte): (usize, &u8)| {
-        let channel = i % data.normalisation.mean.len();
-        (f32::from(byte) - data.normalisation.mean[channel]) / data.normalisation.deviation[channel]
+        let channel = i % data.normalization.mean.len();
+        (f32::from(byte) - data.normalization.mean[channel]) / data.normalization.deviation[channel]
     };
     let batch: Vec<f32> = (0..count)
         .flat_map(|n| data.train.image(n).iter().enumerate().map(pixel).collect::<Vec<_>>())
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         data.train.labels[..count].iter().map(|&label| u32::from(label)).collect();
 
     let mut ensemble = Ensemble::new(&CpuDevice::new(0)?, &plan, &EnsembleOptions::train(count))?;
-    bank::initialise(&plan, ensemble.memory_mut(), resolved.seed)?;
+    bank::initialize(&plan, ensemble.memory_mut(), resolved.seed)?;
     ensemble.set_batch(&batch, &classes)?;
     ensemble.gradients()?;
 

@@ -2,7 +2,7 @@
 
 use superweight::model::bank;
 use superweight::model::bank::{Bank, coefficients_name, factors_name, numbers_name, patterns_name, templates_name, weight_name};
-use superweight::engine::{CpuDevice, LayoutBuilder, Memory, MixReaders, ohwi_to_oihw};
+use superweight::engine::{CpuDevice, LayoutBuilder, Memory, MixOutput, ohwi_to_oihw};
 use superweight::plan::arch::ArchName;
 use superweight::plan::{
     ClusterId, Clustering, Coefficients, LayerId, LayerKind, Member, PlanRequest, Scale, SetId,
@@ -110,7 +110,7 @@ fn decayed_bank(
     let layout = builder.finish(&device);
     let bank = Bank::new(&device, plan.clone(), &layout, weight_decay).unwrap();
     let mut memory = Memory::new(&device, layout, bank.scratch_bytes()).unwrap();
-    bank::initialise(plan, &mut memory, 7).unwrap();
+    bank::initialize(plan, &mut memory, 7).unwrap();
     (bank, memory)
 }
 
@@ -230,7 +230,7 @@ fn composed(plan: &SharingPlan) -> impl Iterator<Item = LayerId> + '_ {
 fn equals_the_definition() {
     for plan in plans() {
         let (bank, mut memory) = bank(&plan, 2);
-        bank.compose(&mut memory, MixReaders::Everyone).unwrap();
+        bank.compose(&mut memory, MixOutput::AllCopies).unwrap();
         for id in composed(&plan) {
             let (found, expected) = (oihw(&plan, &memory, id), by_definition(&plan, &memory, id));
             let error: f64 =
@@ -265,7 +265,7 @@ fn backward_equals_finite_differences() {
         for (name, values, _) in &upstream {
             memory.set_gradient(name, values).unwrap();
         }
-        bank.compose(&mut memory, MixReaders::Everyone).unwrap();
+        bank.compose(&mut memory, MixOutput::AllCopies).unwrap();
         bank.compose_backward(&mut memory).unwrap();
         let dot = |a: &[f32], b: &[f32]| {
             a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>()
@@ -291,7 +291,7 @@ fn backward_equals_finite_differences() {
                     let moved: Vec<f32> =
                         before.iter().zip(&direction).map(|(p, d)| p + step * d).collect();
                     memory.set_parameter(&name, &moved).unwrap();
-                    bank.compose(&mut memory, MixReaders::Everyone).unwrap();
+                    bank.compose(&mut memory, MixOutput::AllCopies).unwrap();
                     let of = |(name, u, weight_decay): &(String, Vec<f32>, f32)| {
                         let w = memory.parameter(name).unwrap();
                         dot(&w, u) + f64::from(*weight_decay) / 2.0 * dot(&w, &w)
@@ -331,7 +331,7 @@ fn every_layer_starts_with_hes_deviation() {
                 PlanRequest { coefficients, scale: Some(scale), tiling, ..request(names, percent) };
             let plan = request.plan().unwrap();
             let (bank, mut memory) = bank(&plan, 2);
-            bank.compose(&mut memory, MixReaders::Everyone).unwrap();
+            bank.compose(&mut memory, MixOutput::AllCopies).unwrap();
             for id in composed(&plan) {
                 let sets: std::collections::BTreeSet<_> = plan.layers[id.0]
                     .tiles
@@ -373,7 +373,7 @@ fn a_narrow_layer_is_the_corner_of_a_wide_one() {
     };
     let plan = request.plan().unwrap();
     let (bank, mut memory) = bank(&plan, 2);
-    bank.compose(&mut memory, MixReaders::Everyone).unwrap();
+    bank.compose(&mut memory, MixOutput::AllCopies).unwrap();
     let mut compared = 0;
     for cluster in &plan.clusters {
         let [wide, rest @ ..] = &cluster.layers[..] else { panic!("a cluster of nothing") };
@@ -406,7 +406,7 @@ fn speeds(scale: Scale, tiling: TilingChoice, block: usize, percent: u64) -> Vec
     };
     let plan = request.plan().unwrap();
     let (bank, mut memory) = bank(&plan, 2);
-    bank.compose(&mut memory, MixReaders::Everyone).unwrap();
+    bank.compose(&mut memory, MixOutput::AllCopies).unwrap();
     for id in composed(&plan) {
         let draws = Draws::new(&[id.0 as u64]);
         let noise: Vec<f32> = (0..plan.layer(id).len()).map(|n| draws.normal(n) as f32).collect();
@@ -453,6 +453,6 @@ fn a_dense_plan_composes_nothing() {
     let (bank, mut memory) = bank(&plan, 1);
     assert_eq!(bank.scratch_bytes(), 0);
     let before = memory.parameter("0.conv1.weight").unwrap();
-    bank.compose(&mut memory, MixReaders::Everyone).unwrap();
+    bank.compose(&mut memory, MixOutput::AllCopies).unwrap();
     assert_eq!(memory.parameter("0.conv1.weight").unwrap(), before);
 }

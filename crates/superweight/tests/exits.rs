@@ -32,7 +32,7 @@ fn images(seed: u64) -> Vec<f32> {
 
 fn ensemble<D: Device>(device: &D, plan: &SharingPlan, options: EnsembleOptions) -> Ensemble<D> {
     let mut ensemble = Ensemble::new(device, plan, &options).unwrap();
-    bank::initialise(plan, ensemble.memory_mut(), 7).unwrap();
+    bank::initialize(plan, ensemble.memory_mut(), 7).unwrap();
     ensemble
 }
 
@@ -71,7 +71,7 @@ fn exit_by_exit_is_the_whole<D: Device>(device: &D, same_bits: bool) {
         assert!(!close(&expected[0][0], &expected[0][1]), "exits differ");
         for [folded, by_exit] in [[false, true], [true, true], [true, false]] {
             let mut networks = networks(device, &plan, [folded, by_exit]);
-            assert_eq!((networks.voices().count(), networks.voices().nested()), (EXITS, true));
+            assert_eq!((networks.outputs().count(), networks.outputs().nested()), (EXITS, true));
             // In their order, the last without the others, and back to the first; other images in between.
             for (images, expected, exits) in [
                 (&first, &expected[0], [0, 1, 2]),
@@ -158,7 +158,7 @@ fn an_onnx_file_has_an_output_per_exit() {
         (OnnxOutput::Logits, ["logits.0", "logits.1", "logits.2"]),
         (OnnxOutput::Probabilities, ["softmax.0", "softmax.1", "softmax.2"]),
     ] {
-        let options = OnnxOptions { output, normalisation: None };
+        let options = OnnxOptions { output, normalization: None };
         let file = onnx(&[(architecture.clone(), tensors.clone())], &options).unwrap();
         let times =
             |text: &str| file.windows(text.len()).filter(|bytes| *bytes == text.as_bytes()).count();
@@ -217,16 +217,16 @@ fn numbers_learn_from_all_exits() {
 
 #[test]
 fn exits_are_voices_of_their_own() {
-    let voices = Outputs::of(&plan(TilingChoice::Nested, 100));
-    assert_eq!((voices.word(), voices.names()), ("exit", &vec!["msdnet-3-4".to_owned(); 3][..]));
-    assert_eq!(voices.of_member(MemberId(0)), 0..3);
-    let subsets: Vec<_> = voices.subsets().unwrap().iter().map(ToString::to_string).collect();
+    let outputs = Outputs::of(&plan(TilingChoice::Nested, 100));
+    assert_eq!((outputs.word(), outputs.names()), ("exit", &vec!["msdnet-3-4".to_owned(); 3][..]));
+    assert_eq!(outputs.of_member(MemberId(0)), 0..3);
+    let subsets: Vec<_> = outputs.subsets().unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(subsets, ["0", "1", "2", "0+1", "0+1+2"]);
-    let needed: Vec<_> = voices
+    let needed: Vec<_> = outputs
         .subsets()
         .unwrap()
         .into_iter()
-        .map(|subset| voices.needed(subset).to_string())
+        .map(|subset| outputs.needed(subset).to_string())
         .collect();
     assert_eq!(needed, ["0", "0+1", "0+1+2", "0+1", "0+1+2"]);
     let members = Outputs::new(vec!["a".into(); 11], false);

@@ -31,7 +31,7 @@ fn plan(members: &[&str], tiling: TilingChoice, percent: u64) -> SharingPlan {
 fn networks(plan: &SharingPlan) -> (Networks<CpuDevice>, Vec<f32>, Vec<Vec<f32>>) {
     let device = CpuDevice::new(1).unwrap();
     let mut ensemble = Ensemble::new(&device, plan, &EnsembleOptions::evaluate(BATCH)).unwrap();
-    bank::initialise(plan, ensemble.memory_mut(), 7).unwrap();
+    bank::initialize(plan, ensemble.memory_mut(), 7).unwrap();
     let draws = Draws::new(&[3]);
     let images: Vec<f32> = (0..BATCH as u64 * 192).map(|i| draws.signed_unit(i) as f32).collect();
     ensemble.set_batch(&images, &[0; BATCH]).unwrap();
@@ -47,7 +47,7 @@ fn several_heads_are_asked_with_one_image() {
     let plan = plan(&["mimo-3-wrn-10-1"], TilingChoice::Nested, 100);
     let device = CpuDevice::new(1).unwrap();
     let mut ensemble = Ensemble::new(&device, &plan, &EnsembleOptions::evaluate(BATCH)).unwrap();
-    bank::initialise(&plan, ensemble.memory_mut(), 7).unwrap();
+    bank::initialize(&plan, ensemble.memory_mut(), 7).unwrap();
     let draws = Draws::new(&[3]);
     let images: Vec<f32> = (0..BATCH as u64 * 192).map(|i| draws.signed_unit(i) as f32).collect();
     let thrice: Vec<f32> = images.chunks(192).flat_map(|image| image.repeat(3)).collect();
@@ -124,7 +124,7 @@ fn folded_members_answer_alike() {
     ] {
         let make = |options: &EnsembleOptions| {
             let mut ensemble = Ensemble::new(&device, &plan, options).unwrap();
-            bank::initialise(&plan, ensemble.memory_mut(), 7).unwrap();
+            bank::initialize(&plan, ensemble.memory_mut(), 7).unwrap();
             // Statistics and affine numbers as training would leave them: none of them 0 or 1.
             let memory = ensemble.memory_mut();
             let statistics: Vec<_> =
@@ -179,7 +179,7 @@ fn an_onnx_file_holds_every_number_once() {
     let (networks, ..) = networks(&plan);
     let part =
         |m: usize| (plan.members[m].build().unwrap(), networks.state_dict(MemberId(m)).unwrap());
-    let options = OnnxOptions { output: OnnxOutput::Probabilities, normalisation: None };
+    let options = OnnxOptions { output: OnnxOutput::Probabilities, normalization: None };
     let file = onnx(&[part(0), part(1)], &options).unwrap();
     let numbers: usize =
         [part(0), part(1)].iter().flat_map(|(_, t)| t.iter().map(|(_, t)| t.values().len())).sum();
@@ -203,9 +203,9 @@ fn an_onnx_file_asks_all_heads() {
     let mut ensemble =
         Ensemble::new(&CpuDevice::new(1).unwrap(), &plan, &EnsembleOptions::evaluate(BATCH))
             .unwrap();
-    bank::initialise(&plan, ensemble.memory_mut(), 7).unwrap();
+    bank::initialize(&plan, ensemble.memory_mut(), 7).unwrap();
     let tensors = Networks::new(ensemble, BATCH).unwrap().state_dict(MemberId(0)).unwrap();
-    let options = OnnxOptions { output: OnnxOutput::Logits, normalisation: None };
+    let options = OnnxOptions { output: OnnxOutput::Logits, normalization: None };
     let file = onnx(&[(plan.members[0].build().unwrap(), tensors)], &options).unwrap();
     let times =
         |text: &str| file.windows(text.len()).filter(|bytes| *bytes == text.as_bytes()).count();
@@ -229,10 +229,10 @@ fn a_line_between_members_has_them_at_its_ends() {
         pixels: pixels.into(),
         labels: (0..10).map(|i| i % 5).collect(),
     };
-    let normalisation = superweight::data::Normalisation::fixed(&[128.0; 3], &[64.0; 3]);
+    let normalization = superweight::data::Normalization::fixed(&[128.0; 3], &[64.0; 3]);
     let evaluate = |from, to, points| {
         let line = Line { architecture: &architecture, from, to };
-        line.evaluate(&device, &images, &normalisation, 4, points).unwrap()
+        line.evaluate(&device, &images, &normalization, 4, points).unwrap()
     };
     let (there, back, still) = (evaluate(&a, &b, 3), evaluate(&b, &a, 3), evaluate(&a, &a, 3));
     assert_eq!(there[0].figures, still[1].figures);

@@ -24,7 +24,7 @@ fn the_plan_predicts_what_activations_take() {
     let layout = LayoutBuilder::new().graph(&graph, &settings).unwrap().finish(&device);
     let program = Program::compile(&device, &graph, &settings, &layout).unwrap();
     let plan = *program.plan();
-    let gradients = 4 * layout.parameter_numbers;
+    let gradients = 4 * layout.parameter_len;
 
     let mut memory = Memory::new(&device, layout, plan.arena_bytes).unwrap();
     for slot in graph.slots() {

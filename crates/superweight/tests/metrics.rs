@@ -32,7 +32,7 @@ fn every_subset_scores_as_in_numpy() {
             |member: &Vec<i32>| member.iter().map(|&eighths| eighths as f32 / 8.0).collect();
         let members = case.logits_times_8.iter().map(logits).collect();
         let predictions = Predictions::new(case.classes, case.labels, members).unwrap();
-        let scored = evaluate_subsets(&predictions, &Subset::every(predictions.voices()));
+        let scored = evaluate_subsets(&predictions, &Subset::every(predictions.outputs()));
         assert_eq!(scored.len(), case.subsets.len(), "{}", case.name);
         for (ours, expected) in scored.iter().zip(&case.subsets) {
             assert_eq!(Vec::from(ours.subset), expected.members);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use superweight::plan::Budget;
 use superweight::recipe::{Recipe, Resolved};
 use superweight::report::PaperRow;
-use superweight::report::comparison::paper;
+use superweight::report::paper;
 use superweight::report::published::load_rows;
 
 fn recipes(folder: &Path) -> Vec<PathBuf> {

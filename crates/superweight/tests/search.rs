@@ -14,7 +14,7 @@ use superweight::plan::{
 use superweight::rng::Draws;
 use superweight::recipe::Similarity;
 use superweight::search::{
-    AlphaSums, Compared, SearchError, SearchWatch, Softened, coefficient_pairs, compare,
+    AlphaSums, Compared, SearchError, SearchProbe, Softened, coefficient_pairs, compare,
 };
 use superweight::model::OutputId;
 
@@ -49,7 +49,7 @@ fn ensemble(plan: &SharingPlan) -> (Ensemble<CpuDevice>, Sgd<CpuDevice>) {
     let device = CpuDevice::new(2).unwrap();
     let options = EnsembleOptions::train(BATCH);
     let mut ensemble = Ensemble::new(&device, plan, &options).unwrap();
-    bank::initialise(plan, ensemble.memory_mut(), 3).unwrap();
+    bank::initialize(plan, ensemble.memory_mut(), 3).unwrap();
     let optimizer = ensemble.optimizer(SGD, |_| 5e-4).unwrap();
     (ensemble, optimizer)
 }
@@ -65,7 +65,7 @@ fn backward(ensemble: &mut Ensemble<CpuDevice>, seed: u64) {
 }
 
 fn update(ensemble: &mut Ensemble<CpuDevice>, optimizer: &mut Sgd<CpuDevice>) {
-    optimizer.set_rates(&[0.05; ParameterKind::ALL.len()]).unwrap();
+    optimizer.set_lrs(&[0.05; ParameterKind::ALL.len()]).unwrap();
     optimizer.step(ensemble.memory_mut());
 }
 
@@ -89,7 +89,7 @@ fn close(found: f64, expected: f64, scale: f64, what: &str) {
 fn pairs_are_cosines_over_the_common_corner() {
     for plan in plans() {
         let (mut ensemble, mut optimizer) = ensemble(&plan);
-        let mut watch = SearchWatch::new(Similarity::Gradient, &ensemble).unwrap();
+        let mut watch = SearchProbe::new(Similarity::Gradient, &ensemble).unwrap();
         let mut sums: BTreeMap<LayerId, Vec<f64>> = BTreeMap::new();
         for step in 0..3 {
             backward(&mut ensemble, step);

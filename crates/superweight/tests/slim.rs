@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use superweight::data::{Images, Normalisation};
+use superweight::data::{Images, Normalization};
 use superweight::engine::{CpuDevice, CudaDevice, Device, Precision};
 use superweight::infer::Line;
 use superweight::plan::arch::{Architecture, ImageShape, TensorKind};
@@ -71,8 +71,8 @@ fn what_is_left_is_the_narrower_network<D: Device>(device: &D) {
     let pixels: Vec<u8> = (0..(IMAGES * 192) as u64).map(byte).collect();
     let images =
         Images { pixels: pixels.into(), labels: (0..IMAGES as u16).map(|i| i % 5).collect() };
-    let normalisation =
-        Normalisation { mean: vec![128.0; 3].into(), deviation: vec![64.0; 3].into() };
+    let normalization =
+        Normalization { mean: vec![128.0; 3].into(), deviation: vec![64.0; 3].into() };
     for (name, each, rounding) in [
         ("cnn-8-8-16", true, 5e-4),
         ("wrn-10-1", true, 5e-4),
@@ -103,14 +103,14 @@ fn what_is_left_is_the_narrower_network<D: Device>(device: &D) {
             tried.extend((0..all.len()).map(alone));
         }
         let go_on = || ControlFlow::Continue(());
-        let worth = trial.figures(&all, &images, &normalisation, go_on).unwrap().unwrap();
+        let worth = trial.figures(&all, &images, &normalization, go_on).unwrap().unwrap();
         for widths in tried {
             let narrow = architecture(&whole.name.slimmed(widths.clone()).to_string());
             let corner = corner(&numbers, &whole, &narrow);
             let line = Line { architecture: &narrow, from: &corner, to: &corner };
             let alone =
-                line.evaluate(device, &images, &normalisation, BATCH, 1).unwrap()[0].figures;
-            let masked = trial.figures(&widths, &images, &normalisation, go_on).unwrap().unwrap();
+                line.evaluate(device, &images, &normalization, BATCH, 1).unwrap()[0].figures;
+            let masked = trial.figures(&widths, &images, &normalization, go_on).unwrap().unwrap();
             let difference = (masked.nll - alone.nll).abs();
             assert!(difference < rounding, "{name} {widths:?}: {} and {}", masked.nll, alone.nll);
             assert_eq!(masked.nll == worth.nll, widths == all, "{name} {widths:?}: {}", masked.nll);
@@ -140,10 +140,10 @@ fn the_way_down_is_one_of_narrower_networks() {
     let whole = architecture("cnn-8-8-16");
     let numbers = numbers(&whole);
     let images = Images { pixels: vec![7; IMAGES * 192].into(), labels: vec![0; IMAGES] };
-    let normalisation = Normalisation { mean: vec![8.0; 3].into(), deviation: vec![1.0; 3].into() };
+    let normalization = Normalization { mean: vec![8.0; 3].into(), deviation: vec![1.0; 3].into() };
     let slimming = Slimming { architecture: &whole, numbers: &numbers, step: Some(3) };
     let see = |_: Progress| ControlFlow::Continue(());
-    let way = slimming.run(&device, &images, &normalisation, BATCH, 0, see).unwrap();
+    let way = slimming.run(&device, &images, &normalization, BATCH, 0, see).unwrap();
     // 8 to 6 to 3 twice, 16 to 15 to 12 and so on to 3.
     assert_eq!(way.len(), 1 + 2 + 2 + 5);
     for slimmed in &way {

@@ -19,7 +19,7 @@ use superweight::rng::Draws;
 use superweight::recipe::{Recipe, Resolved, Strategy};
 use superweight::run::Disk;
 use superweight::search::{
-    AlphaSums, Decision, RefineStatistics, Replay, SearchError, SearchWatch, Statistics, Threshold,
+    AlphaSums, Decision, RefineStatistics, Replay, SearchError, SearchProbe, Statistics, Threshold,
     decide_clusters, decide_groups, replay,
 };
 
@@ -47,7 +47,7 @@ fn ensemble(plan: &SharingPlan) -> Ensemble<CpuDevice> {
     let device = CpuDevice::new(1).unwrap();
     let options = EnsembleOptions::train(2);
     let mut ensemble = Ensemble::new(&device, plan, &options).unwrap();
-    bank::initialise(plan, ensemble.memory_mut(), 3).unwrap();
+    bank::initialize(plan, ensemble.memory_mut(), 3).unwrap();
     ensemble
 }
 
@@ -112,7 +112,7 @@ fn searched(
     let start = resolved.plan_request().unwrap().plan().unwrap();
     let mut ensemble = ensemble(&start);
     let mut watch =
-        SearchWatch::new(resolved.search.as_ref().unwrap().similarity, &ensemble).unwrap();
+        SearchProbe::new(resolved.search.as_ref().unwrap().similarity, &ensemble).unwrap();
     plant(&mut ensemble);
     watch.observe(&ensemble);
     let search = Some(watch.finish(&mut ensemble).unwrap());

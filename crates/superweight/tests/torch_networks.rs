@@ -101,7 +101,7 @@ fn compare<D: Device>(device: &D, case: &str, batch: usize, size: usize, signed:
                 errors.push((fixtures.sample_error(case, &tensor, &ours), tensor));
             }
         }
-        optimizer.set_rates(&[0.01, 0.01]).unwrap();
+        optimizer.set_lrs(&[0.01, 0.01]).unwrap();
         optimizer.step(&mut memory);
     }
     for slot in graph.slots() {

@@ -101,7 +101,7 @@ fn compare<D: Device>(device: &D, name: &str, plan: &str) {
         _ => DECAY,
     };
     let mut sgd = ensemble.optimizer(SgdOptions { momentum: 0.9, nesterov: true }, weight_decay).unwrap();
-    sgd.set_rates(&[0.05; ParameterKind::ALL.len()]).unwrap();
+    sgd.set_lrs(&[0.05; ParameterKind::ALL.len()]).unwrap();
     let images = hashed(name_seed("images"), BATCH * 16 * 16 * 3);
     let labels: Vec<u32> = (0..BATCH as u32).map(|i| (i * 7 + 3) % 10).collect();
     let mut recording = None;

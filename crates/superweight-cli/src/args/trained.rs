@@ -152,9 +152,9 @@ pub struct ExportArgs {
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     pub members: Vec<usize>,
 
-    /// Let the ONNX graph take images in 0 to 255 and normalise them itself.
+    /// Let the ONNX graph take images in 0 to 255 and normalize them itself.
     #[arg(long)]
-    pub normalise: bool,
+    pub normalize: bool,
 
     /// Folder for the files [default: RUN/export].
     #[arg(long, value_name = "DIR")]
@@ -229,7 +229,7 @@ Examples:
 const EXPORT_EXAMPLES: &str = "\
 Examples:
   swn export runs/three --members 0,2 --to safetensors
-  swn export runs/three --to onnx --normalise";
+  swn export runs/three --to onnx --normalize";
 
 /// Make something to look at from run folders: one HTML file with everything inside.
 ///

@@ -9,7 +9,7 @@ use superweight::infer::anytime::{PROFILE, Profile, SystemClock, measure};
 use superweight::data::standard_folder;
 use superweight::engine::Device;
 use superweight::evaluate::{evaluate_subsets, subset_name};
-use superweight::infer::{Trained, normalise};
+use superweight::infer::{Trained, normalize};
 use superweight::model::Outputs;
 
 use super::check_writable;
@@ -82,14 +82,14 @@ pub(super) fn profiles<D: Device>(
     trained: &Trained,
     mut told: impl FnMut(Profile) -> Result<()>,
 ) -> Result<()> {
-    let voices = Outputs::of(&trained.plan);
-    let subsets = voices.subsets()?;
+    let outputs = Outputs::of(&trained.plan);
+    let subsets = outputs.subsets()?;
     let data = trained.dataset(&standard_folder()?)?;
     let images = images(trained, &data, args.held_out, args.images)?;
-    let normalisation = trained.normalisation()?;
+    let normalization = trained.normalization()?;
     let predictions = trained.networks(device, PASS_BATCH.min(images.len()))?.predict(
         &images,
-        &normalisation,
+        &normalization,
         |_| (),
     )?;
     let scores = evaluate_subsets(&predictions, &subsets);
@@ -100,7 +100,7 @@ pub(super) fn profiles<D: Device>(
         let len = networks.image_len();
         let mut input = vec![];
         let pixels = images.pixels.iter().copied().cycle().take(batch * len).collect::<Vec<_>>();
-        normalise(&pixels, &normalisation, &mut input);
+        normalize(&pixels, &normalization, &mut input);
         let time = Duration::from_secs_f64(args.seconds);
         let latencies = measure(&mut networks, &SystemClock::default(), &input, ROUNDS, time)
             .with_context(|| format!("--batch {batch}"))?;
@@ -109,7 +109,7 @@ pub(super) fn profiles<D: Device>(
             digest: trained.stamp.digest.clone(),
             device: where_.to_owned(),
             data: format!("{} {part} images of {}", images.len(), trained.resolved.data.name),
-            ..Profile::new(&voices, batch, &scores, &latencies)
+            ..Profile::new(&outputs, batch, &scores, &latencies)
         })?;
     }
     Ok(())
@@ -121,7 +121,7 @@ fn text(profile: &Profile) -> String {
     subsets.sort_by(|a, b| a.time.median_ms.total_cmp(&b.time.median_ms));
     let row = |subset: &&superweight::infer::anytime::SubsetProfile| {
         vec![
-            subset_name(subset.members, &profile.voices()),
+            subset_name(subset.members, &profile.outputs()),
             format!("{:.3}", subset.time.median_ms),
             format!("{:.3}", subset.time.p99_ms),
             format!("{:.2}", subset.top1),
@@ -132,7 +132,7 @@ fn text(profile: &Profile) -> String {
     };
     let rows: Vec<_> = subsets.iter().map(row).collect();
     table::render(
-        &[profile.voices().words(), "median ms", "p99 ms", "top-1", "NLL", "ECE", ""],
+        &[profile.outputs().words(), "median ms", "p99 ms", "top-1", "NLL", "ECE", ""],
         &rows,
     )
 }

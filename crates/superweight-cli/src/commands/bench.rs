@@ -120,7 +120,7 @@ fn chosen(options: &BenchOptions) -> Result<Chosen> {
             TuningArg::Quick => Tuning::Quick,
             TuningArg::Full => Tuning::Full,
         });
-        device.check_tuned();
+        device.recheck_tuning();
     }
     Ok(chosen)
 }
@@ -151,7 +151,7 @@ fn step<D: Device>(
         writeln!(
             out,
             "allocated  {:.1} MiB of the GPU's memory at most",
-            mebibytes(gpu.most_allocated())
+            mebibytes(gpu.peak_allocated_bytes())
         )?;
     }
     writeln!(out, "images     {:.1} per second", report.images_per_s)?;
@@ -295,7 +295,7 @@ fn tune(
     out: &mut impl Write,
 ) -> Result<()> {
     if options.refresh {
-        device.refresh_tuning();
+        device.clear_tuning();
     }
     let options = &options.bench;
     unshared(options, "tune")?;
@@ -358,7 +358,7 @@ fn step_answer(
         peak_bytes: report.peak_bytes,
         arena_bytes: report.arena_bytes,
         start_s,
-        allocated_bytes: on.gpu.as_ref().map(CudaDevice::most_allocated),
+        allocated_bytes: on.gpu.as_ref().map(CudaDevice::peak_allocated_bytes),
         resident_bytes,
     }
 }

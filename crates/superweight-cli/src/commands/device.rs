@@ -92,7 +92,7 @@ pub fn for_training(
 ) -> Result<Chosen> {
     let device = open(wanted, threads, precision)?;
     if let (Chosen::Cuda(device), false) = (&device, goes_on) {
-        device.check_tuned();
+        device.recheck_tuning();
     }
     if precision == recipe::Precision::Bf16 && matches!(device, Chosen::Cpu(_)) {
         eprintln!("warning: train.precision = \"bf16\" is for GPUs; the processor computes in f32");

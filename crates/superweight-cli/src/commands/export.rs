@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
-use superweight::data::Normalisation;
+use superweight::data::Normalization;
 use superweight::engine::Device;
 use superweight::infer::export::{OnnxOptions, OnnxOutput, onnx};
 use superweight::fs::write_whole;
@@ -33,8 +33,8 @@ struct Written {
 
 pub fn run(args: ExportArgs, out: &mut impl Write) -> Result<ExitCode> {
     ensure!(
-        !args.normalise || matches!(args.to, FormatArg::Onnx),
-        "--normalise: a state dict has no place for it; with '--to onnx' the graph does it"
+        !args.normalize || matches!(args.to, FormatArg::Onnx),
+        "--normalize: a state dict has no place for it; with '--to onnx' the graph does it"
     );
     let trained = open(&args.run)?;
     let device = device::for_run(&args.on.device, args.on.threads, &trained)?;
@@ -46,7 +46,7 @@ pub fn run(args: ExportArgs, out: &mut impl Write) -> Result<ExitCode> {
     for Written { file, architectures, bytes, .. } in written {
         writeln!(out, "{}  {} bytes  {}", file.display(), bytes, architectures.join(", "))?;
     }
-    write!(out, "{}", input(&trained, args.normalise)?)?;
+    write!(out, "{}", input(&trained, args.normalize)?)?;
     let exits = trained.plan.members[0].architecture.exits();
     if exits > 1 && matches!(args.to, FormatArg::Onnx) {
         writeln!(
@@ -69,13 +69,13 @@ pub fn run(args: ExportArgs, out: &mut impl Write) -> Result<ExitCode> {
 }
 
 /// What the exported members take.
-fn input(trained: &Trained, normalised: bool) -> Result<String> {
+fn input(trained: &Trained, normalized: bool) -> Result<String> {
     let ImageShape { channels, height, width } = trained.resolved.data.shape;
     let colours = if channels == 1 { "grey" } else { "RGB" };
     let numbers =
         |values: &[f32]| values.iter().map(|v| format!("{v:.2}")).collect::<Vec<_>>().join(", ");
-    let Normalisation { mean, deviation } = trained.normalisation()?;
-    let values = match normalised {
+    let Normalization { mean, deviation } = trained.normalization()?;
+    let values = match normalized {
         true => "values from 0 to 255\n".to_owned(),
         false => format!(
             "(value from 0 to 255 − mean) / deviation\n           mean {}; deviation {}\n",
@@ -128,8 +128,8 @@ fn export<D: Device>(device: &D, args: &ExportArgs, trained: &Trained) -> Result
         FormatArg::Onnx => {
             let output =
                 if parts.len() == 1 { OnnxOutput::Logits } else { OnnxOutput::Probabilities };
-            let normalisation = if args.normalise { Some(trained.normalisation()?) } else { None };
-            let bytes = onnx(&parts, &OnnxOptions { output, normalisation })?;
+            let normalization = if args.normalize { Some(trained.normalization()?) } else { None };
+            let bytes = onnx(&parts, &OnnxOptions { output, normalization })?;
             let stem = match parts.len() {
                 1 => stem(0),
                 _ => members.iter().map(ToString::to_string).collect::<Vec<_>>().join("+"),

@@ -12,7 +12,7 @@ use superweight::data::Picture;
 use superweight::engine::Device;
 use superweight::model::Subset;
 use superweight::probability::softmax;
-use superweight::infer::{Networks, Trained, normalise};
+use superweight::infer::{Networks, Trained, normalize};
 use superweight::model::{OutputId, Outputs};
 
 use super::device::{self, on_device};
@@ -48,7 +48,7 @@ pub fn run(args: PredictArgs, out: &mut impl Write) -> Result<ExitCode> {
         None => None,
     };
     let shape = trained.resolved.data.shape;
-    let normalisation = trained.normalisation()?;
+    let normalization = trained.normalization()?;
     let mut inputs = vec![];
     for path in &args.pictures {
         ensure!(
@@ -58,10 +58,10 @@ pub fn run(args: PredictArgs, out: &mut impl Write) -> Result<ExitCode> {
             path.join("*.jpg").display()
         );
         let mut input = vec![];
-        normalise(&Picture::open(path)?.fit(shape), &normalisation, &mut input);
+        normalize(&Picture::open(path)?.fit(shape), &normalization, &mut input);
         inputs.push((path.as_path(), input));
     }
-    let voices = Outputs::of(&trained.plan);
+    let outputs = Outputs::of(&trained.plan);
     let device = device::for_run(&args.on.device, args.on.threads, &trained)?;
     let said = on_device!(device, |device| {
         match deadline.zip(profile) {
@@ -85,8 +85,8 @@ pub fn run(args: PredictArgs, out: &mut impl Write) -> Result<ExitCode> {
         let cut = if said.members == said.chosen { "" } else { ", cut short" };
         let late = if said.missed { ", too late" } else { "" };
         let (image, classes, members) =
-            (&said.image, classes.join(", "), voices.brief(said.members));
-        let who = if said.members.len() == 1 { voices.word() } else { voices.words() };
+            (&said.image, classes.join(", "), outputs.brief(said.members));
+        let who = if said.members.len() == 1 { outputs.word() } else { outputs.words() };
         writeln!(out, "{image}: {classes}  ({who} {members}, {:.3} ms{cut}{late})", said.used_ms)?;
     }
     if deadline.is_some() {
@@ -123,17 +123,17 @@ fn within<D: Device>(
 ) -> Result<Vec<Said>> {
     let mut networks = networks;
     // The first run of a member touches its memory; a deadline is about the others.
-    for voice in (0..networks.voices().count()).map(OutputId) {
-        networks.run(voice)?;
+    for output in (0..networks.outputs().count()).map(OutputId) {
+        networks.run(output)?;
     }
-    let (classes, voices) = (networks.classes(), networks.voices().clone());
+    let (classes, outputs) = (networks.classes(), networks.outputs().clone());
     let mut predictor = Predictor::new(networks, SystemClock::default(), profile, classes)?;
     let mut said = vec![];
     for (path, input) in inputs {
         let answer = predictor.predict(input, deadline).context("--deadline")?;
         said.push(Said {
             image: path.display().to_string(),
-            exits: voices.nested(),
+            exits: outputs.nested(),
             members: answer.answered,
             chosen: answer.chosen,
             classes: top(&answer.probabilities, args.top, trained)?,
@@ -151,20 +151,20 @@ fn at_leisure<D: Device>(
     trained: &Trained,
 ) -> Result<Vec<Said>> {
     let mut said = vec![];
-    let voices = networks.voices().clone();
-    let count = voices.count();
+    let outputs = networks.outputs().clone();
+    let count = outputs.count();
     for (path, input) in inputs {
         let begin = Instant::now();
         networks.set_images(input)?;
         let (mut sum, mut one) = (vec![0.0; networks.classes()], vec![0.0; networks.classes()]);
-        for voice in (0..count).map(OutputId) {
-            softmax(&networks.run(voice)?, &mut one);
+        for output in (0..count).map(OutputId) {
+            softmax(&networks.run(output)?, &mut one);
             sum.iter_mut().zip(&one).for_each(|(sum, p)| *sum += p / count as f64);
         }
         let all = Subset::all(count);
         said.push(Said {
             image: path.display().to_string(),
-            exits: voices.nested(),
+            exits: outputs.nested(),
             members: all,
             chosen: all,
             classes: top(&sum, args.top, trained)?,

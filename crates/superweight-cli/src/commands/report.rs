@@ -40,9 +40,9 @@ fn publish(args: &ReportArgs, folder: &Path, out: &mut impl Write) -> Result<Exi
         out,
         "epochs     {search} of search, {train} of training: {minutes:.1} min (wall {wall:.1})"
     )?;
-    let voices = record.voices();
-    for (voice, top1) in record.top1.members.iter().enumerate() {
-        writeln!(out, "top-1      {top1:.2} {} {voice}, {}", voices.word(), voices.names()[voice])?;
+    let outputs = record.outputs();
+    for (output, top1) in record.top1.members.iter().enumerate() {
+        writeln!(out, "top-1      {top1:.2} {} {output}, {}", outputs.word(), outputs.names()[output])?;
     }
     writeln!(
         out,

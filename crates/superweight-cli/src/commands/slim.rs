@@ -191,7 +191,7 @@ fn slim<D: Device>(
         });
         if limits.interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let way = slimming.run(device, &images, &trained.normalisation()?, batch, work, see);
+    let way = slimming.run(device, &images, &trained.normalization()?, batch, work, see);
     ticker.clear();
     let way = way?;
     if way.first().is_some_and(|whole| whole.figures.nll.is_nan()) {

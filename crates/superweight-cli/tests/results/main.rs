@@ -145,7 +145,7 @@ fn the_readme_says_what_was_measured() {
 }
 
 /// Batch 128, SGD with Nesterov momentum 0.9, rate 0.1 times 0.2 at the drops, decay 5e-4, flips and crops by 4 pixels: the
-/// appendix's recipe. Single networks and members that are alike drop last at 180 and normalise over 64 images, unlike other
+/// appendix's recipe. Single networks and members that are alike drop last at 180 and normalize over 64 images, unlike other
 /// members at 160 and over 128. τ is the paper's. Single networks that share have one late drop and the mean of the epochs
 /// after it, which held-out images preferred (`docs/reproduction.md`).
 ///

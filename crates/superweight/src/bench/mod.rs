@@ -18,7 +18,7 @@ pub use shared::{Comparison, SharedBench};
 
 use crate::model::lower::{IMAGES, LABELS, Lowering, lower};
 use crate::rng::Draws;
-use crate::model::recording::Replayed;
+use crate::model::recording::RecordedWork;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ pub struct Bench<D: Device> {
     optimizer: Option<Sgd<D>>,
     /// One per program where weights do not change and are packed once.
     frozen: Vec<Frozen<D>>,
-    replayed: Replayed<D>,
+    replayed: RecordedWork<D>,
 }
 
 /// What a step costs.
@@ -76,7 +76,7 @@ pub struct OpReport {
     pub calls: usize,
     /// Median over the repeats of their time in a step.
     pub ms: f64,
-    /// Part of the step.
+    /// Split of the step.
     pub share: f64,
     /// Arithmetic per second where it is counted.
     pub gflops: Option<f64>,
@@ -129,7 +129,7 @@ impl<D: Device> Bench<D> {
         let optimizer = match request.training {
             false => None,
             true => {
-                let numbers = memory.layout().parameter_numbers;
+                let numbers = memory.layout().parameter_len;
                 let group = ParameterGroup::new(0..numbers, 5e-4);
                 Some(Sgd::new(&memory, SgdOptions { momentum: 0.9, nesterov: true }, vec![group])?)
             }
@@ -146,7 +146,7 @@ impl<D: Device> Bench<D> {
             memory,
             optimizer,
             frozen,
-            replayed: Replayed::New,
+            replayed: RecordedWork::New,
         })
     }
 
@@ -177,7 +177,7 @@ impl<D: Device> Bench<D> {
     pub fn peak_bytes(&self) -> usize {
         let layout = self.memory.layout();
         let copies = if self.optimizer.is_some() { 3 } else { 1 };
-        let kept = copies * layout.parameter_numbers + layout.state_numbers;
+        let kept = copies * layout.parameter_len + layout.statistic_len;
         let packed: usize =
             self.frozen.iter().map(|frozen| frozen.bytes(self.memory.device())).sum();
         self.arena_bytes() + layout.io_bytes + 4 * kept + packed

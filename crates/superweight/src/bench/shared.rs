@@ -10,7 +10,7 @@ use superweight_plan::SharingPlan;
 use super::{median, noise};
 use crate::model::bank;
 use crate::model::ensemble::{Ensemble, EnsembleOptions};
-use crate::model::recording::Replayed;
+use crate::model::recording::RecordedWork;
 
 /// Two ensembles that take turns.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct Comparison {
     pub shared_ms: f64,
     /// Median over turns of the second by the first.
     pub ratio: f64,
-    /// Turns.
+    /// MemberSchedule.
     pub repeats: usize,
 }
 
@@ -36,13 +36,13 @@ pub struct Comparison {
 struct Side<D: Device> {
     ensemble: Ensemble<D>,
     optimizer: Sgd<D>,
-    replayed: Replayed<D>,
+    replayed: RecordedWork<D>,
 }
 
 impl<D: Device> Side<D> {
     fn new(device: &D, plan: &SharingPlan, batch: usize) -> Result<Self, Error> {
         let mut ensemble = Ensemble::new(device, plan, &EnsembleOptions::train(batch))?;
-        bank::initialise(plan, ensemble.memory_mut(), 0)?;
+        bank::initialize(plan, ensemble.memory_mut(), 0)?;
         let [member, ..] = &plan.members[..] else { unreachable!("a plan has members") };
         let input = member.input;
         let all = batch * ensemble.heads();
@@ -52,7 +52,7 @@ impl<D: Device> Side<D> {
         // A rate of zero, which is what rates are at first, does all the work and keeps the numbers tame.
         let optimizer =
             ensemble.optimizer(SgdOptions { momentum: 0.9, nesterov: true }, |_| 5e-4)?;
-        Ok(Self { ensemble, optimizer, replayed: Replayed::New })
+        Ok(Self { ensemble, optimizer, replayed: RecordedWork::New })
     }
 
     fn step(&mut self) -> Result<f64, Error> {
@@ -83,7 +83,7 @@ impl<D: Device> SharedBench<D> {
         })
     }
 
-    /// Turns until `time` has passed, at least five, after three to warm up and to be recorded; who begins changes from turn to turn.
+    /// MemberSchedule until `time` has passed, at least five, after three to warm up and to be recorded; who begins changes from turn to turn.
     pub fn measure(&mut self, time: Duration) -> Result<Comparison, Error> {
         let (mut dense, mut shared) = (vec![], vec![]);
         for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! An image on its way into a batch: a part of it stretched, flip, shifted crop, normalise, cutout.
+//! An image on its way into a batch: a part of it stretched, flip, shifted crop, normalize, cutout.
 //!
 //! - *stretch*: a part of random area (all shares from the least on alike) and random shape (from 3:4 to 4:3, their logarithms
 //!   alike) at a random place is stretched to the image's size, as torchvision's `RandomResizedCrop` does, bilinearly and
@@ -7,16 +7,16 @@
 //! - *crop*: the image is padded by `pad` pixels on every side and a window of its old size cut out, all
 //!   (2·pad + 1)² windows as likely. Padding is 0 in *raw* bytes, before normalising, as torchvision's
 //!   `RandomCrop(32, padding=4)` on images does: black, not the mean;
-//! - *normalise*: (v − mean) / deviation, from a table of 256 numbers per channel;
+//! - *normalize*: (v − mean) / deviation, from a table of 256 numbers per channel;
 //! - *cutout*: a square of `cutout` pixels around a uniformly drawn centre, clipped at the border, is 0 *after*
 //!   normalising, as in the code of Cutout's authors: the mean, so that it carries no information.
 //!
 //! Where an image lands ([`Placement`]) is drawn here; the device moves its bytes ([`superweight_engine::ImageSet`]).
 
-use superweight_engine::ImageDraw;
+use superweight_engine::ImageSample;
 use superweight_plan::arch::ImageShape;
 
-use super::images::Normalisation;
+use super::images::Normalization;
 use super::random::{Counter, Stream};
 
 /// What may happen to a training image.
@@ -129,16 +129,16 @@ impl Piece {
 
 impl Placement {
     /// This image, placed so, as a device draws it.
-    pub fn draw(&self, image: u32) -> ImageDraw {
+    pub fn draw(&self, image: u32) -> ImageSample {
         let pair = |(first, end): (usize, usize)| [first as u32, end as u32];
-        ImageDraw {
+        ImageSample {
             image,
             flip: u32::from(self.flip),
             down: self.down as i32,
             right: self.right as i32,
-            hole_rows: self.hole.map_or([0; 2], |hole| pair(hole.rows)),
-            hole_columns: self.hole.map_or([0; 2], |hole| pair(hole.columns)),
-            part: self.piece.map_or([0; 4], |Piece { at: [top, left], size: [rows, columns] }| {
+            cutout_rows: self.hole.map_or([0; 2], |hole| pair(hole.rows)),
+            cutout_columns: self.hole.map_or([0; 2], |hole| pair(hole.columns)),
+            crop: self.piece.map_or([0; 4], |Piece { at: [top, left], size: [rows, columns] }| {
                 [top, left, rows, columns].map(|n| n as u32)
             }),
         }
@@ -146,10 +146,10 @@ impl Placement {
 }
 
 /// The number every byte becomes, per channel.
-pub(super) fn table(normalisation: &Normalisation) -> Vec<[f32; 256]> {
+pub(super) fn table(normalization: &Normalization) -> Vec<[f32; 256]> {
     let channel =
         |(mean, deviation): (&f32, &f32)| std::array::from_fn(|v| (v as f32 - mean) / deviation);
-    normalisation.mean.iter().zip(normalisation.deviation.iter()).map(channel).collect()
+    normalization.mean.iter().zip(normalization.deviation.iter()).map(channel).collect()
 }
 
 #[cfg(test)]
@@ -160,10 +160,10 @@ mod tests {
     use superweight_engine::{ImageSet, Shape};
 
     const SHAPE: ImageShape = ImageShape { channels: 3, height: 6, width: 5 };
-    const NORMALISATION: Normalisation =
-        Normalisation::fixed(&[120.0, 100.0, 90.5], &[60.0, 50.0, 70.25]);
+    const NORMALISATION: Normalization =
+        Normalization::fixed(&[120.0, 100.0, 90.5], &[60.0, 50.0, 70.25]);
 
-    /// Step by step on whole arrays: flip, pad, cut the window, normalise, cut out. (Stretching has tests where it is done.)
+    /// Step by step on whole arrays: flip, pad, cut the window, normalize, cut out. (Stretching has tests where it is done.)
     fn naive(image: &[u8], pad: usize, placement: Placement) -> Vec<f32> {
         let (h, w) = (SHAPE.height, SHAPE.width);
         let pixel = |y: usize, x: usize, c: usize| image[(y * w + x) * 3 + c];
@@ -270,7 +270,7 @@ mod tests {
             let shape = ImageShape { channels: 1, height, width };
             let places =
                 (0..50).map(|image| whole.place(shape, Counter::new(5, Phase::Train, 1), image));
-            let often = places.filter(|placed| placed.draw(0).part == expected).count();
+            let often = places.filter(|placed| placed.draw(0).crop == expected).count();
             assert!(often > 25, "{height}×{width}: {often}");
         }
     }

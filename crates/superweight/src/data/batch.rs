@@ -6,17 +6,17 @@
 
 use std::sync::Arc;
 
-use superweight_engine::ImageDraw;
+use superweight_engine::ImageSample;
 
 use super::error::DataError;
 use super::augment::Augment;
 use super::dataset::Dataset;
-use super::images::Part;
+use super::images::Split;
 use super::order::epoch_order;
 use super::random::{Counter, Phase, Stream};
 
 /// What is drawn, in order.
-pub type Batch = Vec<ImageDraw>;
+pub type Batch = Vec<ImageSample>;
 
 /// Something that makes batches by number.
 pub trait Batches {
@@ -51,7 +51,7 @@ pub struct TrainBatches {
 }
 
 impl TrainBatches {
-    /// Batches of these training images (see [`Split`](super::Split)).
+    /// Batches of these training images (see [`ValidationSplit`](super::ValidationSplit)).
     pub fn new(
         data: Arc<Dataset>,
         images: Vec<u32>,
@@ -115,7 +115,7 @@ impl Batches for TrainBatches {
             return Ok(());
         }
         self.images_of_head.clone_from(batch);
-        batch.resize(rows * self.heads, ImageDraw::default());
+        batch.resize(rows * self.heads, ImageSample::default());
         for head in 0..self.heads {
             self.order_of_head.clear();
             self.order_of_head.extend(0..rows as u32);
@@ -156,7 +156,7 @@ impl EvalBatches {
     }
 
     /// Batches of all images of a part.
-    pub fn all(data: &Dataset, part: Part, batch_size: usize) -> Result<Self, DataError> {
+    pub fn all(data: &Dataset, part: Split, batch_size: usize) -> Result<Self, DataError> {
         Self::new((0..data.part(part).len() as u32).collect(), batch_size)
     }
 
@@ -175,7 +175,7 @@ impl Batches for EvalBatches {
         let start = (step as usize).saturating_mul(self.batch_size).min(self.images.len());
         let chosen = &self.images[start..self.images.len().min(start + self.batch_size)];
         batch.clear();
-        let of_all = |&image: &u32| std::iter::repeat_n(ImageDraw::plain(image), self.heads);
+        let of_all = |&image: &u32| std::iter::repeat_n(ImageSample::unchanged(image), self.heads);
         batch.extend(chosen.iter().flat_map(of_all));
         Ok(())
     }
@@ -224,7 +224,7 @@ mod tests {
                 let batch = batch(&mut batches, step);
                 assert_eq!(batch.len(), 8);
                 for draw in batch {
-                    assert_eq!(draw, ImageDraw::plain(draw.image));
+                    assert_eq!(draw, ImageSample::unchanged(draw.image));
                     seen[draw.image as usize] += 1;
                 }
             }
@@ -266,7 +266,7 @@ mod tests {
             let (mut plain, all) =
                 (batch(&mut train(1, 8), step).repeat(4), batch(&mut batches, step));
             assert_eq!(all.len(), 3 * 4 * 8);
-            let key = |draw: &ImageDraw| draw.image;
+            let key = |draw: &ImageSample| draw.image;
             plain.sort_by_key(key);
             for head in 0..3 {
                 let of_head: Batch = all.iter().skip(head).step_by(3).copied().collect();
@@ -283,18 +283,18 @@ mod tests {
         let again: Vec<Batch> =
             (0..2).map(|_| batch(&mut train(1, 8).for_heads(3, 4), 5)).collect();
         assert_eq!(again[0], again[1]);
-        let mut eval = EvalBatches::all(&dataset(5, 7), Part::Test, 3).unwrap().for_heads(2);
-        assert_eq!(batch(&mut eval, 2), vec![ImageDraw::plain(6); 2]);
-        assert_eq!(batch(&mut eval, 0), [0, 0, 1, 1, 2, 2].map(ImageDraw::plain));
+        let mut eval = EvalBatches::all(&dataset(5, 7), Split::Test, 3).unwrap().for_heads(2);
+        assert_eq!(batch(&mut eval, 2), vec![ImageSample::unchanged(6); 2]);
+        assert_eq!(batch(&mut eval, 0), [0, 0, 1, 1, 2, 2].map(ImageSample::unchanged));
     }
 
     #[test]
     fn evaluation_has_a_short_tail() {
-        let mut batches = EvalBatches::all(&dataset(5, 7), Part::Test, 3).unwrap();
+        let mut batches = EvalBatches::all(&dataset(5, 7), Split::Test, 3).unwrap();
         assert_eq!(batches.steps(), 3);
         let sizes: Vec<Batch> = (0..4).map(|step| batch(&mut batches, step)).collect();
         assert_eq!(sizes.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 1, 0]);
-        assert!(sizes.concat().into_iter().eq((0..7).map(ImageDraw::plain)));
+        assert!(sizes.concat().into_iter().eq((0..7).map(ImageSample::unchanged)));
     }
 
     #[test]
@@ -306,7 +306,7 @@ mod tests {
         assert!(new(5).is_ok());
         let error = new(6).err().unwrap().to_string();
         assert_eq!(error, "a batch of 6 cannot be made of 5 images: choose between 1 and 5");
-        assert!(new(0).is_err() && EvalBatches::all(&data, Part::Test, 0).is_err());
-        assert_eq!(EvalBatches::all(&data, Part::Test, 4).unwrap().steps(), 0);
+        assert!(new(0).is_err() && EvalBatches::all(&data, Split::Test, 0).is_err());
+        assert_eq!(EvalBatches::all(&data, Split::Test, 4).unwrap().steps(), 0);
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::{fmt, fs};
 
-use superweight_engine::{Mapped, Pixels};
+use superweight_engine::{MappedFile, Pixels};
 
 use super::error::DataError;
 
@@ -20,7 +20,7 @@ pub enum Bytes {
     /// In memory.
     Memory(Vec<u8>),
     /// Of a file, read when somebody looks.
-    File(Arc<Mapped>),
+    File(Arc<MappedFile>),
 }
 
 impl Bytes {
@@ -61,9 +61,9 @@ impl Pixels for Bytes {
         self.in_memory()
     }
 
-    fn will_need(&self, range: Range<usize>) {
+    fn prefetch(&self, range: Range<usize>) {
         if let Self::File(file) = self {
-            file.will_need(range);
+            file.prefetch(range);
         }
     }
 }

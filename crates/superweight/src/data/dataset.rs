@@ -12,7 +12,7 @@ use superweight_plan::arch::ImageShape;
 
 use super::augment;
 use super::bytes::Bytes;
-use super::images::{Images, Normalisation, Part};
+use super::images::{Images, Normalization, Split};
 use super::sources::catalogue::Description;
 
 /// A data set in memory.
@@ -29,7 +29,7 @@ pub struct Dataset {
     /// To be judged by.
     pub test: Images,
     /// Means and deviations of the training images.
-    pub normalisation: Normalisation,
+    pub normalization: Normalization,
 }
 
 impl Dataset {
@@ -40,26 +40,26 @@ impl Dataset {
             shape: self.shape,
             classes: self.classes.clone(),
             images: (self.train.len(), self.test.len()),
-            normalisation: self.normalisation.clone(),
+            normalization: self.normalization.clone(),
         }
     }
 
     /// Training or test images.
-    pub fn part(&self, part: Part) -> &Images {
+    pub fn part(&self, part: Split) -> &Images {
         match part {
-            Part::Train => &self.train,
-            Part::Test => &self.test,
+            Split::Train => &self.train,
+            Split::Test => &self.test,
         }
     }
 
     /// A part as devices take it in; the bytes are shared, not copied.
-    pub fn image_set(self: &Arc<Self>, part: Part) -> ImageSet {
+    pub fn image_set(self: &Arc<Self>, part: Split) -> ImageSet {
         let ImageShape { channels, height, width } = self.shape;
         ImageSet {
             shape: Shape::new(height, width, channels),
             pixels: Arc::new(PartOf { data: Arc::clone(self), part }),
             classes: self.part(part).labels.iter().map(|&class| class.into()).collect(),
-            table: augment::table(&self.normalisation),
+            table: augment::table(&self.normalization),
         }
     }
 
@@ -83,7 +83,7 @@ impl Dataset {
 /// The bytes of a part.
 struct PartOf {
     data: Arc<Dataset>,
-    part: Part,
+    part: Split,
 }
 
 impl PartOf {
@@ -101,8 +101,8 @@ impl Pixels for PartOf {
         self.pixels().in_memory()
     }
 
-    fn will_need(&self, range: Range<usize>) {
-        self.pixels().will_need(range);
+    fn prefetch(&self, range: Range<usize>) {
+        self.pixels().prefetch(range);
     }
 }
 
@@ -120,7 +120,7 @@ mod tests {
             assert_eq!((data.train.len(), data.test.len()), fixture.entry.images);
             assert_eq!(data.train.pixels.len(), data.train.len() * data.image_len());
             assert_eq!(data.train.labels[label], fixture.label(label), "{}", data.name);
-            assert_eq!(data.part(Part::Test).image(1).len(), data.image_len());
+            assert_eq!(data.part(Split::Test).image(1).len(), data.image_len());
         }
     }
 

@@ -10,7 +10,7 @@ use superweight_plan::arch::ImageShape;
 
 use super::sources::catalogue::{Entry, FileEntry, Layout};
 use super::dataset::Dataset;
-use super::images::{Normalisation, Part};
+use super::images::{Normalization, Split};
 use super::sources::source;
 use super::sources::source::Found;
 use super::error::DataError;
@@ -24,7 +24,7 @@ const RECORD: usize = 2 + 3 * SIDE * SIDE;
 const fn file(
     name: &'static str,
     bytes: usize,
-    part: Part,
+    part: Split,
     python: Option<&'static str>,
 ) -> FileEntry {
     FileEntry { name, bytes: bytes as u64, sha256: "", part, python }
@@ -36,14 +36,14 @@ pub static CIFAR: Entry = Entry {
     folder: "small-cifar",
     layout: Layout::Cifar { label_bytes: 2, python_folder: "small-cifar-python" },
     files: &[
-        file("train.bin", IMAGES * RECORD, Part::Train, Some("train")),
-        file("test.bin", IMAGES * RECORD, Part::Test, Some("test")),
+        file("train.bin", IMAGES * RECORD, Split::Train, Some("train")),
+        file("test.bin", IMAGES * RECORD, Split::Test, Some("test")),
     ],
     addresses: &[],
     shape: ImageShape { channels: 3, height: SIDE, width: SIDE },
     classes: &["a", "b", "c"],
     images: (IMAGES, IMAGES),
-    normalisation: Normalisation::fixed(&[0.0; 3], &[1.0; 3]),
+    normalization: Normalization::fixed(&[0.0; 3], &[1.0; 3]),
 };
 
 /// Images and labels, twice.
@@ -52,16 +52,16 @@ pub static IDX: Entry = Entry {
     folder: "small-idx",
     layout: Layout::Idx,
     files: &[
-        file("train-images", 16 + IMAGES * SIDE * SIDE, Part::Train, None),
-        file("train-labels", 8 + IMAGES, Part::Train, None),
-        file("test-images", 16 + IMAGES * SIDE * SIDE, Part::Test, None),
-        file("test-labels", 8 + IMAGES, Part::Test, None),
+        file("train-images", 16 + IMAGES * SIDE * SIDE, Split::Train, None),
+        file("train-labels", 8 + IMAGES, Split::Train, None),
+        file("test-images", 16 + IMAGES * SIDE * SIDE, Split::Test, None),
+        file("test-labels", 8 + IMAGES, Split::Test, None),
     ],
     addresses: CIFAR.addresses,
     shape: ImageShape { channels: 1, height: SIDE, width: SIDE },
     classes: CIFAR.classes,
     images: CIFAR.images,
-    normalisation: Normalisation::fixed(&[0.0], &[1.0]),
+    normalization: Normalization::fixed(&[0.0], &[1.0]),
 };
 
 /// A tar, compressed or not, with the files of a set.

@@ -1,4 +1,4 @@
-//! Images of one shape with their labels, and how pixels are normalised.
+//! Images of one shape with their labels, and how pixels are normalized.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use super::bytes::Bytes;
 
 /// What a model may learn from, and what it is judged by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum Split {
     /// Training images; what is held out is a part of them.
     Train,
     /// Test images.
@@ -72,14 +72,14 @@ impl Images {
 
 /// Per channel, in 0–255: a pixel v becomes (v − mean) / deviation.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Normalisation {
+pub struct Normalization {
     /// Over all training images.
     pub mean: Cow<'static, [f32]>,
     /// Over all training images.
     pub deviation: Cow<'static, [f32]>,
 }
 
-impl Normalisation {
+impl Normalization {
     /// Of a set that is known when this is compiled.
     pub const fn fixed(mean: &'static [f32], deviation: &'static [f32]) -> Self {
         Self { mean: Cow::Borrowed(mean), deviation: Cow::Borrowed(deviation) }

@@ -1,7 +1,7 @@
 //! Images: where they come from, in which order they are seen, how a batch is made of them.
 //!
 //! ```text
-//! fetch / --from ─► source ─► cifar | python | idx ─► Dataset ─► Split ─► epoch_order ─► Augment ─► Batch
+//! fetch / --from ─► source ─► cifar | python | idx ─► Dataset ─► ValidationSplit ─► epoch_order ─► Augment ─► Batch
 //! ```
 //!
 //! | file | question |
@@ -17,10 +17,10 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use superweight::data::{self, Augment, Batches, Dataset, Phase, Split, TrainBatches};
+//! use superweight::data::{self, Augment, Batches, Dataset, Phase, ValidationSplit, TrainBatches};
 //!
 //! let data = Arc::new(Dataset::open("fashion-mnist-10k", &data::standard_folder()?)?);
-//! let split = Split::hold_out(&data.train.labels, data.classes.len(), 1000, 0)?;
+//! let split = ValidationSplit::hold_out(&data.train.labels, data.classes.len(), 1000, 0)?;
 //! let mut batches = TrainBatches::new(data, split.train, 128, Augment::CIFAR, 7, Phase::Train)?;
 //! let mut batch = batches.buffer();
 //! for step in 0..batches.steps_per_epoch() {
@@ -52,7 +52,7 @@ pub use batch::{Batch, Batches, EvalBatches, TrainBatches};
 pub use bytes::Bytes;
 pub use dataset::Dataset;
 pub use error::DataError;
-pub use images::{EvalSplit, Images, Normalisation, Part};
+pub use images::{EvalSplit, Images, Normalization, Split};
 pub use order::epoch_order;
 pub use pictures::folder::Pictures;
 pub use pictures::own::{MOST_SIDE, OwnSet, SET};
@@ -67,4 +67,4 @@ pub use sources::npy::{
     rows_of as npy_rows_of,
 };
 pub use sources::verify::{FileState, Presence, State, presence, verify};
-pub use split::Split;
+pub use split::ValidationSplit;

@@ -58,7 +58,7 @@ impl Dataset {
             }
         }
         let [train, test] = parts;
-        let Description { name, shape, classes, normalisation, .. } = entry.describe();
-        Ok(Self { name, shape, classes, train, test, normalisation })
+        let Description { name, shape, classes, normalization, .. } = entry.describe();
+        Ok(Self { name, shape, classes, train, test, normalization })
     }
 }

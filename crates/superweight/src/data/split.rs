@@ -8,14 +8,14 @@ use super::random::{Counter, Phase, Stream};
 
 /// Positions in the training set, ascending; together they are all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Split {
+pub struct ValidationSplit {
     /// Trained on.
     pub train: Vec<u32>,
     /// Held out: never trained on, never augmented.
     pub validation: Vec<u32>,
 }
 
-impl Split {
+impl ValidationSplit {
     /// Holds out `count` of the images with these labels.
     ///
     /// # Panics
@@ -76,7 +76,7 @@ mod tests {
     fn the_same_number_per_class_where_it_divides() {
         let labels: Vec<u16> = (0..5000).map(|i| (i * 7 % 100) as u16).collect();
         for count in [0, 1, 99, 100, 500, 505, 4999] {
-            let split = Split::hold_out(&labels, 100, count, 0).unwrap();
+            let split = ValidationSplit::hold_out(&labels, 100, count, 0).unwrap();
             let counts = per_class(&labels, &split.validation, 100);
             let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
             assert_eq!(counts.iter().sum::<usize>(), count);
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn the_seed_alone_decides() {
         let labels: Vec<u16> = (0..1000).map(|i| (i % 10) as u16).collect();
-        let split = |seed| Split::hold_out(&labels, 10, 100, seed).unwrap();
+        let split = |seed| ValidationSplit::hold_out(&labels, 10, 100, seed).unwrap();
         assert_eq!(split(0), split(0));
         assert_ne!(split(0), split(1));
     }
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn rare_classes_give_what_they_have() {
         let labels: Vec<u16> = (0..100).map(|i| u16::from(i < 97)).collect();
-        let split = Split::hold_out(&labels, 2, 50, 0).unwrap();
+        let split = ValidationSplit::hold_out(&labels, 2, 50, 0).unwrap();
         assert_eq!(per_class(&labels, &split.validation, 2), [3, 47]);
     }
 
@@ -110,7 +110,7 @@ mod tests {
             (0..997).map(|i| (i * i % 10) as u16).collect::<Vec<_>>(),
             (0..500).map(|i| u16::from(i < 13) + 2 * u16::from(i % 7 == 0)).collect(),
         ] {
-            let draw = |count| Split::hold_out(&labels, 10, count, 3).unwrap().validation;
+            let draw = |count| ValidationSplit::hold_out(&labels, 10, count, 3).unwrap().validation;
             let mut smaller = vec![];
             for count in (1..490).step_by(9) {
                 let larger = draw(count);
@@ -122,11 +122,11 @@ mod tests {
 
     #[test]
     fn all_of_them_is_too_many() {
-        let refused = Split::hold_out(&[0, 1, 0], 2, 3, 0).unwrap_err();
+        let refused = ValidationSplit::hold_out(&[0, 1, 0], 2, 3, 0).unwrap_err();
         assert_eq!(
             refused.to_string(),
             "3 images cannot be held out of 3: at least one must be left to train on"
         );
-        assert!(Split::hold_out(&[], 2, 0, 0).unwrap().train.is_empty());
+        assert!(ValidationSplit::hold_out(&[], 2, 0, 0).unwrap().train.is_empty());
     }
 }

@@ -11,7 +11,7 @@ use superweight_plan::arch::ImageShape;
 
 use super::Dataset;
 use super::sources::catalogue::{Entry, FileEntry, Layout};
-use super::images::{Images, Normalisation, Part};
+use super::images::{Images, Normalization, Split};
 use super::sources::verify::hex_sha256;
 
 /// A folder of its own for one test, gone afterwards.
@@ -118,9 +118,9 @@ impl Fixture {
     }
 }
 
-fn fixture(layout: Layout, parts: [(&'static str, Part, Vec<u8>); 4], entry: Entry) -> Fixture {
+fn fixture(layout: Layout, parts: [(&'static str, Split, Vec<u8>); 4], entry: Entry) -> Fixture {
     let parts: Vec<_> = parts.into_iter().filter(|(_, _, bytes)| !bytes.is_empty()).collect();
-    let file = |(name, part, bytes): &(&'static str, Part, Vec<u8>)| FileEntry {
+    let file = |(name, part, bytes): &(&'static str, Split, Vec<u8>)| FileEntry {
         name,
         bytes: bytes.len() as u64,
         sha256: hex_sha256(&[bytes]).leak(),
@@ -143,7 +143,7 @@ const TINY: Entry = Entry {
     shape: SHAPE,
     classes: &["a", "b", "c", "d", "e"],
     images: (20, 10),
-    normalisation: Normalisation::fixed(&[1.0, 2.0, 3.0], &[10.0, 20.0, 30.0]),
+    normalization: Normalization::fixed(&[1.0, 2.0, 3.0], &[10.0, 20.0, 30.0]),
 };
 
 /// 20 and 10 images of 3×4×4 in two files.
@@ -155,10 +155,10 @@ pub fn cifar_entry() -> Fixture {
         (0..images).flat_map(record).collect()
     };
     let layout = Layout::Cifar { label_bytes: 2, python_folder: "tiny-cifar-python" };
-    let none = ("", Part::Test, vec![]);
+    let none = ("", Split::Test, vec![]);
     let parts = [
-        ("train.bin", Part::Train, records(20)),
-        ("test.bin", Part::Test, records(10)),
+        ("train.bin", Split::Train, records(20)),
+        ("test.bin", Split::Test, records(10)),
         none.clone(),
         none,
     ];
@@ -173,17 +173,17 @@ pub fn idx_entry() -> Fixture {
     let labels =
         |n: u8| [vec![0, 0, 8, 1, 0, 0, 0, n], (0..n).map(|i| i * 3 % 5).collect()].concat();
     let parts = [
-        ("train-images-idx3-ubyte", Part::Train, images(20)),
-        ("train-labels-idx1-ubyte", Part::Train, labels(20)),
-        ("t10k-images-idx3-ubyte", Part::Test, images(10)),
-        ("t10k-labels-idx1-ubyte", Part::Test, labels(10)),
+        ("train-images-idx3-ubyte", Split::Train, images(20)),
+        ("train-labels-idx1-ubyte", Split::Train, labels(20)),
+        ("t10k-images-idx3-ubyte", Split::Test, images(10)),
+        ("t10k-labels-idx1-ubyte", Split::Test, labels(10)),
     ];
     let shape = ImageShape { channels: 1, ..SHAPE };
-    let normalisation = Normalisation::fixed(&[1.0], &[2.0]);
+    let normalization = Normalization::fixed(&[1.0], &[2.0]);
     fixture(
         Layout::Idx,
         parts,
-        Entry { name: "tiny-idx", folder: "tiny-idx", shape, normalisation, ..TINY },
+        Entry { name: "tiny-idx", folder: "tiny-idx", shape, normalization, ..TINY },
     )
 }
 
@@ -199,7 +199,7 @@ pub fn dataset(train: usize, test: usize) -> Dataset {
         classes: TINY.classes.iter().map(|&class| class.to_owned()).collect(),
         train: images(train, 0),
         test: images(test, 100),
-        normalisation: TINY.normalisation,
+        normalization: TINY.normalization,
     }
 }
 
@@ -310,7 +310,7 @@ pub fn birds() -> Dataset {
         classes: ["crow", "heron", "owl"].map(String::from).into(),
         train: part(5, 0),
         test: part(3, 100),
-        normalisation: Normalisation {
+        normalization: Normalization {
             mean: vec![0.1, 2.5, 1e-3].into(),
             deviation: vec![1.0, 2.0, 0.3].into(),
         },

@@ -10,7 +10,7 @@ pub struct ClassScore {
     /// Images of it.
     pub images: usize,
     /// That are recognised.
-    pub right: usize,
+    pub correct: usize,
     /// The other class that its images are taken for most often, and how often; the first of several.
     pub taken_for: Option<(usize, usize)>,
 }
@@ -18,7 +18,7 @@ pub struct ClassScore {
 impl ClassScore {
     /// Recognised images in percent; none of a class without images.
     pub fn top1(&self) -> Option<f64> {
-        (self.images > 0).then(|| 100.0 * self.right as f64 / self.images as f64)
+        (self.images > 0).then(|| 100.0 * self.correct as f64 / self.images as f64)
     }
 }
 
@@ -27,8 +27,8 @@ impl ClassScore {
 /// ```
 /// use superweight::evaluate::by_class;
 /// let scores = by_class(2, &[0, 0, 0, 1], &[0, 1, 1, 1]);
-/// assert_eq!((scores[0].right, scores[0].images, scores[0].taken_for), (1, 3, Some((1, 2))));
-/// assert_eq!((scores[1].right, scores[1].taken_for), (1, None));
+/// assert_eq!((scores[0].correct, scores[0].images, scores[0].taken_for), (1, 3, Some((1, 2))));
+/// assert_eq!((scores[1].correct, scores[1].taken_for), (1, None));
 /// ```
 ///
 /// # Panics
@@ -44,7 +44,7 @@ pub fn by_class(classes: usize, labels: &[u16], said: &[u16]) -> Vec<ClassScore>
         // The last of the largest is taken: so from behind.
         let taken_for =
             others.rev().max_by_key(|&(_, &count)| count).map(|(other, &count)| (other, count));
-        ClassScore { class, images: counts.iter().sum(), right: counts[class], taken_for }
+        ClassScore { class, images: counts.iter().sum(), correct: counts[class], taken_for }
     };
     counts.iter().enumerate().map(score).collect()
 }
@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(scores.iter().map(|score| score.images).collect::<Vec<_>>(), [2, 0, 4, 0]);
         assert_eq!(
             scores[2],
-            ClassScore { class: 2, images: 4, right: 2, taken_for: Some((1, 1)) }
+            ClassScore { class: 2, images: 4, correct: 2, taken_for: Some((1, 1)) }
         );
         assert_eq!(
             (scores[2].top1(), scores[0].top1(), scores[1].top1()),

@@ -36,7 +36,7 @@ pub struct Bin {
     /// Images whose confidence lies in it.
     pub images: u64,
     /// Those among them whose most probable class is right.
-    pub right: u64,
+    pub correct: u64,
     /// Sum of their confidences.
     pub confidence: f64,
 }
@@ -45,14 +45,14 @@ impl Bin {
     /// Mean confidence and accuracy; none for an empty bin.
     pub fn means(&self) -> Option<(f64, f64)> {
         let images = self.images as f64;
-        (self.images > 0).then(|| (self.confidence / images, self.right as f64 / images))
+        (self.images > 0).then(|| (self.confidence / images, self.correct as f64 / images))
     }
 }
 
 /// Counts from which all scores follow. Images are added one by one, so that nothing but counts is kept per ensemble.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tally {
-    right: u64,
+    correct: u64,
     among_five: u64,
     nll: f64,
     bins: Vec<Bin>,
@@ -68,7 +68,7 @@ impl Tally {
     /// Nothing seen yet; confidences fall into `bins` equal bins.
     pub fn new(bins: usize) -> Self {
         assert!(bins > 0, "a calibration error needs at least one bin");
-        Self { right: 0, among_five: 0, nll: 0.0, bins: vec![Bin::default(); bins] }
+        Self { correct: 0, among_five: 0, nll: 0.0, bins: vec![Bin::default(); bins] }
     }
 
     /// Adds an image: the probability of every class, and the class it is of.
@@ -80,13 +80,13 @@ impl Tally {
         let before = |(class, &p): (usize, &f64)| p > of_label || (p == of_label && class < label);
         let rank = probabilities.iter().enumerate().filter(|&it| before(it)).count();
         let confidence = probabilities.iter().copied().fold(0.0, f64::max);
-        self.right += u64::from(rank == 0);
+        self.correct += u64::from(rank == 0);
         self.among_five += u64::from(rank < 5);
         self.nll -= of_label.max(f64::MIN_POSITIVE).ln();
         let bins = self.bins.len();
         let bin = &mut self.bins[bin_of(confidence, bins)];
         bin.images += 1;
-        bin.right += u64::from(rank == 0);
+        bin.correct += u64::from(rank == 0);
         bin.confidence += confidence;
     }
 
@@ -94,10 +94,10 @@ impl Tally {
     pub fn scores(&self) -> Scores {
         let images: u64 = self.bins.iter().map(|bin| bin.images).sum();
         let count = images as f64;
-        let gap = |bin: &Bin| (bin.right as f64 - bin.confidence).abs();
+        let gap = |bin: &Bin| (bin.correct as f64 - bin.confidence).abs();
         Scores {
             images,
-            top1: self.right as f64 / count,
+            top1: self.correct as f64 / count,
             top5: self.among_five as f64 / count,
             nll: self.nll / count,
             ece: self.bins.iter().map(gap).sum::<f64>() / count,

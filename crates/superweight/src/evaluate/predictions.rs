@@ -88,8 +88,8 @@ impl Predictions {
         self.classes
     }
 
-    /// How many voices.
-    pub fn voices(&self) -> usize {
+    /// How many outputs.
+    pub fn outputs(&self) -> usize {
         self.members.len()
     }
 
@@ -108,8 +108,8 @@ impl Predictions {
         let (mut one, mut sum) = (vec![0.0; self.classes], vec![0.0; self.classes]);
         let class = |image| {
             sum.fill(0.0);
-            for voice in subset.voices() {
-                softmax(self.logits(voice, image), &mut one);
+            for output in subset.outputs() {
+                softmax(self.logits(output, image), &mut one);
                 sum.iter_mut().zip(&one).for_each(|(sum, p)| *sum += p);
             }
             most_probable(&sum) as u16
@@ -120,14 +120,14 @@ impl Predictions {
     /// Diversity of all members; see [`diversity`].
     pub fn diversity(&self) -> Option<f64> {
         let of = |member| self.classes_of(Subset::one(OutputId(member)));
-        let rows: Vec<_> = (0..self.voices()).map(of).collect();
+        let rows: Vec<_> = (0..self.outputs()).map(of).collect();
         diversity(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>(), &self.labels)
     }
 
     /// The classes of every member and of all together, for the small file.
     pub fn to_classes(&self) -> Classes {
-        let one = (0..self.voices()).map(|member| Subset::one(OutputId(member)));
-        let all = (self.voices() > 1).then(|| Subset::all(self.voices()));
+        let one = (0..self.outputs()).map(|member| Subset::one(OutputId(member)));
+        let all = (self.outputs() > 1).then(|| Subset::all(self.outputs()));
         let rows = one.chain(all).map(|subset| (subset, self.classes_of(subset))).collect();
         Classes {
             about: self.about.clone(),
@@ -329,7 +329,7 @@ mod tests {
             let small = full.to_classes();
             small.save(&folder.0.join("p.gz")).unwrap();
             assert_eq!(Classes::load(&folder.0.join("p.gz")).unwrap(), small);
-            for scored in crate::evaluate::evaluate_subsets(&full, &Subset::every(full.voices())) {
+            for scored in crate::evaluate::evaluate_subsets(&full, &Subset::every(full.outputs())) {
                 let expected =
                     small.rows.contains_key(&scored.subset).then(|| scored.scores().top1);
                 assert_eq!(small.top1(scored.subset), expected, "{}", scored.subset);

@@ -74,9 +74,9 @@ impl SetReport {
 
     /// Of these the single members and all together only, without diagrams: enough for a corrupted set.
     pub fn brief(predictions: &Predictions, subsets: &[Subset]) -> Self {
-        let voices = predictions.voices();
+        let outputs = predictions.outputs();
         let mut scored = evaluate_subsets(predictions, subsets);
-        scored.retain(|scored| scored.subset.len() == 1 || scored.subset.len() == voices);
+        scored.retain(|scored| scored.subset.len() == 1 || scored.subset.len() == outputs);
         Self::of(predictions, scored, false)
     }
 
@@ -146,12 +146,12 @@ pub fn average(reports: &[CorruptedReport], kinds: &[Corruption]) -> Option<Corr
 }
 
 /// The member's number and architecture, or what an ensemble consists of; exits are of one architecture.
-pub fn subset_name(subset: Subset, voices: &Outputs) -> String {
-    match subset.voices().next() {
-        Some(OutputId(only)) if subset.len() == 1 && !voices.nested() => {
-            format!("{only} {}", voices.names()[only])
+pub fn subset_name(subset: Subset, outputs: &Outputs) -> String {
+    match subset.outputs().next() {
+        Some(OutputId(only)) if subset.len() == 1 && !outputs.nested() => {
+            format!("{only} {}", outputs.names()[only])
         }
-        _ => voices.brief(subset),
+        _ => outputs.brief(subset),
     }
 }
 

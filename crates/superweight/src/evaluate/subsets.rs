@@ -50,7 +50,7 @@ pub fn evaluate_subsets(predictions: &Predictions, subsets: &[Subset]) -> Vec<Su
             let sum = &mut rest[..classes];
             match sums_of[i] {
                 None => {
-                    let alone = scored.subset.voices().next().expect("no subset listed is empty");
+                    let alone = scored.subset.outputs().next().expect("no subset listed is empty");
                     softmax(predictions.logits(alone, image), sum);
                 }
                 Some(terms) => {
@@ -82,7 +82,7 @@ mod tests {
         assert!(every[3].contains(OutputId(1)) && !every[3].contains(OutputId(2)));
         // As many as a recipe may have.
         let all = Subset::all(64);
-        assert_eq!((all.len(), all.voices().last()), (64, Some(OutputId(63))));
+        assert_eq!((all.len(), all.outputs().last()), (64, Some(OutputId(63))));
         assert_eq!(Subset::try_from(Vec::from(all)), Ok(all));
         for wrong in ["[]", "[1,1]", "[64]"] {
             assert!(serde_json::from_str::<Subset>(wrong).is_err(), "{wrong}");

@@ -7,9 +7,9 @@ use superweight_plan::arch::{Architecture, Tensor};
 
 use crate::evaluate::metrics::{Scores, Tally};
 use crate::probability::softmax;
-use crate::data::{Images, Normalisation};
+use crate::data::{Images, Normalization};
 use crate::model::mimo::{mixture, repeated};
-use crate::infer::{InferError, normalise};
+use crate::infer::{InferError, normalize};
 use crate::model::lower::{IMAGES, Lowering, lower};
 
 /// The network, compiled for a batch; its numbers are set one tensor at a time.
@@ -52,7 +52,7 @@ impl<'a, D: Device> ByBatch<'a, D> {
     pub fn scores(
         &mut self,
         images: &Images,
-        normalisation: &Normalisation,
+        normalization: &Normalization,
         mut go_on: impl FnMut() -> ControlFlow<()>,
     ) -> Result<Option<Scores>, InferError> {
         let Self { architecture, batch, .. } = *self;
@@ -72,7 +72,7 @@ impl<'a, D: Device> ByBatch<'a, D> {
             let chosen = &order[begin..begin + batch];
             input.clear();
             chosen.iter().for_each(|&image| {
-                normalise(&images.pixels[image * len..][..len], normalisation, &mut input);
+                normalize(&images.pixels[image * len..][..len], normalization, &mut input);
             });
             match heads {
                 1 => self.memory.set_input(IMAGES, &input)?,

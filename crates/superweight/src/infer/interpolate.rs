@@ -10,7 +10,7 @@ use superweight_plan::arch::{Architecture, Tensor};
 
 use super::by_batch::ByBatch;
 use crate::evaluate::Figures;
-use crate::data::{Images, Normalisation};
+use crate::data::{Images, Normalization};
 use crate::infer::InferError;
 use crate::run::Tensors;
 
@@ -41,7 +41,7 @@ impl Line<'_> {
         &self,
         device: &D,
         images: &Images,
-        normalisation: &Normalisation,
+        normalization: &Normalization,
         batch: usize,
         points: usize,
     ) -> Result<Vec<Point>, InferError> {
@@ -52,7 +52,7 @@ impl Line<'_> {
             for tensor in &self.architecture.tensors {
                 network.set(tensor, &self.between(tensor, t)?)?;
             }
-            let scores = network.scores(images, normalisation, || ControlFlow::Continue(()))?;
+            let scores = network.scores(images, normalization, || ControlFlow::Continue(()))?;
             answer.push(Point { t, figures: scores.expect("nobody stops it").into() });
         }
         Ok(answer)

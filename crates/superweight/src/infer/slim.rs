@@ -20,7 +20,7 @@ use superweight_engine::Device;
 use superweight_plan::arch::{Architecture, NodeId, Op, Tensor};
 use superweight_plan::{MemberId, PlannedLayer, SharingPlan, Tile};
 
-use crate::data::{Images, Normalisation};
+use crate::data::{Images, Normalization};
 use crate::model::ensemble::multiply_adds;
 use super::by_batch::ByBatch;
 use crate::evaluate::Figures;
@@ -40,7 +40,7 @@ pub struct Slimmed {
 }
 
 /// Figures, where nobody has stopped it.
-type Asked = Result<Option<Figures>, InferError>;
+type Measured = Result<Option<Figures>, InferError>;
 
 /// How far it is.
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +102,7 @@ impl<'a, D: Device> Trial<'a, D> {
         &mut self,
         widths: &[usize],
         images: &Images,
-        normalisation: &Normalisation,
+        normalization: &Normalization,
         go_on: impl FnMut() -> ControlFlow<()>,
     ) -> Result<Option<Figures>, InferError> {
         assert_eq!(widths.len(), self.now.len(), "as many as the network has");
@@ -116,7 +116,7 @@ impl<'a, D: Device> Trial<'a, D> {
             }
         }
         self.now.copy_from_slice(widths);
-        Ok(self.network.scores(images, normalisation, go_on)?.map(Figures::from))
+        Ok(self.network.scores(images, normalization, go_on)?.map(Figures::from))
     }
 }
 
@@ -129,14 +129,14 @@ impl Slimming<'_> {
         &self,
         device: &D,
         images: &Images,
-        normalisation: &Normalisation,
+        normalization: &Normalization,
         batch: usize,
         work: u64,
         mut see: impl FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<Vec<Slimmed>, InferError> {
         let mut trial = Trial::new(device, self.architecture, self.numbers, batch)?;
         let figures = |widths: &[usize], see: &mut dyn FnMut(Progress) -> ControlFlow<()>| {
-            trial.figures(widths, images, normalisation, || see(Progress::Batch))
+            trial.figures(widths, images, normalization, || see(Progress::Batch))
         };
         self.narrowed(figures, work, &mut see)
     }
@@ -155,7 +155,7 @@ impl Slimming<'_> {
     /// The greedy way, by figures that anyone may give; no more where they give none.
     fn narrowed(
         &self,
-        mut figures: impl FnMut(&[usize], &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Asked,
+        mut figures: impl FnMut(&[usize], &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Measured,
         work: u64,
         see: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<Vec<Slimmed>, InferError> {

@@ -16,13 +16,13 @@ use thiserror::Error;
 
 use crate::model::bank::scope;
 use crate::data::DataError;
-use crate::data::{Dataset, Images, Normalisation};
+use crate::data::{Dataset, Images, Normalization};
 use crate::model::ensemble::{Ensemble, EnsembleOptions};
 use crate::evaluate::{PredictionError, Predictions};
 use crate::model::mimo::repeated;
 use crate::model::lower::IMAGES;
 use crate::recipe::{Recipe, RecipeError, Resolved};
-use crate::model::recording::Replayed;
+use crate::model::recording::RecordedWork;
 use crate::run::{Checkpoint, Loaded, RunError, Stamp, Tensor, Tensors, load_checkpoint};
 use crate::train::{Position, RestoreError, Stage, restore_parameters};
 use crate::model::{OutputId, Outputs};
@@ -83,14 +83,14 @@ pub enum InferError {
         why: String,
     },
     /// A member that is not there.
-    #[error("there is no member {member}: the run has {}", who(voices, *members))]
+    #[error("there is no member {member}: the run has {}", who(outputs, *members))]
     NoMember {
         /// As asked.
         member: usize,
         /// How many there are.
         members: usize,
         /// Who answers.
-        voices: Outputs,
+        outputs: Outputs,
     },
     /// Images of another shape than the members take.
     #[error("images of {found} numbers; the members take {expected}")]
@@ -103,9 +103,9 @@ pub enum InferError {
 }
 
 /// Members by number, and what exits are not.
-fn who(voices: &Outputs, members: usize) -> String {
-    match (members, voices.nested()) {
-        (1, true) => format!("one, 0, whose {voices} are not members by themselves"),
+fn who(outputs: &Outputs, members: usize) -> String {
+    match (members, outputs.nested()) {
+        (1, true) => format!("one, 0, whose {outputs} are not members by themselves"),
         (1, false) => "one, 0".to_owned(),
         _ => format!("0 to {}", members - 1),
     }
@@ -157,13 +157,13 @@ impl Trained {
         let members = self.plan.members.len();
         match member < members {
             true => Ok(MemberId(member)),
-            false => Err(InferError::NoMember { member, members, voices: Outputs::of(&self.plan) }),
+            false => Err(InferError::NoMember { member, members, outputs: Outputs::of(&self.plan) }),
         }
     }
 
     /// Means and deviations that the members were trained with.
-    pub fn normalisation(&self) -> Result<Normalisation, InferError> {
-        Ok(self.resolved.data.description()?.normalisation)
+    pub fn normalization(&self) -> Result<Normalization, InferError> {
+        Ok(self.resolved.data.description()?.normalization)
     }
 
     /// Names of the classes.
@@ -237,7 +237,7 @@ pub struct Networks<D: Device> {
     ensemble: Ensemble<D>,
     frozen: Vec<Frozen<D>>,
     /// A recording per program, on devices that gain by one.
-    replayed: Vec<Replayed<D>>,
+    replayed: Vec<RecordedWork<D>>,
     /// Programs of exits that have seen these images.
     seen: usize,
     batch: usize,
@@ -248,13 +248,13 @@ impl<D: Device> Networks<D> {
     pub fn new(mut ensemble: Ensemble<D>, batch: usize) -> Result<Self, Error> {
         ensemble.compose()?;
         let frozen = ensemble.freeze()?;
-        let replayed = frozen.iter().map(|_| Replayed::New).collect();
+        let replayed = frozen.iter().map(|_| RecordedWork::New).collect();
         Ok(Self { ensemble, frozen, replayed, seen: 0, batch })
     }
 
     /// Who can be asked.
-    pub fn voices(&self) -> &Outputs {
-        self.ensemble.voices()
+    pub fn outputs(&self) -> &Outputs {
+        self.ensemble.outputs()
     }
 
     /// Images of a call.
@@ -278,7 +278,7 @@ impl<D: Device> Networks<D> {
         input.channels * input.height * input.width
     }
 
-    /// The images that members see next: normalised, `[image][row][column][channel]`; fewer than a batch fill its start.
+    /// The images that members see next: normalized, `[image][row][column][channel]`; fewer than a batch fill its start.
     pub fn set_images(&mut self, images: &[f32]) -> Result<(), Error> {
         let (heads, channels) = (self.ensemble.heads(), self.plan().members[0].input.channels);
         self.seen = 0;
@@ -288,26 +288,26 @@ impl<D: Device> Networks<D> {
         }
     }
 
-    /// One voice's logits for the whole batch. An exit that comes after some that have not seen these images takes their time,
+    /// One output's logits for the whole batch. An exit that comes after some that have not seen these images takes their time,
     /// too; one that has seen them takes none.
-    pub fn run(&mut self, voice: OutputId) -> Result<Vec<f32>, Error> {
+    pub fn run(&mut self, output: OutputId) -> Result<Vec<f32>, Error> {
         let Self { ensemble, frozen, replayed, seen, .. } = self;
         let device = ensemble.memory().device().clone();
-        let last = ensemble.program_of(voice);
-        let first = if ensemble.voices().nested() { *seen } else { last };
+        let last = ensemble.program_of(output);
+        let first = if ensemble.outputs().nested() { *seen } else { last };
         for program in first..=last {
             let mut body = || ensemble.run_frozen(program, &frozen[program]);
             replayed[program].run(&device, &mut body)?;
         }
         *seen = (last + 1).max(*seen);
-        self.ensemble.logits(voice)
+        self.ensemble.logits(output)
     }
 
-    /// Logits of every voice for every image, in one pass. `progress` is told how many images are done.
+    /// Logits of every output for every image, in one pass. `progress` is told how many images are done.
     pub fn predict(
         &mut self,
         images: &Images,
-        normalisation: &Normalisation,
+        normalization: &Normalization,
         mut progress: impl FnMut(usize),
     ) -> Result<Predictions, InferError> {
         let (len, classes) = (self.image_len(), self.classes());
@@ -315,15 +315,15 @@ impl<D: Device> Networks<D> {
         if found != len {
             return Err(InferError::ImageSize { found, expected: len });
         }
-        let mut logits = vec![Vec::with_capacity(images.len() * classes); self.voices().count()];
+        let mut logits = vec![Vec::with_capacity(images.len() * classes); self.outputs().count()];
         let mut batch = Vec::with_capacity(self.batch * len);
         for pixels in images.pixels.chunks(self.batch * len) {
             batch.clear();
-            normalise(pixels, normalisation, &mut batch);
+            normalize(pixels, normalization, &mut batch);
             self.set_images(&batch)?;
-            for (voice, logits) in logits.iter_mut().enumerate() {
+            for (output, logits) in logits.iter_mut().enumerate() {
                 logits
-                    .extend_from_slice(&self.run(OutputId(voice))?[..pixels.len() / len * classes]);
+                    .extend_from_slice(&self.run(OutputId(output))?[..pixels.len() / len * classes]);
             }
             progress(logits[0].len() / classes);
         }
@@ -375,10 +375,10 @@ impl<D: Device> Networks<D> {
 }
 
 /// Bytes `[…][channel]` to what members take, appended.
-pub fn normalise(pixels: &[u8], normalisation: &Normalisation, to: &mut Vec<f32>) {
-    let channels = normalisation.mean.len();
+pub fn normalize(pixels: &[u8], normalization: &Normalization, to: &mut Vec<f32>) {
+    let channels = normalization.mean.len();
     let value = |(i, &byte): (usize, &u8)| {
-        (f32::from(byte) - normalisation.mean[i % channels]) / normalisation.deviation[i % channels]
+        (f32::from(byte) - normalization.mean[i % channels]) / normalization.deviation[i % channels]
     };
     to.extend(pixels.iter().enumerate().map(value));
 }

@@ -20,12 +20,12 @@ use super::fold;
 pub const IMAGES: &str = "images";
 /// Name of the classes every member learns.
 pub const LABELS: &str = "labels";
-/// Name of the probabilities that one member gives and others learn ([`Lesson`]).
+/// Name of the probabilities that one member gives and others learn ([`LossTarget`]).
 pub const TEACHER: &str = "teacher";
 
 /// What a member learns from in training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Lesson {
+pub enum LossTarget {
     /// The classes.
     #[default]
     Labels,
@@ -44,7 +44,7 @@ pub struct Lowering {
     /// Label smoothing of the loss against classes.
     pub smoothing: f32,
     /// What is learned.
-    pub lesson: Lesson,
+    pub target: LossTarget,
     /// Equal parts of the batch that batch norm takes its statistics over, each by itself (ghost batch norm); 1 for
     /// the whole batch. Names, parameters and running statistics are the same either way.
     pub ghosts: usize,
@@ -58,7 +58,7 @@ impl Default for Lowering {
         Self {
             scope: String::new(),
             smoothing: 0.0,
-            lesson: Lesson::Labels,
+            target: LossTarget::Labels,
             ghosts: 1,
             folded: false,
         }
@@ -91,7 +91,7 @@ impl Lowering {
 }
 
 /// The graph of one member: the logits of its exits are outputs, the loss of each is cross-entropy against [`LABELS`] or what its
-/// [`Lesson`] says.
+/// [`LossTarget`] says.
 ///
 /// # Panics
 /// If a member of several heads or exits is to teach or to learn from others.
@@ -199,19 +199,19 @@ fn answer(
     let heads = architecture.heads;
     let answers_once = heads == 1 && architecture.exits.len() == 1;
     assert!(
-        answers_once || lowering.lesson == Lesson::Labels,
+        answers_once || lowering.target == LossTarget::Labels,
         "several heads or exits learn from labels"
     );
     let labels = CrossEntropy::classes(LABELS).heads(heads).weight(heads as f32);
     let (loss, smoothed) = (lowering.loss(exit), labels.clone().smoothing(lowering.smoothing));
-    match lowering.lesson {
-        Lesson::Labels => g.cross_entropy(loss, logits, smoothed)?,
-        Lesson::Teach => {
+    match lowering.target {
+        LossTarget::Labels => g.cross_entropy(loss, logits, smoothed)?,
+        LossTarget::Teach => {
             let probabilities = g.softmax(format!("{}probabilities", lowering.scope), logits)?;
             g.output(TEACHER, probabilities)?;
             g.cross_entropy(loss, logits, smoothed)?
         }
-        Lesson::Learn => {
+        LossTarget::Learn => {
             let learned = CrossEntropy::probabilities(TEACHER);
             g.cross_entropy(format!("{}distillation", lowering.scope), logits, learned)?;
             g.cross_entropy(loss, logits, smoothed.weight(0.0))?

@@ -26,7 +26,7 @@ pub(crate) fn block(members: usize, members_per_step: usize) -> u64 {
 
 /// Who has a turn when.
 #[derive(Clone, Debug)]
-pub(crate) struct Turns {
+pub(crate) struct MemberSchedule {
     /// Largest first.
     members: Vec<MemberId>,
     /// Of those between, in one step.
@@ -35,7 +35,7 @@ pub(crate) struct Turns {
     phase: Phase,
 }
 
-impl Turns {
+impl MemberSchedule {
     /// Of members from the largest to the smallest, so many in a step.
     pub fn new(members: Vec<MemberId>, members_per_step: usize, seed: u64, phase: Phase) -> Self {
         let all = members_per_step >= members.len();
@@ -49,7 +49,7 @@ impl Turns {
         block(self.members.len(), self.beside + 2)
     }
 
-    /// Part of all members' work that a step does, on average.
+    /// Split of all members' work that a step does, on average.
     pub fn share(&self, plan: &SharingPlan) -> f64 {
         let work = |members: &[MemberId]| -> f64 {
             members.iter().map(|&member| multiply_adds(plan, member) as f64).sum()
@@ -98,24 +98,24 @@ mod tests {
     use crate::model::ensemble::by_size;
 
     /// Five to seven members, the largest in the middle of the plan.
-    fn turns(count: usize, members_per_step: usize) -> Turns {
+    fn schedule(count: usize, members_per_step: usize) -> MemberSchedule {
         let mut members: Vec<MemberId> = (0..count).map(MemberId).collect();
         members.rotate_left(count / 2);
-        Turns::new(members, members_per_step, 7, Phase::Train)
+        MemberSchedule::new(members, members_per_step, 7, Phase::Train)
     }
 
     #[test]
     fn largest_and_smallest_always_and_everyone_within_a_block() {
         for count in 3..8 {
             for members_per_step in 3..count {
-                let turns = turns(count, members_per_step);
-                let ends = [turns.members[0], turns.members[count - 1]];
+                let schedule = schedule(count, members_per_step);
+                let ends = [schedule.members[0], schedule.members[count - 1]];
                 for epoch in 0..3 {
                     for block in 0..5 {
-                        let steps = block * turns.block()..(block + 1) * turns.block();
+                        let steps = block * schedule.block()..(block + 1) * schedule.block();
                         let mut seen = HashSet::new();
                         for step in steps {
-                            let trained = turns.of(epoch, step);
+                            let trained = schedule.of(epoch, step);
                             assert_eq!(trained.len(), members_per_step, "{trained:?}");
                             assert!(
                                 trained.windows(2).all(|pair| pair[0] < pair[1]),
@@ -135,9 +135,9 @@ mod tests {
     fn as_many_as_there_are_is_everyone_in_every_step() {
         for count in 1..5 {
             for members_per_step in [count, count + 1, 64] {
-                let turns = turns(count, members_per_step);
-                assert_eq!(turns.of(3, 5), (0..count).map(MemberId).collect::<Vec<_>>());
-                assert_eq!(turns.block(), 1);
+                let schedule = schedule(count, members_per_step);
+                assert_eq!(schedule.of(3, 5), (0..count).map(MemberId).collect::<Vec<_>>());
+                assert_eq!(schedule.block(), 1);
             }
         }
     }
@@ -146,12 +146,12 @@ mod tests {
     /// comes up in a tenth, over 1,000 epochs of two blocks. χ² with 9 degrees of freedom below 38 (p = 2e-5).
     #[test]
     fn everyone_between_is_trained_as_often_with_everyone_else() {
-        let turns = turns(7, 4);
+        let schedule = schedule(7, 4);
         for of_block in 0..3 {
             let mut pairs = HashMap::new();
             for (epoch, block) in (0..1000).flat_map(|epoch| [0, 1].map(|block| (epoch, block))) {
-                let mut trained = turns.of(epoch, 3 * block + of_block);
-                trained.retain(|member| *member != turns.members[0] && *member != turns.members[6]);
+                let mut trained = schedule.of(epoch, 3 * block + of_block);
+                trained.retain(|member| *member != schedule.members[0] && *member != schedule.members[6]);
                 *pairs.entry(trained).or_insert(0f64) += 1.0;
             }
             assert_eq!(pairs.len(), 10);
@@ -163,9 +163,9 @@ mod tests {
     /// Of six orders of three members between, one is drawn for every block: the same order twice running in a sixth.
     #[test]
     fn every_block_has_an_order_of_its_own() {
-        let turns = turns(5, 3);
+        let schedule = schedule(5, 3);
         let block =
-            |block: u64| (0..3).map(|step| turns.of(0, 3 * block + step)).collect::<Vec<_>>();
+            |block: u64| (0..3).map(|step| schedule.of(0, 3 * block + step)).collect::<Vec<_>>();
         let again = (0..600).filter(|&n| block(n) == block(n + 1)).count();
         assert!((60..140).contains(&again), "{again} of 600, where 100 ± 9 are expected");
     }
@@ -180,20 +180,20 @@ mod tests {
         };
         let members = ["wrn-10-4", "wrn-10-3", "wrn-10-2", "wrn-10-1"].map(member).to_vec();
         let plan = PlanRequest::new(members, None).plan().unwrap();
-        let turns = Turns::new(by_size(&plan), 3, 0, Phase::Train);
+        let schedule = MemberSchedule::new(by_size(&plan), 3, 0, Phase::Train);
         let work = |members: &[MemberId]| {
             members.iter().map(|&m| multiply_adds(&plan, m)).sum::<u64>() as f64
         };
-        let done: f64 = (0..2).map(|step| work(&turns.of(0, step))).sum();
-        assert!((turns.share(&plan) - done / (2.0 * work(&turns.members))).abs() < 1e-12);
-        assert_eq!(Turns::new(by_size(&plan), 4, 0, Phase::Train).share(&plan), 1.0);
+        let done: f64 = (0..2).map(|step| work(&schedule.of(0, step))).sum();
+        assert!((schedule.share(&plan) - done / (2.0 * work(&schedule.members))).abs() < 1e-12);
+        assert_eq!(MemberSchedule::new(by_size(&plan), 4, 0, Phase::Train).share(&plan), 1.0);
     }
 
     #[test]
     fn turns_depend_on_seed_phase_epoch_and_step_alone() {
         let all = |seed, phase, epoch| -> Vec<_> {
-            let turns = Turns::new((0..7).map(MemberId).collect(), 4, seed, phase);
-            (0..30).map(|step| turns.of(epoch, step)).collect()
+            let schedule = MemberSchedule::new((0..7).map(MemberId).collect(), 4, seed, phase);
+            (0..30).map(|step| schedule.of(epoch, step)).collect()
         };
         let one = all(1, Phase::Train, 0);
         assert_eq!(one, all(1, Phase::Train, 0));

@@ -127,7 +127,7 @@ impl Outputs {
 
     /// Who has to answer for these to have answered.
     pub fn needed(&self, subset: Subset) -> Subset {
-        match subset.voices().last() {
+        match subset.outputs().last() {
             Some(OutputId(last)) if self.nested => Subset::all(last + 1),
             _ => subset,
         }

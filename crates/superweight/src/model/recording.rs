@@ -7,7 +7,7 @@ use superweight_engine::{Device, Error};
 
 /// One unit of work. It must not outlive the memory that the work is done over, nor be used for other work.
 #[derive(Debug, Default)]
-pub enum Replayed<D: Device> {
+pub enum RecordedWork<D: Device> {
     /// Never done.
     #[default]
     New,
@@ -19,7 +19,7 @@ pub enum Replayed<D: Device> {
     Recorded(D::Recording),
 }
 
-impl<D: Device> Replayed<D> {
+impl<D: Device> RecordedWork<D> {
     /// Does the work once; `body` is how, and is not called where it is noted down.
     pub fn run(
         &mut self,

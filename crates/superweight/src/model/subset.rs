@@ -46,7 +46,7 @@ impl Subset {
     pub fn every(members: usize) -> Vec<Self> {
         let mut every: Vec<_> = (1..=Self::all(members).0).map(Self).collect();
         every
-            .sort_by_key(|subset| (subset.len(), subset.voices().map(|m| m.0).collect::<Vec<_>>()));
+            .sort_by_key(|subset| (subset.len(), subset.outputs().map(|m| m.0).collect::<Vec<_>>()));
         every
     }
 
@@ -57,7 +57,7 @@ impl Subset {
     }
 
     /// Who belongs to it, in order.
-    pub fn voices(self) -> impl Iterator<Item = OutputId> {
+    pub fn outputs(self) -> impl Iterator<Item = OutputId> {
         (0..BITS).filter(move |bit| self.0 >> bit & 1 == 1).map(OutputId)
     }
 
@@ -95,7 +95,7 @@ impl Subset {
 
     /// The last of several, and what they are without it.
     pub(crate) fn split_last(self) -> Option<(Self, Self)> {
-        let last = Self::one(self.voices().last()?);
+        let last = Self::one(self.outputs().last()?);
         let before = Self(self.0 & !last.0);
         (!before.is_empty()).then_some((before, last))
     }
@@ -118,13 +118,13 @@ impl TryFrom<Vec<usize>> for Subset {
 
 impl From<Subset> for Vec<usize> {
     fn from(subset: Subset) -> Self {
-        subset.voices().map(|member| member.0).collect()
+        subset.outputs().map(|member| member.0).collect()
     }
 }
 
 impl fmt::Display for Subset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let members: Vec<_> = self.voices().map(|member| member.0.to_string()).collect();
+        let members: Vec<_> = self.outputs().map(|member| member.0.to_string()).collect();
         f.write_str(&members.join("+"))
     }
 }

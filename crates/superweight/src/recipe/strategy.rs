@@ -21,7 +21,7 @@ use superweight_plan::{Clustering, Coefficients};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
-    /// Search, re-initialise, hard-shared start, refine.
+    /// Search, re-initialize, hard-shared start, refine.
     #[default]
     Swn,
     /// Search, hard-shared throughout.

@@ -63,7 +63,7 @@ struct Scores {
 #[derive(Deserialize)]
 struct Bin {
     images: u64,
-    right: u64,
+    correct: u64,
     /// Summed over the images.
     confidence: f64,
 }
@@ -104,7 +104,7 @@ struct Point {
 /// The newest checkpoint of a run, and who answers.
 pub(super) struct Newest<'a> {
     pub stamp: Option<&'a Stamp>,
-    pub voices: &'a Outputs,
+    pub outputs: &'a Outputs,
     /// Its test images.
     pub test: Option<u64>,
 }
@@ -140,7 +140,7 @@ pub(super) fn read(run: &Path, newest: &Newest<'_>) -> Result<Option<Evaluation>
             what: format!("{what}; {again}"),
         };
         let profile = Profile::from_json(&path, &text).map_err(ReportError::Profile)?;
-        newest.knows(&profile.voices(), Some(profile.stamp())).map_err(wrong)?;
+        newest.knows(&profile.outputs(), Some(profile.stamp())).map_err(wrong)?;
         let older = older(Some(profile.checkpoint), newest.number());
         let mut latency = Latency {
             device: profile.device + &older,
@@ -165,19 +165,19 @@ impl Newest<'_> {
                 self.stamp.zip(stamp).filter(|(newest, said)| newest.number == said.number)?;
             newest.contradiction(&said)
         };
-        self.voices.contradiction(of).or_else(of_others).map_or(Ok(()), Err)
+        self.outputs.contradiction(of).or_else(of_others).map_or(Ok(()), Err)
     }
 }
 
 impl Answer {
     /// Whether it speaks of these and no other, and of all of them together.
-    fn is_of(&self, voices: &Outputs) -> Result<(), String> {
+    fn is_of(&self, outputs: &Outputs) -> Result<(), String> {
         let corrupted = self.corruptions.iter().flat_map(|all| {
             let sets = all.sets.iter().flat_map(|set| &set.subsets);
             sets.chain(all.averages.iter().flat_map(|average| &average.subsets))
         });
         let subsets = self.subsets.iter().chain(corrupted).map(|scores| scores.members);
-        let (count, words, all) = (voices.count(), voices.words(), Subset::all(voices.count()));
+        let (count, words, all) = (outputs.count(), outputs.words(), Subset::all(outputs.count()));
         let unknown = |who: String| Err(format!("it speaks of {words} {who}, the run has {count}"));
         if let Some(stranger) = { subsets }.find(|subset| !subset.is_within(all)) {
             return unknown(stranger.to_string());
@@ -248,7 +248,7 @@ fn subset(read: Scores) -> Option<SubsetView> {
         n => BinView {
             images: n,
             confidence: 100.0 * bin.confidence / n as f64,
-            accuracy: 100.0 * bin.right as f64 / n as f64,
+            accuracy: 100.0 * bin.correct as f64 / n as f64,
         },
     };
     Some(SubsetView {
@@ -307,7 +307,7 @@ mod tests {
         "images": 100, "subsets": [
           { "members": [0], "top1": 50.0, "top5": 90.0, "nll": 1.5, "ece": 3.0 },
           { "members": [0, 1], "top1": 60.0, "top5": 95.0, "nll": null, "ece": 2.0,
-            "reliability": [{ "images": 0, "right": 0, "confidence": 0.0 }, { "images": 4, "right": 3, "confidence": 3.4 }] }],
+            "reliability": [{ "images": 0, "correct": 0, "confidence": 0.0 }, { "images": 4, "correct": 3, "confidence": 3.4 }] }],
         "diversity": 0.8, "corruptions": { "source": "regenerated", "seed": 0, "averages": [
             { "types": 17, "severities": 1, "subsets": [{ "members": [0, 1], "top1": 1.0 }] },
             { "types": 15, "severities": 1, "subsets": [{ "members": [0], "top1": 2.0 }, { "members": [0, 1], "top1": 40.0 }] }],
@@ -333,7 +333,7 @@ mod tests {
         let folder = Folder::new("evaluated");
         let read_as = |number: Option<u64>, test: Option<u64>| {
             let stamp = number.map(stamp);
-            read(&folder.0, &Newest { stamp: stamp.as_ref(), voices: &two(), test }).unwrap()
+            read(&folder.0, &Newest { stamp: stamp.as_ref(), outputs: &two(), test }).unwrap()
         };
         assert_eq!(read_as(None, None), None);
         fs::create_dir(folder.0.join("evaluation")).unwrap();
@@ -375,9 +375,9 @@ mod tests {
         fs::create_dir(folder.0.join("evaluation")).unwrap();
         let paths = ["evaluation/test.json", PROFILE].map(|name| folder.0.join(name));
         let stamp = stamp(5);
-        let error = |texts: [&str; 2], voices: &Outputs| {
+        let error = |texts: [&str; 2], outputs: &Outputs| {
             paths.iter().zip(texts).for_each(|(path, text)| fs::write(path, text).unwrap());
-            let newest = Newest { stamp: Some(&stamp), voices, test: None };
+            let newest = Newest { stamp: Some(&stamp), outputs, test: None };
             read(&folder.0, &newest).err().map(|error| error.to_string())
         };
         let profile = ANYTIME.replace("\"checkpoint\": 6", "\"checkpoint\": 5");
@@ -435,7 +435,7 @@ mod tests {
         let said = error([TEST, &ANYTIME[..100]], &two()).unwrap();
         assert!(said.contains("anytime.json: EOF"), "{said}");
         fs::rename(&paths[0], folder.0.join("evaluation/held-out.json")).unwrap();
-        let newest = Newest { stamp: Some(&stamp), voices: &exits, test: None };
+        let newest = Newest { stamp: Some(&stamp), outputs: &exits, test: None };
         let said = read(&folder.0, &newest).unwrap_err().to_string();
         assert!(
             said.contains("held-out.json: of a, a, ") && said.contains(" --held-out' makes it"),

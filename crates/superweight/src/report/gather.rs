@@ -76,7 +76,7 @@ impl RunView {
         let test = test_images(&log);
         let newest = Newest {
             stamp: loaded.as_ref().map(|loaded| &loaded.stamp),
-            voices: &Outputs::of(&plan),
+            outputs: &Outputs::of(&plan),
             test,
         };
         let evaluation = evaluated::read(path, &newest)?;

@@ -15,7 +15,7 @@ const STYLE: &str = include_str!("page/style.css");
 const SCRIPTS: [&str; 16] = [
     include_str!("page/dom.js"),
     include_str!("page/palette.js"),
-    include_str!("page/voices.js"),
+    include_str!("page/outputs.js"),
     include_str!("page/algorithm.js"),
     include_str!("page/state.js"),
     include_str!("page/charts.js"),

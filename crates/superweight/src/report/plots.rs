@@ -55,12 +55,12 @@ fn of_run(run: &RunView) -> Vec<(&'static str, String)> {
     all
 }
 
-fn voices(run: &RunView) -> Outputs {
+fn outputs(run: &RunView) -> Outputs {
     Outputs::of_networks(&run.about.members)
 }
 
 fn member_name(run: &RunView, member: usize) -> String {
-    if voices(run).nested() {
+    if outputs(run).nested() {
         return format!("exit {member}");
     }
     let name = run.about.members.get(member).map_or("member", String::as_str);
@@ -172,7 +172,7 @@ fn curves(run: &RunView, metric: &str, words: &str) -> Option<String> {
     for line in &lines {
         let (name, colour, width) = match line.member {
             Some(member) => (member_name(run, member), hue(member), 1.6),
-            None => (voices(run).together().to_owned(), "black", 2.6),
+            None => (outputs(run).together().to_owned(), "black", 2.6),
         };
         // Everything starts anew between two phases: no line joins them.
         for phase in &curves.phases {

@@ -113,12 +113,12 @@ fn one(run: &RunView) -> String {
             plain(&evaluation.on),
             with_commas(evaluation.images)
         );
-        let voices = Outputs::of_networks(&about.members);
-        let who = voices.words();
+        let outputs = Outputs::of_networks(&about.members);
+        let who = outputs.words();
         let _ =
             writeln!(out, "| {who} | top-1 % | top-5 % | NLL | ECE % |\n|---|---:|---:|---:|---:|");
         for subset in &evaluation.subsets {
-            let members = voices.brief(subset.members).replace('+', " + ");
+            let members = outputs.brief(subset.members).replace('+', " + ");
             let or_none = |name: &str, value: Option<f64>| {
                 value.map_or("–".to_owned(), |v| figure(name, v))
             };

@@ -1,7 +1,7 @@
 //! One checkpoint: the files of a folder, and a list of their digests.
 //!
 //! ```text
-//! plan.json   bank.safetensors   members.safetensors   optimizer.safetensors   [average.safetensors]   state.json   SHA256SUMS
+//! plan.json   bank.safetensors   members.safetensors   optimizer.safetensors   [swa.safetensors]   state.json   SHA256SUMS
 //! ```
 //!
 //! `SHA256SUMS` is what `sha256sum --check` reads, so that a bit that fell over on the disk is noticed, by us and by
@@ -22,7 +22,7 @@ const STATE: &str = "state.json";
 const BANK: &str = "bank.safetensors";
 const MEMBERS: &str = "members.safetensors";
 const OPTIMIZER: &str = "optimizer.safetensors";
-const AVERAGE: &str = "average.safetensors";
+const AVERAGE: &str = "swa.safetensors";
 
 /// Everything from which training goes on bit for bit.
 #[derive(Clone, Debug, Default, PartialEq)]

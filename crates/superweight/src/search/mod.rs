@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Algorithm 1 itself, and what a partition costs, is the planner's; here is what it is fed with, and what is kept so
-//! that it can be fed again ([`replay`]). Gradients come from whoever trains: [`SearchWatch`] and [`AlphaSums`] look at
+//! that it can be fed again ([`replay`]). Gradients come from whoever trains: [`SearchProbe`] and [`AlphaSums`] look at
 //! an ensemble after each backward pass.
 //!
 //! | file | question |
@@ -28,7 +28,7 @@ mod replay;
 mod softmax;
 mod statistics;
 mod sums;
-mod watch;
+mod probe;
 
 pub use coefficients::{CoefficientGradient, asked, coefficient_pairs};
 pub use decide::{Decision, Threshold, decide_clusters, decide_groups, groups};
@@ -40,4 +40,4 @@ pub use replay::{Replay, Replayed, replay};
 pub use softmax::Softened;
 pub use statistics::{Compared, RefineStatistics, SearchStatistics, Statistics};
 pub use sums::{AlphaSums, GradientSums};
-pub use watch::SearchWatch;
+pub use probe::SearchProbe;

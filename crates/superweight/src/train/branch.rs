@@ -19,10 +19,10 @@ use std::sync::Arc;
 use superweight_engine::Device;
 use toml::Table;
 
-use super::average::counted;
+use super::swa::counted;
 use super::setup::recipe_of;
 use super::{Phase, Position, Session, Stage, TrainError};
-use crate::data::{Dataset, SET, Split};
+use crate::data::{Dataset, SET, ValidationSplit};
 use crate::recipe::{DataSettings, PLAN, Resolved};
 use crate::run::{
     Disk, Existing, Loaded, RECIPE, RESOLVED, Resumed, RunError, RunFolder, load_checkpoint,
@@ -93,7 +93,7 @@ impl Branch<'_> {
     fn checked(&self, way: &Way, data: &Dataset) -> Result<(), TrainError> {
         let DataSettings { validation, split_seed, .. } = way.old.data;
         let split =
-            Split::hold_out(&data.train.labels, data.classes.len(), validation, split_seed)?;
+            ValidationSplit::hold_out(&data.train.labels, data.classes.len(), validation, split_seed)?;
         if let Some(why) = way.departs((split.train.len() / way.old.train.batch_size) as u64) {
             return Err(self.refused(why));
         }

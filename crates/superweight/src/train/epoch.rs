@@ -7,16 +7,16 @@ use std::time::Instant;
 
 use superweight_engine::{Device, Metrics};
 
-use super::sharing::Look;
+use super::sharing::GradientProbe;
 use super::stop::{STEPS_BETWEEN_LOOKS, Stopped, diverged};
-use super::trainer::Watch;
+use super::trainer::GradientHook;
 use super::{Limits, Observer, Phase, Progress, Session, StepReport, TrainError};
 use crate::run::TrainFigures;
 use crate::data::{Batches, TrainBatches};
 use crate::model::ensemble::by_size;
 use crate::recipe::Resolved;
 use crate::recipe::schedule::Length;
-use crate::model::member_schedule::Turns;
+use crate::model::member_schedule::MemberSchedule;
 
 impl<D: Device> Session<D> {
     /// Steps of an epoch of any phase.
@@ -38,16 +38,16 @@ impl<D: Device> Session<D> {
     }
 
     /// Who is trained in which step of a phase.
-    pub(super) fn turns(&self, phase: &Phase) -> Turns {
+    pub(super) fn member_schedule(&self, phase: &Phase) -> MemberSchedule {
         let Resolved { train, seed, .. } = &self.resolved;
-        Turns::new(by_size(self.plan()), train.members_per_step, *seed, phase.stage.stream())
+        MemberSchedule::new(by_size(self.plan()), train.members_per_step, *seed, phase.stage.stream())
     }
 
     /// Trains the next epoch of a phase. Where it stops early, the numbers are between two checkpoints.
     pub(super) fn train_epoch(
         &mut self,
         phase: &Phase,
-        mut look: Option<&mut Look<D>>,
+        mut probe: Option<&mut GradientProbe<D>>,
         limits: &Limits,
         observer: &mut dyn Observer,
     ) -> Result<Result<TrainFigures, Stopped>, TrainError> {
@@ -57,30 +57,30 @@ impl<D: Device> Session<D> {
             phase.schedule.table(Length { epochs: phase.epochs, steps_per_epoch: steps }, epoch);
         let mut batches = self.train_batches(phase)?;
         let mut draws = batches.buffer();
-        let turns = self.turns(phase);
+        let member_schedule = self.member_schedule(phase);
         let start = Instant::now();
         self.trainer.begin_epoch()?;
         for (step, lr) in (1..).zip(&lrs) {
             batches.fill(epoch * steps + step - 1, &mut draws)?;
-            let watch = look.as_deref_mut().filter(|look| step >= look.from);
-            let members = turns.of(epoch, step - 1);
+            let watch = probe.as_deref_mut().filter(|probe| step >= probe.from);
+            let members = member_schedule.of(epoch, step - 1);
             self.trainer.train_step(
                 &members,
                 &draws,
                 *lr,
-                watch.map(|look| look as &mut dyn Watch<D>),
+                watch.map(|look| look as &mut dyn GradientHook<D>),
             )?;
             if step % STEPS_BETWEEN_LOOKS == 0
                 && let Some(m) =
                     self.trainer.metrics()?.iter().position(|sums| !sums.loss.is_finite())
             {
-                let who = self.trainer.ensemble().voices().word();
+                let who = self.trainer.ensemble().outputs().word();
                 let what =
                     format!("the loss of {who} {m} is no longer finite at step {step} of {steps}");
                 return Ok(Err(Stopped::Diverged { what }));
             }
             let (stage, epochs) = (phase.stage, phase.epochs);
-            observer.see(Progress::Step(StepReport { stage, epoch, epochs, step, steps }));
+            observer.on_progress(Progress::Step(StepReport { stage, epoch, epochs, step, steps }));
             if limits.interrupted() {
                 return Ok(Err(Stopped::Interrupted));
             }
@@ -93,11 +93,11 @@ impl<D: Device> Session<D> {
         let losses: Vec<f64> = sums.iter().zip(&steps_of).map(loss).collect();
         let ensemble = self.trainer.ensemble();
         if let Some(m) = losses.iter().position(|&loss| diverged(loss, self.data.classes.len())) {
-            let who = ensemble.voices().word();
+            let who = ensemble.outputs().word();
             let what = format!("the mean loss of {who} {m} was {:.4} in this epoch", losses[m]);
             return Ok(Err(Stopped::Diverged { what }));
         }
-        let zero_channels = |member| Ok(100.0 * ensemble.silent_channels(member)?);
+        let zero_channels = |member| Ok(100.0 * ensemble.zero_channels(member)?);
         let zero_channels =
             ensemble.member_ids().into_iter().map(zero_channels).collect::<Result<_, TrainError>>()?;
         let right = |sums: &Metrics| 100.0 * f64::from(sums.top1) / f64::from(sums.rows);

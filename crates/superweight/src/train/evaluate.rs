@@ -4,10 +4,10 @@
 //! the ensemble, loss = −log of the target's probability. Among equal probabilities the lower class comes first, as in the
 //! engine. Not the engine's own counts: they know no ensemble, and one rule for both columns of a table is better than two.
 
-use superweight_engine::{Device, ImageDraw};
+use superweight_engine::{Device, ImageSample};
 
 use super::{TrainError, Trainer};
-use crate::data::{Batches, Dataset, EvalBatches, Part};
+use crate::data::{Batches, Dataset, EvalBatches, Split};
 use crate::model::OutputId;
 use crate::probability::softmax;
 use crate::run::{Accuracy, Evaluation};
@@ -90,23 +90,23 @@ impl<D: Device> Trainer<D> {
     pub fn evaluate(
         &mut self,
         data: &Dataset,
-        part: Part,
+        part: Split,
         batches: EvalBatches,
     ) -> Result<Evaluation, TrainError> {
         let mut batches = batches.for_heads(self.ensemble().heads());
-        let voices = self.ensemble().voices().count();
-        let mut tally = Tally::new(voices, data.classes.len());
+        let outputs = self.ensemble().outputs().count();
+        let mut tally = Tally::new(outputs, data.classes.len());
         let mut draws = batches.buffer();
         self.compose()?;
         for step in 0..batches.steps() {
             batches.fill(step, &mut draws)?;
             self.evaluate_step(part, &draws)?;
-            let label = |draw: &ImageDraw| data.part(part).labels[draw.image as usize];
+            let label = |draw: &ImageSample| data.part(part).labels[draw.image as usize];
             // An image is drawn for every head.
             let labels: Vec<u16> =
                 draws.iter().step_by(self.ensemble().heads()).map(label).collect();
-            let logits = (0..voices)
-                .map(|voice| self.ensemble().logits(OutputId(voice)))
+            let logits = (0..outputs)
+                .map(|output| self.ensemble().logits(OutputId(output)))
                 .collect::<Result<Vec<_>, _>>()?;
             tally.add(&logits, &labels);
         }

@@ -18,7 +18,7 @@
 //! | `branch` | a run's beginning, and another end: which settings may still be others? |
 //! | `phase` | which phases does a run have, and how far is it? |
 //! | `trainer` | what is a step, on any device? |
-//! | `turns` | which members does a step train? |
+//! | `member_schedule` | which members does a step train? |
 //! | `epoch` | what is an epoch? |
 //! | `average` | what is the mean of epochs? |
 //! | `evaluate` | how good are members and ensemble on some images? |
@@ -27,9 +27,9 @@
 //! | `stop` | why does a run end early? |
 //! | `progress` | what can be seen of it? |
 
-mod average;
+mod swa;
 #[cfg(test)]
-mod average_tests;
+mod swa_tests;
 mod branch;
 #[cfg(test)]
 mod branch_tests;
@@ -71,11 +71,11 @@ pub use progress::{
 pub use setup::Request;
 pub use sharing::Decided;
 pub use stop::{Limits, Stopped};
-pub use trainer::{Trainer, Watch};
+pub use trainer::{GradientHook, Trainer};
 
-use self::average::LAST_EPOCH;
+use self::swa::LAST_EPOCH;
 use crate::model::bank::weight_name;
-use crate::data::{Dataset, EvalBatches, Part, Split};
+use crate::data::{Dataset, EvalBatches, Split, ValidationSplit};
 use crate::recipe::Resolved;
 use crate::run::{Checkpoint, Evaluation, Log, RunFolder, TensorBoard, Tensors, WeightDecayGroup};
 use crate::search::Statistics;
@@ -86,7 +86,7 @@ pub struct Session<D: Device> {
     resolved: Resolved,
     phases: Vec<Phase>,
     data: Arc<Dataset>,
-    split: Split,
+    split: ValidationSplit,
     folder: RunFolder,
     log: Log,
     board: TensorBoard,
@@ -128,7 +128,7 @@ impl<D: Device> Session<D> {
         limits: &Limits,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, TrainError> {
-        observer.see(Progress::Ready(Ready {
+        observer.on_progress(Progress::Ready(Ready {
             folder: self.folder.path(),
             plan: self.trainer.ensemble().plan(),
             given: self
@@ -168,10 +168,10 @@ impl<D: Device> Session<D> {
         let test = test.filter(|_| stopped == Stopped::Finished);
         if let Some(test) = &test {
             self.record_test(test)?;
-            observer.see(Progress::Tested(test));
+            observer.on_progress(Progress::Tested(test));
         }
         if stopped == Stopped::Finished {
-            self.warn_of_faded_layers()?;
+            self.warn_of_near_zero_layers()?;
             self.show_warnings(observer);
         }
         self.record_stop(&stopped)?;
@@ -209,7 +209,7 @@ impl<D: Device> Session<D> {
     fn reckoned(&self, phase: &Phase) -> f64 {
         let averages = self.resolved.train.swa_epochs > 0 && phase.stage == Stage::Train;
         // The pass is of all members, however few a step trains.
-        let pass = (LAST_EPOCH - 1.0) / self.turns(phase).share(self.plan());
+        let pass = (LAST_EPOCH - 1.0) / self.member_schedule(phase).share(self.plan());
         let longer = if averages && self.position.epoch + 1 == phase.epochs { pass } else { 0.0 };
         (1.0 + longer) * self.position.epoch_seconds
     }
@@ -224,7 +224,7 @@ impl<D: Device> Session<D> {
             Err(stopped) => return Ok(Err(stopped)),
         };
         let number = self.save(captured)?;
-        observer.see(Progress::Saved(number));
+        observer.on_progress(Progress::Saved(number));
         Ok(Ok(()))
     }
 
@@ -241,11 +241,11 @@ impl<D: Device> Session<D> {
     }
 
     /// A network may do without a layer and look well: nobody would know.
-    fn warn_of_faded_layers(&mut self) -> Result<(), TrainError> {
+    fn warn_of_near_zero_layers(&mut self) -> Result<(), TrainError> {
         self.trainer.compose()?;
         let ensemble = self.trainer.ensemble();
         let name = |&id: &LayerId| weight_name(ensemble.plan(), id);
-        let faded: Vec<String> = ensemble.faded_layers()?.iter().map(name).collect();
+        let faded: Vec<String> = ensemble.near_zero_layers()?.iter().map(name).collect();
         if !faded.is_empty() {
             let (count, which) = (faded.len(), faded.join(", "));
             self.warn(format!(
@@ -259,7 +259,7 @@ impl<D: Device> Session<D> {
 
     fn show_warnings(&mut self, observer: &mut dyn Observer) {
         for warning in std::mem::take(&mut self.warnings) {
-            observer.see(Progress::Warning(&warning));
+            observer.on_progress(Progress::Warning(&warning));
         }
     }
 
@@ -277,8 +277,8 @@ impl<D: Device> Session<D> {
         observer: &mut dyn Observer,
     ) -> Result<Result<EpochReport, Stopped>, TrainError> {
         let start = Instant::now();
-        let mut look = self.look(phase)?;
-        let train = match self.train_epoch(phase, look.as_mut(), limits, observer)? {
+        let mut probe = self.gradient_probe(phase)?;
+        let train = match self.train_epoch(phase, probe.as_mut(), limits, observer)? {
             Ok(figures) => figures,
             Err(stopped) => return Ok(Err(stopped)),
         };
@@ -307,8 +307,8 @@ impl<D: Device> Session<D> {
         let report = EpochReport { phase: stage, epoch, epochs, train, swa, validation, test };
         self.record_epoch(&report)?;
         self.position.epoch_seconds = start.elapsed().as_secs_f64();
-        observer.see(Progress::Epoch(&report));
-        if self.decide(phase, look, observer)? {
+        observer.on_progress(Progress::Epoch(&report));
+        if self.decide(phase, probe, observer)? {
             captured = match self.capture()? {
                 Ok(captured) => Some(captured),
                 Err(stopped) => return Ok(Err(stopped)),
@@ -316,7 +316,7 @@ impl<D: Device> Session<D> {
         }
         if let Some(captured) = captured {
             let number = self.save(captured)?;
-            observer.see(Progress::Saved(number));
+            observer.on_progress(Progress::Saved(number));
         }
         Ok(Ok(report))
     }
@@ -328,12 +328,12 @@ impl<D: Device> Session<D> {
         }
         let (images, batch) = (self.split.validation.clone(), self.resolved.train.rows());
         let batches = EvalBatches::new(images, batch)?;
-        self.trainer.evaluate(&self.data, Part::Train, batches).map(Some)
+        self.trainer.evaluate(&self.data, Split::Train, batches).map(Some)
     }
 
     /// On the test set.
     fn test(&mut self) -> Result<Evaluation, TrainError> {
-        let batches = EvalBatches::all(&self.data, Part::Test, self.resolved.train.rows())?;
-        self.trainer.evaluate(&self.data, Part::Test, batches)
+        let batches = EvalBatches::all(&self.data, Split::Test, self.resolved.train.rows())?;
+        self.trainer.evaluate(&self.data, Split::Test, batches)
     }
 }

@@ -11,12 +11,12 @@ use crate::run::{Evaluation, TrainFigures, WeightDecayGroup};
 /// Somebody who watches a run.
 pub trait Observer {
     /// Called from the training thread, between steps: what takes long here takes longer there.
-    fn see(&mut self, progress: Progress<'_>);
+    fn on_progress(&mut self, progress: Progress<'_>);
 }
 
 /// Nobody.
 impl Observer for () {
-    fn see(&mut self, _: Progress<'_>) {}
+    fn on_progress(&mut self, _: Progress<'_>) {}
 }
 
 /// What there is to see.

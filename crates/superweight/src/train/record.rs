@@ -20,16 +20,16 @@ impl<D: Device> Session<D> {
             (format!("{phase}/lr"), report.train.lr),
             (format!("{phase}/images per second"), report.train.images_per_s),
         ];
-        let voices = self.trainer.ensemble().voices().clone();
+        let outputs = self.trainer.ensemble().outputs().clone();
         for (i, loss) in report.train.losses.iter().enumerate() {
-            curves.push((format!("{phase}/loss of {} {i}", voices.word()), *loss));
+            curves.push((format!("{phase}/loss of {} {i}", outputs.word()), *loss));
         }
         for (m, zero) in report.train.zero_channels.iter().enumerate() {
             curves.push((format!("{phase}/zero channels of member {m}"), *zero));
         }
         for (split, found) in [("validation", &report.validation), ("test", &report.test)] {
             if let Some(found) = found {
-                curves.extend(evaluation_curves(split, found, &voices));
+                curves.extend(evaluation_curves(split, found, &outputs));
             }
         }
         self.log.add(Event::Epoch(EpochEvent {
@@ -47,7 +47,7 @@ impl<D: Device> Session<D> {
 
     pub(super) fn record_test(&mut self, test: &Evaluation) -> Result<(), TrainError> {
         self.log.add(Event::Eval(EvalEvent { split: "test".to_owned(), test: Some(test.clone()) }))?;
-        self.draw(&evaluation_curves("final test", test, self.trainer.ensemble().voices()))
+        self.draw(&evaluation_curves("final test", test, self.trainer.ensemble().outputs()))
     }
 
     pub(super) fn record_stop(&mut self, stopped: &Stopped) -> Result<(), TrainError> {
@@ -83,10 +83,10 @@ impl<D: Device> Session<D> {
     }
 }
 
-fn evaluation_curves(split: &str, found: &Evaluation, voices: &Outputs) -> Vec<(String, f64)> {
-    let word = voices.word();
+fn evaluation_curves(split: &str, found: &Evaluation, outputs: &Outputs) -> Vec<(String, f64)> {
+    let word = outputs.word();
     let each = found.members.iter().enumerate().map(|(i, scores)| (format!("{word} {i}"), scores));
-    let all = each.chain([(voices.together().to_owned(), &found.ensemble)]);
+    let all = each.chain([(outputs.together().to_owned(), &found.ensemble)]);
     all.flat_map(|(who, scores)| {
         [("top-1", scores.top1), ("top-5", scores.top5), ("nll", scores.nll)]
             .map(|(what, value)| (format!("{split}/{what} of {who}"), value))

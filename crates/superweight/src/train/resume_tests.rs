@@ -11,7 +11,7 @@ use super::testing::{StopAfter, create, data, device, numbers, resume, run_path,
 use super::{Limits, Observer, Progress, Stopped, TrainError};
 use crate::model::bank;
 use crate::data::testing::Folder;
-use crate::data::{Batches, Part, Phase, Split, TrainBatches};
+use crate::data::{Batches, Split, Phase, ValidationSplit, TrainBatches};
 use crate::model::ensemble::ParameterKind;
 use crate::model::lower::{IMAGES, LABELS, Lowering, lower};
 use crate::recipe::Resolved;
@@ -81,7 +81,7 @@ fn fewer_checkpoints_change_no_number() {
     unbroken(&whole.0, &resolved);
     let expected = numbers(&run_path(&whole.0));
     let every_third = |limits: Limits| Limits { checkpoint_every: Some(3), ..limits };
-    // Asked to stop after the fourth epoch, and in the middle of the third: before the first checkpoint.
+    // Predict to stop after the fourth epoch, and in the middle of the third: before the first checkpoint.
     for (epochs, steps, kept) in [(4, 0, Some((2, 4))), (2, 1, None)] {
         let folder = Folder::new("seldom");
         let run = run_path(&folder.0);
@@ -239,7 +239,7 @@ fn a_damaged_checkpoint_is_passed_over_with_a_warning_and_the_numbers_stay() {
     #[derive(Default)]
     struct Warnings(Vec<String>);
     impl Observer for Warnings {
-        fn see(&mut self, progress: Progress<'_>) {
+        fn on_progress(&mut self, progress: Progress<'_>) {
             if let Progress::Warning(warning) = progress {
                 self.0.push(warning.to_owned());
             }
@@ -404,16 +404,16 @@ fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
     let layout = builder.graph(&graph, &Settings::train(batch)).unwrap().finish(&device);
     let program = Program::compile(&device, &graph, &Settings::train(batch), &layout).unwrap();
     let mut memory = Memory::new(&device, layout.clone(), program.plan().arena_bytes).unwrap();
-    bank::initialise(&plan, &mut memory, resolved.seed).unwrap();
-    let everything = ParameterGroup::new(0..layout.parameter_numbers, resolved.train.weight_decay as f32);
+    bank::initialize(&plan, &mut memory, resolved.seed).unwrap();
+    let everything = ParameterGroup::new(0..layout.parameter_len, resolved.train.weight_decay as f32);
     let mut sgd =
         Sgd::new(&memory, SgdOptions { momentum: 0.9, nesterov: true }, vec![everything]).unwrap();
-    let split = Split::hold_out(&data.train.labels, 5, 6, 0).unwrap();
+    let split = ValidationSplit::hold_out(&data.train.labels, 5, 6, 0).unwrap();
     let augment = resolved.data.augment;
     let mut batches =
         TrainBatches::new(data.clone(), split.train, batch, augment, resolved.seed, Phase::Train)
             .unwrap();
-    let (steps, images) = (batches.steps_per_epoch(), data.image_set(Part::Train));
+    let (steps, images) = (batches.steps_per_epoch(), data.image_set(Split::Train));
     for epoch in 0..2 {
         let length = Length { epochs: 2, steps_per_epoch: steps };
         for (step, lr) in resolved.train.schedule.table(length, epoch).into_iter().enumerate() {
@@ -427,7 +427,7 @@ fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
             memory.set_input(IMAGES, &pixels).unwrap();
             memory.set_classes(LABELS, &labels).unwrap();
             memory.run(&program).unwrap();
-            sgd.set_rates(&[lr]).unwrap();
+            sgd.set_lrs(&[lr]).unwrap();
             sgd.step(&mut memory);
         }
     }

@@ -11,10 +11,10 @@ use superweight_plan::{LayerKind, SetId, SharingPlan};
 use super::checkpoint::restore;
 use super::sharing::resumed_statistics;
 use super::trainer::weight_decay;
-use super::{Phase, Position, Session, TrainError, Trainer, average};
+use super::{Phase, Position, Session, TrainError, Trainer, swa};
 use crate::model::bank;
 use crate::data::DataError;
-use crate::data::{Dataset, SET, Split};
+use crate::data::{Dataset, SET, ValidationSplit};
 use crate::model::ensemble::{Ensemble, ParameterKind};
 use crate::recipe::{PLAN, Recipe, Resolved};
 use crate::run::{
@@ -147,7 +147,7 @@ pub(super) fn recipe_of(run: &Path) -> Result<(Resolved, Recipe), TrainError> {
 /// What a session is made of, before it has a folder.
 struct Parts<D: Device> {
     phases: Vec<Phase>,
-    split: Split,
+    split: ValidationSplit,
     trainer: Trainer<D>,
     position: Position,
     mean: Tensors,
@@ -159,7 +159,7 @@ impl<D: Device> Parts<D> {
         let plan = resolved.first_plan()?;
         let mut parts = Self::build(device, resolved, data, &plan)?;
         let seed = parts.position.phase.seed(resolved.seed);
-        bank::initialise(&plan, parts.trainer.parts_mut().0.memory_mut(), seed)?;
+        bank::initialize(&plan, parts.trainer.parts_mut().0.memory_mut(), seed)?;
         Ok(parts)
     }
 
@@ -190,7 +190,7 @@ impl<D: Device> Parts<D> {
                 "state.json: the recipe has no epoch {epoch} of phase '{stage}'"
             )));
         };
-        parts.mean = average::restored(phase, &position, resolved.train.swa_epochs, checkpoint)
+        parts.mean = swa::restored(phase, &position, resolved.train.swa_epochs, checkpoint)
             .map_err(unusable)?;
         let (ensemble, optimizer) = parts.trainer.parts_mut();
         restore(ensemble, optimizer, checkpoint).map_err(|e| unusable(e.to_string()))?;
@@ -204,7 +204,7 @@ impl<D: Device> Parts<D> {
         plan: &SharingPlan,
     ) -> Result<Self, TrainError> {
         let phases = Phase::of(resolved);
-        let split = Split::hold_out(
+        let split = ValidationSplit::hold_out(
             &data.train.labels,
             data.classes.len(),
             resolved.data.validation,

@@ -12,54 +12,54 @@
 use superweight_engine::{Device, Error};
 use superweight_plan::SharingPlan;
 
-use super::trainer::Watch;
+use super::trainer::GradientHook;
 use super::{Observer, Phase, Position, Progress, Session, Stage, TrainError};
 use crate::model::bank;
 use crate::model::ensemble::{Ensemble, EnsemblePart};
 use crate::recipe::{SearchPhase, Similarity};
 use crate::run::{Event, RunFolder};
 use crate::search::{
-    AlphaSums, Decision, RefineStatistics, SearchWatch, Softened, Statistics, decide_clusters,
+    AlphaSums, Decision, RefineStatistics, SearchProbe, Softened, Statistics, decide_clusters,
     decide_groups,
 };
 
 /// Somebody who looks at the steps of an epoch.
 #[derive(Debug)]
-pub(super) struct Look<D: Device> {
+pub(super) struct GradientProbe<D: Device> {
     /// From this step of the epoch on, counted from 1.
     pub from: u64,
-    at: At<D>,
+    kind: ProbeKind<D>,
 }
 
 #[derive(Debug)]
-enum At<D: Device> {
+enum ProbeKind<D: Device> {
     /// At nothing: α is trained through a softmax.
     Softmax,
     /// At dL/dW.
-    Gradients(SearchWatch<D>),
+    Gradients(SearchProbe<D>),
     /// At dL/dα.
     Alpha(AlphaSums<D>),
 }
 
-impl<D: Device> Watch<D> for Look<D> {
+impl<D: Device> GradientHook<D> for GradientProbe<D> {
     fn gradients(
         &mut self,
         ensemble: &mut Ensemble<D>,
         part: Option<&EnsemblePart<D>>,
     ) -> Result<(), Error> {
-        match &mut self.at {
-            At::Softmax => {
+        match &mut self.kind {
+            ProbeKind::Softmax => {
                 let softened = Softened::begin(ensemble)?;
                 ensemble.gradients_of(part)?;
                 softened.turn_gradients(ensemble)?;
                 softened.end(ensemble)
             }
-            At::Gradients(watch) => {
+            ProbeKind::Gradients(watch) => {
                 ensemble.gradients_of(part)?;
                 watch.observe(ensemble);
                 Ok(())
             }
-            At::Alpha(sums) => {
+            ProbeKind::Alpha(sums) => {
                 ensemble.gradients_of(part)?;
                 sums.observe(ensemble.memory_mut())
             }
@@ -67,7 +67,7 @@ impl<D: Device> Watch<D> for Look<D> {
     }
 
     fn stays_on_device(&self) -> bool {
-        !matches!(self.at, At::Softmax)
+        !matches!(self.kind, ProbeKind::Softmax)
     }
 }
 
@@ -86,42 +86,42 @@ pub struct Decided {
 
 impl<D: Device> Session<D> {
     /// Who looks at the epoch that comes next.
-    pub(super) fn look(&self, phase: &Phase) -> Result<Option<Look<D>>, TrainError> {
+    pub(super) fn gradient_probe(&self, phase: &Phase) -> Result<Option<GradientProbe<D>>, TrainError> {
         let (ensemble, next) = (self.trainer.ensemble(), self.position.epoch + 1);
-        let at = match (phase.stage, &self.resolved.search, &self.resolved.refine) {
+        let kind = match (phase.stage, &self.resolved.search, &self.resolved.refine) {
             (Stage::Search, Some(SearchPhase { similarity: Similarity::Coefficient, .. }), _) => {
-                At::Softmax
+                ProbeKind::Softmax
             }
             (Stage::Search, Some(search), _)
                 if search.similarity == Similarity::Gradient && next == phase.epochs =>
             {
                 let from =
                     self.steps_per_epoch() - search.batches.unwrap_or(self.steps_per_epoch());
-                let watch = SearchWatch::new(search.similarity, ensemble)?;
-                return Ok(Some(Look { from: from + 1, at: At::Gradients(watch) }));
+                let watch = SearchProbe::new(search.similarity, ensemble)?;
+                return Ok(Some(GradientProbe { from: from + 1, kind: ProbeKind::Gradients(watch) }));
             }
             (Stage::Train, _, Some(refine))
                 if next == refine.epoch && can_split(ensemble.plan()) =>
             {
-                At::Alpha(AlphaSums::new(ensemble.plan(), ensemble.memory())?)
+                ProbeKind::Alpha(AlphaSums::new(ensemble.plan(), ensemble.memory())?)
             }
             _ => return Ok(None),
         };
-        Ok(Some(Look { from: 1, at }))
+        Ok(Some(GradientProbe { from: 1, kind }))
     }
 
     /// Decides, where the epoch that is over was the last before a decision.
     pub(super) fn decide(
         &mut self,
         phase: &Phase,
-        look: Option<Look<D>>,
+        probe: Option<GradientProbe<D>>,
         observer: &mut dyn Observer,
     ) -> Result<bool, TrainError> {
         let refine_at = self.resolved.refine.as_ref().map(|refine| refine.epoch);
         let before = self.trainer.ensemble().plan().clone();
-        let decision = match (phase.stage, look.map(|look| look.at)) {
+        let decision = match (phase.stage, probe.map(|probe| probe.kind)) {
             (Stage::Search, at) if self.position.epoch == phase.epochs => self.find_clusters(at)?,
-            (Stage::Train, Some(At::Alpha(sums))) => self.find_groups(&before, &sums)?,
+            (Stage::Train, Some(ProbeKind::Alpha(sums))) => self.find_groups(&before, &sums)?,
             (Stage::Train, _) if Some(self.position.epoch) == refine_at => {
                 let shared = before.superweights.iter().flat_map(|superweight| &superweight.groups);
                 let why = if shared.into_iter().all(|group| group.layers.len() < 2) {
@@ -143,17 +143,17 @@ impl<D: Device> Session<D> {
         })?;
         self.groups = super::setup::decay_groups(&self.resolved, self.trainer.ensemble());
         let anew = self.starts_anew(phase.stage, &before, &decision);
-        observer.see(Progress::Decided(&Decided { stage: phase.stage, before, decision, anew }));
+        observer.on_progress(Progress::Decided(&Decided { stage: phase.stage, before, decision, anew }));
         Ok(true)
     }
 
     /// The end of the search: a plan from what was seen, and training at its first step.
-    fn find_clusters(&mut self, at: Option<At<D>>) -> Result<Decision, TrainError> {
+    fn find_clusters(&mut self, at: Option<ProbeKind<D>>) -> Result<Decision, TrainError> {
         let similarity = self.resolved.search.as_ref().expect("a phase of the recipe").similarity;
         let ensemble = self.trainer.parts_mut().0;
         let watch = match at {
-            Some(At::Gradients(watch)) => watch,
-            _ => SearchWatch::new(similarity, ensemble)?,
+            Some(ProbeKind::Gradients(watch)) => watch,
+            _ => SearchProbe::new(similarity, ensemble)?,
         };
         let search = watch.finish(ensemble)?;
         // Kept before anything is decided: where no plan fits, another threshold may be tried on it.
@@ -178,7 +178,7 @@ impl<D: Device> Session<D> {
     fn start_anew(&mut self, plan: &SharingPlan) -> Result<(), TrainError> {
         self.trainer.replan(&self.resolved, plan)?;
         let seed = Stage::Train.seed(self.resolved.seed);
-        Ok(bank::initialise(plan, self.trainer.parts_mut().0.memory_mut(), seed)?)
+        Ok(bank::initialize(plan, self.trainer.parts_mut().0.memory_mut(), seed)?)
     }
 
     /// Epoch E: layers that ask different things of one α get α of their own.

@@ -34,7 +34,7 @@ fn searching(strategy: Strategy, set: &[&str]) -> Resolved {
 struct Decisions(Vec<Decided>);
 
 impl Observer for Decisions {
-    fn see(&mut self, progress: Progress<'_>) {
+    fn on_progress(&mut self, progress: Progress<'_>) {
         if let Progress::Decided(decided) = progress {
             self.0.push(decided.clone());
         }
@@ -130,11 +130,11 @@ fn what_was_trained_in_the_search_is_forgotten() {
 struct UntilRefined(Decisions, Limits);
 
 impl Observer for UntilRefined {
-    fn see(&mut self, progress: Progress<'_>) {
+    fn on_progress(&mut self, progress: Progress<'_>) {
         if matches!(&progress, Progress::Decided(decided) if decided.stage == Stage::Train) {
             self.1.interrupt.store(true, Ordering::Relaxed);
         }
-        self.0.see(progress);
+        self.0.on_progress(progress);
     }
 }
 
@@ -166,7 +166,7 @@ fn what_was_trained_before_refinement_is_forgotten_where_asked() {
     let plan = &refined.decision.plan;
     let options = EnsembleOptions::train(2);
     let mut drawn = Ensemble::new(&CpuDevice::new(1).unwrap(), plan, &options).unwrap();
-    bank::initialise(plan, drawn.memory_mut(), resolved.seed).unwrap();
+    bank::initialize(plan, drawn.memory_mut(), resolved.seed).unwrap();
     let floats = |values: &Values| match values {
         Values::F32(values) => values.clone(),
         other => panic!("{:?}", other.dtype()),

@@ -80,7 +80,7 @@ impl StopAfter {
 }
 
 impl Observer for StopAfter {
-    fn see(&mut self, progress: Progress<'_>) {
+    fn on_progress(&mut self, progress: Progress<'_>) {
         let now = match progress {
             Progress::Epoch(report) => self.steps == 0 && report.epoch + 1 == self.epochs,
             Progress::Step(step) => {

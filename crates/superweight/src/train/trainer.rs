@@ -5,7 +5,7 @@
 //! evaluate: draw images ─► members forward
 //! ```
 //!
-//! Steps that train the same members have a recording of their own (`turns.rs` says who is trained when).
+//! Steps that train the same members have a recording of their own (`member_schedule` says who is trained when).
 //!
 //! Before a step the host says which images and which rate; then the device is asked for all of it at once, which a GPU
 //! does from a recording. Metrics are added up on the device and read when somebody looks.
@@ -13,17 +13,17 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use superweight_engine::{Accumulator, Device, Error, ImageDraw, Metrics, Sgd, SgdOptions};
+use superweight_engine::{Accumulator, Device, Error, ImageSample, Metrics, Sgd, SgdOptions};
 use superweight_plan::{MemberId, SharingPlan};
 
 use super::TrainError;
-use crate::data::{Dataset, Part};
+use crate::data::{Dataset, Split};
 use crate::model::ensemble::{Ensemble, EnsembleOptions, EnsemblePart, ParameterKind};
 use crate::recipe::Resolved;
-use crate::model::recording::Replayed;
+use crate::model::recording::RecordedWork;
 
 /// Somebody who looks at gradients before they are used: search and refinement.
-pub trait Watch<D: Device> {
+pub trait GradientHook<D: Device> {
     /// Does the backward pass of some members ([`Ensemble::gradients_of`]) and looks at it.
     fn gradients(
         &mut self,
@@ -45,23 +45,23 @@ pub struct Trainer<D: Device> {
     /// What each group's rate is of the step's.
     lrs: [f32; ParameterKind::ALL.len()],
     images: [D::Images; 2],
-    turns: VecDeque<Turn<D>>,
-    /// Of every voice, once an epoch has begun.
+    subsets: VecDeque<SubsetSteps<D>>,
+    /// Of every output, once an epoch has begun.
     sums: Vec<Sums<D>>,
-    evaluate: [Replayed<D>; 2],
+    evaluate: [RecordedWork<D>; 2],
 }
 
 /// Steps that train the same members.
 #[derive(Debug)]
-struct Turn<D: Device> {
+struct SubsetSteps<D: Device> {
     members: Vec<MemberId>,
     /// None for all members.
     part: Option<EnsemblePart<D>>,
-    train: Replayed<D>,
-    watched: Replayed<D>,
+    train: RecordedWork<D>,
+    watched: RecordedWork<D>,
 }
 
-/// What one voice's steps have added up to since the epoch began.
+/// What one output's steps have added up to since the epoch began.
 #[derive(Debug)]
 struct Sums<D: Device> {
     steps: u64,
@@ -70,7 +70,7 @@ struct Sums<D: Device> {
 
 /// Sets of members whose recordings are kept. Beyond it the one that is longest there makes room, and is recorded anew when it
 /// comes up again.
-const TURNS: usize = 64;
+const MAX_SUBSETS: usize = 64;
 
 impl<D: Device> Trainer<D> {
     /// Compiles, allocates, loads the images. A plan over its budget is refused. Numbers are zero.
@@ -84,13 +84,13 @@ impl<D: Device> Trainer<D> {
         let (rows, heads) = (resolved.train.rows(), ensemble.heads());
         let load = |part| device.load_images(&data.image_set(part), rows * heads, heads);
         Ok(Self {
-            images: [load(Part::Train)?, load(Part::Test)?],
+            images: [load(Split::Train)?, load(Split::Test)?],
             ensemble,
             optimizer,
             lrs: lrs(resolved),
-            turns: VecDeque::new(),
+            subsets: VecDeque::new(),
             sums: vec![],
-            evaluate: [Replayed::New, Replayed::New],
+            evaluate: [RecordedWork::New, RecordedWork::New],
         })
     }
 
@@ -117,8 +117,8 @@ impl<D: Device> Trainer<D> {
     /// Both, to set their numbers or to go over to a refined plan.
     pub fn parts_mut(&mut self) -> (&mut Ensemble<D>, &mut Sgd<D>) {
         // Whatever is changed may be part of a recording.
-        self.turns.clear();
-        self.evaluate = [Replayed::New, Replayed::New];
+        self.subsets.clear();
+        self.evaluate = [RecordedWork::New, RecordedWork::New];
         (&mut self.ensemble, &mut self.optimizer)
     }
 
@@ -132,7 +132,7 @@ impl<D: Device> Trainer<D> {
             sums.steps = 0;
             sums.metrics.clear();
         }
-        self.turns.iter_mut().for_each(|turn| turn.watched = Replayed::New);
+        self.subsets.iter_mut().for_each(|subset| subset.watched = RecordedWork::New);
         Ok(())
     }
 
@@ -140,56 +140,56 @@ impl<D: Device> Trainer<D> {
     pub fn train_step(
         &mut self,
         members: &[MemberId],
-        draws: &[ImageDraw],
+        draws: &[ImageSample],
         lr: f32,
-        watch: Option<&mut dyn Watch<D>>,
+        watch: Option<&mut dyn GradientHook<D>>,
     ) -> Result<(), Error> {
         let device = self.ensemble.memory().device().clone();
-        device.set_draws(&mut self.images[Part::Train as usize], draws);
-        self.optimizer.set_rates(&self.lrs.map(|of| of * lr))?;
-        let turn = self.turn(members)?;
-        let Self { ensemble, optimizer, images, turns, sums, .. } = self;
-        let Turn { part, train, watched, .. } = &mut turns[turn];
+        device.set_samples(&mut self.images[Split::Train as usize], draws);
+        self.optimizer.set_lrs(&self.lrs.map(|of| of * lr))?;
+        let subset = self.subset(members)?;
+        let Self { ensemble, optimizer, images, subsets, sums, .. } = self;
+        let SubsetSteps { part, train, watched, .. } = &mut subsets[subset];
         let part = part.as_ref();
-        let voices: Vec<usize> =
-            members.iter().flat_map(|&member| ensemble.voices().of_member(member)).collect();
-        voices.iter().for_each(|&voice| sums[voice].steps += 1);
+        let outputs: Vec<usize> =
+            members.iter().flat_map(|&member| ensemble.outputs().of_member(member)).collect();
+        outputs.iter().for_each(|&output| sums[output].steps += 1);
         let (replayed, mut watch) = match watch {
             Some(watch) => (watched, Some(watch)),
             None => (train, None),
         };
         let plain = watch.as_ref().is_some_and(|watch| !watch.stays_on_device());
         let mut body = || {
-            ensemble.draw(&images[Part::Train as usize])?;
+            ensemble.draw(&images[Split::Train as usize])?;
             match &mut watch {
                 Some(watch) => watch.gradients(ensemble, part)?,
                 None => ensemble.gradients_of(part)?,
             }
             ensemble.update_of(optimizer, part);
-            voices.iter().for_each(|&voice| ensemble.memory().accumulate(&mut sums[voice].metrics));
+            outputs.iter().for_each(|&output| ensemble.memory().accumulate(&mut sums[output].metrics));
             Ok(())
         };
         if plain { body() } else { replayed.run(&device, &mut body) }
     }
 
     /// The steps that train these members: which of those that are known.
-    fn turn(&mut self, members: &[MemberId]) -> Result<usize, Error> {
-        if let Some(known) = self.turns.iter().position(|turn| turn.members == members) {
+    fn subset(&mut self, members: &[MemberId]) -> Result<usize, Error> {
+        if let Some(known) = self.subsets.iter().position(|subset| subset.members == members) {
             return Ok(known);
         }
         let part = match members.len() < self.ensemble.members() {
             true => Some(self.ensemble.part(members, &self.optimizer)?),
             false => None,
         };
-        if self.turns.len() == TURNS {
-            self.turns.pop_front();
+        if self.subsets.len() == MAX_SUBSETS {
+            self.subsets.pop_front();
         }
-        let (train, watched) = (Replayed::New, Replayed::New);
-        self.turns.push_back(Turn { members: members.to_vec(), part, train, watched });
-        Ok(self.turns.len() - 1)
+        let (train, watched) = (RecordedWork::New, RecordedWork::New);
+        self.subsets.push_back(SubsetSteps { members: members.to_vec(), part, train, watched });
+        Ok(self.subsets.len() - 1)
     }
 
-    /// Every voice's metrics, added up since [`Trainer::begin_epoch`]. Waits for the device.
+    /// Every output's metrics, added up since [`Trainer::begin_epoch`]. Waits for the device.
     pub fn metrics(&self) -> Result<Vec<Metrics>, Error> {
         self.ensemble.memory().finish()?;
         let of = |sums: &Sums<D>| match sums.metrics.read(0)[..] {
@@ -199,7 +199,7 @@ impl<D: Device> Trainer<D> {
         Ok(self.sums.iter().map(of).collect())
     }
 
-    /// How many steps have trained each voice since [`Trainer::begin_epoch`].
+    /// How many steps have trained each output since [`Trainer::begin_epoch`].
     pub fn steps(&self) -> Vec<u64> {
         self.sums.iter().map(|sums| sums.steps).collect()
     }
@@ -210,20 +210,20 @@ impl<D: Device> Trainer<D> {
     }
 
     /// Batch norm's statistics of these training images, the k-th batch of a pass from 1: what was composed last.
-    pub fn recalibrate_step(&mut self, draws: &[ImageDraw], k: u32) -> Result<(), Error> {
+    pub fn recalibrate_step(&mut self, draws: &[ImageSample], k: u32) -> Result<(), Error> {
         let device = self.ensemble.memory().device().clone();
-        let images = &mut self.images[Part::Train as usize];
-        device.set_draws(images, draws);
+        let images = &mut self.images[Split::Train as usize];
+        device.set_samples(images, draws);
         self.ensemble.draw(images)?;
         self.ensemble.recalibrate(k)
     }
 
     /// Every member's logits for these images of a part.
-    pub fn evaluate_step(&mut self, part: Part, draws: &[ImageDraw]) -> Result<(), Error> {
+    pub fn evaluate_step(&mut self, part: Split, draws: &[ImageSample]) -> Result<(), Error> {
         let device = self.ensemble.memory().device().clone();
         let Self { ensemble, images, evaluate, .. } = self;
         let images = &mut images[part as usize];
-        device.set_draws(images, draws);
+        device.set_samples(images, draws);
         evaluate[part as usize].run(&device, &mut || {
             ensemble.draw(images)?;
             ensemble.evaluate()

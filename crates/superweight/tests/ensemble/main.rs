@@ -39,7 +39,7 @@ fn ensemble(plan: &SharingPlan, threads: usize) -> Ensemble<CpuDevice> {
     let device = CpuDevice::new(threads).unwrap();
     let options = EnsembleOptions::train(BATCH);
     let mut ensemble = Ensemble::new(&device, plan, &options).unwrap();
-    bank::initialise(plan, ensemble.memory_mut(), 3).unwrap();
+    bank::initialize(plan, ensemble.memory_mut(), 3).unwrap();
     ensemble
 }
 
@@ -47,7 +47,7 @@ fn train(ensemble: &mut Ensemble<CpuDevice>, steps: u64) -> Vec<f32> {
     let mut sgd = ensemble
         .optimizer(SGD, |kind| if kind == ParameterKind::Coefficients { 0.0 } else { 5e-4 })
         .unwrap();
-    sgd.set_rates(&[0.05; ParameterKind::ALL.len()]).unwrap();
+    sgd.set_lrs(&[0.05; ParameterKind::ALL.len()]).unwrap();
     let members = ensemble.members();
     let mut losses = vec![];
     for step in 0..steps {
@@ -84,7 +84,7 @@ fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
         memory.set_statistic(name, &vec![if one { 1.0 } else { 0.0 }; len]).unwrap();
     }
     let everything = ParameterGroup {
-        ranges: std::iter::once(0..layout.parameter_numbers).collect(),
+        ranges: std::iter::once(0..layout.parameter_len).collect(),
         weight_decay: 5e-4,
     };
     let mut sgd = Sgd::new(&memory, SGD, vec![everything]).unwrap();
@@ -95,7 +95,7 @@ fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
         memory.set_input(IMAGES, &images).unwrap();
         memory.set_classes(LABELS, &labels).unwrap();
         memory.run(&program).unwrap();
-        sgd.set_rates(&[0.05]).unwrap();
+        sgd.set_lrs(&[0.05]).unwrap();
         sgd.step(&mut memory);
     }
     for name in &names {
@@ -218,7 +218,7 @@ fn running_statistics_are_the_mean_over_ghost_batches() {
     let (images, labels) = batch(1);
     let after_a_step = |options: EnsembleOptions, from: usize| {
         let mut ensemble = Ensemble::new(&CpuDevice::new(2).unwrap(), &plan, &options).unwrap();
-        bank::initialise(&plan, ensemble.memory_mut(), 3).unwrap();
+        bank::initialize(&plan, ensemble.memory_mut(), 3).unwrap();
         let pixels = images.len() / BATCH;
         let chosen = from..from + options.batch;
         let chosen_images = &images[chosen.start * pixels..chosen.end * pixels];
@@ -253,7 +253,7 @@ fn ghost_batches_change_training_alone() {
     let run = |bn_batch_size: usize| {
         let options = EnsembleOptions { bn_batch_size, ..EnsembleOptions::train(BATCH) };
         let mut ensemble = Ensemble::new(&CpuDevice::new(2).unwrap(), plan, &options).unwrap();
-        bank::initialise(plan, ensemble.memory_mut(), 3).unwrap();
+        bank::initialize(plan, ensemble.memory_mut(), 3).unwrap();
         let (images, labels) = batch(1);
         ensemble.set_batch(&images, &labels).unwrap();
         ensemble.compose().unwrap();
@@ -276,7 +276,7 @@ fn evaluation_in_between_changes_nothing() {
         let mut sgd = interrupted
             .optimizer(SGD, |kind| if kind == ParameterKind::Coefficients { 0.0 } else { 5e-4 });
         let sgd = sgd.as_mut().unwrap();
-        sgd.set_rates(&[0.05; ParameterKind::ALL.len()]).unwrap();
+        sgd.set_lrs(&[0.05; ParameterKind::ALL.len()]).unwrap();
         let mut losses = vec![];
         for step in 0..4 {
             let (images, labels) = batch(9);
@@ -298,7 +298,7 @@ fn channels_whose_scale_is_gone_are_silent() {
     let request = PlanRequest::new(members("wrn-10-1,wrn-10-2"), None);
     let mut ensemble = ensemble(&request.plan().unwrap(), 1);
     let silent = |ensemble: &Ensemble<CpuDevice>| {
-        [0, 1].map(|m| ensemble.silent_channels(MemberId(m)).unwrap())
+        [0, 1].map(|m| ensemble.zero_channels(MemberId(m)).unwrap())
     };
     assert_eq!(silent(&ensemble), [0.0, 0.0], "scales start at 1");
     let scales = ensemble.plan().vectors.iter();
@@ -315,7 +315,7 @@ fn layers_without_weight_have_faded() {
     let request = PlanRequest::new(members("wrn-10-1,wrn-10-2"), None);
     let mut ensemble = ensemble(&request.plan().unwrap(), 1);
     ensemble.compose().unwrap();
-    assert_eq!(ensemble.faded_layers().unwrap(), []);
+    assert_eq!(ensemble.near_zero_layers().unwrap(), []);
     // Those that are made of the first set alone.
     let plan = ensemble.plan();
     let layers =
@@ -327,9 +327,9 @@ fn layers_without_weight_have_faded() {
     let templates = ensemble.memory().parameter("templates.0").unwrap();
     let faint: Vec<f32> = templates.iter().map(|t| 1e-4 * t).collect();
     ensemble.memory_mut().set_parameter("templates.0", &faint).unwrap();
-    assert_eq!(ensemble.faded_layers().unwrap(), [], "composed before");
+    assert_eq!(ensemble.near_zero_layers().unwrap(), [], "composed before");
     ensemble.compose().unwrap();
-    assert_eq!(ensemble.faded_layers().unwrap(), expected);
+    assert_eq!(ensemble.near_zero_layers().unwrap(), expected);
 }
 
 /// What a member needs by itself: all of a matrix that others look at too, of a bank what it looks at.

@@ -22,7 +22,7 @@ fn what_is_learned_from_the_largest_has_its_slope() {
             plan.members.iter().position(|member| member.architecture.to_string() == "wrn-10-2");
         assert_eq!(teacher, MemberId(wide.unwrap_or(0)), "the larger; of two alike the first");
         let [teacher, student] = [teacher, student].map(|member| OutputId(member.0));
-        bank::initialise(&plan, ensemble.memory_mut(), 3).unwrap();
+        bank::initialize(&plan, ensemble.memory_mut(), 3).unwrap();
         let (images, labels) = batch(5);
         ensemble.set_batch(&images, &labels).unwrap();
         ensemble.gradients().unwrap();
@@ -70,7 +70,7 @@ fn one_of_several_heads_is_a_plain_network() {
     let evaluated = |plan: &SharingPlan| {
         let options = EnsembleOptions::evaluate(BATCH / 2);
         let mut ensemble = Ensemble::new(&CpuDevice::new(2).unwrap(), plan, &options).unwrap();
-        bank::initialise(plan, ensemble.memory_mut(), 3).unwrap();
+        bank::initialize(plan, ensemble.memory_mut(), 3).unwrap();
         ensemble
     };
     let (plain, two) = (dense("wrn-10-1"), dense("mimo-2-wrn-10-1"));
@@ -121,7 +121,7 @@ fn several_heads_have_the_slope_of_the_sum_of_their_losses() {
     let plan = request.plan().unwrap();
     let options = EnsembleOptions { smoothing: 0.1, ..EnsembleOptions::train(BATCH / 2) };
     let mut ensemble = Ensemble::new(&CpuDevice::new(2).unwrap(), &plan, &options).unwrap();
-    bank::initialise(&plan, ensemble.memory_mut(), 3).unwrap();
+    bank::initialize(&plan, ensemble.memory_mut(), 3).unwrap();
     let (images, labels) = batch(5);
     ensemble.set_batch(&images, &labels).unwrap();
     for name in ["templates.0", "0.fc.bias", "1.block1.layer.0.bn1.weight"] {
@@ -140,7 +140,7 @@ fn members_that_have_no_turn_have_no_say() {
     for plan in shared_plans() {
         let options = EnsembleOptions { classifier_decay: 0.5, ..EnsembleOptions::train(BATCH) };
         let mut ensemble = Ensemble::new(&CpuDevice::new(2).unwrap(), &plan, &options).unwrap();
-        bank::initialise(&plan, ensemble.memory_mut(), 3).unwrap();
+        bank::initialize(&plan, ensemble.memory_mut(), 3).unwrap();
         let sgd = ensemble.optimizer(SGD, |_| 0.0).unwrap();
         let (images, labels) = batch(5);
         ensemble.set_batch(&images, &labels).unwrap();
@@ -188,7 +188,7 @@ fn a_step_of_a_part_moves_its_numbers_alone() {
         train(&mut ensemble, 3);
         for member in [0, 1].map(MemberId) {
             let mut sgd = ensemble.optimizer(SGD, |_| 0.01).unwrap();
-            sgd.set_rates(&[0.01; ParameterKind::ALL.len()]).unwrap();
+            sgd.set_lrs(&[0.01; ParameterKind::ALL.len()]).unwrap();
             // Momentum of everything, from a step of all.
             ensemble.gradients().unwrap();
             ensemble.update(&mut sgd);

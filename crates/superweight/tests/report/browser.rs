@@ -152,7 +152,7 @@ impl Browser {
     }
 
     /// Width of the window, and whether the system prefers dark.
-    pub fn look(&mut self, width: u32, height: u32, dark: bool) {
+    pub fn gradient_probe(&mut self, width: u32, height: u32, dark: bool) {
         let metrics =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.ask("Emulation.setDeviceMetricsOverride", metrics);

@@ -154,9 +154,9 @@ fn write_log(
 }
 
 /// What an evaluation could say.
-pub fn evaluation(voices: &Outputs, seed: u64) -> Evaluation {
+pub fn evaluation(outputs: &Outputs, seed: u64) -> Evaluation {
     let draws = Draws::new(&[seed, 0xe7]);
-    let subsets = voices.subsets().unwrap();
+    let subsets = outputs.subsets().unwrap();
     let of = |subset: Subset| Vec::<usize>::from(subset);
     let top1 = |subset: Subset| {
         let subset = of(subset);
@@ -232,7 +232,7 @@ pub fn evaluation(voices: &Outputs, seed: u64) -> Evaluation {
         images: 10_000,
         partial: false,
         subsets: subsets.iter().map(scores).collect(),
-        diversity: (voices.count() > 1).then_some(0.74),
+        diversity: (outputs.count() > 1).then_some(0.74),
         corruptions: Some(Corruptions {
             source: "regenerated".to_owned(),
             kinds: kinds.iter().enumerate().map(kind).collect(),
@@ -243,7 +243,7 @@ pub fn evaluation(voices: &Outputs, seed: u64) -> Evaluation {
         latency: Some(latency),
         interpolations: vec![Interpolation {
             from: 0,
-            to: 1 % voices.count(),
+            to: 1 % outputs.count(),
             points: (0..=20).map(valley).collect(),
         }],
     }

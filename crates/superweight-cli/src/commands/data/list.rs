@@ -62,15 +62,15 @@ struct Row {
 
 impl Row {
     fn to_json(&self) -> serde_json::Value {
-        let Description { name, shape, classes, images, normalisation } = &self.set;
+        let Description { name, shape, classes, images, normalization } = &self.set;
         json!({
             "name": name,
             "train": images.0,
             "test": images.1,
             "shape": [shape.channels, shape.height, shape.width],
             "classes": classes,
-            "mean": normalisation.mean,
-            "deviation": normalisation.deviation,
+            "mean": normalization.mean,
+            "deviation": normalization.deviation,
             "bytes": self.bytes,
             "state": self.state,
         })

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use serde_json::json;
-use superweight::data::{DataError, Dataset, Normalisation, OwnSet, Packed, Pictures};
+use superweight::data::{DataError, Dataset, Normalization, OwnSet, Packed, Pictures};
 use superweight::plan::arch::ImageShape;
 use superweight::plan::number::with_commas;
 
@@ -80,7 +80,7 @@ pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
     let description = data.description();
     let (train, test) = description.images;
     if args.json {
-        let Normalisation { mean, deviation } = &description.normalisation;
+        let Normalization { mean, deviation } = &description.normalization;
         let answer = json!({
             "name": args.name, "folder": target, "train": train, "test": test, "test_drawn": pictures.drawn,
             "shape": [shape.channels, shape.height, shape.width], "classes": description.classes,

@@ -69,7 +69,7 @@ impl<'a, W: Write> Story<'a, W> {
 }
 
 impl<W: Write> Observer for Story<'_, W> {
-    fn see(&mut self, progress: Progress<'_>) {
+    fn on_progress(&mut self, progress: Progress<'_>) {
         match &progress {
             Progress::Ready(_) => self.chapter(self.first),
             Progress::Decided(Decided { stage: Stage::Train, .. }) => self.chapter(Chapter::Refine),
@@ -80,7 +80,7 @@ impl<W: Write> Observer for Story<'_, W> {
             Progress::Decided(Decided { stage: Stage::Search, .. }) => Some(Chapter::Train),
             _ => None,
         };
-        self.screen.see(progress);
+        self.screen.on_progress(progress);
         after.into_iter().for_each(|chapter| self.chapter(chapter));
     }
 }

@@ -53,7 +53,7 @@ impl Pair {
     fn of(runs: [&Path; 2]) -> Result<Self> {
         let right = |run: &Path| -> Result<Vec<bool>> {
             let found = Predictions::load(&run.join("evaluation/test.safetensors"))?;
-            let answers = found.classes_of(Subset::all(found.voices()));
+            let answers = found.classes_of(Subset::all(found.outputs()));
             Ok(answers.iter().zip(found.labels()).map(|(answer, label)| answer == label).collect())
         };
         let (shared, plain) = (right(runs[0])?, right(runs[1])?);
@@ -159,10 +159,10 @@ fn look<D: Device>(
 fn rows(plan: &SharingPlan, profile: &Profile) -> Vec<Row> {
     let members = plan.members.len();
     let mut subsets: Vec<&SubsetProfile> = profile.subsets.iter().collect();
-    subsets.retain(|subset| [1, members].contains(&subset.members.voices().count()));
-    subsets.sort_by_key(|subset| std::cmp::Reverse(subset.members.voices().count()));
+    subsets.retain(|subset| [1, members].contains(&subset.members.outputs().count()));
+    subsets.sort_by_key(|subset| std::cmp::Reverse(subset.members.outputs().count()));
     let row = |subset: &&SubsetProfile| {
-        let alone: Vec<usize> = subset.members.voices().map(|voice| voice.0).collect();
+        let alone: Vec<usize> = subset.members.outputs().map(|output| output.0).collect();
         let (name, numbers) = match (members, &alone[..]) {
             (1, &[m]) => (format!("plain {}", plan.members[m].architecture), plan.bill.trained()),
             (_, &[m]) => {

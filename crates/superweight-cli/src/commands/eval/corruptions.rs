@@ -7,7 +7,7 @@ use superweight::corrupt::{
     CorruptError, Corruption, Corruptor, FROST_FILES, FrostTexture, FrostTextures, IMAGE_LEN,
     Severity,
 };
-use superweight::data::{Images, Normalisation, Picture, corrupted};
+use superweight::data::{Images, Normalization, Picture, corrupted};
 use superweight::engine::Device;
 use superweight::evaluate::{CorruptedReport, SetReport, average};
 use superweight::model::Subset;
@@ -99,7 +99,7 @@ impl Making {
         networks: &mut Networks<D>,
         subsets: &[Subset],
         clean: &Images,
-        normalisation: &Normalisation,
+        normalization: &Normalization,
         folder: &Path,
     ) -> Result<Corruptions> {
         let mut sets = vec![];
@@ -107,7 +107,7 @@ impl Making {
             self.kinds.iter().flat_map(|k| self.severities.iter().map(move |s| (k, s)))
         {
             let images = self.images(kind, severity, clean, networks.classes())?;
-            let mut predictions = networks.predict(&images, normalisation, |_| ())?;
+            let mut predictions = networks.predict(&images, normalization, |_| ())?;
             predictions
                 .about
                 .insert("corruption".to_owned(), format!("{kind} {severity}, {}", self.source()));

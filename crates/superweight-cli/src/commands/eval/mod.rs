@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
-use superweight::data::{Dataset, Images, Split, standard_folder};
+use superweight::data::{Dataset, Images, ValidationSplit, standard_folder};
 use superweight::engine::Device;
 use superweight::evaluate::{ClassScore, CorruptedAverage, CorruptedReport, Predictions, SetReport, by_class};
 use superweight::infer::{Line, Point};
@@ -59,7 +59,7 @@ pub(super) struct Answer {
 struct Class {
     class: String,
     images: usize,
-    right: usize,
+    correct: usize,
     /// The other class that it is taken for most often, and how often.
     taken_for: Option<(String, usize)>,
 }
@@ -180,7 +180,7 @@ pub fn images(
 /// Training images as they are held out: as many of every class. Fewer than a run holds out are some of those.
 pub fn drawn(trained: &Trained, data: &Dataset, count: usize) -> Result<Images> {
     let (labels, seed) = (&data.train.labels, trained.resolved.data.split_seed);
-    let split = Split::hold_out(labels, data.classes.len(), count, seed)?;
+    let split = ValidationSplit::hold_out(labels, data.classes.len(), count, seed)?;
     let each = split.validation.iter().map(|&image| image as usize);
     let mut pixels = Vec::with_capacity(split.validation.len() * data.image_len());
     each.clone().for_each(|image| pixels.extend_from_slice(data.train.image(image)));
@@ -202,8 +202,8 @@ pub(super) fn evaluate<D: Device>(
     args: &EvalArgs,
     trained: &Trained,
 ) -> Result<Answer> {
-    let voices = Outputs::of(&trained.plan);
-    let subsets = voices.subsets()?;
+    let outputs = Outputs::of(&trained.plan);
+    let subsets = outputs.subsets()?;
     ensure!(args.batch > 0, "--batch 0: at least one image");
     let making = corruptions::prepare(args, trained)?;
     let line = line(args, trained)?;
@@ -221,17 +221,17 @@ pub(super) fn evaluate<D: Device>(
     let unwritable = || format!("--out {}: choose another folder", folder.display());
     let path = folder.join(format!("{part}.json"));
     fs::create_dir_all(&folder).and_then(|()| check_writable(&path)).with_context(unwritable)?;
-    let normalisation = trained.normalisation()?;
+    let normalization = trained.normalization()?;
     let mut networks = trained.networks(device, args.batch.min(images.len()))?;
     let begin = Instant::now();
-    let mut predictions = networks.predict(&images, &normalisation, |_| ())?;
+    let mut predictions = networks.predict(&images, &normalization, |_| ())?;
     let pass_seconds = begin.elapsed().as_secs_f64();
     let about = [
         ("run", trained.resolved.name.clone()),
         ("checkpoint", trained.stamp.number.to_string()),
         ("digest", trained.stamp.digest.clone()),
         ("data", format!("{} {part}", trained.resolved.data.name)),
-        ("members", voices.names().join(",")),
+        ("members", outputs.names().join(",")),
     ];
     predictions.about = about.map(|(key, value)| (key.to_owned(), value)).into();
     let begin = Instant::now();
@@ -244,7 +244,7 @@ pub(super) fn evaluate<D: Device>(
     small.with_context(unwritable)?;
     let corruptions = match making {
         Some(making) => {
-            Some(making.evaluate(&mut networks, &subsets, &images, &normalisation, &folder)?)
+            Some(making.evaluate(&mut networks, &subsets, &images, &normalization, &folder)?)
         }
         None => None,
     };
@@ -258,8 +258,8 @@ pub(super) fn evaluate<D: Device>(
         digest: trained.stamp.digest.clone(),
         data: trained.resolved.data.name.clone(),
         part: part.to_owned(),
-        members: voices.names().to_vec(),
-        exits: voices.nested(),
+        members: outputs.names().to_vec(),
+        exits: outputs.nested(),
         report,
         by_class,
         corruptions,
@@ -274,14 +274,14 @@ pub(super) fn evaluate<D: Device>(
 
 /// The hardest first; those without images are left out.
 fn classes(predictions: &Predictions, names: &[String]) -> Vec<Class> {
-    let said = predictions.classes_of(Subset::all(predictions.voices()));
+    let said = predictions.classes_of(Subset::all(predictions.outputs()));
     let mut scores = by_class(names.len(), predictions.labels(), &said);
     scores.retain(|score| score.images > 0);
     scores.sort_by(|a, b| a.top1().partial_cmp(&b.top1()).expect("shares are numbers"));
     let named = |score: ClassScore| Class {
         class: names[score.class].clone(),
         images: score.images,
-        right: score.right,
+        correct: score.correct,
         taken_for: score.taken_for.map(|(other, count)| (names[other].clone(), count)),
     };
     scores.into_iter().map(named).collect()
@@ -315,6 +315,6 @@ fn interpolate<D: Device>(
     let architecture = trained.plan.members[a].build()?;
     let (from, to) = (networks.state_dict(MemberId(a))?, networks.state_dict(MemberId(b))?);
     let line = Line { architecture: &architecture, from: &from, to: &to };
-    let points = line.evaluate(device, images, &trained.normalisation()?, batch, POINTS)?;
+    let points = line.evaluate(device, images, &trained.normalization()?, batch, POINTS)?;
     Ok(Interpolation { members: [a, b], points })
 }

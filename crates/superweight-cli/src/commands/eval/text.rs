@@ -25,9 +25,9 @@ pub(super) fn table(answer: &Answer) -> String {
         line(&mut text, "diversity", diversity);
     }
     let names = &answer.members;
-    let voices = Outputs::new(names.clone(), answer.exits);
-    let who = voices.words();
-    let _ = write!(text, "\n{}", figures(&voices, &answer.report.subsets));
+    let outputs = Outputs::new(names.clone(), answer.exits);
+    let who = outputs.words();
+    let _ = write!(text, "\n{}", figures(&outputs, &answer.report.subsets));
     if !answer.by_class.is_empty() {
         let row = |class: &Class| {
             let taken_for =
@@ -52,7 +52,7 @@ pub(super) fn table(answer: &Answer) -> String {
                 text,
                 "\ncorrupted, {of}: mean of {types} types at {severities} severities"
             );
-            text += &figures(&voices, &average.subsets);
+            text += &figures(&outputs, &average.subsets);
         }
         let _ = writeln!(text, "\ncorrupted, {of}: all {who} together");
         let rows = corruptions.sets.iter().filter_map(|set| {
@@ -75,12 +75,12 @@ pub(super) fn table(answer: &Answer) -> String {
     text
 }
 
-fn figures(voices: &Outputs, subsets: &[SubsetReport]) -> String {
+fn figures(outputs: &Outputs, subsets: &[SubsetReport]) -> String {
     let rows: Vec<_> = subsets
         .iter()
-        .map(|subset| row(subset_name(subset.members, voices), subset.figures))
+        .map(|subset| row(subset_name(subset.members, outputs), subset.figures))
         .collect();
-    table::render(&[voices.words(), "top-1", "top-5", "NLL", "ECE"], &rows)
+    table::render(&[outputs.words(), "top-1", "top-5", "NLL", "ECE"], &rows)
 }
 
 fn row(name: String, figures: Figures) -> Vec<String> {

@@ -51,7 +51,7 @@ impl<'a, W: Write> Screen<'a, W> {
 }
 
 impl<W: Write> Observer for Screen<'_, W> {
-    fn see(&mut self, progress: Progress<'_>) {
+    fn on_progress(&mut self, progress: Progress<'_>) {
         match progress {
             Progress::Ready(ready) => head(&ready).iter().for_each(|line| self.line(line)),
             Progress::Step(step) => {

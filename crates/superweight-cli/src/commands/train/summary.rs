@@ -103,8 +103,8 @@ fn scores(seen: &Evaluation, plan: &SharingPlan) -> String {
             format!("{:.4}", scores.loss),
         ]
     };
-    let voices = Outputs::of(plan);
-    if voices.nested() {
+    let outputs = Outputs::of(plan);
+    if outputs.nested() {
         let network = plan.members[0].build().expect("the members of a plan build");
         let exit = |(i, scores)| row(format!("exit {i}"), network.multiply_adds_to(i), scores);
         let mut rows: Vec<_> = seen.members.iter().enumerate().map(exit).collect();

@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use superweight_engine::Mapped;
+use superweight_engine::MappedFile;
 use superweight_plan::arch::ImageShape;
 
 use crate::data::bytes::{Bytes, held_in_memory};
 use crate::data::sources::catalogue::{Description, is_taken};
 use crate::data::dataset::Dataset;
-use crate::data::images::{Images, Normalisation};
+use crate::data::images::{Images, Normalization};
 use crate::data::DataError;
 use crate::data::sources::fetch::write_file;
 use crate::data::sources::staging::Staging;
@@ -115,7 +115,7 @@ impl OwnSet {
                     shape: ImageShape { channels, height, width },
                     classes: written.classes,
                     images: (train, test),
-                    normalisation: Normalisation {
+                    normalization: Normalization {
                         mean: written.mean.into(),
                         deviation: written.deviation.into(),
                     },
@@ -173,7 +173,7 @@ impl OwnSet {
 
     /// As it is written.
     pub fn to_json(&self) -> String {
-        let Description { name, shape, classes, images, normalisation } = &self.description;
+        let Description { name, shape, classes, images, normalization } = &self.description;
         let written = Written {
             version: VERSION,
             name: name.clone(),
@@ -182,8 +182,8 @@ impl OwnSet {
             width: shape.width,
             train: images.0,
             test: images.1,
-            mean: normalisation.mean.to_vec(),
-            deviation: normalisation.deviation.to_vec(),
+            mean: normalization.mean.to_vec(),
+            deviation: normalization.deviation.to_vec(),
             sha256: self.sha256.clone(),
             classes: classes.clone(),
         };
@@ -316,7 +316,7 @@ impl OwnSet {
                 return Err(wrong("an array of another shape".into()));
             }
             if stay && name.ends_with("images.npy") {
-                let mapped = Mapped::new(&reader, header.len(), length).map_err(failed)?;
+                let mapped = MappedFile::new(&reader, header.len(), length).map_err(failed)?;
                 return Ok((file, Bytes::File(Arc::new(mapped))));
             }
             let mut bytes = vec![];
@@ -348,8 +348,8 @@ impl OwnSet {
             }
         };
         let (train, test) = (part()?, part()?);
-        let Description { name, shape, classes, normalisation, .. } = self.description.clone();
-        Ok(Dataset { name, shape, classes, train, test, normalisation })
+        let Description { name, shape, classes, normalization, .. } = self.description.clone();
+        Ok(Dataset { name, shape, classes, train, test, normalization })
     }
 
     /// Reads every file in the data folder and compares digests.

@@ -16,12 +16,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use superweight_engine::Mapped;
+use superweight_engine::MappedFile;
 use superweight_plan::arch::ImageShape;
 
 use crate::data::bytes::Bytes;
 use crate::data::dataset::Dataset;
-use crate::data::images::{Images, Normalisation};
+use crate::data::images::{Images, Normalization};
 use super::own::{FILES, HEADER, OwnSet, header};
 use crate::data::sources::staging::{Staging, unwritable};
 use crate::data::DataError;
@@ -105,9 +105,9 @@ impl Pictures {
         let twice = count_twice(&train, &test);
         let (mut heights, mut widths): (Vec<_>, Vec<_>) =
             train.sizes.iter().chain(&test.sizes).copied().unzip();
-        let normalisation = normalisation(&train.counts);
+        let normalization = normalization(&train.counts);
         let (classes, train, test) = (self.classes.clone(), train.images, test.images);
-        let data = Dataset { name: name.to_owned(), shape, classes, train, test, normalisation };
+        let data = Dataset { name: name.to_owned(), shape, classes, train, test, normalization };
         let middle = |sizes: &mut Vec<usize>| {
             sizes.sort_unstable();
             sizes[sizes.len() / 2]
@@ -228,7 +228,7 @@ impl Decoded {
             file.sync_all()
         };
         close().map_err(unwritable)?;
-        let mapped = Mapped::new(&file, HEADER, labels.len() * size);
+        let mapped = MappedFile::new(&file, HEADER, labels.len() * size);
         let pixels = Bytes::File(Arc::new(mapped.map_err(|error| DataError::read(path, error))?));
         let hashes = there().map(|(_, hash)| hash).collect();
         let failed = failed.into_iter().map(|(_, error)| error).collect();
@@ -267,7 +267,7 @@ fn count_twice(train: &Decoded, test: &Decoded) -> usize {
 }
 
 /// Of every channel, from how often each of its 256 values is there.
-fn normalisation(counts: &[[u64; 256]]) -> Normalisation {
+fn normalization(counts: &[[u64; 256]]) -> Normalization {
     let of_channel = |counts: &[u64; 256]| {
         let total = counts.iter().sum::<u64>() as f64;
         let mean_of = |value: &dyn Fn(f64) -> f64| -> f64 {
@@ -279,7 +279,7 @@ fn normalisation(counts: &[[u64; 256]]) -> Normalisation {
         (mean as f32, if deviation > 0.0 { deviation as f32 } else { 1.0 })
     };
     let (mean, deviation): (Vec<f32>, Vec<f32>) = counts.iter().map(of_channel).unzip();
-    Normalisation { mean: mean.into(), deviation: deviation.into() }
+    Normalization { mean: mean.into(), deviation: deviation.into() }
 }
 
 #[cfg(test)]
@@ -321,10 +321,10 @@ mod tests {
             data.train.pixels.iter().skip(1).step_by(3).map(|&v| v.into()).collect();
         let mean = channel.iter().sum::<f64>() / 32.0;
         let deviation = (channel.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 32.0).sqrt();
-        let found_numbers = [data.normalisation.mean[1], data.normalisation.deviation[1]];
+        let found_numbers = [data.normalization.mean[1], data.normalization.deviation[1]];
         assert_eq!(found_numbers, [mean as f32, deviation as f32]);
         // Grey, and of one colour: nothing is divided by 0.
-        let plain = normalisation(&[std::array::from_fn(|v| if v == 7 { 12 } else { 0 })]);
+        let plain = normalization(&[std::array::from_fn(|v| if v == 7 { 12 } else { 0 })]);
         assert_eq!((plain.mean[0], plain.deviation[0]), (7.0, 1.0));
 
         let (train, test) = (data.train.clone(), data.test.clone());

@@ -10,7 +10,7 @@
 use superweight_plan::arch::ImageShape;
 
 use super::classes;
-use crate::data::images::{Normalisation, Part};
+use crate::data::images::{Normalization, Split};
 use crate::data::DataError;
 
 /// How the files of a set are written.
@@ -39,7 +39,7 @@ pub struct FileEntry {
     /// Of its contents, in hexadecimal.
     pub sha256: &'static str,
     /// What it holds.
-    pub part: Part,
+    pub part: Split,
     /// The same images in the python layout.
     pub python: Option<&'static str>,
 }
@@ -64,7 +64,7 @@ pub struct Entry {
     /// Training and test images.
     pub images: (usize, usize),
     /// Means and deviations.
-    pub normalisation: Normalisation,
+    pub normalization: Normalization,
 }
 
 impl Entry {
@@ -75,7 +75,7 @@ impl Entry {
             shape: self.shape,
             classes: self.classes.iter().map(|&name| name.to_owned()).collect(),
             images: self.images,
-            normalisation: self.normalisation.clone(),
+            normalization: self.normalization.clone(),
         }
     }
 
@@ -101,7 +101,7 @@ pub struct Description {
     /// Training and test images.
     pub images: (usize, usize),
     /// Means and deviations of the training images.
-    pub normalisation: Normalisation,
+    pub normalization: Normalization,
 }
 
 /// The entry of that name.
@@ -132,7 +132,7 @@ static FASHION_MNIST_10K: Entry = Entry {
     shape: SMALL,
     classes: &classes::FASHION_MNIST,
     images: (8_000, 2_000),
-    normalisation: Normalisation::fixed(&[73.0376], &[90.1854]),
+    normalization: Normalization::fixed(&[73.0376], &[90.1854]),
 };
 
 static FASHION_MNIST: Entry = Entry {
@@ -154,7 +154,7 @@ static FASHION_MNIST: Entry = Entry {
     shape: SMALL,
     classes: &classes::FASHION_MNIST,
     images: (60_000, 10_000),
-    normalisation: Normalisation::fixed(&[72.9404], &[90.0212]),
+    normalization: Normalization::fixed(&[72.9404], &[90.0212]),
 };
 
 /// From the Common Visual Data Foundation: the original address asks for a password.
@@ -177,18 +177,18 @@ static MNIST: Entry = Entry {
     shape: SMALL,
     classes: &classes::MNIST,
     images: (60_000, 10_000),
-    normalisation: Normalisation::fixed(&[33.3184], &[78.5675]),
+    normalization: Normalization::fixed(&[33.3184], &[78.5675]),
 };
 
 const fn idx_files(sha256: [&'static str; 4]) -> [FileEntry; 4] {
-    const fn file(name: &'static str, bytes: u64, part: Part, sha256: &'static str) -> FileEntry {
+    const fn file(name: &'static str, bytes: u64, part: Split, sha256: &'static str) -> FileEntry {
         FileEntry { name, bytes, sha256, part, python: None }
     }
     [
-        file("train-images-idx3-ubyte", 16 + 60_000 * 784, Part::Train, sha256[0]),
-        file("train-labels-idx1-ubyte", 8 + 60_000, Part::Train, sha256[1]),
-        file("t10k-images-idx3-ubyte", 16 + 10_000 * 784, Part::Test, sha256[2]),
-        file("t10k-labels-idx1-ubyte", 8 + 10_000, Part::Test, sha256[3]),
+        file("train-images-idx3-ubyte", 16 + 60_000 * 784, Split::Train, sha256[0]),
+        file("train-labels-idx1-ubyte", 8 + 60_000, Split::Train, sha256[1]),
+        file("t10k-images-idx3-ubyte", 16 + 10_000 * 784, Split::Test, sha256[2]),
+        file("t10k-labels-idx1-ubyte", 8 + 10_000, Split::Test, sha256[3]),
     ]
 }
 
@@ -196,7 +196,7 @@ const CIFAR10_BATCH: FileEntry = FileEntry {
     name: "data_batch_1.bin",
     bytes: 10_000 * 3073,
     sha256: "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
-    part: Part::Train,
+    part: Split::Train,
     python: Some("data_batch_1"),
 };
 
@@ -234,7 +234,7 @@ static CIFAR10: Entry = Entry {
             name: "test_batch.bin",
             sha256: "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
             python: Some("test_batch"),
-            part: Part::Test,
+            part: Split::Test,
             ..CIFAR10_BATCH
         },
     ],
@@ -242,7 +242,7 @@ static CIFAR10: Entry = Entry {
     shape: ImageShape::CIFAR,
     classes: &classes::CIFAR10,
     images: (50_000, 10_000),
-    normalisation: Normalisation::fixed(&[125.3, 123.0, 113.9], &[63.0, 62.1, 66.7]),
+    normalization: Normalization::fixed(&[125.3, 123.0, 113.9], &[63.0, 62.1, 66.7]),
 };
 
 static CIFAR100: Entry = Entry {
@@ -254,14 +254,14 @@ static CIFAR100: Entry = Entry {
             name: "train.bin",
             bytes: 50_000 * 3074,
             sha256: "f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29",
-            part: Part::Train,
+            part: Split::Train,
             python: Some("train"),
         },
         FileEntry {
             name: "test.bin",
             bytes: 10_000 * 3074,
             sha256: "d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a",
-            part: Part::Test,
+            part: Split::Test,
             python: Some("test"),
         },
     ],
@@ -269,7 +269,7 @@ static CIFAR100: Entry = Entry {
     shape: ImageShape::CIFAR,
     classes: &classes::CIFAR100,
     images: (50_000, 10_000),
-    normalisation: Normalisation::fixed(&[129.3, 124.1, 112.4], &[68.2, 65.4, 70.4]),
+    normalization: Normalization::fixed(&[129.3, 124.1, 112.4], &[68.2, 65.4, 70.4]),
 };
 
 #[cfg(test)]
@@ -281,7 +281,7 @@ mod tests {
         for entry in CATALOGUE {
             let channels = entry.shape.channels;
             assert_eq!(
-                (entry.normalisation.mean.len(), entry.normalisation.deviation.len()),
+                (entry.normalization.mean.len(), entry.normalization.deviation.len()),
                 (channels, channels)
             );
             assert!(std::ptr::eq(find(entry.name).unwrap(), entry));

@@ -87,7 +87,7 @@ mod tests {
         let squares: u64 = pixels.iter().map(|&v| u64::from(v).pow(2)).sum();
         let mean = sum as f64 / n;
         let deviation = (squares as f64 / n - mean * mean).sqrt();
-        let pinned = &find("fashion-mnist-10k").unwrap().normalisation;
+        let pinned = &find("fashion-mnist-10k").unwrap().normalization;
         assert!((mean - f64::from(pinned.mean[0])).abs() < 1e-4, "{mean}");
         assert!((deviation - f64::from(pinned.deviation[0])).abs() < 1e-4, "{deviation}");
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Asked, Clock};
+use super::{Predict, Clock};
 use crate::model::Subset;
 use crate::model::OutputId;
 
@@ -66,14 +66,14 @@ impl Latencies {
     /// A call that runs these members.
     pub fn subset(&self, subset: Subset) -> Summary {
         let time = |(round, overhead): (&Vec<f64>, &f64)| {
-            overhead + subset.voices().map(|voice| round[voice.0]).sum::<f64>()
+            overhead + subset.outputs().map(|output| round[output.0]).sum::<f64>()
         };
         Summary::of(self.rounds.iter().zip(&self.overhead).map(time).collect())
     }
 }
 
 /// Runs every member in turn, `warmup_epochs` rounds unmeasured and then until `time` has passed, at least `least` rounds.
-pub fn measure<A: Asked>(
+pub fn measure<A: Predict>(
     asked: &mut A,
     clock: &impl Clock,
     images: &[f32],
@@ -94,9 +94,9 @@ pub fn measure<A: Asked>(
         asked.set_images(images)?;
         let mut before = clock.now();
         let set = milliseconds(before - start);
-        let mut times = Vec::with_capacity(asked.voices().count());
-        for voice in (0..asked.voices().count()).map(OutputId) {
-            asked.run(voice)?;
+        let mut times = Vec::with_capacity(asked.outputs().count());
+        for output in (0..asked.outputs().count()).map(OutputId) {
+            asked.run(output)?;
             let now = clock.now();
             times.push(milliseconds(now - before));
             before = now;

@@ -25,5 +25,5 @@ mod profile;
 
 pub use clock::{Clock, SystemClock};
 pub use latency::{Latencies, Summary, measure};
-pub use predictor::{Answer, Answers, AnytimeError, Asked, Predictor};
+pub use predictor::{Answer, Answers, AnytimeError, Predict, Predictor};
 pub use profile::{PROFILE, Profile, ProfileError, SubsetProfile};

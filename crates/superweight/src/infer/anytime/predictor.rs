@@ -22,31 +22,31 @@ use crate::probability::softmax;
 use crate::infer::Networks;
 use crate::model::{OutputId, Outputs};
 
-/// Something that can be asked for the logits of one voice.
-pub trait Asked {
+/// Something that can be asked for the logits of one output.
+pub trait Predict {
     /// What can go wrong.
     type Error;
     /// Who can be asked.
-    fn voices(&self) -> &Outputs;
+    fn outputs(&self) -> &Outputs;
     /// The image (or images) that they see next.
     fn set_images(&mut self, images: &[f32]) -> Result<(), Self::Error>;
     /// One's logits; the time of the call is its time. Exits are asked in their order.
-    fn run(&mut self, voice: OutputId) -> Result<Vec<f32>, Self::Error>;
+    fn run(&mut self, output: OutputId) -> Result<Vec<f32>, Self::Error>;
 }
 
-impl<D: Device> Asked for Networks<D> {
+impl<D: Device> Predict for Networks<D> {
     type Error = Error;
 
-    fn voices(&self) -> &Outputs {
-        self.voices()
+    fn outputs(&self) -> &Outputs {
+        self.outputs()
     }
 
     fn set_images(&mut self, images: &[f32]) -> Result<(), Error> {
         self.set_images(images)
     }
 
-    fn run(&mut self, voice: OutputId) -> Result<Vec<f32>, Error> {
-        self.run(voice)
+    fn run(&mut self, output: OutputId) -> Result<Vec<f32>, Error> {
+        self.run(output)
     }
 }
 
@@ -119,7 +119,7 @@ pub struct Predictor<A, C> {
     answers: Answers,
 }
 
-impl<A: Asked, C: Clock> Predictor<A, C> {
+impl<A: Predict, C: Clock> Predictor<A, C> {
     /// Members and the profile measured of them.
     pub fn new(
         asked: A,
@@ -127,10 +127,10 @@ impl<A: Asked, C: Clock> Predictor<A, C> {
         profile: Profile,
         classes: usize,
     ) -> Result<Self, AnytimeError<A::Error>> {
-        let profiled = profile.voices();
-        match profiled == *asked.voices() {
+        let profiled = profile.outputs();
+        match profiled == *asked.outputs() {
             true => Ok(Self { asked, clock, profile, classes, answers: Answers::default() }),
-            false => Err(AnytimeError::OtherProfile { profiled, found: asked.voices().clone() }),
+            false => Err(AnytimeError::OtherProfile { profiled, found: asked.outputs().clone() }),
         }
     }
 
@@ -150,7 +150,7 @@ impl<A: Asked, C: Clock> Predictor<A, C> {
         let needs = |subset: &SubsetProfile| Duration::from_secs_f64(subset.time.p99_ms / 1e3);
         self.best(|subset| needs(subset) <= deadline).ok_or_else(|| {
             let shortest = self.profile.subsets.iter().map(needs).min().unwrap_or(Duration::MAX);
-            AnytimeError::TooShort { who: self.asked.voices().word(), deadline, shortest }
+            AnytimeError::TooShort { who: self.asked.outputs().word(), deadline, shortest }
         })
     }
 
@@ -161,7 +161,7 @@ impl<A: Asked, C: Clock> Predictor<A, C> {
         best.map(|subset| subset.members)
     }
 
-    /// An answer within the deadline, which begins now. The images are decoded and normalised already.
+    /// An answer within the deadline, which begins now. The images are decoded and normalized already.
     pub fn predict(
         &mut self,
         images: &[f32],
@@ -169,28 +169,28 @@ impl<A: Asked, C: Clock> Predictor<A, C> {
     ) -> Result<Answer, AnytimeError<A::Error>> {
         let begin = self.clock.now();
         let chosen = self.choose(deadline)?;
-        let voices = self.asked.voices();
-        let mut order: Vec<OutputId> = voices.needed(chosen).voices().collect();
-        let cost = |voice: OutputId| self.profile.members[voice.0];
-        if !voices.nested() {
+        let outputs = self.asked.outputs();
+        let mut order: Vec<OutputId> = outputs.needed(chosen).outputs().collect();
+        let cost = |output: OutputId| self.profile.members[output.0];
+        if !outputs.nested() {
             order.sort_by(|&a, &b| cost(a).median_ms.total_cmp(&cost(b).median_ms));
         }
         self.asked.set_images(images).map_err(AnytimeError::Members)?;
         let mut heard: Vec<(OutputId, Vec<f32>)> = vec![];
-        for voice in order {
-            let end = self.clock.now() - begin + Duration::from_secs_f64(cost(voice).p99_ms / 1e3);
+        for output in order {
+            let end = self.clock.now() - begin + Duration::from_secs_f64(cost(output).p99_ms / 1e3);
             if !heard.is_empty() && end > deadline {
                 break;
             }
-            heard.push((voice, self.asked.run(voice).map_err(AnytimeError::Members)?));
+            heard.push((output, self.asked.run(output).map_err(AnytimeError::Members)?));
         }
-        let ran = heard.iter().fold(Subset::EMPTY, |ran, &(voice, _)| ran.with(voice));
+        let ran = heard.iter().fold(Subset::EMPTY, |ran, &(output, _)| ran.with(output));
         let answered = match chosen.is_within(ran) {
             true => chosen,
             false => self.best(|subset| subset.members.is_within(ran)).unwrap_or(ran),
         };
         let (mut sum, mut one) = (vec![], vec![0.0; self.classes]);
-        for (_, logits) in heard.iter().filter(|&&(voice, _)| answered.contains(voice)) {
+        for (_, logits) in heard.iter().filter(|&&(output, _)| answered.contains(output)) {
             sum.resize(logits.len(), 0.0);
             for (logits, sum) in logits.chunks(self.classes).zip(sum.chunks_mut(self.classes)) {
                 softmax(logits, &mut one);
@@ -229,26 +229,26 @@ mod tests {
     }
 
     struct Fakes<'a> {
-        voices: Outputs,
+        outputs: Outputs,
         world: &'a World,
         microseconds: [u64; 3],
     }
 
-    impl Asked for Fakes<'_> {
+    impl Predict for Fakes<'_> {
         type Error = Infallible;
 
-        fn voices(&self) -> &Outputs {
-            &self.voices
+        fn outputs(&self) -> &Outputs {
+            &self.outputs
         }
 
         fn set_images(&mut self, _: &[f32]) -> Result<(), Infallible> {
             Ok(())
         }
 
-        fn run(&mut self, voice: OutputId) -> Result<Vec<f32>, Infallible> {
-            self.world.now.set(self.world.now.get() + self.microseconds[voice.0]);
-            self.world.ran.borrow_mut().push(voice.0);
-            Ok(if voice.0 == 1 { vec![3f32.ln(), 0.0] } else { vec![0.0, 0.0] })
+        fn run(&mut self, output: OutputId) -> Result<Vec<f32>, Infallible> {
+            self.world.now.set(self.world.now.get() + self.microseconds[output.0]);
+            self.world.ran.borrow_mut().push(output.0);
+            Ok(if output.0 == 1 { vec![3f32.ln(), 0.0] } else { vec![0.0, 0.0] })
         }
     }
 
@@ -259,7 +259,7 @@ mod tests {
     /// Members of 4, 1 and 2 ms; more members are right more often, and of two as many the dearer ones.
     fn predictor<'a>(world: &'a World, now: [u64; 3]) -> Predictor<Fakes<'a>, &'a World> {
         let profiled = measure(
-            &mut Fakes { voices: three(false), world, microseconds: [4000, 1000, 2000] },
+            &mut Fakes { outputs: three(false), world, microseconds: [4000, 1000, 2000] },
             world,
             &[],
             [1, 20],
@@ -268,14 +268,14 @@ mod tests {
         let Ok(latencies) = profiled;
         world.ran.borrow_mut().clear();
         let logits = vec![vec![0.0; 4]; 3];
-        let voices = three(false);
+        let outputs = three(false);
         let predictions = Predictions::new(2, vec![0, 1], logits).unwrap();
-        let scores = evaluate_subsets(&predictions, &voices.subsets().unwrap());
-        let mut profile = Profile::new(&voices, 1, &scores, &latencies);
+        let scores = evaluate_subsets(&predictions, &outputs.subsets().unwrap());
+        let mut profile = Profile::new(&outputs, 1, &scores, &latencies);
         for subset in &mut profile.subsets {
             subset.top1 = 0.5 + 0.1 * subset.members.len() as f64 + subset.time.median_ms / 1000.0;
         }
-        Predictor::new(Fakes { voices, world, microseconds: now }, world, profile, 2).unwrap()
+        Predictor::new(Fakes { outputs, world, microseconds: now }, world, profile, 2).unwrap()
     }
 
     fn members_of(subset: Subset) -> Vec<usize> {
@@ -349,11 +349,11 @@ mod tests {
 
     /// Exits that take 4, 1 and 2 ms from the one before; the last is the best, then the mean of the first two.
     fn exits<'a>(world: &'a World, now: [u64; 3]) -> Predictor<Fakes<'a>, &'a World> {
-        let voices = three(true);
+        let outputs = three(true);
         let predictions = Predictions::new(2, vec![0, 1], vec![vec![0.0; 4]; 3]).unwrap();
-        let scores = evaluate_subsets(&predictions, &voices.subsets().unwrap());
+        let scores = evaluate_subsets(&predictions, &outputs.subsets().unwrap());
         let latencies = Latencies::new(vec![vec![4.0, 1.0, 2.0]; 20], vec![0.0; 20]);
-        let mut profile = Profile::new(&voices, 1, &scores, &latencies);
+        let mut profile = Profile::new(&outputs, 1, &scores, &latencies);
         for subset in &mut profile.subsets {
             subset.top1 = [50.0, 60.0, 90.0, 70.0, 80.0][match &members_of(subset.members)[..] {
                 [alone] => *alone,
@@ -361,7 +361,7 @@ mod tests {
                 _ => 4,
             }];
         }
-        Predictor::new(Fakes { voices, world, microseconds: now }, world, profile, 2).unwrap()
+        Predictor::new(Fakes { outputs, world, microseconds: now }, world, profile, 2).unwrap()
     }
 
     #[test]
@@ -421,8 +421,8 @@ mod tests {
         for (profile, fits) in
             [(of_members, true), (of_fewer, false), (of_others, false), (of_exits, false)]
         {
-            let asked = Fakes { voices: three(false), world: &world, microseconds: [1; 3] };
-            let whose = profile.voices().to_string();
+            let asked = Fakes { outputs: three(false), world: &world, microseconds: [1; 3] };
+            let whose = profile.outputs().to_string();
             match Predictor::new(asked, &world, profile, 2) {
                 Ok(_) => assert!(fits, "{whose}"),
                 Err(error) => {

@@ -105,14 +105,14 @@ pub struct Profile {
 impl Profile {
     /// Puts scores and times together and marks what is dominated.
     pub fn new(
-        voices: &Outputs,
+        outputs: &Outputs,
         batch: usize,
         scores: &[SubsetScores],
         latencies: &Latencies,
     ) -> Self {
-        let members = (0..voices.count()).map(|m| latencies.member(OutputId(m))).collect();
+        let members = (0..outputs.count()).map(|m| latencies.member(OutputId(m))).collect();
         let one = |scored: &SubsetScores| {
-            let (scores, time) = (scored.scores(), latencies.subset(voices.needed(scored.subset)));
+            let (scores, time) = (scored.scores(), latencies.subset(outputs.needed(scored.subset)));
             let (top1, nll, ece) = (100.0 * scores.top1, scores.nll, 100.0 * scores.ece);
             SubsetProfile { members: scored.subset, top1, nll, ece, time, dominated: false }
         };
@@ -130,15 +130,15 @@ impl Profile {
             batch,
             rounds: latencies.rounds(),
             data: String::new(),
-            names: voices.names().to_vec(),
-            exits: voices.nested(),
+            names: outputs.names().to_vec(),
+            exits: outputs.nested(),
             members,
             subsets,
         }
     }
 
     /// Whose it is.
-    pub fn voices(&self) -> Outputs {
+    pub fn outputs(&self) -> Outputs {
         Outputs::new(self.names.clone(), self.exits)
     }
 
@@ -148,8 +148,8 @@ impl Profile {
     }
 
     /// Why it is of no use for a run: it is of others than those who answer there, or of another checkpoint than the newest.
-    pub fn contradiction(&self, voices: &Outputs, newest: &Stamp) -> Option<String> {
-        voices.contradiction(&self.voices()).or_else(|| newest.contradiction(&self.stamp()))
+    pub fn contradiction(&self, outputs: &Outputs, newest: &Stamp) -> Option<String> {
+        outputs.contradiction(&self.outputs()).or_else(|| newest.contradiction(&self.stamp()))
     }
 
     /// A subset's entry.
@@ -190,11 +190,11 @@ impl Profile {
             serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
         let mut listed: Vec<_> = profile.subsets.iter().map(|subset| subset.members).collect();
         listed.sort();
-        let voices = profile.voices();
-        let mut every = voices.subsets().map_err(|error| malformed(error.to_string()))?;
+        let outputs = profile.outputs();
+        let mut every = outputs.subsets().map_err(|error| malformed(error.to_string()))?;
         every.sort();
-        let (members, words) = (voices.count(), voices.words());
-        if profile.exits && voices.names().iter().any(|name| *name != voices.names()[0]) {
+        let (members, words) = (outputs.count(), outputs.words());
+        if profile.exits && outputs.names().iter().any(|name| *name != outputs.names()[0]) {
             return Err(malformed("exits of several networks".to_owned()));
         }
         if members == 0 || profile.members.len() != members {
@@ -242,11 +242,11 @@ mod tests {
     fn profile() -> Profile {
         let third = 3f32.ln();
         let logits = vec![vec![third, 0.0, third, 0.0], vec![0.0, 0.0, 0.0, third]];
-        let voices = Outputs::new(vec!["a".into(), "b".into()], false);
+        let outputs = Outputs::new(vec!["a".into(), "b".into()], false);
         let predictions = Predictions::new(2, vec![0, 1], logits).unwrap();
-        let scores = evaluate_subsets(&predictions, &voices.subsets().unwrap());
+        let scores = evaluate_subsets(&predictions, &outputs.subsets().unwrap());
         let latencies = Latencies::new(vec![vec![1.0, 4.0]; 10], vec![0.0; 10]);
-        Profile::new(&voices, 1, &scores, &latencies)
+        Profile::new(&outputs, 1, &scores, &latencies)
     }
 
     #[test]
@@ -258,14 +258,14 @@ mod tests {
     /// An exit takes what those before it take, and so does the mean of all up to it.
     #[test]
     fn exits_are_timed_to_their_end() {
-        let voices = Outputs::new(vec!["a".into(); 3], true);
+        let outputs = Outputs::new(vec!["a".into(); 3], true);
         let logits = (0..3).map(|m| vec![m as f32, 1.0, 0.5, m as f32]).collect();
         let scores = evaluate_subsets(
             &Predictions::new(2, vec![0, 1], logits).unwrap(),
-            &voices.subsets().unwrap(),
+            &outputs.subsets().unwrap(),
         );
         let latencies = Latencies::new(vec![vec![4.0, 1.0, 2.0]; 10], vec![0.5; 10]);
-        let profile = Profile::new(&voices, 1, &scores, &latencies);
+        let profile = Profile::new(&outputs, 1, &scores, &latencies);
         let times: Vec<_> = profile.subsets.iter().map(|subset| subset.time.median_ms).collect();
         assert_eq!(times, [4.5, 5.5, 7.5, 5.5, 7.5]);
         assert_eq!(

@@ -11,7 +11,7 @@
 use superweight_plan::arch::{Activation, Architecture, Op};
 
 use super::protobuf::Message;
-use crate::data::Normalisation;
+use crate::data::Normalization;
 use crate::run::{RunError, Tensors};
 
 /// The version of ONNX's operators that is written.
@@ -35,8 +35,8 @@ pub enum OnnxOutput {
 pub struct OnnxOptions {
     /// What comes out.
     pub output: OnnxOutput,
-    /// Where given, images go in as numbers from 0 to 255 and are normalised by the graph.
-    pub normalisation: Option<Normalisation>,
+    /// Where given, images go in as numbers from 0 to 255 and are normalized by the graph.
+    pub normalization: Option<Normalization>,
 }
 
 /// The file of these members, all of one input.
@@ -53,9 +53,9 @@ pub fn onnx(
     let (first, classes) = (&members[0].0, members[0].0.classes);
     let mut graph = Graph::default();
     let mut images = "images".to_owned();
-    if let Some(Normalisation { mean, deviation }) = &options.normalisation {
+    if let Some(Normalization { mean, deviation }) = &options.normalization {
         for (op, name, values) in [("Sub", "mean", mean), ("Div", "deviation", deviation)] {
-            graph.initialise(name, &[1, values.len(), 1, 1], values);
+            graph.initialize(name, &[1, values.len(), 1, 1], values);
             let output = format!("images.{name}");
             images = graph.node(op, &output, &[&images, name], vec![]);
         }
@@ -124,7 +124,7 @@ impl Graph {
         output.to_owned()
     }
 
-    fn initialise(&mut self, name: &str, shape: &[usize], values: &[f32]) {
+    fn initialize(&mut self, name: &str, shape: &[usize], values: &[f32]) {
         const FLOAT: i64 = 1;
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let dims =
@@ -153,7 +153,7 @@ fn member(
         let name = format!("{scope}{}", node.name);
         let mut tensor = |leaf: &str, shape: &[usize]| -> Result<String, RunError> {
             let (from, to) = (format!("{}.{leaf}", node.name), format!("{name}.{leaf}"));
-            graph.initialise(&to, shape, tensors.expect::<f32>(&from, shape)?);
+            graph.initialize(&to, shape, tensors.expect::<f32>(&from, shape)?);
             Ok(to)
         };
         let input = |index: usize| outputs[node.inputs[index].0].clone();
@@ -181,8 +181,8 @@ fn member(
                 let inputs = [input(0), scale?, shift?, mean?, variance?];
                 let attributes = vec![float("epsilon", EPSILON)];
                 let inputs = inputs.each_ref().map(String::as_str);
-                let normalised = graph.node("BatchNormalization", &name, &inputs, attributes);
-                activated(graph, normalised, activation)
+                let normalized = graph.node("BatchNormalization", &name, &inputs, attributes);
+                activated(graph, normalized, activation)
             }
             Op::Add { activation } => {
                 let sum = graph.node("Add", &name, &[&input(0), &input(1)], vec![]);
@@ -233,7 +233,7 @@ fn mixture(graph: &mut Graph, architecture: &Architecture, scope: &str, logits: 
     // Logarithms all the way: no probability is too small for 32 bits.
     let over = vec![ints("axes", &[1]), int("keepdims", 0)];
     let sum = graph.node("ReduceLogSumExp", &name("sum"), &[&each], over);
-    graph.initialise(&name("count"), &[], &[(architecture.heads as f32).ln()]);
+    graph.initialize(&name("count"), &[], &[(architecture.heads as f32).ln()]);
     graph.node("Sub", &name("mean"), &[&sum, &name("count")], vec![])
 }
 
@@ -244,8 +244,8 @@ fn activated(graph: &mut Graph, value: String, activation: Activation) -> String
         Activation::Relu => graph.node("Relu", &name, &[&value], vec![]),
         Activation::Relu6 => {
             let bounds = ["zero", "six"].map(|bound| format!("{name}.{bound}"));
-            graph.initialise(&bounds[0], &[], &[0.0]);
-            graph.initialise(&bounds[1], &[], &[6.0]);
+            graph.initialize(&bounds[0], &[], &[0.0]);
+            graph.initialize(&bounds[1], &[], &[6.0]);
             graph.node("Clip", &name, &[&value, &bounds[0], &bounds[1]], vec![])
         }
     }

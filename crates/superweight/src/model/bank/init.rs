@@ -35,7 +35,7 @@ enum Purpose {
 }
 
 /// Sets every trainable number and running statistic.
-pub fn initialise<D: Device>(
+pub fn initialize<D: Device>(
     plan: &SharingPlan,
     memory: &mut Memory<D>,
     seed: u64,

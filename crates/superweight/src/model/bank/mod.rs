@@ -14,14 +14,14 @@ mod rows;
 mod transfer;
 
 use superweight_engine::{
-    Block, Device, Error, Layout, LayoutBuilder, Memory, Mix, MixFactors, MixGradients, MixReaders,
-    MixSet, MixUse, RankOne, Region, View, ViewSet, Views,
+    Block, Device, Error, Layout, LayoutBuilder, Memory, Mix, MixFactors, MixGradients, MixOutput,
+    MixSet, MixUse, RankOne, Region, BankView, BankViewSet, BankViews,
 };
 use superweight_plan::{
     ClusterId, LayerId, LayerKind, MemberId, SetId, SharingPlan, SuperWeightId,
 };
 
-pub use init::initialise;
+pub use init::initialize;
 pub use part::BankPart;
 pub(crate) use part::idle;
 pub use probe::{Probe, declare_probe};
@@ -125,7 +125,7 @@ pub fn declare(plan: &SharingPlan, layout: &mut LayoutBuilder) -> Result<(), Err
 #[derive(Debug)]
 pub struct Bank<D: Device> {
     plan: SharingPlan,
-    views: Views<D>,
+    views: BankViews<D>,
     mix: Mix<D>,
     /// Of composed linear weights.
     weight_decay: f32,
@@ -137,7 +137,7 @@ impl<D: Device> Bank<D> {
     /// Prepares the composition; `layout` has all members' tensors and what [`declare`] added. The backward pass adds `decay` times
     /// every composed linear weight to its gradient.
     pub fn new(device: &D, plan: SharingPlan, layout: &Layout, weight_decay: f32) -> Result<Self, Error> {
-        let views = Views::new(device, view_sets(&plan, layout)?)?;
+        let views = BankViews::new(device, view_sets(&plan, layout)?)?;
         let mix = Mix::new(device, mix_sets(&plan, &MixRows::of(&plan), layout, weight_decay)?)?;
         let refined_scratch_bytes = match plan.bill.reserved {
             0 => mix.scratch_bytes(),
@@ -165,20 +165,20 @@ impl<D: Device> Bank<D> {
     }
 
     /// Writes the weight of every composed layer of every member, for these readers.
-    pub fn compose(&self, memory: &mut Memory<D>, readers: MixReaders) -> Result<(), Error> {
-        memory.view(&self.views)?;
+    pub fn compose(&self, memory: &mut Memory<D>, readers: MixOutput) -> Result<(), Error> {
+        memory.apply_views(&self.views)?;
         memory.mix(&self.mix, readers)
     }
 
     /// Gradients of templates and coefficients from dL/dW of every composed layer.
     pub fn compose_backward(&self, memory: &mut Memory<D>) -> Result<(), Error> {
         memory.mix_backward(&self.mix)?;
-        memory.view_backward(&self.views)
+        memory.apply_views_backward(&self.views)
     }
 }
 
 /// Every template that is looked at in a cluster's numbers.
-fn view_sets(plan: &SharingPlan, layout: &Layout) -> Result<Vec<ViewSet>, Error> {
+fn view_sets(plan: &SharingPlan, layout: &Layout) -> Result<Vec<BankViewSet>, Error> {
     let mut all = vec![];
     for (i, _) in plan.clusters.iter().enumerate().filter(|(_, cluster)| cluster.bank.is_some()) {
         let mut views = vec![];
@@ -199,11 +199,11 @@ fn view_sets(plan: &SharingPlan, layout: &Layout) -> Result<Vec<ViewSet>, Error>
             views.extend(view.at.iter().enumerate().map(|(k, &at)| {
                 let offset = templates.offset + k * shape.len();
                 let tensor = Region { offset, len: shape.len(), ..templates };
-                View { tensor, shape, at: at as usize, from: view.source(set.block), factors }
+                BankView { tensor, shape, at: at as usize, from: view.source(set.block), factors }
             }));
         }
         let bank = layout.parameter(&numbers_name(ClusterId(i)))?;
-        all.push(ViewSet { name: format!("cluster {i}"), bank, views });
+        all.push(BankViewSet { name: format!("cluster {i}"), bank, views });
     }
     Ok(all)
 }
@@ -235,7 +235,7 @@ fn mix_sets(
             factors: None,
             uses: vec![],
             gradients: MixGradients::Both,
-            decay: if kind_of(plan, SetId(i)) == LayerKind::Linear { weight_decay } else { 0.0 },
+            weight_decay: if kind_of(plan, SetId(i)) == LayerKind::Linear { weight_decay } else { 0.0 },
         });
     }
     for (i, planned) in

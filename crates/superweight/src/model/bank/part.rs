@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use superweight_engine::{Device, Error, Layout, Memory, Mix, MixReaders, Region};
+use superweight_engine::{Device, Error, Layout, Memory, Mix, MixOutput, Region};
 use superweight_plan::{ClusterId, LayerId, MemberId, SetId, SharingPlan};
 
 use super::rows::{MixRows, Rows};
@@ -41,9 +41,9 @@ impl<D: Device> Bank<D> {
         &self,
         part: &BankPart<D>,
         memory: &mut Memory<D>,
-        readers: MixReaders,
+        readers: MixOutput,
     ) -> Result<(), Error> {
-        memory.view(&self.views)?;
+        memory.apply_views(&self.views)?;
         memory.mix(&part.mix, readers)
     }
 
@@ -54,7 +54,7 @@ impl<D: Device> Bank<D> {
         memory: &mut Memory<D>,
     ) -> Result<(), Error> {
         memory.mix_backward(&part.mix)?;
-        memory.view_backward(&self.views)
+        memory.apply_views_backward(&self.views)
     }
 }
 

@@ -6,13 +6,13 @@
 //!
 //! The loss is the sum of the members' losses on the same images. Members run one after another over one arena: their
 //! weights are different tensors even where they are made of the same numbers, so no gradient is added up before the
-//! bank adds it up. A step may train some of them only; where others learn from the largest ([`Lesson`]) it runs first.
+//! bank adds it up. A step may train some of them only; where others learn from the largest ([`LossTarget`]) it runs first.
 
 mod parameters;
 
 use superweight_engine::{
-    Accumulator, Control, Device, Error, Frozen, Graph, LayoutBuilder, Memory, Metrics, MixReaders,
-    Program, Settings, Sgd, SgdPart,
+    Accumulator, Control, Device, Error, Frozen, Graph, LayoutBuilder, Memory, Metrics, MixOutput,
+    Program, Settings, Sgd, SgdSubset,
 };
 use superweight_plan::{LayerId, MemberId, SharingPlan, VectorKind};
 
@@ -23,15 +23,15 @@ use super::bank;
 use super::bank::{Bank, BankPart, idle, scope, weight_name};
 use super::fold::fold;
 use super::mimo::{mixture, side_by_side};
-use super::lower::{IMAGES, LABELS, Lesson, Lowering, lower, lower_by_exit};
+use super::lower::{IMAGES, LABELS, LossTarget, Lowering, lower, lower_by_exit};
 use super::{OutputId, Outputs};
 
 /// A batch norm's scale below which a channel is silent; scales start at 1.
-pub const SILENT: f32 = 0.01;
+pub const ZERO_SCALE: f32 = 0.01;
 
 /// Root mean square of a weight, over He's deviation for its inputs, below which it has faded: the layer gives next to nothing. What
 /// batch norm follows may shrink to a tenth and lose nothing.
-pub const FADED: f64 = 1e-3;
+pub const NEAR_ZERO_WEIGHT: f64 = 1e-3;
 
 /// How an ensemble is compiled.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,8 +95,8 @@ pub struct Ensemble<D: Device> {
     evaluate: Vec<Program<D>>,
     memory: Memory<D>,
     arena_bytes: usize,
-    voices: Outputs,
-    /// Of every voice.
+    outputs: Outputs,
+    /// Of every output.
     losses: Vec<String>,
     logits: Vec<String>,
     folded: bool,
@@ -109,11 +109,11 @@ pub struct Ensemble<D: Device> {
 pub struct EnsemblePart<D: Device> {
     members: Vec<MemberId>,
     bank: BankPart<D>,
-    optimizer: SgdPart<D>,
+    optimizer: SgdSubset<D>,
 }
 
 impl<D: Device> Ensemble<D> {
-    /// Compiles every member and allocates; numbers are zero until [`bank::initialise`] or a checkpoint sets them.
+    /// Compiles every member and allocates; numbers are zero until [`bank::initialize`] or a checkpoint sets them.
     pub fn new(device: &D, plan: &SharingPlan, options: &EnsembleOptions) -> Result<Self, Error> {
         let EnsembleOptions { batch, bn_batch_size, training, recalibrated, .. } = *options;
         let EnsembleOptions { smoothing, distillation, classifier_decay, folded, by_exit, .. } =
@@ -140,12 +140,12 @@ impl<D: Device> Ensemble<D> {
                 recalibrate.push(lower(&architecture, &plain)?);
             }
             if training {
-                let lesson = match teacher {
-                    None => Lesson::Labels,
-                    Some(MemberId(teacher)) if teacher == i => Lesson::Teach,
-                    Some(_) => Lesson::Learn,
+                let target = match teacher {
+                    None => LossTarget::Labels,
+                    Some(MemberId(teacher)) if teacher == i => LossTarget::Teach,
+                    Some(_) => LossTarget::Learn,
                 };
-                let lowering = Lowering { smoothing, lesson, ghosts: batch / bn_batch_size, ..plain };
+                let lowering = Lowering { smoothing, target, ghosts: batch / bn_batch_size, ..plain };
                 train.push(lower(&architecture, &lowering)?);
             }
         }
@@ -183,7 +183,7 @@ impl<D: Device> Ensemble<D> {
             .map(|program| program.plan().arena_bytes);
         let arena_bytes = programs.fold(scratch, usize::max);
         let memory = Memory::new(device, layout, arena_bytes)?;
-        let voices = Outputs::of(plan);
+        let outputs = Outputs::of(plan);
         Ok(Self {
             bank,
             train,
@@ -191,7 +191,7 @@ impl<D: Device> Ensemble<D> {
             evaluate,
             memory,
             arena_bytes,
-            voices,
+            outputs,
             losses,
             logits,
             folded,
@@ -215,8 +215,8 @@ impl<D: Device> Ensemble<D> {
     }
 
     /// Who answers.
-    pub fn voices(&self) -> &Outputs {
-        &self.voices
+    pub fn outputs(&self) -> &Outputs {
+        &self.outputs
     }
 
     /// From whom the others learn, where they do.
@@ -274,7 +274,7 @@ impl<D: Device> Ensemble<D> {
 
     /// Fills the batch from images on the device, as they were last said to be drawn.
     pub fn draw(&mut self, images: &D::Images) -> Result<(), Error> {
-        self.memory.draw(images, IMAGES, LABELS)
+        self.memory.draw_batch(images, IMAGES, LABELS)
     }
 
     /// Compose, members forward and backward, compose backward: dL/dW of every layer and the bank's gradients are there. Weights
@@ -294,18 +294,18 @@ impl<D: Device> Ensemble<D> {
         Ok(EnsemblePart {
             members: members.to_vec(),
             bank: self.bank.part(&self.memory, members)?,
-            optimizer: optimizer.without(&idle, &self.memory)?,
+            optimizer: optimizer.excluding(&idle, &self.memory)?,
         })
     }
 
     /// The same of a part, as if it were all; dL/dW of others is zero.
     pub fn gradients_of(&mut self, part: Option<&EnsemblePart<D>>) -> Result<(), Error> {
         let Some(part) = part else {
-            self.bank.compose(&mut self.memory, MixReaders::Programs)?;
+            self.bank.compose(&mut self.memory, MixOutput::KernelWeights)?;
             self.run_training(&self.member_ids())?;
             return self.bank.compose_backward(&mut self.memory);
         };
-        self.bank.compose_part(&part.bank, &mut self.memory, MixReaders::Programs)?;
+        self.bank.compose_part(&part.bank, &mut self.memory, MixOutput::KernelWeights)?;
         self.memory.clear_gradients();
         self.run_training(&part.members)?;
         self.bank.compose_part_backward(&part.bank, &mut self.memory)
@@ -329,13 +329,13 @@ impl<D: Device> Ensemble<D> {
     pub fn update_of(&mut self, optimizer: &mut Sgd<D>, part: Option<&EnsemblePart<D>>) {
         match part {
             None => optimizer.step(&mut self.memory),
-            Some(part) => optimizer.step_part(&part.optimizer, &mut self.memory),
+            Some(part) => optimizer.step_subset(&part.optimizer, &mut self.memory),
         }
     }
 
     /// Writes the weights that [`Ensemble::evaluate`] and everyone else reads. Once for many steps: they change with training only.
     pub fn compose(&mut self) -> Result<(), Error> {
-        self.bank.compose(&mut self.memory, MixReaders::Everyone)?;
+        self.bank.compose(&mut self.memory, MixOutput::AllCopies)?;
         if self.folded {
             for (i, member) in self.bank.plan().members.iter().enumerate() {
                 let architecture = member.build().expect("the members of a plan build");
@@ -368,55 +368,55 @@ impl<D: Device> Ensemble<D> {
         self.memory.run_frozen(&self.evaluate[program], frozen)
     }
 
-    /// The evaluation program that a voice's logits come from.
-    pub fn program_of(&self, voice: OutputId) -> usize {
-        if self.evaluate.len() == self.voices.count() { voice.0 } else { 0 }
+    /// The evaluation program that a output's logits come from.
+    pub fn program_of(&self, output: OutputId) -> usize {
+        if self.evaluate.len() == self.outputs.count() { output.0 } else { 0 }
     }
 
-    /// Sums of every voice's metrics over steps, on the device: nothing yet.
+    /// Sums of every output's metrics over steps, on the device: nothing yet.
     pub fn metric_sums(&self) -> Result<Vec<Accumulator<D>>, Error> {
         let sums =
             |loss: &String| Accumulator::new(&self.memory, vec![self.memory.layout().io(loss)?]);
         self.losses.iter().map(sums).collect()
     }
 
-    /// What a voice's loss reported.
-    pub fn metrics(&self, voice: OutputId) -> Result<Metrics, Error> {
-        self.memory.metrics(&self.losses[voice.0])
+    /// What a output's loss reported.
+    pub fn metrics(&self, output: OutputId) -> Result<Metrics, Error> {
+        self.memory.metrics(&self.losses[output.0])
     }
 
-    /// Share of a member's batch-norm channels whose scale is below [`SILENT`]. With a shift that decay has taken as well they say
+    /// Share of a member's batch-norm channels whose scale is below [`ZERO_SCALE`]. With a shift that decay has taken as well they say
     /// nothing any more, and no gradient brings them back through the ReLU.
-    pub fn silent_channels(&self, member: MemberId) -> Result<f64, Error> {
+    pub fn zero_channels(&self, member: MemberId) -> Result<f64, Error> {
         let vectors = self.plan().vectors.iter();
         let scales = vectors
             .filter(|vector| vector.member == member && vector.kind == VectorKind::NormScale);
         let (mut silent, mut all) = (0, 0);
         for vector in scales {
             let scale = self.memory.parameter(&(scope(member) + &vector.name))?;
-            silent += scale.iter().filter(|scale| scale.abs() < SILENT).count();
+            silent += scale.iter().filter(|scale| scale.abs() < ZERO_SCALE).count();
             all += scale.len();
         }
         Ok(silent as f64 / all.max(1) as f64)
     }
 
-    /// Layers whose weights, as [`Ensemble::compose`] wrote them last, have [`FADED`].
-    pub fn faded_layers(&self) -> Result<Vec<LayerId>, Error> {
+    /// Layers whose weights, as [`Ensemble::compose`] wrote them last, have [`NEAR_ZERO_WEIGHT`].
+    pub fn near_zero_layers(&self) -> Result<Vec<LayerId>, Error> {
         let mut faded = vec![];
         for (i, planned) in self.plan().layers.iter().enumerate() {
             let weight = self.memory.parameter(&weight_name(self.plan(), LayerId(i)))?;
             let square =
                 weight.iter().map(|w| f64::from(*w).powi(2)).sum::<f64>() / weight.len() as f64;
-            if square.sqrt() < FADED * planned.layer.he_std() {
+            if square.sqrt() < NEAR_ZERO_WEIGHT * planned.layer.he_std() {
                 faded.push(LayerId(i));
             }
         }
         Ok(faded)
     }
 
-    /// A voice's logits for the batch.
-    pub fn logits(&self, voice: OutputId) -> Result<Vec<f32>, Error> {
-        let logits = self.memory.output(&self.logits[voice.0])?;
+    /// A output's logits for the batch.
+    pub fn logits(&self, output: OutputId) -> Result<Vec<f32>, Error> {
+        let logits = self.memory.output(&self.logits[output.0])?;
         Ok(mixture(logits, self.plan().members[0].classes, self.heads()))
     }
 

@@ -84,7 +84,7 @@ impl<D: Device> Ensemble<D> {
         options: SgdOptions,
         weight_decay: impl Fn(ParameterKind) -> f32,
     ) -> Result<Sgd<D>, Error> {
-        let group = |kind| Ok(ParameterGroup { ranges: self.ranges(kind)?, decay: weight_decay(kind) });
+        let group = |kind| Ok(ParameterGroup { ranges: self.ranges(kind)?, weight_decay: weight_decay(kind) });
         let groups = ParameterKind::ALL.into_iter().map(group).collect::<Result<_, Error>>()?;
         Sgd::new(&self.memory, options, groups)
     }

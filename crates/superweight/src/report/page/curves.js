@@ -11,8 +11,8 @@ function drawCurves(run) {
   if (metrics.length === 0) return null;
   const splits = ['validation', 'test', 'train'].filter((split) => has('top1', split) || has('loss', split));
   let [metric, split] = [metrics[0], splits[0]];
-  const many = voiceCount(run) > 1;
-  const name = (member) => member === null ? (metric === 'lr' ? 'lr' : !many ? about.members[0] : hasExits(run) ? 'all exits' : 'ensemble') : voiceName(run, member);
+  const many = outputCount(run) > 1;
+  const name = (member) => member === null ? (metric === 'lr' ? 'lr' : !many ? about.members[0] : hasExits(run) ? 'all exits' : 'ensemble') : outputName(run, member);
   const chart = drawn('wide-chart', (width) => {
     let lines = curves.series.filter((line) => line.metric === metric && (metric === 'lr' || line.split === split));
     if (!many && lines.some((line) => line.member === null)) lines = lines.filter((line) => line.member === null);

@@ -45,7 +45,7 @@ function drawScores(run) {
   const best = new Map(columns.map(([key]) => [key, (key === 'nll' || key === 'ece' ? Math.min : Math.max)(...evaluation.subsets.map((subset) => subset[key]).filter((v) => v !== null))]));
   const rows = [...evaluation.subsets].sort((a, b) => a.members.length - b.members.length);
   const table = h('table', {}, h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, hasExits(run) ? 'exits' : 'members'), columns.map(([, name]) => h('th', { scope: 'col', class: 'number-cell' }, name)))),
-    h('tbody', {}, rows.map((subset) => h('tr', { class: subset.members.length === voiceCount(run) ? 'all' : null },
+    h('tbody', {}, rows.map((subset) => h('tr', { class: subset.members.length === outputCount(run) ? 'all' : null },
       h('th', { scope: 'row' }, subsetName(run, subset.members)),
       columns.map(([key, , format]) => h('td', { class: 'number-cell' + (subset[key] === best.get(key) ? ' best' : '') }, subset[key] === null ? '–' : format(subset[key])))))));
   return section('scores', hasExits(run) ? 'Exits' : 'Members and ensembles', `On ${evaluation.on}, ${plural(evaluation.images, 'image')}.`
@@ -104,6 +104,6 @@ function drawInterpolation(run) {
   return section('interpolation', 'Between two members', 'Accuracy on the straight line between the weights of two members. A valley says that they found different solutions.',
     drawn('wide-chart', (width) => lineChart({
       width, height: 280, xName: 'share of the second member', yName: 'top-1 accuracy (%)', label: 'Accuracy between members', xFormat: (v) => fixed(v, 2),
-      series: lines.map((line, i) => ({ name: `${voiceName(run, line.from)} → ${voiceName(run, line.to)}`, points: line.points, colour: memberColour(i), dash: memberDash(i) })),
+      series: lines.map((line, i) => ({ name: `${outputName(run, line.from)} → ${outputName(run, line.to)}`, points: line.points, colour: memberColour(i), dash: memberDash(i) })),
     })));
 }

@@ -9,14 +9,14 @@ function tile(name, value, detail, bar) {
 function drawHeadline(run) {
   const { headline, about, sharing } = run;
   const { accuracy } = headline;
-  const [networks, voices] = [about.members.length, voiceCount(run)];
+  const [networks, outputs] = [about.members.length, outputCount(run)];
   const tiles = [];
   if (accuracy) {
     const where = `${accuracy.split === 'test' ? 'test' : 'validation'} images` + (accuracy.images ? ` (${grouped(accuracy.images)})` : '');
-    tiles.push(tile(voices === 1 ? 'Accuracy' : hasExits(run) ? 'Accuracy of all exits' : 'Ensemble accuracy', percent(accuracy.ensemble, 2), `top-1 on ${where}`));
-    if (voices > 1 && accuracy.members.length) {
+    tiles.push(tile(outputs === 1 ? 'Accuracy' : hasExits(run) ? 'Accuracy of all exits' : 'Ensemble accuracy', percent(accuracy.ensemble, 2), `top-1 on ${where}`));
+    if (outputs > 1 && accuracy.members.length) {
       const best = accuracy.members.indexOf(Math.max(...accuracy.members));
-      tiles.push(tile(hasExits(run) ? 'Best single exit' : 'Best single member', percent(accuracy.members[best], 2), `${hasExits(run) ? voiceName(run, best) : about.members[best]}; all together ${fixed(Math.abs(accuracy.ensemble - accuracy.members[best]), 2)} points ${accuracy.ensemble < accuracy.members[best] ? 'less' : 'more'}`));
+      tiles.push(tile(hasExits(run) ? 'Best single exit' : 'Best single member', percent(accuracy.members[best], 2), `${hasExits(run) ? outputName(run, best) : about.members[best]}; all together ${fixed(Math.abs(accuracy.ensemble - accuracy.members[best]), 2)} points ${accuracy.ensemble < accuracy.members[best] ? 'less' : 'more'}`));
     }
   }
   const share = headline.trained / headline.dense_total;

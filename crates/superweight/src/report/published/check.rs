@@ -178,7 +178,7 @@ impl Contradictions<'_> {
         }
         match at_the_end(&log).filter(|_| record.split == EvalSplit::Test) {
             Some(top1) if (top1 - record.top1.ensemble).abs() > SAME_NUMBERS => {
-                let what = format!("top-1 of {} together", record.voices().words());
+                let what = format!("top-1 of {} together", record.outputs().words());
                 self.differ(&what, record.top1.ensemble, top1, name)
             }
             _ => Ok(()),
@@ -233,7 +233,7 @@ impl Contradictions<'_> {
             EvalSplit::Validation => record.images.validation,
         };
         self.equal("number of images", &images, &classes.labels.len(), PREDICTIONS)?;
-        let found = accuracies(&classes, record.voices().count())
+        let found = accuracies(&classes, record.outputs().count())
             .ok_or_else(|| ResultsError::file(&path, "a member's predictions are missing"))?;
         self.equal("top-1", &record.top1, &found, PREDICTIONS)?;
         Ok(classes)
@@ -247,8 +247,8 @@ impl Contradictions<'_> {
             return Ok(None);
         }
         let profile = Profile::load(&path)?;
-        let (said, found) = (record.voices().to_string(), profile.voices().to_string());
-        self.equal(record.voices().words(), &said, &found, name)?;
+        let (said, found) = (record.outputs().to_string(), profile.outputs().to_string());
+        self.equal(record.outputs().words(), &said, &found, name)?;
         for subset in &profile.subsets {
             if let Some(top1) = count(classes, subset.members)
                 && (top1 - subset.top1).abs() > SAME_NUMBERS

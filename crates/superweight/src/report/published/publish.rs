@@ -71,9 +71,9 @@ pub fn publish(run: &Path, folder: &Path, provenance: Provenance) -> Result<Publ
     let plan = SharingPlan::from_json(&loaded.checkpoint.plan).map_err(|error| {
         ResultsError::file(run, format!("plan.json of its checkpoint: {error}"))
     })?;
-    let voices = Outputs::of(&plan);
-    let (figures, classes) = evaluated(run, split, &loaded.stamp, &voices)?;
-    check_profile(run, split, &loaded.stamp, &voices)?;
+    let outputs = Outputs::of(&plan);
+    let (figures, classes) = evaluated(run, split, &loaded.stamp, &outputs)?;
+    check_profile(run, split, &loaded.stamp, &outputs)?;
     let started = started(&run.join(COMMANDS))?;
     let settings = Settings::of(&plan, &resolved);
     let record = Record {
@@ -92,7 +92,7 @@ pub fn publish(run: &Path, folder: &Path, provenance: Provenance) -> Result<Publ
         epochs: Epochs::of(&log),
         minutes: Minutes::of(&log),
         split,
-        top1: accuracies(&classes, voices.count()).ok_or_else(|| {
+        top1: accuracies(&classes, outputs.count()).ok_or_else(|| {
             ResultsError::file(run, "its predictions lack a member; evaluate it anew")
         })?,
         top5: figures.top5,
@@ -200,11 +200,11 @@ pub(super) fn count(classes: &Classes, subset: Subset) -> Option<f64> {
 }
 
 /// Top-1 of members and all together; none where one is missing.
-pub(super) fn accuracies(classes: &Classes, voices: usize) -> Option<Accuracies> {
+pub(super) fn accuracies(classes: &Classes, outputs: usize) -> Option<Accuracies> {
     let percent = |subset| count(classes, subset);
-    let each = (0..voices).map(|voice| percent(Subset::one(OutputId(voice))));
+    let each = (0..outputs).map(|output| percent(Subset::one(OutputId(output))));
     Some(Accuracies {
-        ensemble: percent(Subset::all(voices))?,
+        ensemble: percent(Subset::all(outputs))?,
         members: each.collect::<Option<_>>()?,
     })
 }
@@ -214,7 +214,7 @@ fn evaluated(
     run: &Path,
     split: EvalSplit,
     newest: &Stamp,
-    voices: &Outputs,
+    outputs: &Outputs,
 ) -> Result<(Figures, Classes), ResultsError> {
     let part = split.name();
     let file = run.join("evaluation").join(format!("{part}.json"));
@@ -237,16 +237,16 @@ fn evaluated(
     if let Some(what) = newest.contradiction(&said) {
         return Err(ResultsError::file(&file, format!("{what}; {again}")));
     }
-    if full.voices() != voices.count() {
-        let (found, words) = (full.voices(), voices.words());
-        let what = format!("of {found} {words}, the run has {}; {again}", voices.count());
+    if full.outputs() != outputs.count() {
+        let (found, words) = (full.outputs(), outputs.words());
+        let what = format!("of {found} {words}, the run has {}; {again}", outputs.count());
         return Err(ResultsError::file(&file, what));
     }
-    let together = evaluate_subsets(&full, &Subset::prefixes(voices.count())).pop();
+    let together = evaluate_subsets(&full, &Subset::prefixes(outputs.count())).pop();
     let figures = together.expect("somebody answers").scores().into();
     let mut classes = full.to_classes();
-    let few = (2..=MOST_SUBSETS).contains(&voices.count()) || voices.nested();
-    if let Some(subsets) = voices.subsets().ok().filter(|_| few) {
+    let few = (2..=MOST_SUBSETS).contains(&outputs.count()) || outputs.nested();
+    if let Some(subsets) = outputs.subsets().ok().filter(|_| few) {
         classes.rows =
             subsets.into_iter().map(|subset| (subset, full.classes_of(subset))).collect();
     }
@@ -258,13 +258,13 @@ fn check_profile(
     run: &Path,
     split: EvalSplit,
     newest: &Stamp,
-    voices: &Outputs,
+    outputs: &Outputs,
 ) -> Result<(), ResultsError> {
     let file = run.join(PROFILE);
     if !file.exists() {
         return Ok(());
     }
-    match Profile::load(&file)?.contradiction(voices, newest) {
+    match Profile::load(&file)?.contradiction(outputs, newest) {
         None => Ok(()),
         Some(what) => {
             let again = format!("'swn anytime {}{}' makes it anew", run.display(), split.flag());

@@ -125,7 +125,7 @@ pub struct Accuracies {
 
 impl Record {
     /// Who answers.
-    pub fn voices(&self) -> Outputs {
+    pub fn outputs(&self) -> Outputs {
         Outputs::of_networks(&self.members)
     }
 

@@ -240,11 +240,11 @@ fn anytime(results: &Path, run: &Published) -> String {
     subsets.sort_by(|a, b| a.time.median_ms.total_cmp(&b.time.median_ms));
     let line = |subset: &&SubsetProfile| {
         let names =
-            || subset.members.voices().map(|m| plain(&profile.names[m.0])).collect::<Vec<_>>();
+            || subset.members.outputs().map(|m| plain(&profile.names[m.0])).collect::<Vec<_>>();
         let top1 = run.counted.get(&subset.members).map(|top1| format!("{top1:.2}"));
         table_row(&[
             if profile.exits {
-                profile.voices().brief(subset.members)
+                profile.outputs().brief(subset.members)
             } else {
                 names().join(" + ")
             },
@@ -259,7 +259,7 @@ fn anytime(results: &Path, run: &Published) -> String {
     let (row, batch) = (plain(&run.record.row), profile.batch);
     let title =
         format!("Anytime: {row}, {seed}, {batch} image(s) a call on {}", plain(&run.record.device));
-    let heads = [profile.voices().words(), "median ms", "p99 ms", "top-1", "worth running"];
+    let heads = [profile.outputs().words(), "median ms", "p99 ms", "top-1", "worth running"];
     section(&mut text, &title, &heads, &subsets.iter().map(line).collect::<String>(), "");
     text
 }

@@ -130,7 +130,7 @@ struct StopInPass {
 }
 
 impl Observer for StopInPass {
-    fn see(&mut self, progress: Progress<'_>) {
+    fn on_progress(&mut self, progress: Progress<'_>) {
         if let Progress::Recalibrated(StepReport { epoch, epochs, step, .. }) = progress {
             assert_eq!(epoch + 1, epochs);
             self.seen.push(step);
@@ -201,13 +201,13 @@ fn a_checkpoint_without_the_mean_it_should_have_is_refused() {
     // A file that its list of digests does not name is damage: the checkpoint before it is there.
     let sums = run(&folder).join("checkpoints/0003/SHA256SUMS");
     let listed = std::fs::read_to_string(&sums).unwrap();
-    let lines = listed.lines().filter(|line| !line.ends_with("average.safetensors"));
+    let lines = listed.lines().filter(|line| !line.ends_with("swa.safetensors"));
     std::fs::write(&sums, lines.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
     let session = resume(Disk::default(), &run(&folder), &tiny(&["train.swa_epochs=2"])).unwrap();
     assert_eq!(session.position.epoch, 2);
     drop(session);
     // Neither named nor there.
-    std::fs::remove_file(sums.with_file_name("average.safetensors")).unwrap();
+    std::fs::remove_file(sums.with_file_name("swa.safetensors")).unwrap();
     let error = goes_on(&["train.swa_epochs=2"]).unwrap_err();
-    assert!(error.contains("average.safetensors: there is no tensor"), "{error}");
+    assert!(error.contains("swa.safetensors: there is no tensor"), "{error}");
 }

@@ -2,7 +2,7 @@
 //! (stochastic weight averaging: Izmailov et al., Averaging Weights Leads to Wider Optima and Better Generalization, 2018).
 //!
 //! ```text
-//! each of the last N epochs: numbers ─► mean ─► average.safetensors of its checkpoint
+//! each of the last N epochs: numbers ─► mean ─► swa.safetensors of its checkpoint
 //! after the last:            mean ─► the network ─► batch norm sees every training image again ─► evaluation, checkpoint
 //! ```
 //!
@@ -83,7 +83,7 @@ impl<D: Device> Session<D> {
             batches.fill(epochs * steps + step - 1, &mut draws)?;
             self.trainer.recalibrate_step(&draws, step as u32)?;
             let report = StepReport { stage, epoch: self.position.epoch, epochs, step, steps };
-            observer.see(Progress::Recalibrated(report));
+            observer.on_progress(Progress::Recalibrated(report));
             if limits.interrupted() {
                 return Ok(Err(Stopped::Interrupted));
             }
@@ -111,7 +111,7 @@ pub(super) fn restored(
     if count > 0 {
         for (name, now) in checkpoint.bank.iter().chain(checkpoint.members.iter()) {
             let there = checkpoint.average.expect::<f32>(name, now.shape());
-            there.map_err(|error| format!("average.safetensors: {error}"))?;
+            there.map_err(|error| format!("swa.safetensors: {error}"))?;
         }
     }
     Ok(checkpoint.average.clone())

@@ -14,7 +14,7 @@ use crate::recipe::Similarity;
 
 /// A look at the end of a search.
 #[derive(Debug)]
-pub enum SearchWatch<D: Device> {
+pub enum SearchProbe<D: Device> {
     /// Eq. 2.
     Gradients(GradientSums<D>),
     /// Cosine of the composed weights.
@@ -23,7 +23,7 @@ pub enum SearchWatch<D: Device> {
     Coefficients,
 }
 
-impl<D: Device> SearchWatch<D> {
+impl<D: Device> SearchProbe<D> {
     /// Ready to look.
     pub fn new(similarity: Similarity, ensemble: &Ensemble<D>) -> Result<Self, Error> {
         Ok(match similarity {
