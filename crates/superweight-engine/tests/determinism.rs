@@ -61,11 +61,11 @@ fn trainer<D: Device>(device: &D, (graph, batch, image): Network) -> (Bench<D>, 
         .memory
         .set_classes("labels", &(0..batch as u32).map(|i| i % 10).collect::<Vec<_>>())
         .unwrap();
-    let numbers = bench.memory.layout().parameter_numbers;
+    let numbers = bench.memory.layout().parameter_len;
     let groups = vec![ParameterGroup::new(0..numbers, 1e-4)];
     let mut optimizer =
         Sgd::new(&bench.memory, SgdOptions { momentum: 0.9, nesterov: true }, groups).unwrap();
-    optimizer.set_rates(&[0.05]).unwrap();
+    optimizer.set_lrs(&[0.05]).unwrap();
     (bench, optimizer)
 }
 

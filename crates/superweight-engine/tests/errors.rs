@@ -203,7 +203,7 @@ fn layouts_memories_and_programs_that_do_not_belong_together() {
         assert!(matches!(starved.run(&program), Err(Error::MemoryTooSmall { have: 16, .. })));
         let other = layout_of(device, &[(&graph, large_batch)]);
         let mut other = Memory::new(device, other, 1 << 20).unwrap();
-        assert_eq!(other.run(&program), Err(Error::OtherLayout { graph: "net".into() }));
+        assert_eq!(other.run(&program), Err(Error::LayoutMismatch { graph: "net".into() }));
 
         let mut wider = GraphBuilder::new("wider");
         let x = wider.input("x", Shape::vector(5)).unwrap();
@@ -232,7 +232,7 @@ fn a_storage_that_does_not_fit_is_refused() {
 fn parameter_groups_must_be_apart_and_inside() {
     on_every_device!(|device| {
         let bench = Bench::new(device, small(), Settings::train(4));
-        let numbers = bench.memory.layout().parameter_numbers;
+        let numbers = bench.memory.layout().parameter_len;
         let options = SgdOptions { momentum: 0.9, nesterov: true };
         let group = |range| ParameterGroup::new(range, 0.0);
         let error = |groups| Sgd::new(&bench.memory, options, groups).unwrap_err().to_string();
@@ -240,6 +240,6 @@ fn parameter_groups_must_be_apart_and_inside() {
         assert!(error(vec![group(0..9), group(8..10)]).contains("belong to a group already"));
         let memory = bench.memory;
         let mut optimizer = Sgd::new(&memory, options, vec![group(0..9)]).unwrap();
-        assert_eq!(optimizer.set_rates(&[]), Err(Error::LearningRates { groups: 1, rates: 0 }));
+        assert_eq!(optimizer.set_lrs(&[]), Err(Error::LearningRates { groups: 1, lrs: 0 }));
     });
 }

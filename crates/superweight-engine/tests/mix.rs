@@ -5,7 +5,7 @@ mod common;
 use common::{dot, hash, hashed, on_every_device, relative_error};
 use superweight_engine::{
     Block, CpuDevice, Device, Error, LayoutBuilder, Memory, Mix, MixFactors, MixGradients,
-    MixReaders, MixSet, MixUse, Region,
+    MixOutput, MixSet, MixUse, Region,
 };
 
 fn pick(seed: u32, n: u32, from: usize, to: usize) -> usize {
@@ -194,7 +194,7 @@ fn equals_the_definition() {
     on_every_device!(|device| {
         for seed in 0..60 {
             let Example { mut memory, sets, mix } = example(device, seed);
-            memory.mix(&mix, MixReaders::Everyone).unwrap();
+            memory.mix(&mix, MixOutput::AllCopies).unwrap();
             for set in &sets {
                 // All tiles together: one of a single number may cancel to nothing.
                 let (mut found, mut expected) = (vec![], vec![]);
@@ -227,7 +227,7 @@ fn backward_is_the_adjoint() {
             for (name, values) in names.iter().zip(&upstream) {
                 memory.set_gradient(name, values).unwrap();
             }
-            memory.mix(&mix, MixReaders::Everyone).unwrap(); // backward reads the coefficients that are products
+            memory.mix(&mix, MixOutput::AllCopies).unwrap(); // backward reads the coefficients that are products
             memory.mix_backward(&mix).unwrap();
             for tensor in MADE_OF {
                 let gradient = memory.gradient(tensor).unwrap();
@@ -237,7 +237,7 @@ fn backward_is_the_adjoint() {
                     let moved: Vec<f32> =
                         before.iter().zip(&direction).map(|(p, d)| p + step * d).collect();
                     memory.set_parameter(tensor, &moved).unwrap();
-                    memory.mix(&mix, MixReaders::Everyone).unwrap();
+                    memory.mix(&mix, MixOutput::AllCopies).unwrap();
                     let value = |(name, upstream): (&&str, &Vec<f32>)| -> f64 {
                         dot(&memory.parameter(name).unwrap(), upstream)
                     };
@@ -270,7 +270,7 @@ fn decay_pulls_at_what_makes_a_tensor() {
             let decayed = sets.iter().map(|set| MixSet { decay, ..set.clone() }).collect();
             let decayed = Mix::new(memory.device(), decayed).unwrap();
             assert_eq!(decayed.scratch_bytes(), mix.scratch_bytes());
-            memory.mix(&mix, MixReaders::Everyone).unwrap();
+            memory.mix(&mix, MixOutput::AllCopies).unwrap();
             let tensors = TENSORS;
             let upstream = tensors.map(|name| {
                 let weight = memory.parameter(name).unwrap();
@@ -325,14 +325,14 @@ fn some_of_the_uses_are_a_mix_of_their_own() {
                 "seed {seed}"
             );
             let tensors = TENSORS;
-            memory.mix(&all, MixReaders::Everyone).unwrap();
+            memory.mix(&all, MixOutput::AllCopies).unwrap();
             let whole = tensors.map(|name| memory.parameter(name).unwrap());
             tensors.iter().for_each(|name| {
                 let len = memory.layout().parameter(name).unwrap().len;
                 memory.set_parameter(name, &vec![0.0; len]).unwrap();
                 memory.set_gradient(name, &hashed(!seed, len)).unwrap();
             });
-            parts.iter().for_each(|part| memory.mix(part, MixReaders::Everyone).unwrap());
+            parts.iter().for_each(|part| memory.mix(part, MixOutput::AllCopies).unwrap());
             for (name, whole) in tensors.iter().zip(&whole) {
                 // A device may sum in another order where there are fewer uses.
                 let error = relative_error(&memory.parameter(name).unwrap(), whole);
@@ -360,7 +360,7 @@ fn some_of_the_uses_are_a_mix_of_their_own() {
 fn threads_do_not_change_a_bit() {
     let run = |threads| {
         let Example { mut memory, mix, .. } = example(&CpuDevice::new(threads).unwrap(), 7);
-        memory.mix(&mix, MixReaders::Everyone).unwrap();
+        memory.mix(&mix, MixOutput::AllCopies).unwrap();
         for name in ["large", "small", "lone", "one", "two", "three"] {
             let weights = memory.parameter(name).unwrap();
             memory.set_gradient(name, &weights).unwrap();
@@ -472,7 +472,7 @@ fn a_probe_of_gains_leaves_templates_and_patterns_alone() {
                 let len = memory.layout().parameter(name).unwrap().len;
                 memory.set_gradient(name, &hashed(seed, len)).unwrap();
             }
-            memory.mix(&mix, MixReaders::Everyone).unwrap();
+            memory.mix(&mix, MixOutput::AllCopies).unwrap();
             memory.mix_backward(&mix).unwrap();
             let kept = ["patterned", "patterns"].map(|name| memory.gradient(name).unwrap());
             let gains = memory.gradient("gains").unwrap();

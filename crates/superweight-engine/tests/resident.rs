@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use common::{hashed, on_every_device};
 use superweight_engine::{
-    Accumulator, CrossEntropy, Device, GraphBuilder, ImageDraw, ImageSet, LayoutBuilder, Memory,
+    Accumulator, CrossEntropy, Device, GraphBuilder, ImageSample, ImageSet, LayoutBuilder, Memory,
     ParameterGroup, Pixels, Settings, Sgd, SgdOptions, Shape,
 };
 
@@ -61,16 +61,22 @@ fn is_drawn_as_it_is_rendered(set: &ImageSet) {
     on_every_device!(|device| {
         let mut memory = memory(device, 6);
         let mut images = device.load_images(set, 6, 1).unwrap();
-        let hole =
-            ImageDraw { image: 4, hole_rows: [1, 2], hole_columns: [0, 3], ..ImageDraw::default() };
-        let moved = ImageDraw { image: 1, flip: 1, down: -1, right: 2, ..ImageDraw::default() };
-        let stretched = |part| ImageDraw { image: 2, flip: 1, right: 1, part, ..hole };
+        let hole = ImageSample {
+            image: 4,
+            cutout_rows: [1, 2],
+            cutout_columns: [0, 3],
+            ..ImageSample::default()
+        };
+        let moved = ImageSample { image: 1, flip: 1, down: -1, right: 2, ..ImageSample::default() };
+        let stretched = |crop| ImageSample { image: 2, flip: 1, right: 1, crop, ..hole };
         let parts = [[0, 0, 3, 4], [1, 1, 2, 3], [2, 3, 1, 1], [0, 2, 3, 2]].map(stretched);
-        for draws in
-            [vec![ImageDraw::plain(3); 6], parts.to_vec(), vec![ImageDraw::plain(2), hole, moved]]
-        {
-            device.set_draws(&mut images, &draws);
-            memory.draw(&images, "images", "labels").unwrap();
+        for draws in [
+            vec![ImageSample::unchanged(3); 6],
+            parts.to_vec(),
+            vec![ImageSample::unchanged(2), hole, moved],
+        ] {
+            device.set_samples(&mut images, &draws);
+            memory.draw_batch(&images, "images", "labels").unwrap();
             let found = memory.output("images").unwrap();
             let mut expected = vec![0.0; 6 * SHAPE.len()];
             for (draw, out) in draws.iter().zip(expected.chunks_mut(SHAPE.len())) {
@@ -113,12 +119,13 @@ fn lie_abreast(set: &ImageSet) {
         layout.graph(&graph, &Settings::train(2)).unwrap();
         let mut memory = Memory::new(device, layout.finish(device), 0).unwrap();
         let mut images = device.load_images(set, 6, 3).unwrap();
-        let moved = ImageDraw { image: 4, flip: 1, down: -1, right: 2, ..ImageDraw::default() };
-        for draws in
-            [[1, 4, 2, 0, 3, 3].map(ImageDraw::plain).to_vec(), vec![ImageDraw::plain(2), moved]]
-        {
-            device.set_draws(&mut images, &draws);
-            memory.draw(&images, "images", "labels").unwrap();
+        let moved = ImageSample { image: 4, flip: 1, down: -1, right: 2, ..ImageSample::default() };
+        for draws in [
+            [1, 4, 2, 0, 3, 3].map(ImageSample::unchanged).to_vec(),
+            vec![ImageSample::unchanged(2), moved],
+        ] {
+            device.set_samples(&mut images, &draws);
+            memory.draw_batch(&images, "images", "labels").unwrap();
             let mut expected = vec![0.0; 6 * SHAPE.len()];
             for (place, draw) in draws.iter().enumerate() {
                 let mut image = vec![0.0; SHAPE.len()];
@@ -165,7 +172,7 @@ fn sums_are_those_of_the_numbers_at_the_time() {
 fn momentum_is_read_and_restored_by_place() {
     on_every_device!(|device| {
         let mut memory = memory(device, 4);
-        let all = memory.layout().parameter_numbers;
+        let all = memory.layout().parameter_len;
         let optimizer = |memory: &Memory<_>, momentum| {
             let options = SgdOptions { momentum, nesterov: momentum > 0.0 };
             Sgd::new(memory, options, vec![ParameterGroup::new(0..all, 0.0)]).unwrap()
@@ -173,7 +180,7 @@ fn momentum_is_read_and_restored_by_place() {
         let weight = memory.layout().parameter("classifier.weight").unwrap();
         memory.set_gradient("classifier.weight", &hashed(3, weight.len)).unwrap();
         let mut first = optimizer(&memory, 0.9);
-        first.set_rates(&[0.1]).unwrap();
+        first.set_lrs(&[0.1]).unwrap();
         first.step(&mut memory);
         assert_eq!(first.momentum(weight).unwrap(), hashed(3, weight.len)); // b ← 0.9·0 + g
         let (kept, parameter) =
@@ -184,7 +191,7 @@ fn momentum_is_read_and_restored_by_place() {
         memory.set_parameter("classifier.weight", &parameter).unwrap();
         let mut second = optimizer(&memory, 0.9);
         second.set_momentum(weight, &kept).unwrap();
-        second.set_rates(&[0.1]).unwrap();
+        second.set_lrs(&[0.1]).unwrap();
         second.step(&mut memory);
         assert_eq!(memory.parameter("classifier.weight").unwrap(), expected);
         assert!(second.set_momentum(weight, &[0.0]).is_err());

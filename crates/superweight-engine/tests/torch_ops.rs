@@ -213,7 +213,7 @@ fn sgd() {
                     memory.set_input(&format!("d{name}"), &gradient).unwrap();
                 }
                 memory.run(&bench.program).unwrap();
-                optimizer.set_rates(&[0.1, 0.02]).unwrap();
+                optimizer.set_lrs(&[0.1, 0.02]).unwrap();
                 optimizer.step(memory);
             }
             fixtures.assert_close(case, "p", &memory.parameter("p.weight").unwrap());

@@ -1,11 +1,11 @@
-//! Views of banks against their definition, forward and backward.
+//! BankViews of banks against their definition, forward and backward.
 
 mod common;
 
 use common::{dot, hash, hashed, on_every_device, relative_error, with_cuda};
 use superweight_engine::{
-    Block, CpuDevice, Device, Element, Error, LayoutBuilder, Memory, Precision, RankOne, Region,
-    Space, View, ViewSet, Views, ohwi_to_oihw,
+    BankView, BankViewSet, BankViews, Block, CpuDevice, Device, Element, Error, LayoutBuilder,
+    Memory, Precision, RankOne, Region, Space, ohwi_to_oihw,
 };
 
 fn pick(seed: u32, n: u32, from: usize, to: usize) -> usize {
@@ -16,7 +16,7 @@ fn pick(seed: u32, n: u32, from: usize, to: usize) -> usize {
 /// blocks of a mix do.
 struct Example<D: Device> {
     memory: Memory<D>,
-    views: Views<D>,
+    views: BankViews<D>,
 }
 
 const BANKS: [&str; 2] = ["first", "second"];
@@ -63,7 +63,7 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
             // Of slices every other.
             let has = *from == [shape.rows, shape.cols] && n % 2 == 0;
             let factors = has.then_some(RankOne { rows, cols });
-            View {
+            BankView {
                 tensor,
                 shape: *shape,
                 at: pick(seed, 1000 + n as u32, 0, rest + 1),
@@ -72,7 +72,7 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
             }
         };
         let views = shapes.iter().enumerate().map(&mut view).collect();
-        ViewSet { name: (*name).into(), bank, views }
+        BankViewSet { name: (*name).into(), bank, views }
     };
     let sets = BANKS.iter().zip(&shapes).map(set).collect();
     let mut memory = Memory::new(device, layout.clone(), 0).unwrap();
@@ -80,7 +80,7 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
         memory.set_parameter(name, &hashed(seed * 10 + i as u32, region.len)).unwrap();
         memory.set_gradient(name, &hashed(seed * 10 + 5 + i as u32, region.len)).unwrap();
     }
-    Example { memory, views: Views::new(device, sets).unwrap() }
+    Example { memory, views: BankViews::new(device, sets).unwrap() }
 }
 
 /// What PyTorch's documentation says of `interpolate(mode="bilinear", align_corners=False)`, in f64: the two places that `n` of `to`
@@ -92,7 +92,7 @@ fn around(n: usize, from: usize, to: usize) -> ([usize; 2], f64) {
 }
 
 /// The definition, number by number: an OIHW matrix stretched, and then in the order of memory, times factors of rows and columns.
-fn naive(view: &View, bank: &[f32], factors: [&[f32]; 2]) -> Vec<f32> {
+fn naive(view: &BankView, bank: &[f32], factors: [&[f32]; 2]) -> Vec<f32> {
     let Block { rows, positions, cols } = view.shape;
     let [from, to] = [[view.from[0], view.from[1] * positions], [rows, cols * positions]];
     let at = |row: usize, column: usize| f64::from(bank[view.at + row * from[1] + column]);
@@ -115,7 +115,7 @@ fn naive(view: &View, bank: &[f32], factors: [&[f32]; 2]) -> Vec<f32> {
 }
 
 /// Rows' and columns' factors of a view; of one that has none, nothing.
-fn factors<D: Device>(memory: &Memory<D>, view: &View) -> [Vec<f32>; 2] {
+fn factors<D: Device>(memory: &Memory<D>, view: &BankView) -> [Vec<f32>; 2] {
     view.factors.map_or([vec![], vec![]], |of| [of.rows, of.cols].map(|region| memory.read(region)))
 }
 
@@ -125,7 +125,7 @@ fn equals_the_definition() {
         let mut kinds = [0; 3];
         for seed in 0..40 {
             let Example { mut memory, views } = example(device, seed);
-            memory.view(&views).unwrap();
+            memory.apply_views(&views).unwrap();
             for set in views.sets() {
                 let bank = memory.read(set.bank);
                 for view in &set.views {
@@ -153,26 +153,26 @@ fn small<D: Device>(
     device: &D,
     bank: &[f32],
     views: &[(Block, usize, [usize; 2])],
-) -> (Memory<D>, Views<D>) {
+) -> (Memory<D>, BankViews<D>) {
     let mut builder = LayoutBuilder::new();
     builder.parameter("bank", bank.len()).unwrap();
     for (i, (shape, ..)) in views.iter().enumerate() {
         builder.parameter(format!("tensor {i}"), shape.len()).unwrap();
     }
     let layout = builder.finish(device);
-    let view = |(i, &(shape, at, from)): (usize, &(Block, usize, [usize; 2]))| View {
+    let view = |(i, &(shape, at, from)): (usize, &(Block, usize, [usize; 2]))| BankView {
         tensor: layout.parameter(&format!("tensor {i}")).unwrap(),
         shape,
         at,
         from,
         factors: None,
     };
-    let set = ViewSet {
+    let set = BankViewSet {
         name: "small".into(),
         bank: layout.parameter("bank").unwrap(),
         views: views.iter().enumerate().map(view).collect(),
     };
-    let views = Views::new(device, vec![set]).unwrap();
+    let views = BankViews::new(device, vec![set]).unwrap();
     let mut memory = Memory::new(device, layout, 0).unwrap();
     memory.set_parameter("bank", bank).unwrap();
     (memory, views)
@@ -191,7 +191,7 @@ fn a_slice_is_a_copy() {
             (shape(1, 1, 1), 199, [1, 1]),
         ];
         let (mut memory, views) = small(device, &bank, &all);
-        memory.view(&views).unwrap();
+        memory.apply_views(&views).unwrap();
         for view in &views.sets()[0].views {
             let found = memory.read(view.tensor);
             let Block { rows, positions, cols } = view.shape;
@@ -221,7 +221,7 @@ fn two_by_three_become_four_by_seven() {
         let shape = Block { rows: 4, positions: 1, cols: 7 };
         let (mut memory, views) =
             small(device, &[1.0, -2.0, 4.0, 8.0, 16.0, -32.0], &[(shape, 0, [2, 3])]);
-        memory.view(&views).unwrap();
+        memory.apply_views(&views).unwrap();
         assert!(relative_error(&memory.parameter("tensor 0").unwrap(), &expected) < 1e-6);
     });
 }
@@ -232,8 +232,8 @@ fn backward_is_the_adjoint() {
     on_every_device!(|device| {
         for seed in 100..140 {
             let Example { mut memory, views } = example(device, seed);
-            memory.view(&views).unwrap();
-            memory.view_backward(&views).unwrap();
+            memory.apply_views(&views).unwrap();
+            memory.apply_views_backward(&views).unwrap();
             for set in views.sets() {
                 let gradient = |region: Region| Region { space: Space::Gradients, ..region };
                 let both = |region| (memory.read(region), memory.read(gradient(region)));
@@ -264,7 +264,8 @@ fn backward_is_the_adjoint() {
                     }
                 }
                 for (n, d) in dbank.iter().enumerate() {
-                    let sees = |view: &View| (view.at..view.at + view.source_len()).contains(&n);
+                    let sees =
+                        |view: &BankView| (view.at..view.at + view.source_len()).contains(&n);
                     assert!(*d == 0.0 || set.views.iter().any(sees), "nobody looks at {n}");
                 }
             }
@@ -288,7 +289,7 @@ fn a_bank_of_one_number_that_moves_moves_its_gradient() {
         for (i, values) in upstream.iter().enumerate() {
             memory.set_gradient(&format!("tensor {i}"), values).unwrap();
         }
-        memory.view_backward(&views).unwrap();
+        memory.apply_views_backward(&views).unwrap();
         let found = memory.gradient("bank").unwrap();
         let slope = |n: usize| {
             let bank: Vec<f32> = (0..70).map(|i| f32::from(u8::from(i == n))).collect();
@@ -310,7 +311,7 @@ fn a_factor_that_moves_moves_its_gradient() {
         let mut checked = 0;
         for seed in 400..420 {
             let Example { mut memory, views } = example(device, seed);
-            memory.view_backward(&views).unwrap();
+            memory.apply_views_backward(&views).unwrap();
             let gradient = |of: Region| memory.read(Region { space: Space::Gradients, ..of });
             for set in views.sets() {
                 let bank = memory.read(set.bank);
@@ -345,8 +346,8 @@ fn a_factor_that_moves_moves_its_gradient() {
 /// Everything that views write.
 fn written<D: Device>(device: &D, seed: u32) -> Vec<Vec<f32>> {
     let Example { mut memory, views } = example(device, seed);
-    memory.view(&views).unwrap();
-    memory.view_backward(&views).unwrap();
+    memory.apply_views(&views).unwrap();
+    memory.apply_views_backward(&views).unwrap();
     all_written(&memory)
 }
 
@@ -391,8 +392,8 @@ fn a_recording_does_the_same() {
     on_every_device!(|device| {
         let Example { mut memory, views } = example(device, 300);
         let recording = device.record(&mut || {
-            memory.view(&views)?;
-            memory.view_backward(&views)
+            memory.apply_views(&views)?;
+            memory.apply_views_backward(&views)
         });
         if let Some(recording) = recording.unwrap() {
             device.replay(&recording).unwrap();
@@ -406,15 +407,15 @@ fn a_recording_does_the_same() {
 fn contradictions_are_named() {
     let device = CpuDevice::new(1).unwrap();
     let Example { views, memory } = example(&device, 11);
-    let error = |damage: &dyn Fn(&mut Vec<ViewSet>)| {
+    let error = |damage: &dyn Fn(&mut Vec<BankViewSet>)| {
         let mut sets = views.sets().to_vec();
         damage(&mut sets);
-        match Views::new(&device, sets) {
-            Err(error @ Error::Views { .. }) => error.to_string(),
+        match BankViews::new(&device, sets) {
+            Err(error @ Error::BankViews { .. }) => error.to_string(),
             other => panic!("{other:?}"),
         }
     };
-    let says = |damage: &dyn Fn(&mut Vec<ViewSet>), parts: &[&str]| {
+    let says = |damage: &dyn Fn(&mut Vec<BankViewSet>), parts: &[&str]| {
         let error = error(damage);
         assert!(parts.iter().all(|part| error.contains(part)), "{error}");
     };
@@ -439,14 +440,14 @@ fn contradictions_are_named() {
     says(&|s| s[1].views[0].at = s[1].bank.len, &["`second`", "view 0", "outside the bank"]);
     says(&|s| s[1].views[0].at = usize::MAX, &["`second`", "view 0", "outside the bank"]);
     says(&|s| s[1].bank.len = 0, &["`second`", "the bank is not"]);
-    fn with_factors(sets: &mut [ViewSet]) -> (&mut View, RankOne) {
+    fn with_factors(sets: &mut [BankViewSet]) -> (&mut BankView, RankOne) {
         let mut all = sets.iter_mut().flat_map(|set| &mut set.views);
         let view = all.find(|view| view.factors.is_some()).unwrap();
         let factors = view.factors.unwrap();
         (view, factors)
     }
     let other = |change: fn(&mut RankOne)| {
-        move |s: &mut Vec<ViewSet>| {
+        move |s: &mut Vec<BankViewSet>| {
             let (view, mut factors) = with_factors(s);
             change(&mut factors);
             view.factors = Some(factors);
@@ -463,14 +464,14 @@ fn contradictions_are_named() {
         &other(|of| of.cols.offset = of.rows.offset),
         &["a factor of view", "overlaps a factor of view"],
     );
-    let twice = |s: &mut Vec<ViewSet>| {
+    let twice = |s: &mut Vec<BankViewSet>| {
         let view = s[0].views[0];
-        s[1].views.push(View { at: 0, from: [1, 1], ..view });
+        s[1].views.push(BankView { at: 0, from: [1, 1], ..view });
     };
     says(&twice, &["the tensor of view", "overlaps the tensor of view", "`second`", "`first`"]);
-    let over_a_bank = |s: &mut Vec<ViewSet>| s[0].views[0].tensor.offset = s[1].bank.offset;
+    let over_a_bank = |s: &mut Vec<BankViewSet>| s[0].views[0].tensor.offset = s[1].bank.offset;
     says(&over_a_bank, &["the tensor of view 0", "overlaps", "the bank"]);
-    let same_bank = |s: &mut Vec<ViewSet>| {
+    let same_bank = |s: &mut Vec<BankViewSet>| {
         s[1].bank = s[0].bank;
         s[1].views.clear();
     };
@@ -480,7 +481,7 @@ fn contradictions_are_named() {
     let mut builder = LayoutBuilder::new();
     builder.parameter("bank", 3).unwrap();
     let mut other = Memory::new(&device, builder.finish(&device), 0).unwrap();
-    assert!(other.layout().parameter_numbers < memory.layout().parameter_numbers);
+    assert!(other.layout().parameter_len < memory.layout().parameter_len);
     let too_small =
         |result| matches!(result, Err(Error::MemoryTooSmall { space: "parameter", .. }));
     assert!(too_small(other.view(&views)) && too_small(other.view_backward(&views)));

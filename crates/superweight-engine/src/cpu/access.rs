@@ -52,7 +52,7 @@ mod tests {
         assert_eq!(memory.parameters()[start..start + 5], [1.0, 2.0, 3.0, 4.0, 5.0]);
         memory.parameters_and_gradients().1[start] = 7.0;
         assert_eq!(memory.gradient("b").unwrap(), [7.0, 0.0, 0.0, 0.0, 0.0]);
-        assert_eq!(memory.gradients().len(), memory.layout().parameter_numbers);
+        assert_eq!(memory.gradients().len(), memory.layout().parameter_len);
         assert_eq!(device.install(rayon::current_num_threads), 1);
     }
 }

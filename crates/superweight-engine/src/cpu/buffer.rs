@@ -28,7 +28,7 @@ pub(super) type Storages = [CpuBuffer; 5];
 
 impl CpuBuffer {
     pub(super) fn new(size: usize, bytes_per_unit: usize) -> Result<Self, Error> {
-        let refused = || Error::Memory { bytes: size as u128 * bytes_per_unit as u128 };
+        let refused = || Error::OutOfMemory { bytes: size as u128 * bytes_per_unit as u128 };
         let len = size.checked_mul(bytes_per_unit).ok_or_else(refused)?.div_ceil(4);
         let words = zeroed_words(len + ALIGNMENT_WORDS).ok_or_else(refused)?;
         let start = words.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT_WORDS);

@@ -11,17 +11,17 @@ use super::ops::{
     activation, add, batch_norm, channel_scale, concat, external, linear, loss, pool, softmax,
 };
 use super::{conv, images, sgd, sums};
-use crate::device::bank_view::ViewSet;
+use crate::device::bank_view::BankViewSet;
 use crate::device::buffer::{Element, Region, Space};
 use crate::device::call::Call;
-use crate::device::mix::{MixReaders, MixSet};
+use crate::device::mix::{MixOutput, MixSet};
 use crate::device::sgd::SgdGroups;
 use crate::device::{Device, Observer, Schedule, Step};
 use crate::error::Error;
-use crate::images::{ImageDraw, ImageSet};
+use crate::images::{ImageSample, ImageSet};
 
 /// More than any machine has cores; a slip of the hand would take the machine down, not only the program.
-pub const MOST_THREADS: usize = 1024;
+pub const MAX_THREADS: usize = 1024;
 
 /// The CPU with a number of threads of its own.
 #[derive(Clone)]
@@ -31,11 +31,11 @@ pub struct CpuDevice {
 }
 
 impl CpuDevice {
-    /// A pool of `threads` threads, at most [`MOST_THREADS`]; 0 means one per core.
+    /// A pool of `threads` threads, at most [`MAX_THREADS`]; 0 means one per core.
     pub fn new(threads: usize) -> Result<Self, Error> {
-        if threads > MOST_THREADS {
+        if threads > MAX_THREADS {
             return Err(Error::Device {
-                reason: format!("{threads} threads; use 0 to {MOST_THREADS}"),
+                reason: format!("{threads} threads; use 0 to {MAX_THREADS}"),
             });
         }
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
@@ -44,7 +44,7 @@ impl CpuDevice {
     }
 
     /// The same device with another way to convolve: a test of something else may want it exact rather than fast.
-    pub fn with_convolutions(self, convolutions: conv::Algorithm) -> Self {
+    pub fn with_conv_algorithm(self, convolutions: conv::Algorithm) -> Self {
         Self { convolutions, ..self }
     }
 
@@ -195,14 +195,14 @@ impl Device for CpuDevice {
     fn sgd(
         &self,
         groups: &SgdGroups,
-        rates: &CpuBuffer,
+        lrs: &CpuBuffer,
         momentum: &mut CpuBuffer,
         storages: &mut Storages,
     ) {
         let [_, _, parameters, gradients, _] = storages;
         let (parameters, gradients) = (parameters.floats_mut(), gradients.floats());
         self.pool.install(|| {
-            sgd::step(groups, rates.floats(), parameters, gradients, momentum.floats_mut())
+            sgd::step(groups, lrs.floats(), parameters, gradients, momentum.floats_mut())
         });
     }
 
@@ -215,7 +215,7 @@ impl Device for CpuDevice {
         &self,
         sets: &[MixSet],
         mixers: &Vec<mix::Mixer>,
-        _readers: MixReaders,
+        _readers: MixOutput,
         storages: &mut Storages,
     ) {
         self.pool.install(|| mix::mix(sets, mixers, storages));
@@ -225,15 +225,15 @@ impl Device for CpuDevice {
         self.pool.install(|| mix::mix_backward(sets, mixers, storages));
     }
 
-    fn prepare_views(&self, sets: &[ViewSet]) -> Result<views::Viewer, Error> {
+    fn prepare_views(&self, sets: &[BankViewSet]) -> Result<views::Viewer, Error> {
         Ok(views::Viewer::new(sets))
     }
 
-    fn view(&self, viewer: &views::Viewer, storages: &mut Storages) {
+    fn apply_views(&self, viewer: &views::Viewer, storages: &mut Storages) {
         self.pool.install(|| viewer.view(storages));
     }
 
-    fn view_backward(&self, viewer: &views::Viewer, storages: &mut Storages) {
+    fn apply_views_backward(&self, viewer: &views::Viewer, storages: &mut Storages) {
         self.pool.install(|| viewer.backward(storages));
     }
 
@@ -250,11 +250,11 @@ impl Device for CpuDevice {
         Ok(images::CpuImages::new(set, batch, abreast))
     }
 
-    fn set_draws(&self, images: &mut images::CpuImages, draws: &[ImageDraw]) {
-        images.set_draws(draws);
+    fn set_samples(&self, images: &mut images::CpuImages, draws: &[ImageSample]) {
+        images.set_samples(draws);
     }
 
-    fn draw(
+    fn draw_batch(
         &self,
         images: &images::CpuImages,
         storages: &mut Storages,

@@ -2,13 +2,13 @@
 
 use rayon::prelude::*;
 
-use crate::images::{ImageDraw, ImageSet};
+use crate::images::{ImageSample, ImageSet};
 
 /// Images and the batch that comes next. The bytes are the caller's, not copied.
 #[derive(Debug)]
 pub struct CpuImages {
     set: ImageSet,
-    draws: Vec<ImageDraw>,
+    draws: Vec<ImageSample>,
     /// Images of a row.
     abreast: usize,
 }
@@ -18,8 +18,8 @@ impl CpuImages {
         Self { set: set.clone(), draws: Vec::with_capacity(batch), abreast }
     }
 
-    pub(super) fn set_draws(&mut self, draws: &[ImageDraw]) {
-        self.set.will_need(draws);
+    pub(super) fn set_samples(&mut self, draws: &[ImageSample]) {
+        self.set.prefetch(draws);
         self.draws.clear();
         self.draws.extend_from_slice(draws);
     }

@@ -17,4 +17,4 @@ mod simd;
 mod sums;
 mod vector;
 
-pub use device::{CpuDevice, Kernel, MOST_THREADS, Packed};
+pub use device::{CpuDevice, Kernel, MAX_THREADS, Packed};

@@ -12,19 +12,20 @@ use crate::device::sgd::{SgdGroups, SgdOptions};
 #[derive(Clone, Copy)]
 struct Factors {
     rate: f32,
-    decay: f32,
+    weight_decay: f32,
     options: SgdOptions,
 }
 
 pub(super) fn step(
     groups: &SgdGroups,
-    rates: &[f32],
+    lrs: &[f32],
     parameters: &mut [f32],
     gradients: &[f32],
     momentum: &mut [f32],
 ) {
-    for (group, rate) in groups.groups.iter().zip(rates) {
-        let factors = Factors { rate: *rate, decay: group.decay, options: groups.options };
+    for (group, rate) in groups.groups.iter().zip(lrs) {
+        let factors =
+            Factors { rate: *rate, weight_decay: group.weight_decay, options: groups.options };
         for range in &group.ranges {
             one_range(factors, range.clone(), parameters, gradients, momentum);
         }
@@ -52,19 +53,19 @@ fn one_range(
 
 vectorised! {
     fn plain(p: &mut [f32], g: &[f32], f: Factors) {
-        p.iter_mut().zip(g).for_each(|(p, g)| *p -= f.rate * (g + f.decay * *p));
+        p.iter_mut().zip(g).for_each(|(p, g)| *p -= f.rate * (g + f.weight_decay * *p));
     }
 
     fn heavy_ball(p: &mut [f32], g: &[f32], b: &mut [f32], f: Factors) {
         for ((p, g), b) in p.iter_mut().zip(g).zip(b) {
-            *b = f.options.momentum * *b + (g + f.decay * *p);
+            *b = f.options.momentum * *b + (g + f.weight_decay * *p);
             *p -= f.rate * *b;
         }
     }
 
     fn nesterov(p: &mut [f32], g: &[f32], b: &mut [f32], f: Factors) {
         for ((p, g), b) in p.iter_mut().zip(g).zip(b) {
-            let g = g + f.decay * *p;
+            let g = g + f.weight_decay * *p;
             *b = f.options.momentum * *b + g;
             *p -= f.rate * (g + f.options.momentum * *b);
         }

@@ -3,7 +3,7 @@
 //! | storage | as bytes | beside it, in bf16 mode |
 //! |---|---|---|
 //! | arena, input/output | as the engine places them | |
-//! | parameters | f32 | a bf16 copy of weights, kept current: what convolutions read. Of mixed weights the f32 may be older ([`MixReaders`](crate::MixReaders)) |
+//! | parameters | f32 | a bf16 copy of weights, kept current: what convolutions read. Of mixed weights the f32 may be older ([`MixOutput`](crate::MixOutput)) |
 //! | gradients | bf16 for weights, what convolutions write; after them f32 | |
 //! | statistics, momentum, sums | f32 | |
 //!

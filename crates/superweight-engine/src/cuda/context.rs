@@ -187,7 +187,7 @@ impl Context {
     }
 
     /// Bytes allocated at most so far.
-    pub(crate) fn most_allocated(&self) -> usize {
+    pub(crate) fn peak_allocated_bytes(&self) -> usize {
         self.allocated[1].load(Ordering::Relaxed)
     }
 

@@ -22,14 +22,14 @@ use super::record::Recording;
 use super::sgd::Updater;
 use super::tuning::{ConvRecord, Tuning};
 use super::view::{Packed, View};
-use crate::device::bank_view::ViewSet;
+use crate::device::bank_view::BankViewSet;
 use crate::device::buffer::{Element, Region, Space};
 use crate::device::call::Call;
-use crate::device::mix::{MixReaders, MixSet};
+use crate::device::mix::{MixOutput, MixSet};
 use crate::device::sgd::SgdGroups;
 use crate::device::{Device, Observer, Schedule};
 use crate::error::{CudaError, Error};
-use crate::images::{ImageDraw, ImageSet};
+use crate::images::{ImageSample, ImageSet};
 
 /// An NVIDIA GPU.
 #[derive(Clone)]
@@ -56,14 +56,14 @@ impl CudaDevice {
     }
 
     /// Forgets tuned plans, so that programs compiled from now on tune theirs anew.
-    pub fn refresh_tuning(&self) {
+    pub fn clear_tuning(&self) {
         self.gpu.context.dnn.refresh();
     }
 
     /// From now on, tuned plans that nobody has confirmed are timed once more, and tuned again if they were chosen beside
     /// other work on the GPU. Not for a run that goes on: it needs the plans it began with to give the same bits.
-    pub fn check_tuned(&self) {
-        self.gpu.context.dnn.check_tuned();
+    pub fn recheck_tuning(&self) {
+        self.gpu.context.dnn.recheck_tuning();
     }
 
     /// The convolutions tuned for this GPU, driver and cuDNN.
@@ -72,8 +72,8 @@ impl CudaDevice {
     }
 
     /// Bytes of the GPU's memory that were allocated at most so far. What driver and libraries hold is not among them.
-    pub fn most_allocated(&self) -> usize {
-        self.gpu.context.most_allocated()
+    pub fn peak_allocated_bytes(&self) -> usize {
+        self.gpu.context.peak_allocated_bytes()
     }
 
     /// What it is and what it runs on, for logs.
@@ -224,12 +224,12 @@ impl Device for CudaDevice {
     fn sgd(
         &self,
         updater: &Updater,
-        rates: &CudaBuffer,
+        lrs: &CudaBuffer,
         momentum: &mut CudaBuffer,
         storages: &mut Storages,
     ) {
         if self.bound() {
-            updater.step(&self.gpu, rates, momentum, storages);
+            updater.step(&self.gpu, lrs, momentum, storages);
         }
     }
 
@@ -237,7 +237,7 @@ impl Device for CudaDevice {
         Ok(Mixer::new(&self.gpu, sets)?)
     }
 
-    fn mix(&self, _: &[MixSet], mixer: &Mixer, readers: MixReaders, storages: &mut Storages) {
+    fn mix(&self, _: &[MixSet], mixer: &Mixer, readers: MixOutput, storages: &mut Storages) {
         if self.bound() {
             mixer.mix(&self.gpu, readers, storages);
         }
@@ -249,17 +249,17 @@ impl Device for CudaDevice {
         }
     }
 
-    fn prepare_views(&self, sets: &[ViewSet]) -> Result<Viewer, Error> {
+    fn prepare_views(&self, sets: &[BankViewSet]) -> Result<Viewer, Error> {
         Ok(Viewer::new(&self.gpu, sets)?)
     }
 
-    fn view(&self, viewer: &Viewer, storages: &mut Storages) {
+    fn apply_views(&self, viewer: &Viewer, storages: &mut Storages) {
         if self.bound() {
             viewer.view(&self.gpu, storages);
         }
     }
 
-    fn view_backward(&self, viewer: &Viewer, storages: &mut Storages) {
+    fn apply_views_backward(&self, viewer: &Viewer, storages: &mut Storages) {
         if self.bound() {
             viewer.backward(&self.gpu, storages);
         }
@@ -310,13 +310,19 @@ impl Device for CudaDevice {
         Ok(CudaImages::new(&self.gpu, set, batch, abreast)?)
     }
 
-    fn set_draws(&self, images: &mut CudaImages, draws: &[ImageDraw]) {
+    fn set_samples(&self, images: &mut CudaImages, draws: &[ImageSample]) {
         if self.bound() {
-            self.gpu.context.note(images.set_draws(&self.gpu, draws));
+            self.gpu.context.note(images.set_samples(&self.gpu, draws));
         }
     }
 
-    fn draw(&self, images: &CudaImages, storages: &mut Storages, to: Region, classes: Region) {
+    fn draw_batch(
+        &self,
+        images: &CudaImages,
+        storages: &mut Storages,
+        to: Region,
+        classes: Region,
+    ) {
         if self.bound() {
             images.draw(&self.gpu, storages, to, classes);
         }

@@ -9,7 +9,7 @@ use crate::cuda::gpu::Gpu;
 use crate::cuda::named::Named;
 use crate::device::buffer::{Region, Space};
 use crate::error::CudaError;
-use crate::images::{ImageDraw, ImageSet};
+use crate::images::{ImageSample, ImageSet};
 use crate::shape::Shape;
 
 /// A data set on the device, and the batch that comes next.
@@ -75,23 +75,27 @@ impl CudaImages {
             classes,
             sent,
             table: Allocation::of(context, "the table of pixels", &table)?,
-            draws: Allocation::zeros(context, "the batch", (batch + 1) * size_of::<ImageDraw>())?,
+            draws: Allocation::zeros(context, "the batch", (batch + 1) * size_of::<ImageSample>())?,
             room: batch,
             abreast: 1,
         })
     }
 
-    pub(super) fn set_draws(&mut self, gpu: &Gpu, draws: &[ImageDraw]) -> Result<(), CudaError> {
+    pub(super) fn set_samples(
+        &mut self,
+        gpu: &Gpu,
+        draws: &[ImageSample],
+    ) -> Result<(), CudaError> {
         let Shape { height, width, .. } = self.shape;
-        let is_beyond = |draw: &&ImageDraw| {
-            let [top, left, rows, columns] = draw.part.map(|n| n as usize);
+        let is_beyond = |draw: &&ImageSample| {
+            let [top, left, rows, columns] = draw.crop.map(|n| n as usize);
             draw.image as usize >= self.count || top + rows > height || left + columns > width
         };
         let asked = draws.iter().find(is_beyond);
         if draws.len() > self.room || asked.is_some() {
-            let ImageDraw { image, part, .. } = asked.copied().unwrap_or_default();
+            let ImageSample { image, crop, .. } = asked.copied().unwrap_or_default();
             let reason = format!(
-                "{} images drawn (room for {}), part {part:?} of image {image} of {}",
+                "{} images drawn (room for {}), crop {crop:?} of image {image} of {}",
                 draws.len(),
                 self.room,
                 self.count
@@ -100,7 +104,7 @@ impl CudaImages {
         }
         // One copy: the number of draws travels in front of them.
         let mut said = Vec::with_capacity(draws.len() + 1);
-        said.push(ImageDraw::plain(draws.len() as u32));
+        said.push(ImageSample::unchanged(draws.len() as u32));
         said.extend_from_slice(draws);
         if let Some(Sent { set, bytes }) = &mut self.sent {
             // Images are called by their places in the batch then. The GPU is still busy with the last one while they are gathered.
@@ -124,12 +128,12 @@ impl CudaImages {
         let [height, width, channels, abreast] =
             [height, width, channels, self.abreast].map(|size| size as u32);
         let (count, draws) =
-            (self.draws.pointer, self.draws.pointer + size_of::<ImageDraw>() as u64);
+            (self.draws.pointer, self.draws.pointer + size_of::<ImageSample>() as u64);
         let (pixels, known, table) =
             (self.pixels.pointer, self.classes.pointer, self.table.pointer);
         let n = drawn * self.shape.len();
         let (grid, rows) = (gpu.kernels.flat(n), classes.len as u32);
-        // SAFETY: `set_draws` let through only images and parts that are there; the regions are of the layout that the storage was
+        // SAFETY: `set_samples` let through only images and parts that are there; the regions are of the layout that the storage was
         // allocated for.
         unsafe {
             launch!(

@@ -19,7 +19,7 @@ struct Stretch {
     first: u64,
     count: u32,
     group: u32,
-    decay: f32,
+    weight_decay: f32,
     /// 1 where the gradient is bf16 and the parameter has a bf16 copy.
     narrow: u32,
 }
@@ -46,7 +46,7 @@ fn stretches(groups: &SgdGroups, parameters: &[Region], precision: Precision) ->
                         first: first as u64,
                         count: count as u32,
                         group: index as u32,
-                        decay: group.decay,
+                        weight_decay: group.weight_decay,
                         narrow: u32::from(narrow),
                     });
                     first += count;
@@ -71,7 +71,7 @@ impl Updater {
     pub(super) fn step(
         &self,
         gpu: &Gpu,
-        rates: &CudaBuffer,
+        lrs: &CudaBuffer,
         momentum: &CudaBuffer,
         storages: &Storages,
     ) {
@@ -84,8 +84,8 @@ impl Updater {
             (false, true) => 2,
         };
         let grid = Grid::new([self.stretches as u32, 1, 1], [THREADS, 1, 1]);
-        let (rates, momentum) = (rates.base().main, momentum.base().main);
-        // SAFETY: the table was made of the layout that the storages were allocated for, and `Sgd` gave rates and momentum
+        let (lrs, momentum) = (lrs.base().main, momentum.base().main);
+        // SAFETY: the table was made of the layout that the storages were allocated for, and `Sgd` gave learning rates and momentum
         // room for all groups and numbers.
         unsafe {
             launch!(
@@ -93,7 +93,7 @@ impl Updater {
                 "sgd",
                 grid,
                 self.table.pointer,
-                rates,
+                lrs,
                 parameters.main,
                 parameters.narrow,
                 gradients.main,
@@ -127,8 +127,8 @@ mod tests {
         let layout = builder.finish(&CpuDevice::new(1).unwrap());
         let options = SgdOptions { momentum: 0.9, nesterov: true };
         let groups = vec![
-            ParameterGroup::new(0..layout.parameter_numbers - 64, 0.5),
-            ParameterGroup::new(layout.parameter_numbers - 64..layout.parameter_numbers, 0.0),
+            ParameterGroup::new(0..layout.parameter_len - 64, 0.5),
+            ParameterGroup::new(layout.parameter_len - 64..layout.parameter_len, 0.0),
         ];
         let parameters: Vec<Region> = layout.parameters().map(|(_, region)| region).collect();
         let all = stretches(&SgdGroups { options, groups }, &parameters, Precision::Bf16);

@@ -58,7 +58,7 @@ pub struct MixSet {
     /// What the backward pass computes.
     pub gradients: MixGradients,
     /// Weight decay λ of the tensors.
-    pub decay: f32,
+    pub weight_decay: f32,
 }
 
 /// `α[r, k] = patterns[p, k]·gains[g, k]` with `[p, g]` the rows of r.
@@ -134,10 +134,10 @@ pub struct MixUse {
 
 /// Who reads what is mixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MixReaders {
+pub enum MixOutput {
     /// Programs and the backward pass alone: what a device has only for others (weights in 32 bits where its convolutions read
     /// them in 16) may stay as it was.
-    Programs,
+    KernelWeights,
     /// Whoever asks for a parameter too.
-    Everyone,
+    AllCopies,
 }

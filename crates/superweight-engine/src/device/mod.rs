@@ -11,11 +11,11 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::images::{ImageDraw, ImageSet};
-use bank_view::ViewSet;
+use crate::images::{ImageSample, ImageSet};
+use bank_view::BankViewSet;
 use buffer::{Element, Region, Space};
 use call::Call;
-use mix::{MixReaders, MixSet};
+use mix::{MixOutput, MixSet};
 use sgd::SgdGroups;
 
 pub use schedule::{Schedule, Step};
@@ -96,11 +96,11 @@ pub trait Device: Clone + fmt::Debug + Sized {
         parameters: &[Region],
     ) -> Result<Self::Updater, Error>;
 
-    /// One optimizer step over flat storage, with one learning rate per group read from `rates`.
+    /// One optimizer step over flat storage, with one learning rate per group read from `lrs`.
     fn sgd(
         &self,
         updater: &Self::Updater,
-        rates: &Self::Buffer,
+        lrs: &Self::Buffer,
         momentum: &mut Self::Buffer,
         storages: &mut Storages<Self>,
     );
@@ -113,7 +113,7 @@ pub trait Device: Clone + fmt::Debug + Sized {
         &self,
         sets: &[MixSet],
         mixer: &Self::Mixer,
-        readers: MixReaders,
+        readers: MixOutput,
         storages: &mut Storages<Self>,
     );
 
@@ -121,13 +121,13 @@ pub trait Device: Clone + fmt::Debug + Sized {
     fn mix_backward(&self, sets: &[MixSet], mixer: &Self::Mixer, storages: &mut Storages<Self>);
 
     /// Takes in views of banks.
-    fn prepare_views(&self, sets: &[ViewSet]) -> Result<Self::Viewer, Error>;
+    fn prepare_views(&self, sets: &[BankViewSet]) -> Result<Self::Viewer, Error>;
 
     /// Tensors from banks; see [`crate::Views`].
-    fn view(&self, viewer: &Self::Viewer, storages: &mut Storages<Self>);
+    fn apply_views(&self, viewer: &Self::Viewer, storages: &mut Storages<Self>);
 
     /// Gradients of banks from those of tensors.
-    fn view_backward(&self, viewer: &Self::Viewer, storages: &mut Storages<Self>);
+    fn apply_views_backward(&self, viewer: &Self::Viewer, storages: &mut Storages<Self>);
 
     /// Adds the numbers of each region, one region after another, to `sums`, in 32 bits.
     fn accumulate(&self, storages: &Storages<Self>, regions: &[Region], sums: &mut Self::Buffer);
@@ -142,10 +142,10 @@ pub trait Device: Clone + fmt::Debug + Sized {
     ) -> Result<Self::Images, Error>;
 
     /// Says which images the next [`Device::draw`] makes a batch of, and how they are placed. Not part of a recording.
-    fn set_draws(&self, images: &mut Self::Images, draws: &[ImageDraw]);
+    fn set_samples(&self, images: &mut Self::Images, draws: &[ImageSample]);
 
     /// Writes the batch last said, in the order said, and the class of every image. What is beyond is zeros of class 0.
-    fn draw(
+    fn draw_batch(
         &self,
         images: &Self::Images,
         storages: &mut Storages<Self>,

@@ -8,13 +8,13 @@ pub struct ParameterGroup {
     /// Stretches of the flat parameter storage.
     pub ranges: Vec<Range<usize>>,
     /// Weight decay λ.
-    pub decay: f32,
+    pub weight_decay: f32,
 }
 
 impl ParameterGroup {
     /// A group of one stretch.
-    pub fn new(range: Range<usize>, decay: f32) -> Self {
-        Self { ranges: Vec::from([range]), decay }
+    pub fn new(range: Range<usize>, weight_decay: f32) -> Self {
+        Self { ranges: Vec::from([range]), weight_decay }
     }
 }
 

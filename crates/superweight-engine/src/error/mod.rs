@@ -250,13 +250,13 @@ pub enum Error {
     },
     /// A program run over memory that is laid out otherwise.
     #[error("the program of graph `{graph}` was compiled with another layout than this memory has")]
-    OtherLayout {
+    LayoutMismatch {
         /// The graph.
         graph: String,
     },
     /// Weights frozen for another program.
     #[error("the weights were frozen for another program than this one of graph `{graph}`")]
-    OtherProgram {
+    ProgramMismatch {
         /// The graph.
         graph: String,
     },
@@ -273,16 +273,16 @@ pub enum Error {
         problem: &'static str,
     },
     /// One learning rate per group is needed.
-    #[error("{groups} parameter groups need as many learning rates, got {rates}")]
+    #[error("{groups} parameter groups need as many learning rates, got {lrs}")]
     LearningRates {
         /// Number of groups.
         groups: usize,
         /// Rates given.
-        rates: usize,
+        lrs: usize,
     },
     /// More at once than there is.
     #[error("{:.1} GB do not fit into memory: a smaller batch or network takes less", *bytes as f64 / 1e9)]
-    Memory {
+    OutOfMemory {
         /// How much was asked for.
         bytes: u128,
     },
@@ -305,7 +305,7 @@ pub enum Error {
     },
     /// A set of views of a bank contradicts itself.
     #[error("views `{set}`: {problem}")]
-    Views {
+    BankViews {
         /// The set.
         set: String,
         /// What is wrong.

@@ -14,9 +14,9 @@ use super::pixels::Pixels;
 /// A file that is cut short, or whose disk fails, while somebody looks ends the program; one that is written to meanwhile is
 /// seen to change. So this is for files that are made once, and replaced by others under their names.
 #[derive(Debug)]
-pub struct Mapped(Mmap);
+pub struct MappedFile(Mmap);
 
-impl Mapped {
+impl MappedFile {
     /// `length` bytes after the first `from`. The file may be closed afterwards, renamed and removed.
     pub fn new(file: &File, from: usize, length: usize) -> io::Result<Self> {
         if file.metadata()?.len() < from as u64 + length as u64 {
@@ -28,7 +28,7 @@ impl Mapped {
     }
 }
 
-impl Pixels for Mapped {
+impl Pixels for MappedFile {
     fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -37,7 +37,7 @@ impl Pixels for Mapped {
         false
     }
 
-    fn will_need(&self, range: Range<usize>) {
+    fn prefetch(&self, range: Range<usize>) {
         // A hint; where it is not taken, looking takes longer.
         #[cfg(unix)]
         let _ = self.0.advise_range(memmap2::Advice::WillNeed, range.start, range.len());
@@ -59,12 +59,12 @@ mod tests {
         File::create(&path).unwrap().write_all(&bytes).unwrap();
         let file = File::open(&path).unwrap();
         for from in [0, 1, 128, 4096, 9_999, 10_000] {
-            let mapped = Mapped::new(&file, from, bytes.len() - from).unwrap();
-            mapped.will_need(0..mapped.bytes().len());
+            let mapped = MappedFile::new(&file, from, bytes.len() - from).unwrap();
+            mapped.prefetch(0..mapped.bytes().len());
             assert_eq!(mapped.bytes(), &bytes[from..], "{from}");
         }
-        assert!(Mapped::new(&file, 7, bytes.len() - 6).is_err());
-        let mapped = Mapped::new(&file, 7, bytes.len() - 7).unwrap();
+        assert!(MappedFile::new(&file, 7, bytes.len() - 6).is_err());
+        let mapped = MappedFile::new(&file, 7, bytes.len() - 7).unwrap();
         drop(file);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(mapped.bytes(), &bytes[7..]);

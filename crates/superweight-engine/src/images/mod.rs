@@ -4,6 +4,6 @@ mod mapped;
 mod pixels;
 mod set;
 
-pub use mapped::Mapped;
+pub use mapped::MappedFile;
 pub use pixels::Pixels;
-pub use set::{ImageDraw, ImageSet};
+pub use set::{ImageSample, ImageSet};

@@ -13,7 +13,7 @@ pub trait Pixels: Send + Sync {
     }
 
     /// Says that somebody will look there soon.
-    fn will_need(&self, _: Range<usize>) {}
+    fn prefetch(&self, _: Range<usize>) {}
 }
 
 impl Pixels for Vec<u8> {

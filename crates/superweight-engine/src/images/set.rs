@@ -1,6 +1,6 @@
 //! Images that stay on the device as bytes, and batches drawn from them: stretch a part, flip, shifted crop, normalise, cut out.
 //!
-//! The host decides which image lands where ([`ImageDraw`]); a device only moves bytes, or takes means of four of them in whole
+//! The host decides which image lands where ([`ImageSample`]); a device only moves bytes, or takes means of four of them in whole
 //! numbers. So every device sees the same batches, and a batch costs a table of 48 bytes per image instead of its pixels:
 //! 6 KiB instead of 1.5 MiB for 128 of 32×32. Sets that are too large for that are sent image by image, as they are drawn.
 
@@ -28,7 +28,7 @@ pub struct ImageSet {
 /// An image at its place in a batch. Laid out as devices read it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct ImageDraw {
+pub struct ImageSample {
     /// Which image.
     pub image: u32,
     /// 1 for left to right.
@@ -37,18 +37,18 @@ pub struct ImageDraw {
     pub down: i32,
     /// Column x shows column x + right of the (flipped) image; beyond its border, byte 0.
     pub right: i32,
-    /// Rows that are 0 after normalising, where `hole_columns` are too: first, and one past the last.
-    pub hole_rows: [u32; 2],
-    /// See `hole_rows`.
-    pub hole_columns: [u32; 2],
+    /// Rows that are 0 after normalising, where `cutout_columns` are too: first, and one past the last.
+    pub cutout_rows: [u32; 2],
+    /// See `cutout_rows`.
+    pub cutout_columns: [u32; 2],
     /// What is taken for the image: a part of it, stretched to its size. First row, first column, rows, columns; none of these
     /// for all of it.
-    pub part: [u32; 4],
+    pub crop: [u32; 4],
 }
 
-impl ImageDraw {
+impl ImageSample {
     /// An image as it is.
-    pub fn plain(image: u32) -> Self {
+    pub fn unchanged(image: u32) -> Self {
         Self { image, ..Self::default() }
     }
 }
@@ -61,15 +61,15 @@ impl ImageSet {
     }
 
     /// Says that these will be drawn soon.
-    pub(crate) fn will_need(&self, draws: &[ImageDraw]) {
+    pub(crate) fn prefetch(&self, draws: &[ImageSample]) {
         if !self.pixels.in_memory() {
-            draws.iter().for_each(|draw| self.pixels.will_need(self.place(draw.image)));
+            draws.iter().for_each(|draw| self.pixels.prefetch(self.place(draw.image)));
         }
     }
 
     /// The bytes of these images, one after another. Waits where they are not in memory.
-    pub(crate) fn gather(&self, draws: &[ImageDraw], to: &mut Vec<u8>) {
-        self.will_need(draws);
+    pub(crate) fn gather(&self, draws: &[ImageSample], to: &mut Vec<u8>) {
+        self.prefetch(draws);
         to.resize(draws.len() * self.shape.len(), 0);
         let bytes = self.pixels.bytes();
         let images = to.par_chunks_exact_mut(self.shape.len()).zip(draws);
@@ -81,23 +81,23 @@ impl ImageSet {
     /// # Panics
     ///
     /// If there is no such image or part, or `out` is not as long as one.
-    pub fn render(&self, draw: &ImageDraw, out: &mut [f32]) {
+    pub fn render(&self, draw: &ImageSample, out: &mut [f32]) {
         let Shape { channels, .. } = self.shape;
         let image = &self.pixels.bytes()[self.place(draw.image)];
         assert_eq!(out.len(), image.len());
         render(self.shape, image, &self.table, draw, out);
-        let [first, end] = draw.hole_columns.map(|column| column as usize * channels);
+        let [first, end] = draw.cutout_columns.map(|column| column as usize * channels);
         let rows = out.chunks_exact_mut(self.shape.width * channels);
-        for row in rows.take(draw.hole_rows[1] as usize).skip(draw.hole_rows[0] as usize) {
+        for row in rows.take(draw.cutout_rows[1] as usize).skip(draw.cutout_rows[0] as usize) {
             row[first..end].fill(0.0);
         }
     }
 }
 
 /// All but the hole.
-fn render(shape: Shape, image: &[u8], table: &[[f32; 256]], draw: &ImageDraw, out: &mut [f32]) {
+fn render(shape: Shape, image: &[u8], table: &[[f32; 256]], draw: &ImageSample, out: &mut [f32]) {
     let Shape { height, width, channels } = shape;
-    let [top, left, rows, columns] = draw.part;
+    let [top, left, rows, columns] = draw.crop;
     assert!(
         (top + rows) as usize <= height && (left + columns) as usize <= width,
         "{draw:?} of {shape:?}"
@@ -219,7 +219,7 @@ mod tests {
         }
     }
 
-    fn rendered(draw: ImageDraw) -> Vec<f32> {
+    fn rendered(draw: ImageSample) -> Vec<f32> {
         let mut out = vec![f32::NAN; SHAPE.len()];
         set().render(&draw, &mut out);
         out
@@ -228,12 +228,12 @@ mod tests {
     /// Bilinear interpolation by its formula, in f64: bytes are its roundings.
     #[test]
     fn a_part_is_stretched_bilinearly() {
-        let image = rendered(ImageDraw::plain(0));
+        let image = rendered(ImageSample::unchanged(0));
         for (top, left, rows, columns) in
             [(0, 0, 7, 9), (2, 3, 4, 5), (6, 8, 1, 1), (0, 4, 7, 2), (3, 0, 1, 9)]
         {
             let part = [top, left, rows, columns].map(|n| n as u32);
-            let found = rendered(ImageDraw { part, ..ImageDraw::default() });
+            let found = rendered(ImageSample { crop: part, ..ImageSample::default() });
             let pixel = |y: usize, x: usize, c: usize| {
                 f64::from(image[((top + y.min(rows - 1)) * 9 + left + x.min(columns - 1)) * 2 + c])
             };
@@ -252,7 +252,7 @@ mod tests {
                 );
             }
         }
-        assert_eq!(rendered(ImageDraw { part: [0, 0, 7, 9], ..ImageDraw::default() }), image);
+        assert_eq!(rendered(ImageSample { crop: [0, 0, 7, 9], ..ImageSample::default() }), image);
     }
 
     #[test]
@@ -275,8 +275,8 @@ mod tests {
     /// Flip and shift are of what was stretched.
     #[test]
     fn a_part_is_flipped_and_shifted_as_an_image_is() {
-        let part = ImageDraw { part: [1, 2, 5, 4], ..ImageDraw::default() };
-        let moved = rendered(ImageDraw { flip: 1, down: 2, right: -3, ..part });
+        let part = ImageSample { crop: [1, 2, 5, 4], ..ImageSample::default() };
+        let moved = rendered(ImageSample { flip: 1, down: 2, right: -3, ..part });
         let part = rendered(part);
         for (i, &found) in moved.iter().enumerate() {
             let (y, x) = (i / 18 + 2, (i / 2 % 9).checked_sub(3));

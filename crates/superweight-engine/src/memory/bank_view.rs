@@ -1,23 +1,23 @@
-//! Views over a memory: sets checked, prepared and run.
+//! BankViews over a memory: sets checked, prepared and run.
 
 use super::memory::Memory;
 use crate::device::Device;
-use crate::device::bank_view::{RankOne, View, ViewSet};
+use crate::device::bank_view::{BankView, BankViewSet, RankOne};
 use crate::device::buffer::{Element, Region, Space};
 use crate::error::Error;
 
 /// Sets checked and prepared for a device.
 #[derive(Debug)]
-pub struct Views<D: Device> {
-    sets: Vec<ViewSet>,
+pub struct BankViews<D: Device> {
+    sets: Vec<BankViewSet>,
     viewer: D::Viewer,
     /// Numbers of the parameters up to the end of the last bank or tensor.
     numbers: usize,
 }
 
-impl<D: Device> Views<D> {
+impl<D: Device> BankViews<D> {
     /// Checks that views lie in their banks and that no number is written twice.
-    pub fn new(device: &D, sets: Vec<ViewSet>) -> Result<Self, Error> {
+    pub fn new(device: &D, sets: Vec<BankViewSet>) -> Result<Self, Error> {
         for set in &sets {
             check_set(set)?;
         }
@@ -27,7 +27,7 @@ impl<D: Device> Views<D> {
     }
 
     /// The sets.
-    pub fn sets(&self) -> &[ViewSet] {
+    pub fn sets(&self) -> &[BankViewSet] {
         &self.sets
     }
 
@@ -39,23 +39,23 @@ impl<D: Device> Views<D> {
 
 impl<D: Device> Memory<D> {
     /// Writes every tensor from what it looks at.
-    pub fn view(&mut self, views: &Views<D>) -> Result<(), Error> {
+    pub fn apply_views(&mut self, views: &BankViews<D>) -> Result<(), Error> {
         self.check_views(views)?;
         let device = self.device().clone();
-        device.view(&views.viewer, &mut self.storages);
+        device.apply_views(&views.viewer, &mut self.storages);
         Ok(())
     }
 
     /// Turns the gradients of tensors into those of banks, overwriting these. Numbers that nobody looks at have none.
-    pub fn view_backward(&mut self, views: &Views<D>) -> Result<(), Error> {
+    pub fn apply_views_backward(&mut self, views: &BankViews<D>) -> Result<(), Error> {
         self.check_views(views)?;
         let device = self.device().clone();
-        device.view_backward(&views.viewer, &mut self.storages);
+        device.apply_views_backward(&views.viewer, &mut self.storages);
         Ok(())
     }
 
-    fn check_views(&self, views: &Views<D>) -> Result<(), Error> {
-        let have = self.layout().parameter_numbers;
+    fn check_views(&self, views: &BankViews<D>) -> Result<(), Error> {
+        let have = self.layout().parameter_len;
         match have < views.numbers {
             true => Err(Error::MemoryTooSmall {
                 space: Space::Parameters.name(),
@@ -67,8 +67,8 @@ impl<D: Device> Memory<D> {
     }
 }
 
-fn check_set(set: &ViewSet) -> Result<(), Error> {
-    let wrong = |problem: String| Err(Error::Views { set: set.name.clone(), problem });
+fn check_set(set: &BankViewSet) -> Result<(), Error> {
+    let wrong = |problem: String| Err(Error::BankViews { set: set.name.clone(), problem });
     // Devices may hold weights in another width.
     let is_plain = |region: Region| {
         region.space == Space::Parameters && region.element == Element::Float && region.len > 0
@@ -78,7 +78,7 @@ fn check_set(set: &ViewSet) -> Result<(), Error> {
     }
     for (index, view) in set.views.iter().enumerate() {
         let wrong = |problem: String| wrong(format!("view {index}: {problem}"));
-        let View { tensor, shape, at, from: [rows, cols], factors } = *view;
+        let BankView { tensor, shape, at, from: [rows, cols], factors } = *view;
         if shape.is_empty() {
             return wrong(format!("{shape:?} has no numbers"));
         }
@@ -119,7 +119,7 @@ fn check_set(set: &ViewSet) -> Result<(), Error> {
 }
 
 /// Checks that no bank or tensor overlaps another; gives the end of the last.
-fn check_overlaps(sets: &[ViewSet]) -> Result<usize, Error> {
+fn check_overlaps(sets: &[BankViewSet]) -> Result<usize, Error> {
     let mut all = vec![];
     for set in sets {
         all.push((set.bank, set, "the bank".to_owned()));
@@ -138,7 +138,7 @@ fn check_overlaps(sets: &[ViewSet]) -> Result<usize, Error> {
         let [(before, other, whose), (region, set, what)] = pair else { continue };
         if region.offset < end(before) {
             let problem = format!("{what} overlaps {whose} of `{}`", other.name);
-            return Err(Error::Views { set: set.name.clone(), problem });
+            return Err(Error::BankViews { set: set.name.clone(), problem });
         }
     }
     Ok(all.last().map_or(0, |(region, ..)| end(region)))

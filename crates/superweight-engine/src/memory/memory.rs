@@ -43,13 +43,13 @@ pub struct Memory<D: Device> {
 impl<D: Device> Memory<D> {
     /// Storages for a layout and an arena of this many bytes: the largest plan among the programs to be run.
     pub fn new(device: &D, layout: Layout, arena_bytes: usize) -> Result<Self, Error> {
-        let (numbers, weights) = (layout.parameter_numbers, layout.weight_numbers);
+        let (numbers, weights) = (layout.parameter_len, layout.weight_len);
         let storages = [
             device.allocate(Space::Arena, arena_bytes, 0)?,
             device.allocate(Space::Io, layout.io_bytes, 0)?,
             device.allocate(Space::Parameters, numbers, weights)?,
             device.allocate(Space::Gradients, numbers, weights)?,
-            device.allocate(Space::State, layout.state_numbers, 0)?,
+            device.allocate(Space::State, layout.statistic_len, 0)?,
         ];
         let mut memory = Self { device: device.clone(), layout, storages };
         memory.set_control(Control::ValidRows, u32::MAX);
@@ -87,7 +87,7 @@ impl<D: Device> Memory<D> {
     pub fn run_frozen(&mut self, program: &Program<D>, frozen: &Frozen<D>) -> Result<(), Error> {
         self.check(program)?;
         if frozen.program != program.id() {
-            return Err(Error::OtherProgram { graph: program.graph().name().to_owned() });
+            return Err(Error::ProgramMismatch { graph: program.graph().name().to_owned() });
         }
         self.device.run(program.schedule(), &mut self.storages, Some(&frozen.packed), None);
         Ok(())
@@ -104,7 +104,7 @@ impl<D: Device> Memory<D> {
         self.check_arena(program.plan().arena_bytes)?;
         match program.layout_fingerprint() == self.layout.fingerprint {
             true => Ok(()),
-            false => Err(Error::OtherLayout { graph: program.graph().name().to_owned() }),
+            false => Err(Error::LayoutMismatch { graph: program.graph().name().to_owned() }),
         }
     }
 
@@ -116,10 +116,10 @@ impl<D: Device> Memory<D> {
         }
     }
 
-    /// Fills a batch of images and its classes from images on the device; see [`Device::set_draws`].
-    pub fn draw(&mut self, images: &D::Images, to: &str, classes: &str) -> Result<(), Error> {
+    /// Fills a batch of images and its classes from images on the device; see [`Device::set_samples`].
+    pub fn draw_batch(&mut self, images: &D::Images, to: &str, classes: &str) -> Result<(), Error> {
         let (to, classes) = (self.layout.io(to)?, self.layout.io(classes)?);
-        self.device.draw(images, &mut self.storages, to, classes);
+        self.device.draw_batch(images, &mut self.storages, to, classes);
         Ok(())
     }
 

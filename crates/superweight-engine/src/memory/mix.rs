@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::memory::Memory;
 use crate::device::Device;
 use crate::device::buffer::Space;
-use crate::device::mix::{MixFactors, MixGradients, MixReaders, MixSet, MixUse};
+use crate::device::mix::{MixFactors, MixGradients, MixOutput, MixSet, MixUse};
 use crate::error::Error;
 
 /// Sets checked against a layout and prepared for a device.
@@ -42,7 +42,7 @@ impl<D: Device> Mix<D> {
 
 impl<D: Device> Memory<D> {
     /// Writes every mixed tensor from blocks and coefficients, for these readers.
-    pub fn mix(&mut self, mix: &Mix<D>, readers: MixReaders) -> Result<(), Error> {
+    pub fn mix(&mut self, mix: &Mix<D>, readers: MixOutput) -> Result<(), Error> {
         self.check_arena(mix.scratch_bytes)?;
         let device = self.device().clone();
         device.mix(&mix.sets, &mix.mixer, readers, &mut self.storages);

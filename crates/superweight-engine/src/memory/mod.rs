@@ -8,7 +8,7 @@ mod mix;
 mod sgd;
 
 pub use accumulate::Accumulator;
-pub use bank_view::Views;
+pub use bank_view::BankViews;
 pub use memory::{Frozen, Memory, Metrics};
 pub use mix::Mix;
-pub use sgd::{Sgd, SgdPart};
+pub use sgd::{Sgd, SgdSubset};

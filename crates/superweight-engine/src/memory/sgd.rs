@@ -4,7 +4,7 @@
 //! g ← g + λ·p        b ← μ·b + g        p ← p − η·(g + μ·b)   (Nesterov)   or   p − η·b
 //! ```
 //!
-//! A group is a set of stretches of the parameter storage with its own decay λ and, at each step, its own rate η.
+//! A group is a set of stretches of the parameter storage with its own weight decay λ and, at each step, its own rate η.
 //! Numbers in no group (composed weights, gaps) are left alone. Without momentum no buffer is kept.
 
 use std::ops::Range;
@@ -17,67 +17,71 @@ use crate::error::Error;
 
 /// Some of the numbers of an [`Sgd`], for steps that leave all others as they are, momentum too.
 #[derive(Debug)]
-pub struct SgdPart<D: Device> {
+pub struct SgdSubset<D: Device> {
     updater: D::Updater,
 }
 
-/// The optimizer with its momentum. Rates lie on the device, so that a recorded step takes the rates of its time.
+/// The optimizer with its momentum. Rates lie on the device, so that a recorded step takes the learning rates of its time.
 #[derive(Debug)]
 pub struct Sgd<D: Device> {
     device: D,
     groups: SgdGroups,
     updater: D::Updater,
-    rates: D::Buffer,
+    lrs: D::Buffer,
     momentum: D::Buffer,
 }
 
 impl<D: Device> Sgd<D> {
-    /// An optimizer of the given groups, with zero momentum and rates.
+    /// An optimizer of the given groups, with zero momentum and learning rates.
     pub fn new(
         memory: &Memory<D>,
         options: SgdOptions,
         groups: Vec<ParameterGroup>,
     ) -> Result<Self, Error> {
-        let numbers = memory.layout().parameter_numbers;
+        let numbers = memory.layout().parameter_len;
         check_groups(&groups, numbers)?;
         let device = memory.device().clone();
         let kept = if options.momentum == 0.0 { 0 } else { numbers };
         let momentum = device.allocate(Space::State, kept, 0)?;
-        let rates = device.allocate(Space::State, groups.len(), 0)?;
+        let lrs = device.allocate(Space::State, groups.len(), 0)?;
         let groups = SgdGroups { options, groups };
         let updater = device.prepare_sgd(&groups, &regions(memory))?;
-        Ok(Self { device, groups, updater, rates, momentum })
+        Ok(Self { device, groups, updater, lrs, momentum })
     }
 
     /// Sets one learning rate per group for the steps to come.
-    pub fn set_rates(&mut self, rates: &[f32]) -> Result<(), Error> {
+    pub fn set_lrs(&mut self, lrs: &[f32]) -> Result<(), Error> {
         let groups = self.groups.groups.len();
-        if rates.len() != groups {
-            return Err(Error::LearningRates { groups, rates: rates.len() });
+        if lrs.len() != groups {
+            return Err(Error::LearningRates { groups, lrs: lrs.len() });
         }
-        self.device.write(&mut self.rates, numbers(0, groups), rates);
+        self.device.write(&mut self.lrs, numbers(0, groups), lrs);
         Ok(())
     }
 
     /// One step over the gradients as they are.
     pub fn step(&mut self, memory: &mut Memory<D>) {
-        self.device.sgd(&self.updater, &self.rates, &mut self.momentum, &mut memory.storages);
+        self.device.sgd(&self.updater, &self.lrs, &mut self.momentum, &mut memory.storages);
     }
 
     /// All numbers but these stretches, in the same groups.
-    pub fn without(&self, idle: &[Range<usize>], memory: &Memory<D>) -> Result<SgdPart<D>, Error> {
+    pub fn excluding(
+        &self,
+        idle: &[Range<usize>],
+        memory: &Memory<D>,
+    ) -> Result<SgdSubset<D>, Error> {
         let SgdGroups { options, groups } = &self.groups;
         let group = |group: &ParameterGroup| ParameterGroup {
             ranges: group.ranges.iter().flat_map(|range| outside(range, idle)).collect(),
-            decay: group.decay,
+            weight_decay: group.weight_decay,
         };
         let groups = SgdGroups { options: *options, groups: groups.iter().map(group).collect() };
-        Ok(SgdPart { updater: self.device.prepare_sgd(&groups, &regions(memory))? })
+        Ok(SgdSubset { updater: self.device.prepare_sgd(&groups, &regions(memory))? })
     }
 
-    /// One step over the gradients of a part, with the rates and the momentum of the whole.
-    pub fn step_part(&mut self, part: &SgdPart<D>, memory: &mut Memory<D>) {
-        self.device.sgd(&part.updater, &self.rates, &mut self.momentum, &mut memory.storages);
+    /// One step over the gradients of a part, with the learning rates and the momentum of the whole.
+    pub fn step_subset(&mut self, part: &SgdSubset<D>, memory: &mut Memory<D>) {
+        self.device.sgd(&part.updater, &self.lrs, &mut self.momentum, &mut memory.storages);
     }
 
     /// The groups.

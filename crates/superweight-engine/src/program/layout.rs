@@ -123,9 +123,8 @@ impl LayoutBuilder {
             let regions: Vec<_> = first.into_iter().chain(last).map(place).collect();
             (Places::new(regions), end, weights)
         };
-        let (parameters, parameter_numbers, weight_numbers) =
-            numbers(&self.parameters, Space::Parameters);
-        let (state, state_numbers, _) = numbers(&self.state, Space::State);
+        let (parameters, parameter_len, weight_len) = numbers(&self.parameters, Space::Parameters);
+        let (state, statistic_len, _) = numbers(&self.state, Space::State);
         let mut io_bytes = 0;
         let place = |entry: &Entry| {
             let region = Region {
@@ -150,9 +149,9 @@ impl LayoutBuilder {
             parameters,
             state,
             io,
-            parameter_numbers,
-            weight_numbers,
-            state_numbers,
+            parameter_len,
+            weight_len,
+            statistic_len,
             io_bytes,
             fingerprint,
         }
@@ -184,11 +183,11 @@ pub struct Layout {
     state: Places,
     io: Places,
     /// Numbers in the flat parameter storage, gaps included; gradients and momentum have as many.
-    pub parameter_numbers: usize,
+    pub parameter_len: usize,
     /// How many of them, from the first, are weights with their gaps.
-    pub(crate) weight_numbers: usize,
+    pub(crate) weight_len: usize,
     /// Numbers in the running statistics.
-    pub state_numbers: usize,
+    pub statistic_len: usize,
     /// Bytes of inputs, targets, outputs and losses.
     pub io_bytes: usize,
     /// Programs remember the layout they were compiled with.

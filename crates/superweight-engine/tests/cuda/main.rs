@@ -14,8 +14,8 @@ use superweight_engine::cpu::conv::Algorithm;
 use superweight_engine::{
     Activation, BatchNorm, Block, Call, Control, Conv2d, CpuDevice, CrossEntropy, CudaDevice,
     CudaError, Device, Error, Graph, GraphBuilder, LayoutBuilder, Memory, Mix, MixGradients,
-    MixReaders, MixSet, MixUse, NodeId, NormMode, ParameterGroup, Pool2d, Precision, Program,
-    Scope, Settings, Sgd, SgdOptions, Shape, SlotKind,
+    MixOutput, MixSet, MixUse, NodeId, NormMode, ParameterGroup, Pool2d, Precision, Program, Scope,
+    Settings, Sgd, SgdOptions, Shape, SlotKind,
 };
 
 const PRECISIONS: [(Precision, f64); 2] = [(Precision::F32, 1e-5), (Precision::Bf16, 1e-2)];
@@ -28,7 +28,7 @@ fn rounded(values: &[f32]) -> Vec<f32> {
 }
 
 fn cpu() -> CpuDevice {
-    CpuDevice::new(2).unwrap().with_convolutions(Algorithm::Direct)
+    CpuDevice::new(2).unwrap().with_conv_algorithm(Algorithm::Direct)
 }
 
 /// A graph with what it reads: name, numbers per image.

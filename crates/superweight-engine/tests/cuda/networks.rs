@@ -99,10 +99,10 @@ fn training_follows_the_cpu() {
         let memory = &mut bench.memory;
         memory.set_input("x", &rounded(&hashed(5, 16 * 16 * 16 * 3))).unwrap();
         memory.set_classes("labels", &(0..16).map(|i| i % 10).collect::<Vec<u32>>()).unwrap();
-        let groups = vec![ParameterGroup::new(0..memory.layout().parameter_numbers, 5e-4)];
+        let groups = vec![ParameterGroup::new(0..memory.layout().parameter_len, 5e-4)];
         let options = SgdOptions { momentum: 0.9, nesterov: true };
         let mut optimizer = Sgd::new(memory, options, groups).unwrap();
-        optimizer.set_rates(&[0.02]).unwrap();
+        optimizer.set_lrs(&[0.02]).unwrap();
         let mut step = || {
             bench.memory.run(&bench.program).unwrap();
             optimizer.step(&mut bench.memory);
@@ -127,7 +127,7 @@ fn training_follows_the_cpu() {
 /// where nobody else is to read the weights.
 #[test]
 fn a_graph_reads_composed_weights_and_its_gradients_go_back() {
-    fn run<D: Device>(device: &D, count: usize, block: Block, decay: f32) -> Vec<Vec<f32>> {
+    fn run<D: Device>(device: &D, count: usize, block: Block, weight_decay: f32) -> Vec<Vec<f32>> {
         let (batch, channels) = (8, 32);
         let mut g = GraphBuilder::new("composed");
         let x = g.input("x", Shape::new(6, 6, channels)).unwrap();
@@ -160,7 +160,7 @@ fn a_graph_reads_composed_weights_and_its_gradients_go_back() {
             factors: None,
             uses: uses.collect(),
             gradients: MixGradients::Both,
-            decay,
+            weight_decay,
         };
         let program = Program::compile(device, &graph, &Settings::train(batch), &layout).unwrap();
         let mix = Mix::new(device, vec![set]).unwrap();
@@ -176,7 +176,7 @@ fn a_graph_reads_composed_weights_and_its_gradients_go_back() {
         memory.set_input("r", &rounded(&hashed(2, images))).unwrap();
         memory.set_input("s", &rounded(&hashed(3, images))).unwrap();
         // The weights in memory are others before the first of them.
-        let [found, mut all] = [MixReaders::Programs, MixReaders::Everyone].map(|readers| {
+        let [found, mut all] = [MixOutput::KernelWeights, MixOutput::AllCopies].map(|readers| {
             memory.mix(&mix, readers).unwrap();
             memory.run(&program).unwrap();
             memory.mix_backward(&mix).unwrap();
@@ -185,7 +185,7 @@ fn a_graph_reads_composed_weights_and_its_gradients_go_back() {
             let outputs = ["y", "z"].map(|name| memory.output(name).unwrap());
             [outputs, gradients].concat()
         });
-        assert_eq!(found, all, "{count} blocks of {block:?}, decay {decay}");
+        assert_eq!(found, all, "{count} blocks of {block:?}, weight_decay {weight_decay}");
         all.extend(["conv.weight", "again.weight"].map(|name| memory.parameter(name).unwrap()));
         all
     }
@@ -193,11 +193,13 @@ fn a_graph_reads_composed_weights_and_its_gradients_go_back() {
         [(3, 32, 32), (8, 32, 17), (20, 8, 8), (12, 5, 32), (20, 5, 16), (20, 8, 24), (20, 16, 16)]
     {
         let block = Block { rows, positions: 9, cols };
-        for decay in [0.0, 0.5] {
-            let expected = run(&cpu(), count, block, decay);
+        for weight_decay in [0.0, 0.5] {
+            let expected = run(&cpu(), count, block, weight_decay);
             for (precision, tolerance) in PRECISIONS {
                 with_cuda(precision, |device| {
-                    for (ours, theirs) in run(device, count, block, decay).iter().zip(&expected) {
+                    for (ours, theirs) in
+                        run(device, count, block, weight_decay).iter().zip(&expected)
+                    {
                         let error = relative_error(ours, theirs);
                         assert!(
                             error < tolerance,

@@ -114,9 +114,11 @@ fn gather(set: &MixSet, mixer: &Mixer, parameters: &[f32], gradients: &[f32], ce
             each_run(set.block, used, |from, to, len| {
                 let (run, weights) = (cell[from..from + len].iter_mut(), &parameters[to..to + len]);
                 let run = run.zip(gradients[to..to + len].iter().zip(weights));
-                match set.decay {
+                match set.weight_decay {
                     0.0 => run.for_each(|(c, (g, _))| *c += used.factor * g),
-                    decay => run.for_each(|(c, (g, w))| *c += used.factor * (g + decay * w)),
+                    weight_decay => {
+                        run.for_each(|(c, (g, w))| *c += used.factor * (g + weight_decay * w))
+                    }
                 }
             });
         }

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use crate::cpu::rows::FLAT_TASK;
 use crate::cpu::share::Shared;
-use crate::device::bank_view::{RankOne, View, ViewSet};
+use crate::device::bank_view::{BankView, BankViewSet, RankOne};
 use crate::device::buffer::Region;
 use crate::device::mix::Block;
 
@@ -30,14 +30,14 @@ pub(in crate::cpu) struct Factors {
 /// A slice that has factors.
 #[derive(Debug)]
 struct Slice {
-    view: View,
+    view: BankView,
     factors: RankOne,
     /// Its first number among the parameters.
     source: usize,
 }
 
 impl Factors {
-    pub(in crate::cpu) fn new(sets: &[ViewSet]) -> Self {
+    pub(in crate::cpu) fn new(sets: &[BankViewSet]) -> Self {
         let (mut slices, mut rows, mut cols) = (vec![], vec![], vec![]);
         for (set, view) in sets.iter().flat_map(|set| set.views.iter().map(move |view| (set, view)))
         {
@@ -59,7 +59,7 @@ impl Factors {
         self.rows.par_iter().for_each(|&(slice, [first, end])| {
             let Slice { view, factors, source } = &self.slices[slice];
             let (row, Block { positions, .. }) = (view.row(), view.shape);
-            // SAFETY: `Views::new` checked that tensors, banks and factors do not overlap, and no factor is in two tasks.
+            // SAFETY: `BankViews::new` checked that tensors, banks and factors do not overlap, and no factor is in two tasks.
             let (dw, to) = unsafe {
                 let dw = gradients.read(view.tensor.offset + first * row, (end - first) * row);
                 (dw, gradients.part(factors.rows.offset + first, end - first))

@@ -1,4 +1,4 @@
-//! Views of banks on the CPU: forward some rows of a tensor a task, backward some numbers of a bank. Rows are blended first and
+//! BankViews of banks on the CPU: forward some rows of a tensor a task, backward some numbers of a bank. Rows are blended first and
 //! columns then, going back too, so that the inner loops run along memory.
 
 use rayon::prelude::*;
@@ -9,7 +9,7 @@ use crate::cpu::rows::FLAT_TASK;
 use crate::cpu::share::Shared;
 use crate::cpu::vector::vectorised;
 use crate::device::bank_view::axis::{Axes, Axis};
-use crate::device::bank_view::{RankOne, View, ViewSet};
+use crate::device::bank_view::{BankView, BankViewSet, RankOne};
 use crate::device::buffer::Region;
 use crate::device::mix::Block;
 
@@ -30,7 +30,7 @@ pub struct Viewer {
 /// A view at its place among the parameters.
 #[derive(Debug)]
 struct Look {
-    view: View,
+    view: BankView,
     /// First number that it looks at.
     source: usize,
     /// Which axes rows and columns are stretched by; none for a slice.
@@ -52,7 +52,7 @@ struct Lines {
 }
 
 impl Viewer {
-    pub(in crate::cpu) fn new(sets: &[ViewSet]) -> Self {
+    pub(in crate::cpu) fn new(sets: &[BankViewSet]) -> Self {
         let mut axes = Axes::default();
         let (mut looks, mut forward, mut backward) = (vec![], vec![], vec![]);
         for set in sets {
@@ -83,7 +83,7 @@ impl Viewer {
         self.forward.par_iter().for_each_init(Vec::new, |blended, &(index, [first, end])| {
             let look = &self.looks[index];
             let row = look.view.row();
-            // SAFETY: `Views::new` checked that no tensor overlaps a bank or another tensor, and no row is in two tasks.
+            // SAFETY: `BankViews::new` checked that no tensor overlaps a bank or another tensor, and no row is in two tasks.
             let (source, rows) = unsafe {
                 let to = look.view.tensor.offset + first * row;
                 let source = parameters.read(look.source, look.view.source_len());
@@ -120,7 +120,7 @@ impl Viewer {
         self.factors.backward(parameters, gradients);
         self.backward.par_iter().for_each_init(Lines::default, |lines, piece| {
             let [first, end] = piece.numbers;
-            // SAFETY: `Views::new` checked that no bank overlaps another or a tensor, and no number is in two tasks.
+            // SAFETY: `BankViews::new` checked that no bank overlaps another or a tensor, and no number is in two tasks.
             let bank = unsafe { gradients.part(first, end - first) };
             bank.fill(0.0);
             for look in piece.looks.iter().map(|&look| &self.looks[look]) {
@@ -200,7 +200,7 @@ fn add_transposed(row: &[f32], positions: usize, column: usize, sums: &mut [f32]
 
 /// Row `r` of a stretched tensor.
 fn stretch(
-    view: &View,
+    view: &BankView,
     [rows, columns]: [&Axis; 2],
     source: &[f32],
     r: usize,
@@ -224,7 +224,7 @@ fn stretch(
 
 /// Adds a stretched tensor's gradient to that of one row that it looks at, from a column on.
 fn add_stretched(
-    view: &View,
+    view: &BankView,
     [rows, columns]: [&Axis; 2],
     dw: &[f32],
     [source_row, column]: [usize; 2],

@@ -18,7 +18,7 @@ use crate::cuda::launch::{Grid, launch};
 use crate::cuda::precision::Precision;
 use crate::device::buffer::Write;
 use crate::device::buffer::{Element, Space};
-use crate::device::mix::{MixGradients, MixReaders, MixSet, MixUse};
+use crate::device::mix::{MixGradients, MixOutput, MixSet, MixUse};
 use crate::error::CudaError;
 
 /// Blocks of a set that is mixed directly, at most: every weight is made from all of them.
@@ -61,7 +61,7 @@ struct Set {
     mixed: u32,
     width: u32,
     cells: u32,
-    decay: f32,
+    weight_decay: f32,
 }
 
 /// Where the operands of a set's products lie in the scratch memory, in bytes from its start.
@@ -250,7 +250,7 @@ impl Mixer {
                 mixed: u32::from(set.coefficients.is_some()),
                 width: width as u32,
                 cells: set_cells as u32,
-                decay: set.decay,
+                weight_decay: set.weight_decay,
             });
             let start = uses.len();
             first_use
@@ -329,7 +329,7 @@ impl Mixer {
         Ok((mixer, end as usize + (BRANCHES * workspace).max(4 * partials as usize)))
     }
 
-    pub(in crate::cuda) fn mix(&self, gpu: &Gpu, readers: MixReaders, storages: &Storages) {
+    pub(in crate::cuda) fn mix(&self, gpu: &Gpu, readers: MixOutput, storages: &Storages) {
         let parameters = storages[Space::Parameters as usize].base();
         let scratch = storages[Space::Arena as usize].base().main;
         if let Some(factors) = &self.factors {
@@ -338,7 +338,7 @@ impl Mixer {
         self.pack(gpu, parameters.main, scratch);
         self.each(&gpu.context, scratch, |set, branch| set.forward(branch, scratch));
         let (uses, sets) = (self.uses.pointer, self.sets.pointer);
-        let everyone = u32::from(readers == MixReaders::Everyone);
+        let everyone = u32::from(readers == MixOutput::AllCopies);
         // SAFETY: the tables were made of sets that `Mix::new` checked to lie inside their tensors, and the scratch memory has
         // the size that `new` gave.
         unsafe {

@@ -1,4 +1,4 @@
-//! Views of banks on a GPU: one launch writes the tensors of all sets, one the gradients of all banks. Which views a block of
+//! BankViews of banks on a GPU: one launch writes the tensors of all sets, one the gradients of all banks. Which views a block of
 //! threads has to look through is a list made once: of two hundred views, a number is in the reach of a few.
 
 use super::piece::Piece;
@@ -7,7 +7,7 @@ use crate::cuda::buffer::Storages;
 use crate::cuda::gpu::Gpu;
 use crate::cuda::launch::{Grid, THREADS, launch};
 use crate::device::bank_view::axis::{Axes, Tap};
-use crate::device::bank_view::{RankOne, ViewSet};
+use crate::device::bank_view::{BankViewSet, RankOne};
 use crate::device::buffer::Space;
 use crate::error::CudaError;
 
@@ -70,7 +70,7 @@ struct Tables {
 }
 
 impl Tables {
-    fn new(sets: &[ViewSet]) -> Self {
+    fn new(sets: &[BankViewSet]) -> Self {
         let mut tables = Self::default();
         let (mut axes, mut starts) = (Axes::default(), vec![]);
         for set in sets {
@@ -147,7 +147,7 @@ pub struct Viewer {
 }
 
 impl Viewer {
-    pub(in crate::cuda) fn new(gpu: &Gpu, sets: &[ViewSet]) -> Result<Self, CudaError> {
+    pub(in crate::cuda) fn new(gpu: &Gpu, sets: &[BankViewSet]) -> Result<Self, CudaError> {
         let (context, what) = (&gpu.context, "the tables of views");
         let tables = Tables::new(sets);
         Ok(Self {
@@ -166,7 +166,7 @@ impl Viewer {
         let parameters = storages[Space::Parameters as usize].base().main;
         let (pieces, grid) = (self.tensors.0.pointer, Grid::each(self.tensors.1));
         let (looks, taps) = (self.looks.pointer, self.taps.pointer);
-        // SAFETY: the tables were made of sets that `Views::new` checked, and `Memory::view` that the parameters hold them.
+        // SAFETY: the tables were made of sets that `BankViews::new` checked, and `Memory::view` that the parameters hold them.
         unsafe { launch!(gpu.kernels, "views_forward", grid, pieces, looks, taps, parameters) }
     }
 
@@ -198,7 +198,7 @@ impl Viewer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::bank_view::View;
+    use crate::device::bank_view::BankView;
     use crate::device::buffer::{Element, Region};
     use crate::device::mix::Block;
 
@@ -207,15 +207,19 @@ mod tests {
     }
 
     /// Two banks of 1,000 and 300 numbers; views of the first at 0, 250 and 900 of it.
-    fn sets() -> Vec<ViewSet> {
+    fn sets() -> Vec<BankViewSet> {
         let shape = Block { rows: 10, positions: 1, cols: 10 };
         let view =
-            |(at, from, to)| View { tensor: region(to, 100), shape, at, from, factors: None };
+            |(at, from, to)| BankView { tensor: region(to, 100), shape, at, from, factors: None };
         let views =
             [(0, [10, 10], 2000), (250, [5, 4], 2100), (900, [10, 10], 2200), (260, [5, 4], 2300)];
         vec![
-            ViewSet { name: "a".into(), bank: region(0, 1000), views: views.map(view).to_vec() },
-            ViewSet {
+            BankViewSet {
+                name: "a".into(),
+                bank: region(0, 1000),
+                views: views.map(view).to_vec(),
+            },
+            BankViewSet {
                 name: "b".into(),
                 bank: region(1024, 300),
                 views: vec![view((280, [5, 4], 2400))],
@@ -247,8 +251,9 @@ mod tests {
         let mut sets = sets();
         let shape = Block { rows: 3, positions: 1, cols: 70 };
         let [rows, cols] = [(3000, 3), (3100, 70)].map(|(offset, len)| region(offset, len));
-        let view = View { tensor: region(2500, 210), shape, at: 7, from: [3, 70], factors: None };
-        sets[1].views.push(View { factors: Some(RankOne { rows, cols }), ..view });
+        let view =
+            BankView { tensor: region(2500, 210), shape, at: 7, from: [3, 70], factors: None };
+        sets[1].views.push(BankView { factors: Some(RankOne { rows, cols }), ..view });
         let tables = Tables::new(&sets);
         let line = |first, is_columns| Line { look: 5, first, is_columns };
         let [rows, columns] =

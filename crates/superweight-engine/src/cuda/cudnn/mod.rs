@@ -6,7 +6,7 @@
 //!           └──────────────────────── cache: engine + knobs by GPU, driver, cuDNN, Conv ◄──┘
 //! ```
 //!
-//! Where it is asked for ([`Dnn::check_tuned`]), a tuned plan that comes from the cache is timed once more: one that is much
+//! Where it is asked for ([`Dnn::recheck_tuning`]), a tuned plan that comes from the cache is timed once more: one that is much
 //! faster than its record says was chosen beside other work on the GPU, and is chosen anew.
 //!
 //! cuDNN 9.14 has deterministic engines for every convolution of the engine's tests: odd channel counts are padded and
@@ -151,7 +151,7 @@ impl Dnn {
 
     /// From now on, plans of the cache that nobody has confirmed are timed once more, and tuned again if they were chosen
     /// beside other work.
-    pub(crate) fn check_tuned(&self) {
+    pub(crate) fn recheck_tuning(&self) {
         self.checks.store(true, Ordering::Relaxed);
         lock(&self.plans).clear();
     }

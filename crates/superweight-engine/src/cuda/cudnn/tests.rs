@@ -237,7 +237,7 @@ fn a_plan_that_was_tuned_on_a_busy_gpu_is_tuned_again() {
         let dnn = open();
         dnn.set_tuning(tuning);
         if checks {
-            dnn.check_tuned();
+            dnn.recheck_tuning();
         }
         let choice = dnn.plan(&conv).unwrap().choice().clone();
         (open().cache.get(&conv).unwrap(), choice)

@@ -1,4 +1,4 @@
-//! Views of a bank: tensors that are looked at in a flat array of trainable numbers, before [`crate::Mix`] makes weights of them.
+//! BankViews of a bank: tensors that are looked at in a flat array of trainable numbers, before [`crate::Mix`] makes weights of them.
 //!
 //! ```text
 //! M[s, t] = bank[at + s·C' + t]        W[r, j] = Σ weight(r, s)·weight(j, t)·M[s, t]        W[r, i] *= row[r]·column[i]
@@ -9,7 +9,7 @@
 //! larger and number by number where it is not. It is written OHWI, like all blocks and weights. A slice may be multiplied by
 //! factors of its outputs and inputs, which are trained too (BatchEnsemble).
 //!
-//! Views may look at the same numbers, and do: that is how layers share them. Backward gathers the gradients of all views of a
+//! BankViews may look at the same numbers, and do: that is how layers share them. Backward gathers the gradients of all views of a
 //! number, in their order.
 
 pub(crate) mod axis;
@@ -19,7 +19,7 @@ use super::mix::Block;
 
 /// A tensor looked at in a bank of numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct View {
+pub struct BankView {
     /// Where it is written: as many parameters as its shape has.
     pub tensor: Region,
     /// Shape of the tensor.
@@ -41,7 +41,7 @@ pub struct RankOne {
     pub cols: Region,
 }
 
-impl View {
+impl BankView {
     /// Numbers of the bank that it looks at.
     pub fn source_len(&self) -> usize {
         self.from[0] * self.source_row()
@@ -65,19 +65,19 @@ impl View {
 
 /// A bank and what is looked at in it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ViewSet {
+pub struct BankViewSet {
     /// For errors.
     pub name: String,
     /// Its numbers.
     pub bank: Region,
     /// Gradients are added in their order.
-    pub views: Vec<View>,
+    pub views: Vec<BankView>,
 }
 
-impl ViewSet {
+impl BankViewSet {
     /// Which views look at numbers of the bank from the first to before the second.
     pub(crate) fn touching(&self, [first, end]: [usize; 2]) -> impl Iterator<Item = usize> {
-        let touches = move |view: &View| view.at < end && first < view.at + view.source_len();
+        let touches = move |view: &BankView| view.at < end && first < view.at + view.source_len();
         self.views.iter().enumerate().filter(move |(_, view)| touches(view)).map(|(index, _)| index)
     }
 }

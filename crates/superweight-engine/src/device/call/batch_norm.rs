@@ -36,7 +36,7 @@ impl NormShape {
     }
 
     /// Numbers in the activation.
-    pub fn numbers(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.segments * self.rows * self.channels
     }
 }
