@@ -41,7 +41,7 @@ impl Default for DemoArgs {
 #[derive(Args)]
 #[command(after_help = TRAIN_EXAMPLES)]
 pub struct TrainArgs {
-    /// A recipe (TOML); recipes/README.md lists its keys.
+    /// A recipe (TOML); recipes/keys.md lists its keys.
     #[arg(required_unless_present_any = ["resume", "from"])]
     pub recipe: Option<PathBuf>,
 
