@@ -1,10 +1,10 @@
-//! Archives of data sets (tar, gzip, CIFAR's python layout inside). First byte: of which set.
-#![no_main]
+//! Archives of data sets: tar, gzip, and CIFAR's python layout inside. The first byte chooses the data
+//! set.
+#![cfg_attr(feature = "libfuzzer", no_main)]
 
-use libfuzzer_sys::fuzz_target;
 use superweight::data::fuzzing::{CIFAR, IDX, archive};
 
-fuzz_target!(|bytes: &[u8]| {
+superweight_fuzz::target!(|bytes: &[u8]| {
     let Some((&which, tar)) = bytes.split_first() else { return };
     let entry = if which % 2 == 0 { &CIFAR } else { &IDX };
     if let Ok(data) = archive(entry, tar) {

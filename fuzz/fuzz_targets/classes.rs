@@ -1,16 +1,15 @@
-//! The small file of predictions: any bytes are classes or an error, and every row has its share of right ones. What is not
-//! packed is packed here: a fuzzer does not get past gzip's checksum.
-#![no_main]
+//! The small file of predictions: any bytes are classes or an error, and every row has its share of
+//! correct ones. Input that is not packed is packed here, since no fuzzer gets past gzip's checksum.
+#![cfg_attr(feature = "libfuzzer", no_main)]
 
 use std::io::Write;
 use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use libfuzzer_sys::fuzz_target;
 use superweight::evaluate::Classes;
 
-fuzz_target!(|bytes: &[u8]| {
+superweight_fuzz::target!(|bytes: &[u8]| {
     let packed = match bytes.starts_with(&[0x1f, 0x8b]) {
         true => bytes.to_vec(),
         false => {

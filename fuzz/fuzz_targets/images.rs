@@ -1,10 +1,10 @@
-//! The binary layouts of data sets. First byte: CIFAR or idx; then, for each file but the last, a byte with its length.
-#![no_main]
+//! The binary layouts of data sets. First byte: CIFAR or idx; then, for each file but the last, a byte
+//! with its length.
+#![cfg_attr(feature = "libfuzzer", no_main)]
 
-use libfuzzer_sys::fuzz_target;
 use superweight::data::fuzzing::{CIFAR, IDX, files};
 
-fuzz_target!(|bytes: &[u8]| {
+superweight_fuzz::target!(|bytes: &[u8]| {
     let Some((&which, mut rest)) = bytes.split_first() else { return };
     let entry = if which % 2 == 0 { &CIFAR } else { &IDX };
     let mut parts = vec![];

@@ -1,14 +1,13 @@
 //! Logs: any bytes are lines or an error, and what is read is drawn.
-#![no_main]
+#![cfg_attr(feature = "libfuzzer", no_main)]
 
 use std::path::Path;
 
-use libfuzzer_sys::fuzz_target;
 use superweight::report::{Curves, Headline};
 use superweight::run::parse_log;
 use superweight_fuzz::PLAN;
 
-fuzz_target!(|bytes: &[u8]| {
+superweight_fuzz::target!(|bytes: &[u8]| {
     if let Ok(lines) = parse_log(Path::new("fuzz"), bytes) {
         Curves::new(&lines);
         Headline::new(&PLAN, &lines);

@@ -1,10 +1,9 @@
 //! Plans: what is read is written back as it was, and every question about it has an answer.
-#![no_main]
+#![cfg_attr(feature = "libfuzzer", no_main)]
 
-use libfuzzer_sys::fuzz_target;
 use superweight::plan::SharingPlan;
 
-fuzz_target!(|bytes: &[u8]| {
+superweight_fuzz::target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(plan) = SharingPlan::from_json(text) {
         let again =

@@ -1,19 +1,18 @@
-//! Profiles of `swn anytime`: whatever is read also answers, with members that take no time.
-#![no_main]
+//! Profiles of `swn anytime`: every profile that is read also predicts, with members that take no time.
+#![cfg_attr(feature = "libfuzzer", no_main)]
 
 use std::path::Path;
 use std::time::Duration;
 
-use libfuzzer_sys::fuzz_target;
-use superweight::infer::anytime::{Asked, Clock, Predictor, Profile};
+use superweight::infer::anytime::{Clock, Predict, Predictor, Profile};
 use superweight::model::{OutputId, Outputs};
 
 struct Members(Outputs);
 
-impl Asked for Members {
+impl Predict for Members {
     type Error = std::convert::Infallible;
 
-    fn voices(&self) -> &Outputs {
+    fn outputs(&self) -> &Outputs {
         &self.0
     }
 
@@ -21,8 +20,8 @@ impl Asked for Members {
         Ok(())
     }
 
-    fn run(&mut self, voice: OutputId) -> Result<Vec<f32>, Self::Error> {
-        Ok(vec![voice.0 as f32, 0.0])
+    fn run(&mut self, output: OutputId) -> Result<Vec<f32>, Self::Error> {
+        Ok(vec![output.0 as f32, 0.0])
     }
 }
 
@@ -34,12 +33,12 @@ impl Clock for Standing {
     }
 }
 
-fuzz_target!(|bytes: &[u8]| {
+superweight_fuzz::target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(profile) = Profile::from_json(Path::new("fuzz"), text) else { return };
-    let members = Members(profile.voices());
+    let members = Members(profile.outputs());
     let mut predictor =
-        Predictor::new(members, Standing, profile, 2).expect("the voices that were profiled");
+        Predictor::new(members, Standing, profile, 2).expect("the outputs that were profiled");
     for deadline in [Duration::from_nanos(1), Duration::from_millis(1), Duration::from_secs(3600)] {
         if let Ok(answer) = predictor.predict(&[], deadline) {
             assert!(!answer.answered.is_empty());

@@ -1,11 +1,10 @@
-//! Recipes: lines that begin with `--set ` are flags, the others are the file. What resolves is written as `resolved.toml`
-//! and must be the same again.
-#![no_main]
+//! Recipes: lines that begin with `--set ` are flags, the others are the file. What resolves is written
+//! as `resolved.toml` and must resolve to the same.
+#![cfg_attr(feature = "libfuzzer", no_main)]
 
-use libfuzzer_sys::fuzz_target;
 use superweight::recipe::Recipe;
 
-fuzz_target!(|bytes: &[u8]| {
+superweight_fuzz::target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let (flags, file): (Vec<_>, Vec<_>) = text.lines().partition(|line| line.starts_with("--set "));
     let flags: Vec<_> = flags.into_iter().map(|line| &line["--set ".len()..]).collect();

@@ -1,11 +1,10 @@
-//! What `swn report RESULTS --table` reads beside files that other targets read: `rows.toml` (first byte even) and the
-//! `run.json` of a published run (odd).
-#![no_main]
+//! Files that `swn results table` reads beside those of other targets: `rows.toml` (first byte even)
+//! and the `run.json` of a published run (odd).
+#![cfg_attr(feature = "libfuzzer", no_main)]
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use libfuzzer_sys::fuzz_target;
 use superweight::report::published::{load_rows, open_all, table};
 use superweight_fuzz::put;
 
@@ -16,7 +15,7 @@ static RESULTS: LazyLock<PathBuf> = LazyLock::new(|| {
     folder
 });
 
-fuzz_target!(|bytes: &[u8]| {
+superweight_fuzz::target!(|bytes: &[u8]| {
     let Some((&which, contents)) = bytes.split_first() else { return };
     if which % 2 == 0 {
         put(&RESULTS.join("rows.toml"), contents);

@@ -1,14 +1,13 @@
-//! A run folder in which one file is anything: the first byte says which, the rest is its contents. Digests are made to fit,
-//! as whoever writes a hostile file would; then everything that reads runs reads this one.
-#![no_main]
+//! A run folder in which one file is anything: the first byte chooses the file, the rest is its
+//! contents. Digests are made to fit, as in a hostile file; then every reader of runs reads this one.
+#![cfg_attr(feature = "libfuzzer", no_main)]
 
 use std::sync::LazyLock;
 
-use libfuzzer_sys::fuzz_target;
 use superweight::engine::CpuDevice;
 use superweight::infer::Trained;
-use superweight::report::Report;
 use superweight::model::OutputId;
+use superweight::report::Report;
 use superweight_fuzz::{FILES, RUN, digest, put};
 
 static DEVICE: LazyLock<CpuDevice> =
@@ -16,7 +15,7 @@ static DEVICE: LazyLock<CpuDevice> =
 
 const SUMS: &str = "checkpoints/0004/SHA256SUMS";
 
-fuzz_target!(|bytes: &[u8]| {
+superweight_fuzz::target!(|bytes: &[u8]| {
     let Some((&which, contents)) = bytes.split_first() else { return };
     let (name, whole) = FILES[usize::from(which) % FILES.len()];
     put(&RUN.join(name), contents);
@@ -44,8 +43,8 @@ fuzz_target!(|bytes: &[u8]| {
             networks
                 .set_images(&vec![0.5; networks.image_len()])
                 .expect("an image of the members' size");
-            for voice in 0..networks.voices().count() {
-                networks.run(OutputId(voice)).expect("members that were built run");
+            for output in 0..networks.outputs().count() {
+                networks.run(OutputId(output)).expect("members that were built run");
             }
         }
     }

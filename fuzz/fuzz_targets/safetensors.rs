@@ -1,11 +1,9 @@
 //! Checkpoints and logits: any bytes are tensors or an error; what is read is written back as it was.
-#![no_main]
+#![cfg_attr(feature = "libfuzzer", no_main)]
 
 use std::path::Path;
 
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| {
+superweight_fuzz::target!(|bytes: &[u8]| {
     if let Ok(tensors) = superweight::run::safetensors::from_bytes(Path::new("fuzz"), bytes) {
         let again = superweight::run::safetensors::to_bytes(&tensors)
             .expect("what was read can be written");

@@ -1,16 +1,16 @@
-//! What a search saw: any bytes are statistics or an error, and whatever is read decides or says why not.
-#![no_main]
+//! Statistics of a search: any bytes are statistics or an error, and what is read gives a plan or an
+//! error.
+#![cfg_attr(feature = "libfuzzer", no_main)]
 
 use std::path::Path;
 
-use libfuzzer_sys::fuzz_target;
 use superweight::plan::Assignment;
 use superweight::report::{ClusterReplay, GroupReplay};
 use superweight::run::safetensors;
 use superweight::search::{Compared, PairStatistic, Replay, Statistics, coefficient_pairs, replay};
 use superweight_fuzz::{BY_MEANS, RESOLVED};
 
-fuzz_target!(|bytes: &[u8]| {
+superweight_fuzz::target!(|bytes: &[u8]| {
     let Ok(tensors) = safetensors::from_bytes(Path::new("fuzz"), bytes) else { return };
     let Ok(statistics) = Statistics::from_tensors(&tensors) else { return };
     for (tau, beta) in

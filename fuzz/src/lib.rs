@@ -1,7 +1,7 @@
 //! What several targets need: the files of a small run, and a folder to put them in.
 //!
-//! `run/` was trained by `run/recipe.toml` (two tiny networks, a search, a refinement), evaluated and profiled, so that
-//! every file of a run folder is there and none is longer than 9 KB.
+//! `run/` was trained by `run/recipe.toml` (two tiny networks, a search, a refinement), evaluated and
+//! profiled, so that every file of a run folder is there and none is longer than 9 KB.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,19 @@ use std::sync::LazyLock;
 use sha2::{Digest, Sha256};
 use superweight::plan::SharingPlan;
 use superweight::recipe::{Recipe, Resolved};
+
+/// Defines a target: an entry for libFuzzer, or without the feature `libfuzzer` a function `run`, which
+/// `tests/replay.rs` calls.
+#[macro_export]
+macro_rules! target {
+    (|$bytes:ident: &[u8]| $body:block) => {
+        #[cfg(feature = "libfuzzer")]
+        libfuzzer_sys::fuzz_target!(|$bytes: &[u8]| $body);
+
+        #[cfg(not(feature = "libfuzzer"))]
+        pub fn run($bytes: &[u8]) $body
+    };
+}
 
 macro_rules! files {
     ($($name:literal),+ $(,)?) => { &[$(($name, include_bytes!(concat!("../run/", $name)))),+] };
@@ -32,7 +45,7 @@ pub const FILES: &[(&str, &[u8])] = files![
     "checkpoints/0004/optimizer.safetensors",
 ];
 
-/// What was asked for, every default filled in.
+/// The recipe with every default filled in.
 pub static RESOLVED: LazyLock<Resolved> = LazyLock::new(|| resolved(&[]));
 
 /// The same with the strategy that clusters coefficients.
