@@ -17,8 +17,8 @@ use superweight_plan::arch::Architecture;
 pub use shared::{Comparison, SharedBench};
 
 use crate::model::lower::{IMAGES, LABELS, Lowering, lower};
-use crate::rng::Draws;
 use crate::model::recording::RecordedWork;
+use crate::rng::Draws;
 
 /// What to measure.
 #[derive(Clone, Debug)]

@@ -13,13 +13,15 @@
 
 use superweight_plan::{MemberId, SharingPlan};
 
-use crate::data::{Counter, Phase, Stream};
 use super::ensemble::multiply_adds;
+use crate::data::{Counter, Phase, Stream};
 
 /// Steps in which each of so many members has had a turn, so many in a step.
 pub(crate) fn block(members: usize, members_per_step: usize) -> u64 {
     match members.checked_sub(2) {
-        Some(between) if members_per_step < members => between.div_ceil(members_per_step - 2) as u64,
+        Some(between) if members_per_step < members => {
+            between.div_ceil(members_per_step - 2) as u64
+        }
         _ => 1,
     }
 }
@@ -39,7 +41,10 @@ impl MemberSchedule {
     /// Of members from the largest to the smallest, so many in a step.
     pub fn new(members: Vec<MemberId>, members_per_step: usize, seed: u64, phase: Phase) -> Self {
         let all = members_per_step >= members.len();
-        assert!(all || members_per_step > 2, "beside the largest and the smallest there is one at least");
+        assert!(
+            all || members_per_step > 2,
+            "beside the largest and the smallest there is one at least"
+        );
         let beside = if all { members.len() } else { members_per_step - 2 };
         Self { members, beside, seed, phase }
     }
@@ -151,7 +156,9 @@ mod tests {
             let mut pairs = HashMap::new();
             for (epoch, block) in (0..1000).flat_map(|epoch| [0, 1].map(|block| (epoch, block))) {
                 let mut trained = schedule.of(epoch, 3 * block + of_block);
-                trained.retain(|member| *member != schedule.members[0] && *member != schedule.members[6]);
+                trained.retain(|member| {
+                    *member != schedule.members[0] && *member != schedule.members[6]
+                });
                 *pairs.entry(trained).or_insert(0f64) += 1.0;
             }
             assert_eq!(pairs.len(), 10);

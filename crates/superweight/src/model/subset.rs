@@ -45,8 +45,9 @@ impl Subset {
     /// Every subset but the empty one, small ones first, then in the order of members.
     pub fn every(members: usize) -> Vec<Self> {
         let mut every: Vec<_> = (1..=Self::all(members).0).map(Self).collect();
-        every
-            .sort_by_key(|subset| (subset.len(), subset.outputs().map(|m| m.0).collect::<Vec<_>>()));
+        every.sort_by_key(|subset| {
+            (subset.len(), subset.outputs().map(|m| m.0).collect::<Vec<_>>())
+        });
         every
     }
 

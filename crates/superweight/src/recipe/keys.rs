@@ -67,7 +67,9 @@ pub const KEYS: &[Key] = &[
     key("members", List(&MEMBER), "[\"wrn-28-10\"]"),
     key(
         "budget",
-        Amount("a number of parameters (365368, 500K, 36.5M) or a share of the members' total (10%)"),
+        Amount(
+            "a number of parameters (365368, 500K, 36.5M) or a share of the members' total (10%)",
+        ),
         "10%",
     ),
     key("strategy", Word(&Strategy::WORDS), "swn"),
@@ -79,7 +81,11 @@ pub const KEYS: &[Key] = &[
         Text("the digest of a packed data set; a run keeps it and trains on no other images"),
         "none: the set that is packed under this name",
     ),
-    key("data.validation", Amount("images (5000) or a share of the training images (\"10%\")"), "0"),
+    key(
+        "data.validation",
+        Amount("images (5000) or a share of the training images (\"10%\")"),
+        "0",
+    ),
     key("data.split_seed", Whole(0, MOST), "0"),
     key("data.crop", Word(&["pad", "random-resized"]), "random-resized for imagenet, else pad"),
     key(
@@ -93,14 +99,12 @@ pub const KEYS: &[Key] = &[
         "with crop = \"pad\" 4, for packed pictures an eighth of the side; else 0",
     ),
     key("data.flip", Switch, "false for mnist, else true"),
-    key(
-        "data.cutout",
-        Whole(0, 1024),
-        "16 for CIFAR, except for several equal members; else 0",
-    ),
+    key("data.cutout", Whole(0, 1024), "16 for CIFAR, except for several equal members; else 0"),
     key(
         "plan.file",
-        Text("a plan (JSON) beside the recipe, used instead of the other keys of [plan] and of a search"),
+        Text(
+            "a plan (JSON) beside the recipe, used instead of the other keys of [plan] and of a search",
+        ),
         "planned by the keys below",
     ),
     key(
@@ -133,7 +137,11 @@ pub const KEYS: &[Key] = &[
         "true where grid or kronecker make it smaller, with stretched and with rank-one; else false",
     ),
     key("train.epochs", Whole(1, 100_000), "200"),
-    key("train.batch_size", Whole(1, 1_048_576), "128, or all training images where there are fewer"),
+    key(
+        "train.batch_size",
+        Whole(1, 1_048_576),
+        "128, or all training images where there are fewer",
+    ),
     key(
         "train.batch_repetitions",
         Whole(1, 64),
@@ -199,7 +207,11 @@ pub const KEYS: &[Key] = &[
     ),
     key("train.label_smoothing", Real(0.0, 0.9999), "0"),
     key("train.precision", Word(&["auto", "f32", "bf16"]), "auto"),
-    key("search.epochs", Whole(1, 100_000), "20, or 10% of fewer than 200; 15 for coefficient-clustering"),
+    key(
+        "search.epochs",
+        Whole(1, 100_000),
+        "20, or 10% of fewer than 200; 15 for coefficient-clustering",
+    ),
     key("search.lr", Real(1e-9, 1e3), "train.lr"),
     key("search.tau", Real(-1.0, 1.0), "0.1"),
     key("search.min_templates", Whole(1, 1_000_000), "3 with grid, else 8"),
@@ -351,9 +363,8 @@ pub(super) fn nearest(path: &str) -> Option<&'static str> {
     let path = path.replace('-', "_");
     let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
     let table = path.rsplit_once('.').map(|(table, _)| table);
-    let synonym = |word: &str| {
-        SYNONYMS.iter().find(|(known, _)| *known == word).map(|(_, key)| *key)
-    };
+    let synonym =
+        |word: &str| SYNONYMS.iter().find(|(known, _)| *known == word).map(|(_, key)| *key);
     if let Some(key) = synonym(&path).or_else(|| synonym(&last(&path))) {
         return Some(key);
     }

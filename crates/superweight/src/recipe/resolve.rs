@@ -17,7 +17,8 @@ use std::num::ParseFloatError;
 
 use superweight_plan::arch::{ArchError, ArchName};
 use superweight_plan::{
-    Assignment, Clustering, PlanError, PlanRequest, SearchSettings, SharedRoles, Tiling, TilingChoice,
+    Assignment, Clustering, PlanError, PlanRequest, SearchSettings, SharedRoles, Tiling,
+    TilingChoice,
 };
 
 use super::error::{Place, RecipeError};
@@ -25,8 +26,8 @@ use super::file::{CountOrText, PlanTable, Recipe};
 use super::keys::{KEYS, Key};
 use super::resolved::{PlanSettings, RefineSettings, Resolved, SearchPhase};
 use super::strategy::{Similarity, Strategy};
-use crate::model::ensemble::ParameterKind;
 use crate::fs::names_a_folder;
+use crate::model::ensemble::ParameterKind;
 use crate::model::member_schedule;
 
 /// From this many epochs on, search and refinement take as long as in the paper.
@@ -237,8 +238,10 @@ impl Recipe {
         {
             return Err(self.wrong(key, "with plan.clusters = \"dense\" no layer shares"));
         }
-        let share =
-            SharedRoles { stem: table.share_stem.unwrap_or(false), classifier: table.share_classifier };
+        let share = SharedRoles {
+            stem: table.share_stem.unwrap_or(false),
+            classifier: table.share_classifier,
+        };
         // Banks are not cut into blocks.
         let block = block.filter(|_| !tiling.has_banks());
         Ok(PlanSettings { file, clusters, tiling, block, scale: table.scale, share })
@@ -320,7 +323,8 @@ impl Recipe {
             ));
         }
         let (members, members_per_step) = (resolved.members.len(), resolved.train.members_per_step);
-        let (block, steps) = (member_schedule::block(members, members_per_step), (left / batch) as u64);
+        let (block, steps) =
+            (member_schedule::block(members, members_per_step), (left / batch) as u64);
         if steps < block {
             let problem = format!(
                 "it takes {block} steps until each of {members} members has had a turn, {members_per_step} in a step, and an epoch \

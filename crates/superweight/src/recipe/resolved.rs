@@ -8,8 +8,8 @@ use std::sync::Arc;
 use superweight_plan::arch::{ArchName, ImageShape};
 use superweight_plan::number::with_commas;
 use superweight_plan::{
-    Budget, Clustering, Member, PlanError, PlanRequest, Scale, SearchSettings, SharedRoles, SharingPlan,
-    Tiling, TilingChoice,
+    Budget, Clustering, Member, PlanError, PlanRequest, Scale, SearchSettings, SharedRoles,
+    SharingPlan, Tiling, TilingChoice,
 };
 
 use super::error::RecipeError;
@@ -17,13 +17,13 @@ use super::file::{
     CountOrText, Crop, DataTable, EvalTable, PlanTable, Precision, Recipe, RefineTable,
     ScheduleWord, SearchTable, TrainTable,
 };
+use super::schedule::Schedule;
 use super::strategy::{Alpha, Similarity, Strategy};
 use crate::data;
-use crate::data::{Augment, Dataset, Description, OwnSet};
 use crate::data::DataError;
-use crate::model::ensemble::ParameterKind;
+use crate::data::{Augment, Dataset, Description, OwnSet};
 use crate::fs::read_at_most;
-use super::schedule::Schedule;
+use crate::model::ensemble::ParameterKind;
 
 /// Plans of hundreds of members are a few dozen megabytes; what is larger is no plan.
 pub const LARGEST_PLAN: u64 = 1 << 28;
@@ -365,9 +365,11 @@ impl Resolved {
         let mut written = TrainTable {
             epochs: Some(train.epochs),
             batch_size: Some(train.batch_size as u64),
-            batch_repetitions: (self.members[0].heads() > 1).then_some(train.batch_repetitions as u64),
+            batch_repetitions: (self.members[0].heads() > 1)
+                .then_some(train.batch_repetitions as u64),
             // What nobody asked for is not said: other members may be more or fewer.
-            members_per_step: (train.members_per_step < self.members.len()).then_some(train.members_per_step as u64),
+            members_per_step: (train.members_per_step < self.members.len())
+                .then_some(train.members_per_step as u64),
             distillation: train.distillation.then_some(true),
             bn_batch_size: Some(train.bn_batch_size as u64),
             momentum: Some(train.momentum),
@@ -387,7 +389,8 @@ impl Resolved {
                 written.schedule = Some(ScheduleWord::Multistep);
                 written.lr = Some(*lr);
                 written.gamma = Some(*gamma);
-                written.milestones = Some(milestones.iter().map(|&epoch| CountOrText::Count(epoch)).collect());
+                written.milestones =
+                    Some(milestones.iter().map(|&epoch| CountOrText::Count(epoch)).collect());
                 written.warmup_epochs = Some(*warmup_epochs);
             }
             Schedule::Constant { lr, warmup_epochs } => {

@@ -121,8 +121,12 @@ mod tests {
 
     #[test]
     fn the_cifar_recipe_drops_at_the_start_of_its_epochs() {
-        let schedule =
-            Schedule::Multistep { lr: 0.1, gamma: 0.2, milestones: vec![60, 120, 180], warmup_epochs: 0 };
+        let schedule = Schedule::Multistep {
+            lr: 0.1,
+            gamma: 0.2,
+            milestones: vec![60, 120, 180],
+            warmup_epochs: 0,
+        };
         let length = Length { epochs: 200, steps_per_epoch: 390 };
         let cases = [
             (0, 0, 0.1),
@@ -142,7 +146,8 @@ mod tests {
 
     #[test]
     fn warm_up_is_linear_and_never_zero() {
-        let milestones = Schedule::Multistep { lr: 1.6, gamma: 0.1, milestones: vec![3, 4], warmup_epochs: 2 };
+        let milestones =
+            Schedule::Multistep { lr: 1.6, gamma: 0.1, milestones: vec![3, 4], warmup_epochs: 2 };
         near(&all(&milestones, SHORT), &[0.4, 0.8, 1.2, 1.6, 1.6, 1.6, 0.16, 0.16, 0.016, 0.016]);
         let constant = Schedule::Constant { lr: 1.0, warmup_epochs: 1 };
         near(&all(&constant, SHORT), &[0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
@@ -154,8 +159,12 @@ mod tests {
     /// cos(3π/7) = 0.222520933956314, and cos((7−n)π/7) = −cos(nπ/7).
     #[test]
     fn one_cycle_as_computed_by_hand() {
-        let schedule =
-            Schedule::OneCycle { lr: 1.0, pct_start: 0.3, div_factor: 25.0, final_div_factor: 10_000.0 };
+        let schedule = Schedule::OneCycle {
+            lr: 1.0,
+            pct_start: 0.3,
+            div_factor: 25.0,
+            final_div_factor: 10_000.0,
+        };
         let last = 4e-6;
         let [a, b, c] = [0.900968867902419, 0.623489801858734, 0.222520933956314];
         let down = [a, b, c, -c, -b, -a].map(|cos| last + (1.0 - last) * (1.0 + cos) / 2.0);
@@ -187,10 +196,7 @@ mod tests {
             let schedule =
                 Schedule::OneCycle { lr: 0.1, pct_start, div_factor: 25.0, final_div_factor: 1e4 };
             let lrs = schedule.table(Length { epochs: 1, steps_per_epoch: steps }, 0);
-            assert!(
-                lrs.iter().all(|lr| *lr > 0.0 && *lr <= 0.1),
-                "{pct_start} {steps} {lrs:?}"
-            );
+            assert!(lrs.iter().all(|lr| *lr > 0.0 && *lr <= 0.1), "{pct_start} {steps} {lrs:?}");
         }
     }
 }

@@ -12,8 +12,8 @@ use super::kmeans::kmeans;
 use super::means::is_split;
 use super::pairs::PairStatistic;
 use super::statistics::{Compared, RefineStatistics, SearchStatistics};
-use crate::rng::Draws;
 use crate::recipe::Resolved;
+use crate::rng::Draws;
 use crate::run::DecisionEvent;
 
 /// Tells the draws of k-means from others of the seed.
@@ -147,7 +147,8 @@ pub fn decide_groups(
     let assignment =
         resolved.search.as_ref().map_or(Assignment::Merge, |search| search.settings.assignment);
     let pairs = coefficient_pairs(&statistics.plan, &statistics.gradients)?;
-    let RefinedPlan { plan, beta, relaxed } = refine(&statistics.plan, &pairs, phase.beta, assignment)?;
+    let RefinedPlan { plan, beta, relaxed } =
+        refine(&statistics.plan, &pairs, phase.beta, assignment)?;
     Ok(Decision { plan, threshold: Threshold::new("β", phase.beta, beta, relaxed) })
 }
 

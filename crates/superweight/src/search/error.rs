@@ -10,9 +10,7 @@ use crate::run::RunError;
 #[non_exhaustive]
 pub enum SearchError {
     /// A sum over an epoch is NaN or infinite: training diverged.
-    #[error(
-        "{what} of {layer} is not finite: training diverged; lower search.lr (or train.lr)"
-    )]
+    #[error("{what} of {layer} is not finite: training diverged; lower search.lr (or train.lr)")]
     NotFinite {
         /// Which numbers, in words.
         what: &'static str,

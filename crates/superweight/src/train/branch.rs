@@ -19,16 +19,16 @@ use std::sync::Arc;
 use superweight_engine::Device;
 use toml::Table;
 
-use super::swa::counted;
 use super::setup::recipe_of;
+use super::swa::counted;
 use super::{Phase, Position, Session, Stage, TrainError};
 use crate::data::{Dataset, SET, ValidationSplit};
+use crate::recipe::schedule::Length;
 use crate::recipe::{DataSettings, PLAN, Resolved};
 use crate::run::{
     Disk, Existing, Loaded, RECIPE, RESOLVED, Resumed, RunError, RunFolder, load_checkpoint,
     text_of,
 };
-use crate::recipe::schedule::Length;
 
 /// A run to go on with as another.
 #[derive(Clone, Copy, Debug)]
@@ -92,8 +92,12 @@ impl Branch<'_> {
 
     fn checked(&self, way: &Way, data: &Dataset) -> Result<(), TrainError> {
         let DataSettings { validation, split_seed, .. } = way.old.data;
-        let split =
-            ValidationSplit::hold_out(&data.train.labels, data.classes.len(), validation, split_seed)?;
+        let split = ValidationSplit::hold_out(
+            &data.train.labels,
+            data.classes.len(),
+            validation,
+            split_seed,
+        )?;
         if let Some(why) = way.departs((split.train.len() / way.old.train.batch_size) as u64) {
             return Err(self.refused(why));
         }

@@ -40,8 +40,15 @@ fn branch_on(disk: Disk, from: &Path, set: &[&str]) -> Result<Session<CpuDevice>
 fn a_branch_is_the_run_of_its_recipe() {
     let milestones = ["train.schedule=multistep", "train.milestones=[2, 3]"];
     let average = ["train.swa_epochs=1"];
-    let longer = ["train.epochs=6", "train.schedule=multistep", "train.milestones=[5]", "train.swa_epochs=3"];
-    for end in [&milestones[..], &average, &longer, &[], &["eval.validation_every=3", "train.epochs=2"]] {
+    let longer = [
+        "train.epochs=6",
+        "train.schedule=multistep",
+        "train.milestones=[5]",
+        "train.swa_epochs=3",
+    ];
+    for end in
+        [&milestones[..], &average, &longer, &[], &["eval.validation_every=3", "train.epochs=2"]]
+    {
         let (parts, whole) = (Folder::new("branch"), Folder::new("whole"));
         let from = start(&parts, &[]);
         let before = numbers(&from);

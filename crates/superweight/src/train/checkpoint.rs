@@ -12,8 +12,11 @@
 use superweight_engine::{Device, Sgd, ohwi_to_oihw, oihw_to_ohwi};
 use superweight_plan::{ClusterId, LayerId, LayerKind, SetId, SharingPlan};
 
-use crate::model::bank::{coefficients_name, factors_name, live_rows, numbers_name, pattern_rows, patterns_name, scope, templates_name, weight_name};
 use crate::engine::Error;
+use crate::model::bank::{
+    coefficients_name, factors_name, live_rows, numbers_name, pattern_rows, patterns_name, scope,
+    templates_name, weight_name,
+};
 use crate::model::ensemble::Ensemble;
 use crate::run::{Checkpoint, RunError, Tensor, Tensors};
 

@@ -8,15 +8,15 @@ use std::time::Instant;
 use superweight_engine::{Device, Metrics};
 
 use super::sharing::GradientProbe;
-use super::stop::{STEPS_BETWEEN_LOOKS, Stopped, diverged};
+use super::stop::{STEPS_BETWEEN_LOOKS, Stopped, UntilStopped, diverged};
 use super::trainer::GradientHook;
 use super::{Limits, Observer, Phase, Progress, Session, StepReport, TrainError};
-use crate::run::TrainFigures;
 use crate::data::{Batches, TrainBatches};
 use crate::model::ensemble::by_size;
+use crate::model::member_schedule::MemberSchedule;
 use crate::recipe::Resolved;
 use crate::recipe::schedule::Length;
-use crate::model::member_schedule::MemberSchedule;
+use crate::run::TrainFigures;
 
 impl<D: Device> Session<D> {
     /// Steps of an epoch of any phase.
@@ -40,7 +40,12 @@ impl<D: Device> Session<D> {
     /// Who is trained in which step of a phase.
     pub(super) fn member_schedule(&self, phase: &Phase) -> MemberSchedule {
         let Resolved { train, seed, .. } = &self.resolved;
-        MemberSchedule::new(by_size(self.plan()), train.members_per_step, *seed, phase.stage.stream())
+        MemberSchedule::new(
+            by_size(self.plan()),
+            train.members_per_step,
+            *seed,
+            phase.stage.stream(),
+        )
     }
 
     /// Trains the next epoch of a phase. Where it stops early, the numbers are between two checkpoints.
@@ -50,7 +55,7 @@ impl<D: Device> Session<D> {
         mut probe: Option<&mut GradientProbe<D>>,
         limits: &Limits,
         observer: &mut dyn Observer,
-    ) -> Result<Result<TrainFigures, Stopped>, TrainError> {
+    ) -> UntilStopped<TrainFigures> {
         let (epoch, steps, batch) =
             (self.position.epoch, self.steps_per_epoch(), self.resolved.train.batch_size);
         let lrs =
@@ -98,8 +103,11 @@ impl<D: Device> Session<D> {
             return Ok(Err(Stopped::Diverged { what }));
         }
         let zero_channels = |member| Ok(100.0 * ensemble.zero_channels(member)?);
-        let zero_channels =
-            ensemble.member_ids().into_iter().map(zero_channels).collect::<Result<_, TrainError>>()?;
+        let zero_channels = ensemble
+            .member_ids()
+            .into_iter()
+            .map(zero_channels)
+            .collect::<Result<_, TrainError>>()?;
         let right = |sums: &Metrics| 100.0 * f64::from(sums.top1) / f64::from(sums.rows);
         Ok(Ok(TrainFigures {
             loss: losses.iter().sum::<f64>() / losses.len() as f64,

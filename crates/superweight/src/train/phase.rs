@@ -8,10 +8,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::data;
-use crate::rng::Draws;
 use crate::recipe::Resolved;
-use crate::run::Checkpoint;
 use crate::recipe::schedule::Schedule;
+use crate::rng::Draws;
+use crate::run::Checkpoint;
 
 /// What a phase is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 
 use superweight_plan::{MemberId, SharingPlan};
 
-use super::{Decided, Position, Stage, Stopped};
+use super::phase::{Position, Stage};
+use super::stop::Stopped;
 use crate::recipe::schedule::Schedule;
 use crate::run::{Evaluation, TrainFigures, WeightDecayGroup};
+use crate::search::Decision;
 
 /// Somebody who watches a run.
 pub trait Observer {
@@ -103,6 +105,19 @@ pub struct EpochReport {
     pub validation: Option<Evaluation>,
     /// On the test set, where it was asked for.
     pub test: Option<Evaluation>,
+}
+
+/// A decision of search or refinement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decided {
+    /// Search decides clusters, training decides coefficient groups.
+    pub stage: Stage,
+    /// Plan before the decision.
+    pub before: SharingPlan,
+    /// Plan after it, and the threshold that gave it.
+    pub decision: Decision,
+    /// Whether all parameters are reinitialised.
+    pub reinit: bool,
 }
 
 /// How a run ended.

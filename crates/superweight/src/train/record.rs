@@ -7,10 +7,8 @@ use serde_json::json;
 use superweight_engine::Device;
 
 use super::{EpochReport, Session, Stopped, TrainError};
-use crate::run::{
-    Checkpoint, EpochEvent, EvalEvent, Evaluation, Event, StopEvent, WarningEvent,
-};
 use crate::model::Outputs;
+use crate::run::{Checkpoint, EpochEvent, EvalEvent, Evaluation, Event, StopEvent, WarningEvent};
 
 impl<D: Device> Session<D> {
     pub(super) fn record_epoch(&mut self, report: &EpochReport) -> Result<(), TrainError> {
@@ -46,7 +44,8 @@ impl<D: Device> Session<D> {
     }
 
     pub(super) fn record_test(&mut self, test: &Evaluation) -> Result<(), TrainError> {
-        self.log.add(Event::Eval(EvalEvent { split: "test".to_owned(), test: Some(test.clone()) }))?;
+        self.log
+            .add(Event::Eval(EvalEvent { split: "test".to_owned(), test: Some(test.clone()) }))?;
         self.draw(&evaluation_curves("final test", test, self.trainer.ensemble().outputs()))
     }
 

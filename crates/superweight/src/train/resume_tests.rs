@@ -9,14 +9,14 @@ use superweight_engine::{
 
 use super::testing::{StopAfter, create, data, device, numbers, resume, run_path, tiny, unbroken};
 use super::{Limits, Observer, Progress, Stopped, TrainError};
-use crate::model::bank;
 use crate::data::testing::Folder;
-use crate::data::{Batches, Split, Phase, ValidationSplit, TrainBatches};
+use crate::data::{Batches, Phase, Split, TrainBatches, ValidationSplit};
+use crate::model::bank;
 use crate::model::ensemble::ParameterKind;
 use crate::model::lower::{IMAGES, LABELS, Lowering, lower};
 use crate::recipe::Resolved;
-use crate::run::{Disk, Event, read_log};
 use crate::recipe::schedule::Length;
+use crate::run::{Disk, Event, read_log};
 
 /// One of each, with their turning points inside of four epochs.
 const SCHEDULES: [&[&str]; 7] = [
@@ -405,7 +405,8 @@ fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
     let program = Program::compile(&device, &graph, &Settings::train(batch), &layout).unwrap();
     let mut memory = Memory::new(&device, layout.clone(), program.plan().arena_bytes).unwrap();
     bank::initialize(&plan, &mut memory, resolved.seed).unwrap();
-    let everything = ParameterGroup::new(0..layout.parameter_len, resolved.train.weight_decay as f32);
+    let everything =
+        ParameterGroup::new(0..layout.parameter_len, resolved.train.weight_decay as f32);
     let mut sgd =
         Sgd::new(&memory, SgdOptions { momentum: 0.9, nesterov: true }, vec![everything]).unwrap();
     let split = ValidationSplit::hold_out(&data.train.labels, 5, 6, 0).unwrap();

@@ -6,20 +6,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use superweight_engine::Device;
-use superweight_plan::{LayerKind, SetId, SharingPlan};
+use superweight_plan::SharingPlan;
 
 use super::checkpoint::restore;
+use super::session::Session;
 use super::sharing::resumed_statistics;
-use super::trainer::weight_decay;
-use super::{Phase, Position, Session, TrainError, Trainer, swa};
+use super::weight_decay::weight_decay_groups;
+use super::{Phase, Position, TrainError, Trainer, swa};
+use crate::data::{DataError, Dataset, SET, ValidationSplit};
 use crate::model::bank;
-use crate::data::DataError;
-use crate::data::{Dataset, SET, ValidationSplit};
-use crate::model::ensemble::{Ensemble, ParameterKind};
 use crate::recipe::{PLAN, Recipe, Resolved};
 use crate::run::{
     Cut, Disk, Event, Existing, Loaded, Log, RECIPE, RESOLVED, ResumeEvent, Resumed, RunFolder,
-    StartEvent, TensorBoard, Tensors, WeightDecayGroup, read_log,
+    StartEvent, TensorBoard, Tensors, read_log,
 };
 use crate::search::Statistics;
 
@@ -229,7 +228,7 @@ impl<D: Device> Parts<D> {
         number: Option<u64>,
     ) -> Session<D> {
         let Self { phases, split, trainer, position, mean } = self;
-        let groups = decay_groups(&resolved, trainer.ensemble());
+        let groups = weight_decay_groups(&resolved, trainer.ensemble());
         let (resumed, warnings) = (number.map(|number| (number, position)), vec![]);
         Session {
             resolved,
@@ -250,41 +249,6 @@ impl<D: Device> Parts<D> {
             mean,
         }
     }
-}
-
-/// Counts of live numbers: the room for coefficients to come belongs to no one yet.
-pub(super) fn decay_groups<D: Device>(
-    resolved: &Resolved,
-    ensemble: &Ensemble<D>,
-) -> Vec<WeightDecayGroup> {
-    let plan = ensemble.plan();
-    let rows = bank::live_rows(plan);
-    let coefficients = |linear: bool| -> u64 {
-        let all = plan.template_sets.iter().enumerate().filter(|(_, set)| set.templates > 1);
-        let of =
-            all.filter(|(i, _)| (bank::kind_of(plan, SetId(*i)) == LayerKind::Linear) == linear);
-        of.map(|(i, set)| (rows[i] * set.templates) as u64).sum()
-    };
-    let factors = || -> u64 {
-        let sets = 0..plan.template_sets.len();
-        sets.map(|i| plan.factor_parameters(SetId(i))).sum()
-    };
-    let laid_out = |kind| -> u64 {
-        let ranges = ensemble.ranges(kind).expect("the ensemble was laid out by this plan");
-        ranges.iter().map(|range| range.len() as u64).sum()
-    };
-    let group = |kind| {
-        let (parameters, decayed_as) = match kind {
-            ParameterKind::Coefficients => (coefficients(false) + factors(), kind),
-            ParameterKind::ClassifierCoefficients => {
-                (coefficients(true), ParameterKind::Classifier)
-            }
-            ParameterKind::ClassifierTemplates => (laid_out(kind), ParameterKind::Classifier),
-            kind => (laid_out(kind), kind),
-        };
-        WeightDecayGroup { kind, parameters, weight_decay: weight_decay(resolved, decayed_as) }
-    };
-    ParameterKind::ALL.into_iter().map(group).filter(|group| group.parameters > 0).collect()
 }
 
 /// What resuming found that somebody should know.

@@ -12,8 +12,11 @@
 use superweight_engine::{Device, Error};
 use superweight_plan::SharingPlan;
 
+use super::progress::{Decided, Observer, Progress};
+use super::session::Session;
 use super::trainer::GradientHook;
-use super::{Observer, Phase, Position, Progress, Session, Stage, TrainError};
+use super::weight_decay::weight_decay_groups;
+use super::{Phase, Position, Stage, TrainError};
 use crate::model::bank;
 use crate::model::ensemble::{Ensemble, EnsemblePart};
 use crate::recipe::{SearchPhase, Similarity};
@@ -71,22 +74,12 @@ impl<D: Device> GradientHook<D> for GradientProbe<D> {
     }
 }
 
-/// What was decided between two epochs.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Decided {
-    /// Clusters at the end of the search, coefficient groups within training.
-    pub stage: Stage,
-    /// The plan until now.
-    pub before: SharingPlan,
-    /// The plan from now on, and why.
-    pub decision: Decision,
-    /// Whether nothing that was learned is kept.
-    pub anew: bool,
-}
-
 impl<D: Device> Session<D> {
     /// Who looks at the epoch that comes next.
-    pub(super) fn gradient_probe(&self, phase: &Phase) -> Result<Option<GradientProbe<D>>, TrainError> {
+    pub(super) fn gradient_probe(
+        &self,
+        phase: &Phase,
+    ) -> Result<Option<GradientProbe<D>>, TrainError> {
         let (ensemble, next) = (self.trainer.ensemble(), self.position.epoch + 1);
         let kind = match (phase.stage, &self.resolved.search, &self.resolved.refine) {
             (Stage::Search, Some(SearchPhase { similarity: Similarity::Coefficient, .. }), _) => {
@@ -98,7 +91,10 @@ impl<D: Device> Session<D> {
                 let from =
                     self.steps_per_epoch() - search.batches.unwrap_or(self.steps_per_epoch());
                 let watch = SearchProbe::new(search.similarity, ensemble)?;
-                return Ok(Some(GradientProbe { from: from + 1, kind: ProbeKind::Gradients(watch) }));
+                return Ok(Some(GradientProbe {
+                    from: from + 1,
+                    kind: ProbeKind::Gradients(watch),
+                }));
             }
             (Stage::Train, _, Some(refine))
                 if next == refine.epoch && can_split(ensemble.plan()) =>
@@ -141,9 +137,14 @@ impl<D: Device> Session<D> {
         } else {
             Event::Refine(event)
         })?;
-        self.groups = super::setup::decay_groups(&self.resolved, self.trainer.ensemble());
-        let anew = self.starts_anew(phase.stage, &before, &decision);
-        observer.on_progress(Progress::Decided(&Decided { stage: phase.stage, before, decision, anew }));
+        self.groups = weight_decay_groups(&self.resolved, self.trainer.ensemble());
+        let reinit = self.reinitializes(phase.stage, &before, &decision);
+        observer.on_progress(Progress::Decided(&Decided {
+            stage: phase.stage,
+            before,
+            decision,
+            reinit,
+        }));
         Ok(true)
     }
 
@@ -161,21 +162,21 @@ impl<D: Device> Session<D> {
         statistics.save(self.folder.disk(), &self.folder.statistics())?;
         self.statistics = statistics;
         let decision = decide_clusters(&self.resolved, &search)?;
-        self.start_anew(&decision.plan)?;
+        self.reinitialize(&decision.plan)?;
         self.position = Position { phase: Stage::Train, epoch: 0, ..self.position };
         Ok(decision)
     }
 
     /// Whether nothing that was learned is kept: after a search, and after a refinement that is asked to and parts something, if
     /// there is an epoch left to learn in.
-    fn starts_anew(&self, stage: Stage, before: &SharingPlan, decision: &Decision) -> bool {
+    fn reinitializes(&self, stage: Stage, before: &SharingPlan, decision: &Decision) -> bool {
         let asked = self.resolved.refine.as_ref().is_some_and(|refine| refine.reinit);
         let time = self.position.epoch < self.resolved.train.epochs;
         stage == Stage::Search || asked && time && decision.plan != *before
     }
 
     /// Every number drawn as training draws them.
-    fn start_anew(&mut self, plan: &SharingPlan) -> Result<(), TrainError> {
+    fn reinitialize(&mut self, plan: &SharingPlan) -> Result<(), TrainError> {
         self.trainer.replan(&self.resolved, plan)?;
         let seed = Stage::Train.seed(self.resolved.seed);
         Ok(bank::initialize(plan, self.trainer.parts_mut().0.memory_mut(), seed)?)
@@ -195,8 +196,8 @@ impl<D: Device> Session<D> {
         if total > budget {
             return Err(TrainError::OverBudget { total, budget });
         }
-        if self.starts_anew(Stage::Train, plan, &decision) {
-            self.start_anew(&decision.plan)?;
+        if self.reinitializes(Stage::Train, plan, &decision) {
+            self.reinitialize(&decision.plan)?;
         } else {
             let (ensemble, optimizer) = self.trainer.parts_mut();
             ensemble.refine(decision.plan.clone(), optimizer)?;

@@ -8,8 +8,8 @@ use superweight_engine::CpuDevice;
 use super::crash_tests::dying;
 use super::testing::{StopAfter, create, numbers, resume, run_path, tiny, unbroken};
 use super::{Decided, Limits, Observer, Progress, Stage, Stopped};
-use crate::model::bank;
 use crate::data::testing::Folder;
+use crate::model::bank;
 use crate::model::ensemble::{Ensemble, EnsembleOptions};
 use crate::plan::SharingPlan;
 use crate::recipe::{Resolved, Strategy};
@@ -147,19 +147,19 @@ fn what_was_trained_before_refinement_is_forgotten_where_asked() {
         let limits = seen.1.clone();
         create(Disk::default(), &folder.0, &resolved).unwrap().run(&limits, &mut seen).unwrap();
         let [clusters, refined] = &seen.0.0[..] else { panic!("{} decisions", seen.0.0.len()) };
-        assert!(clusters.anew && groups(&refined.decision.plan) > groups(&refined.before));
+        assert!(clusters.reinit && groups(&refined.decision.plan) > groups(&refined.before));
         (resolved, refined.clone(), numbers(&run_path(&folder.0)).1)
     };
     let (resolved, refined, found) = run_with("train.epochs=3", "refine.reinit=true");
     let (_, copied, kept) = run_with("train.epochs=3", "refine.reinit=false");
-    assert_eq!((refined.anew, copied.anew), (true, false));
+    assert_eq!((refined.reinit, copied.reinit), (true, false));
     assert_eq!((&refined.before, &refined.decision), (&copied.before, &copied.decision));
     assert_ne!(found.bank, kept.bank);
 
     // Where no epoch is left to learn in, what was learned is kept.
     let (_, late, trained) = run_with("train.epochs=2", "refine.reinit=true");
     let (_, copied, expected) = run_with("train.epochs=2", "refine.reinit=false");
-    assert_eq!((late.anew, &late.decision), (false, &copied.decision));
+    assert_eq!((late.reinit, &late.decision), (false, &copied.decision));
     assert_eq!(trained.bank, expected.bank);
 
     // The run was stopped right after refinement, so nothing has moved since.

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use super::error::TrainError;
+
 /// Steps between looks at the loss: a device is not waited for more often.
 pub(super) const STEPS_BETWEEN_LOOKS: u64 = 50;
 
@@ -80,6 +82,9 @@ pub enum Stopped {
     },
 }
 
+/// The outcome of work that a limit may stop: the result, or the reason to stop, or an error.
+pub type UntilStopped<T> = Result<Result<T, Stopped>, TrainError>;
+
 impl Stopped {
     /// For the log.
     pub fn word(&self) -> &'static str {
@@ -88,7 +93,7 @@ impl Stopped {
             Self::Interrupted => "interrupted",
             Self::TimeLimit => "time limit",
             Self::Searched => "searched",
-            Self::Until => "as asked",
+            Self::Until => "until",
             Self::Diverged { .. } => "diverged",
         }
     }

@@ -17,7 +17,7 @@ use superweight_engine::Device;
 use super::checkpoint::{parameters, set_parameters};
 use super::{
     Limits, Observer, Phase, Position, Progress, RestoreError, Session, Stage, StepReport, Stopped,
-    TrainError,
+    UntilStopped,
 };
 use crate::data::Batches;
 use crate::run::{Checkpoint, Tensor, Tensors, Values};
@@ -42,7 +42,7 @@ impl<D: Device> Session<D> {
         phase: &Phase,
         limits: &Limits,
         observer: &mut dyn Observer,
-    ) -> Result<Result<u64, Stopped>, TrainError> {
+    ) -> UntilStopped<u64> {
         let done = self.position.epoch + 1;
         let count = counted(phase, done, self.resolved.train.swa_epochs);
         if count == 0 {
@@ -74,7 +74,7 @@ impl<D: Device> Session<D> {
         phase: &Phase,
         limits: &Limits,
         observer: &mut dyn Observer,
-    ) -> Result<Result<(), Stopped>, TrainError> {
+    ) -> UntilStopped<()> {
         let mut batches = self.train_batches(phase)?;
         let mut draws = batches.buffer();
         let (stage, epochs, steps) = (phase.stage, phase.epochs, self.steps_per_epoch());

@@ -16,11 +16,12 @@ use std::sync::Arc;
 use superweight_engine::{Accumulator, Device, Error, ImageSample, Metrics, Sgd, SgdOptions};
 use superweight_plan::{MemberId, SharingPlan};
 
-use super::TrainError;
+use super::error::TrainError;
+use super::weight_decay::weight_decay;
 use crate::data::{Dataset, Split};
 use crate::model::ensemble::{Ensemble, EnsembleOptions, EnsemblePart, ParameterKind};
-use crate::recipe::Resolved;
 use crate::model::recording::RecordedWork;
+use crate::recipe::Resolved;
 
 /// Somebody who looks at gradients before they are used: search and refinement.
 pub trait GradientHook<D: Device> {
@@ -166,7 +167,9 @@ impl<D: Device> Trainer<D> {
                 None => ensemble.gradients_of(part)?,
             }
             ensemble.update_of(optimizer, part);
-            outputs.iter().for_each(|&output| ensemble.memory().accumulate(&mut sums[output].metrics));
+            outputs
+                .iter()
+                .for_each(|&output| ensemble.memory().accumulate(&mut sums[output].metrics));
             Ok(())
         };
         if plain { body() } else { replayed.run(&device, &mut body) }
@@ -270,16 +273,4 @@ fn lrs(resolved: &Resolved) -> [f32; ParameterKind::ALL.len()] {
         }
         _ => 1.0,
     })
-}
-
-/// λ of a kind.
-pub(super) fn weight_decay(resolved: &Resolved, kind: ParameterKind) -> f64 {
-    let train = &resolved.train;
-    match kind {
-        // The weights they make are decayed: `EnsembleOptions::classifier_decay`.
-        ParameterKind::ClassifierTemplates | ParameterKind::ClassifierCoefficients => 0.0,
-        _ if !train.weight_decay_on.contains(&kind) => 0.0,
-        ParameterKind::Templates | ParameterKind::Coefficients => train.weight_decay * train.shared_weight_decay_mult,
-        _ => train.weight_decay,
-    }
 }

@@ -15,11 +15,12 @@ use superweight_plan::{
     ClusterId, LayerId, LayerKind, SetId, SharingPlan, TemplateSet, VectorKind,
 };
 
-use super::rows::Rows;
-use super::{
-    coefficients_name, factors_name, numbers_name, pattern_rows, patterns_name, scope,
-    templates_name, weight_name,
+use super::names::{
+    coefficients_name, factors_name, numbers_name, patterns_name, scope, templates_name,
+    weight_name,
 };
+use super::rows::Rows;
+use super::rows::pattern_rows;
 use crate::rng::Draws;
 
 /// Deviation of factors from one.

@@ -10,11 +10,13 @@ use std::ops::Range;
 use superweight_engine::{Device, Error, Layout, Memory, Mix, MixOutput, Region};
 use superweight_plan::{ClusterId, LayerId, MemberId, SetId, SharingPlan};
 
-use super::rows::{MixRows, Rows};
-use super::{
-    Bank, coefficients_name, factors_name, mix_sets, numbers_name, pattern_rows, patterns_name,
-    scope, templates_name, weight_name,
+use super::compose::{Bank, mix_sets};
+use super::names::{
+    coefficients_name, factors_name, numbers_name, patterns_name, scope, templates_name,
+    weight_name,
 };
+use super::rows::pattern_rows;
+use super::rows::{MixRows, Rows};
 
 /// A [`Bank`] as some members use it.
 #[derive(Debug)]
@@ -25,7 +27,8 @@ pub struct BankPart<D: Device> {
 impl<D: Device> Bank<D> {
     /// The part of these members.
     pub fn part(&self, memory: &Memory<D>, members: &[MemberId]) -> Result<BankPart<D>, Error> {
-        let mut sets = mix_sets(&self.plan, &MixRows::of(&self.plan), memory.layout(), self.weight_decay)?;
+        let mut sets =
+            mix_sets(&self.plan, &MixRows::of(&self.plan), memory.layout(), self.weight_decay)?;
         let layers = self.plan.layers.iter().enumerate();
         let theirs = layers.filter(|(_, planned)| members.contains(&planned.layer.member));
         let place =

@@ -12,7 +12,8 @@
 use superweight_engine::{Device, Error, Layout, LayoutBuilder, Memory, Mix, MixGradients, Region};
 use superweight_plan::{LayerId, SetId, SharingPlan, SuperWeightId};
 
-use super::{MixRows, Rows, mix_sets};
+use super::compose::mix_sets;
+use super::rows::{MixRows, Rows};
 
 fn probe_name(set: SetId) -> String {
     format!("probe.{set}")

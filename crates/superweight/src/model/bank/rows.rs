@@ -13,8 +13,6 @@ use std::collections::HashMap;
 
 use superweight_plan::{Group, LayerId, SetId, SharingPlan, SuperWeight, SuperWeightId};
 
-use super::superweights_of;
-
 /// Rows of one group.
 #[derive(Debug)]
 struct GroupRows {
@@ -130,4 +128,30 @@ fn alone(superweight: &SuperWeight) -> Vec<Group> {
         superweight.layers().map(|layer| Group { layers: vec![layer], shape: [0, 0] }).collect();
     groups.sort_by_key(|group| group.layers[0]);
     groups
+}
+
+/// Rows of every set's coefficients that are in use; room for more may follow them.
+pub fn live_rows(plan: &SharingPlan) -> Vec<usize> {
+    let rows = Rows::coefficients(plan);
+    (0..plan.template_sets.len()).map(|i| rows.live(SetId(i))).collect()
+}
+
+/// Rows of every set's patterns; 0 where it has none.
+pub fn pattern_rows(plan: &SharingPlan) -> Vec<usize> {
+    let rows = Rows::patterns(plan);
+    let has = |set: &superweight_plan::TemplateSet| plan.has_patterns() && set.templates > 1;
+    plan.template_sets
+        .iter()
+        .enumerate()
+        .map(|(i, set)| if has(set) { rows.live(SetId(i)) } else { 0 })
+        .collect()
+}
+
+/// Which SuperWeights are made of each set.
+pub(super) fn superweights_of(
+    plan: &SharingPlan,
+    set: SetId,
+) -> impl Iterator<Item = SuperWeightId> + '_ {
+    let all = plan.superweights.iter().enumerate();
+    all.filter(move |(_, superweight)| superweight.set == set).map(|(i, _)| SuperWeightId(i))
 }

@@ -6,7 +6,9 @@
 use superweight_engine::{Device, Error, Memory, Mix, Sgd};
 use superweight_plan::{SetId, SharingPlan};
 
-use super::{Bank, MixRows, Rows, coefficients_name, mix_sets, superweights_of};
+use super::compose::{Bank, mix_sets};
+use super::names::coefficients_name;
+use super::rows::{MixRows, Rows, superweights_of};
 
 impl<D: Device> Bank<D> {
     /// Goes over to a plan that differs in its coefficient groups alone, which split those there are.

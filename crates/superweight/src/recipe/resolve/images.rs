@@ -6,8 +6,8 @@ use std::sync::Arc;
 use superweight_plan::arch::ImageShape;
 
 use crate::data;
-use crate::data::{Augment, Description, OwnSet, SET};
 use crate::data::DataError;
+use crate::data::{Augment, Description, OwnSet, SET};
 use crate::recipe::error::Place;
 use crate::recipe::resolved::DataSettings;
 use crate::recipe::{Crop, Recipe, RecipeError};
@@ -113,7 +113,8 @@ impl Recipe {
                 "crop = \"random-resized\" pads nothing: leave it out, or set it to 0",
             ));
         }
-        let stretch = (crop == Crop::RandomResized).then(|| table.min_crop_scale.unwrap_or(LEAST_AREA));
+        let stretch =
+            (crop == Crop::RandomResized).then(|| table.min_crop_scale.unwrap_or(LEAST_AREA));
         let flip = table.flip.unwrap_or(name != "mnist");
         let has_cutout = own.is_none() && name.starts_with("cifar-") && !members_are_alike;
         let cutout = table.cutout.unwrap_or(if has_cutout { 16 } else { 0 }) as usize;

@@ -104,7 +104,9 @@ fn members_that_differ_change_the_defaults() {
     let r = resolve("members = ['wrn-28-7', 'wrn-28-4', 'wrn-28-3']\nbudget = '18M'", &[]).unwrap();
     assert_eq!(r.plan.clusters, Clustering::Depth(4));
     assert_eq!(r.train.bn_batch_size, 128);
-    assert!(matches!(r.train.schedule, Schedule::Multistep { ref at, .. } if at == &[60, 120, 160]));
+    assert!(
+        matches!(r.train.schedule, Schedule::Multistep { ref at, .. } if at == &[60, 120, 160])
+    );
     let alike = resolve("members = ['wrn-28-5', 'wrn-28-5']", &[]).unwrap();
     assert_eq!((alike.plan.clusters, alike.train.bn_batch_size), (Clustering::Single, 64));
 }
@@ -202,10 +204,16 @@ fn keys_without_a_say_are_named() {
         recipe.unheard(&recipe.resolve().unwrap())
     };
     let milestones = "train.schedule = 'one-cycle'\ntrain.milestones = [3]";
-    assert_eq!(unheard(milestones, &[]), ["r.toml:2:15: train.milestones has no say in this recipe"]);
+    assert_eq!(
+        unheard(milestones, &[]),
+        ["r.toml:2:15: train.milestones has no say in this recipe"]
+    );
     assert_eq!(unheard("train.milestones = [3]", &["train.schedule=one-cycle"]), [""; 0]);
     assert_eq!(
-        unheard("strategy = 'no-search'", &["search.tau=0.3", "refine.beta=0.5", "train.pct_start=0.2"]),
+        unheard(
+            "strategy = 'no-search'",
+            &["search.tau=0.3", "refine.beta=0.5", "train.pct_start=0.2"]
+        ),
         [
             "--set train.pct_start=0.2: train.pct_start has no say in this recipe",
             "--set search.tau=0.3: search.tau has no say in this recipe",
@@ -234,7 +242,14 @@ fn strategies_decide_the_first_plan() {
         ("random", "random:4:7", false, Coefficients::PerLayer, Coefficients::PerLayer, 1.0),
         ("all-soft", "single", true, Coefficients::Shared, Coefficients::PerLayer, 1.0),
         ("weight-similarity", "single", true, Coefficients::PerLayer, Coefficients::PerLayer, 1.0),
-        ("coefficient-clustering", "single", true, Coefficients::PerLayer, Coefficients::PerLayer, 1.0),
+        (
+            "coefficient-clustering",
+            "single",
+            true,
+            Coefficients::PerLayer,
+            Coefficients::PerLayer,
+            1.0,
+        ),
     ] {
         let r = resolve("seed = 7", &[&format!("strategy={strategy}")]).unwrap();
         let (first, second) = (r.plan_request().unwrap(), r.train_request().unwrap());
@@ -285,7 +300,10 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
     refused("data = { crop = 'random-resized', padding = 4 }", "r.toml:1:45: data.padding: ");
     let stretched = resolve("data.padding = 4", &["data.crop=random-resized"]).unwrap().data;
     assert_eq!((stretched.augment.pad, stretched.augment.stretch), (0, Some(0.08)));
-    refused("data = { crop = 'random-resized', min_crop_scale = 0 }", "r.toml:1:48: data.min_crop_scale: ");
+    refused(
+        "data = { crop = 'random-resized', min_crop_scale = 0 }",
+        "r.toml:1:48: data.min_crop_scale: ",
+    );
     refused(
         "train.batch_size = 100\ntrain.bn_batch_size = 64",
         "r.toml:2:18: train.bn_batch_size: batches of 100 images cannot be cut",
@@ -299,7 +317,10 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
         "r.toml:1:19: data.validation: '101%' is not a share between 0% and 100%",
     );
     let few = resolve("data.validation = '99.8%'", &[]).unwrap();
-    assert_eq!((few.data.validation, few.train.batch_size, few.train.bn_batch_size), (49_900, 100, 100));
+    assert_eq!(
+        (few.data.validation, few.train.batch_size, few.train.bn_batch_size),
+        (49_900, 100, 100)
+    );
     refused(
         "train.milestones = [60, 200]",
         "r.toml:1:20: train.milestones: epoch 200 is not inside of 200 epochs;",
@@ -316,8 +337,14 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
         "train.milestones = ['60%', '30%']",
         "r.toml:1:23: train.milestones: '30%' does not come after epoch 120;",
     );
-    refused("train.milestones = ['0%']", "r.toml:1:16: train.milestones: '0%' is not a share between");
-    refused("train.milestones = ['nan%']", "r.toml:1:16: train.milestones: 'nan%' is not a share between");
+    refused(
+        "train.milestones = ['0%']",
+        "r.toml:1:16: train.milestones: '0%' is not a share between",
+    );
+    refused(
+        "train.milestones = ['nan%']",
+        "r.toml:1:16: train.milestones: 'nan%' is not a share between",
+    );
     refused(
         "train = { schedule = 'one-cycle', warmup_epochs = 5 }",
         "r.toml:1:45: train.warmup_epochs: one-cycle rises by itself",
@@ -353,7 +380,10 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
         "train.swa_epochs = '101%'",
         "r.toml:1:17: train.swa_epochs: '101%' is not a share between 0% and 100%;",
     );
-    assert_eq!(resolve("train = { swa_epochs = '25%', epochs = 30 }", &[]).unwrap().train.swa_epochs, 7);
+    assert_eq!(
+        resolve("train = { swa_epochs = '25%', epochs = 30 }", &[]).unwrap().train.swa_epochs,
+        7
+    );
     refused(
         "search.batches = 391",
         "r.toml:1:18: search.batches: 391 is more than the 390 of an epoch;",
@@ -367,7 +397,8 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
         "plan.block = 0",
         "r.toml:1:14: plan.block: '0' is no side of a block; allowed: auto, or",
     );
-    let flag = resolve("train.milestones = [2, 3]", &["train.milestones=300"]).unwrap_err().to_string();
+    let flag =
+        resolve("train.milestones = [2, 3]", &["train.milestones=300"]).unwrap_err().to_string();
     assert!(
         flag.starts_with("--set train.milestones=300: train.milestones: epoch 300 is not inside"),
         "{flag}"

@@ -6,13 +6,16 @@ use super::percent;
 use crate::model::ensemble::ParameterKind;
 use crate::recipe::file::{CountOrText, Precision, ScheduleWord};
 use crate::recipe::resolved::TrainSettings;
-use crate::recipe::{Recipe, RecipeError};
 use crate::recipe::schedule::Schedule;
+use crate::recipe::{Recipe, RecipeError};
 
 impl Recipe {
     /// How many members a step trains: all, or the largest, the smallest and one more at least.
     fn members_per_step(&self, members: usize) -> Result<usize, RecipeError> {
-        let asked = self.train.members_per_step.map_or(members, |members_per_step| members_per_step as usize);
+        let asked = self
+            .train
+            .members_per_step
+            .map_or(members, |members_per_step| members_per_step as usize);
         let problem = match members {
             _ if asked == members
                 || (3..members).contains(&asked)
@@ -128,10 +131,13 @@ impl Recipe {
         let warmup_epochs = table.warmup_epochs.unwrap_or(0);
         let word = self.schedule_word();
         if warmup_epochs > 0 && word == ScheduleWord::OneCycle {
-            return Err(self.wrong("train.warmup_epochs", "one-cycle rises by itself (train.pct_start)"));
+            return Err(
+                self.wrong("train.warmup_epochs", "one-cycle rises by itself (train.pct_start)")
+            );
         }
         if warmup_epochs > self.epochs() {
-            let problem = format!("{warmup_epochs} epochs of warm-up in a training of {}", self.epochs());
+            let problem =
+                format!("{warmup_epochs} epochs of warm-up in a training of {}", self.epochs());
             return Err(self.wrong("train.warmup_epochs", problem));
         }
         Ok(match word {
@@ -158,7 +164,8 @@ impl Recipe {
     /// their own. The most they may be hangs on refinement.
     pub(super) fn swa_epochs(&self, alone: bool, refined: u64) -> Result<u64, RecipeError> {
         let (asked, epochs) = (self.train.swa_epochs.as_ref(), self.epochs());
-        let free = self.train.milestones.is_none() && self.schedule_word() == ScheduleWord::Multistep;
+        let free =
+            self.train.milestones.is_none() && self.schedule_word() == ScheduleWord::Multistep;
         if asked.is_none() && alone && free {
             return Ok((epochs * 26 / 100).min(epochs - refined));
         }
@@ -173,7 +180,8 @@ impl Recipe {
             let shares: &[&str] = match (swa_epochs, heterogeneous) {
                 // A mean is of epochs at one rate.
                 (1.., _) if epochs.saturating_sub(swa_epochs) < epochs * 66 / 100 => {
-                    let before = (epochs > swa_epochs).then(|| CountOrText::Count(epochs - swa_epochs));
+                    let before =
+                        (epochs > swa_epochs).then(|| CountOrText::Count(epochs - swa_epochs));
                     return before.into_iter().collect();
                 }
                 (1.., _) => &["66%"],
@@ -183,7 +191,8 @@ impl Recipe {
             shares.iter().map(|&share| CountOrText::Text(share.into())).collect()
         };
         let mut at: Vec<u64> = vec![];
-        for (i, drop) in self.train.milestones.clone().unwrap_or_else(usual).into_iter().enumerate() {
+        for (i, drop) in self.train.milestones.clone().unwrap_or_else(usual).into_iter().enumerate()
+        {
             let text = drop.text();
             let wrong = |problem: String| self.source.wrong("train.milestones", Some(i), problem);
             let share = percent(&text);

@@ -62,12 +62,21 @@ fn short_runs_search_and_refine_sooner_and_still_work() {
             (search, refine),
             "{epochs}"
         );
-        assert_eq!((dropped(&r.train.schedule), r.train.swa_epochs), (drop, swa_epochs), "{epochs}");
+        assert_eq!(
+            (dropped(&r.train.schedule), r.train.swa_epochs),
+            (drop, swa_epochs),
+            "{epochs}"
+        );
         let paper = resolve("train.swa_epochs = 0", &[&epochs]).unwrap();
-        assert_eq!((dropped(&paper.train.schedule), paper.train.swa_epochs), (milestones, 0), "{epochs}");
+        assert_eq!(
+            (dropped(&paper.train.schedule), paper.train.swa_epochs),
+            (milestones, 0),
+            "{epochs}"
+        );
     }
     let ssn = resolve("strategy = 'coefficient-clustering'", &[]).unwrap();
-    let falls = Schedule::Multistep { lr: 0.1, gamma: 0.1, milestones: vec![8, 13], warmup_epochs: 0 };
+    let falls =
+        Schedule::Multistep { lr: 0.1, gamma: 0.1, milestones: vec![8, 13], warmup_epochs: 0 };
     assert_eq!(ssn.search_schedule(), Some(falls));
     assert_eq!((ssn.search.unwrap().epochs, ssn.refine), (15, None));
     let swn = resolve("train.lr = 0.5", &[]).unwrap();

@@ -20,8 +20,7 @@ fn keys_and_fields_are_the_same() {
     OwnSet::save(&birds(), &folder.0, false).unwrap();
     let own = OwnSet::find("birds", &folder.0).unwrap().map(Arc::new);
     let mut written = vec![];
-    let turns =
-        "members = ['cnn-4', 'cnn-6', 'cnn-8', 'cnn-5']\ntrain = { members_per_step = 3, distillation = true }";
+    let turns = "members = ['cnn-4', 'cnn-6', 'cnn-8', 'cnn-5']\ntrain = { members_per_step = 3, distillation = true }";
     for (text, set) in [
         ("", "train.schedule=multistep"),
         ("", "train.schedule=one-cycle"),

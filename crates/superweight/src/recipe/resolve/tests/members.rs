@@ -31,7 +31,12 @@ fn turns_are_of_so_many_members_that_all_have_theirs() {
 fn several_heads_have_rows_and_learn_from_labels() {
     let mimo = resolve("members = ['mimo-3-wrn-28-10']\nbudget = '100%'", &[]).unwrap();
     assert_eq!(
-        (mimo.train.batch_size, mimo.train.batch_repetitions, mimo.train.rows(), mimo.train.bn_batch_size),
+        (
+            mimo.train.batch_size,
+            mimo.train.batch_repetitions,
+            mimo.train.rows(),
+            mimo.train.bn_batch_size
+        ),
         (128, 4, 512, 64)
     );
     assert!(mimo.to_toml().contains("\nrepeats = 4\n"));
