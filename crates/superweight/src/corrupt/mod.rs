@@ -27,7 +27,8 @@ mod weather;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::de::{self, Deserializer};
+use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
 use crate::rng::Draws;
@@ -159,8 +160,17 @@ impl Serialize for Corruption {
     }
 }
 
-/// How strong, 1 to 5.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+impl<'de> Deserialize<'de> for Corruption {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// Strength of a corruption, from 1 to 5.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(try_from = "u64", into = "u8")]
 pub struct Severity(u8);
 
 impl Severity {
@@ -183,6 +193,20 @@ impl Severity {
     /// The constants of this severity.
     fn of<T: Copy>(self, constants: [T; 5]) -> T {
         constants[usize::from(self.0) - 1]
+    }
+}
+
+impl TryFrom<u64> for Severity {
+    type Error = CorruptError;
+
+    fn try_from(severity: u64) -> Result<Self, CorruptError> {
+        Self::new(severity)
+    }
+}
+
+impl From<Severity> for u8 {
+    fn from(severity: Severity) -> Self {
+        severity.get()
     }
 }
 

@@ -10,7 +10,7 @@
 //! Bins are `(i/n, (i+1)/n]`, the first with 0: a confidence on an edge belongs below it, as in Guo et al. (2017), so
 //! that a confidence of 1 needs no special case. In f64 throughout: a sum over 10,000 images has to be right to 1e-6.
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Bins of the expected calibration error, and of reliability diagrams.
 pub const ECE_BINS: usize = 15;
@@ -31,7 +31,7 @@ pub struct Scores {
 }
 
 /// One bar of a reliability diagram.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bin {
     /// Images whose confidence lies in it.
     pub images: u64,
@@ -47,6 +47,11 @@ impl Bin {
         let images = self.images as f64;
         (self.images > 0).then(|| (self.confidence / images, self.correct as f64 / images))
     }
+}
+
+/// A number, or NaN where JSON has `null`.
+pub(super) fn or_nan<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
 /// Counts from which all scores follow. Images are added one by one, so that nothing but counts is kept per ensemble.

@@ -1,8 +1,8 @@
 //! Figures of one set of images as they are printed: percent, every subset, and averages over corrupted sets.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::metrics::{Bin, Scores};
+use super::metrics::{Bin, Scores, or_nan};
 use super::predictions::Predictions;
 use crate::model::Subset;
 use super::subsets::{SubsetScores, evaluate_subsets};
@@ -10,15 +10,19 @@ use crate::corrupt::{Corruption, Severity};
 use crate::model::{OutputId, Outputs};
 
 /// Figures of one network or ensemble, in percent but for the NLL.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// Images whose most probable class is right.
+    #[serde(deserialize_with = "or_nan")]
     pub top1: f64,
     /// Images whose class is among the five most probable.
+    #[serde(deserialize_with = "or_nan")]
     pub top5: f64,
     /// Mean negative log-likelihood.
+    #[serde(deserialize_with = "or_nan")]
     pub nll: f64,
     /// Expected calibration error.
+    #[serde(deserialize_with = "or_nan")]
     pub ece: f64,
 }
 
@@ -43,7 +47,7 @@ impl Figures {
 }
 
 /// One subset of members.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SubsetReport {
     /// Which members.
     pub members: Subset,
@@ -51,12 +55,12 @@ pub struct SubsetReport {
     #[serde(flatten)]
     pub figures: Figures,
     /// Bars of the reliability diagram, where it was asked for.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reliability: Vec<Bin>,
 }
 
 /// One set of images.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SetReport {
     /// How many.
     pub images: usize,
@@ -100,7 +104,7 @@ impl SetReport {
 }
 
 /// One corrupted set.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CorruptedReport {
     /// Type.
     #[serde(rename = "type")]
@@ -113,7 +117,7 @@ pub struct CorruptedReport {
 }
 
 /// Figures over several types at all severities.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CorruptedAverage {
     /// Types averaged over.
     pub types: usize,

@@ -4,25 +4,14 @@
 
 use std::ops::ControlFlow;
 
-use serde::Serialize;
 use superweight_engine::Device;
 use superweight_plan::arch::{Architecture, Tensor};
 
 use super::by_batch::ByBatch;
-use crate::evaluate::Figures;
+use crate::evaluate::InterpolationPoint;
 use crate::data::{Images, Normalization};
 use crate::infer::InferError;
 use crate::run::Tensors;
-
-/// A point on the line.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Point {
-    /// 0 at the first member, 1 at the second.
-    pub t: f64,
-    /// There.
-    #[serde(flatten)]
-    pub figures: Figures,
-}
 
 /// Two members as state dicts of one architecture.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +33,7 @@ impl Line<'_> {
         normalization: &Normalization,
         batch: usize,
         points: usize,
-    ) -> Result<Vec<Point>, InferError> {
+    ) -> Result<Vec<InterpolationPoint>, InferError> {
         let mut network = ByBatch::new(device, self.architecture, batch.min(images.len()))?;
         let mut answer = vec![];
         for point in 0..points {
@@ -53,7 +42,7 @@ impl Line<'_> {
                 network.set(tensor, &self.between(tensor, t)?)?;
             }
             let scores = network.scores(images, normalization, || ControlFlow::Continue(()))?;
-            answer.push(Point { t, figures: scores.expect("nobody stops it").into() });
+            answer.push(InterpolationPoint { t, figures: scores.expect("nobody stops it").into() });
         }
         Ok(answer)
     }

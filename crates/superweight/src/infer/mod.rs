@@ -7,5 +7,5 @@ mod interpolate;
 pub mod slim;
 mod trained;
 
-pub use interpolate::{Line, Point};
+pub use interpolate::Line;
 pub use trained::*;
