@@ -1,4 +1,5 @@
-//! Planning has to feel instant: 1,000 layers grouped in under a second, an ensemble planned in under 50 ms.
+//! Planning has to feel instant: 1,000 layers grouped in under a second, an ensemble planned in
+//! under 50 ms.
 //!
 //! `cargo bench -p superweight-plan`
 

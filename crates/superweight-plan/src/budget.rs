@@ -1,23 +1,25 @@
-//! A budget as people write it: `36.5M`, `365368`, `10%`.
+//! Reads parameter budgets such as `36.5M`, `365368` and `10%`.
 
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// How many trainable numbers there may be.
+/// The largest number of trainable parameters a plan may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
-    /// This many.
+    /// A count of parameters.
     Parameters(u64),
-    /// A share of what the members have without sharing, rounded down: `(numerator, denominator)`, so that 10% is
-    /// exactly a tenth.
+    /// A fraction `(numerator, denominator)` of the members' parameters without sharing.
+    ///
+    /// Two integers keep percentages exact: 10% is one tenth, not a rounded float.
     Fraction(u64, u64),
 }
 
-/// Why a text is no budget.
+/// A text that cannot be read as a budget, and the reason.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
-    "'{text}' is not a budget: {why}; write a count (365368, 500K, 36.5M, 1.2G) or a share of the members' total (10%)"
+    "'{text}' is not a budget: {why}; write a count (365368, 500K, 36.5M, 1.2G) or a percentage of \
+     the members' total (10%)"
 )]
 pub struct BudgetError {
     text: String,
@@ -25,14 +27,16 @@ pub struct BudgetError {
 }
 
 impl BudgetError {
-    /// What is wrong with it.
+    /// What is wrong with the text, without the text itself.
     pub fn reason(&self) -> &'static str {
         self.why
     }
 }
 
 impl Budget {
-    /// The count, given what the members have without sharing.
+    /// Returns the budget as a count, rounded down.
+    ///
+    /// `dense_total` is the number of parameters of the members without sharing.
     pub fn resolve(self, dense_total: u64) -> u64 {
         match self {
             Self::Parameters(n) => n,
@@ -53,7 +57,7 @@ impl FromStr for Budget {
         let typed = text.trim();
         let digits = typed.trim_end_matches(|c: char| !c.is_ascii_digit() && c != '.');
         let (mantissa, decimals) = decimal(digits)
-            .ok_or_else(|| wrong("there is no plain number in it, or it is too long"))?;
+            .ok_or_else(|| wrong("it has no plain decimal number, or too many digits"))?;
         let scale = 10u64.pow(decimals);
         let unit: u64 = match typed[digits.len()..].trim() {
             "" => 1,
@@ -69,7 +73,7 @@ impl FromStr for Budget {
             _ => return Err(wrong("its unit is unknown")),
         };
         match u128::from(mantissa) * u128::from(unit) / u128::from(scale) {
-            0 => Err(wrong("it must be at least one number")),
+            0 => Err(wrong("it must be at least one parameter")),
             count => match u64::try_from(count) {
                 Ok(count) if count < 1_000_000_000_000_000 => Ok(Self::Parameters(count)),
                 _ => Err(wrong("it must be less than 10^15")),
@@ -78,7 +82,9 @@ impl FromStr for Budget {
     }
 }
 
-/// `3,653,688` or `36.5` as an integer and how many of its digits are decimals. Commas only between thousands.
+/// Reads `3,653,688` or `36.5` as an integer and the number of its digits that are decimals.
+///
+/// Commas may stand only between thousands. Returns `None` for anything else.
 fn decimal(text: &str) -> Option<(u64, u32)> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let plain = whole.replace(['_', ','], "");
@@ -99,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_usual_spellings() {
+    fn counts_units_and_percentages_are_read() {
         for (text, count) in [
             ("365368", 365_368),
             ("36.5M", 36_500_000),
@@ -122,13 +128,13 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_exact() {
+    fn percentages_are_exact() {
         assert_eq!("2.01%".parse::<Budget>().unwrap().resolve(1_000_000), 20_100);
         assert_eq!("29%".parse::<Budget>().unwrap().resolve(100), 29);
     }
 
     #[test]
-    fn nonsense_says_what_is_expected() {
+    fn errors_show_an_example_of_each_form() {
         for text in [
             "",
             "abc",

@@ -1,4 +1,4 @@
-//! Everything that can be wrong with a request or a plan, with the facts and what to do.
+//! [`PlanError`]: every way in which a request or a plan can be wrong.
 
 use thiserror::Error;
 
@@ -6,150 +6,161 @@ use crate::arch::ArchError;
 use crate::ids::LayerId;
 use crate::number::with_commas;
 
-/// Why a plan could not be made, changed or read.
+/// Why a plan cannot be made, refined, or read from a file.
+///
+/// The fields carry the facts; the message also says what to do.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// A member is not an architecture.
+    /// The architecture of a member cannot be built.
     #[error(transparent)]
     Arch(#[from] ArchError),
-    /// There is nothing to plan.
+    /// The request has no members.
     #[error("no members: name at least one architecture")]
     NoMembers,
-    /// The budget does not hold the smallest plan of these members, clusters and tiling.
+    /// The budget is below the smallest one that the members, clusters and tiling allow.
     #[error(
         "a budget of {} is too small: the smallest feasible one is {} ({tiling})",
         with_commas(*budget), with_commas(*needed)
     )]
     BudgetTooSmall {
-        /// What was given.
+        /// Requested budget, in parameters.
         budget: u64,
-        /// The smallest budget that would do.
+        /// Smallest feasible budget, in parameters.
         needed: u64,
-        /// The tiling that was tried, in words.
+        /// Tiling that meets the smallest feasible budget, in words.
         tiling: String,
     },
-    /// More numbers than any machine holds: a typing error.
-    #[error("the members have more than {} numbers: check depths and widths", with_commas(*limit))]
+    /// The members have more parameters than the planner handles; probably a mistyped architecture.
+    #[error(
+        "the members have more than {} parameters: check their depths and widths",
+        with_commas(*limit)
+    )]
     TooLarge {
-        /// Most numbers that are planned for.
+        /// Largest number of parameters that the planner handles.
         limit: u64,
     },
-    /// All members see the same images, as many at once.
+    /// Two members read different numbers of images at once, so they cannot form an ensemble.
     #[error(
-        "{a} and {b} see different numbers of images at once: choose members that all see one, or all of mimo-M with one M"
+        "{a} and {b} read different numbers of images at once: use members that all read one \
+         image, or mimo-M members with the same M"
     )]
     Heads {
-        /// A member.
+        /// Architecture of one member.
         a: String,
-        /// Another.
+        /// Architecture of another member.
         b: String,
     },
-    /// Exits are told from each other by their order, members by their place.
-    #[error("{0} has exits of its own: choose it alone, without other members")]
+    /// A network with early exits has other members beside it. The field is its architecture.
+    #[error("{0} has early exits: plan it without other members")]
     Exits(String),
-    /// A threshold that orders nothing.
+    /// The threshold τ or β is infinite or not a number.
     #[error("{name} must be a finite number, not {value}")]
     Threshold {
-        /// τ or β.
+        /// Name of the threshold, τ or β.
         name: &'static str,
-        /// What was given.
+        /// Requested value.
         value: f64,
     },
-    /// The reserve is a share of a count.
+    /// The reserve for refinement is not a fraction.
     #[error("refine.reserve must be between 0 and 1, not {reserve}")]
     Reserve {
-        /// What was given.
+        /// Requested reserve.
         reserve: f64,
     },
-    /// A block of no numbers.
-    #[error("the grid's block must be between 1 and 4096, not {block}")]
+    /// The side of the blocks of a grid or Kronecker tiling is out of range.
+    #[error("the grid's block must be between 1 and 4096 channels, not {block}")]
     Block {
-        /// What was given.
+        /// Requested side, in channels.
         block: usize,
     },
-    /// A clustering that cannot be read.
+    /// A text is not a known clustering.
     #[error(
-        "unknown clusters '{text}': use single, depth:K, random:K[:SEED], per-layer, per-position, dense, \
-         or a JSON file of layer lists"
+        "unknown clusters '{text}': use single, depth:K, random:K[:SEED], per-layer, per-position, \
+         dense, or a JSON file of layer lists"
     )]
     Clustering {
-        /// As typed.
+        /// The text.
         text: String,
     },
-    /// A cluster holds layers that cannot draw on one template.
-    #[error("cluster {cluster} mixes {a} and {b}: kernel sizes and kinds are never shared")]
+    /// A requested cluster holds layers of different kind or kernel size.
+    #[error(
+        "cluster {cluster} holds {a} and {b}: put layers of different kind or kernel size into \
+         different clusters"
+    )]
     MixedCluster {
-        /// Its position in the request.
+        /// Position of the cluster in the request.
         cluster: usize,
-        /// One layer, described.
+        /// First layer of the cluster, with its kind and kernel size.
         a: String,
-        /// The other.
+        /// A layer of another kind or kernel size.
         b: String,
     },
-    /// An empty cluster or group.
-    #[error("{place} is empty: leave it out")]
+    /// A requested cluster or coefficient group has no layers.
+    #[error("{place} is empty: remove it")]
     Empty {
-        /// Which one.
+        /// The empty set, e.g. `clusters[2]`.
         place: String,
     },
-    /// A layer that does not exist.
-    #[error("{place} names layer {layer}, but there are only {layers} layers")]
+    /// A requested cluster or coefficient group names a layer that does not exist.
+    #[error("{place} names layer {layer}, but ids go from 0 to {}", layers.saturating_sub(1))]
     NoSuchLayer {
-        /// Where it stands.
+        /// The set that names the layer, e.g. `clusters[2]`.
         place: String,
-        /// The id.
+        /// Id of the layer.
         layer: LayerId,
-        /// How many there are.
+        /// Number of layers of all members.
         layers: usize,
     },
-    /// A layer that stands in two sets of a partition.
-    #[error("{place} names layer {layer} ({name}), which stands in another set already")]
+    /// A layer is in two sets of a partition, or twice in one.
+    #[error("{place} names layer {layer} ({name}), which is named before: name it once")]
     LayerTwice {
-        /// Where it stands the second time.
+        /// The set that names the layer the second time, e.g. `clusters[2]`.
         place: String,
-        /// The id.
+        /// Id of the layer.
         layer: LayerId,
-        /// Its name.
+        /// Name of the layer's weight.
         name: String,
     },
-    /// A similarity that is no number, or a pair that is no pair.
+    /// A pair of layers or its similarity is not usable.
     #[error("similarity of layers {a} and {b} is {value}: {problem}")]
     Similarity {
-        /// One layer.
+        /// One layer of the pair.
         a: LayerId,
-        /// The other.
+        /// The other layer of the pair.
         b: LayerId,
-        /// The value given.
+        /// Similarity of the pair.
         value: f64,
-        /// What is wrong.
+        /// What is wrong with the pair.
         problem: &'static str,
     },
-    /// No threshold gives clusters that fit.
-    #[error("no threshold fits, even merging every pair above -1: {reason}")]
+    /// No threshold gives clusters or coefficient groups that the budget pays for.
+    #[error("no threshold fits, even with every pair above -1 merged: {reason}")]
     NoFeasibleThreshold {
-        /// What the coarsest groups lack.
+        /// What the clusters or groups at the lowest threshold exceed or lack.
         reason: String,
     },
-    /// A plan contradicts itself or its architectures.
+    /// A plan contradicts itself or the architectures of its members.
     #[error("{place}: {problem}")]
     Invalid {
-        /// Path into the file, e.g. `superweights[3].groups[1]`.
+        /// Path into the plan, e.g. `superweights[3].groups[1]`.
         place: String,
         /// What was found and what was expected.
         problem: String,
     },
-    /// A plan written by a newer or foreign program.
+    /// A plan file has a version that this program cannot read.
     #[error(
-        "version: this plan has version {found}, this program reads version {supported}: use the program that wrote it"
+        "version: this plan has version {found}, this program reads version {supported}: use the \
+         program that wrote it"
     )]
     Version {
-        /// As written in the file.
+        /// Version in the file.
         found: String,
-        /// What we read.
+        /// Version that this program reads.
         supported: u32,
     },
-    /// Not a plan at all.
+    /// A text is not JSON, or its fields are not those of a plan. The field is the reader's
+    /// message.
     #[error("not a plan: {0}")]
     Json(String),
 }

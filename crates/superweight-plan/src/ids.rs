@@ -1,4 +1,5 @@
-//! Typed positions in a plan, so that a layer is never mistaken for a cluster.
+//! Typed positions of the parts of a plan: a layer id cannot be passed where a cluster id is
+//! needed.
 
 use std::fmt;
 
@@ -18,24 +19,30 @@ macro_rules! id {
         }
     };
 }
+
 id!(
-    /// Position in [`SharingPlan::members`](crate::SharingPlan::members).
+    /// Identifies a member network: its position in
+    /// [`SharingPlan::members`](crate::SharingPlan::members).
     MemberId
 );
 id!(
-    /// Position in [`SharingPlan::layers`](crate::SharingPlan::layers): members in order, layers in the order they run.
+    /// Identifies a layer: its position in [`SharingPlan::layers`](crate::SharingPlan::layers).
+    ///
+    /// Layers are numbered member by member, and within a member in the order in which they run.
     LayerId
 );
-
 id!(
-    /// Position in [`SharingPlan::clusters`].
+    /// Identifies a cluster: its position in
+    /// [`SharingPlan::clusters`](crate::SharingPlan::clusters).
     ClusterId
 );
 id!(
-    /// Position in [`SharingPlan::template_sets`].
+    /// Identifies a template set: its position in
+    /// [`SharingPlan::template_sets`](crate::SharingPlan::template_sets).
     SetId
 );
 id!(
-    /// Position in [`SharingPlan::superweights`].
+    /// Identifies a SuperWeight: its position in
+    /// [`SharingPlan::superweights`](crate::SharingPlan::superweights).
     SuperWeightId
 );

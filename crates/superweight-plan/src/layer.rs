@@ -1,4 +1,4 @@
-//! The layers of all members in one list: what clusters, pairs and groups speak of.
+//! Members, and the list of their layers that clusters, pairs and groups refer to.
 
 use std::fmt;
 
@@ -8,46 +8,49 @@ use crate::arch::{ArchError, ArchName, Architecture, ImageShape, NodeId, Op, Ten
 use crate::error::PlanError;
 use crate::ids::MemberId;
 
-/// One network of the plan.
+/// One network of a plan: an architecture with its input shape and number of classes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Member {
-    /// Its architecture.
+    /// Name of the architecture.
     pub architecture: ArchName,
-    /// Channels, height and width of an image.
+    /// Shape of one input image.
     pub input: ImageShape,
-    /// Classes told apart.
+    /// Number of classes.
     pub classes: usize,
 }
 
 impl Member {
-    /// The network as data.
+    /// Builds the network: its operations and tensors.
     pub fn build(&self) -> Result<Architecture, ArchError> {
         self.architecture.build(self.input, self.classes)
     }
 }
 
-/// What a layer computes; layers of different kinds never share.
+/// The operation of a layer. Layers of different kinds never share templates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LayerKind {
-    /// A convolution.
+    /// A convolution with weight `[out, in, kh, kw]`.
     Conv,
-    /// A convolution of each channel by itself, weight `[channels, 1, kh, kw]`.
+    /// A depthwise convolution: one filter per channel, weight `[channels, 1, kh, kw]`.
     Depthwise,
-    /// A fully connected layer.
+    /// A fully connected layer with weight `[out, in]`.
     Linear,
 }
 
-/// Where a layer stands: stem and classifier are dense unless asked.
+/// The place of a layer in its network.
+///
+/// Body layers share by default; [`SharedRoles`](crate::SharedRoles) decides for stem and
+/// classifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Reads the image.
+    /// The convolution that reads the image.
     Stem,
-    /// In between.
+    /// A layer between stem and classifier.
     Body,
-    /// Gives the logits.
+    /// The linear layer that computes the logits.
     Classifier,
 }
 
@@ -55,13 +58,13 @@ pub enum Role {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Layer {
-    /// Whose it is.
+    /// Member that the layer belongs to.
     pub member: MemberId,
-    /// PyTorch's name of the weight.
+    /// PyTorch's name of the weight, e.g. `block1.layer.0.conv1.weight`.
     pub name: String,
-    /// What it computes.
+    /// Operation of the layer.
     pub kind: LayerKind,
-    /// Where it stands.
+    /// Place of the layer in its network.
     pub role: Role,
     /// Output channels.
     pub out: usize,
@@ -70,53 +73,54 @@ pub struct Layer {
     pub inp: usize,
     /// Kernel height and width; `[1, 1]` for a linear layer.
     pub kernel: [usize; 2],
-    /// Position among the member's layers, the stem at 0.
+    /// Position among the member's layers; the stem is 0.
     pub depth: usize,
 }
 
 impl Layer {
-    /// Numbers in its weight.
+    /// Number of parameters in the weight.
     pub fn len(&self) -> u64 {
         (self.out * self.inp * self.kernel_area()) as u64
     }
 
-    /// Whether the weight is empty; never true of a built architecture.
+    /// Whether the weight has no parameters. False for every layer of a built architecture.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// kh·kw.
+    /// Number of positions in the kernel, kh·kw.
     pub fn kernel_area(&self) -> usize {
         self.kernel[0] * self.kernel[1]
     }
 
-    /// He's deviation √(2 / fan-in).
+    /// He's standard deviation for the weight's initial values, √(2 / fan-in).
     pub fn he_std(&self) -> f64 {
         (2.0 / (self.inp * self.kernel_area()) as f64).sqrt()
     }
 
-    /// Layers share only within one family.
+    /// Kind and kernel size. Layers share templates only within one family, unless they read a
+    /// bank.
     pub fn family(&self) -> Family {
         Family { kind: self.kind, kernel: self.kernel }
     }
 
-    /// `3×3 [160, 16]`.
+    /// Describes the weight for messages, e.g. `3×3 [160, 16]` (family, outputs, inputs).
     pub fn shape(&self) -> String {
         format!("{} [{}, {}]", self.family(), self.out, self.inp)
     }
 }
 
-/// Kind and kernel size.
+/// The kind and kernel size that layers must have in common to share templates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Family {
-    /// What its layers compute.
+    /// Operation of the layers.
     pub kind: LayerKind,
-    /// Their kernel.
+    /// Kernel height and width.
     pub kernel: [usize; 2],
 }
 
 impl Family {
-    /// Whether depth bins and random partitions split it: 1×1 layers stay together.
+    /// Whether depth bins and random partitions divide this family. False for 1×1 kernels.
     pub fn is_split(&self) -> bool {
         self.kernel != [1, 1]
     }
@@ -133,27 +137,27 @@ impl fmt::Display for Family {
     }
 }
 
-/// A trainable vector with one owner.
+/// A trainable vector that is never shared: a batch-norm scale or shift, or a bias.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vector {
-    /// Whose it is.
+    /// Member that the vector belongs to.
     pub member: MemberId,
-    /// PyTorch's name.
+    /// PyTorch's name, e.g. `bn1.bias`.
     pub name: String,
-    /// What it is for.
+    /// Use of the vector in the network.
     pub kind: VectorKind,
-    /// Numbers in it.
+    /// Number of parameters in the vector.
     pub len: u64,
 }
 
-/// What a vector is for.
+/// The use of a trainable vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VectorKind {
-    /// γ of a batch norm.
+    /// Scale γ of a batch norm.
     NormScale,
-    /// β of a batch norm.
+    /// Shift β of a batch norm.
     NormShift,
     /// Bias of a linear layer.
     Bias,
@@ -161,14 +165,19 @@ pub enum VectorKind {
 
 /// The trainable tensors of all members.
 pub(crate) struct Tensors {
+    /// Weights of convolutions and linear layers; positions are [`LayerId`](crate::LayerId)s.
     pub layers: Vec<Layer>,
+    /// All other tensors.
     pub vectors: Vec<Vector>,
 }
 
-/// Most trainable numbers that all members together may have; keeps every count far from overflow.
-pub(crate) const MOST_NUMBERS: u64 = 1_000_000_000_000;
+/// Largest number of parameters that the members may have together. Keeps counts far from overflow.
+pub(crate) const MAX_PARAMETERS: u64 = 1_000_000_000_000;
 
-/// Refuses members that cannot answer together: that do not see as many images at once, or of which one has exits.
+/// Fails if members cannot be evaluated together as one ensemble.
+///
+/// All members must read the same number of images at once ([`ArchName::heads`]), and a member with
+/// early exits must be the only member.
 pub fn check_compatible(members: &[Member]) -> Result<(), PlanError> {
     if let [_, _, ..] = members
         && let Some(exits) = members.iter().find(|member| member.architecture.exits() > 1)
@@ -185,7 +194,7 @@ pub fn check_compatible(members: &[Member]) -> Result<(), PlanError> {
 }
 
 impl Tensors {
-    /// Members in order, tensors in the order they are used.
+    /// Lists the tensors member by member, in the order in which they are used.
     pub fn of(members: &[Member]) -> Result<Self, PlanError> {
         let mut tensors = Self { layers: vec![], vectors: vec![] };
         check_compatible(members)?;
@@ -193,20 +202,21 @@ impl Tensors {
         for (member, spec) in members.iter().enumerate() {
             let architecture = spec.build()?;
             total = total.saturating_add(architecture.counts().total());
-            if total > MOST_NUMBERS {
-                return Err(PlanError::TooLarge { limit: MOST_NUMBERS });
+            if total > MAX_PARAMETERS {
+                return Err(PlanError::TooLarge { limit: MAX_PARAMETERS });
             }
             tensors.add(MemberId(member), &architecture);
         }
         Ok(tensors)
     }
 
-    /// Trainable numbers if nothing is shared.
+    /// Number of parameters if nothing is shared.
     pub fn total(&self) -> u64 {
         self.layers.iter().map(Layer::len).sum::<u64>()
             + self.vectors.iter().map(|v| v.len).sum::<u64>()
     }
 
+    /// Appends the tensors of one member.
     pub fn add(&mut self, member: MemberId, arch: &Architecture) {
         let mut depth = 0;
         for node in &arch.nodes {

@@ -1,6 +1,6 @@
-//! Numbers as people write and read them.
+//! Formatting of large counts.
 
-/// `3653688` → `3,653,688`.
+/// Formats a count with commas between thousands: 3653688 becomes `3,653,688`.
 pub fn with_commas(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -16,7 +16,7 @@ pub fn with_commas(n: u64) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn thousands_are_set_apart() {
+    fn commas_separate_thousands() {
         for (n, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (36_536_884, "36,536,884")] {
             assert_eq!(super::with_commas(n), text);
         }

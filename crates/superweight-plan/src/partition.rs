@@ -1,13 +1,15 @@
-//! Disjoint sets of layers, and what must hold of them.
+//! Partitions: disjoint sets of layers, and the checks that a partition given by a user must pass.
 
 use crate::error::PlanError;
 use crate::ids::LayerId;
 use crate::layer::Layer;
 
-/// Disjoint sets of layers; a layer in none of them is dense.
+/// Disjoint sets of layers. A layer in none of the sets is dense: it shares nothing.
 pub type Partition = Vec<Vec<LayerId>>;
 
-/// Every id exists and stands in one set only; no set is empty.
+/// Fails if a set is empty, an id does not exist, or a layer is in two sets.
+///
+/// `what` names the partition in error messages, as in `clusters[2]`.
 pub(crate) fn check_partition(
     layers: &[Layer],
     sets: &Partition,
@@ -39,6 +41,7 @@ pub(crate) fn check_partition(
     Ok(())
 }
 
+/// Fails if a cluster holds layers of two families (kind and kernel size).
 pub(crate) fn check_families(layers: &[Layer], clusters: &Partition) -> Result<(), PlanError> {
     for (i, cluster) in clusters.iter().enumerate() {
         let first = &layers[cluster[0].0];

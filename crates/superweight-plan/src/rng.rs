@@ -1,7 +1,8 @@
-//! The randomness of the planner.
+//! The planner's source of randomness: a hash of a seed and a counter.
 
-/// A well-mixed 64-bit number from a seed and a counter (the finaliser of SplitMix64): all the randomness a
-/// planner needs, the same on every machine.
+/// Returns a pseudorandom 64-bit number for a seed and a counter (the finalizer of SplitMix64).
+///
+/// The same arguments give the same number on every machine.
 pub(crate) fn mix(seed: u64, counter: u64) -> u64 {
     let mut z = seed.wrapping_add(counter.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

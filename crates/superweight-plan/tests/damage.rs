@@ -268,7 +268,8 @@ fn damage_that_only_one_tiling_can_have() {
     let nested = plan("nested");
     let error = damaged(&nested, |p| p["template_sets"][0]["block"][0] = json!(1));
     assert!(error.contains("nested tiling needs a block of its size"), "{error}");
-    // Two tiles of one layer on different sets may differ in their factor, but not on the same set (grid).
+    // Two tiles of one layer on different sets may differ in their factor, but not on the same set
+    // (grid).
     let grid = plan("grid");
     let error = damaged(&grid, |p| p["layers"][2]["tiles"][1]["factor"] = json!(0.123));
     assert!(error.contains("not that of the layer's other tiles"), "{error}");

@@ -77,8 +77,9 @@ fn sets(plan: &SharingPlan) -> Vec<(usize, [usize; 4])> {
     plan.template_sets.iter().map(|set| (set.templates, set.block)).collect()
 }
 
-/// A grid for WRN-28-10 in one cluster a kernel size. With blocks of 8 its 3×3 layers have 62,840 cells, its shortcuts 4,040, its
-/// classifier 13 × 80; stem, batch norm and bias are 18,484 numbers.
+/// A grid for WRN-28-10 in one cluster a kernel size. With blocks of 8 its 3×3 layers have 62,840
+/// cells, its shortcuts 4,040, its classifier 13 × 80; stem, batch norm and bias are 18,484
+/// numbers.
 fn grid(budget: u64, block: Option<usize>) -> SharingPlan {
     let request = request("wrn-28-10", 100, budget, "single");
     PlanRequest { tiling: TilingChoice::Grid, block, ..request }.plan().unwrap()
@@ -86,7 +87,8 @@ fn grid(budget: u64, block: Option<usize>) -> SharingPlan {
 
 #[test]
 fn grids_of_table_1_are_those_counted_by_hand() {
-    // 5 × (576 + 62,840 own rows) + 5 × (64 + 4,040) + 8 × (64 + 1,040) of 346,884 numbers; the 452 left are less than any template costs.
+    // 5 × (576 + 62,840 own rows) + 5 × (64 + 4,040) + 8 × (64 + 1,040) of 346,884 numbers; the 452
+    // left are less than any template costs.
     let plan = grid(365_368, None);
     assert_eq!(plan.tiling, Tiling::Grid { block: 8 });
     assert_eq!(sets(&plan), [(8, [8, 8, 1, 1]), (5, [8, 8, 3, 3]), (5, [8, 8, 1, 1])]);
@@ -100,17 +102,19 @@ fn grids_of_table_1_are_those_counted_by_hand() {
                 .unwrap(),
         )
     };
-    // 14 × (2,304 + 15,710 own rows) + 24 × (256 + 1,010) of 282,884 numbers; a fifteenth would cost 14 of the 24.
+    // 14 × (2,304 + 15,710 own rows) + 24 × (256 + 1,010) of 282,884 numbers; a fifteenth would
+    // cost 14 of the 24.
     assert_eq!(dense_classifier(365_368, 16), [(14, [16, 16, 3, 3]), (24, [16, 16, 1, 1])]);
-    // 249 × (9,216 + 4,045) + 200 × (1,024 + 265) of 3,571,204. By the root of its weights the second would have 219, but 200 are
-    // 257,800 numbers for 258,560 weights.
+    // 249 × (9,216 + 4,045) + 200 × (1,024 + 265) of 3,571,204. By the root of its weights the
+    // second would have 219, but 200 are 257,800 numbers for 258,560 weights.
     assert_eq!(dense_classifier(3_653_688, 32), [(249, [32, 32, 3, 3]), (200, [32, 32, 1, 1])]);
 }
 
 #[test]
 fn a_grid_takes_the_smallest_block_with_room_for_three_templates() {
     let tiling = |budget| grid(budget, None).tiling;
-    // 3 × (576 + 62,840 + 64 + 4,040 + 64 + 1,040) + 18,484; of blocks of 16 3 × (2,304 + 15,710 + 256 + 1,010 + 256 + 280).
+    // 3 × (576 + 62,840 + 64 + 4,040 + 64 + 1,040) + 18,484; of blocks of 16 3 × (2,304 + 15,710 +
+    // 256 + 1,010 + 256 + 280).
     assert_eq!(tiling(224_356), Tiling::Grid { block: 8 });
     assert_eq!(tiling(224_355), Tiling::Grid { block: 16 });
     assert_eq!(tiling(77_932), Tiling::Grid { block: 16 });
@@ -171,7 +175,8 @@ fn a_classifier_takes_part_where_blocks_make_it_smaller() {
         assert!(takes_part(Some(true)) && !takes_part(Some(false)), "{tiling:?}");
         assert_eq!(takes_part(None), tiling == TilingChoice::Grid, "{tiling:?}");
     }
-    // 1%: a fifth of 64,000 weights. 10%: as many numbers as weights, and nothing left for anybody else.
+    // 1%: a fifth of 64,000 weights. 10%: as many numbers as weights, and nothing left for anybody
+    // else.
     let [one, ten] = [365_368, 3_653_688].map(|budget| {
         [None, Some(true)].map(|share| classifier(TilingChoice::Kronecker, budget, share))
     });
@@ -228,7 +233,8 @@ fn a_dense_plan_is_the_plain_network() {
 fn without_a_budget_every_set_is_at_its_cap() {
     let plan = PlanRequest::new(members("wrn-16-2", 10), None).plan().unwrap();
     plan.validate().unwrap();
-    // Nested, K = layers that use the set: as many template numbers as the layers have, more where tiles are clipped.
+    // Nested, K = layers that use the set: as many template numbers as the layers have, more where
+    // tiles are clipped.
     let shared: u64 =
         plan.layers.iter().filter(|l| !l.tiles.is_empty()).map(|l| l.layer.len()).sum();
     assert_eq!((plan.tiling, plan.bill.templates), (Tiling::Nested, shared));
@@ -281,7 +287,8 @@ fn nested_templates_go_from_shallow_to_deep() {
     };
     let doubled = by_depth.iter().filter(|(_, k)| *k == 2).count();
     assert!(doubled > 2 && doubled < by_depth.len());
-    // Once a set could not be paid for, only cheaper ones deeper down may still have been: the first is among the paid.
+    // Once a set could not be paid for, only cheaper ones deeper down may still have been: the
+    // first is among the paid.
     assert!(by_depth.iter().take(3).all(|(_, k)| *k == 2), "{by_depth:?}");
     assert!(by_depth.iter().rev().take(3).all(|(_, k)| *k == 1), "{by_depth:?}");
 }
@@ -324,7 +331,8 @@ fn absurd_sizes_are_refused_and_large_ones_are_quick() {
     }
 }
 
-/// Shapeshifter Networks' search: one bank of four templates, however much the budget would pay for.
+/// Shapeshifter Networks' search: one bank of four templates, however much the budget would pay
+/// for.
 #[test]
 fn a_limit_on_templates_holds_in_every_set() {
     let free = request("wrn-28-10,wrn-16-4", 100, 5_000_000, "single");
@@ -349,7 +357,8 @@ fn patterned_blocks_make_templates_small_and_use_the_budget_up() {
         tiling: TilingChoice::Kronecker,
         ..request("wrn-28-10", 100, budget, "single")
     };
-    // (640/b)² numbers of a pattern and 9·b² of a block are fewest together, among powers of two, for b = 16.
+    // (640/b)² numbers of a pattern and 9·b² of a block are fewest together, among powers of two,
+    // for b = 16.
     for budget in [365_368, 3_653_688] {
         assert_eq!(patterned(budget).plan().unwrap().tiling, Tiling::Kronecker { block: 16 });
     }
@@ -359,7 +368,8 @@ fn patterned_blocks_make_templates_small_and_use_the_budget_up() {
     assert!(plan.unused().unwrap() < 20_000, "{:?}", plan.unused());
 }
 
-/// Shapeshifter Networks in one bank: the largest layers of WRN-28-10 are stretched at 10%, most at 1%; every number is used.
+/// Shapeshifter Networks in one bank: the largest layers of WRN-28-10 are stretched at 10%, most at
+/// 1%; every number is used.
 #[test]
 fn shapeshifter_networks_use_their_budget_up() {
     for (budget, stretched) in [(3_653_688, 7), (365_368, 16)] {
@@ -383,7 +393,8 @@ fn shapeshifter_networks_use_their_budget_up() {
     }
 }
 
-/// BatchEnsemble: four WRN-28-10 have the numbers of one, and for each layer of each member as many factors as it has outputs and inputs.
+/// BatchEnsemble: four WRN-28-10 have the numbers of one, and for each layer of each member as many
+/// factors as it has outputs and inputs.
 #[test]
 fn a_batch_ensemble_is_one_network_and_factors() {
     let one = request("wrn-28-10", 100, u64::MAX, "dense").plan().unwrap();

@@ -1,5 +1,5 @@
-//! Properties of random plans, checked from the written JSON by code that shares nothing with the planner: it knows
-//! the file format and arithmetic, not the crate's types.
+//! Properties of random plans, checked from the written JSON by code that shares nothing with the
+//! planner: it knows the file format and arithmetic, not the crate's types.
 
 mod common;
 
@@ -81,7 +81,8 @@ fn feasible_request() -> impl Strategy<Value = PlanRequest> {
     })
 }
 
-// ---- The independent reader -------------------------------------------------------------------------------------
+// ---- The independent reader
+// -------------------------------------------------------------------------------------
 
 fn int(value: &Value) -> usize {
     value.as_u64().unwrap_or_else(|| panic!("{value} is not a count")) as usize
@@ -117,8 +118,8 @@ fn check_coverage(plan: &Value) {
     }
 }
 
-/// What one number of a hard-shared layer is made of: which set, which α row (SuperWeight and cell), which place in the
-/// block.
+/// What one number of a hard-shared layer is made of: which set, which α row (SuperWeight and
+/// cell), which place in the block.
 type Source = (usize, (usize, usize, usize), usize, usize);
 
 /// The source of every number of a layer's first kernel position, row by row.
@@ -145,7 +146,8 @@ fn sources(plan: &Value, layer: usize) -> Vec<Source> {
     sources
 }
 
-/// Hard-shared, layers of a cluster agree wherever both have a number: each is a corner of one matrix.
+/// Hard-shared, layers of a cluster agree wherever both have a number: each is a corner of one
+/// matrix.
 fn check_corners(plan: &Value) {
     for cluster in list(&plan["clusters"]).iter().filter(|cluster| cluster["bank"].is_null()) {
         let layers: Vec<_> = list(&cluster["layers"]).iter().map(int).collect();
@@ -224,8 +226,9 @@ fn pattern_cells(plan: &Value, superweight: usize) -> usize {
     cells.len()
 }
 
-/// Every composed layer has one α per SuperWeight with more than one template, with a row for every cell that one of the
-/// layers of its group uses, or one row where there are patterns; what is reserved is what every layer's own would need beyond that.
+/// Every composed layer has one α per SuperWeight with more than one template, with a row for every
+/// cell that one of the layers of its group uses, or one row where there are patterns; what is
+/// reserved is what every layer's own would need beyond that.
 fn check_groups(plan: &Value) {
     let (mut live, mut own) = (0, 0);
     for (i, superweight) in list(&plan["superweights"]).iter().enumerate() {
@@ -273,7 +276,8 @@ fn cells_by_layer(plan: &Value, superweight: usize) -> BTreeMap<usize, BTreeSet<
     users
 }
 
-/// What every set and tile starts with, from He = √(2/fan-in), that of the largest fan-in on the set, K, uses and numbers.
+/// What every set and tile starts with, from He = √(2/fan-in), that of the largest fan-in on the
+/// set, K, uses and numbers.
 fn check_scale(plan: &Value, scale: Scale) {
     let he = |layer: &Value| {
         let fan_in = int(&layer["in"]) * int(&layer["kernel"][0]) * int(&layer["kernel"][1]);
@@ -333,7 +337,8 @@ fn check_scale(plan: &Value, scale: Scale) {
     }
 }
 
-/// The layers whose templates are looked at in the same bank as those of a set, and the weights that a number of it makes.
+/// The layers whose templates are looked at in the same bank as those of a set, and the weights
+/// that a number of it makes.
 fn bank(plan: &Value, set: &Value) -> Option<(Vec<usize>, f64)> {
     let cluster = &plan["clusters"][int(&set["cluster"])];
     let numbers = cluster["bank"].as_u64()? as f64;
@@ -346,7 +351,8 @@ fn bank(plan: &Value, set: &Value) -> Option<(Vec<usize>, f64)> {
     Some((layers, made))
 }
 
-/// Deviation of what independent numbers are stretched to: the lengths of the rows of both interpolations, in the mean of squares.
+/// Deviation of what independent numbers are stretched to: the lengths of the rows of both
+/// interpolations, in the mean of squares.
 fn narrowing(set: &Value) -> f64 {
     let Some(from) = set["view"]["from"].as_array() else { return 1.0 };
     let line = |from: usize, to: usize| {
@@ -367,7 +373,8 @@ fn narrowing(set: &Value) -> f64 {
     (rows * cols).sqrt()
 }
 
-/// Templates in a bank are where it has numbers, and apart; a layer is stretched only where its bank is smaller.
+/// Templates in a bank are where it has numbers, and apart; a layer is stretched only where its
+/// bank is smaller.
 fn check_views(plan: &Value) {
     for set in list(&plan["template_sets"]) {
         let numbers = &plan["clusters"][int(&set["cluster"])]["bank"];
@@ -495,7 +502,8 @@ proptest! {
                 prop_assert!(refined.plan.bill.total() <= request.budget.unwrap());
                 prop_assert!(refined.beta <= beta);
             }
-            // Similarity −1 never merges, and a plan whose layers own their α may have no room for it.
+            // Similarity −1 never merges, and a plan whose layers own their α may have no room for
+            // it.
             Err(error) => prop_assert!(matches!(error, PlanError::NoFeasibleThreshold { .. }), "{}", error),
         }
     }

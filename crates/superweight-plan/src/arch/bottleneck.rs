@@ -1,14 +1,16 @@
-//! ResNet and wide ResNet for large images, v1.5: bottleneck blocks whose stride sits on the 3×3 convolution.
+//! ResNet and wide ResNet for large images (v1.5: the stride is in the 3×3 convolution).
 //!
-//! Four stages of 64k, 128k, 256k and 512k inner channels, four times the *unwidened* count outside: WRN-50-2 is
-//! ResNet-50 with inner width doubled. Tensor names are torchvision's.
+//! Four stages of bottleneck blocks: 1×1 convolution, 3×3 convolution, 1×1 convolution. With
+//! widening factor k the 3×3 convolutions have 64k, 128k, 256k and 512k channels; the outputs have
+//! 256, 512, 1024 and 2048 whatever k is. WRN-50-2 is ResNet-50 with k = 2. Tensor names are
+//! torchvision's.
 
 use super::builder::{Builder, Window};
 use super::image::ImageShape;
 use super::name::ArchName;
 use super::types::{Activation, Architecture, NodeId};
 
-/// Blocks per stage of the depths that exist.
+/// Number of blocks in each stage; `None` for a depth that does not exist.
 pub(super) fn stages(depth: usize) -> Option<[usize; 4]> {
     match depth {
         50 => Some([3, 4, 6, 3]),
@@ -18,6 +20,7 @@ pub(super) fn stages(depth: usize) -> Option<[usize; 4]> {
     }
 }
 
+/// Builds a network with these blocks per stage and this widening factor.
 pub(super) fn build(
     name: ArchName,
     input: ImageShape,
@@ -46,6 +49,7 @@ pub(super) fn build(
     b.finish(vec![logits], classes)
 }
 
+/// Appends one bottleneck block with its shortcut.
 fn bottleneck(
     b: &mut Builder,
     path: &str,

@@ -1,4 +1,4 @@
-//! From the name of an architecture to its network.
+//! Builds the network of an [`ArchName`].
 
 use super::image::ImageShape;
 use super::name::{ArchError, ArchName, LIMIT};
@@ -6,7 +6,7 @@ use super::types::Architecture;
 use super::{bottleneck, cnn, mobilenet, msdnet, wrn};
 
 impl ArchName {
-    /// The network for images of this shape and this many classes.
+    /// Builds the network for images of this shape and this number of classes.
     pub fn build(&self, input: ImageShape, classes: usize) -> Result<Architecture, ArchError> {
         let sizes = [input.channels, input.height, input.width, classes];
         if sizes.iter().any(|n| !(1..=LIMIT).contains(n)) {
@@ -50,7 +50,7 @@ impl ArchName {
     }
 }
 
-/// Of how many widths, the first of them by name.
+/// Explains how many widths a network has; names the first three.
 fn expected(body: &Architecture, given: usize) -> String {
     let known = body.widths();
     let names: Vec<_> = known.iter().take(3).map(|width| width.name.as_str()).collect();
@@ -58,6 +58,7 @@ fn expected(body: &Architecture, given: usize) -> String {
     let are = if given == 1 { "is" } else { "are" };
     let (name, count, names) = (&body.name, known.len(), names.join(", "));
     format!(
-        "{name} has {count} widths, {given} {are} given: those of {names}{others}, from 1 to {LIMIT} channels each"
+        "{name} has {count} widths, {given} {are} given: write those of {names}{others}, from 1 to \
+         {LIMIT} channels each"
     )
 }

@@ -1,11 +1,14 @@
-//! A plain convolutional network for tests and first experiments: `cnn-8-16-32` is a 3×3 convolution, batch norm and
-//! ReLU per number, the first at full resolution, every further one at half of the one before.
+//! A plain convolutional network for tests and first experiments.
+//!
+//! `cnn-8-16-32` has one 3×3 convolution, batch norm and ReLU per number. The first convolution has
+//! stride 1, all others stride 2.
 
 use super::builder::{Builder, Window};
 use super::image::ImageShape;
 use super::name::ArchName;
 use super::types::{Activation, Architecture};
 
+/// Builds a network with one convolution per width.
 pub(super) fn build(
     name: ArchName,
     input: ImageShape,

@@ -1,23 +1,25 @@
-//! The shape of images.
+//! [`ImageShape`]: channels, height and width.
 
 use serde::{Deserialize, Serialize};
 
-/// Channels, height and width of one input image.
+/// Shape of one image or feature map: channels, height and width.
+///
+/// Written to files as a list, `[3, 32, 32]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "[usize; 3]", into = "[usize; 3]")]
 pub struct ImageShape {
-    /// Colour channels.
+    /// Number of channels.
     pub channels: usize,
-    /// Rows.
+    /// Height in pixels.
     pub height: usize,
-    /// Columns.
+    /// Width in pixels.
     pub width: usize,
 }
 
 impl ImageShape {
-    /// CIFAR's 3×32×32.
+    /// Shape of CIFAR images, 3×32×32.
     pub const CIFAR: Self = Self { channels: 3, height: 32, width: 32 };
-    /// ImageNet's 3×224×224.
+    /// Usual shape of ImageNet images, 3×224×224.
     pub const IMAGENET: Self = Self { channels: 3, height: 224, width: 224 };
 }
 

@@ -1,15 +1,16 @@
-//! MobileNetV2: inverted residuals, 1×1 expand → 3×3 depthwise → 1×1 project, the last without activation.
+//! MobileNetV2: inverted residual blocks of a 1×1 expansion, a 3×3 depthwise convolution and a 1×1
+//! projection without activation.
 //!
-//! Images of at most 64 pixels get the CIFAR stem (the stem and the 24-channel stage keep the resolution, as is
-//! usual there); larger ones the ImageNet stem. Tensor names are torchvision's. The classifier's dropout is left
-//! out: it has no parameter and the recipes here train without it.
+//! Images of at most 64 pixels get the usual CIFAR variant: the stem and the 24-channel stage have
+//! stride 1. Larger images get the ImageNet variant. Tensor names are torchvision's. The classifier
+//! has no dropout: it has no parameters, and the recipes here train without it.
 
 use super::builder::{Builder, Window};
 use super::image::ImageShape;
 use super::name::ArchName;
 use super::types::{Activation, Architecture, NodeId};
 
-/// Expansion, output channels, blocks, stride of the first.
+/// Expansion, output channels, number of blocks, and stride of the first block of each stage.
 const STAGES: [(usize, usize, usize, usize); 7] = [
     (1, 16, 1, 1),
     (6, 24, 2, 2),
@@ -20,7 +21,8 @@ const STAGES: [(usize, usize, usize, usize); 7] = [
     (6, 320, 1, 1),
 ];
 
-/// Widths are given in hundredths, so that names compare exactly.
+/// Builds a network with a width multiplier in hundredths (an integer, so that names compare
+/// exactly).
 pub(super) fn build(
     name: ArchName,
     input: ImageShape,
@@ -52,6 +54,7 @@ pub(super) fn build(
     b.finish(vec![logits], classes)
 }
 
+/// Appends one inverted residual block.
 fn inverted_residual(
     b: &mut Builder,
     path: &str,
@@ -78,7 +81,7 @@ fn inverted_residual(
     h
 }
 
-/// `channels` × width to the nearest multiple of 8, never more than 10% below.
+/// Scales a channel count and rounds it to a multiple of 8, never more than 10% down.
 fn scaled(channels: usize, percent: usize) -> usize {
     let exact = channels * percent; // hundredths
     let rounded = ((exact + 400) / 800 * 8).max(8);

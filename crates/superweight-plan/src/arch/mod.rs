@@ -1,9 +1,10 @@
-//! Architectures as plain data: a list of operations over named tensors, with exact counts.
+//! Network architectures as data: operations over named tensors, with exact parameter counts.
 //!
-//! A name such as `wrn-28-10` is a recipe ([`ArchName`]); together with an input shape and a number of classes it
-//! becomes an [`Architecture`]: nodes in the order they run, each with its operation, inputs and output shape. An
-//! engine is driven from that list; the planner only looks at the tensors. Tensor names are those of the PyTorch
-//! module most people load such a network into, so that exported files open elsewhere.
+//! A name such as `wrn-28-10` ([`ArchName`]) with an input shape and a number of classes builds an
+//! [`Architecture`]: a list of [`Node`]s in the order in which they run, each with its operation,
+//! inputs and output shape. The engine executes that list; the planner reads only the tensors.
+//! Tensor names are those of the PyTorch modules that most people use for the same networks, so
+//! that exported weights load elsewhere.
 
 mod bottleneck;
 mod build;

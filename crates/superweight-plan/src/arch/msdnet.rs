@@ -1,34 +1,38 @@
-//! Multi-scale dense networks: three resolutions side by side, every layer reading all before it, an exit after each block
-//! (Huang et al., Multi-scale dense networks for resource efficient image classification, 2018).
+//! Multi-scale dense networks (Huang et al., *Multi-scale dense networks for resource efficient
+//! image classification*, 2018): three resolutions, dense connections, an exit after each block.
 //!
 //! ```text
-//! images ─► 3×3 ─┬─► layer ─┬─► layer ─┬─ …        a layer: what came before, beside its growth
-//!           ↓ ½  │     ↓    │     ↓    │             from the same resolution, and
-//!          3×3 ──┼─► layer ─┼─► layer ─┼─ …          from the finer one by stride 2
+//! images ─► 3×3 ─┬─► layer ─┬─► layer ─┬─ …        a layer concatenates its input,
+//!           ↓ ½  │     ↓    │     ↓    │             new channels from the same resolution, and
+//!          3×3 ──┼─► layer ─┼─► layer ─┼─ …          new channels from the finer one (stride 2)
 //!           ↓ ½  │     ↓    │     ↓    │
 //!          3×3 ──┴─► layer ─┴─► layer ─┼─► exit
 //! ```
 //!
-//! As the authors build it for CIFAR: four layers before the first exit and two before each other, 16, 32 and 64 channels
-//! to begin with, growth 1:2:4 over the resolutions by way of a 1×1 bottleneck. After each third of the layers the finest
-//! resolution is dropped and channels are halved. Tensor names are those of the PyTorch version most people use.
+//! Sizes are those of the authors' CIFAR networks: four layers before the first exit and two more
+//! before each further one; 16, 32 and 64 channels at the start; growth in the ratio 1:2:4, each
+//! through a 1×1 bottleneck. After each third of the layers the finest resolution is dropped and
+//! channels are halved. Tensor names are those of the PyTorch version that most people use.
 
 use super::builder::{Builder, Window};
 use super::image::ImageShape;
 use super::name::ArchName;
 use super::types::{Activation, Architecture, NodeId};
 
-/// What channels are multiplied by, from fine to coarse; a bottleneck's width is this times its growth.
+/// Factor of the channels at each resolution, from fine to coarse.
+///
+/// A bottleneck is at most this factor times as wide as its output.
 const FACTORS: [usize; 3] = [1, 2, 4];
-/// Channels that the finest resolution begins with.
+/// Channels of the finest resolution before the first layer.
 const FIRST: usize = 16;
-/// Layers before the first exit.
+/// Number of layers before the first exit.
 const BASE: usize = 4;
-/// Layers between two exits.
+/// Number of layers between two exits.
 const STEP: usize = 2;
-/// Channels of an exit's convolutions.
+/// Channels of the convolutions of an exit.
 const EXIT: usize = 128;
 
+/// Builds a network with one exit per block.
 pub(super) fn build(
     name: ArchName,
     input: ImageShape,
@@ -39,11 +43,11 @@ pub(super) fn build(
     let layers = BASE + STEP * (blocks - 1);
     let (mut b, image) = Builder::new(name, input);
     let mut x = first(&mut b, image);
-    // Channels over their factor, the same at every resolution.
+    // Channels divided by the factor of the resolution; the same number at every resolution.
     let (mut channels, mut layer) = (FIRST, 0);
     let mut exits = vec![];
     for block in 0..blocks {
-        // The first module of the first block is what makes the resolutions.
+        // Module 0 of the first block makes the three resolutions.
         let mut module = usize::from(block == 0);
         for _ in 0..if block == 0 { BASE } else { STEP } {
             let finest = layer / layers.div_ceil(FACTORS.len());
@@ -60,7 +64,7 @@ pub(super) fn build(
             }
         }
         let path = format!("classifier.{block}");
-        let coarsest = *x.last().expect("there is one resolution at least");
+        let coarsest = *x.last().expect("there is at least one resolution");
         let h = basic(&mut b, &format!("{path}.m.0"), coarsest, EXIT, Window::new(3, 2));
         let h = basic(&mut b, &format!("{path}.m.1"), h, EXIT, Window::new(3, 2));
         exits.push(b.exit(&format!("{path}.m.2"), &format!("{path}.linear"), h, classes));
@@ -68,7 +72,8 @@ pub(super) fn build(
     b.finish(exits, classes)
 }
 
-/// Every resolution from the one before it.
+/// Makes the three resolutions: the first from the images, the others by stride 2 from the one
+/// before.
 fn first(b: &mut Builder, image: NodeId) -> Vec<NodeId> {
     let mut x = image;
     let scale = |(scale, factor): (usize, usize)| {
@@ -79,7 +84,10 @@ fn first(b: &mut Builder, image: NodeId) -> Vec<NodeId> {
     FACTORS.into_iter().enumerate().map(scale).collect()
 }
 
-/// A layer at the resolutions from `finest` on; of what it reads, the first `dropped` are finer than that.
+/// Appends one layer at the resolutions from `finest` on.
+///
+/// The first `dropped` inputs are of finer resolutions, which the layer reads but does not
+/// continue.
 fn dense(
     b: &mut Builder,
     path: &str,
@@ -105,7 +113,7 @@ fn dense(
     (finest..FACTORS.len()).map(scale).collect()
 }
 
-/// Fewer channels at every resolution from `finest` on.
+/// Reduces every resolution from `finest` on to `channels` times its factor, by 1×1 convolutions.
 fn halved(
     b: &mut Builder,
     path: &str,
@@ -119,7 +127,7 @@ fn halved(
     x.iter().enumerate().map(one).collect()
 }
 
-/// 1×1 to no more than `factor` times as many channels as come out, then 3×3.
+/// Appends a 1×1 convolution to at most `factor * out` channels and a 3×3 convolution to `out`.
 fn bottleneck(
     b: &mut Builder,
     path: &str,
@@ -135,6 +143,7 @@ fn bottleneck(
     b.batch_norm(&format!("{path}.net.4"), h, Activation::Relu)
 }
 
+/// Appends a convolution, batch norm and ReLU.
 fn basic(b: &mut Builder, path: &str, x: NodeId, out: usize, window: Window) -> NodeId {
     let h = b.conv(&format!("{path}.net.0"), x, out, window);
     b.batch_norm(&format!("{path}.net.1"), h, Activation::Relu)

@@ -1,4 +1,5 @@
-//! Names of architectures: what there is, built and printed in one spelling; `parse.rs` reads them.
+//! [`ArchName`]: the architecture families and their names. `parse.rs` reads names; `build.rs`
+//! builds the networks.
 
 use std::fmt;
 
@@ -7,130 +8,146 @@ use thiserror::Error;
 
 use super::image::ImageShape;
 
-/// What can be asked for, as shown in help and errors.
-pub const FAMILIES: &str = "wrn-D-K with D = 6n+4 (wrn-28-10, wrn-10-0.5), wrn-50|101|152-K (wrn-50-2), \
-resnet-50|101|152, mobilenet-v2[-WIDTH] (mobilenet-v2-0.5), cnn-C1-C2-... (cnn-16-32), \
+/// The forms of architecture names, for help texts and error messages.
+pub const FAMILIES: &str = "wrn-D-K with D = 6n+4 (wrn-28-10, wrn-10-0.5), \
+wrn-50|101|152-K (wrn-50-2), resnet-50|101|152, mobilenet-v2[-WIDTH] (mobilenet-v2-0.5), \
+cnn-C1-C2-... (cnn-16-32), \
 msdnet-EXITS-GROWTH (msdnet-16-12), \
-mimo-M-NETWORK (mimo-3-wrn-28-10), NETWORK@W1-W2-... (cnn-16-32@12-20: with widths of its own)";
+mimo-M-NETWORK (mimo-3-wrn-28-10), NETWORK@W1-W2-... (cnn-16-32@12-20: given channels per layer)";
 
-/// Largest accepted depth, width factor and channel count: far past any network that trains, far below overflow.
+/// Largest accepted depth, width factor and channel count.
+///
+/// Larger than any network that can be trained, and small enough that counts never overflow.
 pub(super) const LIMIT: usize = 10_000;
 
-/// Most images that a network answers at once.
-pub(super) const MOST_HEADS: usize = 16;
+/// Largest number of images that a MIMO network reads at once.
+pub(super) const MAX_HEADS: usize = 16;
 
-/// How many exits a network may have. Of one the finest resolution would not be dropped in time, and nothing read it.
+/// Accepted numbers of exits of an MSDNet.
+///
+/// With one exit the finest resolution would be computed to the end although no exit reads it.
 pub(super) const EXITS: std::ops::RangeInclusive<usize> = 2..=64;
 
-/// A family with its numbers. Written as a string everywhere.
+/// An architecture family with its sizes. Read from, printed as and serialized as a string.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum ArchName {
-    /// `wrn-28-10`, `wrn-10-0.5`: wide (or narrow) residual network for small images.
+    /// `wrn-28-10`, `wrn-10-0.5`: wide residual network for small images.
     Wrn {
-        /// 6n + 4.
+        /// Number of layers, 6n + 4.
         depth: usize,
-        /// Widening factor in hundredths.
+        /// Widening factor in hundredths; below 100 the network is narrower than a ResNet.
         percent: usize,
     },
-    /// `resnet-50`, `wrn-50-2`: bottleneck network for large images.
+    /// `resnet-50`, `wrn-50-2`: residual network of bottleneck blocks for large images.
     Bottleneck {
-        /// 50, 101 or 152.
+        /// Number of layers: 50, 101 or 152.
         depth: usize,
-        /// Widening factor of the inner convolutions; 1 is a plain ResNet.
+        /// Widening factor of the 3×3 convolutions; 1 is a plain ResNet.
         width: usize,
     },
-    /// `mobilenet-v2`, `mobilenet-v2-0.5`.
+    /// `mobilenet-v2`, `mobilenet-v2-0.5`: MobileNetV2.
     MobileNetV2 {
         /// Width multiplier in hundredths.
         percent: usize,
     },
-    /// `cnn-16-32`: plain network, one convolution per number.
+    /// `cnn-16-32`: plain network with one convolution per number.
     Cnn {
         /// Channels of each convolution.
         widths: Vec<usize>,
     },
-    /// `msdnet-16-12`: three resolutions side by side, densely connected, with an exit after each block (MSDNet).
+    /// `msdnet-16-12`: multi-scale dense network (MSDNet): three resolutions, densely connected,
+    /// with an exit after each block.
     MsdNet {
-        /// Exits, 2 or more: of the first and of every second layer from then on.
+        /// Number of exits, 2 or more. The first follows four layers; two layers lie between exits.
         exits: usize,
-        /// Channels that a layer adds at the finest resolution; twice and four times as many at the others.
+        /// Channels that a layer adds at the finest resolution; the others add two and four times
+        /// that.
         growth: usize,
     },
-    /// `mimo-3-wrn-28-10`: a network whose first layer sees several images side by side and whose last answers each of
-    /// them; asked with one image several times, it is an ensemble for the price of one (MIMO).
+    /// `mimo-3-wrn-28-10`: a network that reads several images at once and classifies each (MIMO).
+    ///
+    /// Given the same image several times, it is an ensemble at nearly the cost of one network.
     Mimo {
-        /// Images at once, 2 or more.
+        /// Number of images read at once, 2 or more.
         heads: usize,
-        /// All but the first and the last layer; not such a network itself.
+        /// Network whose first and last layer are widened for several images; not MIMO itself.
         body: Box<ArchName>,
     },
-    /// `cnn-16-32@12-20`: a network with other [widths](super::Architecture::widths), as `swn slim` finds them.
+    /// `cnn-16-32@12-20`: a network with other [widths](super::Architecture::widths), as `swn slim`
+    /// writes them.
     Slim {
-        /// What it is but for them; not such a network itself.
+        /// Network whose widths are replaced; not `Slim` itself.
         body: Box<ArchName>,
-        /// As many as the body has.
+        /// Channels for each width of the body.
         widths: Vec<usize>,
     },
 }
 
-/// Why a name is not an architecture, or cannot be built.
+/// Why a text is not the name of an architecture, or why the architecture cannot be built.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ArchError {
-    /// No such family.
-    #[error("unknown architecture '{name}'{}\nknown: {FAMILIES}", suggestion.as_ref().map_or(String::new(), |s| format!(", did you mean '{s}'?")))]
+    /// The name is of no known family.
+    #[error(
+        "unknown architecture '{name}'{}\nknown: {FAMILIES}",
+        suggestion.as_ref().map_or(String::new(), |s| format!(", did you mean '{s}'?"))
+    )]
     Unknown {
-        /// As typed.
+        /// The name.
         name: String,
-        /// A close known name.
+        /// A similar name of a known family.
         suggestion: Option<String>,
     },
-    /// The family exists, its numbers do not.
+    /// The family is known, but it has no network with these numbers.
     #[error("'{name}' is not a network of its family: {why}")]
     InvalidNumbers {
-        /// As typed.
+        /// The name.
         name: String,
-        /// What the numbers must satisfy, with the nearest that do.
+        /// What the numbers must satisfy, and the nearest ones that do.
         why: String,
     },
-    /// Input shape or classes make no network.
+    /// A side of the input or the number of classes is zero or too large.
     #[error(
-        "{name} cannot be built for input {input:?} and {classes} classes: every number must be between 1 and {LIMIT}"
+        "{name} cannot be built for input {input:?} and {classes} classes: every number must be \
+         between 1 and {LIMIT}"
     )]
     Size {
-        /// The architecture.
+        /// Name of the architecture.
         name: String,
-        /// Channels, height, width.
+        /// Channels, height and width of the input.
         input: [usize; 3],
-        /// Classes.
+        /// Number of classes.
         classes: usize,
     },
-    /// Too many images at once for these.
+    /// The channels or logits of a MIMO network exceed the limit for this input and these classes.
     #[error(
-        "{name} cannot be built for input {input:?} and {classes} classes: {heads} times as many channels and logits must be at most \
-         {LIMIT}"
+        "{name} cannot be built for input {input:?} and {classes} classes: {heads} times as many \
+         channels and logits must be at most {LIMIT}"
     )]
     Heads {
-        /// The architecture.
+        /// Name of the architecture.
         name: String,
-        /// Images at once.
+        /// Number of images read at once.
         heads: usize,
-        /// Channels, height, width.
+        /// Channels, height and width of the input.
         input: [usize; 3],
-        /// Classes.
+        /// Number of classes.
         classes: usize,
     },
 }
 
 impl ArchName {
-    /// The same with other [widths](super::Architecture::widths), as many as it has; building says where they are not.
+    /// Returns this architecture with other [widths](super::Architecture::widths).
+    ///
+    /// [`build`](Self::build) fails if their number is not that of the architecture.
     pub fn slimmed(&self, widths: Vec<usize>) -> Self {
         let body =
             if let Self::Slim { body, .. } = self { body.clone() } else { Box::new(self.clone()) };
         Self::Slim { body, widths }
     }
 
-    /// The input it is made for: ImageNet's for bottleneck networks, CIFAR's for the others.
+    /// Input shape that the family is usually trained on: ImageNet's for bottleneck networks,
+    /// CIFAR's for all others.
     pub fn default_input(&self) -> ImageShape {
         match self {
             Self::Bottleneck { .. } => ImageShape::IMAGENET,
@@ -139,7 +156,7 @@ impl ArchName {
         }
     }
 
-    /// Images answered at once.
+    /// Number of images that one forward pass classifies together; 1 except for MIMO.
     pub fn heads(&self) -> usize {
         match self {
             &Self::Mimo { heads, .. } => heads,
@@ -148,7 +165,7 @@ impl ArchName {
         }
     }
 
-    /// Places where it answers, each with more work than the one before.
+    /// Number of nodes that compute logits; 1 except for networks with early exits.
     pub fn exits(&self) -> usize {
         match self {
             &Self::MsdNet { exits, .. } => exits,

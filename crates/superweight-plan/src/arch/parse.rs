@@ -1,10 +1,10 @@
-//! Names of architectures as people type them: read and checked; what is close to one is suggested.
+//! Reads [`ArchName`]s, and suggests a name where a text is close to one.
 
 use std::str::FromStr;
 
 use super::bottleneck;
 use super::name::{ArchError, ArchName};
-use super::name::{EXITS, LIMIT, MOST_HEADS};
+use super::name::{EXITS, LIMIT, MAX_HEADS};
 
 impl FromStr for ArchName {
     type Err = ArchError;
@@ -30,7 +30,8 @@ impl FromStr for ArchName {
                 (Some(depth), None) if small(depth) => match hundredths(width) {
                     Some(percent) => Ok(Self::Wrn { depth, percent }),
                     None => Err(numbers(
-                        "the width must be between 0.1 and 10000, with at most two decimals, e.g. 0.5",
+                        "the width must be between 0.1 and 10000, with at most two decimals, \
+                         e.g. 0.5",
                     )),
                 },
                 _ => Err(numbers("write wrn-DEPTH-WIDTH, e.g. wrn-28-10")),
@@ -64,16 +65,17 @@ impl FromStr for ArchName {
                 match (parse(exits).filter(|n| EXITS.contains(n)), parse(growth)) {
                     (Some(exits), Some(growth)) => Ok(Self::MsdNet { exits, growth }),
                     _ => Err(numbers(&format!(
-                        "write msdnet-EXITS-GROWTH with {} to {} exits and a growth from 1 to {LIMIT} channels, e.g. msdnet-16-12",
+                        "write msdnet-EXITS-GROWTH with {} to {} exits and a growth from 1 to \
+                         {LIMIT} channels, e.g. msdnet-16-12",
                         EXITS.start(),
                         EXITS.end()
                     ))),
                 }
             }
             ["mimo", heads, ref body @ ..] if !body.is_empty() => {
-                match parse(heads).filter(|heads| (2..=MOST_HEADS).contains(heads)) {
+                match parse(heads).filter(|heads| (2..=MAX_HEADS).contains(heads)) {
                     Some(_) if body[0] == "mimo" => {
-                        Err(numbers("NETWORK in mimo-M-NETWORK is not one of mimo itself"))
+                        Err(numbers("NETWORK in mimo-M-NETWORK must not be a mimo network"))
                     }
                     Some(heads) => {
                         let body = parsed_within(text, &body.join("-"), |body| {
@@ -81,13 +83,14 @@ impl FromStr for ArchName {
                         })?;
                         if body.exits() > 1 {
                             return Err(numbers(
-                                "NETWORK in mimo-M-NETWORK has to be one without exits",
+                                "NETWORK in mimo-M-NETWORK must have no early exits",
                             ));
                         }
                         Ok(Self::Mimo { heads, body: Box::new(body) })
                     }
                     None => Err(numbers(&format!(
-                        "write mimo-M-NETWORK with M images at once, 2 to {MOST_HEADS}, e.g. mimo-3-wrn-28-10"
+                        "write mimo-M-NETWORK with M from 2 to {MAX_HEADS} images at once, e.g. \
+                         mimo-3-wrn-28-10"
                     ))),
                 }
             }
@@ -96,14 +99,17 @@ impl FromStr for ArchName {
     }
 }
 
-/// Digits alone, at most [`LIMIT`].
+/// Reads a number from 1 to [`LIMIT`]: digits only, no leading zero.
 fn parse(part: &str) -> Option<usize> {
     let plain = part.bytes().all(|b| b.is_ascii_digit()) && !part.starts_with('0');
     let number = if plain { part.parse::<usize>().ok() } else { None };
     number.filter(|n| (1..=LIMIT).contains(n))
 }
 
-/// A network in the name of another, `text`; what is wrong with it is said of the whole.
+/// Reads the name of a network inside another name, `text`. Errors and suggestions are about
+/// `text`.
+///
+/// `whole` puts a corrected inner name back into the outer one.
 fn parsed_within(
     text: &str,
     body: &str,
@@ -125,20 +131,23 @@ fn parsed_within(
     })
 }
 
-/// `body@12-20`. Whether there are as many as the body has is known when it is built: it may depend on the images.
+/// Reads `body@12-20`.
+///
+/// The number of widths is checked when the network is built, since it can depend on the input
+/// shape.
 fn slim(text: &str, body: &str, typed: &str) -> Result<ArchName, ArchError> {
     let body = parsed_within(text, body, |body| format!("{body}@{typed}"))?;
     let widths: Option<Vec<usize>> = typed.split('-').map(parse).collect();
     let widths = widths.ok_or_else(|| ArchError::InvalidNumbers {
         name: text.to_owned(),
         why: format!(
-            "write NETWORK@W1-W2-... with numbers of channels from 1 to {LIMIT}, e.g. cnn-16-32@12-20"
+            "write NETWORK@W1-W2-... with channel counts from 1 to {LIMIT}, e.g. cnn-16-32@12-20"
         ),
     })?;
     Ok(ArchName::Slim { body: Box::new(body), widths })
 }
 
-/// `0.5` or `1.25` in hundredths: digits alone, at most two behind the point, from 0.1 on.
+/// Reads `0.5` or `1.25` in hundredths: at least 0.1, with one or two decimals.
 fn hundredths(text: &str) -> Option<usize> {
     let (whole, rest) = text.split_once('.')?;
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
@@ -151,6 +160,7 @@ fn hundredths(text: &str) -> Option<usize> {
     (percent >= 10).then_some(percent)
 }
 
+/// Explains which depths exist, and names the nearest networks.
 fn nearest_depths(depth: usize, width: usize) -> String {
     let below = if depth < 10 { 10 } else { (depth - 4) / 6 * 6 + 4 };
     let above = if depth < 10 { 16 } else { below + 6 };
@@ -164,7 +174,7 @@ fn nearest_depths(depth: usize, width: usize) -> String {
     )
 }
 
-/// A known spelling for what people type from memory (`wrn28-10`, `WideResNet-28-10`, `mobilenetv2`, `resnet50`).
+/// Suggests a valid name for other common spellings: `wrn28-10`, `WideResNet-28-10`, `resnet50`.
 fn suggest(text: &str) -> Option<String> {
     let plain = text.replace(['_', ' ', '.'], "-");
     let numbers =
@@ -190,9 +200,11 @@ mod tests {
 
     #[test]
     fn names_print_as_they_parse() {
-        let names = "wrn-28-10 wrn-16-2 wrn-10-1 wrn-10-0.5 wrn-16-1.25 wrn-50-2 wrn-101-2 resnet-50 mobilenet-v2 mobilenet-v2-0.5 \
-                     mobilenet-v2-1.4 mobilenet-v2-0.35 cnn-4 cnn-8-16-16 mimo-3-wrn-28-10 mimo-2-cnn-8-16 mimo-16-mobilenet-v2-0.5 cnn-8-16@4-300 \
-                     wrn-10-1@16-8-24-32-48-64 mimo-2-cnn-8@4 msdnet-16-12 msdnet-2-1";
+        let names = "wrn-28-10 wrn-16-2 wrn-10-1 wrn-10-0.5 wrn-16-1.25 wrn-50-2 wrn-101-2 \
+                     resnet-50 mobilenet-v2 mobilenet-v2-0.5 mobilenet-v2-1.4 mobilenet-v2-0.35 \
+                     cnn-4 cnn-8-16-16 mimo-3-wrn-28-10 mimo-2-cnn-8-16 \
+                     mimo-16-mobilenet-v2-0.5 cnn-8-16@4-300 wrn-10-1@16-8-24-32-48-64 \
+                     mimo-2-cnn-8@4 msdnet-16-12 msdnet-2-1";
         for name in names.split_whitespace() {
             assert_eq!(name.parse::<ArchName>().unwrap().to_string(), name);
         }
@@ -203,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_depth_names_its_neighbours() {
+    fn an_error_about_depth_names_the_nearest_depths() {
         let message = "wrn-29-10".parse::<ArchName>().unwrap_err().to_string();
         assert!(message.contains("wrn-28-10, wrn-34-10"), "{message}");
         let message = "wrn-4-1".parse::<ArchName>().unwrap_err().to_string();
@@ -213,14 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn wrong_widths_are_answered_with_what_they_are_of() {
+    fn an_error_about_widths_names_the_layers() {
         let refused = |name: &str| {
             let name: ArchName = name.parse().unwrap();
             name.build(ImageShape::CIFAR, 10).unwrap_err().to_string()
         };
         let message = refused("cnn-8-8@4");
         assert!(
-            message.contains("cnn-8-8 has 2 widths, 1 is given: those of conv1, conv2"),
+            message.contains("cnn-8-8 has 2 widths, 1 is given: write those of conv1, conv2"),
             "{message}"
         );
         let message = refused("wrn-9994-1@16-16");
@@ -229,9 +241,10 @@ mod tests {
         assert!(wide.build(ImageShape::CIFAR, 10).is_err());
     }
 
-    /// Where 16 and 24 channels are rounded to as many, small images have one more residual sum.
+    /// At width 0.35, 16 and 24 channels both round to 8. On small images, where that stage has
+    /// stride 1, the first block then has a residual sum too, and one width less remains.
     #[test]
-    fn how_many_widths_there_are_may_depend_on_the_images() {
+    fn the_number_of_widths_can_depend_on_the_input_shape() {
         let body: ArchName = "mobilenet-v2-0.35".parse().unwrap();
         for (input, count) in [(ImageShape::CIFAR, 24), (ImageShape::IMAGENET, 25)] {
             let widths: Vec<usize> =
@@ -245,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_answered_with_a_known_one() {
+    fn an_unknown_name_suggests_a_known_one() {
         for (typed, meant) in [
             ("wrn28-10", "wrn-28-10"),
             ("WideResNet-28-10", "wrn-28-10"),
@@ -264,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_numbers_are_refused() {
+    fn invalid_numbers_are_refused() {
         for name in [
             "wrn-99999999999999999999-1",
             "wrn-28-0",

@@ -1,37 +1,37 @@
-//! The parts of an architecture: operations, tensors and their counts.
+//! [`Architecture`] and its parts: operations, nodes and tensors, with parameter counts.
 
 use serde::Serialize;
 
 use super::image::ImageShape;
 use super::name::ArchName;
 
-/// Position of a node in [`Architecture::nodes`].
+/// Identifies a node: its position in [`Architecture::nodes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub usize);
 
-/// Position of a tensor in [`Architecture::tensors`].
+/// Identifies a tensor: its position in [`Architecture::tensors`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TensorId(pub usize);
 
-/// What is applied to a value elementwise, fused into the operation that made it.
+/// Elementwise activation, fused into the operation whose result it is applied to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Activation {
-    /// Nothing.
+    /// No activation.
     None,
-    /// max(x, 0).
+    /// ReLU, max(x, 0).
     Relu,
-    /// min(max(x, 0), 6).
+    /// ReLU6, min(max(x, 0), 6).
     Relu6,
 }
 
-/// One operation. Its inputs are [`Node::inputs`].
+/// Operation of a [`Node`], on the values of [`Node::inputs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// The image batch.
+    /// The batch of input images.
     Input,
     /// Convolution without bias.
     Conv {
-        /// Weight, OIHW.
+        /// Weight `[out, in / groups, kh, kw]`.
         weight: TensorId,
         /// Kernel height and width.
         kernel: [usize; 2],
@@ -39,37 +39,37 @@ pub enum Op {
         stride: usize,
         /// Zero padding, the same on all sides.
         padding: usize,
-        /// Groups; equal to the channels for a depthwise convolution.
+        /// Number of groups; equal to the channels for a depthwise convolution.
         groups: usize,
     },
     /// Batch normalisation over batch, height and width, then an activation.
     BatchNorm {
-        /// γ, one number per channel.
+        /// Scale γ, one parameter per channel.
         scale: TensorId,
-        /// β, one number per channel.
+        /// Shift β, one parameter per channel.
         shift: TensorId,
         /// Applied to the result.
         activation: Activation,
     },
-    /// Sum of two values of one shape, then an activation.
+    /// Sum of two values of the same shape, then an activation.
     Add {
         /// Applied to the result.
         activation: Activation,
     },
-    /// Values of one height and width side by side, channels after channels.
+    /// Concatenation of values along the channels. Heights and widths are equal.
     Concat,
-    /// Maximum over windows.
+    /// Max pooling.
     MaxPool {
-        /// Window height and width.
+        /// Height and width of the window.
         kernel: usize,
-        /// Stride.
+        /// Stride, the same in both directions.
         stride: usize,
-        /// Padding on all sides, never the maximum.
+        /// Padding on all sides; padded positions are never the maximum.
         padding: usize,
     },
-    /// Mean over all positions.
+    /// Mean over height and width.
     GlobalAveragePool,
-    /// Fully connected layer with bias, on `[channels, 1, 1]`.
+    /// Fully connected layer with bias, applied to `[channels, 1, 1]`.
     Linear {
         /// Weight, `[out, in]`.
         weight: TensorId,
@@ -78,104 +78,107 @@ pub enum Op {
     },
 }
 
-/// An operation at its place in the network.
+/// One operation of a network with its inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Module path, e.g. `block1.layer.0.conv1`.
+    /// PyTorch's module path, e.g. `block1.layer.0.conv1`.
     pub name: String,
-    /// What is computed.
+    /// Operation that computes the value.
     pub op: Op,
-    /// From which earlier nodes.
+    /// Earlier nodes whose values the operation reads.
     pub inputs: Vec<NodeId>,
-    /// Shape of the result for one image.
+    /// Shape of the value for one image.
     pub shape: ImageShape,
 }
 
-/// What a trainable tensor is for.
+/// Use of a trainable tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TensorKind {
-    /// Weight of a convolution, OIHW.
+    /// Weight of a convolution, `[out, in / groups, kh, kw]`.
     ConvWeight,
     /// Weight of a linear layer, `[out, in]`.
     LinearWeight,
     /// Bias of a linear layer.
     LinearBias,
-    /// γ of a batch norm.
+    /// Scale γ of a batch norm.
     NormScale,
-    /// β of a batch norm.
+    /// Shift β of a batch norm.
     NormShift,
 }
 
-/// A trainable tensor.
+/// A trainable tensor of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
     /// PyTorch's name, e.g. `block1.layer.0.conv1.weight`.
     pub name: String,
-    /// What it is for.
+    /// Use of the tensor.
     pub kind: TensorKind,
-    /// OIHW, `[out, in]` or `[channels]`.
+    /// `[out, in / groups, kh, kw]`, `[out, in]` or `[channels]`, by [`TensorKind`].
     pub shape: Vec<usize>,
 }
 
 impl Tensor {
-    /// Numbers in it.
+    /// Number of parameters in the tensor.
     pub fn len(&self) -> u64 {
         self.shape.iter().map(|&d| d as u64).product()
     }
 
-    /// Whether it holds no number.
+    /// Whether the tensor has no parameters.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Trainable numbers by part, and the work of one forward pass.
+/// Parameter counts by part, and the cost of one forward pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Convolution weights.
+    /// Parameters of convolution weights.
     pub convolutions: u64,
-    /// Batch-norm scales and shifts.
+    /// Parameters of batch-norm scales and shifts.
     pub batch_norm: u64,
-    /// Linear weights and biases.
+    /// Parameters of linear weights and biases.
     pub classifier: u64,
-    /// Multiply-adds of convolutions and linear layers for one image, at most `u64::MAX`.
+    /// Multiply-adds of convolutions and linear layers for one image; saturates at `u64::MAX`.
     pub multiply_adds: u64,
 }
 
 impl Counts {
-    /// All trainable numbers.
+    /// Number of all parameters.
     pub fn total(&self) -> u64 {
         self.convolutions + self.batch_norm + self.classifier
     }
 }
 
-/// A network as data: `nodes[0]` is the input, the last node gives logits, and so do earlier exits. With several heads the
-/// input has as many images side by side, as channels, and the logits are those of one after another.
+/// A network as data.
+///
+/// `nodes[0]` is the input; the last node and every early exit compute logits. With several heads
+/// (MIMO) the input holds that many images, concatenated along the channels, and the logits hold
+/// the classes of the first image, then those of the second, and so on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Architecture {
-    /// The name it was built from.
+    /// Name from which the network was built.
     pub name: ArchName,
-    /// Shape of one image.
+    /// Shape of one input image.
     pub input: ImageShape,
-    /// Classes told apart.
+    /// Number of classes.
     pub classes: usize,
-    /// Images answered at once.
+    /// Number of images that one forward pass classifies together; 1 except for MIMO.
     pub heads: usize,
-    /// Operations in the order they run.
+    /// Operations in the order in which they run.
     pub nodes: Vec<Node>,
-    /// The nodes that give logits, in their order; the last node is the last of them.
+    /// Nodes that compute logits, in the order in which they run; the last one is the last node.
     pub exits: Vec<NodeId>,
-    /// Trainable tensors in the order they are used.
+    /// Trainable tensors in the order in which they are used.
     pub tensors: Vec<Tensor>,
 }
 
 impl Architecture {
-    /// A tensor by id.
+    /// Returns the tensor with this id.
     pub fn tensor(&self, id: TensorId) -> &Tensor {
         &self.tensors[id.0]
     }
 
-    /// Exact counts by part.
+    /// Counts parameters by part, and multiply-adds up to the last exit.
     pub fn counts(&self) -> Counts {
         let multiply_adds = self.multiply_adds_to(self.exits.len() - 1);
         let mut counts = Counts { multiply_adds, ..Counts::default() };
@@ -189,7 +192,13 @@ impl Architecture {
         counts
     }
 
-    /// Multiply-adds for one image until it has been answered at an exit, those before it included; at most `u64::MAX`.
+    /// Multiply-adds for one image up to exit number `exit`, earlier exits included.
+    ///
+    /// Saturates at `u64::MAX`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such exit.
     pub fn multiply_adds_to(&self, exit: usize) -> u64 {
         let work = |node: &Node| match node.op {
             Op::Conv { weight, .. } | Op::Linear { weight, .. } => {

@@ -1,26 +1,27 @@
-//! Widths of a network's own: which values have the same channels, and the same network with other numbers of them.
+//! Widths: the channel counts of a network that can be chosen, and the network with other counts.
 //!
-//! Values that are added, normalised, pooled or taken channel by channel have as many channels as each other: a *width*.
-//! Convolutions begin new ones; those of the images and of the classes are no widths, nobody chooses them, and neither is what
-//! several have side by side. WRN-28-10 has
-//! one for its stem, one for each of its three stages and one inside each of its twelve blocks.
+//! A sum has as many channels as both of its inputs; a batch norm, a pool and a depthwise
+//! convolution as many as their input. All values linked in this way share one *width*. Every other
+//! convolution starts a new one. Input channels, classes and concatenations are not widths: they
+//! follow from the data or from other widths. WRN-28-10 has 16 widths: one for its stem, one for
+//! each of its three stages and one inside each of its twelve blocks.
 
 use super::name::ArchName;
 use super::types::{Architecture, NodeId, Op};
 
-/// Channels that several values have, and that a network may have more or fewer of.
+/// A channel count that one or more values of a network share and that can be changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Width {
-    /// The first convolution that makes such a value.
+    /// Name of the first convolution with this many output channels, e.g. `block1.layer.0.conv1`.
     pub name: String,
-    /// How many.
+    /// Number of channels.
     pub channels: usize,
-    /// The batch norms over them.
+    /// Batch norms over these channels.
     pub norms: Vec<NodeId>,
 }
 
 impl Architecture {
-    /// Its widths, in the order in which they begin.
+    /// Lists the widths in the order of their first convolutions.
     pub fn widths(&self) -> Vec<Width> {
         let of = self.width_of();
         let mut widths: Vec<Width> = vec![];
@@ -40,11 +41,13 @@ impl Architecture {
         widths
     }
 
-    /// The same network with these widths, as many as it has and in their order. Itself no such network.
+    /// Returns the network with other widths, in the order of [`Architecture::widths`].
+    ///
+    /// `self` must not itself come from [`ArchName::Slim`].
     pub(super) fn with_widths(mut self, name: ArchName, widths: &[usize]) -> Self {
         let of = self.width_of();
         let count = of.iter().flatten().max().map_or(0, |last| last + 1);
-        assert_eq!(widths.len(), count, "as many numbers as {} has widths", self.name);
+        assert_eq!(widths.len(), count, "{} needs a number for every width", self.name);
         for (i, width) in of.into_iter().enumerate() {
             let beside =
                 |nodes: &[NodeId]| nodes.iter().map(|node| self.nodes[node.0].shape.channels).sum();
@@ -80,15 +83,17 @@ impl Architecture {
         Self { name, ..self }
     }
 
-    /// Which width every node's value has; none for images and logits.
+    /// Index of the width of every node's value; `None` for images, concatenations and logits.
     fn width_of(&self) -> Vec<Option<usize>> {
-        // With one channel a depthwise convolution cannot be told from others; the network that it is of still can.
+        // With one channel a depthwise convolution looks like any other, so ask the original
+        // network.
         if let ArchName::Slim { body, .. } = &self.name {
-            let body = body.build(self.input, self.classes).expect("its body was built for these");
+            let body =
+                body.build(self.input, self.classes).expect("the body was built for this input");
             return body.width_of();
         }
         let mut of: Vec<Option<usize>> = vec![];
-        // Widths as they begin, each with the one that it was found to be, itself at first.
+        // For every width so far, an earlier width that it equals, or itself.
         let mut same: Vec<usize> = vec![];
         fn first(same: &[usize], mut width: usize) -> usize {
             while same[width] != width {
@@ -109,17 +114,18 @@ impl Architecture {
                     same[a.max(b)] = a.min(b);
                     a.min(b)
                 }),
-                // A convolution in groups takes channel by channel: all of them here are depthwise.
+                // All grouped convolutions here are depthwise: they keep the channels.
                 Op::Conv { .. }
                 | Op::BatchNorm { .. }
                 | Op::MaxPool { .. }
                 | Op::GlobalAveragePool => input(0),
             });
         }
-        // Numbers without those that additions have left over.
+        // Number the distinct widths from 0.
         let firsts: Vec<usize> = (0..same.len()).filter(|&width| same[width] == width).collect();
-        let number =
-            |width| firsts.binary_search(&first(&same, width)).expect("it is among the first");
+        let number = |width| {
+            firsts.binary_search(&first(&same, width)).expect("every width equals one of the first")
+        };
         of.into_iter().map(|width| width.map(number)).collect()
     }
 }

@@ -1,16 +1,19 @@
-//! Wide residual networks for small images: WRN-d-k has (d − 4) / 6 pre-activation basic blocks in each of three
-//! stages of 16k, 32k and 64k channels behind a 3×3 stem of 16. k below 1 makes the plain network of a small budget; k in
-//! hundredths, channels rounded to the nearest whole number.
+//! Wide residual networks for small images.
 //!
-//! Where a block changes shape, its shortcut is a 1×1 convolution of the *activated* input and the branch starts
-//! from that too; elsewhere the shortcut is the raw input. A block of unchanged width and stride 1 has no shortcut
-//! convolution (WRN-d-1, first stage).
+//! WRN-d-k has a 3×3 stem with 16 channels and three stages of (d − 4) / 6 pre-activation basic
+//! blocks with 16k, 32k and 64k channels. k is given in hundredths; channels are rounded. A k below
+//! 1 gives the plain network that a small budget pays for.
+//!
+//! A block that changes width or resolution has a shortcut: a 1×1 convolution of the *activated*
+//! input, which the branch reads too. Any other block adds its raw input; so does every block in
+//! the first stage of WRN-d-1.
 
 use super::builder::{Builder, Window};
 use super::image::ImageShape;
 use super::name::ArchName;
 use super::types::{Activation::Relu, Architecture, NodeId};
 
+/// Builds a network with this depth, 6n + 4, and a widening factor in hundredths.
 pub(super) fn build(
     name: ArchName,
     input: ImageShape,
@@ -32,6 +35,7 @@ pub(super) fn build(
     b.finish(vec![logits], classes)
 }
 
+/// Appends one pre-activation basic block.
 fn basic_block(b: &mut Builder, path: &str, x: NodeId, out: usize, stride: usize) -> NodeId {
     let same = b.channels(x) == out && stride == 1;
     let activated = b.batch_norm(&format!("{path}.bn1"), x, Relu);

@@ -1,4 +1,5 @@
-//! Plans as files: JSON, one line per layer, set and SuperWeight, so that two plans can be compared with `diff`.
+//! Reads and writes plans as JSON, with one line per layer, set and SuperWeight for use with
+//! `diff`.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,10 +7,15 @@ use super::types::{SharingPlan, VERSION};
 use crate::error::PlanError;
 
 impl SharingPlan {
-    /// Reads and checks a plan. Errors name the place in the file.
+    /// Reads a plan from JSON and validates it.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError::Json`] if the text is not a plan, [`PlanError::Version`] if it is of another
+    /// version, and [`PlanError::Invalid`] with the place in the file if it contradicts itself.
     pub fn from_json(text: &str) -> Result<Self, PlanError> {
         let text = text.trim_start_matches('\u{feff}');
-        // The version decides how the rest is to be read, so it is looked at alone first.
+        // Read the version by itself first: other versions may have other fields.
         #[derive(Deserialize)]
         struct Versioned {
             version: serde_json::Value,
@@ -25,7 +31,7 @@ impl SharingPlan {
         Ok(plan)
     }
 
-    /// The plan as JSON, ending in a newline. The same plan always gives the same bytes.
+    /// Writes the plan as JSON that ends in a newline. Equal plans give equal bytes.
     pub fn to_json(&self) -> String {
         let Self { version, members, budget, reserve, tiling, layers, vectors, .. } = self;
         let mut fields = vec![("version", line(version)), ("members", lines(members))];

@@ -1,4 +1,4 @@
-//! The sharing plan: its types, its parameter counts, its file and its checks.
+//! The sharing plan: types, parameter counts, file format and validation.
 
 mod cost;
 mod file;
@@ -9,7 +9,7 @@ mod validate;
 
 pub(crate) use cost::{Ledger, SetCost};
 pub use rect::{Rect, Span};
-pub(crate) use types::{BLOCKS, MOST_TEMPLATES};
+pub(crate) use types::{BLOCKS, MAX_TEMPLATES};
 pub use types::{
     Bill, Cluster, Group, PlannedLayer, SharingPlan, SuperWeight, TemplateSet, Tile, Tiling, Users,
     VERSION, View,

@@ -1,4 +1,4 @@
-//! How many trainable numbers the parts of a plan have, and what a bill of them comes to.
+//! Parameter counts of the parts of a plan, and its bill.
 
 use super::cost::{Ledger, SetCost};
 use super::types::{Bill, SharingPlan, TemplateSet, Tiling, coefficient_rows};
@@ -6,7 +6,9 @@ use crate::ids::{ClusterId, LayerId, SetId, SuperWeightId};
 use crate::layer::{Layer, LayerKind, VectorKind};
 
 impl SharingPlan {
-    /// Trained numbers of a set's templates, patterns included; none where they are looked at in a bank.
+    /// Number of parameters in the templates of a set, patterns included.
+    ///
+    /// 0 if the templates are read from a bank, whose parameters belong to the cluster.
     pub fn template_parameters(&self, id: SetId) -> u64 {
         let set = self.set(id);
         if set.view.is_some() {
@@ -21,13 +23,14 @@ impl SharingPlan {
         set.templates as u64 * (set.block_len() + patterns as u64)
     }
 
-    /// Factors that a set's templates are multiplied by: of each output and each input, with rank-one tiling.
+    /// Number of factors that a set's template is multiplied by with rank-one tiling: one per
+    /// output and one per input. 0 for other tilings.
     pub fn factor_parameters(&self, id: SetId) -> u64 {
         let [rows, cols, ..] = self.set(id).block;
         if self.tiling == Tiling::RankOne { (rows + cols) as u64 } else { 0 }
     }
 
-    /// How many numbers of a cluster's bank are looked at by some of these layers.
+    /// Number of parameters of a cluster's bank that are read by any layer for which `of` is true.
     pub fn used_bank_parameters(&self, id: ClusterId, of: impl Fn(&Layer) -> bool) -> u64 {
         let layers = self.clusters[id.0].layers.iter().map(|&id| &self.layers[id.0]);
         let tiles = layers.filter(|planned| of(&planned.layer)).flat_map(|planned| &planned.tiles);
@@ -49,26 +52,26 @@ impl SharingPlan {
         numbers
     }
 
-    /// Numbers of banks that no layer looks at: they are trained by nobody.
+    /// Number of parameters in all banks that no layer reads. They are never trained.
     pub fn unused_bank_parameters(&self) -> u64 {
         (0..self.clusters.len()).map(|i| self.unused_bank_parameters_of(ClusterId(i))).sum()
     }
 
-    /// The same of one cluster's bank.
+    /// Number of parameters in one cluster's bank that no layer reads.
     pub fn unused_bank_parameters_of(&self, id: ClusterId) -> u64 {
         self.clusters[id.0]
             .bank
             .map_or(0, |numbers| numbers - self.used_bank_parameters(id, |_| true))
     }
 
-    /// Trained numbers of a cluster's templates: its bank's, or those of its sets.
+    /// Number of parameters in a cluster's templates: those of its bank and of its sets.
     pub fn cluster_parameters(&self, id: ClusterId) -> u64 {
         let sets = self.template_sets.iter().enumerate().filter(|(_, set)| set.cluster == id);
         let own: u64 = sets.map(|(i, _)| self.template_parameters(SetId(i))).sum();
         self.clusters[id.0].bank.unwrap_or(0) + own
     }
 
-    /// What every set costs, as the allocation saw it.
+    /// Costs of every template set, as the allocation needs them.
     pub(crate) fn set_costs(&self) -> Vec<SetCost> {
         let mut last_depth = vec![1; self.members.len()];
         self.layers().for_each(|layer| last_depth[layer.member.0] = layer.depth.max(1));
@@ -110,7 +113,7 @@ impl SharingPlan {
         costs
     }
 
-    /// The bill, counted from the plan's parts.
+    /// Counts the bill from the parts of the plan.
     pub(crate) fn count(&self) -> Bill {
         let counts: Vec<_> = self.template_sets.iter().map(|set| set.templates).collect();
         let ledger = Ledger::of(&self.set_costs(), &counts);
@@ -122,7 +125,7 @@ impl SharingPlan {
         Bill { templates, coefficients, reserved, ..self.count_owned() }
     }
 
-    /// The parts of the bill that have one owner.
+    /// Counts the parts of the bill that are not shared; the others are 0.
     pub(crate) fn count_owned(&self) -> Bill {
         let mut bill = Bill::default();
         for layer in self.layers.iter().filter(|layer| layer.tiles.is_empty()) {

@@ -1,31 +1,31 @@
-//! Rectangles of output and input channels.
+//! Ranges and rectangles of output and input channels.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Half-open range of rows or columns.
+/// Half-open range `start..end` of rows or columns. Written to files as `[start, end]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "[usize; 2]", into = "[usize; 2]")]
 pub struct Span {
-    /// First index.
+    /// First index of the range.
     pub start: usize,
-    /// One past the last.
+    /// Index after the last one of the range.
     pub end: usize,
 }
 
 impl Span {
-    /// `start..end`.
+    /// Creates the range `start..end`.
     pub fn new(start: usize, end: usize) -> Self {
         Self { start, end }
     }
 
-    /// Indices in it.
+    /// Number of indices; 0 if `end` is before `start`.
     pub fn len(&self) -> usize {
         self.end.saturating_sub(self.start)
     }
 
-    /// Whether it holds none.
+    /// Whether the range has no index.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -43,18 +43,18 @@ impl From<Span> for [usize; 2] {
     }
 }
 
-/// A rectangle of a corner matrix: output channels × input channels.
+/// A rectangle in a matrix of output channels × input channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rect {
-    /// Output channels.
+    /// Range of output channels.
     pub rows: Span,
-    /// Input channels.
+    /// Range of input channels.
     pub cols: Span,
 }
 
 impl fmt::Display for Rect {
-    /// As a plan writes it.
+    /// Writes `rows [0, 16] and cols [0, 8]`, with the numbers of the plan file.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (rows, cols) = (self.rows, self.cols);
         write!(f, "rows [{}, {}] and cols [{}, {}]", rows.start, rows.end, cols.start, cols.end)
@@ -62,14 +62,14 @@ impl fmt::Display for Rect {
 }
 
 impl Rect {
-    /// The part inside the corner `[:out, :inp]`, if any.
+    /// Returns the part inside the corner `[:out, :inp]`; `None` if that part is empty.
     pub fn clip(&self, out: usize, inp: usize) -> Option<Rect> {
         let cut = |span: Span, end: usize| Span::new(span.start, span.end.min(end));
         let clipped = Rect { rows: cut(self.rows, out), cols: cut(self.cols, inp) };
         (!clipped.rows.is_empty() && !clipped.cols.is_empty()).then_some(clipped)
     }
 
-    /// Positions in it.
+    /// Number of positions in the rectangle.
     pub fn area(&self) -> usize {
         self.rows.len() * self.cols.len()
     }

@@ -1,40 +1,43 @@
-//! How many templates each set gets: the number K of every set, from costs and a budget alone.
+//! Allocates templates: the number K of every template set, from costs and a budget.
 //!
-//! *Nested* (paper §2.1.1): one template each, then round robin from shallow to deep up to [`ROUND_ROBIN`], then
-//! beyond while the budget lasts; never more than the layers that use the set, past which templates cannot make layers
-//! more different. *Grid* and *patterned* (Kronecker): K ≥ 2 for all sets, each capped at min(uses, numbers in a block), past
-//! which blocks are linearly dependent (patterns could still differ; larger blocks are chosen instead), and where a set would have more
-//! numbers than the weights it makes; numbers in proportion to √(weights made): if what a set gets wrong is as much as
-//! the weights that a number of it makes, Σ weights/numbers is least there. A layer that stands alone then costs little.
-//! Templates are bought one by one, whichever lowers this sum the most for its price; of those that are dear one more is
-//! tried.
+//! *Nested* (paper §2.1.1): every set gets one template; then sets get one more in turn, from shallow
+//! to deep, up to [`ROUND_ROBIN`] each, and beyond that while the budget lasts. A set never gets more
+//! templates than layers use it: more could not make the layers more different.
 //!
-//! Coefficients exist where K ≥ 2, one row of K per cell; with patterns a template has a number per cell besides its block,
-//! and α one row per group of layers. They are charged at max(live, reserve × own): `own` is the
-//! count if every layer had its own, which refinement may need later.
+//! *Grid* and *patterned* (Kronecker): every set gets at least two. K is at most min(uses, parameters
+//! in a block), because more blocks are linearly dependent. (With Kronecker tiling the patterns could
+//! still differ, but a larger block is chosen instead.) K is also limited so that a set has no more
+//! parameters than the weights it makes.
+//!
+//! The parameters of a set are in proportion to √weights. Suppose that the error of a set grows with
+//! the number of weights that each of its parameters makes; then this allocation minimizes the total
+//! error Σ weights/parameters, and a layer that shares with no other costs little. Templates are
+//! bought one by one, each where it lowers the error most for its price. For expensive templates,
+//! buying one more is also tried before the other sets get theirs.
 
-use crate::plan::{Ledger, MOST_TEMPLATES, SetCost, Tiling};
+use crate::plan::{Ledger, MAX_TEMPLATES, SetCost, Tiling};
 
-/// Nested sets grow evenly up to this many templates before any grows further (as in the authors' code).
+/// Number of templates up to which all nested sets grow in turn, as in the authors' code.
 pub(crate) const ROUND_ROBIN: usize = 8;
 
-/// Where a template costs more than this share of the budget, it is also tried to buy another before others have theirs: it may
-/// be worth more than what it costs them.
-const DEAR: f64 = 0.01;
+/// Price, as a fraction of the budget, above which a template is expensive.
+///
+/// Buying one more of these is also tried first: it can be worth more than what it costs the others.
+const EXPENSIVE: f64 = 0.01;
 
-/// Which rule.
+/// The rule by which a tiling allocates templates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// A set per SuperWeight.
+    /// One set per SuperWeight, and for tilings without a choice.
     Nested,
-    /// A set per cluster.
+    /// One set per cluster.
     Grid,
-    /// The same, of templates that are patterns times blocks.
+    /// One set per cluster, of blocks that are multiplied by patterns.
     Patterned,
 }
 
 impl Rule {
-    /// The rule of a tiling.
+    /// Returns the rule of a tiling.
     pub fn of(tiling: Tiling) -> Self {
         match tiling {
             Tiling::Dense | Tiling::Nested | Tiling::Stretched | Tiling::RankOne => Self::Nested,
@@ -43,7 +46,7 @@ impl Rule {
         }
     }
 
-    /// Fewest templates a set can have. A set of one cell is dense: one template, no coefficient.
+    /// Smallest number of templates of a set. A set that makes one cell needs one, and no coefficient.
     pub fn least(self, set: &SetCost) -> usize {
         match self {
             Rule::Nested => 1,
@@ -51,9 +54,9 @@ impl Rule {
         }
     }
 
-    /// Most templates that are of use to a set.
+    /// Largest number of templates that is useful to a set.
     ///
-    /// (Cells of a single number would be capped at one template, but a grid needs two: there the least wins.)
+    /// Never below [`least`](Self::least), even if the limits above give less for tiny cells.
     pub fn cap(self, set: &SetCost, reserve: f64) -> usize {
         let useful = match self {
             Rule::Nested => set.uses as usize,
@@ -62,11 +65,13 @@ impl Rule {
                 (set.uses.min(set.block) as usize).min(all).max(self.least(set))
             }
         };
-        useful.min(MOST_TEMPLATES)
+        useful.min(MAX_TEMPLATES)
     }
 
-    /// Numbers that a template of the set brings with it: its own, and with a grid a coefficient for every row. (With patterns a
-    /// row is of a whole layer, and its coefficient next to nothing.)
+    /// Parameters that one more template adds to the set, coefficients included.
+    ///
+    /// With Kronecker tiling coefficients are left out: there is one per group of layers, which is
+    /// next to nothing.
     pub fn each(self, set: &SetCost, reserve: f64) -> f64 {
         match self {
             Rule::Patterned => (set.block + set.pattern) as f64,
@@ -77,14 +82,14 @@ impl Rule {
     }
 }
 
-/// The smallest K of every set, and what they cost.
+/// Smallest number of templates of every set, and their cost.
 pub(crate) fn least(rule: Rule, sets: &[SetCost], reserve: f64) -> (Vec<usize>, u64) {
     let counts: Vec<_> = sets.iter().map(|set| rule.least(set)).collect();
     let cost = Ledger::of(sets, &counts).total(reserve);
     (counts, cost)
 }
 
-/// K of every set within `available` numbers; `None` if not even the least fits.
+/// Number of templates of every set within `available` parameters; `None` if that is too few.
 pub(crate) fn allocate(
     rule: Rule,
     sets: &[SetCost],
@@ -95,33 +100,42 @@ pub(crate) fn allocate(
     if cost > available {
         return None;
     }
-    let purse = Purse { rule, sets, available, reserve, ledger: Ledger::of(sets, &counts), counts };
+    let allocation =
+        Allocation { rule, sets, available, reserve, ledger: Ledger::of(sets, &counts), counts };
     Some(match rule {
-        Rule::Nested => nested(purse),
-        Rule::Grid | Rule::Patterned => by_weights(purse),
+        Rule::Nested => nested(allocation),
+        Rule::Grid | Rule::Patterned => by_weights(allocation),
     })
 }
 
-fn nested(mut purse: Purse) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..purse.sets.len()).collect();
-    order.sort_by(|&i, &j| purse.sets[i].depth.total_cmp(&purse.sets[j].depth).then(i.cmp(&j)));
+/// Buys templates in turn, from shallow to deep sets.
+fn nested(mut allocation: Allocation) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..allocation.sets.len()).collect();
+    order.sort_by(|&i, &j| {
+        allocation.sets[i].depth.total_cmp(&allocation.sets[j].depth).then(i.cmp(&j))
+    });
     for limit in [ROUND_ROBIN, usize::MAX] {
-        // A round gives every set below the limit one more, if it still fits; the last round gives nothing.
-        while order.iter().filter(|&&i| purse.counts[i] < limit && purse.buy(i)).count() > 0 {}
+        // A round buys one template for every set below the limit that can pay; stop when none can.
+        while order.iter().filter(|&&i| allocation.counts[i] < limit && allocation.buy(i)).count()
+            > 0
+        {}
     }
-    purse.counts
+    allocation.counts
 }
 
-fn by_weights(mut purse: Purse) -> Vec<usize> {
+/// Buys templates so that the parameters of sets are in proportion to √weights.
+fn by_weights(mut allocation: Allocation) -> Vec<usize> {
     let shared = |numbers: f64| -> Vec<usize> {
         let count = |set: &SetCost| {
-            let templates = numbers * (set.weights as f64).sqrt() / purse.each(set);
-            (templates as usize).clamp(purse.rule.least(set), purse.rule.cap(set, purse.reserve))
+            let templates = numbers * (set.weights as f64).sqrt() / allocation.each(set);
+            (templates as usize)
+                .clamp(allocation.rule.least(set), allocation.rule.cap(set, allocation.reserve))
         };
-        purse.sets.iter().map(count).collect()
+        allocation.sets.iter().map(count).collect()
     };
     let fits = |numbers: f64| {
-        Ledger::of(purse.sets, &shared(numbers)).total(purse.reserve) <= purse.available
+        Ledger::of(allocation.sets, &shared(numbers)).total(allocation.reserve)
+            <= allocation.available
     };
     let (mut low, mut high) = (0.0, 1.0);
     while fits(high) && high < f64::from(u32::MAX) {
@@ -131,26 +145,26 @@ fn by_weights(mut purse: Purse) -> Vec<usize> {
         let middle = f64::midpoint(low, high);
         *(if fits(middle) { &mut low } else { &mut high }) = middle;
     }
-    // Half of it surely belongs to each; the rest is bought.
-    purse.set(shared(low / 2.0));
-    let bought = purse.clone().spent();
-    let least = (DEAR * purse.available as f64) as u64;
-    let dear =
-        (0..purse.sets.len()).filter(|&set| !bought.at_cap(set) && bought.price(set) > least);
-    let with_one_more = dear.filter_map(|set| {
-        let mut other = purse.clone();
+    // Every set gets half of that share; the rest is bought one by one.
+    allocation.set(shared(low / 2.0));
+    let bought = allocation.clone().filled();
+    let least = (EXPENSIVE * allocation.available as f64) as u64;
+    let expensive =
+        (0..allocation.sets.len()).filter(|&set| !bought.at_cap(set) && bought.price(set) > least);
+    let with_one_more = expensive.filter_map(|set| {
+        let mut other = allocation.clone();
         let mut counts = other.counts.clone();
         counts[set] = bought.counts[set] + 1;
         other.set(counts);
-        (other.ledger.total(other.reserve) <= other.available).then(|| other.spent())
+        (other.ledger.total(other.reserve) <= other.available).then(|| other.filled())
     });
-    let best = with_one_more.min_by(|a, b| a.wrong().total_cmp(&b.wrong()));
-    best.filter(|best| best.wrong() < bought.wrong()).unwrap_or(bought).counts
+    let best = with_one_more.min_by(|a, b| a.error().total_cmp(&b.error()));
+    best.filter(|best| best.error() < bought.error()).unwrap_or(bought).counts
 }
 
-/// A budget being spent.
+/// An allocation in progress: the templates bought so far and the budget.
 #[derive(Clone)]
-struct Purse<'a> {
+struct Allocation<'a> {
     rule: Rule,
     sets: &'a [SetCost],
     available: u64,
@@ -159,43 +173,48 @@ struct Purse<'a> {
     ledger: Ledger,
 }
 
-impl Purse<'_> {
+impl Allocation<'_> {
+    /// Costs after buying one more template for a set.
     fn with_one_more(&self, set: usize) -> Ledger {
         self.ledger.changed(&self.sets[set], self.counts[set], self.counts[set] + 1)
     }
 
+    /// Replaces all numbers of templates.
     fn set(&mut self, counts: Vec<usize>) {
         self.ledger = Ledger::of(self.sets, &counts);
         self.counts = counts;
     }
 
-    /// With as many more templates as can be paid.
-    fn spent(mut self) -> Self {
-        while let Some(set) = self.missed_most() {
+    /// Buys templates until none fits.
+    fn filled(mut self) -> Self {
+        while let Some(set) = self.best_purchase() {
             self.buy(set);
         }
         self
     }
 
-    /// Σ weights/numbers: what all sets get wrong.
-    fn wrong(&self) -> f64 {
+    /// Estimated total error, Σ weights/parameters.
+    fn error(&self) -> f64 {
         let sets = self.sets.iter().zip(&self.counts);
         sets.map(|(set, &k)| set.weights as f64 / (k as f64 * self.each(set))).sum()
     }
 
+    /// Parameters that one more template adds to a set.
     fn each(&self, set: &SetCost) -> f64 {
         self.rule.each(set, self.reserve)
     }
 
+    /// What one more template for a set costs.
     fn price(&self, set: usize) -> u64 {
         self.with_one_more(set).total(self.reserve) - self.ledger.total(self.reserve)
     }
 
+    /// Whether a set has as many templates as are useful.
     fn at_cap(&self, set: usize) -> bool {
         self.counts[set] >= self.rule.cap(&self.sets[set], self.reserve)
     }
 
-    /// One more template for a set, if it may have it and it fits.
+    /// Buys one more template for a set; returns whether it is useful and fits.
     fn buy(&mut self, set: usize) -> bool {
         let after = self.with_one_more(set);
         let bought = !self.at_cap(set) && after.total(self.reserve) <= self.available;
@@ -206,15 +225,17 @@ impl Purse<'_> {
         bought
     }
 
-    /// The set for which another template is worth most, of those that may have one and can pay for it.
-    fn missed_most(&self) -> Option<usize> {
+    /// The set whose next template lowers the error most for its price; `None` if none fits.
+    fn best_purchase(&self) -> Option<usize> {
         let left = self.available - self.ledger.total(self.reserve);
         let open = (0..self.sets.len()).filter(|&set| !self.at_cap(set) && self.price(set) <= left);
-        open.max_by(|&i, &j| self.worth(i).total_cmp(&self.worth(j)).then(j.cmp(&i)))
+        open.max_by(|&i, &j| {
+            self.error_decrease(i).total_cmp(&self.error_decrease(j)).then(j.cmp(&i))
+        })
     }
 
-    /// By how much [`Purse::wrong`] falls for every number that another template of a set costs.
-    fn worth(&self, set: usize) -> f64 {
+    /// Decrease of the estimated error per parameter of the next template of a set.
+    fn error_decrease(&self, set: usize) -> f64 {
         let (cost, k) = (&self.sets[set], self.counts[set] as f64);
         cost.weights as f64 / (k * (k + 1.0) * self.each(cost).powi(2))
     }
@@ -238,9 +259,10 @@ mod tests {
     }
 
     #[test]
-    fn nested_goes_round_from_shallow_to_deep() {
+    fn nested_buys_in_turn_from_shallow_to_deep() {
         let sets = [set(100, 9, 0.9), set(100, 9, 0.1), set(100, 1, 0.0)];
-        // Three templates; the next two cost 100 + 2 rows of 9 each; only users count.
+        // Three templates cost 300. A second one for a set of 9 layers costs 100 + 2·9 coefficients. The
+        // third set has one layer, so it never gets a second template.
         assert_eq!(allocate(Rule::Nested, &sets, 300, 1.0).unwrap(), [1, 1, 1]);
         assert_eq!(allocate(Rule::Nested, &sets, 418, 1.0).unwrap(), [1, 2, 1]);
         assert_eq!(allocate(Rule::Nested, &sets, 536, 1.0).unwrap(), [2, 2, 1]);
@@ -256,33 +278,35 @@ mod tests {
     }
 
     #[test]
-    fn sets_of_a_grid_get_numbers_by_the_root_of_the_weights_they_make() {
-        // Sixteen times the weights: four times the numbers, of 1,700 and 200 a template.
+    fn grid_parameters_are_in_proportion_to_root_weights() {
+        // 16 times the weights: 4 times the parameters, at 1,700 and 200 per template.
         let sets = [set(100, 1_600, 0.0), set(100, 100, 0.0)];
-        // 34,000 and 8,400 of 42,500; neither is at its cap of 100.
+        // 34,000 and 8,400 of 42,500; neither set is at its cap of 100.
         assert_eq!(allocate(Rule::Grid, &sets, 42_500, 1.0).unwrap(), [20, 42]);
     }
 
-    /// WRN-28-10 at 1% in blocks of 8, classifier, 3×3 and 1×1: bought one by one the second has four templates when its turn comes
-    /// again, and 63,416 numbers for a fifth are gone.
+    /// WRN-28-10 at 1% with blocks of 8: classifier, 3×3 and 1×1 layers. Bought one by one, the 3×3 set
+    /// stays at four templates, because the 63,416 parameters for a fifth are spent on the others.
     #[test]
-    fn a_dear_template_may_be_worth_more_than_many_cheap_ones() {
+    fn one_expensive_template_can_be_better_than_many_cheap_ones() {
         let sets = [set(64, 1_040, 1.0), set(576, 62_840, 0.0), set(64, 4_040, 0.0)];
         assert_eq!(allocate(Rule::Grid, &sets, 346_884, 1.0).unwrap(), [8, 5, 5]);
         assert_eq!(allocate(Rule::Grid, &sets, 330_000, 1.0).unwrap()[1], 4);
     }
 
     #[test]
-    fn what_a_grid_has_left_over_goes_where_it_is_missed_most() {
-        // A large set that cannot have a third template does not leave all of its price to the cheapest, which could take 97: 40,800
-        // and 8,000 of 49,000 numbers, where the root of 17 times the weights asks for four times as many.
+    fn the_rest_of_a_grid_budget_goes_where_it_helps_most() {
+        // The first set cannot pay for a third template. What is left does not all go to the third set,
+        // which could use 97 templates: the others get 40,800 and 8,000 of 49,000 parameters, about 4
+        // to 1 for 17 times the weights.
         let sets =
             [set(100, 50_000, 0.0), set(100, 5_000, 0.0), set(100, 300, 0.0), set(7, 1, 0.0)];
         let counts = allocate(Rule::Grid, &sets, 2 * 50_100 + 49_000 + 7, 1.0).unwrap();
         assert_eq!(counts, [2, 8, 20, 1]);
-        // With room for all: no more numbers than weights, 50,000·100 of the first in 50,100 a template.
+        // With room for all, no more parameters than weights: 50,000·100 for the first set, at 50,100 per
+        // template.
         assert_eq!(allocate(Rule::Grid, &sets, 1 << 40, 1.0).unwrap(), [99, 98, 75, 1]);
-        // Shared coefficients are cheap: there it is the block that ends it.
+        // Shared coefficients are cheap, so the cap is the number of parameters in a block.
         assert_eq!(allocate(Rule::Grid, &sets, 1 << 40, 0.0).unwrap(), [100, 100, 100, 1]);
         let fewest = 2 * (50_100 + 5_100 + 400) + 7;
         assert_eq!(allocate(Rule::Grid, &sets, fewest, 1.0).unwrap(), [2, 2, 2, 1]);
@@ -290,8 +314,8 @@ mod tests {
     }
 
     #[test]
-    fn patterned_sets_get_numbers_by_the_root_of_the_weights_they_make() {
-        // 256 times the weights: 16 times the numbers, of 200 and 100 a template.
+    fn patterned_parameters_are_in_proportion_to_root_weights() {
+        // 256 times the weights: 16 times the parameters, at 200 and 100 per template.
         let sets = [
             SetCost { pattern: 100, ..set(100, 25_600, 0.0) },
             SetCost { pattern: 20, ..set(80, 125, 0.0) },
@@ -299,7 +323,7 @@ mod tests {
         let counts = allocate(Rule::Patterned, &sets, 17_000, 0.0).unwrap();
         let numbers = [200 * counts[0], 100 * counts[1]];
         assert!((14..=18).contains(&(numbers[0] / numbers[1])), "{counts:?}");
-        // With room for all: independent templates, and no more numbers than weights.
+        // With room for all: independent templates, and no more parameters than weights.
         assert_eq!(allocate(Rule::Patterned, &sets, 1 << 40, 0.0).unwrap(), [100, 80]);
         let narrow = [SetCost { pattern: 20, ..set(80, 30, 0.0) }];
         assert_eq!(allocate(Rule::Patterned, &narrow, 1 << 40, 0.0).unwrap(), [24]);
@@ -308,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn never_over_and_never_a_template_short() {
+    fn the_budget_is_kept_and_no_affordable_template_is_missing() {
         for seed in 0..500 {
             let draw = |n: u64, m: u64| mix(seed, n) % m;
             let sets: Vec<_> = (0..1 + draw(0, 6))

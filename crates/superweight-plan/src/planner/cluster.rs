@@ -1,8 +1,9 @@
-//! Partitions of the layers into clusters: which layers may draw on the same templates.
+//! Puts layers into clusters: the layers of a cluster may use the same templates.
 //!
-//! Layers of different families (kernel size, depthwise, linear) never share, but for those that look at a bank of numbers. Depth bins and random partitions
-//! split every family but 1×1, whose layers stay together: there are few in a residual network, and they lie
-//! between the bins. Stem and classifier take part only when asked.
+//! A cluster holds layers of one family (kind and kernel size), unless its templates are read from
+//! a bank. Depth bins and random partitions divide every family but the 1×1 layers, which stay in
+//! one cluster: a residual network has few of them, between the bins. [`SharedRoles`] decides
+//! whether stem and classifier are in clusters at all.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,42 +15,49 @@ use crate::layer::{Layer, Role};
 use crate::partition::{Partition, check_families, check_partition};
 use crate::rng::mix;
 
-/// How layers are put into clusters before anything is known about gradients.
+/// How layers are put into clusters before gradients are known.
+///
+/// Read from text: `single`, `depth:4`, `random:4`, `random:4:SEED`, `per-layer`, `per-position`,
+/// `dense`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Clustering {
-    /// One cluster per family: where search starts for single networks.
+    /// One cluster per family. Search starts from it for single networks.
     #[default]
     Single,
-    /// Equal bins of relative depth in every member: where search starts for heterogeneous ensembles.
+    /// This many bins of equal relative depth per family. Search starts from it for ensembles of
+    /// different networks.
     Depth(usize),
-    /// A random partition.
+    /// A random partition of every family.
     Random {
-        /// Clusters per family, 1×1 apart.
+        /// Number of clusters per family; 1×1 layers stay in one cluster.
         clusters: usize,
-        /// Decides which.
+        /// Seed of the partition.
         seed: u64,
     },
-    /// Every layer by itself.
+    /// Every layer in its own cluster.
     PerLayer,
-    /// Layer l of every member together: the homogeneous ensemble.
+    /// The l-th layer of every member in one cluster. For ensembles of equal networks.
     PerPosition,
-    /// Nothing shared: plain networks and deep ensembles.
+    /// No clusters: plain networks and deep ensembles.
     Dense,
-    /// Exactly these; layers not named are dense.
+    /// These clusters. Layers in none of them are dense.
     Explicit(Partition),
 }
 
-/// Which layers besides the body take part.
+/// Which layers share besides those of the body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedRoles {
-    /// The convolution that reads the image.
+    /// Whether the convolution that reads the image shares.
     pub stem: bool,
-    /// The layer that gives the logits. It has no second layer to share templates with, so only blocks make it smaller: where nobody
-    /// says, it takes part where they do (a seventh of its numbers at 1% of WRN-28-10).
+    /// Whether the linear layer that computes the logits shares. `None`: if that makes it smaller.
+    ///
+    /// It has no other layer to share templates with, so only grid and Kronecker tiling make it
+    /// smaller (to a seventh of its parameters at 1% of WRN-28-10).
     pub classifier: Option<bool>,
 }
 
 impl SharedRoles {
+    /// Whether a layer with this role shares; a classifier only if that is decided.
     fn admits(&self, role: Role) -> bool {
         match role {
             Role::Stem => self.stem,
@@ -60,8 +68,14 @@ impl SharedRoles {
 }
 
 impl Clustering {
-    /// The clusters of these layers: linear, depthwise, then convolutions from large to small kernels; shallow clusters
-    /// first.
+    /// Clusters of layers that each belong to one family.
+    ///
+    /// Linear layers come first, then depthwise ones, then convolutions from large to small
+    /// kernels. Within a family shallow clusters come first.
+    ///
+    /// # Errors
+    ///
+    /// If explicit clusters overlap, name unknown layers, or mix families.
     pub fn partition(
         &self,
         layers: &[Layer],
@@ -82,7 +96,11 @@ impl Clustering {
         self.partition_each(layers, families.map(|(family, ids)| (ids, family.is_split())))
     }
 
-    /// The clusters where layers of all families may be together: those that look at a bank of numbers.
+    /// Clusters that may hold layers of all families, for templates that are read from banks.
+    ///
+    /// # Errors
+    ///
+    /// If explicit clusters overlap or name unknown layers.
     pub fn partition_across(
         &self,
         layers: &[Layer],
@@ -93,7 +111,8 @@ impl Clustering {
         self.partition_each(layers, [(all, true)].into_iter().filter(|(ids, _)| !ids.is_empty()))
     }
 
-    /// Clusters within each of these lists, of which some are not split by depth or lot.
+    /// Clusters within each list of layers. The flag tells whether depth bins and random partitions
+    /// divide the list.
     fn partition_each(
         &self,
         layers: &[Layer],
@@ -131,7 +150,7 @@ impl Clustering {
     }
 }
 
-/// Where each layer stands among its member's layers of the same family, and how many those are.
+/// For each layer, its position among its member's layers in `family`, and how many those are.
 fn positions(layers: &[Layer], family: &[LayerId]) -> Vec<(usize, usize)> {
     let mut counts = BTreeMap::new();
     let place = |id: &LayerId| {
@@ -143,7 +162,8 @@ fn positions(layers: &[Layer], family: &[LayerId]) -> Vec<(usize, usize)> {
     family.iter().zip(places).map(|(id, place)| (place, counts[&layers[id.0].member])).collect()
 }
 
-/// A bin per layer; the first `bins` layers of a random order get one each, so that none is empty.
+/// Assigns a random bin to every layer. The first layers of a random order get one bin each, so
+/// that none is empty.
 fn random_bins(family: &[LayerId], bins: usize, seed: u64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..family.len()).collect();
     order.sort_by_key(|&i| (mix(seed, family[i].0 as u64), i));
@@ -226,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn stem_and_classifier_stay_out_unless_asked() {
+    fn stem_and_classifier_are_dense_by_default() {
         let (layers, clusters) = partition("wrn-10-1", "single");
         assert_eq!(sizes(&clusters), [6, 2]);
         let all = Clustering::Single
@@ -236,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn families_are_kept_apart() {
+    fn families_never_share_a_cluster() {
         let (layers, clusters) = partition("mobilenet-v2,wrn-28-5", "single");
         let families: Vec<Family> = clusters.iter().map(|c| layers[c[0].0].family()).collect();
         let names: Vec<String> = families.iter().map(Family::to_string).collect();
@@ -244,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_join_the_members_and_layers_stand_alone() {
+    fn per_position_joins_members_and_per_layer_separates_layers() {
         let (_, clusters) = partition("wrn-28-5,wrn-28-5,wrn-28-5,wrn-28-5", "per-position");
         assert_eq!(sizes(&clusters), [4; 27]);
         let (_, clusters) = partition("wrn-28-5,wrn-28-5", "per-layer");
@@ -279,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn words_print_as_they_parse() {
+    fn names_print_as_they_parse() {
         for text in
             ["single", "depth:4", "random:3", "random:3:7", "per-layer", "per-position", "dense"]
         {

@@ -1,10 +1,11 @@
-//! SuperWeights of a cluster (paper §2.1.2): which rectangles its corner matrix is cut into.
+//! Cuts the corner matrix of a cluster into SuperWeights (paper §2.1.2).
 //!
-//! Every layer `[o, i]` is the corner `[:o, :i]` of its cluster's matrix. Taken from small to large, each layer adds
-//! the part of its corner that no earlier one covered. What is covered is always a staircase, wide rows above narrow
-//! ones; the new part is one rectangle per step of it. Nested shapes have one step, which gives the paper's two
-//! rectangles: extra inputs `[0:o′, i′:i]`, then extra outputs `[o′:o, 0:i]`. Shapes that cross
-//! (`[8, 2]` and `[2, 8]`) give more.
+//! A layer with shape `[o, i]` is the corner `[:o, :i]` of its cluster's matrix. Layers are taken
+//! from small to large, and each adds the part of its corner that is not covered yet. The covered
+//! area is a staircase, with wide rows above narrow ones, and the new part is one rectangle per
+//! step. Nested shapes have one step; this gives the paper's two rectangles: extra inputs `[0:o′,
+//! i′:i]`, then extra outputs `[o′:o, 0:i]`. Shapes that cross, such as `[8, 2]` and `[2, 8]`, give
+//! more.
 //!
 //! ```text
 //!          i′       i
@@ -17,10 +18,10 @@
 
 use crate::plan::{Rect, Span};
 
-/// The rectangles that layers of these shapes `(out, in)` are cut into, in the order they arise.
+/// Rectangles of the SuperWeights of layers with these shapes `(out, in)`.
 ///
-/// Every shape is covered exactly once by the rectangles clipped to it, and each rectangle lies whole inside the
-/// shape that added it.
+/// The rectangles, clipped to a shape, cover it exactly once. Every rectangle is completely inside
+/// at least one shape.
 pub fn superweights(shapes: impl IntoIterator<Item = (usize, usize)>) -> Vec<Rect> {
     let mut shapes: Vec<_> = shapes.into_iter().collect();
     shapes.sort_by_key(|&(out, inp)| (out * inp, out, inp));
@@ -29,12 +30,13 @@ pub fn superweights(shapes: impl IntoIterator<Item = (usize, usize)>) -> Vec<Rec
     shapes.into_iter().flat_map(|(out, inp)| covered.add(out, inp)).collect()
 }
 
-/// A union of corners: rows up to `end` are covered up to `width`; ends rise, widths fall.
+/// A union of corners. Steps are ordered by rising `end` and falling `width`.
 #[derive(Default)]
 struct Staircase {
     steps: Vec<Step>,
 }
 
+/// The rows from the end of the previous step to `end` are covered up to column `width`.
 #[derive(Clone, Copy)]
 struct Step {
     end: usize,
@@ -42,7 +44,7 @@ struct Step {
 }
 
 impl Staircase {
-    /// Covers `[:out, :inp]` and returns what was not covered before.
+    /// Covers the corner `[:out, :inp]`; returns the rectangles that were not covered before.
     fn add(&mut self, out: usize, inp: usize) -> Vec<Rect> {
         let mut fresh = vec![];
         let mut start = 0;
@@ -74,13 +76,13 @@ mod tests {
     }
 
     #[test]
-    fn a_layer_larger_both_ways_adds_inputs_then_outputs() {
+    fn a_layer_larger_in_both_directions_adds_inputs_then_outputs() {
         let expected = [rect([0, 4], [0, 2]), rect([0, 4], [2, 5]), rect([4, 9], [0, 5])];
         assert_eq!(superweights([(9, 5), (4, 2)]), expected);
     }
 
     #[test]
-    fn a_layer_larger_one_way_adds_one() {
+    fn a_layer_larger_in_one_direction_adds_one_rectangle() {
         assert_eq!(superweights([(4, 2), (4, 6)]), [rect([0, 4], [0, 2]), rect([0, 4], [2, 6])]);
         assert_eq!(superweights([(4, 2), (7, 2)]), [rect([0, 4], [0, 2]), rect([4, 7], [0, 2])]);
     }
@@ -97,7 +99,7 @@ mod tests {
 
     #[test]
     fn every_shape_is_covered_exactly_once() {
-        // All sets of up to four shapes from a small box, counted cell by cell.
+        // Random sets of up to four small shapes, counted position by position.
         let pick = |seed: u64, n: u64| 1 + (crate::rng::mix(seed, n) % 7) as usize;
         for seed in 0..3000 {
             let shapes: Vec<_> =

@@ -1,4 +1,7 @@
-//! A plan before its templates are counted: clusters are cut into SuperWeights, what that costs at least and at most, and then a plan.
+//! [`Draft`]: a plan whose clusters are cut into SuperWeights and whose numbers of templates are
+//! open.
+//!
+//! A draft knows the least and the most that its plan can cost, and becomes a plan under a budget.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +18,18 @@ use crate::plan::{
     TemplateSet, Tile, Tiling, Users, VERSION, View,
 };
 
-/// A plan whose template counts are still open. Every SuperWeight already has its groups, as if K were 2 or more.
+/// A plan whose numbers of templates are still open.
+///
+/// Every SuperWeight already has its coefficient groups, as if every set had several templates.
 pub(crate) struct Draft {
     pub plan: SharingPlan,
     rule: Rule,
-    /// See [`PlanRequest::max_templates`].
+    /// Limit on the templates of a set, [`PlanRequest::max_templates`].
     max_templates: Option<usize>,
 }
 
 impl Draft {
+    /// Drafts the plan of a request with this tiling and these clusters.
     pub fn new(
         request: &PlanRequest,
         tensors: &Tensors,
@@ -55,6 +61,10 @@ impl Draft {
         draft
     }
 
+    /// Adds a cluster with its template sets, SuperWeights and tiles.
+    ///
+    /// Nested tiling has one set per SuperWeight; grid and Kronecker tiling have one set per
+    /// cluster.
     fn add_cluster(&mut self, layers: &[LayerId], tiling: Tiling) {
         if tiling.has_banks() {
             return self.add_bank(layers);
@@ -96,7 +106,7 @@ impl Draft {
         plan.clusters.push(Cluster { layers, bank: None });
     }
 
-    /// A cluster whose layers each have templates of their own size, looked at in a bank.
+    /// Adds a cluster with a bank: one template set and one SuperWeight per layer.
     fn add_bank(&mut self, layers: &[LayerId]) {
         let plan = &mut self.plan;
         let cluster = ClusterId(plan.clusters.len());
@@ -123,60 +133,62 @@ impl Draft {
         plan.clusters.push(Cluster { layers, bank: Some(0) });
     }
 
-    /// The layers of each cluster.
+    /// Layers of each cluster.
     fn clusters(&self) -> Vec<Vec<&Layer>> {
         let layers =
             |cluster: &Cluster| cluster.layers.iter().map(|&id| self.plan.layer(id)).collect();
         self.plan.clusters.iter().map(layers).collect()
     }
 
-    /// Everything with one owner.
+    /// Number of parameters that are not shared.
     fn fixed(&self) -> u64 {
         self.plan.count_owned().total()
     }
 
-    /// Numbers that one template of every set has.
+    /// Number of parameters in one template of every set.
     pub fn template_parameters(&self) -> u64 {
         self.plan.set_costs().iter().map(|cost| cost.block + cost.pattern).sum()
     }
 
-    /// What the plan would cost with as many templates as are of use.
-    pub fn most(&self) -> u64 {
-        self.with_templates(usize::MAX)
+    /// Cost of the plan with as many templates as are useful.
+    pub fn max_cost(&self) -> u64 {
+        self.cost_with(usize::MAX)
     }
 
-    /// What it would cost with so many templates in every set, as far as they are of use.
-    pub fn with_templates(&self, templates: usize) -> u64 {
+    /// Cost of the plan with this many templates in every set, but no more than are useful.
+    pub fn cost_with(&self, templates: usize) -> u64 {
         let costs = self.plan.set_costs();
         let useful = |cost: &SetCost| self.rule.cap(cost, self.plan.reserve).min(templates);
         let counts: Vec<_> = costs.iter().map(useful).collect();
         self.fixed() + Ledger::of(&costs, &counts).total(self.plan.reserve)
     }
 
+    /// Smallest budget of the plan.
     pub fn min_budget(&self) -> u64 {
         let own = match self.plan.tiling {
             Tiling::Stretched => self
                 .clusters()
                 .iter()
-                .map(|layers| stretch::least(layers, self.max_templates))
+                .map(|layers| stretch::min_cost(layers, self.max_templates))
                 .sum(),
             Tiling::RankOne => {
-                self.clusters().iter().map(|layers| stretch::with_factors(layers)).sum()
+                self.clusters().iter().map(|layers| stretch::matrix_and_factors(layers)).sum()
             }
             _ => least(self.rule, &self.plan.set_costs(), self.plan.reserve).1,
         };
         self.fixed() + own
     }
 
-    /// Gives every cluster its bank and every set its view; the templates of each set.
-    fn look(&mut self, available: u64) -> Option<Vec<usize>> {
+    /// Sets the bank of every cluster and the view of every set; returns the number of templates of
+    /// each set. `None` if `available` parameters are too few.
+    fn place_templates(&mut self, available: u64) -> Option<Vec<usize>> {
         let clusters = self.clusters();
         let banks = match self.plan.tiling {
             Tiling::RankOne => stretch::matrices(&clusters, available)?,
             _ => stretch::banks(&clusters, available, self.max_templates)?,
         };
         for (cluster, bank) in self.plan.clusters.iter_mut().zip(&banks) {
-            cluster.bank = Some(bank.numbers);
+            cluster.bank = Some(bank.parameters);
         }
         let views: Vec<_> = banks.into_iter().flat_map(|bank| bank.views).collect();
         let counts = views.iter().map(|view| view.at.len()).collect();
@@ -186,11 +198,12 @@ impl Draft {
         Some(counts)
     }
 
+    /// Makes the plan with as many templates as the budget pays for; `None` if it is too small.
     pub fn allocate(mut self, budget: u64, scale: Scale) -> Option<SharingPlan> {
         let costs = self.plan.set_costs();
         let available = budget.checked_sub(self.fixed())?;
         let counts = match self.plan.tiling {
-            Tiling::Stretched | Tiling::RankOne => self.look(available)?,
+            Tiling::Stretched | Tiling::RankOne => self.place_templates(available)?,
             _ => {
                 let mut counts = allocate(self.rule, &costs, available, self.plan.reserve)?;
                 if let Some(most) = self.max_templates {
@@ -219,6 +232,7 @@ impl Draft {
     }
 }
 
+/// Coefficient groups of one SuperWeight with these users.
 fn groups(coefficients: &Coefficients, users: &Users) -> Partition {
     let users = users.iter().map(|&(id, _)| id);
     match coefficients {
@@ -228,7 +242,7 @@ fn groups(coefficients: &Coefficients, users: &Users) -> Partition {
             let set_of = |id: LayerId| sets.iter().position(|set| set.contains(&id));
             let mut groups = BTreeMap::<_, Vec<LayerId>>::new();
             for id in users {
-                // Those of a set together; those of none by themselves, each under its own key.
+                // Layers of one requested group get one key; every other layer gets its own.
                 let key = set_of(id).map_or((1, id.0), |set| (0, set));
                 groups.entry(key).or_default().push(id);
             }

@@ -1,4 +1,4 @@
-//! What to plan.
+//! [`PlanRequest`]: what to plan, with a default for everything but members and budget.
 
 use std::fmt;
 
@@ -9,26 +9,29 @@ use crate::layer::{Member, Tensors};
 use crate::partition::{Partition, check_partition};
 use crate::plan::{BLOCKS, Tiling};
 
-/// Which tiling is wanted.
+/// The requested tiling. See [`Tiling`] for what each one does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TilingChoice {
-    /// Nested if it fits twice or nothing has to be saved, else a grid with room, else Kronecker.
+    /// Chosen by the budget.
+    ///
+    /// Nested if the budget is at least twice nested's smallest, or if nothing needs to be shared.
+    /// Else grid, if the budget pays for three templates in every set. Else Kronecker.
     #[default]
     Auto,
-    /// Always nested.
+    /// Nested: a template has the shape of its SuperWeight.
     Nested,
-    /// Always grid.
+    /// Grid: a SuperWeight is a grid of cells.
     Grid,
-    /// Always grid, with templates that are patterns times blocks.
+    /// Kronecker: a template is a pattern times a block.
     Kronecker,
-    /// Templates of the size of their layer, looked at in a bank: Shapeshifter Networks.
+    /// Stretched: templates are read from a bank and interpolated (Shapeshifter Networks).
     Stretched,
-    /// One template for all layers of one shape in a cluster, times factors of rank one that each has for itself: BatchEnsemble.
+    /// Rank-one: layers of one shape share a matrix, each with its own factors (BatchEnsemble).
     RankOne,
 }
 
 impl TilingChoice {
-    /// Whether templates are looked at in banks, over all kernel sizes.
+    /// Whether templates are read from banks, so that clusters may hold layers of all families.
     pub fn has_banks(self) -> bool {
         matches!(self, Self::Stretched | Self::RankOne)
     }
@@ -47,47 +50,56 @@ impl fmt::Display for TilingChoice {
     }
 }
 
-/// Which layers use one α of a SuperWeight when training starts.
+/// The coefficient groups of every SuperWeight at the start of training.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Coefficients {
-    /// All of them: hard sharing, to be refined.
+    /// One group: all layers use the same α (hard sharing).
     #[default]
     Shared,
-    /// Each its own.
+    /// One group per layer: every layer has its own α (soft sharing).
     PerLayer,
-    /// Layers of one set together, wherever they use the same SuperWeight; layers not named each their own.
+    /// These groups, wherever their layers use the same SuperWeight. Layers in none of them have
+    /// their own α.
     Explicit(Partition),
 }
 
-/// What to plan.
+/// A request for a plan.
+///
+/// [`PlanRequest::new`] fills in the defaults; [`plan`](Self::plan) makes the plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanRequest {
-    /// The networks.
+    /// Networks to plan for.
     pub members: Vec<Member>,
-    /// Every trainable number counts against it; none for as little sharing as is useful.
+    /// Largest number of trainable parameters. `None`: every set gets as many templates as are
+    /// useful.
     pub budget: Option<u64>,
-    /// Which layers may share.
+    /// Which layers may use the same templates.
     pub clusters: Clustering,
-    /// What templates are.
+    /// How SuperWeights are made of templates.
     pub tiling: TilingChoice,
-    /// b; by default the first of 8, 16 and 32 of which the budget pays for three templates in every set of a grid, with patterns that of 2, 4, …, 64
-    /// which makes templates smallest of those that can use the budget up.
+    /// Side of the blocks of grid and Kronecker tiling, in channels. `None` chooses by the budget.
+    ///
+    /// Grid: the first of 8, 16 and 32 for which the budget pays for three templates in every set.
+    /// Kronecker: of 2, 4, 8, …, 64 those that leave the least of the budget unused; of these the
+    /// one with the smallest templates.
     pub block: Option<usize>,
-    /// Who shares coefficients.
+    /// Coefficient groups at the start of training.
     pub coefficients: Coefficients,
-    /// `refine.reserve`: share of the own coefficients of every layer that is kept for refinement; 0 without it.
+    /// Fraction, 0 to 1, of the coefficients that all layers would need if none shared any, to be
+    /// paid for so that refinement can add them. 0 without refinement, 1 by default.
     pub reserve: f64,
-    /// Whether stem and classifier take part.
+    /// Whether stem and classifier share.
     pub shared_roles: SharedRoles,
-    /// What numbers start with, and so how fast they learn; where nobody says, [`Scale::default_for`] of the tiling.
+    /// Initial values of templates, coefficients and factors, which decide how fast each learns.
+    /// `None`: [`Scale::default_for`] the tiling.
     pub scale: Option<Scale>,
-    /// No set gets more templates than this, or than it needs: the one bank of 4 that coefficients are clustered on. All of them get so many
-    /// where templates are looked at in a bank.
+    /// Limit on the templates of a set, but never fewer than its tiling needs. With stretched
+    /// tiling every set gets exactly this many. Clustering by coefficients plans with 4.
     pub max_templates: Option<usize>,
 }
 
 impl PlanRequest {
-    /// Defaults for everything but members and budget.
+    /// A request with defaults for everything but members and budget.
     pub fn new(members: Vec<Member>, budget: impl Into<Option<u64>>) -> Self {
         Self {
             members,
@@ -103,12 +115,12 @@ impl PlanRequest {
         }
     }
 
-    /// Trainable numbers of all members if nothing is shared.
+    /// Number of parameters of all members without sharing.
     pub fn dense_total(&self) -> Result<u64, PlanError> {
         Ok(self.check()?.total())
     }
 
-    /// The same with its tiling fixed, for plans that must keep it.
+    /// Returns the request with this tiling and block. A dense tiling leaves the request unchanged.
     pub fn with_tiling(&self, tiling: Tiling) -> Self {
         let mut request = self.clone();
         match tiling {
@@ -126,6 +138,7 @@ impl PlanRequest {
         request
     }
 
+    /// Checks the request and lists the tensors of its members.
     pub(super) fn check(&self) -> Result<Tensors, PlanError> {
         if self.members.is_empty() {
             return Err(PlanError::NoMembers);

@@ -1,9 +1,10 @@
-//! How large templates, coefficients and factors are when training starts, which is also how fast each of them learns.
+//! Initial scales of templates, coefficients and factors. They also decide how fast each learns.
 //!
-//! Layer i's weight is fᵢ·Σ αT. A gradient step changes a number in proportion to what it is multiplied by, so the same
-//! starting weights can be had with quick templates and slow coefficients or the other way round:
+//! The weight of layer i is fᵢ·Σ αT. A gradient step changes a parameter in proportion to what it is
+//! multiplied by. So the same initial weights can come with fast templates and slow coefficients, or
+//! the other way round:
 //!
-//! | [`Scale`] | T ~ | a row of α has length | fᵢ |
+//! | [`Scale`] | T ~ | norm of a row of α | fᵢ |
 //! |---|---|---|---|
 //! | even | N(0, τ²), τ = He·(uses/K)^¼ | ℓ = He·(K·D)^¼ | Heᵢ/(τℓ) |
 //! | balanced | N(0, (He/s)²), s = √(K/uses) | 1 | s·Heᵢ/He |
@@ -11,26 +12,36 @@
 //! | released | N(0, 2/9) | 1 | 1 |
 //! | corner | N(0, He²) | 1 | 1 |
 //!
-//! With patterns (Kronecker) a weight is fᵢ·Σ gₖ·pattern·T: "a row of α" above is a row of patterns, gₖ starts as ± the set's
-//! gain, which divides fᵢ; it is 1 but on the even scale, where the gain is He·(N/K)^¼ for the N numbers that α makes in the
-//! mean, and ℓ = He·(K·D·uses/rows)^¼, since layers share a row.
+//! D is the number of parameters in a template, and `uses` the number of cells that the set makes over
+//! all layers. Heᵢ = √(2/fan-in) of layer i; He is that of the set's largest fan-in. With K = 1 there
+//! is no α. With even, balanced and he every weight starts with He's standard deviation. *Released* is
+//! the authors' code. With *corner*, and with K = 1, a narrow layer starts as the corner of a wide one,
+//! value for value, as in Slimmable Networks.
 //!
-//! Templates that are looked at in a bank start with the bank's deviation, where uses/K is the weights that a number of the bank
-//! makes; a row of α is of one layer, whose He it has; where they are stretched, which narrows their deviation, fᵢ makes up for it.
+//! **Kronecker.** A weight is fᵢ·Σ gₖ·pattern·T. "A row of α" in the table is a row of patterns. Each
+//! gₖ starts as plus or minus the set's gain, and the gain divides fᵢ. The gain is 1 except on the even
+//! scale: there it is He·(N/K)^¼, for the N weights that one α makes on average, and
+//! ℓ = He·(K·D·uses/rows)^¼, since layers share a row.
 //!
-//! Here, D numbers in a template, `uses` cells of all layers on the set, Heᵢ = √(2/fan-in) and He that of the set's largest
-//! fan-in. A composed classifier starts with it too, √6 times as large as a dense one, which is uniform in ±1/√inputs: made as small as that,
-//! a test's network diverged (likely because factors learn the faster the smaller they start). K = 1 has no α. But for the last
-//! two every weight starts with He's deviation: *released* is the authors' code; on *corner*, and with K = 1, a narrow layer is
-//! the corner of a wide one, number for number, as in Slimmable Networks.
+//! **Banks.** All templates in a bank start with one standard deviation, that of the bank; uses/K is
+//! then the number of weights per parameter of the bank. A row of α belongs to one layer and uses that
+//! layer's He. Interpolation reduces the standard deviation of a template, and fᵢ makes up for it.
 //!
-//! *Even.* Of a plain layer with weights w and gradient g a step changes the share |g|/|w| = |g|/(√(uses·D)·He). Where the
-//! gradients of cells have nothing in common, |dT| = fℓ·|g| and |dα| = fτ√K·|g|, of lengths |T| = √(K·D)·τ and |α| = √uses·ℓ.
-//! Both shares are the plain one for the τ and ℓ above, of coefficients that layers do not share (those of a grid that they do
-//! learn √(uses/rows) times as fast). *Balanced* asks that a template's step moves a weight as far
-//! as a plain step would if the gradients of all cells were the same, which they are far from being: templates and
-//! coefficients then learn slower than plain weights, the more so the smaller budget and blocks are. A dense layer
-//! (K = uses = 1) is exactly the plain network in both, but for classifiers.
+//! **Classifiers.** A composed classifier starts with He's standard deviation, √6 times that of a dense
+//! one, which is uniform in ±1/√inputs. With that smaller value the network of a test diverged,
+//! probably because factors learn faster the smaller they start.
+//!
+//! **Even.** In a plain layer with weights w and gradient g, a step changes the weights by the relative
+//! amount |g|/|w| = |g|/(√(uses·D)·He). If the gradients of cells are unrelated, |dT| = fℓ·|g| and
+//! |dα| = fτ√K·|g|, for templates of norm √(K·D)·τ and coefficients of norm √uses·ℓ. Both relative
+//! changes are the plain one for the τ and ℓ above, as long as layers do not share coefficients. (Those
+//! that they share, with grid tiling, learn √(uses/rows) times as fast.)
+//!
+//! **Balanced.** A template's step moves a weight as far as a plain step would if the gradients of all
+//! cells were the same. In fact they differ widely, so templates and coefficients learn slower than
+//! plain weights, the more so the smaller the budget and the blocks are.
+//!
+//! A layer in a set with K = uses = 1 is exactly a plain layer on both scales, except a classifier.
 
 use std::fmt;
 
@@ -40,19 +51,24 @@ use super::stretch;
 use crate::ids::LayerId;
 use crate::plan::{PlannedLayer, SetCost, SharingPlan, TemplateSet, Tiling};
 
-/// The sizes that numbers start with.
+/// Initial scales of templates, coefficients and factors.
+///
+/// They decide how fast each of them learns; the initial weights are equally large for `Even`,
+/// `Balanced` and `He`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
-    /// Templates, coefficients and plain weights learn equally fast.
+    /// Templates and coefficients learn as fast, relative to their size, as plain weights.
     Even,
-    /// A template's step moves a weight as a plain step would, were all gradients alike.
+    /// A template's step moves a weight as far as a plain step would if the gradients of all cells
+    /// were the same.
     Balanced,
-    /// T ~ N(0, 1) and He's factor for every layer.
+    /// Templates start from N(0, 1); every layer has He's standard deviation as its factor.
     He,
-    /// As the authors' code has it: the same for every layer.
+    /// Templates start from N(0, 2/9) and all factors are 1, as in the authors' code.
     Released,
-    /// What is shared is the same number in every layer: a narrow one is the corner of a wide one.
+    /// All factors are 1 and templates have the scale of the widest layer, so that a narrow layer
+    /// starts as the corner of a wide one.
     Corner,
 }
 
@@ -68,7 +84,7 @@ impl fmt::Display for Scale {
     }
 }
 
-/// What a set starts with: deviation of its templates, length of a row of coefficients or patterns, size of a gain.
+/// Initial values of one template set: see the fields of [`TemplateSet`].
 struct Start {
     std: f64,
     row_norm: f64,
@@ -76,18 +92,22 @@ struct Start {
 }
 
 impl Scale {
-    /// What is taken where nobody says: on the balanced scale coefficients of blocks hardly learn (those of patterns at 0.06 of the
-    /// plain speed, `docs/notes/reproduction.md`).
+    /// Returns the default for a tiling.
+    ///
+    /// Even for grid, Kronecker and stretched tiling: on the balanced scale their coefficients hardly
+    /// learn (with Kronecker tiling at 0.06 of the speed of plain weights, `docs/reproduction.md`).
+    /// Balanced for nested tiling. Corner for rank-one tiling.
     pub fn default_for(tiling: Tiling) -> Self {
         match tiling {
             Tiling::Grid { .. } | Tiling::Kronecker { .. } | Tiling::Stretched => Self::Even,
             Tiling::Dense | Tiling::Nested => Self::Balanced,
-            // Factors start around one.
+            // Rank-one factors start around 1.
             Tiling::RankOne => Self::Corner,
         }
     }
 
-    /// `made` weights by every number of the templates.
+    /// Initial values of a set whose largest fan-in gives the standard deviation `he`, with `made`
+    /// weights per template parameter.
     fn start(self, set: &TemplateSet, cost: &SetCost, he: f64, made: f64) -> Start {
         let (k, uses, numbers) = (set.templates as f64, cost.uses as f64, set.block_len() as f64);
         let plain = Start { std: 1.0, row_norm: 1.0, gain: 1.0 };
@@ -112,7 +132,7 @@ impl Scale {
     }
 }
 
-/// Fills the factor of every tile, and what every set starts with.
+/// Sets the factor of every tile and the initial values of every template set.
 pub(crate) fn fill(plan: &mut SharingPlan, costs: &[SetCost], scale: Scale) {
     let mut smallest_he = vec![f64::INFINITY; plan.template_sets.len()];
     for layer in &plan.layers {

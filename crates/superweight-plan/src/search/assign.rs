@@ -1,10 +1,11 @@
-//! Algorithm 1: priority-queue group assignment (paper, appendix).
+//! Algorithm 1 of the paper's appendix: priority-queue group assignment.
 //!
-//! Pairs of layers in falling similarity; while it exceeds the threshold the groups of the two are merged, then every
-//! layer still alone stays alone. That is to say: the groups are the connected components of the graph whose edges are
-//! the pairs above the threshold, whatever the order, so one pass of union-find does it without a queue. Order matters
-//! in two places, which sort: the merges themselves ([`merges`], what a threshold has to pass to change anything) and
-//! the variant of the authors' released code ([`Assignment::Released`]), which never merges two groups.
+//! Pairs of layers are taken in falling order of similarity. While the similarity exceeds the
+//! threshold, the groups of the two layers are merged; every layer that is left forms its own group.
+//! The result does not depend on the order: the groups are the connected components of the graph whose
+//! edges are the pairs above the threshold. So one pass of union-find computes it, without a queue.
+//! Order matters in two places, which sort: the list of merges ([`merges`]), and the variant of the
+//! authors' code ([`Assignment::Released`]), which never merges two groups.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,42 +13,50 @@ use crate::error::PlanError;
 use crate::ids::LayerId;
 use crate::partition::Partition;
 
-/// How alike two layers are: cosine of their gradients (Eq. 2 or Eq. 3).
+/// The similarity of two layers: the cosine of their gradients (Eq. 2 or Eq. 3 of the paper).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
-    /// One layer.
+    /// One layer of the pair.
     pub a: LayerId,
-    /// The other.
+    /// The other layer of the pair.
     pub b: LayerId,
-    /// ψ in [−1, 1].
+    /// Similarity ψ, from −1 to 1.
     pub similarity: f64,
 }
 
 impl Pair {
-    /// A pair, in either order.
+    /// Creates a pair. The order of the layers does not matter.
     pub fn new(a: LayerId, b: LayerId, similarity: f64) -> Self {
         Self { a, b, similarity }
     }
 
+    /// The layers, the smaller id first.
     fn ordered(&self) -> (LayerId, LayerId) {
         (self.a.min(self.b), self.a.max(self.b))
     }
 }
 
-/// Which reading of Algorithm 1.
+/// The variant of Algorithm 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Assignment {
-    /// The paper's: groups merge.
+    /// The paper's: a pair above the threshold merges the groups of its layers.
     #[default]
     Merge,
-    /// The authors' released code: where both layers have a group, the second layer changes over to the first's and
-    /// leaves its own group behind. For comparison.
+    /// The authors' code, for comparison: if both layers have a group, the second layer moves to the
+    /// group of the first, and the rest of its own group stays behind.
     Released,
 }
 
-/// Groups of `layers` under `threshold`: each sorted, all in the order of their first layer. Layers in no pair stay
-/// single. A similarity that is not finite, or a pair of a layer with itself or with one not in `layers`, is an error.
+/// Groups layers: pairs more similar than `threshold` end up in one group.
+///
+/// Every group is sorted, and groups are in the order of their first layer. A layer in no pair forms
+/// its own group.
+///
+/// # Errors
+///
+/// [`PlanError::Similarity`] if a similarity is not finite, or a pair holds the same layer twice or a
+/// layer that is not in `layers`.
 pub fn assign(
     layers: &[LayerId],
     pairs: &[Pair],
@@ -71,8 +80,14 @@ pub fn assign(
     Ok(index.groups(&labels))
 }
 
-/// The pairs at which two groups become one as the threshold falls, in falling similarity; ties by layer ids. Groups
-/// under a threshold are the components of the merges above it, so only these values can matter to a threshold.
+/// Lists the pairs that merge two groups as the threshold falls, the most similar first.
+///
+/// Ties are in the order of layer ids. Pairs that are not in this list never change the groups of
+/// [`assign`], so thresholds between two listed similarities give the same groups.
+///
+/// # Errors
+///
+/// As for [`assign`].
 pub fn merges(layers: &[LayerId], pairs: &[Pair]) -> Result<Vec<Pair>, PlanError> {
     let index = Index::new(layers);
     let mut sets = UnionFind::new(layers.len());
@@ -83,17 +98,19 @@ pub fn merges(layers: &[LayerId], pairs: &[Pair]) -> Result<Vec<Pair>, PlanError
         .collect())
 }
 
-/// Two positions in the sorted layers, and the similarity.
+/// Positions of two layers in the sorted list of layers, and their similarity.
 type Edge = (usize, usize, f64);
 
+/// Sorts edges by falling similarity, ties by position.
 fn falling(mut edges: Vec<Edge>) -> Vec<Edge> {
     edges.sort_by(|x, y| y.2.total_cmp(&x.2).then((x.0, x.1).cmp(&(y.0, y.1))));
     edges
 }
 
+/// Group labels by the authors' code. `queue` is in falling order.
 fn released(layers: usize, queue: Vec<Edge>, threshold: f64) -> Vec<usize> {
     let mut label: Vec<Option<usize>> = vec![None; layers];
-    let mut groups = layers; // labels past the layers' own positions
+    let mut groups = layers; // labels of groups come after those of single layers
     for (a, b, _) in queue.into_iter().take_while(|edge| edge.2 > threshold) {
         let group = label[a].or(label[b]).unwrap_or_else(|| {
             groups += 1;
@@ -104,7 +121,7 @@ fn released(layers: usize, queue: Vec<Edge>, threshold: f64) -> Vec<usize> {
     label.into_iter().enumerate().map(|(i, group)| group.unwrap_or(i)).collect()
 }
 
-/// Layer ids by position.
+/// Layer ids in rising order, without duplicates.
 struct Index {
     ids: Vec<LayerId>,
 }
@@ -117,6 +134,7 @@ impl Index {
         Self { ids }
     }
 
+    /// Checks pairs and turns their ids into positions.
     fn edges(&self, pairs: &[Pair]) -> Result<Vec<Edge>, PlanError> {
         pairs
             .iter()
@@ -125,23 +143,22 @@ impl Index {
                 let wrong =
                     |problem| PlanError::Similarity { a, b, value: pair.similarity, problem };
                 if !pair.similarity.is_finite() {
-                    return Err(wrong(
-                        "similarities are finite numbers; a zero gradient counts as 0",
-                    ));
+                    return Err(wrong("similarities must be finite; use 0 for a zero gradient"));
                 }
                 if a == b {
-                    return Err(wrong("a layer makes no pair with itself"));
+                    return Err(wrong("a pair needs two different layers"));
                 }
                 let at = |id| {
-                    self.ids
-                        .binary_search(&id)
-                        .map_err(|_| wrong("a layer that is not to be grouped"))
+                    self.ids.binary_search(&id).map_err(|_| {
+                        wrong("the pair has a layer that is not among those to be grouped")
+                    })
                 };
                 Ok((at(a)?, at(b)?, pair.similarity))
             })
             .collect()
     }
 
+    /// Collects layers with equal labels.
     fn groups(&self, labels: &[usize]) -> Partition {
         let mut slots = std::collections::HashMap::new();
         let mut groups = Partition::new();
@@ -156,6 +173,7 @@ impl Index {
     }
 }
 
+/// Disjoint sets with path halving. The representative is the smallest member of a set.
 struct UnionFind {
     parent: Vec<usize>,
 }
@@ -173,7 +191,7 @@ impl UnionFind {
         i
     }
 
-    /// Whether the two were apart.
+    /// Merges two sets; returns whether they were different.
     fn union(&mut self, a: usize, b: usize) -> bool {
         let (a, b) = (self.find(a), self.find(b));
         self.parent[a.max(b)] = a.min(b);
@@ -199,7 +217,7 @@ mod tests {
         groups.iter().map(|g| g.iter().map(|id| id.0).collect()).collect()
     }
 
-    /// The paper's pseudocode, word for word: a list of groups, searched and rebuilt at every pop.
+    /// The paper's pseudocode line by line: a list of groups, searched and rebuilt at every pop.
     fn pseudocode(layers: usize, pairs: &[Pair], epsilon: f64) -> Vec<Vec<usize>> {
         let mut queue = pairs.to_vec();
         let mut g: Vec<Vec<usize>> = vec![];
@@ -232,7 +250,7 @@ mod tests {
                 }
             }
         }
-        // A layer in no pair never enters the paper's queue; ours stays single.
+        // A layer in no pair never enters the paper's queue; here it forms its own group.
         for layer in 0..layers {
             if !g.iter().any(|group| group.contains(&layer)) {
                 g.push(vec![layer]);
@@ -266,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn merges_are_the_only_thresholds_that_matter() {
+    fn only_merges_change_the_groups() {
         for seed in 0..200 {
             let pairs: Vec<_> = (0..8)
                 .flat_map(|a| (0..a).map(move |b| (a, b)))
@@ -281,24 +299,24 @@ mod tests {
     }
 
     #[test]
-    fn the_threshold_itself_does_not_merge() {
+    fn a_similarity_equal_to_the_threshold_does_not_merge() {
         assert_eq!(groups(2, &[pair(0, 1, 0.1)], 0.1), [[0], [1]]);
         assert_eq!(groups(2, &[pair(0, 1, 0.1)], 0.0999), [[0, 1]]);
     }
 
     #[test]
-    fn nothing_in_nothing_out() {
+    fn layers_without_pairs_stay_single() {
         assert!(groups(0, &[], 0.0).is_empty());
         assert_eq!(groups(3, &[], 0.0), [[0], [1], [2]]);
     }
 
     #[test]
-    fn bad_similarities_are_named() {
+    fn invalid_pairs_are_refused() {
         for (bad, problem) in [
             (pair(0, 1, f64::NAN), "finite"),
             (pair(0, 1, f64::INFINITY), "finite"),
-            (pair(1, 1, 0.5), "itself"),
-            (pair(0, 7, 0.5), "not to be grouped"),
+            (pair(1, 1, 0.5), "two different layers"),
+            (pair(0, 7, 0.5), "not among those to be grouped"),
         ] {
             let error = assign(&ids(2), &[bad], 0.0, Assignment::Merge).unwrap_err().to_string();
             assert!(error.contains(problem), "{error}");
@@ -307,7 +325,7 @@ mod tests {
 
     #[test]
     fn the_released_variant_moves_one_layer_and_never_merges() {
-        // {0,1} and {2,3} form; then 1–2 moves layer 2 over and leaves 3 behind.
+        // {0, 1} and {2, 3} form; then the pair 1–2 moves layer 2 over and leaves 3 behind.
         let pairs = [pair(0, 1, 0.9), pair(2, 3, 0.8), pair(1, 2, 0.7)];
         let released = assign(&ids(4), &pairs, 0.1, Assignment::Released).unwrap();
         assert_eq!(released, [vec![LayerId(0), LayerId(1), LayerId(2)], vec![LayerId(3)]]);

@@ -1,7 +1,8 @@
-//! From pair similarities to searched clusters (paper §2.2.1): Algorithm 1 with τ, relaxed where the clusters it gives
-//! cannot be paid for.
+//! Search: from pair similarities to clusters (paper §2.2.1).
 //!
-//! Only layers of one starting cluster are pairs: Eq. 2 is over SuperWeights that both contain. Tiling and block stay
+//! Algorithm 1 with τ gives the clusters. If the budget does not pay for them, or leaves them too few
+//! templates, τ is lowered to the largest value whose clusters fit. Only layers of one starting
+//! cluster form pairs, because Eq. 2 compares SuperWeights that both contain. Tiling and block stay
 //! those of the plan that training started from.
 
 use super::assign::{Assignment, Pair, assign, merges};
@@ -11,44 +12,57 @@ use crate::ids::{ClusterId, LayerId};
 use crate::number::with_commas;
 use crate::partition::Partition;
 use crate::plan::{SharingPlan, TemplateSet, Tiling};
-use crate::planner::{Clustering, PlanRequest, ROOM, Rule};
+use crate::planner::{Clustering, PlanRequest, Rule, WANTED_TEMPLATES};
 
-/// By how much the authors' code lowers τ until the groups fit.
+/// Step by which the authors' code lowers τ until the clusters fit.
 const RELEASED_STEP: f64 = 0.05;
 
-/// How clusters are found.
+/// Settings of [`search`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SearchSettings {
-    /// τ: pairs more alike than this stay together.
+    /// Threshold τ: layers more similar than this stay in one cluster.
     pub tau: f64,
-    /// A grid set must keep this many templates, or as many as it can use, or as its layers have at the start, where that is
-    /// fewer; else τ is relaxed.
+    /// Number of templates that every set must keep with grid and Kronecker tiling; else τ is lowered.
+    ///
+    /// Fewer are enough if the set cannot use that many, or if its layers have fewer in the starting
+    /// plan. With Kronecker tiling sets of a single layer are exempt.
     pub min_templates: usize,
-    /// Which reading of Algorithm 1.
+    /// Variant of Algorithm 1.
     pub assignment: Assignment,
 }
 
 impl SearchSettings {
-    /// What is taken where nobody says. Clusters that leave a grid's last stage three templates were best in 1% of WRN-28-10.
+    /// Returns the defaults for a tiling.
+    ///
+    /// τ = 0.1. Grid sets keep 3 templates, all others 8: at 1% of WRN-28-10 clusters that left the
+    /// last stage 3 grid templates were best.
     pub fn default_for(tiling: Tiling) -> Self {
-        let min_templates = if matches!(tiling, Tiling::Grid { .. }) { ROOM } else { 8 };
+        let min_templates =
+            if matches!(tiling, Tiling::Grid { .. }) { WANTED_TEMPLATES } else { 8 };
         Self { tau: 0.1, min_templates, assignment: Assignment::Merge }
     }
 }
 
-/// A searched plan.
+/// The result of [`search`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct SearchedPlan {
-    /// The new plan.
+    /// Plan with the new clusters.
     pub plan: SharingPlan,
-    /// The threshold that gave it.
+    /// Value of τ that gave these clusters.
     pub tau: f64,
-    /// Why it is not the one asked for.
+    /// Why τ is lower than requested; `None` if it is not.
     pub relaxed: Option<String>,
 }
 
-/// Clusters of the layers shared in `start` by their similarities, and the plan they give under `request`, whose own
-/// clusters and tiling are not looked at.
+/// Clusters the layers that `start` shares by their similarities, and makes a plan of these clusters.
+///
+/// `request` gives the budget and all else but clusters and tiling, which come from the search and
+/// from `start`.
+///
+/// # Errors
+///
+/// [`PlanError::NoFeasibleThreshold`] if no τ gives clusters that fit; other errors if the settings,
+/// the pairs or the request are invalid.
 pub fn search(
     start: &SharingPlan,
     request: &PlanRequest,
@@ -74,8 +88,10 @@ pub fn search(
     Err(PlanError::NoFeasibleThreshold { reason })
 }
 
-/// τ, then every lower value that changes the clusters. The released variant is not monotone: it steps by 0.05 as the
-/// authors' code does, but ends at −1.
+/// Values of τ to try: the requested one, then every lower value that changes the clusters.
+///
+/// The clusters of the authors' variant can shrink as τ falls, so there τ falls by 0.05 as in their
+/// code, down to −1.
 fn thresholds(
     layers: &[LayerId],
     pairs: &[Pair],
@@ -97,6 +113,7 @@ fn thresholds(
     Ok(thresholds)
 }
 
+/// Fails if τ is not finite, the members differ, or a pair is not within one starting cluster.
 fn check(
     start: &SharingPlan,
     request: &PlanRequest,
@@ -108,7 +125,8 @@ fn check(
     }
     if start.members != request.members {
         let problem =
-            "the request has other members than the plan that training started from".to_owned();
+            "the members of the request are not those of the plan that training started from"
+                .to_owned();
         return Err(PlanError::Invalid { place: "members".to_owned(), problem });
     }
     let mut cluster = vec![None; start.layers.len()];
@@ -118,13 +136,14 @@ fn check(
     let of = |id: LayerId| cluster.get(id.0).copied().flatten();
     let apart = pairs.iter().find(|pair| of(pair.a).is_none() || of(pair.a) != of(pair.b));
     apart.map_or(Ok(()), |pair| {
-        let problem = "only layers of one starting cluster are pairs";
+        let problem = "pairs must be within one starting cluster";
         Err(PlanError::Similarity { a: pair.a, b: pair.b, value: pair.similarity, problem })
     })
 }
 
-/// Templates that the set of a layer must keep, by layer: no more than its set has where training started, so that not splitting is
-/// always an answer.
+/// For each layer, the number of templates that its set must keep.
+///
+/// It is at most the number in the starting plan, so that keeping the clusters is always possible.
 fn floors(start: &SharingPlan, min_templates: usize) -> Vec<usize> {
     let mut floors = vec![min_templates; start.layers.len()];
     for set in &start.template_sets {
@@ -135,15 +154,17 @@ fn floors(start: &SharingPlan, min_templates: usize) -> Vec<usize> {
     floors
 }
 
-/// Sets of a grid with fewer templates than their layers must have, though they could use more, and how many these are. With patterns
-/// a layer that stands alone gets by its size, so that is for sets which layers share.
+/// Sets with too few templates for their layers that could use more, and the number they need.
+///
+/// Only for grid and Kronecker tiling. With Kronecker tiling a set of a single layer is exempt: its
+/// templates follow from the size of the layer.
 fn starved<'a>(
     plan: &'a SharingPlan,
     floors: &'a [usize],
 ) -> impl Iterator<Item = (&'a TemplateSet, usize)> {
     let rule = Rule::of(plan.tiling);
     let layers = |set: &TemplateSet| &plan.clusters[set.cluster.0].layers;
-    let asked = move |set: &TemplateSet| match plan.tiling {
+    let applies = move |set: &TemplateSet| match plan.tiling {
         Tiling::Dense | Tiling::Nested | Tiling::Stretched | Tiling::RankOne => false,
         Tiling::Grid { .. } => true,
         Tiling::Kronecker { .. } => layers(set).len() > 1,
@@ -151,12 +172,12 @@ fn starved<'a>(
     let sets = plan.set_costs().into_iter().zip(&plan.template_sets);
     sets.filter_map(move |(cost, set)| {
         let floor = layers(set).iter().map(|layer| floors[layer.0]).min().unwrap_or(0);
-        let poor = asked(set) && set.templates < floor.min(rule.cap(&cost, plan.reserve));
+        let poor = applies(set) && set.templates < floor.min(rule.cap(&cost, plan.reserve));
         poor.then_some((set, floor))
     })
 }
 
-/// The plan, or why these clusters do not do.
+/// Makes the plan of these clusters. The inner error tells why the clusters do not fit.
 fn attempt(
     request: &PlanRequest,
     partition: Partition,
@@ -168,14 +189,16 @@ fn attempt(
         Ok(plan) => plan,
         Err(PlanError::BudgetTooSmall { needed, budget, .. }) => {
             let (needed, budget) = (with_commas(needed), with_commas(budget));
-            return Ok(Err(format!("{clusters} clusters need {needed}, the budget is {budget}")));
+            return Ok(Err(format!(
+                "{clusters} clusters need {needed} parameters, the budget is {budget}"
+            )));
         }
         Err(error) => return Err(error),
     };
     let starved =
         starved(&plan, floors).next().map(|(TemplateSet { cluster, templates, .. }, floor)| {
             format!(
-                "{clusters} clusters leave cluster {cluster} only {templates} templates of {floor}"
+                "{clusters} clusters leave cluster {cluster} only {templates} of {floor} templates"
             )
         });
     Ok(starved.map_or(Ok(plan), Err))
@@ -210,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn agreeing_layers_stay_and_opposing_layers_part() {
+    fn similar_layers_stay_together_and_dissimilar_layers_split() {
         let (request, start) = start("wrn-28-10", 3_653_688, TilingChoice::Grid);
         let parity = |id: LayerId| id.0 % 2;
         let pairs = all_pairs(&start, |a, b| if parity(a) == parity(b) { 0.8 } else { -0.8 });
@@ -218,7 +241,7 @@ mod tests {
             search(&start, &request, &pairs, SearchSettings::default_for(start.tiling)).unwrap();
         assert_eq!((found.tau, found.relaxed), (0.1, None));
         assert_eq!(found.plan.tiling, start.tiling);
-        assert_eq!(found.plan.clusters.len(), 5); // and the classifier's
+        assert_eq!(found.plan.clusters.len(), 5); // two per kernel size, and the classifier
         assert!(
             found
                 .plan
@@ -230,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_threshold_that_cannot_be_paid_for_is_relaxed_to_the_largest_that_can() {
+    fn tau_falls_to_the_largest_value_that_fits() {
         let (request, start) = start("wrn-28-10", 365_368, TilingChoice::Grid);
         let pairs = all_pairs(&start, |a, b| {
             (mix(1, (a.0 * 100 + b.0) as u64) % 2000) as f64 / 1000.0 - 1.0
@@ -240,8 +263,8 @@ mod tests {
         let found = search(&start, &request, &pairs, settings).unwrap();
         assert!(found.relaxed.unwrap().contains("templates"));
         assert!(found.tau < 0.999 && pairs.iter().any(|p| p.similarity == found.tau));
-        assert!(found.plan.template_sets.iter().all(|set| set.templates >= ROOM));
-        // The used threshold gives these clusters, and the next larger similarity does not fit.
+        assert!(found.plan.template_sets.iter().all(|set| set.templates >= WANTED_TEMPLATES));
+        // The clusters are those of the reported τ, and those of the next larger similarity do not fit.
         let at = |tau| assign(&layers, &pairs, tau, Assignment::Merge).unwrap();
         let sorted = |mut p: Partition| {
             p.sort();
@@ -251,14 +274,18 @@ mod tests {
         let larger =
             pairs.iter().map(|p| p.similarity).filter(|&s| s > found.tau).fold(1.0, f64::min);
         assert!(
-            attempt(&request.with_tiling(start.tiling), at(larger), &floors(&start, ROOM))
-                .unwrap()
-                .is_err()
+            attempt(
+                &request.with_tiling(start.tiling),
+                at(larger),
+                &floors(&start, WANTED_TEMPLATES)
+            )
+            .unwrap()
+            .is_err()
         );
     }
 
     #[test]
-    fn nested_clusters_are_relaxed_by_cost() {
+    fn with_nested_tiling_tau_falls_until_the_clusters_are_affordable() {
         let (request, start) = start("wrn-28-7,wrn-28-4,wrn-28-3", 18_000_000, TilingChoice::Auto);
         assert_eq!(start.tiling, Tiling::Nested);
         let pairs = all_pairs(&start, |a, b| 0.5 - (a.0.abs_diff(b.0)) as f64 / 100.0);
@@ -274,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_fits_the_error_says_so() {
+    fn an_error_reports_that_no_threshold_fits() {
         let (request, start) = start("wrn-28-10", 365_368, TilingChoice::Grid);
         let pairs = all_pairs(&start, |_, _| -1.0);
         let error = search(&start, &request, &pairs, SearchSettings::default_for(start.tiling))
@@ -290,10 +317,10 @@ mod tests {
         ));
     }
 
-    /// A fifth of a small network pays for few templates of 32×32 in one cluster: splitting would leave fewer still, and
-    /// staying together is no error.
+    /// A fifth of a small network pays for few templates of 32×32 in one cluster. Splitting would leave
+    /// even fewer, so the search keeps the cluster and does not fail.
     #[test]
-    fn a_start_with_few_templates_is_an_answer() {
+    fn a_start_with_few_templates_can_be_kept() {
         let (request, _) = start("wrn-10-2", 60_000, TilingChoice::Grid);
         let shared_roles = SharedRoles { classifier: Some(false), ..request.shared_roles };
         let request = PlanRequest { block: Some(32), shared_roles, ..request };
@@ -307,9 +334,9 @@ mod tests {
         assert_eq!(partition(&found.plan), partition(&start));
     }
 
-    /// A classifier of two templates is no reason for others to have as few.
+    /// A classifier with two templates does not allow other sets to have as few.
     #[test]
-    fn a_poor_set_lowers_the_floor_of_its_own_layers_alone() {
+    fn a_small_set_lowers_only_the_floor_of_its_own_layers() {
         let (request, start) = start("wrn-16-1", 5_625, TilingChoice::Grid);
         let templates = |plan: &SharingPlan, kernel: usize| -> Vec<usize> {
             plan.template_sets
@@ -322,9 +349,9 @@ mod tests {
         let pairs = all_pairs(&start, |a, b| (a.0 * 31 + b.0) as f64 / 1000.0 - 0.5);
         let found =
             search(&start, &request, &pairs, SearchSettings::default_for(start.tiling)).unwrap();
-        assert!(found.relaxed.is_some(), "all layers alone would be too dear");
+        assert!(found.relaxed.is_some(), "one cluster per layer would cost too much");
         assert!(
-            templates(&found.plan, 3).iter().all(|&k| k >= ROOM),
+            templates(&found.plan, 3).iter().all(|&k| k >= WANTED_TEMPLATES),
             "{:?}",
             found.plan.template_sets
         );
@@ -334,7 +361,8 @@ mod tests {
         let attempt =
             |floors: &[usize]| attempt(&request.with_tiling(start.tiling), apart.clone(), floors);
         assert!(
-            attempt(&of_two).unwrap().is_ok() && attempt(&floors(&start, ROOM)).unwrap().is_err()
+            attempt(&of_two).unwrap().is_ok()
+                && attempt(&floors(&start, WANTED_TEMPLATES)).unwrap().is_err()
         );
     }
 
@@ -352,14 +380,15 @@ mod tests {
         assert!(error.to_string().contains("one starting cluster"), "{error}");
     }
 
-    /// With patterns, too, clusters may not leave what layers share too few templates; a layer alone is no such thing.
+    /// With Kronecker tiling, too, shared sets must keep their templates; sets of one layer are exempt.
     #[test]
     fn shared_patterns_keep_their_templates() {
         let mut request = PlanRequest::new(members("wrn-16-4", 10), 60_000);
         request.tiling = TilingChoice::Kronecker;
         let start = request.plan().unwrap();
         let largest = start.clusters.iter().max_by_key(|cluster| cluster.layers.len()).unwrap();
-        // In the largest cluster 0.5 inside of halves, −0.5 across, and the first layer stands alone; others agree.
+        // In the largest cluster, similarity is 0.5 within two halves and −0.5 across; the first layer is
+        // similar to no other. All other clusters agree.
         let first = largest.layers[0];
         let side = |id: LayerId| match largest.layers.contains(&id) {
             true if id == first => 2,

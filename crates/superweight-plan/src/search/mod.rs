@@ -1,4 +1,6 @@
-//! Clusters and coefficient groups from similarities of gradients.
+//! Turns gradient similarities into clusters ([`search`]) and coefficient groups ([`refine`]).
+//!
+//! Both group layers with [`assign`], the paper's Algorithm 1, and keep the budget.
 
 mod assign;
 mod clusters;

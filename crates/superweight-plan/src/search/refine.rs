@@ -1,10 +1,10 @@
-//! Refinement (paper §2.2.2): layers whose coefficient gradients disagree get coefficients of their own.
+//! Refinement: layers whose coefficient gradients disagree get their own coefficients (paper §2.2.2).
 //!
-//! One decision per SuperWeight: Algorithm 1 with β over the layers that use it, within the groups that there are: a plan may
-//! come with some, and what has parted stays apart. The groups together may cost what the
-//! plan charged for coefficients, live and reserved; where they would cost more, β is lowered to the largest similarity
-//! at which they fit. Templates, tiles and factors stay, so a split right after which every group holds a copy of the
-//! shared α changes no weight.
+//! For each SuperWeight, Algorithm 1 with β groups the layers that use it. Layers in different groups of
+//! the plan are never put together again. The groups may cost all coefficients that the plan paid for,
+//! live and reserved. If they would cost more, β is lowered to the largest similarity at which they
+//! fit. Templates, tiles and factors stay. So if every new group starts with a copy of the α that it
+//! shared before, no weight changes.
 
 use super::assign::{Assignment, Pair, assign};
 use crate::error::PlanError;
@@ -12,27 +12,32 @@ use crate::ids::{LayerId, SuperWeightId};
 use crate::number::with_commas;
 use crate::plan::{SharingPlan, Users};
 
-/// How alike the coefficient gradients of the layers on one SuperWeight are (Eq. 3).
+/// Similarities of the coefficient gradients of the layers that use one SuperWeight (Eq. 3).
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoefficientPairs {
-    /// Which SuperWeight.
+    /// The SuperWeight.
     pub superweight: SuperWeightId,
-    /// Pairs of layers that use it.
+    /// Pairs of layers that use the SuperWeight.
     pub pairs: Vec<Pair>,
 }
 
-/// A refined plan.
+/// The result of [`refine`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct RefinedPlan {
-    /// The same plan with new coefficient groups.
+    /// Plan with the new coefficient groups.
     pub plan: SharingPlan,
-    /// The threshold that gave them.
+    /// Value of β that gave these groups.
     pub beta: f64,
-    /// Why it is not the one asked for.
+    /// Why β is lower than requested; `None` if it is not.
     pub relaxed: Option<String>,
 }
 
-/// New coefficient groups for every SuperWeight given; the others keep theirs.
+/// Makes new coefficient groups for the SuperWeights in `similarities`; all others keep theirs.
+///
+/// # Errors
+///
+/// [`PlanError::NoFeasibleThreshold`] if no β gives groups that fit; other errors if β is not finite, a
+/// SuperWeight is unknown or given twice, or a pair is invalid.
 pub fn refine(
     plan: &SharingPlan,
     similarities: &[CoefficientPairs],
@@ -53,7 +58,7 @@ pub fn refine(
                 |layer: LayerId| groups.iter().position(|group| group.layers.contains(&layer));
             let together = |pair: &&Pair| match (group(pair.a), group(pair.b)) {
                 (Some(a), Some(b)) => a == b,
-                _ => true, // of a layer that does not use it, which is refused
+                _ => true, // a layer that does not use the SuperWeight: `assign` refuses the pair
             };
             let pairs: Vec<_> = given.pairs.iter().filter(together).copied().collect();
             refined.set_groups(
@@ -67,18 +72,18 @@ pub fn refine(
     };
     let fits = |refined: &SharingPlan| refined.bill.coefficients <= allowed;
 
-    let asked = at(beta)?;
-    if fits(&asked) {
-        return Ok(RefinedPlan { plan: asked, beta, relaxed: None });
+    let requested = at(beta)?;
+    if fits(&requested) {
+        return Ok(RefinedPlan { plan: requested, beta, relaxed: None });
     }
     let relaxed = format!(
         "the groups would have {} coefficients, the plan has room for {}",
-        with_commas(asked.bill.coefficients),
+        with_commas(requested.bill.coefficients),
         with_commas(allowed)
     );
     let lower = lower_thresholds(similarities, beta);
     let first = match assignment {
-        // Every merge saves coefficients: what fits at one threshold fits at all lower ones.
+        // Every merge saves coefficients, so all thresholds below one that fits also fit.
         Assignment::Merge => {
             let (mut low, mut high) = (0, lower.len());
             while low < high {
@@ -87,7 +92,7 @@ pub fn refine(
             }
             low
         }
-        // Here a lower threshold may cost more.
+        // In this variant a lower threshold can cost more, so try them one after another.
         Assignment::Released => {
             let mut tried = 0;
             while tried < lower.len() && !fits(&at(lower[tried])?) {
@@ -108,6 +113,7 @@ pub fn refine(
     }
 }
 
+/// Users of each given SuperWeight. Fails if one is unknown, given twice, or without coefficients.
 fn users(plan: &SharingPlan, similarities: &[CoefficientPairs]) -> Result<Vec<Users>, PlanError> {
     let all = plan.users();
     let mut seen = vec![false; all.len()];
@@ -130,7 +136,7 @@ fn users(plan: &SharingPlan, similarities: &[CoefficientPairs]) -> Result<Vec<Us
     similarities.iter().enumerate().map(of).collect()
 }
 
-/// Similarities below β, falling, then −1: at these the groups may change.
+/// Similarities below β in falling order, then −1: the thresholds at which groups can change.
 fn lower_thresholds(similarities: &[CoefficientPairs], beta: f64) -> Vec<f64> {
     let all = similarities.iter().flat_map(|given| &given.pairs).map(|pair| pair.similarity);
     let mut lower: Vec<f64> = all.chain([-1.0]).filter(|&s| s < beta && s >= -1.0).collect();
@@ -168,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_follow_beta_and_the_bill_keeps_the_budget() {
+    fn refined_plans_keep_the_budget_at_every_beta() {
         for (names, budget) in
             [("wrn-28-10", 3_653_688), ("wrn-28-7,wrn-28-4,wrn-28-3", 18_000_000)]
         {
@@ -211,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn without_reserve_nothing_splits_and_missing_pairs_are_an_error() {
+    fn without_a_reserve_nothing_splits() {
         let mut request = PlanRequest::new(members("wrn-28-10", 100), 3_653_688);
         request.reserve = 0.0;
         let plan = request.plan().unwrap();
@@ -226,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_parted_stays_apart() {
+    fn separate_groups_never_merge_again() {
         let plan = PlanRequest::new(members("wrn-28-10", 100), 3_653_688).plan().unwrap();
         let parted =
             refine(&plan, &similarities(&plan, random), 0.5, Assignment::Merge).unwrap().plan;
@@ -246,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_released_variant_gets_the_largest_beta_that_fits() {
+    fn the_released_variant_finds_the_largest_beta_that_fits() {
         let mut request = PlanRequest::new(members("wrn-16-4", 10), 300_000);
         request.reserve = 0.4;
         let plan = request.plan().unwrap();
@@ -276,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_threshold_that_is_no_number_is_refused() {
+    fn a_threshold_that_is_not_finite_is_refused() {
         let plan = PlanRequest::new(members("wrn-28-10", 100), 3_653_688).plan().unwrap();
         for beta in [f64::NAN, f64::INFINITY] {
             let error =
@@ -286,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_superweights_are_refused() {
+    fn unknown_and_repeated_superweights_are_refused() {
         let plan = PlanRequest::new(members("wrn-28-10", 100), 3_653_688).plan().unwrap();
         let given = |id| CoefficientPairs { superweight: SuperWeightId(id), pairs: vec![] };
         for bad in [vec![given(999)], vec![given(0), given(0)]] {

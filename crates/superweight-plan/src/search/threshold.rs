@@ -1,11 +1,12 @@
-//! Thresholds that matter: as τ or β falls, groups change only where a pair becomes a merge.
+//! Lists the thresholds worth trying: the groups change only where a pair becomes a merge.
 
-/// Thresholds below `asked` at which the groups differ, falling, the last of them −1 or above.
+/// Thresholds up to `requested` at which the groups differ, falling, all of them at least −1.
 ///
-/// `merges` are the similarities at which groups merge, `all` those of all pairs. To let a merge of similarity m happen
-/// the threshold must lie under m (Algorithm 1 merges *above* it): the largest similarity that does is the next one.
-pub(crate) fn below(asked: f64, mut merges: Vec<f64>, mut all: Vec<f64>) -> Vec<f64> {
-    merges.retain(|&m| m <= asked && m > -1.0);
+/// `merges` are the similarities at which groups merge, `all` those of all pairs. Algorithm 1 merges
+/// pairs *above* the threshold. So the largest threshold that lets a merge happen is the next smaller
+/// similarity of any pair.
+pub(crate) fn below(requested: f64, mut merges: Vec<f64>, mut all: Vec<f64>) -> Vec<f64> {
+    merges.retain(|&m| m <= requested && m > -1.0);
     merges.sort_by(f64::total_cmp);
     merges.dedup();
     all.sort_by(f64::total_cmp);
@@ -21,7 +22,7 @@ mod tests {
     use super::below;
 
     #[test]
-    fn each_step_admits_one_more_merge() {
+    fn each_threshold_allows_one_more_merge() {
         let all = vec![0.9, 0.5, 0.4, 0.2, -0.3];
         assert_eq!(below(0.6, vec![0.9, 0.5, 0.2], all), [0.4, -0.3]);
         assert_eq!(below(0.5, vec![0.5], vec![0.5]), [-1.0]);
