@@ -1,5 +1,5 @@
-//! Archives of data sets: tar, gzip, and CIFAR's python layout inside. The first byte chooses the data
-//! set.
+//! Archives of data sets: tar, gzip, and CIFAR's python layout inside. The first byte chooses
+//! the data set.
 #![cfg_attr(feature = "libfuzzer", no_main)]
 
 use superweight::data::fuzzing::{CIFAR, IDX, archive};

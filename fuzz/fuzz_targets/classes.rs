@@ -1,5 +1,6 @@
-//! The small file of predictions: any bytes are classes or an error, and every row has its share of
-//! correct ones. Input that is not packed is packed here, since no fuzzer gets past gzip's checksum.
+//! The small file of predictions: any bytes are classes or an error, and every row has its
+//! share of correct ones. Input that is not packed is packed here, since no fuzzer gets past
+//! gzip's checksum.
 #![cfg_attr(feature = "libfuzzer", no_main)]
 
 use std::io::Write;

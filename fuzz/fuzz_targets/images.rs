@@ -1,5 +1,5 @@
-//! The binary layouts of data sets. First byte: CIFAR or idx; then, for each file but the last, a byte
-//! with its length.
+//! The binary layouts of data sets. First byte: CIFAR or idx; then, for each file but the last,
+//! a byte with its length.
 #![cfg_attr(feature = "libfuzzer", no_main)]
 
 use superweight::data::fuzzing::{CIFAR, IDX, files};

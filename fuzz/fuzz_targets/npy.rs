@@ -1,5 +1,5 @@
-//! Numpy files, as corrupted images (rows of 2×2×3) and as labels: any bytes are the requested rows or
-//! an error.
+//! Numpy files, as corrupted images (rows of 2×2×3) and as labels: any bytes are the requested
+//! rows or an error.
 #![cfg_attr(feature = "libfuzzer", no_main)]
 
 use std::io::Cursor;

@@ -1,4 +1,5 @@
-//! Profiles of `swn anytime`: every profile that is read also predicts, with members that take no time.
+//! Profiles of `swn anytime`: every profile that is read also predicts, with members that take
+//! no time.
 #![cfg_attr(feature = "libfuzzer", no_main)]
 
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Recipes: lines that begin with `--set ` are flags, the others are the file. What resolves is written
-//! as `resolved.toml` and must resolve to the same.
+//! Recipes: lines that begin with `--set ` are flags, the others are the file. What resolves is
+//! written as `resolved.toml` and must resolve to the same.
 #![cfg_attr(feature = "libfuzzer", no_main)]
 
 use superweight::recipe::Recipe;

@@ -1,5 +1,5 @@
-//! Files that `swn results table` reads beside those of other targets: `rows.toml` (first byte even)
-//! and the `run.json` of a published run (odd).
+//! Files that `swn results table` reads beside those of other targets: `rows.toml` (first byte
+//! even) and the `run.json` of a published run (odd).
 #![cfg_attr(feature = "libfuzzer", no_main)]
 
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
 //! A run folder in which one file is anything: the first byte chooses the file, the rest is its
-//! contents. Digests are made to fit, as in a hostile file; then every reader of runs reads this one.
+//! contents. Digests are made to fit, as in a hostile file; then every reader of runs reads
+//! this one.
 #![cfg_attr(feature = "libfuzzer", no_main)]
 
 use std::sync::LazyLock;

@@ -1,4 +1,5 @@
-//! Checkpoints and logits: any bytes are tensors or an error; what is read is written back as it was.
+//! Checkpoints and logits: any bytes are tensors or an error; what is read is written back as
+//! it was.
 #![cfg_attr(feature = "libfuzzer", no_main)]
 
 use std::path::Path;

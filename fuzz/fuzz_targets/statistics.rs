@@ -1,5 +1,5 @@
-//! Statistics of a search: any bytes are statistics or an error, and what is read gives a plan or an
-//! error.
+//! Statistics of a search: any bytes are statistics or an error, and what is read gives a plan
+//! or an error.
 #![cfg_attr(feature = "libfuzzer", no_main)]
 
 use std::path::Path;

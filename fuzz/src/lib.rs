@@ -1,7 +1,8 @@
 //! What several targets need: the files of a small run, and a folder to put them in.
 //!
-//! `run/` was trained by `run/recipe.toml` (two tiny networks, a search, a refinement), evaluated and
-//! profiled, so that every file of a run folder is there and none is longer than 9 KB.
+//! `run/` was trained by `run/recipe.toml` (two tiny networks, a search, a refinement),
+//! evaluated and profiled, so that every file of a run folder is there and none is longer than
+//! 9 KB.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,8 +12,8 @@ use sha2::{Digest, Sha256};
 use superweight::plan::SharingPlan;
 use superweight::recipe::{Recipe, Resolved};
 
-/// Defines a target: an entry for libFuzzer, or without the feature `libfuzzer` a function `run`, which
-/// `tests/replay.rs` calls.
+/// Defines a target: an entry for libFuzzer, or without the feature `libfuzzer` a function
+/// `run`, which `tests/replay.rs` calls.
 #[macro_export]
 macro_rules! target {
     (|$bytes:ident: &[u8]| $body:block) => {
