@@ -44,7 +44,7 @@ pub use program::{Layout, LayoutBuilder, MemoryPlan, NormMode, Program, Settings
 pub use shape::Shape;
 pub use transpose::{nchw_to_nhwc, nhwc_to_nchw, ohwi_to_oihw, oihw_to_ohwi};
 
-/// What kernel calls consist of, for those who write a device.
+/// Operand structs of the kernel calls in [`Call`], for implementers of [`Device`].
 pub mod calls {
     pub use crate::device::call::activation::{
         Backward as ActivationBackward, Forward as ActivationForward,

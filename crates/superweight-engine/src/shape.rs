@@ -1,35 +1,36 @@
-//! Shape of one image's activation. The batch is not part of it: a graph has none until it is compiled.
+//! Shape of one image's activation. The batch size is not part of it: a graph has none until it is
+//! compiled.
 
 use std::fmt;
 
-/// Height, width and channels; a vector is `1×1×channels`.
+/// Height, width and number of channels of an activation. A vector has the shape `1×1×channels`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// Rows of the image.
+    /// Number of rows.
     pub height: usize,
-    /// Columns of the image.
+    /// Number of columns.
     pub width: usize,
-    /// Channels, the innermost dimension in memory.
+    /// Number of channels, the innermost dimension in memory.
     pub channels: usize,
 }
 
 impl Shape {
-    /// An image.
+    /// Shape of an image.
     pub fn new(height: usize, width: usize, channels: usize) -> Self {
         Self { height, width, channels }
     }
 
-    /// A vector.
+    /// Shape of a vector.
     pub fn vector(channels: usize) -> Self {
         Self::new(1, 1, channels)
     }
 
-    /// Numbers per image.
+    /// Number of elements per image.
     pub fn len(&self) -> usize {
         self.height * self.width * self.channels
     }
 
-    /// Whether a dimension is zero.
+    /// Returns true if any dimension is zero.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,19 +1,21 @@
-//! Files speak OIHW and NCHW with PyTorch's names; memory is OHWI and NHWC. Here is the way between.
+//! Conversions between PyTorch's orders (OIHW, NCHW), which files use, and the engine's orders
+//! (OHWI, NHWC).
 
-/// `[out, in, h, w]` to `[out, h, w, in]`.
+/// Transposes a weight from `[out, in, h, w]` to `[out, h, w, in]`.
 pub fn oihw_to_ohwi(values: &[f32], [out, input, h, w]: [usize; 4]) -> Vec<f32> {
     nchw_to_nhwc(values, [out, input, h, w])
 }
 
-/// `[out, h, w, in]` to `[out, in, h, w]`; the dimensions are given in the target's order.
+/// Transposes a weight from `[out, h, w, in]` to `[out, in, h, w]`. The dimensions are given in the
+/// order of the result.
 pub fn ohwi_to_oihw(values: &[f32], [out, input, h, w]: [usize; 4]) -> Vec<f32> {
     nhwc_to_nchw(values, [out, input, h, w])
 }
 
-/// `[n, c, h, w]` to `[n, h, w, c]`.
+/// Transposes an activation from `[n, c, h, w]` to `[n, h, w, c]`.
 ///
 /// # Panics
-/// If there are not n·c·h·w values.
+/// If `values` does not have n·c·h·w elements.
 pub fn nchw_to_nhwc(values: &[f32], [n, c, h, w]: [usize; 4]) -> Vec<f32> {
     assert_eq!(values.len(), n * c * h * w, "values do not fill [{n}, {c}, {h}, {w}]");
     let pixels = h * w;
@@ -28,10 +30,11 @@ pub fn nchw_to_nhwc(values: &[f32], [n, c, h, w]: [usize; 4]) -> Vec<f32> {
     out
 }
 
-/// `[n, h, w, c]` to `[n, c, h, w]`; the dimensions are given in the target's order.
+/// Transposes an activation from `[n, h, w, c]` to `[n, c, h, w]`. The dimensions are given in the
+/// order of the result.
 ///
 /// # Panics
-/// If there are not n·c·h·w values.
+/// If `values` does not have n·c·h·w elements.
 pub fn nhwc_to_nchw(values: &[f32], [n, c, h, w]: [usize; 4]) -> Vec<f32> {
     assert_eq!(values.len(), n * c * h * w, "values do not fill [{n}, {c}, {h}, {w}]");
     let pixels = h * w;
@@ -54,13 +57,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_and_back() {
+    fn oihw_and_ohwi_round_trip() {
         let values: Vec<f32> = (0..2 * 3 * 4 * 5).map(|i| i as f32).collect();
         let inner = oihw_to_ohwi(&values, [2, 3, 4, 5]);
         assert_eq!(
             inner[1],
             values[4 * 5],
-            "the second number of OHWI is the second input channel"
+            "the second element of OHWI is the second input channel"
         );
         assert_eq!(ohwi_to_oihw(&inner, [2, 3, 4, 5]), values);
     }

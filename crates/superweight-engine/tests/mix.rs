@@ -117,7 +117,7 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
             }),
             uses: uses.map(use_of).collect(),
             gradients: MixGradients::Both,
-            decay: 0.0,
+            weight_decay: 0.0,
         }
     };
     let sets = vec![
@@ -129,7 +129,7 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
             factors: None,
             uses,
             gradients: MixGradients::Both,
-            decay: 0.0,
+            weight_decay: 0.0,
         },
         MixSet {
             name: "alone".into(),
@@ -146,7 +146,7 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
                 factor: 2.0,
             }],
             gradients: MixGradients::Both,
-            decay: 0.0,
+            weight_decay: 0.0,
         },
         patterned("patterned", "", &["one", "two"]),
         patterned("patterned once", "_once", &["three"]),
@@ -266,8 +266,8 @@ fn decay_pulls_at_what_makes_a_tensor() {
     on_every_device!(|device| {
         for seed in 400..430 {
             let Example { mut memory, sets, mix } = example(device, seed);
-            let decay = 0.3;
-            let decayed = sets.iter().map(|set| MixSet { decay, ..set.clone() }).collect();
+            let weight_decay = 0.3;
+            let decayed = sets.iter().map(|set| MixSet { weight_decay, ..set.clone() }).collect();
             let decayed = Mix::new(memory.device(), decayed).unwrap();
             assert_eq!(decayed.scratch_bytes(), mix.scratch_bytes());
             memory.mix(&mix, MixOutput::AllCopies).unwrap();
@@ -276,7 +276,7 @@ fn decay_pulls_at_what_makes_a_tensor() {
                 let weight = memory.parameter(name).unwrap();
                 let given = hashed(!seed, weight.len());
                 memory.set_gradient(name, &given).unwrap();
-                given.iter().zip(&weight).map(|(g, w)| g + decay * w).collect::<Vec<f32>>()
+                given.iter().zip(&weight).map(|(g, w)| g + weight_decay * w).collect::<Vec<f32>>()
             });
             let made_of = [
                 "templates",
@@ -312,13 +312,13 @@ fn some_of_the_uses_are_a_mix_of_their_own() {
                 ["large", "one"].map(|name| memory.layout().parameter(name).unwrap().offset);
             let parts = [true, false].map(|of_first| {
                 let some = |set: &MixSet| {
-                    let mut set = MixSet { decay: 0.3, ..set.clone() };
+                    let mut set = MixSet { weight_decay: 0.3, ..set.clone() };
                     set.uses.retain(|used| first.contains(&used.tensor.offset) == of_first);
                     set
                 };
                 Mix::new(device, sets.iter().map(some).collect()).unwrap()
             });
-            let all = sets.iter().map(|set| MixSet { decay: 0.3, ..set.clone() }).collect();
+            let all = sets.iter().map(|set| MixSet { weight_decay: 0.3, ..set.clone() }).collect();
             let all = Mix::new(device, all).unwrap();
             assert!(
                 parts.iter().all(|part| part.scratch_bytes() <= mix.scratch_bytes()),

@@ -484,5 +484,5 @@ fn contradictions_are_named() {
     assert!(other.layout().parameter_len < memory.layout().parameter_len);
     let too_small =
         |result| matches!(result, Err(Error::MemoryTooSmall { space: "parameter", .. }));
-    assert!(too_small(other.view(&views)) && too_small(other.view_backward(&views)));
+    assert!(too_small(other.apply_views(&views)) && too_small(other.apply_views_backward(&views)));
 }

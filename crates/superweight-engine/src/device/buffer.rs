@@ -1,24 +1,25 @@
-//! Buffers: what a kernel call names, and where it lies.
+//! Storages of a device, and buffers: the regions of them that kernel calls name.
 //!
-//! A device has five storages ([`Space`]). A buffer is a stretch of one of them. Offsets in the arena and in the
-//! input/output storage are bytes, because numbers of different width lie there together; offsets in the other three
-//! are numbers, because a device may keep them in more than one precision at once.
+//! A device has five storages ([`Space`]). A buffer is a contiguous region of one of them. Offsets
+//! in the arena and the input/output storage are in bytes, because elements of different width
+//! share them. Offsets in the other three are in elements, because a device may store these in
+//! several precisions.
 
 /// Alignment of everything the engine places, in bytes.
 pub(crate) const ALIGNMENT: usize = 256;
 
-/// A buffer of one program.
+/// Identifies a buffer of one program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BufferId(pub(crate) usize);
 
-/// What a number is used for, which decides its width on a device.
+/// Purpose of a value, which determines its width on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Element {
     /// An activation or its gradient.
     Activation,
     /// A weight or its gradient.
     Weight,
-    /// Always a 32-bit float: statistics, losses, vectors.
+    /// A 32-bit float on every device: statistics, losses, vectors.
     Float,
     /// An unsigned 32-bit integer: classes, positions, counts.
     Index,
@@ -27,24 +28,25 @@ pub enum Element {
 /// The storages of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Space {
-    /// Activations, their gradients, scratch: laid out by the memory plan, shared by all programs.
+    /// Activations, their gradients and scratch memory. The memory plan places them; all programs
+    /// share the arena.
     Arena,
-    /// Inputs, targets, outputs, losses.
+    /// Inputs, targets, outputs and metrics.
     Io,
     /// Weights and other trainable tensors.
     Parameters,
-    /// Their gradients, at the same offsets.
+    /// Gradients of the trainable tensors, at the same offsets as the parameters.
     Gradients,
     /// Running statistics.
     State,
 }
 
 impl Space {
-    /// All of them, in the order of their indices.
+    /// All storages in the order of their indices.
     pub const ALL: [Space; 5] =
         [Space::Arena, Space::Io, Space::Parameters, Space::Gradients, Space::State];
 
-    /// The storage in words.
+    /// Name of the storage in messages.
     pub fn name(self) -> &'static str {
         match self {
             Space::Arena => "arena",
@@ -56,41 +58,41 @@ impl Space {
     }
 }
 
-/// Where a buffer lies.
+/// Location of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// The storage.
+    /// Storage that contains the region.
     pub space: Space,
-    /// Bytes from its start (arena, input/output), or numbers (the others).
+    /// Start of the region: bytes in the arena and input/output storage, elements in the others.
     pub offset: usize,
-    /// Numbers.
+    /// Number of elements.
     pub len: usize,
-    /// Kind of number.
+    /// Purpose of the elements.
     pub element: Element,
 }
 
-/// How a call touches an operand.
+/// How a call accesses an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Reads it.
+    /// The call only reads the operand.
     Read,
-    /// Overwrites all of it without reading.
+    /// The call overwrites the whole operand without reading it.
     Write,
-    /// Reads and changes it.
+    /// The call reads and modifies the operand.
     Update,
 }
 
-/// Whether a kernel replaces what lies at its destination or adds to it.
+/// Whether a kernel overwrites its output or adds to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Write {
-    /// Replace.
+    /// Overwrite the output.
     Set,
-    /// Add.
+    /// Add to the output.
     Add,
 }
 
 impl Write {
-    /// How the destination is touched.
+    /// How the kernel accesses its output.
     pub(crate) fn access(self) -> Access {
         match self {
             Write::Set => Access::Write,
@@ -99,23 +101,24 @@ impl Write {
     }
 }
 
-/// Where the gradient of an elementwise operation's input goes.
+/// Where an elementwise operation writes the gradient of its input.
 #[derive(Clone, Copy, Debug)]
 pub enum InputGradient {
     /// Over the gradient of the output.
     InPlace,
-    /// To another buffer.
+    /// Into another buffer.
     To(BufferId, Write),
 }
 
-/// The control words: small integers that change from run to run without a new program.
+/// Control words: small integers in device memory that may change between runs of a compiled
+/// program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// Rows of each segment that count in losses and metrics; the rest is padding.
+    /// Number of valid rows per segment in losses and metrics. The remaining rows are padding.
     ValidRows = 0,
-    /// Which batch of a recalibration pass this is, from 1.
+    /// Number of the batch within a recalibration pass, starting at 1.
     BatchOfPass = 1,
 }
 
-/// Numbers in the metrics of a loss.
+/// Number of values in the metrics of a loss.
 pub(crate) const METRICS_LEN: usize = 4;

@@ -1,86 +1,93 @@
-//! Tensors mixed from blocks: what makes weights out of trainable numbers before a graph reads them.
+//! Mixing: weights as linear combinations of templates, computed before a graph reads them.
 //!
 //! ```text
 //! cell[r] = Σₖ α[r, k]·T[k]            weight[tile of use u] = factor[u]·cell[row of u], cropped
 //! ```
 //!
-//! A [`MixSet`] is K blocks `T` of one shape and the rows `α`; a [`MixUse`] says where in which tensor a cell goes. One
-//! cell may go to many places, with different factors. Backward gathers dL/dW into dL/dcell, which gives dL/dα = dcell·Tᵀ
-//! and dL/dT = αᵀ·dcell. The engine does not ask why anybody would want that; it asks that no number of a tensor is
-//! written twice, and checks it. Where tensors are decayed, backward takes dL/dW + λ·W for dL/dW: what the blocks are pulled by
-//! is then the length of what they make.
+//! A [`MixSet`] has K templates (`blocks`) `T` of one shape and coefficients `α`. Each row of `α`
+//! makes one *cell*, a combination of the templates (a SuperWeight, in the paper). A [`MixUse`]
+//! copies a cell into a tile of a weight tensor; one cell may be used several times with different
+//! factors. The backward pass gathers dL/dW into dL/dcell, then computes dL/dα = dcell·Tᵀ and dL/dT
+//! = αᵀ·dcell. No element of a tensor may be written twice, which [`crate::Mix::new`] checks. With
+//! weight decay λ, the backward pass uses dL/dW + λ·W instead of dL/dW. This penalises the norm of
+//! the mixed weights rather than of the templates.
 //!
-//! Rows of α may themselves be products ([`MixFactors`]): `α[r] = pattern[row of r] ∘ gain[row of r]`, element by element, so
-//! that many uses have rows of their own which differ by K numbers in all.
+//! Rows of α may be elementwise products ([`MixFactors`]): `α[r] = pattern[row of r] ∘ gain[row of
+//! r]`. Then each use can have its own row, at the cost of K parameters for a gain that several
+//! rows share.
 //!
-//! Blocks lie like weights, OHWI: `[rows, kernel positions, columns]`, so that a tile is copied in runs of columns.
+//! Templates are stored like weights, OHWI: `[rows, kernel positions, columns]`. A tile is copied
+//! in runs of columns.
 
 use super::buffer::Region;
 
-/// Shape of a block: output channels, kernel positions, input channels.
+/// Shape of a template or tensor: output channels, kernel positions, input channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Block {
-    /// Output channels.
+    /// Number of output channels.
     pub rows: usize,
     /// Kernel height times width.
     pub positions: usize,
-    /// Input channels.
+    /// Number of input channels.
     pub cols: usize,
 }
 
 impl Block {
-    /// Numbers in it.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         self.rows * self.positions * self.cols
     }
 
-    /// Whether it holds none.
+    /// Returns true if it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Blocks, coefficients and where the cells they make go.
+/// Templates, coefficients, and the tiles that their combinations fill.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MixSet {
-    /// For errors.
+    /// Name of the set in error messages.
     pub name: String,
-    /// Shape of each block.
+    /// Shape of each template.
     pub block: Block,
-    /// K blocks, one after another.
+    /// K templates, stored one after another.
     pub blocks: Region,
-    /// `[cells, K]`; none for a single block that is the only cell.
+    /// Coefficients `[cells, K]`, or `None` for a single template that is itself the only cell.
     pub coefficients: Option<Region>,
-    /// What the coefficients are the product of, where they are: then mixing writes them.
+    /// Factors of the coefficients, if the coefficients are products. Mixing then computes the
+    /// coefficients.
     pub factors: Option<MixFactors>,
-    /// In the order of the cells.
+    /// Tiles to fill, sorted by cell.
     pub uses: Vec<MixUse>,
-    /// What the backward pass computes.
+    /// Gradients that the backward pass computes.
     pub gradients: MixGradients,
-    /// Weight decay λ of the tensors.
+    /// Weight decay λ of the mixed tensors.
     pub weight_decay: f32,
 }
 
-/// `α[r, k] = patterns[p, k]·gains[g, k]` with `[p, g]` the rows of r.
+/// Coefficients as products: `α[r, k] = patterns[p, k]·gains[g, k]`, where `[p, g]` is `rows[r]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MixFactors {
-    /// `[patterns, K]`.
+    /// Patterns, `[patterns, K]`.
     pub patterns: Region,
-    /// `[gains, K]`.
+    /// Gains, `[gains, K]`.
     pub gains: Region,
-    /// Of each row of coefficients, in the order of gains.
+    /// Pattern and gain of each row of coefficients, sorted by gain.
     pub rows: Vec<[u32; 2]>,
 }
 
 impl MixFactors {
-    /// First row of coefficients of each of so many gains, and the end of the last.
+    /// For each of `gains` gains, the first row of coefficients that uses it, followed by the
+    /// number of rows.
     pub(crate) fn by_gain(&self, gains: usize) -> Vec<u32> {
         (0..=gains)
             .map(|gain| self.rows.partition_point(|row| (row[1] as usize) < gain) as u32)
             .collect()
     }
 
-    /// The rows of coefficients in the order of so many patterns, and where each pattern's begin and the last's end.
+    /// Returns the rows of coefficients sorted by pattern, and the start of each of `patterns`
+    /// patterns in that order, followed by the number of rows.
     pub(crate) fn by_pattern(&self, patterns: usize) -> (Vec<u32>, Vec<u32>) {
         let mut order: Vec<u32> = (0..self.rows.len() as u32).collect();
         order.sort_by_key(|&row| (self.rows[row as usize][0], row));
@@ -92,52 +99,54 @@ impl MixFactors {
     }
 }
 
-/// What the backward pass of a set computes.
+/// Gradients that the backward pass of a set computes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MixGradients {
-    /// Those of blocks and coefficients.
+    /// Gradients of templates and coefficients.
     #[default]
     Both,
-    /// Those of the coefficients alone, or of their gains; the blocks' and patterns' are left as they are. What a set gives whose every use has a cell of
-    /// its own is the gradient that each use asks of the coefficients it shares.
+    /// Gradients of the coefficients only (or of their gains). Gradients of templates and patterns
+    /// stay unchanged. If each use has its own cell, this gives the gradient that each use
+    /// contributes to shared coefficients.
     Coefficients,
 }
 
 impl MixSet {
-    /// K.
+    /// Number of templates, K.
     pub fn count(&self) -> usize {
         self.blocks.len / self.block.len()
     }
 
-    /// Cells that are made.
+    /// Number of cells.
     pub fn cells(&self) -> usize {
         self.coefficients.map_or(1, |region| region.len / self.count())
     }
 }
 
-/// A cell at its place in a tensor.
+/// One use of a cell: the tile of a tensor it is copied to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MixUse {
-    /// Which cell.
+    /// Index of the cell.
     pub cell: usize,
-    /// The weight, `[outputs, positions, inputs]`.
+    /// Weight tensor, `[outputs, positions, inputs]`.
     pub tensor: Region,
-    /// Its input channels.
+    /// Number of input channels of the tensor.
     pub inputs: usize,
-    /// First output and input channel of the tile.
+    /// First output channel and first input channel of the tile.
     pub at: [usize; 2],
-    /// Output and input channels of the tile: the block's, or fewer at an edge.
+    /// Number of output and input channels of the tile. A tile at an edge may be smaller than the
+    /// template.
     pub extent: [usize; 2],
-    /// What the cell is multiplied by.
+    /// Factor that multiplies the cell.
     pub factor: f32,
 }
 
-/// Who reads what is mixed.
+/// Which copies of the mixed weights a call must update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MixOutput {
-    /// Programs and the backward pass alone: what a device has only for others (weights in 32 bits where its convolutions read
-    /// them in 16) may stay as it was.
+    /// Only the weights that programs and the backward pass read. On a GPU in bf16 mode this skips
+    /// the f32 copy.
     KernelWeights,
-    /// Whoever asks for a parameter too.
+    /// All copies, including the f32 weights that [`crate::Memory::parameter`] reads.
     AllCopies,
 }

@@ -1,4 +1,9 @@
-//! What a device supplies: storages, copies, kernels. Graphs, programs and memory plans know nothing else of it.
+//! The device interface: storage, copies and kernels. The rest of the engine uses devices only
+//! through it.
+//!
+//! A `Device` implementation needs storage for the five [`Space`]s, a kernel for each [`Call`], and
+//! the work around a program: optimizer step, mixing, bank views, image batches, and recording. All
+//! methods take `&self`, because a device is a handle.
 
 pub(crate) mod bank_view;
 pub(crate) mod buffer;
@@ -20,57 +25,59 @@ use sgd::SgdGroups;
 
 pub use schedule::{Schedule, Step};
 
-/// Called after each step of a profiled run with the step's index and the time it took.
+/// Callback for profiled runs. It receives the index of each step and the time it took.
 pub type Observer<'a> = &'a mut dyn FnMut(usize, Duration);
 
-/// The storages of a device, one per [`Space`].
+/// Storages of a device, one per [`Space`], in the order of [`Space::ALL`].
 pub type Storages<D> = [<D as Device>::Buffer; 5];
 
-/// A device. Cloning one gives another handle to it.
+/// A device that stores tensors and runs kernel calls. Clones are handles to the same device.
 pub trait Device: Clone + fmt::Debug + Sized {
-    /// Memory of the device.
+    /// One storage in device memory.
     type Buffer: fmt::Debug;
-    /// What it prepares for a call: chosen algorithm, compiled kernel, tuned plan.
+    /// Result of preparing a call: a chosen algorithm, a compiled kernel, or a tuned plan.
     type Kernel: fmt::Debug;
-    /// What it prepares for sets of blocks to be mixed.
+    /// Result of preparing sets of templates for mixing.
     type Mixer: fmt::Debug;
-    /// What it prepares for views of banks.
+    /// Result of preparing bank views.
     type Viewer: fmt::Debug;
-    /// A program's weights as its kernels like them best.
+    /// Weights of a program, packed in the order that its kernels read.
     type Packed: fmt::Debug;
-    /// What it prepares for an optimizer's groups.
+    /// Result of preparing the parameter groups of an optimizer.
     type Updater: fmt::Debug;
-    /// Images that stay on the device, as bytes.
+    /// Images kept on the device as bytes.
     type Images: fmt::Debug;
-    /// Work that was noted down to be done again; see [`Device::record`].
+    /// Recorded work that can be replayed; see [`Device::record`].
     type Recording: fmt::Debug;
 
-    /// Bytes of a number.
+    /// Width of an element in bytes.
     fn element_bytes(&self, element: Element) -> usize;
 
-    /// A storage of zeros. `size` is in bytes (arena, input/output) or numbers (the others), of which the first
-    /// `weights` are numbers of weights.
+    /// Allocates a storage filled with zeros. `size` is in bytes for the arena and the input/output
+    /// storage, and in elements for the others. The first `weights` elements are weights, which a
+    /// device may store in lower precision.
     fn allocate(&self, space: Space, size: usize, weights: usize) -> Result<Self::Buffer, Error>;
 
-    /// What [`Device::allocate`] was asked for.
+    /// Size that was passed to [`Device::allocate`].
     fn size(&self, buffer: &Self::Buffer) -> usize;
 
-    /// Makes all numbers of a storage zero.
+    /// Sets all values of a storage to zero.
     fn clear(&self, buffer: &mut Self::Buffer);
 
-    /// Copies numbers to the device, in its precision.
+    /// Copies floats to the device and rounds them to the element's precision.
     fn write(&self, buffer: &mut Self::Buffer, region: Region, values: &[f32]);
 
     /// Copies integers to the device.
     fn write_indices(&self, buffer: &mut Self::Buffer, region: Region, values: &[u32]);
 
-    /// Copies numbers from the device.
+    /// Copies floats from the device.
     fn read(&self, buffer: &Self::Buffer, region: Region, values: &mut [f32]);
 
-    /// Chooses how a call will be run, and how many bytes of scratch memory that takes.
+    /// Chooses how to run a call. Returns the prepared kernel and the bytes of scratch memory that
+    /// it needs.
     fn prepare(&self, call: &Call) -> Result<(Self::Kernel, usize), Error>;
 
-    /// Packs the weights that a program's forward pass reads.
+    /// Packs the weights that the forward pass of a program reads.
     fn pack(
         &self,
         schedule: &Schedule<Self::Kernel>,
@@ -80,7 +87,8 @@ pub trait Device: Clone + fmt::Debug + Sized {
     /// Bytes of packed weights.
     fn packed_bytes(&self, packed: &Self::Packed) -> usize;
 
-    /// Runs a program over storages that are large enough for it.
+    /// Runs a program. The storages are large enough for it. With `packed`, convolutions read these
+    /// weights. With `observer`, the device waits after each step and reports its time.
     fn run(
         &self,
         schedule: &Schedule<Self::Kernel>,
@@ -89,14 +97,15 @@ pub trait Device: Clone + fmt::Debug + Sized {
         observer: Option<Observer<'_>>,
     );
 
-    /// Takes in an optimizer's groups.
+    /// Prepares the parameter groups of an optimizer. `parameters` lists all trainable tensors of
+    /// the layout.
     fn prepare_sgd(
         &self,
         groups: &SgdGroups,
         parameters: &[Region],
     ) -> Result<Self::Updater, Error>;
 
-    /// One optimizer step over flat storage, with one learning rate per group read from `lrs`.
+    /// Runs one optimizer step over flat storage. `lrs` holds one learning rate per group.
     fn sgd(
         &self,
         updater: &Self::Updater,
@@ -105,10 +114,12 @@ pub trait Device: Clone + fmt::Debug + Sized {
         storages: &mut Storages<Self>,
     );
 
-    /// Chooses how sets will be mixed, and how many bytes of scratch memory that takes.
+    /// Chooses how to mix sets. Returns the prepared sets and the bytes of arena that they need as
+    /// scratch memory.
     fn prepare_mix(&self, sets: &[MixSet]) -> Result<(Self::Mixer, usize), Error>;
 
-    /// Tensors from blocks and coefficients; see [`crate::Mix`]. The arena is scratch.
+    /// Computes weight tensors from templates and coefficients; see [`crate::Mix`]. The arena is
+    /// scratch memory.
     fn mix(
         &self,
         sets: &[MixSet],
@@ -117,23 +128,23 @@ pub trait Device: Clone + fmt::Debug + Sized {
         storages: &mut Storages<Self>,
     );
 
-    /// Gradients of blocks and coefficients from those of tensors.
+    /// Computes gradients of templates and coefficients from gradients of the weight tensors.
     fn mix_backward(&self, sets: &[MixSet], mixer: &Self::Mixer, storages: &mut Storages<Self>);
 
-    /// Takes in views of banks.
+    /// Prepares bank views.
     fn prepare_views(&self, sets: &[BankViewSet]) -> Result<Self::Viewer, Error>;
 
-    /// Tensors from banks; see [`crate::Views`].
+    /// Computes tensors from banks; see [`crate::BankViews`].
     fn apply_views(&self, viewer: &Self::Viewer, storages: &mut Storages<Self>);
 
-    /// Gradients of banks from those of tensors.
+    /// Computes gradients of banks from gradients of the tensors.
     fn apply_views_backward(&self, viewer: &Self::Viewer, storages: &mut Storages<Self>);
 
-    /// Adds the numbers of each region, one region after another, to `sums`, in 32 bits.
+    /// Adds the values of each region to `sums`, in f32. The regions follow one another in `sums`.
     fn accumulate(&self, storages: &Storages<Self>, regions: &[Region], sums: &mut Self::Buffer);
 
-    /// Takes in images to draw batches of up to `batch` from, so many of which lie abreast in a row of the batch: channels of
-    /// one beside channels of the next.
+    /// Loads a data set from which batches of up to `batch` images are drawn. A row of the batch
+    /// holds `abreast` images, whose channels follow one another within each pixel.
     fn load_images(
         &self,
         set: &ImageSet,
@@ -141,10 +152,12 @@ pub trait Device: Clone + fmt::Debug + Sized {
         abreast: usize,
     ) -> Result<Self::Images, Error>;
 
-    /// Says which images the next [`Device::draw`] makes a batch of, and how they are placed. Not part of a recording.
+    /// Sets the images of the next [`Device::draw_batch`] and their augmentation. Recordings do not
+    /// include this call.
     fn set_samples(&self, images: &mut Self::Images, draws: &[ImageSample]);
 
-    /// Writes the batch last said, in the order said, and the class of every image. What is beyond is zeros of class 0.
+    /// Writes the batch set by [`Device::set_samples`] and the class of every image. Unused rows
+    /// are filled with zeros and class 0.
     fn draw_batch(
         &self,
         images: &Self::Images,
@@ -153,18 +166,18 @@ pub trait Device: Clone + fmt::Debug + Sized {
         classes: Region,
     );
 
-    /// Notes down what `body` asks of the device, to be asked again at once by [`Device::replay`]. Nothing is done yet,
-    /// and what `body` reads is of no use. None where nothing would be gained: then `body` is not called. Not
-    /// noted are copies between host and device and what says so.
+    /// Records the work that `body` submits to the device, so that [`Device::replay`] can submit it
+    /// again in one call. Recording executes nothing, so values that `body` reads are meaningless.
+    /// Returns `None`, without calling `body`, if a recording has no benefit on this device. Copies
+    /// between host and device and [`Device::set_samples`] are not recorded.
     fn record(
         &self,
         body: &mut dyn FnMut() -> Result<(), Error>,
     ) -> Result<Option<Self::Recording>, Error>;
 
-    /// Does what was recorded, over the same storages, which must still be there.
+    /// Runs recorded work again. The storages it was recorded with must still exist.
     fn replay(&self, recording: &Self::Recording) -> Result<(), Error>;
 
-    /// Waits until everything asked for has been done. The first failure since the last time is reported here, unless a
-    /// call before could.
+    /// Waits until all submitted work is done. Returns the first failure since the last report.
     fn finish(&self) -> Result<(), Error>;
 }

@@ -1,25 +1,25 @@
-//! What a device runs: prepared calls in order, over buffers with places.
+//! The executable form of a program: prepared calls in order, and the location of every buffer.
 
 use super::buffer::{BufferId, Region};
 use super::call::Call;
 use crate::graph::NodeId;
 
-/// A call ready to run.
+/// A prepared kernel call of a program.
 #[derive(Debug)]
 pub struct Step<K> {
-    /// What to compute.
+    /// The kernel call.
     pub call: Call,
-    /// What the device prepared for it.
+    /// What the device prepared for the call.
     pub kernel: K,
-    /// Its scratch memory, if it needs any.
+    /// Scratch buffer of the call, if it needs one.
     pub scratch: Option<BufferId>,
-    /// The node it belongs to.
+    /// Graph node that the call belongs to.
     pub node: NodeId,
-    /// Whether it is part of the backward pass.
+    /// Whether the call is part of the backward pass.
     pub backward: bool,
 }
 
-/// The prepared calls of one program and the places of its buffers.
+/// Prepared calls of one program and the locations of its buffers.
 #[derive(Debug)]
 pub struct Schedule<K> {
     pub(crate) steps: Vec<Step<K>>,
@@ -27,17 +27,17 @@ pub struct Schedule<K> {
 }
 
 impl<K> Schedule<K> {
-    /// The calls in order.
+    /// All calls in execution order.
     pub fn steps(&self) -> &[Step<K>] {
         &self.steps
     }
 
-    /// Places of all buffers, indexed by [`BufferId`].
+    /// Locations of all buffers, indexed by [`BufferId`].
     pub(crate) fn regions(&self) -> &[Region] {
         &self.regions
     }
 
-    /// Place of one buffer.
+    /// Location of a buffer.
     pub fn region(&self, buffer: BufferId) -> Region {
         self.regions[buffer.0]
     }

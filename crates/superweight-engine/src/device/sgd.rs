@@ -1,18 +1,18 @@
-//! What a device updates in one optimizer step.
+//! Parameter groups and options of stochastic gradient descent.
 
 use std::ops::Range;
 
-/// Parameters that are decayed alike.
+/// Parameters with the same weight decay and learning rate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParameterGroup {
-    /// Stretches of the flat parameter storage.
+    /// Ranges of the flat parameter storage.
     pub ranges: Vec<Range<usize>>,
     /// Weight decay λ.
     pub weight_decay: f32,
 }
 
 impl ParameterGroup {
-    /// A group of one stretch.
+    /// A group of one range.
     pub fn new(range: Range<usize>, weight_decay: f32) -> Self {
         Self { ranges: Vec::from([range]), weight_decay }
     }
@@ -21,17 +21,17 @@ impl ParameterGroup {
 /// Options of the optimizer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SgdOptions {
-    /// Momentum μ; 0 is plain descent.
+    /// Momentum μ. With 0 the optimizer is plain SGD and keeps no momentum buffer.
     pub momentum: f32,
-    /// Whether to look ahead.
+    /// Whether to use Nesterov momentum.
     pub nesterov: bool,
 }
 
-/// The groups and how they move, as a device sees them.
+/// Options and parameter groups of an optimizer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SgdGroups {
-    /// Momentum and kind.
+    /// Momentum and its variant.
     pub options: SgdOptions,
-    /// The groups.
+    /// All parameter groups.
     pub groups: Vec<ParameterGroup>,
 }

@@ -1,101 +1,102 @@
-//! What can be wrong with a GPU, its driver or its libraries. Each message says what was found where and what to do.
+//! Failures of a GPU, its driver or its libraries. Each message states what was found, where, and
+//! what to do.
 
 /// A failure of the CUDA device.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CudaError {
-    /// No driver on this machine.
+    /// The NVIDIA driver is not installed.
     #[error(
         "no NVIDIA driver: libcuda.so.1 does not open ({reason}); use `--device cpu`, or install the driver"
     )]
     NoDriver {
-        /// What the loader said.
+        /// Message of the dynamic loader.
         reason: String,
     },
-    /// A driver that does not know the functions called here.
-    #[error("the NVIDIA driver knows CUDA {found}, {needed} is needed: update the driver")]
+    /// The driver is too old: it lacks functions that this crate calls.
+    #[error("the NVIDIA driver supports CUDA {found}, but {needed} is needed: update the driver")]
     OldDriver {
-        /// Newest CUDA version that the driver knows.
+        /// Newest CUDA version that the driver supports.
         found: String,
-        /// Oldest one that will do.
+        /// Oldest CUDA version that this crate needs.
         needed: String,
     },
-    /// No device of this number.
+    /// The requested device number does not exist.
     #[error(
-        "there is no CUDA device {ordinal}: the driver shows {count} (is CUDA_VISIBLE_DEVICES set?)"
+        "there is no CUDA device {ordinal}: the driver reports {count} (is CUDA_VISIBLE_DEVICES set?)"
     )]
     NoSuchDevice {
-        /// The number asked for.
+        /// Requested device number.
         ordinal: usize,
-        /// Devices there are.
+        /// Number of devices that the driver reports.
         count: usize,
     },
-    /// A library that cannot be opened.
+    /// A library cannot be opened.
     #[error("{library} was not found; tried {tried}. {advice}")]
     MissingLibrary {
-        /// The library.
+        /// Name of the library.
         library: &'static str,
-        /// Where it was looked for and what the loader said.
+        /// Paths that were tried, with the loader's messages.
         tried: String,
-        /// What to do.
+        /// What the user can do.
         advice: &'static str,
     },
-    /// A library that lacks a function: too old, or not what its name says.
-    #[error("{library} at {path} has no function {function}: another version is needed")]
+    /// A library lacks a function: it is too old, or a different library of the same name.
+    #[error("{library} at {path} lacks the function {function}: install another version")]
     MissingFunction {
-        /// The library.
+        /// Name of the library.
         library: &'static str,
-        /// Where it was found.
+        /// Path of the opened file.
         path: String,
-        /// The function.
+        /// Name of the missing function.
         function: &'static str,
     },
-    /// Files of two versions of cuDNN in one process.
+    /// The process loaded files of two versions of cuDNN.
     #[error(
         "two versions of cuDNN are mixed: {first} and {second}; set SWN_CUDNN_DIR to the folder of one of them"
     )]
     MixedCudnn {
-        /// One file.
+        /// Path of one file.
         first: String,
-        /// A file of the other version.
+        /// Path of a file of the other version.
         second: String,
     },
-    /// The card is full.
+    /// The GPU is out of memory.
     #[error(
-        "the GPU has no room for {what}: {asked} bytes asked, {free} free of {total}; use a smaller batch or another device"
+        "the GPU has no room for {what}: {asked} bytes requested, {free} free of {total}; use a smaller batch or another device"
     )]
     OutOfMemory {
-        /// What was to be stored.
+        /// Purpose of the allocation.
         what: &'static str,
-        /// Bytes asked for.
+        /// Requested bytes.
         asked: usize,
-        /// Bytes free.
+        /// Free bytes on the GPU.
         free: usize,
-        /// Bytes of the card.
+        /// Total bytes of the GPU.
         total: usize,
     },
-    /// A kernel of ours that does not compile.
+    /// A CUDA kernel of this crate does not compile.
     #[error("{file} does not compile for {arch}:\n{log}")]
     Compilation {
-        /// Source file.
+        /// Name of the source file.
         file: &'static str,
-        /// The architecture.
+        /// Target architecture, such as `sm_90`.
         arch: String,
-        /// What NVRTC said.
+        /// Compiler log of NVRTC.
         log: String,
     },
-    /// A call that failed.
+    /// A call to the driver or a library failed.
     #[error("{call} failed: {reason}")]
     Call {
-        /// What was called, and for what.
+        /// Name of the call, and its purpose.
         call: String,
-        /// What the library said.
+        /// Message of the library.
         reason: String,
     },
 }
 
 impl CudaError {
-    /// A failed call.
+    /// Makes a [`CudaError::Call`].
     pub(crate) fn call(call: impl Into<String>, reason: impl ToString) -> Self {
         Self::Call { call: call.into(), reason: reason.to_string() }
     }

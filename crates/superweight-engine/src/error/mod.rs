@@ -1,7 +1,7 @@
-//! What can be wrong with a graph, its settings or the numbers given to it.
+//! Errors of the engine.
 //!
-//! Every message names the node (or tensor) and the sizes involved, so that the reader can fix the description
-//! without a debugger. Broken invariants of the engine itself are assertions, not variants of this type.
+//! Every message names the node (or tensor) and the sizes involved. Broken invariants of the engine
+//! itself are assertions, not variants of these types.
 
 mod cuda;
 
@@ -9,306 +9,306 @@ pub use cuda::CudaError;
 
 use crate::shape::Shape;
 
-/// A failure caused by a description, a setting or data handed to the engine.
+/// A failure caused by a graph description, a setting, or data given to the engine.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A size that must be positive is zero.
     #[error("node `{node}`: {what} is zero")]
     Zero {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Which size.
+        /// Name of the size.
         what: &'static str,
     },
-    /// A window does not fit into its padded input.
+    /// A convolution or pooling window is larger than its padded input.
     #[error(
         "node `{node}`: a {}×{} window does not fit into the {input} input padded by {}×{}",
         kernel[0], kernel[1], padding[0], padding[1]
     )]
     KernelTooLarge {
-        /// The node.
+        /// Name of the node.
         node: String,
         /// Window height and width.
         kernel: [usize; 2],
-        /// Padding above and below, left and right.
+        /// Padding above and below, and left and right.
         padding: [usize; 2],
         /// Shape of the input.
         input: Shape,
     },
-    /// A pooling window could lie in the padding alone.
+    /// Padding is more than half of a pooling window, so a window could cover padding only.
     #[error("node `{node}`: padding {}×{} is more than half of the {}×{} window", padding[0], padding[1], kernel[0], kernel[1])]
     PaddingTooLarge {
-        /// The node.
+        /// Name of the node.
         node: String,
         /// Window height and width.
         kernel: [usize; 2],
-        /// Padding above and below, left and right.
+        /// Padding above and below, and left and right.
         padding: [usize; 2],
     },
-    /// Groups must divide the channels on both sides.
+    /// The number of groups does not divide the input or output channels.
     #[error(
         "node `{node}`: {groups} groups do not divide {in_channels} input and {out_channels} output channels"
     )]
     Groups {
-        /// The node.
+        /// Name of the node.
         node: String,
         /// Number of groups.
         groups: usize,
-        /// Input channels.
+        /// Number of input channels.
         in_channels: usize,
-        /// Output channels.
+        /// Number of output channels.
         out_channels: usize,
     },
-    /// Two inputs of a node do not fit together.
-    #[error("node `{node}` ({op}): inputs of shape {lhs} and {rhs} do not fit together")]
+    /// Two inputs of a node have incompatible shapes.
+    #[error("node `{node}` ({op}): inputs of shape {lhs} and {rhs} do not match")]
     ShapeMismatch {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// The operation.
+        /// Kind of operation.
         op: &'static str,
         /// Shape of the first input.
         lhs: Shape,
         /// Shape of the other input.
         rhs: Shape,
     },
-    /// An operation on vectors was given an image.
+    /// An operation on vectors received an image.
     #[error("node `{node}` ({op}): needs a 1×1 input, got {input}; pool it first")]
     NotAVector {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// The operation.
+        /// Kind of operation.
         op: &'static str,
         /// Shape of the input.
         input: Shape,
     },
-    /// A setting lies outside its range.
+    /// A setting is outside its range.
     #[error("node `{node}`: {what} is {value}, which must be {expected}")]
     OutOfRange {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Which setting.
+        /// Name of the setting.
         what: &'static str,
-        /// Its value.
+        /// Value of the setting.
         value: f32,
-        /// The range, in words.
+        /// Allowed range, in words.
         expected: &'static str,
     },
-    /// An operation over several inputs was given none.
+    /// An operation over several inputs received none.
     #[error("node `{node}` ({op}): no inputs")]
     NoInputs {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// The operation.
+        /// Kind of operation.
         op: &'static str,
     },
-    /// A node id of another graph.
+    /// A node id belongs to another graph.
     #[error("node `{node}`: its input is not a node of this graph")]
     UnknownNode {
-        /// The node that refers to it.
+        /// Name of the node that uses the id.
         node: String,
     },
     /// Two nodes, tensors or outputs of one graph have the same name.
     #[error("the name `{name}` is used twice in graph `{graph}`")]
     DuplicateName {
-        /// The graph.
+        /// Name of the graph.
         graph: String,
-        /// The name.
+        /// The repeated name.
         name: String,
     },
-    /// An input of the graph cannot be an output too: it already lies outside.
+    /// An input of the graph was declared an output. Inputs are readable already.
     #[error("graph `{graph}`: `{name}` is an input; it cannot be an output")]
     InputAsOutput {
-        /// The graph.
+        /// Name of the graph.
         graph: String,
         /// Name of the output.
         name: String,
     },
-    /// A graph with neither losses nor outputs computes nothing.
+    /// A graph has neither losses nor outputs, so it computes nothing.
     #[error("graph `{graph}` has neither a loss nor an output")]
     NothingToCompute {
-        /// The graph.
+        /// Name of the graph.
         graph: String,
     },
-    /// A program of batch zero.
+    /// A program has batch size zero.
     #[error("graph `{graph}`: the batch is zero")]
     EmptyBatch {
-        /// The graph.
+        /// Name of the graph.
         graph: String,
     },
-    /// An activation no machine can hold.
+    /// An activation is too large for any machine.
     #[error("node `{node}`: a batch of {batch} images of {shape} is too large to address")]
     TooLarge {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Its shape.
+        /// Shape per image.
         shape: Shape,
-        /// Rows of the batch.
+        /// Batch size.
         batch: usize,
     },
-    /// A weight no machine can hold.
+    /// A weight is too large for any machine.
     #[error("tensor `{name}` of dimensions {dims:?} is too large to address")]
     TensorTooLarge {
-        /// The tensor.
+        /// Name of the tensor.
         name: String,
-        /// Its dimensions.
+        /// Dimensions of the tensor.
         dims: Vec<usize>,
     },
-    /// A backward pass needs something to start from.
+    /// A backward pass was requested for a graph without a loss or external gradient.
     #[error(
         "graph `{graph}` has no loss and no external gradient: there is nothing to run backward from"
     )]
     NoLoss {
-        /// The graph.
+        /// Name of the graph.
         graph: String,
     },
-    /// Training through something that was folded for inference.
+    /// A backward pass was requested through a convolution with a folded batch norm.
     #[error(
         "node `{node}` has a folded batch norm and cannot be trained: build the graph with the batch norm"
     )]
     ForwardOnly {
-        /// The node.
+        /// Name of the node.
         node: String,
     },
     /// The batch does not split into equal segments.
     #[error("node `{node}`: a batch of {batch} does not split into {segments} equal segments")]
     Segments {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Rows of the batch.
+        /// Batch size.
         batch: usize,
-        /// Segments asked for.
+        /// Number of segments.
         segments: usize,
     },
-    /// Variance of one number.
+    /// A batch norm would compute a variance over a single value per channel.
     #[error(
-        "node `{node}`: batch statistics over one value per channel ({input}, {rows} image per segment); a variance needs two: take larger images, or more of them at once"
+        "node `{node}`: batch statistics over one value per channel ({input}, {rows} image per segment); a variance needs two: use larger images or a larger batch"
     )]
     OneValuePerChannel {
-        /// The node.
+        /// Name of the node.
         node: String,
         /// Shape of the input.
         input: Shape,
         /// Images per segment of statistics.
         rows: usize,
     },
-    /// A tensor was asked for by a name the layout does not have.
+    /// The layout has no tensor of the requested name.
     #[error("no {space} tensor is called `{name}`")]
     UnknownTensor {
-        /// The kind of storage searched.
+        /// Name of the storage that was searched.
         space: &'static str,
-        /// The name asked for.
+        /// The requested name.
         name: String,
     },
     /// Two graphs use one name for tensors of different size.
     #[error(
-        "{space} tensor `{name}` has {existing} numbers in one graph and {requested} in another"
+        "{space} tensor `{name}` has {existing} values in one graph and {requested} in another"
     )]
     Conflict {
-        /// The kind of storage.
+        /// Name of the storage.
         space: &'static str,
         /// The shared name.
         name: String,
-        /// Size already laid out.
+        /// Size in the layout so far.
         existing: usize,
-        /// Size asked for now.
+        /// Size in the new graph.
         requested: usize,
     },
-    /// A program was compiled against a layout that has too little room for its batch.
+    /// The layout reserves too little room for the batch size of a program.
     #[error(
-        "`{name}` needs room for {needed} numbers but the layout has {placed}: add the graph at this batch size first"
+        "`{name}` needs room for {needed} values but the layout has {placed}: add the graph to the layout at this batch size"
     )]
     LayoutTooSmall {
         /// Name of the input, target or output.
         name: String,
-        /// Numbers needed.
+        /// Elements that the program needs.
         needed: usize,
-        /// Numbers laid out.
+        /// Elements that the layout reserves.
         placed: usize,
     },
-    /// Data of the wrong size for a tensor.
-    #[error("`{name}` holds {expected} numbers, got {got}")]
+    /// Data has the wrong length for its tensor.
+    #[error("`{name}` holds {expected} values, got {got}")]
     WrongLength {
-        /// The tensor.
+        /// Name of the tensor.
         name: String,
-        /// Its size.
+        /// Length of the tensor.
         expected: usize,
-        /// The size given.
+        /// Length of the data.
         got: usize,
     },
-    /// The memory was allocated for another layout or a smaller program.
+    /// A storage is too small: the memory was allocated for another layout or a smaller program.
     #[error(
         "{space} has {have} bytes where the program needs {need}: allocate the memory for all programs that use it"
     )]
     MemoryTooSmall {
-        /// The kind of storage.
+        /// Name of the storage.
         space: &'static str,
-        /// Bytes needed.
+        /// Bytes that the program needs.
         need: usize,
-        /// Bytes there.
+        /// Bytes that the storage has.
         have: usize,
     },
-    /// A program run over memory that is laid out otherwise.
+    /// A program was compiled with another layout than the memory has.
     #[error("the program of graph `{graph}` was compiled with another layout than this memory has")]
     LayoutMismatch {
-        /// The graph.
+        /// Name of the graph.
         graph: String,
     },
-    /// Weights frozen for another program.
+    /// Frozen weights belong to another program.
     #[error("the weights were frozen for another program than this one of graph `{graph}`")]
     ProgramMismatch {
-        /// The graph.
+        /// Name of the graph.
         graph: String,
     },
-    /// A parameter group names numbers outside the parameter storage, or some that another group has.
-    #[error("parameter group {group}: numbers {start}..{end} {problem}")]
+    /// A range of a parameter group is outside the parameter storage or overlaps another range.
+    #[error("parameter group {group}: parameters {start}..{end} {problem}")]
     ParameterGroup {
         /// Index of the group.
         group: usize,
-        /// First number.
+        /// First element of the range.
         start: usize,
-        /// One past the last.
+        /// One past the last element of the range.
         end: usize,
-        /// What is wrong with them.
+        /// Description of the problem.
         problem: &'static str,
     },
-    /// One learning rate per group is needed.
+    /// The number of learning rates differs from the number of parameter groups.
     #[error("{groups} parameter groups need as many learning rates, got {lrs}")]
     LearningRates {
         /// Number of groups.
         groups: usize,
-        /// Rates given.
+        /// Number of learning rates given.
         lrs: usize,
     },
-    /// More at once than there is.
-    #[error("{:.1} GB do not fit into memory: a smaller batch or network takes less", *bytes as f64 / 1e9)]
+    /// An allocation on the CPU failed.
+    #[error("{:.1} GB do not fit into memory: use a smaller batch or network", *bytes as f64 / 1e9)]
     OutOfMemory {
-        /// How much was asked for.
+        /// Requested bytes.
         bytes: u128,
     },
     /// The device could not be set up.
     #[error("the device is not available: {reason}")]
     Device {
-        /// Why.
+        /// Why it could not be set up.
         reason: String,
     },
-    /// The GPU, its driver or its libraries.
+    /// A failure of the GPU, its driver or its libraries.
     #[error(transparent)]
     Cuda(#[from] CudaError),
-    /// A set of blocks to be mixed contradicts itself.
+    /// A set of templates to mix is inconsistent.
     #[error("mix `{set}`: {problem}")]
     Mix {
-        /// The set.
+        /// Name of the set.
         set: String,
-        /// What is wrong.
+        /// Description of the problem.
         problem: String,
     },
-    /// A set of views of a bank contradicts itself.
+    /// A set of bank views is inconsistent.
     #[error("views `{set}`: {problem}")]
     BankViews {
-        /// The set.
+        /// Name of the set.
         set: String,
-        /// What is wrong.
+        /// Description of the problem.
         problem: String,
     },
 }

@@ -3,13 +3,14 @@
 use crate::error::Error;
 use crate::shape::Shape;
 
-/// Numbers one tensor may have: far beyond any machine, near enough that sizes in bytes do not overflow.
+/// Largest number of elements of a tensor. It exceeds any machine's memory, yet sizes in bytes do
+/// not overflow.
 pub(crate) const LARGEST: usize = 1 << 40;
 
-/// A dimension past this is a mistake, and products of a few of them still fit into 64 bits.
+/// Largest dimension. Products of a few dimensions of this size still fit into 64 bits.
 const LARGEST_DIMENSION: usize = 1 << 20;
 
-/// A size that must be positive and sane.
+/// Fails if a size is zero or larger than [`LARGEST_DIMENSION`].
 pub(crate) fn check_size(node: &str, what: &'static str, size: usize) -> Result<(), Error> {
     if size == 0 {
         return Err(Error::Zero { node: node.to_owned(), what });
@@ -17,7 +18,7 @@ pub(crate) fn check_size(node: &str, what: &'static str, size: usize) -> Result<
     check_bound(node, what, size)
 }
 
-/// A size that may be zero but must be sane.
+/// Fails if a size is larger than [`LARGEST_DIMENSION`]. Zero is allowed.
 pub(crate) fn check_bound(node: &str, what: &'static str, size: usize) -> Result<(), Error> {
     if size > LARGEST_DIMENSION {
         let expected = "at most 1048576";
@@ -31,7 +32,8 @@ pub(crate) fn check_bound(node: &str, what: &'static str, size: usize) -> Result
     Ok(())
 }
 
-/// Output size of a window that slides over a padded input, or why it does not fit.
+/// Computes the output size of a window that slides over a padded input. Fails if the window does
+/// not fit.
 pub(crate) fn window_output(
     node: &str,
     input: Shape,
@@ -51,7 +53,7 @@ pub(crate) fn window_output(
     Ok([0, 1].map(|d| (size[d] + 2 * padding[d] - kernel[d]) / stride[d] + 1))
 }
 
-/// The batch must consist of equal segments.
+/// Fails if the batch does not split into equal segments.
 pub(crate) fn check_segments(node: &str, batch: usize, segments: usize) -> Result<(), Error> {
     if !batch.is_multiple_of(segments) {
         return Err(Error::Segments { node: node.to_owned(), batch, segments });

@@ -1,9 +1,10 @@
-//! The description of a network: nodes in the order they are computed, each an operation on earlier nodes.
+//! Description of a network: a list of nodes in execution order, each an operation on earlier
+//! nodes.
 //!
-//! Nothing here knows a batch size, a device or an address. **Weights are inputs of the graph**: every operation
-//! names the tensors it reads ([`Slot`]) and they are looked up by name in a [`crate::Layout`]. Names are the only
-//! binding between graphs as well: two graphs with an input `images` read the same images, and a loss whose target
-//! is called like another graph's output is taught by that graph.
+//! A graph has no batch size, device or address. **Weights are inputs of the graph**: every
+//! operation names the tensors it reads ([`Slot`]), and a [`crate::Layout`] resolves the names.
+//! Graphs are connected by names only. Two graphs with an input `images` read the same images. A
+//! loss whose target is the name of another graph's output learns from that output.
 
 mod builder;
 pub(crate) mod check;
@@ -16,11 +17,11 @@ pub use slot::{Slot, SlotId, SlotKind};
 use crate::shape::Shape;
 use ops::Op;
 
-/// A node of one graph.
+/// Identifies a node within its graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub(crate) usize);
 
-/// One operation and what it reads.
+/// An operation and the nodes it reads.
 #[derive(Clone, Debug)]
 pub struct Node {
     pub(crate) name: String,
@@ -30,49 +31,51 @@ pub struct Node {
 }
 
 impl Node {
-    /// The node's name.
+    /// Name of the node.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Shape of what it computes, for one image.
+    /// Shape of the node's value, for one image.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// The operation in one word.
+    /// Kind of operation, in one or two words.
     pub fn kind(&self) -> &'static str {
         self.op.operation().kind()
     }
 }
 
-/// A finished description. Built by [`GraphBuilder`], compiled by [`crate::Program::compile`].
+/// A finished network description. [`GraphBuilder`] builds it and [`crate::Program::compile`]
+/// compiles it.
 #[derive(Clone, Debug)]
 pub struct Graph {
     pub(crate) name: String,
     pub(crate) nodes: Vec<Node>,
     pub(crate) slots: Vec<Slot>,
-    /// Name of each node that is an output.
+    /// Output name of each node, if it is an output.
     pub(crate) outputs: Vec<Option<String>>,
 }
 
 impl Graph {
-    /// The graph's name.
+    /// Name of the graph.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The nodes in the order they are computed.
+    /// All nodes in execution order.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// The tensors it reads.
+    /// All tensors that the graph reads but does not compute.
     pub fn slots(&self) -> &[Slot] {
         &self.slots
     }
 
-    /// Multiply-adds of one forward pass for one image, convolutions and linear layers.
+    /// Number of multiply-adds of one forward pass for one image, counting convolutions and linear
+    /// layers.
     pub fn multiply_adds(&self) -> u64 {
         let of = |node: &Node| node.op.operation().multiply_adds(self.first_input_shape(node));
         self.nodes.iter().map(of).sum()
@@ -82,7 +85,7 @@ impl Graph {
         &self.nodes[id.0]
     }
 
-    /// Shape of the first input of a node; an input node has none and gives its own shape.
+    /// Shape of the first input of a node. An input node has no inputs and returns its own shape.
     pub(crate) fn first_input_shape(&self, node: &Node) -> Shape {
         node.inputs.first().map_or(node.shape, |input| self.node(*input).shape)
     }

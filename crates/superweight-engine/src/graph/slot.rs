@@ -1,38 +1,41 @@
-//! Tensors that a graph reads.
+//! Tensors that a graph reads but does not compute: weights, biases, running statistics.
 
-/// A tensor that the graph reads and does not compute: a weight, a bias, a running mean.
+/// Identifies a tensor that the graph reads but does not compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlotId(pub(crate) usize);
 
-/// What a slot is used for.
+/// Purpose of a tensor that a graph reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SlotKind {
-    /// Weight of a convolution (OHWI) or a linear layer: what a GEMM reads; a device may keep it in low precision.
+    /// Weight of a convolution (OHWI) or a linear layer, the operand of a GEMM. A device may store
+    /// it in low precision.
     Weight,
-    /// Trainable vector: bias, batch-norm scale and shift, per-segment channel scale.
+    /// Trainable vector: bias, batch-norm scale and shift, or per-segment channel scale.
     Vector,
-    /// Running statistic: changed by the forward pass, without a gradient.
+    /// Running statistic. The forward pass updates it; it has no gradient.
     Statistic,
 }
 
-/// Name, use and size of a tensor the graph reads.
+/// Name, purpose and dimensions of a tensor that the graph reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// PyTorch's name: the node's name, then `.weight`, `.bias`, `.running_mean` or `.running_var`.
+    /// PyTorch's name: the node's name followed by `.weight`, `.bias`, `.running_mean` or
+    /// `.running_var`.
     pub name: String,
-    /// What it is used for.
+    /// Purpose of the tensor.
     pub kind: SlotKind,
-    /// Dimensions in memory: OHWI for a convolution, `[out, in]`, `[channels]` or `[segments, channels]`.
+    /// Dimensions in memory order: OHWI for a convolution, `[out, in]`, `[channels]` or `[segments,
+    /// channels]`.
     pub dims: Vec<usize>,
 }
 
 impl Slot {
-    /// Numbers in the tensor.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         self.dims.iter().product()
     }
 
-    /// Whether it holds no numbers (it never does: sizes of zero are refused).
+    /// Returns true if the tensor has no elements. This never happens: sizes of zero are rejected.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,4 +1,4 @@
-//! Bytes of a file that need not fit into memory.
+//! Memory-mapped files of image bytes.
 
 use std::fs::File;
 use std::io;
@@ -8,22 +8,25 @@ use memmap2::{Mmap, MmapOptions};
 
 use super::pixels::Pixels;
 
-/// What follows the beginning of a file, as if it were in memory: the system reads what is looked at, and forgets it again
-/// when memory is scarce.
+/// A memory-mapped part of a file. The operating system loads pages when they are read and may drop
+/// them when memory is scarce.
 ///
-/// A file that is cut short, or whose disk fails, while somebody looks ends the program; one that is written to meanwhile is
-/// seen to change. So this is for files that are made once, and replaced by others under their names.
+/// Reading from a file that was truncated, or whose disk fails, terminates the process. Writes to
+/// the file become visible. So this is meant for files that are written once and replaced by
+/// renaming.
 #[derive(Debug)]
 pub struct MappedFile(Mmap);
 
 impl MappedFile {
-    /// `length` bytes after the first `from`. The file may be closed afterwards, renamed and removed.
+    /// Maps `length` bytes after the first `from` bytes. The file may then be closed, renamed or
+    /// removed.
     pub fn new(file: &File, from: usize, length: usize) -> io::Result<Self> {
         if file.metadata()?.len() < from as u64 + length as u64 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        // SAFETY: bytes behind a reference must not change, which no function can see to: it is what is said above. Whatever they
-        // are, nothing but numbers is made of them.
+        // SAFETY: the mapped bytes must not change while they are borrowed, which no function can
+        // enforce; the type's documentation states this. Any byte values are valid, because they
+        // are only used as integers.
         unsafe { MmapOptions::new().offset(from as u64).len(length).map(file) }.map(Self)
     }
 }
@@ -38,7 +41,7 @@ impl Pixels for MappedFile {
     }
 
     fn prefetch(&self, range: Range<usize>) {
-        // A hint; where it is not taken, looking takes longer.
+        // A hint: without it, the first read is slower.
         #[cfg(unix)]
         let _ = self.0.advise_range(memmap2::Advice::WillNeed, range.start, range.len());
         #[cfg(not(unix))]
@@ -53,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_those_of_the_file_and_outlive_its_name() {
+    fn mapped_bytes_equal_the_file_and_survive_its_removal() {
         let path = std::env::temp_dir().join(format!("swn-mapped-{}", std::process::id()));
         let bytes: Vec<u8> = (0..10_000u32).map(|i| (i * 31 % 256) as u8).collect();
         File::create(&path).unwrap().write_all(&bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Images.
+//! Images for training: byte storage, data sets, and augmented samples of a batch.
 
 mod mapped;
 mod pixels;

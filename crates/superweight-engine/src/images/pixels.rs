@@ -1,18 +1,19 @@
-//! Where the bytes of images come from.
+//! Byte storage of images, in memory or mapped from a file.
 
 use std::ops::Range;
 
-/// Bytes of images, `[image][row][column][channel]`.
+/// Byte storage of images, `[image][row][column][channel]`.
 pub trait Pixels: Send + Sync {
-    /// All of them.
+    /// Bytes of all images.
     fn bytes(&self) -> &[u8];
 
-    /// Whether all of them are in memory. What is not is kept by no device: images are sent when they are drawn.
+    /// Returns true if all bytes are in memory. Otherwise devices do not keep the images, but
+    /// receive each image when a batch uses it.
     fn in_memory(&self) -> bool {
         true
     }
 
-    /// Says that somebody will look there soon.
+    /// Hints that this range will be read soon.
     fn prefetch(&self, _: Range<usize>) {}
 }
 

@@ -1,8 +1,11 @@
-//! Images that stay on the device as bytes, and batches drawn from them: stretch a part, flip, shifted crop, normalise, cut out.
+//! Data sets of images as bytes, and augmented batches: crop and resize, flip, shift, normalise,
+//! cutout.
 //!
-//! The host decides which image lands where ([`ImageSample`]); a device only moves bytes, or takes means of four of them in whole
-//! numbers. So every device sees the same batches, and a batch costs a table of 48 bytes per image instead of its pixels:
-//! 6 KiB instead of 1.5 MiB for 128 of 32×32. Sets that are too large for that are sent image by image, as they are drawn.
+//! The host chooses the images and their augmentation ([`ImageSample`]). A device only copies
+//! bytes, or computes bilinear means of four bytes in integers, so all devices produce the same
+//! batches. A batch costs a table of 48 bytes per image instead of its pixels: 6 KiB instead of 1.5
+//! MiB for 128 images of 32×32. Images of a set that is not in memory are sent one by one when a
+//! batch uses them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,62 +15,65 @@ use rayon::prelude::*;
 use super::pixels::Pixels;
 use crate::shape::Shape;
 
-/// A data set as a device takes it in.
+/// A data set of images with classes.
 #[derive(Clone)]
 pub struct ImageSet {
-    /// Of every image.
+    /// Shape of each image.
     pub shape: Shape,
-    /// Of all of them.
+    /// Bytes of all images.
     pub pixels: Arc<dyn Pixels>,
-    /// The class of every image.
+    /// Class of each image.
     pub classes: Vec<u32>,
-    /// The number every byte becomes, per channel.
+    /// Normalised value of each byte, per channel.
     pub table: Vec<[f32; 256]>,
 }
 
-/// An image at its place in a batch. Laid out as devices read it.
+/// An image of a batch and its augmentation. The layout in memory is the one that device kernels
+/// read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct ImageSample {
-    /// Which image.
+    /// Index of the image in the set.
     pub image: u32,
-    /// 1 for left to right.
+    /// 1 to flip the image horizontally, otherwise 0.
     pub flip: u32,
-    /// Row y shows row y + down of the (flipped) image; beyond its border, byte 0.
+    /// Vertical shift: row y shows row y + down of the (flipped) image, or byte 0 outside it.
     pub down: i32,
-    /// Column x shows column x + right of the (flipped) image; beyond its border, byte 0.
+    /// Horizontal shift: column x shows column x + right of the (flipped) image, or byte 0 outside
+    /// it.
     pub right: i32,
-    /// Rows that are 0 after normalising, where `cutout_columns` are too: first, and one past the last.
+    /// Rows of the cutout: first, and one past the last. The cutout is 0 after normalisation.
     pub cutout_rows: [u32; 2],
-    /// See `cutout_rows`.
+    /// Columns of the cutout: first, and one past the last.
     pub cutout_columns: [u32; 2],
-    /// What is taken for the image: a part of it, stretched to its size. First row, first column, rows, columns; none of these
-    /// for all of it.
+    /// Part of the image that is resized to the full size: first row, first column, rows, columns.
+    /// Zero rows or columns mean the whole image.
     pub crop: [u32; 4],
 }
 
 impl ImageSample {
-    /// An image as it is.
+    /// A sample without augmentation.
     pub fn unchanged(image: u32) -> Self {
         Self { image, ..Self::default() }
     }
 }
 
 impl ImageSet {
-    /// Where the bytes of an image lie.
+    /// Byte range of an image.
     fn place(&self, image: u32) -> Range<usize> {
         let len = self.shape.len();
         image as usize * len..(image as usize + 1) * len
     }
 
-    /// Says that these will be drawn soon.
+    /// Hints that these samples will be drawn soon.
     pub(crate) fn prefetch(&self, draws: &[ImageSample]) {
         if !self.pixels.in_memory() {
             draws.iter().for_each(|draw| self.pixels.prefetch(self.place(draw.image)));
         }
     }
 
-    /// The bytes of these images, one after another. Waits where they are not in memory.
+    /// Copies the bytes of these images one after another into `to`. Blocks while they are read
+    /// from disk.
     pub(crate) fn gather(&self, draws: &[ImageSample], to: &mut Vec<u8>) {
         self.prefetch(draws);
         to.resize(draws.len() * self.shape.len(), 0);
@@ -76,11 +82,11 @@ impl ImageSet {
         images.for_each(|(to, draw)| to.copy_from_slice(&bytes[self.place(draw.image)]));
     }
 
-    /// Writes an image as it is placed. Allocates nothing.
+    /// Writes the augmented image to `out` without allocating.
     ///
     /// # Panics
     ///
-    /// If there is no such image or part, or `out` is not as long as one.
+    /// If the image or crop is out of range, or `out` has the wrong length.
     pub fn render(&self, draw: &ImageSample, out: &mut [f32]) {
         let Shape { channels, .. } = self.shape;
         let image = &self.pixels.bytes()[self.place(draw.image)];
@@ -94,7 +100,7 @@ impl ImageSet {
     }
 }
 
-/// All but the hole.
+/// Writes the augmented image without the cutout.
 fn render(shape: Shape, image: &[u8], table: &[[f32; 256]], draw: &ImageSample, out: &mut [f32]) {
     let Shape { height, width, channels } = shape;
     let [top, left, rows, columns] = draw.crop;
@@ -128,7 +134,7 @@ fn render(shape: Shape, image: &[u8], table: &[[f32; 256]], draw: &ImageSample, 
                     for (c, (value, table)) in pixel.iter_mut().zip(table).enumerate() {
                         let of = |y: usize, x: usize| weights[y][x] * u64::from(four[y][x][c]);
                         let sum = of(0, 0) + of(0, 1) + of(1, 0) + of(1, 1);
-                        // The mean of four bytes by how near they are, to the nearest.
+                        // Bilinear mean of four bytes, rounded to the nearest integer.
                         *value = table[means.of(sum + means.divisor / 2) as usize];
                     }
                 }
@@ -137,8 +143,8 @@ fn render(shape: Shape, image: &[u8], table: &[[f32; 256]], draw: &ImageSample, 
     }
 }
 
-/// How `count` rows (or columns) from `first` on are stretched to `size`. Centres of pixels lie half a pixel from borders, beyond
-/// which the outermost goes on.
+/// Resizing of `count` rows (or columns), starting at `first`, to `size`. Pixel centres are half a
+/// pixel from the border; beyond it the outermost pixel repeats.
 struct Side {
     size: usize,
     first: usize,
@@ -146,7 +152,7 @@ struct Side {
     whole: Quotient,
 }
 
-/// A place between two rows, and how much of each is there.
+/// A position between two rows, with the weight of each.
 #[derive(Clone, Copy)]
 struct Between {
     places: [usize; 2],
@@ -159,7 +165,7 @@ impl Side {
         Self { size, first: first as usize, count: count as usize, whole }
     }
 
-    /// Number `at` of `size`.
+    /// Source position of output row `at`.
     fn between(&self, at: usize) -> Between {
         let place = ((2 * at + 1) * self.count).saturating_sub(self.size) as u64;
         let low = self.whole.of(place);
@@ -172,8 +178,8 @@ impl Side {
     }
 }
 
-/// Whole quotients by one divisor d, by multiplying: ⌊n·m / 2^k⌋ with m just above 2^k / d. That is n/d and at most n / 2^k more,
-/// too little to reach the next whole number while n·d ≤ 2^k.
+/// Fast integer division by a constant divisor d: ⌊n·m / 2^k⌋ with m just above 2^k / d. The error
+/// is at most n / 2^k, which is too small to change the result while n·d ≤ 2^k.
 struct Quotient {
     divisor: u64,
     reciprocal: Option<u64>,
@@ -181,9 +187,9 @@ struct Quotient {
 }
 
 impl Quotient {
-    /// For quotients below `most`.
+    /// Divides exactly for quotients below `most`.
     fn new(divisor: u64, most: u64) -> Self {
-        // n < most·d, and n·m < most·2^k has to fit.
+        // n < most·d, and n·m < most·2^k must fit into 64 bits.
         let shift = 63 - most.next_power_of_two().ilog2();
         let bound = u128::from(most) * u128::from(divisor) * u128::from(divisor);
         let reciprocal = (bound <= 1 << shift).then(|| (1u64 << shift) / divisor + 1);
@@ -225,9 +231,10 @@ mod tests {
         out
     }
 
-    /// Bilinear interpolation by its formula, in f64: bytes are its roundings.
+    /// Compares with bilinear interpolation in f64, which must round to the same byte within half a
+    /// unit.
     #[test]
-    fn a_part_is_stretched_bilinearly() {
+    fn a_crop_is_resized_bilinearly() {
         let image = rendered(ImageSample::unchanged(0));
         for (top, left, rows, columns) in
             [(0, 0, 7, 9), (2, 3, 4, 5), (6, 8, 1, 1), (0, 4, 7, 2), (3, 0, 1, 9)]
@@ -256,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn quotients_are_those_of_division() {
+    fn quotients_equal_integer_division() {
         for size in (1..=300).chain([1000, 1023, 1024, 2048, 5000]) {
             let side = Quotient::new(2 * size, size + 1);
             let mean = Quotient::new(4 * size * (size / 2 + 1), 256);
@@ -267,14 +274,14 @@ mod tests {
                 }
             }
         }
-        // Where it might not be exact, it is a division.
+        // Falls back to a division if the product may be inexact.
         assert!(Quotient::new(4 * 2048 * 2048, 256).reciprocal.is_none());
         assert!(Quotient::new(4 * 1024 * 1024, 256).reciprocal.is_some());
     }
 
-    /// Flip and shift are of what was stretched.
+    /// Flip and shift apply to the resized crop.
     #[test]
-    fn a_part_is_flipped_and_shifted_as_an_image_is() {
+    fn a_resized_crop_is_flipped_and_shifted_like_an_image() {
         let part = ImageSample { crop: [1, 2, 5, 4], ..ImageSample::default() };
         let moved = rendered(ImageSample { flip: 1, down: 2, right: -3, ..part });
         let part = rendered(part);

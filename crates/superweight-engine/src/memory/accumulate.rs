@@ -1,13 +1,14 @@
-//! Numbers summed over many runs, on the device: dL/dW of an epoch, metrics of a pass over a data set.
+//! Sums of regions over many runs, kept on the device: dL/dW of an epoch, or metrics of a pass over
+//! a data set.
 //!
-//! Read once at the end, so that no run waits for the host.
+//! The host reads them once at the end, so no run waits for the host.
 
 use super::memory::Memory;
 use crate::device::Device;
 use crate::device::buffer::{Element, Region, Space};
 use crate::error::Error;
 
-/// Sums of some regions.
+/// Running sums of some regions.
 #[derive(Debug)]
 pub struct Accumulator<D: Device> {
     device: D,
@@ -16,27 +17,28 @@ pub struct Accumulator<D: Device> {
 }
 
 impl<D: Device> Accumulator<D> {
-    /// Zeros for regions of numbers: gradients, parameters, statistics, losses.
+    /// Starts sums of the given regions at zero. Gradients, parameters, statistics and metrics can
+    /// be summed.
     ///
     /// # Panics
     ///
-    /// For a region of indices or one of the arena, where nothing outlives a run.
+    /// If a region has integer elements, or is in the arena, whose contents do not outlive a run.
     pub fn new(memory: &Memory<D>, regions: Vec<Region>) -> Result<Self, Error> {
         let sound =
             |region: &Region| region.element != Element::Index && region.space != Space::Arena;
-        assert!(regions.iter().all(sound), "only numbers that outlive a run can be summed");
+        assert!(regions.iter().all(sound), "only values that outlive a run can be summed");
         let device = memory.device().clone();
         let sums =
             device.allocate(Space::State, regions.iter().map(|region| region.len).sum(), 0)?;
         Ok(Self { device, regions, sums })
     }
 
-    /// Starts again from zero.
+    /// Sets all sums to zero.
     pub fn clear(&mut self) {
         self.device.clear(&mut self.sums);
     }
 
-    /// The sum of one of the regions.
+    /// Sum of region number `index`.
     pub fn read(&self, index: usize) -> Vec<f32> {
         let offset = self.regions[..index].iter().map(|region| region.len).sum();
         let len = self.regions[index].len;
@@ -48,7 +50,7 @@ impl<D: Device> Accumulator<D> {
 }
 
 impl<D: Device> Memory<D> {
-    /// Adds the numbers as they are now.
+    /// Adds the current values of the regions to the sums.
     pub fn accumulate(&self, sums: &mut Accumulator<D>) {
         self.device().accumulate(&self.storages, &sums.regions, &mut sums.sums);
     }

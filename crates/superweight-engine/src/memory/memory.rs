@@ -1,24 +1,25 @@
-//! Everything that programs read and write, on one device.
+//! The memory of one device: everything that programs read and write.
 
 use crate::device::buffer::{Control, Element, Region, Space};
 use crate::device::{Device, Observer, Storages};
 use crate::error::Error;
 use crate::program::{CONTROL, Layout, Program};
 
-/// What a loss reports.
+/// Results of a loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metrics {
-    /// Mean over the rows that count, without the loss's weight. NaN if a class is out of range.
+    /// Mean loss over the valid rows, without the loss's weight. NaN if a class is out of range.
     pub loss: f32,
-    /// Rows whose target class has the largest logit (among equals, the first class).
+    /// Number of valid rows whose target class has the largest logit. Among equal logits the first
+    /// class counts.
     pub top1: f32,
-    /// Rows whose target class is among the five largest.
+    /// Number of valid rows whose target class is among the five largest logits.
     pub top5: f32,
-    /// Rows that count.
+    /// Number of valid rows.
     pub rows: f32,
 }
 
-/// Weights of one program, packed. Made by [`Memory::freeze`].
+/// Packed weights of one program, made by [`Memory::freeze`].
 #[derive(Debug)]
 pub struct Frozen<D: Device> {
     packed: D::Packed,
@@ -26,13 +27,13 @@ pub struct Frozen<D: Device> {
 }
 
 impl<D: Device> Frozen<D> {
-    /// Bytes of the packed weights.
+    /// Size of the packed weights in bytes.
     pub fn bytes(&self, device: &D) -> usize {
         device.packed_bytes(&self.packed)
     }
 }
 
-/// Everything that programs read and write, on one device.
+/// The memory of one device: everything that programs read and write.
 #[derive(Debug)]
 pub struct Memory<D: Device> {
     device: D,
@@ -41,7 +42,8 @@ pub struct Memory<D: Device> {
 }
 
 impl<D: Device> Memory<D> {
-    /// Storages for a layout and an arena of this many bytes: the largest plan among the programs to be run.
+    /// Allocates the storages of a layout and an arena of `arena_bytes`, the largest plan among the
+    /// programs to run.
     pub fn new(device: &D, layout: Layout, arena_bytes: usize) -> Result<Self, Error> {
         let (numbers, weights) = (layout.parameter_len, layout.weight_len);
         let storages = [
@@ -57,12 +59,12 @@ impl<D: Device> Memory<D> {
         Ok(memory)
     }
 
-    /// The device.
+    /// Device that holds the memory.
     pub fn device(&self) -> &D {
         &self.device
     }
 
-    /// Where everything lies.
+    /// Layout of the tensors.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -74,16 +76,18 @@ impl<D: Device> Memory<D> {
         Ok(())
     }
 
-    /// Takes the weights of a program as they are now and packs them for many runs. It pays at small batches, where
-    /// packing is a good part of a run: WRN-28-4 at batch 1 on two AVX-512 threads, 16.0 → 12.0 ms (`results/cpu-step.md`).
+    /// Packs the current weights of a program for many runs. This helps at small batches, where
+    /// packing takes a good part of each run: WRN-28-4 at batch 1 on two AVX-512 threads, 16.0 →
+    /// 12.0 ms (`results/cpu-step.md`).
     pub fn freeze(&mut self, program: &Program<D>) -> Result<Frozen<D>, Error> {
         self.check(program)?;
         let packed = self.device.pack(program.schedule(), &mut self.storages)?;
         Ok(Frozen { packed, program: program.id() })
     }
 
-    /// Runs a program with weights frozen for it: the same bits as [`Memory::run`] gave then. Later changes of weights
-    /// are not seen; those of biases and batch norms are.
+    /// Runs a program with frozen weights. The result has the same bits as [`Memory::run`] at the
+    /// time of freezing. Later changes of weights have no effect; changes of biases and batch norms
+    /// do.
     pub fn run_frozen(&mut self, program: &Program<D>, frozen: &Frozen<D>) -> Result<(), Error> {
         self.check(program)?;
         if frozen.program != program.id() {
@@ -93,7 +97,8 @@ impl<D: Device> Memory<D> {
         Ok(())
     }
 
-    /// Runs a program once and reports the time of each call. Slower: the device waits after each.
+    /// Runs a program once and reports the time of each call. This is slower, because the device
+    /// waits after each call.
     pub fn profile(&mut self, program: &Program<D>, observer: Observer<'_>) -> Result<(), Error> {
         self.check(program)?;
         self.device.run(program.schedule(), &mut self.storages, None, Some(observer));
@@ -116,7 +121,8 @@ impl<D: Device> Memory<D> {
         }
     }
 
-    /// Fills a batch of images and its classes from images on the device; see [`Device::set_samples`].
+    /// Writes a batch of augmented images to input `to` and their classes to `classes`.
+    /// [`Device::set_samples`] selects the images.
     pub fn draw_batch(&mut self, images: &D::Images, to: &str, classes: &str) -> Result<(), Error> {
         let (to, classes) = (self.layout.io(to)?, self.layout.io(classes)?);
         self.device.draw_batch(images, &mut self.storages, to, classes);
@@ -136,8 +142,8 @@ impl<D: Device> Memory<D> {
         }
     }
 
-    /// Sets the gradients of all tensors to zero. A backward pass writes those of the tensors that its graph reads and leaves
-    /// others as they are, so who runs some of several graphs begins with this.
+    /// Sets the gradients of all trainable tensors to zero. A backward pass writes only the
+    /// gradients of its own graph. Call this first if a step runs only some of several graphs.
     pub fn clear_gradients(&mut self) {
         self.device.clear(&mut self.storages[Space::Gradients as usize]);
     }
@@ -157,7 +163,8 @@ impl<D: Device> Memory<D> {
         self.write(name, self.layout.statistic(name)?, values)
     }
 
-    /// Sets an input, a target of probabilities or an external gradient; fewer numbers than it holds fill its start.
+    /// Sets an input, a target of probabilities, or an external gradient. Fewer values than the
+    /// tensor holds fill its start.
     pub fn set_input(&mut self, name: &str, values: &[f32]) -> Result<(), Error> {
         let region = self.layout.io(name)?;
         let expected = region.len;
@@ -167,7 +174,7 @@ impl<D: Device> Memory<D> {
         self.write(name, Region { len: values.len(), ..region }, values)
     }
 
-    /// Sets a target of classes; fewer classes than it holds fill its start.
+    /// Sets a target of classes. Fewer classes than the tensor holds fill its start.
     pub fn set_classes(&mut self, name: &str, classes: &[u32]) -> Result<(), Error> {
         let region = self.layout.io(name)?;
         let expected = region.len;
@@ -179,27 +186,27 @@ impl<D: Device> Memory<D> {
         Ok(())
     }
 
-    /// A trainable tensor.
+    /// Reads a trainable tensor.
     pub fn parameter(&self, name: &str) -> Result<Vec<f32>, Error> {
         Ok(self.read(self.layout.parameter(name)?))
     }
 
-    /// Gradient of a trainable tensor.
+    /// Reads the gradient of a trainable tensor.
     pub fn gradient(&self, name: &str) -> Result<Vec<f32>, Error> {
         Ok(self.read(self.layout.gradient(name)?))
     }
 
-    /// A running statistic.
+    /// Reads a running statistic.
     pub fn statistic(&self, name: &str) -> Result<Vec<f32>, Error> {
         Ok(self.read(self.layout.statistic(name)?))
     }
 
-    /// An output (or input, or input gradient), all rows of the largest batch laid out.
+    /// Reads an output, input or input gradient: all rows of the largest batch in the layout.
     pub fn output(&self, name: &str) -> Result<Vec<f32>, Error> {
         Ok(self.read(self.layout.io(name)?))
     }
 
-    /// What a loss reported.
+    /// Reads the results of a loss.
     pub fn metrics(&self, loss: &str) -> Result<Metrics, Error> {
         let values = self.read(self.layout.io(loss)?);
         match values[..] {
@@ -208,7 +215,7 @@ impl<D: Device> Memory<D> {
         }
     }
 
-    /// The numbers of a region.
+    /// Reads the values of a region.
     pub fn read(&self, region: Region) -> Vec<f32> {
         let mut values = vec![0.0; region.len];
         self.device.read(&self.storages[region.space as usize], region, &mut values);

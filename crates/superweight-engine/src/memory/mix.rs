@@ -1,4 +1,4 @@
-//! Mixing over a memory: sets checked, prepared and run.
+//! Checks mix sets and applies them to a memory.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::device::buffer::Space;
 use crate::device::mix::{MixFactors, MixGradients, MixOutput, MixSet, MixUse};
 use crate::error::Error;
 
-/// Sets checked against a layout and prepared for a device.
+/// Mix sets, checked and prepared for a device.
 #[derive(Debug)]
 pub struct Mix<D: Device> {
     sets: Vec<MixSet>,
@@ -17,31 +17,34 @@ pub struct Mix<D: Device> {
 }
 
 impl<D: Device> Mix<D> {
-    /// Checks that every region and tile lies where it should and no number is written twice.
+    /// Prepares sets. Fails if a region or tile is out of range, or if an element would be written
+    /// twice.
     pub fn new(device: &D, sets: Vec<MixSet>) -> Result<Self, Error> {
         check_sets(&sets)?;
         let (mixer, scratch_bytes) = device.prepare_mix(&sets)?;
         Ok(Self { sets, mixer, scratch_bytes })
     }
 
-    /// The sets.
+    /// Mix sets.
     pub fn sets(&self) -> &[MixSet] {
         &self.sets
     }
 
-    /// What the device prepared for them.
+    /// Prepared form of the sets.
     pub fn mixer(&self) -> &D::Mixer {
         &self.mixer
     }
 
-    /// Bytes of the arena that mixing needs; programs may use the same bytes before and after.
+    /// Bytes of arena that mixing needs as scratch memory. Programs may use the same bytes before
+    /// and after.
     pub fn scratch_bytes(&self) -> usize {
         self.scratch_bytes
     }
 }
 
 impl<D: Device> Memory<D> {
-    /// Writes every mixed tensor from blocks and coefficients, for these readers.
+    /// Computes every mixed tensor from templates and coefficients. `readers` selects the copies to
+    /// update.
     pub fn mix(&mut self, mix: &Mix<D>, readers: MixOutput) -> Result<(), Error> {
         self.check_arena(mix.scratch_bytes)?;
         let device = self.device().clone();
@@ -49,8 +52,8 @@ impl<D: Device> Memory<D> {
         Ok(())
     }
 
-    /// Turns the gradients of mixed tensors into those of blocks and coefficients, overwriting these. Coefficients that
-    /// are products are those of the last [`Memory::mix`].
+    /// Computes gradients of templates and coefficients from gradients of the mixed tensors, and
+    /// overwrites them. Coefficients that are products have the values of the last [`Memory::mix`].
     pub fn mix_backward(&mut self, mix: &Mix<D>) -> Result<(), Error> {
         self.check_arena(mix.scratch_bytes)?;
         let device = self.device().clone();
@@ -76,7 +79,7 @@ fn check_set(set: &MixSet) -> Result<(), Error> {
         || set.blocks.len == 0
         || !set.blocks.len.is_multiple_of(set.block.len())
     {
-        return wrong(format!("{} numbers are not blocks of {:?}", set.blocks.len, set.block));
+        return wrong(format!("{} elements are not a multiple of {:?}", set.blocks.len, set.block));
     }
     let factors = set.factors.iter().flat_map(|factors| [factors.patterns, factors.gains]);
     let regions = [Some(set.blocks), set.coefficients].into_iter().flatten().chain(factors);
@@ -84,10 +87,10 @@ fn check_set(set: &MixSet) -> Result<(), Error> {
         .chain(set.uses.iter().map(|u| u.tensor))
         .any(|region| region.space != Space::Parameters)
     {
-        return wrong("blocks, coefficients and tensors are parameters".into());
+        return wrong("templates, coefficients and tensors must be parameters".into());
     }
     match set.coefficients {
-        None if set.count() != 1 => wrong(format!("{} blocks need coefficients", set.count())),
+        None if set.count() != 1 => wrong(format!("{} templates need coefficients", set.count())),
         Some(region) if region.len == 0 || !region.len.is_multiple_of(set.count()) => {
             wrong(format!("{} coefficients are not rows of {}", region.len, set.count()))
         }
@@ -95,7 +98,7 @@ fn check_set(set: &MixSet) -> Result<(), Error> {
             wrong("there are no coefficients".into())
         }
         _ if !set.uses.is_sorted_by_key(|used| used.cell) => {
-            wrong("uses are not in the order of cells".into())
+            wrong("uses are not sorted by cell".into())
         }
         _ => check_factors(set),
     }
@@ -107,17 +110,17 @@ fn check_factors(set: &MixSet) -> Result<(), Error> {
         |problem: &str| Err(Error::Mix { set: set.name.clone(), problem: problem.to_owned() });
     let count = set.count();
     if set.coefficients.is_none() || rows.len() != set.cells() {
-        return wrong("every row of coefficients is the product of two others");
+        return wrong("every row of coefficients needs a pattern and a gain");
     }
     if [patterns, gains].iter().any(|region| region.len == 0 || !region.len.is_multiple_of(count)) {
         return wrong("patterns or gains are not whole rows");
     }
     let known = [patterns.len / count, gains.len / count];
     if rows.iter().any(|row| (0..2).any(|i| row[i] as usize >= known[i])) {
-        return wrong("there is no such pattern or gain");
+        return wrong("a pattern or gain is out of range");
     }
     if !rows.is_sorted_by_key(|row| row[1]) {
-        return wrong("rows of coefficients are not in the order of gains");
+        return wrong("rows of coefficients are not sorted by gain");
     }
     Ok(())
 }
@@ -143,21 +146,21 @@ fn check_use(
         || rows == 0
         || cols == 0
     {
-        return wrong("there is no such cell, or the tile is not within it");
+        return wrong("the cell is out of range, or the tile is larger than the template");
     }
     if row + rows > outputs || col + cols > inputs {
-        return wrong("the tile lies outside the tensor");
+        return wrong("the tile exceeds the tensor");
     }
     if !factor.is_finite() {
         return wrong("the factor is not finite");
     }
-    let numbers = written.entry(tensor.offset).or_insert_with(|| vec![false; outputs * inputs]);
-    if numbers.len() != outputs * inputs {
+    let elements = written.entry(tensor.offset).or_insert_with(|| vec![false; outputs * inputs]);
+    if elements.len() != outputs * inputs {
         return wrong("the tensor has another shape in another use");
     }
     for at in (row..row + rows).flat_map(|r| (col..col + cols).map(move |c| r * inputs + c)) {
-        if std::mem::replace(&mut numbers[at], true) {
-            return wrong("a number is written twice");
+        if std::mem::replace(&mut elements[at], true) {
+            return wrong("an element is written twice");
         }
     }
     Ok(())

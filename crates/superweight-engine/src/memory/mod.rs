@@ -1,4 +1,5 @@
-//! What outlives a run.
+//! State that outlives a run: the memory of a device, and what works on it between runs (optimizer,
+//! mixing, bank views, sums).
 
 mod accumulate;
 mod bank_view;

@@ -1,11 +1,13 @@
-//! Stochastic gradient descent over flat storage, exactly as PyTorch's `SGD` (dampening 0):
+//! Stochastic gradient descent over flat storage, with the same formulas as PyTorch's `SGD`
+//! (dampening 0):
 //!
 //! ```text
 //! g ← g + λ·p        b ← μ·b + g        p ← p − η·(g + μ·b)   (Nesterov)   or   p − η·b
 //! ```
 //!
-//! A group is a set of stretches of the parameter storage with its own weight decay λ and, at each step, its own rate η.
-//! Numbers in no group (composed weights, gaps) are left alone. Without momentum no buffer is kept.
+//! A group is a set of ranges of the parameter storage with its own weight decay λ and learning
+//! rate η. Elements in no group (composed weights, gaps) are not updated. Without momentum there is
+//! no momentum buffer.
 
 use std::ops::Range;
 
@@ -15,13 +17,15 @@ use crate::device::buffer::{Element, Region, Space};
 use crate::device::sgd::{ParameterGroup, SgdGroups, SgdOptions};
 use crate::error::Error;
 
-/// Some of the numbers of an [`Sgd`], for steps that leave all others as they are, momentum too.
+/// A subset of the parameters of an [`Sgd`]. A step with it changes neither the other parameters
+/// nor their momentum.
 #[derive(Debug)]
 pub struct SgdSubset<D: Device> {
     updater: D::Updater,
 }
 
-/// The optimizer with its momentum. Rates lie on the device, so that a recorded step takes the learning rates of its time.
+/// An SGD optimizer with its momentum. Learning rates are on the device, so a replayed recording
+/// uses the current ones.
 #[derive(Debug)]
 pub struct Sgd<D: Device> {
     device: D,
@@ -32,16 +36,16 @@ pub struct Sgd<D: Device> {
 }
 
 impl<D: Device> Sgd<D> {
-    /// An optimizer of the given groups, with zero momentum and learning rates.
+    /// Creates an optimizer of the given groups, with zero momentum and learning rates.
     pub fn new(
         memory: &Memory<D>,
         options: SgdOptions,
         groups: Vec<ParameterGroup>,
     ) -> Result<Self, Error> {
-        let numbers = memory.layout().parameter_len;
-        check_groups(&groups, numbers)?;
+        let len = memory.layout().parameter_len;
+        check_groups(&groups, len)?;
         let device = memory.device().clone();
-        let kept = if options.momentum == 0.0 { 0 } else { numbers };
+        let kept = if options.momentum == 0.0 { 0 } else { len };
         let momentum = device.allocate(Space::State, kept, 0)?;
         let lrs = device.allocate(Space::State, groups.len(), 0)?;
         let groups = SgdGroups { options, groups };
@@ -49,22 +53,22 @@ impl<D: Device> Sgd<D> {
         Ok(Self { device, groups, updater, lrs, momentum })
     }
 
-    /// Sets one learning rate per group for the steps to come.
+    /// Sets one learning rate per group for the following steps.
     pub fn set_lrs(&mut self, lrs: &[f32]) -> Result<(), Error> {
         let groups = self.groups.groups.len();
         if lrs.len() != groups {
             return Err(Error::LearningRates { groups, lrs: lrs.len() });
         }
-        self.device.write(&mut self.lrs, numbers(0, groups), lrs);
+        self.device.write(&mut self.lrs, floats(0, groups), lrs);
         Ok(())
     }
 
-    /// One step over the gradients as they are.
+    /// Runs one step with the current gradients.
     pub fn step(&mut self, memory: &mut Memory<D>) {
         self.device.sgd(&self.updater, &self.lrs, &mut self.momentum, &mut memory.storages);
     }
 
-    /// All numbers but these stretches, in the same groups.
+    /// All parameters except these ranges, in the same groups.
     pub fn excluding(
         &self,
         idle: &[Range<usize>],
@@ -79,49 +83,49 @@ impl<D: Device> Sgd<D> {
         Ok(SgdSubset { updater: self.device.prepare_sgd(&groups, &regions(memory))? })
     }
 
-    /// One step over the gradients of a part, with the learning rates and the momentum of the whole.
+    /// Runs one step for a subset, with the learning rates and momentum of the whole optimizer.
     pub fn step_subset(&mut self, part: &SgdSubset<D>, memory: &mut Memory<D>) {
         self.device.sgd(&part.updater, &self.lrs, &mut self.momentum, &mut memory.storages);
     }
 
-    /// The groups.
+    /// Parameter groups.
     pub fn groups(&self) -> &[ParameterGroup] {
         &self.groups.groups
     }
 
-    /// Whether any momentum is kept.
+    /// Returns true if the optimizer keeps momentum.
     pub fn has_momentum(&self) -> bool {
         self.groups.options.momentum != 0.0
     }
 
-    /// Momentum of the tensor at a place of the parameter storage; none is kept without momentum.
+    /// Reads the momentum of a trainable tensor. Returns `None` if the optimizer keeps none.
     pub fn momentum(&self, parameter: Region) -> Option<Vec<f32>> {
         self.has_momentum().then(|| {
             let mut values = vec![0.0; parameter.len];
-            self.device.read(&self.momentum, numbers(parameter.offset, parameter.len), &mut values);
+            self.device.read(&self.momentum, floats(parameter.offset, parameter.len), &mut values);
             values
         })
     }
 
-    /// Sets the momentum of the tensor at a place of the parameter storage, where any is kept.
+    /// Sets the momentum of a trainable tensor. Does nothing if the optimizer keeps none.
     pub fn set_momentum(&mut self, parameter: Region, values: &[f32]) -> Result<(), Error> {
         if values.len() != parameter.len {
             let (expected, got) = (parameter.len, values.len());
             return Err(Error::WrongLength { name: "momentum".to_owned(), expected, got });
         }
         if self.has_momentum() {
-            self.device.write(&mut self.momentum, numbers(parameter.offset, parameter.len), values);
+            self.device.write(&mut self.momentum, floats(parameter.offset, parameter.len), values);
         }
         Ok(())
     }
 }
 
-/// Places of all trainable tensors.
+/// Regions of all trainable tensors.
 fn regions<D: Device>(memory: &Memory<D>) -> Vec<Region> {
     memory.layout().parameters().map(|(_, region)| region).collect()
 }
 
-/// What of a range lies outside of these.
+/// Parts of `range` that are not in `idle`.
 fn outside(range: &Range<usize>, idle: &[Range<usize>]) -> Vec<Range<usize>> {
     let mut idle: Vec<_> =
         idle.iter().filter(|idle| idle.start < range.end && idle.end > range.start).collect();
@@ -139,12 +143,12 @@ fn outside(range: &Range<usize>, idle: &[Range<usize>]) -> Vec<Range<usize>> {
     all
 }
 
-/// A stretch of a storage of plain numbers.
-fn numbers(offset: usize, len: usize) -> Region {
+/// A region of a storage of f32 values.
+fn floats(offset: usize, len: usize) -> Region {
     Region { space: Space::State, offset, len, element: Element::Float }
 }
 
-fn check_groups(groups: &[ParameterGroup], numbers: usize) -> Result<(), Error> {
+fn check_groups(groups: &[ParameterGroup], len: usize) -> Result<(), Error> {
     let mut all: Vec<(usize, Range<usize>)> = Vec::new();
     for (group, ParameterGroup { ranges, .. }) in groups.iter().enumerate() {
         all.extend(ranges.iter().map(|range| (group, range.clone())));
@@ -153,9 +157,9 @@ fn check_groups(groups: &[ParameterGroup], numbers: usize) -> Result<(), Error> 
     let mut end = 0;
     for (group, range) in all {
         let problem = match () {
-            _ if range.end > numbers => "lie outside the parameter storage",
-            _ if range.end < range.start => "run backward",
-            _ if range.start < end => "belong to a group already",
+            _ if range.end > len => "are outside the parameter storage",
+            _ if range.end < range.start => "are reversed",
+            _ if range.start < end => "already belong to a group",
             _ => {
                 end = range.end;
                 continue;
@@ -171,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_outside() {
+    fn idle_ranges_are_cut_out() {
         let outside = |idle: &[Range<usize>]| outside(&(10..20), idle);
         let all = std::slice::from_ref(&(10..20));
         assert_eq!(outside(&[]), all);

@@ -1,16 +1,18 @@
-//! The memory plan: where each buffer lies in the arena, given its size and the first and last call that touch it.
+//! Memory plan: offsets of buffers in the arena, from their sizes and the first and last calls that
+//! use them.
 //!
-//! Buffers are placed one after another at the lowest offset that is free for their whole life. The order decides the
-//! result; two orders are tried (largest first; longest-lived first) and the better is kept. The lower bound is the
-//! largest sum of bytes alive at one moment, which training plans of residual networks reach to within a percent.
+//! Buffers are placed one after another at the lowest offset that is free during their lifetime.
+//! The order matters, so two orders are tried (largest first, longest-lived first) and the better
+//! plan is kept. The lower bound is the largest sum of bytes alive at one call. Training plans of
+//! residual networks come within a percent of it.
 
-/// A buffer to place.
+/// Size and lifetime of a buffer to place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
     pub bytes: usize,
-    /// Index of the first call that touches it.
+    /// Index of the first call that uses the buffer.
     pub first: usize,
-    /// Index of the last.
+    /// Index of the last call that uses the buffer.
     pub last: usize,
 }
 
@@ -20,19 +22,19 @@ impl Demand {
     }
 }
 
-/// What a program needs of the arena.
+/// Arena memory that a program needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryPlan {
-    /// Size of the arena.
+    /// Size of the arena in bytes.
     pub arena_bytes: usize,
-    /// The most bytes alive at one moment: no plan can be smaller.
+    /// Largest number of bytes alive at one call. No plan can be smaller.
     pub lower_bound: usize,
-    /// What separate allocations for every buffer would take.
+    /// Sum of the sizes of all buffers, without any reuse.
     pub without_reuse: usize,
 }
 
 impl MemoryPlan {
-    /// Offsets (0 where nothing was asked) and the plan.
+    /// Places all buffers. Returns their offsets (0 where `demands` has `None`) and the plan.
     pub(crate) fn place(demands: &[Option<Demand>], alignment: usize) -> (Vec<usize>, Self) {
         let aligned = |d: &Demand| Demand { bytes: d.bytes.next_multiple_of(alignment), ..*d };
         let wanted: Vec<(usize, Demand)> = demands
@@ -58,7 +60,7 @@ impl MemoryPlan {
 
 fn place_in_order(order: &[(usize, Demand)], count: usize) -> (Vec<usize>, usize) {
     let mut offsets = vec![0; count];
-    // Placed so far, sorted by offset.
+    // Buffers placed so far, sorted by offset.
     let mut placed: Vec<(usize, Demand)> = Vec::with_capacity(order.len());
     let mut end = 0;
     for (i, demand) in order {
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_that_meet_never_overlap() {
+    fn buffers_with_overlapping_lifetimes_never_share_bytes() {
         let mut seed = 7u64;
         let mut random = move |n: u64| {
             seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_needs_two_buffers() {
+    fn a_chain_of_calls_needs_two_buffers() {
         let demands: Vec<_> = (0..10).map(|i| demand(1024, i, i + 1)).collect();
         let (_, plan) = MemoryPlan::place(&demands, 256);
         assert_eq!(plan, MemoryPlan { arena_bytes: 2048, lower_bound: 2048, without_reuse: 10240 });

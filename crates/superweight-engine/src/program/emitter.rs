@@ -1,13 +1,15 @@
-//! From a graph to a list of kernel calls over buffers that have sizes but no addresses yet.
+//! State of the translation from a graph to kernel calls. Buffers have sizes here, but no addresses
+//! yet.
 //!
-//! Two things keep memory traffic low, and both are decided here, for every device alike.
+//! The emitter decides how to save memory traffic, for every device alike:
 //!
-//! *Forward*: a node may take over the buffer of an input that nobody needs any more, and a convolution or batch norm
-//! whose only reader is a residual add accumulates straight into the sum ([`Destination`]).
+//! *Forward*: a node may reuse the buffer of an input that has no later reader. A convolution or
+//! batch norm whose only reader is a residual add accumulates into the sum ([`Destination`]).
 //!
-//! *Backward*: the gradient of a node is a buffer with a count of owners. A residual add hands its gradient to both
-//! sides without a copy; only when a third contribution would change a buffer that another node still owns is it
-//! copied. In a residual block that never happens: the branch has read it before the trunk adds to it.
+//! *Backward*: the gradient of a node is a buffer with an owner count. A residual add passes its
+//! gradient to both inputs without a copy. The buffer is copied only if a contribution would modify
+//! it while another node still owns it. In a residual block this never happens: the branch reads
+//! the gradient before the trunk adds to it.
 
 use super::layout::{CONTROL, Layout};
 use super::settings::{NormMode, Settings};
@@ -20,14 +22,14 @@ use crate::graph::ops::activation::Activation;
 use crate::graph::{Graph, NodeId, SlotId, SlotKind};
 use crate::shape::Shape;
 
-/// A buffer that still needs a place, or one that has it.
+/// A buffer in the arena, which has no offset yet, or one in another storage.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Buffer {
     Arena { element: Element, len: usize },
     Fixed(Region),
 }
 
-/// The kernel calls of an operation.
+/// Kernel calls of an operation.
 pub(crate) trait Emit {
     /// Emits the calls of the forward pass.
     fn forward(&self, e: &mut Emitter<'_>, id: NodeId);
@@ -36,7 +38,7 @@ pub(crate) trait Emit {
     fn backward(&self, e: &mut Emitter<'_>, id: NodeId, dy: BufferId);
 }
 
-/// A call and the node it belongs to.
+/// A kernel call and the node it belongs to.
 #[derive(Clone, Debug)]
 pub(crate) struct Emitted {
     pub call: Call,
@@ -44,49 +46,51 @@ pub(crate) struct Emitted {
     pub backward: bool,
 }
 
-/// Where a node's output goes.
+/// Buffer that a node's output is written to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Destination {
-    /// A buffer of its own.
+    /// A new buffer.
     Own(BufferId),
-    /// The input's buffer.
+    /// The buffer of its input.
     InPlace(BufferId),
-    /// A sum: `y = activation(output + residual)`, the residual lying at `y` where it is `None`.
+    /// A residual sum: `y = activation(output + residual)`. With `None` the residual is already in
+    /// `y`.
     Residual { add: NodeId, residual: Option<BufferId>, y: BufferId, activation: Activation },
 }
 
-/// What a node's forward pass leaves for its backward pass, besides activations.
+/// Data that a forward pass keeps for the backward pass, besides activations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kept {
     Moments(Moments),
     Positions(BufferId),
 }
 
-/// An add that one of its inputs has accumulated into.
+/// State of an add that one of its inputs accumulates into.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Accumulated {
     pub sum: BufferId,
     pub activation_done: bool,
 }
 
-/// Writes the calls of one graph.
+/// Translates one graph to kernel calls.
 pub(crate) struct Emitter<'a> {
     pub(super) graph: &'a Graph,
     layout: &'a Layout,
     pub(super) settings: Settings,
     pub(super) buffers: Vec<Buffer>,
     pub(super) calls: Vec<Emitted>,
-    /// Nodes that some loss or output depends on.
+    /// Whether a loss or output depends on each node.
     pub(super) live: Vec<bool>,
-    /// Nodes that a gradient must reach: some parameter lies before them.
+    /// Whether each node needs a gradient, because a trainable tensor or requested input gradient
+    /// precedes it.
     needs_gradient: Vec<bool>,
-    /// Live readers of each node.
+    /// Live nodes that read each node.
     readers: Vec<Vec<NodeId>>,
-    /// The add that a node accumulates into.
+    /// The add that each node accumulates into, if any.
     accumulates_into: Vec<Option<NodeId>>,
     values: Vec<Option<BufferId>>,
     pub(super) gradients: Vec<Option<BufferId>>,
-    /// Nodes whose gradient a buffer is.
+    /// Number of nodes that use each buffer as their gradient.
     pub(super) owners: Vec<u32>,
     kept: Vec<Option<Kept>>,
     accumulated: Vec<Option<Accumulated>>,
@@ -96,7 +100,8 @@ pub(crate) struct Emitter<'a> {
 }
 
 impl<'a> Emitter<'a> {
-    /// `layout` has been checked to hold everything that the graph names.
+    /// Prepares the translation. The caller has checked that `layout` has every tensor of the
+    /// graph.
     pub(super) fn new(graph: &'a Graph, layout: &'a Layout, settings: Settings) -> Self {
         let n = graph.nodes.len();
         let mut e = Self {
@@ -141,7 +146,8 @@ impl<'a> Emitter<'a> {
         e
     }
 
-    /// The add that `id` can accumulate into: its only reader, whose other input is computed before.
+    /// The add that node `id` can accumulate into. It must be its only reader, and its other input
+    /// must be computed earlier.
     fn find_accumulation(&self, id: NodeId) -> Option<NodeId> {
         let &[add] = self.readers[id.0].as_slice() else { return None };
         let (node, sum) = (self.graph.node(id), self.graph.node(add));
@@ -150,7 +156,7 @@ impl<'a> Emitter<'a> {
         (fits && other < id && self.graph.outputs[id.0].is_none()).then_some(add)
     }
 
-    /// Whether, once `now` is emitted, `reader` is the last to need the value of `input`.
+    /// Whether `reader` is the last node that needs the value of `input` once `now` is emitted.
     fn is_last_use(&self, input: NodeId, reader: NodeId, now: NodeId) -> bool {
         let readers = &self.readers[input.0];
         let last = readers.iter().all(|r| *r == reader || *r < now)
@@ -163,7 +169,7 @@ impl<'a> Emitter<'a> {
         last && !kept && in_arena && self.graph.outputs[reader.0].is_none()
     }
 
-    // What operations ask for in either pass.
+    // Queries for the forward and the backward pass.
 
     pub(crate) fn batch(&self) -> usize {
         self.settings.batch
@@ -185,7 +191,7 @@ impl<'a> Emitter<'a> {
         self.graph.node(id).inputs.len()
     }
 
-    /// Value and shape of an input.
+    /// Value and shape of input number `index`.
     pub(crate) fn input(&self, id: NodeId, index: usize) -> (BufferId, Shape) {
         let input = self.graph.node(id).inputs[index];
         (self.value(input), self.shape(input))
@@ -222,7 +228,7 @@ impl<'a> Emitter<'a> {
         BufferId(self.buffers.len() - 1)
     }
 
-    /// Another arena buffer of the same size.
+    /// A new arena buffer of the same size and element.
     pub(crate) fn like(&mut self, buffer: BufferId) -> BufferId {
         let (Buffer::Arena { element, len } | Buffer::Fixed(Region { element, len, .. })) =
             self.buffers[buffer.0];
@@ -256,13 +262,14 @@ impl<'a> Emitter<'a> {
         self.io(&node.name, self.batch() * node.shape.len())
     }
 
-    // Forward.
+    // Forward pass.
 
     pub(crate) fn set_value(&mut self, id: NodeId, buffer: BufferId) {
         self.values[id.0] = Some(buffer);
     }
 
-    /// A buffer for a node's value: in the arena, or outside where it is an output.
+    /// A new buffer for a node's value: in the input/output storage if the node is an output,
+    /// otherwise in the arena.
     pub(crate) fn output(&mut self, id: NodeId) -> BufferId {
         let len = self.batch() * self.shape(id).len();
         let buffer = match &self.graph.outputs[id.0] {
@@ -273,7 +280,7 @@ impl<'a> Emitter<'a> {
         buffer
     }
 
-    /// The buffer of an input, as the node's own, if nobody needs the input any more.
+    /// Reuses the buffer of input `index` for the node's value, if nothing else needs that input.
     pub(crate) fn take_over(&mut self, id: NodeId, index: usize) -> Option<BufferId> {
         let input = self.graph.node(id).inputs[index];
         self.is_last_use(input, id, id).then(|| {
@@ -283,7 +290,7 @@ impl<'a> Emitter<'a> {
         })
     }
 
-    /// Where an elementwise or accumulating operation writes.
+    /// Where an elementwise or accumulating operation writes its output.
     pub(crate) fn destination(&mut self, id: NodeId) -> Destination {
         if let Some(add) = self.accumulates_into[id.0] {
             return self.residual_destination(id, add);
@@ -296,7 +303,7 @@ impl<'a> Emitter<'a> {
 
     fn residual_destination(&mut self, id: NodeId, add: NodeId) -> Destination {
         let sum = self.graph.node(add);
-        let Op::Add(op) = &sum.op else { unreachable!("only an add is accumulated into") };
+        let Op::Add(op) = &sum.op else { unreachable!("only an add can be accumulated into") };
         let other = *sum.inputs.iter().find(|input| **input != id).expect("an add has two inputs");
         let (residual, y) = if self.is_last_use(other, add, id) {
             let y = self.value(other);
@@ -309,7 +316,7 @@ impl<'a> Emitter<'a> {
         Destination::Residual { add, residual, y, activation: op.activation }
     }
 
-    /// Where a convolution writes: never over its input.
+    /// Where a convolution writes its output. It never overwrites its input.
     pub(crate) fn accumulating_output(&mut self, id: NodeId) -> (BufferId, Write) {
         let Some(add) = self.accumulates_into[id.0] else { return (self.output(id), Write::Set) };
         let Destination::Residual { residual, y, .. } = self.residual_destination(id, add) else {
@@ -321,11 +328,11 @@ impl<'a> Emitter<'a> {
         (y, Write::Add)
     }
 
-    /// The activation of the sum that `id` has accumulated into, which is `id`'s to apply from now on.
+    /// Claims the activation of the sum that `id` accumulates into. The caller must then apply it.
     pub(crate) fn take_activation_of_sum(&mut self, id: NodeId) -> Activation {
         let Some(add) = self.accumulates_into[id.0] else { return Activation::None };
         let Op::Add(op) = &self.graph.node(add).op else {
-            unreachable!("only an add is accumulated into")
+            unreachable!("only an add can be accumulated into")
         };
         self.activation_done(add);
         op.activation
@@ -348,10 +355,10 @@ impl<'a> Emitter<'a> {
         self.kept[id.0] = Some(kept);
     }
 
-    // Backward.
+    // Backward pass.
 
     pub(crate) fn kept(&self, id: NodeId) -> Kept {
-        self.kept[id.0].expect("the forward pass left a note")
+        self.kept[id.0].expect("the forward pass keeps its data")
     }
 
     pub(crate) fn parameter_gradient(&self, slot: SlotId) -> (BufferId, Write) {
@@ -359,12 +366,12 @@ impl<'a> Emitter<'a> {
         (buffer, if self.settings.accumulate { Write::Add } else { Write::Set })
     }
 
-    /// Whether only one node owns this gradient.
+    /// Whether exactly one node owns this gradient buffer.
     pub(crate) fn is_exclusive(&self, gradient: BufferId) -> bool {
         self.owners[gradient.0] == 1 && matches!(self.buffers[gradient.0], Buffer::Arena { .. })
     }
 
-    /// Where to contribute to an input's gradient; `None` if nobody asks for it.
+    /// Where to write the gradient of input `index`, or `None` if it is not needed.
     pub(crate) fn input_gradient(&mut self, id: NodeId, index: usize) -> Option<(BufferId, Write)> {
         let input = self.graph.node(id).inputs[index];
         if !self.needs_gradient[input.0] {
@@ -386,7 +393,8 @@ impl<'a> Emitter<'a> {
         Some((fresh, Write::Add))
     }
 
-    /// The same for an elementwise operation, which may overwrite the gradient of its output.
+    /// Like [`Emitter::input_gradient`], for an elementwise operation, which may overwrite the
+    /// gradient of its output.
     pub(crate) fn input_gradient_in_place(
         &mut self,
         id: NodeId,
@@ -402,7 +410,8 @@ impl<'a> Emitter<'a> {
         self.input_gradient(id, index).map(|(dx, write)| InputGradient::To(dx, write))
     }
 
-    /// Contributes a buffer as it is.
+    /// Uses a whole buffer as a contribution to the gradient of input `index`, without a copy where
+    /// possible.
     pub(crate) fn share_gradient(&mut self, id: NodeId, index: usize, gradient: BufferId) {
         let input = self.graph.node(id).inputs[index];
         if self.needs_gradient[input.0] && self.gradients[input.0].is_none() {
@@ -419,7 +428,7 @@ impl<'a> Emitter<'a> {
     }
 }
 
-/// Nodes that some loss or output depends on.
+/// Marks the nodes that a loss or output depends on.
 fn live_nodes(graph: &Graph) -> Vec<bool> {
     let mut live: Vec<bool> = (graph.nodes.iter().zip(&graph.outputs))
         .map(|(node, output)| node.op.operation().is_loss() || output.is_some())

@@ -1,9 +1,9 @@
-//! Names to places: where every tensor that outlives a run lies in the device's storages.
+//! Layout: offsets of every tensor that outlives a run, by name.
 //!
-//! A layout is made once, from all graphs and batch sizes that will run together, and then never changes: programs
-//! have its offsets built in, and a captured CUDA graph its addresses. Tensors of one name are one tensor. So the
-//! training and the evaluation program of a network share weights, members share images, and a loss can be taught by
-//! another graph's output.
+//! A layout is built once from all graphs and batch sizes that run together. It never changes,
+//! because programs contain its offsets and captured CUDA graphs its addresses. A name stands for
+//! one tensor. So the training and evaluation programs of a network share weights, members share
+//! images, and a loss can use another graph's output as its target.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -19,14 +19,14 @@ use crate::graph::{Graph, Slot, SlotKind};
 /// Name of the control words in the input/output storage.
 pub(crate) const CONTROL: &str = "control";
 
-/// Parameters start at multiples of this many numbers.
+/// Parameters start at multiples of this many elements.
 const PARAMETER_ALIGNMENT: usize = ALIGNMENT / 4;
 
 #[derive(Clone, Debug)]
 struct Entry {
     name: String,
     element: Element,
-    /// Numbers per image (or in all, where there is one row).
+    /// Elements per image, or in total if there is one row.
     row: usize,
     rows: usize,
 }
@@ -37,7 +37,7 @@ impl Entry {
     }
 }
 
-/// Tensors of one storage in the order they were named.
+/// Tensors of one storage, in the order they were added.
 #[derive(Clone, Debug, Default)]
 struct Table {
     entries: Vec<Entry>,
@@ -66,7 +66,7 @@ impl Table {
     }
 }
 
-/// Collects what a [`Layout`] has to hold.
+/// Collects the tensors of a [`Layout`].
 #[derive(Clone, Debug, Default)]
 pub struct LayoutBuilder {
     parameters: Table,
@@ -75,19 +75,19 @@ pub struct LayoutBuilder {
 }
 
 impl LayoutBuilder {
-    /// Nothing yet.
+    /// Starts without tensors.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A trainable tensor that no graph reads itself, such as a bank of templates.
+    /// Adds a trainable tensor that no graph reads directly, such as a bank of templates.
     pub fn parameter(&mut self, name: impl Into<String>, len: usize) -> Result<&mut Self, Error> {
         let entry = Entry { name: name.into(), element: Element::Float, row: len, rows: 1 };
         self.parameters.add(Space::Parameters, entry)?;
         Ok(self)
     }
 
-    /// Everything that `graph` names, for this batch size and mode.
+    /// Adds every tensor that `graph` names, for this batch size and mode.
     pub fn graph(&mut self, graph: &Graph, settings: &Settings) -> Result<&mut Self, Error> {
         for slot in &graph.slots {
             let (space, table) = match slot.kind {
@@ -104,10 +104,10 @@ impl LayoutBuilder {
         Ok(self)
     }
 
-    /// The layout; bytes per number are the device's. Weights come before all other parameters: a device may hold them in
-    /// another width.
+    /// Computes the layout, with element widths of `device`. Weights precede all other parameters,
+    /// because a device may store them in another width.
     pub fn finish<D: Device>(&self, device: &D) -> Layout {
-        let numbers = |table: &Table, space| {
+        let place_all = |table: &Table, space| {
             let (mut end, mut weights) = (0, 0);
             let place = |entry: &Entry| {
                 let region =
@@ -123,8 +123,9 @@ impl LayoutBuilder {
             let regions: Vec<_> = first.into_iter().chain(last).map(place).collect();
             (Places::new(regions), end, weights)
         };
-        let (parameters, parameter_len, weight_len) = numbers(&self.parameters, Space::Parameters);
-        let (state, statistic_len, _) = numbers(&self.state, Space::State);
+        let (parameters, parameter_len, weight_len) =
+            place_all(&self.parameters, Space::Parameters);
+        let (state, statistic_len, _) = place_all(&self.state, Space::State);
         let mut io_bytes = 0;
         let place = |entry: &Entry| {
             let region = Region {
@@ -176,52 +177,53 @@ impl Places {
     }
 }
 
-/// Where everything lies that outlives a run. Made by [`LayoutBuilder`].
+/// Offsets of every tensor that outlives a run. Built by [`LayoutBuilder`].
 #[derive(Clone, Debug)]
 pub struct Layout {
     parameters: Places,
     state: Places,
     io: Places,
-    /// Numbers in the flat parameter storage, gaps included; gradients and momentum have as many.
+    /// Elements of the flat parameter storage, including gaps. Gradients and momentum have the same
+    /// length.
     pub parameter_len: usize,
-    /// How many of them, from the first, are weights with their gaps.
+    /// Elements at the start of the parameter storage that are weights, including gaps.
     pub(crate) weight_len: usize,
-    /// Numbers in the running statistics.
+    /// Elements of the running statistics.
     pub statistic_len: usize,
-    /// Bytes of inputs, targets, outputs and losses.
+    /// Bytes of inputs, targets, outputs and metrics.
     pub io_bytes: usize,
-    /// Programs remember the layout they were compiled with.
+    /// Hash of all names and offsets. Programs remember the layout they were compiled with.
     pub(crate) fingerprint: u64,
 }
 
 impl Layout {
-    /// A trainable tensor.
+    /// Region of a trainable tensor.
     pub fn parameter(&self, name: &str) -> Result<Region, Error> {
         self.parameters.get(Space::Parameters, name)
     }
 
-    /// Its gradient.
+    /// Region of the gradient of a trainable tensor.
     pub fn gradient(&self, name: &str) -> Result<Region, Error> {
         let region = self.parameters.get(Space::Gradients, name)?;
         Ok(Region { space: Space::Gradients, ..region })
     }
 
-    /// A running statistic.
+    /// Region of a running statistic.
     pub fn statistic(&self, name: &str) -> Result<Region, Error> {
         self.state.get(Space::State, name)
     }
 
-    /// An input, target, output, loss or external gradient.
+    /// Region of an input, target, output, loss or external gradient.
     pub fn io(&self, name: &str) -> Result<Region, Error> {
         self.io.get(Space::Io, name)
     }
 
-    /// All trainable tensors in the order they lie.
+    /// All trainable tensors in storage order.
     pub fn parameters(&self) -> impl Iterator<Item = (&str, Region)> {
         self.parameters.ordered.iter().map(|(name, region)| (name.as_str(), *region))
     }
 
-    /// All running statistics in the order they lie.
+    /// All running statistics in storage order.
     pub fn statistics(&self) -> impl Iterator<Item = (&str, Region)> {
         self.state.ordered.iter().map(|(name, region)| (name.as_str(), *region))
     }
@@ -234,7 +236,7 @@ impl Layout {
         region.expect("the layout was checked to hold every slot")
     }
 
-    /// Whether the layout holds everything that the graph names, large enough.
+    /// Fails if the layout lacks a tensor of the graph or has too little room for it.
     pub(crate) fn check(&self, graph: &Graph, settings: &Settings) -> Result<(), Error> {
         for slot in &graph.slots {
             let (space, region) = match slot.kind {
@@ -263,7 +265,7 @@ fn element_of(kind: SlotKind) -> Element {
     }
 }
 
-/// What a graph reads and writes in the input/output storage.
+/// Tensors of a graph in the input/output storage.
 fn io_entries(graph: &Graph, settings: &Settings) -> Vec<Entry> {
     let entry =
         |name: &str, element, row, rows| Entry { name: name.to_owned(), element, row, rows };

@@ -1,11 +1,12 @@
-//! A compiled graph: kernel calls over buffers with addresses, made once and run many times.
+//! Programs: graphs compiled to kernel calls over buffers with addresses. A program is compiled
+//! once and run many times.
 //!
 //! ```text
 //! graph + settings ─► Emitter ─► calls over buffers ─► device.prepare ─► scratch ─► memory plan ─► Program
 //! ```
 //!
-//! All programs of a device may share one arena: it is as large as the largest plan, and a program assumes nothing
-//! about what it finds there. What must outlive a run lies in the other storages.
+//! All programs of a device may share one arena, as large as the largest plan. A program assumes
+//! nothing about the arena's contents. Data that outlives a run is in the other storages.
 
 mod arena;
 mod emit;
@@ -39,14 +40,14 @@ pub struct Program<D: Device> {
     schedule: Schedule<D::Kernel>,
     plan: MemoryPlan,
     layout_fingerprint: u64,
-    /// Tells programs apart, for weights frozen for one of them.
+    /// Unique number of the program. Frozen weights refer to it.
     id: u64,
 }
 
 static PROGRAMS: AtomicU64 = AtomicU64::new(0);
 
 impl<D: Device> Program<D> {
-    /// Compiles `graph`; `layout` must have been made with this graph at this batch size or a larger one.
+    /// Compiles `graph`. The layout must contain this graph at this batch size or a larger one.
     pub fn compile(
         device: &D,
         graph: &Graph,
@@ -87,37 +88,37 @@ impl<D: Device> Program<D> {
         Ok(program)
     }
 
-    /// The settings it was compiled with.
+    /// Settings that the program was compiled with.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The calls in order.
+    /// Prepared calls in execution order.
     pub fn steps(&self) -> &[Step<D::Kernel>] {
         &self.schedule.steps
     }
 
-    /// What the device runs.
+    /// The executable form that devices run.
     pub(crate) fn schedule(&self) -> &Schedule<D::Kernel> {
         &self.schedule
     }
 
-    /// The graph it was compiled from.
+    /// Graph that the program was compiled from.
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// The node a step belongs to.
+    /// Graph node that a step belongs to.
     pub fn node(&self, step: &Step<D::Kernel>) -> &Node {
         self.graph.node(step.node)
     }
 
-    /// Where a buffer lies.
+    /// Location of a buffer.
     pub fn region(&self, buffer: BufferId) -> Region {
         self.schedule.region(buffer)
     }
 
-    /// What the program needs of the arena: known before anything runs.
+    /// Arena memory that the program needs. It is known before the first run.
     pub fn plan(&self) -> &MemoryPlan {
         &self.plan
     }
@@ -130,7 +131,8 @@ impl<D: Device> Program<D> {
         self.layout_fingerprint
     }
 
-    /// A call must not write where it also reads, unless it names the buffer once: kernels rely on it.
+    /// Panics if a call writes to a buffer that overlaps another operand. Kernels rely on this.
+    /// In-place calls name the buffer once.
     fn assert_no_aliasing(&self, device: &D) {
         let extent = |buffer: BufferId| {
             let region = self.region(buffer);
@@ -150,7 +152,7 @@ impl<D: Device> Program<D> {
                     let overlap = space == other_space && start < other_end && other_start < end;
                     assert!(
                         i == j || *access == Access::Read || !overlap,
-                        "{} of node `{}` writes over one of its operands",
+                        "{} of node `{}` overwrites one of its operands",
                         step.call.name(),
                         self.node(step).name()
                     );
@@ -180,7 +182,7 @@ fn check_batch(graph: &Graph, settings: &Settings) -> Result<(), Error> {
     Ok(())
 }
 
-/// Lifetimes from the calls, places from the plan.
+/// Computes the lifetime of each buffer from the calls, and its location from the memory plan.
 fn place<D: Device>(
     device: &D,
     buffers: &[Buffer],

@@ -1,35 +1,38 @@
-//! How a graph is to be run: batch size, what batch norm does, whether there is a backward pass.
+//! Compile settings of a program: batch size, mode of batch norm, backward pass.
 
-/// Where batch norm takes its statistics from, and whether the running ones change.
+/// Statistics that batch norm uses, and how it updates the running statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NormMode {
-    /// From the batch; the running statistics follow with the momentum.
+    /// Uses batch statistics and updates the running statistics with the momentum.
     Train,
-    /// From the running statistics.
+    /// Uses the running statistics.
     Eval,
-    /// From the batch; the running statistics stay (weights in between two trained ones have none).
+    /// Uses batch statistics and leaves the running statistics unchanged. Needed for weights
+    /// without running statistics, such as an interpolation of two trained networks.
     BatchStatistics,
-    /// From the batch; the running statistics become the average over a pass (universally slimmable networks).
+    /// Uses batch statistics and sets the running statistics to their average over a pass, as for
+    /// universally slimmable networks.
     Recalibrate,
 }
 
-/// How a graph is to be run.
+/// Compile settings of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
-    /// Images per run.
+    /// Number of images per run.
     pub batch: usize,
-    /// What batch norm does.
+    /// Mode of batch norm.
     pub norm: NormMode,
-    /// Whether gradients are computed. With [`NormMode::Eval`] the statistics are frozen.
+    /// Whether to compute gradients. With [`NormMode::Eval`] the statistics are constants.
     pub backward: bool,
-    /// Add to the parameters' gradients instead of replacing them: several batches, several graphs.
+    /// Whether parameter gradients are added to the existing ones, to sum over several batches or
+    /// graphs.
     pub accumulate: bool,
-    /// Also compute the gradient of each input, readable as `{input}.gradient`.
+    /// Whether to compute the gradient of each input, readable as `{input}.gradient`.
     pub input_gradients: bool,
 }
 
 impl Settings {
-    /// Forward and backward, running statistics updated.
+    /// Forward and backward pass, updating the running statistics.
     pub fn train(batch: usize) -> Self {
         Self {
             batch,
@@ -40,17 +43,17 @@ impl Settings {
         }
     }
 
-    /// Forward with the running statistics; keeps nothing for a backward pass.
+    /// Forward pass with the running statistics.
     pub fn evaluate(batch: usize) -> Self {
         Self { norm: NormMode::Eval, backward: false, ..Self::train(batch) }
     }
 
-    /// Forward with the statistics of the batch, changing nothing.
+    /// Forward pass with batch statistics that changes no running statistic.
     pub fn batch_statistics(batch: usize) -> Self {
         Self { norm: NormMode::BatchStatistics, ..Self::evaluate(batch) }
     }
 
-    /// Forward with the statistics of the batch, averaging them over a pass.
+    /// Forward pass with batch statistics that averages them into the running statistics.
     pub fn recalibrate(batch: usize) -> Self {
         Self { norm: NormMode::Recalibrate, ..Self::evaluate(batch) }
     }

@@ -1,12 +1,13 @@
-//! How a line of numbers is stretched to a longer one: number `n` of `to` lies at `(n + ½)·from/to − ½` of the `from`, or at the
-//! first where that is less, and is taken from the two around it (bilinear, corners not aligned, as PyTorch has it).
+//! Linear interpolation along one axis, as in PyTorch's bilinear mode with `align_corners=False`.
 //!
-//! Places are fractions of whole numbers and only their weights are rounded, once for all devices.
+//! Element `n` of `to` has the source coordinate `(n + ½)·from/to − ½`, at least 0, and is
+//! interpolated from its two neighbours. Coordinates are exact fractions of integers; only the
+//! weights are rounded, once for all devices.
 
 use std::collections::HashMap;
 
-/// Which two numbers one is made of: `(1 − weight)·x[lower] + weight·x[lower + 1]`. After the last there is none: there the
-/// weight is 0.
+/// Interpolation of one element: `(1 − weight)·x[lower] + weight·x[lower + 1]`. The weight is 0 at
+/// the last source element.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Tap {
@@ -15,28 +16,28 @@ pub(crate) struct Tap {
 }
 
 impl Tap {
-    /// The other number; the same where it has no weight.
+    /// Index of the second source element; equal to `lower` if its weight is 0.
     pub fn upper(self) -> usize {
         self.lower as usize + usize::from(self.weight > 0.0)
     }
 
-    /// What it takes of number `from`, one of its two.
+    /// Weight of source element `from`, which is one of the two.
     pub fn weight_of(self, from: usize) -> f32 {
         if self.lower as usize == from { 1.0 - self.weight } else { self.weight }
     }
 }
 
-/// A line that is stretched.
+/// Interpolation of all elements along one axis.
 #[derive(Debug)]
 pub(crate) struct Axis {
-    /// Of each number that is made.
+    /// Interpolation of each output element.
     pub taps: Vec<Tap>,
-    /// The first number that each of those it is made from has a part in, and the end of them.
+    /// For each source element, the range of output elements that read it.
     pub reach: Vec<[u32; 2]>,
 }
 
 impl Axis {
-    /// From so many numbers to so many, no fewer.
+    /// Stretches `from` elements to `to`, where `to ≥ from`.
     fn new([from, to]: [usize; 2]) -> Self {
         let tap = |n: usize| {
             let (place, whole) = (((2 * n + 1) * from).saturating_sub(to), 2 * to);
@@ -55,7 +56,7 @@ impl Axis {
     }
 }
 
-/// The axes of many views, each once.
+/// Distinct axes of many views.
 #[derive(Debug, Default)]
 pub(crate) struct Axes {
     pub all: Vec<Axis>,
@@ -63,7 +64,7 @@ pub(crate) struct Axes {
 }
 
 impl Axes {
-    /// Which one stretches from so many numbers to so many.
+    /// Index of the axis with these source and output lengths; adds it if it is new.
     pub fn index(&mut self, ends: [usize; 2]) -> usize {
         *self.known.entry(ends).or_insert_with(|| {
             self.all.push(Axis::new(ends));
@@ -77,14 +78,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_become_four() {
+    fn two_elements_stretch_to_four() {
         let taps = Axis::new([2, 4]).taps;
         assert_eq!(taps.iter().map(|tap| tap.lower).collect::<Vec<_>>(), [0, 0, 0, 1]);
         assert_eq!(taps.iter().map(|tap| tap.weight).collect::<Vec<_>>(), [0.0, 0.25, 0.75, 0.0]);
     }
 
     #[test]
-    fn as_many_are_the_same() {
+    fn equal_lengths_copy_elements() {
         for n in 1..40 {
             let Axis { taps, reach } = Axis::new([n, n]);
             assert!(
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn reach_is_where_a_number_has_weight() {
+    fn reach_covers_the_outputs_with_weight() {
         for to in 1..30 {
             for from in 1..=to {
                 let Axis { taps, reach } = Axis::new([from, to]);

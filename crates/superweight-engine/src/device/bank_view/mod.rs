@@ -1,81 +1,83 @@
-//! BankViews of a bank: tensors that are looked at in a flat array of trainable numbers, before [`crate::Mix`] makes weights of them.
+//! Bank views: tensors computed from slices of a flat array of parameters (a *bank*), before
+//! [`crate::Mix`] uses them.
 //!
 //! ```text
 //! M[s, t] = bank[at + s·C' + t]        W[r, j] = Σ weight(r, s)·weight(j, t)·M[s, t]        W[r, i] *= row[r]·column[i]
 //! ```
 //!
-//! M is a matrix of output channels times C' = inputs·positions columns in PyTorch's order (OIHW: positions are innermost), so
-//! that a bank holds what it would hold there. W is M stretched to the tensor's shape (`views/axis.rs`), bilinearly where it is
-//! larger and number by number where it is not. It is written OHWI, like all blocks and weights. A slice may be multiplied by
-//! factors of its outputs and inputs, which are trained too (BatchEnsemble).
+//! M is a matrix with one row per output channel and C' = inputs·positions columns, in PyTorch's
+//! OIHW order (positions are innermost), so a bank has the same contents as in PyTorch. W is M
+//! interpolated bilinearly to the tensor's shape (`axis.rs`), or M itself if the shapes are equal.
+//! W is stored in OHWI order like all weights. A view without interpolation may be multiplied by
+//! trainable factors per output and input (BatchEnsemble).
 //!
-//! BankViews may look at the same numbers, and do: that is how layers share them. Backward gathers the gradients of all views of a
-//! number, in their order.
+//! Several views may read the same elements of a bank; this is how layers share parameters. The
+//! backward pass adds the gradients of all views of an element in the order of the views.
 
 pub(crate) mod axis;
 
 use super::buffer::Region;
 use super::mix::Block;
 
-/// A tensor looked at in a bank of numbers.
+/// A tensor computed from a slice of a bank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BankView {
-    /// Where it is written: as many parameters as its shape has.
+    /// Where the tensor is written. Its length is that of `shape`.
     pub tensor: Region,
     /// Shape of the tensor.
     pub shape: Block,
-    /// First number in the bank.
+    /// First element of the slice in the bank.
     pub at: usize,
-    /// Rows and columns that it is stretched from; those of its shape for a plain slice.
+    /// Rows and columns of the slice. A view without interpolation has those of `shape`.
     pub from: [usize; 2],
-    /// What a slice is multiplied by.
+    /// Factors that multiply a view without interpolation.
     pub factors: Option<RankOne>,
 }
 
-/// Factors of a slice: their product is a matrix of rank one.
+/// Row and column factors whose product is a rank-one matrix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RankOne {
-    /// One for every row of the tensor.
+    /// One factor per row of the tensor.
     pub rows: Region,
-    /// One for every column, all positions alike.
+    /// One factor per column, the same for all kernel positions.
     pub cols: Region,
 }
 
 impl BankView {
-    /// Numbers of the bank that it looks at.
+    /// Number of bank elements that the view reads.
     pub fn source_len(&self) -> usize {
         self.from[0] * self.source_row()
     }
 
-    /// Whether it is a slice, not stretched.
+    /// Returns true if the view is a slice without interpolation.
     pub fn is_plain(&self) -> bool {
         self.from == [self.shape.rows, self.shape.cols]
     }
 
-    /// Numbers of a row of the tensor.
+    /// Number of elements per row of the tensor.
     pub(crate) fn row(&self) -> usize {
         self.shape.positions * self.shape.cols
     }
 
-    /// Numbers of a row that is looked at.
+    /// Number of elements per row of the slice.
     pub(crate) fn source_row(&self) -> usize {
         self.from[1] * self.shape.positions
     }
 }
 
-/// A bank and what is looked at in it.
+/// A bank and its views.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BankViewSet {
-    /// For errors.
+    /// Name of the set in error messages.
     pub name: String,
-    /// Its numbers.
+    /// Elements of the bank.
     pub bank: Region,
-    /// Gradients are added in their order.
+    /// Views of the bank. Their gradients are added in this order.
     pub views: Vec<BankView>,
 }
 
 impl BankViewSet {
-    /// Which views look at numbers of the bank from the first to before the second.
+    /// Indices of the views that read any bank element in `first..end`.
     pub(crate) fn touching(&self, [first, end]: [usize; 2]) -> impl Iterator<Item = usize> {
         let touches = move |view: &BankView| view.at < end && first < view.at + view.source_len();
         self.views.iter().enumerate().filter(move |(_, view)| touches(view)).map(|(index, _)| index)

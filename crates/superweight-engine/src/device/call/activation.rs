@@ -1,4 +1,4 @@
-//! Kernel calls of `activation`.
+//! Kernel calls of elementwise activations.
 
 use crate::device::buffer::{Access, BufferId, InputGradient};
 use crate::graph::ops::activation::Activation;
@@ -6,9 +6,9 @@ use crate::graph::ops::activation::Activation;
 /// `y = act(x)`.
 #[derive(Clone, Debug)]
 pub struct Forward {
-    /// The function.
+    /// The activation.
     pub activation: Activation,
-    /// Input; `None`: it lies at the destination.
+    /// Input. `None` if the input is already in `y`.
     pub x: Option<BufferId>,
     /// Output.
     pub y: BufferId,
@@ -26,7 +26,7 @@ impl Forward {
 /// `dx (+)= dy` where the output lies between the bounds, else 0.
 #[derive(Clone, Debug)]
 pub struct Backward {
-    /// The function.
+    /// The activation.
     pub activation: Activation,
     /// Output of the forward pass.
     pub y: BufferId,

@@ -1,4 +1,4 @@
-//! Kernel calls of `add`.
+//! Kernel calls of residual adds, and the copy and fill that the emitter inserts.
 
 use crate::device::buffer::{Access, BufferId};
 use crate::graph::ops::activation::Activation;
@@ -6,13 +6,13 @@ use crate::graph::ops::activation::Activation;
 /// `y = act(lhs + rhs)`; without `lhs`, `y = act(y + rhs)`.
 #[derive(Clone, Debug)]
 pub struct Sum {
-    /// First summand; `None`: it lies at the destination.
+    /// First summand. `None` if it is already in `y`.
     pub lhs: Option<BufferId>,
     /// Second summand.
     pub rhs: BufferId,
-    /// Sum.
+    /// Output.
     pub y: BufferId,
-    /// Applied to the sum.
+    /// Activation applied to the sum.
     pub activation: Activation,
 }
 
@@ -28,9 +28,9 @@ impl Sum {
 /// `y = x`.
 #[derive(Clone, Debug)]
 pub struct Copy {
-    /// From.
+    /// Source.
     pub x: BufferId,
-    /// To.
+    /// Destination.
     pub y: BufferId,
 }
 
@@ -43,7 +43,7 @@ impl Copy {
 /// `y = 0`.
 #[derive(Clone, Debug)]
 pub struct Fill {
-    /// What is cleared.
+    /// Buffer to clear.
     pub y: BufferId,
 }
 

@@ -1,17 +1,17 @@
-//! Kernel calls of `batch_norm`.
+//! Kernel calls of batch norm.
 
 use crate::device::buffer::{Access, BufferId, InputGradient, Write};
 use crate::graph::ops::activation::Activation;
 use crate::graph::ops::batch_norm::Scope;
 
-/// How rows, segments and channels lie in a normalised activation.
+/// Sizes of a normalised activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NormShape {
-    /// Rows (pixels of all images) in a segment.
+    /// Number of rows (pixels of all images) per segment.
     pub rows: usize,
-    /// Segments.
+    /// Number of segments.
     pub segments: usize,
-    /// Channels.
+    /// Number of channels.
     pub channels: usize,
     /// Scope of mean and variance.
     pub statistics: Scope,
@@ -20,44 +20,45 @@ pub struct NormShape {
 }
 
 impl NormShape {
-    /// Sets of statistics of the batch.
+    /// Number of sets of batch statistics.
     pub fn statistic_sets(&self) -> usize {
         if self.statistics == Scope::Segment { self.segments } else { 1 }
     }
 
-    /// Sets of scale and shift.
+    /// Number of sets of scale and shift.
     pub fn parameter_sets(&self) -> usize {
         if self.parameters == Scope::Segment { self.segments } else { 1 }
     }
 
-    /// Sets of running statistics.
+    /// Number of sets of running statistics.
     pub fn running_sets(&self) -> usize {
         self.statistic_sets().min(self.parameter_sets())
     }
 
-    /// Numbers in the activation.
+    /// Number of elements of the activation.
+    #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.segments * self.rows * self.channels
     }
 }
 
-/// Where mean and deviation come from.
+/// Source of mean and standard deviation.
 #[derive(Clone, Copy, Debug)]
 pub enum Moments {
-    /// This batch: mean and `1/√(σ²+ε)`, one per statistics set and channel.
+    /// Statistics of this batch, one per statistics set and channel.
     Batch {
-        /// μ.
+        /// Mean μ.
         mean: BufferId,
-        /// `1/√(σ²+ε)`.
+        /// Inverse standard deviation `1/√(σ²+ε)`.
         inverse: BufferId,
     },
-    /// The running statistics.
+    /// Running statistics.
     Running {
         /// Running mean.
         mean: BufferId,
         /// Running variance.
         variance: BufferId,
-        /// ε.
+        /// ε, added to the variance.
         epsilon: f32,
     },
 }
@@ -70,24 +71,24 @@ impl Moments {
     }
 }
 
-/// γ and β, one per parameter set and channel.
+/// Scale γ and shift β, one per parameter set and channel.
 #[derive(Clone, Copy, Debug)]
 pub struct Affine {
-    /// γ.
+    /// Scale γ.
     pub scale: BufferId,
-    /// β.
+    /// Shift β.
     pub shift: BufferId,
 }
 
-/// How the running statistics take in a batch.
+/// How a batch updates the running statistics.
 #[derive(Clone, Copy, Debug)]
 pub enum RunningRule {
     /// `running ← (1−m)·running + m·batch`.
     Momentum(f32),
-    /// `running ← running + (batch − running)/k` for the k-th batch of a pass; k is the control word
-    /// [`crate::Control::BatchOfPass`].
+    /// `running ← running + (batch − running)/k` for the k-th batch of a pass. k is the control
+    /// word [`crate::Control::BatchOfPass`].
     CumulativeAverage {
-        /// The control words.
+        /// Control words.
         control: BufferId,
     },
 }
@@ -99,24 +100,24 @@ pub struct Running {
     pub mean: BufferId,
     /// Running variance.
     pub variance: BufferId,
-    /// How.
+    /// Update rule.
     pub rule: RunningRule,
 }
 
-/// μ and `1/√(σ²+ε)` of the batch; updates the running statistics.
+/// Computes μ and `1/√(σ²+ε)` of the batch and updates the running statistics.
 #[derive(Clone, Debug)]
 pub struct Statistics {
-    /// Rows, segments, channels.
+    /// Sizes of the activation.
     pub shape: NormShape,
     /// Input.
     pub x: BufferId,
-    /// μ.
+    /// Output: mean μ.
     pub mean: BufferId,
-    /// `1/√(σ²+ε)`.
+    /// Output: inverse standard deviation `1/√(σ²+ε)`.
     pub inverse: BufferId,
-    /// Running statistics to update.
+    /// Running statistics to update, if any.
     pub running: Option<Running>,
-    /// ε.
+    /// ε, added to the variance.
     pub epsilon: f32,
 }
 
@@ -134,31 +135,31 @@ impl Statistics {
     }
 }
 
-/// Something added before the activation.
+/// A residual that is added before the activation.
 #[derive(Clone, Copy, Debug)]
 pub enum Residual {
-    /// It lies at the destination already.
+    /// The residual is already in the output buffer.
     AtDestination,
-    /// It lies elsewhere.
+    /// The residual is in another buffer.
     From(BufferId),
 }
 
 /// `y = act(γ·(x − μ)/σ + β + residual)`.
 #[derive(Clone, Debug)]
 pub struct Apply {
-    /// Rows, segments, channels.
+    /// Sizes of the activation.
     pub shape: NormShape,
-    /// Input; `None`: it lies at the destination.
+    /// Input. `None` if the input is already in `y`.
     pub x: Option<BufferId>,
-    /// μ and σ.
+    /// Mean and standard deviation.
     pub moments: Moments,
-    /// γ and β.
+    /// Scale γ and shift β.
     pub affine: Affine,
-    /// Added before the activation.
+    /// Residual added before the activation.
     pub residual: Option<Residual>,
     /// Output.
     pub y: BufferId,
-    /// The activation.
+    /// Activation applied to the result.
     pub activation: Activation,
 }
 
@@ -176,31 +177,32 @@ impl Apply {
     }
 }
 
-/// Gradients of input, γ and β. With `dz = dy·act′`, sums over a statistics set of M rows:
+/// Computes the gradients of the input, γ and β. With `dz = dy·act′`, over a statistics set of M
+/// rows:
 ///
-/// `dβ = Σdz`, `dγ = Σdz·x̂`, `dx = (γ·dz − Σ(γ·dz)/M − x̂·Σ(γ·dz·x̂)/M)/σ`; the two sums vanish from `dx` where
-/// the statistics are the running ones.
+/// `dβ = Σdz`, `dγ = Σdz·x̂`, `dx = (γ·dz − Σ(γ·dz)/M − x̂·Σ(γ·dz·x̂)/M)/σ`. With running
+/// statistics the two sums vanish from `dx`.
 #[derive(Clone, Debug)]
 pub struct Backward {
-    /// Rows, segments, channels.
+    /// Sizes of the activation.
     pub shape: NormShape,
     /// Input of the forward pass.
     pub x: BufferId,
     /// Gradient of the output.
     pub dy: BufferId,
-    /// μ and σ.
+    /// Mean and standard deviation.
     pub moments: Moments,
-    /// γ and β.
+    /// Scale γ and shift β.
     pub affine: Affine,
-    /// The activation.
+    /// Activation of the forward pass.
     pub activation: Activation,
     /// Gradient of γ.
     pub dscale: BufferId,
     /// Gradient of β.
     pub dshift: BufferId,
-    /// Replace or accumulate the gradients of γ and β.
+    /// Whether the gradients of γ and β are overwritten or accumulated.
     pub write: Write,
-    /// Gradient of the input, where it is needed.
+    /// Gradient of the input, if it is needed.
     pub dx: Option<InputGradient>,
 }
 

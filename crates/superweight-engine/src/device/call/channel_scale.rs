@@ -1,26 +1,26 @@
-//! Kernel calls of `channel_scale`.
+//! Kernel calls of the per-segment channel scale.
 
 use crate::device::buffer::{Access, BufferId, Write};
 
-/// Rows, segments and channels of a scaled activation.
+/// Sizes of a scaled activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScaleShape {
-    /// Rows (pixels of all images) in a segment.
+    /// Number of rows (pixels of all images) per segment.
     pub rows: usize,
-    /// Segments.
+    /// Number of segments.
     pub segments: usize,
-    /// Channels.
+    /// Number of channels.
     pub channels: usize,
 }
 
-/// `y = x·r`.
+/// `y = x·r`, with a factor `r` per segment and channel.
 #[derive(Clone, Debug)]
 pub struct Forward {
-    /// Rows, segments, channels.
+    /// Sizes of the activation.
     pub shape: ScaleShape,
-    /// Input; `None`: it lies at the destination.
+    /// Input. `None` if the input is already in `y`.
     pub x: Option<BufferId>,
-    /// `r`.
+    /// Factors `r`.
     pub scale: BufferId,
     /// Output.
     pub y: BufferId,
@@ -38,19 +38,19 @@ impl Forward {
 /// `dr (+)= Σ dy·x` over the rows of a segment, `dx (+)= dy·r`.
 #[derive(Clone, Debug)]
 pub struct Backward {
-    /// Rows, segments, channels.
+    /// Sizes of the activation.
     pub shape: ScaleShape,
     /// Input of the forward pass.
     pub x: BufferId,
     /// Gradient of the output.
     pub dy: BufferId,
-    /// `r`.
+    /// Factors `r`.
     pub scale: BufferId,
     /// Gradient of `r`.
     pub dscale: BufferId,
-    /// Replace or accumulate the gradient of `r`.
+    /// Whether the gradient of `r` is overwritten or accumulated.
     pub write: Write,
-    /// Gradient of the input, where it is needed.
+    /// Gradient of the input, if it is needed.
     pub dx: Option<(BufferId, Write)>,
 }
 

@@ -1,28 +1,28 @@
-//! Kernel calls of `concat`.
+//! Kernel calls of concatenation.
 
 use crate::device::buffer::{Access, BufferId, Write};
 
-/// Which columns of the wide side belong to the narrow side.
+/// Columns of the wide tensor that belong to one narrow tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Columns {
     /// First column.
     pub start: usize,
-    /// Columns of the narrow side.
+    /// Number of columns of the narrow tensor.
     pub width: usize,
-    /// Columns of the wide side.
+    /// Number of columns of the wide tensor.
     pub of: usize,
 }
 
 /// Copies `x` into columns of `y`.
 #[derive(Clone, Debug)]
 pub struct Forward {
-    /// Which columns.
+    /// Columns of `y` to write.
     pub columns: Columns,
     /// Narrow input.
     pub x: BufferId,
     /// Wide output.
     pub y: BufferId,
-    /// Whether nothing of `y` is written yet.
+    /// Whether this call is the first to write `y`.
     pub first: bool,
 }
 
@@ -36,13 +36,13 @@ impl Forward {
 /// Copies or adds columns of `dy` into `dx`.
 #[derive(Clone, Debug)]
 pub struct Backward {
-    /// Which columns.
+    /// Columns of `dy` to read.
     pub columns: Columns,
-    /// Wide gradient.
+    /// Gradient of the wide tensor.
     pub dy: BufferId,
-    /// Narrow gradient.
+    /// Gradient of the narrow tensor.
     pub dx: BufferId,
-    /// Replace or accumulate.
+    /// Whether the output is overwritten or accumulated.
     pub write: Write,
 }
 

@@ -1,22 +1,22 @@
-//! Kernel calls of `conv`.
+//! Kernel calls of convolutions. Linear layers use them too.
 
 use crate::device::buffer::{Access, BufferId, Write};
 use crate::geometry::ConvGeometry;
 use crate::graph::ops::activation::Activation;
 
-/// What is done to a sum before it is written.
+/// Bias and activation applied to a convolution before its output is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Epilogue {
-    /// One number per output channel, as wide as weights are.
+    /// One value per output channel, in the precision of weights.
     pub bias: BufferId,
-    /// Applied last.
+    /// Activation applied last.
     pub activation: Activation,
 }
 
 /// `y (+)= conv(x, w)`, or `y = act(y + conv(x, w) + bias)` with an epilogue.
 #[derive(Clone, Debug)]
 pub struct Forward {
-    /// Shapes.
+    /// Sizes of the convolution.
     pub geometry: ConvGeometry,
     /// Input.
     pub x: BufferId,
@@ -24,9 +24,9 @@ pub struct Forward {
     pub w: BufferId,
     /// Output.
     pub y: BufferId,
-    /// Replace or accumulate.
+    /// Whether the output is overwritten or accumulated.
     pub write: Write,
-    /// What a folded batch norm left.
+    /// Bias and activation of a folded batch norm.
     pub epilogue: Option<Epilogue>,
 }
 
@@ -44,7 +44,7 @@ impl Forward {
 /// `dx (+)= convᵀ(dy, w)`.
 #[derive(Clone, Debug)]
 pub struct BackwardData {
-    /// Shapes.
+    /// Sizes of the convolution.
     pub geometry: ConvGeometry,
     /// Gradient of the output.
     pub dy: BufferId,
@@ -52,7 +52,7 @@ pub struct BackwardData {
     pub w: BufferId,
     /// Gradient of the input.
     pub dx: BufferId,
-    /// Replace or accumulate.
+    /// Whether the output is overwritten or accumulated.
     pub write: Write,
 }
 
@@ -65,7 +65,7 @@ impl BackwardData {
 /// `dw (+)= x ⋆ dy`.
 #[derive(Clone, Debug)]
 pub struct BackwardWeight {
-    /// Shapes.
+    /// Sizes of the convolution.
     pub geometry: ConvGeometry,
     /// Input.
     pub x: BufferId,
@@ -73,7 +73,7 @@ pub struct BackwardWeight {
     pub dy: BufferId,
     /// Gradient of the weight, OHWI.
     pub dw: BufferId,
-    /// Replace or accumulate.
+    /// Whether the output is overwritten or accumulated.
     pub write: Write,
 }
 

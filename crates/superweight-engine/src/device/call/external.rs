@@ -1,17 +1,17 @@
-//! Kernel calls of `external`.
+//! Kernel call of an external gradient.
 
 use crate::device::buffer::{Access, BufferId, Write};
 
 /// `dx (+)= weight · x`.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The factor.
+    /// Factor.
     pub weight: f32,
-    /// The gradient given.
+    /// Gradient from outside.
     pub x: BufferId,
-    /// Where it goes.
+    /// Gradient of the node.
     pub dx: BufferId,
-    /// Replace or accumulate.
+    /// Whether the output is overwritten or accumulated.
     pub write: Write,
 }
 

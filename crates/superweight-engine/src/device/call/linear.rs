@@ -1,15 +1,15 @@
-//! Kernel calls of `linear`.
+//! Kernel calls of a linear layer's bias. Its product is a convolution call.
 
 use crate::device::buffer::{Access, BufferId, Write};
 
-/// `y += bias`, row by row.
+/// Adds the bias to every row: `y += bias`.
 #[derive(Clone, Debug)]
 pub struct BiasForward {
-    /// Length of a row.
+    /// Number of channels per row.
     pub channels: usize,
-    /// The bias.
+    /// Bias.
     pub bias: BufferId,
-    /// Rows to add it to.
+    /// Rows to add the bias to.
     pub y: BufferId,
 }
 
@@ -19,16 +19,16 @@ impl BiasForward {
     }
 }
 
-/// `dbias (+)= Σ rows of dy`.
+/// Sums the rows of `dy`: `dbias (+)= Σ rows of dy`.
 #[derive(Clone, Debug)]
 pub struct BiasBackward {
-    /// Length of a row.
+    /// Number of channels per row.
     pub channels: usize,
     /// Gradient of the output.
     pub dy: BufferId,
     /// Gradient of the bias.
     pub dbias: BufferId,
-    /// Replace or accumulate.
+    /// Whether the output is overwritten or accumulated.
     pub write: Write,
 }
 

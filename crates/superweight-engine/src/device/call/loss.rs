@@ -1,26 +1,26 @@
-//! Kernel calls of `loss`.
+//! Kernel call of the cross-entropy loss.
 
 use crate::device::buffer::{Access, BufferId, Write};
 
-/// Buffer of a loss's target.
+/// Buffer that holds the target of a loss.
 #[derive(Clone, Copy, Debug)]
 pub enum TargetBuffer {
-    /// A class per row.
+    /// One class per row.
     Classes(BufferId),
-    /// Probabilities per row.
+    /// One vector of probabilities per row.
     Probabilities(BufferId),
 }
 
-/// Loss, counts and the gradient of the logits.
+/// Computes the loss, the counts of correct rows and the gradient of the logits.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Rows of the batch times heads.
+    /// Batch size times heads.
     pub rows: usize,
-    /// Equal parts of the batch, each with its own padded tail.
+    /// Number of equal parts of the batch. Each has its own padding at the end.
     pub segments: usize,
-    /// How many of `rows` are one row of the batch.
+    /// Number of consecutive `rows` that belong to one row of the batch.
     pub heads: usize,
-    /// Classes.
+    /// Number of classes.
     pub classes: usize,
     /// Logits.
     pub logits: BufferId,
@@ -28,13 +28,13 @@ pub struct Call {
     pub target: TargetBuffer,
     /// Control words.
     pub control: BufferId,
-    /// Where [`crate::Metrics`] go.
+    /// Output for [`crate::Metrics`].
     pub metrics: BufferId,
     /// Label smoothing.
     pub smoothing: f32,
     /// Weight of the loss in the gradient.
     pub weight: f32,
-    /// Gradient of the logits, where it is needed.
+    /// Gradient of the logits, if it is needed.
     pub gradient: Option<(BufferId, Write)>,
 }
 

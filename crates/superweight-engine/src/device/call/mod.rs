@@ -1,4 +1,5 @@
-//! Kernel calls.
+//! Kernel calls: the interface between compiled programs and devices. Each operation has one file
+//! of operand structs.
 
 pub(crate) mod activation;
 pub(crate) mod add;
@@ -16,17 +17,18 @@ use super::buffer::{Access, BufferId};
 
 macro_rules! calls {
     ($($variant:ident($path:path),)*) => {
-        /// One kernel call: the unit a device prepares and runs.
+        /// One kernel call, the unit that a device prepares and runs.
         ///
-        /// A call names its buffers by id; where they lie is the program's table. The operands it writes never
-        /// overlap another operand ([`crate::Program::compile`] checks this), in-place variants name the buffer once.
+        /// A call refers to its buffers by id; the program's table gives their locations. A written
+        /// operand never overlaps another operand, which [`crate::Program::compile`] checks.
+        /// In-place variants name the buffer once.
         #[derive(Clone, Debug)]
         pub enum Call {
             $(#[allow(missing_docs)] $variant($path),)*
         }
 
         impl Call {
-            /// The buffers it touches and how.
+            /// All buffers of the call, and how it accesses them.
             pub fn operands(&self) -> Vec<(BufferId, Access)> {
                 match self { $(Call::$variant(call) => call.operands(),)* }
             }

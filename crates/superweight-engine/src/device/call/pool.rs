@@ -1,4 +1,4 @@
-//! Kernel calls of `pool`.
+//! Kernel calls of pooling.
 
 use crate::device::buffer::{Access, BufferId, Write};
 use crate::graph::ops::pool::Pool2d;
@@ -6,28 +6,28 @@ use crate::graph::ops::pool::Pool2d;
 /// Sizes of a pooling call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolShape {
-    /// Images.
+    /// Number of images.
     pub batch: usize,
     /// Input height and width.
     pub input: [usize; 2],
     /// Output height and width.
     pub output: [usize; 2],
-    /// Channels.
+    /// Number of channels.
     pub channels: usize,
-    /// Window, stride, padding.
+    /// Window size, stride and padding.
     pub window: Pool2d,
 }
 
-/// `y` = maximum or average of the windows of `x`.
+/// Computes the maximum or average of each window.
 #[derive(Clone, Debug)]
 pub struct Forward {
-    /// Sizes.
+    /// Sizes of the call.
     pub shape: PoolShape,
     /// Input.
     pub x: BufferId,
     /// Output.
     pub y: BufferId,
-    /// Where to note the pixel (row·width + column) that won, if a backward pass follows.
+    /// Where to store the pixel (row·width + column) of each maximum, if a backward pass follows.
     pub positions: Option<BufferId>,
 }
 
@@ -39,18 +39,19 @@ impl Forward {
     }
 }
 
-/// Gives each output's gradient to the winner, or to the whole window.
+/// Passes each output's gradient to the maximum of its window, or to the whole window for the
+/// average.
 #[derive(Clone, Debug)]
 pub struct Backward {
-    /// Sizes.
+    /// Sizes of the call.
     pub shape: PoolShape,
     /// Gradient of the output.
     pub dy: BufferId,
-    /// The winners, for the maximum.
+    /// Positions of the maxima, for maximum pooling.
     pub positions: Option<BufferId>,
     /// Gradient of the input.
     pub dx: BufferId,
-    /// Replace or accumulate.
+    /// Whether the output is overwritten or accumulated.
     pub write: Write,
 }
 
@@ -67,7 +68,7 @@ impl Backward {
 pub struct GlobalForward {
     /// Height times width.
     pub pixels: usize,
-    /// Channels.
+    /// Number of channels.
     pub channels: usize,
     /// Input.
     pub x: BufferId,
@@ -86,13 +87,13 @@ impl GlobalForward {
 pub struct GlobalBackward {
     /// Height times width.
     pub pixels: usize,
-    /// Channels.
+    /// Number of channels.
     pub channels: usize,
     /// Gradient of the output.
     pub dy: BufferId,
     /// Gradient of the input.
     pub dx: BufferId,
-    /// Replace or accumulate.
+    /// Whether the output is overwritten or accumulated.
     pub write: Write,
 }
 

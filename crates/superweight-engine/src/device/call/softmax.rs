@@ -1,11 +1,11 @@
-//! Kernel calls of `softmax`.
+//! Kernel calls of the softmax.
 
 use crate::device::buffer::{Access, BufferId, Write};
 
 /// `y = exp(x) / Σ exp(x)`, row by row.
 #[derive(Clone, Debug)]
 pub struct Forward {
-    /// Length of a row.
+    /// Number of channels per row.
     pub channels: usize,
     /// Logits.
     pub x: BufferId,
@@ -22,7 +22,7 @@ impl Forward {
 /// `dx (+)= y·(dy − Σ y·dy)`, row by row.
 #[derive(Clone, Debug)]
 pub struct Backward {
-    /// Length of a row.
+    /// Number of channels per row.
     pub channels: usize,
     /// Probabilities.
     pub y: BufferId,
@@ -30,7 +30,7 @@ pub struct Backward {
     pub dy: BufferId,
     /// Gradient of the logits.
     pub dx: BufferId,
-    /// Replace or accumulate.
+    /// Whether the output is overwritten or accumulated.
     pub write: Write,
 }
 

@@ -1,4 +1,5 @@
-//! The operations a graph can be built from.
+//! Builder methods, one per operation. Each checks its shape rule at once and names the node when
+//! it fails.
 
 use crate::error::Error;
 use crate::graph::NodeId;
@@ -17,7 +18,7 @@ use crate::graph::slot::SlotKind;
 use crate::shape::Shape;
 
 impl GraphBuilder {
-    /// A convolution; its weight is the tensor `{name}.weight`, OHWI.
+    /// Adds a convolution. Its weight is the tensor `{name}.weight`, in OHWI order.
     pub fn conv(
         &mut self,
         name: impl Into<String>,
@@ -27,8 +28,8 @@ impl GraphBuilder {
         self.any_conv(name.into(), x, options, None)
     }
 
-    /// `act(conv(x) + bias)`: a convolution that a batch norm with fixed statistics was folded into. Its tensors are
-    /// `{name}.weight`, OHWI, and `{name}.bias`. It cannot be trained.
+    /// Adds `act(conv(x) + bias)`, a convolution with a folded batch norm. Its tensors are
+    /// `{name}.weight` (OHWI) and `{name}.bias`. It has no backward pass.
     pub fn folded_conv(
         &mut self,
         name: impl Into<String>,
@@ -52,7 +53,7 @@ impl GraphBuilder {
         let dims = vec![options.out_channels, kh, kw, input.channels / options.groups];
         let weight = self.slot(format!("{name}.weight"), SlotKind::Weight, dims)?;
         let folded = match folded {
-            // As wide as a weight: the kernels that take a bias want it so.
+            // The bias has the weight's precision, because the kernels that take a bias require it.
             Some(activation) => {
                 let bias = self.slot(
                     format!("{name}.bias"),
@@ -66,7 +67,8 @@ impl GraphBuilder {
         self.push(name, Op::Conv(conv::Op { options, weight, folded }), vec![x], shape)
     }
 
-    /// A linear layer; its tensors are `{name}.weight`, `[out, in]`, and `{name}.bias`.
+    /// Adds a linear layer. Its tensors are `{name}.weight`, `[out, in]`, and, if `bias` is set,
+    /// `{name}.bias`.
     pub fn linear(
         &mut self,
         name: impl Into<String>,
@@ -91,7 +93,8 @@ impl GraphBuilder {
         self.push(name, Op::Linear(linear::Op { out_features, weight, bias }), vec![x], shape)
     }
 
-    /// A batch norm; its tensors are `{name}.weight`, `.bias`, `.running_mean` and `.running_var`.
+    /// Adds a batch norm. Its tensors are `{name}.weight`, `.bias`, `.running_mean` and
+    /// `.running_var`.
     pub fn batch_norm(
         &mut self,
         name: impl Into<String>,
@@ -126,7 +129,7 @@ impl GraphBuilder {
         self.push(name, Op::BatchNorm(op), vec![x], shape)
     }
 
-    /// A scale per segment and channel, the tensor `{name}.weight`, `[segments, channels]`.
+    /// Adds a scale per segment and channel. Its tensor is `{name}.weight`, `[segments, channels]`.
     pub fn channel_scale(
         &mut self,
         name: impl Into<String>,
@@ -141,7 +144,7 @@ impl GraphBuilder {
         self.push(name, Op::ChannelScale(channel_scale::Op { segments, scale }), vec![x], shape)
     }
 
-    /// An activation on its own.
+    /// Adds an elementwise activation.
     pub fn activation(
         &mut self,
         name: impl Into<String>,
@@ -153,7 +156,7 @@ impl GraphBuilder {
         self.push(name, Op::Activation(activation::Op { activation }), vec![x], shape)
     }
 
-    /// The sum of two nodes of one shape, followed by an activation.
+    /// Adds the sum of two nodes of the same shape, followed by an activation.
     pub fn add(
         &mut self,
         name: impl Into<String>,
@@ -169,7 +172,7 @@ impl GraphBuilder {
         self.push(name, Op::Add(add::Op { activation }), vec![a, b], lhs)
     }
 
-    /// Nodes of equal height and width side by side.
+    /// Adds the concatenation of nodes of equal height and width along the channels.
     pub fn concat(&mut self, name: impl Into<String>, inputs: &[NodeId]) -> Result<NodeId, Error> {
         let name = name.into();
         let Some((&first, rest)) = inputs.split_first() else {
@@ -186,7 +189,7 @@ impl GraphBuilder {
         self.push(name, Op::Concat(concat::Op), inputs.to_vec(), shape)
     }
 
-    /// Maximum or average over windows.
+    /// Adds maximum or average pooling over windows.
     pub fn pool(
         &mut self,
         name: impl Into<String>,
@@ -204,7 +207,7 @@ impl GraphBuilder {
         self.push(name, Op::Pool(pool::Op { options }), vec![x], shape)
     }
 
-    /// The average over the whole image: a vector.
+    /// Adds the average over all pixels of an image. The result is a vector.
     pub fn global_average_pool(
         &mut self,
         name: impl Into<String>,
@@ -220,7 +223,7 @@ impl GraphBuilder {
         )
     }
 
-    /// Probabilities of a vector of logits.
+    /// Adds a softmax over a vector of logits.
     pub fn softmax(&mut self, name: impl Into<String>, x: NodeId) -> Result<NodeId, Error> {
         let name = name.into();
         let input = self.input_of(&name, x)?;
@@ -230,7 +233,8 @@ impl GraphBuilder {
         self.push(name, Op::Softmax(softmax::Op), vec![x], input)
     }
 
-    /// A loss on a vector of logits. Its [`crate::Metrics`] are readable under `name`.
+    /// Adds a cross-entropy loss on a vector of logits. Its [`crate::Metrics`] are readable under
+    /// `name`.
     pub fn cross_entropy(
         &mut self,
         name: impl Into<String>,
@@ -259,7 +263,7 @@ impl GraphBuilder {
         self.push(name, Op::CrossEntropy(loss::Op { options }), vec![logits], Shape::vector(1))
     }
 
-    /// Adds `weight` times the gradient found under `name` to the gradient of `x`.
+    /// Adds `weight` times the gradient stored under `name` to the gradient of `x`.
     pub fn external_gradient(
         &mut self,
         name: impl Into<String>,

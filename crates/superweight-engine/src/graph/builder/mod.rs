@@ -1,6 +1,4 @@
-//! Building a graph node by node; every method checks its shape rule at once and names the node when it fails.
-//!
-//! The methods for the operations (`conv`, `batch_norm`, …) stand beside their shape rules in `ops/`.
+//! Builds a graph node by node. The methods that add operations are in `layers.rs`.
 
 mod layers;
 
@@ -38,14 +36,15 @@ pub struct GraphBuilder {
 }
 
 impl GraphBuilder {
-    /// An empty graph.
+    /// Starts an empty graph.
     pub fn new(name: impl Into<String>) -> Self {
         let graph =
             Graph { name: name.into(), nodes: Vec::new(), slots: Vec::new(), outputs: Vec::new() };
         Self { graph, node_names: HashSet::new(), slot_names: HashSet::new() }
     }
 
-    /// Images (or vectors) given from outside, read from the input/output storage under this name.
+    /// Adds an input: images or vectors that the caller writes with [`crate::Memory::set_input`]
+    /// under this name.
     pub fn input(&mut self, name: impl Into<String>, shape: Shape) -> Result<NodeId, Error> {
         let name = name.into();
         check_size(&name, "the height", shape.height)?;
@@ -54,8 +53,8 @@ impl GraphBuilder {
         self.push(name, Op::Input(Input), vec![], shape)
     }
 
-    /// Makes a node's value readable after a run under `name`. A loss of this or another graph may use it as its
-    /// target. A node can be an output once.
+    /// Makes a node's value readable after a run under `name`. A loss of this or another graph may
+    /// use it as its target. A node can be declared an output only once.
     pub fn output(&mut self, name: impl Into<String>, node: NodeId) -> Result<(), Error> {
         let name = name.into();
         if node.0 >= self.graph.nodes.len() {
@@ -77,12 +76,12 @@ impl GraphBuilder {
     /// Shape of a node.
     ///
     /// # Panics
-    /// If the node is of another graph and has no counterpart here.
+    /// If the node id comes from another graph and is out of range here.
     pub fn shape(&self, node: NodeId) -> Shape {
         self.graph.nodes[node.0].shape
     }
 
-    /// The finished graph.
+    /// Returns the finished graph. Fails if it has neither a loss nor an output.
     pub fn finish(self) -> Result<Graph, Error> {
         let useful = |(i, node): (usize, &Node)| {
             node.op.operation().is_loss() || self.graph.outputs[i].is_some()
@@ -97,7 +96,7 @@ impl GraphBuilder {
         self.graph.nodes.iter().any(|n| n.name == name && matches!(n.op, Op::Input(_)))
     }
 
-    /// Shape of `input`, or an error that names the node about to use it.
+    /// Shape of `input`. The error names `node`, the node about to read it.
     pub(crate) fn input_of(&self, node: &str, input: NodeId) -> Result<Shape, Error> {
         match self.graph.nodes.get(input.0) {
             Some(found) if !found.op.operation().is_loss() => Ok(found.shape),
@@ -105,7 +104,7 @@ impl GraphBuilder {
         }
     }
 
-    /// A new tensor for the graph to read.
+    /// Registers a tensor that the graph reads but does not compute.
     pub(crate) fn slot(
         &mut self,
         name: String,

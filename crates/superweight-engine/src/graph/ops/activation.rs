@@ -1,6 +1,7 @@
-//! ReLU and ReLU6: alone, or applied by the operation before (batch norm, residual add).
+//! ReLU and ReLU6, as a node or fused into the operation before (batch norm, residual add).
 //!
-//! The gradient passes where the *output* lies strictly between the bounds, so backward reads `y`, never `x`.
+//! The gradient passes where the *output* is strictly between the bounds. So the backward pass
+//! reads `y`, never `x`.
 
 use crate::graph::ops::operation::{Keeps, Operation};
 

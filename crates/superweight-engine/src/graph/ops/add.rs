@@ -1,8 +1,8 @@
 //! Residual add: `y = act(a + b)`.
 //!
-//! Usually no kernel of its own: when one side is a convolution or a batch norm used nowhere else, that kernel
-//! accumulates into the sum (see `Emitter::destination`). The gradient of both sides is the gradient of the sum, shared
-//! without a copy until someone adds to it.
+//! It usually needs no kernel. If one input is a convolution or batch norm that has no other
+//! reader, that kernel accumulates into the sum (see `Emitter::destination`). Both inputs share the
+//! gradient of the sum without a copy, until another contribution is added to it.
 
 use crate::graph::ops::activation::Activation;
 use crate::graph::ops::operation::{Keeps, Operation};

@@ -1,7 +1,8 @@
 //! Batch normalisation with a fused activation, over segments of the batch.
 //!
-//! `y = act(γ·(x − μ)/√(σ² + ε) + β)` per channel; ε = 1e-5 and momentum 0.1 as PyTorch has them, running variance
-//! unbiased. The batch may consist of equal *segments*; statistics and parameters are each joint or per segment:
+//! `y = act(γ·(x − μ)/√(σ² + ε) + β)` per channel. As in PyTorch, ε = 1e-5, the momentum is 0.1,
+//! and the running variance is unbiased. The batch may consist of equal *segments*. Statistics and
+//! parameters are each joint or per segment:
 //!
 //! | | statistics | parameters | running statistics |
 //! |---|---|---|---|
@@ -10,11 +11,13 @@
 //! | EnsBN | segment | segment | `[S, C]` |
 //! | – | joint | segment | `[C]` |
 //!
-//! What is kept for backward is `x` (which the layer before wrote anyway), μ and 1/√(σ²+ε). The activation's mask is
-//! recomputed from `x` with the very arithmetic of the forward pass, so `y` is not read again; PyTorch's ReLU keeps `y`.
+//! The backward pass needs `x` (which the previous layer stores anyway), μ and 1/√(σ²+ε). It
+//! recomputes the activation's mask from `x` with the same arithmetic as the forward pass, so it
+//! does not read `y`. PyTorch's ReLU stores `y`.
 //!
-//! When the statistics come from the batch every row counts, padding included: training and recalibration drop the
-//! tail batch, evaluation (which pads) uses the running statistics, where rows do not see each other.
+//! Batch statistics include every row, also padding. Training and recalibration therefore drop the
+//! incomplete last batch. Evaluation pads it, but uses the running statistics, where rows are
+//! independent.
 
 use crate::error::Error;
 use crate::graph::check::check_segments;
@@ -23,12 +26,12 @@ use crate::graph::ops::operation::{BatchContext, Keeps, Operation};
 use crate::graph::slot::SlotId;
 use crate::shape::Shape;
 
-/// Whether something is one for the whole batch or one per segment.
+/// Whether statistics or parameters are shared by the whole batch or separate per segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// One for the whole batch.
+    /// One set for the whole batch.
     Joint,
-    /// One per segment.
+    /// One set per segment.
     Segment,
 }
 
@@ -37,11 +40,11 @@ pub enum Scope {
 pub struct BatchNorm {
     /// Activation applied to the result.
     pub activation: Activation,
-    /// Equal parts the batch consists of.
+    /// Number of equal parts of the batch.
     pub segments: usize,
-    /// Mean and variance.
+    /// Scope of mean and variance.
     pub statistics: Scope,
-    /// Scale and shift.
+    /// Scope of scale γ and shift β.
     pub parameters: Scope,
     /// ε, added to the variance.
     pub epsilon: f32,
@@ -50,7 +53,7 @@ pub struct BatchNorm {
 }
 
 impl BatchNorm {
-    /// No activation, one segment.
+    /// One segment and no activation.
     pub fn plain() -> Self {
         Self {
             activation: Activation::None,
@@ -62,17 +65,17 @@ impl BatchNorm {
         }
     }
 
-    /// With ReLU.
+    /// One segment, followed by ReLU.
     pub fn relu() -> Self {
         Self { activation: Activation::Relu, ..Self::plain() }
     }
 
-    /// With ReLU6.
+    /// One segment, followed by ReLU6.
     pub fn relu6() -> Self {
         Self { activation: Activation::Relu6, ..Self::plain() }
     }
 
-    /// Over this many segments, with statistics and parameters as given.
+    /// Sets the number of segments and the scopes of statistics and parameters.
     pub fn segmented(self, segments: usize, statistics: Scope, parameters: Scope) -> Self {
         Self { segments, statistics, parameters, ..self }
     }

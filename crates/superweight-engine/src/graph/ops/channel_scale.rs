@@ -1,7 +1,7 @@
 //! Per-segment channel scale: `y[n,·,·,c] = x[n,·,·,c] · r[segment(n), c]`.
 //!
-//! BatchEnsemble's rank-1 factors: member m of S holds rows `m·B/S .. (m+1)·B/S` of the batch and scales the channels
-//! before and after each shared layer.
+//! It implements the rank-one factors of BatchEnsemble. Member m of S owns rows `m·B/S ..
+//! (m+1)·B/S` of the batch and scales the channels before and after each shared layer.
 
 use crate::error::Error;
 use crate::graph::check::check_segments;

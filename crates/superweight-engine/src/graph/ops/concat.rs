@@ -1,4 +1,5 @@
-//! Concatenation along channels: each input is copied into its columns of the output, one call per input.
+//! Concatenation along channels. Each input is copied into its columns of the output, with one call
+//! per input.
 
 use crate::graph::ops::operation::Operation;
 

@@ -1,8 +1,11 @@
-//! Two-dimensional convolution: `y[n,i,j,o] = Σ x[n, i·s−p+a, j·s−p+b, c] · w[o,a,b,c]` within a group.
+//! Two-dimensional convolution: `y[n,i,j,o] = Σ x[n, i·s−p+a, j·s−p+b, c] · w[o,a,b,c]` within a
+//! group.
 //!
-//! Backward is two calls of the same cost: `dw` from `x` and `dy`, `dx` from `dy` and `w`. There is no bias: in every
-//! architecture here a batch norm follows. Once training is over, that batch norm can be folded into the convolution
-//! ([`GraphBuilder::folded_conv`]), which then has a bias and an activation, and no backward pass.
+//! The backward pass has two calls of the same cost: `dw` from `x` and `dy`, and `dx` from `dy` and
+//! `w`. There is no bias, because a batch norm follows in every supported architecture. After
+//! training, that batch norm can be folded into the convolution
+//! ([`crate::GraphBuilder::folded_conv`]). A folded convolution has a bias and an activation, but
+//! no backward pass.
 
 use crate::error::Error;
 use crate::geometry::ConvGeometry;
@@ -15,35 +18,35 @@ use crate::shape::Shape;
 /// Options of a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Conv2d {
-    /// Output channels.
+    /// Number of output channels.
     pub out_channels: usize,
     /// Kernel height and width.
     pub kernel: [usize; 2],
     /// Vertical and horizontal stride.
     pub stride: [usize; 2],
-    /// Zeros added above and below, left and right.
+    /// Zeros added above and below, and left and right.
     pub padding: [usize; 2],
-    /// Groups; as many as input channels is a depthwise convolution.
+    /// Number of groups. A depthwise convolution has as many groups as input channels.
     pub groups: usize,
 }
 
 impl Conv2d {
-    /// A square kernel with stride 1, no padding, one group.
+    /// A square kernel with stride 1, no padding and one group.
     pub fn new(out_channels: usize, kernel: usize) -> Self {
         Self { out_channels, kernel: [kernel; 2], stride: [1; 2], padding: [0; 2], groups: 1 }
     }
 
-    /// With this stride both ways.
+    /// Sets the same stride for both directions.
     pub fn stride(self, stride: usize) -> Self {
         Self { stride: [stride; 2], ..self }
     }
 
-    /// With this padding on all sides.
+    /// Sets the same padding for all sides.
     pub fn padding(self, padding: usize) -> Self {
         Self { padding: [padding; 2], ..self }
     }
 
-    /// With this many groups.
+    /// Sets the number of groups.
     pub fn groups(self, groups: usize) -> Self {
         Self { groups, ..self }
     }
@@ -53,7 +56,7 @@ impl Conv2d {
 pub(crate) struct Op {
     pub(crate) options: Conv2d,
     pub(crate) weight: SlotId,
-    /// Bias and activation of a batch norm that was folded into it.
+    /// Bias and activation of the folded batch norm, if any.
     pub(crate) folded: Option<(SlotId, Activation)>,
 }
 

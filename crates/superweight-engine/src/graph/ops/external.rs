@@ -1,5 +1,5 @@
-//! A gradient from outside: `dL/dx` of a loss that this graph does not see, such as one on the average of several
-//! members. It is read from the input/output storage when the backward pass starts.
+//! External gradient: `dL/dx` of a loss computed elsewhere, such as a loss on the mean of several
+//! members. The backward pass reads it from the input/output storage.
 
 use crate::graph::ops::operation::Operation;
 

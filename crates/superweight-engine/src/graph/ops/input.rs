@@ -1,4 +1,4 @@
-//! Images from outside. No kernel: the value lies in the input/output storage.
+//! Input of a graph. It needs no kernel: its value is in the input/output storage.
 
 use crate::graph::ops::operation::Operation;
 

@@ -1,6 +1,7 @@
-//! Linear layer: `y = x·wᵀ + b`, on vectors.
+//! Linear layer on vectors: `y = x·wᵀ + b`.
 //!
-//! The product is a 1×1 convolution over 1×1 images, so it is the same kernel call; only the bias is its own.
+//! The product is a 1×1 convolution over 1×1 images and uses the same kernel call. Only the bias
+//! has its own call.
 
 use crate::error::Error;
 use crate::geometry::ConvGeometry;

@@ -1,46 +1,49 @@
-//! Softmax cross-entropy, the mean over the valid rows: `L = −1/n Σ_r Σ_c t[r,c] · log softmax(z[r])[c]`.
+//! Softmax cross-entropy, averaged over the valid rows: `L = −1/n Σ_r Σ_c t[r,c] · log
+//! softmax(z[r])[c]`.
 //!
-//! The target is a class per row or a row of probabilities. With label smoothing s both become `(1−s)·t + s/C`, as in
-//! PyTorch. A graph may have several losses, each with a weight; the gradient is that of Σ weight·L. Loss and gradient
-//! are one call: `dz = weight/n · (softmax(z)·Σt − t)`.
+//! The target is one class or one vector of probabilities per row. Label smoothing s replaces t by
+//! `(1−s)·t + s/C`, as in PyTorch. A graph may have several losses with a weight each; the gradient
+//! is that of Σ weight·L. One call computes loss and gradient: `dz = weight/n · (softmax(z)·Σt −
+//! t)`.
 //!
-//! A row of logits may have several heads, each of which tells classes apart by itself: of `heads` targets one after another
-//! each is one head's, and everything above is said of rows × heads.
+//! A row of logits may consist of several heads, each a classifier with its own target. The targets
+//! of a row are stored one after another. The formulas then apply to rows × heads.
 //!
-//! Tail batches are padded: a row counts if its place in its segment is below the control word
-//! [`crate::Control::ValidRows`]. Rows that do not count have no loss, no gradient, and no place in the counts.
+//! Incomplete batches are padded. A row is valid if its index within its segment is below the
+//! control word [`crate::Control::ValidRows`]. Other rows contribute to neither the loss, the
+//! gradient nor the counts.
 
 use crate::error::Error;
 use crate::graph::check::check_segments;
 use crate::graph::ops::operation::{BatchContext, Operation};
 use crate::shape::Shape;
 
-/// Where a loss finds what the network should have said; the name is that of an input or of some graph's output.
+/// Target of a loss. The name refers to an input or to the output of any graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A class per row.
+    /// One class per row.
     Classes(String),
-    /// A row of probabilities per row.
+    /// One vector of probabilities per row.
     Probabilities(String),
 }
 
 /// Options of a cross-entropy loss.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CrossEntropy {
-    /// What to learn.
+    /// Target of the loss.
     pub target: Target,
-    /// Label smoothing, 0 to 1.
+    /// Label smoothing, from 0 to 1.
     pub smoothing: f32,
-    /// Weight of this loss among the losses of the graph.
+    /// Weight of this loss in the sum of the graph's losses.
     pub weight: f32,
-    /// Equal parts of the batch, each with its own padded tail.
+    /// Number of equal parts of the batch. Each has its own padding at the end.
     pub segments: usize,
-    /// Equal parts of the logits, each with a target of its own.
+    /// Number of equal parts of the logits, each with its own target.
     pub heads: usize,
 }
 
 impl CrossEntropy {
-    /// Targets are classes.
+    /// A loss whose target is one class per row, without label smoothing.
     pub fn classes(name: impl Into<String>) -> Self {
         Self {
             target: Target::Classes(name.into()),
@@ -51,27 +54,27 @@ impl CrossEntropy {
         }
     }
 
-    /// Targets are probabilities.
+    /// A loss whose target is a vector of probabilities per row.
     pub fn probabilities(name: impl Into<String>) -> Self {
         Self { target: Target::Probabilities(name.into()), ..Self::classes("") }
     }
 
-    /// With label smoothing.
+    /// Sets the label smoothing.
     pub fn smoothing(self, smoothing: f32) -> Self {
         Self { smoothing, ..self }
     }
 
-    /// With this weight.
+    /// Sets the weight of the loss.
     pub fn weight(self, weight: f32) -> Self {
         Self { weight, ..self }
     }
 
-    /// Over a batch of this many segments.
+    /// Sets the number of segments of the batch.
     pub fn segments(self, segments: usize) -> Self {
         Self { segments, ..self }
     }
 
-    /// With so many heads.
+    /// Sets the number of heads.
     pub fn heads(self, heads: usize) -> Self {
         Self { heads, ..self }
     }

@@ -1,8 +1,12 @@
-//! The operations. A file here holds one operation: its options, its shape rule, and which kernel calls its forward
-//! and backward pass consist of. A device has one file per operation with the kernels for those calls.
+//! Operations of a graph: options, shape rules, and what the backward pass needs. Each operation
+//! has one file here.
 //!
-//! To add an operation: its file here, one variant in [`Op`] and in [`Call`] for each kernel, one kernel file per
-//! device, and a finite-difference case in `tests/`.
+//! An operation has three more files of the same name: `device/call/` holds the operands of its
+//! kernel calls, `program/emit/` the order of these calls in the forward and backward pass, and
+//! `cpu/ops/` and `cuda/ops/` hold the kernels.
+//!
+//! To add an operation, write these files, add a variant to [`Op`] and one to [`crate::Call`] per
+//! kernel, and add a finite-difference case to `tests/`.
 
 pub(crate) mod activation;
 pub(crate) mod add;

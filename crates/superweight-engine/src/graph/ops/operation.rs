@@ -1,57 +1,58 @@
-//! What every operation states about itself.
+//! Properties of an operation that do not depend on a device.
 
 use crate::error::Error;
 use crate::graph::slot::SlotId;
 use crate::shape::Shape;
 
-/// What an operation's backward pass reads of the forward pass, besides its parameters and its own small notes.
+/// Which activations of the forward pass the backward pass reads.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Keeps {
     pub inputs: bool,
     pub output: bool,
 }
 
-/// The device-free half of an operation.
+/// Properties of an operation that do not depend on a device.
 pub(crate) trait Operation {
-    /// The operation in one word, for labels.
+    /// Kind of operation in one or two words, for labels.
     fn kind(&self) -> &'static str;
 
-    /// Parameters it has a gradient for.
+    /// Trainable tensors of the operation.
     fn parameters(&self) -> Vec<SlotId> {
         vec![]
     }
 
-    /// What the batch size must satisfy.
+    /// Fails if the operation cannot run at this batch size and mode. `node` is its name and
+    /// `input` the shape of its first input.
     fn check_batch(&self, _node: &str, _input: Shape, _context: BatchContext) -> Result<(), Error> {
         Ok(())
     }
 
-    /// What backward reads of the activations.
+    /// Which activations the backward pass reads.
     fn keeps(&self) -> Keeps {
         Keeps::default()
     }
 
-    /// Whether gradients start here. A loss computes no activation.
+    /// Returns true if gradients start here. A loss computes no activation.
     fn is_loss(&self) -> bool {
         false
     }
 
-    /// Whether the output may be written by accumulating into a residual (see `add`).
+    /// Returns true if the kernel can accumulate its output into a residual sum (see `add`).
     fn can_accumulate(&self) -> bool {
         false
     }
 
-    /// Multiply-adds per image.
+    /// Number of multiply-adds per image.
     fn multiply_adds(&self, _input: Shape) -> u64 {
         0
     }
 }
 
-/// What a shape rule for batches looks at.
+/// Batch size and mode that [`Operation::check_batch`] checks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchContext {
     pub batch: usize,
-    /// Whether batch norm takes its statistics from the batch.
+    /// Whether batch norm uses statistics of the batch.
     pub batch_statistics: bool,
     /// Whether there is a backward pass.
     pub backward: bool,

@@ -1,16 +1,17 @@
-//! Pooling: maximum or average over windows, and the average over the whole image.
+//! Pooling: maximum or average over windows, and average over the whole image.
 //!
-//! As in PyTorch, padding is −∞ for the maximum (the first of equal maxima gets the gradient) and counts as zeros in
-//! the average. The maximum keeps the position of each winner, 4 bytes per output (PyTorch: 8).
+//! As in PyTorch, padding is −∞ for the maximum and zero for the average. Among equal maxima the
+//! first gets the gradient. The maximum stores the position of each winner, in 4 bytes per output
+//! (PyTorch: 8).
 
 use crate::graph::ops::operation::Operation;
 
-/// What a window becomes.
+/// Function applied to each window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PoolKind {
-    /// Its maximum.
+    /// Maximum of the window.
     Max,
-    /// Its average, zeros of the padding included.
+    /// Average of the window, including zeros of the padding.
     Average,
 }
 
@@ -23,12 +24,12 @@ pub struct Pool2d {
     pub kernel: [usize; 2],
     /// Vertical and horizontal stride.
     pub stride: [usize; 2],
-    /// Padding above and below, left and right; at most half of the window.
+    /// Padding above and below, and left and right; at most half of the window.
     pub padding: [usize; 2],
 }
 
 impl Pool2d {
-    /// The maximum over square windows.
+    /// Maximum over square windows.
     pub fn max(kernel: usize, stride: usize, padding: usize) -> Self {
         Self {
             kind: PoolKind::Max,
@@ -38,7 +39,7 @@ impl Pool2d {
         }
     }
 
-    /// The average over square windows.
+    /// Average over square windows.
     pub fn average(kernel: usize, stride: usize, padding: usize) -> Self {
         Self { kind: PoolKind::Average, ..Self::max(kernel, stride, padding) }
     }

@@ -1,4 +1,5 @@
-//! Softmax over channels, as a node of its own: probabilities to read, or to teach another graph with.
+//! Softmax over channels, as a node. Its probabilities can be read, or can be the target of another
+//! graph's loss.
 
 use crate::graph::ops::operation::{Keeps, Operation};
 

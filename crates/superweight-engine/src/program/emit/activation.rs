@@ -1,4 +1,4 @@
-//! Emits activation.
+//! Calls of an activation.
 
 use crate::device::buffer::BufferId;
 use crate::device::call::activation::{Backward, Forward};

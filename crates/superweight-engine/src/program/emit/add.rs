@@ -1,4 +1,4 @@
-//! Emits add.
+//! Calls of a residual add. An add that an input accumulated into needs at most its activation.
 
 use crate::device::buffer::{BufferId, InputGradient, Write};
 use crate::device::call::activation;

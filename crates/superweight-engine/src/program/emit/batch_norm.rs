@@ -1,4 +1,4 @@
-//! Emits batch_norm.
+//! Calls of a batch norm: statistics (in modes that use the batch), then normalisation.
 
 use crate::device::buffer::{BufferId, Element};
 use crate::device::call::batch_norm::{

@@ -1,4 +1,4 @@
-//! Emits channel_scale.
+//! Calls of a per-segment channel scale.
 
 use crate::device::buffer::BufferId;
 use crate::device::call::channel_scale::{Backward, Forward, ScaleShape};

@@ -1,4 +1,4 @@
-//! Emits concat.
+//! Calls of a concatenation, one per input.
 
 use crate::device::buffer::BufferId;
 use crate::device::call::concat::{Backward, Columns, Forward};
@@ -25,7 +25,7 @@ impl Emit for Op {
         let y = e.output(id);
         for (index, columns) in Self::columns(e, id).into_iter().enumerate() {
             let (x, _) = e.input(id, index);
-            // The first copy defines the buffer as far as liveness goes; the others fill the rest of it.
+            // The first copy starts the lifetime of the buffer; the others fill the rest.
             let first = index == 0;
             e.call(id, Forward { columns, x, y, first });
         }

@@ -1,4 +1,4 @@
-//! Emits conv.
+//! Calls of a convolution.
 
 use crate::device::buffer::BufferId;
 use crate::device::call::conv::{BackwardData, BackwardWeight, Epilogue, Forward};
@@ -31,7 +31,7 @@ impl Emit for Op {
     }
 }
 
-/// Both backward calls; shared with the linear layer.
+/// Emits the calls for the gradients of weight and input. The linear layer uses it too.
 pub(super) fn emit_backward(
     e: &mut Emitter<'_>,
     id: NodeId,

@@ -1,4 +1,4 @@
-//! Emits external.
+//! Call of an external gradient.
 
 use crate::device::buffer::BufferId;
 use crate::device::call::external::Call;

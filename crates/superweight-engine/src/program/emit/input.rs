@@ -1,4 +1,4 @@
-//! Emits input.
+//! An input needs no calls: its value is in the input/output storage.
 
 use crate::device::buffer::BufferId;
 use crate::graph::NodeId;

@@ -1,4 +1,4 @@
-//! Emits linear.
+//! Calls of a linear layer: a 1×1 convolution and a bias.
 
 use super::conv::emit_backward;
 use crate::device::buffer::{BufferId, Write};

@@ -1,4 +1,4 @@
-//! Emits loss.
+//! Call of a cross-entropy loss, which computes loss and gradient in the forward pass.
 
 use crate::device::buffer::BufferId;
 use crate::device::call::loss::{Call, TargetBuffer};

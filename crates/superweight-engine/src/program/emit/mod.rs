@@ -1,4 +1,4 @@
-//! Kernel calls of every operation, forward and backward.
+//! Translates every operation to kernel calls, forward and backward.
 
 mod activation;
 mod add;
@@ -18,7 +18,7 @@ use crate::device::call::add::{Copy, Fill};
 use crate::graph::NodeId;
 use crate::graph::ops::Op;
 
-/// Emits the calls of the whole graph: forward pass, then backward pass.
+/// Emits the calls of the whole graph: the forward pass, then the backward pass in reverse order.
 pub(super) fn emit(e: &mut Emitter<'_>) {
     let graph = e.graph;
     for (i, node) in graph.nodes.iter().enumerate() {
@@ -44,7 +44,7 @@ fn emit_backward(e: &mut Emitter<'_>, id: NodeId) {
         return;
     }
     let Some(dy) = e.gradients[id.0].take() else {
-        // Nothing depends on it: its parameters' gradients are zero, and are written like any other.
+        // No loss depends on the node, so the gradients of its parameters are zero.
         if !e.settings.accumulate {
             for slot in op.parameters() {
                 let (y, _) = e.parameter_gradient(slot);
@@ -61,7 +61,7 @@ fn emit_backward(e: &mut Emitter<'_>, id: NodeId) {
     e.owners[dy.0] -= 1;
 }
 
-/// The half of an operation that emits its calls.
+/// Selects the implementation for an operation.
 fn emit_of(op: &Op) -> &dyn Emit {
     match op {
         Op::Input(op) => op,

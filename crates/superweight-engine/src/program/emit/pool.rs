@@ -1,4 +1,4 @@
-//! Emits pool.
+//! Calls of pooling.
 
 use crate::device::buffer::{BufferId, Element};
 use crate::device::call::pool::{Backward, Forward, GlobalBackward, GlobalForward, PoolShape};

@@ -1,4 +1,4 @@
-//! Emits softmax.
+//! Calls of a softmax.
 
 use crate::device::buffer::BufferId;
 use crate::device::call::softmax::{Backward, Forward};
