@@ -1,28 +1,29 @@
-//! Which classes are hard, and what are they taken for?
+//! Accuracy of each class, and the class that its images are most often confused with.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-/// How one class fares.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// Accuracy and most frequent confusion of one class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClassScore {
-    /// Of which class.
+    /// Index of the class.
     pub class: usize,
-    /// Images of it.
+    /// Number of images with this label.
     pub images: usize,
-    /// That are recognised.
+    /// Number of those images that were classified correctly.
     pub correct: usize,
-    /// The other class that its images are taken for most often, and how often; the first of several.
+    /// The wrong class predicted most often for these images, with its count; the lowest among
+    /// equals, none without errors.
     pub taken_for: Option<(usize, usize)>,
 }
 
 impl ClassScore {
-    /// Recognised images in percent; none of a class without images.
+    /// Accuracy on the class in percent; none for a class without images.
     pub fn top1(&self) -> Option<f64> {
         (self.images > 0).then(|| 100.0 * self.correct as f64 / self.images as f64)
     }
 }
 
-/// Every class, from the labels of images and what was said of them.
+/// Scores of every class from the labels and the predicted classes of the same images.
 ///
 /// ```
 /// use superweight::evaluate::by_class;
@@ -32,16 +33,16 @@ impl ClassScore {
 /// ```
 ///
 /// # Panics
-/// Where a label or an answer is not below `classes`.
-pub fn by_class(classes: usize, labels: &[u16], said: &[u16]) -> Vec<ClassScore> {
+/// If a label or a predicted class is not below `classes`.
+pub fn by_class(classes: usize, labels: &[u16], predicted: &[u16]) -> Vec<ClassScore> {
     let mut counts = vec![vec![0; classes]; classes];
-    for (&label, &said) in labels.iter().zip(said) {
-        counts[usize::from(label)][usize::from(said)] += 1;
+    for (&label, &class) in labels.iter().zip(predicted) {
+        counts[usize::from(label)][usize::from(class)] += 1;
     }
     let score = |(class, counts): (usize, &Vec<usize>)| {
         let others =
             counts.iter().enumerate().filter(|&(other, &count)| other != class && count > 0);
-        // The last of the largest is taken: so from behind.
+        // `max_by_key` returns the last of equals; reversed, that is the lowest class.
         let taken_for =
             others.rev().max_by_key(|&(_, &count)| count).map(|(other, &count)| (other, count));
         ClassScore { class, images: counts.iter().sum(), correct: counts[class], taken_for }
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_of_several_is_named_and_empty_classes_have_no_share() {
+    fn the_lowest_of_equal_confusions_is_named_and_empty_classes_have_no_accuracy() {
         let scores = by_class(4, &[2, 2, 2, 2, 0, 0], &[3, 1, 2, 2, 0, 0]);
         assert_eq!(scores.iter().map(|score| score.images).collect::<Vec<_>>(), [2, 0, 4, 0]);
         assert_eq!(

@@ -1,23 +1,22 @@
-//! What trained members are worth: scores of every member and of every ensemble of members.
+//! Evaluation of trained members: scores of every member and of every ensemble of members.
 //!
 //! ```text
 //! run ─► logits of every member ─► softmax ─► mean over a subset ─► top-1, top-5, NLL, ECE
 //!        (one pass, saved)                    (all 2^M − 1)         diversity
 //! ```
 //!
-//! Everything after the pass is a pure function of the saved logits, so that any figure can be computed again without
-//! the network; an ensemble is the mean of its members' probabilities, never of their logits.
+//! Everything after the pass is a pure function of the saved logits, so that every figure can be
+//! computed again without the network. An ensemble is the mean of its members' probabilities, not of
+//! their logits. The pass itself is [`infer::evaluate`](crate::infer::evaluate()).
 //!
-//! | file | question |
+//! | file | contents |
 //! |---|---|
-//! | `metrics` | how good are these probabilities? |
-//! | `subsets` | which subsets are there, and how good is each? |
-//! | `by_class` | which classes are hard, and what are they taken for? |
-//! | `report` | which figures are printed, in percent? |
-//! | `record` | what is kept of an evaluation, and what `swn eval --json` prints? |
-//! | `by_batch` | how good is a network whose batch norms have no running statistics? |
-//! | `interpolate` | how good are weights between two members? |
-//! | `predictions` | what is kept on disk: logits in full, classes in about 10 KB |
+//! | `metrics` | scores of probabilities against labels |
+//! | `subsets` | scores of every subset from one pass |
+//! | `by_class` | accuracy and confusions of each class |
+//! | `report` | figures as they are printed, in percent |
+//! | `record` | the JSON that `swn eval` prints and keeps |
+//! | `predictions` | files of logits, and of predicted classes in about 10 KB |
 
 mod by_class;
 pub mod metrics;

@@ -1,12 +1,14 @@
-//! What evaluation keeps: the logits of every member for every image, and the classes they amount to.
+//! Files of predictions: the logits of every output for every image, and the classes they predict.
 //!
 //! | file | holds | 10,000 images, 100 classes |
 //! |---|---|---|
 //! | `NAME.safetensors` | labels, logits of each member in f32: every figure, bit for bit | 4 MB a member |
 //! | `NAME.classes.safetensors.gz` | labels, class per image of every member and ensemble: top-1 and diversity | 8 KB, 3 to 5 KB a row |
 //!
-//! Logits, not probabilities: log-likelihoods of sure networks need more than f32 has below 1; f16 would move NLL in the
-//! fourth digit. In the small file a row is (class − label) mod classes, mostly 0, which is what makes it small.
+//! The full file has logits and not probabilities. The log-likelihood of a confident network needs
+//! more precision than f32 has just below 1, and f16 would change the NLL in its fourth digit. A
+//! row of the small file is (class − label) mod classes, which is mostly 0 and therefore compresses
+//! well.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,39 +21,42 @@ use flate2::write::GzEncoder;
 use thiserror::Error;
 
 use super::metrics::diversity;
-use crate::probability::most_probable;
-use crate::probability::softmax;
-use crate::model::Subset;
 use crate::fs::write_whole;
-use crate::run::{Disk, RunError, Tensor, Tensors, Values, safetensors};
 use crate::model::OutputId;
+use crate::model::Subset;
+use crate::probability::{MeanProbabilities, most_probable};
+use crate::run::{Disk, RunError, Tensor, Tensors, Values, safetensors};
 
-/// Longest unpacked file of classes that is read: more than ImageNet's 50,000 test images in 1,023 ensembles.
+/// Largest size of an unpacked file of classes that is read: more than the 50,000 validation images
+/// of ImageNet in 1,023 ensembles.
 const CLASSES_LIMIT: u64 = 1 << 28;
 
-/// Why predictions cannot be used.
+/// Images whose probabilities are in memory at once.
+const IMAGES_AT_ONCE: usize = 256;
+
+/// Why predictions cannot be read, written or used.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PredictionError {
-    /// The file, or a tensor in it.
+    /// A file, or a tensor in it, cannot be read or written.
     #[error(transparent)]
     File(#[from] RunError),
-    /// Numbers that do not belong together.
+    /// Labels and logits that contradict each other.
     #[error("predictions of {images} images and {classes} classes: {what}")]
     Shape {
-        /// Labels there are.
+        /// Number of labels.
         images: usize,
-        /// Classes there are.
+        /// Number of classes.
         classes: usize,
-        /// In words.
+        /// What is wrong.
         what: String,
     },
 }
 
-/// Logits of every member for the images of one set.
+/// Logits of every output of a run, for all images of one set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Predictions {
-    /// What was evaluated: data set, corruption, checkpoint; kept with the file.
+    /// Metadata of the file: data set, corruption, checkpoint.
     pub about: BTreeMap<String, String>,
     classes: usize,
     labels: Vec<u16>,
@@ -59,7 +64,7 @@ pub struct Predictions {
 }
 
 impl Predictions {
-    /// Logits `[image][class]` per member.
+    /// Predictions from the labels and the logits `[image][class]` of each output.
     pub fn new(
         classes: usize,
         labels: Vec<u16>,
@@ -67,14 +72,17 @@ impl Predictions {
     ) -> Result<Self, PredictionError> {
         let wrong = |what: String| PredictionError::Shape { images: labels.len(), classes, what };
         if classes == 0 || labels.is_empty() || members.is_empty() {
-            return Err(wrong(format!("nothing to evaluate with logits of {}", members.len())));
+            return Err(wrong(format!(
+                "there is nothing to evaluate in {} outputs",
+                members.len()
+            )));
         }
         let bad = |logits: &Vec<f32>| classes.checked_mul(labels.len()) != Some(logits.len());
         if let Some(member) = members.iter().position(bad) {
             return Err(wrong(format!("member.{member} has {} logits", members[member].len())));
         }
         if let Some(label) = labels.iter().find(|&&label| usize::from(label) >= classes) {
-            return Err(wrong(format!("label {label} is no class")));
+            return Err(wrong(format!("label {label} is not a class")));
         }
         let not_finite = |logits: &Vec<f32>| logits.iter().any(|logit| !logit.is_finite());
         if let Some(member) = members.iter().position(not_finite) {
@@ -83,48 +91,49 @@ impl Predictions {
         Ok(Self { about: BTreeMap::new(), classes, labels, members })
     }
 
-    /// How many classes.
+    /// Number of classes.
     pub fn classes(&self) -> usize {
         self.classes
     }
 
-    /// How many outputs.
+    /// Number of outputs: members, or exits of one network.
     pub fn outputs(&self) -> usize {
         self.members.len()
     }
 
-    /// The class of every image.
+    /// Label of every image.
     pub fn labels(&self) -> &[u16] {
         &self.labels
     }
 
-    /// One member's logits for one image.
+    /// Logits of one output for one image.
     pub fn logits(&self, member: OutputId, image: usize) -> &[f32] {
         &self.members[member.0][image * self.classes..][..self.classes]
     }
 
-    /// The class that a subset gives every image.
+    /// The class that a subset's mean probabilities predict for every image.
     pub fn classes_of(&self, subset: Subset) -> Vec<u16> {
-        let (mut one, mut sum) = (vec![0.0; self.classes], vec![0.0; self.classes]);
-        let class = |image| {
-            sum.fill(0.0);
-            for output in subset.outputs() {
-                softmax(self.logits(output, image), &mut one);
-                sum.iter_mut().zip(&one).for_each(|(sum, p)| *sum += p);
-            }
-            most_probable(&sum) as u16
-        };
-        (0..self.labels.len()).map(class).collect()
+        let mut classes = Vec::with_capacity(self.labels.len());
+        // In blocks: the probabilities of all of ImageNet's validation images would take 400 MB.
+        for first in (0..self.labels.len()).step_by(IMAGES_AT_ONCE) {
+            let last = self.labels.len().min(first + IMAGES_AT_ONCE);
+            let mut mean = MeanProbabilities::new(self.classes);
+            let block = first * self.classes..last * self.classes;
+            subset.outputs().for_each(|output| mean.add(&self.members[output.0][block.clone()]));
+            let predicted = mean.finish();
+            classes.extend(predicted.chunks_exact(self.classes).map(|p| most_probable(p) as u16));
+        }
+        classes
     }
 
-    /// Diversity of all members; see [`diversity`].
+    /// Diversity of all outputs; see [`diversity`].
     pub fn diversity(&self) -> Option<f64> {
         let of = |member| self.classes_of(Subset::one(OutputId(member)));
         let rows: Vec<_> = (0..self.outputs()).map(of).collect();
         diversity(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>(), &self.labels)
     }
 
-    /// The classes of every member and of all together, for the small file.
+    /// Predicted classes of every output and of all together, for the small file.
     pub fn to_classes(&self) -> Classes {
         let one = (0..self.outputs()).map(|member| Subset::one(OutputId(member)));
         let all = (self.outputs() > 1).then(|| Subset::all(self.outputs()));
@@ -137,7 +146,7 @@ impl Predictions {
         }
     }
 
-    /// Writes the full file, whole or not at all.
+    /// Writes the full file, atomically.
     pub fn save(&self, path: &Path) -> Result<(), PredictionError> {
         let mut tensors = Tensors::about(self.about.clone());
         let labels = self.labels.iter().map(|&label| label.into()).collect::<Vec<u32>>();
@@ -188,31 +197,33 @@ fn read_labels(path: &Path, tensors: &Tensors) -> Result<Vec<u16>, RunError> {
     labels.map(|&label| label.try_into().map_err(too_large)).collect()
 }
 
+/// Error of a file whose contents are wrong.
 fn malformed(path: &Path, what: String) -> RunError {
     RunError::Malformed { file: path.to_owned(), offset: 0, what }
 }
 
-/// The class every member and some ensembles gave every image: what top-1 and diversity follow from.
+/// Predicted class of every image, for single outputs and some ensembles: top-1 accuracy and
+/// diversity follow from these.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Classes {
-    /// What was evaluated.
+    /// Metadata of the file: data set, corruption, checkpoint.
     pub about: BTreeMap<String, String>,
-    /// How many classes there are.
+    /// Number of classes.
     pub classes: usize,
-    /// The class of every image.
+    /// Label of every image.
     pub labels: Vec<u16>,
-    /// Per subset of members, the class it gave every image.
+    /// Predicted class of every image, by subset of the outputs.
     pub rows: BTreeMap<Subset, Vec<u16>>,
 }
 
 impl Classes {
-    /// Share of images that a subset gave the right class.
+    /// Share of images that a subset classifies correctly; none for a subset without a row.
     pub fn top1(&self, subset: Subset) -> Option<f64> {
-        let right = |row: &Vec<u16>| row.iter().zip(&self.labels).filter(|(a, b)| a == b).count();
-        self.rows.get(&subset).map(|row| right(row) as f64 / self.labels.len() as f64)
+        let correct = |row: &Vec<u16>| row.iter().zip(&self.labels).filter(|(a, b)| a == b).count();
+        self.rows.get(&subset).map(|row| correct(row) as f64 / self.labels.len() as f64)
     }
 
-    /// Writes the small file, whole or not at all.
+    /// Writes the small file, atomically.
     pub fn save(&self, path: &Path) -> Result<(), PredictionError> {
         let mut tensors = Tensors::about(self.about.clone());
         tensors.metadata.insert("classes".to_owned(), self.classes.to_string());
@@ -255,17 +266,18 @@ impl Classes {
         let classes =
             tensors.metadata.remove("classes").and_then(|text| text.parse::<usize>().ok());
         let classes = classes.filter(|count| (1..=1 << 16).contains(count));
-        let classes = classes.ok_or_else(|| malformed(path, "no number of classes".to_owned()))?;
+        let classes = classes
+            .ok_or_else(|| malformed(path, "its metadata has no number of classes".to_owned()))?;
         let mut labels = vec![];
         let mut offsets = BTreeMap::new();
         for (name, tensor) in tensors.iter() {
             let row = small_numbers(tensor.values(), classes).ok_or_else(|| {
-                malformed(path, format!("'{name}' holds what is not below {classes}"))
+                malformed(path, format!("'{name}' has a value that is not below {classes}"))
             })?;
             match name.strip_prefix("offset.").map(subset_of) {
                 None if name == "labels" => labels = row,
                 Some(Some(subset)) => drop(offsets.insert(subset, row)),
-                _ => return Err(malformed(path, format!("'{name}' is not known")).into()),
+                _ => return Err(malformed(path, format!("unknown tensor '{name}'")).into()),
             }
         }
         let mut rows = BTreeMap::new();
@@ -283,6 +295,7 @@ impl Classes {
     }
 }
 
+/// Values of an integer tensor; none if one is not below `below`, or the tensor is of another type.
 fn small_numbers(values: &Values, below: usize) -> Option<Vec<u16>> {
     let row: Vec<usize> = match values {
         Values::U8(values) => values.iter().map(|&v| v.into()).collect(),
@@ -337,7 +350,8 @@ mod tests {
         }
     }
 
-    /// Labels are 6.6 bits each and cannot be packed; a network that is right 4 times in 5 adds a third of that.
+    /// Labels have 6.6 bits each and do not compress; a network with 80% correct predictions adds a
+    /// third of that.
     #[test]
     fn the_small_file_of_a_cifar_100_run_is_small() {
         let folder = Folder::new("predictions-size");
@@ -354,13 +368,13 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_belong_together_is_refused() {
+    fn contradictory_and_damaged_predictions_are_refused() {
         let error = |labels: Vec<u16>, members| {
             Predictions::new(2, labels, members).unwrap_err().to_string()
         };
-        assert!(error(vec![0], vec![]).contains("nothing to evaluate"));
+        assert!(error(vec![0], vec![]).contains("there is nothing to evaluate in 0 outputs"));
         assert!(error(vec![0], vec![vec![0.0; 3]]).contains("member.0 has 3 logits"));
-        assert!(error(vec![2], vec![vec![0.0; 2]]).contains("label 2 is no class"));
+        assert!(error(vec![2], vec![vec![0.0; 2]]).contains("label 2 is not a class"));
         assert!(error(vec![1], vec![vec![0.0, f32::NAN]]).contains("not a number"));
         let folder = Folder::new("predictions-damage");
         let path = folder.0.join("p.gz");

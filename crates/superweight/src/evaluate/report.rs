@@ -1,29 +1,38 @@
-//! Figures of one set of images as they are printed: percent, every subset, and averages over corrupted sets.
+//! Figures of one set of images as they are printed: in percent, for every subset, and as means over
+//! corrupted sets.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::metrics::{Bin, Scores, or_nan};
+use super::metrics::{Bin, Scores};
 use super::predictions::Predictions;
-use crate::model::Subset;
 use super::subsets::{SubsetScores, evaluate_subsets};
 use crate::corrupt::{Corruption, Severity};
-use crate::model::{OutputId, Outputs};
+use crate::model::{OutputId, Outputs, Subset};
 
-/// Figures of one network or ensemble, in percent but for the NLL.
+/// Figures of one network or ensemble; accuracies and calibration error are in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// Images whose most probable class is right.
+    /// Images whose most probable class is the label, in percent.
     #[serde(deserialize_with = "or_nan")]
     pub top1: f64,
-    /// Images whose class is among the five most probable.
-    #[serde(deserialize_with = "or_nan")]
+    /// Images whose label is among the five most probable classes, in percent.
+    #[serde(default = "nan", deserialize_with = "or_nan")]
     pub top5: f64,
     /// Mean negative log-likelihood.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(default = "nan", deserialize_with = "or_nan")]
     pub nll: f64,
-    /// Expected calibration error.
-    #[serde(deserialize_with = "or_nan")]
+    /// Expected calibration error in percent.
+    #[serde(default = "nan", deserialize_with = "or_nan")]
     pub ece: f64,
+}
+
+/// A number, or NaN where JSON has `null`.
+fn or_nan<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
+}
+
+fn nan() -> f64 {
+    f64::NAN
 }
 
 impl From<Scores> for Figures {
@@ -34,7 +43,7 @@ impl From<Scores> for Figures {
 }
 
 impl Figures {
-    /// The mean of each figure by itself, as tables over corruptions have it.
+    /// The mean of each figure, as published tables over corruptions state it.
     fn mean(all: &[Self]) -> Self {
         let mean = |of: fn(&Self) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
         Self {
@@ -46,37 +55,38 @@ impl Figures {
     }
 }
 
-/// One subset of members.
+/// Figures of one subset of the outputs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SubsetReport {
-    /// Which members.
+    /// Members or exits of the subset.
     pub members: Subset,
-    /// Its figures.
+    /// Figures of their mean probabilities.
     #[serde(flatten)]
     pub figures: Figures,
-    /// Bars of the reliability diagram, where it was asked for.
+    /// Bins of the reliability diagram; empty unless requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reliability: Vec<Bin>,
 }
 
-/// One set of images.
+/// Figures of every subset of the outputs on one set of images.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SetReport {
-    /// How many.
+    /// Number of images.
     pub images: usize,
-    /// Those that were looked at, small ones first.
+    /// Figures of each evaluated subset, small subsets first.
     pub subsets: Vec<SubsetReport>,
-    /// Of all members; see [`diversity`](super::diversity).
+    /// Diversity of all outputs; see [`diversity`](super::diversity).
     pub diversity: Option<f64>,
 }
 
 impl SetReport {
-    /// These subsets ([`evaluate_subsets`]), with reliability diagrams.
+    /// Figures and reliability diagrams of these subsets, in their order (see [`evaluate_subsets`]).
     pub fn new(predictions: &Predictions, subsets: &[Subset]) -> Self {
         Self::of(predictions, evaluate_subsets(predictions, subsets), true)
     }
 
-    /// Of these the single members and all together only, without diagrams: enough for a corrupted set.
+    /// Figures of single outputs and of all together, without diagrams: enough for a corrupted set.
+    /// `subsets` is the complete list, as for [`SetReport::new`].
     pub fn brief(predictions: &Predictions, subsets: &[Subset]) -> Self {
         let outputs = predictions.outputs();
         let mut scored = evaluate_subsets(predictions, subsets);
@@ -97,37 +107,42 @@ impl SetReport {
         }
     }
 
-    /// The figures of one subset.
+    /// Figures of one subset, if it was evaluated.
     pub fn figures(&self, subset: Subset) -> Option<Figures> {
         self.subsets.iter().find(|entry| entry.members == subset).map(|entry| entry.figures)
     }
+
+    /// Figures of all outputs together: the largest subset.
+    pub fn ensemble(&self) -> Option<Figures> {
+        self.subsets.iter().max_by_key(|entry| entry.members.len()).map(|entry| entry.figures)
+    }
 }
 
-/// One corrupted set.
+/// Figures on images of one corruption at one severity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CorruptedReport {
-    /// Type.
+    /// The corruption; `type` in JSON.
     #[serde(rename = "type")]
     pub kind: Corruption,
-    /// 1 to 5.
+    /// Severity from 1 to 5.
     pub severity: Severity,
-    /// Figures.
+    /// Figures on the corrupted images.
     #[serde(flatten)]
     pub report: SetReport,
 }
 
-/// Figures over several types at all severities.
+/// Mean figures over several corruptions and severities.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CorruptedAverage {
-    /// Types averaged over.
+    /// Number of corruptions in the mean.
     pub types: usize,
-    /// Severities averaged over.
+    /// Number of severities in the mean.
     pub severities: usize,
-    /// Every subset that the sets have.
+    /// Mean figures of every subset that the sets have.
     pub subsets: Vec<SubsetReport>,
 }
 
-/// The mean over these types; none where one of them was not evaluated at every severity that another was.
+/// The mean over these corruptions; none if one of them lacks a severity that another has.
 pub fn average(reports: &[CorruptedReport], kinds: &[Corruption]) -> Option<CorruptedAverage> {
     let of_kinds: Vec<_> = reports.iter().filter(|report| kinds.contains(&report.kind)).collect();
     let mut severities: Vec<_> = of_kinds.iter().map(|report| report.severity).collect();
@@ -149,7 +164,8 @@ pub fn average(reports: &[CorruptedReport], kinds: &[Corruption]) -> Option<Corr
     Some(CorruptedAverage { types: kinds.len(), severities: severities.len(), subsets })
 }
 
-/// The member's number and architecture, or what an ensemble consists of; exits are of one architecture.
+/// Name of a subset in a table: index and architecture of a single member, the indices of an ensemble.
+/// Exits have one architecture, which is left out.
 pub fn subset_name(subset: Subset, outputs: &Outputs) -> String {
     match subset.outputs().next() {
         Some(OutputId(only)) if subset.len() == 1 && !outputs.nested() => {
@@ -171,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn averages_are_of_complete_tables_only() {
+    fn a_mean_needs_every_severity_of_every_corruption() {
         let (fog, snow) = (Corruption::Fog, Corruption::Snow);
         let mut reports = vec![report(fog, 1, 80.0), report(fog, 5, 40.0), report(snow, 1, 70.0)];
         assert_eq!(average(&reports, &[fog]).unwrap().subsets[0].figures.top1, 60.0);

@@ -1,38 +1,38 @@
-//! Every ensemble of members from one pass over the data.
+//! Scores of every ensemble of members from one pass over the data.
 //!
-//! The sum of a subset's probabilities is that of the subset without its last member plus that member's: one addition
-//! per class for each of the 2^M − 1 subsets, which is nothing beside the networks. Not M passes, nor a pass per subset.
-//! Exits of one network are many and each has cost all before it: of these the ensembles are all up to one of them.
+//! The sum of a subset's probabilities is the sum of the subset without its last member, plus that
+//! member's. This costs one addition per class for each of the 2^M − 1 subsets, which is negligible
+//! beside the networks; a pass per subset would not be. Exits of one network are many, and each one
+//! costs all exits before it, so their ensembles are the sets of all exits up to one of them.
 
 use std::collections::BTreeMap;
-
 
 use super::metrics::{Scores, Tally};
 use super::predictions::Predictions;
 use crate::model::Subset;
 use crate::probability::softmax;
 
-
-/// How good one subset is.
+/// Scores of one subset of members, as counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubsetScores {
-    /// Which members.
+    /// The members of the subset.
     pub subset: Subset,
-    /// Counts, with the bars of the reliability diagram.
+    /// Counts over the images, with the bins of the reliability diagram.
     pub tally: Tally,
 }
 
 impl SubsetScores {
-    /// Its scores.
+    /// The scores of the subset.
     pub fn scores(&self) -> Scores {
         self.tally.scores()
     }
 }
 
-/// Scores of these subsets, in their order: [`Subset::every`] or [`Subset::prefixes`].
+/// Scores of these subsets, in their order. [`Subset::every`] and [`Subset::prefixes`] list suitable
+/// subsets.
 ///
 /// # Panics
-/// Where an ensemble comes before what it is without its last member, or before that.
+/// If an ensemble is listed before its last member, or before the ensemble without that member.
 pub fn evaluate_subsets(predictions: &Predictions, subsets: &[Subset]) -> Vec<SubsetScores> {
     let classes = predictions.classes();
     let mut scores: Vec<_> =
@@ -50,12 +50,12 @@ pub fn evaluate_subsets(predictions: &Predictions, subsets: &[Subset]) -> Vec<Su
             let sum = &mut rest[..classes];
             match sums_of[i] {
                 None => {
-                    let alone = scored.subset.outputs().next().expect("no subset listed is empty");
-                    softmax(predictions.logits(alone, image), sum);
+                    let single = scored.subset.outputs().next().expect("no subset is empty");
+                    softmax(predictions.logits(single, image), sum);
                 }
                 Some(terms) => {
-                    let [shorter, alone] = terms.map(|term| &known[term * classes..][..classes]);
-                    let terms = shorter.iter().zip(alone);
+                    let [shorter, single] = terms.map(|term| &known[term * classes..][..classes]);
+                    let terms = shorter.iter().zip(single);
                     sum.iter_mut().zip(terms).for_each(|(sum, (a, b))| *sum = a + b);
                 }
             }
@@ -70,9 +70,10 @@ pub fn evaluate_subsets(predictions: &Predictions, subsets: &[Subset]) -> Vec<Su
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::OutputId;
 
     #[test]
-    fn subsets_are_listed_small_first_and_read_back() {
+    fn subsets_are_listed_by_size_and_read_back() {
         let every = Subset::every(3);
         let names: Vec<_> = every.iter().map(Subset::to_string).collect();
         assert_eq!(names, ["0", "1", "2", "0+1", "0+2", "1+2", "0+1+2"]);
@@ -80,7 +81,7 @@ mod tests {
         assert_eq!(json, "[[0],[1],[2],[0,1],[0,2],[1,2],[0,1,2]]");
         assert_eq!(serde_json::from_str::<Vec<Subset>>(&json).unwrap(), every);
         assert!(every[3].contains(OutputId(1)) && !every[3].contains(OutputId(2)));
-        // As many as a recipe may have.
+        // The largest number of members that a recipe may have.
         let all = Subset::all(64);
         assert_eq!((all.len(), all.outputs().last()), (64, Some(OutputId(63))));
         assert_eq!(Subset::try_from(Vec::from(all)), Ok(all));
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_are_the_same_as_among_every_subset() {
+    fn prefixes_score_as_they_do_among_every_subset() {
         let logits =
             (0..4).map(|m| (0..12).map(|i| ((i * 7 + m * 5) % 11) as f32).collect()).collect();
         let predictions = Predictions::new(4, vec![0, 3, 1], logits).unwrap();
@@ -111,7 +112,8 @@ mod tests {
         assert_eq!((Subset::all(2).brief(2), Subset::all(1).brief(2)), ("0–1".into(), "0".into()));
     }
 
-    /// Two members, each right on its own image and sure; together they waver but the right class stays first.
+    /// Two members, each correct and confident on one image: together they are less confident, and
+    /// correct on both.
     #[test]
     fn an_ensemble_is_the_mean_of_probabilities() {
         let third = 3f32.ln(); // softmax of (ln 3, 0) is (3/4, 1/4)
