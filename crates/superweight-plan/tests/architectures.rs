@@ -1,4 +1,4 @@
-//! Exact counts of the networks the paper uses.
+//! Parameter counts, widths, exits and tensor names of the architectures.
 
 use superweight_plan::arch::{ArchName, Architecture, Counts, ImageShape, NodeId, Op, TensorKind};
 
@@ -18,15 +18,15 @@ fn totals_are_exact() {
         ("wrn-28-10", 10, 36_479_194),
         ("wrn-28-1", 100, 375_348),
         ("wrn-16-2", 10, 691_674),
-        // By hand: stem 432; blocks of 8, 16 and 32 channels 1,904 + 3,632 + 14,432; last batch
-        // norm 64, classifier 330.
+        // Counted by hand: stem 432; stages of 8, 16 and 32 channels 1,904 + 3,632 + 14,432; last batch
+        // norm 64; classifier 330.
         ("wrn-10-0.5", 10, 20_794),
         ("wrn-34-8", 100, 29_597_748),
         ("wrn-28-12", 100, 52_587_060),
         ("wrn-50-2", 1000, 68_883_240),
         ("mobilenet-v2", 1000, 3_504_872),
-        // torchvision 0.26: resnet50, resnet101, resnet152, wide_resnet101_2,
-        // mobilenet_v2(width_mult=…)
+        // Counts of torchvision 0.26: resnet50, resnet101, resnet152, wide_resnet101_2,
+        // mobilenet_v2(width_mult=…).
         ("resnet-50", 1000, 25_557_032),
         ("resnet-101", 1000, 44_549_160),
         ("resnet-152", 1000, 60_192_808),
@@ -34,8 +34,8 @@ fn totals_are_exact() {
         ("mobilenet-v2-0.5", 1000, 1_968_680),
         ("mobilenet-v2-0.75", 1000, 2_636_424),
         ("mobilenet-v2-1.4", 1000, 6_108_776),
-        // PyTorch, the model of its authors' CIFAR commands: base 4, step 2, nChannels 16, grFactor
-        // 1-2-4, growthRate as here.
+        // Counts of the PyTorch model with the options of the authors' CIFAR commands: base 4, step 2,
+        // nChannels 16, grFactor 1-2-4, growthRate as here.
         ("msdnet-2-1", 10, 405_945),
         ("msdnet-3-4", 10, 823_582),
         ("msdnet-11-6", 100, 5_597_760),
@@ -58,7 +58,7 @@ fn wrn_28_10_by_part() {
 }
 
 #[test]
-fn widths_are_what_makes_a_network_another_of_its_family() {
+fn other_widths_make_another_network_of_the_same_family() {
     for (from, to, count) in [
         ("wrn-28-10", "wrn-28-4", 16),
         ("wrn-16-2", "wrn-16-7", 10),
@@ -81,18 +81,18 @@ fn widths_are_what_makes_a_network_another_of_its_family() {
 }
 
 #[test]
-fn a_width_is_that_of_all_values_that_are_added() {
+fn values_that_are_added_share_a_width() {
     let arch = build("wrn-10-1", 10);
     let widths = arch.widths();
     let norms = |name: &str| -> Vec<String> {
         let width = widths.iter().find(|width| width.name == name).unwrap();
         width.norms.iter().map(|norm| arch.nodes[norm.0].name.clone()).collect()
     };
-    // One channel is no other network than two are.
+    // With one channel everywhere the network has the same widths as with more.
     let name = build("mobilenet-v2-0.5", 10).name.slimmed(vec![1; 25]);
     let widths_of_one = name.build(ImageShape::CIFAR, 10).unwrap().widths();
     assert_eq!(widths_of_one.len(), 25);
-    // The first stage keeps the stem's channels, so it adds to them.
+    // The first stage has the stem's channels and is added to the stem's output.
     assert_eq!(norms("conv1"), ["block1.layer.0.bn1", "block2.layer.0.bn1"]);
     assert_eq!(norms("block2.layer.0.conv2"), ["block3.layer.0.bn1"]);
     assert_eq!(norms("block3.layer.0.conv2"), ["bn1"]);
@@ -100,14 +100,14 @@ fn a_width_is_that_of_all_values_that_are_added() {
 }
 
 #[test]
-fn several_heads_change_the_first_layer_and_the_last() {
+fn mimo_changes_only_the_first_and_the_last_layer() {
     let (one, three) = (build("wrn-28-10", 100), build("mimo-3-wrn-28-10", 100));
     assert_eq!((three.heads, three.classes, three.input), (3, 100, one.input));
     assert_eq!(
         (three.nodes[0].shape.channels, three.nodes.last().unwrap().shape.channels),
         (9, 300)
     );
-    // Six more channels for sixteen 3×3 kernels, two more classifiers.
+    // Six more input channels for sixteen 3×3 kernels, and two more classifiers.
     assert_eq!(three.counts().total(), one.counts().total() + 6 * 16 * 9 + 2 * 64_100);
     let body = |arch: &Architecture| arch.tensors[1..arch.tensors.len() - 2].to_vec();
     assert_eq!(body(&one), body(&three));
@@ -116,7 +116,7 @@ fn several_heads_change_the_first_layer_and_the_last() {
 }
 
 #[test]
-fn every_exit_has_more_work_than_the_one_before() {
+fn every_exit_costs_more_than_the_one_before() {
     let arch = build("msdnet-16-12", 100);
     assert_eq!((arch.exits.len(), arch.name.exits()), (16, 16));
     let logits = |exit: &NodeId| {
@@ -126,7 +126,7 @@ fn every_exit_has_more_work_than_the_one_before() {
     let work: Vec<u64> = (0..16).map(|exit| arch.multiply_adds_to(exit)).collect();
     assert!(work.is_sorted_by(|a, b| a < b), "{work:?}");
     assert_eq!(work[15], arch.counts().multiply_adds);
-    // The finest resolution is dropped after the twelfth of 34 layers, the next after twelve more.
+    // The finest resolution is dropped after 12 of 34 layers, the next one after 12 more.
     let sizes = |height| {
         arch.nodes
             .iter()
@@ -141,7 +141,7 @@ fn every_exit_has_more_work_than_the_one_before() {
 }
 
 #[test]
-fn any_input_shape_builds_and_only_the_stem_changes() {
+fn the_input_shape_changes_only_the_stem() {
     for name in ["wrn-16-2", "resnet-50", "mobilenet-v2", "cnn-4-8", "msdnet-2-4"] {
         let name: ArchName = name.parse().unwrap();
         let one = name.build(ImageShape { channels: 1, height: 28, width: 28 }, 10).unwrap();
@@ -153,7 +153,7 @@ fn any_input_shape_builds_and_only_the_stem_changes() {
 }
 
 #[test]
-fn nodes_come_after_what_they_read_and_every_tensor_is_used_once() {
+fn nodes_follow_their_inputs_and_every_tensor_is_used_once() {
     for name in ["wrn-28-10", "wrn-10-1", "wrn-50-2", "mobilenet-v2-0.5", "cnn-4-8-8", "msdnet-5-4"]
     {
         let arch = build(name, 10);
@@ -182,7 +182,7 @@ fn nodes_come_after_what_they_read_and_every_tensor_is_used_once() {
 }
 
 #[test]
-fn mobilenet_keeps_resolution_on_small_images_only() {
+fn mobilenet_reduces_small_images_less() {
     let last = |input| {
         let arch = "mobilenet-v2".parse::<ArchName>().unwrap().build(input, 10).unwrap();
         arch.nodes.iter().rev().find(|n| matches!(n.op, Op::Conv { .. })).unwrap().shape.height
@@ -191,7 +191,7 @@ fn mobilenet_keeps_resolution_on_small_images_only() {
 }
 
 #[test]
-fn names_and_shapes_are_torchvisions() {
+fn tensor_names_and_shapes_are_those_of_torchvision() {
     let fixture = include_str!("fixtures/torchvision-parameters.txt");
     for (theirs, ours) in [("wide_resnet50_2", "wrn-50-2"), ("mobilenet_v2", "mobilenet-v2")] {
         let mut lines: Vec<String> = build(ours, 1000)

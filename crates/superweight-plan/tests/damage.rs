@@ -1,10 +1,11 @@
-//! A damaged plan is refused, and the error names the place.
+//! Damaged plan files are refused, and the error names the damaged place.
 
 mod common;
 
 use serde_json::{Value, json};
 use superweight_plan::{PlanError, PlanRequest, SharedRoles, SharingPlan, TilingChoice};
 
+/// A valid plan of this tiling, as JSON.
 fn plan(tiling: &str) -> Value {
     let (names, budget) = match tiling {
         "nested" => ("wrn-16-4,wrn-16-2", 2_000_000),
@@ -18,12 +19,12 @@ fn plan(tiling: &str) -> Value {
     serde_json::from_str(&plan.to_json()).unwrap()
 }
 
-/// Applies the damage and returns the error's text.
+/// Applies the damage to a valid plan and returns the message of the error.
 fn damaged(plan: &Value, damage: impl FnOnce(&mut Value)) -> String {
     let mut plan = plan.clone();
-    SharingPlan::from_json(&plan.to_string()).expect("sound before the damage");
+    SharingPlan::from_json(&plan.to_string()).expect("the plan is valid before the damage");
     damage(&mut plan);
-    SharingPlan::from_json(&plan.to_string()).expect_err("the damage goes unseen").to_string()
+    SharingPlan::from_json(&plan.to_string()).expect_err("the damage is not detected").to_string()
 }
 
 fn list(value: &mut Value) -> &mut Vec<Value> {
@@ -31,7 +32,7 @@ fn list(value: &mut Value) -> &mut Vec<Value> {
 }
 
 #[test]
-fn damaged_banks_are_named() {
+fn errors_name_damaged_banks_and_views() {
     let request = common::request("wrn-16-4,wrn-16-2", 10, 300_000, "single");
     let sound =
         PlanRequest { tiling: TilingChoice::Stretched, ..request }.plan().unwrap().to_json();
@@ -83,7 +84,7 @@ fn damaged_banks_are_named() {
             let more = p["clusters"][0]["bank"].as_u64().unwrap() + 1;
             p["clusters"][0]["bank"] = json!(more);
         }),
-        // Layer 1's templates are 3×3, those of a shortcut 1×1.
+        // Layer 1 has 3×3 templates; give it a tile of a shortcut, with 1×1 templates.
         ("layers[1].tiles[0]", &|p: &mut Value| {
             let shortcut = p["layers"]
                 .as_array()
@@ -97,7 +98,7 @@ fn damaged_banks_are_named() {
         let error = damaged(&sound, damage);
         assert!(error.contains(place), "{place}: {error}");
     }
-    // A matrix that layers look at through factors of rank one.
+    // Rank-one tiling.
     let request = common::request("wrn-16-2,wrn-16-2", 10, 900_000, "per-position");
     let sound = PlanRequest { tiling: TilingChoice::RankOne, ..request }.plan().unwrap().to_json();
     let sound: Value = serde_json::from_str(&sound).unwrap();
@@ -121,7 +122,7 @@ fn damaged_banks_are_named() {
         let error = damaged(&sound, damage);
         assert!(error.contains(place), "{place}: {error}");
     }
-    // Banks where nothing looks at them.
+    // Banks and views in a tiling without banks.
     let error = damaged(&plan("grid"), |p| p["clusters"][0]["bank"] = json!(100));
     assert!(error.contains("clusters[0].bank"), "{error}");
     let error = damaged(&plan("grid"), |p| p["template_sets"][0]["view"] = json!({ "at": [0] }));
@@ -129,9 +130,9 @@ fn damaged_banks_are_named() {
 }
 
 #[test]
-fn every_kind_of_damage_is_named() {
+fn errors_name_every_kind_of_damage() {
     type Damage = fn(&mut Value);
-    // Layer 2 is 0/block1.layer.0.conv2.weight [64, 64]: two tiles or more.
+    // Layer 2 is block1.layer.0.conv2.weight [64, 64] of member 0, with at least two tiles.
     let damages: &[(&str, Damage)] = &[
         ("layers[2].tiles[1]", |p| p["layers"][2]["tiles"][1]["at"]["cols"] = json!([0, 48])),
         ("layers[2].tiles[0]", |p| p["layers"][2]["tiles"][0]["at"]["rows"] = json!([1, 33])),
@@ -224,7 +225,7 @@ fn every_kind_of_damage_is_named() {
 }
 
 #[test]
-fn a_newer_version_says_what_can_be_read() {
+fn another_version_is_refused() {
     let error = SharingPlan::from_json(r#"{"version": 7, "anything": [1, 2]}"#).unwrap_err();
     assert_eq!(error, PlanError::Version { found: "7".into(), supported: 1 });
 }
@@ -239,15 +240,15 @@ fn old_field_names_are_read() {
     assert_eq!(SharingPlan::from_json(&old).unwrap(), plan);
 }
 
-/// As some editors begin a file.
+/// Some editors write a byte order mark at the start of a file.
 #[test]
-fn a_byte_order_mark_is_passed_over() {
+fn a_byte_order_mark_is_ignored() {
     let plan = common::request("wrn-16-4", 10, 300_000, "single").plan().unwrap();
     assert_eq!(SharingPlan::from_json(&format!("\u{feff}{}", plan.to_json())).unwrap(), plan);
 }
 
 #[test]
-fn what_is_not_a_plan_is_said_to_be_none() {
+fn other_json_is_not_a_plan() {
     for text in
         ["", "{}", "[]", "null", "{\"version\": 1}", "{\"version\": 1, \"members\": 3}", "\u{0}"]
     {
@@ -256,7 +257,7 @@ fn what_is_not_a_plan_is_said_to_be_none() {
 }
 
 #[test]
-fn truncation_anywhere_is_refused() {
+fn truncated_files_are_refused() {
     let text = plan("grid").to_string();
     for end in (0..text.len()).step_by(997) {
         assert!(SharingPlan::from_json(&text[..end]).is_err());
@@ -264,22 +265,24 @@ fn truncation_anywhere_is_refused() {
 }
 
 #[test]
-fn damage_that_only_one_tiling_can_have() {
+fn errors_name_damage_that_only_one_tiling_can_have() {
     let nested = plan("nested");
     let error = damaged(&nested, |p| p["template_sets"][0]["block"][0] = json!(1));
-    assert!(error.contains("nested tiling needs a block of its size"), "{error}");
-    // Two tiles of one layer on different sets may differ in their factor, but not on the same set
-    // (grid).
+    assert!(
+        error.contains("nested tiling needs a template set with a block of this size"),
+        "{error}"
+    );
+    // Tiles of a layer may differ in their factor only if they use different sets; a grid has one set.
     let grid = plan("grid");
     let error = damaged(&grid, |p| p["layers"][2]["tiles"][1]["factor"] = json!(0.123));
-    assert!(error.contains("not that of the layer's other tiles"), "{error}");
+    assert!(error.contains("differs from that of the layer's other tiles"), "{error}");
     let error = damaged(&grid, |p| p["tiling"]["grid"]["block"] = json!(4));
-    assert!(error.contains("exceeds the grid's 4"), "{error}");
+    assert!(error.contains("larger than the tiling's block of 4"), "{error}");
     let error = damaged(&grid, |p| p["tiling"]["grid"]["block"] = json!(999_999));
-    assert!(error.contains("not between 1 and 4096"), "{error}");
+    assert!(error.contains("expected a block of 1 to 4096 channels"), "{error}");
     let error = damaged(&grid, |p| p["tiling"]["grid"]["colour"] = json!(1));
     assert!(error.contains("unknown field `colour`"), "{error}");
-    // A SuperWeight moved over another: their tiles overlap.
+    // Move a SuperWeight onto another, so that their tiles overlap.
     let error = damaged(&grid, |p| {
         p["superweights"][1]["at"] = p["superweights"][0]["at"].clone();
         for layer in list(&mut p["layers"]) {
@@ -290,22 +293,22 @@ fn damage_that_only_one_tiling_can_have() {
             }
         }
     });
-    assert!(error.contains("covers numbers that tiles[0] covers already"), "{error}");
+    assert!(error.contains("covers positions that tiles[0] covers already"), "{error}");
 }
 
 #[test]
-fn a_short_file_with_a_thousand_deep_members_is_refused_at_once() {
+fn a_thousand_deep_members_are_refused_quickly() {
     let member = json!({"architecture": "wrn-9994-1", "input": [3, 32, 32], "classes": 10});
     let mut hostile = plan("grid");
     hostile["members"] = Value::Array(vec![member; 1000]);
     let start = std::time::Instant::now();
     let error = SharingPlan::from_json(&hostile.to_string()).unwrap_err().to_string();
     assert!(error.contains("layers"), "{error}");
-    assert!(start.elapsed().as_secs() < 5, "one member is enough to see it");
+    assert!(start.elapsed().as_secs() < 5, "the first member already has too many layers");
 }
 
 #[test]
-fn counts_cannot_be_made_to_overflow() {
+fn template_counts_cannot_overflow() {
     let request = common::request("wrn-28-10", 100, 40_000_000, "per-layer");
     let plan = PlanRequest { tiling: TilingChoice::Nested, ..request }.plan().unwrap();
     let plan = serde_json::from_str(&plan.to_json()).unwrap();

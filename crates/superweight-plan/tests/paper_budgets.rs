@@ -1,4 +1,4 @@
-//! Every budget of the paper can be met, and is nearly used up.
+//! The budgets of the paper are feasible and nearly used up, with sizes checked by hand.
 
 mod common;
 
@@ -15,7 +15,7 @@ const MULTI_WIDTH: &str = "wrn-28-7,wrn-28-4,wrn-28-3";
 const MULTI_DEPTH_WIDTH: &str = "wrn-28-7,wrn-28-4,wrn-16-7,wrn-16-4";
 
 #[test]
-fn met_and_used() {
+fn every_budget_is_met_and_nearly_used_up() {
     for (names, classes, budget, clusters) in [
         ("wrn-28-10", 100, 365_368, "single"),
         ("wrn-28-10", 100, 3_653_688, "single"),
@@ -64,7 +64,7 @@ fn nested_min_budget(names: &str, clusters: &str) -> u64 {
 }
 
 #[test]
-fn nested_minima_are_those_counted_by_hand() {
+fn smallest_nested_budgets_match_counts_by_hand() {
     let fixed = 432 + 17_952 + 64_100; // stem, batch norm, classifier
     assert_eq!(nested_min_budget("wrn-28-10", "single"), 3_973_684);
     assert_eq!(nested_min_budget("wrn-28-10", "single"), 3_891_200 + fixed);
@@ -72,23 +72,24 @@ fn nested_minima_are_those_counted_by_hand() {
     assert_eq!(nested_min_budget("wrn-28-10", "per-layer"), 36_536_884);
 }
 
-/// K of every set, and the block.
+/// Number of templates and block of every set.
 fn sets(plan: &SharingPlan) -> Vec<(usize, [usize; 4])> {
     plan.template_sets.iter().map(|set| (set.templates, set.block)).collect()
 }
 
-/// A grid for WRN-28-10 in one cluster a kernel size. With blocks of 8 its 3×3 layers have 62,840
-/// cells, its shortcuts 4,040, its classifier 13 × 80; stem, batch norm and bias are 18,484
-/// numbers.
+/// A grid plan of WRN-28-10 with one cluster per kernel size.
+///
+/// With blocks of 8 the 3×3 layers have 62,840 cells, the shortcuts 4,040, and the classifier 13 × 80.
+/// Stem, batch norm and bias have 18,484 parameters.
 fn grid(budget: u64, block: Option<usize>) -> SharingPlan {
     let request = request("wrn-28-10", 100, budget, "single");
     PlanRequest { tiling: TilingChoice::Grid, block, ..request }.plan().unwrap()
 }
 
 #[test]
-fn grids_of_table_1_are_those_counted_by_hand() {
-    // 5 × (576 + 62,840 own rows) + 5 × (64 + 4,040) + 8 × (64 + 1,040) of 346,884 numbers; the 452
-    // left are less than any template costs.
+fn grids_of_table_1_match_counts_by_hand() {
+    // 5 × (576 + 62,840 own rows) + 5 × (64 + 4,040) + 8 × (64 + 1,040) of 346,884 parameters; the
+    // remaining 452 are less than any template costs.
     let plan = grid(365_368, None);
     assert_eq!(plan.tiling, Tiling::Grid { block: 8 });
     assert_eq!(sets(&plan), [(8, [8, 8, 1, 1]), (5, [8, 8, 3, 3]), (5, [8, 8, 1, 1])]);
@@ -102,25 +103,25 @@ fn grids_of_table_1_are_those_counted_by_hand() {
                 .unwrap(),
         )
     };
-    // 14 × (2,304 + 15,710 own rows) + 24 × (256 + 1,010) of 282,884 numbers; a fifteenth would
-    // cost 14 of the 24.
+    // 14 × (2,304 + 15,710 own rows) + 24 × (256 + 1,010) of 282,884 parameters; a fifteenth
+    // template for the first set would cost the second 14 of its 24.
     assert_eq!(dense_classifier(365_368, 16), [(14, [16, 16, 3, 3]), (24, [16, 16, 1, 1])]);
-    // 249 × (9,216 + 4,045) + 200 × (1,024 + 265) of 3,571,204. By the root of its weights the
-    // second would have 219, but 200 are 257,800 numbers for 258,560 weights.
+    // 249 × (9,216 + 4,045) + 200 × (1,024 + 265) of 3,571,204 parameters. In proportion to √weights
+    // the second set would have 219, but 200 already are 257,800 parameters for 258,560 weights.
     assert_eq!(dense_classifier(3_653_688, 32), [(249, [32, 32, 3, 3]), (200, [32, 32, 1, 1])]);
 }
 
 #[test]
-fn a_grid_takes_the_smallest_block_with_room_for_three_templates() {
+fn a_grid_has_the_smallest_block_that_allows_three_templates() {
     let tiling = |budget| grid(budget, None).tiling;
-    // 3 × (576 + 62,840 + 64 + 4,040 + 64 + 1,040) + 18,484; of blocks of 16 3 × (2,304 + 15,710 +
-    // 256 + 1,010 + 256 + 280).
+    // Blocks of 8 need 3 × (576 + 62,840 + 64 + 4,040 + 64 + 1,040) + 18,484 parameters, blocks of 16
+    // 3 × (2,304 + 15,710 + 256 + 1,010 + 256 + 280) + 18,484.
     assert_eq!(tiling(224_356), Tiling::Grid { block: 8 });
     assert_eq!(tiling(224_355), Tiling::Grid { block: 16 });
     assert_eq!(tiling(77_932), Tiling::Grid { block: 16 });
     assert_eq!(tiling(77_931), Tiling::Grid { block: 32 });
     assert_eq!(grid(3_653_688, Some(16)).tiling, Tiling::Grid { block: 16 });
-    // Where no grid has room patterns have; a grid that is asked for takes what fits.
+    // Where no grid allows three templates, the choice is Kronecker; a requested grid takes what fits.
     let auto = |budget| request("wrn-28-10", 100, budget, "single").plan().unwrap().tiling;
     let room = 65_446; // 3 × (9,216 + 4,045 + 1,024 + 265 + 1,024 + 80)
     assert_eq!(
@@ -132,24 +133,24 @@ fn a_grid_takes_the_smallest_block_with_room_for_three_templates() {
 }
 
 #[test]
-fn the_tiling_rule_turns_at_half_the_budget() {
+fn nested_is_chosen_from_twice_its_smallest_budget() {
     let tiling = |budget| request("wrn-28-10", 100, budget, "single").plan().unwrap().tiling;
     assert_eq!(tiling(2 * 3_973_684), Tiling::Nested);
     assert_eq!(tiling(2 * 3_973_684 - 1), Tiling::Grid { block: 8 });
     assert_eq!(tiling(365_368), Tiling::Grid { block: 8 });
-    // Where there is nothing to share, blocks would only take away.
-    let alone = |budget| request("wrn-28-10", 100, budget, "per-layer").plan().unwrap().tiling;
-    assert_eq!(alone(36_536_884), Tiling::Nested);
-    assert_ne!(alone(36_536_883), Tiling::Nested);
+    // A budget for all weights needs no sharing, so nested is chosen.
+    let unshared = |budget| request("wrn-28-10", 100, budget, "per-layer").plan().unwrap().tiling;
+    assert_eq!(unshared(36_536_884), Tiling::Nested);
+    assert_ne!(unshared(36_536_883), Tiling::Nested);
     let total = request("wrn-10-1", 10, 1, "single").dense_total().unwrap();
     let small = |budget| request("wrn-10-1", 10, budget, "single").plan().unwrap().tiling;
     assert_eq!(small(total), Tiling::Nested);
     assert_eq!(small(total - 1), Tiling::Grid { block: 8 });
 }
 
-/// A classifier that could take part is nothing to be nested.
+/// With no other layer to share, the plan is dense, not nested.
 #[test]
-fn where_only_a_classifier_could_share_the_rest_is_dense() {
+fn a_network_where_only_the_classifier_could_share_is_dense() {
     let request = |budget| request("cnn-2", 100, budget, "single");
     let total = request(1).dense_total().unwrap();
     for (budget, tiling) in [(total, Tiling::Dense), (2 * total, Tiling::Dense)] {
@@ -161,7 +162,7 @@ fn where_only_a_classifier_could_share_the_rest_is_dense() {
 }
 
 #[test]
-fn a_classifier_takes_part_where_blocks_make_it_smaller() {
+fn the_classifier_shares_where_that_makes_it_smaller() {
     let classifier = |tiling, budget, share: Option<bool>| {
         let request = request("wrn-28-10", 100, budget, "single");
         let shared_roles = SharedRoles { classifier: share, ..SharedRoles::default() };
@@ -175,22 +176,22 @@ fn a_classifier_takes_part_where_blocks_make_it_smaller() {
         assert!(takes_part(Some(true)) && !takes_part(Some(false)), "{tiling:?}");
         assert_eq!(takes_part(None), tiling == TilingChoice::Grid, "{tiling:?}");
     }
-    // 1%: a fifth of 64,000 weights. 10%: as many numbers as weights, and nothing left for anybody
-    // else.
+    // At 1% a Kronecker classifier has a fifth as many parameters as its 64,000 weights. At 10% it would
+    // have as many, at the expense of the other layers.
     let [one, ten] = [365_368, 3_653_688].map(|budget| {
         [None, Some(true)].map(|share| classifier(TilingChoice::Kronecker, budget, share))
     });
     assert!(one[0].0 && one[0] == one[1]);
     assert!(!ten[0].0 && ten[1].0);
     assert!(ten[0].1.templates + 64_000 > ten[1].1.templates);
-    // A grid: 8 × 1,104 of 64,000, and 57 × 1,104 at 10%, all that are fewer than its weights.
+    // A grid classifier has 8 × 1,104 parameters at 1%, and at 10% 57 × 1,104, the most below 64,000.
     assert!(
         [365_368, 3_653_688].iter().all(|&budget| classifier(TilingChoice::Grid, budget, None).0)
     );
 }
 
 #[test]
-fn the_minimum_is_sharp_for_every_tiling() {
+fn the_smallest_budget_is_exact_for_every_tiling() {
     for (names, clusters) in
         [("wrn-28-10", "single"), (MULTI_WIDTH, "depth:4"), ("cnn-4-8-8", "per-layer")]
     {
@@ -233,15 +234,15 @@ fn a_dense_plan_is_the_plain_network() {
 fn without_a_budget_every_set_is_at_its_cap() {
     let plan = PlanRequest::new(members("wrn-16-2", 10), None).plan().unwrap();
     plan.validate().unwrap();
-    // Nested, K = layers that use the set: as many template numbers as the layers have, more where
-    // tiles are clipped.
+    // Nested with K = number of layers that use the set: as many template parameters as weights. (More
+    // if tiles are clipped, which they are not here.)
     let shared: u64 =
         plan.layers.iter().filter(|l| !l.tiles.is_empty()).map(|l| l.layer.len()).sum();
     assert_eq!((plan.tiling, plan.bill.templates), (Tiling::Nested, shared));
 }
 
 #[test]
-fn a_plain_layer_keeps_hes_deviation() {
+fn composed_layers_start_with_hes_std() {
     for clusters in ["per-layer", "single", "depth:2"] {
         let plan = request("wrn-16-4,wrn-10-2", 10, 2_000_000, clusters).plan().unwrap();
         for planned in &plan.layers {
@@ -258,7 +259,7 @@ fn a_plain_layer_keeps_hes_deviation() {
 
 #[test]
 fn nested_templates_go_from_shallow_to_deep() {
-    // A budget for a few second templates: the shallowest SuperWeights get them.
+    // The budget pays for a few second templates: the shallowest SuperWeights get them.
     let members = "wrn-16-4,wrn-16-4";
     let minimum =
         request(members, 10, 1, "per-position").survey().unwrap().nested_min_budget.unwrap();
@@ -266,7 +267,7 @@ fn nested_templates_go_from_shallow_to_deep() {
         tiling: TilingChoice::Nested,
         ..request(members, 10, minimum + 100_000, "per-position")
     };
-    // Deep clusters first, so that the order of the sets is not that of depth.
+    // Reverse the clusters, so that the order of the sets is not that of depth.
     let mut partition = nested.survey().unwrap().partition;
     partition.reverse();
     nested.clusters = Clustering::Explicit(partition);
@@ -287,14 +288,13 @@ fn nested_templates_go_from_shallow_to_deep() {
     };
     let doubled = by_depth.iter().filter(|(_, k)| *k == 2).count();
     assert!(doubled > 2 && doubled < by_depth.len());
-    // Once a set could not be paid for, only cheaper ones deeper down may still have been: the
-    // first is among the paid.
+    // After the first set that does not fit, only cheaper, deeper sets can get a second template.
     assert!(by_depth.iter().take(3).all(|(_, k)| *k == 2), "{by_depth:?}");
     assert!(by_depth.iter().rev().take(3).all(|(_, k)| *k == 1), "{by_depth:?}");
 }
 
 #[test]
-fn explicit_coefficients_group_layers_wherever_they_meet() {
+fn explicit_coefficients_group_layers_in_every_superweight() {
     let sets = vec![vec![LayerId(1), LayerId(2)], vec![LayerId(5), LayerId(4)]];
     let coefficients = Coefficients::Explicit(sets);
     let plan =
@@ -308,7 +308,7 @@ fn explicit_coefficients_group_layers_wherever_they_meet() {
             let expected = match ids[0] {
                 1 | 2 if meets([1, 2]) => vec![1, 2],
                 4 | 5 if meets([4, 5]) => vec![4, 5],
-                alone => vec![alone],
+                ungrouped => vec![ungrouped],
             };
             assert_eq!(ids, expected);
         }
@@ -319,10 +319,10 @@ fn explicit_coefficients_group_layers_wherever_they_meet() {
 }
 
 #[test]
-fn absurd_sizes_are_refused_and_large_ones_are_quick() {
+fn huge_members_are_refused_and_large_plans_can_be_read() {
     let absurd = request("wrn-28-10000", 10, 1_000, "single");
     assert!(matches!(absurd.survey(), Err(PlanError::TooLarge { .. })));
-    // What the planner writes, the reader reads: many templates, many cells.
+    // Plans with many templates and many cells survive a round trip.
     for (names, block) in [("wrn-28-40", 1), ("wrn-28-100", 400)] {
         let request = request(names, 10, 1_000_000_000_000, "single");
         let request = PlanRequest { tiling: TilingChoice::Grid, block: Some(block), ..request };
@@ -331,8 +331,7 @@ fn absurd_sizes_are_refused_and_large_ones_are_quick() {
     }
 }
 
-/// Shapeshifter Networks' search: one bank of four templates, however much the budget would pay
-/// for.
+/// Shapeshifter Networks cluster coefficients of four templates, even if the budget pays for more.
 #[test]
 fn a_limit_on_templates_holds_in_every_set() {
     let free = request("wrn-28-10,wrn-16-4", 100, 5_000_000, "single");
@@ -352,26 +351,25 @@ fn a_limit_on_templates_holds_in_every_set() {
 }
 
 #[test]
-fn patterned_blocks_make_templates_small_and_use_the_budget_up() {
+fn kronecker_blocks_make_templates_small_and_use_up_the_budget() {
     let patterned = |budget: u64| PlanRequest {
         tiling: TilingChoice::Kronecker,
         ..request("wrn-28-10", 100, budget, "single")
     };
-    // (640/b)² numbers of a pattern and 9·b² of a block are fewest together, among powers of two,
-    // for b = 16.
+    // A template has (640/b)² parameters in its pattern and 9·b² in its block. Among powers of two the
+    // sum is smallest for b = 16.
     for budget in [365_368, 3_653_688] {
         assert_eq!(patterned(budget).plan().unwrap().tiling, Tiling::Kronecker { block: 16 });
     }
-    // As many templates as are independent would leave half of this.
+    // With blocks of 16, as many templates as are independent would leave half of this budget.
     let plan = patterned(18_268_442).plan().unwrap();
     assert_eq!(plan.tiling, Tiling::Kronecker { block: 32 });
     assert!(plan.unused().unwrap() < 20_000, "{:?}", plan.unused());
 }
 
-/// Shapeshifter Networks in one bank: the largest layers of WRN-28-10 are stretched at 10%, most at
-/// 1%; every number is used.
+/// In one bank, the largest layers of WRN-28-10 are stretched at 10%, and most layers at 1%.
 #[test]
-fn shapeshifter_networks_use_their_budget_up() {
+fn stretched_plans_use_up_their_budget() {
     for (budget, stretched) in [(3_653_688, 7), (365_368, 16)] {
         let request = request("wrn-28-10", 100, budget, "single");
         let request = PlanRequest { tiling: TilingChoice::Stretched, reserve: 0.0, ..request };
@@ -380,23 +378,23 @@ fn shapeshifter_networks_use_their_budget_up() {
         assert_eq!((plan.clusters.len(), plan.unused()), (1, Some(0)));
         let views = plan.template_sets.iter().filter_map(|set| set.view.as_ref());
         assert_eq!(views.filter(|view| view.from.is_some()).count(), stretched);
-        // What is left over at the end of the bank is seen by some.
+        // Nearly every parameter of the bank is read by some layer.
         assert!(
             plan.unused_bank_parameters() * 100 < plan.bill.templates,
             "{}",
             plan.unused_bank_parameters()
         );
-        // Stem and batch norms have owners; the classifier is in the bank.
+        // Stem and batch norms are not shared; the classifier reads the bank.
         assert_eq!(plan.bill.dense + plan.bill.batch_norm, 432 + 17_952);
         assert_eq!(plan.bill.classifier, 100);
         assert_eq!(plan.bill.templates, plan.clusters[0].bank.unwrap());
     }
 }
 
-/// BatchEnsemble: four WRN-28-10 have the numbers of one, and for each layer of each member as many
-/// factors as it has outputs and inputs.
+/// BatchEnsemble: four WRN-28-10 cost one, plus a factor per output and input of every layer of every
+/// member.
 #[test]
-fn a_batch_ensemble_is_one_network_and_factors() {
+fn a_rank_one_plan_costs_one_network_and_factors() {
     let one = request("wrn-28-10", 100, u64::MAX, "dense").plan().unwrap();
     let factors: usize = one.layers().map(|layer| layer.out + layer.inp).sum();
     let request = PlanRequest {
@@ -407,7 +405,7 @@ fn a_batch_ensemble_is_one_network_and_factors() {
     let plan = request.plan().unwrap();
     assert_eq!(plan.bill.templates, one.layers().map(|layer| layer.len()).sum::<u64>());
     assert_eq!(plan.bill.coefficients, 4 * factors as u64);
-    // Batch norms and the classifier's biases are each member's own.
+    // Every member has its own batch norms and classifier biases.
     assert_eq!(
         (plan.bill.batch_norm, plan.bill.classifier, plan.bill.dense),
         (4 * 17_952, 4 * 100, 0)
@@ -415,12 +413,12 @@ fn a_batch_ensemble_is_one_network_and_factors() {
     assert_eq!(request.survey().unwrap().min_budget, plan.bill.total());
     assert!(plan.layers.iter().flat_map(|layer| &layer.tiles).all(|tile| tile.factor == 1.0));
     let apart = PlanRequest { clusters: Clustering::Single, ..request };
-    assert_eq!(apart.plan().unwrap().clusters.len(), 11, "one for each shape");
+    assert_eq!(apart.plan().unwrap().clusters.len(), 11, "one cluster per shape");
 }
 
-/// The smallest budget is the smallest where coefficients are clustered on four templates, too.
+/// The reported minimum is exact also with a fixed number of templates.
 #[test]
-fn the_smallest_budget_of_a_bank_of_four_templates_is_one() {
+fn the_smallest_budget_of_a_bank_with_four_templates_is_exact() {
     for clusters in ["single", "depth:4"] {
         let of = |budget| PlanRequest {
             tiling: TilingChoice::Stretched,
@@ -438,23 +436,23 @@ fn the_smallest_budget_of_a_bank_of_four_templates_is_one() {
 }
 
 #[test]
-fn exits_are_of_a_network_alone() {
+fn a_network_with_exits_must_be_the_only_member() {
     let plan = |names: &str| PlanRequest::new(members(names, 10), None).plan();
-    let mut alone = plan("msdnet-2-1").unwrap();
-    assert_eq!((alone.dense_total(), alone.validate()), (405_945, Ok(())));
+    let mut single = plan("msdnet-2-1").unwrap();
+    assert_eq!((single.dense_total(), single.validate()), (405_945, Ok(())));
     for beside in ["msdnet-2-1,wrn-10-1", "wrn-10-1,msdnet-2-1", "msdnet-2-1,msdnet-2-1"] {
         assert_eq!(plan(beside), Err(PlanError::Exits("msdnet-2-1".to_owned())), "{beside}");
     }
-    alone.members.push(members("wrn-10-1", 10).remove(0));
-    let error = alone.validate().unwrap_err().to_string();
-    assert!(error.contains("msdnet-2-1 has exits of its own: choose it alone"), "{error}");
+    single.members.push(members("wrn-10-1", 10).remove(0));
+    let error = single.validate().unwrap_err().to_string();
+    assert!(error.contains("msdnet-2-1 has early exits: plan it without other members"), "{error}");
 }
 
 #[test]
-fn members_see_as_many_images_at_once() {
+fn members_must_read_the_same_number_of_images() {
     let plan = |names: &str| PlanRequest::new(members(names, 10), None).plan();
-    for alike in ["mimo-2-wrn-10-1,mimo-2-cnn-8", "wrn-10-1,cnn-8"] {
-        plan(alike).unwrap().validate().unwrap();
+    for same in ["mimo-2-wrn-10-1,mimo-2-cnn-8", "wrn-10-1,cnn-8"] {
+        plan(same).unwrap().validate().unwrap();
     }
     for different in ["wrn-10-1,mimo-2-wrn-10-1", "mimo-2-wrn-10-1,mimo-3-wrn-10-1"] {
         assert!(matches!(plan(different), Err(PlanError::Heads { .. })), "{different}");
@@ -463,7 +461,7 @@ fn members_see_as_many_images_at_once() {
     changed.members[1].architecture = "wrn-10-1".parse().unwrap();
     let error = changed.validate().unwrap_err().to_string();
     assert!(
-        error.contains("members") && error.contains("see different numbers of images at once"),
+        error.contains("members") && error.contains("read different numbers of images at once"),
         "{error}"
     );
 }

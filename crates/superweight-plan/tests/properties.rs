@@ -1,5 +1,6 @@
-//! Properties of random plans, checked from the written JSON by code that shares nothing with the
-//! planner: it knows the file format and arithmetic, not the crate's types.
+//! Properties of random plans, checked by an independent reader of the plan file.
+//!
+//! The reader knows the JSON format and arithmetic; it uses none of the crate's types.
 
 mod common;
 
@@ -19,7 +20,7 @@ fn architecture() -> impl Strategy<Value = String> {
         prop::collection::vec(1..24usize, 1..6).prop_map(|w| {
             format!("cnn-{}", w.iter().map(usize::to_string).collect::<Vec<_>>().join("-"))
         }),
-        Just("mobilenet-v2-0.1".to_owned()), // its 1×1 layers cross: [8, 48] and [48, 8]
+        Just("mobilenet-v2-0.1".to_owned()), // has 1×1 layers that cross: [8, 48] and [48, 8]
     ]
 }
 
@@ -54,13 +55,16 @@ prop_compose! {
     ) -> PlanRequest {
         let shared_roles = SharedRoles { stem: shared_roles.0, classifier: shared_roles.1 };
         let request = PlanRequest::new(members(&names.join(","), 10), None);
-        let mut request = PlanRequest { clusters, tiling, block, reserve, shared_roles, scale, ..request };
+        let mut request =
+            PlanRequest { clusters, tiling, block, reserve, shared_roles, scale, ..request };
         let mut partition = request.survey().unwrap().partition;
         request.coefficients = match own {
             0 => Coefficients::Shared,
             1 => Coefficients::PerLayer,
-            // Every other layer of each cluster together.
-            _ => Coefficients::Explicit(partition.iter().map(|c| c.iter().copied().step_by(2).collect()).collect()),
+            // Group every second layer of each cluster.
+            _ => Coefficients::Explicit(
+                partition.iter().map(|c| c.iter().copied().step_by(2).collect()).collect(),
+            ),
         };
         if explicit {
             partition.truncate(partition.len().div_ceil(2));
@@ -70,7 +74,7 @@ prop_compose! {
     }
 }
 
-/// A request with a budget from its minimum to a little over its dense total.
+/// A request with a budget between its smallest one and 1.1 times the dense total.
 fn feasible_request() -> impl Strategy<Value = PlanRequest> {
     (any_request(), 0.0..1.0f64).prop_map(|(mut request, t)| {
         let survey = request.survey().unwrap();
@@ -81,8 +85,7 @@ fn feasible_request() -> impl Strategy<Value = PlanRequest> {
     })
 }
 
-// ---- The independent reader
-// -------------------------------------------------------------------------------------
+// ---- The independent reader ----
 
 fn int(value: &Value) -> usize {
     value.as_u64().unwrap_or_else(|| panic!("{value} is not a count")) as usize
@@ -96,7 +99,7 @@ fn rect(at: &Value) -> [usize; 4] {
     [int(&at["rows"][0]), int(&at["rows"][1]), int(&at["cols"][0]), int(&at["cols"][1])]
 }
 
-/// Every (row, column) of every composed layer lies in exactly one tile; every tile stays inside.
+/// Tiles cover every position of every composed layer exactly once and stay inside the layer.
 fn check_coverage(plan: &Value) {
     for layer in list(&plan["layers"]).iter().filter(|l| l["tiles"].is_array()) {
         let (out, inp) = (int(&layer["layer"]["out"]), int(&layer["layer"]["in"]));
@@ -118,11 +121,11 @@ fn check_coverage(plan: &Value) {
     }
 }
 
-/// What one number of a hard-shared layer is made of: which set, which α row (SuperWeight and
-/// cell), which place in the block.
+/// The origin of one value of a hard-shared layer: template set, row of α (SuperWeight, row and column
+/// of the cell), row and column in the block.
 type Source = (usize, (usize, usize, usize), usize, usize);
 
-/// The source of every number of a layer's first kernel position, row by row.
+/// The origin of every value at a layer's first kernel position, in row-major order.
 fn sources(plan: &Value, layer: usize) -> Vec<Source> {
     let layer = &plan["layers"][layer];
     let (out, inp) = (int(&layer["layer"]["out"]), int(&layer["layer"]["in"]));
@@ -146,8 +149,7 @@ fn sources(plan: &Value, layer: usize) -> Vec<Source> {
     sources
 }
 
-/// Hard-shared, layers of a cluster agree wherever both have a number: each is a corner of one
-/// matrix.
+/// With hard sharing, layers of a cluster agree at every common position: each is a corner of one matrix.
 fn check_corners(plan: &Value) {
     for cluster in list(&plan["clusters"]).iter().filter(|cluster| cluster["bank"].is_null()) {
         let layers: Vec<_> = list(&cluster["layers"]).iter().map(int).collect();
@@ -170,7 +172,7 @@ fn check_corners(plan: &Value) {
     }
 }
 
-/// Adds up every trainable number the file names, and holds it against the bill and the budget.
+/// Counts the parameters in the file and compares them with the bill and the budget.
 fn check_bill(plan: &Value) {
     let product = |dims: &Value| list(dims).iter().map(int).product::<usize>();
     let own = list(&plan["template_sets"]).iter().filter(|s| s["view"].is_null());
@@ -215,20 +217,21 @@ fn check_bill(plan: &Value) {
     }
 }
 
-/// Whether templates are patterns times blocks.
+/// Whether the plan has Kronecker tiling.
 fn has_patterns(plan: &Value) -> bool {
     plan["tiling"].get("kronecker").is_some()
 }
 
-/// Cells of a SuperWeight that some layer uses.
+/// Number of cells of a SuperWeight that any layer uses.
 fn pattern_cells(plan: &Value, superweight: usize) -> usize {
     let cells: BTreeSet<_> = cells_by_layer(plan, superweight).into_values().flatten().collect();
     cells.len()
 }
 
-/// Every composed layer has one α per SuperWeight with more than one template, with a row for every
-/// cell that one of the layers of its group uses, or one row where there are patterns; what is
-/// reserved is what every layer's own would need beyond that.
+/// Every layer has one α for each of its SuperWeights with several templates.
+///
+/// α has a row for every cell that any layer of its group uses, or one row with Kronecker tiling. The
+/// reserve is what every layer with its own α would need beyond the present coefficients.
 fn check_groups(plan: &Value) {
     let (mut live, mut own) = (0, 0);
     for (i, superweight) in list(&plan["superweights"]).iter().enumerate() {
@@ -256,7 +259,7 @@ fn check_groups(plan: &Value) {
     assert_eq!(int(&plan["bill"]["reserved"]), charged - live, "reserved");
 }
 
-/// Which cells of a SuperWeight's grid each layer uses, number by number.
+/// The cells of a SuperWeight's grid that each layer uses, collected position by position.
 fn cells_by_layer(plan: &Value, superweight: usize) -> BTreeMap<usize, BTreeSet<(usize, usize)>> {
     let at = rect(&plan["superweights"][superweight]["at"]);
     let block = &plan["template_sets"][int(&plan["superweights"][superweight]["set"])]["block"];
@@ -276,8 +279,8 @@ fn cells_by_layer(plan: &Value, superweight: usize) -> BTreeMap<usize, BTreeSet<
     users
 }
 
-/// What every set and tile starts with, from He = √(2/fan-in), that of the largest fan-in on the
-/// set, K, uses and numbers.
+/// Initial values and factors follow the table in the documentation of [`Scale`], with He = √(2/fan-in)
+/// of the largest fan-in of the set.
 fn check_scale(plan: &Value, scale: Scale) {
     let he = |layer: &Value| {
         let fan_in = int(&layer["in"]) * int(&layer["kernel"][0]) * int(&layer["kernel"][1]);
@@ -337,8 +340,7 @@ fn check_scale(plan: &Value, scale: Scale) {
     }
 }
 
-/// The layers whose templates are looked at in the same bank as those of a set, and the weights
-/// that a number of it makes.
+/// The layers that read the same bank as a set, and the number of weights per parameter of the bank.
 fn bank(plan: &Value, set: &Value) -> Option<(Vec<usize>, f64)> {
     let cluster = &plan["clusters"][int(&set["cluster"])];
     let numbers = cluster["bank"].as_u64()? as f64;
@@ -351,8 +353,8 @@ fn bank(plan: &Value, set: &Value) -> Option<(Vec<usize>, f64)> {
     Some((layers, made))
 }
 
-/// Deviation of what independent numbers are stretched to: the lengths of the rows of both
-/// interpolations, in the mean of squares.
+/// Standard deviation of interpolated independent values: the root mean square norm of the rows of both
+/// interpolations.
 fn narrowing(set: &Value) -> f64 {
     let Some(from) = set["view"]["from"].as_array() else { return 1.0 };
     let line = |from: usize, to: usize| {
@@ -373,8 +375,7 @@ fn narrowing(set: &Value) -> f64 {
     (rows * cols).sqrt()
 }
 
-/// Templates in a bank are where it has numbers, and apart; a layer is stretched only where its
-/// bank is smaller.
+/// Templates are inside their bank and disjoint; only layers larger than their bank are stretched.
 fn check_views(plan: &Value) {
     for set in list(&plan["template_sets"]) {
         let numbers = &plan["clusters"][int(&set["cluster"])]["bank"];
@@ -395,7 +396,7 @@ fn check_views(plan: &Value) {
         assert!(
             at.iter().all(|at| at + len <= numbers) && at.windows(2).all(|at| at[0] + len <= at[1])
         );
-        // Another row and column of the layer's proportions would not fit, or be all of it.
+        // A matrix larger by one row and column would not fit, or be nearly as large as the layer.
         let larger = ((rows + 1) * (cols + 1) * block[2] * block[3]) as u64;
         let stretched = rows as f64 > 0.9 * block[0] as f64 || cols as f64 > 0.9 * block[1] as f64;
         assert!(from.is_none() || larger > numbers || stretched, "{set}");
@@ -443,7 +444,7 @@ fn random_similarities(plan: &SharingPlan, seed: u64) -> Vec<CoefficientPairs> {
 }
 
 #[test]
-fn large_networks_hold_their_promises() {
+fn plans_of_large_networks_have_all_properties() {
     for (names, classes, budget) in
         [("wrn-50-2", 1000, 6_888_324), ("mobilenet-v2,wrn-28-5", 100, 9_000_000)]
     {
@@ -455,7 +456,7 @@ fn large_networks_hold_their_promises() {
 }
 
 #[test]
-fn the_independent_reader_sees_damage() {
+fn the_independent_reader_detects_damage() {
     let plan =
         common::request("wrn-16-4,wrn-16-2", 10, 300_000, "single").plan().unwrap().to_json();
     check(&plan, None);
@@ -476,15 +477,22 @@ fn the_independent_reader_sees_damage() {
         let mut plan = plan.clone();
         damage(&mut plan);
         let text = plan.to_string();
-        assert!(std::panic::catch_unwind(|| check(&text, None)).is_err(), "damage {i} goes unseen");
+        assert!(
+            std::panic::catch_unwind(|| check(&text, None)).is_err(),
+            "damage {i} is not detected"
+        );
     }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 100,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
-    fn feasible_plans_hold_their_promises(request in feasible_request()) {
+    fn feasible_plans_have_all_properties(request in feasible_request()) {
         let plan = request.plan().unwrap();
         let json = plan.to_json();
         check(&json, request.scale);
@@ -493,28 +501,36 @@ proptest! {
     }
 
     #[test]
-    fn refinement_keeps_budget_and_promises(request in feasible_request(), beta in -1.1..1.1f64, seed: u64) {
+    fn refined_plans_have_all_properties(
+        request in feasible_request(),
+        beta in -1.1..1.1f64,
+        seed: u64,
+    ) {
         let plan = request.plan().unwrap();
         match refine(&plan, &random_similarities(&plan, seed), beta, Assignment::Merge) {
             Ok(refined) => {
                 check(&refined.plan.to_json(), request.scale);
-                prop_assert_eq!(&SharingPlan::from_json(&refined.plan.to_json()).unwrap(), &refined.plan);
+                let read = SharingPlan::from_json(&refined.plan.to_json()).unwrap();
+                prop_assert_eq!(&read, &refined.plan);
                 prop_assert!(refined.plan.bill.total() <= request.budget.unwrap());
                 prop_assert!(refined.beta <= beta);
             }
-            // Similarity −1 never merges, and a plan whose layers own their α may have no room for
-            // it.
-            Err(error) => prop_assert!(matches!(error, PlanError::NoFeasibleThreshold { .. }), "{}", error),
+            // Layers with similarity −1 never merge; a plan may have too few coefficients for that.
+            Err(error) => {
+                prop_assert!(matches!(error, PlanError::NoFeasibleThreshold { .. }), "{}", error);
+            }
         }
     }
 
     #[test]
-    fn a_budget_below_the_minimum_is_refused_and_the_minimum_is_enough(mut request in any_request()) {
+    fn the_smallest_budget_is_exact(mut request in any_request()) {
         request.budget = Some(1);
         let minimum = request.survey().unwrap().min_budget;
         request.budget = Some(minimum - 1);
-        let refused = matches!(request.plan(), Err(PlanError::BudgetTooSmall { needed, .. }) if needed == minimum);
-        prop_assert!(refused);
+        match request.plan() {
+            Err(PlanError::BudgetTooSmall { needed, .. }) => prop_assert_eq!(needed, minimum),
+            other => prop_assert!(false, "{:?}", other),
+        }
         request.budget = Some(minimum);
         prop_assert!(request.plan().is_ok());
     }

@@ -11,7 +11,7 @@ impl FromStr for ArchName {
 
     fn from_str(text: &str) -> Result<Self, ArchError> {
         let lower = text.trim().to_ascii_lowercase();
-        let numbers =
+        let invalid =
             |why: &str| ArchError::InvalidNumbers { name: text.to_owned(), why: why.to_owned() };
         let small = |depth: usize| depth >= 10 && depth % 6 == 4;
         if let Some((body, widths)) = lower.split_once('@') {
@@ -26,19 +26,19 @@ impl FromStr for ArchName {
                 (Some(depth), Some(width)) if small(depth) => {
                     Ok(Self::Wrn { depth, percent: 100 * width })
                 }
-                (Some(depth), Some(width)) => Err(numbers(&nearest_depths(depth, width))),
+                (Some(depth), Some(width)) => Err(invalid(&nearest_depths(depth, width))),
                 (Some(depth), None) if small(depth) => match hundredths(width) {
                     Some(percent) => Ok(Self::Wrn { depth, percent }),
-                    None => Err(numbers(
+                    None => Err(invalid(
                         "the width must be between 0.1 and 10000, with at most two decimals, \
                          e.g. 0.5",
                     )),
                 },
-                _ => Err(numbers("write wrn-DEPTH-WIDTH, e.g. wrn-28-10")),
+                _ => Err(invalid("write wrn-DEPTH-WIDTH, e.g. wrn-28-10")),
             },
             ["resnet", depth] => match parse(depth).filter(|&d| bottleneck::stages(d).is_some()) {
                 Some(depth) => Ok(Self::Bottleneck { depth, width: 1 }),
-                None => Err(numbers("the depth must be 50, 101 or 152")),
+                None => Err(invalid("the depth must be 50, 101 or 152")),
             },
             ["mobilenet", "v2"] => Ok(Self::MobileNetV2 { percent: 100 }),
             ["mobilenet", "v2", width] => match width.parse::<f64>() {
@@ -48,7 +48,7 @@ impl FromStr for ArchName {
                 {
                     Ok(Self::MobileNetV2 { percent: (w * 100.0).round() as usize })
                 }
-                _ => Err(numbers(
+                _ => Err(invalid(
                     "the width must be between 0.05 and 10 with at most two decimals, e.g. 0.5",
                 )),
             },
@@ -56,7 +56,7 @@ impl FromStr for ArchName {
                 let widths: Option<Vec<usize>> = widths.iter().map(|w| parse(w)).collect();
                 match widths {
                     Some(widths) if widths.len() <= 100 => Ok(Self::Cnn { widths }),
-                    _ => Err(numbers(
+                    _ => Err(invalid(
                         "write cnn-C1-C2-... with 1 to 100 channel counts from 1 to 10000",
                     )),
                 }
@@ -64,7 +64,7 @@ impl FromStr for ArchName {
             ["msdnet", exits, growth] => {
                 match (parse(exits).filter(|n| EXITS.contains(n)), parse(growth)) {
                     (Some(exits), Some(growth)) => Ok(Self::MsdNet { exits, growth }),
-                    _ => Err(numbers(&format!(
+                    _ => Err(invalid(&format!(
                         "write msdnet-EXITS-GROWTH with {} to {} exits and a growth from 1 to \
                          {LIMIT} channels, e.g. msdnet-16-12",
                         EXITS.start(),
@@ -75,20 +75,20 @@ impl FromStr for ArchName {
             ["mimo", heads, ref body @ ..] if !body.is_empty() => {
                 match parse(heads).filter(|heads| (2..=MAX_HEADS).contains(heads)) {
                     Some(_) if body[0] == "mimo" => {
-                        Err(numbers("NETWORK in mimo-M-NETWORK must not be a mimo network"))
+                        Err(invalid("NETWORK in mimo-M-NETWORK must not be a mimo network"))
                     }
                     Some(heads) => {
                         let body = parsed_within(text, &body.join("-"), |body| {
                             format!("mimo-{heads}-{body}")
                         })?;
                         if body.exits() > 1 {
-                            return Err(numbers(
+                            return Err(invalid(
                                 "NETWORK in mimo-M-NETWORK must have no early exits",
                             ));
                         }
                         Ok(Self::Mimo { heads, body: Box::new(body) })
                     }
-                    None => Err(numbers(&format!(
+                    None => Err(invalid(&format!(
                         "write mimo-M-NETWORK with M from 2 to {MAX_HEADS} images at once, e.g. \
                          mimo-3-wrn-28-10"
                     ))),

@@ -36,20 +36,20 @@ impl SharingPlan {
         let tiles = layers.filter(|planned| of(&planned.layer)).flat_map(|planned| &planned.tiles);
         let sets = tiles.map(|tile| self.set(self.superweight(tile.superweight).set));
         let views = sets.filter_map(|set| Some((set.block, set.view.as_ref()?)));
-        let mut seen: Vec<[u64; 2]> = views
+        let mut ranges: Vec<[u64; 2]> = views
             .flat_map(|(block, view)| {
                 let [rows, cols] = view.source(block);
                 let len = (rows * cols * block[2] * block[3]) as u64;
                 view.at.iter().map(move |&at| [at, at + len])
             })
             .collect();
-        seen.sort_unstable();
-        let (mut numbers, mut until) = (0, 0);
-        for [first, end] in seen {
-            numbers += end.saturating_sub(first.max(until));
-            until = end.max(until);
+        ranges.sort_unstable();
+        let (mut parameters, mut read_until) = (0, 0);
+        for [first, end] in ranges {
+            parameters += end.saturating_sub(first.max(read_until));
+            read_until = end.max(read_until);
         }
-        numbers
+        parameters
     }
 
     /// Number of parameters in all banks that no layer reads. They are never trained.
@@ -61,7 +61,7 @@ impl SharingPlan {
     pub fn unused_bank_parameters_of(&self, id: ClusterId) -> u64 {
         self.clusters[id.0]
             .bank
-            .map_or(0, |numbers| numbers - self.used_bank_parameters(id, |_| true))
+            .map_or(0, |parameters| parameters - self.used_bank_parameters(id, |_| true))
     }
 
     /// Number of parameters in a cluster's templates: those of its bank and of its sets.

@@ -54,7 +54,7 @@ pub struct Rect {
 }
 
 impl fmt::Display for Rect {
-    /// Writes `rows [0, 16] and cols [0, 8]`, with the numbers of the plan file.
+    /// Formats a rectangle as `rows [0, 16] and cols [0, 8]`, as in the plan file.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (rows, cols) = (self.rows, self.cols);
         write!(f, "rows [{}, {}] and cols [{}, {}]", rows.start, rows.end, cols.start, cols.end)

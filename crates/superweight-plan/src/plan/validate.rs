@@ -1,4 +1,4 @@
-//! Validation of plans, whoever wrote them.
+//! Validation of plans from any source.
 //!
 //! A valid plan has the layers of its architectures, covers every weight exactly once, gives every
 //! layer coefficients of the right shape, and has a correct bill. It need not be a plan that this
@@ -142,9 +142,9 @@ impl SharingPlan {
                 place,
                 "{tiling} tiling needs the size of the bank"
             );
-            let numbers = cluster.bank.unwrap_or(1);
-            let known = (1..=MAX_PARAMETERS).contains(&numbers);
-            ensure!(known, place, "expected 1 to {MAX_PARAMETERS} parameters, found {numbers}");
+            let parameters = cluster.bank.unwrap_or(1);
+            let known = (1..=MAX_PARAMETERS).contains(&parameters);
+            ensure!(known, place, "expected 1 to {MAX_PARAMETERS} parameters, found {parameters}");
             ensure!(
                 cluster.layers.is_sorted(),
                 format_args!("clusters[{i}].layers"),
@@ -233,12 +233,12 @@ impl SharingPlan {
             .iter()
             .map(|set| set.templates as u128 * u128::from(set.block_len()));
         let banks = self.clusters.iter().map(|cluster| u128::from(cluster.bank.unwrap_or(0)));
-        let numbers: u128 = made.chain(banks).sum();
-        let few = numbers <= u128::from(MAX_PARAMETERS);
+        let parameters: u128 = made.chain(banks).sum();
+        let few = parameters <= u128::from(MAX_PARAMETERS);
         ensure!(
             few,
             "template_sets",
-            "{numbers} template parameters are more than {MAX_PARAMETERS}"
+            "{parameters} template parameters are more than {MAX_PARAMETERS}"
         );
         let consistent = (self.tiling == Tiling::Dense) == self.clusters.is_empty();
         ensure!(

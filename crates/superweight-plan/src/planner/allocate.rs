@@ -125,16 +125,16 @@ fn nested(mut allocation: Allocation) -> Vec<usize> {
 
 /// Buys templates so that the parameters of sets are in proportion to √weights.
 fn by_weights(mut allocation: Allocation) -> Vec<usize> {
-    let shared = |numbers: f64| -> Vec<usize> {
+    let counts_for = |parameters: f64| -> Vec<usize> {
         let count = |set: &SetCost| {
-            let templates = numbers * (set.weights as f64).sqrt() / allocation.each(set);
+            let templates = parameters * (set.weights as f64).sqrt() / allocation.each(set);
             (templates as usize)
                 .clamp(allocation.rule.least(set), allocation.rule.cap(set, allocation.reserve))
         };
         allocation.sets.iter().map(count).collect()
     };
-    let fits = |numbers: f64| {
-        Ledger::of(allocation.sets, &shared(numbers)).total(allocation.reserve)
+    let fits = |parameters: f64| {
+        Ledger::of(allocation.sets, &counts_for(parameters)).total(allocation.reserve)
             <= allocation.available
     };
     let (mut low, mut high) = (0.0, 1.0);
@@ -146,7 +146,7 @@ fn by_weights(mut allocation: Allocation) -> Vec<usize> {
         *(if fits(middle) { &mut low } else { &mut high }) = middle;
     }
     // Every set gets half of that share; the rest is bought one by one.
-    allocation.set(shared(low / 2.0));
+    allocation.set(counts_for(low / 2.0));
     let bought = allocation.clone().filled();
     let least = (EXPENSIVE * allocation.available as f64) as u64;
     let expensive =
@@ -321,8 +321,8 @@ mod tests {
             SetCost { pattern: 20, ..set(80, 125, 0.0) },
         ];
         let counts = allocate(Rule::Patterned, &sets, 17_000, 0.0).unwrap();
-        let numbers = [200 * counts[0], 100 * counts[1]];
-        assert!((14..=18).contains(&(numbers[0] / numbers[1])), "{counts:?}");
+        let parameters = [200 * counts[0], 100 * counts[1]];
+        assert!((14..=18).contains(&(parameters[0] / parameters[1])), "{counts:?}");
         // With room for all: independent templates, and no more parameters than weights.
         assert_eq!(allocate(Rule::Patterned, &sets, 1 << 40, 0.0).unwrap(), [100, 80]);
         let narrow = [SetCost { pattern: 20, ..set(80, 30, 0.0) }];

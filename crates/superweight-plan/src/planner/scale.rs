@@ -109,17 +109,17 @@ impl Scale {
     /// Initial values of a set whose largest fan-in gives the standard deviation `he`, with `made`
     /// weights per template parameter.
     fn start(self, set: &TemplateSet, cost: &SetCost, he: f64, made: f64) -> Start {
-        let (k, uses, numbers) = (set.templates as f64, cost.uses as f64, set.block_len() as f64);
+        let (k, uses, block) = (set.templates as f64, cost.uses as f64, set.block_len() as f64);
         let plain = Start { std: 1.0, row_norm: 1.0, gain: 1.0 };
         match self {
             Scale::Even => {
                 let start = Start { std: he * made.powf(0.25), ..plain };
                 match cost.pattern {
                     _ if set.templates == 1 => start,
-                    0 => Start { row_norm: he * (k * numbers).powf(0.25), ..start },
+                    0 => Start { row_norm: he * (k * block).powf(0.25), ..start },
                     rows => Start {
-                        row_norm: he * (k * numbers * uses / rows as f64).powf(0.25),
-                        gain: he * (uses * numbers / cost.own_rows as f64 / k).powf(0.25),
+                        row_norm: he * (k * block * uses / rows as f64).powf(0.25),
+                        gain: he * (uses * block / cost.own_rows as f64 / k).powf(0.25),
                         ..start
                     },
                 }
@@ -150,9 +150,9 @@ pub(crate) fn fill(plan: &mut SharingPlan, costs: &[SetCost], scale: Scale) {
         let made = cost.uses as f64 / set.templates as f64;
         let Start { std, row_norm, gain } = scale.start(set, cost, he, made);
         (set.std, set.row_norm, set.gain) = (std, row_norm, gain);
-        if let Some(numbers) = plan.clusters[set.cluster.0].bank {
+        if let Some(parameters) = plan.clusters[set.cluster.0].bank {
             let (he, weights) = of_bank[set.cluster.0];
-            set.std = scale.start(set, cost, he, weights as f64 / numbers as f64).std;
+            set.std = scale.start(set, cost, he, weights as f64 / parameters as f64).std;
         }
     }
     for layer in (0..plan.layers.len()).map(LayerId) {

@@ -206,8 +206,8 @@ impl PlanRequest {
     }
 
     /// Whether the budget pays for this many parameters.
-    fn affords(&self, numbers: u64) -> bool {
-        self.budget.is_none_or(|budget| numbers <= budget)
+    fn affords(&self, parameters: u64) -> bool {
+        self.budget.is_none_or(|budget| parameters <= budget)
     }
 
     /// The best grid or Kronecker tiling for the budget and the one with the smallest minimum, each

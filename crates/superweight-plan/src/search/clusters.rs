@@ -172,8 +172,8 @@ fn starved<'a>(
     let sets = plan.set_costs().into_iter().zip(&plan.template_sets);
     sets.filter_map(move |(cost, set)| {
         let floor = layers(set).iter().map(|layer| floors[layer.0]).min().unwrap_or(0);
-        let poor = applies(set) && set.templates < floor.min(rule.cap(&cost, plan.reserve));
-        poor.then_some((set, floor))
+        let too_few = applies(set) && set.templates < floor.min(rule.cap(&cost, plan.reserve));
+        too_few.then_some((set, floor))
     })
 }
 

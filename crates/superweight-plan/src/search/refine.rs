@@ -237,9 +237,9 @@ mod tests {
         let parted =
             refine(&plan, &similarities(&plan, random), 0.5, Assignment::Merge).unwrap().plan;
         assert_ne!(parted, plan);
-        let alike =
+        let unchanged =
             refine(&parted, &similarities(&parted, |_, _| 1.0), 0.9, Assignment::Merge).unwrap();
-        assert_eq!(alike.plan, parted);
+        assert_eq!(unchanged.plan, parted);
         let foreign = |given: CoefficientPairs| CoefficientPairs {
             pairs: given.pairs.into_iter().map(|pair| Pair { b: LayerId(0), ..pair }).collect(),
             ..given

@@ -1,9 +1,9 @@
-//! Requests as the tests write them.
+//! Members and requests from short texts, for the tests.
 
 use superweight_plan::arch::ArchName;
 use superweight_plan::{Member, PlanRequest};
 
-/// `wrn-28-10,wrn-16-4` on the usual images.
+/// Members from comma-separated names (`wrn-28-10,wrn-16-4`), each with its default input shape.
 pub fn members(names: &str, classes: usize) -> Vec<Member> {
     let member = |name: &str| {
         let architecture: ArchName = name.parse().unwrap();
@@ -12,7 +12,8 @@ pub fn members(names: &str, classes: usize) -> Vec<Member> {
     names.split(',').map(member).collect()
 }
 
-#[allow(dead_code, reason = "not every test file plans from words")]
+/// A request with clusters from text (`single`, `depth:4`) and defaults for the rest.
+#[allow(dead_code, reason = "not every test file uses it")]
 pub fn request(names: &str, classes: usize, budget: u64, clusters: &str) -> PlanRequest {
     PlanRequest {
         clusters: clusters.parse().unwrap(),
