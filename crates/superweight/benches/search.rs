@@ -12,7 +12,7 @@ use superweight::engine::CpuDevice;
 use superweight::model::ensemble::{Ensemble, EnsembleOptions};
 use superweight::plan::arch::ArchName;
 use superweight::plan::{Clustering, LayerId, Member, PlanRequest, SharingPlan};
-use superweight::search::{AlphaSums, GradientSums, LayerNumbers, compare};
+use superweight::search::{CoefficientGradientSums, WeightGradientSums, LayerTensors, compare_layers};
 
 /// MemberSchedule of three steps each.
 const TURNS: usize = 60;
@@ -40,9 +40,9 @@ fn pairs_of_multi_depth_width(bencher: Bencher, bins: usize) {
         let len = plan.layer(id).len();
         (id, (0..len).map(|n| (n % 97) as f32 - 48.0).collect())
     };
-    let numbers: LayerNumbers =
+    let numbers: LayerTensors =
         plan.clusters.iter().flat_map(|cluster| &cluster.layers).map(of).collect();
-    bencher.bench_local(|| compare(&plan, &numbers, "Σ dL/dW").expect("finite numbers"));
+    bencher.bench_local(|| compare_layers(&plan, &numbers, "Σ dL/dW").expect("finite numbers"));
 }
 
 /// Ready for a step of this many images.
@@ -71,8 +71,8 @@ fn median(mut values: Vec<f64>) -> f64 {
 fn turns() {
     let mut ensemble = ensemble(&["wrn-10-2", "wrn-10-1"], 150_000, 64);
     let plan = ensemble.plan().clone();
-    let mut weights = GradientSums::new(&plan, ensemble.memory()).expect("room");
-    let mut alphas = AlphaSums::new(&plan, ensemble.memory()).expect("room");
+    let mut weights = WeightGradientSums::new(&plan, ensemble.memory()).expect("room");
+    let mut alphas = CoefficientGradientSums::new(&plan, ensemble.memory()).expect("room");
     let mut rows = vec![];
     for turn in 0..=TURNS {
         let plain = seconds(|| ensemble.gradients().expect("a step"));
@@ -117,10 +117,10 @@ fn memory() {
         before = now;
         grown / copy as f64
     };
-    let mut weights = GradientSums::new(&plan, ensemble.memory()).expect("room");
+    let mut weights = WeightGradientSums::new(&plan, ensemble.memory()).expect("room");
     weights.observe(ensemble.memory());
     let search = grown();
-    let mut alphas = AlphaSums::new(&plan, ensemble.memory()).expect("room");
+    let mut alphas = CoefficientGradientSums::new(&plan, ensemble.memory()).expect("room");
     alphas.observe(ensemble.memory_mut()).expect("a look");
     let refine = grown();
     println!(

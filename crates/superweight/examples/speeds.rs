@@ -12,7 +12,7 @@ use std::error::Error;
 use std::path::Path;
 
 use superweight::model::bank;
-use superweight::model::bank::{coefficients_name, numbers_name, patterns_name, templates_name, weight_name};
+use superweight::model::bank::{coefficients_name, bank_name, patterns_name, templates_name, weight_name};
 use superweight::data::standard_folder;
 use superweight::engine::CpuDevice;
 use superweight::model::ensemble::{Ensemble, EnsembleOptions};
@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let names: Vec<String> = layers.iter().map(|&id| weight_name(&plan, id)).collect();
         let plain = share(&names)?;
         let templates = match set.view {
-            Some(_) => share(&[numbers_name(set.cluster)])?,
+            Some(_) => share(&[bank_name(set.cluster)])?,
             None => share(&[templates_name(SetId(i))])?,
         } / plain;
         print!(

@@ -1,7 +1,7 @@
 //! Composition against its definition, its backward pass against finite differences, and where training starts.
 
 use superweight::model::bank;
-use superweight::model::bank::{Bank, coefficients_name, factors_name, numbers_name, patterns_name, templates_name, weight_name};
+use superweight::model::bank::{Bank, coefficients_name, factors_name, bank_name, patterns_name, templates_name, weight_name};
 use superweight::engine::{CpuDevice, LayoutBuilder, Memory, MixOutput, ohwi_to_oihw};
 use superweight::plan::arch::ArchName;
 use superweight::plan::{
@@ -119,7 +119,7 @@ fn decayed_bank(
 fn looked_at(plan: &SharingPlan, memory: &Memory<CpuDevice>, id: SetId) -> Vec<f32> {
     let set = plan.set(id);
     let ([rows, cols, kh, kw], view) = (set.block, set.view.as_ref().unwrap());
-    let (area, numbers) = (kh * kw, memory.parameter(&numbers_name(set.cluster)).unwrap());
+    let (area, numbers) = (kh * kw, memory.parameter(&bank_name(set.cluster)).unwrap());
     let from = view.from.unwrap_or([rows, cols]);
     let around = |n: usize, from: usize, to: usize| {
         let place = ((n as f64 + 0.5) * from as f64 / to as f64 - 0.5).max(0.0);
@@ -281,7 +281,7 @@ fn backward_equals_finite_differences() {
             (set.0, names)
         };
         let banks = plan.clusters.iter().enumerate().filter(|(_, cluster)| cluster.bank.is_some());
-        let banks = banks.map(|(i, _)| (500 + i, vec![numbers_name(ClusterId(i))]));
+        let banks = banks.map(|(i, _)| (500 + i, vec![bank_name(ClusterId(i))]));
         for (word, names) in (0..plan.template_sets.len()).map(SetId).map(of_set).chain(banks) {
             for name in names {
                 let (before, gradient) =

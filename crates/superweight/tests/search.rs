@@ -14,7 +14,7 @@ use superweight::plan::{
 use superweight::rng::Draws;
 use superweight::recipe::Similarity;
 use superweight::search::{
-    AlphaSums, Compared, SearchError, SearchProbe, Softened, coefficient_pairs, compare,
+    CoefficientGradientSums, Compared, SearchError, SearchProbe, SoftmaxCoefficients, coefficient_pairs, compare_layers,
 };
 use superweight::model::OutputId;
 
@@ -139,7 +139,7 @@ fn pairs_are_cosines_over_the_common_corner() {
 fn dl_dalpha_of_a_layer_is_its_gradient_along_the_templates() {
     for plan in plans() {
         let (mut ensemble, mut optimizer) = ensemble(&plan);
-        let mut sums = AlphaSums::new(&plan, ensemble.memory()).unwrap();
+        let mut sums = CoefficientGradientSums::new(&plan, ensemble.memory()).unwrap();
         let mut direct: BTreeMap<(usize, LayerId), Vec<f64>> = BTreeMap::new();
         for step in 0..3 {
             backward(&mut ensemble, step);
@@ -256,7 +256,7 @@ fn add_directly(
 fn refinement_changes_no_logit_and_keeps_the_budget() {
     for plan in plans() {
         let (mut ensemble, mut optimizer) = ensemble(&plan);
-        let mut sums = AlphaSums::new(&plan, ensemble.memory()).unwrap();
+        let mut sums = CoefficientGradientSums::new(&plan, ensemble.memory()).unwrap();
         for step in 0..4 {
             backward(&mut ensemble, step);
             sums.observe(ensemble.memory_mut()).unwrap();
@@ -356,12 +356,12 @@ fn a_zero_gradient_is_like_nothing_and_nan_is_an_error() {
         .collect();
     let first = plan.clusters[0].layers[0];
     numbers.insert(first, vec![0.0; plan.layer(first).len() as usize]);
-    for pair in compare(plan, &numbers, "Σ dL/dW").unwrap() {
+    for pair in compare_layers(plan, &numbers, "Σ dL/dW").unwrap() {
         let expected = if pair.a == first || pair.b == first { 0.0 } else { 1.0 };
         assert!((pair.similarity() - expected).abs() < 1e-12);
     }
     numbers.get_mut(&first).unwrap()[5] = f32::NAN;
-    let error = compare(plan, &numbers, "Σ dL/dW").unwrap_err();
+    let error = compare_layers(plan, &numbers, "Σ dL/dW").unwrap_err();
     assert!(matches!(error, SearchError::NotFinite { .. }));
     let name = weight_name(plan, first);
     assert_eq!(
@@ -379,7 +379,7 @@ fn logits_learn_through_the_softmax() {
     let (mut ensemble, _) = ensemble(plan);
     let name = coefficients_name(SetId(0));
     let logits = ensemble.memory().parameter(&name).unwrap();
-    let softened = Softened::begin(&mut ensemble).unwrap();
+    let softened = SoftmaxCoefficients::apply(&mut ensemble).unwrap();
     {
         let rows = ensemble.memory().parameter(&name).unwrap();
         for row in rows.chunks(plan.set(SetId(0)).templates).take(bank::live_rows(plan)[0]) {
@@ -387,8 +387,8 @@ fn logits_learn_through_the_softmax() {
         }
     }
     backward(&mut ensemble, 5);
-    softened.turn_gradients(&mut ensemble).unwrap();
-    softened.end(&mut ensemble).unwrap();
+    softened.backward(&mut ensemble).unwrap();
+    softened.restore(&mut ensemble).unwrap();
     assert_eq!(ensemble.memory().parameter(&name).unwrap(), logits);
     let gradient = ensemble.memory().gradient(&name).unwrap();
     let length = gradient.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
@@ -397,9 +397,9 @@ fn logits_learn_through_the_softmax() {
         let along = |(p, g): (&f32, &f32)| (f64::from(*p) + step * f64::from(*g) / length) as f32;
         let moved: Vec<f32> = logits.iter().zip(&gradient).map(along).collect();
         ensemble.memory_mut().set_parameter(&name, &moved).unwrap();
-        let softened = Softened::begin(&mut ensemble).unwrap();
+        let softened = SoftmaxCoefficients::apply(&mut ensemble).unwrap();
         backward(&mut ensemble, 5);
-        softened.end(&mut ensemble).unwrap();
+        softened.restore(&mut ensemble).unwrap();
         (0..2).map(|m| f64::from(ensemble.metrics(OutputId(m)).unwrap().loss)).sum()
     };
     // The step is small beside the curvature and large beside the rounding of the loss.

@@ -19,7 +19,7 @@ use superweight::rng::Draws;
 use superweight::recipe::{Recipe, Resolved, Strategy};
 use superweight::run::Disk;
 use superweight::search::{
-    AlphaSums, Decision, RefineStatistics, Replay, SearchError, SearchProbe, Statistics, Threshold,
+    CoefficientGradientSums, Decision, RefineStatistics, Replay, SearchError, SearchProbe, Statistics, Threshold,
     decide_clusters, decide_groups, replay,
 };
 
@@ -124,7 +124,7 @@ fn searched(
 
 fn refined(resolved: &Resolved, plan: &SharingPlan, ways: Ways) -> (RefineStatistics, Decision) {
     let mut ensemble = ensemble(plan);
-    let mut sums = AlphaSums::new(plan, ensemble.memory()).unwrap();
+    let mut sums = CoefficientGradientSums::new(plan, ensemble.memory()).unwrap();
     plant_gradients(&mut ensemble, ways);
     sums.observe(ensemble.memory_mut()).unwrap();
     let refine = RefineStatistics { plan: plan.clone(), gradients: sums.read(plan) };

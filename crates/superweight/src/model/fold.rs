@@ -12,7 +12,7 @@ use superweight_engine::{BatchNorm, Device, Error, Memory};
 use superweight_plan::arch::{Architecture, Op};
 
 /// For each node the batch norm that folds into it.
-pub(crate) fn into_each(architecture: &Architecture) -> Vec<Option<usize>> {
+pub(crate) fn folding_norms(architecture: &Architecture) -> Vec<Option<usize>> {
     let nodes = &architecture.nodes;
     let reads =
         |reader: usize, node: usize| nodes[reader].inputs.iter().any(|input| input.0 == node);
@@ -27,7 +27,7 @@ pub(crate) fn into_each(architecture: &Architecture) -> Vec<Option<usize>> {
 }
 
 /// What a folded convolution is called.
-pub(crate) fn name(conv: &str) -> String {
+pub(crate) fn folded_name(conv: &str) -> String {
     format!("{conv}.folded")
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn fold<D: Device>(
     memory: &mut Memory<D>,
 ) -> Result<(), Error> {
     let epsilon = f64::from(BatchNorm::plain().epsilon);
-    for (node, norm) in into_each(architecture).into_iter().enumerate() {
+    for (node, norm) in folding_norms(architecture).into_iter().enumerate() {
         let Some(norm) = norm else { continue };
         let [conv, norm] =
             [node, norm].map(|node| format!("{scope}{}", architecture.nodes[node].name));
@@ -54,8 +54,8 @@ pub(crate) fn fold<D: Device>(
             weights.iter_mut().for_each(|w| *w = (f64::from(*w) * scale) as f32);
             bias[channel] = (f64::from(beta[channel]) - f64::from(mean[channel]) * scale) as f32;
         }
-        memory.set_parameter(&(name(&conv) + ".weight"), &weight)?;
-        memory.set_parameter(&(name(&conv) + ".bias"), &bias)?;
+        memory.set_parameter(&(folded_name(&conv) + ".weight"), &weight)?;
+        memory.set_parameter(&(folded_name(&conv) + ".bias"), &bias)?;
     }
     Ok(())
 }
@@ -75,7 +75,7 @@ mod tests {
             let architecture = name.build(name.default_input(), 10).unwrap();
             let norms =
                 architecture.nodes.iter().filter(|node| matches!(node.op, Op::BatchNorm { .. }));
-            let fold = into_each(&architecture).into_iter().flatten().count();
+            let fold = folding_norms(&architecture).into_iter().flatten().count();
             assert_eq!((fold, norms.count()), (folded, of), "{name}");
         }
     }

@@ -30,10 +30,10 @@ pub enum LossTarget {
     #[default]
     Labels,
     /// The classes, and others learn from it: its probabilities are an output, [`TEACHER`].
-    Teach,
+    LabelsAsTeacher,
     /// The probabilities of the one that teaches, as they are, on the same images. Its loss against the classes is
     /// measured all the same, under the same name.
-    Learn,
+    TeacherProbabilities,
 }
 
 /// What a lowered graph is made for.
@@ -122,7 +122,7 @@ fn lower_part(
     let mut g = GraphBuilder::new(format!("{}{}", lowering.scope, architecture.name));
     let count = architecture.nodes.len();
     let mut nodes: Vec<Option<NodeId>> = vec![None; count];
-    let norms = if lowering.folded { fold::into_each(architecture) } else { vec![None; count] };
+    let norms = if lowering.folded { fold::folding_norms(architecture) } else { vec![None; count] };
     for index in part.clone() {
         let node = &architecture.nodes[index];
         for &arch::NodeId(before) in &node.inputs {
@@ -141,7 +141,7 @@ fn lower_part(
                 let options = Conv2d { out_channels, kernel, stride, padding, groups };
                 match norms[index].map(|norm| architecture.nodes[norm].op) {
                     Some(Op::BatchNorm { activation: a, .. }) => {
-                        g.folded_conv(fold::name(&name), input(0), options, activation(a))?
+                        g.folded_conv(fold::folded_name(&name), input(0), options, activation(a))?
                     }
                     _ => g.conv(name, input(0), options)?,
                 }
@@ -206,12 +206,12 @@ fn answer(
     let (loss, smoothed) = (lowering.loss(exit), labels.clone().smoothing(lowering.smoothing));
     match lowering.target {
         LossTarget::Labels => g.cross_entropy(loss, logits, smoothed)?,
-        LossTarget::Teach => {
+        LossTarget::LabelsAsTeacher => {
             let probabilities = g.softmax(format!("{}probabilities", lowering.scope), logits)?;
             g.output(TEACHER, probabilities)?;
             g.cross_entropy(loss, logits, smoothed)?
         }
-        LossTarget::Learn => {
+        LossTarget::TeacherProbabilities => {
             let learned = CrossEntropy::probabilities(TEACHER);
             g.cross_entropy(format!("{}distillation", lowering.scope), logits, learned)?;
             g.cross_entropy(loss, logits, smoothed.weight(0.0))?

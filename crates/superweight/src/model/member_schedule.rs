@@ -17,7 +17,7 @@ use super::ensemble::multiply_adds;
 use crate::data::{Counter, Phase, Stream};
 
 /// Steps in which each of so many members has had a turn, so many in a step.
-pub(crate) fn block(members: usize, members_per_step: usize) -> u64 {
+pub(crate) fn steps_per_block(members: usize, members_per_step: usize) -> u64 {
     match members.checked_sub(2) {
         Some(between) if members_per_step < members => {
             between.div_ceil(members_per_step - 2) as u64
@@ -32,7 +32,7 @@ pub(crate) struct MemberSchedule {
     /// Largest first.
     members: Vec<MemberId>,
     /// Of those between, in one step.
-    beside: usize,
+    between_per_step: usize,
     seed: u64,
     phase: Phase,
 }
@@ -43,39 +43,39 @@ impl MemberSchedule {
         let all = members_per_step >= members.len();
         assert!(
             all || members_per_step > 2,
-            "beside the largest and the smallest there is one at least"
+            "between_per_step the largest and the smallest there is one at least"
         );
-        let beside = if all { members.len() } else { members_per_step - 2 };
-        Self { members, beside, seed, phase }
+        let between_per_step = if all { members.len() } else { members_per_step - 2 };
+        Self { members, between_per_step, seed, phase }
     }
 
     /// Steps in which all members have had a turn.
-    pub fn block(&self) -> u64 {
-        block(self.members.len(), self.beside + 2)
+    pub fn steps_per_block(&self) -> u64 {
+        steps_per_block(self.members.len(), self.between_per_step + 2)
     }
 
     /// Split of all members' work that a step does, on average.
-    pub fn share(&self, plan: &SharingPlan) -> f64 {
+    pub fn work_share(&self, plan: &SharingPlan) -> f64 {
         let work = |members: &[MemberId]| -> f64 {
             members.iter().map(|&member| multiply_adds(plan, member) as f64).sum()
         };
         match &self.members[..] {
-            [largest, between @ .., smallest] if self.beside <= between.len() => {
-                let beside = work(between) * self.beside as f64 / between.len() as f64;
-                (work(&[*largest, *smallest]) + beside) / work(&self.members)
+            [largest, between @ .., smallest] if self.between_per_step <= between.len() => {
+                let between_per_step = work(between) * self.between_per_step as f64 / between.len() as f64;
+                (work(&[*largest, *smallest]) + between_per_step) / work(&self.members)
             }
             _ => 1.0,
         }
     }
 
     /// The members that a step of an epoch trains, in their order in the plan.
-    pub fn of(&self, epoch: u64, step: u64) -> Vec<MemberId> {
+    pub fn members_of_step(&self, epoch: u64, step: u64) -> Vec<MemberId> {
         let mut trained = match &self.members[..] {
-            [largest, between @ .., smallest] if self.beside <= between.len() => {
-                let order = self.order(between, epoch, step / self.block());
-                let from = (step % self.block()) as usize * self.beside;
-                let beside = order.into_iter().cycle().skip(from).take(self.beside);
-                beside.chain([*largest, *smallest]).collect()
+            [largest, between @ .., smallest] if self.between_per_step <= between.len() => {
+                let order = self.order(between, epoch, step / self.steps_per_block());
+                let from = (step % self.steps_per_block()) as usize * self.between_per_step;
+                let between_per_step = order.into_iter().cycle().skip(from).take(self.between_per_step);
+                between_per_step.chain([*largest, *smallest]).collect()
             }
             all => all.to_vec(),
         };
@@ -117,10 +117,10 @@ mod tests {
                 let ends = [schedule.members[0], schedule.members[count - 1]];
                 for epoch in 0..3 {
                     for block in 0..5 {
-                        let steps = block * schedule.block()..(block + 1) * schedule.block();
+                        let steps = block * schedule.steps_per_block()..(block + 1) * schedule.steps_per_block();
                         let mut seen = HashSet::new();
                         for step in steps {
-                            let trained = schedule.of(epoch, step);
+                            let trained = schedule.members_of_step(epoch, step);
                             assert_eq!(trained.len(), members_per_step, "{trained:?}");
                             assert!(
                                 trained.windows(2).all(|pair| pair[0] < pair[1]),
@@ -141,8 +141,8 @@ mod tests {
         for count in 1..5 {
             for members_per_step in [count, count + 1, 64] {
                 let schedule = schedule(count, members_per_step);
-                assert_eq!(schedule.of(3, 5), (0..count).map(MemberId).collect::<Vec<_>>());
-                assert_eq!(schedule.block(), 1);
+                assert_eq!(schedule.members_of_step(3, 5), (0..count).map(MemberId).collect::<Vec<_>>());
+                assert_eq!(schedule.steps_per_block(), 1);
             }
         }
     }
@@ -155,7 +155,7 @@ mod tests {
         for of_block in 0..3 {
             let mut pairs = HashMap::new();
             for (epoch, block) in (0..1000).flat_map(|epoch| [0, 1].map(|block| (epoch, block))) {
-                let mut trained = schedule.of(epoch, 3 * block + of_block);
+                let mut trained = schedule.members_of_step(epoch, 3 * block + of_block);
                 trained.retain(|member| {
                     *member != schedule.members[0] && *member != schedule.members[6]
                 });
@@ -172,7 +172,7 @@ mod tests {
     fn every_block_has_an_order_of_its_own() {
         let schedule = schedule(5, 3);
         let block =
-            |block: u64| (0..3).map(|step| schedule.of(0, 3 * block + step)).collect::<Vec<_>>();
+            |block: u64| (0..3).map(|step| schedule.members_of_step(0, 3 * block + step)).collect::<Vec<_>>();
         let again = (0..600).filter(|&n| block(n) == block(n + 1)).count();
         assert!((60..140).contains(&again), "{again} of 600, where 100 ± 9 are expected");
     }
@@ -191,16 +191,16 @@ mod tests {
         let work = |members: &[MemberId]| {
             members.iter().map(|&m| multiply_adds(&plan, m)).sum::<u64>() as f64
         };
-        let done: f64 = (0..2).map(|step| work(&schedule.of(0, step))).sum();
-        assert!((schedule.share(&plan) - done / (2.0 * work(&schedule.members))).abs() < 1e-12);
-        assert_eq!(MemberSchedule::new(by_size(&plan), 4, 0, Phase::Train).share(&plan), 1.0);
+        let done: f64 = (0..2).map(|step| work(&schedule.members_of_step(0, step))).sum();
+        assert!((schedule.work_share(&plan) - done / (2.0 * work(&schedule.members))).abs() < 1e-12);
+        assert_eq!(MemberSchedule::new(by_size(&plan), 4, 0, Phase::Train).work_share(&plan), 1.0);
     }
 
     #[test]
     fn turns_depend_on_seed_phase_epoch_and_step_alone() {
         let all = |seed, phase, epoch| -> Vec<_> {
             let schedule = MemberSchedule::new((0..7).map(MemberId).collect(), 4, seed, phase);
-            (0..30).map(|step| schedule.of(epoch, step)).collect()
+            (0..30).map(|step| schedule.members_of_step(epoch, step)).collect()
         };
         let one = all(1, Phase::Train, 0);
         assert_eq!(one, all(1, Phase::Train, 0));

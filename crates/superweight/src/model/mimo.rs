@@ -40,7 +40,7 @@ pub(crate) fn repeated(images: &[f32], channels: usize, heads: usize) -> Vec<f32
 }
 
 /// Logits of all heads, row by row, to the logarithms of the mean of their probabilities.
-pub(crate) fn mixture(logits: Vec<f32>, classes: usize, heads: usize) -> Vec<f32> {
+pub(crate) fn log_mean_probability(logits: Vec<f32>, classes: usize, heads: usize) -> Vec<f32> {
     if heads == 1 {
         return logits;
     }
@@ -78,9 +78,9 @@ mod tests {
     fn a_mixture_is_of_probabilities() {
         // Odds of 3 to 1 and of 1 to 1: 5/8.
         let logits = vec![3f32.ln(), 0.0, 1.0, 1.0, 1000.0, 0.0, 1000.0, 0.0];
-        let mixed = mixture(logits.clone(), 2, 2);
+        let mixed = log_mean_probability(logits.clone(), 2, 2);
         assert!((mixed[0].exp() - 0.625).abs() < 1e-6 && (mixed[1].exp() - 0.375).abs() < 1e-6);
         assert!(mixed[2] == 0.0 && mixed[3].is_finite() && mixed[3] < -600.0, "{mixed:?}");
-        assert_eq!(mixture(logits.clone(), 2, 1), logits);
+        assert_eq!(log_mean_probability(logits.clone(), 2, 1), logits);
     }
 }

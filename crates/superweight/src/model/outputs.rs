@@ -95,7 +95,7 @@ impl Outputs {
     }
 
     /// What all of them together are, the mean of their probabilities.
-    pub fn together(&self) -> &'static str {
+    pub fn combined_name(&self) -> &'static str {
         if self.nested { "all exits" } else { "ensemble" }
     }
 

@@ -1,13 +1,16 @@
-//! From what was asked to what is run: defaults filled in, names parsed, and everything checked that can be without
-//! data or a device, down to whether the budget pays for the plan.
+//! Completes a recipe: fills in defaults, parses names, and checks everything that needs no images and no device,
+//! including whether the budget is large enough for a plan.
 //!
-//! Defaults are the CIFAR recipe of the paper, but for what did better here (`docs/reproduction.md`). They
-//! depend on five things only: the data set (cutout on CIFAR, but for ensembles of like members, which the paper compares
-//! with work that has none), whether the members differ (four depth bins, whole-batch statistics, the last drop at 80%: the
-//! paper's appendix on heterogeneous ensembles), whether there is but one (a late drop and the mean of the last epochs instead
-//! of three drops), how long training is (short runs search and refine after a share of it), and whether the budget is
-//! too small for templates as large as layers (a grid, its scale, three templates a set, decay of coefficients, and a
-//! classifier that takes part).
+//! Defaults are the paper's CIFAR recipe, except where other settings did better here (`docs/reproduction.md`). They
+//! depend on five facts:
+//!
+//! - the data set: cutout on CIFAR, except for ensembles of equal members, whose published rivals use none;
+//! - different architectures among the members: four depth bins, batch norm over the whole batch, last milestone at 80%
+//!   (the paper's appendix on heterogeneous ensembles);
+//! - a single member: one late milestone and stochastic weight averaging instead of three milestones;
+//! - the length of training: short runs search and refine after a share of the epochs;
+//! - a budget too small for templates as large as layers: grid tiling with its scale, at least three templates per set,
+//!   weight decay on coefficients, and a shared classifier.
 
 mod images;
 mod training;
@@ -26,21 +29,21 @@ use super::file::{CountOrText, PlanTable, Recipe};
 use super::keys::{KEYS, Key};
 use super::resolved::{PlanSettings, RefineSettings, Resolved, SearchPhase};
 use super::strategy::{Similarity, Strategy};
-use crate::fs::names_a_folder;
+use crate::fs::check_name;
 use crate::model::ensemble::ParameterKind;
 use crate::model::member_schedule;
 
-/// From this many epochs on, search and refinement take as long as in the paper.
+/// Number of epochs from which search and refinement have the paper's length.
 const LONG: u64 = 200;
 const MOST_MEMBERS: usize = 64;
 
 impl Recipe {
-    /// What the planner is asked: what hangs on its answer is left open.
+    /// Request to the planner, without the settings that depend on its answer.
     pub fn plan_request(&self) -> Result<PlanRequest, RecipeError> {
         Ok(self.open()?.plan_request()?)
     }
 
-    /// Everything that does not hang on the planner's answer.
+    /// All settings that do not depend on the planner's answer.
     fn open(&self) -> Result<Resolved, RecipeError> {
         self.check_given_plan()?;
         let members = self.members()?;
@@ -73,7 +76,7 @@ impl Recipe {
         })
     }
 
-    /// Everything filled in and checked.
+    /// Completes and checks the recipe.
     pub fn resolve(&self) -> Result<Resolved, RecipeError> {
         let mut resolved = self.open()?;
         let tiling = match &resolved.plan.file {
@@ -83,11 +86,11 @@ impl Recipe {
                 resolved.search = self.search(resolved.strategy, tiling);
                 tiling
             }
-            // What is wrong with a given plan is said when the run begins.
+            // Errors in a given plan are reported when the run starts.
             Some(file) if file.is_file() => {
                 resolved.first_plan().map_or(Tiling::Dense, |plan| plan.tiling)
             }
-            // A pipe can be read once, and that is then.
+            // A pipe can be read only once, and the run reads it when it starts.
             Some(_) => Tiling::Dense,
         };
         if self.train.weight_decay_on.is_none() && tiling.block().is_some() {
@@ -102,15 +105,14 @@ impl Recipe {
         self.source.wrong(key, None, problem.to_string())
     }
 
-    /// Where the plan is given, nothing else may say what is shared; a plan given on the command line goes over what the
-    /// file says of it.
+    /// A given plan must be the only statement about sharing. A plan from the command line replaces what the file says.
     fn check_given_plan(&self) -> Result<(), RecipeError> {
         if self.plan.file.is_none() {
             return Ok(());
         }
         let place = |key: &str| self.source.place(key, None);
         let in_file = matches!(place("plan.file"), Place::File { .. });
-        // A plan has its own reserve; runs keep complete recipes, which have the usual one.
+        // A plan has a reserve of its own; complete recipes of runs hold the default.
         let reserved = self.refine.reserve.is_some_and(|reserve| reserve != 1.0);
         let of_plan = |key: &&Key| match key.path {
             "refine.reserve" => reserved,
@@ -124,17 +126,16 @@ impl Recipe {
         let mut others =
             KEYS.iter().filter(|key| key.path != "plan.file").filter(of_plan).filter(beside);
         match others.next() {
-            Some(key) => Err(self.wrong(
-                key.path,
-                "plan.file is the plan, and leaves this nothing to say: leave one out",
-            )),
+            Some(key) => {
+                Err(self.wrong(key.path, "plan.file replaces this key: leave one of them out"))
+            }
             None => Ok(()),
         }
     }
 
     fn name(&self) -> Result<String, RecipeError> {
         let name = self.name.clone().unwrap_or_else(|| self.source.stem());
-        if !names_a_folder(&name) {
+        if check_name(&name).is_err() {
             return Err(self.wrong("name", format!("'{name}' cannot name a folder")));
         }
         Ok(name)
@@ -180,11 +181,12 @@ impl Recipe {
             Some(text) => text.parse().map_err(|error| self.wrong("plan.clusters", error))?,
             None => strategy.method().start.clusters(heterogeneous, seed),
         };
-        let alone = matches!(clusters, Clustering::Dense | Clustering::PerLayer);
-        if alone && strategy.method().search.is_some() {
+        let unshared = matches!(clusters, Clustering::Dense | Clustering::PerLayer);
+        if unshared && strategy.method().search.is_some() {
             let word = strategy.word();
             let problem = format!(
-                "strategy {word} searches among layers that share, and here none do; use no-search"
+                "strategy {word} searches among layers that share, but with these clusters no layers share; \
+                 use no-search"
             );
             return Err(self.wrong("plan.clusters", problem));
         }
@@ -200,11 +202,11 @@ impl Recipe {
         let refused = match (tiling, compared) {
             (TilingChoice::Stretched, Some(Similarity::Coefficient)) => None,
             (TilingChoice::Stretched, Some(_)) => Some((
-                "compares layers where they have a corner in common, which templates in a bank have not",
+                "compares layers on their common corner, and templates in a bank have none",
                 "no-search, depth-binned, random or coefficient-clustering",
             )),
             (TilingChoice::RankOne, Some(_)) => Some((
-                "searches for layers to share, where here those of one shape do",
+                "searches for layers that share, but with rank-one tiling all layers of one shape share",
                 "no-search",
             )),
             _ => None,
@@ -225,7 +227,7 @@ impl Recipe {
             Some(text) => {
                 let block = text.parse().ok().filter(|block| (1..=4096).contains(block));
                 Some(block.ok_or_else(|| {
-                    self.wrong("plan.block", format!("'{text}' is no side of a block"))
+                    self.wrong("plan.block", format!("'{text}' is not the side of a block"))
                 })?)
             }
         };
@@ -242,7 +244,7 @@ impl Recipe {
             stem: table.share_stem.unwrap_or(false),
             classifier: table.share_classifier,
         };
-        // Banks are not cut into blocks.
+        // Banks have no blocks.
         let block = block.filter(|_| !tiling.has_banks());
         Ok(PlanSettings { file, clusters, tiling, block, scale: table.scale, share })
     }
@@ -251,15 +253,15 @@ impl Recipe {
         self.train.epochs.unwrap_or(LONG)
     }
 
-    /// A number as given, a share of the whole rounded down; none where nobody says.
+    /// A count as given, or a share of the whole, rounded down; 0 without a value.
     fn count_or_share(
         &self,
         key: &'static str,
-        asked: Option<&CountOrText>,
+        value: Option<&CountOrText>,
         whole: u64,
         of: &str,
     ) -> Result<u64, RecipeError> {
-        let text = asked.map_or("0".to_owned(), CountOrText::text);
+        let text = value.map_or("0".to_owned(), CountOrText::text);
         let wrong = |what: &str| Err(self.wrong(key, format!("'{text}' is {what}")));
         match percent(&text) {
             None => {
@@ -312,23 +314,24 @@ impl Recipe {
         Ok(Some(RefineSettings { epoch, beta, reserve, reinit: table.reinit.unwrap_or(false) }))
     }
 
-    /// What no key by itself shows.
+    /// Checks that involve several keys.
     fn check_together(&self, resolved: &Resolved) -> Result<(), RecipeError> {
         let (_, set) = self.set()?;
         let (left, batch) = (set.train - resolved.data.validation, resolved.train.batch_size);
         if batch > left {
             return Err(self.wrong(
                 "train.batch_size",
-                format!("{batch} is more than the {left} images trained on: choose at most {left}"),
+                format!("{batch} is more than the {left} training images: choose at most {left}"),
             ));
         }
         let (members, members_per_step) = (resolved.members.len(), resolved.train.members_per_step);
         let (block, steps) =
-            (member_schedule::block(members, members_per_step), (left / batch) as u64);
+            (member_schedule::steps_per_block(members, members_per_step), (left / batch) as u64);
         if steps < block {
             let problem = format!(
-                "it takes {block} steps until each of {members} members has had a turn, {members_per_step} in a step, and an epoch \
-                 has {steps}: train more at once, hold out fewer images, or choose a smaller train.batch_size"
+                "with {members_per_step} of {members} members per step it takes {block} steps to train every member, \
+                 but an epoch has {steps}: raise train.members_per_step, or lower data.validation or \
+                 train.batch_size"
             );
             return Err(self.wrong("train.members_per_step", problem));
         }
@@ -337,24 +340,24 @@ impl Recipe {
         if swa_epochs > epochs - refined {
             let problem = match refined {
                 _ if swa_epochs > epochs => {
-                    format!("there are no {swa_epochs} epochs in a training of {epochs}")
+                    format!("{swa_epochs} epochs of averaging in a training of {epochs}")
                 }
                 _ => format!(
-                    "the last {swa_epochs} of {epochs} epochs begin before refinement (refine.epoch = {refined})"
+                    "the last {swa_epochs} of {epochs} epochs start before refinement (refine.epoch = {refined})"
                 ),
             };
             return Err(self.wrong("train.swa_epochs", problem));
         }
         if let Some(batches) = resolved.search.as_ref().and_then(|search| search.batches) {
-            // Steps of two rounds may be looked at, and in neither of them all.
+            // The batches may end one block of steps and start another, without a whole one.
             let (least, most) = (2 * block - 1, steps);
             let problem = match batches {
                 _ if batches > most => {
-                    Some(format!("{batches} is more than the {most} of an epoch"))
+                    Some(format!("{batches} is more than the {most} steps of an epoch"))
                 }
                 _ if batches < least && batches < most => Some(format!(
-                    "in {batches} steps some of {members} members may have no turn (train.members_per_step = {members_per_step}): choose at \
-                     least {}, or leave it out for the whole epoch",
+                    "{batches} steps may not train all {members} members (train.members_per_step = {members_per_step}): \
+                     choose at least {}, or leave the key out for the whole epoch",
                     least.min(most)
                 )),
                 _ => None,
@@ -366,7 +369,7 @@ impl Recipe {
         Ok(())
     }
 
-    /// The tiling of the first plan and who takes part, if the budget pays for one.
+    /// Tiling of the first plan, and whether stem and classifier share. Fails if the budget is too small.
     fn settle(&self, resolved: &Resolved) -> Result<(Tiling, SharedRoles), RecipeError> {
         let request = resolved.plan_request().map_err(|error| self.wrong("members", error))?;
         let budget = request.budget.unwrap_or(u64::MAX);

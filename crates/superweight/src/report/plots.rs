@@ -172,7 +172,7 @@ fn curves(run: &RunView, metric: &str, words: &str) -> Option<String> {
     for line in &lines {
         let (name, colour, width) = match line.member {
             Some(member) => (member_name(run, member), hue(member), 1.6),
-            None => (outputs(run).together().to_owned(), "black", 2.6),
+            None => (outputs(run).combined_name().to_owned(), "black", 2.6),
         };
         // Everything starts anew between two phases: no line joins them.
         for phase in &curves.phases {

@@ -74,20 +74,20 @@ pub fn coefficient_pairs(
 
 /// Which (SuperWeight, layer) have a say in refinement, with the shape of their dL/dα: all users of every SuperWeight
 /// that has coefficients and more than one user.
-pub fn asked(plan: &SharingPlan) -> Vec<(SuperWeightId, LayerId, [usize; 3])> {
-    let mut asked = vec![];
+pub fn refinement_candidates(plan: &SharingPlan) -> Vec<(SuperWeightId, LayerId, [usize; 3])> {
+    let mut refinement_candidates = vec![];
     for (i, users) in plan.users().into_iter().enumerate() {
         let superweight = &plan.superweights[i];
         if superweight.groups.is_empty() || users.len() < 2 {
             continue;
         }
         let k = plan.set(superweight.set).templates;
-        asked.extend(users.into_iter().map(|(layer, [rows, cols])| {
+        refinement_candidates.extend(users.into_iter().map(|(layer, [rows, cols])| {
             let shape = if plan.has_patterns() { [1, 1, k] } else { [rows, cols, k] };
             (SuperWeightId(i), layer, shape)
         }));
     }
-    asked
+    refinement_candidates
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Algorithm 1 itself, and what a partition costs, is the planner's; here is what it is fed with, and what is kept so
-//! that it can be fed again ([`replay`]). Gradients come from whoever trains: [`SearchProbe`] and [`AlphaSums`] look at
+//! that it can be fed again ([`replay`]). Gradients come from whoever trains: [`SearchProbe`] and [`CoefficientGradientSums`] look at
 //! an ensemble after each backward pass.
 //!
 //! | file | question |
@@ -30,14 +30,14 @@ mod softmax;
 mod statistics;
 mod sums;
 
-pub use coefficients::{CoefficientGradient, asked, coefficient_pairs};
+pub use coefficients::{CoefficientGradient, refinement_candidates, coefficient_pairs};
 pub use decide::{Decision, Threshold, decide_clusters, decide_groups, groups};
 pub use error::SearchError;
 pub use kmeans::kmeans;
 pub use means::means;
-pub use pairs::{LayerNumbers, PairStatistic, compare};
+pub use pairs::{LayerTensors, PairStatistic, compare_layers};
 pub use probe::SearchProbe;
 pub use replay::{Replay, Replayed, replay};
-pub use softmax::Softened;
+pub use softmax::SoftmaxCoefficients;
 pub use statistics::{Compared, RefineStatistics, SearchStatistics, Statistics};
-pub use sums::{AlphaSums, GradientSums};
+pub use sums::{CoefficientGradientSums, WeightGradientSums};

@@ -21,7 +21,7 @@ use super::SearchError;
 use crate::model::bank::weight_name;
 
 /// Numbers of some layers' weights (or gradients of them), as the engine has them: OHWI.
-pub type LayerNumbers = BTreeMap<LayerId, Vec<f32>>;
+pub type LayerTensors = BTreeMap<LayerId, Vec<f32>>;
 
 /// Sums that run side by side, then are added in order.
 const LANES: usize = 8;
@@ -56,9 +56,9 @@ impl PairStatistic {
 ///
 /// # Panics
 /// Where the numbers of a clustered layer are missing or are not as many as its weight has.
-pub fn compare(
+pub fn compare_layers(
     plan: &SharingPlan,
-    numbers: &LayerNumbers,
+    numbers: &LayerTensors,
     what: &'static str,
 ) -> Result<Vec<PairStatistic>, SearchError> {
     let of = |id: LayerId| -> Weight<'_> {

@@ -5,9 +5,9 @@ use superweight_plan::LayerId;
 
 use super::SearchError;
 use super::means::means;
-use super::pairs::{LayerNumbers, compare};
+use super::pairs::{LayerTensors, compare_layers};
 use super::statistics::{Compared, SearchStatistics};
-use super::sums::GradientSums;
+use super::sums::WeightGradientSums;
 use crate::model::bank::weight_name;
 use crate::model::ensemble::Ensemble;
 use crate::recipe::Similarity;
@@ -16,7 +16,7 @@ use crate::recipe::Similarity;
 #[derive(Debug)]
 pub enum SearchProbe<D: Device> {
     /// Eq. 2.
-    Gradients(GradientSums<D>),
+    Gradients(WeightGradientSums<D>),
     /// Cosine of the composed weights.
     Weights,
     /// k-means over α.
@@ -28,7 +28,7 @@ impl<D: Device> SearchProbe<D> {
     pub fn new(similarity: Similarity, ensemble: &Ensemble<D>) -> Result<Self, Error> {
         Ok(match similarity {
             Similarity::Gradient => {
-                Self::Gradients(GradientSums::new(ensemble.plan(), ensemble.memory())?)
+                Self::Gradients(WeightGradientSums::new(ensemble.plan(), ensemble.memory())?)
             }
             Similarity::Weight => Self::Weights,
             Similarity::Coefficient => Self::Coefficients,
@@ -46,8 +46,8 @@ impl<D: Device> SearchProbe<D> {
     pub fn finish(self, ensemble: &mut Ensemble<D>) -> Result<SearchStatistics, SearchError> {
         let plan = ensemble.plan().clone();
         let compared = match self {
-            Self::Gradients(sums) => Compared::Gradients(compare(&plan, &sums.read(), "Σ dL/dW")?),
-            Self::Weights => Compared::Weights(compare(&plan, &weights(ensemble)?, "the weight")?),
+            Self::Gradients(sums) => Compared::Gradients(compare_layers(&plan, &sums.read(), "Σ dL/dW")?),
+            Self::Weights => Compared::Weights(compare_layers(&plan, &weights(ensemble)?, "the weight")?),
             Self::Coefficients => Compared::Coefficients(means(&plan, ensemble.memory())?),
         };
         Ok(SearchStatistics { plan, compared })
@@ -55,7 +55,7 @@ impl<D: Device> SearchProbe<D> {
 }
 
 /// The weights that the numbers make now: those in memory are older.
-fn weights<D: Device>(ensemble: &mut Ensemble<D>) -> Result<LayerNumbers, Error> {
+fn weights<D: Device>(ensemble: &mut Ensemble<D>) -> Result<LayerTensors, Error> {
     ensemble.compose()?;
     let plan = ensemble.plan();
     let layers = plan.clusters.iter().flat_map(|cluster| &cluster.layers);

@@ -17,7 +17,7 @@ use crate::model::ensemble::Ensemble;
 
 /// Logits put aside while α is in their place.
 #[derive(Debug)]
-pub struct Softened {
+pub struct SoftmaxCoefficients {
     sets: Vec<Set>,
 }
 
@@ -31,9 +31,9 @@ struct Set {
     live: usize,
 }
 
-impl Softened {
+impl SoftmaxCoefficients {
     /// Puts α in place of the logits.
-    pub fn begin<D: Device>(ensemble: &mut Ensemble<D>) -> Result<Self, Error> {
+    pub fn apply<D: Device>(ensemble: &mut Ensemble<D>) -> Result<Self, Error> {
         let live = live_rows(ensemble.plan());
         let of =
             |(i, set): (usize, &TemplateSet)| (coefficients_name(SetId(i)), set.templates, live[i]);
@@ -53,7 +53,7 @@ impl Softened {
     }
 
     /// Turns dL/dα into the gradient of the logits.
-    pub fn turn_gradients<D: Device>(&self, ensemble: &mut Ensemble<D>) -> Result<(), Error> {
+    pub fn backward<D: Device>(&self, ensemble: &mut Ensemble<D>) -> Result<(), Error> {
         for Set { name, k, alpha, live, .. } in &self.sets {
             let mut gradient = ensemble.memory().gradient(name)?;
             for (g, a) in gradient[..*live].chunks_exact_mut(*k).zip(alpha.chunks_exact(*k)) {
@@ -68,7 +68,7 @@ impl Softened {
     }
 
     /// Puts the logits back.
-    pub fn end<D: Device>(self, ensemble: &mut Ensemble<D>) -> Result<(), Error> {
+    pub fn restore<D: Device>(self, ensemble: &mut Ensemble<D>) -> Result<(), Error> {
         self.sets
             .iter()
             .try_for_each(|set| ensemble.memory_mut().set_parameter(&set.name, &set.logits))

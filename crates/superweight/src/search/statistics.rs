@@ -6,7 +6,7 @@
 //! | `search.dots` | F64 `[n]` | ⟨dWᵢ, dWⱼ⟩ over the corner both have |
 //! | `search.squares` | F64 `[n, 2]` | \|dWᵢ\|², \|dWⱼ\|² over it |
 //! | `search.coefficients.L` | F64 `[K]` | mean α of layer L, in place of pairs where those are clustered |
-//! | `refine.S.L` | F32 `[rows, columns, K]` | dL/dα of SuperWeight S that layer L asked for |
+//! | `refine.S.L` | F32 `[rows, columns, K]` | dL/dα of SuperWeight S that layer L refinement_candidates for |
 //!
 //! The strings of the file say what was compared and hold the plans that layers and SuperWeights are numbered by
 //! (`search.plan`, `refine.plan`). dL/dW itself is as large as the networks and is not kept.
@@ -16,7 +16,7 @@ use std::path::Path;
 use superweight_plan::{LayerId, SharingPlan, SuperWeightId};
 
 use super::SearchError;
-use super::coefficients::{CoefficientGradient, asked};
+use super::coefficients::{CoefficientGradient, refinement_candidates};
 use super::pairs::PairStatistic;
 use crate::recipe::Similarity;
 use crate::run::{Disk, Tensor, Tensors, safetensors};
@@ -145,7 +145,7 @@ impl Statistics {
                     Ok(CoefficientGradient { superweight, layer, shape, values })
                 };
                 let gradients =
-                    asked(&plan).into_iter().map(read).collect::<Result<_, SearchError>>()?;
+                    refinement_candidates(&plan).into_iter().map(read).collect::<Result<_, SearchError>>()?;
                 Some(RefineStatistics { plan, gradients })
             }
         };

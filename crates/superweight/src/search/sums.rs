@@ -6,18 +6,18 @@
 use superweight_engine::{Accumulator, Device, Error, Memory};
 use superweight_plan::{LayerId, SharingPlan};
 
-use super::coefficients::{CoefficientGradient, asked};
-use super::pairs::LayerNumbers;
-use crate::model::bank::{Probe, weight_name};
+use super::coefficients::{CoefficientGradient, refinement_candidates};
+use super::pairs::LayerTensors;
+use crate::model::bank::{CoefficientProbe, weight_name};
 
 /// Σ dL/dW of every clustered layer, in f32.
 #[derive(Debug)]
-pub struct GradientSums<D: Device> {
+pub struct WeightGradientSums<D: Device> {
     layers: Vec<LayerId>,
     sums: Accumulator<D>,
 }
 
-impl<D: Device> GradientSums<D> {
+impl<D: Device> WeightGradientSums<D> {
     /// Nothing summed yet.
     pub fn new(plan: &SharingPlan, memory: &Memory<D>) -> Result<Self, Error> {
         let layers: Vec<LayerId> =
@@ -33,22 +33,22 @@ impl<D: Device> GradientSums<D> {
     }
 
     /// The sums, layer by layer.
-    pub fn read(&self) -> LayerNumbers {
+    pub fn read(&self) -> LayerTensors {
         self.layers.iter().enumerate().map(|(i, &layer)| (layer, self.sums.read(i))).collect()
     }
 }
 
 /// Σ dL/dα of every layer of every SuperWeight, in f32.
 #[derive(Debug)]
-pub struct AlphaSums<D: Device> {
-    probe: Probe<D>,
+pub struct CoefficientGradientSums<D: Device> {
+    probe: CoefficientProbe<D>,
     sums: Accumulator<D>,
 }
 
-impl<D: Device> AlphaSums<D> {
+impl<D: Device> CoefficientGradientSums<D> {
     /// Nothing summed yet. The ensemble must have been made for a plan that can be refined.
     pub fn new(plan: &SharingPlan, memory: &Memory<D>) -> Result<Self, Error> {
-        let probe = Probe::new(memory.device(), plan, memory.layout())?;
+        let probe = CoefficientProbe::new(memory.device(), plan, memory.layout())?;
         let sums = Accumulator::new(memory, probe.gradients())?;
         Ok(Self { probe, sums })
     }
@@ -70,6 +70,6 @@ impl<D: Device> AlphaSums<D> {
             let values = sums[set][first..first + shape.iter().product::<usize>()].to_vec();
             CoefficientGradient { superweight, layer, shape, values }
         };
-        asked(plan).into_iter().map(of).collect()
+        refinement_candidates(plan).into_iter().map(of).collect()
     }
 }

@@ -14,7 +14,7 @@ use superweight_plan::{ClusterId, LayerId, LayerKind, SetId, SharingPlan};
 
 use crate::engine::Error;
 use crate::model::bank::{
-    coefficients_name, factors_name, live_rows, numbers_name, pattern_rows, patterns_name, scope,
+    coefficients_name, factors_name, live_rows, bank_name, pattern_rows, patterns_name, scope,
     templates_name, weight_name,
 };
 use crate::model::ensemble::Ensemble;
@@ -60,7 +60,7 @@ fn stored(plan: &SharingPlan) -> Vec<Stored> {
     let (live, patterns) = (live_rows(plan), pattern_rows(plan));
     for (i, cluster) in plan.clusters.iter().enumerate() {
         if let Some(numbers) = cluster.bank {
-            let (name, shape) = (numbers_name(ClusterId(i)), vec![numbers as usize]);
+            let (name, shape) = (bank_name(ClusterId(i)), vec![numbers as usize]);
             all.push(Stored { name, shape, shared: true, channels_last: None });
         }
     }

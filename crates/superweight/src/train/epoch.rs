@@ -68,7 +68,7 @@ impl<D: Device> Session<D> {
         for (step, lr) in (1..).zip(&lrs) {
             batches.fill(epoch * steps + step - 1, &mut draws)?;
             let watch = probe.as_deref_mut().filter(|probe| step >= probe.from);
-            let members = member_schedule.of(epoch, step - 1);
+            let members = member_schedule.members_of_step(epoch, step - 1);
             self.trainer.train_step(
                 &members,
                 &draws,

@@ -85,7 +85,7 @@ impl<D: Device> Session<D> {
 fn evaluation_curves(split: &str, found: &Evaluation, outputs: &Outputs) -> Vec<(String, f64)> {
     let word = outputs.word();
     let each = found.members.iter().enumerate().map(|(i, scores)| (format!("{word} {i}"), scores));
-    let all = each.chain([(outputs.together().to_owned(), &found.ensemble)]);
+    let all = each.chain([(outputs.combined_name().to_owned(), &found.ensemble)]);
     all.flat_map(|(who, scores)| {
         [("top-1", scores.top1), ("top-5", scores.top5), ("nll", scores.nll)]
             .map(|(what, value)| (format!("{split}/{what} of {who}"), value))

@@ -18,11 +18,11 @@ use super::trainer::GradientHook;
 use super::weight_decay::weight_decay_groups;
 use super::{Phase, Position, Stage, TrainError};
 use crate::model::bank;
-use crate::model::ensemble::{Ensemble, EnsemblePart};
+use crate::model::ensemble::{Ensemble, EnsembleSubset};
 use crate::recipe::{SearchPhase, Similarity};
 use crate::run::{Event, RunFolder};
 use crate::search::{
-    AlphaSums, Decision, RefineStatistics, SearchProbe, Softened, Statistics, decide_clusters,
+    CoefficientGradientSums, Decision, RefineStatistics, SearchProbe, SoftmaxCoefficients, Statistics, decide_clusters,
     decide_groups,
 };
 
@@ -41,29 +41,29 @@ enum ProbeKind<D: Device> {
     /// At dL/dW.
     Gradients(SearchProbe<D>),
     /// At dL/dα.
-    Alpha(AlphaSums<D>),
+    Alpha(CoefficientGradientSums<D>),
 }
 
 impl<D: Device> GradientHook<D> for GradientProbe<D> {
     fn gradients(
         &mut self,
         ensemble: &mut Ensemble<D>,
-        part: Option<&EnsemblePart<D>>,
+        subset: Option<&EnsembleSubset<D>>,
     ) -> Result<(), Error> {
         match &mut self.kind {
             ProbeKind::Softmax => {
-                let softened = Softened::begin(ensemble)?;
-                ensemble.gradients_of(part)?;
-                softened.turn_gradients(ensemble)?;
-                softened.end(ensemble)
+                let softened = SoftmaxCoefficients::apply(ensemble)?;
+                ensemble.gradients_of_subset(subset)?;
+                softened.backward(ensemble)?;
+                softened.restore(ensemble)
             }
             ProbeKind::Gradients(watch) => {
-                ensemble.gradients_of(part)?;
+                ensemble.gradients_of_subset(subset)?;
                 watch.observe(ensemble);
                 Ok(())
             }
             ProbeKind::Alpha(sums) => {
-                ensemble.gradients_of(part)?;
+                ensemble.gradients_of_subset(subset)?;
                 sums.observe(ensemble.memory_mut())
             }
         }
@@ -99,7 +99,7 @@ impl<D: Device> Session<D> {
             (Stage::Train, _, Some(refine))
                 if next == refine.epoch && can_split(ensemble.plan()) =>
             {
-                ProbeKind::Alpha(AlphaSums::new(ensemble.plan(), ensemble.memory())?)
+                ProbeKind::Alpha(CoefficientGradientSums::new(ensemble.plan(), ensemble.memory())?)
             }
             _ => return Ok(None),
         };
@@ -186,7 +186,7 @@ impl<D: Device> Session<D> {
     fn find_groups(
         &mut self,
         plan: &SharingPlan,
-        sums: &AlphaSums<D>,
+        sums: &CoefficientGradientSums<D>,
     ) -> Result<Decision, TrainError> {
         let refine = RefineStatistics { plan: plan.clone(), gradients: sums.read(plan) };
         self.statistics.refine = Some(refine.clone());
@@ -214,9 +214,9 @@ impl<D: Device> Session<D> {
         if self.position.phase != Stage::Search || similarity != Some(Similarity::Coefficient) {
             return body(self);
         }
-        let softened = Softened::begin(self.trainer.parts_mut().0)?;
+        let softened = SoftmaxCoefficients::apply(self.trainer.parts_mut().0)?;
         let seen = body(self);
-        softened.end(self.trainer.parts_mut().0)?;
+        softened.restore(self.trainer.parts_mut().0)?;
         seen
     }
 }

@@ -19,17 +19,17 @@ use superweight_plan::{MemberId, SharingPlan};
 use super::error::TrainError;
 use super::weight_decay::weight_decay;
 use crate::data::{Dataset, Split};
-use crate::model::ensemble::{Ensemble, EnsembleOptions, EnsemblePart, ParameterKind};
+use crate::model::ensemble::{Ensemble, EnsembleOptions, EnsembleSubset, ParameterKind};
 use crate::model::recording::RecordedWork;
 use crate::recipe::Resolved;
 
 /// Somebody who looks at gradients before they are used: search and refinement.
 pub trait GradientHook<D: Device> {
-    /// Does the backward pass of some members ([`Ensemble::gradients_of`]) and looks at it.
+    /// Does the backward pass of some members ([`Ensemble::gradients_of_subset`]) and looks at it.
     fn gradients(
         &mut self,
         ensemble: &mut Ensemble<D>,
-        part: Option<&EnsemblePart<D>>,
+        subset: Option<&EnsembleSubset<D>>,
     ) -> Result<(), Error>;
 
     /// Whether all of it happens on the device, so that it can be recorded.
@@ -57,7 +57,7 @@ pub struct Trainer<D: Device> {
 struct SubsetSteps<D: Device> {
     members: Vec<MemberId>,
     /// None for all members.
-    part: Option<EnsemblePart<D>>,
+    subset: Option<EnsembleSubset<D>>,
     train: RecordedWork<D>,
     watched: RecordedWork<D>,
 }
@@ -148,10 +148,10 @@ impl<D: Device> Trainer<D> {
         let device = self.ensemble.memory().device().clone();
         device.set_samples(&mut self.images[Split::Train as usize], draws);
         self.optimizer.set_lrs(&self.lrs.map(|of| of * lr))?;
-        let subset = self.subset(members)?;
+        let index = self.steps_of(members)?;
         let Self { ensemble, optimizer, images, subsets, sums, .. } = self;
-        let SubsetSteps { part, train, watched, .. } = &mut subsets[subset];
-        let part = part.as_ref();
+        let SubsetSteps { subset, train, watched, .. } = &mut subsets[index];
+        let subset = subset.as_ref();
         let outputs: Vec<usize> =
             members.iter().flat_map(|&member| ensemble.outputs().of_member(member)).collect();
         outputs.iter().for_each(|&output| sums[output].steps += 1);
@@ -161,12 +161,12 @@ impl<D: Device> Trainer<D> {
         };
         let plain = watch.as_ref().is_some_and(|watch| !watch.stays_on_device());
         let mut body = || {
-            ensemble.draw(&images[Split::Train as usize])?;
+            ensemble.load_batch(&images[Split::Train as usize])?;
             match &mut watch {
-                Some(watch) => watch.gradients(ensemble, part)?,
-                None => ensemble.gradients_of(part)?,
+                Some(watch) => watch.gradients(ensemble, subset)?,
+                None => ensemble.gradients_of_subset(subset)?,
             }
-            ensemble.update_of(optimizer, part);
+            ensemble.update_subset(optimizer, subset);
             outputs
                 .iter()
                 .for_each(|&output| ensemble.memory().accumulate(&mut sums[output].metrics));
@@ -176,19 +176,19 @@ impl<D: Device> Trainer<D> {
     }
 
     /// The steps that train these members: which of those that are known.
-    fn subset(&mut self, members: &[MemberId]) -> Result<usize, Error> {
+    fn steps_of(&mut self, members: &[MemberId]) -> Result<usize, Error> {
         if let Some(known) = self.subsets.iter().position(|subset| subset.members == members) {
             return Ok(known);
         }
-        let part = match members.len() < self.ensemble.members() {
-            true => Some(self.ensemble.part(members, &self.optimizer)?),
+        let subset = match members.len() < self.ensemble.members() {
+            true => Some(self.ensemble.subset(members, &self.optimizer)?),
             false => None,
         };
         if self.subsets.len() == MAX_SUBSETS {
             self.subsets.pop_front();
         }
         let (train, watched) = (RecordedWork::New, RecordedWork::New);
-        self.subsets.push_back(SubsetSteps { members: members.to_vec(), part, train, watched });
+        self.subsets.push_back(SubsetSteps { members: members.to_vec(), subset, train, watched });
         Ok(self.subsets.len() - 1)
     }
 
@@ -217,7 +217,7 @@ impl<D: Device> Trainer<D> {
         let device = self.ensemble.memory().device().clone();
         let images = &mut self.images[Split::Train as usize];
         device.set_samples(images, draws);
-        self.ensemble.draw(images)?;
+        self.ensemble.load_batch(images)?;
         self.ensemble.recalibrate(k)
     }
 
@@ -228,7 +228,7 @@ impl<D: Device> Trainer<D> {
         let images = &mut images[part as usize];
         device.set_samples(images, draws);
         evaluate[part as usize].run(&device, &mut || {
-            ensemble.draw(images)?;
+            ensemble.load_batch(images)?;
             ensemble.evaluate()
         })
     }

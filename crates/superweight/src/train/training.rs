@@ -105,7 +105,7 @@ impl<D: Device> Session<D> {
     fn estimated_seconds(&self, phase: &Phase) -> f64 {
         let averages = self.resolved.train.swa_epochs > 0 && phase.stage == Stage::Train;
         // Recomputing batch norm's statistics runs all members, even where a step trains only some.
-        let pass = (LAST_EPOCH - 1.0) / self.member_schedule(phase).share(self.plan());
+        let pass = (LAST_EPOCH - 1.0) / self.member_schedule(phase).work_share(self.plan());
         let longer = if averages && self.position.epoch + 1 == phase.epochs { pass } else { 0.0 };
         (1.0 + longer) * self.position.epoch_seconds
     }

@@ -5,7 +5,7 @@ mod say;
 use superweight::model::bank;
 use superweight::engine::{CpuDevice, LayoutBuilder, Memory, Program, Settings, Sgd, SgdOptions};
 use superweight::engine::{ParameterGroup, Region};
-use superweight::model::ensemble::{Ensemble, EnsembleOptions, ParameterKind, member_numbers};
+use superweight::model::ensemble::{Ensemble, EnsembleOptions, ParameterKind, member_parameters};
 use superweight::model::lower::{IMAGES, LABELS, Lowering, lower};
 use superweight::plan::arch::{ArchName, ImageShape};
 use superweight::plan::{
@@ -337,7 +337,7 @@ fn layers_without_weight_have_faded() {
 fn numbers_of_a_member() {
     let plans = shared_plans();
     let rank_one = plans.last().unwrap();
-    let own = |plan: &SharingPlan, m| member_numbers(plan, MemberId(m));
+    let own = |plan: &SharingPlan, m| member_parameters(plan, MemberId(m));
     let factors: u64 =
         (0..rank_one.template_sets.len()).map(|i| rank_one.factor_parameters(SetId(i))).sum();
     let apart = rank_one.bill.trained() - rank_one.bill.templates;

@@ -2,7 +2,7 @@
 
 use superweight::model::bank;
 use superweight::engine::{CpuDevice, Sgd};
-use superweight::model::ensemble::{Ensemble, EnsembleOptions, ParameterKind, by_size, member_numbers};
+use superweight::model::ensemble::{Ensemble, EnsembleOptions, ParameterKind, by_size, member_parameters};
 use superweight::model::lower::TEACHER;
 use superweight::plan::{Clustering, LayerKind, MemberId, PlanRequest, SetId, SharingPlan};
 use superweight::model::OutputId;
@@ -152,8 +152,8 @@ fn members_that_have_no_turn_have_no_say() {
         };
         let mut of = |members: &[usize]| {
             let members: Vec<MemberId> = members.iter().copied().map(MemberId).collect();
-            let part = (members.len() < 2).then(|| ensemble.part(&members, &sgd).unwrap());
-            ensemble.gradients_of(part.as_ref()).unwrap();
+            let part = (members.len() < 2).then(|| ensemble.subset(&members, &sgd).unwrap());
+            ensemble.gradients_of_subset(part.as_ref()).unwrap();
             [&shared, "0.fc.bias", "1.fc.bias"]
                 .map(|name| ensemble.memory().gradient(name).unwrap())
         };
@@ -192,7 +192,7 @@ fn a_step_of_a_part_moves_its_numbers_alone() {
             // Momentum of everything, from a step of all.
             ensemble.gradients().unwrap();
             ensemble.update(&mut sgd);
-            let part = ensemble.part(&[member], &sgd).unwrap();
+            let part = ensemble.subset(&[member], &sgd).unwrap();
             let trained: Vec<_> = ParameterKind::ALL
                 .iter()
                 .flat_map(|&kind| ensemble.ranges(kind).unwrap())
@@ -217,8 +217,8 @@ fn a_step_of_a_part_moves_its_numbers_alone() {
                     names.iter().flat_map(of).collect()
                 };
             let before = numbers(&ensemble, &sgd);
-            ensemble.gradients_of(Some(&part)).unwrap();
-            ensemble.update_of(&mut sgd, Some(&part));
+            ensemble.gradients_of_subset(Some(&part)).unwrap();
+            ensemble.update_subset(&mut sgd, Some(&part));
             let after = numbers(&ensemble, &sgd);
             let moved: Vec<_> =
                 before.iter().zip(&after).filter(|(before, after)| before != after).collect();
@@ -226,7 +226,7 @@ fn a_step_of_a_part_moves_its_numbers_alone() {
                 moved.iter().all(|(before, after)| before.1 != after.1),
                 "what moves has a momentum"
             );
-            assert_eq!(moved.len() as u64, member_numbers(&plan, member), "{}", plan.tiling);
+            assert_eq!(moved.len() as u64, member_parameters(&plan, member), "{}", plan.tiling);
         }
     }
 }

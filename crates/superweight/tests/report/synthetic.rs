@@ -15,7 +15,7 @@ use superweight::report::{
 use superweight::run::{Checkpoint, Disk, Event, Existing, Facts, RunFolder, Tensor};
 use superweight::search::{
     CoefficientGradient, Compared, PairStatistic, RefineStatistics, SearchStatistics, Statistics,
-    asked, decide_clusters, decide_groups,
+    refinement_candidates, decide_clusters, decide_groups,
 };
 use superweight::model::Outputs;
 
@@ -71,7 +71,7 @@ fn pairs(start: &SharingPlan, draws: Draws) -> Vec<PairStatistic> {
 }
 
 fn gradients(plan: &SharingPlan, draws: Draws) -> Vec<CoefficientGradient> {
-    let all = asked(plan).into_iter();
+    let all = refinement_candidates(plan).into_iter();
     all.map(|(superweight, layer, shape)| {
         let common = draws.under(superweight.0 as u64).under((layer.0 % 3) as u64);
         let own = draws.under(77).under((superweight.0 * 4096 + layer.0) as u64);

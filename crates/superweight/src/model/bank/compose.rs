@@ -7,7 +7,7 @@ use superweight_engine::{
 use superweight_plan::{ClusterId, LayerId, LayerKind, SetId, SharingPlan};
 
 use super::names::{
-    coefficients_name, factors_name, kind_of, mixed_name, numbers_name, patterns_name,
+    coefficients_name, factors_name, kind_of, mixed_name, bank_name, patterns_name,
     templates_name, weight_name,
 };
 use super::rows::{MixRows, Rows, pattern_rows};
@@ -18,7 +18,7 @@ pub fn declare(plan: &SharingPlan, layout: &mut LayoutBuilder) -> Result<(), Err
     let (MixRows { cells, coefficients: rows }, patterns) = (MixRows::of(plan), pattern_rows(plan));
     for (i, cluster) in plan.clusters.iter().enumerate() {
         if let Some(numbers) = cluster.bank {
-            layout.parameter(numbers_name(ClusterId(i)), numbers as usize)?;
+            layout.parameter(bank_name(ClusterId(i)), numbers as usize)?;
         }
     }
     for (i, set) in plan.template_sets.iter().enumerate() {
@@ -125,7 +125,7 @@ fn view_sets(plan: &SharingPlan, layout: &Layout) -> Result<Vec<BankViewSet>, Er
                 BankView { tensor, shape, at: at as usize, from: view.source(set.block), factors }
             }));
         }
-        let bank = layout.parameter(&numbers_name(ClusterId(i)))?;
+        let bank = layout.parameter(&bank_name(ClusterId(i)))?;
         all.push(BankViewSet { name: format!("cluster {i}"), bank, views });
     }
     Ok(all)

@@ -16,7 +16,7 @@ use superweight_plan::{
 };
 
 use super::names::{
-    coefficients_name, factors_name, numbers_name, patterns_name, scope, templates_name,
+    coefficients_name, factors_name, bank_name, patterns_name, scope, templates_name,
     weight_name,
 };
 use super::rows::Rows;
@@ -48,7 +48,7 @@ pub fn initialize<D: Device>(
         if let (Some(numbers), Some(set)) = (cluster.bank, plan.template_sets.iter().find(of)) {
             let numbers: Vec<f32> =
                 (0..numbers).map(|n| (set.std * normal.normal(n)) as f32).collect();
-            memory.set_parameter(&numbers_name(ClusterId(i)), &numbers)?;
+            memory.set_parameter(&bank_name(ClusterId(i)), &numbers)?;
         }
     }
     for (i, set) in plan.template_sets.iter().enumerate() {

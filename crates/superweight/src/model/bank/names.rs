@@ -19,7 +19,7 @@ pub fn templates_name(set: SetId) -> String {
 }
 
 /// Name of the numbers that a cluster's templates are looked at in, where they are.
-pub fn numbers_name(cluster: ClusterId) -> String {
+pub fn bank_name(cluster: ClusterId) -> String {
     format!("numbers.{cluster}")
 }
 

@@ -30,7 +30,7 @@ fn mixed(plan: &SharingPlan) -> impl Iterator<Item = SetId> + '_ {
     sets.filter(|(_, set)| set.templates > 1).map(|(i, _)| SetId(i))
 }
 
-/// Adds to a layout what a [`Probe`] needs.
+/// Adds to a layout what a [`CoefficientProbe`] needs.
 pub fn declare_probe(plan: &SharingPlan, layout: &mut LayoutBuilder) -> Result<(), Error> {
     let MixRows { cells, coefficients: rows } = MixRows::own(plan);
     for set in mixed(plan) {
@@ -45,14 +45,14 @@ pub fn declare_probe(plan: &SharingPlan, layout: &mut LayoutBuilder) -> Result<(
 
 /// dL/dα of every layer, prepared for a device.
 #[derive(Debug)]
-pub struct Probe<D: Device> {
+pub struct CoefficientProbe<D: Device> {
     mix: Mix<D>,
     /// Set after set.
     gradients: Vec<(SetId, Region)>,
     rows: Rows,
 }
 
-impl<D: Device> Probe<D> {
+impl<D: Device> CoefficientProbe<D> {
     /// Prepares it; `layout` has what [`declare_probe`] and [`declare`](super::declare) added.
     pub fn new(device: &D, plan: &SharingPlan, layout: &Layout) -> Result<Self, Error> {
         let rows = MixRows::own(plan);
@@ -92,7 +92,7 @@ impl<D: Device> Probe<D> {
         self.gradients.iter().map(|(_, region)| *region).collect()
     }
 
-    /// In which of [`Probe::gradients`], and from which number on, one layer's dL/dα of a SuperWeight lies: the cells
+    /// In which of [`CoefficientProbe::gradients`], and from which number on, one layer's dL/dα of a SuperWeight lies: the cells
     /// that the layer uses, row by row, K numbers each.
     pub fn place(
         &self,

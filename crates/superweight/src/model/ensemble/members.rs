@@ -7,10 +7,10 @@ use superweight_engine::{
 use superweight_plan::{LayerId, MemberId, SharingPlan, VectorKind};
 
 use super::parameters::by_size;
-use crate::model::bank::{self, Bank, BankPart, idle, scope, weight_name};
+use crate::model::bank::{self, Bank, BankSubset, scope, unused_ranges, weight_name};
 use crate::model::fold::fold;
 use crate::model::lower::{IMAGES, LABELS, LossTarget, Lowering, lower, lower_by_exit};
-use crate::model::mimo::{mixture, side_by_side};
+use crate::model::mimo::{log_mean_probability, side_by_side};
 use crate::model::{OutputId, Outputs};
 
 /// A batch norm's scale below which a channel is silent; scales start at 1.
@@ -93,9 +93,9 @@ pub struct Ensemble<D: Device> {
 
 /// Some of an ensemble's members, for steps that train these and leave alone what only others have.
 #[derive(Debug)]
-pub struct EnsemblePart<D: Device> {
+pub struct EnsembleSubset<D: Device> {
     members: Vec<MemberId>,
-    bank: BankPart<D>,
+    bank: BankSubset<D>,
     optimizer: SgdSubset<D>,
 }
 
@@ -132,8 +132,8 @@ impl<D: Device> Ensemble<D> {
             if training {
                 let target = match teacher {
                     None => LossTarget::Labels,
-                    Some(MemberId(teacher)) if teacher == i => LossTarget::Teach,
-                    Some(_) => LossTarget::Learn,
+                    Some(MemberId(teacher)) if teacher == i => LossTarget::LabelsAsTeacher,
+                    Some(_) => LossTarget::TeacherProbabilities,
                 };
                 let lowering =
                     Lowering { smoothing, target, ghosts: batch / bn_batch_size, ..plain };
@@ -264,42 +264,42 @@ impl<D: Device> Ensemble<D> {
     }
 
     /// Fills the batch from images on the device, as they were last said to be drawn.
-    pub fn draw(&mut self, images: &D::Images) -> Result<(), Error> {
+    pub fn load_batch(&mut self, images: &D::Images) -> Result<(), Error> {
         self.memory.draw_batch(images, IMAGES, LABELS)
     }
 
     /// Compose, members forward and backward, compose backward: dL/dW of every layer and the bank's gradients are there. Weights
     /// to look at are not: [`Ensemble::compose`].
     pub fn gradients(&mut self) -> Result<(), Error> {
-        self.gradients_of(None)
+        self.gradients_of_subset(None)
     }
 
     /// These members, and what of the optimizer's is theirs. Of this plan: not after [`Ensemble::refine`].
     ///
     /// # Panics
     /// If they learn from a member that is not among them.
-    pub fn part(&self, members: &[MemberId], optimizer: &Sgd<D>) -> Result<EnsemblePart<D>, Error> {
+    pub fn subset(&self, members: &[MemberId], optimizer: &Sgd<D>) -> Result<EnsembleSubset<D>, Error> {
         let taught = self.teacher.is_none_or(|teacher| members.contains(&teacher));
         assert!(taught, "members learn from the largest, so it is trained with them");
-        let idle = idle(self.plan(), self.memory.layout(), members)?;
-        Ok(EnsemblePart {
+        let unused = unused_ranges(self.plan(), self.memory.layout(), members)?;
+        Ok(EnsembleSubset {
             members: members.to_vec(),
-            bank: self.bank.part(&self.memory, members)?,
-            optimizer: optimizer.excluding(&idle, &self.memory)?,
+            bank: self.bank.subset(&self.memory, members)?,
+            optimizer: optimizer.excluding(&unused, &self.memory)?,
         })
     }
 
     /// The same of a part, as if it were all; dL/dW of others is zero.
-    pub fn gradients_of(&mut self, part: Option<&EnsemblePart<D>>) -> Result<(), Error> {
+    pub fn gradients_of_subset(&mut self, part: Option<&EnsembleSubset<D>>) -> Result<(), Error> {
         let Some(part) = part else {
             self.bank.compose(&mut self.memory, MixOutput::KernelWeights)?;
             self.run_training(&self.member_ids())?;
             return self.bank.compose_backward(&mut self.memory);
         };
-        self.bank.compose_part(&part.bank, &mut self.memory, MixOutput::KernelWeights)?;
+        self.bank.compose_subset(&part.bank, &mut self.memory, MixOutput::KernelWeights)?;
         self.memory.clear_gradients();
         self.run_training(&part.members)?;
-        self.bank.compose_part_backward(&part.bank, &mut self.memory)
+        self.bank.compose_subset_backward(&part.bank, &mut self.memory)
     }
 
     /// Forward and backward of these, the one that teaches before those that learn from it.
@@ -313,11 +313,11 @@ impl<D: Device> Ensemble<D> {
 
     /// One step of the optimizer over these gradients, with the rates it was last given.
     pub fn update(&mut self, optimizer: &mut Sgd<D>) {
-        self.update_of(optimizer, None);
+        self.update_subset(optimizer, None);
     }
 
     /// The same of a part, as if it were all.
-    pub fn update_of(&mut self, optimizer: &mut Sgd<D>, part: Option<&EnsemblePart<D>>) {
+    pub fn update_subset(&mut self, optimizer: &mut Sgd<D>, part: Option<&EnsembleSubset<D>>) {
         match part {
             None => optimizer.step(&mut self.memory),
             Some(part) => optimizer.step_subset(&part.optimizer, &mut self.memory),
@@ -408,7 +408,7 @@ impl<D: Device> Ensemble<D> {
     /// A output's logits for the batch.
     pub fn logits(&self, output: OutputId) -> Result<Vec<f32>, Error> {
         let logits = self.memory.output(&self.logits[output.0])?;
-        Ok(mixture(logits, self.plan().members[0].classes, self.heads()))
+        Ok(log_mean_probability(logits, self.plan().members[0].classes, self.heads()))
     }
 
     /// Goes over to a refined plan: coefficients and their momentum are copied to the groups that split, everything else

@@ -12,6 +12,6 @@ mod members;
 mod optimizer;
 mod parameters;
 
-pub use members::{Ensemble, EnsembleOptions, EnsemblePart, NEAR_ZERO_WEIGHT, ZERO_SCALE};
+pub use members::{Ensemble, EnsembleOptions, EnsembleSubset, NEAR_ZERO_WEIGHT, ZERO_SCALE};
 pub(crate) use parameters::multiply_adds;
 pub use parameters::{ParameterKind, by_size, member_parameters};

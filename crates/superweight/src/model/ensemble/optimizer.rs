@@ -8,7 +8,7 @@ use superweight_plan::{ClusterId, LayerId, LayerKind, SetId, VectorKind};
 use super::members::Ensemble;
 use super::parameters::ParameterKind;
 use crate::model::bank::{
-    self, coefficients_name, factors_name, numbers_name, pattern_rows, patterns_name, scope,
+    self, coefficients_name, factors_name, bank_name, pattern_rows, patterns_name, scope,
     templates_name, weight_name,
 };
 
@@ -48,7 +48,7 @@ impl<D: Device> Ensemble<D> {
         }
         let banks = plan.clusters.iter().enumerate().filter(|(_, cluster)| cluster.bank.is_some());
         let banks = banks.filter(|_| kind == ParameterKind::Templates);
-        names.extend(banks.map(|(i, _)| numbers_name(ClusterId(i))));
+        names.extend(banks.map(|(i, _)| bank_name(ClusterId(i))));
         for (i, planned) in
             plan.layers.iter().enumerate().filter(|(_, planned)| planned.tiles.is_empty())
         {

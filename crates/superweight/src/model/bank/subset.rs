@@ -12,7 +12,7 @@ use superweight_plan::{ClusterId, LayerId, MemberId, SetId, SharingPlan};
 
 use super::compose::{Bank, mix_sets};
 use super::names::{
-    coefficients_name, factors_name, numbers_name, patterns_name, scope, templates_name,
+    coefficients_name, factors_name, bank_name, patterns_name, scope, templates_name,
     weight_name,
 };
 use super::rows::pattern_rows;
@@ -20,13 +20,13 @@ use super::rows::{MixRows, Rows};
 
 /// A [`Bank`] as some members use it.
 #[derive(Debug)]
-pub struct BankPart<D: Device> {
+pub struct BankSubset<D: Device> {
     mix: Mix<D>,
 }
 
 impl<D: Device> Bank<D> {
     /// The part of these members.
-    pub fn part(&self, memory: &Memory<D>, members: &[MemberId]) -> Result<BankPart<D>, Error> {
+    pub fn subset(&self, memory: &Memory<D>, members: &[MemberId]) -> Result<BankSubset<D>, Error> {
         let mut sets =
             mix_sets(&self.plan, &MixRows::of(&self.plan), memory.layout(), self.weight_decay)?;
         let layers = self.plan.layers.iter().enumerate();
@@ -36,13 +36,13 @@ impl<D: Device> Bank<D> {
         let tensors = theirs.map(place).collect::<Result<HashSet<usize>, Error>>()?;
         sets.iter_mut()
             .for_each(|set| set.uses.retain(|used| tensors.contains(&used.tensor.offset)));
-        Ok(BankPart { mix: Mix::new(memory.device(), sets)? })
+        Ok(BankSubset { mix: Mix::new(memory.device(), sets)? })
     }
 
     /// [`Bank::compose`] for these members alone: weights of others stay as they are.
-    pub fn compose_part(
+    pub fn compose_subset(
         &self,
-        part: &BankPart<D>,
+        part: &BankSubset<D>,
         memory: &mut Memory<D>,
         readers: MixOutput,
     ) -> Result<(), Error> {
@@ -51,9 +51,9 @@ impl<D: Device> Bank<D> {
     }
 
     /// [`Bank::compose_backward`] from these members alone.
-    pub fn compose_part_backward(
+    pub fn compose_subset_backward(
         &self,
-        part: &BankPart<D>,
+        part: &BankSubset<D>,
         memory: &mut Memory<D>,
     ) -> Result<(), Error> {
         memory.mix_backward(&part.mix)?;
@@ -62,7 +62,7 @@ impl<D: Device> Bank<D> {
 }
 
 /// What none of these members reads, of the trained numbers.
-pub(crate) fn idle(
+pub(crate) fn unused_ranges(
     plan: &SharingPlan,
     layout: &Layout,
     members: &[MemberId],
@@ -83,7 +83,7 @@ pub(crate) fn idle(
     }
     let read = Read::by(plan, members);
     for (i, _) in plan.clusters.iter().enumerate().filter(|(_, cluster)| cluster.bank.is_some()) {
-        let Region { offset, len, .. } = layout.parameter(&numbers_name(ClusterId(i)))?;
+        let Region { offset, len, .. } = layout.parameter(&bank_name(ClusterId(i)))?;
         rows.extend(
             read.unseen(plan, ClusterId(i), len)
                 .into_iter()
