@@ -1,12 +1,17 @@
-//! Files that are there whole or not at all.
+//! Writes files atomically, reads files up to a limit, and checks names of folders.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Writes `contents` under a temporary name beside `path`, syncs, then renames: a reader sees the old file or the new
-/// one, and a full disk leaves the old one as it was. A link is followed, and an existing file's permissions are kept;
-/// what is no plain file (a pipe, `/dev/stdout`) is written as it is.
+/// Length of the longest name that [`check_name`] accepts.
+const LONGEST_NAME: usize = 100;
+
+/// Writes `contents` under a temporary name beside `path`, flushes it to the disk, then renames it.
+///
+/// A reader finds the old file or the new one, and a full disk leaves the old one unchanged. Symbolic
+/// links are followed and an existing file keeps its permissions. Pipes and devices (`/dev/stdout`) are
+/// written directly.
 pub fn write_whole(path: &Path, contents: &[u8]) -> io::Result<()> {
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let existing = fs::metadata(path).ok();
@@ -29,23 +34,38 @@ pub fn write_whole(path: &Path, contents: &[u8]) -> io::Result<()> {
     renamed
 }
 
-/// Whether a name is a folder's wherever it is made: letters, digits, `.`, `_` and `-`, at most 100, no hidden one and no flag.
-pub fn names_a_folder(name: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    (1..=100).contains(&name.len()) && !name.starts_with(['.', '-']) && name.chars().all(plain)
+/// Checks the name of a run or of a packed data set: 1 to 100 letters, digits, `.`, `_` and `-`, with
+/// neither `.` nor `-` at the start.
+///
+/// Such a name is one folder on every system, is not hidden, and is no flag of a command.
+///
+/// # Errors
+/// Returns the rule that the name breaks.
+pub fn check_name(name: &str) -> Result<(), &'static str> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    match name {
+        "" => Err("it is empty"),
+        _ if name.len() > LONGEST_NAME => Err("it is longer than 100 characters"),
+        _ if name.starts_with(['.', '-']) => Err("it begins with a dot or a dash"),
+        _ if !name.chars().all(allowed) => {
+            Err("it may have letters (a to z), digits, '.', '_' and '-' only")
+        }
+        _ => Ok(()),
+    }
 }
 
-/// A text of at most so many bytes: what is longer is not what somebody meant to give.
-pub fn read_at_most(path: &Path, most: u64) -> io::Result<String> {
+/// Reads a text of at most `limit` bytes; a longer file is an error.
+pub fn read_at_most(path: &Path, limit: u64) -> io::Result<String> {
     let mut text = String::new();
-    File::open(path)?.take(most + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > most {
-        let problem = format!("it is longer than {} MiB", most >> 20);
+    File::open(path)?.take(limit + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > limit {
+        let problem = format!("it is longer than {} MiB", limit >> 20);
         return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
     }
     Ok(text)
 }
 
+/// Hidden name beside `path` that no other process uses.
 fn temporary_name(path: &Path) -> io::Result<PathBuf> {
     let name = path
         .file_name()
@@ -61,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replaces_whole_files_and_leaves_no_other() {
+    fn write_whole_replaces_a_file_and_leaves_no_other() {
         let folder = std::env::temp_dir().join(format!("superweight-files-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("plan.json");
@@ -75,7 +95,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn links_permissions_and_devices_survive() {
+    fn write_whole_follows_links_keeps_permissions_and_writes_devices() {
         use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
         let folder = std::env::temp_dir().join(format!("superweight-links-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
@@ -94,8 +114,30 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_none_is_an_error() {
+    fn write_whole_refuses_paths_without_a_file_name() {
         assert!(write_whole(Path::new("/"), b"").is_err());
         assert!(write_whole(Path::new(".."), b"").is_err());
+    }
+
+    #[test]
+    fn names_are_one_visible_folder_on_every_system() {
+        for name in ["a", "wrn-28-10", "A_1.b", &"x".repeat(100)] {
+            assert_eq!(check_name(name), Ok(()), "{name}");
+        }
+        for (name, reason) in [
+            ("", "it is empty"),
+            (&*"x".repeat(101), "it is longer than 100 characters"),
+            (".", "it begins with a dot or a dash"),
+            ("..", "it begins with a dot or a dash"),
+            (".hidden", "it begins with a dot or a dash"),
+            ("-rf", "it begins with a dot or a dash"),
+            ("a/b", "it may have letters (a to z), digits, '.', '_' and '-' only"),
+            ("a\\b", "it may have letters (a to z), digits, '.', '_' and '-' only"),
+            ("c:", "it may have letters (a to z), digits, '.', '_' and '-' only"),
+            ("a\nb", "it may have letters (a to z), digits, '.', '_' and '-' only"),
+            ("gr\u{f6}\u{df}er", "it may have letters (a to z), digits, '.', '_' and '-' only"),
+        ] {
+            assert_eq!(check_name(name), Err(reason), "{name}");
+        }
     }
 }

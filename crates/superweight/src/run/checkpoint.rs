@@ -1,11 +1,12 @@
-//! One checkpoint: the files of a folder, and a list of their digests.
+//! Writes and reads one checkpoint: a folder of files and a list of their digests.
 //!
 //! ```text
-//! plan.json   bank.safetensors   members.safetensors   optimizer.safetensors   [swa.safetensors]   state.json   SHA256SUMS
+//! plan.json  bank.safetensors  members.safetensors  optimizer.safetensors  [swa.safetensors]
+//! state.json  SHA256SUMS
 //! ```
 //!
-//! `SHA256SUMS` is what `sha256sum --check` reads, so that a bit that fell over on the disk is noticed, by us and by
-//! anyone. Not a digest inside `state.json`: that file could not vouch for itself.
+//! `SHA256SUMS` has the format of `sha256sum --check`, so both this program and that tool notice bits
+//! that changed on the disk. A digest inside `state.json` could not cover that file itself.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -14,7 +15,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Disk, RunError, Tensors, safetensors};
+use super::disk::Disk;
+use super::error::RunError;
+use super::safetensors;
+use super::tensors::Tensors;
 
 const SUMS: &str = "SHA256SUMS";
 const PLAN: &str = "plan.json";
@@ -22,37 +26,39 @@ const STATE: &str = "state.json";
 const BANK: &str = "bank.safetensors";
 const MEMBERS: &str = "members.safetensors";
 const OPTIMIZER: &str = "optimizer.safetensors";
-const AVERAGE: &str = "swa.safetensors";
+const SWA: &str = "swa.safetensors";
 
-/// Everything from which training goes on bit for bit.
+/// Everything that training needs to continue bit for bit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Checkpoint {
-    /// `plan.json`, as the planner writes it.
+    /// The sharing plan as JSON (`plan.json`).
     pub plan: String,
-    /// Templates and coefficients, each shared number once.
+    /// Templates and coefficients; each shared parameter is stored once.
     pub bank: Tensors,
-    /// Batch norm, classifiers: what belongs to one member.
+    /// Parameters and statistics that belong to one member: batch norm, classifiers.
     pub members: Tensors,
-    /// Momentum.
+    /// State of the optimizer: momentum.
     pub optimizer: Tensors,
-    /// The mean of the numbers over epochs, where there is one; no file where there is none.
+    /// Stochastic weight average so far: mean parameters over epochs. Empty, and without a file,
+    /// while there is none.
     pub average: Tensors,
-    /// Phase, epoch, counters.
+    /// Position of training: phase, epoch, counters.
     pub state: State,
 }
 
-/// `state.json`.
+/// The contents of `state.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
-    /// How long the log was: what the checkpoint has seen of it.
+    /// Length of the log in bytes when the checkpoint was written.
     pub log_bytes: u64,
-    /// Whatever training needs to go on, as it likes.
+    /// Position of training, in a form that the training module defines.
     pub training: serde_json::Value,
 }
 
-/// Of the files; older programs refuse newer ones.
+/// Version of the files; the program refuses any other.
 const VERSION: u32 = 1;
 
+/// `state.json` as it is written.
 #[derive(Serialize)]
 struct Written<'a> {
     version: u32,
@@ -60,13 +66,14 @@ struct Written<'a> {
     state: &'a State,
 }
 
+/// The version alone, which is read before the rest.
 #[derive(Deserialize)]
 struct Version {
     version: u32,
 }
 
 impl Checkpoint {
-    /// Writes the files into an empty folder, each synced; the list of digests comes last.
+    /// Writes the files into an empty folder and flushes each; the list of digests comes last.
     pub(super) fn write(&self, disk: &Disk, folder: &Path) -> Result<(), RunError> {
         let mut sums = String::new();
         let mut put = |name: &str, write: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
@@ -86,7 +93,7 @@ impl Checkpoint {
             put(name, &|mut to| safetensors::write(&mut to, tensors))?;
         }
         if !self.average.is_empty() {
-            put(AVERAGE, &|mut to| safetensors::write(&mut to, &self.average))?;
+            put(SWA, &|mut to| safetensors::write(&mut to, &self.average))?;
         }
         let mut state =
             serde_json::to_string_pretty(&Written { version: VERSION, state: &self.state })
@@ -98,7 +105,8 @@ impl Checkpoint {
         disk.write_file(&path, sums.as_bytes()).map_err(RunError::io("write", &path))
     }
 
-    /// Reads a folder and compares every file with its digest. With it the digest of all digests.
+    /// Reads a folder and compares every file with its digest. Returns the checkpoint and the SHA-256
+    /// of `SHA256SUMS`.
     pub(super) fn read(folder: &Path) -> Result<(Self, String), RunError> {
         let path = folder.join(SUMS);
         let sums = fs::read_to_string(&path).map_err(RunError::io("read", &path))?;
@@ -136,13 +144,13 @@ impl Checkpoint {
         }
         let state = serde_json::from_str(&state).map_err(|error| malformed(error.to_string()))?;
         let (bank, members, optimizer) = (tensors(BANK)?, tensors(MEMBERS)?, tensors(OPTIMIZER)?);
-        let averages = sums.lists(AVERAGE) || folder.join(AVERAGE).exists();
-        let average = if averages { tensors(AVERAGE)? } else { Tensors::default() };
+        let has_average = sums.lists(SWA) || folder.join(SWA).exists();
+        let average = if has_average { tensors(SWA)? } else { Tensors::default() };
         Ok((Self { plan, bank, members, optimizer, average, state }, all))
     }
 }
 
-/// `SHA256SUMS`.
+/// The lines of `SHA256SUMS`.
 struct Sums<'a> {
     list: &'a str,
     path: &'a Path,
@@ -162,7 +170,7 @@ impl Sums<'_> {
         Ok((Hashed { inner, sha256: Sha256::new() }, length))
     }
 
-    /// Of a file that was read to its end.
+    /// Compares the digest of a file that was read to its end with the listed one.
     fn check(&self, name: &str, path: &Path, file: Hashed<fs::File>) -> Result<(), RunError> {
         let (expected, _) = self.lines().find(|(_, listed)| *listed == name).ok_or_else(|| {
             RunError::Malformed {
@@ -183,7 +191,7 @@ impl Sums<'_> {
     }
 }
 
-/// Passes bytes through and keeps their digest.
+/// A reader or writer that also computes the SHA-256 of all bytes.
 struct Hashed<T> {
     inner: T,
     sha256: Sha256,
@@ -236,7 +244,7 @@ mod tests {
             error.contains("state.json has version 2, this program reads version 1"),
             "{error}"
         );
-        // A file that the list does not name.
+        // The list lacks a file.
         let without: String = sums.lines().filter(|line| !line.ends_with(PLAN)).collect();
         fs::write(path(SUMS), without).unwrap();
         let error = Checkpoint::read(&folder.0).unwrap_err().to_string();

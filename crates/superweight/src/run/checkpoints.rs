@@ -1,13 +1,14 @@
-//! The checkpoints of a run: one is added whole or not at all, and the last two stay.
+//! The checkpoints of a run: each is added atomically, and the last two are kept.
 //!
 //! ```text
-//! .0012.tmp/ files written and synced ─ folder synced ─► 0012/ ─ parent synced ─► latest: 0012 ─ parent synced ─► 0010/ goes
+//! .0012.tmp/ files written and flushed ─ folder flushed ─► 0012/ ─ parent flushed ─► latest: 0012
+//!     ─ parent flushed ─► 0010/ is removed
 //! ```
 //!
-//! Each arrow is one rename, so that a reader sees the old checkpoint or the new one; each sync comes before the rename
-//! that relies on it, so that this holds after a power cut too. What is removed is renamed first: a folder with a
-//! number for its name is never half a checkpoint. `latest` is a small file, not a link: it can be replaced by a rename
-//! on every file system, and read by anything.
+//! Each arrow is one rename, so a reader finds the old checkpoint or the new one. Each flush comes before
+//! the rename that relies on it, so this holds after a power cut too. A folder is renamed before it is
+//! removed: a folder with a number for its name is never half a checkpoint. `latest` is a small file, not
+//! a link: every file system can replace it by a rename, and every program can read it.
 
 use std::fmt;
 use std::fs;
@@ -15,63 +16,68 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::checkpoint::Checkpoint;
-use super::{Disk, RunError};
+use super::disk::Disk;
+use super::error::RunError;
 
 const LATEST: &str = "latest";
+/// Number of checkpoints that are kept.
 const KEPT: usize = 2;
 
-/// `checkpoints/` of a run.
+/// The folder `checkpoints/` of a run.
 #[derive(Clone, Debug)]
 pub struct Checkpoints {
     path: PathBuf,
     disk: Disk,
 }
 
-/// Which checkpoint.
+/// Identity of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Its place in its run.
+    /// Number of the checkpoint in its run.
     pub number: u64,
-    /// SHA-256 over the digests of its files, by which it is told from those of other runs; empty where an older program said
-    /// of which checkpoint something is.
+    /// SHA-256 of its `SHA256SUMS`, which differs between runs. Empty in files of older programs,
+    /// which recorded the number alone.
     pub digest: String,
 }
 
 impl Stamp {
-    /// What is wrong with something that says it is of a checkpoint: that has another number, or the same one in another run.
-    pub fn contradiction(&self, said: &Self) -> Option<String> {
-        if said.number != self.number {
-            return Some(format!("of checkpoint {}, the newest is {}", said.number, self.number));
+    /// Compares the stamp that a file records with this one, the newest checkpoint of its run. Returns
+    /// what differs: the number, or the digest, which means another run.
+    pub fn contradiction(&self, recorded: &Self) -> Option<String> {
+        if recorded.number != self.number {
+            let (number, newest) = (recorded.number, self.number);
+            return Some(format!("of checkpoint {number}, the newest is {newest}"));
         }
-        let foreign = !said.digest.is_empty() && said.digest != self.digest;
-        foreign.then(|| format!("of checkpoint {} of another run", said.number))
+        let foreign = !recorded.digest.is_empty() && recorded.digest != self.digest;
+        foreign.then(|| format!("of checkpoint {} of another run", recorded.number))
     }
 }
 
-/// A checkpoint that was read.
+/// A checkpoint that was read from its folder.
 #[derive(Debug)]
 pub struct Loaded {
-    /// Which.
+    /// Identity of the checkpoint.
     pub stamp: Stamp,
-    /// What it holds.
+    /// Contents of the checkpoint.
     pub checkpoint: Checkpoint,
-    /// Why it is not the newest, where it is not.
+    /// Why an older checkpoint was read; empty for the newest one.
     pub warnings: Vec<Warning>,
 }
 
-/// Something was wrong, and there was a way on.
+/// Damage that does not prevent reading a checkpoint.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Warning {
-    /// A newer checkpoint cannot be used.
+    /// A newer checkpoint is damaged and was skipped.
     Damaged {
-        /// Its number.
+        /// Number of that checkpoint.
         number: u64,
         /// What is wrong with it.
         why: RunError,
     },
-    /// `latest` cannot be used; the newest whole checkpoint was taken.
+    /// The file `latest` is missing or damaged; the newest whole checkpoint was read.
     Latest {
-        /// What is wrong with it.
+        /// What is wrong with the file.
         why: String,
     },
 }
@@ -86,23 +92,23 @@ impl fmt::Display for Warning {
 }
 
 impl Checkpoints {
-    /// Of this folder, which need not be there yet.
+    /// Names the folder, which need not exist yet.
     pub fn new(path: PathBuf, disk: Disk) -> Self {
         Self { path, disk }
     }
 
-    /// The folder of all.
+    /// Folder of all checkpoints.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The folder of one checkpoint.
+    /// Folder of one checkpoint.
     pub fn folder(&self, number: u64) -> PathBuf {
         self.path.join(format!("{number:04}"))
     }
 
-    /// Adds a checkpoint, makes it the latest, removes all but the last two and what a crash left. Only one process
-    /// at a time may do so, which the run's lock sees to; readers may come at any time.
+    /// Adds a checkpoint and makes it the latest. Removes all but the last two, and leftovers of crashes.
+    /// Only one process at a time may call this, which the lock of the run ensures; others may read.
     pub fn save(&self, number: u64, checkpoint: &Checkpoint) -> Result<(), RunError> {
         match self.disk.create_folder(&self.path) {
             Ok(()) => {
@@ -120,13 +126,13 @@ impl Checkpoints {
             return Err(RunError::NotNewer { number, latest, path: self.path.clone() });
         }
         if target.exists() {
-            // A crash came before `latest`, or it is damaged.
+            // It is damaged, or a crash came before `latest` was written.
             self.remove(number)?;
         }
         let temporary = self.path.join(format!(".{number:04}.tmp"));
         let written = self.write(&temporary, &target, checkpoint);
         if written.is_err() && temporary.exists() {
-            // Gives a full disk its room back; the first failure is the one to report.
+            // Frees space on a full disk; the first failure is the one to report.
             let _ = self.disk.remove_folder(&temporary);
         }
         written?;
@@ -139,6 +145,7 @@ impl Checkpoints {
         self.prune(number)
     }
 
+    /// Writes a checkpoint under a temporary name, then renames the folder.
     fn write(
         &self,
         temporary: &Path,
@@ -152,7 +159,7 @@ impl Checkpoints {
         self.disk.sync_folder(&self.path).map_err(RunError::io("sync", &self.path))
     }
 
-    /// Keeps `latest` and the newest before it.
+    /// Removes every checkpoint but `latest` and the newest one before it.
     fn prune(&self, latest: u64) -> Result<(), RunError> {
         let (newer, kept): (Vec<_>, Vec<_>) =
             self.numbers()?.into_iter().partition(|&n| n > latest);
@@ -160,16 +167,17 @@ impl Checkpoints {
         newer.into_iter().chain(old).try_for_each(|number| self.remove(number))
     }
 
+    /// Removes one checkpoint, renamed first.
     fn remove(&self, number: u64) -> Result<(), RunError> {
         let (folder, temporary) =
             (self.folder(number), self.path.join(format!(".{number:04}.old.tmp")));
         self.disk.rename(&folder, &temporary).map_err(RunError::io("remove", &folder))?;
-        // The name goes before the files do, also on the disk.
+        // On the disk too, the name disappears before the files do.
         self.disk.sync_folder(&self.path).map_err(RunError::io("sync", &self.path))?;
         self.disk.remove_folder(&temporary).map_err(RunError::io("remove", &temporary))
     }
 
-    /// What an interrupted writer left: everything with a temporary name.
+    /// Removes everything with a temporary name, which an interrupted writer left.
     fn remove_leftovers(&self) -> Result<(), RunError> {
         for (name, path) in entries(&self.path)? {
             if name.starts_with('.') && name.ends_with(".tmp") {
@@ -183,13 +191,16 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// The newest whole checkpoint; nothing where there is none yet. A damaged one is passed over with a warning; where
-    /// all are damaged it is an error.
+    /// Reads the newest whole checkpoint; `None` before the first. A damaged checkpoint is skipped with
+    /// a warning.
+    ///
+    /// # Errors
+    /// Fails if all checkpoints are damaged, or if a newer program wrote the newest one.
     pub fn load(&self) -> Result<Option<Loaded>, RunError> {
         loop {
             let latest = self.latest();
             let found = self.load_once(&latest);
-            // A writer may have removed under our hands what `latest` named; then it names another one now.
+            // A writer may have removed the named checkpoint meanwhile; then `latest` names another now.
             let moved = matches!((&latest, self.latest()), (Ok(before), Ok(now)) if *before != now);
             match &found {
                 Ok(Some(loaded)) if loaded.warnings.is_empty() => return found,
@@ -199,6 +210,7 @@ impl Checkpoints {
         }
     }
 
+    /// Reads the newest whole checkpoint, given the contents of `latest`.
     fn load_once(&self, latest: &Result<Option<u64>, String>) -> Result<Option<Loaded>, RunError> {
         let mut numbers = self.numbers()?;
         let mut warnings = Vec::new();
@@ -219,7 +231,7 @@ impl Checkpoints {
                     let stamp = Stamp { number, digest };
                     return Ok(Some(Loaded { stamp, checkpoint, warnings }));
                 }
-                // An older checkpoint would be trained on over the newer program's.
+                // Training from an older checkpoint would discard the work of the newer program.
                 Err(newer @ RunError::Version { .. }) => return Err(newer),
                 Err(why) => warnings.push(Warning::Damaged { number, why }),
             }
@@ -231,7 +243,7 @@ impl Checkpoints {
         Err(RunError::NoWholeCheckpoint { path: self.path.clone(), damaged: damaged.collect() })
     }
 
-    /// What `latest` names.
+    /// Number in the file `latest`; `None` without that file.
     fn latest(&self) -> Result<Option<u64>, String> {
         let path = self.path.join(LATEST);
         match fs::read_to_string(&path) {
@@ -244,7 +256,7 @@ impl Checkpoints {
         }
     }
 
-    /// Numbers of the checkpoints that are there, newest first.
+    /// Numbers of the existing checkpoints, newest first.
     pub fn numbers(&self) -> Result<Vec<u64>, RunError> {
         let mut numbers: Vec<_> =
             entries(&self.path)?.iter().filter_map(|(name, _)| parse(name)).collect();
@@ -253,13 +265,14 @@ impl Checkpoints {
     }
 }
 
+/// Number of a checkpoint from the name of its folder.
 fn parse(name: &str) -> Option<u64> {
     let digits = name.len() >= 4 && name.bytes().all(|byte| byte.is_ascii_digit());
     let number = digits.then(|| name.parse().ok()).flatten()?;
     (format!("{number:04}") == name).then_some(number)
 }
 
-/// What is in a folder; nothing where it is not there.
+/// Names and paths in a folder; empty without that folder.
 fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>, RunError> {
     let listed = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

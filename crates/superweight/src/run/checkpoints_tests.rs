@@ -1,4 +1,4 @@
-//! What checkpoints promise when nothing crashes; `crash_tests` has the rest.
+//! Checkpoints without crashes, and damaged ones; crashes are in `crash_tests`.
 
 use std::sync::{Arc, Mutex};
 
@@ -34,9 +34,9 @@ fn the_last_two_are_kept_and_the_newest_is_read() {
     check(&checkpoints.load().unwrap().unwrap());
 }
 
-/// The order that everything relies on.
+/// The crash safety of checkpoints relies on this order.
 #[test]
-fn operations_come_in_this_order() {
+fn saving_runs_these_operations_in_order() {
     let (_folder, checkpoints) = saved([1, 2]);
     let trace = Arc::new(Mutex::new(Vec::new()));
     let (seen, root) = (trace.clone(), checkpoints.path.clone());
@@ -91,17 +91,17 @@ fn operations_come_in_this_order() {
 }
 
 #[test]
-fn a_damaged_newest_gives_the_one_before_with_a_warning() {
+fn a_damaged_newest_checkpoint_gives_the_one_before_with_a_warning() {
     let files = names(&saved([1]).1.folder(1));
     assert_eq!(files.len(), 6);
     for file in files {
-        for damage in ["gone", "short", "flipped"] {
+        for damage in ["removed", "short", "flipped"] {
             let (_folder, checkpoints) = saved([1, 2]);
             let path = checkpoints.folder(2).join(&file);
             let mut bytes = fs::read(&path).unwrap();
             let middle = bytes.len() / 2;
             match damage {
-                "gone" => fs::remove_file(&path).unwrap(),
+                "removed" => fs::remove_file(&path).unwrap(),
                 "short" => fs::write(&path, &bytes[..middle]).unwrap(),
                 _ => {
                     bytes[middle] ^= 1;
@@ -127,7 +127,7 @@ fn a_damaged_newest_gives_the_one_before_with_a_warning() {
 }
 
 #[test]
-fn without_a_good_latest_the_newest_whole_one_is_taken() {
+fn without_a_valid_latest_the_newest_whole_checkpoint_is_read() {
     for latest in [
         None,
         Some(""),
@@ -147,7 +147,7 @@ fn without_a_good_latest_the_newest_whole_one_is_taken() {
             "{loaded:?}"
         );
     }
-    // It names what is gone.
+    // `latest` names a checkpoint that does not exist.
     let (_folder, checkpoints) = saved([1, 2]);
     fs::write(checkpoints.path.join("latest"), "0007\n").unwrap();
     let loaded = checkpoints.load().unwrap().unwrap();
@@ -157,7 +157,7 @@ fn without_a_good_latest_the_newest_whole_one_is_taken() {
     );
 }
 
-/// A newer program went on with the run: an older checkpoint must not be taken, or its work would be trained over.
+/// After a newer program continued the run, reading an older checkpoint would discard its work.
 #[test]
 fn a_checkpoint_of_a_newer_program_is_an_error_and_not_damage() {
     let (_folder, checkpoints) = saved([1, 2]);
@@ -175,7 +175,7 @@ fn a_checkpoint_of_a_newer_program_is_an_error_and_not_damage() {
     let error = checkpoints.load().unwrap_err();
     assert!(matches!(error, RunError::Version { found: 2, supported: 1, .. }), "{error}");
     assert!(error.to_string().ends_with("use the program that wrote it"), "{error}");
-    // A flipped bit in the same file is damage, and the one before is taken.
+    // A flipped bit in the same file is damage; the checkpoint before is read.
     fs::write(&state, old.replacen("\"version\": 1", "\"version\": 3", 1)).unwrap();
     assert_eq!(checkpoints.load().unwrap().unwrap().stamp.number, 1);
 }

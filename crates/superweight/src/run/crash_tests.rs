@@ -1,5 +1,5 @@
-//! A save that ends early, by a crash, a power cut, a kill or a full disk: a reader sees the old checkpoint or the new one,
-//! whole, and the next writer goes on.
+//! Saving a checkpoint that ends early, by a crash, a power cut, a kill or a full disk: a reader finds the
+//! old checkpoint or the new one, whole, and the next writer continues.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,19 +11,19 @@ use std::time::{Duration, Instant};
 
 use super::testing::{SIZE, check, names, quick_folder, random, sample, saved};
 use super::{
-    Checkpoint, Checkpoints, Disk, Event, Existing, Facts, Operation, RunError, RunFolder,
+    Checkpoint, Checkpoints, Disk, Event, Existing, Operation, ResumeEvent, RunError, RunFolder,
     load_checkpoint, read_log,
 };
 use crate::data::testing::{Folder, Tmpfs};
 
-/// What was done to the disk and would not survive a power cut.
+/// Changes of the disk that a power cut may undo.
 #[derive(Default)]
 struct Unsynced {
-    /// Files whose bytes may be lost.
+    /// Files whose bytes are not flushed.
     bytes: BTreeSet<PathBuf>,
-    /// Files whose names may be lost, since their folder was not synced.
+    /// Files whose folder is not flushed, so that their names may be lost.
     names: BTreeSet<PathBuf>,
-    /// Renames that may be undone, with what lay under the new name.
+    /// Renames that may be undone, with the file that they replaced.
     renames: Vec<(PathBuf, PathBuf, Option<Vec<u8>>)>,
 }
 
@@ -54,7 +54,7 @@ impl Unsynced {
                     paths.iter().map(moved).collect()
                 };
                 (self.bytes, self.names) = (moved(&self.bytes), moved(&self.names));
-                // A rename is one step: what it moved is lost with it, not apart from it.
+                // A rename is one step: the moved name is lost together with it.
                 self.names.remove(to);
                 self.renames.push((from.to_owned(), to.to_owned(), fs::read(to).ok()));
             }
@@ -62,7 +62,7 @@ impl Unsynced {
         }
     }
 
-    /// Loses what `lost` says, of what may be.
+    /// Undoes those changes for which `lost` returns true.
     fn cut_power(self, mut lost: impl FnMut() -> bool) {
         for path in self.bytes.iter().filter(|_| lost()) {
             if let Ok(bytes) = fs::read(path) {
@@ -86,7 +86,7 @@ fn on(disk: Disk, checkpoints: &Checkpoints) -> Checkpoints {
     Checkpoints::new(checkpoints.path().to_owned(), disk)
 }
 
-/// Stops a save before its `stop`th operation; how much would not survive a power cut.
+/// Stops a save before operation number `stop`. Returns its result and what a power cut may undo.
 fn save_and_stop(
     checkpoints: &Checkpoints,
     number: u64,
@@ -108,7 +108,7 @@ fn save_and_stop(
     (done, unsynced)
 }
 
-/// What is there before the save that crashes, its number, and the number that a reader has seen before.
+/// The state before a save that crashes, the number of that save, and the newest checkpoint before it.
 struct Scene {
     name: &'static str,
     before: fn() -> (Folder, Checkpoints),
@@ -145,8 +145,9 @@ const SCENES: [Scene; 5] = [
     },
 ];
 
-/// The old checkpoint or the new one, whole; then the next save works and leaves two checkpoints and nothing else.
-fn look_and_go_on(scene: &Scene, checkpoints: &Checkpoints, at: &str) {
+/// Checks that the old checkpoint or the new one is whole, and that the next save works and leaves two
+/// checkpoints and nothing else.
+fn check_and_continue(scene: &Scene, checkpoints: &Checkpoints, at: &str) {
     let at = format!("{}, {at}", scene.name);
     let loaded = checkpoints.load().unwrap_or_else(|error| panic!("{at}: {error}"));
     let seen = loaded.as_ref().map(|loaded| loaded.stamp.number);
@@ -181,7 +182,7 @@ fn a_crash_before_every_operation_leaves_the_old_or_the_new_checkpoint() {
         for stop in 0.. {
             let (_folder, checkpoints) = (scene.before)();
             let (done, _) = save_and_stop(&checkpoints, scene.number, stop);
-            look_and_go_on(scene, &checkpoints, &format!("stopped before operation {stop}"));
+            check_and_continue(scene, &checkpoints, &format!("stopped before operation {stop}"));
             points += 1;
             if done.is_ok() {
                 break;
@@ -208,11 +209,11 @@ fn a_power_cut_before_every_operation_leaves_the_old_or_the_new_checkpoint() {
                     let loaded = checkpoints.load().unwrap().unwrap();
                     assert_eq!(
                         loaded.stamp.number, scene.number,
-                        "{}: what was saved is there",
+                        "{}: the saved checkpoint exists",
                         scene.name
                     );
                 }
-                look_and_go_on(
+                check_and_continue(
                     scene,
                     &checkpoints,
                     &format!("power cut before operation {stop} ({variant})"),
@@ -237,7 +238,7 @@ fn one_failing_operation_is_an_error_and_the_old_checkpoint_stays() {
         });
         let done = on(disk, &checkpoints).save(3, &sample(3, SIZE));
         assert!(done.as_ref().err().is_none_or(|error| error.to_string().ends_with("bad sector")));
-        look_and_go_on(&SCENES[2], &checkpoints, &format!("operation {failing} failed"));
+        check_and_continue(&SCENES[2], &checkpoints, &format!("operation {failing} failed"));
         if done.is_ok() {
             break;
         }
@@ -246,7 +247,7 @@ fn one_failing_operation_is_an_error_and_the_old_checkpoint_stays() {
 
 const CHILD: &str = "SUPERWEIGHT_TEST_SAVE_UNTIL_KILLED";
 
-/// Not a test by itself: what the next one kills.
+/// The child process of the next test, which kills it; without its variable it does nothing.
 #[test]
 fn child_that_saves_until_killed() {
     let Ok(path) = std::env::var(CHILD) else { return };
@@ -255,7 +256,8 @@ fn child_that_saves_until_killed() {
     let first = resumed.loaded.map_or(0, |loaded| loaded.stamp.number) + 1;
     println!("\nready");
     for number in first..first + 100_000 {
-        log.add(Event::Eval(Facts::from([("number", number)]))).unwrap();
+        let phase = "train".to_owned();
+        log.add(Event::Resume(ResumeEvent { checkpoint: number, phase, epoch: 0 })).unwrap();
         let mut checkpoint = sample(number, SIZE);
         checkpoint.state.log_bytes = log.position().unwrap();
         resumed.folder.checkpoints().save(number, &checkpoint).unwrap();
@@ -264,12 +266,12 @@ fn child_that_saves_until_killed() {
 }
 
 #[test]
-fn killed_at_random_moments_a_run_goes_on_from_what_it_had() {
+fn a_run_killed_at_random_moments_continues_from_its_last_checkpoint() {
     let folder = quick_folder();
     let run = RunFolder::create(&folder.0, "killed", Existing::Refuse, "", "").unwrap();
     let path = run.path().to_owned();
     drop(run);
-    let (mut last, mut torn, mut looks) = (0, 0, 0);
+    let (mut last, mut torn, mut reads) = (0, 0, 0);
     for _ in 0..20 {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "run::crash_tests::child_that_saves_until_killed", "--nocapture"])
@@ -277,18 +279,18 @@ fn killed_at_random_moments_a_run_goes_on_from_what_it_had() {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         while line != "ready\n" {
             line.clear();
-            assert!(said.read_line(&mut line).unwrap() > 0, "the child ended early");
+            assert!(output.read_line(&mut line).unwrap() > 0, "the child ended early");
         }
         let in_use = RunFolder::resume(&path).unwrap_err();
         assert!(
             matches!(in_use, RunError::InUse { process: Some(id), .. } if id == child.id()),
             "{in_use}"
         );
-        // Another process reads all the while: whole, and never older than before.
+        // Meanwhile this process reads whole checkpoints, each at least as new as the one before.
         let until = Instant::now() + Duration::from_micros(random(40_000));
         let mut seen = last;
         while Instant::now() < until {
@@ -297,17 +299,16 @@ fn killed_at_random_moments_a_run_goes_on_from_what_it_had() {
                 seen = loaded.stamp.number;
                 loaded.checkpoint.state.log_bytes = 0;
                 check(&loaded);
-                looks += 1;
+                reads += 1;
             }
         }
         child.kill().unwrap();
         child.wait().unwrap();
         let mut rest = String::new();
-        said.read_to_string(&mut rest).unwrap();
-        let promised =
-            rest.lines().rev().find_map(|line| line.strip_prefix("saved ")?.parse().ok());
+        output.read_to_string(&mut rest).unwrap();
+        let saved = rest.lines().rev().find_map(|line| line.strip_prefix("saved ")?.parse().ok());
 
-        // A child killed early enough has not yet made the folder.
+        // A child that is killed early has not created the folder yet.
         let checkpoints = path.join("checkpoints");
         torn += usize::from(
             checkpoints.exists() && names(&checkpoints).iter().any(|name| name.starts_with('.')),
@@ -316,24 +317,27 @@ fn killed_at_random_moments_a_run_goes_on_from_what_it_had() {
         resumed.open_log().unwrap();
         let Some(mut loaded) = resumed.loaded else { continue };
         assert!(
-            loaded.stamp.number >= promised.unwrap_or(seen).max(seen),
-            "what was saved is there"
+            loaded.stamp.number >= saved.unwrap_or(seen).max(seen),
+            "a saved checkpoint exists"
         );
         let lines = read_log(&path.join("log.jsonl")).unwrap();
         let numbers: Vec<_> = lines
             .iter()
             .map(|line| match &line.event {
-                Event::Eval(facts) => facts.metrics["number"].as_u64().unwrap(),
+                Event::Resume(resume) => resume.checkpoint,
                 other => panic!("{other:?}"),
             })
             .collect();
-        assert!(numbers.iter().copied().eq(1..=loaded.stamp.number), "the log has each once");
+        assert!(
+            numbers.iter().copied().eq(1..=loaded.stamp.number),
+            "the log has each number once"
+        );
         loaded.checkpoint.state.log_bytes = 0;
         check(&loaded);
         last = loaded.stamp.number;
     }
     println!(
-        "20 kills, {torn} of them inside a save; {last} checkpoints saved, {looks} read meanwhile"
+        "20 kills, {torn} of them inside a save; {last} checkpoints saved, {reads} read meanwhile"
     );
     assert!(last > 0);
 }
@@ -361,7 +365,7 @@ fn a_full_disk_is_an_error_and_the_old_checkpoint_stays() {
     check(&loaded);
     assert!(loaded.stamp.number == 2 && loaded.warnings.is_empty());
     assert_eq!(names(checkpoints.path()), ["0001", "0002", "latest"]);
-    // Every size from fitting to not: wherever the disk is full, the old or the new one is there.
+    // Wherever the disk becomes full, the old checkpoint or the new one remains.
     for size in (0..60_000).step_by(3_000) {
         fs::write(disk.0.join("ballast"), vec![0; 120_000]).unwrap();
         let before = checkpoints.load().unwrap().unwrap().stamp.number;

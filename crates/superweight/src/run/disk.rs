@@ -1,45 +1,45 @@
-//! Every operation that changes a run folder, one at a time, so that a test can stop before any of them.
+//! The file operations that write a run folder, each behind a hook for crash tests.
 //!
-//! A crash is a sequence of file operations that ends early. With all of them behind one door a test crashes the program
-//! before the first, the second, … and looks at what a reader finds. Not a trait with a simulated file system: what
-//! matters is what the real one does, and a hook on the real one costs a branch.
+//! A crash ends a sequence of file operations early. All of them pass through [`Disk`], so that a test
+//! can stop before the first, the second, … and check what a reader finds. A trait with a simulated
+//! file system was not chosen: the behavior of the real one matters, and a hook on it costs a branch.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What is about to be done to the disk.
+/// A file operation that is about to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation<'a> {
-    /// A folder is made.
+    /// Creates a folder.
     CreateFolder(&'a Path),
-    /// A file is made, empty.
+    /// Creates a file or empties an existing one.
     CreateFile(&'a Path),
-    /// Bytes are added to a file.
+    /// Appends this number of bytes to a file.
     Write(&'a Path, usize),
-    /// A file's bytes are brought to the disk.
+    /// Flushes the bytes of a file to the disk.
     SyncFile(&'a Path),
-    /// A folder's entries are brought to the disk.
+    /// Flushes the entries of a folder to the disk.
     SyncFolder(&'a Path),
-    /// A file or folder gets another name.
+    /// Renames a file or folder: from the first path to the second.
     Rename(&'a Path, &'a Path),
-    /// A file goes.
+    /// Removes a file.
     RemoveFile(&'a Path),
-    /// An empty folder goes.
+    /// Removes an empty folder.
     RemoveFolder(&'a Path),
 }
 
 type Hook = Arc<dyn Fn(Operation<'_>) -> io::Result<()> + Send + Sync>;
 
-/// The file system, with a hook before every change.
+/// The file system, with an optional hook that runs before every change.
 #[derive(Clone, Default)]
 pub struct Disk {
     hook: Option<Hook>,
 }
 
 impl Disk {
-    /// A disk that asks before each operation; an error is returned in its place.
+    /// Calls `hook` before each operation; if the hook fails, its error is returned instead.
     pub fn with_hook(
         hook: impl Fn(Operation<'_>) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
@@ -50,27 +50,27 @@ impl Disk {
         self.hook.as_ref().map_or(Ok(()), |hook| hook(operation))
     }
 
-    /// Makes a folder, which must not be there.
+    /// Creates a folder, which must not exist.
     pub fn create_folder(&self, path: &Path) -> io::Result<()> {
         self.before(Operation::CreateFolder(path))?;
         fs::create_dir(path)
     }
 
-    /// Makes or empties a file.
+    /// Creates a file or empties an existing one.
     pub fn create_file<'a>(&'a self, path: &'a Path) -> io::Result<DiskFile<'a>> {
         self.before(Operation::CreateFile(path))?;
         Ok(DiskFile { file: File::create(path)?, path, disk: self })
     }
 
-    /// Makes a file with contents, brought to the disk.
+    /// Writes a file and flushes it to the disk.
     pub fn write_file(&self, path: &Path, contents: &[u8]) -> io::Result<()> {
         let mut file = self.create_file(path)?;
         file.write_all(contents)?;
         file.sync()
     }
 
-    /// Brings a folder's entries to the disk: what was made, renamed or removed in it. Where the system cannot (Windows
-    /// has no such thing), renaming is all there is.
+    /// Flushes the entries of a folder: what was created, renamed or removed in it. Does nothing on
+    /// systems without such an operation (Windows).
     pub fn sync_folder(&self, path: &Path) -> io::Result<()> {
         self.before(Operation::SyncFolder(path))?;
         match cfg!(unix) {
@@ -79,13 +79,13 @@ impl Disk {
         }
     }
 
-    /// The same of the folder that a path is in.
+    /// Flushes the entries of the folder that contains `path`.
     pub fn sync_parent(&self, path: &Path) -> io::Result<()> {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         self.sync_folder(parent.unwrap_or(Path::new(".")))
     }
 
-    /// Gives a file or folder another name.
+    /// Renames a file or folder.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.before(Operation::Rename(from, to))?;
         fs::rename(from, to)
@@ -97,7 +97,7 @@ impl Disk {
         fs::remove_file(path)
     }
 
-    /// Removes a folder and all in it, file by file; a link is removed, never followed.
+    /// Removes a folder with its contents, file by file; a symbolic link is removed, never followed.
     pub fn remove_folder(&self, path: &Path) -> io::Result<()> {
         if path.symlink_metadata()?.is_symlink() {
             return self.remove_file(path);
@@ -120,7 +120,7 @@ impl std::fmt::Debug for Disk {
     }
 }
 
-/// A file being written.
+/// A file that is open for writing through a [`Disk`].
 #[derive(Debug)]
 pub struct DiskFile<'a> {
     file: File,
@@ -129,7 +129,7 @@ pub struct DiskFile<'a> {
 }
 
 impl DiskFile<'_> {
-    /// Brings the bytes to the disk.
+    /// Flushes the bytes of the file to the disk.
     pub fn sync(self) -> io::Result<()> {
         self.disk.before(Operation::SyncFile(self.path))?;
         self.file.sync_all()

@@ -1,135 +1,175 @@
-//! What can go wrong with a run folder, with the facts and what to do.
+//! Errors of run folders and their files.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::tensors::Dtype;
+use superweight_plan::PlanError;
 
-/// Anything about a run folder and its files.
+use super::dtype::Dtype;
+use crate::recipe::RecipeError;
+
+/// Why a run folder or one of its files cannot be read or written.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RunError {
-    /// The system refused.
+    /// A file operation failed.
     #[error("cannot {doing} {}: {source}", path.display())]
     Io {
-        /// As in "cannot … the file".
+        /// Verb that completes the message "cannot … the file".
         doing: &'static str,
-        /// Of what.
+        /// File or folder of the operation.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A file is not what its format says.
+    /// A file breaks the rules of its format.
     #[error("{} at byte {offset}: {what}", file.display())]
     Malformed {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// Where in it.
+        /// Byte offset of the problem.
         offset: u64,
-        /// What was found and what was expected.
+        /// What was found and what the format requires.
         what: String,
     },
-    /// A file of a newer or foreign program: nothing is wrong with it, and nothing else must be taken for it.
+    /// Another version of the program wrote the file. The file is not damaged, so an older checkpoint
+    /// does not replace it.
     #[error("{} has version {found}, this program reads version {supported}: use the program that wrote it", file.display())]
     Version {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// As written in it.
+        /// Version that the file states.
         found: u32,
-        /// What is read here.
+        /// Version that this program reads.
         supported: u32,
     },
-    /// A tensor of a file is not what it should be.
+    /// A tensor in a `.safetensors` file breaks the rules of the format.
     #[error("{} at byte {offset}, tensor '{tensor}': {what}", file.display())]
     Tensor {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// Its name.
+        /// Name of the tensor.
         tensor: String,
-        /// Where its data begin, or its header where they begin nowhere.
+        /// Byte offset of its data.
         offset: u64,
-        /// What was found and what was expected.
+        /// What was found and what the format requires.
         what: String,
     },
-    /// A tensor that is asked for is not there.
+    /// A required tensor is missing.
     #[error("there is no tensor '{tensor}'")]
     MissingTensor {
-        /// Its name.
+        /// Name of the tensor.
         tensor: String,
     },
-    /// A tensor is there with other numbers.
+    /// A tensor has another element type or shape than required.
     #[error("tensor '{tensor}' is {found} {found_shape:?}; expected {expected} {expected_shape:?}")]
     OtherTensor {
-        /// Its name.
+        /// Name of the tensor.
         tensor: String,
-        /// Kind of numbers.
+        /// Element type in the file.
         found: Dtype,
-        /// Shape.
+        /// Shape in the file.
         found_shape: Vec<usize>,
-        /// Kind of numbers asked for.
+        /// Required element type.
         expected: Dtype,
-        /// Shape asked for.
+        /// Required shape.
         expected_shape: Vec<usize>,
     },
-    /// A name that cannot be a folder's.
+    /// The name of a new run breaks the rule for names ([`crate::fs::check_name`]).
     #[error("'{name}' cannot name a run: {why}")]
     BadName {
-        /// As given.
+        /// The name.
         name: String,
-        /// Which rule it breaks.
+        /// The rule that it breaks.
         why: &'static str,
     },
-    /// There is a run of that name already.
+    /// A file or folder of the run's name exists.
     #[error("{} is there already: resume it (--resume), choose another name (--name), or replace it (--replace)", path.display())]
     Exists {
-        /// The folder.
+        /// The existing file or folder.
         path: PathBuf,
     },
-    /// A folder without what every run has.
+    /// The folder lacks `resolved.toml`, which every run has.
     #[error("{} is not a run folder: it has no resolved.toml", path.display())]
     NotARun {
         /// The folder.
         path: PathBuf,
     },
-    /// Another process is writing the run.
+    /// Another process writes the run.
     #[error("{} is in use{}: stop that process first, or choose another name", path.display(), by(.process))]
     InUse {
-        /// The folder.
+        /// Folder of the run.
         path: PathBuf,
-        /// The process that holds it, as far as known.
+        /// Number of that process, if its lock file states it.
         process: Option<u32>,
     },
-    /// The latest checkpoint is whole and has this number or a higher one.
-    #[error("checkpoint {number} cannot be saved in {}: {latest} is there already, whole", path.display())]
+    /// The latest whole checkpoint has this number or a higher one.
+    #[error("cannot save checkpoint {number} in {}: checkpoint {latest} exists and is whole", path.display())]
     NotNewer {
-        /// Of the checkpoint.
+        /// Number of the checkpoint to save.
         number: u64,
-        /// Of the one that is there.
+        /// Number of the latest whole checkpoint.
         latest: u64,
-        /// The folder of checkpoints.
+        /// Folder of the checkpoints.
         path: PathBuf,
     },
-    /// There are checkpoints, all damaged.
-    #[error("no checkpoint in {} is whole, so that the run must be started anew: {}", path.display(), list(.damaged))]
+    /// All checkpoints of the run are damaged.
+    #[error("every checkpoint in {} is damaged, so the run must start again: {}", path.display(), list(.damaged))]
     NoWholeCheckpoint {
-        /// The folder of checkpoints.
+        /// Folder of the checkpoints.
         path: PathBuf,
-        /// What is wrong with each, newest first.
+        /// Error of each checkpoint, newest first.
         damaged: Vec<RunError>,
     },
-    /// A file has another digest than the checkpoint's list says.
-    #[error("{} is damaged: its SHA-256 is {found}, the checkpoint says {expected}", file.display())]
+    /// A file of a checkpoint has another digest than `SHA256SUMS` lists.
+    #[error("{} is damaged: its SHA-256 is {found}, SHA256SUMS lists {expected}", file.display())]
     Digest {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// From `SHA256SUMS`.
+        /// Digest in `SHA256SUMS`.
         expected: String,
-        /// Of the bytes that are there.
+        /// Digest of the bytes in the file.
         found: String,
+    },
+    /// The run has no checkpoint yet.
+    #[error("{} has no checkpoint yet: train at least one epoch ('swn train --resume {}')", path.display(), path.display())]
+    NoCheckpoint {
+        /// Folder of the run.
+        path: PathBuf,
+    },
+    /// `resolved.toml` is not a recipe that this program can run.
+    #[error(transparent)]
+    Recipe(Box<RecipeError>),
+    /// The plan of a checkpoint cannot be used.
+    #[error("{}, checkpoint {number}: plan.json: {source}", path.display())]
+    Plan {
+        /// Folder of the run.
+        path: PathBuf,
+        /// Number of the checkpoint.
+        number: u64,
+        /// What is wrong with the plan.
+        source: Box<PlanError>,
+    },
+    /// The plan of a checkpoint contradicts the recipe beside it.
+    #[error("{}, checkpoint {number}: {reason}: a file is of another run", path.display())]
+    OtherRecipe {
+        /// Folder of the run.
+        path: PathBuf,
+        /// Number of the checkpoint.
+        number: u64,
+        /// The first difference.
+        reason: String,
     },
 }
 
+impl From<RecipeError> for RunError {
+    fn from(error: RecipeError) -> Self {
+        Self::Recipe(Box::new(error))
+    }
+}
+
 impl RunError {
-    /// For `map_err`.
+    /// Builds an [`RunError::Io`]; for `map_err`.
     pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let path = path.to_owned();
         move |source| Self::Io { doing, path, source }

@@ -250,3 +250,201 @@ fn all_or_nan<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f64>, D::Error> 
     let values = Vec::<Option<f64>>::deserialize(from)?;
     Ok(values.into_iter().map(|value| value.unwrap_or(f64::NAN)).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accuracy(top1: f64) -> Accuracy {
+        Accuracy { top1, top5: 99.5, nll: 0.1 + 0.2 }
+    }
+
+    fn evaluation(top1: f64) -> Evaluation {
+        Evaluation { images: 100, ensemble: accuracy(top1), members: vec![accuracy(1.0 / 3.0)] }
+    }
+
+    fn epoch() -> EpochEvent {
+        EpochEvent {
+            phase: "train".to_owned(),
+            epoch: 3,
+            epochs: 10,
+            loss: 1.25,
+            train: TrainFigures {
+                loss: 1.25,
+                losses: vec![1.0, 1.5],
+                top1: vec![50.0, 60.0],
+                zero_channels: vec![0.0, 12.5],
+                lr: 0.1,
+                seconds: 2.5,
+                images_per_s: 1000.0,
+            },
+            swa: 2,
+            validation: Some(evaluation(70.0)),
+            test: None,
+        }
+    }
+
+    fn decision() -> DecisionEvent {
+        let bill = Bill {
+            templates: 1,
+            coefficients: 2,
+            reserved: 3,
+            batch_norm: 4,
+            classifier: 5,
+            dense: 6,
+        };
+        DecisionEvent {
+            clusters_before: 1,
+            clusters: 3,
+            sizes: vec![2, 1, 4],
+            groups_before: 7,
+            groups: 5,
+            bill_before: bill.clone(),
+            bill,
+            budget: Some(365_000),
+            tau: Some(0.9),
+            tau_used: Some(0.85),
+            beta: None,
+            beta_used: None,
+            k: None,
+            k_used: None,
+            relaxed: Some("the budget".to_owned()),
+        }
+    }
+
+    fn start() -> StartEvent {
+        StartEvent {
+            version: "0.1.0".to_owned(),
+            name: "demo".to_owned(),
+            strategy: Strategy::NoRefine,
+            seed: u64::MAX,
+            members: vec!["wrn-10-1".to_owned()],
+            budget: None,
+            bill: decision().bill,
+            weight_decay: vec![WeightDecayGroup {
+                kind: ParameterKind::BatchNorm,
+                parameters: 12,
+                weight_decay: 5e-4,
+            }],
+            data: "mnist".to_owned(),
+            images: [50_000, 10_000, 10_000],
+            test_every: 0,
+        }
+    }
+
+    fn json(event: &Event) -> String {
+        serde_json::to_string(event).unwrap()
+    }
+
+    #[test]
+    fn every_event_comes_back_from_json() {
+        let refine = DecisionEvent {
+            tau: None,
+            tau_used: None,
+            beta: Some(0.2),
+            beta_used: Some(0.2),
+            k: Some(4.0),
+            k_used: Some(3.0),
+            relaxed: None,
+            ..decision()
+        };
+        let (reason, what) = ("diverged".to_owned(), Some("the loss of member 0".to_owned()));
+        let resume = ResumeEvent { checkpoint: 4, phase: "search".to_owned(), epoch: 2 };
+        let eval = EvalEvent { split: "test".to_owned(), test: Some(evaluation(71.0)) };
+        for event in [
+            Event::Start(Box::new(start())),
+            Event::Resume(resume),
+            Event::Epoch(epoch()),
+            Event::Search(Box::new(decision())),
+            Event::Refine(Box::new(refine)),
+            Event::Eval(eval),
+            Event::Warning(WarningEvent { warning: "the GPU is hot".to_owned() }),
+            Event::Stop(StopEvent { reason, checkpoint: Some(9), what }),
+        ] {
+            let text = json(&event);
+            assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event, "{text}");
+        }
+    }
+
+    /// Other programs read these lines with `jq`.
+    #[test]
+    fn lines_have_these_fields() {
+        assert_eq!(
+            json(&Event::Epoch(epoch())),
+            concat!(
+                r#"{"event":"epoch","phase":"train","epoch":3,"epochs":10,"loss":1.25,"#,
+                r#""train":{"loss":1.25,"losses":[1.0,1.5],"top1":[50.0,60.0],"#,
+                r#""zero_channels":[0.0,12.5],"lr":0.1,"seconds":2.5,"images_per_s":1000.0},"#,
+                r#""swa":2,"validation":{"images":100,"#,
+                r#""ensemble":{"top1":70.0,"top5":99.5,"nll":0.30000000000000004},"#,
+                r#""members":[{"top1":0.3333333333333333,"top5":99.5,"nll":0.30000000000000004}]}}"#
+            )
+        );
+        assert_eq!(
+            json(&Event::Stop(StopEvent {
+                reason: StopEvent::FINISHED.to_owned(),
+                checkpoint: None,
+                what: None
+            })),
+            r#"{"event":"stop","reason":"finished","checkpoint":null}"#
+        );
+        assert!(json(&Event::Start(Box::new(start()))).contains(
+            r#""weight_decay":[{"kind":"batch-norm","parameters":12,"weight_decay":0.0005}]"#
+        ));
+        let plain = EpochEvent { swa: 0, validation: None, ..epoch() };
+        assert!(json(&Event::Epoch(plain)).ends_with(r#""images_per_s":1000.0}}"#));
+    }
+
+    #[test]
+    fn values_that_are_not_finite_are_null_and_come_back_as_nan() {
+        let mut event = epoch();
+        (event.loss, event.train.losses) = (f64::NAN, vec![1.0, f64::NAN]);
+        (event.train.lr, event.train.images_per_s) = (f64::INFINITY, f64::NAN);
+        event.validation.as_mut().unwrap().ensemble.nll = f64::NAN;
+        let text = json(&Event::Epoch(event));
+        assert!(text.contains(r#""loss":null,"train":{"loss":1.25,"losses":[1.0,null]"#), "{text}");
+        let Event::Epoch(back) = serde_json::from_str(&text).unwrap() else { panic!("{text}") };
+        assert!(back.loss.is_nan() && back.train.losses[1].is_nan() && back.train.lr.is_nan());
+        assert!(back.train.images_per_s.is_nan() && back.train.losses[0] == 1.0);
+        assert!(back.validation.unwrap().ensemble.nll.is_nan());
+    }
+
+    /// Logs of older programs lack fields that came later.
+    #[test]
+    fn lines_of_older_programs_are_read() {
+        let old = concat!(
+            r#"{"event":"epoch","phase":"train","epoch":0,"epochs":2,"loss":1.5,"#,
+            r#""train":{"loss":1.5,"losses":[1.5],"top1":[20.0],"lr":0.1,"seconds":1.0,"#,
+            r#""images_per_s":10.0}}"#
+        );
+        let Event::Epoch(epoch) = serde_json::from_str(old).unwrap() else { panic!("{old}") };
+        assert_eq!((epoch.train.zero_channels.len(), epoch.swa), (0, 0));
+        assert_eq!((epoch.validation, epoch.test), (None, None));
+        let Event::Stop(stop) =
+            serde_json::from_str(r#"{"event":"stop","reason":"finished"}"#).unwrap()
+        else {
+            panic!("a stop")
+        };
+        assert_eq!((stop.reason.as_str(), stop.checkpoint), (StopEvent::FINISHED, None));
+        let mut start = serde_json::to_value(Event::Start(Box::new(start()))).unwrap();
+        start
+            .as_object_mut()
+            .unwrap()
+            .retain(|key, _| key != "weight_decay" && key != "test_every");
+        let Event::Start(start) = serde_json::from_value(start).unwrap() else { panic!("a start") };
+        assert_eq!((start.weight_decay.len(), start.test_every), (0, 0));
+    }
+
+    #[test]
+    fn fields_of_another_type_are_errors() {
+        for text in [
+            r#"{"event":"stop","reason":3}"#,
+            r#"{"event":"resume","checkpoint":-1,"phase":"train","epoch":0}"#,
+            r#"{"event":"eval","split":"test","test":{"images":"many"}}"#,
+            r#"{"event":"pause"}"#,
+            r#"{"reason":"finished"}"#,
+        ] {
+            assert!(serde_json::from_str::<Event>(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,38 +1,45 @@
-//! The folder of one run: made whole, found again, never overwritten by accident.
+//! Creates the folder of a run atomically, resumes it, and never overwrites one by accident.
 //!
-//! It is made under a temporary name, with its recipe inside and its lock held, and renamed: a name is taken in one
-//! step, by one process, and a folder with a run's name always has what a run needs. Not `create_dir` first and files
-//! after: a crash between them would leave a folder that is neither a run nor free.
+//! A new folder is created under a temporary name, with its recipe inside and its lock held, then renamed.
+//! So one process takes a name in one step, and a folder with the name of a run has all that a run needs.
+//! `create_dir` with files written afterwards was not chosen: a crash in between would leave a folder that
+//! is neither a run nor free.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::checkpoints::{Checkpoints, Loaded};
+use super::disk::Disk;
+use super::error::RunError;
+use super::invocation::COMMANDS;
 use super::lock::Lock;
 use super::log::{Cut, Log};
 use super::tensorboard::TensorBoard;
-use super::{Checkpoints, Disk, Loaded, RunError};
+use crate::fs::check_name;
 
+/// The recipe as the user wrote it.
 pub(crate) const RECIPE: &str = "recipe.toml";
+/// The recipe with every default filled in.
 pub(crate) const RESOLVED: &str = "resolved.toml";
+/// The log of events.
 pub(crate) const LOG: &str = "log.jsonl";
+/// What search and refinement decided from.
 const STATISTICS: &str = "statistics.safetensors";
-/// A line per process that trained the run.
-pub const COMMANDS: &str = "commands.jsonl";
 
-/// What to do where a run of the name is there already.
+/// What [`RunFolder::create`] does if a run of the name exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// Take NAME-2, NAME-3, …
+    /// Uses the first free name of NAME-2, NAME-3, …
     NextName,
-    /// Say so.
+    /// Returns an error.
     Refuse,
-    /// Remove it: asked for by the user. A folder that is no run, or that is in use, is still refused.
+    /// Removes the existing run. A run in use, or a folder that is not a run, is still an error.
     Replace,
 }
 
-/// A run that this process alone writes.
+/// The locked folder of a run; only this process writes it.
 #[derive(Debug)]
 pub struct RunFolder {
     path: PathBuf,
@@ -40,18 +47,18 @@ pub struct RunFolder {
     _lock: Lock,
 }
 
-/// A run to go on with.
+/// A run that is about to continue.
 #[derive(Debug)]
 pub struct Resumed {
-    /// Its folder, locked.
+    /// The locked folder.
     pub folder: RunFolder,
-    /// Its newest whole checkpoint; none where it was stopped before the first.
+    /// Newest whole checkpoint; `None` if the run stopped before its first.
     pub loaded: Option<Loaded>,
 }
 
 impl Resumed {
-    /// The log, cut to the checkpoint, and what was cut. Not before it is certain that the run goes on: one that is refused
-    /// keeps what it had.
+    /// Opens the log, cut to the checkpoint. Call this only when it is certain that the run continues:
+    /// a run that is refused keeps its whole log.
     pub fn open_log(&self) -> Result<(Log, Cut), RunError> {
         let mut log = self.folder.log()?;
         let seen = self.loaded.as_ref().map_or(0, |loaded| loaded.checkpoint.state.log_bytes);
@@ -61,7 +68,8 @@ impl Resumed {
 }
 
 impl RunFolder {
-    /// Makes `runs/name` with the recipe as the user wrote it and with every default filled in.
+    /// Creates `runs/name` with two files: the recipe as the user wrote it, and with every default filled
+    /// in.
     pub fn create(
         runs: &Path,
         name: &str,
@@ -85,7 +93,7 @@ impl RunFolder {
         existing: Existing,
         files: &[(&str, &str)],
     ) -> Result<Self, RunError> {
-        check_name(name)?;
+        check_name(name).map_err(|why| RunError::BadName { name: name.to_owned(), why })?;
         fs::create_dir_all(runs).map_err(RunError::io("create", runs))?;
         if existing == Existing::Refuse {
             refuse_existing(&runs.join(name))?;
@@ -101,7 +109,8 @@ impl RunFolder {
         placed
     }
 
-    /// The same, with what another run had when a checkpoint of it was written: log, commands, statistics, the checkpoint.
+    /// Creates a run that continues from a checkpoint of the run `from`, with copies of that run's log up to
+    /// the checkpoint, commands, statistics and the checkpoint.
     pub(crate) fn create_from(
         disk: Disk,
         (from, loaded): (&Path, &Loaded),
@@ -127,6 +136,7 @@ impl RunFolder {
         Ok(folder)
     }
 
+    /// Creates the folder under its temporary name and locks it.
     fn make(disk: Disk, path: &Path, files: &[(&str, &str)]) -> Result<Self, RunError> {
         disk.create_folder(path).map_err(RunError::io("create", path))?;
         let lock = Lock::take(path)?;
@@ -138,7 +148,8 @@ impl RunFolder {
         Ok(Self { path: path.to_owned(), disk, _lock: lock })
     }
 
-    /// Renames to the name, or the first that is free: renaming onto a folder with something in it fails.
+    /// Renames the folder to its name, or to the first free one; renaming onto a folder with contents
+    /// fails.
     fn place(mut self, runs: &Path, name: &str, existing: Existing) -> Result<Self, RunError> {
         for number in 1u32.. {
             let path = match number {
@@ -164,6 +175,7 @@ impl RunFolder {
         unreachable!("some number is free")
     }
 
+    /// Removes the run at `path`, renamed to `aside` first; an empty folder stays.
     fn remove_run(&self, path: &Path, aside: &Path) -> Result<(), RunError> {
         let is_empty = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
         if is_empty {
@@ -174,7 +186,7 @@ impl RunFolder {
         self.disk.remove_folder(aside).map_err(RunError::io("remove", aside))
     }
 
-    /// Opens a run to go on with: locks it and reads its newest whole checkpoint.
+    /// Locks a run and reads its newest whole checkpoint, to continue it.
     pub fn resume(path: &Path) -> Result<Resumed, RunError> {
         Self::resume_on(Disk::default(), path)
     }
@@ -185,59 +197,59 @@ impl RunFolder {
         Ok(Resumed { folder, loaded })
     }
 
-    /// Where it is.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the user asked.
+    /// Reads the recipe as the user wrote it.
     pub fn recipe(&self) -> Result<String, RunError> {
         read(&self.path.join(RECIPE))
     }
 
-    /// The same with every default filled in.
+    /// Reads the recipe with every default filled in.
     pub fn resolved(&self) -> Result<String, RunError> {
         read(&self.path.join(RESOLVED))
     }
 
-    /// What its files are written through.
+    /// The disk that the run's files are written through.
     pub fn disk(&self) -> &Disk {
         &self.disk
     }
 
-    /// Its checkpoints.
+    /// The checkpoints of the run.
     pub fn checkpoints(&self) -> Checkpoints {
         Checkpoints::new(self.path.join("checkpoints"), self.disk.clone())
     }
 
-    /// Its log, at the end.
+    /// Opens the log for appending.
     pub fn log(&self) -> Result<Log, RunError> {
         Log::open(&self.path.join(LOG))
     }
 
-    /// A new file for TensorBoard; `resumed_at` is the step from which older files no longer count.
+    /// Creates a new file for TensorBoard; `resumed_at` is the first step that a resumed run repeats.
     pub fn tensorboard(&self, resumed_at: Option<i64>) -> Result<TensorBoard, RunError> {
         TensorBoard::create(&self.path, resumed_at)
     }
 
-    /// `statistics.safetensors`: what search and refinement decided from.
+    /// Path of `statistics.safetensors`, what search and refinement decided from.
     pub fn statistics(&self) -> PathBuf {
         self.path.join(STATISTICS)
     }
 
-    /// `report.html`.
+    /// Path of `report.html`.
     pub fn report(&self) -> PathBuf {
         self.path.join("report.html")
     }
 }
 
-/// The newest whole checkpoint of a run, without its lock: for evaluation, also while it is being trained.
+/// Reads the newest whole checkpoint of a run without locking it, also while it trains.
 pub fn load_checkpoint(run: &Path) -> Result<Option<Loaded>, RunError> {
     is_run(run)?;
     Checkpoints::new(run.join("checkpoints"), Disk::default()).load()
 }
 
-/// A file of a run, where it has such a one.
+/// Reads a file of a run; `None` if the run has no such file.
 pub(crate) fn text_of(run: &Path, name: &str) -> Result<Option<String>, RunError> {
     let path = run.join(name);
     match fs::read_to_string(&path) {
@@ -247,15 +259,15 @@ pub(crate) fn text_of(run: &Path, name: &str) -> Result<Option<String>, RunError
     }
 }
 
-/// A name that no other process or thread takes.
+/// Hidden name that no other process or thread uses.
 fn temporary(runs: &Path, name: &str, end: &str) -> PathBuf {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     runs.join(format!(".{name}.{}.{count}.{end}", std::process::id()))
 }
 
-/// What a crash left of making or replacing a run of this name, where no process holds it. What cannot be removed stays:
-/// it is in no one's way.
+/// Removes what a crash left while a run of this name was created or replaced, unless a process holds it.
+/// What cannot be removed stays; it blocks nothing.
 fn remove_leftovers(disk: &Disk, runs: &Path, name: &str) {
     for entry in fs::read_dir(runs).into_iter().flatten().flatten() {
         let file_name = entry.file_name();
@@ -272,11 +284,13 @@ fn remove_leftovers(disk: &Disk, runs: &Path, name: &str) {
     }
 }
 
+/// Locks the folder of an existing run.
 fn lock_run(path: &Path) -> Result<Lock, RunError> {
     is_run(path)?;
     Lock::take(path)
 }
 
+/// Fails unless the folder exists and has `resolved.toml`.
 fn is_run(path: &Path) -> Result<(), RunError> {
     match fs::metadata(path).map_err(RunError::io("open", path)) {
         Err(error) => Err(error),
@@ -294,20 +308,6 @@ fn refuse_existing(path: &Path) -> Result<(), RunError> {
 
 fn read(path: &Path) -> Result<String, RunError> {
     fs::read_to_string(path).map_err(RunError::io("read", path))
-}
-
-/// A name is one folder, here and on other systems, and no option of other commands.
-fn check_name(name: &str) -> Result<(), RunError> {
-    let why = match name {
-        "" => "it is empty",
-        _ if name.len() > 200 => "it is longer than 200 bytes",
-        _ if name.starts_with(['.', '-']) => "it begins with a dot or a dash",
-        _ if name.contains(['/', '\\', ':', '\0']) || name.contains(char::is_control) => {
-            "it has a sign of paths"
-        }
-        _ => return Ok(()),
-    };
-    Err(RunError::BadName { name: name.to_owned(), why })
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
+//! Creating, replacing and resuming the folder of a run.
+
 use super::*;
 use crate::data::testing::Folder;
-use crate::run::{Checkpoint, Event, Facts, read_log};
+use crate::run::{Checkpoint, Event, StopEvent, WarningEvent, read_log};
 
 fn create(runs: &Path, name: &str, existing: Existing) -> Result<RunFolder, RunError> {
     RunFolder::create(runs, name, existing, "# as typed\nseed = 7", "seed = 7\nepochs = 10\n")
@@ -16,7 +18,7 @@ fn names(runs: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_new_run_has_its_recipe_and_the_next_name() {
+fn a_new_run_has_its_recipe_and_the_next_free_name() {
     let folder = Folder::new("runs");
     let runs = folder.0.join("not/yet/there");
     let first = create(&runs, "demo", Existing::NextName).unwrap();
@@ -29,13 +31,13 @@ fn a_new_run_has_its_recipe_and_the_next_name() {
 }
 
 #[test]
-fn another_run_is_not_overwritten_unless_asked() {
+fn an_existing_run_is_replaced_only_on_request() {
     let folder = Folder::new("runs");
     let first = create(&folder.0, "demo", Existing::Refuse).unwrap();
     fs::write(first.path().join("old"), "").unwrap();
     let refused = create(&folder.0, "demo", Existing::Refuse).unwrap_err();
     assert!(refused.to_string().ends_with("or replace it (--replace)"), "{refused}");
-    // In use: not even when asked.
+    // A run in use is not replaced.
     let in_use = create(&folder.0, "demo", Existing::Replace).unwrap_err();
     assert!(
         matches!(in_use, RunError::InUse { process: Some(id), .. } if id == std::process::id()),
@@ -45,16 +47,17 @@ fn another_run_is_not_overwritten_unless_asked() {
     drop(first);
     let second = create(&folder.0, "demo", Existing::Replace).unwrap();
     assert!(!second.path().join("old").exists() && names(&folder.0) == ["demo"]);
-    // Of a link to a run the link is removed.
+    // Replacing a link to a run removes the link only.
     drop(second);
     let elsewhere = Folder::new("elsewhere");
     fs::rename(folder.0.join("demo"), elsewhere.0.join("kept")).unwrap();
     fs::write(elsewhere.0.join("kept/old"), "").unwrap();
+    #[cfg(unix)]
     std::os::unix::fs::symlink(elsewhere.0.join("kept"), folder.0.join("demo")).unwrap();
     let third = create(&folder.0, "demo", Existing::Replace).unwrap();
     assert!(elsewhere.0.join("kept/old").exists() && !third.path().join("old").exists());
     assert!(!third.path().is_symlink() && names(&folder.0) == ["demo"]);
-    // What is no run is nobody's to remove; what is empty is free.
+    // Folders and files that are not runs stay; an empty folder counts as free.
     fs::create_dir(folder.0.join("thesis")).unwrap();
     fs::write(folder.0.join("thesis/chapter"), "").unwrap();
     fs::write(folder.0.join("letter"), "").unwrap();
@@ -67,20 +70,23 @@ fn another_run_is_not_overwritten_unless_asked() {
     assert_eq!(names(&folder.0), ["demo", "empty", "letter", "letter-2", "thesis"]);
 }
 
+/// The rule itself is tested with [`check_name`].
 #[test]
-fn names_are_one_folder() {
+fn names_that_are_not_one_folder_everywhere_are_refused() {
     let folder = Folder::new("runs");
-    for name in ["", ".", "..", ".hidden", "-rf", "a/b", "a\\b", "c:", "a\nb", &"x".repeat(201)] {
+    for name in ["", "..", ".hidden", "-rf", "a/b", "c:", "größer (2)", &"x".repeat(101)] {
+        let error = create(&folder.0, name, Existing::NextName).unwrap_err();
+        assert!(matches!(&error, RunError::BadName { .. }), "{error}");
         assert!(
-            matches!(create(&folder.0, name, Existing::NextName), Err(RunError::BadName { .. })),
-            "{name}"
+            error.to_string().starts_with(&format!("'{name}' cannot name a run: it ")),
+            "{error}"
         );
     }
-    assert!(create(&folder.0, "wrn-28-10 größer (2)", Existing::NextName).is_ok());
+    assert_eq!(names(&folder.0), [""; 0]);
 }
 
 #[test]
-fn many_at_once_get_a_name_each() {
+fn runs_created_at_once_get_one_name_each() {
     let folder = Folder::new("runs");
     std::thread::scope(|scope| {
         (0..8).for_each(|_| {
@@ -92,7 +98,7 @@ fn many_at_once_get_a_name_each() {
 }
 
 #[test]
-fn one_process_at_a_time_and_a_dead_ones_lock_is_free() {
+fn one_process_writes_at_a_time_and_a_dead_process_holds_no_lock() {
     let folder = Folder::new("runs");
     let run = create(&folder.0, "demo", Existing::Refuse).unwrap();
     let path = run.path().to_owned();
@@ -101,7 +107,7 @@ fn one_process_at_a_time_and_a_dead_ones_lock_is_free() {
     assert!(refused.contains(&expected), "{refused}");
     drop(run);
     assert_eq!(fs::read_to_string(path.join("lock")).unwrap(), "");
-    // As a killed process leaves it; its number may be another's by now.
+    // A killed process leaves its number, which another process may have by now.
     fs::write(path.join("lock"), format!("{}\n", std::process::id())).unwrap();
     assert!(RunFolder::resume(&path).is_ok());
     let none = RunFolder::resume(&folder.0.join("none")).unwrap_err();
@@ -119,18 +125,22 @@ fn resuming_brings_back_the_checkpoint_and_cuts_the_log() {
     let run = create(&folder.0, "demo", Existing::Refuse).unwrap();
     let path = run.path().to_owned();
     let mut log = run.log().unwrap();
-    log.add(Event::Start(Facts::from([("seed", 7)]))).unwrap();
+    log.add(Event::Warning(WarningEvent { warning: "hot".to_owned() })).unwrap();
     let mut checkpoint = Checkpoint::default();
     checkpoint.state.log_bytes = log.position().unwrap();
     checkpoint.state.training =
         serde_json::json!({ "epoch": 1, "loss": 0.1 + 0.2, "tiny": 5e-324 });
     run.checkpoints().save(1, &checkpoint).unwrap();
-    log.add(Event::Stop { reason: "interrupted".to_owned(), metrics: Facts::default().metrics })
-        .unwrap();
+    let reason = "interrupted".to_owned();
+    log.add(Event::Stop(StopEvent { reason, checkpoint: Some(1), what: None })).unwrap();
     assert_eq!(load_checkpoint(&path).unwrap().unwrap().checkpoint, checkpoint);
     drop((run, log));
     let resumed = RunFolder::resume(&path).unwrap();
-    assert_eq!(read_log(&path.join("log.jsonl")).unwrap().len(), 2, "not before the run goes on");
+    assert_eq!(
+        read_log(&path.join("log.jsonl")).unwrap().len(),
+        2,
+        "the log is cut only when the run continues"
+    );
     let (_log, cut) = resumed.open_log().unwrap();
     let loaded = resumed.loaded.unwrap();
     assert_eq!(
@@ -141,9 +151,10 @@ fn resuming_brings_back_the_checkpoint_and_cuts_the_log() {
     assert_eq!(read_log(&path.join("log.jsonl")).unwrap().len(), 1);
 }
 
-/// The run is there with its recipe or not at all, wherever making it stops, and the next one leaves nothing behind.
+/// Wherever creating a run stops, the run exists with its recipe or not at all, and the next attempt removes
+/// the leftovers.
 #[test]
-fn a_crash_while_making_or_replacing_a_run() {
+fn a_crash_while_creating_or_replacing_a_run_leaves_a_run_or_nothing() {
     for existing in [Existing::NextName, Existing::Replace] {
         let mut done = false;
         for stop in 0.. {
@@ -175,7 +186,7 @@ fn a_crash_while_making_or_replacing_a_run() {
                 assert_eq!(names(&folder.0), ["demo"]);
                 break;
             }
-            assert!(stop < 40, "making a run ends");
+            assert!(stop < 40, "creating a run ends");
         }
         assert!(done);
     }

@@ -1,31 +1,34 @@
-//! The processes that trained a run: command line and device, one line of `commands.jsonl` each.
+//! Records the processes that trained a run in `commands.jsonl`: one line with command and device each.
 
 use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::RunError;
-use super::folder::COMMANDS;
+use super::error::RunError;
 
-/// One process that started or resumed a run.
+/// Name of the file with one line per process that trained the run.
+pub const COMMANDS: &str = "commands.jsonl";
+
+/// A process that started or resumed a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Invocation {
-    /// Command line as typed.
+    /// Command line as the user typed it.
     pub command: String,
-    /// Device it trained on.
+    /// Name of the device.
     pub device: String,
 }
 
 impl Invocation {
-    /// Every process that trained a run, as far as its folder says, without folders of a machine.
+    /// Reads all processes that `commands.jsonl` records, without the folders in absolute paths.
+    /// Unreadable lines are left out.
     pub fn all(run: &Path) -> Vec<Self> {
         let text = fs::read_to_string(run.join(COMMANDS)).unwrap_or_default();
         let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
         lines.map(|one: Self| Self { command: without_folders(&one.command), ..one }).collect()
     }
 
-    /// Adds a line for this process to a run's folder.
+    /// Appends this process to the `commands.jsonl` of a run.
     pub fn note(&self, run: &Path) -> Result<(), RunError> {
         use std::io::Write;
         let path = run.join(COMMANDS);
@@ -36,7 +39,8 @@ impl Invocation {
     }
 }
 
-/// A command line with the last part of every absolute path in place of it: whose machine it was is nobody's business.
+/// Replaces every absolute path in a command line by its last component, so that published commands
+/// do not show the folders of a machine.
 pub(crate) fn without_folders(command: &str) -> String {
     let is_quote = |c: char| c == '\'' || c == '"';
     let (mut out, mut rest, mut quoted) = (String::new(), command, None);
@@ -72,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_published_without_folders_of_a_machine() {
+    fn absolute_paths_lose_their_folders() {
         for (typed, published) in [
             (
                 "swn train recipes/quick.toml --runs runs/a",
@@ -94,8 +98,5 @@ mod tests {
         ] {
             assert_eq!(without_folders(typed), published);
         }
-        let recipe = "# of /my/own\nbudget = '10%'\n# --set plan.file=/p/q.json\n# --from /p/a, epoch 2 of train\n";
-        let expected = "# of /my/own\nbudget = '10%'\n# --set plan.file=q.json\n# --from a, epoch 2 of train\n";
-        assert_eq!(set_without_folders(recipe.as_bytes()), expected);
     }
 }

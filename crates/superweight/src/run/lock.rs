@@ -1,24 +1,24 @@
-//! One process at a time writes a run.
+//! The lock that lets one process at a time write a run.
 //!
-//! The file `lock` is locked by the system and holds the process's number, for the message. A system's lock ends with its
-//! process, however that ends, so that a lock left by a killed one is free at once. Not "is that process still
-//! there?": numbers are used again, and mean nothing on another machine that sees the same folder. Where a file
-//! system has no locks (some clusters' do not), there is none.
+//! The operating system locks the file `lock`, which also holds the process number for error messages.
+//! Such a lock ends with its process, however that ends, so a killed process blocks no one. A test of
+//! whether the process number still exists was not chosen: numbers are reused, and mean nothing on
+//! another machine that shares the folder. File systems without locks (some clusters) go unlocked.
 
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::Path;
 
-use super::RunError;
+use super::error::RunError;
 
-/// Held until dropped.
+/// The lock of a run folder, held until it is dropped.
 #[derive(Debug)]
 pub(super) struct Lock {
     file: File,
 }
 
 impl Lock {
-    /// Locks a run's folder.
+    /// Locks a run folder, or fails with [`RunError::InUse`].
     pub fn take(folder: &Path) -> Result<Self, RunError> {
         let path = folder.join("lock");
         let failed = || RunError::io("lock", &path);
@@ -54,8 +54,9 @@ impl Lock {
 }
 
 impl Drop for Lock {
-    /// The file stays, empty: were it removed, another process could lock the one that is gone. Unlocked, not only
-    /// closed: a child that another thread has just forked holds every open file until it executes its program.
+    /// Empties and unlocks the file. It is not removed: another process might lock the removed file.
+    /// Closing alone would not unlock it: a child process that another thread has just forked holds
+    /// every open file until it executes its program.
     fn drop(&mut self) {
         let _ = self.note("");
         let _ = self.file.unlock();

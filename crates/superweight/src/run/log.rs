@@ -1,8 +1,8 @@
-//! `log.jsonl`: one line per event, written once, in one piece, for `jq` and for the report.
+//! Writes and reads `log.jsonl`: one line of JSON per event, for `jq` and for the report.
 //!
-//! A line is handed to the system whole, so that a crash leaves at most half a last line. A checkpoint notes how long the
-//! log was; resuming cuts it there, so that no epoch stands in it twice. Not a line saying "resumed, forget the above":
-//! every reader would have to know.
+//! Each line is written in one system call, so a crash leaves at most half a last line. A checkpoint
+//! records the length of the log. Resuming cuts the log there, so that no epoch appears twice. A line
+//! "resumed, ignore the above" was not chosen: every reader would have to handle it.
 //!
 //! ```text
 //! {"time":1767225600.25,"event":"epoch","phase":"train","epoch":3,"loss":1.25,"top1":71.5}
@@ -15,29 +15,29 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::RunError;
+use super::error::RunError;
 use super::event::Event;
 
-/// A line of the log.
+/// One line of the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// Seconds since 1970, UTC.
+    /// Time of the event in seconds since 1970 (UTC).
     pub time: f64,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// What [`Log::truncate_to`] did.
+/// What [`Log::truncate_to`] removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
-    /// Bytes after the checkpoint that are gone.
+    /// Number of bytes removed after the checkpoint.
     pub removed: u64,
-    /// Bytes that the checkpoint had seen and that are not there: someone else shortened the log.
+    /// Number of bytes that the checkpoint recorded but the log lacks: something else shortened it.
     pub missing: u64,
 }
 
-/// The log of a run, open for more.
+/// The log of a run, open for appending.
 #[derive(Debug)]
 pub struct Log {
     file: File,
@@ -45,7 +45,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens or makes a log; half a last line, left by a crash, is cut.
+    /// Opens or creates a log and cuts half a last line that a crash left.
     pub fn open(path: &Path) -> Result<Self, RunError> {
         let mut options = OpenOptions::new();
         let file = options.read(true).append(true).create(true).open(path);
@@ -56,7 +56,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Adds a line, with the time.
+    /// Appends an event with the current time.
     pub fn add(&mut self, event: Event) -> Result<(), RunError> {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let line = Line { time: (time.as_secs_f64() * 1e3).round() / 1e3, event };
@@ -66,19 +66,19 @@ impl Log {
         text.push('\n');
         let before = self.length()?;
         self.file.write_all(text.as_bytes()).map_err(|error| {
-            // Half a line on a full disk: the next one must not be glued to it.
+            // A full disk leaves half a line; the next line must not continue it.
             let _ = self.file.set_len(before);
             RunError::io("write", &self.path)(error)
         })
     }
 
-    /// How long it is, once on the disk: for the state of a checkpoint.
+    /// Flushes the log to the disk and returns its length, which a checkpoint records.
     pub fn position(&mut self) -> Result<u64, RunError> {
         self.file.sync_all().map_err(RunError::io("sync", &self.path))?;
         self.length()
     }
 
-    /// Cuts what came after a checkpoint that had seen `bytes`; where that is inside a line, the line too.
+    /// Cuts the log to the `bytes` that a checkpoint recorded; a line that ends later is cut as well.
     pub fn truncate_to(&mut self, bytes: u64) -> Result<Cut, RunError> {
         let length = self.length()?;
         let kept = self.cut_to_line(bytes.min(length))?;
@@ -90,7 +90,7 @@ impl Log {
         self.file.metadata().map(|file| file.len()).map_err(RunError::io("read", &self.path))
     }
 
-    /// Cuts to the last end of a line at or before `end`.
+    /// Cuts the log after the last whole line that ends at or before `end`.
     fn cut_to_line(&mut self, mut end: u64) -> Result<u64, RunError> {
         let mut block = [0; 4096];
         while end > 0 {
@@ -112,12 +112,12 @@ impl Log {
     }
 }
 
-/// The lines of a log; half a last line is left out.
+/// Reads all lines of a log; half a last line is left out.
 pub fn read_log(path: &Path) -> Result<Vec<Line>, RunError> {
     parse_log(path, &std::fs::read(path).map_err(RunError::io("read", path))?)
 }
 
-/// The same of a log that is in memory; `path` is for errors.
+/// Reads all lines of a log in memory; errors name it `path`.
 pub fn parse_log(path: &Path, text: &[u8]) -> Result<Vec<Line>, RunError> {
     let mut offset = 0;
     let mut lines = Vec::new();
@@ -137,10 +137,10 @@ pub fn parse_log(path: &Path, text: &[u8]) -> Result<Vec<Line>, RunError> {
 mod tests {
     use super::*;
     use crate::data::testing::Folder;
+    use crate::run::{Accuracy, EvalEvent, Evaluation, ResumeEvent, StopEvent, WarningEvent};
 
     fn epoch(epoch: u64) -> Event {
-        let metrics = Facts::from([("loss", 1.25 / (epoch + 1) as f64)]).metrics;
-        Event::Epoch { phase: "train".to_owned(), epoch, metrics }
+        Event::Resume(ResumeEvent { checkpoint: epoch, phase: "train".to_owned(), epoch })
     }
 
     #[test]
@@ -148,26 +148,24 @@ mod tests {
         let folder = Folder::new("log");
         let path = folder.0.join("log.jsonl");
         let mut log = Log::open(&path).unwrap();
+        let accuracy = Accuracy { top1: 0.1 + 0.2, top5: 100.0, nll: 1.25 };
+        let evaluation = Evaluation { images: 7, ensemble: accuracy, members: vec![accuracy] };
+        let reason = StopEvent::FINISHED.to_owned();
         let events = [
-            Event::Start(Facts::from([("seed", 7)])),
             epoch(0),
-            Event::Search(Facts::default()),
-            Event::Refine(Facts::from([("groups", serde_json::json!([3, 4]))])),
-            Event::Eval(Facts::from([("top1", 0.1 + 0.2)])),
-            Event::Stop { reason: "finished".to_owned(), metrics: Metrics::new() },
+            Event::Eval(EvalEvent { split: "test".to_owned(), test: Some(evaluation) }),
+            Event::Warning(WarningEvent { warning: "two\nlines, \u{fc}".to_owned() }),
+            Event::Stop(StopEvent { reason, checkpoint: Some(3), what: None }),
         ];
         events.iter().for_each(|event| log.add(event.clone()).unwrap());
         let lines = read_log(&path).unwrap();
         assert!(lines.iter().map(|line| &line.event).eq(&events));
         assert!(lines.windows(2).all(|pair| pair[0].time <= pair[1].time) && lines[0].time > 1.7e9);
         let text = std::fs::read_to_string(&path).unwrap();
-        let second = text.lines().nth(1).unwrap();
-        assert!(
-            second.ends_with(r#","event":"epoch","phase":"train","epoch":0,"loss":1.25}"#),
-            "{second}"
-        );
-        let diverged = Event::Eval(Facts::from([("loss", f64::NAN)]));
-        assert_eq!(serde_json::to_string(&diverged).unwrap(), r#"{"event":"eval","loss":null}"#);
+        assert_eq!(text.lines().count(), events.len());
+        let first = text.lines().next().unwrap();
+        let end = r#","event":"resume","checkpoint":0,"phase":"train","epoch":0}"#;
+        assert!(first.starts_with(r#"{"time":1"#) && first.ends_with(end), "{first}");
     }
 
     #[test]
@@ -192,7 +190,7 @@ mod tests {
             log.add(epoch(3)).unwrap();
             assert_eq!(read_log(&path).unwrap()[3].event, epoch(3));
         }
-        // Someone shortened it; a place inside a line.
+        // Something shortened the log; then a checkpoint recorded a length inside a line.
         std::fs::write(&path, &whole[..10]).unwrap();
         assert_eq!(
             Log::open(&path).unwrap().truncate_to(seen).unwrap(),
@@ -203,20 +201,18 @@ mod tests {
         assert!(cut.missing > 0 && read_log(&path).unwrap().len() == 2);
     }
 
+    const LINE: &str = r#"{"time":1.5,"event":"warning","warning":"abcd"}"#;
+
     #[test]
     fn a_half_line_longer_than_a_block_is_cut_and_a_bad_line_is_named() {
         let folder = Folder::new("log");
         let path = folder.0.join("log.jsonl");
-        std::fs::write(
-            &path,
-            format!("{}\n{}", r#"{"time":1.5,"event":"search"}"#, "x".repeat(10_000)),
-        )
-        .unwrap();
+        std::fs::write(&path, format!("{LINE}\n{}", "x".repeat(10_000))).unwrap();
         assert_eq!(read_log(&path).unwrap().len(), 1);
         let mut log = Log::open(&path).unwrap();
-        assert_eq!(log.position().unwrap(), 30);
-        std::fs::write(&path, "{\"time\":1.5,\"event\":\"search\"}\n{}\n").unwrap();
+        assert_eq!(log.position().unwrap(), 48);
+        std::fs::write(&path, format!("{LINE}\n{{}}\n")).unwrap();
         let error = read_log(&path).unwrap_err().to_string();
-        assert!(error.contains("log.jsonl at byte 30: line 2: missing field"), "{error}");
+        assert!(error.contains("log.jsonl at byte 48: line 2: missing field"), "{error}");
     }
 }

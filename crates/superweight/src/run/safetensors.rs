@@ -1,13 +1,14 @@
-//! `.safetensors` files: what other tools open.
+//! Reads and writes `.safetensors` files, which other tools open too.
 //!
 //! ```text
 //! u64 length of header │ {"name":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},…,"__metadata__":{…}} │ numbers
 //! ```
 //!
-//! All little-endian; the offsets count from the end of the header and cover the rest of the file without hole or overlap.
-//! Written here, not by the `safetensors` crate: its errors name neither file nor place, it wants the whole file as one
-//! buffer, and checkpoints are written in pieces through [`Disk`]. Reading believes nothing: what is allocated
-//! is bounded by the length of the file, and the header by [`HEADER_LIMIT`].
+//! Numbers are little-endian. Offsets count from the end of the header; the tensors cover the rest of
+//! the file without holes or overlaps. The `safetensors` crate is not used: its errors name neither file
+//! nor place, it needs the whole file in one buffer, and checkpoints are written in pieces through
+//! [`Disk`]. The reader trusts nothing: allocations are bounded by the length of the file, and the
+//! header by [`HEADER_LIMIT`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,14 +19,18 @@ use std::path::Path;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize as Derive, Serialize};
 
-use super::tensors::{Dtype, METADATA, Tensors, Values};
-use super::{Disk, RunError};
+use super::disk::Disk;
+use super::dtype::Dtype;
+use super::error::RunError;
+use super::tensors::{METADATA, Tensors, Values};
 
-/// Longest header that is read, in bytes: that of the reference implementation.
+/// Largest header in bytes that is read; the reference implementation has the same limit.
 pub const HEADER_LIMIT: u64 = 100_000_000;
 
+/// Bytes that are converted at a time.
 const PIECE: usize = 1 << 20;
 
+/// Header entry of a tensor.
 #[derive(Serialize, Derive)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -34,7 +39,7 @@ struct Entry {
     data_offsets: [u64; 2],
 }
 
-/// Writes a file whole or not at all: under a temporary name, synced, renamed.
+/// Writes a file atomically: under a temporary name, flushed, then renamed.
 pub fn save(disk: &Disk, path: &Path, tensors: &Tensors) -> Result<(), RunError> {
     let temporary = path.with_extension("safetensors.tmp");
     let written = disk.create_file(&temporary).and_then(|mut file| {
@@ -50,31 +55,33 @@ pub fn save(disk: &Disk, path: &Path, tensors: &Tensors) -> Result<(), RunError>
     written.map_err(RunError::io("write", path))
 }
 
-/// Reads and checks a file.
+/// Reads and validates a file.
 pub fn load(path: &Path) -> Result<Tensors, RunError> {
     let (file, length) = open(path)?;
     read(path, file, length)
 }
 
-/// A file's bytes, in memory.
+/// Returns the bytes of the file that [`save`] would write.
 pub fn to_bytes(tensors: &Tensors) -> io::Result<Vec<u8>> {
     let mut bytes = vec![];
     write(&mut bytes, tensors)?;
     Ok(bytes)
 }
 
-/// Reads and checks a file that is in memory; `path` is for errors.
+/// Reads and validates a file in memory; errors name it `path`.
 pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Tensors, RunError> {
     read(path, bytes, bytes.len() as u64)
 }
 
+/// Opens a file for reading, with its length in bytes.
 pub(super) fn open(path: &Path) -> Result<(File, u64), RunError> {
     let file = File::open(path).map_err(RunError::io("read", path))?;
     let length = file.metadata().map_err(RunError::io("read", path))?.len();
     Ok((file, length))
 }
 
-/// The tensors in the order of the file: widest numbers first, so that each is aligned; then by name.
+/// Writes header and tensors. Tensors with the widest elements come first, so that each is aligned;
+/// tensors of one width are in the order of their names.
 pub(super) fn write(to: &mut impl Write, tensors: &Tensors) -> io::Result<()> {
     let mut order: Vec<_> = tensors.iter().collect();
     order.sort_by_key(|(_, tensor)| std::cmp::Reverse(tensor.values().dtype().bytes()));
@@ -96,7 +103,7 @@ pub(super) fn write(to: &mut impl Write, tensors: &Tensors) -> io::Result<()> {
     if header.len() as u64 > HEADER_LIMIT {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "more names than the format allows",
+            "the tensor names need a larger header than the format allows",
         ));
     }
     to.write_all(&[&(header.len() as u64).to_le_bytes()[..], &header].concat())?;
@@ -125,7 +132,7 @@ fn write_values(to: &mut impl Write, values: &Values) -> io::Result<()> {
     }
 }
 
-/// Reads a file of `length` bytes; `path` is for errors.
+/// Reads and validates a file of `length` bytes; errors name it `path`.
 pub(super) fn read(path: &Path, mut from: impl Read, length: u64) -> Result<Tensors, RunError> {
     let malformed = |offset, what| RunError::Malformed { file: path.to_owned(), offset, what };
     let failed = |error: io::Error, offset| match error.kind() {
@@ -136,7 +143,7 @@ pub(super) fn read(path: &Path, mut from: impl Read, length: u64) -> Result<Tens
     };
     let mut size = [0; 8];
     if length < 8 {
-        return Err(malformed(0, format!("{length} bytes; a header's length takes 8")));
+        return Err(malformed(0, format!("{length} bytes; the length of the header takes 8")));
     }
     from.read_exact(&mut size).map_err(|error| failed(error, 0))?;
     let size = u64::from_le_bytes(size);
@@ -179,12 +186,14 @@ pub(super) fn read(path: &Path, mut from: impl Read, length: u64) -> Result<Tens
     Ok(tensors)
 }
 
+/// What is wrong with one tensor.
 struct Bad {
     tensor: String,
     offset: u64,
     what: String,
 }
 
+/// Where the data of a validated tensor are, as offsets after the header.
 struct Place {
     name: String,
     dtype: Dtype,
@@ -194,7 +203,8 @@ struct Place {
     end: u64,
 }
 
-/// The tensors in the order of their data; every one inside the file, of its shape's size, after the one before.
+/// Validates the header entries and returns them in the order of their data: each lies inside the
+/// file, has the size of its shape, and begins where the one before ends.
 fn check(entries: BTreeMap<String, Entry>, data: u64, length: u64) -> Result<Vec<Place>, Bad> {
     let mut entries: Vec<_> = entries.into_iter().collect();
     entries.sort_by_key(|(_, entry)| entry.data_offsets);
@@ -206,7 +216,7 @@ fn check(entries: BTreeMap<String, Entry>, data: u64, length: u64) -> Result<Vec
         let dtype = known.ok_or_else(|| {
             let dtype: String = dtype.chars().take(20).collect();
             bad(format!(
-                "numbers of kind '{dtype}'; known are {}",
+                "element type '{dtype}'; this program reads {}",
                 Dtype::ALL.map(Dtype::name).join(", ")
             ))
         })?;
@@ -216,19 +226,19 @@ fn check(entries: BTreeMap<String, Entry>, data: u64, length: u64) -> Result<Vec
         let count = shape.iter().try_fold(1u64, |product, &side| product.checked_mul(side));
         let bytes = count.and_then(|count| count.checked_mul(dtype.bytes() as u64));
         if bytes != Some(end - begin) {
-            return Err(bad(format!("{} bytes for {dtype} of {} sides", end - begin, shape.len())));
+            return Err(bad(format!("{} bytes for {dtype} of shape {shape:?}", end - begin)));
         }
         match begin.cmp(&expected) {
             std::cmp::Ordering::Less => {
-                return Err(bad(format!("overlaps what ends at {expected}")));
+                return Err(bad(format!("overlaps the tensor that ends at {expected}")));
             }
             std::cmp::Ordering::Greater => {
-                return Err(bad(format!("leaves a hole after {expected}")));
+                return Err(bad(format!("leaves a gap after {expected}")));
             }
             std::cmp::Ordering::Equal => expected = end,
         }
         let whole = |number: u64| {
-            usize::try_from(number).map_err(|_| bad("more than memory holds".to_owned()))
+            usize::try_from(number).map_err(|_| bad("more than memory has addresses".to_owned()))
         };
         let shape = shape.into_iter().map(whole).collect::<Result<Vec<_>, _>>()?;
         let count = whole((end - begin) / dtype.bytes() as u64)?;
@@ -262,7 +272,7 @@ fn read_values(from: &mut impl Read, dtype: Dtype, count: usize) -> io::Result<V
     })
 }
 
-/// The header; a name twice is an error, which a plain map would hide.
+/// The header of a file. A repeated name is an error, which a plain map would hide.
 struct Header {
     metadata: BTreeMap<String, String>,
     entries: BTreeMap<String, Entry>,
@@ -284,7 +294,7 @@ impl<'de> Deserialize<'de> for Header {
                         false => entries.insert(name, map.next_value()?).is_none(),
                     };
                     if !new {
-                        return Err(A::Error::custom("a name that was there before"));
+                        return Err(A::Error::custom("the name appears twice"));
                     }
                 }
                 Ok(Header { metadata: metadata.unwrap_or_default(), entries })

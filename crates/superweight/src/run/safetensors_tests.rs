@@ -1,8 +1,10 @@
+//! Round trips of `.safetensors` files, files of other programs, and hostile files.
+
 use super::*;
 use crate::data::testing::Folder;
 use crate::run::Tensor;
 
-fn all_kinds() -> Tensors {
+fn all_types() -> Tensors {
     let mut tensors = Tensors::default();
     tensors.metadata.insert("format".to_owned(), "pt".to_owned());
     tensors.insert("bytes", Tensor::new(&[3], vec![0u8, 7, 255]));
@@ -32,14 +34,14 @@ fn file(header: &str, data: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn every_kind_comes_back_bit_for_bit() {
+fn every_element_type_comes_back_bit_for_bit() {
     let folder = Folder::new("safetensors");
     let path = folder.0.join("all.safetensors");
-    let mut tensors = all_kinds();
+    let mut tensors = all_types();
     save(&Disk::default(), &path, &tensors).unwrap();
     assert_eq!(load(&path).unwrap(), tensors);
     assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1);
-    // More than a piece, and a NaN with a payload.
+    // A tensor longer than one piece, and NaNs with payloads.
     let long: Vec<f32> = (0..300_000).map(|i| f32::from_bits(0x7fc0_0000 | i)).collect();
     tensors.insert("long", Tensor::new(&[300, 1000], long.clone()));
     let back = parse(&bytes_of(&tensors)).unwrap();
@@ -48,7 +50,7 @@ fn every_kind_comes_back_bit_for_bit() {
 }
 
 /// `safetensors.numpy.save({"a": np.array([1.0, 2.0], np.float32), "b": np.array([[3]], np.int64)}, {"k": "v"})`
-/// of Python's safetensors 0.8.0, byte for byte; ours has the same numbers in the same order, its names sorted.
+/// of Python's safetensors 0.8.0, byte for byte. This program writes the same numbers, its names sorted.
 #[test]
 fn reads_what_python_writes() {
     let header = concat!(
@@ -66,7 +68,7 @@ fn reads_what_python_writes() {
 
 #[test]
 fn data_are_aligned() {
-    let bytes = bytes_of(&all_kinds());
+    let bytes = bytes_of(&all_types());
     let header = u64::from_le_bytes(bytes[..8].try_into().unwrap());
     assert_eq!(header % 8, 0);
     let header: serde_json::Value = serde_json::from_slice(&bytes[8..8 + header as usize]).unwrap();
@@ -75,7 +77,7 @@ fn data_are_aligned() {
 }
 
 #[test]
-fn hostile_files_get_an_error_with_tensor_and_place() {
+fn hostile_files_are_errors_with_tensor_and_place() {
     let entry = |dtype: &str, shape: &str, offsets: &str| {
         format!(r#"{{"a":{{"dtype":"{dtype}","shape":{shape},"data_offsets":{offsets}}}}}"#)
     };
@@ -86,7 +88,7 @@ fn hostile_files_get_an_error_with_tensor_and_place() {
     };
     let huge = "18446744073709551615";
     let cases: Vec<(Vec<u8>, &str)> = vec![
-        (vec![], "at byte 0: 0 bytes; a header's length takes 8"),
+        (vec![], "at byte 0: 0 bytes; the length of the header takes 8"),
         (vec![1; 7], "at byte 0: 7 bytes"),
         (u64::MAX.to_le_bytes().to_vec(), "the limit is 100000000"),
         (99_999_999u64.to_le_bytes().to_vec(), "in a file of 8: truncated"),
@@ -96,33 +98,30 @@ fn hostile_files_get_an_error_with_tensor_and_place() {
         (file(&format!(r#"{{"a":{}"#, "[".repeat(100_000)), b""), "header: "),
         (file(&entry("F32", "[1]", "[0,4]"), &[0; 3]), "tensor 'a': bytes 0 to 4 of 3"),
         (file(&entry("F32", "[1]", "[4,0]"), &[0; 4]), "tensor 'a': bytes 4 to 0 of 4"),
-        (file(&entry("F32", "[2]", "[0,4]"), &[0; 4]), "tensor 'a': 4 bytes for F32 of 1 sides"),
+        (file(&entry("F32", "[2]", "[0,4]"), &[0; 4]), "tensor 'a': 4 bytes for F32 of shape [2]"),
         (file(&entry("F32", "[1]", "[0,4]"), &[0; 5]), "1 bytes that belong to no tensor"),
         (
             file(&entry("BF16", "[2]", "[0,4]"), &[0; 4]),
-            "kind 'BF16'; known are F32, F64, U8, U32, I64",
+            "element type 'BF16'; this program reads F32, F64, U8, U32, I64",
         ),
         (
             file(&entry("U8", &format!("[{huge},{huge}]"), "[0,1]"), &[0]),
-            "1 bytes for U8 of 2 sides",
+            "1 bytes for U8 of shape [18446744073709551615, 18446744073709551615]",
         ),
         (file(&entry("F64", &format!("[{huge}]"), &format!("[0,{huge}]")), &[0]), "of 1"),
         (file(&entry("U8", "[-1]", "[0,1]"), &[0]), "header: invalid value"),
         (file(&entry("U8", "[0.5]", "[0,1]"), &[0]), "header: invalid type"),
-        (file(&two("[0,2]", "[1,3]"), &[0; 3]), "tensor 'b': overlaps what ends at 2"),
-        (file(&two("[0,2]", "[3,5]"), &[0; 5]), "tensor 'b': leaves a hole after 2"),
-        (
-            file(&two("[0,2]", "[2,4]").replace("\"b\"", "\"a\""), &[0; 4]),
-            "a name that was there before",
-        ),
+        (file(&two("[0,2]", "[1,3]"), &[0; 3]), "tensor 'b': overlaps the tensor that ends at 2"),
+        (file(&two("[0,2]", "[3,5]"), &[0; 5]), "tensor 'b': leaves a gap after 2"),
+        (file(&two("[0,2]", "[2,4]").replace("\"b\"", "\"a\""), &[0; 4]), "the name appears twice"),
         (file(r#"{"__metadata__":{"k":1}}"#, b""), "header: invalid type"),
-        (file(r#"{"__metadata__":{},"__metadata__":{}}"#, b""), "a name that was there before"),
+        (file(r#"{"__metadata__":{},"__metadata__":{}}"#, b""), "the name appears twice"),
     ];
     for (bytes, expected) in cases {
         let error = parse(&bytes).unwrap_err().to_string();
         assert!(error.starts_with("x.safetensors at byte ") && error.contains(expected), "{error}");
     }
-    // Where a tensor's data are: 8 + the header's length + its offset.
+    // Data begin at 8 + length of the header + offset of the tensor.
     let header = two("[0,2]", "[1,3]");
     let error = parse(&file(&header, &[0; 3])).unwrap_err().to_string();
     assert!(error.contains(&format!("at byte {}, tensor 'b'", 8 + header.len() + 1)), "{error}");
@@ -130,7 +129,7 @@ fn hostile_files_get_an_error_with_tensor_and_place() {
 
 #[test]
 fn no_truncation_and_no_flipped_bit_panics() {
-    let bytes = bytes_of(&all_kinds());
+    let bytes = bytes_of(&all_types());
     for length in 0..bytes.len() {
         assert!(parse(&bytes[..length]).is_err(), "{length}");
         // A file that shrinks while it is read.
@@ -156,10 +155,10 @@ fn a_save_that_fails_leaves_the_old_file_and_no_other() {
                 false => Ok(()),
             }
         });
-        let done = save(&disk, &path, &all_kinds());
+        let done = save(&disk, &path, &all_types());
         let found = load(&path).unwrap();
-        assert!(done.is_err() || failing > 5 && found == all_kinds());
-        assert!(found == Tensors::default() || found == all_kinds());
+        assert!(done.is_err() || failing > 5 && found == all_types());
+        assert!(found == Tensors::default() || found == all_types());
         assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1);
         match done {
             Ok(()) => break,

@@ -1,25 +1,28 @@
-//! `events.out.tfevents.*`: curves for TensorBoard.
+//! Writes curves for TensorBoard (`events.out.tfevents.*`).
 //!
 //! ```text
-//! file   = record*          record = u64 length │ u32 mask(crc(length)) │ bytes │ u32 mask(crc(bytes))
-//! bytes  = Event { 1 wall_time: double, 2 step: int64, 3 file_version: string | 5 summary: Summary | 7 session: Session }
-//! Summary = { 1: Value* }   Value = { 1 tag: string, 2 simple_value: float }   Session = { 1 status: START = 1 }
+//! file    = record*      record = u64 length │ u32 mask(crc(length)) │ bytes │ u32 mask(crc(bytes))
+//! bytes   = Event { 1 wall_time: double, 2 step: int64,
+//!                   3 file_version: string | 5 summary: Summary | 7 session: Session }
+//! Summary = { 1: Value* }    Value = { 1 tag: string, 2 simple_value: float }
+//! Session = { 1 status: START = 1 }
 //! ```
 //!
-//! crc is CRC-32C and mask(c) = rotate_right(c, 15) + 0xa282ead8, as TensorFlow's records have it; the five messages are
-//! written by hand: a protobuf compiler would be more than the file. An old file is never continued: a resumed run
-//! starts a new one whose first events tell TensorBoard to forget the steps that are about to be done again.
+//! crc is CRC-32C and mask(c) = rotate_right(c, 15) + 0xa282ead8, as in TensorFlow's records. The five
+//! messages are encoded by hand; a protobuf compiler would be larger than this file. An old file is never
+//! continued: a resumed run starts a new file, whose first event tells TensorBoard to drop the steps that
+//! the run repeats.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::RunError;
+use super::error::RunError;
 
 const PREFIX: &str = "events.out.tfevents.";
 
-/// A file of curves, open for more.
+/// A file of curves, open for appending.
 #[derive(Debug)]
 pub struct TensorBoard {
     file: File,
@@ -27,8 +30,9 @@ pub struct TensorBoard {
 }
 
 impl TensorBoard {
-    /// Makes a new file, named after the time and after those that are there, since they are read in order of name.
-    /// `resumed_at` is the first step that will be done again.
+    /// Creates a file in `folder`. Its name contains the time and sorts after all existing files, since
+    /// TensorBoard reads them in the order of names. `resumed_at` is the first step that a resumed run
+    /// repeats.
     pub fn create(folder: &Path, resumed_at: Option<i64>) -> Result<Self, RunError> {
         let listed = fs::read_dir(folder).map_err(RunError::io("read", folder))?;
         let names = listed.flatten().map(|entry| entry.file_name());
@@ -54,12 +58,12 @@ impl TensorBoard {
         }
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Adds a point to each of some curves.
+    /// Appends one point to each of the named curves.
     pub fn scalars(&mut self, step: i64, values: &[(&str, f32)]) -> Result<(), RunError> {
         let mut summary = Vec::new();
         for (tag, value) in values {
@@ -71,16 +75,18 @@ impl TensorBoard {
         self.write(&event(Some(step), &bytes_field(5, &summary)))
     }
 
-    /// A record at once: a crash leaves at most half of the last one, which TensorBoard passes over.
+    /// Writes a record in one piece. A crash leaves at most half a record, which TensorBoard skips.
     fn write(&mut self, bytes: &[u8]) -> Result<(), RunError> {
         self.file.write_all(&record(bytes)).map_err(RunError::io("write", &self.path))
     }
 }
 
+/// Seconds since 1970 (UTC).
 fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
+/// Encodes an `Event` with its step and one more field.
 fn event(step: Option<i64>, what: &[u8]) -> Vec<u8> {
     let mut bytes = vec![1 << 3 | 1];
     bytes.extend(now().to_le_bytes());
@@ -92,6 +98,7 @@ fn event(step: Option<i64>, what: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Encodes a length-delimited protobuf field.
 fn bytes_field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let mut field = vec![number << 3 | 2];
     field.extend(varint(bytes.len() as u64));
@@ -99,6 +106,7 @@ fn bytes_field(number: u8, bytes: &[u8]) -> Vec<u8> {
     field
 }
 
+/// Encodes a protobuf variable-length integer.
 fn varint(mut number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= 0x80 {
@@ -109,6 +117,7 @@ fn varint(mut number: u64) -> Vec<u8> {
     bytes
 }
 
+/// Encodes a TensorFlow record.
 fn record(bytes: &[u8]) -> Vec<u8> {
     let length = (bytes.len() as u64).to_le_bytes();
     let mut record = length.to_vec();
@@ -118,11 +127,12 @@ fn record(bytes: &[u8]) -> Vec<u8> {
     record
 }
 
+/// Masks a checksum as TensorFlow's records do.
 fn mask(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-/// Castagnoli's polynomial, bits reversed, a byte at a time.
+/// CRC-32C (Castagnoli's polynomial, bits reversed), one byte at a time.
 fn crc32c(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = {
         let mut table = [0; 256];
@@ -147,9 +157,9 @@ mod tests {
     use super::*;
     use crate::data::testing::Folder;
 
-    /// RFC 3720, B.4, and the check value of the catalogue of CRCs.
+    /// Values of RFC 3720, B.4, and the check value of the catalogue of CRCs.
     #[test]
-    fn checksums_are_the_published_ones() {
+    fn checksums_equal_published_values() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
         assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
         assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
@@ -158,7 +168,7 @@ mod tests {
         assert_eq!(mask(0), 0xa282_ead8);
     }
 
-    /// What a record says, decoded bit by bit and without the functions above.
+    /// A record decoded bit by bit, without the functions above.
     #[derive(Debug, Default, PartialEq)]
     struct Seen {
         wall_time: f64,
@@ -266,11 +276,11 @@ mod tests {
     }
 
     #[test]
-    fn an_independent_reader_sees_what_was_written() {
+    fn an_independent_reader_decodes_the_curves() {
         let folder = Folder::new("tensorboard");
         let mut board = TensorBoard::create(&folder.0, None).unwrap();
         board.scalars(0, &[("train/loss", 4.5), ("member 0/top-1 größer", 0.25)]).unwrap();
-        // Every point is there at once; lengths and steps past one byte of a varint.
+        // Every point is readable at once. Lengths and steps exceed one byte of a varint.
         assert_eq!(decode(board.path()).len(), 2);
         let long = "x".repeat(300);
         board.scalars(1 << 40, &[(&long, f32::NAN)]).unwrap();
@@ -284,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resumed_run_has_a_later_file_that_says_from_where() {
+    fn a_resumed_run_starts_a_later_file_with_its_first_step() {
         let folder = Folder::new("tensorboard");
         let first = TensorBoard::create(&folder.0, None).unwrap();
         let second = TensorBoard::create(&folder.0, Some(391)).unwrap();

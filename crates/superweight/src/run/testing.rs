@@ -1,4 +1,4 @@
-//! Checkpoints to save and look at, for tests.
+//! Sample checkpoints for tests.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,8 @@ use std::path::Path;
 use super::{Checkpoint, Checkpoints, Disk, Loaded, Tensor};
 use crate::data::testing::Folder;
 
-/// In memory where the system has such a place: there are thousands of syncs, and what they do is seen by other means.
+/// Folder in memory if the system has one: the tests flush thousands of times, and observe flushes by
+/// a hook.
 pub(super) fn quick_folder() -> Folder {
     let name = format!("superweight-quick-{}-{}", std::process::id(), random(u64::MAX));
     let shared = Path::new("/dev/shm").join(name);
@@ -16,12 +17,13 @@ pub(super) fn quick_folder() -> Folder {
     }
 }
 
+/// Random number in `0..below`.
 pub(super) fn random(below: u64) -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(0) % below
 }
 
-/// Every number of it depends on `number`.
+/// Checkpoint whose tensors depend on `number`.
 pub(super) fn sample(number: u64, size: usize) -> Checkpoint {
     let mut checkpoint =
         Checkpoint { plan: format!("{{\"number\": {number}}}\n"), ..Checkpoint::default() };
@@ -35,8 +37,10 @@ pub(super) fn sample(number: u64, size: usize) -> Checkpoint {
     checkpoint
 }
 
+/// Elements of each tensor.
 pub(super) const SIZE: usize = 100;
 
+/// Compares a checkpoint with the sample of its number.
 pub(super) fn check(loaded: &Loaded) {
     assert_eq!(
         loaded.checkpoint,
@@ -46,6 +50,7 @@ pub(super) fn check(loaded: &Loaded) {
     );
 }
 
+/// Sorted names in a folder.
 pub(super) fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<_> = fs::read_dir(folder)
         .unwrap()
@@ -55,6 +60,7 @@ pub(super) fn names(folder: &Path) -> Vec<String> {
     names
 }
 
+/// Folder in which checkpoints of these numbers were saved.
 pub(super) fn saved(numbers: impl IntoIterator<Item = u64>) -> (Folder, Checkpoints) {
     let folder = quick_folder();
     let checkpoints = Checkpoints::new(folder.0.join("checkpoints"), Disk::default());

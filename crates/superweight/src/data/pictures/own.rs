@@ -25,7 +25,7 @@ use crate::data::DataError;
 use crate::data::sources::fetch::write_file;
 use crate::data::sources::staging::Staging;
 use crate::data::sources::verify::{FileState, State, hex_sha256, look};
-use crate::fs::{names_a_folder, read_at_most};
+use crate::fs::{check_name, read_at_most};
 
 /// The description's file, in the data folder and in runs.
 pub const SET: &str = "set.json";
@@ -89,7 +89,7 @@ impl OwnSet {
         once.dedup();
         match () {
             () if version != VERSION => Err(format!("version {version}, where {VERSION} is known")),
-            () if !names_a_folder(&name) => Err(format!("'{name}' cannot name a data set")),
+            () if check_name(&name).is_err() => Err(format!("'{name}' cannot name a data set")),
             () if !matches!(channels, 1 | 3) || !side(height) || !side(width) => {
                 Err(format!("images of {channels}×{height}×{width}"))
             }
@@ -128,7 +128,7 @@ impl OwnSet {
     /// The set of that name in the data folder, where there is one.
     pub fn find(name: &str, folder: &Path) -> Result<Option<Self>, DataError> {
         let file = folder.join(name).join(SET);
-        if !names_a_folder(name) || !file.is_file() {
+        if check_name(name).is_err() || !file.is_file() {
             return Ok(None);
         }
         let set = Self::load(&file)?;
@@ -160,7 +160,7 @@ impl OwnSet {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let mut names: Vec<_> = names
-            .filter(|name| names_a_folder(name) && folder.join(name).join(SET).is_file())
+            .filter(|name| check_name(name).is_ok() && folder.join(name).join(SET).is_file())
             .collect();
         names.sort_unstable();
         names
@@ -239,7 +239,7 @@ impl OwnSet {
             () if name != "imagenet" && name.eq_ignore_ascii_case("imagenet") => {
                 Some("recipes know it as 'imagenet'")
             }
-            () if !names_a_folder(name) => Some(
+            () if check_name(name).is_err() => Some(
                 "it may have letters, digits, '.', '_' and '-', and begins with neither '.' nor '-'",
             ),
             () => None,
