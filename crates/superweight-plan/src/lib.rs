@@ -7,6 +7,7 @@ mod budget;
 mod error;
 mod ids;
 mod layer;
+#[doc(hidden)]
 pub mod number;
 mod partition;
 mod plan;
@@ -23,7 +24,7 @@ pub use layer::{Family, Layer, LayerKind, Member, Role, Vector, VectorKind, chec
 pub use partition::Partition;
 pub use plan::{
     Bill, Cluster, Group, PlannedLayer, Rect, SharingPlan, Span, SuperWeight, TemplateSet, Tile,
-    Tiling, VERSION, View,
+    Tiling, Users, VERSION, View,
 };
 pub use planner::{
     Clustering, Coefficients, PlanRequest, Scale, SharedRoles, Survey, TilingChoice, superweights,

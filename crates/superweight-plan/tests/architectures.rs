@@ -48,7 +48,7 @@ fn totals_are_exact() {
 #[test]
 fn wrn_28_10_by_part() {
     let arch = build("wrn-28-10", 100);
-    let Counts { convolutions: conv, batch_norm, classifier, multiply_adds } = arch.counts();
+    let Counts { convolutions: conv, batch_norm, classifier, multiply_adds, .. } = arch.counts();
     assert_eq!((conv, batch_norm, classifier), (36_454_832, 17_952, 64_100));
     assert_eq!(convolutions(&arch), 28);
     let stage = |inp: u64, out: u64| inp * out * 9 + 7 * out * out * 9 + inp * out;
@@ -74,9 +74,10 @@ fn other_widths_make_another_network_of_the_same_family() {
         assert_eq!((from.widths().len(), widths.len()), (count, count), "{}", from.name);
         let slim: ArchName = from.name.slimmed(widths).to_string().parse().unwrap();
         assert_eq!((slim.heads(), slim.exits()), (to.heads, to.exits.len()));
-        let slim = slim.build(to.input, 10).unwrap();
+        let mut slim = slim.build(to.input, 10).unwrap();
         assert_eq!(slim.widths().len(), count);
-        assert_eq!(Architecture { name: to.name.clone(), ..slim }, to);
+        slim.name = to.name.clone();
+        assert_eq!(slim, to);
     }
 }
 

@@ -322,6 +322,7 @@ fn check_scale(plan: &Value, scale: Scale) {
             Scale::He => (1.0, 1.0, 1.0),
             Scale::Released => (2f64.sqrt() / 3.0, 1.0, 1.0),
             Scale::Corner => (he_c, 1.0, 1.0),
+            other => panic!("{other} has no formula here"),
         };
         assert!(close(&set["std"], std), "std of set {s}");
         assert!(close(&set["row_norm"], row_norm), "row_norm of set {s}");

@@ -31,6 +31,7 @@ pub(super) const EXITS: std::ops::RangeInclusive<usize> = 2..=64;
 /// An architecture family with its sizes. Read from, printed as and serialized as a string.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
+#[non_exhaustive]
 pub enum ArchName {
     /// `wrn-28-10`, `wrn-10-0.5`: wide residual network for small images.
     Wrn {
@@ -86,6 +87,7 @@ pub enum ArchName {
 
 /// Why a text is not the name of an architecture, or why the architecture cannot be built.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ArchError {
     /// The name is of no known family.
     #[error(

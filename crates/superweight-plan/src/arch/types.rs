@@ -80,6 +80,7 @@ pub enum Op {
 
 /// One operation of a network with its inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Node {
     /// PyTorch's module path, e.g. `block1.layer.0.conv1`.
     pub name: String,
@@ -108,6 +109,7 @@ pub enum TensorKind {
 
 /// A trainable tensor of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Tensor {
     /// PyTorch's name, e.g. `block1.layer.0.conv1.weight`.
     pub name: String,
@@ -131,6 +133,7 @@ impl Tensor {
 
 /// Parameter counts by part, and the cost of one forward pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Counts {
     /// Parameters of convolution weights.
     pub convolutions: u64,
@@ -155,6 +158,7 @@ impl Counts {
 /// (MIMO) the input holds that many images, concatenated along the channels, and the logits hold
 /// the classes of the first image, then those of the second, and so on.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Architecture {
     /// Name from which the network was built.
     pub name: ArchName,

@@ -11,6 +11,7 @@ use super::types::{Architecture, NodeId, Op};
 
 /// A channel count that one or more values of a network share and that can be changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Width {
     /// Name of the first convolution with this many output channels, e.g. `block1.layer.0.conv1`.
     pub name: String,

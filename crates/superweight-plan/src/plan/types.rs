@@ -91,6 +91,7 @@ impl fmt::Display for Tiling {
 /// A layer with its tiles. A layer without tiles is dense: its whole weight is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct PlannedLayer {
     /// Member, name and shape of the weight.
     pub layer: Layer,
@@ -118,6 +119,7 @@ pub struct Tile {
 /// They have the same kind and kernel size, unless the tiling has banks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Cluster {
     /// Layers of the cluster, sorted.
     pub layers: Vec<LayerId>,
@@ -129,6 +131,7 @@ pub struct Cluster {
 /// K templates of one shape, used by layers of one cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct TemplateSet {
     /// Cluster whose layers use the set.
     pub cluster: ClusterId,
@@ -155,6 +158,7 @@ pub struct TemplateSet {
 /// Location of the templates of one set in the bank of their cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct View {
     /// Offset of the first parameter of each template.
     pub at: Vec<u64>,
@@ -191,6 +195,7 @@ impl TemplateSet {
 /// A rectangle of a cluster's corner matrix, mixed from one template set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct SuperWeight {
     /// Template set that the SuperWeight is mixed from.
     pub set: SetId,
@@ -221,6 +226,7 @@ pub struct Group {
 /// Parameters of a plan, by part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Bill {
     /// Parameters of templates, patterns and banks.
     pub templates: u64,
@@ -238,7 +244,7 @@ pub struct Bill {
 
 impl Bill {
     /// Name in the plan file and size of every part.
-    pub(crate) fn parts(&self) -> [(&'static str, u64); 6] {
+    pub fn parts(&self) -> [(&'static str, u64); 6] {
         let Self { templates, coefficients, reserved, batch_norm, classifier, dense } = *self;
         [
             ("templates", templates),
@@ -266,6 +272,7 @@ impl Bill {
 /// [`validate`](Self::validate) lists what must hold of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct SharingPlan {
     /// Version of the format, [`VERSION`].
     pub version: u32,

@@ -20,6 +20,7 @@ use crate::rng::mix;
 /// Read from text: `single`, `depth:4`, `random:4`, `random:4:SEED`, `per-layer`, `per-position`,
 /// `dense`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Clustering {
     /// One cluster per family. Search starts from it for single networks.
     #[default]

@@ -11,6 +11,7 @@ use crate::plan::{BLOCKS, Tiling};
 
 /// The requested tiling. See [`Tiling`] for what each one does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TilingChoice {
     /// Chosen by the budget.
     ///

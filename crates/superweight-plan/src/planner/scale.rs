@@ -57,6 +57,7 @@ use crate::plan::{PlannedLayer, SetCost, SharingPlan, TemplateSet, Tiling};
 /// `Balanced` and `He`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Scale {
     /// Templates and coefficients learn as fast, relative to their size, as plain weights.
     Even,

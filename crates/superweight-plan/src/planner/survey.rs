@@ -38,6 +38,7 @@ const PATTERNED: [usize; 6] = [2, 4, 8, 16, 32, 64];
 
 /// What a request needs and which tiling it gets, before templates are allocated.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Survey {
     /// Number of parameters of all members without sharing.
     pub dense_total: u64,

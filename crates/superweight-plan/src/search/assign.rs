@@ -82,8 +82,8 @@ pub fn assign(
 
 /// Lists the pairs that merge two groups as the threshold falls, the most similar first.
 ///
-/// Ties are in the order of layer ids. Pairs that are not in this list never change the groups of
-/// [`assign`], so thresholds between two listed similarities give the same groups.
+/// Ties are in the order of layer ids. Pairs that are not in this list never change the groups
+/// of [`Assignment::Merge`], so all thresholds between two listed similarities give the same groups.
 ///
 /// # Errors
 ///

@@ -45,6 +45,7 @@ impl SearchSettings {
 
 /// The result of [`search`].
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct SearchedPlan {
     /// Plan with the new clusters.
     pub plan: SharingPlan,

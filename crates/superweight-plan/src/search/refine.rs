@@ -23,6 +23,7 @@ pub struct CoefficientPairs {
 
 /// The result of [`refine`].
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct RefinedPlan {
     /// Plan with the new coefficient groups.
     pub plan: SharingPlan,
