@@ -147,7 +147,7 @@ pub fn decide_groups(
     let assignment =
         resolved.search.as_ref().map_or(Assignment::Merge, |search| search.settings.assignment);
     let pairs = coefficient_pairs(&statistics.plan, &statistics.gradients)?;
-    let RefinedPlan { plan, beta, relaxed } =
+    let RefinedPlan { plan, beta, relaxed, .. } =
         refine(&statistics.plan, &pairs, phase.beta, assignment)?;
     Ok(Decision { plan, threshold: Threshold::new("β", phase.beta, beta, relaxed) })
 }
