@@ -1,4 +1,4 @@
-//! What can be wrong with a recipe: always where, which key, and what is allowed.
+//! Errors of recipes. Each names the place, the key and what is allowed.
 
 use std::fmt;
 use std::io;
@@ -7,79 +7,80 @@ use std::path::PathBuf;
 use superweight_plan::PlanError;
 use thiserror::Error;
 
-/// Why a recipe cannot be used.
+/// Reason why a recipe cannot be used.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum RecipeError {
     /// The file cannot be read.
     #[error("cannot read the recipe {file}: {source}")]
     Read {
-        /// As given.
+        /// Path as given.
         file: String,
-        /// Why.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// It is not TOML, or a `--set` is not `key=value`.
+    /// The file is not TOML, or a `--set` is not `key=value`.
     #[error("{place}: {problem}")]
     Syntax {
-        /// Where.
+        /// Place of the error.
         place: Place,
-        /// What.
+        /// Description of the problem.
         problem: String,
     },
-    /// There is no such key.
+    /// No key has this name.
     #[error("{place}: there is no key '{key}'{}; allowed here: {allowed}", suggestion.map_or(String::new(), |s| format!(", did you mean '{s}'?")))]
     UnknownKey {
-        /// Where.
+        /// Place of the key.
         place: Place,
-        /// As typed, with its table.
+        /// Key as typed, with its table.
         key: String,
-        /// A known one that is near.
+        /// The key that was probably meant.
         suggestion: Option<&'static str>,
-        /// The keys of that table.
+        /// Keys of the table.
         allowed: String,
     },
-    /// The plan that it names cannot be trained.
+    /// The plan file that the recipe names cannot be trained.
     #[error("plan.file {}: {problem}", file.display())]
     PlanFile {
-        /// With the recipe's folder.
+        /// Path of the plan file, with the recipe's folder in front.
         file: PathBuf,
-        /// What is wrong.
+        /// Description of the problem.
         problem: String,
     },
-    /// There is no plan.
+    /// The planner found no plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A value that cannot be, by itself or beside the others.
+    /// A value is not allowed, by itself or beside the other values.
     #[error("{place}: {key}: {problem}; allowed: {allowed}")]
     Value {
-        /// Where.
+        /// Place of the value.
         place: Place,
-        /// Whose.
+        /// Key of the value.
         key: &'static str,
-        /// What is wrong.
+        /// Description of the problem.
         problem: String,
-        /// What would be right.
+        /// Allowed values.
         allowed: String,
     },
 }
 
-/// Where something stands.
+/// Place of a key or value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In the file; line and column count from 1, columns in characters.
+    /// In the recipe file. Line and column count from 1; columns count characters.
     File {
-        /// As given.
+        /// Path as given.
         file: String,
-        /// Line.
+        /// Line number.
         line: usize,
-        /// Column.
+        /// Column number.
         column: usize,
     },
-    /// Given on the command line, as typed.
+    /// On the command line; the text of the flag as typed.
     Flag(String),
-    /// Nowhere: it is a default.
+    /// Neither in the file nor on the command line: the value is a default.
     Default {
-        /// Where it could stand.
+        /// Path of the recipe.
         file: String,
     },
 }

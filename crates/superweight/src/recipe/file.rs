@@ -1,4 +1,4 @@
-//! A recipe as it is written: every field may be left out; [`KEYS`](super::KEYS) says what it is then.
+//! A recipe as written. Every field is optional; [`KEYS`](super::KEYS) has the defaults.
 
 use crate::model::ensemble::ParameterKind;
 use serde::{Deserialize, Serialize};
@@ -6,190 +6,190 @@ use serde::{Deserialize, Serialize};
 use super::source::Source;
 use super::strategy::Strategy;
 
-/// What a user asks for. Made by [`Recipe::load`] or [`Recipe::parse`].
+/// A recipe as a user writes it. Read with [`Recipe::load`] or [`Recipe::parse`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Recipe {
-    /// Of the run and its folder.
+    /// Name of the run and of its folder.
     pub name: Option<String>,
-    /// The networks.
+    /// Names of the member networks.
     pub members: Option<Vec<String>>,
-    /// Every trainable number counts against it.
+    /// Parameter budget: a count, or a share of the members' total.
     pub budget: Option<CountOrText>,
-    /// How sharing is decided.
+    /// How the run decides what is shared.
     pub strategy: Option<Strategy>,
-    /// Every random choice of the run comes from it.
+    /// Seed of every random choice of the run.
     pub seed: Option<u64>,
-    /// Seeds of all runs that the row is the mean of.
+    /// Seeds of all runs that a table row averages.
     pub seeds: Option<Vec<u64>>,
-    /// Images.
+    /// Data set, validation split and augmentation.
     pub data: DataTable,
-    /// Where sharing starts.
+    /// Sharing at the start: clusters, tiling, scale, or a plan file.
     pub plan: PlanTable,
-    /// Training.
+    /// Training settings.
     pub train: TrainTable,
-    /// Search of clusters; unused where the strategy has none.
+    /// Search of clusters; unused by strategies without a search.
     pub search: SearchTable,
-    /// Refinement of coefficients; unused where the strategy has none.
+    /// Refinement of coefficients; unused by strategies without refinement.
     pub refine: RefineTable,
-    /// Evaluation.
+    /// When the run evaluates, and on which images.
     pub eval: EvalTable,
-    /// Where everything stands, for messages.
+    /// Text and flags, for the places in messages.
     #[serde(skip)]
     pub(super) source: Source,
 }
 
-/// `[data]`
+/// Table `[data]`: images and augmentation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataTable {
-    /// Which set.
+    /// Name of the data set.
     pub name: Option<String>,
-    /// Of a packed set, as a run has begun with it.
+    /// Digest of a packed data set: a run trains on these images only.
     pub digest: Option<String>,
-    /// Training images held out, never trained on.
+    /// Training images reserved for validation; no step trains on them.
     pub validation: Option<CountOrText>,
-    /// Decides which; independent of the run's seed.
+    /// Seed of the validation split; independent of the run's seed.
     pub split_seed: Option<u64>,
-    /// How training images are cut.
+    /// How training images are cropped.
     pub crop: Option<Crop>,
-    /// Smallest share of an image that is stretched to its size.
+    /// Smallest share of an image's area that a random-resized crop has.
     pub min_crop_scale: Option<f64>,
-    /// Pixels by which a padded image may be shifted.
+    /// Pixels of padding on each side before a random crop.
     pub padding: Option<u64>,
-    /// Whether half of the images are flipped.
+    /// Whether images are flipped horizontally with probability one half.
     pub flip: Option<bool>,
-    /// Side of the square that is cut out; 0 for none.
+    /// Side of the cutout square in pixels; 0 for none.
     pub cutout: Option<u64>,
 }
 
-/// `[plan]`
+/// Table `[plan]`: what may share, and how.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlanTable {
-    /// The plan itself, instead of all that follows.
+    /// Plan file (JSON), used instead of the other keys of this table.
     pub file: Option<String>,
     /// Starting clusters.
     pub clusters: Option<String>,
-    /// Nested, grid, or what fits.
+    /// Tiling: what a template is.
     pub tiling: Option<String>,
     /// Side of a grid's blocks.
     pub block: Option<CountOrText>,
-    /// What numbers start with.
+    /// Rule for the standard deviation of initial templates and coefficients.
     pub scale: Option<superweight_plan::Scale>,
-    /// Whether the convolution that reads the image takes part.
+    /// Whether the stem (the convolution that reads the image) shares.
     pub share_stem: Option<bool>,
-    /// Whether the layer that gives the logits takes part.
+    /// Whether the classifier (the layer that gives the logits) shares.
     pub share_classifier: Option<bool>,
 }
 
-/// `[train]`
+/// Table `[train]`: optimizer, schedule, batches.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainTable {
-    /// Those of the search do not count.
+    /// Epochs of training; epochs of the search are not counted.
     pub epochs: Option<u64>,
-    /// Images of a step.
+    /// Images per step.
     pub batch_size: Option<u64>,
-    /// How often an image comes in a step, for every head.
+    /// MIMO: copies of each image in a step for every subnetwork.
     pub batch_repetitions: Option<u64>,
-    /// Members that a step trains.
+    /// Members that each step trains.
     pub members_per_step: Option<u64>,
-    /// Whether the largest member teaches the others.
+    /// Whether the others learn from the largest member's probabilities.
     pub distillation: Option<bool>,
-    /// Images that batch norm takes its statistics over.
+    /// Images per group of batch-norm statistics (ghost batch norm).
     pub bn_batch_size: Option<u64>,
-    /// Of SGD.
+    /// Momentum of SGD.
     pub momentum: Option<f64>,
-    /// Nesterov's variant of it.
+    /// Whether momentum is Nesterov's.
     pub nesterov: Option<bool>,
-    /// Learning rate: the first, or the highest.
+    /// Learning rate; with one-cycle the highest.
     pub lr: Option<f64>,
-    /// How it moves.
+    /// Shape of the learning-rate schedule.
     pub schedule: Option<ScheduleWord>,
-    /// Epochs from which it is lower.
+    /// Multistep: first epochs of the lower learning rates.
     pub milestones: Option<Vec<CountOrText>>,
-    /// By this factor.
+    /// Multistep: factor of each milestone.
     pub gamma: Option<f64>,
-    /// Epochs of linear warm-up; not with one-cycle, which rises by itself.
+    /// Epochs of linear warm-up; not with one-cycle, which has its own.
     pub warmup_epochs: Option<u64>,
-    /// One-cycle: share of the steps in which it rises.
+    /// One-cycle: share of the steps in which the learning rate rises.
     pub pct_start: Option<f64>,
-    /// One-cycle: highest rate over the first.
+    /// One-cycle: highest learning rate over the first.
     pub div_factor: Option<f64>,
-    /// One-cycle: first rate over the last.
+    /// One-cycle: first learning rate over the last.
     pub final_div_factor: Option<f64>,
-    /// Weight decay.
+    /// Weight decay λ.
     pub weight_decay: Option<f64>,
-    /// What is decayed.
+    /// Kinds of parameters that weight decay applies to.
     pub weight_decay_on: Option<Vec<ParameterKind>>,
-    /// Decay of templates, patterns and coefficients over the decay of everything else.
+    /// Factor on the weight decay of templates, patterns and coefficients.
     pub shared_weight_decay_mult: Option<f64>,
-    /// How many of the last epochs are averaged.
+    /// Epochs of stochastic weight averaging at the end.
     pub swa_epochs: Option<CountOrText>,
-    /// Share of the target spread over all classes.
+    /// Label smoothing: share of the target spread over all classes.
     pub label_smoothing: Option<f64>,
-    /// Rate of templates over the rate of everything else.
+    /// Factor on the learning rate of templates.
     pub template_lr_mult: Option<f64>,
-    /// Rate of coefficients over the rate of everything else.
+    /// Factor on the learning rate of coefficients.
     pub coefficient_lr_mult: Option<f64>,
-    /// Of activations and composed weights.
+    /// Precision of activations and composed weights.
     pub precision: Option<Precision>,
 }
 
-/// `[search]`
+/// Table `[search]`: how clusters are searched.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SearchTable {
-    /// Trained before layers are compared.
+    /// Epochs of training before layers are compared.
     pub epochs: Option<u64>,
-    /// Constant learning rate.
+    /// Learning rate of the search, constant.
     pub lr: Option<f64>,
-    /// τ: layers more alike than this stay together.
+    /// τ: layers with a similarity above it form a cluster.
     pub tau: Option<f64>,
-    /// Templates that a grid set keeps; else τ is relaxed.
+    /// Smallest number of templates per set with grid; the search relaxes τ to keep it.
     pub min_templates: Option<u64>,
-    /// Which reading of Algorithm 1.
+    /// Version of Algorithm 1: the paper's, or that of the released code.
     pub algorithm: Option<superweight_plan::Assignment>,
-    /// Last batches of the search whose gradients are summed; 0 for its whole last epoch.
+    /// Number of last batches whose gradients are summed; 0 for the whole last epoch.
     pub batches: Option<u64>,
-    /// k of coefficient-clustering.
+    /// Number of clusters k for coefficient clustering.
     pub clusters: Option<u64>,
 }
 
-/// `[refine]`
+/// Table `[refine]`: when coefficients split, and how.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RefineTable {
-    /// E: hard-shared epochs before coefficients split.
+    /// E: epochs of hard sharing before coefficients split.
     pub epoch: Option<u64>,
-    /// β: layers more alike than this keep the same coefficients.
+    /// β: layers with a similarity above it keep one set of coefficients.
     pub beta: Option<f64>,
-    /// Share of every layer's own coefficients that the budget keeps free for splitting.
+    /// Share of all per-layer coefficients that the budget reserves for the split.
     pub reserve: Option<f64>,
-    /// Whether everything starts anew once groups have parted.
+    /// Whether all parameters are reinitialised after the split.
     pub reinit: Option<bool>,
 }
 
-/// `[eval]`
+/// Table `[eval]`: evaluation during training.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EvalTable {
-    /// Epochs between looks at the images held out.
+    /// Epochs between evaluations on the validation images.
     pub validation_every: Option<u64>,
-    /// Whether the test set is looked at.
+    /// Whether the run evaluates on the test images at all.
     pub test: Option<bool>,
-    /// Epochs between looks at the test set; 0 for the end only.
+    /// Epochs between evaluations on the test images; 0 for the end only.
     pub test_every: Option<u64>,
 }
 
-/// `10%`, `auto`, or just a count.
+/// A count, or a text such as `10%`, `36.5M` or `auto`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum CountOrText {
-    /// 365368
+    /// A count such as 365368.
     Count(u64),
-    /// "36.5M"
+    /// A text such as "36.5M".
     Text(String),
 }
 
@@ -202,36 +202,36 @@ impl CountOrText {
     }
 }
 
-/// How training images are cut.
+/// How training images are cropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Crop {
-    /// Padded and shifted.
+    /// Padded with zeros, then a random crop of the original size.
     Pad,
-    /// A random part, stretched to the image's size (ImageNet).
+    /// A random part of the image, resized to the full size (as for ImageNet).
     RandomResized,
 }
 
-/// How the learning rate moves.
+/// Shape of the learning-rate schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScheduleWord {
-    /// Falls at given epochs.
+    /// The learning rate falls at the milestones.
     Multistep,
-    /// Stays.
+    /// The learning rate is constant.
     Constant,
-    /// Rises, then falls.
+    /// The learning rate rises once, then falls.
     OneCycle,
 }
 
-/// Numbers of activations and composed weights; trained numbers are always f32.
+/// Precision of activations and composed weights. Parameters are always f32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// bf16 where the device has it, else f32.
     Auto,
-    /// 32 bits.
+    /// 32-bit floating point.
     F32,
-    /// 16 bits with f32's range.
+    /// 16-bit floating point with the range of f32.
     Bf16,
 }

@@ -9,18 +9,18 @@ use toml::Value;
 
 use super::strategy::Strategy;
 
-/// A key, its values and what it is when left out.
+/// A key of a recipe, with its allowed values and its default.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// With its table: `train.epochs`.
+    /// Path with its table, such as `train.epochs`.
     pub path: &'static str,
-    /// What it may be.
+    /// Allowed values.
     pub kind: Kind,
-    /// What it is when left out, in words.
+    /// Default, in words.
     pub default: &'static str,
 }
 
-/// What a value may be.
+/// Values that a key allows.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// A whole number in a range.
@@ -29,19 +29,19 @@ pub enum Kind {
     Real(f64, f64),
     /// `true` or `false`.
     Switch,
-    /// One of these.
+    /// One of these words.
     Word(&'static [&'static str]),
-    /// A text, described here; looked at when the recipe is resolved.
+    /// A text, described here; checked when the recipe is resolved.
     Text(&'static str),
-    /// The same, or a whole number.
+    /// A text, described here, or a whole number.
     Amount(&'static str),
-    /// Several.
+    /// A list of such values.
     List(&'static Kind),
 }
 
 use Kind::{Amount, List, Real, Switch, Text, Whole, Word};
 
-/// TOML's whole numbers end here.
+/// Largest whole number in TOML.
 const MOST: u64 = i64::MAX as u64;
 const MEMBER: Kind = Text(
     "network names such as wrn-28-10, wrn-50-2, resnet-50, mobilenet-v2, cnn-8-16, mimo-3-wrn-28-10, msdnet-16-12",
@@ -49,7 +49,7 @@ const MEMBER: Kind = Text(
 const MILESTONE: Kind =
     Amount("epochs (60) or shares of them (\"30%\"), ascending, within the training");
 
-/// The decay groups, as they are typed.
+/// Kinds of parameters in `train.weight_decay_on`, as typed.
 pub(super) const KINDS: [&str; 6] =
     ["templates", "coefficients", "convolutions", "depthwise", "batch-norm", "classifier"];
 
@@ -288,18 +288,18 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("random_seed", "seed"),
 ];
 
-/// The row of a key.
+/// The table row of a key.
 pub fn find(path: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.path == path)
 }
 
-/// Whether some key stands in this table.
+/// Whether this is the name of a table of keys.
 pub(super) fn is_table(path: &str) -> bool {
     KEYS.iter().any(|key| key.path.split_once('.').is_some_and(|(table, _)| table == path))
 }
 
 impl Kind {
-    /// What is wrong with a value, and with which element of a list.
+    /// Checks a value. The error holds the index of the wrong list element and the problem.
     pub(super) fn check(&self, value: &Value) -> Result<(), (Option<usize>, String)> {
         let alone = |fine: bool| {
             if fine { Ok(()) } else { Err((None, format!("{} is not allowed", shown(value)))) }
@@ -332,7 +332,7 @@ impl Kind {
     }
 }
 
-/// A value as it would be typed, cut where it is long.
+/// A value as typed, at most 60 characters.
 fn shown(value: &Value) -> String {
     let text = match value {
         Value::Table(_) => "a table".to_owned(),
@@ -378,7 +378,7 @@ pub(super) fn nearest(path: &str) -> Option<&'static str> {
     (letters(best) <= 2.min(last(best).len() / 2)).then_some(best)
 }
 
-/// What may stand in a table; the tables themselves at the top.
+/// Names of the keys in a table; without a table, the top-level keys and the tables.
 pub(super) fn names(table: Option<&str>) -> String {
     let mut names: Vec<&str> = vec![];
     for key in KEYS {
@@ -393,7 +393,7 @@ pub(super) fn names(table: Option<&str>) -> String {
     names.join(", ")
 }
 
-/// Levenshtein's distance.
+/// Levenshtein distance of two texts.
 fn letters_apart(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().take(100).collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_meant() {
+    fn unknown_keys_get_the_nearest() {
         for (typed, meant) in [
             ("train.epoch", "train.epochs"),
             ("epochs", "train.epochs"),
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_known_once() {
+    fn every_key_has_one_row() {
         for (i, key) in KEYS.iter().enumerate() {
             assert!(KEYS[..i].iter().all(|other| other.path != key.path), "{}", key.path);
         }

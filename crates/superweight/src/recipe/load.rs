@@ -1,5 +1,5 @@
-//! From a file and `--set` flags to a [`Recipe`]: parse, check every key and value against
-//! [`KEYS`](super::KEYS), put the flags over it, and only then read the fields.
+//! Reads a [`Recipe`] from a file and `--set` flags: parses the file, checks every key and value against
+//! [`KEYS`](super::KEYS), applies the flags, and only then reads the fields.
 
 use std::path::Path;
 
@@ -13,11 +13,11 @@ use super::source::Source;
 use super::{keys, overrides};
 use crate::fs::read_at_most;
 
-/// No recipe is longer; anything longer is not one.
+/// Largest recipe file in bytes.
 const LONGEST: u64 = 1 << 20;
 
 impl Recipe {
-    /// The recipe in a file, with `key=value` overrides put over it in their order.
+    /// Reads the recipe in a file and applies `key=value` overrides in their order.
     pub fn load(path: &Path, overrides: &[impl AsRef<str>]) -> Result<Self, RecipeError> {
         let file = path.display().to_string();
         let text = read_at_most(path, LONGEST)
@@ -25,12 +25,12 @@ impl Recipe {
         Self::parse(&file, &text, overrides)
     }
 
-    /// The same text with other overrides. A file is read once: it may be a pipe.
+    /// Reads the same text again with other overrides. The file is not read again, because it may be a pipe.
     pub fn with(&self, overrides: &[impl AsRef<str>]) -> Result<Self, RecipeError> {
         Self::parse(&self.source.file, &self.source.text, overrides)
     }
 
-    /// The same of a text; `file` is what messages call it.
+    /// Reads a recipe from text. Messages call it `file`.
     pub fn parse(
         file: &str,
         text: &str,
@@ -55,27 +55,27 @@ impl Recipe {
         Ok(Self { source, ..recipe })
     }
 
-    /// What was asked for and does nothing, since other settings leave it no say: `train.milestones` of a schedule without drops,
-    /// `search.tau` where nothing is searched; each with where it was asked. What a file says and flags have made idle is
-    /// not listed, nor what a given plan decides.
-    pub fn unheard(&self, resolved: &Resolved) -> Vec<String> {
+    /// Keys that have no effect beside the other settings, one message with its place each: `train.milestones` with a
+    /// constant schedule, `search.tau` without a search. Keys of the file that only a flag makes ineffective are not
+    /// listed, nor keys that a given plan replaces.
+    pub fn unused_keys(&self, resolved: &Resolved) -> Vec<String> {
         let by_file = self.with(&[] as &[&str]).and_then(|recipe| recipe.resolve());
-        let idle = keys::KEYS.iter().filter_map(|key| {
+        let unused = keys::KEYS.iter().filter_map(|key| {
             let place = self.source.place(key.path, None);
-            let has_say = match &place {
-                Place::Flag(_) => has_say(resolved, key.path),
+            let takes_effect = match &place {
+                Place::Flag(_) => takes_effect(resolved, key.path),
                 Place::File { .. } => {
-                    by_file.as_ref().map_or(true, |by_file| has_say(by_file, key.path))
+                    by_file.as_ref().map_or(true, |by_file| takes_effect(by_file, key.path))
                 }
                 Place::Default { .. } => true,
             };
-            (!has_say).then(|| format!("{place}: {} has no say in this recipe", key.path))
+            (!takes_effect).then(|| format!("{place}: {} has no effect in this recipe", key.path))
         });
-        idle.collect()
+        unused.collect()
     }
 
-    /// The text as it was written, and below it what was set over it: the `recipe.toml` of a run.
-    pub fn as_asked(&self) -> String {
+    /// Text of the recipe with the overrides as comments below it: the `recipe.toml` of a run.
+    pub fn as_written(&self) -> String {
         let mut text = self.source.text.clone();
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
@@ -88,13 +88,16 @@ impl Recipe {
     }
 }
 
-/// Whether a key decides anything: those that do are written in full. Beside a plan that is given, the plan decides.
-fn has_say(resolved: &Resolved, path: &str) -> bool {
-    let heard = Table::try_from(resolved.to_recipe()).expect("a recipe is a table");
+/// Whether a key takes effect: the complete recipe holds it. Keys that a given plan replaces count as effective.
+fn takes_effect(resolved: &Resolved, path: &str) -> bool {
+    let complete = Table::try_from(resolved.to_recipe()).expect("a recipe is a table");
     let (table, key) = path.split_once('.').unwrap_or(("", path));
     let of_plan = resolved.plan.file.is_some() && ["plan", "search"].contains(&table);
-    let table =
-        if table.is_empty() { Some(&heard) } else { heard.get(table).and_then(Value::as_table) };
+    let table = if table.is_empty() {
+        Some(&complete)
+    } else {
+        complete.get(table).and_then(Value::as_table)
+    };
     of_plan || table.is_some_and(|table| table.contains_key(key))
 }
 

@@ -1,22 +1,23 @@
-//! Recipes: what a user writes in a short TOML file, and the complete, checked form that a run is made from.
+//! Recipes: a short TOML file that a user writes, and the complete, checked form that a run uses.
 //!
 //! ```text
 //! recipe.toml ─┐
 //!              ├─► check keys and values ─► Recipe ─► resolve ─► Resolved ─► resolved.toml
-//! --set k=v ───┘        (KEYS)          as asked   defaults,      │  │
+//! --set k=v ───┘        (KEYS)          as written defaults,      │  │
 //!                                                  checks         │  └─► Schedule, Augment, SearchSettings
 //!                                                                 └─► PlanRequest
 //! ```
 //!
-//! | file | question |
+//! | file | what it holds |
 //! |---|---|
-//! | `keys` | what may stand in a recipe, in which range, and what it is when left out |
-//! | `file` | the fields, all optional |
-//! | `load`, `overrides`, `source` | file and flags into fields; where each of them stands |
+//! | `keys` | every key with its range and default; synonyms for "did you mean" |
+//! | `file` | the fields of a recipe, all optional |
+//! | `load`, `overrides`, `source` | reads the file and `--set` flags; finds the place of a key for messages |
 //! | `strategy` | the eight ways to decide sharing, as a table |
+//! | `schedule` | the learning rate of every step |
 //! | `resolve` | defaults and checks |
 //! | `resolved` | the complete form, its file, the request to the planner |
-//! | `error` | what can be wrong |
+//! | `error` | errors, each with its place |
 //!
 //! ```
 //! use superweight::recipe::Recipe;

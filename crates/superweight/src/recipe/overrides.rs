@@ -1,14 +1,14 @@
-//! `--set key=value`: a TOML value, or less than that where it is clear what is meant.
+//! `--set key=value`: reads a TOML value, also without quotes and brackets where the key's kind makes it clear.
 //!
-//! The key's [`Kind`] decides how a value is read: words and texts need no quotes (`strategy=no-refine`, `budget=10%`),
-//! lists no brackets (`members=wrn-28-7,wrn-28-4`). The last override of a key counts.
+//! The key's [`Kind`] decides how a value is read. Words and texts need no quotes (`strategy=no-refine`,
+//! `budget=10%`), lists need no brackets (`members=wrn-28-7,wrn-28-4`). The last override of a key applies.
 
 use toml::{Table, Value};
 
 use super::error::{Place, RecipeError};
 use super::keys::{self, Key, Kind};
 
-/// The key and value of a flag, checked.
+/// Reads and checks the key and value of a flag.
 pub(super) fn parse(typed: &str) -> Result<(&'static Key, Value), RecipeError> {
     let place = || Place::Flag(typed.to_owned());
     let syntax =
@@ -29,7 +29,7 @@ pub(super) fn parse(typed: &str) -> Result<(&'static Key, Value), RecipeError> {
     Ok((key, value))
 }
 
-/// Puts a value where its key says.
+/// Inserts a value at the path of its key.
 pub(super) fn put(table: &mut Table, path: &str, value: Value) {
     match path.split_once('.') {
         None => drop(table.insert(path.to_owned(), value)),
@@ -42,7 +42,7 @@ pub(super) fn put(table: &mut Table, path: &str, value: Value) {
     }
 }
 
-/// No such key.
+/// Error for an unknown key, with the key that was probably meant.
 pub(super) fn unknown(place: Place, path: &str) -> RecipeError {
     let table = path.split_once('.').map_or(path, |(table, _)| table);
     let allowed = keys::names(Some(table).filter(|table| keys::is_table(table)));
@@ -75,7 +75,7 @@ fn read(kind: &Kind, text: &str) -> Option<Value> {
             }
         },
         Kind::Word(_) | Kind::Text(_) | Kind::Amount(_) => text.parse().ok(),
-        // What is no TOML is refused by the check, which shows it.
+        // Text that is not TOML becomes a string, which the check refuses and shows.
         Kind::Whole(..) | Kind::Real(..) | Kind::Switch => {
             Some(text.parse().unwrap_or_else(|_| bare()))
         }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn values_need_no_more_than_is_clear() {
+    fn values_need_no_quotes_where_the_kind_is_clear() {
         let recipe = set(&[
             "train.epochs=10",
             " budget = 10% ",

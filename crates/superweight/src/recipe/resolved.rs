@@ -1,6 +1,6 @@
-//! A recipe with nothing left open: what a run is made from, and what `resolved.toml` keeps.
+//! The complete recipe: every default filled in. A run uses this form and keeps it as `resolved.toml`.
 //!
-//! [`Resolved::to_toml`] writes every key that has a say; loading that file gives the same value.
+//! [`Resolved::to_toml`] writes every key that takes effect. Loading that file gives the same value.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,68 +25,68 @@ use crate::data::{Augment, Dataset, Description, OwnSet};
 use crate::fs::read_at_most;
 use crate::model::ensemble::ParameterKind;
 
-/// Plans of hundreds of members are a few dozen megabytes; what is larger is no plan.
+/// Largest plan file in bytes. A plan of hundreds of members has a few dozen megabytes.
 pub const LARGEST_PLAN: u64 = 1 << 28;
 
-/// The plan beside the `resolved.toml` of a run that was given one: what it began with, not what it came to.
+/// File name of a given plan beside `resolved.toml`: the plan that the run started from.
 pub const PLAN: &str = "given.json";
 
-/// Everything that decides a run.
+/// The complete recipe of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resolved {
-    /// Of the run and its folder.
+    /// Name of the run and of its folder.
     pub name: String,
-    /// The networks.
+    /// Member networks.
     pub members: Vec<ArchName>,
-    /// Every trainable number counts against it.
+    /// Parameter budget.
     pub budget: Budget,
-    /// How sharing is decided.
+    /// How the run decides what is shared.
     pub strategy: Strategy,
-    /// Every random choice of the run comes from it.
+    /// Seed of every random choice of the run.
     pub seed: u64,
-    /// Seeds of all runs that the row is the mean of.
+    /// Seeds of all runs that a table row averages.
     pub seeds: Vec<u64>,
-    /// Images.
+    /// Data set, validation split and augmentation.
     pub data: DataSettings,
-    /// Where sharing starts.
+    /// Sharing at the start: clusters, tiling, scale, or a plan file.
     pub plan: PlanSettings,
-    /// Training.
+    /// Training settings.
     pub train: TrainSettings,
-    /// Search of clusters, where the strategy has one.
+    /// Search of clusters; `None` for strategies without one.
     pub search: Option<SearchPhase>,
-    /// Refinement of coefficients, where the strategy has it.
+    /// Refinement of coefficients; `None` for strategies without it.
     pub refine: Option<RefineSettings>,
-    /// Epochs between looks at the images held out; the last epoch of a phase is always followed by one.
+    /// Epochs between evaluations on the validation images. The last epoch of a phase is always evaluated.
     pub validation_every: u64,
-    /// Whether the test set is looked at: not where settings are being chosen.
+    /// Whether the run evaluates on the test images. It must not while settings are being chosen.
     pub test: bool,
-    /// Epochs between looks at the test set; 0 for the end only.
+    /// Epochs between evaluations on the test images; 0 for the end only.
     pub test_every: u64,
 }
 
-/// Which images, and what happens to them.
+/// Data set, validation split and augmentation of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DataSettings {
-    /// As [`data::find`](crate::data::find) knows it, a set of the user's own, or `imagenet`.
+    /// Name of the data set: one that [`data::find`](crate::data::find) knows, a packed one, or `imagenet`.
     pub name: String,
-    /// What it is, where it is one of the user's own: the run keeps it.
+    /// Description of a packed data set, which the run keeps; `None` for known data sets.
     pub own: Option<Arc<OwnSet>>,
-    /// Of every image.
+    /// Channels, height and width of every image.
     pub shape: ImageShape,
-    /// Told apart.
+    /// Number of classes.
     pub classes: usize,
-    /// Training images held out.
+    /// Number of training images reserved for validation.
     pub validation: usize,
-    /// Decides which.
+    /// Seed of the validation split.
     pub split_seed: u64,
-    /// How training images are cut.
+    /// How training images are cropped.
     pub crop: Crop,
-    /// What else happens to them.
+    /// Augmentation of training images.
     pub augment: Augment,
 }
 
 impl DataSettings {
-    /// What the set is, whether or not its images are here.
+    /// Description of the data set. Works without its images on this machine.
     pub fn description(&self) -> Result<Description, DataError> {
         match &self.own {
             Some(own) => Ok(own.description.clone()),
@@ -94,7 +94,7 @@ impl DataSettings {
         }
     }
 
-    /// Its images, from the data folder: those that were described, or none.
+    /// Opens the data set in the data folder. A packed set must be the one that the recipe describes.
     pub fn open(&self, folder: &Path) -> Result<Dataset, DataError> {
         let Some(own) = &self.own else { return Dataset::open(&self.name, folder) };
         let (name, folder) = (self.name.clone(), folder.to_owned());
@@ -106,25 +106,25 @@ impl DataSettings {
     }
 }
 
-/// What the planner is asked.
+/// Sharing at the start of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanSettings {
-    /// A plan that is there already; then nothing below has a say.
+    /// Plan file that replaces all settings below.
     pub file: Option<PathBuf>,
     /// Starting clusters.
     pub clusters: Clustering,
-    /// What templates are.
+    /// Tiling: what a template is.
     pub tiling: TilingChoice,
-    /// Side of a grid's blocks, where it is not the planner's choice.
+    /// Side of a block; `None` leaves it to the planner.
     pub block: Option<usize>,
-    /// What numbers start with, and so how fast they learn.
+    /// Rule for the initial standard deviation of templates and coefficients; it also sets how fast they learn.
     pub scale: Option<Scale>,
-    /// Whether stem and classifier take part.
+    /// Whether stem and classifier share.
     pub share: SharedRoles,
 }
 
 impl PlanSettings {
-    /// With nothing left open.
+    /// These settings with the planner's choices filled in.
     pub fn settled(self, tiling: Tiling, share: SharedRoles) -> Self {
         Self {
             tiling: match tiling {
@@ -142,7 +142,7 @@ impl PlanSettings {
         }
     }
 
-    /// Every key that has a say.
+    /// Table with every key that takes effect.
     fn to_table(&self) -> PlanTable {
         if let Some(file) = &self.file {
             return PlanTable { file: Some(file.display().to_string()), ..PlanTable::default() };
@@ -161,91 +161,91 @@ impl PlanSettings {
     }
 }
 
-/// How training goes.
+/// Training settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainSettings {
-    /// Those of the search do not count.
+    /// Epochs of training; epochs of the search are not counted.
     pub epochs: u64,
-    /// Images of a step.
+    /// Images per step.
     pub batch_size: usize,
-    /// How often each of them comes in a step, for every head: 1 but for networks of several heads.
+    /// Copies of each image in a step for every MIMO subnetwork; 1 for other networks.
     pub batch_repetitions: usize,
-    /// Members that a step trains: all, or the largest, the smallest and some of those between.
+    /// Members that each step trains: all, or the largest, the smallest and some of the others.
     pub members_per_step: usize,
-    /// Whether members learn from the probabilities of the largest, which alone learns from labels.
+    /// Whether only the largest member learns from labels, and the others from its probabilities.
     pub distillation: bool,
-    /// Images that batch norm takes its statistics over, or rows of several; divides the batch with its repeats.
+    /// Rows per group of batch-norm statistics; divides [`TrainSettings::rows`].
     pub bn_batch_size: usize,
-    /// Of SGD.
+    /// Momentum of SGD.
     pub momentum: f64,
-    /// Nesterov's variant of it.
+    /// Whether momentum is Nesterov's.
     pub nesterov: bool,
-    /// Learning rates.
+    /// Learning-rate schedule.
     pub schedule: Schedule,
-    /// Weight decay.
+    /// Weight decay λ.
     pub weight_decay: f64,
-    /// What is decayed, sorted.
+    /// Kinds of parameters that weight decay applies to, sorted.
     pub weight_decay_on: Vec<ParameterKind>,
-    /// Decay of templates, patterns and coefficients over the decay of everything else.
+    /// Factor on the weight decay of templates, patterns and coefficients.
     pub shared_weight_decay_mult: f64,
-    /// How many of the last epochs are averaged: what is kept is the mean of the numbers at their ends; 0: those of the last step.
+    /// Epochs of stochastic weight averaging at the end; 0 keeps the parameters of the last step.
     pub swa_epochs: u64,
-    /// Share of the target spread over all classes.
+    /// Label smoothing: share of the target spread over all classes.
     pub label_smoothing: f64,
-    /// Rate of templates over the rate of everything else.
+    /// Factor on the learning rate of templates.
     pub template_lr_mult: f64,
-    /// Rate of coefficients over the rate of everything else.
+    /// Factor on the learning rate of coefficients.
     pub coefficient_lr_mult: f64,
-    /// Of activations and composed weights.
+    /// Precision of activations and composed weights.
     pub precision: Precision,
 }
 
-/// How clusters are searched.
+/// Settings of the search for clusters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SearchPhase {
-    /// Trained before layers are compared.
+    /// Epochs of training before layers are compared.
     pub epochs: u64,
-    /// Constant learning rate.
+    /// Learning rate of the search, constant.
     pub lr: f64,
-    /// What is compared.
+    /// Similarity measure.
     pub similarity: Similarity,
-    /// Coefficients while searching.
+    /// Owners of coefficients during the search.
     pub coefficients: Alpha,
-    /// τ, templates to keep, reading of Algorithm 1.
+    /// τ, smallest number of templates, version of Algorithm 1.
     pub settings: SearchSettings,
-    /// Last batches whose gradients are summed; none for the whole last epoch.
+    /// Number of last batches whose gradients are summed; `None` for the whole last epoch.
     pub batches: Option<u64>,
-    /// k of coefficient-clustering.
+    /// Number of clusters k for coefficient clustering.
     pub clusters: usize,
 }
 
-/// How coefficients are refined.
+/// Settings of refinement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RefineSettings {
-    /// E: hard-shared epochs before coefficients split.
+    /// E: epochs of hard sharing before coefficients split.
     pub epoch: u64,
-    /// β: layers more alike than this keep the same coefficients.
+    /// β: layers with a similarity above it keep one set of coefficients.
     pub beta: f64,
-    /// Share of every layer's own coefficients that the budget keeps free for splitting.
+    /// Share of all per-layer coefficients that the budget reserves for the split.
     pub reserve: f64,
-    /// Whether everything starts anew once groups have parted, so that none begins as a copy of another.
+    /// Whether all parameters are reinitialised after the split, so that no group starts as a copy of another.
     pub reinit: bool,
 }
 
 impl TrainSettings {
-    /// What a network sees in a step, one after another.
+    /// Rows of a batch: images times their copies for MIMO.
     pub fn rows(&self) -> usize {
         self.batch_size * self.batch_repetitions
     }
 }
 
 impl Resolved {
-    /// Whether members differ in architecture.
+    /// Whether members have different architectures.
     pub fn heterogeneous(&self) -> bool {
         self.members.windows(2).any(|pair| pair[0] != pair[1])
     }
 
-    /// What the planner is asked for first: the plan of the search where there is one, else of training.
+    /// Request for the first plan: that of the search, or of training for strategies without a search.
     pub fn plan_request(&self) -> Result<PlanRequest, PlanError> {
         let start = self
             .search
@@ -256,12 +256,12 @@ impl Resolved {
         Ok(PlanRequest { max_templates, ..self.request(start)? })
     }
 
-    /// What [`superweight_plan::search`] is given to make the plan of training from.
+    /// Request for the plan of training, which [`superweight_plan::search`] completes with clusters.
     pub fn train_request(&self) -> Result<PlanRequest, PlanError> {
         self.request(self.strategy.method().coefficients)
     }
 
-    /// The plan that a run begins with: that of its file where there is one.
+    /// First plan of the run: from the plan file where the recipe names one, else from the planner.
     pub fn first_plan(&self) -> Result<SharingPlan, RecipeError> {
         let request = self.plan_request()?;
         let Some(file) = &self.plan.file else { return Ok(request.plan()?) };
@@ -275,7 +275,7 @@ impl Resolved {
         if total > budget {
             let [total, budget] = [total, budget].map(with_commas);
             let problem = format!(
-                "it has {total} numbers, the recipe's budget is {budget}: raise it, or plan reinit"
+                "it has {total} parameters, the recipe's budget is {budget}: raise the budget, or make a new plan"
             );
             return Err(wrong(problem));
         }
@@ -283,30 +283,34 @@ impl Resolved {
         Ok(plan)
     }
 
-    /// As the run's folder keeps it: with the plan beside it.
+    /// Form for the run's folder, with the given plan beside it.
     pub fn kept(&self) -> Self {
         let mut kept = self.clone();
         kept.plan.file = kept.plan.file.map(|_| PLAN.into());
         kept
     }
 
-    /// In which way a plan is none of this recipe: other networks, images or classes.
+    /// Difference between a plan and this recipe in networks, images or classes, if there is one.
     pub fn contradiction(&self, plan: &SharingPlan) -> Option<String> {
-        let (asked, planned) = (self.planned_members(), &plan.members);
-        if asked.len() != planned.len() {
+        let (wanted, planned) = (self.planned_members(), &plan.members);
+        if wanted.len() != planned.len() {
             return Some(format!(
                 "the recipe has {} members, the plan {}",
-                asked.len(),
+                wanted.len(),
                 planned.len()
             ));
         }
-        let said = |Member { architecture, input, classes }: &Member| {
+        let describe = |Member { architecture, input, classes }: &Member| {
             let ImageShape { channels, height, width } = input;
             format!("{architecture} for {channels}×{height}×{width} images of {classes} classes")
         };
-        let (n, (asked, planned)) =
-            asked.iter().zip(planned).enumerate().find(|(_, (a, b))| a != b)?;
-        Some(format!("member {n} is {} in the recipe, {} in the plan", said(asked), said(planned)))
+        let (n, (wanted, planned)) =
+            wanted.iter().zip(planned).enumerate().find(|(_, (a, b))| a != b)?;
+        Some(format!(
+            "member {n} is {} in the recipe, {} in the plan",
+            describe(wanted),
+            describe(planned)
+        ))
     }
 
     fn planned_members(&self) -> Vec<Member> {
@@ -317,8 +321,8 @@ impl Resolved {
             .collect()
     }
 
-    /// A budget that pays for each layer's own coefficients where they come, now or later: so tiling, decided once,
-    /// fits both.
+    /// Request whose reserve covers per-layer coefficients, whether they come now or later. So the tiling, which is
+    /// decided once, fits both.
     fn request(&self, coefficients: Alpha) -> Result<PlanRequest, PlanError> {
         let later_own = self.strategy.method().coefficients == Alpha::Own;
         let reserve =
@@ -337,8 +341,8 @@ impl Resolved {
         Ok(request)
     }
 
-    /// Learning rates of the search: constant, but that of Shapeshifter Networks falls by 10 after 8 and 13 of its 15
-    /// epochs (of others, after the same shares).
+    /// Learning-rate schedule of the search. It is constant, except for coefficient clustering: there the learning rate
+    /// falls by a factor of 10 after 8/15 and 13/15 of the epochs, as for Shapeshifter Networks.
     pub fn search_schedule(&self) -> Option<Schedule> {
         let search = self.search.as_ref()?;
         Some(match search.similarity {
@@ -353,13 +357,13 @@ impl Resolved {
         })
     }
 
-    /// A complete file that loads back to the same value.
+    /// Complete recipe as TOML; loading it gives the same value.
     pub fn to_toml(&self) -> String {
         let text = toml::to_string(&self.to_recipe()).expect("names, numbers and lists are TOML");
-        format!("# Every default filled in: what this run is made from.\n{text}")
+        format!("# The complete recipe of this run, with every default filled in.\n{text}")
     }
 
-    /// As it would be written in full; phases that the strategy does not have are left out.
+    /// Complete recipe, without the phases that the strategy does not have.
     pub fn to_recipe(&self) -> Recipe {
         let Self { data, train, .. } = self;
         let mut written = TrainTable {
@@ -367,7 +371,7 @@ impl Resolved {
             batch_size: Some(train.batch_size as u64),
             batch_repetitions: (self.members[0].heads() > 1)
                 .then_some(train.batch_repetitions as u64),
-            // What nobody asked for is not said: other members may be more or fewer.
+            // Left out where it is the default, so that `members` can be overridden.
             members_per_step: (train.members_per_step < self.members.len())
                 .then_some(train.members_per_step as u64),
             distillation: train.distillation.then_some(true),
@@ -449,7 +453,7 @@ impl Resolved {
     }
 }
 
-/// A budget as it is typed: [`Budget`] parses it back to the same.
+/// A budget as text; [`Budget`] parses it back to the same value.
 fn budget_text(budget: Budget) -> String {
     match budget {
         Budget::Parameters(count) => count.to_string(),

@@ -1,4 +1,4 @@
-//! Where a key of a recipe stands: line and column in the file, a flag, or nowhere. Looked up when a message needs it.
+//! Finds the place of a key: line and column in the file, a flag, or neither. Computed when a message needs it.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -8,27 +8,27 @@ use toml::de::DeTable;
 use super::error::{Place, RecipeError};
 use super::keys;
 
-/// The text of a recipe and what was set over it.
+/// Text of a recipe and the `--set` flags that override it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Source {
     pub(super) file: String,
     pub(super) text: String,
-    /// Key, and the flag as typed.
+    /// Path of each overridden key, and its flag as typed.
     pub(super) flags: Vec<(&'static str, String)>,
 }
 
 impl Source {
-    /// The file's name without folder and ending.
+    /// File name without folder and extension.
     pub(super) fn stem(&self) -> String {
         Path::new(&self.file).file_stem().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// A file that a recipe names lies beside it.
+    /// Path of a file that the recipe names, relative to the folder of the recipe.
     pub(super) fn beside(&self, file: &str) -> PathBuf {
         Path::new(&self.file).parent().unwrap_or(Path::new("")).join(file)
     }
 
-    /// Where the value of a key comes from.
+    /// Place of the value of a key, or of an element of its list.
     pub(super) fn place(&self, path: &str, element: Option<usize>) -> Place {
         if let Some((_, typed)) = self.flags.iter().rev().find(|(key, _)| *key == path) {
             return Place::Flag(typed.clone());
@@ -39,7 +39,7 @@ impl Source {
         }
     }
 
-    /// Where a key itself stands in the file.
+    /// Place of the key itself in the file.
     pub(super) fn key_place(&self, path: &[&str]) -> Place {
         match self.walk(path, None) {
             Some((key, _)) => self.at(key.start),
@@ -47,7 +47,7 @@ impl Source {
         }
     }
 
-    /// Line and column of a byte.
+    /// Line and column of a byte offset.
     pub(super) fn at(&self, offset: usize) -> Place {
         let before = self.text.get(..offset).unwrap_or(&self.text);
         let line = before.matches('\n').count() + 1;
@@ -55,7 +55,7 @@ impl Source {
         Place::File { file: self.file.clone(), line, column }
     }
 
-    /// What is wrong with a known key, or with an element of its list.
+    /// Error for the value of a known key, or for an element of its list.
     pub(super) fn wrong(
         &self,
         key: &'static str,
@@ -66,7 +66,7 @@ impl Source {
         RecipeError::Value { place: self.place(key, element), key, problem, allowed }
     }
 
-    /// Spans of a key and of its value, or of an element of it.
+    /// Byte ranges of a key and of its value, or of an element of its list.
     fn walk(&self, path: &[&str], element: Option<usize>) -> Option<(Range<usize>, Range<usize>)> {
         let parsed = DeTable::parse(&self.text).ok()?;
         let (last, tables) = path.split_last()?;
@@ -86,7 +86,8 @@ mod tests {
 
     #[test]
     fn lines_and_columns_count_from_one_in_characters() {
-        let text = "# grüße\nname = 'x'\n[train]\nepochs = 3\ndrops = [1,\n  2]\n\"décay\" = 1\n";
+        let text =
+            "# grüße\nname = 'x'\n[train]\nepochs = 3\nmilestones = [1,\n  2]\n\"décay\" = 1\n";
         let source = Source {
             file: "a.toml".into(),
             text: text.into(),

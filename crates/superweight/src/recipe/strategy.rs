@@ -1,6 +1,6 @@
-//! A strategy is one word in the recipe and one row here: every method and ablation of the paper as data.
+//! Strategies: one word in the recipe, one row of this table. Every method and ablation of the paper is a row.
 //!
-//! | word | start | search by, with α | training's α | refines | paper |
+//! | word | start | search by, with α | α in training | refines | paper |
 //! |---|---|---|---|---|---|
 //! | `swn` | usual | gradients, shared | shared | yes | ours |
 //! | `no-refine` | usual | gradients, shared | shared | – | Table 1 "w/o Refine", Table 3 "Shared Coefficients" |
@@ -11,81 +11,83 @@
 //! | `weight-similarity` | usual | weights, own | own | – | Table 1 "w/o Grad Sim" |
 //! | `coefficient-clustering` | single | coefficients, own | own | – | Table 3 "Coefficient Clustering" |
 //!
-//! The *usual* start is one cluster where all members are alike (paper §2.2.1) and four depth bins where they are not
-//! (appendix). `plan.clusters` overrides it: the homogeneous ensemble SWN-HO is `no-search` on `per-position`.
+//! The *usual* start is one cluster for equal members (paper §2.2.1) and four depth bins for members of different
+//! architectures (appendix). `plan.clusters` overrides it: the homogeneous ensemble SWN-HO is `no-search` with
+//! `per-position` clusters.
 
 use serde::{Deserialize, Serialize};
 use superweight_plan::{Clustering, Coefficients};
 
-/// How sharing is decided.
+/// How a run decides what is shared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
-    /// Search, re-initialize, hard-shared start, refine.
+    /// Search clusters, reinitialise, train with shared coefficients, refine.
     #[default]
     Swn,
-    /// Search, hard-shared throughout.
+    /// Search clusters; coefficients stay shared.
     NoRefine,
-    /// One cluster, own coefficients per layer.
+    /// One cluster; every layer has coefficients of its own.
     NoSearch,
-    /// Four depth bins, own coefficients.
+    /// Four depth bins; every layer has coefficients of its own.
     DepthBinned,
-    /// A random partition, own coefficients.
+    /// A random partition into clusters; every layer has coefficients of its own.
     Random,
-    /// Searched clusters, own coefficients from the start.
+    /// Search clusters; every layer has coefficients of its own from the start of training.
     AllSoft,
-    /// Clusters by the cosine of the weights instead of their gradients, own coefficients throughout.
+    /// Clusters by the cosine of composed weights instead of gradients; coefficients per layer throughout.
     WeightSimilarity,
-    /// Clusters by k-means over coefficients as Shapeshifter Networks find them, own coefficients.
+    /// Clusters by k-means over coefficients, as in Shapeshifter Networks; coefficients per layer.
     CoefficientClustering,
 }
 
-/// Which clusters there are before anything is known about the layers.
+/// Clusters that a run starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// One where all members are alike, else four depth bins.
+    /// One cluster for equal members, else four depth bins.
     Usual,
-    /// One.
+    /// One cluster.
     Single,
     /// Four depth bins.
     Depth,
-    /// A random partition into four, by the run's seed.
+    /// A random partition into four clusters, drawn from the run's seed.
     Random,
 }
 
-/// What makes two layers alike.
+/// Measure of the similarity of two layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Similarity {
-    /// Summed gradients of their weights (Eq. 2).
+    /// Cosine of summed gradients of the weights (Eq. 2).
     Gradient,
-    /// Their weights.
+    /// Cosine of the composed weights.
     Weight,
-    /// Their coefficients, clustered by k-means.
+    /// Distance of coefficients, clustered by k-means.
     Coefficient,
 }
 
 impl Similarity {
-    /// Most templates of a set while searching: coefficients are clustered on one bank of 4, as Shapeshifter Networks are.
+    /// Limit on the templates of a set during the search. Coefficients are clustered with banks of four templates, as in
+    /// Shapeshifter Networks.
     pub fn max_templates(self) -> Option<usize> {
         (self == Self::Coefficient).then_some(4)
     }
 }
 
-/// Whether layers of a cluster begin with the same coefficients.
+/// Who owns coefficients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alpha {
-    /// Hard sharing.
+    /// All layers of a cluster share coefficients (hard sharing).
     Shared,
-    /// Soft sharing.
+    /// Every layer has coefficients of its own (soft sharing).
     Own,
 }
 
-/// A row of the table.
+/// A strategy, spelled out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Method {
     /// Starting clusters.
     pub start: Start,
-    /// How clusters are searched, and the coefficients of the search; none without a search.
+    /// Similarity that the search compares, and coefficients during the search; `None` without a search.
     pub search: Option<(Similarity, Alpha)>,
     /// Coefficients at the start of training.
     pub coefficients: Alpha,
@@ -94,7 +96,7 @@ pub struct Method {
 }
 
 impl Strategy {
-    /// All, in the order of the table.
+    /// All strategies, in the order of the table.
     pub const ALL: [Self; 8] = [
         Self::Swn,
         Self::NoRefine,
@@ -106,7 +108,7 @@ impl Strategy {
         Self::CoefficientClustering,
     ];
 
-    /// Its words, in the same order.
+    /// Words in recipes, in the same order.
     pub(super) const WORDS: [&'static str; 8] = [
         "swn",
         "no-refine",
@@ -118,12 +120,12 @@ impl Strategy {
         "coefficient-clustering",
     ];
 
-    /// As it is typed.
+    /// Word in recipes.
     pub fn word(self) -> &'static str {
         Self::WORDS[self as usize]
     }
 
-    /// What it means.
+    /// The steps of this strategy.
     pub fn method(self) -> Method {
         use Alpha::{Own, Shared};
         use Similarity::{Coefficient, Gradient, Weight};
@@ -143,7 +145,7 @@ impl Strategy {
 }
 
 impl Start {
-    /// The clusters, where the recipe names none.
+    /// Starting clusters, where the recipe names none.
     pub fn clusters(self, heterogeneous: bool, seed: u64) -> Clustering {
         match self {
             Self::Usual if heterogeneous => Clustering::Depth(4),
@@ -168,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_above_is_what_the_code_says() {
+    fn the_documented_table_equals_the_code() {
         let table =
             include_str!("strategy.rs").lines().skip_while(|line| !line.starts_with("//! |---"));
         let rows: Vec<Vec<&str>> = table
@@ -191,13 +193,14 @@ mod tests {
                 format!("{similarity:?}s, {}", alpha(coefficients)).to_lowercase()
             });
             let refines = if method.refine { "yes" } else { "–" };
-            let said = [strategy.word(), &start, &search, alpha(method.coefficients), refines];
-            assert_eq!(row[..5], said, "{strategy:?}");
+            let documented =
+                [strategy.word(), &start, &search, alpha(method.coefficients), refines];
+            assert_eq!(row[..5], documented, "{strategy:?}");
         }
     }
 
     #[test]
-    fn words_are_those_of_the_files() {
+    fn words_equal_their_serialized_form() {
         for strategy in Strategy::ALL {
             let text = toml::Value::try_from(strategy).unwrap();
             assert_eq!(text.as_str(), Some(strategy.word()));

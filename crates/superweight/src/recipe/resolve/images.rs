@@ -1,4 +1,4 @@
-//! Which images does a recipe mean, and what happens to them?
+//! Completes the data settings: data set, validation split, augmentation.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use crate::recipe::error::Place;
 use crate::recipe::resolved::DataSettings;
 use crate::recipe::{Crop, Recipe, RecipeError};
 
-/// What a data set is, as far as a recipe needs to know.
+/// Facts about a data set that a recipe needs.
 pub(super) struct Set {
     shape: ImageShape,
     classes: usize,
     pub(super) train: usize,
-    /// Where it is one of the user's own.
+    /// Description of a packed data set; `None` for known ones.
     own: Option<Arc<OwnSet>>,
 }
 
-/// Share of an image that is stretched to its size, at least: that of ImageNet's usual recipes.
+/// Smallest area of a random-resized crop, as in the usual ImageNet recipes.
 const LEAST_AREA: f64 = 0.08;
 
-/// Known to recipes, so that they can be written and planned where nobody has packed it.
+/// Facts about ImageNet, so that its recipes can be planned on machines without the images.
 const IMAGENET: Set =
     Set { shape: ImageShape::IMAGENET, classes: 1000, train: 1_281_167, own: None };
 
@@ -65,35 +65,34 @@ impl Recipe {
         Ok((name, set))
     }
 
-    /// A set of the user's own, from the data folder. Where its digest is given it is that one: then a run may have
-    /// described it beside its recipe, and the images may be elsewhere.
+    /// A packed data set in the data folder. With `data.digest` it must be exactly that set; then a run may keep its
+    /// description beside its recipe, and the images may be on another machine.
     fn own_set(&self, name: &str, unknown: DataError) -> Result<OwnSet, DataError> {
         let folder = data::standard_folder()?;
         let Some(digest) = &self.data.digest else { return OwnSet::known(name, &folder, unknown) };
         let beside = self.source.beside(SET);
         let kept = beside.is_file().then(|| OwnSet::load(&beside));
-        let asked_for = |set: &OwnSet| set.description.name == name && set.digest() == *digest;
+        let is_wanted = |set: &OwnSet| set.description.name == name && set.digest() == *digest;
         match kept {
-            Some(Ok(kept)) if asked_for(&kept) => return Ok(kept),
+            Some(Ok(kept)) if is_wanted(&kept) => return Ok(kept),
             _ => {}
         }
         let name = name.to_owned();
         match (OwnSet::find(&name, &folder)?, kept) {
-            (Some(found), _) if asked_for(&found) => Ok(found),
+            (Some(found), _) if is_wanted(&found) => Ok(found),
             (_, Some(Err(damaged))) => Err(damaged),
             (Some(_), _) => Err(DataError::OtherSet { name, folder }),
             (None, _) => Err(DataError::NotPacked { name, folder }),
         }
     }
 
-    pub(super) fn data(&self, members_are_alike: bool) -> Result<DataSettings, RecipeError> {
+    pub(super) fn data(&self, equal_members: bool) -> Result<DataSettings, RecipeError> {
         let (name, Set { shape, classes, train, own }) = self.set()?;
         let table = &self.data;
-        let validation = self.held_out(train)?;
+        let validation = self.validation_images(train)?;
         if validation >= train as u64 {
-            let problem = format!(
-                "{name} has {train} training images, of which some must be left to train on"
-            );
+            let problem =
+                format!("{name} has {train} training images, and some must remain for training");
             return Err(self.wrong("data.validation", problem));
         }
         let usual = if name == "imagenet" { Crop::RandomResized } else { Crop::Pad };
@@ -101,7 +100,7 @@ impl Recipe {
         let usual =
             if own.is_some() { (shape.height.min(shape.width) as u64 / 8).min(64) } else { 4 };
         let usual = if crop == Crop::Pad { usual } else { 0 };
-        // Whoever sets another crop over a recipe leaves its padding no say, as with a schedule and its drops.
+        // A crop set by a flag makes the padding in the file ineffective, as a schedule does with milestones.
         let place = |path| self.source.place(path, None);
         let is_left = crop == Crop::RandomResized
             && matches!(place("data.crop"), Place::Flag(_))
@@ -110,21 +109,21 @@ impl Recipe {
         if crop == Crop::RandomResized && pad > 0 {
             return Err(self.wrong(
                 "data.padding",
-                "crop = \"random-resized\" pads nothing: leave it out, or set it to 0",
+                "crop = \"random-resized\" uses no padding: leave the key out, or set it to 0",
             ));
         }
         let stretch =
             (crop == Crop::RandomResized).then(|| table.min_crop_scale.unwrap_or(LEAST_AREA));
         let flip = table.flip.unwrap_or(name != "mnist");
-        let has_cutout = own.is_none() && name.starts_with("cifar-") && !members_are_alike;
+        let has_cutout = own.is_none() && name.starts_with("cifar-") && !equal_members;
         let cutout = table.cutout.unwrap_or(if has_cutout { 16 } else { 0 }) as usize;
         let augment = Augment { stretch, pad, flip, cutout };
         let (validation, split_seed) = (validation as usize, table.split_seed.unwrap_or(0));
         Ok(DataSettings { name, own, shape, classes, validation, split_seed, crop, augment })
     }
 
-    /// Images held out of so many.
-    pub(super) fn held_out(&self, train: usize) -> Result<u64, RecipeError> {
+    /// Number of validation images among `train` training images.
+    pub(super) fn validation_images(&self, train: usize) -> Result<u64, RecipeError> {
         self.count_or_share(
             "data.validation",
             self.data.validation.as_ref(),

@@ -199,28 +199,28 @@ fn coefficients_of_a_given_grid_are_decayed() {
 /// What is asked for in vain is said with its place, unless a flag has made it idle.
 #[test]
 fn keys_without_a_say_are_named() {
-    let unheard = |text: &str, overrides: &[&str]| {
+    let unused_keys = |text: &str, overrides: &[&str]| {
         let recipe = Recipe::parse("r.toml", text, overrides).unwrap();
-        recipe.unheard(&recipe.resolve().unwrap())
+        recipe.unused_keys(&recipe.resolve().unwrap())
     };
     let milestones = "train.schedule = 'one-cycle'\ntrain.milestones = [3]";
     assert_eq!(
-        unheard(milestones, &[]),
-        ["r.toml:2:15: train.milestones has no say in this recipe"]
+        unused_keys(milestones, &[]),
+        ["r.toml:2:15: train.milestones has no effect in this recipe"]
     );
-    assert_eq!(unheard("train.milestones = [3]", &["train.schedule=one-cycle"]), [""; 0]);
+    assert_eq!(unused_keys("train.milestones = [3]", &["train.schedule=one-cycle"]), [""; 0]);
     assert_eq!(
-        unheard(
+        unused_keys(
             "strategy = 'no-search'",
             &["search.tau=0.3", "refine.beta=0.5", "train.pct_start=0.2"]
         ),
         [
-            "--set train.pct_start=0.2: train.pct_start has no say in this recipe",
-            "--set search.tau=0.3: search.tau has no say in this recipe",
-            "--set refine.beta=0.5: refine.beta has no say in this recipe",
+            "--set train.pct_start=0.2: train.pct_start has no effect in this recipe",
+            "--set search.tau=0.3: search.tau has no effect in this recipe",
+            "--set refine.beta=0.5: refine.beta has no effect in this recipe",
         ]
     );
-    assert_eq!(unheard("plan.block = 8\nsearch.tau = 0.5", &["plan.file=p.json"]), [""; 0]);
+    assert_eq!(unused_keys("plan.block = 8\nsearch.tau = 0.5", &["plan.file=p.json"]), [""; 0]);
     // Nothing that is written in full is idle.
     for text in [
         "",
@@ -228,7 +228,7 @@ fn keys_without_a_say_are_named() {
         "strategy = 'no-search'",
         "train.schedule = 'constant'",
     ] {
-        assert_eq!(unheard(&resolve(text, &[]).unwrap().to_toml(), &[]), [""; 0], "{text}");
+        assert_eq!(unused_keys(&resolve(text, &[]).unwrap().to_toml(), &[]), [""; 0], "{text}");
     }
 }
 

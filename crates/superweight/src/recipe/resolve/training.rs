@@ -1,4 +1,4 @@
-//! How does training go: what is a step, at which rates, and how does it end?
+//! Completes the training settings: batches, members per step, schedule, weight averaging.
 
 use superweight_plan::arch::ArchName;
 
@@ -10,30 +10,32 @@ use crate::recipe::schedule::Schedule;
 use crate::recipe::{Recipe, RecipeError};
 
 impl Recipe {
-    /// How many members a step trains: all, or the largest, the smallest and one more at least.
+    /// Members that each step trains: all, or at least the largest, the smallest and one more.
     fn members_per_step(&self, members: usize) -> Result<usize, RecipeError> {
-        let asked = self
+        let count = self
             .train
             .members_per_step
             .map_or(members, |members_per_step| members_per_step as usize);
         let problem = match members {
-            _ if asked == members
-                || (3..members).contains(&asked)
+            _ if count == members
+                || (3..members).contains(&count)
                 || self.members_are_of_a_plan() =>
             {
-                return Ok(asked);
+                return Ok(count);
             }
-            0..=3 => format!("a step trains all of so few members ({members}): leave the key out"),
+            0..=3 => {
+                format!("with {members} members every step trains all of them: leave the key out")
+            }
             _ => format!(
-                "{asked} of {members} members: a step trains the largest, the smallest and one of those between at \
-                 least, so 3 to {}; leave the key out for all of them",
+                "{count} of {members} members: a step trains the largest, the smallest and at least one other, so 3 \
+                 to {}; leave the key out to train all of them",
                 members - 1
             ),
         };
         Err(self.wrong("train.members_per_step", problem))
     }
 
-    /// Whether the members are not said, and will be refused for that.
+    /// Whether the recipe names a plan but no members; such a recipe is refused later.
     fn members_are_of_a_plan(&self) -> bool {
         self.members.is_none() && self.plan.file.is_some()
     }
@@ -43,19 +45,19 @@ impl Recipe {
             false => return Ok(false),
             true if members[0].heads() > 1 => {
                 format!(
-                    "networks that see several images at once learn from labels alone, {} too: leave the key out",
+                    "MIMO networks such as {} learn from labels only: leave the key out",
                     members[0]
                 )
             }
             true if members.len() == 1 && !self.members_are_of_a_plan() => {
-                "there is one member, and nobody to learn from it: leave the key out".to_owned()
+                "distillation needs several members, and there is one: leave the key out".to_owned()
             }
             true => return Ok(true),
         };
         Err(self.wrong("train.distillation", problem))
     }
 
-    /// How often an image comes in a step.
+    /// Copies of an image in a step.
     fn batch_repetitions(&self, member: &ArchName) -> Result<u64, RecipeError> {
         match (self.train.batch_repetitions, member.heads()) {
             (None, 1) | (Some(1), _) => Ok(1),
@@ -64,7 +66,7 @@ impl Recipe {
                 let such =
                     if member.exits() == 1 { format!(" (mimo-3-{member})") } else { String::new() };
                 let problem = format!(
-                    "{batch_repetitions}: is for networks that see several images at once{such}: leave the key out"
+                    "{batch_repetitions}: only MIMO networks{such} repeat images: leave the key out"
                 );
                 Err(self.wrong("train.batch_repetitions", problem))
             }
@@ -80,8 +82,8 @@ impl Recipe {
     ) -> Result<TrainSettings, RecipeError> {
         let table = &self.train;
         let (_, set) = self.set()?;
-        // Small sets have less than a batch; what is held out was checked.
-        let left = (set.train as u64).saturating_sub(self.held_out(set.train)?).max(1);
+        // Small sets have fewer images than a batch.
+        let left = (set.train as u64).saturating_sub(self.validation_images(set.train)?).max(1);
         let batch = table.batch_size.unwrap_or(left.min(128));
         let batch_repetitions = self.batch_repetitions(&members[0])?;
         let rows = batch * batch_repetitions;
@@ -93,7 +95,7 @@ impl Recipe {
                 _ => format!("rows ({batch} images, {batch_repetitions} times)"),
             };
             let problem = format!(
-                "batches of {rows} {what} cannot be cut into parts of {bn_batch_size}: choose what divides {rows}"
+                "batches of {rows} {what} cannot be split into groups of {bn_batch_size}: choose a divisor of {rows}"
             );
             return Err(self.wrong("train.bn_batch_size", problem));
         }
@@ -131,9 +133,10 @@ impl Recipe {
         let warmup_epochs = table.warmup_epochs.unwrap_or(0);
         let word = self.schedule_word();
         if warmup_epochs > 0 && word == ScheduleWord::OneCycle {
-            return Err(
-                self.wrong("train.warmup_epochs", "one-cycle rises by itself (train.pct_start)")
-            );
+            return Err(self.wrong(
+                "train.warmup_epochs",
+                "one-cycle has a warm-up of its own (train.pct_start): leave the key out",
+            ));
         }
         if warmup_epochs > self.epochs() {
             let problem =
@@ -160,25 +163,25 @@ impl Recipe {
         self.train.schedule.unwrap_or(ScheduleWord::Multistep)
     }
 
-    /// By default a mean and one late drop belong together, where one network is trained: whoever gives drops has an end of
-    /// their own. The most they may be hangs on refinement.
-    pub(super) fn swa_epochs(&self, alone: bool, refined: u64) -> Result<u64, RecipeError> {
-        let (asked, epochs) = (self.train.swa_epochs.as_ref(), self.epochs());
+    /// Epochs of weight averaging. By default a single network has one late milestone and weight averaging; a recipe with
+    /// milestones of its own has none. Averaging starts after refinement.
+    pub(super) fn swa_epochs(&self, single: bool, refined: u64) -> Result<u64, RecipeError> {
+        let (given, epochs) = (self.train.swa_epochs.as_ref(), self.epochs());
         let free =
             self.train.milestones.is_none() && self.schedule_word() == ScheduleWord::Multistep;
-        if asked.is_none() && alone && free {
+        if given.is_none() && single && free {
             return Ok((epochs * 26 / 100).min(epochs - refined));
         }
-        self.count_or_share("train.swa_epochs", asked, epochs, "epochs")
+        self.count_or_share("train.swa_epochs", given, epochs, "epochs")
     }
 
-    /// Epochs as given; shares rounded down, without those that fall on the start or on one another: a training of one
-    /// epoch has no drops.
+    /// Milestones in epochs. Shares are rounded down; a share that falls on epoch 0 or on another milestone is dropped,
+    /// so that a training of one epoch has none.
     fn milestones(&self, heterogeneous: bool, swa_epochs: u64) -> Result<Vec<u64>, RecipeError> {
         let epochs = self.epochs();
         let usual = || {
             let shares: &[&str] = match (swa_epochs, heterogeneous) {
-                // A mean is of epochs at one rate.
+                // Averaged epochs have one learning rate.
                 (1.., _) if epochs.saturating_sub(swa_epochs) < epochs * 66 / 100 => {
                     let before =
                         (epochs > swa_epochs).then(|| CountOrText::Count(epochs - swa_epochs));
@@ -200,9 +203,7 @@ impl Recipe {
                 None => match text.parse::<u64>() {
                     Ok(epoch) if epoch > 0 && epoch < epochs => epoch,
                     Ok(epoch) => {
-                        return Err(wrong(format!(
-                            "epoch {epoch} is not inside of {epochs} epochs"
-                        )));
+                        return Err(wrong(format!("epoch {epoch} is not within {epochs} epochs")));
                     }
                     Err(_) => {
                         return Err(wrong(format!("'{text}' is neither an epoch nor a share")));
