@@ -1,12 +1,14 @@
-//! Checks of this repository's text: no circle between modules, no banned word, no broken link.
+//! Checks of this repository's text: no circle between modules, no banned word, no broken link
+//! or path.
 //!
-//! `cargo test -p house` runs all of them; `cargo run -p house -- cycles|words|links` prints
+//! `cargo test -p house` runs all of them; `cargo run -p house -- cycles|words|links|paths` prints
 //! findings. Everything is read as text: no crate is compiled, and there is no dependency.
 
 pub mod cycles;
 pub mod lexer;
 pub mod links;
 pub mod modules;
+pub mod paths;
 pub mod tree;
 pub mod words;
 
@@ -39,4 +41,10 @@ pub fn find_words(root: &Path) -> Vec<String> {
 /// Links of Markdown files that lead nowhere.
 pub fn find_links(root: &Path) -> Vec<String> {
     links::find(root, &files(root, &["md"]))
+}
+
+/// Paths in comments and documents that do not exist.
+pub fn find_paths(root: &Path) -> Vec<String> {
+    let sources = files(root, &["rs", "cu", "cuh", "py", "sh", "md", "toml"]);
+    paths::find(root, &sources, &words::Allowed::parse(include_str!("../allow.txt")))
 }

@@ -1,4 +1,4 @@
-//! `cargo run -p house -- cycles|words|links`: prints what a check finds; ends with 1 if it is
+//! `cargo run -p house -- cycles|words|links|paths`: prints what a check finds; ends with 1 if it is
 //! anything.
 
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ fn main() -> ExitCode {
     let root = house::tree::root();
     let checks: Vec<String> = std::env::args().skip(1).collect();
     let checks = if checks.is_empty() {
-        vec!["cycles".into(), "words".into(), "links".into()]
+        ["cycles", "words", "links", "paths"].map(str::to_owned).to_vec()
     } else {
         checks
     };
@@ -17,8 +17,9 @@ fn main() -> ExitCode {
             "cycles" => house::find_cycles(&root),
             "words" => house::find_words(&root),
             "links" => house::find_links(&root),
+            "paths" => house::find_paths(&root),
             _ => {
-                eprintln!("{check}: choose cycles, words or links");
+                eprintln!("{check}: choose cycles, words, links or paths");
                 return ExitCode::from(2);
             }
         };

@@ -20,3 +20,8 @@ fn words_are_those_of_the_field_and_comments_fit() {
 fn links_lead_to_files_and_headings() {
     none(&house::find_links(&root()));
 }
+
+#[test]
+fn paths_in_comments_and_documents_exist() {
+    none(&house::find_paths(&root()));
+}
