@@ -42,7 +42,7 @@ superweight_fuzz::target!(|bytes: &[u8]| {
         Predictor::new(members, Standing, profile, 2).expect("the outputs that were profiled");
     for deadline in [Duration::from_nanos(1), Duration::from_millis(1), Duration::from_secs(3600)] {
         if let Ok(answer) = predictor.predict(&[], deadline) {
-            assert!(!answer.answered.is_empty());
+            assert!(!answer.subset.is_empty());
         }
     }
 });

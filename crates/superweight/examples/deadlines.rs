@@ -76,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!(
         "{:?}, load {}",
-        predictor.answers(),
+        predictor.counts(),
         std::fs::read_to_string("/proc/loadavg")?.trim()
     );
     Ok(())

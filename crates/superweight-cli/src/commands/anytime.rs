@@ -1,30 +1,32 @@
-//! `swn anytime`: time of every member, worth of every subset, a profile for `swn predict`.
+//! `swn anytime`: times every member, evaluates every subset, and keeps a profile for `swn predict`.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use superweight::infer::anytime::{PROFILE, Profile, SystemClock, measure};
-use superweight::data::standard_folder;
+use superweight::data::{EvalSplit, standard_folder};
 use superweight::engine::Device;
 use superweight::evaluate::{evaluate_subsets, subset_name};
+use superweight::infer::anytime::{PROFILE, Profile, SubsetProfile, SystemClock, measure};
 use superweight::infer::{Trained, normalize};
 use superweight::model::Outputs;
 
 use super::check_writable;
 use super::device::{self, on_device};
-use super::eval::{images, open, stale_report};
+use super::eval::stale_report;
+use super::runs::{images, open};
 use crate::args::AnytimeArgs;
-use crate::table;
+use crate::ui::table;
 
-/// Rounds before any counts, and at least so many that do: a p99 needs a hundred.
+/// Rounds of warm-up, and the least number of rounds after it: a 99th percentile needs a hundred.
 const ROUNDS: [usize; 2] = [5, 100];
-/// Images of a step of the pass that accuracies come from.
+/// Images per step of the pass that gives the accuracies.
 const PASS_BATCH: usize = 128;
 
 pub fn run(args: AnytimeArgs, out: &mut impl Write) -> Result<ExitCode> {
-    ensure!(args.batch.iter().all(|&batch| batch > 0), "--batch: at least one image");
+    ensure!(args.batch_size.iter().all(|&size| size > 0), "--batch-size: at least one image");
     ensure!(
         args.seconds.is_finite() && (0.0..=3600.0).contains(&args.seconds),
         "--seconds {}: must be between 0 and 3600",
@@ -35,57 +37,56 @@ pub fn run(args: AnytimeArgs, out: &mut impl Write) -> Result<ExitCode> {
     check_writable(&path)
         .with_context(|| format!("{}: make its folder writable", path.display()))?;
     let device = device::for_run(&args.on.device, args.on.threads, &trained)?;
-    let where_ = device.describe();
-    let mut made: Vec<Profile> = vec![];
-    let told = |profile: Profile| -> Result<()> {
-        if made.is_empty() {
+    let place = device.describe();
+    let mut measured: Vec<Profile> = vec![];
+    let report = |profile: Profile| -> Result<()> {
+        let first = measured.is_empty();
+        if first {
             profile.save(&path)?;
         }
         if !args.on.json {
-            if made.is_empty() {
-                writeln!(
-                    out,
-                    "run        {}, checkpoint {}",
-                    args.run.display(),
-                    trained.stamp.number
-                )?;
-                writeln!(out, "accuracy   on {}", profile.data)?;
-                writeln!(out, "device     {where_}, load {}", load())?;
+            if first {
+                write!(out, "{}", heading(&args.run, &trained, &profile, &place))?;
             }
-            writeln!(
-                out,
-                "\nbatch {}, {} rounds\n{}",
-                profile.batch,
-                profile.rounds,
-                text(&profile)
-            )?;
+            let (batch, rounds) = (profile.batch_size, profile.rounds);
+            writeln!(out, "\nbatch size {batch}, {rounds} rounds\n{}", text(&profile))?;
             out.flush()?;
         }
-        made.push(profile);
+        measured.push(profile);
         Ok(())
     };
-    on_device!(device, |device| profiles(&device, &where_, &args, &trained, told))?;
+    on_device!(device, |device| profiles(&device, &place, &args, &trained, report))?;
     if args.on.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&made)?)?;
+        writeln!(out, "{}", serde_json::to_string_pretty(&measured)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    writeln!(out, "profile    {} (batch {})", path.display(), made[0].batch)?;
+    writeln!(out, "profile    {} (batch size {})", path.display(), measured[0].batch_size)?;
     write!(out, "{}", stale_report(&args.run))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// One for every `--batch`, told as soon as it is measured.
+fn heading(run: &Path, trained: &Trained, profile: &Profile, place: &str) -> String {
+    format!(
+        "run        {}, checkpoint {}\naccuracy   on {}\ndevice     {place}, load {}\n",
+        run.display(),
+        trained.stamp.number,
+        profile.data,
+        load()
+    )
+}
+
+/// Measures a profile for every `--batch-size` and passes each to `report` as soon as it is complete.
 pub(super) fn profiles<D: Device>(
     device: &D,
-    where_: &str,
+    place: &str,
     args: &AnytimeArgs,
     trained: &Trained,
-    mut told: impl FnMut(Profile) -> Result<()>,
+    mut report: impl FnMut(Profile) -> Result<()>,
 ) -> Result<()> {
     let outputs = Outputs::of(&trained.plan);
     let subsets = outputs.subsets()?;
     let data = trained.dataset(&standard_folder()?)?;
-    let images = images(trained, &data, args.held_out, args.images)?;
+    let images = images(trained, &data, args.validation, args.images)?;
     let normalization = trained.normalization()?;
     let predictions = trained.networks(device, PASS_BATCH.min(images.len()))?.predict(
         &images,
@@ -93,35 +94,36 @@ pub(super) fn profiles<D: Device>(
         |_| (),
     )?;
     let scores = evaluate_subsets(&predictions, &subsets);
-    let part = if args.held_out { "held-out" } else { "test" };
-    for &batch in &args.batch {
-        let networks = trained.networks_by_exit(device, batch);
-        let mut networks = networks.with_context(|| format!("--batch {batch}"))?;
+    let split = if args.validation { EvalSplit::Validation } else { EvalSplit::Test }.name();
+    for &batch in &args.batch_size {
+        let flag = || format!("--batch-size {batch}");
+        let mut networks = trained.networks_by_exit(device, batch).with_context(flag)?;
         let len = networks.image_len();
         let mut input = vec![];
         let pixels = images.pixels.iter().copied().cycle().take(batch * len).collect::<Vec<_>>();
         normalize(&pixels, &normalization, &mut input);
         let time = Duration::from_secs_f64(args.seconds);
         let latencies = measure(&mut networks, &SystemClock::default(), &input, ROUNDS, time)
-            .with_context(|| format!("--batch {batch}"))?;
-        told(Profile {
+            .with_context(flag)?;
+        report(Profile {
             checkpoint: trained.stamp.number,
             digest: trained.stamp.digest.clone(),
-            device: where_.to_owned(),
-            data: format!("{} {part} images of {}", images.len(), trained.resolved.data.name),
+            device: place.to_owned(),
+            data: format!("{} {split} images of {}", images.len(), trained.resolved.data.name),
             ..Profile::new(&outputs, batch, &scores, &latencies)
         })?;
     }
     Ok(())
 }
 
-/// Quickest first; what another subset beats is marked.
+/// A row per subset, the fastest first. A subset is marked if another is as fast and as accurate.
 fn text(profile: &Profile) -> String {
     let mut subsets: Vec<_> = profile.subsets.iter().collect();
     subsets.sort_by(|a, b| a.time.median_ms.total_cmp(&b.time.median_ms));
-    let row = |subset: &&superweight::infer::anytime::SubsetProfile| {
+    let outputs = profile.outputs();
+    let row = |subset: &&SubsetProfile| {
         vec![
-            subset_name(subset.members, &profile.outputs()),
+            subset_name(subset.members, &outputs),
             format!("{:.3}", subset.time.median_ms),
             format!("{:.3}", subset.time.p99_ms),
             format!("{:.2}", subset.top1),
@@ -131,13 +133,10 @@ fn text(profile: &Profile) -> String {
         ]
     };
     let rows: Vec<_> = subsets.iter().map(row).collect();
-    table::render(
-        &[profile.outputs().words(), "median ms", "p99 ms", "top-1", "NLL", "ECE", ""],
-        &rows,
-    )
+    table::render(&[outputs.words(), "median ms", "p99 ms", "top-1", "NLL", "ECE", ""], &rows)
 }
 
-/// How busy the machine is, where the system says so.
+/// Load of the machine over the last minute, where the system reports it.
 fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().filter(|word| !word.is_empty()).unwrap_or("unknown").to_owned()

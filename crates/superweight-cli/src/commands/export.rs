@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use superweight::data::Normalization;
 use superweight::engine::Device;
-use superweight::infer::export::{OnnxOptions, OnnxOutput, onnx};
+use superweight::infer::export::{OnnxOptions, onnx};
 use superweight::fs::write_whole;
 use superweight::infer::Trained;
 use superweight::plan::MemberId;
@@ -126,10 +126,8 @@ fn export<D: Device>(device: &D, args: &ExportArgs, trained: &Trained) -> Result
             }
         }
         FormatArg::Onnx => {
-            let output =
-                if parts.len() == 1 { OnnxOutput::Logits } else { OnnxOutput::Probabilities };
             let normalization = if args.normalize { Some(trained.normalization()?) } else { None };
-            let bytes = onnx(&parts, &OnnxOptions { output, normalization })?;
+            let bytes = onnx(&parts, &OnnxOptions { normalization })?;
             let stem = match parts.len() {
                 1 => stem(0),
                 _ => members.iter().map(ToString::to_string).collect::<Vec<_>>().join("+"),

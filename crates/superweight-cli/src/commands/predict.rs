@@ -61,7 +61,7 @@ pub fn run(args: PredictArgs, out: &mut impl Write) -> Result<ExitCode> {
         normalize(&Picture::open(path)?.fit(shape), &normalization, &mut input);
         inputs.push((path.as_path(), input));
     }
-    let outputs = Outputs::of(&trained.plan);
+    let outputs = Outputs::of_plan(&trained.plan);
     let device = device::for_run(&args.on.device, args.on.threads, &trained)?;
     let said = on_device!(device, |device| {
         match deadline.zip(profile) {
@@ -101,14 +101,14 @@ fn profile(args: &PredictArgs, trained: &Trained) -> Result<Profile> {
     let path = args.profile.clone().unwrap_or_else(|| args.run.join(PROFILE));
     let profile = Profile::load(&path)?;
     let run = args.run.display();
-    if let Some(what) = profile.contradiction(&Outputs::of(&trained.plan), &trained.stamp) {
+    if let Some(what) = profile.contradiction(&Outputs::of_plan(&trained.plan), &trained.stamp) {
         bail!("{}: {what}; 'swn anytime {run}' makes it anew", path.display());
     }
     ensure!(
-        profile.batch == 1,
+        profile.batch_size == 1,
         "{} is of {} images a call: 'swn anytime {run} --batch 1' makes it anew",
         path.display(),
-        profile.batch
+        profile.batch_size
     );
     Ok(profile)
 }
@@ -134,7 +134,7 @@ fn within<D: Device>(
         said.push(Said {
             image: path.display().to_string(),
             exits: outputs.nested(),
-            members: answer.answered,
+            members: answer.subset,
             chosen: answer.chosen,
             classes: top(&answer.probabilities, args.top, trained)?,
             used_ms: answer.used.as_secs_f64() * 1e3,

@@ -20,10 +20,10 @@ use superweight::infer::slim::{Progress, Slimmed, Slimming, is_slimmable};
 use super::device::{self, on_device};
 use super::eval::{drawn, note_disk, open};
 use crate::args::SlimArgs;
-use crate::duration;
-use crate::signals::{INTERRUPTED, watched_limits};
-use crate::table;
-use crate::ticker::Ticker;
+use crate::ui::duration;
+use crate::ui::signals::{INTERRUPTED, watched_limits};
+use crate::ui::table;
+use crate::ui::progress::ProgressLine;
 
 /// Where nobody says how many.
 const IMAGES: usize = 2000;
@@ -105,7 +105,7 @@ pub fn run(args: SlimArgs, out: &mut impl Write) -> Result<ExitCode> {
 /// The most work first.
 fn targets(args: &SlimArgs, member: &Member, whole: &Architecture) -> Result<Vec<Target>> {
     let all = whole.counts().multiply_adds;
-    let least = Slimming { architecture: whole, numbers: &Tensors::default(), step: step(args) }
+    let least = Slimming { architecture: whole, parameters: &Tensors::default(), step: step(args) }
         .least_work();
     let target = |typed: String| {
         let forms = "write a share (50%), a count of multiply-adds (1.5G) or a network (wrn-28-4)";
@@ -168,14 +168,14 @@ fn slim<D: Device>(
     let (images, part) = images(trained, args)?;
     let batch = (args.batch as usize).min(images.len());
     let numbers = trained.networks(device, 1)?.state_dict(member)?;
-    let slimming = Slimming { architecture: whole, numbers: &numbers, step: step(args) };
+    let slimming = Slimming { architecture: whole, parameters: &numbers, step: step(args) };
     let all = whole.counts().multiply_adds;
     let work = targets.last().map_or(all, |target| target.work);
     let limits = watched_limits()?;
-    let ticker = Ticker::new();
+    let ticker = ProgressLine::new();
     let mut now = all;
     let see = |progress: Progress| {
-        if let Progress::Taken(slimmed) = progress {
+        if let Progress::Step(slimmed) = progress {
             now = slimmed.multiply_adds;
         }
         let share = |work: u64| 100.0 * work as f64 / all as f64;

@@ -11,7 +11,7 @@ use super::networks::normalize;
 use crate::data::{Images, Normalization};
 use crate::evaluate::{Scores, Tally};
 use crate::model::lower::{IMAGES, Lowering, lower};
-use crate::model::mimo::{mixture, repeated};
+use crate::model::mimo::{log_mean_probability, repeated};
 use crate::probability::softmax;
 
 /// A network compiled for one batch size. Its parameters are set tensor by tensor.

@@ -1,17 +1,21 @@
-//! Widths of a network's own, by what it can spare (after AutoSlim: Yu and Huang, One-Shot Architecture Search for Channel
-//! Numbers, 2019, which goes by accuracy where this goes by loss, and trains every layer in widths of its own first).
+//! Widths of a network, chosen by the loss that each channel saves. After AutoSlim (Yu and Huang,
+//! One-Shot Architecture Search for Channel Numbers, 2019), which goes by accuracy where this goes
+//! by loss, and which first trains every layer in several widths.
 //!
 //! ```text
-//! trained network ─► for every width: its loss without the last channels ─► the one that is missed least goes ─► again
+//! trained network ─► for every width: loss without the last channels ─► remove the cheapest ─► repeat
 //! ```
 //!
-//! Nothing is trained and nothing is compiled anew: a network without channels is the whole network whose batch norms have
-//! scale and shift zero there, since all that reads them comes after such a norm (tested for every family). Batch norm
-//! takes the statistics of the batch, because running ones are of the whole network.
+//! Nothing is trained or compiled again. A network without some channels is the whole network whose
+//! batch norms have scale and shift 0 for them, because everything that reads them comes after such
+//! a norm (tested for every family). Batch norms use the statistics of the batch, because the
+//! running ones belong to the whole network.
 //!
-//! Channels go from the last one backwards, as Slimmable Networks leave them out ([`is_slimmable`]); a network that was
-//! trained in one width alone has its work in all of them. The factors of batch norm are those of the whole, where the
-//! narrower networks it was trained with have their own. What comes out is an architecture, to be trained from the beginning.
+//! Channels are removed from the last one backwards, as Slimmable Networks omit them
+//! ([`is_slimmable`]). A network that was trained in one width only uses all of its channels. The
+//! scales of its batch norms are those of the whole network, while the narrower networks it was
+//! trained with have their own. The result is an architecture, which is then trained from the
+//! beginning.
 
 use std::ops::ControlFlow;
 
@@ -20,69 +24,70 @@ use superweight_engine::Device;
 use superweight_plan::arch::{Architecture, NodeId, Op, Tensor};
 use superweight_plan::{MemberId, PlannedLayer, SharingPlan, Tile};
 
-use crate::data::{Images, Normalization};
-use crate::model::ensemble::multiply_adds;
 use super::by_batch::ByBatch;
+use super::error::InferError;
+use crate::data::{Images, Normalization};
 use crate::evaluate::Figures;
-use crate::infer::InferError;
+use crate::model::ensemble::multiply_adds;
 use crate::run::Tensors;
 
-/// A network on the way.
+/// A network with some channels removed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Slimmed {
-    /// Its widths, in the order of [`Architecture::widths`].
+    /// Channels of each width, in the order of [`Architecture::widths`].
     pub widths: Vec<usize>,
-    /// Its work for an image.
+    /// Multiply-adds for one image.
     pub multiply_adds: u64,
-    /// How good it is with the numbers of the whole.
+    /// Figures with the parameters of the whole network.
     #[serde(flatten)]
     pub figures: Figures,
 }
 
-/// Figures, where nobody has stopped it.
+/// Figures; none if the evaluation was stopped.
 type Measured = Result<Option<Figures>, InferError>;
 
-/// How far it is.
+/// Progress of [`Slimming::run`].
 #[derive(Clone, Copy, Debug)]
 pub enum Progress<'a> {
-    /// The next batch of images is to be seen.
+    /// The next batch of images follows.
     Batch,
-    /// A network on the way, the whole one first.
-    Taken(&'a Slimmed),
+    /// A step is complete: the network that it chose. The first one is the whole network.
+    Step(&'a Slimmed),
 }
 
-/// A trained network whose channels are taken one step after another.
+/// A trained network whose channels are removed step by step.
 #[derive(Clone, Copy, Debug)]
 pub struct Slimming<'a> {
-    /// Of the whole.
+    /// Architecture of the whole network.
     pub architecture: &'a Architecture,
-    /// The numbers of the whole.
-    pub numbers: &'a Tensors,
-    /// Channels that are taken at once; none for an eighth of what the whole has, in eights.
+    /// Parameters of the whole network, under PyTorch's names.
+    pub parameters: &'a Tensors,
+    /// Channels removed per step; none for an eighth of the whole network's, rounded up to a
+    /// multiple of 8.
     pub step: Option<usize>,
 }
 
-/// The whole on a device, asked for its worth without some channels.
+/// A network on a device that is evaluated without some of its channels.
 pub struct Trial<'a, D: Device> {
-    numbers: &'a Tensors,
+    parameters: &'a Tensors,
     network: ByBatch<'a, D>,
-    /// Each width: scales and shifts of its batch norms.
+    /// Scales and shifts of the batch norms of each width.
     norms: Vec<Vec<&'a Tensor>>,
-    /// Channels that are not masked.
+    /// Channels of each width that are not masked.
     now: Vec<usize>,
 }
 
 impl<'a, D: Device> Trial<'a, D> {
-    /// With all channels.
+    /// Compiles the whole network for a batch size, with all channels.
     pub fn new(
         device: &D,
         architecture: &'a Architecture,
-        numbers: &'a Tensors,
+        parameters: &'a Tensors,
         batch: usize,
     ) -> Result<Self, InferError> {
         let mut network = ByBatch::new(device, architecture, batch)?;
         for tensor in &architecture.tensors {
-            network.set(tensor, numbers.expect(&tensor.name, &tensor.shape)?)?;
+            network.set(tensor, parameters.expect(&tensor.name, &tensor.shape)?)?;
         }
         let widths = architecture.widths();
         let of = |norm: &NodeId| match architecture.nodes[norm.0].op {
@@ -91,13 +96,14 @@ impl<'a, D: Device> Trial<'a, D> {
         };
         let norms = widths.iter().map(|width| width.norms.iter().flat_map(of).collect()).collect();
         let now = widths.iter().map(|width| width.channels).collect();
-        Ok(Self { numbers, network, norms, now })
+        Ok(Self { parameters, network, norms, now })
     }
 
-    /// How good it is with so many channels of each width; nothing where `go_on`, asked before every batch, says no.
+    /// Figures with this number of channels in each width. `go_on` is called before every batch and
+    /// stops the evaluation, which then returns none.
     ///
     /// # Panics
-    /// If there are fewer images than a batch, or widths that the network has not.
+    /// If there are fewer images than a batch, or the number of widths is another.
     pub fn figures(
         &mut self,
         widths: &[usize],
@@ -105,12 +111,17 @@ impl<'a, D: Device> Trial<'a, D> {
         normalization: &Normalization,
         go_on: impl FnMut() -> ControlFlow<()>,
     ) -> Result<Option<Figures>, InferError> {
-        assert_eq!(widths.len(), self.now.len(), "as many as the network has");
+        assert_eq!(
+            widths.len(),
+            self.now.len(),
+            "one number of channels for every width of the network"
+        );
         for (i, &channels) in
             widths.iter().enumerate().filter(|&(i, channels)| self.now[i] != *channels)
         {
             for tensor in &self.norms[i] {
-                let mut values = self.numbers.expect::<f32>(&tensor.name, &tensor.shape)?.to_vec();
+                let mut values =
+                    self.parameters.expect::<f32>(&tensor.name, &tensor.shape)?.to_vec();
                 values[channels..].fill(0.0);
                 self.network.set(tensor, &values)?;
             }
@@ -121,7 +132,9 @@ impl<'a, D: Device> Trial<'a, D> {
 }
 
 impl Slimming<'_> {
-    /// The whole network and all on the way to one of at most so much work, or as far as `see` lets it come or channels last.
+    /// Removes channels until the network has at most `work` multiply-adds, no channel can be
+    /// removed, or `on_progress` stops it. Returns the whole network and the network after each
+    /// step.
     ///
     /// # Panics
     /// If there are fewer images than a batch.
@@ -132,16 +145,17 @@ impl Slimming<'_> {
         normalization: &Normalization,
         batch: usize,
         work: u64,
-        mut see: impl FnMut(Progress) -> ControlFlow<()>,
+        mut on_progress: impl FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<Vec<Slimmed>, InferError> {
-        let mut trial = Trial::new(device, self.architecture, self.numbers, batch)?;
-        let figures = |widths: &[usize], see: &mut dyn FnMut(Progress) -> ControlFlow<()>| {
-            trial.figures(widths, images, normalization, || see(Progress::Batch))
-        };
-        self.narrowed(figures, work, &mut see)
+        let mut trial = Trial::new(device, self.architecture, self.parameters, batch)?;
+        let figures =
+            |widths: &[usize], on_progress: &mut dyn FnMut(Progress) -> ControlFlow<()>| {
+                trial.figures(widths, images, normalization, || on_progress(Progress::Batch))
+            };
+        self.search(figures, work, &mut on_progress)
     }
 
-    /// The least work that channels can be taken to.
+    /// The least multiply-adds that removing channels can reach.
     pub fn least_work(&self) -> u64 {
         let mut widths = self.whole();
         for (width, step) in widths.iter_mut().zip(self.steps()) {
@@ -152,21 +166,22 @@ impl Slimming<'_> {
         self.work(&widths)
     }
 
-    /// The greedy way, by figures that anyone may give; no more where they give none.
-    fn narrowed(
+    /// The greedy search, with any function for the figures. It ends where that function returns
+    /// none.
+    fn search(
         &self,
         mut figures: impl FnMut(&[usize], &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Measured,
         work: u64,
-        see: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+        on_progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<Vec<Slimmed>, InferError> {
         let steps = self.steps();
-        let mut way = vec![];
-        let mut best = Some((self.whole(), figures(&self.whole(), see)?));
+        let mut steps_done = vec![];
+        let mut best = Some((self.whole(), figures(&self.whole(), on_progress)?));
         while let Some((widths, Some(figured))) = best.take() {
             let multiply_adds = self.work(&widths);
             let now = Slimmed { widths: widths.clone(), multiply_adds, figures: figured };
-            let stop = see(Progress::Taken(&now)).is_break();
-            way.push(now);
+            let stop = on_progress(Progress::Step(&now)).is_break();
+            steps_done.push(now);
             if stop || multiply_adds <= work {
                 break;
             }
@@ -174,15 +189,15 @@ impl Slimming<'_> {
                 let Some(less) = narrower(widths[i], step) else { continue };
                 let mut tried = widths.clone();
                 tried[i] = less;
-                let Some(figured) = figures(&tried, see)? else { return Ok(way) };
-                // A loss that is no number is no reason to take these channels.
+                let Some(figured) = figures(&tried, on_progress)? else { return Ok(steps_done) };
+                // Any other candidate replaces one with a NaN loss.
                 let least = best.as_ref().and_then(|(_, least)| least.map(|figures| figures.nll));
                 if least.is_none_or(|least| figured.nll < least || least.is_nan()) {
                     best = Some((tried, Some(figured)));
                 }
             }
         }
-        Ok(way)
+        Ok(steps_done)
     }
 
     fn whole(&self) -> Vec<usize> {
@@ -192,18 +207,19 @@ impl Slimming<'_> {
     fn work(&self, widths: &[usize]) -> u64 {
         let Architecture { name, input, classes, .. } = self.architecture;
         let slim = name.slimmed(widths.to_vec()).build(*input, *classes);
-        slim.expect("it has as many widths").counts().multiply_adds
+        slim.expect("the name has as many widths as its network").counts().multiply_adds
     }
 
-    /// Channels that each width gives at once: of the whole network's, so that they stay the same on the way.
+    /// Channels that each width loses per step. The steps are those of the whole network
+    /// throughout.
     fn steps(&self) -> Vec<usize> {
-        let step = |channels| self.step.unwrap_or_else(|| usual_step(channels));
+        let step = |channels| self.step.unwrap_or_else(|| default_step(channels));
         self.whole().into_iter().map(step).collect()
     }
 }
 
-/// Whether a member was trained together with a narrower one that is its corner, number for number: its last channels
-/// were not needed always.
+/// Whether a member was trained together with a narrower one that is its corner, parameter for
+/// parameter, so that it was also trained without its last channels.
 pub fn is_slimmable(plan: &SharingPlan, member: MemberId) -> bool {
     let layers = |member| plan.layers.iter().filter(move |planned| planned.layer.member == member);
     let single = |tile: &Tile| {
@@ -226,14 +242,15 @@ pub fn is_slimmable(plan: &SharingPlan, member: MemberId) -> bool {
     })
 }
 
-/// The next smaller number of channels, a multiple of the step; none where there is none. Never one: a depthwise convolution
-/// of one channel would be planned as any other.
+/// The next smaller number of channels that is a multiple of the step, if there is one. Never 1: a
+/// depthwise convolution of one channel is planned as an ordinary one.
 fn narrower(channels: usize, step: usize) -> Option<usize> {
     Some((channels - 1) / step * step).filter(|&less| less > 1)
 }
 
-/// An eighth of the channels, up to a multiple of eight, since that is what devices like: 112 go in steps of 16.
-fn usual_step(channels: usize) -> usize {
+/// An eighth of the channels, rounded up to a multiple of 8, which devices prefer: 112 go in steps
+/// of 16.
+fn default_step(channels: usize) -> usize {
     channels.div_ceil(8).next_multiple_of(8)
 }
 
@@ -243,7 +260,7 @@ mod tests {
 
     use super::*;
 
-    /// Figures that say nothing but this loss.
+    /// Figures with this NLL; the others are unused.
     fn loss(nll: f64) -> Figures {
         Figures { top1: 0.0, top5: 0.0, nll, ece: 0.0 }
     }
@@ -254,11 +271,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missed_least_goes_first() {
+    fn the_channels_that_cost_least_are_removed_first() {
         let architecture = architecture("cnn-24-32-40");
-        let numbers = Tensors::default();
-        let slimming = Slimming { architecture: &architecture, numbers: &numbers, step: None };
-        // Channels of the first are worth three, of the second nothing below 24, of the third one each.
+        let parameters = Tensors::default();
+        let slimming =
+            Slimming { architecture: &architecture, parameters: &parameters, step: None };
+        // A channel of the first width costs 3, one of the second costs 9 below 24 and nothing
+        // above, one of the third costs 1.
         let mut tried = 0;
         let figures = |widths: &[usize], _: &mut dyn FnMut(Progress) -> ControlFlow<()>| {
             tried += 1;
@@ -267,11 +286,11 @@ mod tests {
             Ok(Some(loss(missed as f64)))
         };
         let mut taken = 0;
-        let mut see = |progress: Progress| {
-            taken += usize::from(matches!(progress, Progress::Taken(_)));
+        let mut on_progress = |progress: Progress| {
+            taken += usize::from(matches!(progress, Progress::Step(_)));
             ControlFlow::Continue(())
         };
-        let way = slimming.narrowed(figures, 0, &mut see).unwrap();
+        let way = slimming.search(figures, 0, &mut on_progress).unwrap();
         let widths: Vec<_> = way.iter().map(|slimmed| slimmed.widths.clone()).collect();
         assert_eq!(
             widths,
@@ -295,46 +314,47 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_where_the_work_is_little_enough_or_somebody_has_seen_enough() {
+    fn it_ends_at_the_requested_work_or_where_the_caller_stops_it() {
         let architecture = architecture("cnn-24-32");
-        let numbers = Tensors::default();
-        let slimming = Slimming { architecture: &architecture, numbers: &numbers, step: Some(1) };
-        type See<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
-        let narrow_first = |widths: &[usize], _: See| match widths {
+        let parameters = Tensors::default();
+        let slimming =
+            Slimming { architecture: &architecture, parameters: &parameters, step: Some(1) };
+        type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
+        let narrow_first = |widths: &[usize], _: OnProgress| match widths {
             [_, 32] => Ok(Some(loss(1e3))),
             _ => Ok(Some(loss(-f64::NAN))),
         };
         let mut all = |_: Progress| ControlFlow::Continue(());
         let whole = architecture.counts().multiply_adds;
-        let way = slimming.narrowed(narrow_first, whole / 2, &mut all).unwrap();
+        let way = slimming.search(narrow_first, whole / 2, &mut all).unwrap();
         let last = way.last().unwrap();
         assert!(last.multiply_adds <= whole / 2 && way[way.len() - 2].multiply_adds > whole / 2);
-        assert_eq!(last.widths[1], 32, "a loss that is no number is never the least");
-        let last_first = |widths: &[usize], _: See| match widths {
+        assert_eq!(last.widths[1], 32, "a NaN loss is never the least");
+        let last_first = |widths: &[usize], _: OnProgress| match widths {
             [24, _] => Ok(Some(loss(1e3))),
             _ => Ok(Some(loss(-f64::NAN))),
         };
-        let way = slimming.narrowed(last_first, whole / 2, &mut all).unwrap();
+        let way = slimming.search(last_first, whole / 2, &mut all).unwrap();
         assert_eq!(way.last().unwrap().widths[0], 24);
         let mut steps = 0;
         let mut three = |progress: Progress| {
-            steps += usize::from(matches!(progress, Progress::Taken(_)));
+            steps += usize::from(matches!(progress, Progress::Step(_)));
             if steps == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        assert_eq!(slimming.narrowed(narrow_first, 0, &mut three).unwrap().len(), 3);
-        // Stopped in the middle of a pass, and before the first has ended.
-        let mut asked = 0;
-        let stopped = |widths: &[usize], _: See| {
-            asked += 1;
-            Ok((asked < 6).then(|| loss(widths[0] as f64)))
+        assert_eq!(slimming.search(narrow_first, 0, &mut three).unwrap().len(), 3);
+        // Stopped during a step, and before the first one has ended.
+        let mut calls = 0;
+        let stopped = |widths: &[usize], _: OnProgress| {
+            calls += 1;
+            Ok((calls < 6).then(|| loss(widths[0] as f64)))
         };
-        assert_eq!(slimming.narrowed(stopped, 0, &mut all).unwrap().len(), 3);
-        assert!(slimming.narrowed(|_, _: See| Ok(None), 0, &mut all).unwrap().is_empty());
+        assert_eq!(slimming.search(stopped, 0, &mut all).unwrap().len(), 3);
+        assert!(slimming.search(|_, _: OnProgress| Ok(None), 0, &mut all).unwrap().is_empty());
     }
 
     #[test]
     fn steps_are_eighths_in_eights() {
-        let steps = [1, 16, 64, 65, 112, 448].map(usual_step);
+        let steps = [1, 16, 64, 65, 112, 448].map(default_step);
         assert_eq!(steps, [8, 8, 8, 16, 16, 56]);
     }
 }

@@ -144,7 +144,7 @@ pub(super) fn read(run: &Path, newest: &Newest<'_>) -> Result<Option<Evaluation>
         let older = older(Some(profile.checkpoint), newest.number());
         let mut latency = Latency {
             device: profile.device + &older,
-            batch: profile.batch as u64,
+            batch_size: profile.batch_size as u64,
             subsets: profile.subsets.into_iter().map(timed).collect(),
         };
         latency.mark_front();

@@ -88,7 +88,7 @@ pub struct Latency {
     /// What was measured on.
     pub device: String,
     /// Images at once.
-    pub batch: u64,
+    pub batch_size: u64,
     /// Every subset.
     pub subsets: Vec<LatencyView>,
 }

@@ -1,10 +1,10 @@
-//! What time it is: a seam, so that deadlines are tested without waiting.
+//! The current time, behind a trait so that deadlines are tested without waiting.
 
 use std::time::{Duration, Instant};
 
-/// Time since some moment.
+/// A clock that never goes back.
 pub trait Clock {
-    /// Never less than it was before.
+    /// Time since a fixed moment; never less than an earlier result.
     fn now(&self) -> Duration;
 }
 

@@ -1,29 +1,32 @@
-//! Anytime prediction: as many members as the deadline allows, best subset first.
+//! Anytime prediction: the most accurate subset of members that fits into a deadline.
 //!
 //! ```text
 //! members ─► latencies, interleaved ─┐
-//!                                    ├─► profile: every subset with accuracy, median and p99, dominated or not
+//!                                    ├─► profile: accuracy, median and p99 of every subset
 //! logits of all members ─► subsets ──┘                        │
 //!                               image + deadline ─► Predictor ┴─► probabilities, members that ran, time used
 //! ```
 //!
-//! The deadline is kept by choice beforehand *and* by looking at the clock between members: a subset is chosen whose p99
-//! fits, its members run cheapest first, and a member that would no longer fit is not begun. Prior work reports simulated
-//! latencies; here members really do not run.
+//! The deadline is met by a choice beforehand and by reading the clock between members. The chosen subset
+//! has a p99 within the deadline; its members run cheapest first; a member that would end too late does
+//! not start. Prior work reports simulated latencies; here the other members really do not run.
 //!
-//! | file | question |
+//! | file | contents |
 //! |---|---|
-//! | `clock` | what time is it? real, or a test's |
-//! | `latency` | how long does each member take on this device? |
-//! | `profile` | which subsets are worth running? the file |
-//! | `predictor` | which members run before a deadline? |
+//! | `clock` | the system's clock, or a test's |
+//! | `predict` | the interface of anything with outputs that run one by one |
+//! | `latency` | time of each output on this device |
+//! | `profile` | accuracy and time of every subset, and its file |
+//! | `predictor` | predictions within a deadline |
 
 mod clock;
 mod latency;
+mod predict;
 mod predictor;
 mod profile;
 
 pub use clock::{Clock, SystemClock};
 pub use latency::{Latencies, Summary, measure};
-pub use predictor::{Answer, Answers, AnytimeError, Predict, Predictor};
+pub use predict::Predict;
+pub use predictor::{AnytimeError, Counts, Prediction, Predictor};
 pub use profile::{PROFILE, Profile, ProfileError, SubsetProfile};

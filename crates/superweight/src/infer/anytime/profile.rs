@@ -1,9 +1,12 @@
-//! The profile: every subset of members with its accuracy and its time on one device, and which are worth running. Of exits
-//! each one and all up to it ([`Outputs`]); the time of such a subset is that of all stages up to its last exit.
+//! The profile of a run on one device: accuracy and time of every subset of its outputs.
 //!
-//! A subset is *dominated* where another is at least as accurate and at least as quick, and better in one of the two. The
-//! file is JSON (`anytime.json` in the run's folder) with the checkpoint it was measured on: another checkpoint has other
-//! accuracies, and a profile of it is refused.
+//! For exits, the subsets are each exit and all exits up to one ([`Outputs::subsets`]). The time of
+//! such a subset is that of all stages up to its last exit.
+//!
+//! A subset is *dominated* if another one is at least as accurate and at least as fast, and better
+//! in one of the two. The file is JSON (`anytime.json` in the run's folder). It names the
+//! checkpoint it was measured on; a profile of another checkpoint is refused, because accuracies
+//! differ.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,39 +15,38 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::latency::{Latencies, Summary};
-use crate::model::Subset;
 use crate::evaluate::SubsetScores;
 use crate::fs::write_whole;
+use crate::model::{OutputId, Outputs, Subset};
 use crate::run::Stamp;
-use crate::model::{OutputId, Outputs};
 
-/// Of the file; other versions are refused.
+/// Version of the file's format; other versions are refused.
 pub const VERSION: u32 = 1;
-/// Its name in the run's folder.
+/// Name of the file in the run's folder.
 pub const PROFILE: &str = "anytime.json";
-/// A day: no call takes longer, and clocks can add it.
+/// A day: the longest time that is valid in a profile. Every clock can add it.
 const LONGEST_MS: f64 = 86_400_000.0;
 
-/// Why a profile cannot be used.
+/// Why a profile cannot be read, written or used.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ProfileError {
-    /// The system said no.
+    /// The file cannot be read or written.
     #[error("{} could not be {doing}: {source}; {}", path.display(), advice(doing))]
     Io {
-        /// read or written.
+        /// `read` or `written`.
         doing: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// As the system says it.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// Not a profile, or one that does not agree with itself.
-    #[error("{}: {what}; 'swn anytime RUN' makes it anew", path.display())]
+    /// The file is not a profile, or it contradicts itself.
+    #[error("{}: {what}; 'swn anytime RUN' measures again", path.display())]
     Malformed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// In words.
+        /// What is wrong.
         what: String,
     },
 }
@@ -52,71 +54,72 @@ pub enum ProfileError {
 const WRITTEN: &str = "written";
 
 fn advice(doing: &str) -> &'static str {
-    if doing == WRITTEN { "make its folder writable" } else { "'swn anytime RUN' makes it" }
+    if doing == WRITTEN { "make its folder writable" } else { "'swn anytime RUN' writes it" }
 }
 
-/// One subset.
+/// Accuracy and time of one subset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubsetProfile {
-    /// Which members.
+    /// Members or exits of the subset.
     pub members: Subset,
-    /// Images it got right, in percent.
+    /// Top-1 accuracy in percent.
     pub top1: f64,
-    /// Negative log-likelihood.
+    /// Mean negative log-likelihood.
     pub nll: f64,
-    /// Expected calibration error, in percent.
+    /// Expected calibration error in percent.
     pub ece: f64,
-    /// Time of a call.
+    /// Time of a call that runs the subset.
     pub time: Summary,
-    /// Whether another subset is better in one way and no worse in the other.
+    /// Whether another subset is better in accuracy or time and not worse in the other.
     pub dominated: bool,
 }
 
-/// What is known of a run's subsets on one device.
+/// Accuracy and time of a run's outputs and their subsets on one device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
-    /// The version of the format.
+    /// Version of the format.
     pub version: u32,
-    /// Of the checkpoint.
+    /// Number of the checkpoint.
     pub checkpoint: u64,
-    /// By which it is told from checkpoints of other runs; none in files of older programs.
+    /// Digest of the checkpoint, which differs between runs; empty in files of older programs.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
-    /// What it was measured on, in words.
+    /// Description of the device.
     pub device: String,
-    /// Images of a call.
-    pub batch: usize,
-    /// Rounds measured.
+    /// Images per call.
+    pub batch_size: usize,
+    /// Number of measured rounds.
     pub rounds: usize,
-    /// Images that accuracies are of, in words.
+    /// Description of the images that accuracies are measured on.
     pub data: String,
-    /// Architectures of the members.
+    /// Architecture of each output.
     pub names: Vec<String>,
-    /// Whether these are exits of one network.
+    /// Whether the outputs are exits of one network.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exits: bool,
-    /// Time of each member by itself, of an exit without those before it.
+    /// Time of each output; of an exit, without the exits before it.
     pub members: Vec<Summary>,
-    /// Every subset that is worth a look ([`Outputs::subsets`]), small ones first.
+    /// Every subset that may be worth running ([`Outputs::subsets`]), small ones first.
     pub subsets: Vec<SubsetProfile>,
 }
 
 impl Profile {
-    /// Puts scores and times together and marks what is dominated.
+    /// A profile of these scores and times, with dominated subsets marked. Checkpoint, device and
+    /// data are left empty.
     pub fn new(
         outputs: &Outputs,
-        batch: usize,
+        batch_size: usize,
         scores: &[SubsetScores],
         latencies: &Latencies,
     ) -> Self {
-        let members = (0..outputs.count()).map(|m| latencies.member(OutputId(m))).collect();
-        let one = |scored: &SubsetScores| {
+        let members = (0..outputs.count()).map(|m| latencies.output(OutputId(m))).collect();
+        let entry = |scored: &SubsetScores| {
             let (scores, time) = (scored.scores(), latencies.subset(outputs.needed(scored.subset)));
             let (top1, nll, ece) = (100.0 * scores.top1, scores.nll, 100.0 * scores.ece);
             SubsetProfile { members: scored.subset, top1, nll, ece, time, dominated: false }
         };
-        let mut subsets: Vec<_> = scores.iter().map(one).collect();
+        let mut subsets: Vec<_> = scores.iter().map(entry).collect();
         let points: Vec<_> =
             subsets.iter().map(|subset| (subset.top1, subset.time.median_ms)).collect();
         for (subset, dominated) in subsets.iter_mut().zip(dominated(&points)) {
@@ -127,7 +130,7 @@ impl Profile {
             checkpoint: 0,
             digest: String::new(),
             device: String::new(),
-            batch,
+            batch_size,
             rounds: latencies.rounds(),
             data: String::new(),
             names: outputs.names().to_vec(),
@@ -137,27 +140,28 @@ impl Profile {
         }
     }
 
-    /// Whose it is.
+    /// The outputs that were measured.
     pub fn outputs(&self) -> Outputs {
         Outputs::new(self.names.clone(), self.exits)
     }
 
-    /// Of which checkpoint.
+    /// Number and digest of the checkpoint that was measured.
     pub fn stamp(&self) -> Stamp {
         Stamp { number: self.checkpoint, digest: self.digest.clone() }
     }
 
-    /// Why it is of no use for a run: it is of others than those who answer there, or of another checkpoint than the newest.
+    /// Why the profile cannot be used for a run with these outputs and this newest checkpoint; none
+    /// if it can.
     pub fn contradiction(&self, outputs: &Outputs, newest: &Stamp) -> Option<String> {
         outputs.contradiction(&self.outputs()).or_else(|| newest.contradiction(&self.stamp()))
     }
 
-    /// A subset's entry.
+    /// Entry of a subset.
     pub fn subset(&self, subset: Subset) -> Option<&SubsetProfile> {
         self.subsets.iter().find(|entry| entry.members == subset)
     }
 
-    /// Writes the file, whole or not at all.
+    /// Writes the file, atomically.
     pub fn save(&self, path: &Path) -> Result<(), ProfileError> {
         let text = serde_json::to_string_pretty(self).expect("a profile is JSON") + "\n";
         write_whole(path, text.as_bytes()).map_err(|source| ProfileError::Io {
@@ -173,7 +177,7 @@ impl Profile {
         Self::from_json(path, &fs::read_to_string(path).map_err(failed)?)
     }
 
-    /// Reads and checks a profile that is in memory; `path` is for errors.
+    /// Reads and checks a profile in memory; `path` is for errors.
     pub fn from_json(path: &Path, text: &str) -> Result<Self, ProfileError> {
         #[derive(Deserialize)]
         struct Version {
@@ -195,12 +199,12 @@ impl Profile {
         every.sort();
         let (members, words) = (outputs.count(), outputs.words());
         if profile.exits && outputs.names().iter().any(|name| *name != outputs.names()[0]) {
-            return Err(malformed("exits of several networks".to_owned()));
+            return Err(malformed("it has exits of several networks".to_owned()));
         }
         if members == 0 || profile.members.len() != members {
             let times = profile.members.len();
             return Err(malformed(format!(
-                "its times are of {times} {words}, its names of {members}"
+                "it has times of {times} {words} and names of {members}"
             )));
         }
         if listed != every {
@@ -211,18 +215,19 @@ impl Profile {
             )));
         }
         let times = profile.members.iter().chain(profile.subsets.iter().map(|subset| &subset.time));
-        let sound = |time: &Summary| {
+        let valid = |time: &Summary| {
             [time.median_ms, time.p99_ms].iter().all(|t| (0.0..=LONGEST_MS).contains(t))
         };
-        let share = |subset: &SubsetProfile| (0.0..=100.0).contains(&subset.top1);
-        if !{ times }.all(sound) || !profile.subsets.iter().all(share) {
-            return Err(malformed("a time or an accuracy is no such number".to_owned()));
+        let valid_share = |subset: &SubsetProfile| (0.0..=100.0).contains(&subset.top1);
+        if !{ times }.all(valid) || !profile.subsets.iter().all(valid_share) {
+            return Err(malformed("a time or an accuracy is out of range".to_owned()));
         }
         Ok(profile)
     }
 }
 
-/// Of points (accuracy, time): whether another is as good in both and better in one. Of equal points the first stays.
+/// For points (accuracy, time): whether another point is at least as good in both and better in
+/// one. Of equal points, the first is not dominated.
 fn dominated(points: &[(f64, f64)]) -> Vec<bool> {
     let beaten = |(i, &(accuracy, time)): (usize, &(f64, f64))| {
         points.iter().enumerate().any(|(j, &(a, t))| {
@@ -250,14 +255,14 @@ mod tests {
     }
 
     #[test]
-    fn the_front_is_what_nothing_beats() {
+    fn points_that_no_other_point_beats_are_not_dominated() {
         let points = [(0.7, 1.0), (0.8, 2.0), (0.75, 3.0), (0.8, 2.0), (0.7, 0.9), (0.9, 9.0)];
         assert_eq!(dominated(&points), [true, false, true, true, false, false]);
     }
 
-    /// An exit takes what those before it take, and so does the mean of all up to it.
+    /// The time of an exit includes the exits before it, and so does that of all exits up to it.
     #[test]
-    fn exits_are_timed_to_their_end() {
+    fn the_time_of_an_exit_includes_earlier_exits() {
         let outputs = Outputs::new(vec!["a".into(); 3], true);
         let logits = (0..3).map(|m| vec![m as f32, 1.0, 0.5, m as f32]).collect();
         let scores = evaluate_subsets(
@@ -293,11 +298,11 @@ mod tests {
         );
         assert!(
             error(&text.replacen("\"p99_ms\": 4.0", "\"p99_ms\": -4.0", 1))
-                .contains("no such number")
+                .contains("out of range")
         );
         assert!(
             error(&text.replacen("\"p99_ms\": 4.0", "\"p99_ms\": 1e300", 1))
-                .contains("no such number")
+                .contains("out of range")
         );
         assert!(error("{}").contains("missing field"));
         assert!(error(&text[..text.len() / 2]).contains("EOF"));

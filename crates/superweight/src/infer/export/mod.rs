@@ -1,14 +1,14 @@
-//! Members for other programs: a PyTorch state dict as safetensors, or an ONNX graph.
+//! Members as files for other programs: a PyTorch state dict as safetensors, or an ONNX graph.
 //!
-//! | to | holds |
+//! | format | contents |
 //! |---|---|
 //! | safetensors | one member's tensors under PyTorch's names, OIHW, as `load_state_dict` takes them |
-//! | ONNX | one member (images → logits), or several with the mean of their probabilities as one graph |
+//! | ONNX | one member, or several as an ensemble: images → `logits` and `probabilities` |
 //!
-//! Both are made from the composed weights: whoever opens the file needs to know nothing of SuperWeights. That is also
-//! its price: shared numbers are written out in every layer that uses them. The run folder keeps each once.
+//! Both contain the composed weights, so that readers need to know nothing of SuperWeights. The cost is
+//! that shared parameters are written out in every layer that uses them; the run folder stores each once.
 
 mod onnx;
 mod protobuf;
 
-pub use onnx::{OnnxOptions, OnnxOutput, onnx};
+pub use onnx::{OnnxOptions, onnx};

@@ -1,12 +1,18 @@
-//! An architecture and its state dict as an ONNX graph, opset 17: what ONNX Runtime, TensorRT and others run.
+//! An architecture and its state dict as an ONNX graph, opset 17, for ONNX Runtime, TensorRT and others.
 //!
 //! ```text
-//! images [batch, C, H, W] ─► (v − mean) / deviation ─► member 0 ─► Softmax ─┐
-//!        where asked for                             └► member 1 ─► Softmax ─┴► Mean ─► probabilities [batch, classes]
+//! images [batch, C, H, W] ─► (v − mean) / std ─► member 0 ─► Softmax ─┐
+//!        optional                            └► member 1 ─► Softmax ─┴► Mean ─► probabilities ─► Log ─► logits
 //! ```
 //!
-//! One node per operation of the architecture, activations beside them; batch norms are left as they are, because every
-//! runtime folds them into convolutions itself, and a file with them is still the network that was trained.
+//! Every graph has the outputs `logits` and `probabilities`, `[batch, classes]`, with one meaning: the
+//! softmax of `logits` is `probabilities`. Of several members, `probabilities` is the mean of the members'
+//! probabilities and `logits` its logarithm. A network of several exits has a pair per exit, `logits.0`
+//! and `probabilities.0` and so on; an ensemble has no exits.
+//!
+//! One node is written per operation of the architecture, with its activation beside it. Batch norms are
+//! not folded: every runtime folds them into convolutions itself, and the file is still the network that
+//! was trained.
 
 use superweight_plan::arch::{Activation, Architecture, Op};
 
@@ -14,85 +20,75 @@ use super::protobuf::Message;
 use crate::data::Normalization;
 use crate::run::{RunError, Tensors};
 
-/// The version of ONNX's operators that is written.
+/// Version of ONNX's operators in the file.
 const OPSET: i64 = 17;
-/// The version of the file format that goes with it.
+/// Version of the file format that belongs to the operators.
 const IR_VERSION: i64 = 8;
-/// Of batch norm, as the engine and PyTorch have it.
+/// ε of batch norms, as in the engine and in PyTorch.
 const EPSILON: f32 = 1e-5;
 
-/// What a graph answers with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnnxOutput {
-    /// `logits` of the only member; of several exits `logits.0`, `logits.1` and so on.
-    Logits,
-    /// `probabilities`: the mean over the members' softmax.
-    Probabilities,
-}
-
-/// How a graph is written.
-#[derive(Clone, Debug, PartialEq)]
+/// Options of an ONNX graph.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct OnnxOptions {
-    /// What comes out.
-    pub output: OnnxOutput,
-    /// Where given, images go in as numbers from 0 to 255 and are normalized by the graph.
+    /// If given, the graph takes values from 0 to 255 and normalizes them itself.
     pub normalization: Option<Normalization>,
 }
 
-/// The file of these members, all of one input.
+/// The ONNX file of one member, or of several members as an ensemble.
+///
+/// # Errors
+/// If a state dict lacks a tensor of its architecture.
 ///
 /// # Panics
-/// With no member, or with logits of more than one.
+/// If there is no member, or if several members include one with several exits.
 pub fn onnx(
     members: &[(Architecture, Tensors)],
     options: &OnnxOptions,
 ) -> Result<Vec<u8>, RunError> {
-    let alone = members.len() == 1;
+    let single = members.len() == 1;
+    let exits = |(architecture, _): &(Architecture, Tensors)| architecture.exits.len();
     assert!(!members.is_empty(), "a graph has at least one member");
-    assert!(alone || options.output == OnnxOutput::Probabilities, "logits are of one member");
+    assert!(single || members.iter().all(|member| exits(member) == 1), "an ensemble has no exits");
     let (first, classes) = (&members[0].0, members[0].0.classes);
     let mut graph = Graph::default();
     let mut images = "images".to_owned();
-    if let Some(Normalization { mean, deviation }) = &options.normalization {
-        for (op, name, values) in [("Sub", "mean", mean), ("Div", "deviation", deviation)] {
+    if let Some(Normalization { mean, deviation: std }) = &options.normalization {
+        for (op, name, values) in [("Sub", "mean", mean), ("Div", "std", std)] {
             graph.initialize(name, &[1, values.len(), 1, 1], values);
             let output = format!("images.{name}");
             images = graph.node(op, &output, &[&images, name], vec![]);
         }
     }
-    let (mut outputs, mut names) = (vec![], vec![]);
-    for (index, (architecture, tensors)) in members.iter().enumerate() {
-        let scope = if alone { String::new() } else { format!("{index}.") };
-        for (exit, logits) in
-            member(&mut graph, architecture, tensors, &scope, &images)?.iter().enumerate()
-        {
+    let mut names = vec![];
+    if single {
+        let (architecture, tensors) = &members[0];
+        let logits = member(&mut graph, architecture, tensors, "", &images)?;
+        for (exit, logits) in logits.iter().enumerate() {
             let number =
                 if architecture.exits.len() > 1 { format!(".{exit}") } else { String::new() };
-            match options.output {
-                OnnxOutput::Logits => {
-                    names.push(graph.node(
-                        "Identity",
-                        &format!("logits{number}"),
-                        &[logits],
-                        vec![],
-                    ));
-                }
-                OnnxOutput::Probabilities => {
-                    let name = format!("{scope}softmax{number}");
-                    outputs.push(graph.node("Softmax", &name, &[logits], vec![int("axis", 1)]));
-                }
-            }
+            names.push(graph.node("Identity", &format!("logits{number}"), &[logits], vec![]));
+            names.push(graph.softmax(&format!("probabilities{number}"), logits));
         }
-    }
-    if options.output == OnnxOutput::Probabilities {
+    } else {
+        let mut outputs = vec![];
+        for (index, (architecture, tensors)) in members.iter().enumerate() {
+            let scope = format!("{index}.");
+            let logits = member(&mut graph, architecture, tensors, &scope, &images)?;
+            outputs.push(graph.softmax(&format!("{scope}softmax"), &logits[0]));
+        }
         let outputs: Vec<_> = outputs.iter().map(String::as_str).collect();
-        names.push(graph.node("Mean", "probabilities", &outputs, vec![]));
+        let mean = graph.node("Mean", "probabilities", &outputs, vec![]);
+        // A probability that underflows f32 would have the logarithm −∞.
+        graph.initialize("smallest", &[], &[f32::MIN_POSITIVE]);
+        let positive = graph.node("Max", "probabilities.positive", &[&mean, "smallest"], vec![]);
+        names.push(graph.node("Log", "logits", &[&positive], vec![]));
+        names.push(mean);
     }
     let input = first.input;
     let graph = Message::default()
         .messages(1, graph.nodes)
         .text(2, &members.iter().map(|(a, _)| a.name.to_string()).collect::<Vec<_>>().join("+"))
-        .messages(5, graph.initialisers)
+        .messages(5, graph.initializers)
         .message(11, value("images", &[input.channels, input.height, input.width]))
         .messages(12, names.iter().map(|name| value(name, &[classes])));
     Ok(Message::default()
@@ -104,13 +100,15 @@ pub fn onnx(
         .finish())
 }
 
+/// Nodes and constants of a graph under construction.
 #[derive(Default)]
 struct Graph {
     nodes: Vec<Message>,
-    initialisers: Vec<Message>,
+    initializers: Vec<Message>,
 }
 
 impl Graph {
+    /// Adds a node with one output and returns the output's name.
     fn node(
         &mut self,
         op: &str,
@@ -124,23 +122,31 @@ impl Graph {
         output.to_owned()
     }
 
+    /// Adds a node that computes the softmax over classes.
+    fn softmax(&mut self, name: &str, logits: &str) -> String {
+        self.node("Softmax", name, &[logits], vec![int("axis", 1)])
+    }
+
+    /// Adds a constant of floats.
     fn initialize(&mut self, name: &str, shape: &[usize], values: &[f32]) {
         const FLOAT: i64 = 1;
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let dims =
             shape.iter().fold(Message::default(), |tensor, &side| tensor.int(1, side as i64));
-        self.initialisers.push(dims.int(2, FLOAT).text(8, name).bytes(9, &bytes));
+        self.initializers.push(dims.int(2, FLOAT).text(8, name).bytes(9, &bytes));
     }
 
-    fn initialise_integers(&mut self, name: &str, values: &[i64]) {
+    /// Adds a constant of integers.
+    fn initialize_integers(&mut self, name: &str, values: &[i64]) {
         const INT64: i64 = 7;
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let dims = Message::default().int(1, values.len() as i64);
-        self.initialisers.push(dims.int(2, INT64).text(8, name).bytes(9, &bytes));
+        self.initializers.push(dims.int(2, INT64).text(8, name).bytes(9, &bytes));
     }
 }
 
-/// The nodes of one member; the names of its exits' logits. With several heads each sees the same image.
+/// Adds the nodes of one member and returns the names of its exits' logits. If it has several heads, each
+/// of them reads the same image.
 fn member(
     graph: &mut Graph,
     architecture: &Architecture,
@@ -217,26 +223,27 @@ fn member(
     Ok(exits.map(|logits| mixture(graph, architecture, scope, logits)).collect())
 }
 
-/// Of several heads the logarithms of the mean of their probabilities.
+/// Adds the logarithm of the mean of several heads' probabilities; for one head, returns its logits.
 fn mixture(graph: &mut Graph, architecture: &Architecture, scope: &str, logits: String) -> String {
     if architecture.heads == 1 {
         return logits;
     }
     let name = |what: &str| format!("{scope}heads.{what}");
-    // 0: as many rows as there are.
-    graph.initialise_integers(
+    // A side of 0 keeps the number of rows.
+    graph.initialize_integers(
         &name("shape"),
         &[0, architecture.heads as i64, architecture.classes as i64],
     );
-    let apart = graph.node("Reshape", &name("apart"), &[&logits, &name("shape")], vec![]);
-    let each = graph.node("LogSoftmax", &name("each"), &[&apart], vec![int("axis", 2)]);
-    // Logarithms all the way: no probability is too small for 32 bits.
+    let split = graph.node("Reshape", &name("split"), &[&logits, &name("shape")], vec![]);
+    let each = graph.node("LogSoftmax", &name("each"), &[&split], vec![int("axis", 2)]);
+    // In logarithms throughout, so that no probability underflows f32.
     let over = vec![ints("axes", &[1]), int("keepdims", 0)];
     let sum = graph.node("ReduceLogSumExp", &name("sum"), &[&each], over);
     graph.initialize(&name("count"), &[], &[(architecture.heads as f32).ln()]);
     graph.node("Sub", &name("mean"), &[&sum, &name("count")], vec![])
 }
 
+/// Adds an activation after a value and returns the name of the result.
 fn activated(graph: &mut Graph, value: String, activation: Activation) -> String {
     let name = format!("{value}.activation");
     match activation {
@@ -251,23 +258,26 @@ fn activated(graph: &mut Graph, value: String, activation: Activation) -> String
     }
 }
 
+/// An integer attribute.
 fn int(name: &str, value: usize) -> Message {
     const INT: i64 = 2;
     Message::default().text(1, name).int(3, value as i64).int(20, INT)
 }
 
+/// A float attribute.
 fn float(name: &str, value: f32) -> Message {
     const FLOAT: i64 = 1;
     Message::default().text(1, name).float(2, value).int(20, FLOAT)
 }
 
+/// An attribute with a list of integers.
 fn ints(name: &str, values: &[usize]) -> Message {
     const INTS: i64 = 7;
     let named = Message::default().text(1, name);
     values.iter().fold(named, |attribute, &value| attribute.int(8, value as i64)).int(20, INTS)
 }
 
-/// An input or output: any number of rows of this shape.
+/// An input or output of the graph: any number of rows of this shape.
 fn value(name: &str, shape: &[usize]) -> Message {
     const FLOAT: i64 = 1;
     let batch = Message::default().text(2, "batch");

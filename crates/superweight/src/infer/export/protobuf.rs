@@ -1,6 +1,7 @@
-//! As much of protobuf's wire format as writing an ONNX file takes: varints, floats, and bytes with their length.
+//! The part of protobuf's wire format that an ONNX file needs: varints, floats, and bytes with a length.
 //!
-//! Forty lines instead of a code generator and its runtime: ONNX needs six messages, written once and never read here.
+//! These forty lines replace a code generator and its runtime: ONNX needs six messages, which are only
+//! written here.
 
 /// A message under construction.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,9 +56,10 @@ impl Message {
 mod tests {
     use super::Message;
 
-    /// The examples of protobuf's own description of its encoding: 150 is `96 01`, "testing" in field 2, −2 in ten bytes.
+    /// The examples of protobuf's description of its encoding: 150 is `96 01`, "testing" in field 2, −2 in
+    /// ten bytes.
     #[test]
-    fn bytes_are_those_of_the_documentation() {
+    fn messages_are_encoded_as_in_the_documentation() {
         assert_eq!(Message::default().int(1, 150).finish(), [0x08, 0x96, 0x01]);
         let testing = Message::default().text(2, "testing").finish();
         assert_eq!(testing, [0x12, 0x07, 0x74, 0x65, 0x73, 0x74, 0x69, 0x6e, 0x67]);

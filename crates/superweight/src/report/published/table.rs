@@ -256,7 +256,7 @@ fn anytime(results: &Path, run: &Published) -> String {
     };
     let mut text = String::new();
     let seed = link(results, run, &format!("seed {}", run.record.seed));
-    let (row, batch) = (plain(&run.record.row), profile.batch);
+    let (row, batch) = (plain(&run.record.row), profile.batch_size);
     let title =
         format!("Anytime: {row}, {seed}, {batch} image(s) a call on {}", plain(&run.record.device));
     let heads = [profile.outputs().words(), "median ms", "p99 ms", "top-1", "worth running"];
