@@ -1,5 +1,5 @@
-//! The flat storages of a CPU memory as slices, for work that is not a graph: composing weights from shared parameters
-//! before a step, and taking the gradients of those from dL/dW after it.
+//! Direct access to the flat storages of a CPU memory as slices. Callers can compose weights before
+//! a step and read dL/dW after it without copies.
 
 use crate::device::buffer::Space;
 use crate::memory::Memory;
@@ -7,7 +7,7 @@ use crate::memory::Memory;
 use super::device::CpuDevice;
 
 impl Memory<CpuDevice> {
-    /// All parameters, as [`crate::Layout`] places them.
+    /// All parameters, at the offsets of [`crate::Layout`].
     pub fn parameters(&self) -> &[f32] {
         self.storages[Space::Parameters as usize].floats()
     }
@@ -17,7 +17,7 @@ impl Memory<CpuDevice> {
         self.storages[Space::Gradients as usize].floats()
     }
 
-    /// Parameters and gradients, both to change.
+    /// All parameters and gradients, mutable.
     pub fn parameters_and_gradients(&mut self) -> (&mut [f32], &mut [f32]) {
         let [_, _, parameters, gradients, _] = &mut self.storages;
         (parameters.floats_mut(), gradients.floats_mut())
@@ -30,7 +30,7 @@ impl Memory<CpuDevice> {
 }
 
 impl CpuDevice {
-    /// Runs `f` on the device's threads: rayon's parallel iterators inside use them.
+    /// Runs `f` on the device's thread pool. Rayon's parallel iterators inside `f` use it.
     pub fn install<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
         self.pool.install(f)
     }
@@ -42,7 +42,7 @@ mod tests {
     use crate::program::LayoutBuilder;
 
     #[test]
-    fn slices_lie_where_the_layout_says() {
+    fn slices_match_the_layout() {
         let device = CpuDevice::new(1).unwrap();
         let mut builder = LayoutBuilder::new();
         builder.parameter("a", 3).unwrap().parameter("b", 5).unwrap();

@@ -1,7 +1,7 @@
-//! Memory of the CPU device, and the one place where a program's buffers become slices.
+//! Memory of the CPU device. Only this file turns a program's buffers into slices.
 //!
-//! A storage is a zeroed vector of 32-bit words. It is allocated lazily by the operating system, so that a storage costs
-//! what is touched of it.
+//! A storage is a zeroed vector of 32-bit words. The operating system allocates its pages on first
+//! use, so a storage costs only the memory that is used.
 
 use std::marker::PhantomData;
 
@@ -14,11 +14,11 @@ const ALIGNMENT_WORDS: usize = ALIGNMENT / 4;
 #[derive(Debug)]
 pub struct CpuBuffer {
     words: Vec<u32>,
-    /// First aligned word.
+    /// Index of the first aligned word.
     start: usize,
-    /// Words after it.
+    /// Number of words from `start`.
     len: usize,
-    /// Size as asked for, in bytes or numbers.
+    /// Size as requested, in bytes or elements.
     size: usize,
     bytes_per_unit: usize,
 }
@@ -53,7 +53,7 @@ impl CpuBuffer {
         &mut self.words[range]
     }
 
-    /// The numbers of a region.
+    /// Values of a region.
     pub(super) fn floats_of(&self, region: Region) -> &[f32] {
         let first = region.offset * self.bytes_per_unit / 4;
         &self.floats()[first..first + region.len]
@@ -64,7 +64,7 @@ impl CpuBuffer {
         &mut self.floats_mut()[first..first + region.len]
     }
 
-    /// All of it as numbers.
+    /// All values.
     pub(super) fn floats(&self) -> &[f32] {
         let words = &self.words[self.start..self.start + self.len];
         // SAFETY: `f32` has the size and alignment of `u32`, and every bit pattern is an `f32`.
@@ -78,20 +78,23 @@ impl CpuBuffer {
     }
 }
 
-/// Zeros whose pages appear when they are touched, or nothing if the system has no room for them (`vec!` would abort).
+/// Allocates zeroed words, whose pages are mapped on first use. Returns `None` if the system has no
+/// room (`vec!` would abort).
 fn zeroed_words(len: usize) -> Option<Vec<u32>> {
     let layout = std::alloc::Layout::array::<u32>(len).ok()?;
-    // SAFETY: the layout is not of size zero: a storage has at least its alignment.
+    // SAFETY: the layout does not have size zero: a storage has at least the alignment.
     let start = unsafe { std::alloc::alloc_zeroed(layout) };
-    // SAFETY: allocated by the global allocator with the layout of a vector of this capacity, and zeros are `u32`s.
+    // SAFETY: the global allocator returned this memory for a vector of this capacity, and zeros
+    // are valid `u32`s.
     (!start.is_null()).then(|| unsafe { Vec::from_raw_parts(start.cast(), len, len) })
 }
 
-/// A program's buffers as slices of the storages it runs over.
+/// Buffers of a program as slices of the storages.
 ///
-/// Two slices handed out by one `Views` may overlap only if both are for reading: `Program::compile` asserts that no
-/// operand which a call writes overlaps another operand of that call, steps run one after another, and a kernel asks
-/// for each operand of its call once. That is what makes [`Views::write`] sound.
+/// Two slices from one `Views` may overlap only if both are read-only. This holds because
+/// `Program::compile` asserts that a written operand overlaps no other operand of its call, steps
+/// run one after another, and a kernel requests each operand of its call once. So [`Views::write`]
+/// is sound.
 pub(super) struct Views<'a> {
     regions: &'a [Region],
     bases: [Base; 5],
@@ -105,7 +108,7 @@ struct Base {
     bytes_per_unit: usize,
 }
 
-// SAFETY: the storages are borrowed exclusively for `'a`; threads get disjoint pieces of the slices handed out.
+// SAFETY: the storages are borrowed exclusively for `'a`; threads use disjoint parts of the slices.
 unsafe impl Send for Views<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Views<'_> {}
@@ -125,19 +128,20 @@ impl<'a> Views<'a> {
         let region = self.regions[buffer.0];
         let base = self.bases[region.space as usize];
         let first = region.offset * base.bytes_per_unit / 4;
-        assert!(first + region.len <= base.len, "a buffer lies outside its storage");
-        // SAFETY: the offset was checked to lie inside the storage.
+        assert!(first + region.len <= base.len, "a buffer exceeds its storage");
+        // SAFETY: the offset was checked to be inside the storage.
         (unsafe { base.start.add(first) }, region.len)
     }
 
-    /// Numbers to read.
+    /// Floats of a buffer, read-only.
     pub(super) fn read(&self, buffer: BufferId) -> &[f32] {
         let (start, len) = self.pointer(buffer);
-        // SAFETY: inside the storage; not written by this call (see the type); any bits are an `f32`.
+        // SAFETY: inside the storage; this call does not write it (see the type); any bits are a
+        // valid `f32`.
         unsafe { std::slice::from_raw_parts(start.cast(), len) }
     }
 
-    /// Numbers to write.
+    /// Floats of a buffer, mutable.
     #[allow(clippy::mut_from_ref)]
     pub(super) fn write(&self, buffer: BufferId) -> &mut [f32] {
         let (start, len) = self.pointer(buffer);
@@ -145,14 +149,14 @@ impl<'a> Views<'a> {
         unsafe { std::slice::from_raw_parts_mut(start.cast(), len) }
     }
 
-    /// Integers to read.
+    /// Integers of a buffer, read-only.
     pub(super) fn read_indices(&self, buffer: BufferId) -> &[u32] {
         let (start, len) = self.pointer(buffer);
         // SAFETY: as for `read`.
         unsafe { std::slice::from_raw_parts(start, len) }
     }
 
-    /// Integers to write.
+    /// Integers of a buffer, mutable.
     #[allow(clippy::mut_from_ref)]
     pub(super) fn write_indices(&self, buffer: BufferId) -> &mut [u32] {
         let (start, len) = self.pointer(buffer);

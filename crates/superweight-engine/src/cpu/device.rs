@@ -1,4 +1,4 @@
-//! The device: what is prepared and what is run.
+//! Implementation of [`Device`] for the CPU: prepares calls and dispatches them to kernels.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -20,10 +20,11 @@ use crate::device::{Device, Observer, Schedule, Step};
 use crate::error::Error;
 use crate::images::{ImageSample, ImageSet};
 
-/// More than any machine has cores; a slip of the hand would take the machine down, not only the program.
+/// Largest number of threads. It exceeds any machine's cores; a typing error with more threads
+/// could take the machine down.
 pub const MAX_THREADS: usize = 1024;
 
-/// The CPU with a number of threads of its own.
+/// The CPU as a device, with its own thread pool.
 #[derive(Clone)]
 pub struct CpuDevice {
     pub(super) pool: Arc<rayon::ThreadPool>,
@@ -31,11 +32,12 @@ pub struct CpuDevice {
 }
 
 impl CpuDevice {
-    /// A pool of `threads` threads, at most [`MAX_THREADS`]; 0 means one per core.
+    /// Creates a device with `threads` threads, at most [`MAX_THREADS`]. With 0 it uses one thread
+    /// per core.
     pub fn new(threads: usize) -> Result<Self, Error> {
         if threads > MAX_THREADS {
             return Err(Error::Device {
-                reason: format!("{threads} threads; use 0 to {MAX_THREADS}"),
+                reason: format!("{threads} threads requested; use 0 to {MAX_THREADS}"),
             });
         }
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
@@ -43,12 +45,13 @@ impl CpuDevice {
         Ok(Self { pool: Arc::new(pool), convolutions: conv::Algorithm::Fastest })
     }
 
-    /// The same device with another way to convolve: a test of something else may want it exact rather than fast.
+    /// The same device with another convolution algorithm, for tests that need exact rather than
+    /// fast convolutions.
     pub fn with_conv_algorithm(self, convolutions: conv::Algorithm) -> Self {
         Self { convolutions, ..self }
     }
 
-    /// Threads in the pool.
+    /// Number of threads.
     pub fn threads(&self) -> usize {
         self.pool.current_num_threads()
     }
@@ -60,7 +63,7 @@ impl fmt::Debug for CpuDevice {
     }
 }
 
-/// What a call keeps from preparation: a convolution its algorithm, the others nothing.
+/// Result of preparing a call: the algorithm of a convolution, or nothing for other calls.
 #[derive(Debug)]
 pub enum Kernel {
     #[allow(missing_docs)]
@@ -69,7 +72,7 @@ pub enum Kernel {
     Plain,
 }
 
-/// Weights of the convolutions of a forward pass, packed; empty for the other steps.
+/// Packed weights of each step; empty for steps that are not forward convolutions.
 #[derive(Debug)]
 pub struct Packed(Vec<Vec<f32>>);
 
@@ -230,7 +233,7 @@ impl Device for CpuDevice {
     }
 
     fn apply_views(&self, viewer: &views::Viewer, storages: &mut Storages) {
-        self.pool.install(|| viewer.view(storages));
+        self.pool.install(|| viewer.apply(storages));
     }
 
     fn apply_views_backward(&self, viewer: &views::Viewer, storages: &mut Storages) {
@@ -266,7 +269,7 @@ impl Device for CpuDevice {
         self.pool.install(|| images.pixels(io.floats_of_mut(to)));
     }
 
-    /// Calling a kernel costs the CPU nothing worth saving.
+    /// The CPU has no launch overhead to save, so it does not record.
     fn record(
         &self,
         _: &mut dyn FnMut() -> Result<(), Error>,
@@ -287,7 +290,7 @@ fn scratch_of<'a>(step: &Step<Kernel>, v: &'a Views<'_>) -> &'a mut [f32] {
     step.scratch.map_or(&mut [][..], |scratch| v.write(scratch))
 }
 
-/// Runs one step; `packed` is its packed weight, or empty.
+/// Runs one step. `packed` is its packed weight, or empty.
 fn execute(step: &Step<Kernel>, packed: &[f32], v: &Views<'_>) {
     let scratch = scratch_of(step, v);
     match (&step.call, &step.kernel) {
@@ -333,7 +336,7 @@ fn execute(step: &Step<Kernel>, packed: &[f32], v: &Views<'_>) {
             Call::ConvForward(_) | Call::ConvBackwardData(_) | Call::ConvBackwardWeight(_),
             Kernel::Plain,
         ) => {
-            unreachable!("a convolution is prepared as one")
+            unreachable!("a convolution call has a convolution kernel")
         }
     }
 }

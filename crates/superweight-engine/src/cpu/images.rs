@@ -1,15 +1,15 @@
-//! Batches drawn from images in memory, one task per row.
+//! Augmented image batches on the CPU. One task renders one row of the batch.
 
 use rayon::prelude::*;
 
 use crate::images::{ImageSample, ImageSet};
 
-/// Images and the batch that comes next. The bytes are the caller's, not copied.
+/// A data set and the samples of the next batch. The bytes are shared with the caller, not copied.
 #[derive(Debug)]
 pub struct CpuImages {
     set: ImageSet,
     draws: Vec<ImageSample>,
-    /// Images of a row.
+    /// Number of images per row of the batch.
     abreast: usize,
 }
 

@@ -1,7 +1,8 @@
-//! The CPU: f32 throughout, NHWC, one thread pool per device.
+//! CPU device: f32 arithmetic, NHWC activations, one thread pool per device.
 //!
-//! Determinism: work is cut into tasks by shape alone; a reduction writes one partial sum per task and adds them in the
-//! order of the tasks. Threads only decide who runs which task, so 1, 2 and 7 threads give the same bits.
+//! Results are deterministic. Tasks depend only on shapes. A reduction writes one partial sum per
+//! task and adds them in task order. Threads only decide which task runs where, so 1, 2 and 7
+//! threads give the same bits.
 
 mod access;
 mod bank;

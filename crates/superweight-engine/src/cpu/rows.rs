@@ -1,35 +1,37 @@
-//! How `[rows, channels]` is cut into tasks and into lines.
+//! Splits `[rows, channels]` into tasks and lines for parallel, vectorised loops.
 //!
-//! A *line* is several rows seen as one, `repeat·channels` numbers: a multiple of 16 and at least 256, so that loops over
-//! a line run on full vectors even for 3 or 16 channels. Vectors per channel are repeated to the length of a line. A
-//! *task* is some lines, about 32 KiB: it stays in the first cache while it is read twice.
+//! A *line* is several rows treated as one, with `repeat·channels` elements: a multiple of 16 and
+//! at least 256. So loops over a line use full vectors even for 3 or 16 channels. Per-channel
+//! vectors are repeated to the length of a line. A *task* is a number of lines, about 32 KiB, which
+//! stays in the L1 cache while it is read twice.
 
 use rayon::prelude::*;
 
 use super::vector::{block, column_blocks, vectorised};
 
-/// Numbers in a task, where channels are few.
+/// Elements per task, if there are few channels.
 const TASK: usize = 8192;
-/// Rows in a task, at least: fewer would make the partial sums a notable part of the work.
+/// Smallest number of rows per task. With fewer rows, partial sums would be a notable part of the
+/// work.
 const TASK_ROWS: usize = 64;
-/// Numbers in a line, at least.
+/// Smallest number of elements per line.
 const LINE: usize = 256;
-/// Numbers in a task of plain elementwise work.
+/// Elements per task of plain elementwise work.
 pub(super) const FLAT_TASK: usize = 16384;
 
-/// The cut of one segment.
+/// Split of one segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rows {
     pub channels: usize,
-    /// Rows in a line.
+    /// Rows per line.
     pub repeat: usize,
-    /// Numbers in a line.
+    /// Elements per line.
     pub line: usize,
-    /// Numbers in a task (the last may be smaller).
+    /// Elements per task; the last task may be smaller.
     pub task: usize,
-    /// Numbers in the segment.
+    /// Elements per segment.
     pub segment: usize,
-    /// Tasks in the segment.
+    /// Tasks per segment.
     pub tasks: usize,
 }
 
@@ -50,18 +52,18 @@ impl Rows {
         }
     }
 
-    /// Rows in task `index`.
+    /// Number of rows in task `index`.
     pub(super) fn rows_in(&self, index: usize) -> usize {
         let end = ((index + 1) * self.task).min(self.segment);
         (end - index * self.task) / self.channels
     }
 
-    /// Repeats a vector per channel to the length of a line.
+    /// Repeats a per-channel vector to the length of a line.
     pub(super) fn expand(&self, values: &[f32], line: &mut [f32]) {
         line.chunks_exact_mut(self.channels).for_each(|row| row.copy_from_slice(values));
     }
 
-    /// Repeats the start of a line over the rest of it.
+    /// Repeats the first row of a line over the rest of it.
     pub(super) fn expand_in_place(&self, line: &mut [f32]) {
         let (first, rest) = line.split_at_mut(self.channels);
         rest.chunks_exact_mut(self.channels).for_each(|row| row.copy_from_slice(first));
@@ -81,7 +83,7 @@ fn gcd(a: usize, b: usize) -> usize {
 }
 
 vectorised! {
-    /// Sum of each column of `[·, line]`; a last incomplete line counts too.
+    /// Sums each column of `[·, line]`, including a last incomplete line.
     pub(super) fn column_sums(x: &[f32], line: usize, sums: &mut [f32]) {
         column_blocks!(line, |column, N| {
             let mut acc = [0f32; N];
@@ -97,7 +99,7 @@ vectorised! {
         sums.iter_mut().zip(rest).for_each(|(sum, v)| *sum += v);
     }
 
-    /// Sum of the product of each column of two `[·, line]`.
+    /// Sums the product of each column of two `[·, line]` arrays.
     pub(super) fn column_products(x: &[f32], y: &[f32], line: usize, sums: &mut [f32]) {
         column_blocks!(line, |column, N| {
             let mut acc = [0f32; N];
@@ -114,8 +116,8 @@ vectorised! {
     }
 }
 
-/// Adds up per-task partial sums in f64 and in order: `channels` numbers at `offset` of every `stride`. `finish` gets
-/// the channel and the sum.
+/// Adds per-task partial sums in f64 and in order. Each of the `stride`-sized partials has
+/// `channels` values at `offset`. `finish` receives the channel and the sum.
 pub(super) fn add_partials(
     partials: &[f32],
     stride: usize,
@@ -135,7 +137,7 @@ pub(super) fn add_partials(
     }
 }
 
-/// Runs `f` over pieces of an input and an output of equal length.
+/// Applies `f` to equal pieces of an input and an output, in parallel.
 pub(super) fn map_flat(x: &[f32], y: &mut [f32], f: impl Fn(&[f32], &mut [f32]) + Sync) {
     y.par_chunks_mut(FLAT_TASK).zip(x.par_chunks(FLAT_TASK)).for_each(|(y, x)| f(x, y));
 }
@@ -145,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_whole_vectors_and_tasks_whole_lines() {
+    fn lines_are_multiples_of_vectors_and_tasks_of_lines() {
         for channels in [1, 3, 10, 16, 24, 64, 100, 160, 257, 640] {
             let rows = Rows::new(1000, channels);
             assert!(rows.line.is_multiple_of(16) && rows.line >= LINE);
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_of_incomplete_lines_are_counted() {
+    fn column_sums_include_incomplete_lines() {
         let rows = Rows::new(7, 3);
         let x: Vec<f32> = (0..21).map(|i| i as f32).collect();
         let mut sums = vec![0.0; rows.line];

@@ -1,4 +1,4 @@
-//! The optimizer step: one pass over parameters, gradients and momentum.
+//! Optimizer step on the CPU: one pass over parameters, gradients and momentum.
 
 use std::ops::Range;
 
@@ -8,10 +8,10 @@ use super::rows::FLAT_TASK;
 use super::vector::vectorised;
 use crate::device::sgd::{SgdGroups, SgdOptions};
 
-/// Factors of one group.
+/// Learning rate, weight decay and options of one group.
 #[derive(Clone, Copy)]
 struct Factors {
-    rate: f32,
+    lr: f32,
     weight_decay: f32,
     options: SgdOptions,
 }
@@ -23,9 +23,9 @@ pub(super) fn step(
     gradients: &[f32],
     momentum: &mut [f32],
 ) {
-    for (group, rate) in groups.groups.iter().zip(lrs) {
+    for (group, lr) in groups.groups.iter().zip(lrs) {
         let factors =
-            Factors { rate: *rate, weight_decay: group.weight_decay, options: groups.options };
+            Factors { lr: *lr, weight_decay: group.weight_decay, options: groups.options };
         for range in &group.ranges {
             one_range(factors, range.clone(), parameters, gradients, momentum);
         }
@@ -53,13 +53,13 @@ fn one_range(
 
 vectorised! {
     fn plain(p: &mut [f32], g: &[f32], f: Factors) {
-        p.iter_mut().zip(g).for_each(|(p, g)| *p -= f.rate * (g + f.weight_decay * *p));
+        p.iter_mut().zip(g).for_each(|(p, g)| *p -= f.lr * (g + f.weight_decay * *p));
     }
 
     fn heavy_ball(p: &mut [f32], g: &[f32], b: &mut [f32], f: Factors) {
         for ((p, g), b) in p.iter_mut().zip(g).zip(b) {
             *b = f.options.momentum * *b + (g + f.weight_decay * *p);
-            *p -= f.rate * *b;
+            *p -= f.lr * *b;
         }
     }
 
@@ -67,7 +67,7 @@ vectorised! {
         for ((p, g), b) in p.iter_mut().zip(g).zip(b) {
             let g = g + f.weight_decay * *p;
             *b = f.options.momentum * *b + g;
-            *p -= f.rate * (g + f.options.momentum * *b);
+            *p -= f.lr * (g + f.options.momentum * *b);
         }
     }
 }

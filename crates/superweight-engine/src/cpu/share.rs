@@ -1,9 +1,9 @@
-//! What parallel tasks share: one destination in disjoint pieces, and scratch in slots.
+//! Memory shared by parallel tasks: one output in disjoint parts, and scratch memory in slots.
 
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// A destination that several tasks write, each its own part.
+/// An output buffer that several tasks write in disjoint parts.
 #[derive(Clone, Copy)]
 pub(crate) struct Shared<'a> {
     start: *mut f32,
@@ -11,7 +11,7 @@ pub(crate) struct Shared<'a> {
     owner: PhantomData<&'a mut [f32]>,
 }
 
-// SAFETY: a `Shared` is only a pointer; its users promise disjoint access where they dereference it.
+// SAFETY: `Shared` is only a pointer; callers of its unsafe methods guarantee disjoint access.
 unsafe impl Send for Shared<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Shared<'_> {}
@@ -25,35 +25,36 @@ impl<'a> Shared<'a> {
         self.start
     }
 
-    /// A part of it.
+    /// A mutable part of the buffer.
     ///
     /// # Safety
     ///
-    /// No other part in use at the same time overlaps this one.
+    /// No other part in use at the same time may overlap this one.
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn part(&self, start: usize, len: usize) -> &mut [f32] {
-        assert!(start <= self.len && len <= self.len - start, "part outside of the shared buffer");
-        // SAFETY: inside the buffer by the assertion, disjoint from other parts by the caller's promise.
+        assert!(start <= self.len && len <= self.len - start, "the part exceeds the shared buffer");
+        // SAFETY: inside the buffer by the assertion; disjoint from other parts by the caller's
+        // guarantee.
         unsafe { core::slice::from_raw_parts_mut(self.start.add(start), len) }
     }
 
-    /// A part of it to read, as many at once as wanted.
+    /// A read-only part of the buffer.
     ///
     /// # Safety
     ///
-    /// No part in use at the same time overlaps this one, except others to read.
+    /// No mutable part in use at the same time may overlap this one.
     pub unsafe fn read(&self, start: usize, len: usize) -> &[f32] {
-        assert!(start <= self.len && len <= self.len - start, "part outside of the shared buffer");
-        // SAFETY: inside the buffer by the assertion, written by nobody by the caller's promise.
+        assert!(start <= self.len && len <= self.len - start, "the part exceeds the shared buffer");
+        // SAFETY: inside the buffer by the assertion; not written by the caller's guarantee.
         unsafe { core::slice::from_raw_parts(self.start.add(start), len) }
     }
 }
 
-/// Scratch cut into equal slots; a task borrows the lowest free one.
+/// Scratch memory in equal slots. A task borrows the lowest free slot.
 ///
-/// There are as many slots as tasks, so one is always free; but two threads use only two of them, and those
-/// stay in their cache. A slot per task by number would drag every slot through it, and a slot per thread
-/// would make the size of the scratch depend on the number of threads.
+/// There are as many slots as tasks, so one is always free. Two threads use only two slots, which
+/// stay in their caches. A fixed slot per task would move every slot through the cache. A slot per
+/// thread would make the scratch size depend on the number of threads.
 pub(crate) struct Slots<'a> {
     memory: Shared<'a>,
     len: usize,
@@ -61,7 +62,7 @@ pub(crate) struct Slots<'a> {
 }
 
 impl<'a> Slots<'a> {
-    /// The most tasks that can hold slots.
+    /// Largest number of slots.
     pub const MOST: usize = 64;
 
     pub fn new(memory: &'a mut [f32], count: usize, len: usize) -> Self {
@@ -69,7 +70,7 @@ impl<'a> Slots<'a> {
         Self { memory: Shared::new(memory), len, free: AtomicU64::new(u64::MAX >> (64 - count)) }
     }
 
-    /// Runs a task with a slot of its own. What the slot held before is left over from other tasks.
+    /// Runs a task with its own slot. The slot may contain data of earlier tasks.
     pub fn with<R>(&self, task: impl FnOnce(&mut [f32]) -> R) -> R {
         let slot = loop {
             let free = self.free.load(Ordering::Relaxed);
@@ -84,7 +85,7 @@ impl<'a> Slots<'a> {
                 break slot as usize;
             }
         };
-        // SAFETY: the slot was free and is now this task's alone, until the bit is set again below.
+        // SAFETY: the slot was free and belongs to this task until its bit is set again below.
         let result = task(unsafe { self.memory.part(slot * self.len, self.len) });
         self.free.fetch_or(1 << slot, Ordering::Release);
         result

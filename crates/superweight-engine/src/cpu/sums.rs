@@ -1,4 +1,4 @@
-//! Sums over many runs: gradients over an epoch, metrics over a data set.
+//! Sums of regions over many runs, on the CPU.
 
 use rayon::prelude::*;
 
@@ -10,9 +10,9 @@ use crate::device::buffer::Region;
 pub(super) fn accumulate(storages: &Storages, regions: &[Region], mut sums: &mut [f32]) {
     for region in regions {
         let (sum, rest) = sums.split_at_mut(region.len);
-        let numbers = storages[region.space as usize].floats_of(*region);
+        let values = storages[region.space as usize].floats_of(*region);
         sum.par_chunks_mut(FLAT_TASK)
-            .zip(numbers.par_chunks(FLAT_TASK))
+            .zip(values.par_chunks(FLAT_TASK))
             .for_each(|(sum, x)| add(sum, x));
         sums = rest;
     }

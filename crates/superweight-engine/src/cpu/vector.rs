@@ -1,5 +1,6 @@
-//! Loops compiled three times: for AVX-512, for AVX2, and for any x86-64; the best one the machine has is chosen when
-//! called. The loops multiply and add separately, so all three give the same bits.
+//! Compiles loops three times: for AVX-512, AVX2 and any x86-64. The call selects the best version
+//! that the machine supports. Loops multiply and add separately, so all versions give the same
+//! bits.
 
 /// Defines a function whose body is compiled for each instruction set.
 macro_rules! vectorised {
@@ -26,11 +27,11 @@ macro_rules! vectorised {
                     && std::arch::is_x86_feature_detected!("avx512bw")
                     && std::arch::is_x86_feature_detected!("avx512dq")
                 {
-                    // SAFETY: the machine has these instructions.
+                    // SAFETY: the machine supports these instructions.
                     return unsafe { avx512($($arg),*) };
                 }
                 if std::arch::is_x86_feature_detected!("avx2") {
-                    // SAFETY: the machine has these instructions.
+                    // SAFETY: the machine supports these instructions.
                     return unsafe { avx2($($arg),*) };
                 }
             }
@@ -39,7 +40,8 @@ macro_rules! vectorised {
     )*};
 }
 
-/// Runs a body over columns `0..width` in blocks of 64, 16 and 1; `N` is the block's width, a constant.
+/// Runs a body over columns `0..width` in blocks of 64, 16 and 1. `N` is the block's width, a
+/// constant.
 macro_rules! column_blocks {
     ($width:expr, |$column:ident, $n:ident| $body:block) => {{
         let width: usize = $width;
@@ -65,7 +67,7 @@ pub(super) fn block<const N: usize>(row: &[f32], column: usize) -> &[f32; N] {
     row[column..column + N].try_into().expect("the block lies inside the row")
 }
 
-/// `v` kept between two bounds; NaN stays NaN.
+/// Limits `v` to `low..=high`. NaN stays NaN.
 #[inline(always)]
 pub(super) fn clamp(v: f32, low: f32, high: f32) -> f32 {
     let v = if v < low { low } else { v };

@@ -1,4 +1,5 @@
-//! Coefficients that are products of patterns and gains. Few numbers beside the cells they make: plain loops, a row a task.
+//! Coefficients as products of patterns and gains, on the CPU. They are few compared with the
+//! cells, so plain loops suffice, with one row per task.
 
 use rayon::prelude::*;
 
@@ -6,13 +7,13 @@ use super::region::{at, at_mut};
 use crate::device::buffer::Region;
 use crate::device::mix::{MixFactors, MixGradients};
 
-/// Which rows of coefficients every pattern and every gain has a part in.
+/// Rows of coefficients that use each pattern and each gain.
 #[derive(Debug)]
 pub(in crate::cpu) struct Factors {
     factors: MixFactors,
     k: usize,
     of_gain: Vec<u32>,
-    /// None where the gradients of patterns are not wanted.
+    /// `None` if the gradients of patterns are not needed.
     of_pattern: Option<(Vec<u32>, Vec<u32>)>,
 }
 
@@ -24,7 +25,7 @@ impl Factors {
         Self { factors: factors.clone(), k, of_gain, of_pattern }
     }
 
-    /// Writes the coefficients.
+    /// Computes the coefficients.
     pub fn multiply(&self, parameters: &mut [f32], coefficients: Region) {
         let k = self.k;
         let mut alpha = vec![0.0; coefficients.len];
@@ -37,15 +38,15 @@ impl Factors {
         at_mut(parameters, coefficients).copy_from_slice(&alpha);
     }
 
-    /// From the gradient of the coefficients to those of patterns and gains.
+    /// Computes the gradients of patterns and gains from the gradient of the coefficients.
     pub fn backward(&self, parameters: &[f32], gradients: &mut [f32], coefficients: Region) {
         let (k, MixFactors { patterns, gains, rows }) = (self.k, &self.factors);
         let dalpha = at(gradients, coefficients);
-        let (pattern_numbers, gain_numbers) = (at(parameters, *patterns), at(parameters, *gains));
+        let (pattern_values, gain_values) = (at(parameters, *patterns), at(parameters, *gains));
         let mut dgains = vec![0.0; gains.len];
         dgains.par_chunks_mut(k).enumerate().for_each(|(gain, sum)| {
             for alpha in self.of_gain[gain]..self.of_gain[gain + 1] {
-                let pattern = row(pattern_numbers, rows[alpha as usize][0], k);
+                let pattern = row(pattern_values, rows[alpha as usize][0], k);
                 add_product(sum, row(dalpha, alpha, k), pattern);
             }
         });
@@ -53,7 +54,7 @@ impl Factors {
             let mut dpatterns = vec![0.0; patterns.len];
             dpatterns.par_chunks_mut(k).enumerate().for_each(|(pattern, sum)| {
                 for &alpha in &order[starts[pattern] as usize..starts[pattern + 1] as usize] {
-                    let gain = row(gain_numbers, rows[alpha as usize][1], k);
+                    let gain = row(gain_values, rows[alpha as usize][1], k);
                     add_product(sum, row(dalpha, alpha, k), gain);
                 }
             });
@@ -66,8 +67,8 @@ impl Factors {
     }
 }
 
-fn row(numbers: &[f32], index: u32, k: usize) -> &[f32] {
-    &numbers[index as usize * k..][..k]
+fn row(values: &[f32], index: u32, k: usize) -> &[f32] {
+    &values[index as usize * k..][..k]
 }
 
 fn add_product(sum: &mut [f32], a: &[f32], b: &[f32]) {

@@ -1,6 +1,7 @@
-//! Mixing on the CPU. A set is a linear map, and so is a 1×1 convolution whose weight is the blocks `[K, numbers]` and
-//! whose pixels are the cells: mixing is its gradient to the data, dL/dα its forward pass, dL/dT its gradient to the
-//! weight. All three kernels are there already, fast and deterministic; what is left is moving tiles.
+//! Mixing on the CPU. A set is a linear map, like a 1×1 convolution whose weight is the templates
+//! `[K, elements]` and whose pixels are the cells. Mixing is its gradient to the data, dL/dα its
+//! forward pass, and dL/dT its gradient to the weight. The convolution kernels do all three; this
+//! file only moves tiles.
 
 use rayon::prelude::*;
 
@@ -14,15 +15,15 @@ use crate::geometry::ConvGeometry;
 use super::factors::Factors;
 use super::region::{at, at_mut};
 
-/// Uses moved by one task.
+/// Number of uses that one task copies.
 const TASK: usize = 32;
 
-/// What is prepared for one set.
+/// Prepared form of one set.
 #[derive(Debug)]
 pub struct Mixer {
-    /// None for a set without coefficients.
+    /// `None` for a set without coefficients.
     product: Option<Conv>,
-    /// First use of each cell, and the end of the last.
+    /// First use of each cell, followed by the number of uses.
     first_use: Vec<usize>,
     factors: Option<Factors>,
 }
@@ -70,7 +71,7 @@ pub(in crate::cpu) fn mix(sets: &[MixSet], mixers: &[Mixer], storages: &mut Stor
             for used in uses {
                 let cell = &cells[used.cell * set.block.len()..][..set.block.len()];
                 each_run(set.block, used, |from, to, len| {
-                    // SAFETY: `Mix::new` checked that no number of a tensor belongs to two uses.
+                    // SAFETY: `Mix::new` checked that no element of a tensor belongs to two uses.
                     let run = unsafe { target.part(to, len) };
                     run.iter_mut()
                         .zip(&cell[from..from + len])
@@ -106,7 +107,7 @@ pub(in crate::cpu) fn mix_backward(sets: &[MixSet], mixers: &[Mixer], storages: 
     }
 }
 
-/// dL/dcell: every use of a cell, in order.
+/// Computes dL/dcell as the sum over all uses of a cell, in order.
 fn gather(set: &MixSet, mixer: &Mixer, parameters: &[f32], gradients: &[f32], cells: &mut [f32]) {
     cells.par_chunks_mut(set.block.len()).enumerate().for_each(|(index, cell)| {
         cell.fill(0.0);
@@ -125,7 +126,8 @@ fn gather(set: &MixSet, mixer: &Mixer, parameters: &[f32], gradients: &[f32], ce
     });
 }
 
-/// Calls back with (start in the block, start in the storage, length) of every contiguous run of a tile.
+/// Calls `run` with (start in the template, start in the storage, length) for every contiguous run
+/// of a tile.
 #[inline]
 fn each_run(block: Block, used: &MixUse, mut run: impl FnMut(usize, usize, usize)) {
     let [row, col] = used.at;

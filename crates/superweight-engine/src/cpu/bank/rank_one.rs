@@ -1,10 +1,11 @@
-//! Gradients of the factors that slices of banks are multiplied by: `W[r, p, i] = row[r]·column[i]·V[r, p, i]`.
+//! Gradients of the row and column factors of bank views: `W[r, p, i] = row[r]·column[i]·V[r, p,
+//! i]`.
 //!
 //! ```text
 //! drow[r] = Σ dW[r, p, i]·column[i]·V[r, p, i]      dcolumn[i] = Σ dW[r, p, i]·row[r]·V[r, p, i]
 //! ```
 //!
-//! Sums in f64, in the order of memory; V is the slice of the bank, in the order of inputs.
+//! Sums are in f64 and in memory order. V is the slice of the bank, in OIHW order.
 
 use rayon::prelude::*;
 
@@ -14,25 +15,25 @@ use crate::device::bank_view::{BankView, BankViewSet, RankOne};
 use crate::device::buffer::Region;
 use crate::device::mix::Block;
 
-/// Columns whose gradients are one task.
+/// Columns per task.
 const COLUMNS: usize = 32;
 
-/// What is prepared for all sets.
+/// Prepared form of all views with factors.
 #[derive(Debug)]
 pub(in crate::cpu) struct Factors {
     slices: Vec<Slice>,
-    /// Which slice, and which of its rows.
+    /// Tasks of row factors: index of the slice, and range of its rows.
     rows: Vec<(usize, [usize; 2])>,
-    /// The same of columns.
+    /// Tasks of column factors: index of the slice, and range of its columns.
     cols: Vec<(usize, [usize; 2])>,
 }
 
-/// A slice that has factors.
+/// A view with factors.
 #[derive(Debug)]
 struct Slice {
     view: BankView,
     factors: RankOne,
-    /// Its first number among the parameters.
+    /// Offset of its first element in the parameter storage.
     source: usize,
 }
 
@@ -53,13 +54,14 @@ impl Factors {
         Self { slices, rows, cols }
     }
 
-    /// Writes the gradients of all factors.
+    /// Computes the gradients of all factors.
     pub(in crate::cpu) fn backward(&self, parameters: &[f32], gradients: Shared) {
         let of = |region: Region| &parameters[region.offset..][..region.len];
         self.rows.par_iter().for_each(|&(slice, [first, end])| {
             let Slice { view, factors, source } = &self.slices[slice];
             let (row, Block { positions, .. }) = (view.row(), view.shape);
-            // SAFETY: `BankViews::new` checked that tensors, banks and factors do not overlap, and no factor is in two tasks.
+            // SAFETY: `BankViews::new` checked that tensors, banks and factors do not overlap; each
+            // factor is in one task only.
             let (dw, to) = unsafe {
                 let dw = gradients.read(view.tensor.offset + first * row, (end - first) * row);
                 (dw, gradients.part(factors.rows.offset + first, end - first))

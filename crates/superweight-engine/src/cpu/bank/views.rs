@@ -1,5 +1,6 @@
-//! BankViews of banks on the CPU: forward some rows of a tensor a task, backward some numbers of a bank. Rows are blended first and
-//! columns then, going back too, so that the inner loops run along memory.
+//! Bank views on the CPU. A forward task computes some rows of a tensor; a backward task some
+//! elements of a bank. Both passes interpolate rows first and columns second, so that inner loops
+//! run along memory.
 
 use rayon::prelude::*;
 
@@ -13,38 +14,39 @@ use crate::device::bank_view::{BankView, BankViewSet, RankOne};
 use crate::device::buffer::Region;
 use crate::device::mix::Block;
 
-/// Numbers of a bank whose gradients are one task: by many views each, so fewer than of plain work.
+/// Bank elements per backward task. Many views may contribute to each, so a task has fewer elements
+/// than plain work.
 const TASK: usize = 4096;
 
-/// What is prepared for all sets.
+/// Prepared form of all sets.
 #[derive(Debug)]
 pub struct Viewer {
-    looks: Vec<Look>,
+    placed: Vec<PlacedView>,
     axes: Axes,
-    /// Which look, and which rows of its tensor.
+    /// Forward tasks: index of the view, and range of rows of its tensor.
     forward: Vec<(usize, [usize; 2])>,
     backward: Vec<Piece>,
     factors: Factors,
 }
 
-/// A view at its place among the parameters.
+/// A view with its offsets in the parameter storage.
 #[derive(Debug)]
-struct Look {
+struct PlacedView {
     view: BankView,
-    /// First number that it looks at.
+    /// Offset of the first element that the view reads.
     source: usize,
-    /// Which axes rows and columns are stretched by; none for a slice.
+    /// Indices of the axes for rows and columns; `None` without interpolation.
     axes: Option<[usize; 2]>,
 }
 
-/// Numbers of a bank, from the first to before the second, and who looks at them.
+/// A backward task: a range of bank elements, and the views that read them.
 #[derive(Debug)]
 struct Piece {
-    numbers: [usize; 2],
-    looks: Vec<usize>,
+    range: [usize; 2],
+    placed: Vec<usize>,
 }
 
-/// What a task needs beside what it reads and writes.
+/// Temporary rows of a task.
 #[derive(Default)]
 struct Lines {
     blended: Vec<f32>,
@@ -54,47 +56,52 @@ struct Lines {
 impl Viewer {
     pub(in crate::cpu) fn new(sets: &[BankViewSet]) -> Self {
         let mut axes = Axes::default();
-        let (mut looks, mut forward, mut backward) = (vec![], vec![], vec![]);
+        let (mut placed, mut forward, mut backward) = (vec![], vec![], vec![]);
         for set in sets {
-            let (first, Region { offset, len, .. }) = (looks.len(), set.bank);
+            let (first, Region { offset, len, .. }) = (placed.len(), set.bank);
             for view in &set.views {
                 let rows = (FLAT_TASK / view.row()).max(1);
                 let starts = (0..view.shape.rows).step_by(rows);
                 forward.extend(
-                    starts.map(|row| (looks.len(), [row, (row + rows).min(view.shape.rows)])),
+                    starts.map(|row| (placed.len(), [row, (row + rows).min(view.shape.rows)])),
                 );
                 let ends = [[view.from[0], view.shape.rows], [view.source_row(), view.row()]];
                 let stretched_by = (!view.is_plain()).then(|| ends.map(|ends| axes.index(ends)));
-                looks.push(Look { view: *view, source: offset + view.at, axes: stretched_by });
+                placed.push(PlacedView {
+                    view: *view,
+                    source: offset + view.at,
+                    axes: stretched_by,
+                });
             }
             backward.extend((0..len).step_by(TASK).map(|start| {
-                let numbers = [start, (start + TASK).min(len)];
-                let looks = set.touching(numbers).map(|view| first + view).collect();
-                Piece { numbers: numbers.map(|number| offset + number), looks }
+                let range = [start, (start + TASK).min(len)];
+                let placed = set.touching(range).map(|view| first + view).collect();
+                Piece { range: range.map(|at| offset + at), placed }
             }));
         }
-        Self { looks, axes, forward, backward, factors: Factors::new(sets) }
+        Self { placed, axes, forward, backward, factors: Factors::new(sets) }
     }
 
-    /// Writes the tensors.
-    pub(in crate::cpu) fn view(&self, storages: &mut Storages) {
+    /// Computes all tensors.
+    pub(in crate::cpu) fn apply(&self, storages: &mut Storages) {
         let [_, _, parameters, ..] = storages;
         let parameters = Shared::new(parameters.floats_mut());
         self.forward.par_iter().for_each_init(Vec::new, |blended, &(index, [first, end])| {
-            let look = &self.looks[index];
-            let row = look.view.row();
-            // SAFETY: `BankViews::new` checked that no tensor overlaps a bank or another tensor, and no row is in two tasks.
+            let entry = &self.placed[index];
+            let row = entry.view.row();
+            // SAFETY: `BankViews::new` checked that no tensor overlaps a bank or another tensor;
+            // each row is in one task only.
             let (source, rows) = unsafe {
-                let to = look.view.tensor.offset + first * row;
-                let source = parameters.read(look.source, look.view.source_len());
+                let to = entry.view.tensor.offset + first * row;
+                let source = parameters.read(entry.source, entry.view.source_len());
                 (source, parameters.part(to, (end - first) * row))
             };
             for (r, to) in (first..end).zip(rows.chunks_exact_mut(row)) {
-                match look.axes {
-                    None => transpose(&source[r * row..][..row], look.view.shape.positions, to),
+                match entry.axes {
+                    None => transpose(&source[r * row..][..row], entry.view.shape.positions, to),
                     Some(axes) => {
                         stretch(
-                            &look.view,
+                            &entry.view,
                             axes.map(|axis| &self.axes.all[axis]),
                             source,
                             r,
@@ -103,8 +110,8 @@ impl Viewer {
                         );
                     }
                 }
-                if let Some(RankOne { rows, cols }) = look.view.factors {
-                    // SAFETY: factors overlap no tensor either.
+                if let Some(RankOne { rows, cols }) = entry.view.factors {
+                    // SAFETY: factors do not overlap tensors either.
                     let [rows, cols] =
                         [rows, cols].map(|of| unsafe { parameters.read(of.offset, of.len) });
                     to.chunks_exact_mut(cols.len()).for_each(|to| multiply(cols, rows[r], to));
@@ -113,44 +120,47 @@ impl Viewer {
         });
     }
 
-    /// Writes the gradients of banks and factors.
+    /// Computes the gradients of banks and factors.
     pub(in crate::cpu) fn backward(&self, storages: &mut Storages) {
         let [_, _, parameters, gradients, _] = storages;
         let (parameters, gradients) = (parameters.floats(), Shared::new(gradients.floats_mut()));
         self.factors.backward(parameters, gradients);
         self.backward.par_iter().for_each_init(Lines::default, |lines, piece| {
-            let [first, end] = piece.numbers;
-            // SAFETY: `BankViews::new` checked that no bank overlaps another or a tensor, and no number is in two tasks.
+            let [first, end] = piece.range;
+            // SAFETY: `BankViews::new` checked that no bank overlaps another bank or a tensor; each
+            // element is in one task only.
             let bank = unsafe { gradients.part(first, end - first) };
             bank.fill(0.0);
-            for look in piece.looks.iter().map(|&look| &self.looks[look]) {
-                let tensor = look.view.tensor;
+            for entry in piece.placed.iter().map(|&entry| &self.placed[entry]) {
+                let tensor = entry.view.tensor;
                 // SAFETY: as above.
                 let tensor = unsafe { gradients.read(tensor.offset, tensor.len) };
-                let seen = [first.max(look.source), end.min(look.source + look.view.source_len())];
+                let seen =
+                    [first.max(entry.source), end.min(entry.source + entry.view.source_len())];
                 let bank = &mut bank[seen[0] - first..seen[1] - first];
-                let seen = seen.map(|number| number - look.source);
-                self.add(look, seen, parameters, tensor, lines, bank);
+                let seen = seen.map(|at| at - entry.source);
+                self.add(entry, seen, parameters, tensor, lines, bank);
             }
         });
     }
 
-    /// Adds a tensor's gradient to that of numbers it looks at, given by the first and the end of them in the view.
+    /// Adds the gradient of a tensor to that of the bank elements `first..end`, counted from the
+    /// start of the view.
     fn add(
         &self,
-        look: &Look,
+        entry: &PlacedView,
         [first, end]: [usize; 2],
         parameters: &[f32],
         dw: &[f32],
         lines: &mut Lines,
         mut bank: &mut [f32],
     ) {
-        let (view, row) = (&look.view, look.view.source_row());
+        let (view, row) = (&entry.view, entry.view.source_row());
         for source_row in first / row..end.div_ceil(row) {
             let start = source_row * row;
             let columns = [first.max(start) - start, end.min(start + row) - start];
             let (sums, rest) = bank.split_at_mut(columns[1] - columns[0]);
-            match look.axes {
+            match entry.axes {
                 None => {
                     let mut dw = &dw[start..][..row];
                     if let Some(RankOne { rows, cols }) = view.factors {
@@ -174,7 +184,7 @@ impl Viewer {
     }
 }
 
-/// A row in the order of inputs to that of positions.
+/// Converts a row from input-major (OIHW) to position-major (OHWI) order.
 fn transpose(row: &[f32], positions: usize, to: &mut [f32]) {
     if positions == 1 {
         return to.copy_from_slice(row);
@@ -187,7 +197,7 @@ fn transpose(row: &[f32], positions: usize, to: &mut [f32]) {
     }
 }
 
-/// Adds numbers of a row in the order of positions to sums in that of inputs, the first of which is that of `column`.
+/// Adds a position-major row to sums in input-major order, starting at `column`.
 fn add_transposed(row: &[f32], positions: usize, column: usize, sums: &mut [f32]) {
     if positions == 1 {
         return add_scaled(&row[column..column + sums.len()], 1.0, sums);
@@ -198,7 +208,7 @@ fn add_transposed(row: &[f32], positions: usize, column: usize, sums: &mut [f32]
     }
 }
 
-/// Row `r` of a stretched tensor.
+/// Computes row `r` of a tensor by interpolation.
 fn stretch(
     view: &BankView,
     [rows, columns]: [&Axis; 2],
@@ -222,7 +232,8 @@ fn stretch(
     }
 }
 
-/// Adds a stretched tensor's gradient to that of one row that it looks at, from a column on.
+/// Adds the gradient of an interpolated tensor to that of one row of the slice, starting at a
+/// column.
 fn add_stretched(
     view: &BankView,
     [rows, columns]: [&Axis; 2],
@@ -234,7 +245,7 @@ fn add_stretched(
     let (row, Block { positions, cols, .. }) = (view.row(), view.shape);
     let [first, _] = columns.reach[column].map(|n| n as usize);
     let [_, end] = columns.reach[column + sums.len() - 1].map(|n| n as usize);
-    // Whole inputs, all positions of them.
+    // Whole inputs, with all their positions.
     let inputs = [first / positions, end.div_ceil(positions)];
     let width = inputs[1] - inputs[0];
     let Lines { blended, columns: seen } = lines;
@@ -247,7 +258,7 @@ fn add_stretched(
             add_scaled(&dw[r * row + position * cols + inputs[0]..][..width], weight, blended);
         }
     }
-    // One more at either end, for what the outermost columns have a part in but another task adds.
+    // One extra element at each end receives contributions to columns that another task adds.
     seen.clear();
     seen.resize(sums.len() + 2, 0.0);
     let places = places(first - inputs[0] * positions, positions, width);
@@ -259,7 +270,7 @@ fn add_stretched(
     add_scaled(&seen[1..=sums.len()], 1.0, sums);
 }
 
-/// Where the numbers of a row lie in the order of positions, from a column of the order of inputs on.
+/// Indices in position-major order of a row's elements, starting at a column in input-major order.
 fn places(column: usize, positions: usize, cols: usize) -> impl Iterator<Item = usize> {
     let (mut input, mut position) = (column / positions, column % positions);
     std::iter::repeat_with(move || {

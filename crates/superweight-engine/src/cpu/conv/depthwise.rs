@@ -1,9 +1,10 @@
-//! Depthwise convolution: one channel per group, so the vectors run along the channels.
+//! Depthwise convolution: one channel per group, so vectors run along the channels.
 //!
-//! y and dx walk the same lattice as the dense gather with M pixels × 2 vectors of channels in registers; a tap
-//! is two vectors of weights and a multiply-add per vector loaded, so the loads are the limit, not the
-//! arithmetic. dw keeps four vectors of sums per tap over a row of pixels. Weights are transposed to
-//! `[tap][channel]` first, and sums back at the end.
+//! y and dx use the same pixel lattice as the dense gather, with M pixels × 2 vectors of channels
+//! in registers. A tap loads two vectors of weights, and each loaded vector takes part in one
+//! multiply-add, so loads are the bottleneck. dw keeps four vectors of sums per tap over a row of
+//! pixels. Weights are first transposed to `[tap][channel]`, and sums are transposed back at the
+//! end.
 
 use core::ops::Range;
 
@@ -16,12 +17,12 @@ use crate::cpu::simd::{Isa, Kernel, Vector};
 use crate::device::buffer::Write;
 use crate::geometry::ConvGeometry;
 
-/// Multiply-adds of one task: the loads of about 50 µs.
+/// Multiply-adds per task: the loads of about 50 µs.
 const TASK: usize = 1 << 19;
-/// No vector is longer.
+/// Length of the longest vector of any instruction set.
 const ALIGN: usize = 16;
 
-/// y from x, or one residue of dx from dy, planned.
+/// Plan for y from x, or for one residue of dx from dy.
 #[derive(Clone, Debug)]
 pub(super) struct Depthwise {
     isa: Isa,
@@ -40,12 +41,12 @@ impl Depthwise {
         Lattice::backward(g).into_iter().map(one).collect()
     }
 
-    /// A row of channels, padded to whole vectors.
+    /// Length of a row of channels, padded to whole vectors.
     fn row(&self) -> usize {
         self.channels.next_multiple_of(ALIGN)
     }
 
-    /// The taps, and a row of zeros for the padding.
+    /// Length of the packed taps, followed by a row of zeros for the padding.
     pub fn packed_len(&self) -> usize {
         (self.lattice.taps[0] * self.lattice.taps[1] + 1) * self.row()
     }
@@ -80,7 +81,7 @@ impl Depthwise {
                 dst: dst.as_ptr(),
                 add: matches!(mode, Write::Add),
             };
-            // SAFETY: lengths were checked; tasks have their own pixels.
+            // SAFETY: lengths were checked; each task has its own pixels.
             unsafe { self.isa.run(block) }
         });
     }
@@ -104,7 +105,7 @@ impl Kernel for Block<'_> {
             let run: Run<M> = cursor.next(l, (self.pixels.end - start).min(M));
             for channel in (0..d.channels).step_by(2 * V::LANES) {
                 let left = d.channels - channel;
-                // SAFETY: passed on.
+                // SAFETY: the caller's conditions hold here too.
                 unsafe {
                     if left >= 2 * V::LANES {
                         self.tile::<V, M, 2, true>(&run, channel);
@@ -128,8 +129,8 @@ impl Block<'_> {
     ) {
         let (d, l) = (self.depthwise, &self.depthwise.lattice);
         let left = d.channels - channel;
-        // SAFETY: a row is a source pixel that exists or the zeros behind the taps, read from `channel` on for
-        // at most the channels that are left; packed rows are padded to whole vectors.
+        // SAFETY: a row is an existing source pixel, or the zeros after the taps. It is read from
+        // `channel` for at most the remaining channels. Packed rows are padded to whole vectors.
         unsafe {
             let src = self.src.add(channel);
             let zeros = self.packed.add(l.taps[0] * l.taps[1] * d.row());
@@ -162,7 +163,8 @@ impl Block<'_> {
     }
 }
 
-/// dw from x and dy, planned: a fixed number of parts of the images, added in order.
+/// Plan for dw from x and dy. The images are split into a fixed number of parts, whose sums are
+/// added in order.
 #[derive(Clone, Debug)]
 pub(super) struct DepthwiseWeight {
     isa: Isa,
@@ -202,7 +204,7 @@ impl DepthwiseWeight {
                 dy: dy.as_ptr(),
                 sums: sums.as_mut_ptr(),
             };
-            // SAFETY: lengths were checked; the sums are this part's.
+            // SAFETY: lengths were checked; the sums belong to this part.
             unsafe { self.isa.run(kernel) }
         });
         let taps = g.kernel[0] * g.kernel[1];
@@ -216,7 +218,7 @@ impl DepthwiseWeight {
     }
 }
 
-/// The sums of one part, `[tap][channel]`.
+/// Computes the sums of one part, `[tap][channel]`.
 struct Sum<'a> {
     weight: &'a DepthwiseWeight,
     images: Range<usize>,
@@ -249,7 +251,8 @@ impl Kernel for Sum<'_> {
                     let mut channel = 0;
                     while channel < g.in_channels {
                         let left = g.in_channels - channel;
-                        // SAFETY: pixels are inside by `from` and `to`; N vectors of channels are left.
+                        // SAFETY: `from` and `to` keep pixels inside; at least N vectors of
+                        // channels remain.
                         unsafe {
                             let x = self.x.add(x * g.in_channels + channel);
                             let dy = self.dy.add(dy * g.in_channels + channel);
@@ -279,7 +282,7 @@ impl Kernel for Sum<'_> {
     }
 }
 
-/// sums += Σ over `count` pixels of x · dy.
+/// Computes `sums += Σ x · dy` over `count` pixels.
 #[inline(always)]
 unsafe fn pixels<V: Vector, const N: usize>(
     x: *const f32,
@@ -288,7 +291,8 @@ unsafe fn pixels<V: Vector, const N: usize>(
     count: usize,
     sums: *mut f32,
 ) {
-    // SAFETY: the caller has `count` pixels of N vectors behind both pointers, and N vectors of sums.
+    // SAFETY: the caller guarantees `count` pixels of N vectors at both pointers, and N vectors of
+    // sums.
     unsafe {
         let mut acc = [V::splat(0.0); N];
         for (j, acc) in acc.iter_mut().enumerate() {

@@ -1,22 +1,24 @@
-//! Few input channels, as in a network's first layer: a row of the kernel becomes one tap.
+//! Folding for few input channels, as in a network's first layer: a row of the kernel becomes one
+//! tap.
 //!
-//! In NHWC the kernel's columns of a pixel lie next to each other, channels and all: `kw · in` numbers in a
-//! row, in the image as in the filter. So a 3×3 convolution of 3 channels is a 3×1 convolution of 9, whose pixels
-//! overlap. Only the left and right padding is in the way, hence one padded copy of the image, which is small.
-//! Three taps of 9 lanes instead of nine taps of 3.
+//! In NHWC the `kw · in` values that one kernel row reads are contiguous, in the image and in the
+//! filter. So a 3×3 convolution of 3 channels equals a 3×1 convolution of 9 channels whose pixels
+//! overlap. Only the left and right padding prevents this, hence a padded copy of the image, which
+//! is small. The result is three taps of 9 lanes instead of nine taps of 3.
 
 use rayon::prelude::*;
 
 use crate::geometry::ConvGeometry;
 
-/// A convolution to be folded.
+/// A convolution to fold.
 #[derive(Clone, Debug)]
 pub(super) struct Fold {
     geometry: ConvGeometry,
 }
 
 impl Fold {
-    /// Whether folding applies, if the lanes would be nearly empty otherwise.
+    /// Returns a fold if the convolution is dense and has at most 4 input channels. Otherwise most
+    /// lanes are full without it.
     pub fn of(g: &ConvGeometry) -> Option<Self> {
         (g.groups == 1 && g.in_channels <= 4 && g.kernel[1] > 1).then_some(Self { geometry: *g })
     }
@@ -28,17 +30,17 @@ impl Fold {
         ConvGeometry { input, padding: [g.padding[0], 0], ..*g }
     }
 
-    /// Channels of a folded tap.
+    /// Number of channels of a folded tap.
     pub fn depth(&self) -> usize {
         self.geometry.kernel[1] * self.geometry.in_channels
     }
 
-    /// Numbers of the padded copy.
+    /// Number of elements of the padded copy.
     pub fn len(&self) -> usize {
         self.padded().input_len()
     }
 
-    /// The padded copy.
+    /// Writes the padded copy.
     pub fn copy(&self, x: &[f32], out: &mut [f32]) {
         let g = &self.geometry;
         let [row, side] = [g.input[1], g.padding[1]].map(|n| n * g.in_channels);

@@ -1,10 +1,10 @@
 //! Direct convolution as a gather: each destination pixel sums its taps over the source.
 //!
-//! Weights are packed per call into panels `[tap][depth][2 vectors]`; a task multiplies a run of pixels by some
-//! panels. A register tile is any M pixels that follow each other on the lattice, across rows and images, and
-//! every pixel has its own pointer per tap; a tap that falls into the padding points at zeros. So there is no
-//! padded copy of the source, no border code, and no remainder except at the end of a task. Not taken: im2col
-//! and `gemm`, which writes nine times the source and reads it back.
+//! Each call packs the weights into panels `[tap][depth][2 vectors]`. A task multiplies a range of
+//! pixels by some panels. A register tile has M consecutive pixels of the lattice, across rows and
+//! images. Every pixel has its own pointer per tap, and a tap in the padding points to zeros. So
+//! there is no padded copy of the source, no border code, and no remainder except at the end of a
+//! task. Not used: im2col with `gemm`, which writes nine times the source and reads it back.
 
 use core::ops::Range;
 
@@ -18,19 +18,19 @@ use crate::cpu::simd::{Isa, Kernel, Vector};
 use crate::device::buffer::Write;
 use crate::geometry::ConvGeometry;
 
-/// One gather, planned.
+/// Plan of one gather.
 #[derive(Clone, Debug)]
 pub(super) struct Gather {
     isa: Isa,
     lattice: Lattice,
     groups: usize,
-    /// Channels of a group that are summed over, and that are produced.
+    /// Channels per group: number summed over, and number produced.
     depth: usize,
     width: usize,
     weight: WeightWalk,
 }
 
-/// Distances in the weight from group to group, tap to tap, and along what is summed and what is produced.
+/// Strides in the weight: between groups, between taps, and along the summed and produced channels.
 #[derive(Clone, Debug)]
 struct WeightWalk {
     group: usize,
@@ -39,12 +39,12 @@ struct WeightWalk {
     width: usize,
 }
 
-/// Work of one task, in multiply-adds: about 60 µs of one core.
+/// Multiply-adds per task: about 60 µs of one core.
 const TASK: u64 = 4 << 20;
 const MOST_TASKS: usize = 256;
 
 impl Gather {
-    /// y from x.
+    /// Plans y from x.
     pub fn forward(g: &ConvGeometry, isa: Isa) -> Self {
         let (depth, width) = (g.in_channels / g.groups, g.out_channels / g.groups);
         let filter = g.kernel[0] * g.kernel[1] * depth;
@@ -53,7 +53,7 @@ impl Gather {
         Self { isa, lattice: Lattice::forward(g), groups: g.groups, depth, width, weight }
     }
 
-    /// y from the padded copy of x.
+    /// Plans y from the padded copy of x.
     pub fn folded(fold: &Fold, isa: Isa) -> Self {
         let mut gather = Self::forward(&fold.padded(), isa);
         gather.depth = fold.depth();
@@ -61,7 +61,7 @@ impl Gather {
         gather
     }
 
-    /// dx from dy: a gather per residue of the pixel modulo the stride.
+    /// Plans dx from dy, with one gather per residue of the pixel modulo the stride.
     pub fn backward(g: &ConvGeometry, isa: Isa) -> Vec<Self> {
         let (depth, width) = (g.out_channels / g.groups, g.in_channels / g.groups);
         let filter = g.kernel[0] * g.kernel[1] * width;
@@ -72,12 +72,12 @@ impl Gather {
         Lattice::backward(g).into_iter().map(one).collect()
     }
 
-    /// Numbers of packed weights, and of the zeros behind them that taps in the padding read.
+    /// Length of the packed weights, followed by zeros that taps in the padding read.
     pub fn packed_len(&self) -> usize {
         self.panels_len() + self.depth
     }
 
-    /// Numbers of packed weights alone.
+    /// Length of the packed weights without the zeros.
     pub fn panels_len(&self) -> usize {
         self.groups * self.panel_offset(self.width.next_multiple_of(self.isa.lanes()))
     }
@@ -98,7 +98,7 @@ impl Gather {
         self.width.div_ceil(self.panel_width())
     }
 
-    /// Group, channels within it, and place in the packed weights.
+    /// Group, channels and packed offset of a panel.
     fn panel(&self, index: usize) -> Panel {
         let group = index / self.panels_per_group();
         let start = index % self.panels_per_group() * self.panel_width();
@@ -107,7 +107,8 @@ impl Gather {
         Panel { group, start, width, packed: group * group_len + self.panel_offset(start) }
     }
 
-    /// Packs the weight: panel by panel `[tap][depth][vectors]`, ragged channels filled with zeros.
+    /// Packs the weight panel by panel, `[tap][depth][vectors]`. Missing channels of the last
+    /// vector are zeros.
     pub fn pack(&self, weight: &[f32], packed: &mut [f32]) {
         let (panels, zeros) = packed[..self.packed_len()].split_at_mut(self.panels_len());
         zeros.fill(0.0);
@@ -115,7 +116,7 @@ impl Gather {
         (0..self.groups * self.panels_per_group()).into_par_iter().for_each(|index| {
             let panel = self.panel(index);
             let lanes = panel.width.next_multiple_of(self.isa.lanes());
-            // SAFETY: panels lie behind each other.
+            // SAFETY: panels do not overlap.
             let out = unsafe { packed.part(panel.packed, self.panel_offset(lanes)) };
             if panel.width < lanes {
                 out.fill(0.0);
@@ -138,7 +139,7 @@ impl Gather {
         });
     }
 
-    /// Runs the gather over packed weights.
+    /// Runs the gather with packed weights.
     pub fn run(&self, src: &[f32], packed: &[f32], dst: &mut [f32], mode: Write) {
         let l = &self.lattice;
         assert_eq!(src.len(), l.batch * l.src_size[0] * l.src_size[1] * l.pitch);
@@ -165,8 +166,8 @@ impl Gather {
         });
     }
 
-    /// Tasks over pixels and over panels. Panels are split first where the weights are the larger operand,
-    /// so that each is read by one task only.
+    /// Number of tasks over pixels and over panels. If the weights are the larger operand, panels
+    /// are split first, so that only one task reads each.
     fn split(&self, pixels: usize, panels: usize) -> [usize; 2] {
         let work = pixels as u64 * self.panels_len() as u64;
         let tasks = usize::try_from(work / TASK).unwrap_or(MOST_TASKS).clamp(1, MOST_TASKS);
@@ -181,8 +182,9 @@ impl Gather {
     }
 }
 
-/// `to[k][c] = from[c][k]` for c below `width`. By blocks of 4×4, which the compiler keeps in registers: one by
-/// one it was about a tenth of a Winograd convolution of 256 channels, 8×8, batch 32 (by profile).
+/// Computes `to[k][c] = from[c][k]` for c below `width`, in blocks of 4×4 that stay in registers.
+/// Element by element it took about a tenth of a Winograd convolution of 256 channels, 8×8, batch
+/// 32 (by profile).
 fn transpose(from: &[f32], from_row: usize, width: usize, to: &mut [f32], to_row: usize) {
     let depth = to.len() / to_row;
     let whole = [depth - depth % 4, width - width % 4];
@@ -216,7 +218,7 @@ struct Panel {
     packed: usize,
 }
 
-/// A task: some pixels by some panels.
+/// A task: a range of pixels by a range of panels.
 struct Block<'a> {
     gather: &'a Gather,
     pixels: Range<usize>,
@@ -233,7 +235,7 @@ impl Kernel for Block<'_> {
     unsafe fn run<V: Vector, const M: usize>(self) {
         for index in self.panels.clone() {
             let panel = self.gather.panel(index);
-            // SAFETY: passed on.
+            // SAFETY: the caller's conditions hold here too.
             unsafe {
                 if panel.width > V::LANES {
                     self.tiles::<V, M, 2>(&panel);
@@ -250,7 +252,7 @@ impl Block<'_> {
     unsafe fn tiles<V: Vector, const M: usize, const N: usize>(&self, panel: &Panel) {
         let g = self.gather;
         let dst_pitch = g.groups * g.width;
-        // SAFETY: a group's channels start inside the buffers.
+        // SAFETY: the channels of a group start inside the buffers.
         let (src, dst, packed) = unsafe {
             (
                 self.src.add(panel.group * g.depth),
@@ -262,8 +264,8 @@ impl Block<'_> {
         let mut cursor = Cursor::new(&g.lattice, self.pixels.start);
         for start in self.pixels.clone().step_by(M) {
             let run: Run<M> = cursor.next(&g.lattice, (self.pixels.end - start).min(M));
-            // SAFETY: a row is a source pixel that exists or the zeros; the packed panel has depth · N vectors
-            // per tap; destination pixels exist and the panel's channels are inside.
+            // SAFETY: a row is an existing source pixel or the zeros. The packed panel has depth ·
+            // N vectors per tap. Destination pixels exist and the panel's channels are inside.
             unsafe {
                 let mut acc = [[V::splat(0.0); N]; M];
                 for th in 0..taps[0] {

@@ -1,40 +1,40 @@
-//! Which source pixels a destination pixel sums, for every direction and stride.
+//! Lattice: which source pixels a destination pixel sums, for every direction and stride.
 //!
 //! ```text
 //! dst[n, o + S·p] (+)= Σ_t W_t · src[n, o' + s·p + t]        p over a lattice of pixels, t over taps
 //! ```
 //!
-//! Forward is one lattice with s = stride, S = 1. Backward to the data of a convolution with stride S is S²
-//! lattices with s = 1, one per residue of the pixel modulo S: each sees only the taps that reach it, so no
-//! multiplication is wasted on inserted zeros.
+//! The forward pass is one lattice with s = stride and S = 1. Backward to the data of a convolution
+//! with stride S is S² lattices with s = 1, one per residue of the pixel modulo S. Each has only
+//! the taps that reach it, so no multiplications are wasted on inserted zeros.
 
 use crate::geometry::ConvGeometry;
 
-/// The pixels of one residue, and their taps.
+/// The destination pixels of one residue, and their taps.
 #[derive(Clone, Debug)]
 pub(super) struct Lattice {
     pub batch: usize,
     pub src_size: [usize; 2],
-    /// Numbers from one source pixel to the next.
+    /// Distance between source pixels, in elements.
     pub pitch: usize,
     src_origin: [isize; 2],
     src_step: [usize; 2],
     pub dst_size: [usize; 2],
     dst_origin: [usize; 2],
     dst_step: [usize; 2],
-    /// Pixels and taps, vertically and horizontally.
+    /// Number of destination pixels, and of taps, vertically and horizontally.
     pub grid: [usize; 2],
     pub taps: [usize; 2],
-    /// Where the taps lie in the kernel: the first, and from one to the next.
+    /// Position in the kernel of the first tap, and distance between taps.
     tap_origin: [usize; 2],
     tap_step: [isize; 2],
 }
 
 impl Lattice {
-    /// Kernels of up to this height and width: a tap's validity is a bit.
+    /// Largest kernel height and width. The validity of a tap is a bit of a u64.
     pub const MOST_TAPS: usize = 64;
 
-    /// y from x.
+    /// Lattice for y from x.
     pub fn forward(g: &ConvGeometry) -> Self {
         Self {
             batch: g.batch,
@@ -52,15 +52,16 @@ impl Lattice {
         }
     }
 
-    /// dx from dy: one lattice per residue of the pixel modulo the stride. Some may have no taps.
+    /// Lattices for dx from dy, one per residue of the pixel modulo the stride. Some may have no
+    /// taps.
     pub fn backward(g: &ConvGeometry) -> Vec<Self> {
         let residues = (0..g.stride[0]).flat_map(|a| (0..g.stride[1]).map(move |b| [a, b]));
         let lattices = residues.map(|residue| Self::residue(g, residue));
         lattices.filter(|lattice| lattice.pixels() > 0).collect()
     }
 
-    /// Pixel i = a + s·r gets dy[(i + p − k) / s] for the k ≡ a + p (mod s): k = k₀ + s·j, j < J. In the order
-    /// t = J − 1 − j the source row rises with t.
+    /// Pixel i = a + s·r receives dy[(i + p − k) / s] for k ≡ a + p (mod s): k = k₀ + s·j, j < J.
+    /// In the order t = J − 1 − j the source row increases with t.
     fn residue(g: &ConvGeometry, residue: [usize; 2]) -> Self {
         let first = [0, 1].map(|d| (residue[d] + g.padding[d]) % g.stride[d]);
         let count = [0, 1].map(|d| g.kernel[d].saturating_sub(first[d]).div_ceil(g.stride[d]));
@@ -84,19 +85,19 @@ impl Lattice {
         }
     }
 
-    /// Pixels of all images.
+    /// Number of pixels over all images.
     pub fn pixels(&self) -> usize {
         self.batch * self.grid[0] * self.grid[1]
     }
 
-    /// Row and column of the kernel of a tap.
+    /// Row and column of a tap in the kernel.
     pub fn kernel_tap(&self, tap: [usize; 2]) -> [usize; 2] {
         [0, 1].map(|d| self.tap_origin[d].wrapping_add_signed(tap[d] as isize * self.tap_step[d]))
     }
 }
 
-/// A pixel of the lattice: the offset of its first tap in the source, its place in the destination in pixels;
-/// a bit per row and per column of taps that lie inside the source.
+/// A pixel of the lattice: the source offset of its first tap, its index in the destination, and
+/// one bit per row and column of taps inside the source.
 #[derive(Clone, Copy)]
 pub(super) struct Pixel {
     src: isize,
@@ -104,18 +105,18 @@ pub(super) struct Pixel {
     valid: [u64; 2],
 }
 
-/// Up to M pixels that follow each other in the flattened lattice, across rows and images.
+/// Up to M consecutive pixels of the flattened lattice, across rows and images.
 pub(super) struct Run<const M: usize> {
     pub pixels: [Pixel; M],
     pub count: usize,
-    /// Taps that all of the pixels have, and that any has.
+    /// Taps that all pixels have, and taps that any pixel has.
     all: [u64; 2],
     any: [u64; 2],
 }
 
 impl<const M: usize> Run<M> {
-    /// A pointer per pixel for one tap, to `zeros` where the tap falls into the padding; `None` if it does for
-    /// every pixel.
+    /// Returns one pointer per pixel for a tap, or to `zeros` where the tap is in the padding.
+    /// Returns `None` if it is in the padding for every pixel.
     #[inline(always)]
     pub fn rows(
         &self,
@@ -144,7 +145,7 @@ impl<const M: usize> Run<M> {
     }
 }
 
-/// Walks the flattened lattice.
+/// Position in the flattened lattice.
 pub(super) struct Cursor {
     image: usize,
     row: usize,
@@ -158,7 +159,7 @@ impl Cursor {
         Self { image, row: rest / l.grid[1], column: rest % l.grid[1] }
     }
 
-    /// The next `count ≤ M` pixels.
+    /// Advances over the next `count ≤ M` pixels.
     #[inline(always)]
     pub fn next<const M: usize>(&mut self, l: &Lattice, count: usize) -> Run<M> {
         if count == M
@@ -183,7 +184,8 @@ impl Cursor {
         Run { pixels, count, all, any }
     }
 
-    /// The next M pixels of this row, if no tap of theirs is outside: the first says where the others are.
+    /// Advances over the next M pixels of this row, if all their taps are inside. Then the first
+    /// pixel determines the others.
     #[inline(always)]
     fn inner<const M: usize>(&mut self, l: &Lattice) -> Option<Run<M>> {
         let at = [self.row, self.column];
@@ -233,7 +235,7 @@ impl Cursor {
     }
 }
 
-/// Bit t is set where `0 ≤ start + t < size`.
+/// Bit t is set if `0 ≤ start + t < size`.
 #[inline(always)]
 fn inside(start: isize, size: usize) -> u64 {
     let from = (-start).max(0);

@@ -1,20 +1,21 @@
-//! Convolution on the CPU: planned once per geometry, then called forward and backward.
+//! Convolution on the CPU. A [`Conv`] is planned once per geometry and then run forward and
+//! backward.
 //!
-//! | file | computes | chosen for |
+//! | file | computes | used for |
 //! |---|---|---|
 //! | `winograd` | y, dx, dw | 3×3 with stride 1, one group, enough tiles to pay for the transforms |
 //! | `depthwise` | y, dx, dw | one channel per group |
 //! | `fold` | y, dw | at most 4 input channels, then as below |
 //! | `gather` | y, dx | everything else: strides, 1×1, groups, small batches |
-//! | `outer` | dw | likewise |
-//! | `reference` | y, dx, dw | tests; kernels of more than 64 taps a side |
+//! | `outer` | dw | everything else |
+//! | `reference` | y, dx, dw | tests; kernels of more than 64 taps per side |
 //!
-//! `gather` and `winograd` end in the same register tile (`tile`), `gather` and `depthwise` walk the same
-//! `lattice` of pixels, `outer` walks `stretch`es.
+//! `gather` and `winograd` share the register tile (`tile`). `gather` and `depthwise` share the
+//! pixel `lattice`. `outer` walks `stretch`es of pixels.
 //!
-//! A plan depends on the geometry and the instruction set, never on the number of threads, and neither do the
-//! results: tasks are fixed and partial sums are added in a fixed order. Nothing is allocated in a call;
-//! scratch is the caller's and its contents do not matter.
+//! A plan depends on the geometry and the instruction set, never on the number of threads. Results
+//! do not depend on it either: tasks are fixed and partial sums are added in a fixed order. A call
+//! allocates nothing; the caller provides scratch memory with any contents.
 
 mod depthwise;
 mod fold;
@@ -42,20 +43,20 @@ use outer::Outer;
 use product::Product;
 use winograd::{Winograd, WinogradWeight};
 
-/// How to convolve.
+/// Choice of convolution algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
-    /// The fastest by measurement.
+    /// The fastest algorithm by measurement.
     Fastest,
-    /// Register tiles over the operands as they lie, no transforms.
+    /// Register tiles over the unchanged operands, without transforms.
     Direct,
-    /// F(4×4, 3×3) where it applies (3×3, stride 1, one group), else direct.
+    /// F(4×4, 3×3) where it applies (3×3, stride 1, one group), otherwise direct.
     Winograd,
-    /// The definition, in f64. Allocates.
+    /// The definition, in f64. It allocates memory.
     Reference,
 }
 
-/// One convolution, planned.
+/// A planned convolution.
 ///
 /// ```
 /// use superweight_engine::cpu::conv::{Conv, Write};
@@ -73,19 +74,19 @@ pub enum Algorithm {
 #[derive(Clone, Debug)]
 pub struct Conv {
     geometry: ConvGeometry,
-    /// `None`: by the definition.
+    /// `None` computes the definition.
     plan: Option<Plan>,
 }
 
 #[derive(Clone, Debug)]
 struct Plan {
     forward: Product,
-    /// One for each residue of a pixel modulo the stride.
+    /// One product per residue of a pixel modulo the stride.
     backward_data: Vec<Product>,
     backward_weight: WeightGradient,
 }
 
-/// dw from x and dy, by whichever algorithm.
+/// Computes dw from x and dy with one of the algorithms.
 #[derive(Clone, Debug)]
 enum WeightGradient {
     Outer(Outer),
@@ -95,7 +96,7 @@ enum WeightGradient {
 }
 
 impl Conv {
-    /// The fastest algorithm for each direction.
+    /// Plans the fastest algorithm for each direction.
     ///
     /// # Panics
     ///
@@ -104,7 +105,7 @@ impl Conv {
         Self::with_algorithm(geometry, Algorithm::Fastest)
     }
 
-    /// One algorithm for all directions, where it applies.
+    /// Plans one algorithm for all directions, where it applies.
     pub fn with_algorithm(geometry: ConvGeometry, algorithm: Algorithm) -> Self {
         Self::with_isa(geometry, algorithm, Isa::detect())
     }
@@ -115,50 +116,51 @@ impl Conv {
             g.groups > 0
                 && g.in_channels.is_multiple_of(g.groups)
                 && g.out_channels.is_multiple_of(g.groups),
-            "groups divide the channels"
+            "groups must divide the channels"
         );
         assert!(
             g.input_len() > 0 && g.output_len() > 0 && g.weight_len() > 0,
-            "an empty convolution"
+            "a convolution must not be empty"
         );
-        assert!(g.stride[0] > 0 && g.stride[1] > 0, "a stride is at least one");
+        assert!(g.stride[0] > 0 && g.stride[1] > 0, "a stride must be at least one");
         let huge = g.kernel.iter().any(|&k| k > Lattice::MOST_TAPS);
         let plan =
             (!huge && algorithm != Algorithm::Reference).then(|| Plan::new(g, algorithm, isa));
         Self { geometry, plan }
     }
 
-    /// What was planned for.
+    /// Geometry that the convolution was planned for.
     pub fn geometry(&self) -> &ConvGeometry {
         &self.geometry
     }
 
-    /// Scratch of [`forward`](Self::forward), in numbers.
+    /// Floats of scratch memory that [`forward`](Self::forward) needs.
     pub fn forward_scratch(&self) -> usize {
         self.plan.as_ref().map_or(0, |plan| plan.forward.packed_len() + plan.forward.scratch())
     }
 
-    /// Scratch of [`backward_data`](Self::backward_data), in numbers.
+    /// Floats of scratch memory that [`backward_data`](Self::backward_data) needs.
     pub fn backward_data_scratch(&self) -> usize {
         let products = self.plan.iter().flat_map(|plan| &plan.backward_data);
         products.map(|product| product.packed_len() + product.scratch()).max().unwrap_or(0)
     }
 
-    /// Scratch of [`backward_weight`](Self::backward_weight), in numbers.
+    /// Floats of scratch memory that [`backward_weight`](Self::backward_weight) needs.
     pub fn backward_weight_scratch(&self) -> usize {
         self.plan.as_ref().map_or(0, |plan| plan.backward_weight.scratch())
     }
 
-    /// Numbers of a weight packed for [`forward_packed`](Self::forward_packed).
+    /// Number of floats of a weight packed for [`forward_packed`](Self::forward_packed).
     pub fn packed_len(&self) -> usize {
         self.plan.as_ref().map_or(self.geometry.weight_len(), |plan| plan.forward.packed_len())
     }
 
-    /// y from x and w.
+    /// Computes y from x and w.
     ///
     /// # Panics
     ///
-    /// If a slice does not have the geometry's length or the scratch is too short; so do the others.
+    /// If a slice does not have the geometry's length or the scratch memory is too short. The other
+    /// methods panic likewise.
     pub fn forward(&self, x: &[f32], w: &[f32], y: &mut [f32], write: Write, scratch: &mut [f32]) {
         self.check(x, w, y);
         check_scratch(scratch, self.forward_scratch());
@@ -168,7 +170,8 @@ impl Conv {
         }
     }
 
-    /// Packs a weight that will be used many times, as in inference. Scratch as for [`forward`](Self::forward).
+    /// Packs a weight that is used many times, as in inference. Needs the scratch memory of
+    /// [`forward`](Self::forward).
     pub fn pack_forward(&self, w: &[f32], packed: &mut [f32], scratch: &mut [f32]) {
         assert_eq!(w.len(), self.geometry.weight_len(), "weight of {:?}", self.geometry);
         assert_eq!(packed.len(), self.packed_len(), "packed weight of {:?}", self.geometry);
@@ -179,7 +182,7 @@ impl Conv {
         }
     }
 
-    /// y from x and a packed w; the same bits as [`forward`](Self::forward).
+    /// Computes y from x and a packed w, with the same bits as [`forward`](Self::forward).
     pub fn forward_packed(
         &self,
         x: &[f32],
@@ -202,7 +205,7 @@ impl Conv {
         }
     }
 
-    /// dx from dy and w.
+    /// Computes dx from dy and w.
     pub fn backward_data(
         &self,
         dy: &[f32],
@@ -223,7 +226,7 @@ impl Conv {
         }
     }
 
-    /// dw from x and dy.
+    /// Computes dw from x and dy.
     pub fn backward_weight(
         &self,
         x: &[f32],
@@ -314,7 +317,7 @@ impl WeightGradient {
 fn check_scratch(scratch: &[f32], needed: usize) {
     assert!(
         scratch.len() >= needed,
-        "scratch of {} numbers where {needed} are needed",
+        "scratch of {} floats where {needed} are needed",
         scratch.len()
     );
 }

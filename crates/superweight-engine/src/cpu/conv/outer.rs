@@ -1,16 +1,16 @@
-//! Backward to the weight as sums of outer products, held in registers.
+//! Gradient of the weight as sums of outer products, held in registers.
 //!
 //! ```text
 //! dw[o, t, i] (+)= Σ_pixels dy[p, o] · x[p ∘ t, i]
 //! ```
 //!
-//! A column of dw is a vector of input channels of one tap; a register tile is M output channels by three columns,
-//! which may belong to three taps: 11 loads for 24 multiply-adds, also at 16 channels where one column is a
-//! whole tap. Both operands are read where they lie.
+//! A column of dw is a vector of input channels of one tap. A register tile is M output channels by
+//! three columns, which may belong to three taps: 11 loads for 24 multiply-adds, also with 16
+//! channels, where one column is a whole tap. Both operands are read in place.
 //!
-//! The images are cut into a fixed number of parts, each with its own partial sum, added in order at the
-//! end: the result does not depend on how many threads did it. Many channels give enough tiles to share out,
-//! so then there are few parts or one.
+//! The images are split into a fixed number of parts, each with its own partial sum, added in order
+//! at the end. So the result does not depend on the number of threads. With many channels there are
+//! enough tiles to distribute, so there are few parts or one.
 
 use core::ops::Range;
 
@@ -24,29 +24,29 @@ use crate::cpu::simd::{Isa, Kernel, Vector};
 use crate::device::buffer::Write;
 use crate::geometry::ConvGeometry;
 
-/// The backward pass to the weight, planned.
+/// Plan of the gradient of a weight.
 #[derive(Clone, Debug)]
 pub(super) struct Outer {
     isa: Isa,
     geometry: ConvGeometry,
-    /// Taps, and input channels of each: the kernel's, or folded.
+    /// Number of taps, and input channels per tap: those of the kernel, or folded.
     kernel: [usize; 2],
     depth: usize,
-    /// Partial sums, and ranges of output channels, each a task.
+    /// Number of partial sums, and of ranges of output channels. Each pair is a task.
     parts: usize,
     ranges: usize,
-    /// Images walked before a tile goes back to memory.
+    /// Images per tile before it is written back to memory.
     visit: usize,
 }
 
-/// Work of one task, in multiply-adds: about 120 µs of one core.
+/// Multiply-adds per task: about 120 µs of one core.
 const TASK: u64 = 8 << 20;
-/// Most numbers in all partial sums: 4 MiB.
+/// Largest number of floats in all partial sums: 4 MiB.
 const PARTIAL_SUMS: usize = 1 << 20;
-/// Stretches that a tile walks before it goes back to memory. They are the same for all output channels, so
-/// they are found once: finding them again per tile was a quarter of the time at 8×8 outputs.
+/// Stretches per tile before it is written back to memory. All output channels share them, so they
+/// are computed once. Computing them per tile took a quarter of the time at 8×8 outputs.
 const WALK: usize = 64;
-/// Pixels that make loading and storing a tile cheap.
+/// Number of pixels that makes loading and storing a tile cheap.
 const VISIT: usize = 256;
 
 impl Outer {
@@ -65,7 +65,7 @@ impl Outer {
         Self { isa, geometry: g, kernel: g.kernel, depth, parts, ranges, visit }
     }
 
-    /// From the padded copy of x.
+    /// Plans the gradient from the padded copy of x.
     pub fn folded(fold: &Fold, isa: Isa) -> Self {
         let mut outer = Self::new(&fold.padded(), isa);
         outer.kernel[1] = 1;
@@ -90,20 +90,21 @@ impl Outer {
                 outer: self,
                 x: x.as_ptr(),
                 dy: dy.as_ptr(),
-                // SAFETY: parts lie behind each other inside the scratch, as its length says.
+                // SAFETY: parts do not overlap and are inside the scratch memory by its length.
                 dw: unsafe { partial.as_ptr().add(part * g.weight_len()) },
                 images: part * g.batch / self.parts..(part + 1) * g.batch / self.parts,
                 channels: (range * rows_each).min(g.out_channels / g.groups)
                     ..((range + 1) * rows_each).min(g.out_channels / g.groups),
             };
-            // SAFETY: lengths were checked above; tasks differ in their part or in their output channels.
+            // SAFETY: lengths were checked above; tasks differ in their part or their output
+            // channels.
             unsafe { self.isa.run(block) }
         });
         add_parts(scratch, dw, mode);
     }
 }
 
-/// dst (+)= Σ parts, in order.
+/// Computes `dst (+)= Σ parts`, in order.
 fn add_parts(parts: &[f32], dst: &mut [f32], mode: Write) {
     const CHUNK: usize = 1 << 13;
     let len = dst.len();
@@ -119,7 +120,7 @@ fn add_parts(parts: &[f32], dst: &mut [f32], mode: Write) {
     });
 }
 
-/// A task: some images, some output channels of every group.
+/// A task: some images and some output channels of every group.
 struct Block<'a> {
     outer: &'a Outer,
     x: *const f32,
@@ -144,7 +145,7 @@ impl Kernel for Block<'_> {
                 let mut column = 0;
                 while column < columns {
                     let left = columns - column;
-                    // SAFETY: passed on.
+                    // SAFETY: the caller's conditions hold here too.
                     column += unsafe {
                         if wide && (left == 3 || left > 4) {
                             self.columns::<V, M, 3>(group, column, images.clone(), fresh)
@@ -194,7 +195,7 @@ impl Block<'_> {
                     walk[len] = stretch;
                     len += 1;
                     if len == WALK {
-                        // SAFETY: passed on.
+                        // SAFETY: the caller's conditions hold here too.
                         unsafe { self.tiles::<V, M, N>(&columns, group, &walk, fresh) };
                         (len, fresh) = (0, false);
                     }
@@ -202,7 +203,7 @@ impl Block<'_> {
             }
         }
         if len > 0 || fresh {
-            // SAFETY: passed on.
+            // SAFETY: the caller's conditions hold here too.
             unsafe { self.tiles::<V, M, N>(&columns, group, &walk[..len], fresh) };
         }
         N
@@ -219,7 +220,8 @@ impl Block<'_> {
         let full = columns.iter().all(|c| c.width == V::LANES);
         let mut channel = self.channels.start;
         while channel < self.channels.end {
-            // SAFETY: passed on; a tile of M rows only where M output channels are left.
+            // SAFETY: the caller's conditions hold here too; a tile has M rows only where M output
+            // channels remain.
             unsafe {
                 if channel + M <= self.channels.end {
                     if full {
@@ -248,8 +250,8 @@ impl Block<'_> {
         let g = &self.outer.geometry;
         let Outer { kernel, depth, .. } = *self.outer;
         let channel = group * (g.out_channels / g.groups) + channel;
-        // SAFETY: a stretch's pixels are inside of the image, with `width` channels from the column's first,
-        // or zeros; dy has M channels from `channel`; dw rows exist likewise.
+        // SAFETY: a stretch's pixels are inside the image, with `width` channels from the column's
+        // first, or zeros. dy has M channels from `channel`, and the rows of dw exist.
         unsafe {
             let mut acc = [[V::splat(0.0); N]; M];
             for stretch in walk {
@@ -267,8 +269,8 @@ impl Block<'_> {
     }
 }
 
-/// acc[i][j] + Σ over a stretch of dy[channel + i] · column[j]. By value: through a reference the compiler
-/// stored all 24 registers at every pixel, at half the speed.
+/// Returns `acc[i][j] + Σ dy[channel + i] · column[j]` over a stretch. By value, because through a
+/// reference the compiler stored all 24 registers at every pixel, at half the speed.
 #[inline(always)]
 unsafe fn outer<V: Vector, const M: usize, const N: usize, const FULL: bool>(
     mut acc: [[V; N]; M],
@@ -280,8 +282,8 @@ unsafe fn outer<V: Vector, const M: usize, const N: usize, const FULL: bool>(
     let mut rows = stretch.rows;
     let mut dy = stretch.dy.wrapping_add(channel);
     for _ in 0..stretch.count {
-        // SAFETY: the caller has the stretch's pixels behind every pointer; the last step may leave the
-        // buffer, so it wraps.
+        // SAFETY: the caller guarantees the stretch's pixels at every pointer. The last step may
+        // leave the buffer, so it wraps.
         unsafe {
             let mut right = [V::splat(0.0); N];
             for ((right, row), column) in right.iter_mut().zip(&mut rows).zip(columns) {

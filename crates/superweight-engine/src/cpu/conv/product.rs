@@ -1,4 +1,5 @@
-//! An activation from an activation and a weight, y or dx, by whichever algorithm: pack the weight, then run.
+//! Products that compute an activation from an activation and a weight (y or dx), with any
+//! algorithm: pack the weight, then run.
 
 use super::depthwise::Depthwise;
 use super::fold::Fold;
@@ -16,7 +17,7 @@ pub(super) enum Product {
 }
 
 impl Product {
-    /// Numbers of the packed weight.
+    /// Length of the packed weight.
     pub fn packed_len(&self) -> usize {
         match self {
             Self::Gather(gather) | Self::Folded(_, gather) => gather.packed_len(),
@@ -25,7 +26,7 @@ impl Product {
         }
     }
 
-    /// Numbers of scratch, for packing and for running.
+    /// Floats of scratch memory for packing and running.
     pub fn scratch(&self) -> usize {
         match self {
             Self::Gather(_) | Self::Depthwise(_) => 0,

@@ -1,25 +1,26 @@
-//! The definition, with f64 accumulation: what the other files are tested against.
+//! Convolution by definition with f64 accumulation. Tests compare all other algorithms with it.
 //!
 //! ```text
 //! y[n, oh, ow, o] = Σ x[n, oh·s + kh − p, ow·s + kw − p, i] · w[o, kh, kw, i]
 //! ```
 //!
-//! The two backward passes walk the same triples (x, w, y) and add to another of the three.
+//! The two backward passes visit the same triples (x, w, y) and add to another member of the
+//! triple.
 
 use crate::device::buffer::Write;
 use crate::geometry::ConvGeometry;
 
-/// y from x and w.
+/// Computes y from x and w.
 pub(crate) fn forward(g: &ConvGeometry, x: &[f32], w: &[f32], y: &mut [f32], mode: Write) {
     gather(y, mode, |sum| triples(g, |xi, wi, yi| sum(yi, f64::from(x[xi]) * f64::from(w[wi]))));
 }
 
-/// dx from dy and w.
+/// Computes dx from dy and w.
 pub(crate) fn backward_data(g: &ConvGeometry, dy: &[f32], w: &[f32], dx: &mut [f32], mode: Write) {
     gather(dx, mode, |sum| triples(g, |xi, wi, yi| sum(xi, f64::from(dy[yi]) * f64::from(w[wi]))));
 }
 
-/// dw from x and dy.
+/// Computes dw from x and dy.
 pub(crate) fn backward_weight(
     g: &ConvGeometry,
     x: &[f32],
@@ -30,7 +31,7 @@ pub(crate) fn backward_weight(
     gather(dw, mode, |sum| triples(g, |xi, wi, yi| sum(wi, f64::from(x[xi]) * f64::from(dy[yi]))));
 }
 
-/// Sums in f64, then rounds once. The only kernel that allocates.
+/// Sums in f64, then rounds once. This is the only kernel that allocates.
 fn gather(dst: &mut [f32], mode: Write, run: impl FnOnce(&mut dyn FnMut(usize, f64))) {
     let mut sums = vec![0.0; dst.len()];
     run(&mut |at, value| sums[at] += value);
@@ -42,7 +43,7 @@ fn gather(dst: &mut [f32], mode: Write, run: impl FnOnce(&mut dyn FnMut(usize, f
     }
 }
 
-/// Every (input, weight, output) that meet in a multiplication.
+/// Visits every (input, weight, output) triple that is multiplied.
 fn triples(g: &ConvGeometry, mut visit: impl FnMut(usize, usize, usize)) {
     let [h, w] = g.input;
     let [oh, ow] = g.output();

@@ -1,8 +1,9 @@
-//! The pixels that a register tile of the weight's gradient walks.
+//! Stretches: runs of pixels that a register tile of the weight gradient sums over.
 //!
-//! A tile has N columns, each the input channels of some tap. A row of output pixels is one long stretch where
-//! all columns are inside of the image; at its ends each pixel is a stretch of its own, whose outside columns read
-//! zeros. A stretch is only pointers, so walking it needs no test for borders.
+//! A tile has N columns, each with input channels of one tap. In a row of output pixels, one long
+//! stretch has all columns inside the image. At its ends each pixel is a stretch by itself, where
+//! outside columns read zeros. A stretch consists of pointers only, so its loop needs no border
+//! tests.
 
 use crate::geometry::ConvGeometry;
 
@@ -14,7 +15,7 @@ pub(super) struct Column {
     pub width: usize,
 }
 
-/// Pixels that follow each other, for each column behind a pointer with a step.
+/// Consecutive pixels: for each column a pointer and a step.
 #[derive(Clone, Copy)]
 pub(super) struct Stretch<const N: usize> {
     pub dy: *const f32,
@@ -22,14 +23,15 @@ pub(super) struct Stretch<const N: usize> {
     pub count: usize,
 }
 
-/// What columns outside of the image read: a vector of any instruction set.
+/// Zeros for columns outside the image; as long as a vector of any instruction set.
 static ZEROS: [f32; 16] = [0.0; 16];
 
 impl<const N: usize> Stretch<N> {
     pub const NONE: Self = Self { dy: ZEROS.as_ptr(), rows: [(ZEROS.as_ptr(), 0); N], count: 0 };
 }
 
-/// A column's pixels in one row: pixel c lies `c` steps behind `start`, for c in `from..to`; elsewhere zeros.
+/// A column's pixels in one row: pixel c is `c` steps after `start` for c in `from..to`, and zero
+/// elsewhere.
 #[derive(Clone, Copy)]
 struct Source {
     start: *const f32,
@@ -41,7 +43,7 @@ impl Source {
     const NONE: Self = Self { start: ZEROS.as_ptr(), from: 0, to: 0 };
 }
 
-/// A row of output pixels: the columns that are inside at all are all inside for `left..right`.
+/// A row of output pixels. In `left..right` all columns that are inside for any pixel are inside.
 pub(super) struct Line<'a, const N: usize> {
     geometry: &'a ConvGeometry,
     dy: *const f32,
@@ -51,7 +53,7 @@ pub(super) struct Line<'a, const N: usize> {
 }
 
 impl<'a, const N: usize> Line<'a, N> {
-    /// Row `row` of image `image`. `x` points at the first channel of the group.
+    /// Row `row` of image `image`. `x` points to the first channel of the group.
     #[inline(always)]
     pub fn new(
         g: &'a ConvGeometry,
@@ -83,7 +85,7 @@ impl<'a, const N: usize> Line<'a, N> {
         line
     }
 
-    /// The first stretch at pixel `at` or later that is not all zeros, and where it ends.
+    /// The first stretch at or after pixel `at` that is not all zeros, and its end.
     #[inline(always)]
     pub fn stretch(&self, mut at: usize) -> Option<(Stretch<N>, usize)> {
         let g = self.geometry;

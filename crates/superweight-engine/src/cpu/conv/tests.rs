@@ -1,8 +1,8 @@
-//! Every algorithm, direction and instruction set against the definition.
+//! Compares every algorithm, direction and instruction set with the definition.
 
 use super::*;
 
-/// Numbers in −1..1 from a seed (splitmix64).
+/// Random values in −1..1 from a seed (splitmix64).
 fn random(seed: u64, len: usize) -> Vec<f32> {
     let mut state = seed;
     let next = move || {
@@ -25,7 +25,7 @@ fn geometry(batch: usize, input: [usize; 2], channels: [usize; 2], kernel: [usiz
     ConvGeometry { batch, input, in_channels: channels[0], out_channels: channels[1], kernel, stride, padding, groups }
 }
 
-/// Shapes chosen for a reason, then shapes chosen by a seed.
+/// Hand-picked shapes, followed by random shapes from a seed.
 fn geometries() -> Vec<ConvGeometry> {
     let mut all = vec![
         geometry(2, [8, 8], [16, 16], [3, 3], [1, 1], [1, 1], 1),
@@ -70,7 +70,8 @@ fn geometries() -> Vec<ConvGeometry> {
     all
 }
 
-/// A buffer between two walls of NaN: reading past an end spoils the result, writing past it is noticed.
+/// A buffer between two guards of NaN. Reading past an end spoils the result; writing past an end
+/// is detected.
 struct Walled(Vec<f32>);
 
 impl Walled {
@@ -89,12 +90,12 @@ impl Walled {
     fn open(mut self) -> Vec<f32> {
         let inside = self.inside().to_vec();
         let (left, right) = (&self.0[..Self::WALL], &self.0[Self::WALL + inside.len()..]);
-        assert!(left.iter().chain(right).all(|x| x.is_nan()), "written past an end");
+        assert!(left.iter().chain(right).all(|x| x.is_nan()), "written outside the buffer");
         inside
     }
 }
 
-/// y, dx and dw of seeded operands, written over `fill` or added to it.
+/// Computes y, dx and dw from seeded operands, written over `fill` or added to it.
 fn run(conv: &Conv, write: Write, fill: f32) -> [Vec<f32>; 3] {
     let g = conv.geometry();
     let lens = [g.input_len(), g.weight_len(), g.output_len()];
@@ -139,7 +140,8 @@ fn every_algorithm_computes_the_definition() {
     }
 }
 
-/// Too large for the definition: several blocks, several parts, shared planes, ragged ends of all of them.
+/// Shapes too large for the definition: several blocks, several parts, shared planes, and
+/// incomplete ends of each.
 #[test]
 fn large_shapes_agree_with_the_direct_convolution() {
     for g in [
@@ -177,7 +179,7 @@ fn backward_is_the_adjoint_of_forward() {
 }
 
 #[test]
-fn threads_do_not_change_a_bit() {
+fn results_do_not_depend_on_the_number_of_threads() {
     let large = [
         geometry(17, [16, 16], [32, 32], [3, 3], [1, 1], [1, 1], 1),
         geometry(9, [32, 32], [16, 32], [3, 3], [2, 2], [1, 1], 1),
@@ -231,7 +233,7 @@ fn a_packed_weight_gives_the_same_bits() {
 
 #[test]
 #[should_panic(expected = "weight of")]
-fn a_weight_of_the_wrong_size_is_refused() {
+fn a_weight_of_the_wrong_size_panics() {
     let conv = Conv::new(geometry(1, [4, 4], [2, 2], [3, 3], [1, 1], [1, 1], 1));
     conv.forward(&[0.0; 32], &[0.0; 35], &mut [0.0; 32], Write::Set, &mut [0.0; 4096]);
 }

@@ -1,21 +1,22 @@
-//! The register tile that every dense convolution ends in: `ROWS` pixels × N vectors of channels.
+//! Register tile of all dense convolutions: `ROWS` pixels × N vectors of channels.
 //!
 //! ```text
 //! acc[i][j] += Σₖ row[i][k] · panel[k][j]        panel: [depth][N · LANES], rows anywhere in memory
 //! ```
 //!
-//! A row of the left matrix is a pixel's channels where they lie; only the right matrix, the weight, is
-//! packed. Per step of k the tile loads N vectors, broadcasts `ROWS` numbers and does `N · ROWS` fused
-//! multiply-adds: 8 × 2 asks for 10 loads in the 8 cycles its multiply-adds take, well under the limit of 16.
+//! A row of the left matrix is a pixel's channels in place; only the right matrix, the weight, is
+//! packed. Per step of k the tile loads N vectors, broadcasts `ROWS` values and does `N · ROWS`
+//! fused multiply-adds. An 8 × 2 tile needs 10 loads in the 8 cycles of its multiply-adds, well
+//! below the limit of 16.
 
 use crate::cpu::simd::Vector;
 
-/// The tile plus `rows · panel`. By value, so that it stays in registers.
+/// Returns the tile plus `rows · panel`. By value, so that it stays in registers.
 ///
 /// # Safety
 ///
-/// Every row is readable for `depth` numbers and the panel for `depth · N · LANES`; the instruction set of
-/// `V` is present.
+/// Every row is readable for `depth` floats and the panel for `depth · N · LANES`. The instruction
+/// set of `V` is available.
 #[inline(always)]
 pub(super) unsafe fn accumulate<V: Vector, const M: usize, const N: usize>(
     mut acc: [[V; N]; M],
@@ -25,7 +26,7 @@ pub(super) unsafe fn accumulate<V: Vector, const M: usize, const N: usize>(
 ) -> [[V; N]; M] {
     let mut panel = panel;
     for k in 0..depth {
-        // SAFETY: k < depth, and the panel pointer has moved k rows of N vectors.
+        // SAFETY: k < depth, and the panel pointer has advanced by k rows of N vectors.
         unsafe {
             let mut right = [V::splat(0.0); N];
             for (j, right) in right.iter_mut().enumerate() {
@@ -43,11 +44,11 @@ pub(super) unsafe fn accumulate<V: Vector, const M: usize, const N: usize>(
     acc
 }
 
-/// Writes `width` channels of a tile's row, over what is there or added to it.
+/// Writes `width` channels of a tile's row to `dst`, or adds them to it.
 ///
 /// # Safety
 ///
-/// `dst` is writable for `width ≤ N · LANES` numbers; the instruction set of `V` is present.
+/// `dst` is writable for `width ≤ N · LANES` floats. The instruction set of `V` is available.
 #[inline(always)]
 pub(super) unsafe fn write<V: Vector, const N: usize>(
     row: &[V; N],
@@ -57,7 +58,7 @@ pub(super) unsafe fn write<V: Vector, const N: usize>(
 ) {
     for (j, &value) in row.iter().enumerate() {
         let left = width.saturating_sub(j * V::LANES);
-        // SAFETY: only the `left` numbers that remain of `width` are touched.
+        // SAFETY: accesses only the `left` remaining floats of `width`.
         unsafe {
             let dst = dst.add(j * V::LANES);
             if left >= V::LANES {

@@ -1,4 +1,4 @@
-//! ReLU and ReLU6 on their own.
+//! ReLU and ReLU6 as separate kernels.
 
 use rayon::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Copies between a narrow activation and columns of a wide one.
+//! Copies between a narrow activation and some columns of a wide one.
 
 use rayon::prelude::*;
 
@@ -6,7 +6,7 @@ use crate::cpu::buffer::Views;
 use crate::device::buffer::Write;
 use crate::device::call::concat::{Backward, Forward};
 
-/// Rows in a task.
+/// Rows per task.
 const ROWS: usize = 256;
 
 pub(in crate::cpu) fn forward(call: &Forward, v: &Views<'_>) {

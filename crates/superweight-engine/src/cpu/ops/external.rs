@@ -1,4 +1,4 @@
-//! A gradient from outside, scaled.
+//! Adds a scaled external gradient.
 
 use crate::cpu::buffer::Views;
 use crate::cpu::rows::map_flat;

@@ -1,4 +1,5 @@
-//! Biases. A linear layer has few rows (one per image), so one thread does it; a folded convolution has one per pixel.
+//! Biases. A linear layer has one row per image, so one thread suffices. A folded convolution has
+//! one row per pixel.
 
 use rayon::prelude::*;
 
@@ -13,7 +14,7 @@ pub(in crate::cpu) fn bias_forward(call: &BiasForward, v: &Views<'_>) {
     add_to_rows(v.read(call.bias), v.write(call.y));
 }
 
-/// `y = act(y + bias)` over all pixels.
+/// Computes `y = act(y + bias)` over all pixels.
 pub(in crate::cpu) fn finish(epilogue: &Epilogue, v: &Views<'_>, y: &mut [f32]) {
     let (bias, (low, high)) = (v.read(epilogue.bias), epilogue.activation.bounds());
     let task = FLAT_TASK.next_multiple_of(bias.len());

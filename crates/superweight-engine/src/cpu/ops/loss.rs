@@ -1,4 +1,4 @@
-//! Softmax cross-entropy. A task is a row; what the rows found is added in order.
+//! Softmax cross-entropy. One task handles one row; the results of all rows are added in order.
 
 use rayon::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::device::buffer::Control;
 use crate::device::buffer::Write;
 use crate::device::call::loss::{Call, TargetBuffer};
 
-/// Loss, top-1, top-5 of one row.
+/// Values per row in scratch memory: loss, top-1, top-5.
 const FOUND: usize = 3;
 
 pub(in crate::cpu) fn scratch(call: &Call) -> usize {

@@ -1,4 +1,4 @@
-//! Kernels of the calls of a program, one file per operation.
+//! Kernels of the calls of a program, one file per operation. Convolutions are in `cpu/conv`.
 
 pub(super) mod activation;
 pub(super) mod add;

@@ -1,4 +1,5 @@
-//! Pooling. Forward, a task is a row of outputs; backward, an image, because windows overlap.
+//! Pooling. A forward task computes one row of outputs. A backward task handles one image, because
+//! windows overlap.
 
 use rayon::prelude::*;
 
@@ -10,7 +11,7 @@ use crate::device::call::pool::{Backward, Forward, GlobalBackward, GlobalForward
 use crate::graph::ops::pool::PoolKind;
 
 impl PoolShape {
-    /// Input rows (or columns) of output `at`, the padding left out.
+    /// Input rows (or columns) of the window of output `at`, without padding.
     fn window(&self, d: usize, at: usize) -> std::ops::Range<usize> {
         let start = at * self.window.stride[d];
         let end = (start + self.window.kernel[d]).saturating_sub(self.window.padding[d]);
@@ -64,7 +65,7 @@ fn average_row(s: &PoolShape, image: &[f32], i: usize, y: &mut [f32]) {
     }
 }
 
-/// Without `positions` (empty) only the maximum is noted.
+/// Computes maxima. Stores their positions unless `positions` is empty.
 fn max_row(s: &PoolShape, image: &[f32], i: usize, y: &mut [f32], positions: &mut [u32]) {
     for (j, y) in y.chunks_exact_mut(s.channels).enumerate() {
         let positions = positions.chunks_exact_mut(s.channels).nth(j).unwrap_or(&mut []);

@@ -30,7 +30,7 @@ pub(in crate::cpu) fn backward(call: &Backward, v: &Views<'_>) {
         });
 }
 
-/// The maximum of a row, and `Σ exp(x − max)`.
+/// Returns the maximum of a row and `Σ exp(x − max)`.
 pub(in crate::cpu) fn exponentials(x: &[f32]) -> (f32, f64) {
     let max = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     (max, x.iter().map(|x| f64::from((x - max).exp())).sum())

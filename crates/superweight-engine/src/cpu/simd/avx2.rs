@@ -1,14 +1,15 @@
-//! Eight f32 in a ymm register; ragged ends by mask.
+//! Eight f32 in a ymm register, with masks for incomplete vectors.
 
 use core::arch::x86_64::*;
 
 use super::vector::Vector;
 
-/// Exists only where AVX2 and FMA do.
+/// A vector that exists only if the machine supports AVX2 and FMA.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx2(__m256);
 
-/// Eight set words, then eight clear ones: a window into it is a mask of the first `n` lanes.
+/// Eight set words followed by eight clear words. A window of eight words is a mask of the first
+/// `n` lanes.
 static MASKS: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 
 #[inline(always)]
@@ -23,13 +24,13 @@ impl Vector for Avx2 {
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self {
-        // SAFETY: the caller has the features.
+        // SAFETY: the caller guarantees the features.
         unsafe { Self(_mm256_set1_ps(x)) }
     }
 
     #[inline(always)]
     unsafe fn load(p: *const f32) -> Self {
-        // SAFETY: the caller has the features and 8 readable numbers.
+        // SAFETY: the caller guarantees the features and 8 readable values.
         unsafe { Self(_mm256_loadu_ps(p)) }
     }
 
@@ -41,7 +42,7 @@ impl Vector for Avx2 {
 
     #[inline(always)]
     unsafe fn store(self, p: *mut f32) {
-        // SAFETY: the caller has 8 writable numbers.
+        // SAFETY: the caller guarantees 8 writable values.
         unsafe { _mm256_storeu_ps(p, self.0) }
     }
 

@@ -1,10 +1,10 @@
-//! Sixteen f32 in a zmm register; ragged ends by mask.
+//! Sixteen f32 in a zmm register, with masks for incomplete vectors.
 
 use core::arch::x86_64::*;
 
 use super::vector::Vector;
 
-/// Exists only where AVX-512F does.
+/// A vector that exists only if the machine supports AVX-512F.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx512(__m512);
 
@@ -18,13 +18,13 @@ impl Vector for Avx512 {
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self {
-        // SAFETY: the caller has the feature.
+        // SAFETY: the caller guarantees the feature.
         unsafe { Self(_mm512_set1_ps(x)) }
     }
 
     #[inline(always)]
     unsafe fn load(p: *const f32) -> Self {
-        // SAFETY: the caller has the feature and 16 readable numbers.
+        // SAFETY: the caller guarantees the feature and 16 readable values.
         unsafe { Self(_mm512_loadu_ps(p)) }
     }
 
@@ -36,7 +36,7 @@ impl Vector for Avx512 {
 
     #[inline(always)]
     unsafe fn store(self, p: *mut f32) {
-        // SAFETY: the caller has 16 writable numbers.
+        // SAFETY: the caller guarantees 16 writable values.
         unsafe { _mm512_storeu_ps(p, self.0) }
     }
 

@@ -1,12 +1,14 @@
-//! One kernel source, several instruction sets.
+//! One kernel source for several instruction sets.
 //!
-//! A kernel is written once over [`Vector`] and the number of rows of its register tile. [`Isa::run`]
-//! compiles it per instruction set behind `#[target_feature]` and picks at run time, so that one binary built
-//! for baseline x86-64 uses AVX-512 where it is found. Everything between `run` and the intrinsics must be
-//! `#[inline(always)]`, or it is compiled without the features.
+//! A kernel is written once, over [`Vector`] and the number of rows of its register tile.
+//! [`Isa::run`] compiles it per instruction set with `#[target_feature]` and selects one at run
+//! time. So a binary built for baseline x86-64 uses AVX-512 where available. Every function between
+//! `run` and the intrinsics must be `#[inline(always)]`, otherwise it is compiled without the
+//! features.
 //!
-//! Not taken: `multiversion`-style macros (one copy of the code per file and set), and writing AVX-512 only
-//! with a slow fallback: then the tests on this machine would never see the code other machines run.
+//! Not used: `multiversion`-style macros (one copy of the code per file and instruction set), and
+//! AVX-512 with a slow fallback, because then tests on one machine would not run the code of other
+//! machines.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -17,7 +19,7 @@ mod vector;
 
 pub(crate) use vector::{Kernel, Vector};
 
-/// An instruction set this machine has.
+/// An instruction set that this machine supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Isa {
     #[cfg(target_arch = "x86_64")]
@@ -27,19 +29,20 @@ pub(crate) enum Isa {
     Portable,
 }
 
-/// Rows of a register tile. With two vectors a row, AVX-512 fills 16 of its 32 registers and AVX2 12 of 16.
-/// Twelve rows would fill 24, but have more row pointers than there are registers for: half the speed.
+/// Rows of a register tile. With two vectors per row, AVX-512 fills 16 of its 32 registers and AVX2
+/// 12 of 16. Twelve rows would fill 24 registers, but need more row pointers than there are
+/// registers: half the speed.
 #[cfg(target_arch = "x86_64")]
 const AVX512_ROWS: usize = 8;
 const NARROW_ROWS: usize = 6;
 
 impl Isa {
-    /// The widest set the machine has.
+    /// The widest instruction set that the machine supports.
     pub fn detect() -> Self {
         Self::all()[0]
     }
 
-    /// Every set the machine has, widest first.
+    /// All instruction sets that the machine supports, widest first.
     pub fn all() -> Vec<Self> {
         let mut found = Vec::new();
         #[cfg(target_arch = "x86_64")]
@@ -55,7 +58,7 @@ impl Isa {
         found
     }
 
-    /// Numbers in a vector.
+    /// Floats per vector.
     pub fn lanes(self) -> usize {
         match self {
             #[cfg(target_arch = "x86_64")]
@@ -75,21 +78,21 @@ impl Isa {
         }
     }
 
-    /// Runs a kernel with this set.
+    /// Runs a kernel with this instruction set.
     ///
     /// # Safety
     ///
-    /// The kernel's own conditions on its pointers hold.
+    /// The kernel's own conditions on its pointers must hold.
     #[inline]
     pub unsafe fn run<K: Kernel>(self, kernel: K) {
         match self {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: `Isa::all` is the only source of this value, and it checked the feature.
+            // SAFETY: `Isa::all` is the only source of this value and checked the feature.
             Self::Avx512 => unsafe { run_avx512(kernel) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
             Self::Avx2 => unsafe { run_avx2(kernel) },
-            // SAFETY: needs no feature; the kernel's conditions are the caller's.
+            // SAFETY: needs no feature; the caller guarantees the kernel's conditions.
             Self::Portable => unsafe { kernel.run::<portable::Portable, NARROW_ROWS>() },
         }
     }
@@ -98,13 +101,13 @@ impl Isa {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 unsafe fn run_avx512<K: Kernel>(kernel: K) {
-    // SAFETY: the set is enabled here; the kernel's conditions are the caller's.
+    // SAFETY: the feature is enabled here; the caller guarantees the kernel's conditions.
     unsafe { kernel.run::<avx512::Avx512, AVX512_ROWS>() }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn run_avx2<K: Kernel>(kernel: K) {
-    // SAFETY: the set is enabled here; the kernel's conditions are the caller's.
+    // SAFETY: the features are enabled here; the caller guarantees the kernel's conditions.
     unsafe { kernel.run::<avx2::Avx2, NARROW_ROWS>() }
 }

@@ -1,9 +1,9 @@
-//! Four f32 in an array, for any machine: the compiler makes NEON or SSE of it. `mul_add` rounds twice,
-//! because a fused one is a library call where the machine has none.
+//! Four f32 in an array, for any machine. The compiler uses NEON or SSE. `mul_add` rounds twice,
+//! because a fused operation is a library call on machines without the instruction.
 
 use super::vector::Vector;
 
-/// Four numbers.
+/// Four floats.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable([f32; 4]);
 
@@ -29,7 +29,7 @@ impl Vector for Portable {
 
     #[inline(always)]
     unsafe fn load(p: *const f32) -> Self {
-        // SAFETY: the caller has 4 readable numbers.
+        // SAFETY: the caller guarantees 4 readable values.
         unsafe { Self(p.cast::<[f32; 4]>().read_unaligned()) }
     }
 
@@ -37,7 +37,7 @@ impl Vector for Portable {
     unsafe fn load_first(p: *const f32, n: usize) -> Self {
         let mut v = [0.0; 4];
         for (i, v) in v.iter_mut().enumerate().take(n) {
-            // SAFETY: i < n, which the caller has readable.
+            // SAFETY: i < n, and the caller guarantees n readable values.
             *v = unsafe { *p.add(i) };
         }
         Self(v)
@@ -45,14 +45,14 @@ impl Vector for Portable {
 
     #[inline(always)]
     unsafe fn store(self, p: *mut f32) {
-        // SAFETY: the caller has 4 writable numbers.
+        // SAFETY: the caller guarantees 4 writable values.
         unsafe { p.cast::<[f32; 4]>().write_unaligned(self.0) }
     }
 
     #[inline(always)]
     unsafe fn store_first(self, p: *mut f32, n: usize) {
         for (i, v) in self.0.iter().enumerate().take(n) {
-            // SAFETY: i < n, which the caller has writable.
+            // SAFETY: i < n, and the caller guarantees n writable values.
             unsafe { *p.add(i) = *v }
         }
     }

@@ -1,33 +1,37 @@
-//! Vectors of floats and kernels over them.
+//! Traits of SIMD vectors and of kernels written over them.
 
-/// A register of `LANES` f32.
+/// A register of `LANES` floats.
 ///
-/// The constructors are `unsafe` because they need the instruction set; a value is the proof that it is
-/// there, so arithmetic on values is safe.
+/// The constructors are `unsafe` because they need the instruction set. A value proves that it is
+/// available, so arithmetic on values is safe.
 pub(crate) trait Vector: Copy {
-    /// Numbers in the register.
+    /// Floats per register.
     const LANES: usize;
 
-    /// All lanes `x`. Safety: the instruction set is present.
+    /// Sets all lanes to `x`. Safety: the instruction set is available.
     unsafe fn splat(x: f32) -> Self;
-    /// `LANES` numbers. Safety: the instruction set is present and `p` is readable for `LANES`.
+    /// Loads `LANES` floats. Safety: the instruction set is available and `p` is readable for
+    /// `LANES`.
     unsafe fn load(p: *const f32) -> Self;
-    /// The first `n < LANES` numbers, then zeros. Safety: as `load`, for `n`.
+    /// Loads the first `n < LANES` floats and fills the rest with zeros. Safety: as `load`, for
+    /// `n`.
     unsafe fn load_first(p: *const f32, n: usize) -> Self;
-    /// Safety: `p` is writable for `LANES`.
+    /// Stores `LANES` floats. Safety: `p` is writable for `LANES`.
     unsafe fn store(self, p: *mut f32);
-    /// Safety: `p` is writable for `n < LANES`; nothing past that is touched.
+    /// Stores the first `n < LANES` floats and writes nothing else. Safety: `p` is writable for
+    /// `n`.
     unsafe fn store_first(self, p: *mut f32, n: usize);
 
     fn add(self, b: Self) -> Self;
     fn sub(self, b: Self) -> Self;
     fn mul(self, b: Self) -> Self;
-    /// `self · b + c`.
+    /// Computes `self · b + c`.
     fn mul_add(self, b: Self, c: Self) -> Self;
 }
 
-/// A kernel over any vector, with register tiles of `ROWS` rows by two or three vectors.
+/// A kernel over any vector type, with register tiles of `ROWS` rows by two or three vectors.
 pub(crate) trait Kernel {
-    /// Safety: called by [`Isa::run`] only, where the set of `V` is present; must be `#[inline(always)]`.
+    /// Runs the kernel. Safety: only [`super::Isa::run`] may call it, where the instruction set of
+    /// `V` is available. Implementations must be `#[inline(always)]`.
     unsafe fn run<V: Vector, const ROWS: usize>(self);
 }

@@ -1,5 +1,5 @@
-//! y from x, or dx from dy: spread a block of tiles to 36 planes, multiply each by its plane of the weight,
-//! collect.
+//! Winograd convolution of activations: y from x, or dx from dy. It transforms a block of tiles to
+//! 36 planes, multiplies each by its plane of the weight, and transforms back.
 
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -15,37 +15,39 @@ use crate::cpu::simd::{Isa, Kernel, Vector};
 use crate::device::buffer::Write;
 use crate::geometry::ConvGeometry;
 
-/// A stride-1 3×3 convolution, forward or to the data, planned.
+/// Plan of a stride-1 3×3 convolution, forward or backward to the data.
 #[derive(Clone, Debug)]
 pub(in crate::cpu::conv) struct Winograd {
     isa: Isa,
     src: Tiling,
     dst: Tiling,
-    /// Packs the weight as the direct convolution would; the transform starts from there.
+    /// Packs the weight like the direct convolution; the transform starts from that.
     pack: Gather,
     tiles: usize,
-    /// Tiles that go through the planes together.
+    /// Tiles per block, which is processed together.
     block: usize,
-    /// Tasks that take blocks; or all of them share the planes of one block.
+    /// Number of tasks that process blocks. With `share_planes`, all tasks share the planes of one
+    /// block instead.
     tasks: usize,
     share_planes: bool,
 }
 
-/// Numbers in the planes of a block: 256 KiB of second-level cache, next to the weights.
+/// Floats in the planes of a block: 256 KiB of L2 cache, next to the weights.
 const BLOCK: usize = 1 << 16;
-/// Numbers in the planes when all tasks share them: 16 MiB.
+/// Floats in the planes that all tasks share: 16 MiB.
 const SHARED_BLOCK: usize = 1 << 22;
-/// Above this many transformed weights, 4 MiB, planes are shared out: by blocks, each block would read all of
-/// them again from the third level. One thread, batch 32, two runs each: by planes y of 256 channels runs 1.15
-/// times as fast and dx 0.9 times, both of 128 channels 0.9 times, of 64 channels 0.7 times.
+/// Above this many transformed weights (4 MiB), tasks share planes. Otherwise each block would read
+/// all weights again from the L3 cache. One thread, batch 32, two runs each: with shared planes y
+/// of 256 channels runs 1.15 times as fast and dx 0.9 times, both of 128 channels 0.9 times, of 64
+/// channels 0.7 times.
 const WEIGHTS: usize = 1 << 20;
-/// Tasks by blocks: each may need a slot of planes.
+/// Largest number of tasks over blocks. Each may need a slot of planes.
 const MOST_TASKS: usize = 32;
-/// Tiles of a task that only spreads or collects.
+/// Tiles per task that only transforms.
 const SOME: usize = 16;
 
 impl Winograd {
-    /// Whether the algorithm applies.
+    /// Returns true if the algorithm applies.
     pub fn applies(g: &ConvGeometry) -> bool {
         g.kernel == [3, 3]
             && g.stride == [1, 1]
@@ -53,11 +55,12 @@ impl Winograd {
             && g.padding.iter().all(|&p| p <= 2)
     }
 
-    /// Whether it is faster than the direct convolution, with the transform of the weight in every call.
+    /// Returns true if the algorithm is faster than the direct convolution, with the weight
+    /// transform in every call.
     ///
-    /// That transform is what few tiles do not pay for; both it and the product grow with in · out, so the
-    /// crossover is a number of tiles. Direct / Winograd time, y and dx, measured as in the module's table
-    /// (shapes `tiles…` of bench `conv`):
+    /// With few tiles that transform does not pay off. Transform and product both grow with in ·
+    /// out, so the crossover is a number of tiles. Direct time / Winograd time for y and dx,
+    /// measured as in the module's table (shapes `tiles…` of bench `conv`):
     ///
     /// | tiles | 4 | 16 | 32 | 48 | 64 | many |
     /// |---|---|---|---|---|---|---|
@@ -65,7 +68,8 @@ impl Winograd {
     /// | 64 channels | 0.5 | 1.0 | 1.3 | 1.6 | 1.7 | 2.2 |
     /// | 256 channels | 0.4 | 0.9 | 1.0–1.2 | 1.3–1.5 | 1.4–1.5 | 2.1–2.4 |
     ///
-    /// Even 4 to 8 channels gain, 1.5 to 2.6 times at 512 tiles: lanes are as empty in both.
+    /// Even 4 to 8 channels gain, 1.5 to 2.6 times at 512 tiles, because lanes are as empty in both
+    /// algorithms.
     pub fn wins(g: &ConvGeometry) -> bool {
         let tiles = g.batch * g.output().iter().map(|n| n.div_ceil(STEP)).product::<usize>();
         Self::applies(g) && tiles >= 32 && g.out_channels >= 4
@@ -102,12 +106,12 @@ impl Winograd {
         Self { isa, src, dst, pack, tiles, block, tasks, share_planes }
     }
 
-    /// Numbers of transformed weights.
+    /// Length of the transformed weights.
     pub fn packed_len(&self) -> usize {
         self.plane() * PLANES
     }
 
-    /// Numbers of scratch for [`pack`](Self::pack) and for [`run`](Self::run).
+    /// Floats of scratch memory for [`pack`](Self::pack) and [`run`](Self::run).
     pub fn scratch(&self) -> usize {
         self.pack.packed_len().max(self.tasks * self.slot())
     }
@@ -129,7 +133,7 @@ impl Winograd {
         planes(self.block, tiling.channels)
     }
 
-    /// Transforms the weight: per plane the panels `[depth][vectors]`.
+    /// Transforms the weight to panels `[depth][vectors]` per plane.
     pub fn pack(&self, weight: &[f32], packed: &mut [f32], scratch: &mut [f32]) {
         let direct = &mut scratch[..self.pack.packed_len()];
         self.pack.pack(weight, direct);
@@ -141,12 +145,13 @@ impl Winograd {
                 direct: direct.as_ptr(),
                 packed: packed.as_ptr(),
             };
-            // SAFETY: a panel reads and writes its own part of both, whose lengths were checked.
+            // SAFETY: each panel reads and writes its own part of both slices, whose lengths were
+            // checked.
             unsafe { self.isa.run(kernel) }
         });
     }
 
-    /// Runs over packed weights.
+    /// Runs with packed weights.
     pub fn run(
         &self,
         src: &[f32],
@@ -184,8 +189,8 @@ impl Winograd {
                 for block in task * blocks / self.tasks..(task + 1) * blocks / self.tasks {
                     let start = block * self.block;
                     let tiles = start..(start + self.block).min(self.tiles);
-                    // SAFETY: lengths were checked; tiles of different blocks have different pixels; the
-                    // slot is this task's.
+                    // SAFETY: lengths were checked; tiles of different blocks have different
+                    // pixels; the slot belongs to this task.
                     unsafe {
                         self.spread(src, left, start, tiles.clone());
                         self.multiply(left, packed, product, tiles.len(), 0..PLANES);
@@ -210,8 +215,8 @@ impl Winograd {
             let end = (start + self.block).min(self.tiles);
             let chunks = (end - start).div_ceil(SOME);
             let some = |chunk: usize| start + chunk * SOME..(start + (chunk + 1) * SOME).min(end);
-            // SAFETY: lengths were checked; in each step tasks write the rows of their own tiles, their own
-            // plane, and the pixels of their own tiles.
+            // SAFETY: lengths were checked; in each step tasks write the rows of their own tiles,
+            // their own plane, and the pixels of their own tiles.
             unsafe {
                 (0..chunks)
                     .into_par_iter()
@@ -228,7 +233,7 @@ impl Winograd {
 
     /// Safety: `left` holds the planes of a block that starts at tile `start` and contains `tiles`.
     unsafe fn spread(&self, src: &[f32], left: Shared<'_>, start: usize, tiles: Range<usize>) {
-        // SAFETY: passed on.
+        // SAFETY: the caller's conditions hold here too.
         unsafe {
             self.isa.run(Spread::<Inputs, POINTS> {
                 tiling: &self.src,
@@ -251,7 +256,7 @@ impl Winograd {
         planes: Range<usize>,
     ) {
         let (left, packed, product) = (left.as_ptr(), packed.as_ptr(), product.as_ptr());
-        // SAFETY: passed on.
+        // SAFETY: the caller's conditions hold here too.
         unsafe { self.isa.run(Multiply { winograd: self, tiles, planes, left, packed, product }) }
     }
 
@@ -264,7 +269,7 @@ impl Winograd {
         tiles: Range<usize>,
         mode: Write,
     ) {
-        // SAFETY: passed on.
+        // SAFETY: the caller's conditions hold here too.
         unsafe {
             self.isa.run(Collect {
                 tiling: &self.dst,
@@ -281,12 +286,12 @@ impl Winograd {
         self.dst.channels.div_ceil(2 * self.isa.lanes())
     }
 
-    /// Numbers of one plane of the packed weight.
+    /// Floats per plane of the packed weight.
     fn plane(&self) -> usize {
         self.pack.panels_len() / 9
     }
 
-    /// First channel of a panel and its width, padded to whole vectors.
+    /// First channel of a panel, and its width padded to whole vectors.
     #[inline(always)]
     fn panel(&self, panel: usize) -> (usize, usize) {
         let start = panel * 2 * self.isa.lanes();
@@ -299,7 +304,7 @@ impl Winograd {
     }
 }
 
-/// G · G on the taps of one panel.
+/// Transforms the taps of one panel with G on both sides.
 struct PackPanel<'a> {
     winograd: &'a Winograd,
     panel: usize,
@@ -313,7 +318,7 @@ impl Kernel for PackPanel<'_> {
         let depth = self.winograd.src.channels;
         let (start, width) = self.winograd.panel(self.panel);
         for at in (0..depth * width).step_by(V::LANES) {
-            // SAFETY: the panel has depth · width numbers per tap and per plane.
+            // SAFETY: the panel has depth · width floats per tap and per plane.
             unsafe {
                 let from = self.direct.add(start * depth * 9 + at);
                 let tap = depth * width;
@@ -330,7 +335,7 @@ impl Kernel for PackPanel<'_> {
     }
 }
 
-/// Plane by plane: `[tiles][depth] · [depth][width]`.
+/// Multiplies plane by plane: `[tiles][depth] · [depth][width]`.
 struct Multiply<'a> {
     winograd: &'a Winograd,
     tiles: usize,
@@ -348,7 +353,7 @@ impl Kernel for Multiply<'_> {
         for plane in self.planes.clone() {
             for panel in 0..w.panels() {
                 let (start, width) = w.panel(panel);
-                // SAFETY: planes and panels lie where `run` and `pack` of the plan put them.
+                // SAFETY: planes and panels have the offsets that the plan's `run` and `pack` use.
                 unsafe {
                     let from = self.left.add(plane * left.plane);
                     let packed = self.packed.add(plane * w.plane() + start * w.src.channels);
@@ -375,8 +380,8 @@ impl Multiply<'_> {
         to_row: usize,
     ) {
         for tile in (0..self.tiles).step_by(M) {
-            // SAFETY: rows past the last tile repeat the last; only rows that exist are written, and rows of
-            // planes are padded to whole vectors.
+            // SAFETY: rows past the last tile repeat the last; only existing rows are written, and
+            // rows of planes are padded to whole vectors.
             unsafe {
                 let mut rows = [left; M];
                 for (i, row) in rows.iter_mut().enumerate() {

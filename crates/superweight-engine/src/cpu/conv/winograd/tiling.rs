@@ -1,7 +1,7 @@
-//! Images cut into 4×4 tiles, and the way to the 36 planes and back.
+//! Splits images into 4×4 tiles and transforms them to the 36 planes and back.
 //!
-//! A plane holds one of the 36 points for a block of tiles: a row of channels per tile, the left matrix of a
-//! product.
+//! A plane holds one of the 36 points for a block of tiles: one row of channels per tile, the left
+//! matrix of a product.
 
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -9,15 +9,15 @@ use core::ops::Range;
 use super::transform::{Linear, Outputs, Patch, Regular, both};
 use crate::cpu::simd::{Kernel, Vector};
 
-/// Outputs of a tile, along one side.
+/// Outputs of a tile along one side.
 pub(super) const STEP: usize = 4;
-/// Points, along one side, and in all.
+/// Points of a tile along one side, and in total.
 pub(super) const POINTS: usize = 6;
 pub(super) const PLANES: usize = POINTS * POINTS;
-/// No vector is longer; rows of planes are padded to a multiple.
+/// Length of the longest vector; rows of planes are padded to a multiple of it.
 const ALIGN: usize = 16;
 
-/// Tiles over a batch of images: tile (r, c) of an image starts at pixel `origin + 4 · (r, c)`.
+/// Tiles of a batch of images. Tile (r, c) of an image starts at pixel `origin + 4 · (r, c)`.
 #[derive(Clone, Debug)]
 pub(super) struct Tiling {
     pub size: [usize; 2],
@@ -26,14 +26,14 @@ pub(super) struct Tiling {
     pub grid: [usize; 2],
 }
 
-/// Where a block keeps its 36 planes.
+/// Memory layout of the 36 planes of a block.
 ///
-/// Either all points of a tile lie together, so that spreading writes one piece of memory and collecting reads
-/// one: 15% faster at 16 and 32 channels, where the transforms are half of the work. Or a plane lies together,
-/// which suits tasks that share out planes: summing over its tiles runs along memory.
+/// If all points of a tile are contiguous, each transform writes and reads one piece of memory: 15%
+/// faster at 16 and 32 channels, where transforms are half of the work. If a plane is contiguous,
+/// tasks can share planes, and sums over its tiles run along memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Planes {
-    /// From tile to tile, and from plane to plane.
+    /// Distance between tiles, and between planes.
     pub row: usize,
     pub plane: usize,
     len: usize,
@@ -46,7 +46,8 @@ impl Planes {
         Self { row, plane, len: tiles * row }
     }
 
-    /// A plane is a cache line longer than its rows, or the 36 stores of a tile could fall into one set.
+    /// A plane is a cache line longer than its rows, otherwise the 36 stores of a tile could fall
+    /// into one cache set.
     pub fn by_plane(tiles: usize, channels: usize) -> Self {
         let row = channels.next_multiple_of(ALIGN);
         let plane = tiles * row + ALIGN;
@@ -59,7 +60,7 @@ impl Planes {
 }
 
 impl Tiling {
-    /// First pixel of a tile, and the index of its image.
+    /// Index of a tile's image, and its first pixel.
     #[inline(always)]
     fn locate(&self, tile: usize) -> (usize, [isize; 2]) {
         let per_image = self.grid[0] * self.grid[1];
@@ -68,14 +69,15 @@ impl Tiling {
         (image, [0, 1].map(|d| self.origin[d] + (at[d] * STEP) as isize))
     }
 
-    /// Offset of a pixel that exists.
+    /// Offset of an existing pixel.
     #[inline(always)]
     fn pixel(&self, image: usize, row: usize, column: usize) -> usize {
         ((image * self.size[0] + row) * self.size[1] + column) * self.channels
     }
 }
 
-/// Pixels to planes: patches of P×P pixels, zero outside of the image, mapped by L on both sides.
+/// Transforms pixels to planes: patches of P×P pixels, zero outside the image, with L applied on
+/// both sides.
 pub(super) struct Spread<'a, L, const P: usize> {
     pub tiling: &'a Tiling,
     pub tiles: Range<usize>,
@@ -95,10 +97,10 @@ impl<L: Linear<P, POINTS>, const P: usize> Kernel for Spread<'_, L, P> {
                 && left >= 0
                 && top as usize + P <= t.size[0]
                 && left as usize + P <= t.size[1];
-            // Channels that need no care: whole vectors of a tile without a border.
+            // Channels in whole vectors, for tiles without a border.
             let plain = if inside { t.channels - t.channels % V::LANES } else { 0 };
-            // SAFETY: pixels are read only where they are inside the image, and only channels that exist; the
-            // planes have a padded row per tile of the block.
+            // SAFETY: reads only pixels inside the image, and only existing channels. The planes
+            // have a padded row per tile of the block.
             unsafe {
                 let out = self.out.add(index * self.planes.row);
                 for channel in (0..plain).step_by(V::LANES) {
@@ -126,18 +128,18 @@ impl<L, const P: usize> Spread<'_, L, P> {
     unsafe fn store<V: Vector>(&self, points: [[V; POINTS]; POINTS], out: *mut f32) {
         for (i, row) in points.iter().enumerate() {
             for (j, value) in row.iter().enumerate() {
-                // SAFETY: a row of every plane is the tile's.
+                // SAFETY: one row of every plane belongs to the tile.
                 unsafe { value.store(out.add((i * POINTS + j) * self.planes.plane)) }
             }
         }
     }
 }
 
-/// A patch that is zero where the image ends; `width` channels. Pixels outside read zeros instead of not being
-/// read: a select, not a branch. At 8×8 every tile has a border.
+/// A patch of `width` channels that is zero outside the image. Pixels outside read zeros, which is
+/// a select rather than a branch. At 8×8 every tile has a border.
 struct Border<const P: usize> {
     start: *const f32,
-    /// Offsets of rows and columns that are inside.
+    /// Offsets of the rows and columns that are inside.
     rows: [Option<usize>; P],
     columns: [Option<usize>; P],
     width: usize,
@@ -166,7 +168,7 @@ static ZEROS: [f32; ALIGN] = [0.0; ALIGN];
 impl<V: Vector, const P: usize> Patch<V> for Border<P> {
     #[inline(always)]
     unsafe fn load(&self, row: usize, column: usize) -> V {
-        // SAFETY: only pixels inside of the image are read, or the zeros.
+        // SAFETY: reads only pixels inside the image, or the zeros.
         unsafe {
             let at = match (self.rows[row], self.columns[column]) {
                 (Some(row), Some(column)) => self.start.add(row + column),
@@ -177,7 +179,8 @@ impl<V: Vector, const P: usize> Patch<V> for Border<P> {
     }
 }
 
-/// Planes to pixels: Aᵀ on both sides, the part of the tile inside the image written or added.
+/// Transforms planes to pixels with Aᵀ on both sides. The part of the tile inside the image is
+/// written or added.
 pub(super) struct Collect<'a> {
     pub tiling: &'a Tiling,
     pub tiles: Range<usize>,
@@ -198,7 +201,8 @@ impl Kernel for Collect<'_> {
             let columns = (t.size[1] - left).min(STEP);
             for channel in (0..t.channels).step_by(V::LANES) {
                 let width = (t.channels - channel).min(V::LANES);
-                // SAFETY: the planes have a padded row per tile; pixels are inside by `rows` and `columns`.
+                // SAFETY: the planes have a padded row per tile; `rows` and `columns` keep pixels
+                // inside.
                 unsafe {
                     let from = self.from.add(index * self.planes.row + channel);
                     let planes = self.planes.plane;

@@ -1,13 +1,13 @@
-//! dw from x and dy: the adjoint of the product in the weight.
+//! Winograd gradient of the weight: dw from x and dy, the adjoint of the forward product.
 //!
 //! ```text
 //! dw = Gᵀ [ Σ_tiles (A dy-tile Aᵀ) ⊗ (Bᵀ x-tile B) ] G
 //! ```
 //!
-//! Each of the 36 planes is a sum of outer products over tiles. With few channels the sums are small and stay in the
-//! cache, so tasks take parts of the tiles through all steps, each with its own sums. With many channels the
-//! sums are large: then all tiles are spread first and the planes are shared out. Which of the two, and how
-//! many parts, is fixed by the geometry.
+//! Each of the 36 planes is a sum of outer products over tiles. With few channels the sums are
+//! small and stay in the cache, so each task takes a part of the tiles through all steps, with its
+//! own sums. With many channels the sums are large. Then all tiles are transformed first and tasks
+//! share the planes. The geometry determines which of the two is used, and the number of parts.
 
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -23,7 +23,7 @@ use crate::cpu::simd::{Isa, Kernel, Vector};
 use crate::device::buffer::Write;
 use crate::geometry::ConvGeometry;
 
-/// The backward pass to the weight, planned.
+/// Plan of the gradient of a weight.
 #[derive(Clone, Debug)]
 pub(in crate::cpu::conv) struct WinogradWeight {
     isa: Isa,
@@ -32,24 +32,25 @@ pub(in crate::cpu::conv) struct WinogradWeight {
     tiles: usize,
     /// Tiles that are in planes at the same time.
     block: usize,
-    /// Sums kept apart; one means that planes are shared out instead.
+    /// Number of separate sums. With one, tasks share planes instead.
     parts: usize,
 }
 
-/// Numbers in the planes of a block: half of a 2 MiB second-level cache when every task has its own block...
+/// Floats in the planes of a block if every task has its own: half of a 2 MiB L2 cache.
 const BLOCK: usize = 1 << 17;
-/// ...and 16 MiB when all share one.
+/// Floats in the planes of a block that all tasks share: 16 MiB.
 const SHARED_BLOCK: usize = 1 << 22;
-/// Numbers in all sums that are kept apart.
+/// Largest number of floats in all separate sums.
 const SUMS: usize = 5 << 17;
-/// Tiles of a task that only spreads.
+/// Tiles per task that only transforms.
 const SPREAD: usize = 16;
 
 impl WinogradWeight {
-    /// Whether it is faster than the direct sum.
+    /// Returns true if the algorithm is faster than the direct sum.
     ///
-    /// Direct / Winograd time, measured as in the module's table: 64 channels 0.7 at 4 tiles, 1.6 at 16, 2.0 at
-    /// 64, 3.2 at 512; 256 channels 1.9 at 16 tiles; but 16 channels 0.5 at 16 tiles, 1.0 at 64, 1.9 at 8192.
+    /// Direct time / Winograd time, measured as in the module's table: 64 channels 0.7 at 4 tiles,
+    /// 1.6 at 16, 2.0 at 64, 3.2 at 512; 256 channels 1.9 at 16 tiles; 16 channels 0.5 at 16 tiles,
+    /// 1.0 at 64, 1.9 at 8192.
     pub fn wins(g: &ConvGeometry) -> bool {
         let tiles = g.batch * g.output().iter().map(|n| n.div_ceil(STEP)).product::<usize>();
         Winograd::applies(g) && tiles >= 16 && tiles * g.in_channels.min(g.out_channels) >= 1024
@@ -91,7 +92,7 @@ impl WinogradWeight {
         planes(self.block, tiling.channels)
     }
 
-    /// Per plane `[out][in]`.
+    /// Layout of the sums, `[out][in]` per plane.
     fn sums(&self) -> Planes {
         Planes::by_plane(self.dy.channels, self.x.channels)
     }
@@ -120,7 +121,7 @@ impl WinogradWeight {
         let sums = Shared::new(sums);
         let slots = Slots::new(planes, self.parts, self.slot());
         (0..self.parts).into_par_iter().for_each(|part| {
-            // SAFETY: parts lie behind each other.
+            // SAFETY: parts do not overlap.
             let sums = unsafe { sums.part(part * self.sums().len(), self.sums().len()) };
             slots.with(|slot| {
                 let (left, right) = slot.split_at_mut(self.dy_planes().len());
@@ -128,7 +129,8 @@ impl WinogradWeight {
                 let first = part * self.tiles / self.parts;
                 for start in (first..end).step_by(self.block) {
                     let tiles = start..(start + self.block).min(end);
-                    // SAFETY: the planes are this task's and hold a block; the sums are this part's.
+                    // SAFETY: the planes belong to this task and hold a block; the sums belong to
+                    // this part.
                     unsafe {
                         self.spread(x, dy, tiles.clone(), left.as_mut_ptr(), right.as_mut_ptr());
                         self.isa.run(Sum {
@@ -170,13 +172,13 @@ impl WinogradWeight {
                     sums: sums.as_ptr(),
                     fresh: start == 0,
                 };
-                // SAFETY: tasks read what was spread and write the sums of their own plane.
+                // SAFETY: tasks read the transformed tiles and write the sums of their own plane.
                 unsafe { self.isa.run(sum) }
             });
         }
     }
 
-    /// Safety: the planes are large enough for the tiles and nobody else uses these rows of them.
+    /// Safety: the planes are large enough for the tiles, and no other task uses these rows.
     unsafe fn spread(
         &self,
         x: &[f32],
@@ -185,7 +187,7 @@ impl WinogradWeight {
         left: *mut f32,
         right: *mut f32,
     ) {
-        // SAFETY: passed on; the activations' lengths were checked in `run`.
+        // SAFETY: the caller's conditions hold here too; `run` checked the activations' lengths.
         unsafe {
             self.isa.run(Spread::<Inputs, POINTS> {
                 tiling: &self.x,
@@ -207,7 +209,7 @@ impl WinogradWeight {
     }
 }
 
-/// sums[plane] += Σ_tiles left ⊗ right.
+/// Computes `sums[plane] += Σ_tiles left ⊗ right`.
 struct Sum<'a> {
     weight: &'a WinogradWeight,
     tiles: usize,
@@ -227,7 +229,7 @@ impl Kernel for Sum<'_> {
             let mut column = 0;
             while column < sums.row {
                 let left = (sums.row - column) / V::LANES;
-                // SAFETY: passed on; N vectors are left of the row.
+                // SAFETY: the caller's conditions hold here too; N vectors of the row remain.
                 column += V::LANES
                     * unsafe {
                         if wide && (left == 3 || left > 4) {
@@ -253,8 +255,8 @@ impl Sum<'_> {
         let w = self.weight;
         let (left, right, sums) = (w.dy_planes(), w.x_planes(), w.sums());
         for channel in (0..w.dy.channels).step_by(M) {
-            // SAFETY: planes hold `tiles` rows, padded to vectors; a tile of rows may reach past the last
-            // channel into the plane's padding, but only channels that exist are written.
+            // SAFETY: planes hold `tiles` rows, padded to vectors. A tile of rows may reach past
+            // the last channel into the plane's padding, but only existing channels are written.
             unsafe {
                 let mut dy = self.left.add(plane * left.plane + channel);
                 let mut x = self.right.add(plane * right.plane + column);
@@ -283,7 +285,7 @@ impl Sum<'_> {
     }
 }
 
-/// The points of one vector of weights, the parts added in order.
+/// The points of one vector of weights, with the parts added in order.
 struct Parts {
     start: *const f32,
     sums: Planes,
@@ -293,7 +295,7 @@ struct Parts {
 impl<V: Vector> Patch<V> for Parts {
     #[inline(always)]
     unsafe fn load(&self, row: usize, column: usize) -> V {
-        // SAFETY: `parts` blocks of sums lie behind each other.
+        // SAFETY: `parts` blocks of sums follow one another.
         unsafe {
             let from = self.start.add((row * POINTS + column) * self.sums.plane);
             let mut sum = V::load(from);
@@ -305,7 +307,7 @@ impl<V: Vector> Patch<V> for Parts {
     }
 }
 
-/// dw of one output channel: the parts added in order, then Gᵀ · G.
+/// Computes dw of one output channel: adds the parts in order, then applies Gᵀ · G.
 struct Finish<'a> {
     weight: &'a WinogradWeight,
     channel: usize,
@@ -320,7 +322,8 @@ impl Kernel for Finish<'_> {
         let (w, sums) = (self.weight, self.weight.sums());
         let channels = w.x.channels;
         for column in (0..channels).step_by(V::LANES) {
-            // SAFETY: rows of sums are padded to whole vectors; of dw only channels that exist are written.
+            // SAFETY: rows of sums are padded to whole vectors; only existing channels of dw are
+            // written.
             unsafe {
                 let start = self.sums.add(self.channel * sums.row + column);
                 let taps =

@@ -1,4 +1,4 @@
-//! `y = act(x·scale + shift + residual)`, in place or not.
+//! Normalisation: `y = act(x·scale + shift + residual)`, optionally in place.
 
 use rayon::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Gradients of input, γ and β: one pass for the sums, one for `dx`.
+//! Gradients of input, γ and β. One pass computes the sums, a second one `dx`.
 
 use rayon::prelude::*;
 
@@ -10,7 +10,7 @@ use crate::device::buffer::InputGradient;
 use crate::device::buffer::Write;
 use crate::device::call::batch_norm::{Backward, Moments};
 
-/// Lines per segment that the passes share: μ, scale, shift, and the two factors of `dx`.
+/// Lines per segment in scratch memory: μ, scale, shift, and the two coefficients of `dx`.
 const LINES: usize = 5;
 
 pub(in crate::cpu) fn backward_scratch(call: &Backward) -> usize {
@@ -19,7 +19,7 @@ pub(in crate::cpu) fn backward_scratch(call: &Backward) -> usize {
     call.shape.segments * (LINES + 2 * rows.tasks) * rows.line + sums
 }
 
-/// What the reduction and the gradient pass read, for one segment.
+/// Lines of one segment that both passes read.
 #[derive(Clone, Copy)]
 struct Lines<'a> {
     mean: &'a [f32],
@@ -56,7 +56,7 @@ pub(in crate::cpu) fn backward(call: &Backward, v: &Views<'_>, scratch: &mut [f3
     let x = v.read(call.x);
     let bounds = call.activation.bounds();
     let in_place = matches!(call.dx, Some(InputGradient::InPlace));
-    // The gradient of the output is read in the first pass and, in place, written in the second.
+    // The first pass reads the gradient of the output. In place, the second pass overwrites it.
     let mut dy_written: &mut [f32] = &mut [];
     let dy: &[f32] = if in_place {
         dy_written = v.write(call.dy);
@@ -110,7 +110,7 @@ pub(in crate::cpu) fn backward(call: &Backward, v: &Views<'_>, scratch: &mut [f3
     }
 }
 
-/// `Σ dz` and `Σ dz·(x − μ)` per task and column.
+/// Computes `Σ dz` and `Σ dz·(x − μ)` per task and column.
 fn reduce(
     rows: &Rows,
     x: &[f32],
@@ -136,7 +136,7 @@ fn reduce(
     );
 }
 
-/// dβ and dγ: sums over the segments that share them.
+/// Computes dβ and dγ as sums over the segments that share them.
 fn parameter_gradients(call: &Backward, v: &Views<'_>, sums: &[f32], products: &[f32]) {
     let sets = call.shape.parameter_sets();
     for (gradient, sums) in [(v.write(call.dshift), sums), (v.write(call.dscale), products)] {
@@ -150,7 +150,8 @@ fn parameter_gradients(call: &Backward, v: &Views<'_>, sums: &[f32], products: &
     }
 }
 
-/// `dx = scale·dz + slope·(x − μ) + offset` with `slope = −Σ(γ·dz·x̂)/(M·σ²)`, `offset = −Σ(γ·dz)/(M·σ)`.
+/// Computes the coefficients of `dx = scale·dz + slope·(x − μ) + offset` with `slope =
+/// −Σ(γ·dz·x̂)/(M·σ²)` and `offset = −Σ(γ·dz)/(M·σ)`.
 fn gradient_lines(
     call: &Backward,
     folded: &Folded<'_>,
@@ -184,7 +185,7 @@ fn gradient_lines(
     }
 }
 
-/// `dz`: the gradient passes where the activation's input lies between the bounds.
+/// Computes `dz`. The gradient passes where the activation's input is between the bounds.
 #[inline(always)]
 fn masked(x: f32, dy: f32, scale: f32, shift: f32, low: f32, high: f32) -> f32 {
     let z = x * scale + shift;

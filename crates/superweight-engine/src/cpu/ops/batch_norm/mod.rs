@@ -1,5 +1,6 @@
-//! Batch norm in four passes over memory: statistics (read x), apply (read x, write y), and backward, sums (read x, dy)
-//! and apply (read x, dy, write dx). It is bound by memory, so nothing else is read: activation and residual ride along.
+//! Batch norm in four passes over memory: statistics (read x), apply (read x, write y), backward
+//! sums (read x, dy) and backward apply (read x, dy, write dx). Memory bandwidth limits it, so
+//! activation and residual are fused into these passes.
 
 mod apply;
 mod backward;
@@ -17,12 +18,13 @@ fn rows_of(shape: &NormShape) -> Rows {
     Rows::new(shape.rows, shape.channels)
 }
 
-/// Index of segment `s` in a tensor with this many sets.
+/// Index of a segment's set in a tensor with this many sets.
 fn set_of(segment: usize, sets: usize) -> usize {
     if sets == 1 { 0 } else { segment }
 }
 
-/// `scale = γ/σ` and `shift = β − μ·γ/σ` of a segment; the same numbers in forward and backward.
+/// Computes `scale = γ/σ` and `shift = β − μ·γ/σ` of a segment. Forward and backward use the same
+/// values.
 struct Folded<'a> {
     mean: &'a [f32],
     second: &'a [f32],
@@ -49,7 +51,7 @@ impl<'a> Folded<'a> {
         }
     }
 
-    /// μ, 1/σ, γ and β of a channel.
+    /// Returns μ, 1/σ, γ and β of a channel.
     fn channel(&self, segment: usize, channel: usize) -> (f32, f32, f32, f32) {
         let c = self.shape.channels;
         let statistic = match self.epsilon {

@@ -1,7 +1,8 @@
-//! μ and 1/σ of a batch, and the running statistics.
+//! Mean μ and inverse standard deviation 1/σ of a batch, and the running statistics.
 //!
-//! Statistics of a task are taken in two passes while it lies in cache, mean first, then squared distances from it, and
-//! merged over tasks in f64: `M₂ = Σ M₂ᵢ + Σ nᵢ(μᵢ − μ)²`. No precision is lost where the mean is far from zero.
+//! A task takes two passes while its data is in cache: the mean first, then the squared distances
+//! from it. The tasks are merged in f64: `M₂ = Σ M₂ᵢ + Σ nᵢ(μᵢ − μ)²`. This stays precise if the
+//! mean is far from zero.
 
 use rayon::prelude::*;
 
@@ -39,7 +40,8 @@ pub(in crate::cpu) fn statistics(call: &Statistics, v: &Views<'_>, scratch: &mut
         }
         None => 0.0,
     };
-    // Where segments with their own statistics share running ones, those take in the segments' average.
+    // Segments with their own statistics may share running statistics, which then receive the
+    // segments' average.
     let sharing = shape.statistic_sets() / shape.running_sets();
 
     for (set, partials) in partials.chunks_exact(segments * rows.tasks * 2 * rows.line).enumerate()
@@ -60,13 +62,14 @@ pub(in crate::cpu) fn statistics(call: &Statistics, v: &Views<'_>, scratch: &mut
     }
 }
 
-/// `r ← (1−w)·r + Σ share·value`, one value at a time.
+/// Updates `r ← (1−w)·r + Σ share·value`, one value per call.
 fn blend(running: &mut f32, first: bool, weight: f64, share: f64, value: f64) {
     let kept = if first { (1.0 - weight) * f64::from(*running) } else { f64::from(*running) };
     *running = (kept + share * value) as f32;
 }
 
-/// Mean and sum of squared distances of a task, in the first row of either half of `partial`.
+/// Computes mean and sum of squared distances of a task, in the first row of each half of
+/// `partial`.
 fn task_moments(rows: &Rows, x: &[f32], partial: &mut [f32]) {
     let (mean, squares) = partial.split_at_mut(rows.line);
     column_sums(x, rows.line, mean);
@@ -78,7 +81,7 @@ fn task_moments(rows: &Rows, x: &[f32], partial: &mut [f32]) {
     rows.fold(squares);
 }
 
-/// Merges the moments of all tasks of a set; `finish` gets channel, mean and M₂.
+/// Merges the moments of all tasks of a set. `finish` receives channel, mean and M₂.
 fn merge_moments(
     rows: &Rows,
     partials: &[f32],
@@ -114,7 +117,7 @@ fn merge_moments(
 }
 
 vectorised! {
-    /// Sum of squared distances from the mean, per column.
+    /// Sums the squared distances from the mean per column.
     fn column_squares(x: &[f32], mean: &[f32], squares: &mut [f32]) {
         let line = mean.len();
         column_blocks!(line, |column, N| {
