@@ -1,4 +1,5 @@
-//! Speed of planning. Targets: group 1,000 layers in under a second, plan an ensemble in under 50 ms.
+//! Speed of planning. Targets: group 1,000 layers in under a second, plan an ensemble in under 50
+//! ms.
 //!
 //! `cargo bench -p superweight-plan`
 

@@ -1,4 +1,5 @@
-//! Plans three networks in half of their parameters; prints the parameters by part and the clusters.
+//! Plans three networks in half of their parameters; prints the parameters by part and the
+//! clusters.
 //!
 //! `cargo run -p superweight-plan --example plan`
 

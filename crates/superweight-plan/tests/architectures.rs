@@ -18,8 +18,8 @@ fn totals_are_exact() {
         ("wrn-28-10", 10, 36_479_194),
         ("wrn-28-1", 100, 375_348),
         ("wrn-16-2", 10, 691_674),
-        // Counted by hand: stem 432; stages of 8, 16 and 32 channels 1,904 + 3,632 + 14,432; last batch
-        // norm 64; classifier 330.
+        // Counted by hand: stem 432; stages of 8, 16 and 32 channels 1,904 + 3,632 + 14,432; last
+        // batch norm 64; classifier 330.
         ("wrn-10-0.5", 10, 20_794),
         ("wrn-34-8", 100, 29_597_748),
         ("wrn-28-12", 100, 52_587_060),
@@ -34,8 +34,8 @@ fn totals_are_exact() {
         ("mobilenet-v2-0.5", 1000, 1_968_680),
         ("mobilenet-v2-0.75", 1000, 2_636_424),
         ("mobilenet-v2-1.4", 1000, 6_108_776),
-        // Counts of the PyTorch model with the options of the authors' CIFAR commands: base 4, step 2,
-        // nChannels 16, grFactor 1-2-4, growthRate as here.
+        // Counts of the PyTorch model with the options of the authors' CIFAR commands: base 4, step
+        // 2, nChannels 16, grFactor 1-2-4, growthRate as here.
         ("msdnet-2-1", 10, 405_945),
         ("msdnet-3-4", 10, 823_582),
         ("msdnet-11-6", 100, 5_597_760),

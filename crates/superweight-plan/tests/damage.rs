@@ -272,7 +272,8 @@ fn errors_name_damage_that_only_one_tiling_can_have() {
         error.contains("nested tiling needs a template set with a block of this size"),
         "{error}"
     );
-    // Tiles of a layer may differ in their factor only if they use different sets; a grid has one set.
+    // Tiles of a layer may differ in their factor only if they use different sets; a grid has one
+    // set.
     let grid = plan("grid");
     let error = damaged(&grid, |p| p["layers"][2]["tiles"][1]["factor"] = json!(0.123));
     assert!(error.contains("differs from that of the layer's other tiles"), "{error}");

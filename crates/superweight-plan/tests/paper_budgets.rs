@@ -79,8 +79,8 @@ fn sets(plan: &SharingPlan) -> Vec<(usize, [usize; 4])> {
 
 /// A grid plan of WRN-28-10 with one cluster per kernel size.
 ///
-/// With blocks of 8 the 3×3 layers have 62,840 cells, the shortcuts 4,040, and the classifier 13 × 80.
-/// Stem, batch norm and bias have 18,484 parameters.
+/// With blocks of 8 the 3×3 layers have 62,840 cells, the shortcuts 4,040, and the classifier 13 ×
+/// 80. Stem, batch norm and bias have 18,484 parameters.
 fn grid(budget: u64, block: Option<usize>) -> SharingPlan {
     let request = request("wrn-28-10", 100, budget, "single");
     PlanRequest { tiling: TilingChoice::Grid, block, ..request }.plan().unwrap()
@@ -106,22 +106,24 @@ fn grids_of_table_1_match_counts_by_hand() {
     // 14 × (2,304 + 15,710 own rows) + 24 × (256 + 1,010) of 282,884 parameters; a fifteenth
     // template for the first set would cost the second 14 of its 24.
     assert_eq!(dense_classifier(365_368, 16), [(14, [16, 16, 3, 3]), (24, [16, 16, 1, 1])]);
-    // 249 × (9,216 + 4,045) + 200 × (1,024 + 265) of 3,571,204 parameters. In proportion to √weights
-    // the second set would have 219, but 200 already are 257,800 parameters for 258,560 weights.
+    // 249 × (9,216 + 4,045) + 200 × (1,024 + 265) of 3,571,204 parameters. In proportion to
+    // √weights the second set would have 219, but 200 already are 257,800 parameters for 258,560
+    // weights.
     assert_eq!(dense_classifier(3_653_688, 32), [(249, [32, 32, 3, 3]), (200, [32, 32, 1, 1])]);
 }
 
 #[test]
 fn a_grid_has_the_smallest_block_that_allows_three_templates() {
     let tiling = |budget| grid(budget, None).tiling;
-    // Blocks of 8 need 3 × (576 + 62,840 + 64 + 4,040 + 64 + 1,040) + 18,484 parameters, blocks of 16
-    // 3 × (2,304 + 15,710 + 256 + 1,010 + 256 + 280) + 18,484.
+    // Blocks of 8 need 3 × (576 + 62,840 + 64 + 4,040 + 64 + 1,040) + 18,484 parameters, blocks of
+    // 16 3 × (2,304 + 15,710 + 256 + 1,010 + 256 + 280) + 18,484.
     assert_eq!(tiling(224_356), Tiling::Grid { block: 8 });
     assert_eq!(tiling(224_355), Tiling::Grid { block: 16 });
     assert_eq!(tiling(77_932), Tiling::Grid { block: 16 });
     assert_eq!(tiling(77_931), Tiling::Grid { block: 32 });
     assert_eq!(grid(3_653_688, Some(16)).tiling, Tiling::Grid { block: 16 });
-    // Where no grid allows three templates, the choice is Kronecker; a requested grid takes what fits.
+    // Where no grid allows three templates, the choice is Kronecker; a requested grid takes what
+    // fits.
     let auto = |budget| request("wrn-28-10", 100, budget, "single").plan().unwrap().tiling;
     let room = 65_446; // 3 × (9,216 + 4,045 + 1,024 + 265 + 1,024 + 80)
     assert_eq!(
@@ -176,15 +178,16 @@ fn the_classifier_shares_where_that_makes_it_smaller() {
         assert!(takes_part(Some(true)) && !takes_part(Some(false)), "{tiling:?}");
         assert_eq!(takes_part(None), tiling == TilingChoice::Grid, "{tiling:?}");
     }
-    // At 1% a Kronecker classifier has a fifth as many parameters as its 64,000 weights. At 10% it would
-    // have as many, at the expense of the other layers.
+    // At 1% a Kronecker classifier has a fifth as many parameters as its 64,000 weights. At 10% it
+    // would have as many, at the expense of the other layers.
     let [one, ten] = [365_368, 3_653_688].map(|budget| {
         [None, Some(true)].map(|share| classifier(TilingChoice::Kronecker, budget, share))
     });
     assert!(one[0].0 && one[0] == one[1]);
     assert!(!ten[0].0 && ten[1].0);
     assert!(ten[0].1.templates + 64_000 > ten[1].1.templates);
-    // A grid classifier has 8 × 1,104 parameters at 1%, and at 10% 57 × 1,104, the most below 64,000.
+    // A grid classifier has 8 × 1,104 parameters at 1%, and at 10% 57 × 1,104, the most below
+    // 64,000.
     assert!(
         [365_368, 3_653_688].iter().all(|&budget| classifier(TilingChoice::Grid, budget, None).0)
     );
@@ -234,8 +237,8 @@ fn a_dense_plan_is_the_plain_network() {
 fn without_a_budget_every_set_is_at_its_cap() {
     let plan = PlanRequest::new(members("wrn-16-2", 10), None).plan().unwrap();
     plan.validate().unwrap();
-    // Nested with K = number of layers that use the set: as many template parameters as weights. (More
-    // if tiles are clipped, which they are not here.)
+    // Nested with K = number of layers that use the set: as many template parameters as weights.
+    // (More if tiles are clipped, which they are not here.)
     let shared: u64 =
         plan.layers.iter().filter(|l| !l.tiles.is_empty()).map(|l| l.layer.len()).sum();
     assert_eq!((plan.tiling, plan.bill.templates), (Tiling::Nested, shared));
@@ -356,8 +359,8 @@ fn kronecker_blocks_make_templates_small_and_use_up_the_budget() {
         tiling: TilingChoice::Kronecker,
         ..request("wrn-28-10", 100, budget, "single")
     };
-    // A template has (640/b)² parameters in its pattern and 9·b² in its block. Among powers of two the
-    // sum is smallest for b = 16.
+    // A template has (640/b)² parameters in its pattern and 9·b² in its block. Among powers of two
+    // the sum is smallest for b = 16.
     for budget in [365_368, 3_653_688] {
         assert_eq!(patterned(budget).plan().unwrap().tiling, Tiling::Kronecker { block: 16 });
     }
@@ -391,8 +394,8 @@ fn stretched_plans_use_up_their_budget() {
     }
 }
 
-/// BatchEnsemble: four WRN-28-10 cost one, plus a factor per output and input of every layer of every
-/// member.
+/// BatchEnsemble: four WRN-28-10 cost one, plus a factor per output and input of every layer of
+/// every member.
 #[test]
 fn a_rank_one_plan_costs_one_network_and_factors() {
     let one = request("wrn-28-10", 100, u64::MAX, "dense").plan().unwrap();

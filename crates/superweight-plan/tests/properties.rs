@@ -121,8 +121,8 @@ fn check_coverage(plan: &Value) {
     }
 }
 
-/// The origin of one value of a hard-shared layer: template set, row of α (SuperWeight, row and column
-/// of the cell), row and column in the block.
+/// The origin of one value of a hard-shared layer: template set, row of α (SuperWeight, row and
+/// column of the cell), row and column in the block.
 type Source = (usize, (usize, usize, usize), usize, usize);
 
 /// The origin of every value at a layer's first kernel position, in row-major order.
@@ -149,7 +149,8 @@ fn sources(plan: &Value, layer: usize) -> Vec<Source> {
     sources
 }
 
-/// With hard sharing, layers of a cluster agree at every common position: each is a corner of one matrix.
+/// With hard sharing, layers of a cluster agree at every common position: each is a corner of one
+/// matrix.
 fn check_corners(plan: &Value) {
     for cluster in list(&plan["clusters"]).iter().filter(|cluster| cluster["bank"].is_null()) {
         let layers: Vec<_> = list(&cluster["layers"]).iter().map(int).collect();
@@ -230,8 +231,8 @@ fn pattern_cells(plan: &Value, superweight: usize) -> usize {
 
 /// Every layer has one α for each of its SuperWeights with several templates.
 ///
-/// α has a row for every cell that any layer of its group uses, or one row with Kronecker tiling. The
-/// reserve is what every layer with its own α would need beyond the present coefficients.
+/// α has a row for every cell that any layer of its group uses, or one row with Kronecker tiling.
+/// The reserve is what every layer with its own α would need beyond the present coefficients.
 fn check_groups(plan: &Value) {
     let (mut live, mut own) = (0, 0);
     for (i, superweight) in list(&plan["superweights"]).iter().enumerate() {
@@ -279,8 +280,8 @@ fn cells_by_layer(plan: &Value, superweight: usize) -> BTreeMap<usize, BTreeSet<
     users
 }
 
-/// Initial values and factors follow the table in the documentation of [`Scale`], with He = √(2/fan-in)
-/// of the largest fan-in of the set.
+/// Initial values and factors follow the table in the documentation of [`Scale`], with He =
+/// √(2/fan-in) of the largest fan-in of the set.
 fn check_scale(plan: &Value, scale: Scale) {
     let he = |layer: &Value| {
         let fan_in = int(&layer["in"]) * int(&layer["kernel"][0]) * int(&layer["kernel"][1]);
@@ -341,7 +342,8 @@ fn check_scale(plan: &Value, scale: Scale) {
     }
 }
 
-/// The layers that read the same bank as a set, and the number of weights per parameter of the bank.
+/// The layers that read the same bank as a set, and the number of weights per parameter of the
+/// bank.
 fn bank(plan: &Value, set: &Value) -> Option<(Vec<usize>, f64)> {
     let cluster = &plan["clusters"][int(&set["cluster"])];
     let numbers = cluster["bank"].as_u64()? as f64;
@@ -354,8 +356,8 @@ fn bank(plan: &Value, set: &Value) -> Option<(Vec<usize>, f64)> {
     Some((layers, made))
 }
 
-/// Standard deviation of interpolated independent values: the root mean square norm of the rows of both
-/// interpolations.
+/// Standard deviation of interpolated independent values: the root mean square norm of the rows of
+/// both interpolations.
 fn narrowing(set: &Value) -> f64 {
     let Some(from) = set["view"]["from"].as_array() else { return 1.0 };
     let line = |from: usize, to: usize| {

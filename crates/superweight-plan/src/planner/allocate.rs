@@ -1,19 +1,19 @@
 //! Allocates templates: the number K of every template set, from costs and a budget.
 //!
-//! *Nested* (paper §2.1.1): every set gets one template; then sets get one more in turn, from shallow
-//! to deep, up to [`ROUND_ROBIN`] each, and beyond that while the budget lasts. A set never gets more
-//! templates than layers use it: more could not make the layers more different.
+//! *Nested* (paper §2.1.1): every set gets one template; then sets get one more in turn, from
+//! shallow to deep, up to [`ROUND_ROBIN`] each, and beyond that while the budget lasts. A set never
+//! gets more templates than layers use it: more could not make the layers more different.
 //!
-//! *Grid* and *patterned* (Kronecker): every set gets at least two. K is at most min(uses, parameters
-//! in a block), because more blocks are linearly dependent. (With Kronecker tiling the patterns could
-//! still differ, but a larger block is chosen instead.) K is also limited so that a set has no more
-//! parameters than the weights it makes.
+//! *Grid* and *patterned* (Kronecker): every set gets at least two. K is at most min(uses,
+//! parameters in a block), because more blocks are linearly dependent. (With Kronecker tiling the
+//! patterns could still differ, but a larger block is chosen instead.) K is also limited so that a
+//! set has no more parameters than the weights it makes.
 //!
-//! The parameters of a set are in proportion to √weights. Suppose that the error of a set grows with
-//! the number of weights that each of its parameters makes; then this allocation minimizes the total
-//! error Σ weights/parameters, and a layer that shares with no other costs little. Templates are
-//! bought one by one, each where it lowers the error most for its price. For expensive templates,
-//! buying one more is also tried before the other sets get theirs.
+//! The parameters of a set are in proportion to √weights. Suppose that the error of a set grows
+//! with the number of weights that each of its parameters makes; then this allocation minimizes the
+//! total error Σ weights/parameters, and a layer that shares with no other costs little. Templates
+//! are bought one by one, each where it lowers the error most for its price. For expensive
+//! templates, buying one more is also tried before the other sets get theirs.
 
 use crate::plan::{Ledger, MAX_TEMPLATES, SetCost, Tiling};
 
@@ -22,7 +22,8 @@ pub(crate) const ROUND_ROBIN: usize = 8;
 
 /// Price, as a fraction of the budget, above which a template is expensive.
 ///
-/// Buying one more of these is also tried first: it can be worth more than what it costs the others.
+/// Buying one more of these is also tried first: it can be worth more than what it costs the
+/// others.
 const EXPENSIVE: f64 = 0.01;
 
 /// The rule by which a tiling allocates templates.
@@ -46,7 +47,8 @@ impl Rule {
         }
     }
 
-    /// Smallest number of templates of a set. A set that makes one cell needs one, and no coefficient.
+    /// Smallest number of templates of a set. A set that makes one cell needs one, and no
+    /// coefficient.
     pub fn least(self, set: &SetCost) -> usize {
         match self {
             Rule::Nested => 1,
@@ -261,8 +263,8 @@ mod tests {
     #[test]
     fn nested_buys_in_turn_from_shallow_to_deep() {
         let sets = [set(100, 9, 0.9), set(100, 9, 0.1), set(100, 1, 0.0)];
-        // Three templates cost 300. A second one for a set of 9 layers costs 100 + 2·9 coefficients. The
-        // third set has one layer, so it never gets a second template.
+        // Three templates cost 300. A second one for a set of 9 layers costs 100 + 2·9
+        // coefficients. The third set has one layer, so it never gets a second template.
         assert_eq!(allocate(Rule::Nested, &sets, 300, 1.0).unwrap(), [1, 1, 1]);
         assert_eq!(allocate(Rule::Nested, &sets, 418, 1.0).unwrap(), [1, 2, 1]);
         assert_eq!(allocate(Rule::Nested, &sets, 536, 1.0).unwrap(), [2, 2, 1]);
@@ -285,8 +287,9 @@ mod tests {
         assert_eq!(allocate(Rule::Grid, &sets, 42_500, 1.0).unwrap(), [20, 42]);
     }
 
-    /// WRN-28-10 at 1% with blocks of 8: classifier, 3×3 and 1×1 layers. Bought one by one, the 3×3 set
-    /// stays at four templates, because the 63,416 parameters for a fifth are spent on the others.
+    /// WRN-28-10 at 1% with blocks of 8: classifier, 3×3 and 1×1 layers. Bought one by one, the 3×3
+    /// set stays at four templates, because the 63,416 parameters for a fifth are spent on the
+    /// others.
     #[test]
     fn one_expensive_template_can_be_better_than_many_cheap_ones() {
         let sets = [set(64, 1_040, 1.0), set(576, 62_840, 0.0), set(64, 4_040, 0.0)];
@@ -296,15 +299,15 @@ mod tests {
 
     #[test]
     fn the_rest_of_a_grid_budget_goes_where_it_helps_most() {
-        // The first set cannot pay for a third template. What is left does not all go to the third set,
-        // which could use 97 templates: the others get 40,800 and 8,000 of 49,000 parameters, about 4
-        // to 1 for 17 times the weights.
+        // The first set cannot pay for a third template. What is left does not all go to the third
+        // set, which could use 97 templates: the others get 40,800 and 8,000 of 49,000 parameters,
+        // about 4 to 1 for 17 times the weights.
         let sets =
             [set(100, 50_000, 0.0), set(100, 5_000, 0.0), set(100, 300, 0.0), set(7, 1, 0.0)];
         let counts = allocate(Rule::Grid, &sets, 2 * 50_100 + 49_000 + 7, 1.0).unwrap();
         assert_eq!(counts, [2, 8, 20, 1]);
-        // With room for all, no more parameters than weights: 50,000·100 for the first set, at 50,100 per
-        // template.
+        // With room for all, no more parameters than weights: 50,000·100 for the first set, at
+        // 50,100 per template.
         assert_eq!(allocate(Rule::Grid, &sets, 1 << 40, 1.0).unwrap(), [99, 98, 75, 1]);
         // Shared coefficients are cheap, so the cap is the number of parameters in a block.
         assert_eq!(allocate(Rule::Grid, &sets, 1 << 40, 0.0).unwrap(), [100, 100, 100, 1]);

@@ -1,8 +1,8 @@
 //! Initial scales of templates, coefficients and factors. They also decide how fast each learns.
 //!
-//! The weight of layer i is fᵢ·Σ αT. A gradient step changes a parameter in proportion to what it is
-//! multiplied by. So the same initial weights can come with fast templates and slow coefficients, or
-//! the other way round:
+//! The weight of layer i is fᵢ·Σ αT. A gradient step changes a parameter in proportion to what it
+//! is multiplied by. So the same initial weights can come with fast templates and slow
+//! coefficients, or the other way round:
 //!
 //! | [`Scale`] | T ~ | norm of a row of α | fᵢ |
 //! |---|---|---|---|
@@ -12,34 +12,36 @@
 //! | released | N(0, 2/9) | 1 | 1 |
 //! | corner | N(0, He²) | 1 | 1 |
 //!
-//! D is the number of parameters in a template, and `uses` the number of cells that the set makes over
-//! all layers. Heᵢ = √(2/fan-in) of layer i; He is that of the set's largest fan-in. With K = 1 there
-//! is no α. With even, balanced and he every weight starts with He's standard deviation. *Released* is
-//! the authors' code. With *corner*, and with K = 1, a narrow layer starts as the corner of a wide one,
-//! value for value, as in Slimmable Networks.
+//! D is the number of parameters in a template, and `uses` the number of cells that the set makes
+//! over all layers. Heᵢ = √(2/fan-in) of layer i; He is that of the set's largest fan-in. With K =
+//! 1 there is no α. With even, balanced and he every weight starts with He's standard deviation.
+//! *Released* is the authors' code. With *corner*, and with K = 1, a narrow layer starts as the
+//! corner of a wide one, value for value, as in Slimmable Networks.
 //!
-//! **Kronecker.** A weight is fᵢ·Σ gₖ·pattern·T. "A row of α" in the table is a row of patterns. Each
-//! gₖ starts as plus or minus the set's gain, and the gain divides fᵢ. The gain is 1 except on the even
-//! scale: there it is He·(N/K)^¼, for the N weights that one α makes on average, and
-//! ℓ = He·(K·D·uses/rows)^¼, since layers share a row.
+//! **Kronecker.** A weight is fᵢ·Σ gₖ·pattern·T. "A row of α" in the table is a row of patterns.
+//! Each gₖ starts as plus or minus the set's gain, and the gain divides fᵢ. The gain is 1 except on
+//! the even scale: there it is He·(N/K)^¼, for the N weights that one α makes on average, and ℓ =
+//! He·(K·D·uses/rows)^¼, since layers share a row.
 //!
-//! **Banks.** All templates in a bank start with one standard deviation, that of the bank; uses/K is
-//! then the number of weights per parameter of the bank. A row of α belongs to one layer and uses that
-//! layer's He. Interpolation reduces the standard deviation of a template, and fᵢ makes up for it.
+//! **Banks.** All templates in a bank start with one standard deviation, that of the bank; uses/K
+//! is then the number of weights per parameter of the bank. A row of α belongs to one layer and
+//! uses that layer's He. Interpolation reduces the standard deviation of a template, and fᵢ makes
+//! up for it.
 //!
-//! **Classifiers.** A composed classifier starts with He's standard deviation, √6 times that of a dense
-//! one, which is uniform in ±1/√inputs. With that smaller value the network of a test diverged,
-//! probably because factors learn faster the smaller they start.
+//! **Classifiers.** A composed classifier starts with He's standard deviation, √6 times that of a
+//! dense one, which is uniform in ±1/√inputs. With that smaller value the network of a test
+//! diverged, probably because factors learn faster the smaller they start.
 //!
-//! **Even.** In a plain layer with weights w and gradient g, a step changes the weights by the relative
-//! amount |g|/|w| = |g|/(√(uses·D)·He). If the gradients of cells are unrelated, |dT| = fℓ·|g| and
+//! **Even.** In a plain layer with weights w and gradient g, a step changes the weights by the
+//! relative amount |g|/|w| = |g|/(√(uses·D)·He). If the gradients of cells are unrelated, |dT| =
+//! fℓ·|g| and
 //! |dα| = fτ√K·|g|, for templates of norm √(K·D)·τ and coefficients of norm √uses·ℓ. Both relative
-//! changes are the plain one for the τ and ℓ above, as long as layers do not share coefficients. (Those
-//! that they share, with grid tiling, learn √(uses/rows) times as fast.)
+//! changes are the plain one for the τ and ℓ above, as long as layers do not share coefficients.
+//! (Those that they share, with grid tiling, learn √(uses/rows) times as fast.)
 //!
-//! **Balanced.** A template's step moves a weight as far as a plain step would if the gradients of all
-//! cells were the same. In fact they differ widely, so templates and coefficients learn slower than
-//! plain weights, the more so the smaller the budget and the blocks are.
+//! **Balanced.** A template's step moves a weight as far as a plain step would if the gradients of
+//! all cells were the same. In fact they differ widely, so templates and coefficients learn slower
+//! than plain weights, the more so the smaller the budget and the blocks are.
 //!
 //! A layer in a set with K = uses = 1 is exactly a plain layer on both scales, except a classifier.
 
@@ -95,9 +97,9 @@ struct Start {
 impl Scale {
     /// Returns the default for a tiling.
     ///
-    /// Even for grid, Kronecker and stretched tiling: on the balanced scale their coefficients hardly
-    /// learn (with Kronecker tiling at 0.06 of the speed of plain weights, `docs/reproduction.md`).
-    /// Balanced for nested tiling. Corner for rank-one tiling.
+    /// Even for grid, Kronecker and stretched tiling: on the balanced scale their coefficients
+    /// hardly learn (with Kronecker tiling at 0.06 of the speed of plain weights,
+    /// `docs/reproduction.md`). Balanced for nested tiling. Corner for rank-one tiling.
     pub fn default_for(tiling: Tiling) -> Self {
         match tiling {
             Tiling::Grid { .. } | Tiling::Kronecker { .. } | Tiling::Stretched => Self::Even,

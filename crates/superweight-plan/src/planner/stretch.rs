@@ -9,8 +9,8 @@
 //! read by others.
 //!
 //! A layer that is alone in its cluster has as many parameters as weights, as in the authors' code,
-//! while the other clusters keep half of the budget. The other clusters share the rest in proportion
-//! to the weights they make.
+//! while the other clusters keep half of the budget. The other clusters share the rest in
+//! proportion to the weights they make.
 //!
 //! *Rank-one* tiling (BatchEnsemble): the layers of a cluster have one shape, the bank is one such
 //! matrix, and all layers read it whole. They differ in a factor per output and per input.
@@ -38,8 +38,8 @@ pub(crate) struct Bank {
     pub views: Vec<View>,
 }
 
-/// Smallest cost of a bank with the coefficients of its layers: one parameter per kernel position and
-/// template.
+/// Smallest cost of a bank with the coefficients of its layers: one parameter per kernel position
+/// and template.
 pub(crate) fn min_cost(layers: &[&Layer], templates: Option<usize>) -> u64 {
     positions(layers) * templates.map_or(1, |k| k as u64) + coefficients(layers, 0, templates)
 }
@@ -85,7 +85,8 @@ fn matrix(layers: &[&Layer]) -> u64 {
     layers.iter().map(|layer| layer.len()).max().unwrap_or(0)
 }
 
-/// Banks that cost at most `available` parameters with their coefficients; `None` if that is too few.
+/// Banks that cost at most `available` parameters with their coefficients; `None` if that is too
+/// few.
 ///
 /// With `templates`, every layer gets that many, one from each of as many equal parts of the bank.
 pub(crate) fn banks(
@@ -228,8 +229,8 @@ pub(crate) fn narrowing(layer: &Layer, [rows, cols]: [usize; 2]) -> f64 {
     (variance_kept(rows, layer.out) * variance_kept(cols * area, layer.inp * area)).sqrt()
 }
 
-/// Factor by which linear interpolation of `from` values to `to` values (corners not aligned) reduces
-/// their mean variance.
+/// Factor by which linear interpolation of `from` values to `to` values (corners not aligned)
+/// reduces their mean variance.
 fn variance_kept(from: usize, to: usize) -> f64 {
     let square = |i: usize| {
         let place =

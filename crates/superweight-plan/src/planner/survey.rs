@@ -10,8 +10,8 @@
 //! 3. *Kronecker*, which needs the fewest parameters.
 //!
 //! If the preferred tiling does not fit, another one is taken. So a larger budget is never refused
-//! where a smaller one is accepted: [`Survey::min_budget`] is the smallest over all tilings that the
-//! request allows.
+//! where a smaller one is accepted: [`Survey::min_budget`] is the smallest over all tilings that
+//! the request allows.
 
 use super::allocate::Rule;
 use super::cluster::SharedRoles;

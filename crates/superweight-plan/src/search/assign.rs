@@ -1,11 +1,11 @@
 //! Algorithm 1 of the paper's appendix: priority-queue group assignment.
 //!
 //! Pairs of layers are taken in falling order of similarity. While the similarity exceeds the
-//! threshold, the groups of the two layers are merged; every layer that is left forms its own group.
-//! The result does not depend on the order: the groups are the connected components of the graph whose
-//! edges are the pairs above the threshold. So one pass of union-find computes it, without a queue.
-//! Order matters in two places, which sort: the list of merges ([`merges`]), and the variant of the
-//! authors' code ([`Assignment::Released`]), which never merges two groups.
+//! threshold, the groups of the two layers are merged; every layer that is left forms its own
+//! group. The result does not depend on the order: the groups are the connected components of the
+//! graph whose edges are the pairs above the threshold. So one pass of union-find computes it,
+//! without a queue. Order matters in two places, which sort: the list of merges ([`merges`]), and
+//! the variant of the authors' code ([`Assignment::Released`]), which never merges two groups.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,20 +43,20 @@ pub enum Assignment {
     /// The paper's: a pair above the threshold merges the groups of its layers.
     #[default]
     Merge,
-    /// The authors' code, for comparison: if both layers have a group, the second layer moves to the
-    /// group of the first, and the rest of its own group stays behind.
+    /// The authors' code, for comparison: if both layers have a group, the second layer moves to
+    /// the group of the first, and the rest of its own group stays behind.
     Released,
 }
 
 /// Groups layers: pairs more similar than `threshold` end up in one group.
 ///
-/// Every group is sorted, and groups are in the order of their first layer. A layer in no pair forms
-/// its own group.
+/// Every group is sorted, and groups are in the order of their first layer. A layer in no pair
+/// forms its own group.
 ///
 /// # Errors
 ///
-/// [`PlanError::Similarity`] if a similarity is not finite, or a pair holds the same layer twice or a
-/// layer that is not in `layers`.
+/// [`PlanError::Similarity`] if a similarity is not finite, or a pair holds the same layer twice or
+/// a layer that is not in `layers`.
 pub fn assign(
     layers: &[LayerId],
     pairs: &[Pair],
@@ -82,8 +82,8 @@ pub fn assign(
 
 /// Lists the pairs that merge two groups as the threshold falls, the most similar first.
 ///
-/// Ties are in the order of layer ids. Pairs that are not in this list never change the groups
-/// of [`Assignment::Merge`], so all thresholds between two listed similarities give the same groups.
+/// Ties are in the order of layer ids. Pairs that are not in this list never change the groups of
+/// [`Assignment::Merge`], so all thresholds between two listed similarities give the same groups.
 ///
 /// # Errors
 ///

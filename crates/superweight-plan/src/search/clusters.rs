@@ -1,7 +1,7 @@
 //! Search: from pair similarities to clusters (paper §2.2.1).
 //!
-//! Algorithm 1 with τ gives the clusters. If the budget does not pay for them, or leaves them too few
-//! templates, τ is lowered to the largest value whose clusters fit. Only layers of one starting
+//! Algorithm 1 with τ gives the clusters. If the budget does not pay for them, or leaves them too
+//! few templates, τ is lowered to the largest value whose clusters fit. Only layers of one starting
 //! cluster form pairs, because Eq. 2 compares SuperWeights that both contain. Tiling and block stay
 //! those of the plan that training started from.
 
@@ -22,10 +22,11 @@ const RELEASED_STEP: f64 = 0.05;
 pub struct SearchSettings {
     /// Threshold τ: layers more similar than this stay in one cluster.
     pub tau: f64,
-    /// Number of templates that every set must keep with grid and Kronecker tiling; else τ is lowered.
+    /// Number of templates that every set must keep with grid and Kronecker tiling; else τ is
+    /// lowered.
     ///
-    /// Fewer are enough if the set cannot use that many, or if its layers have fewer in the starting
-    /// plan. With Kronecker tiling sets of a single layer are exempt.
+    /// Fewer are enough if the set cannot use that many, or if its layers have fewer in the
+    /// starting plan. With Kronecker tiling sets of a single layer are exempt.
     pub min_templates: usize,
     /// Variant of Algorithm 1.
     pub assignment: Assignment,
@@ -55,15 +56,16 @@ pub struct SearchedPlan {
     pub relaxed: Option<String>,
 }
 
-/// Clusters the layers that `start` shares by their similarities, and makes a plan of these clusters.
+/// Clusters the layers that `start` shares by their similarities, and makes a plan of these
+/// clusters.
 ///
 /// `request` gives the budget and all else but clusters and tiling, which come from the search and
 /// from `start`.
 ///
 /// # Errors
 ///
-/// [`PlanError::NoFeasibleThreshold`] if no τ gives clusters that fit; other errors if the settings,
-/// the pairs or the request are invalid.
+/// [`PlanError::NoFeasibleThreshold`] if no τ gives clusters that fit; other errors if the
+/// settings, the pairs or the request are invalid.
 pub fn search(
     start: &SharingPlan,
     request: &PlanRequest,
@@ -265,7 +267,8 @@ mod tests {
         assert!(found.relaxed.unwrap().contains("templates"));
         assert!(found.tau < 0.999 && pairs.iter().any(|p| p.similarity == found.tau));
         assert!(found.plan.template_sets.iter().all(|set| set.templates >= WANTED_TEMPLATES));
-        // The clusters are those of the reported τ, and those of the next larger similarity do not fit.
+        // The clusters are those of the reported τ, and those of the next larger similarity do not
+        // fit.
         let at = |tau| assign(&layers, &pairs, tau, Assignment::Merge).unwrap();
         let sorted = |mut p: Partition| {
             p.sort();
@@ -318,8 +321,8 @@ mod tests {
         ));
     }
 
-    /// A fifth of a small network pays for few templates of 32×32 in one cluster. Splitting would leave
-    /// even fewer, so the search keeps the cluster and does not fail.
+    /// A fifth of a small network pays for few templates of 32×32 in one cluster. Splitting would
+    /// leave even fewer, so the search keeps the cluster and does not fail.
     #[test]
     fn a_start_with_few_templates_can_be_kept() {
         let (request, _) = start("wrn-10-2", 60_000, TilingChoice::Grid);
@@ -381,15 +384,16 @@ mod tests {
         assert!(error.to_string().contains("one starting cluster"), "{error}");
     }
 
-    /// With Kronecker tiling, too, shared sets must keep their templates; sets of one layer are exempt.
+    /// With Kronecker tiling, too, shared sets must keep their templates; sets of one layer are
+    /// exempt.
     #[test]
     fn shared_patterns_keep_their_templates() {
         let mut request = PlanRequest::new(members("wrn-16-4", 10), 60_000);
         request.tiling = TilingChoice::Kronecker;
         let start = request.plan().unwrap();
         let largest = start.clusters.iter().max_by_key(|cluster| cluster.layers.len()).unwrap();
-        // In the largest cluster, similarity is 0.5 within two halves and −0.5 across; the first layer is
-        // similar to no other. All other clusters agree.
+        // In the largest cluster, similarity is 0.5 within two halves and −0.5 across; the first
+        // layer is similar to no other. All other clusters agree.
         let first = largest.layers[0];
         let side = |id: LayerId| match largest.layers.contains(&id) {
             true if id == first => 2,

@@ -1,10 +1,11 @@
-//! Refinement: layers whose coefficient gradients disagree get their own coefficients (paper §2.2.2).
+//! Refinement: layers whose coefficient gradients disagree get their own coefficients (paper
+//! §2.2.2).
 //!
-//! For each SuperWeight, Algorithm 1 with β groups the layers that use it. Layers in different groups of
-//! the plan are never put together again. The groups may cost all coefficients that the plan paid for,
-//! live and reserved. If they would cost more, β is lowered to the largest similarity at which they
-//! fit. Templates, tiles and factors stay. So if every new group starts with a copy of the α that it
-//! shared before, no weight changes.
+//! For each SuperWeight, Algorithm 1 with β groups the layers that use it. Layers in different
+//! groups of the plan are never put together again. The groups may cost all coefficients that the
+//! plan paid for, live and reserved. If they would cost more, β is lowered to the largest
+//! similarity at which they fit. Templates, tiles and factors stay. So if every new group starts
+//! with a copy of the α that it shared before, no weight changes.
 
 use super::assign::{Assignment, Pair, assign};
 use crate::error::PlanError;
@@ -37,8 +38,8 @@ pub struct RefinedPlan {
 ///
 /// # Errors
 ///
-/// [`PlanError::NoFeasibleThreshold`] if no β gives groups that fit; other errors if β is not finite, a
-/// SuperWeight is unknown or given twice, or a pair is invalid.
+/// [`PlanError::NoFeasibleThreshold`] if no β gives groups that fit; other errors if β is not
+/// finite, a SuperWeight is unknown or given twice, or a pair is invalid.
 pub fn refine(
     plan: &SharingPlan,
     similarities: &[CoefficientPairs],

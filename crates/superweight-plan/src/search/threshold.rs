@@ -2,9 +2,9 @@
 
 /// Thresholds up to `requested` at which the groups differ, falling, all of them at least −1.
 ///
-/// `merges` are the similarities at which groups merge, `all` those of all pairs. Algorithm 1 merges
-/// pairs *above* the threshold. So the largest threshold that lets a merge happen is the next smaller
-/// similarity of any pair.
+/// `merges` are the similarities at which groups merge, `all` those of all pairs. Algorithm 1
+/// merges pairs *above* the threshold. So the largest threshold that lets a merge happen is the
+/// next smaller similarity of any pair.
 pub(crate) fn below(requested: f64, mut merges: Vec<f64>, mut all: Vec<f64>) -> Vec<f64> {
     merges.retain(|&m| m <= requested && m > -1.0);
     merges.sort_by(f64::total_cmp);
