@@ -119,7 +119,7 @@ fn errors_name_the_flag() {
     let exits = errors("bench step --members cnn-4,msdnet-2-1 --seconds 0");
     assert_eq!(
         exits,
-        "error: --members: msdnet-2-1 has exits of its own: choose it alone, without other members\n"
+        "error: --members: msdnet-2-1 has early exits: plan it without other members\n"
     );
     let heads = errors("bench step --members cnn-4,mimo-2-cnn-4 --seconds 0");
     assert!(

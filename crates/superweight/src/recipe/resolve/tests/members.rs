@@ -51,7 +51,7 @@ fn several_heads_have_rows_and_learn_from_labels() {
     );
     refused(
         "members = ['mimo-2-cnn-8', 'cnn-4']",
-        "r.toml:1:11: members: mimo-2-cnn-8 and cnn-4 see different numbers of images at once: ",
+        "r.toml:1:11: members: mimo-2-cnn-8 and cnn-4 read different numbers of images at once: ",
     );
     refused(
         "train.distillation = true",
