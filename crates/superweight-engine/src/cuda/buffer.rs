@@ -1,14 +1,14 @@
-//! Memory of the GPU, and where a region of it lies.
+//! GPU memory: allocations, storages, and addresses of regions.
 //!
-//! | storage | as bytes | beside it, in bf16 mode |
+//! | storage | main copy | second copy in bf16 mode |
 //! |---|---|---|
-//! | arena, input/output | as the engine places them | |
-//! | parameters | f32 | a bf16 copy of weights, kept current: what convolutions read. Of mixed weights the f32 may be older ([`MixOutput`](crate::MixOutput)) |
-//! | gradients | bf16 for weights, what convolutions write; after them f32 | |
+//! | arena, input/output | bytes as placed by the memory plan | |
+//! | parameters | f32 | bf16 copy of the weights, which convolutions read. It is always current; for mixed weights the f32 may be older ([`MixOutput`](crate::MixOutput)) |
+//! | gradients | bf16 for weights, as convolutions write them, then f32 | |
 //! | statistics, momentum, sums | f32 | |
 //!
-//! Weights come first in a layout, so gradients need no map from tensors to widths: the f32 part is addressed from where it
-//! would begin if weights were as wide.
+//! Weights come first in a layout, so gradients need no table of widths. The f32 part is addressed
+//! from where it would start if weights were f32 too.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::cuda::precision::Precision;
 use crate::device::buffer::{Element, Region, Space};
 use crate::error::CudaError;
 
-/// Memory that is freed with its owner.
+/// GPU memory that is freed when dropped.
 pub(crate) struct Allocation {
     context: Arc<Context>,
     pub pointer: u64,
@@ -34,30 +34,31 @@ impl std::fmt::Debug for Allocation {
 }
 
 impl Allocation {
-    /// Zeros.
+    /// Allocates zeroed memory. `what` names its purpose in errors.
     pub(crate) fn zeros(
         context: &Arc<Context>,
         what: &'static str,
         bytes: usize,
     ) -> Result<Self, CudaError> {
         context.bind()?;
-        let asked = bytes.max(1);
+        let requested = bytes.max(1);
         // SAFETY: a context is set; the pointer is not used before the check.
-        let pointer = unsafe { result::malloc_sync(asked) }.map_err(|error| {
-            match result::mem_get_info() {
-                Ok((free, total)) if free < asked => {
-                    CudaError::OutOfMemory { what, asked, free, total }
-                }
-                _ => CudaError::call(format!("allocating {asked} bytes for {what}"), error),
-            }
-        })?;
-        context.count_allocated(asked);
-        let allocation = Self { context: context.clone(), pointer, bytes: asked };
+        let pointer =
+            unsafe { result::malloc_sync(requested) }.map_err(
+                |error| match result::mem_get_info() {
+                    Ok((free, total)) if free < requested => {
+                        CudaError::OutOfMemory { what, requested, free, total }
+                    }
+                    _ => CudaError::call(format!("allocating {requested} bytes for {what}"), error),
+                },
+            )?;
+        context.count_allocated(requested);
+        let allocation = Self { context: context.clone(), pointer, bytes: requested };
         allocation.clear()?;
         Ok(allocation)
     }
 
-    /// A copy of plain data.
+    /// Allocates a copy of plain data.
     pub(crate) fn of<T: Copy>(
         context: &Arc<Context>,
         what: &'static str,
@@ -81,23 +82,25 @@ impl Drop for Allocation {
     fn drop(&mut self) {
         self.context.count_freed(self.bytes);
         if self.context.bind().is_ok() {
-            // SAFETY: allocated once and freed once; the driver waits for what still runs on it.
+            // SAFETY: allocated once and freed once; the driver waits for running work that uses
+            // it.
             let freed = unsafe { result::free_sync(self.pointer) };
             self.context.note(freed.named("cuMemFree"));
         }
     }
 }
 
-/// Copies to the device. The data has been read when this returns; it arrives in the stream's order.
+/// Copies data to the GPU. When this returns, the data has been read; it arrives in stream order.
 pub(crate) fn upload<T: Copy>(context: &Context, to: u64, data: &[T]) -> Result<(), CudaError> {
     if data.is_empty() {
         return Ok(());
     }
-    // SAFETY: the destination was allocated at least this large; pageable memory is staged before the call returns.
+    // SAFETY: the destination is at least this large; pageable memory is staged before the call
+    // returns.
     unsafe { result::memcpy_htod_async(to, data, context.raw_stream()) }.named("copying to the GPU")
 }
 
-/// Copies from the device, and waits for it.
+/// Copies data from the GPU and waits for it.
 pub(crate) fn download<T: Copy>(
     context: &Context,
     from: u64,
@@ -112,9 +115,9 @@ pub(crate) fn download<T: Copy>(
     context.synchronize()
 }
 
-/// Zeros.
+/// Sets bytes to zero.
 pub(crate) fn fill(context: &Context, pointer: u64, bytes: usize) -> Result<(), CudaError> {
-    // SAFETY: the memory was allocated at least this large.
+    // SAFETY: the allocation is at least this large.
     unsafe { result::memset_d8_async(pointer, 0, bytes, context.raw_stream()) }
         .named("clearing memory")
 }
@@ -126,18 +129,18 @@ pub struct CudaBuffer {
     main: Allocation,
     narrow: Option<Allocation>,
     size: usize,
-    /// How many numbers at the start are bf16 in place of f32.
+    /// Number of elements at the start that are bf16 instead of f32.
     narrowed: usize,
 }
 
 /// The storages of a GPU, one per [`Space`].
 pub(super) type Storages = [CudaBuffer; 5];
 
-/// Where a storage lies: its numbers, and those in bf16 beside them.
+/// Addresses of a storage: the main copy and the bf16 copy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Base {
     pub main: u64,
-    /// Equal to `main` where all numbers are of one width.
+    /// Equal to `main` if there is no bf16 copy.
     pub narrow: u64,
 }
 
@@ -148,8 +151,12 @@ impl CudaBuffer {
         size: usize,
         weights: usize,
     ) -> Result<Self, CudaError> {
-        let refused =
-            || CudaError::OutOfMemory { what: space.name(), asked: usize::MAX, free: 0, total: 0 };
+        let refused = || CudaError::OutOfMemory {
+            what: space.name(),
+            requested: usize::MAX,
+            free: 0,
+            total: 0,
+        };
         let unit = if matches!(space, Space::Arena | Space::Io) { 1 } else { 4 };
         let bytes = size.checked_mul(unit).ok_or_else(refused)?;
         let weights = if context.precision == Precision::Bf16 { weights } else { 0 };
@@ -169,7 +176,7 @@ impl CudaBuffer {
     pub(super) fn base(&self) -> Base {
         let start = self.main.pointer;
         let narrow = self.narrow.as_ref().map_or(start, |narrow| narrow.pointer);
-        // Nobody reads what lies before the first number that is not narrowed.
+        // Addresses before the first f32 element are never read.
         Base { main: start.wrapping_sub(2 * self.narrowed as u64), narrow }
     }
 
@@ -178,7 +185,7 @@ impl CudaBuffer {
         self.narrow.as_ref().map_or(Ok(()), Allocation::clear)
     }
 
-    /// Copies numbers in.
+    /// Copies values to the storage.
     pub(super) fn write(
         &self,
         context: &Context,
@@ -211,7 +218,8 @@ impl CudaBuffer {
         upload(context, Place::of(context, self.base(), region).pointer, values)
     }
 
-    /// Copies numbers out; parameters as the optimizer has them, or as they were mixed for everyone, not as convolutions read them.
+    /// Copies values from the storage. Parameters are read from the f32 copy, not from the bf16
+    /// copy that convolutions read.
     pub(super) fn read(
         &self,
         context: &Context,
@@ -232,7 +240,7 @@ impl CudaBuffer {
     }
 }
 
-/// Where kernels find a region, and how wide its numbers are there.
+/// Address of a region, and the width of its elements there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub pointer: u64,
@@ -261,7 +269,7 @@ pub(super) fn element_bytes(precision: Precision, element: Element) -> usize {
     }
 }
 
-/// To the nearest, ties to even, as the GPU rounds.
+/// Rounds to the nearest bf16, ties to even, like the GPU.
 pub(crate) fn to_bf16(value: f32) -> u16 {
     let bits = value.to_bits();
     if value.is_nan() {
@@ -279,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounding_is_to_nearest_even_and_keeps_what_is_special() {
+    fn rounding_is_to_nearest_even_and_keeps_special_values() {
         for (value, expected) in [
             (1.0, 1.0),
             (1.0 + 1.0 / 256.0, 1.0),              // a tie, to even

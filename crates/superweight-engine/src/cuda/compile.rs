@@ -1,7 +1,9 @@
-//! Our kernels: `kernels/*.cu`, compiled by NVRTC for the GPU at hand when first used, and kept on disk.
+//! Compiles the kernels in `kernels/*.cu` with NVRTC for the GPU on first use, and caches them on
+//! disk.
 //!
-//! A file of the cache is named after a hash of all that decides its content: source, precision, architecture and
-//! NVRTC's version. It is written under another name and renamed, so that two processes never see half of one.
+//! The name of a cached file is a hash of everything that determines its content: source,
+//! precision, architecture and NVRTC version. The file is written under another name and then
+//! renamed, so other processes never see a partial file.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fs;
@@ -17,21 +19,21 @@ use crate::error::CudaError;
 pub(crate) struct Source {
     pub file: &'static str,
     text: &'static str,
-    /// What stands before it besides what all have.
+    /// An extra header that precedes it, with its file name.
     head: Option<(&'static str, &'static str)>,
     pub functions: &'static [&'static str],
 }
 
-/// A folder whose kernels are used instead of those built in, for who works on them: a build takes minutes, a kernel one
-/// second.
+/// Environment variable with a folder whose kernels replace the built-in ones. For kernel
+/// development: a build takes minutes, a kernel one second.
 const KERNELS_DIR: &str = "SWN_KERNELS_DIR";
 
-/// What stands before every file.
+/// Header that precedes every file.
 const COMMON: &str = include_str!("kernels/common.cuh");
 
 macro_rules! sources {
     ($($file:literal $(after $head:literal)?: $($function:literal)*;)*) => {
-        /// All of them, with the functions that are called.
+        /// All files of kernels, with the functions that are called.
         pub(crate) const SOURCES: &[Source] = &[$(Source {
             file: $file,
             text: include_str!(concat!("kernels/", $file)),
@@ -76,17 +78,17 @@ impl Source {
         parts.into_iter().flatten().map(part).collect()
     }
 
-    /// Machine code for an architecture such as `sm_90`.
+    /// Compiles to machine code for an architecture such as `sm_90`.
     pub(crate) fn compile(
         &self,
         nvrtc: &Nvrtc,
         arch: &str,
         precision: Precision,
     ) -> Result<Vec<u8>, CudaError> {
-        let text = CString::new(self.whole()).expect("our sources hold no zero byte");
-        let name = CString::new(self.file).expect("nor do their names");
-        let options =
-            options(arch, precision).map(|option| CString::new(option).expect("nor the options"));
+        let text = CString::new(self.whole()).expect("kernel sources contain no zero byte");
+        let name = CString::new(self.file).expect("file names contain no zero byte");
+        let options = options(arch, precision)
+            .map(|option| CString::new(option).expect("options contain no zero byte"));
         let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         let mut program = Program { nvrtc, handle: ptr::null_mut() };
         // SAFETY: all strings end in zero and outlive the call; there are no headers.
@@ -95,7 +97,7 @@ impl Source {
             (nvrtc.nvrtcCreateProgram)(&mut program.handle, text, name, 0, ptr::null(), ptr::null())
         };
         check("nvrtcCreateProgram", code)?;
-        // SAFETY: the program was just made, the options outlive the call.
+        // SAFETY: the program was just created; the options outlive the call.
         let code = unsafe {
             (nvrtc.nvrtcCompileProgram)(program.handle, options.len() as c_int, options.as_ptr())
         };
@@ -106,7 +108,7 @@ impl Source {
         program.code()
     }
 
-    /// The machine code, from the cache where it is there.
+    /// Returns the machine code, from the cache if possible.
     pub(crate) fn cached(
         &self,
         nvrtc: &Nvrtc,
@@ -121,7 +123,7 @@ impl Source {
         }
         let code = self.compile(nvrtc, arch, precision)?;
         if let Some(path) = path {
-            // A cache that cannot be written costs a second at the next start, no more.
+            // Without a writable cache the next start takes a second longer.
             let _ = write_checked(&path, &code);
         }
         Ok(code)
@@ -152,8 +154,8 @@ pub(crate) fn fnv(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Bytes that [`write_checked`] wrote; nothing where the file is not there or not what was written. A driver crashes on some
-/// damaged code, so it gets none.
+/// Reads bytes written by [`write_checked`]. Returns `None` if the file is missing or damaged. A
+/// driver may crash on damaged code.
 fn read_checked(path: &Path) -> Option<Vec<u8>> {
     let mut bytes = fs::read(path).ok()?;
     let (content, sum) = bytes.split_last_chunk::<8>()?;
@@ -162,12 +164,12 @@ fn read_checked(path: &Path) -> Option<Vec<u8>> {
     whole.then_some(bytes)
 }
 
-/// Writes bytes and a sum of them.
+/// Writes bytes followed by their checksum.
 fn write_checked(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     write_whole(path, &[bytes, &fnv(bytes).to_le_bytes()].concat())
 }
 
-/// Writes a file so that others see all of it or nothing.
+/// Writes a file atomically: other processes see all of it or nothing.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
@@ -187,12 +189,12 @@ struct Program<'a> {
 impl Program<'_> {
     fn log(&self) -> Result<String, CudaError> {
         let mut len = 0;
-        // SAFETY: the program lives, the pointer is to a live number.
+        // SAFETY: the program is alive; the pointer is to a live integer.
         check("nvrtcGetProgramLogSize", unsafe {
             (self.nvrtc.nvrtcGetProgramLogSize)(self.handle, &mut len)
         })?;
         let mut text = vec![0u8; len + 1];
-        // SAFETY: there is room for the size just reported, and a zero after it.
+        // SAFETY: the buffer has the size just reported, and a zero after it.
         check("nvrtcGetProgramLog", unsafe {
             (self.nvrtc.nvrtcGetProgramLog)(self.handle, text.as_mut_ptr().cast())
         })?;
@@ -208,7 +210,7 @@ impl Program<'_> {
             (self.nvrtc.nvrtcGetCUBINSize)(self.handle, &mut len)
         })?;
         let mut code = vec![0u8; len];
-        // SAFETY: there is room for the size just reported.
+        // SAFETY: the buffer has the size just reported.
         check("nvrtcGetCUBIN", unsafe {
             (self.nvrtc.nvrtcGetCUBIN)(self.handle, code.as_mut_ptr().cast())
         })?;
@@ -219,7 +221,7 @@ impl Program<'_> {
 impl Drop for Program<'_> {
     fn drop(&mut self) {
         if !self.handle.is_null() {
-            // SAFETY: made by nvrtcCreateProgram, destroyed once.
+            // SAFETY: created by nvrtcCreateProgram, destroyed once.
             unsafe { (self.nvrtc.nvrtcDestroyProgram)(&mut self.handle) };
         }
     }
@@ -232,7 +234,8 @@ fn check(call: &str, code: c_int) -> Result<(), CudaError> {
     }
 }
 
-/// Compiles every kernel for each architecture and both precisions; see `examples/compile_kernels.rs`.
+/// Compiles every kernel for each architecture and both precisions; see
+/// `examples/compile_kernels.rs`.
 pub fn compile_all(architectures: &[&str]) -> Result<String, CudaError> {
     let nvrtc = Nvrtc::open()?;
     let (major, minor) = nvrtc.version();
@@ -244,8 +247,12 @@ pub fn compile_all(architectures: &[&str]) -> Result<String, CudaError> {
                 for function in source.functions {
                     let found =
                         code.windows(function.len()).any(|window| window == function.as_bytes());
-                    let reason =
-                        || CudaError::call(source.file, format!("it has no function {function}"));
+                    let reason = || {
+                        CudaError::call(
+                            source.file,
+                            format!("the compiled code lacks the function {function}"),
+                        )
+                    };
                     found.then_some(()).ok_or_else(reason)?;
                 }
                 bytes += code.len();
@@ -263,7 +270,7 @@ pub fn compile_all(architectures: &[&str]) -> Result<String, CudaError> {
 mod tests {
     use super::*;
 
-    /// Where NVRTC is installed, which needs no GPU: `SWN_CUDA_DIR=… cargo test`.
+    /// Runs where NVRTC is installed and needs no GPU: `SWN_CUDA_DIR=… cargo test`.
     #[test]
     fn kernels_compile_for_ampere_and_hopper() {
         match compile_all(&["sm_80", "sm_90"]) {
@@ -274,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_code_is_not_read() {
+    fn damaged_cache_files_are_rejected() {
         let folder = std::env::temp_dir().join(format!("swn-damage-{}", std::process::id()));
         let path = folder.join("a.cubin");
         assert_eq!(read_checked(&path), None);
@@ -295,14 +302,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cached_file_is_whole_or_absent() {
+    fn cache_files_are_written_atomically() {
         let folder = std::env::temp_dir().join(format!("swn-cache-{}", std::process::id()));
         let path = folder.join("kernels").join("a.cubin");
         write_whole(&path, b"code").unwrap();
         write_whole(&path, b"newer").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"newer");
         let left: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
-        assert_eq!(left.len(), 1, "no temporary file stays");
+        assert_eq!(left.len(), 1, "no temporary file remains");
         fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -1,9 +1,10 @@
-//! One GPU as everything here shares it: context, stream, libraries, properties, and the first thing that went wrong.
+//! State shared by everything on one GPU: CUDA context, stream, libraries, properties, and the
+//! first failure.
 //!
-//! All work goes to one stream: calls run one after another, as the engine's programs ask, and a whole step can be
-//! captured. Only what is many small launches that do not need each other may part for a while ([`Context::side_by_side`]).
-//! Calls return before they are done, so a failure shows up later or not at all where it is not looked for;
-//! [`Context::note`] remembers the first one until somebody asks ([`Context::take_failure`]).
+//! All work goes to one stream: calls run one after another, and a whole step can be captured. Only
+//! groups of many small independent launches are split over several streams
+//! ([`Context::side_by_side`]). Calls return before their work is done, so a failure may show up
+//! later. [`Context::note`] stores the first failure until [`Context::take_failure`] returns it.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,37 +21,39 @@ use super::properties::Properties;
 use crate::cuda::named::Named;
 use crate::error::CudaError;
 
-/// Oldest driver, as the CUDA version it knows (13000 is 13.0): `cuEventElapsedTime_v2` came with 12.8.
+/// Oldest supported driver, as a CUDA version (13000 is 13.0). `cuEventElapsedTime_v2` came with
+/// 12.8.
 const OLDEST_DRIVER: i32 = 12_080;
 
-/// Streams of work side by side, the main one among them.
+/// Number of streams for parallel launches, including the main one.
 pub(crate) const BRANCHES: usize = 4;
 
-/// Folder for compiled kernels and tuned plans, if not the user's cache folder.
+/// Environment variable with the folder for compiled kernels and tuned plans. The default is the
+/// user's cache folder.
 pub(crate) const CACHE_DIR: &str = "SWN_CACHE_DIR";
 
-/// One GPU, shared by everything that runs on it.
+/// State shared by everything on one GPU.
 pub(crate) struct Context {
     pub cuda: Arc<CudaContext>,
     pub stream: Arc<CudaStream>,
     branches: Branches,
     pub libraries: Libraries,
-    /// Convolutions.
+    /// Convolutions by cuDNN.
     pub dnn: Dnn,
-    /// Matrix products.
+    /// Matrix products by cuBLASLt.
     pub blas: Blas,
     /// Small workspaces of convolutions.
     pub counters: Counters,
     pub properties: Properties,
     pub precision: Precision,
-    /// Folder for compiled kernels and tuned plans; `None` where the user has none.
+    /// Folder for compiled kernels and tuned plans; `None` if the user has no cache folder.
     pub cache: Option<PathBuf>,
-    /// Bytes allocated now, and at most so far.
+    /// Bytes allocated now, and the maximum so far.
     allocated: [AtomicUsize; 2],
     failure: Mutex<Option<CudaError>>,
 }
 
-/// Where the main stream parts, and the other streams with their ends.
+/// Event where the main stream splits, and the other streams with their end events.
 struct Branches {
     begin: CudaEvent,
     others: Vec<(Arc<CudaStream>, CudaEvent)>,
@@ -80,7 +83,7 @@ impl std::fmt::Debug for Context {
 }
 
 impl Context {
-    /// Opens the device of this number.
+    /// Opens the device with this number.
     pub(crate) fn new(ordinal: usize, precision: Precision) -> Result<Arc<Self>, CudaError> {
         let driver = driver_version()?;
         let count = result::device::get_count().named("cuDeviceGetCount")?.max(0) as usize;
@@ -89,8 +92,8 @@ impl Context {
         }
         let libraries = Libraries::open()?;
         let cuda = CudaContext::new(ordinal).named("opening the device")?;
-        // SAFETY: these events order streams that share memory; ours part and meet by events of their own. With them a capture
-        // fails.
+        // SAFETY: event tracking orders streams that share memory. Streams here are ordered by
+        // their own events, and event tracking makes captures fail.
         unsafe { cuda.disable_event_tracking() };
         let stream = cuda.new_stream().named("cuStreamCreate")?;
         let branches = Branches::new(&cuda)?;
@@ -102,7 +105,7 @@ impl Context {
             .attribute(
                 cu::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
             )
-            .named("asking for the shared memory of a block")?;
+            .named("reading the shared memory per block")?;
         let shared_bytes = shared_bytes.max(0) as usize;
         let name = cuda.name().named("cuDeviceGetName")?;
         let multiprocessors = multiprocessors.max(1) as usize;
@@ -128,18 +131,19 @@ impl Context {
         }))
     }
 
-    /// Makes the device the calling thread's: before anything else is called on that thread.
+    /// Makes this device current on the calling thread, which must precede any other call on that
+    /// thread.
     pub(crate) fn bind(&self) -> Result<(), CudaError> {
         self.cuda.bind_to_thread().named("cuCtxSetCurrent")
     }
 
-    /// The stream as the libraries take it.
+    /// The main stream as a raw handle.
     pub(crate) fn raw_stream(&self) -> cu::CUstream {
         self.stream.cu_stream()
     }
 
-    /// Lets `work` put calls that do not need each other on several streams. All of them begin where the main stream is, and
-    /// it goes on when all of them are done.
+    /// Lets `work` submit independent calls to several streams. All streams start at the current
+    /// point of the main stream, which then waits for all of them.
     pub(crate) fn side_by_side(&self, work: impl FnOnce([cu::CUstream; BRANCHES])) {
         let Branches { begin, others } = &self.branches;
         let part = || {
@@ -152,7 +156,7 @@ impl Context {
             _ => others[branch - 1].0.cu_stream(),
         };
         work(std::array::from_fn(stream));
-        // Even where parting failed: a capture cannot end with streams that have not come back.
+        // Even if splitting failed: a capture cannot end while streams have not been joined.
         for (stream, end) in others {
             let meet = || {
                 end.record(stream).named("cuEventRecord")?;
@@ -162,31 +166,31 @@ impl Context {
         }
     }
 
-    /// Remembers a failure if it is the first.
+    /// Stores a failure if it is the first.
     pub(crate) fn note(&self, result: Result<(), CudaError>) {
         if let Err(error) = result {
             self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         }
     }
 
-    /// The first failure since the last time this was asked.
+    /// Returns the first failure since the last call.
     pub(crate) fn take_failure(&self) -> Result<(), CudaError> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 
-    /// Counts memory that was allocated.
+    /// Counts allocated memory.
     pub(crate) fn count_allocated(&self, bytes: usize) {
         let [now, most] = &self.allocated;
         let total = now.fetch_add(bytes, Ordering::Relaxed) + bytes;
         most.fetch_max(total, Ordering::Relaxed);
     }
 
-    /// Counts memory that was freed.
+    /// Counts freed memory.
     pub(crate) fn count_freed(&self, bytes: usize) {
         self.allocated[0].fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes allocated at most so far.
+    /// Maximum of allocated bytes so far.
     pub(crate) fn peak_allocated_bytes(&self) -> usize {
         self.allocated[1].load(Ordering::Relaxed)
     }
@@ -197,13 +201,13 @@ impl Context {
     }
 }
 
-/// The version of the driver, if there is one that will do.
+/// Version of the driver. Fails if there is no driver or it is too old.
 fn driver_version() -> Result<i32, CudaError> {
-    // SAFETY: opening the driver runs nothing that depends on this process.
+    // SAFETY: opening the driver runs no code that depends on this process.
     if let Err(error) = unsafe { libloading::Library::new("libcuda.so.1") } {
         return Err(CudaError::NoDriver { reason: error.to_string() });
     }
-    // SAFETY: asks only whether cudarc finds the driver too.
+    // SAFETY: only checks whether cudarc finds the driver too.
     if !unsafe { cu::is_culib_present() } {
         return Err(CudaError::NoDriver { reason: "libcuda.so is not a library".into() });
     }

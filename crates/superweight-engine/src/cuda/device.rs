@@ -1,4 +1,4 @@
-//! The device: what is prepared and what is run.
+//! Implementation of [`Device`] for NVIDIA GPUs: prepares calls and submits them to the stream.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,52 +31,55 @@ use crate::device::{Device, Observer, Schedule};
 use crate::error::{CudaError, Error};
 use crate::images::{ImageSample, ImageSet};
 
-/// An NVIDIA GPU.
+/// An NVIDIA GPU as a device.
 #[derive(Clone)]
 pub struct CudaDevice {
     pub(super) gpu: Gpu,
 }
 
 impl CudaDevice {
-    /// The GPU of this number, computing in this precision.
+    /// Opens the GPU with this number. Activations and weights have this precision.
     pub fn new(ordinal: usize, precision: Precision) -> Result<Self, Error> {
         let context = Context::new(ordinal, precision)?;
         let kernels = Arc::new(Kernels::load(&context)?);
         Ok(Self { gpu: Gpu { context, kernels } })
     }
 
-    /// The precision of activations and weights.
+    /// Precision of activations and weights.
     pub fn precision(&self) -> Precision {
         self.gpu.context.precision
     }
 
-    /// How much time convolutions compiled from now on may take to choose.
+    /// Sets how much time is spent on choosing the plans of convolutions compiled from now on.
     pub fn set_tuning(&self, tuning: Tuning) {
         self.gpu.context.dnn.set_tuning(tuning);
     }
 
-    /// Forgets tuned plans, so that programs compiled from now on tune theirs anew.
+    /// Deletes all tuned plans, so that programs compiled from now on tune their convolutions
+    /// again.
     pub fn clear_tuning(&self) {
         self.gpu.context.dnn.refresh();
     }
 
-    /// From now on, tuned plans that nobody has confirmed are timed once more, and tuned again if they were chosen beside
-    /// other work on the GPU. Not for a run that goes on: it needs the plans it began with to give the same bits.
+    /// From now on, measures each unconfirmed tuned plan again before use. A plan that was chosen
+    /// while other work ran on the GPU is tuned again. Do not use this for a resumed run, which
+    /// needs its original plans to give the same bits.
     pub fn recheck_tuning(&self) {
         self.gpu.context.dnn.recheck_tuning();
     }
 
-    /// The convolutions tuned for this GPU, driver and cuDNN.
+    /// Tuned convolutions for this GPU, driver and cuDNN version.
     pub fn tuned(&self) -> Vec<ConvRecord> {
         self.gpu.context.dnn.records()
     }
 
-    /// Bytes of the GPU's memory that were allocated at most so far. What driver and libraries hold is not among them.
+    /// Maximum of allocated GPU memory so far, in bytes, without the driver's and libraries' own
+    /// memory.
     pub fn peak_allocated_bytes(&self) -> usize {
         self.gpu.context.peak_allocated_bytes()
     }
 
-    /// What it is and what it runs on, for logs.
+    /// Name of the GPU and versions of driver and libraries, for logs.
     pub fn description(&self) -> String {
         let (properties, libraries) = (&self.gpu.context.properties, &self.gpu.context.libraries);
         let (major, minor) = libraries.nvrtc.version();
@@ -94,7 +97,8 @@ impl CudaDevice {
         )
     }
 
-    /// Makes the device the calling thread's, or remembers why not.
+    /// Makes the device current on the calling thread. Stores the failure and returns false if that
+    /// fails.
     fn bound(&self) -> bool {
         let bound = self.gpu.context.bind();
         let is = bound.is_ok();
@@ -255,7 +259,7 @@ impl Device for CudaDevice {
 
     fn apply_views(&self, viewer: &Viewer, storages: &mut Storages) {
         if self.bound() {
-            viewer.view(&self.gpu, storages);
+            viewer.apply(&self.gpu, storages);
         }
     }
 
@@ -276,7 +280,7 @@ impl Device for CudaDevice {
                 storages[region.space as usize].base(),
                 *region,
             );
-            // Parameters are summed as the optimizer has them.
+            // Parameters are summed from the f32 copy.
             let narrow = place.bytes == 2 && region.space != Space::Parameters;
             let from = match region.space {
                 Space::Parameters => {
@@ -285,7 +289,8 @@ impl Device for CudaDevice {
                 _ => place.pointer,
             };
             let (grid, kind) = (self.gpu.kernels.flat(region.len), i32::from(narrow));
-            // SAFETY: the region lies in its storage, and `Accumulator` gave the sums room for all regions.
+            // SAFETY: the region is inside its storage, and `Accumulator` allocated the sums for
+            // all regions.
             unsafe {
                 launch::launch!(
                     self.gpu.kernels,
@@ -350,7 +355,7 @@ impl Device for CudaDevice {
 }
 
 impl CudaDevice {
-    /// How long the GPU takes for what `work` asks of it.
+    /// Measures the GPU time of the work that `work` submits.
     fn timed(&self, work: impl FnOnce()) -> Result<Duration, CudaError> {
         let event = || {
             let flags = cu::CUevent_flags::CU_EVENT_DEFAULT;

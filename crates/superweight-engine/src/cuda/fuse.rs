@@ -1,5 +1,5 @@
-//! Which steps of a program are one launch: a batch norm's statistics and what is done with them, and with these the copy
-//! of the same input that a convolution will add to.
+//! Fuses steps of a program into one launch: the statistics and normalisation of a batch norm,
+//! together with a copy of the same input that a convolution later accumulates into.
 
 use super::ops::{Kernel, execute, norm_once};
 use super::view::View;
@@ -8,14 +8,15 @@ use crate::device::buffer::BufferId;
 use crate::device::call::Call;
 use crate::device::call::batch_norm::{Apply, Statistics};
 
-/// Steps after a batch norm among which a copy of its input is looked for: a block of a residual network has five.
-const FORESIGHT: usize = 8;
+/// Number of steps after a batch norm that are searched for a copy of its input. A block of a
+/// residual network has five.
+const LOOKAHEAD: usize = 8;
 
-/// Work for one launch, or for several that belong together.
+/// One or more steps that are launched together.
 pub(super) enum Work<'a> {
-    /// A step of this number.
+    /// A single step, by index.
     One(usize),
-    /// Steps of these numbers.
+    /// A fused batch norm, with the indices of its first step and of the copy.
     Norm { first: usize, statistics: &'a Statistics, apply: &'a Apply, copy: Option<usize> },
 }
 
@@ -31,7 +32,7 @@ impl Work<'_> {
             Self::Norm { statistics, apply, copy, .. } => {
                 let copy = copy.map(|index| match &steps[index].call {
                     Call::Copy(copy) => v.at(copy.y),
-                    _ => unreachable!("a copy was found there"),
+                    _ => unreachable!("the step is a copy"),
                 });
                 norm_once::forward(statistics, apply, copy.unwrap_or(0), v);
             }
@@ -39,7 +40,7 @@ impl Work<'_> {
     }
 }
 
-/// A program's steps in order, those that belong together joined.
+/// Groups the steps of a program, in order.
 pub(super) fn joined<'a>(steps: &'a [Step<Kernel>], v: &View<'_>) -> Vec<Work<'a>> {
     let mut works = Vec::with_capacity(steps.len());
     let mut done = vec![false; steps.len()];
@@ -69,7 +70,8 @@ pub(super) fn joined<'a>(steps: &'a [Step<Kernel>], v: &View<'_>) -> Vec<Work<'a
     works
 }
 
-/// A copy of `x` that may as well be made by the norm at `first`: nobody before it touches where it goes.
+/// Finds a copy of `x` that the batch norm at `first` can do. No step in between may access the
+/// copy's destination.
 fn early_copy(
     steps: &[Step<Kernel>],
     first: usize,
@@ -77,11 +79,11 @@ fn early_copy(
     apply: &Apply,
     v: &View<'_>,
 ) -> Option<usize> {
-    // In place, the input is gone when the copy's turn comes.
+    // In place, the input would be overwritten before the copy.
     if v.at(apply.y) == v.at(x) {
         return None;
     }
-    let last = steps.len().min(first + 2 + FORESIGHT);
+    let last = steps.len().min(first + 2 + LOOKAHEAD);
     let found =
         (first + 2..last).find(|index| matches!(&steps[*index].call, Call::Copy(c) if c.x == x))?;
     let Call::Copy(copy) = &steps[found].call else { return None };

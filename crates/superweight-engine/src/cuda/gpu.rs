@@ -1,4 +1,4 @@
-//! A GPU with its kernels.
+//! A GPU with its loaded kernels, as kernels' callers need it.
 
 use std::sync::Arc;
 

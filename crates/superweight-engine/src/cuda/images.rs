@@ -1,4 +1,5 @@
-//! Images that stay on the GPU as bytes, or are sent when they are drawn; a batch is drawn by one kernel.
+//! Image batches on the GPU. Images are kept there as bytes, or sent when a batch uses them. One
+//! kernel augments a batch.
 
 use cudarc::driver::result;
 
@@ -12,20 +13,20 @@ use crate::error::CudaError;
 use crate::images::{ImageSample, ImageSet};
 use crate::shape::Shape;
 
-/// A data set on the device, and the batch that comes next.
+/// A data set and the samples of the next batch.
 #[derive(Debug)]
 pub struct CudaImages {
     shape: Shape,
     count: usize,
-    /// Of all images, or of those that are drawn.
+    /// Bytes of all images, or of the images of one batch.
     pixels: Allocation,
     classes: Allocation,
     sent: Option<Sent>,
     table: Allocation,
-    /// How many are drawn, in the room of one draw, and the draws.
+    /// Number of samples, stored in the space of one sample, followed by the samples.
     draws: Allocation,
     room: usize,
-    /// Images of a row of the batch.
+    /// Images per row of the batch.
     abreast: usize,
 }
 
@@ -33,12 +34,12 @@ pub struct CudaImages {
 #[derive(Debug)]
 struct Sent {
     set: ImageSet,
-    /// What was drawn last, as bytes.
+    /// Bytes of the last batch's images.
     bytes: Vec<u8>,
 }
 
 impl CudaImages {
-    /// Of sets that are in memory, those stay on the GPU that take no more than half of what is free there.
+    /// Keeps the set on the GPU if it is in memory and takes at most half of the free GPU memory.
     pub(super) fn new(
         gpu: &Gpu,
         set: &ImageSet,
@@ -46,7 +47,7 @@ impl CudaImages {
         abreast: usize,
     ) -> Result<Self, CudaError> {
         gpu.context.bind()?;
-        let (free, _) = result::mem_get_info().named("asking for free memory")?;
+        let (free, _) = result::mem_get_info().named("reading the free memory")?;
         let stay = set.pixels.in_memory() && set.pixels.bytes().len() <= free / 2;
         Ok(Self { abreast, ..Self::staying(gpu, set, batch, stay)? })
     }
@@ -87,13 +88,13 @@ impl CudaImages {
         draws: &[ImageSample],
     ) -> Result<(), CudaError> {
         let Shape { height, width, .. } = self.shape;
-        let is_beyond = |draw: &&ImageSample| {
+        let out_of_range = |draw: &&ImageSample| {
             let [top, left, rows, columns] = draw.crop.map(|n| n as usize);
             draw.image as usize >= self.count || top + rows > height || left + columns > width
         };
-        let asked = draws.iter().find(is_beyond);
-        if draws.len() > self.room || asked.is_some() {
-            let ImageSample { image, crop, .. } = asked.copied().unwrap_or_default();
+        let invalid = draws.iter().find(out_of_range);
+        if draws.len() > self.room || invalid.is_some() {
+            let ImageSample { image, crop, .. } = invalid.copied().unwrap_or_default();
             let reason = format!(
                 "{} images drawn (room for {}), crop {crop:?} of image {image} of {}",
                 draws.len(),
@@ -102,20 +103,21 @@ impl CudaImages {
             );
             return Err(CudaError::call("drawing a batch", reason));
         }
-        // One copy: the number of draws travels in front of them.
-        let mut said = Vec::with_capacity(draws.len() + 1);
-        said.push(ImageSample::unchanged(draws.len() as u32));
-        said.extend_from_slice(draws);
+        // The number of samples precedes them, so one copy suffices.
+        let mut samples = Vec::with_capacity(draws.len() + 1);
+        samples.push(ImageSample::unchanged(draws.len() as u32));
+        samples.extend_from_slice(draws);
         if let Some(Sent { set, bytes }) = &mut self.sent {
-            // Images are called by their places in the batch then. The GPU is still busy with the last one while they are gathered.
+            // The images are then numbered by their position in the batch. The GPU is still busy
+            // with the previous batch while they are gathered.
             set.gather(draws, bytes);
             let classes: Vec<u32> =
                 draws.iter().map(|draw| set.classes[draw.image as usize]).collect();
             upload(&gpu.context, self.pixels.pointer, bytes)?;
             upload(&gpu.context, self.classes.pointer, &classes)?;
-            said[1..].iter_mut().zip(0..).for_each(|(draw, place)| draw.image = place);
+            samples[1..].iter_mut().zip(0..).for_each(|(draw, place)| draw.image = place);
         }
-        upload(&gpu.context, self.draws.pointer, &said)
+        upload(&gpu.context, self.draws.pointer, &samples)
     }
 
     pub(super) fn draw(&self, gpu: &Gpu, storages: &Storages, to: Region, classes: Region) {
@@ -124,7 +126,7 @@ impl CudaImages {
         let (to_at, labels) = (at(to), at(classes));
         let Shape { height, width, channels } = self.shape;
         let drawn = to.len / self.shape.len();
-        assert!(drawn <= classes.len, "a class for every image");
+        assert!(drawn <= classes.len, "every image needs a class");
         let [height, width, channels, abreast] =
             [height, width, channels, self.abreast].map(|size| size as u32);
         let (count, draws) =
@@ -133,8 +135,8 @@ impl CudaImages {
             (self.pixels.pointer, self.classes.pointer, self.table.pointer);
         let n = drawn * self.shape.len();
         let (grid, rows) = (gpu.kernels.flat(n), classes.len as u32);
-        // SAFETY: `set_samples` let through only images and parts that are there; the regions are of the layout that the storage was
-        // allocated for.
+        // SAFETY: `set_samples` accepted only existing images and crops; the regions belong to the
+        // layout of the storage.
         unsafe {
             launch!(
                 gpu.kernels,

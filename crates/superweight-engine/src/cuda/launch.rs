@@ -1,4 +1,4 @@
-//! Loaded kernels and how they are launched.
+//! Loads kernels and launches them.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
@@ -12,21 +12,22 @@ use crate::cuda::context::Context;
 use crate::cuda::named::Named;
 use crate::error::CudaError;
 
-/// Threads of a block where nothing else decides.
+/// Default number of threads per block.
 pub(crate) const THREADS: u32 = 256;
 
-/// Blocks per multiprocessor of kernels that walk over their work.
+/// Blocks per multiprocessor of kernels with a grid-stride loop.
 const BLOCKS_PER_MULTIPROCESSOR: usize = 16;
 
-/// Room for what blocks of a cooperative launch send each other.
+/// Bytes for messages between blocks of a cooperative launch.
 pub(crate) const LETTER_BYTES: usize = 4 << 20;
 
-/// Channels that such a launch has at most, and sums that the last of its blocks adds.
+/// Limits of a cooperative launch: channels, and sums that the last block adds.
 pub(crate) const MOST_CHANNELS: usize = 4096;
 pub(crate) const MOST_SET_SUMS: usize = 1 << 17;
 
-/// Bytes before each part of the memory where blocks meet, and of all of it: letters, answers of 8 bytes per sum, sums, a
-/// ticket per channel, and whose turn it is, two words.
+/// Offsets of the parts of the memory shared by the blocks of a cooperative launch, and its total
+/// size: messages, results of 8 bytes per sum, sums, a ticket per channel, and the launch counter
+/// of two words.
 const MEETING: [usize; 6] = {
     let answers = LETTER_BYTES;
     let sums = answers + 8 * MOST_SET_SUMS;
@@ -35,7 +36,7 @@ const MEETING: [usize; 6] = {
     [0, answers, sums, tickets, turn, turn + 8]
 };
 
-/// Where blocks of a cooperative launch meet. A struct of the kernels.
+/// Addresses of the memory shared by the blocks of a cooperative launch. A struct of the kernels.
 #[repr(transparent)]
 pub(crate) struct Meeting([u64; 5]);
 
@@ -44,7 +45,7 @@ pub(crate) struct Meeting([u64; 5]);
 pub(crate) struct Grid {
     pub blocks: [u32; 3],
     pub threads: [u32; 3],
-    /// Bytes.
+    /// Dynamic shared memory in bytes.
     pub shared: u32,
 }
 
@@ -59,7 +60,8 @@ impl Grid {
     }
 }
 
-/// One of the driver's two ways to launch: function, blocks, threads, bytes of shared memory, stream, arguments.
+/// One of the driver's two launch functions: function, blocks, threads, bytes of shared memory,
+/// stream, arguments.
 type Launch = unsafe fn(
     cu::CUfunction,
     (u32, u32, u32),
@@ -69,16 +71,17 @@ type Launch = unsafe fn(
     &mut [*mut c_void],
 ) -> Result<(), DriverError>;
 
-/// All kernels of one device, loaded.
+/// All kernels, loaded on one device.
 pub(crate) struct Kernels {
     context: Arc<Context>,
     modules: Vec<cu::CUmodule>,
     functions: HashMap<&'static str, cu::CUfunction>,
-    /// See [`Kernels::meeting`].
+    /// Memory for [`Kernels::meeting`].
     meeting: Allocation,
 }
 
-// SAFETY: the handles are the driver's, which may be used from any thread whose context is set; `launch` sees to that.
+// SAFETY: the handles belong to the driver and may be used from any thread with the context set,
+// which `launch` ensures.
 unsafe impl Send for Kernels {}
 // SAFETY: as above; nothing changes after loading.
 unsafe impl Sync for Kernels {}
@@ -89,11 +92,11 @@ impl std::fmt::Debug for Kernels {
     }
 }
 
-/// One compilation at a time: the others then find the result in the cache.
+/// Allows one compilation at a time; other threads then find the result in the cache.
 static COMPILING: Mutex<()> = Mutex::new(());
 
 impl Kernels {
-    /// Compiles (or finds) and loads them.
+    /// Compiles all kernels (or reads them from the cache) and loads them.
     pub(crate) fn load(context: &Arc<Context>) -> Result<Self, CudaError> {
         context.bind()?;
         let _one_at_a_time = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,12 +106,12 @@ impl Kernels {
         let (arch, cache) = (context.properties.arch(), context.cache.as_deref());
         for source in SOURCES {
             let code = source.cached(&context.libraries.nvrtc, &arch, context.precision, cache)?;
-            // SAFETY: the image is a cubin made for this architecture and is copied by the call.
+            // SAFETY: the image is a cubin for this architecture; the call copies it.
             let module =
                 unsafe { result::module::load_data(code.as_ptr().cast()) }.named(source.file)?;
             kernels.modules.push(module);
             for function in source.functions {
-                let name = CString::new(*function).expect("names hold no zero byte");
+                let name = CString::new(*function).expect("names contain no zero byte");
                 // SAFETY: the module was just loaded.
                 let handle =
                     unsafe { result::module::get_function(module, name) }.named(function)?;
@@ -118,37 +121,39 @@ impl Kernels {
         Ok(kernels)
     }
 
-    /// A grid of threads that walk over `items` of work between them.
+    /// A grid whose threads share `items` of work in a grid-stride loop.
     pub(crate) fn flat(&self, items: usize) -> Grid {
         let most = self.context.properties.multiprocessors * BLOCKS_PER_MULTIPROCESSOR;
         let blocks = items.div_ceil(THREADS as usize).clamp(1, most);
         Grid::new([blocks as u32, 1, 1], [THREADS, 1, 1])
     }
 
-    /// Where blocks of a cooperative launch send each other sums and count who comes last: nobody else's memory, because the
-    /// steps of one launch have no scratch memory in common. Tickets are zeros between launches; letters have the numbers
-    /// of their launches, so they need not be.
+    /// Memory in which the blocks of a cooperative launch exchange sums and count arrivals. It is
+    /// separate because the fused steps have no common scratch memory. Tickets are zero between
+    /// launches. Messages carry the number of their launch, so they need no clearing.
     pub(crate) fn meeting(&self) -> Meeting {
         let [parts @ .., _] = MEETING;
         Meeting(parts.map(|before| self.meeting.pointer + before as u64))
     }
 
-    /// Puts a kernel on the stream.
+    /// Launches a kernel on the stream.
     ///
     /// # Safety
     ///
-    /// The pointers are to values of the types that the kernel takes, in order, and what it is told of lies where it says.
+    /// The arguments point to values of the kernel's parameter types, in order, and their pointers
+    /// and sizes are valid.
     pub(crate) unsafe fn launch(
         &self,
         name: &'static str,
         grid: Grid,
         arguments: &mut [*mut c_void],
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.start(name, grid, arguments, result::launch_kernel) }
     }
 
-    /// The same for a kernel whose blocks wait for each other: all of them run at once, or the launch fails.
+    /// Launches a kernel whose blocks wait for each other. All blocks run at once, or the launch
+    /// fails.
     ///
     /// # Safety
     ///
@@ -159,7 +164,7 @@ impl Kernels {
         grid: Grid,
         arguments: &mut [*mut c_void],
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.start(name, grid, arguments, result::launch_cooperative_kernel) }
     }
 
@@ -171,23 +176,24 @@ impl Kernels {
         launch: Launch,
     ) {
         let Some(&function) = self.functions.get(name) else {
-            return self.context.note(Err(CudaError::call(name, "there is no such kernel")));
+            return self.context.note(Err(CudaError::call(name, "the kernel is not loaded")));
         };
         let Grid { blocks: [x, y, z], threads, shared } = grid;
         if x == 0 || y == 0 || z == 0 {
             return;
         }
-        // A block has 48 KiB without asking, but what the kernel declares by itself is taken from that.
+        // A block has 48 KiB of shared memory by default, minus what the kernel declares
+        // statically.
         if shared > 0 {
             let attribute =
                 cu::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: the function was loaded with this context.
-            let asked = unsafe {
+            let set = unsafe {
                 result::function::set_function_attribute(function, attribute, shared as i32)
             };
-            self.context.note(asked.named(name));
+            self.context.note(set.named(name));
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let launched = unsafe {
             let threads = (threads[0], threads[1], threads[2]);
             launch(function, (x, y, z), threads, shared, self.context.raw_stream(), arguments)
@@ -200,15 +206,15 @@ impl Drop for Kernels {
     fn drop(&mut self) {
         if self.context.bind().is_ok() && self.context.synchronize().is_ok() {
             for module in self.modules.drain(..) {
-                // SAFETY: loaded once, unloaded once, and nothing of it is running any more.
+                // SAFETY: loaded once and unloaded once, and no kernel of it is running.
                 let _ = unsafe { result::module::unload(module) };
             }
         }
     }
 }
 
-/// Launches a kernel with arguments given as values: `u64` for pointers and lengths, `u32`, `i32`, `f32`. After `together`,
-/// one whose blocks wait for each other.
+/// Launches a kernel with arguments given as values: `u64` for pointers and lengths, `u32`, `i32`,
+/// `f32`. With `together`, the kernel's blocks may wait for each other.
 macro_rules! launch {
     (together $kernels:expr, $name:expr, $grid:expr, $($argument:expr),* $(,)?) => {
         $kernels.launch_together($name, $grid, &mut $crate::cuda::launch::launch!(@pointers $($argument),*))

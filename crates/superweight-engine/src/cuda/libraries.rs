@@ -1,9 +1,10 @@
-//! NVIDIA's libraries, opened at run time and called through tables of their functions.
+//! NVIDIA's libraries, opened at run time and called through function tables.
 //!
-//! cudarc's own loader opens the unversioned `libcudnn.so` first and panics where something is missing. With two versions
-//! of cuDNN on a machine (the system's, and a Python package's) half of one and half of the other end up in the process
-//! and fail in odd ways. So one folder is resolved here: the one named by the environment variable, else what the loader
-//! finds by itself, else the places where packages put it. All files of cuDNN are opened from it before it asks for them.
+//! cudarc's own loader opens the unversioned `libcudnn.so` first and panics if something is
+//! missing. With two versions of cuDNN on a machine (the system's and a Python package's), files of
+//! both can end up in the process and fail in strange ways. So this module chooses one folder: that
+//! of the environment variable, otherwise what the dynamic loader finds, otherwise the usual
+//! folders of packages. It opens all files of cuDNN from that folder before cuDNN requests them.
 
 #![allow(non_snake_case)]
 
@@ -16,12 +17,12 @@ use libloading::Library;
 
 use crate::error::CudaError;
 
-/// Folder of cuDNN.
+/// Environment variable with the folder of cuDNN.
 pub(crate) const CUDNN_DIR: &str = "SWN_CUDNN_DIR";
-/// Folder of NVRTC and cuBLASLt.
+/// Environment variable with the folder of NVRTC and cuBLASLt.
 pub(crate) const CUDA_DIR: &str = "SWN_CUDA_DIR";
 
-/// An opened library and where it came from. It stays open as long as the process lives: functions of it are in use.
+/// An opened library. It stays open for the life of the process, because its functions are in use.
 #[derive(Debug)]
 pub(crate) struct Opened {
     library: &'static Library,
@@ -35,13 +36,13 @@ impl Opened {
         Self { library: Box::leak(Box::new(library)), name, path }
     }
 
-    /// A function of the library.
+    /// Looks up a function of the library.
     ///
     /// # Safety
     ///
-    /// `F` is the type of the function that the library calls so.
+    /// `F` must be the type of the library's function with this name.
     pub(crate) unsafe fn function<F: Copy>(&self, function: &'static str) -> Result<F, CudaError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let symbol = unsafe { self.library.get::<F>(function.as_bytes()) };
         symbol.map(|symbol| *symbol).map_err(|_| CudaError::MissingFunction {
             library: self.name,
@@ -51,7 +52,8 @@ impl Opened {
     }
 }
 
-/// Opens the first of `names` found in the folder of `variable`, by the loader, or in `folders`.
+/// Opens the first of `names` that is found in the folder of `variable`, by the loader, or in
+/// `folders`.
 fn open(
     name: &'static str,
     names: &[&str],
@@ -61,7 +63,7 @@ fn open(
 ) -> Result<Opened, CudaError> {
     let mut tried = Vec::new();
     let mut attempt = |path: PathBuf| {
-        // SAFETY: NVIDIA's libraries run no code that depends on this process when they are opened.
+        // SAFETY: opening NVIDIA's libraries runs no code that depends on this process.
         match unsafe { Library::new(&path) } {
             Ok(library) => Some(Opened::keep(library, name, path)),
             Err(error) => {
@@ -88,7 +90,7 @@ fn open(
     })
 }
 
-/// Folders in which the toolkit and Python's packages put the libraries; `packages` are the latter's names.
+/// Usual folders of the CUDA toolkit and of Python packages named `packages`.
 fn usual_folders(packages: &[&str]) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for root in ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(std::env::var_os) {
@@ -115,7 +117,7 @@ macro_rules! table {
 
         impl $table {
             fn of(opened: Opened) -> Result<Self, CudaError> {
-                // SAFETY: the types are those of the library's header, as cudarc's bindings have them.
+                // SAFETY: the types are those of the library's header, as in cudarc's bindings.
                 unsafe { Ok(Self { $($function: opened.function(stringify!($function))?,)* opened }) }
             }
         }
@@ -123,7 +125,7 @@ macro_rules! table {
 }
 
 table! {
-    /// NVRTC: the compiler of our kernels.
+    /// NVRTC, which compiles the kernels of this crate.
     Nvrtc {
         nvrtcVersion: fn(*mut c_int, *mut c_int) -> c_int,
         nvrtcCreateProgram: fn(*mut *mut c_void, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char) -> c_int,
@@ -137,13 +139,14 @@ table! {
 }
 
 impl Nvrtc {
-    /// Opens it.
+    /// Opens NVRTC.
     pub(crate) fn open() -> Result<Self, CudaError> {
         let folders = usual_folders(&["cu13", "cuda_nvrtc"]);
         let advice = "Install the CUDA toolkit or the package nvidia-cuda-nvrtc, and set SWN_CUDA_DIR to its folder of libraries";
         let opened =
             open("NVRTC", &["libnvrtc.so.13", "libnvrtc.so.12"], CUDA_DIR, &folders, advice)?;
-        // It asks for its builtins by name when it compiles; outside of the loader's path only an opened file is found.
+        // NVRTC opens its builtins by name when it compiles. Outside the loader's path only an
+        // already opened file is found.
         let folder = opened.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         for file in
             folder.and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten().flatten()
@@ -158,7 +161,7 @@ impl Nvrtc {
         Self::of(opened)
     }
 
-    /// Major and minor version.
+    /// Major and minor version of NVRTC.
     pub(crate) fn version(&self) -> (i32, i32) {
         let (mut major, mut minor) = (0, 0);
         // SAFETY: both pointers are to live integers.
@@ -168,7 +171,7 @@ impl Nvrtc {
 }
 
 table! {
-    /// cuDNN's graph (backend) interface.
+    /// Graph (backend) interface of cuDNN.
     Cudnn {
         cudnnGetVersion: fn() -> usize,
         cudnnGetLastErrorString: fn(*mut c_char, usize),
@@ -184,12 +187,13 @@ table! {
     }
 }
 
-/// The files that libcudnn.so.9 opens when it needs them.
+/// Files that libcudnn.so.9 opens on demand.
 const CUDNN_PARTS: [&str; 5] =
     ["graph", "ops", "heuristic", "engines_precompiled", "engines_runtime_compiled"];
 
 impl Cudnn {
-    /// Opens it, and its parts from the same folder. cuBLASLt must be open already: without it cuDNN aborts.
+    /// Opens cuDNN, and its parts from the same folder. cuBLASLt must be open already, otherwise
+    /// cuDNN aborts.
     pub(crate) fn open(_after: &CublasLt) -> Result<Self, CudaError> {
         let folders = usual_folders(&["cudnn"]);
         let advice = "Install cuDNN 9 (the system's package, or Python's nvidia-cudnn-cu13) and set SWN_CUDNN_DIR to its folder";
@@ -208,7 +212,7 @@ impl Cudnn {
         Ok(table)
     }
 
-    /// All files of cuDNN in this process lie in one folder.
+    /// Fails if files of cuDNN from two folders are loaded in this process.
     pub(crate) fn check_one_folder(&self) -> Result<(), CudaError> {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
         let files = maps.lines().filter_map(|line| line.split_whitespace().nth(5)).map(Path::new);
@@ -231,15 +235,15 @@ impl Cudnn {
         Ok(())
     }
 
-    /// The version as cuDNN counts it: 91400 is 9.14.0.
+    /// Version of cuDNN: 91400 is 9.14.0.
     pub(crate) fn version(&self) -> usize {
-        // SAFETY: takes nothing, changes nothing.
+        // SAFETY: the function has no arguments and no effects.
         unsafe { (self.cudnnGetVersion)() }
     }
 }
 
 table! {
-    /// cuBLASLt: matrix products.
+    /// cuBLASLt, for matrix products.
     CublasLt {
         cublasLtGetVersion: fn() -> usize,
         cublasLtCreate: fn(*mut lt::cublasLtHandle_t) -> lt::cublasStatus_t,
@@ -258,7 +262,7 @@ table! {
 }
 
 impl CublasLt {
-    /// Opens it.
+    /// Opens cuBLASLt.
     pub(crate) fn open() -> Result<Self, CudaError> {
         let folders = usual_folders(&["cu13", "cublas"]);
         let advice = "Install the CUDA toolkit or the package nvidia-cublas, and set SWN_CUDA_DIR to its folder of libraries";
@@ -273,24 +277,24 @@ impl CublasLt {
 }
 
 impl CublasLt {
-    /// The version as cuBLASLt counts it: 130000 is 13.0.0.
+    /// Version of cuBLASLt: 130000 is 13.0.0.
     pub(crate) fn version(&self) -> usize {
-        // SAFETY: takes nothing, changes nothing.
+        // SAFETY: the function has no arguments and no effects.
         unsafe { (self.cublasLtGetVersion)() }
     }
 }
 
-/// Everything that the device calls besides the driver.
+/// All libraries that the device uses besides the driver.
 #[derive(Debug)]
 pub(crate) struct Libraries {
     pub nvrtc: Nvrtc,
-    /// Tables live as long as the libraries behind them: what they make is given back through them.
+    /// These tables live as long as their libraries, because objects are destroyed through them.
     pub cublas_lt: &'static CublasLt,
     pub cudnn: &'static Cudnn,
 }
 
 impl Libraries {
-    /// Opens them all, or says which one is missing.
+    /// Opens all libraries. Fails with the name of a missing one.
     pub(crate) fn open() -> Result<Self, CudaError> {
         let nvrtc = Nvrtc::open()?;
         let cublas_lt = Box::leak(Box::new(CublasLt::open()?));

@@ -1,8 +1,9 @@
-//! Locks that survive a panic.
+//! Mutex locks that ignore poisoning.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A lock whose holder panicked is still good: what it guards is changed in one step.
+/// Locks a mutex even if another holder panicked. The guarded data is always changed in one step,
+/// so it is consistent.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

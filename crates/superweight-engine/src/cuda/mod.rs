@@ -1,21 +1,21 @@
-//! CUDA: an NVIDIA GPU through the driver, cuDNN, cuBLASLt and kernels of our own, all opened at run time, so that one
-//! binary runs with and without a GPU.
+//! CUDA device: an NVIDIA GPU through the driver, cuDNN, cuBLASLt and kernels of this crate. All
+//! are opened at run time, so one binary runs with and without a GPU.
 //!
-//! | file | question |
+//! | file | purpose |
 //! |---|---|
-//! | `libraries.rs`, `context.rs`, `error.rs` | which GPU, which libraries, and what went wrong? |
-//! | `compile.rs`, `launch.rs`, `kernels/` | where do kernels come from, how are they started? |
-//! | `buffer.rs`, `view.rs` | where does a number lie, and how wide is it there? |
-//! | `cudnn/`, `blas.rs` | how are convolutions and matrix products planned? |
-//! | `conv.rs`, `direct.rs`, `norm.rs`, `norm_once.rs`, `pool.rs`, `loss.rs`, `view.rs` | one call each |
-//! | `together.rs` | which calls are one launch? |
-//! | `views.rs`, `mix.rs`, `factors.rs`, `sgd.rs`, `images.rs` | what surrounds a program in a step |
-//! | `record.rs`, `counters.rs`, `nodes.rs` | how is a step done again at once? |
+//! | `device`, `gpu`, `context`, `properties`, `libraries` | the device, its GPU and libraries |
+//! | `compile`, `launch`, `kernels/` | compilation and launch of kernels |
+//! | `buffer`, `view`, `precision` | addresses and widths of values |
+//! | `cudnn/`, `blas/`, `tuning` | plans of convolutions and matrix products |
+//! | `ops/` | kernels of the calls of a program |
+//! | `fuse` | steps that are launched together |
+//! | `bank/`, `sgd`, `images` | work between programs |
+//! | `capture/`, `record` | recording and replay of a step |
 //!
-//! Determinism is the only mode here too: no float atomics, reductions in a fixed order, deterministic plans.
+//! Results are deterministic: no float atomics, reductions in a fixed order, deterministic plans.
 //!
-//! Calls return before they are done. What fails later is remembered and reported by [`Device::finish`] or the next call
-//! that can.
+//! Calls return before their work is done. A later failure is stored and returned by
+//! [`Device::finish`](crate::Device::finish) or the next call that can fail.
 
 mod bank;
 mod blas;

@@ -1,10 +1,10 @@
-//! Errors of the driver with the call they came from.
+//! Attaches the name of the failed call to errors of the driver.
 
 use cudarc::driver::DriverError;
 
 use crate::error::CudaError;
 
-/// Names the call that a driver's error came from.
+/// Converts a driver error to a [`CudaError`] with the name of the call.
 pub(crate) trait Named<T> {
     fn named(self, call: &str) -> Result<T, CudaError>;
 }

@@ -1,4 +1,4 @@
-//! What tests on a GPU share: a device or the reason why not, buffers, random numbers, errors.
+//! Helpers for tests on a GPU: opening it, buffers, random values, errors.
 
 use std::sync::Arc;
 
@@ -7,12 +7,13 @@ use cudarc::driver::{CudaSlice, DevicePtr};
 use crate::cuda::context::Context;
 use crate::cuda::precision::Precision;
 
-/// The first GPU; without one, says why the test is skipped.
+/// Opens the first GPU. Without one, prints why the test is skipped.
 pub(crate) fn context() -> Option<Arc<Context>> {
     opened(Context::new(0, Precision::Bf16))
 }
 
-/// What was opened, or why not. With `SWN_REQUIRE_CUDA` set, a GPU that is not there is a failure.
+/// Returns the opened value, or prints why it is missing. With `SWN_REQUIRE_CUDA` set, a missing
+/// GPU is a failure.
 pub(crate) fn opened<T, E: std::fmt::Display>(opened: Result<T, E>) -> Option<T> {
     match opened {
         Ok(opened) => Some(opened),
@@ -26,7 +27,7 @@ pub(crate) fn opened<T, E: std::fmt::Display>(opened: Result<T, E>) -> Option<T>
     }
 }
 
-/// Numbers in −1..1 from a seed (splitmix64).
+/// Random values in −1..1 from a seed (splitmix64).
 pub(crate) fn random(seed: u64, len: usize) -> Vec<f32> {
     let mut state = seed;
     let next = move || {
@@ -38,7 +39,7 @@ pub(crate) fn random(seed: u64, len: usize) -> Vec<f32> {
     std::iter::repeat_with(next).take(len).collect()
 }
 
-/// Upper half of an f32, to the nearest, ties to even; not a number stays so.
+/// Rounds to the nearest bf16, ties to even. NaN stays NaN.
 fn to_bf16(value: f32) -> u16 {
     let bits = value.to_bits();
     match value.is_nan() {
@@ -51,12 +52,12 @@ fn from_bf16(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 
-/// Numbers that bf16 holds exactly.
+/// Rounds values to what bf16 represents exactly.
 pub(crate) fn rounded(values: &[f32]) -> Vec<f32> {
     values.iter().map(|&v| from_bf16(to_bf16(v))).collect()
 }
 
-/// ‖a − b‖ / ‖b‖; infinite if a number of `a` is not finite.
+/// Relative error ‖a − b‖ / ‖b‖; infinite if a value of `a` is not finite.
 pub(crate) fn error(a: &[f32], b: &[f32]) -> f64 {
     assert_eq!(a.len(), b.len());
     if a.iter().any(|v| !v.is_finite()) {
@@ -67,7 +68,7 @@ pub(crate) fn error(a: &[f32], b: &[f32]) -> f64 {
     difference / norm(&mut b.iter().map(|&b| f64::from(b))).max(1e-30)
 }
 
-/// Numbers on the device.
+/// Values on the GPU.
 pub(crate) struct Buffer<'a> {
     ctx: &'a Context,
     precision: Precision,
@@ -76,7 +77,7 @@ pub(crate) struct Buffer<'a> {
 }
 
 impl<'a> Buffer<'a> {
-    /// These numbers in this precision.
+    /// Copies values to the GPU in this precision.
     pub(crate) fn new(ctx: &'a Context, precision: Precision, values: &[f32]) -> Self {
         let bytes: Vec<u8> = match precision {
             Precision::Bf16 => values.iter().flat_map(|&v| to_bf16(v).to_le_bytes()).collect(),
@@ -87,18 +88,18 @@ impl<'a> Buffer<'a> {
         Self { ctx, precision, memory, len: values.len() }
     }
 
-    /// Scratch memory; never empty, so that it has an address.
+    /// Allocates scratch memory, at least 16 bytes, so that it has an address.
     pub(crate) fn bytes(ctx: &'a Context, bytes: usize) -> Self {
         let memory = ctx.stream.alloc_zeros(bytes.max(16)).unwrap();
         Self { ctx, precision: Precision::F32, memory, len: bytes / 4 }
     }
 
-    /// The address.
+    /// Address of the buffer.
     pub(crate) fn at(&self) -> u64 {
         self.memory.device_ptr(&self.ctx.stream).0
     }
 
-    /// The numbers, once everything asked before is done.
+    /// Reads the values after all earlier work is done.
     pub(crate) fn read(&self) -> Vec<f32> {
         let bytes = self.ctx.stream.clone_dtoh(&self.memory).unwrap();
         self.ctx.synchronize().unwrap();

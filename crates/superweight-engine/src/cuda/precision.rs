@@ -1,17 +1,17 @@
-//! Width of activations and weights.
+//! Precision of activations and weights on a GPU.
 
-/// Numbers in activations, weights as convolutions read them, and dL/dW. Parameters themselves, sums and statistics are
-/// always f32.
+/// Precision of activations, of the weights that convolutions read, and of dL/dW. Parameters, sums
+/// and statistics are always f32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// Brain float, on tensor cores.
+    /// bfloat16, on tensor cores.
     Bf16,
     /// 32-bit float, without tf32.
     F32,
 }
 
 impl Precision {
-    /// Bytes of a number.
+    /// Bytes per value.
     pub fn bytes(self) -> usize {
         match self {
             Precision::Bf16 => 2,
@@ -19,7 +19,7 @@ impl Precision {
         }
     }
 
-    /// `bf16` or `f32`.
+    /// Returns `bf16` or `f32`.
     pub fn name(self) -> &'static str {
         match self {
             Precision::Bf16 => "bf16",

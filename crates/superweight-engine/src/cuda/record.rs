@@ -1,15 +1,15 @@
-//! Recorded work.
+//! Recordings of submitted work, as captured CUDA graphs.
 
 use super::capture::Captured;
 use super::context::Context;
 use crate::error::Error;
 
-/// A captured piece of work.
+/// Recorded work that can be replayed in one call.
 pub struct Recording(Captured);
 
 impl std::fmt::Debug for Recording {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Recording({} counters cleared at once)", self.0.cleared)
+        write!(f, "Recording({} counters cleared together)", self.0.cleared)
     }
 }
 
@@ -21,11 +21,11 @@ impl Recording {
         context.bind()?;
         context.synchronize()?;
         context.take_failure()?;
-        let asked = || {
+        let recorded = || {
             body()?;
             Ok(context.take_failure()?)
         };
-        Captured::new(&context.stream, context.counters.places, asked).map(Self)
+        Captured::new(&context.stream, context.counters.places, recorded).map(Self)
     }
 
     pub(super) fn replay(&self) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! The optimizer step: all parameters in one launch, over a table of stretches.
+//! Optimizer step on a GPU: all parameters in one launch, driven by a table of ranges.
 
 use super::buffer::Allocation;
 use super::buffer::{CudaBuffer, Storages};
@@ -9,10 +9,10 @@ use crate::device::buffer::{Element, Region, Space};
 use crate::device::sgd::{SgdGroups, SgdOptions};
 use crate::error::CudaError;
 
-/// Numbers of a stretch, at most: one block's work.
+/// Largest number of elements in a range; one block processes one range.
 const STRETCH: usize = 4096;
 
-/// Numbers of one group and one kind, as the kernel reads it.
+/// A range of parameters of one group and width, as the kernel reads it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Stretch {
@@ -20,11 +20,11 @@ struct Stretch {
     count: u32,
     group: u32,
     weight_decay: f32,
-    /// 1 where the gradient is bf16 and the parameter has a bf16 copy.
+    /// 1 if the gradient is bf16 and the parameter has a bf16 copy.
     narrow: u32,
 }
 
-/// The table on the device.
+/// Table of ranges on the GPU.
 #[derive(Debug)]
 pub struct Updater {
     table: Allocation,
@@ -64,7 +64,7 @@ impl Updater {
         parameters: &[Region],
     ) -> Result<Self, CudaError> {
         let stretches = stretches(groups, parameters, gpu.context.precision);
-        let table = Allocation::of(&gpu.context, "the optimizer's table", &stretches)?;
+        let table = Allocation::of(&gpu.context, "the optimizer table", &stretches)?;
         Ok(Self { table, stretches: stretches.len(), options: groups.options })
     }
 
@@ -85,8 +85,8 @@ impl Updater {
         };
         let grid = Grid::new([self.stretches as u32, 1, 1], [THREADS, 1, 1]);
         let (lrs, momentum) = (lrs.base().main, momentum.base().main);
-        // SAFETY: the table was made of the layout that the storages were allocated for, and `Sgd` gave learning rates and momentum
-        // room for all groups and numbers.
+        // SAFETY: the table was made from the layout of these storages, and `Sgd` allocated
+        // learning rates and momentum for all groups and parameters.
         unsafe {
             launch!(
                 gpu.kernels,
@@ -113,7 +113,8 @@ mod tests {
     use crate::device::sgd::ParameterGroup;
     use crate::program::LayoutBuilder;
 
-    /// Every number of a group's tensors once, none of the gaps, and no stretch over two tensors.
+    /// Ranges cover every element of a group's tensors once and no gaps, and no range spans two
+    /// tensors.
     #[test]
     fn stretches_cover_tensors_and_not_gaps() {
         let mut builder = LayoutBuilder::new();

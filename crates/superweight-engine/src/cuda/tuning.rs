@@ -1,45 +1,46 @@
-//! Tuning.
+//! Tuning of convolutions: effort levels and records of tuned plans.
 
 use serde::{Deserialize, Serialize};
 
-/// How much time is spent on choosing plans. A cache entry serves its level and those below.
+/// Time spent on choosing plans. A cached plan serves its own level and lower ones.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Tuning {
-    /// What the heuristics propose first. Milliseconds per convolution.
+    /// The first plan that the heuristics propose. Milliseconds per convolution.
     #[default]
     Heuristic,
-    /// All proposals, timed. At most a second per convolution.
+    /// Measures all proposals. At most a second per convolution.
     Quick,
-    /// Proposals, then the knobs of the best. At most four seconds per convolution.
+    /// Measures all proposals, then varies the knobs of the best. At most four seconds per
+    /// convolution.
     Full,
 }
 
-/// A tuned plan.
+/// A tuned plan of one convolution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConvRecord {
     #[serde(flatten)]
     pub(super) machine: Machine,
-    /// Shape, direction, write and precision in words.
+    /// Shape, direction, write mode and precision as text.
     pub conv: String,
-    /// cuDNN's number of the engine.
+    /// Number of the cuDNN engine.
     pub engine: i64,
-    /// Its knobs, `(type, value)`.
+    /// Knobs of the engine as `(type, value)`.
     pub knobs: Vec<(u32, i64)>,
-    /// Scratch bytes.
+    /// Workspace in bytes.
     pub workspace: usize,
     /// Median time of a run when it was tuned.
     pub microseconds: f64,
-    /// How much was tried.
+    /// Level at which it was tuned.
     pub tuning: Tuning,
-    /// Whether it was as fast as that when it was timed again.
+    /// Whether a later measurement confirmed the time.
     #[serde(default)]
     pub confirmed: bool,
 }
 
-/// What a plan's speed and existence depend on, besides the convolution.
+/// GPU, driver and cuDNN version, which a plan's speed and existence depend on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Machine {
     pub(super) gpu: String,

@@ -1,4 +1,4 @@
-//! A program's buffers as pointers of the GPU, and the calls that need no file of their own.
+//! A program's buffers as GPU addresses.
 
 use std::sync::Arc;
 
@@ -12,17 +12,18 @@ use super::named::Named;
 use crate::device::buffer::{BufferId, Region, Space, Write};
 use crate::error::CudaError;
 
-/// Weights of the convolutions of a forward pass as they were; they are copied, not packed.
+/// Copies of the weights of forward convolutions at the time of freezing. GPU weights need no
+/// packing.
 #[derive(Debug)]
 pub struct Packed(pub(super) Vec<Option<Allocation>>);
 
-/// Where the buffers of a program lie.
+/// Addresses of a program's buffers.
 ///
 /// # Safety of launches
 ///
-/// `Program::compile` checked that every buffer lies in its storage as the memory plan sized it, `Memory::run` that the
-/// storages are those of the program's layout. Kernels are told the sizes that the call was made with. So every pointer
-/// below is good for the length given with it.
+/// `Program::compile` checked that every buffer is inside its storage. `Memory::run` checked that
+/// the storages belong to the program's layout. Kernels receive the sizes of their call. So every
+/// address is valid for the length passed with it.
 pub(super) struct View<'a> {
     pub context: &'a Arc<Context>,
     pub kernels: &'a Kernels,
@@ -59,7 +60,7 @@ impl<'a> View<'a> {
         self.place(buffer).pointer
     }
 
-    /// Whether two buffers have bytes in common.
+    /// Returns true if two buffers share bytes.
     pub(super) fn overlap(&self, a: BufferId, b: BufferId) -> bool {
         let bytes = |buffer| {
             let place = self.place(buffer);
@@ -69,12 +70,12 @@ impl<'a> View<'a> {
         a < b_end && b < a_end
     }
 
-    /// A frozen weight of a step.
+    /// Address of the frozen weight of a step, if any.
     pub(super) fn frozen(&self, step: usize) -> Option<u64> {
         self.packed.and_then(|packed| packed.0[step].as_ref()).map(|copy| copy.pointer)
     }
 
-    /// The numbers of a buffer as they are now, elsewhere.
+    /// Copies the current values of a buffer to new memory.
     pub(super) fn copy_of(&self, buffer: BufferId) -> Result<Allocation, CudaError> {
         let place = self.place(buffer);
         let copy =
@@ -87,18 +88,19 @@ impl<'a> View<'a> {
         copied.named("copying weights").map(|()| copy)
     }
 
-    /// A pointer, or null.
+    /// Address of a buffer, or null.
     pub(super) fn at_some(&self, buffer: Option<BufferId>) -> u64 {
         buffer.map_or(0, |buffer| self.at(buffer))
     }
 }
 
-/// Numbers that a thread takes at once, where channels allow it.
+/// Elements that one thread loads at once, if the channels allow it.
 pub(super) fn vector(context: &Context) -> usize {
     16 / context.precision.bytes()
 }
 
-/// `name_v` where all of these are multiples of a vector, else `name_1`; and the numbers per thread.
+/// Returns the kernel `name_v` if all `multiples` are multiples of a vector, otherwise `name_1`,
+/// and the elements per thread.
 pub(super) fn variant(
     context: &Context,
     names: [&'static str; 2],

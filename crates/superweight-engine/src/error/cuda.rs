@@ -63,13 +63,13 @@ pub enum CudaError {
     },
     /// The GPU is out of memory.
     #[error(
-        "the GPU has no room for {what}: {asked} bytes requested, {free} free of {total}; use a smaller batch or another device"
+        "the GPU has no room for {what}: {requested} bytes requested, {free} free of {total}; use a smaller batch or another device"
     )]
     OutOfMemory {
         /// Purpose of the allocation.
         what: &'static str,
         /// Requested bytes.
-        asked: usize,
+        requested: usize,
         /// Free bytes on the GPU.
         free: usize,
         /// Total bytes of the GPU.

@@ -162,7 +162,7 @@ impl Viewer {
     }
 
     /// Writes the tensors.
-    pub(in crate::cuda) fn view(&self, gpu: &Gpu, storages: &Storages) {
+    pub(in crate::cuda) fn apply(&self, gpu: &Gpu, storages: &Storages) {
         let parameters = storages[Space::Parameters as usize].base().main;
         let (pieces, grid) = (self.tensors.0.pointer, Grid::each(self.tensors.1));
         let (looks, taps) = (self.looks.pointer, self.taps.pointer);

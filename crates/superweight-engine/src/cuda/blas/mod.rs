@@ -1,12 +1,13 @@
-//! Matrix products by cuBLASLt: `c (+)= op(a)·op(b)`, row-major, sums in f32.
+//! Matrix products by cuBLASLt: `c (+)= op(a)·op(b)`, row-major, with sums in f32.
 //!
-//! cuBLASLt thinks in columns; a row-major matrix is its transpose there, so `c = a·b` is asked for as `cᵀ = bᵀ·aᵀ` and
-//! nothing is copied. Split sums are added in a workspace in a fixed order: the schemes that add in place or in the
-//! output's precision are not allowed. f32 means f32; tf32 is a choice of its own, for products whose result is rounded
-//! to bf16 anyway.
+//! cuBLASLt is column-major, where a row-major matrix is its transpose. So `c = a·b` is computed as
+//! `cᵀ = bᵀ·aᵀ` without copies. Split sums are added in a workspace in a fixed order: schemes that
+//! add in place or in the output's precision are disabled. f32 means f32; tf32 is a separate
+//! choice, for products whose result is rounded to bf16 anyway.
 //!
-//! Rows should be multiples of 16 bytes: with K = 247 templates a grid's products ran at 82–114 TFLOP/s in bf16 and tf32 alike
-//! (H200, `docs/decisions/0015`). Whoever casts operands anyway should fill them up with zeros.
+//! Rows should be multiples of 16 bytes: with K = 247 templates the products of a grid ran at
+//! 82–114 TFLOP/s in bf16 and tf32 alike (H200, `docs/decisions/0015`). Callers that convert
+//! operands should pad them with zeros.
 
 #[cfg(test)]
 mod tests;
@@ -24,25 +25,26 @@ use crate::cuda::precision::Precision;
 use crate::device::buffer::Write;
 use crate::error::CudaError;
 
-/// Scratch bytes a product may ask for: what cuBLAS itself takes on Hopper.
+/// Largest workspace of a product: what cuBLAS itself uses on Hopper.
 const WORKSPACE_LIMIT: usize = 32 << 20;
-/// Bytes that every pointer must be aligned to.
+/// Required alignment of every pointer, in bytes.
 const POINTER_ALIGNMENT: u32 = 16;
 
-/// How operands are multiplied.
+/// Arithmetic of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Arithmetic {
     /// bf16 operands, exact products.
     Bf16,
     /// f32 operands, f32 products.
     F32,
-    /// f32 operands, rounded to 11 bits before they are multiplied. Measured and not taken; the tests keep it honest.
+    /// f32 operands, rounded to 11 bits before multiplication. It was measured and not used; the
+    /// tests still cover it.
     #[cfg_attr(not(test), allow(dead_code))]
     Tf32,
 }
 
 impl Arithmetic {
-    /// Width of the operands.
+    /// Precision of the operands.
     pub(crate) fn operands(self) -> Precision {
         match self {
             Arithmetic::Bf16 => Precision::Bf16,
@@ -51,17 +53,17 @@ impl Arithmetic {
     }
 }
 
-/// `c[m, n] (+)= op(a)·op(b)` with a sum over k. Stored shapes: a is `[m, k]`, or `[k, m]` if transposed; b is `[k, n]`, or
-/// `[n, k]` if transposed.
+/// `c[m, n] (+)= op(a)·op(b)` with a sum over k. Stored shapes: a is `[m, k]`, or `[k, m]` if
+/// transposed; b is `[k, n]`, or `[n, k]` if transposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ProductShape {
     pub(crate) m: usize,
     pub(crate) n: usize,
     pub(crate) k: usize,
-    /// Whether a, b lie transposed.
+    /// Whether a and b are stored transposed.
     pub(crate) transposed: [bool; 2],
     pub(crate) arithmetic: Arithmetic,
-    /// Of c. bf16 only for bf16 operands.
+    /// Precision of c. bf16 only for bf16 operands.
     pub(crate) output: Precision,
     pub(crate) write: Write,
 }
@@ -79,13 +81,13 @@ impl fmt::Display for ProductShape {
     }
 }
 
-/// cuBLASLt.
+/// A cuBLASLt handle.
 pub(crate) struct Blas {
     handle: sys::cublasLtHandle_t,
     lt: &'static CublasLt,
 }
 
-// SAFETY: cuBLASLt's handle may be used by several threads at once; its documentation says so.
+// SAFETY: several threads may use a cuBLASLt handle at once, according to its documentation.
 unsafe impl Send for Blas {}
 // SAFETY: as above.
 unsafe impl Sync for Blas {}
@@ -97,11 +99,11 @@ impl fmt::Debug for Blas {
 }
 
 impl Blas {
-    /// cuBLASLt for the device that is current on this thread.
+    /// Creates a handle for the device that is current on this thread.
     pub(crate) fn new(lt: &'static CublasLt) -> Result<Self, CudaError> {
         let mut handle = null_mut();
         let _undisturbed = undisturbed();
-        // SAFETY: `handle` receives what `drop` gives back.
+        // SAFETY: `handle` receives a handle that `drop` destroys.
         check("cublasLtCreate", unsafe { (lt.cublasLtCreate)(&mut handle) })?;
         Ok(Self { handle, lt })
     }
@@ -122,17 +124,17 @@ fn check(call: &str, status: sys::cublasStatus_t) -> Result<(), CudaError> {
     }
 }
 
-/// A product with its algorithm, ready to run.
+/// A product with its chosen algorithm.
 pub(crate) struct Product {
     shape: ProductShape,
     description: Description,
-    /// Of b, a and c, as columns.
+    /// Column-major layouts of b, a and c.
     layouts: [Layout; 3],
     algorithm: sys::cublasLtMatmulAlgo_t,
     workspace: usize,
 }
 
-// SAFETY: descriptions are plain memory of the library that nothing changes after `Product::new`.
+// SAFETY: descriptions are plain memory of the library that does not change after `Product::new`.
 unsafe impl Send for Product {}
 // SAFETY: as above.
 unsafe impl Sync for Product {}
@@ -144,7 +146,8 @@ impl fmt::Debug for Product {
 }
 
 impl Product {
-    /// Asks the heuristics, and says how many bytes of workspace the answer needs.
+    /// Chooses an algorithm by the heuristics. Returns the product and the bytes of workspace it
+    /// needs.
     pub(crate) fn new(blas: &Blas, shape: ProductShape) -> Result<(Self, usize), CudaError> {
         let lt = blas.lt;
         let ProductShape { m, n, k, transposed: [ta, tb], .. } = shape;
@@ -161,11 +164,12 @@ impl Product {
         Ok((Self { shape, description, layouts, algorithm, workspace }, workspace))
     }
 
-    /// Enqueues it.
+    /// Submits the product to a stream.
     ///
     /// # Safety
-    /// The pointers are device memory of the shapes' sizes and of the workspace that [`Product::new`] asked for, multiples
-    /// of 16, and stay so until the stream has passed this call.
+    /// The pointers are device memory of the shapes' sizes and of the workspace size from
+    /// [`Product::new`], multiples of 16. They stay valid until the stream has passed this call.
+    /// Products that run on other streams meanwhile have other workspaces and outputs.
     pub(crate) unsafe fn run(
         &self,
         blas: &Blas,
@@ -184,7 +188,7 @@ impl Product {
         let [of_b, of_a, of_c] = self.layouts.each_ref().map(|layout| layout.raw);
         let (alpha, beta): (*const f32, *const f32) = (&one, &beta);
         let at = |address: u64| address as *mut c_void;
-        // SAFETY: live descriptions and handle; the caller answers for the pointers.
+        // SAFETY: live descriptions and handle; the caller guarantees the pointers.
         let status = unsafe {
             (blas.lt.cublasLtMatmul)(
                 blas.handle,
@@ -222,7 +226,7 @@ impl Layout {
         precision: Precision,
     ) -> Result<Self, CudaError> {
         let mut raw = null_mut();
-        // SAFETY: `raw` receives what `drop` gives back.
+        // SAFETY: `raw` receives a layout that `drop` destroys.
         let status = unsafe {
             (lt.cublasLtMatrixLayoutCreate)(
                 &mut raw,
@@ -251,7 +255,7 @@ fn data_type(precision: Precision) -> sys::cudaDataType {
     }
 }
 
-/// What is multiplied how.
+/// Operation of a product.
 struct Description {
     raw: sys::cublasLtMatmulDesc_t,
     lt: &'static CublasLt,
@@ -265,14 +269,14 @@ impl Description {
             Arithmetic::Bf16 | Arithmetic::F32 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
         };
         let mut raw = null_mut();
-        // SAFETY: `raw` receives what `drop` gives back.
+        // SAFETY: `raw` receives a description that `drop` destroys.
         let status = unsafe {
             (lt.cublasLtMatmulDescCreate)(&mut raw, compute, sys::cudaDataType::CUDA_R_32F)
         };
         check("cublasLtMatmulDescCreate", status)?;
         let description = Self { raw, lt };
         let [ta, tb] = shape.transposed;
-        // The first factor of the columns' product is b.
+        // The first factor of the column-major product is b.
         for (attribute, transposed) in
             [(CUBLASLT_MATMUL_DESC_TRANSA, tb), (CUBLASLT_MATMUL_DESC_TRANSB, ta)]
         {
@@ -304,7 +308,7 @@ impl Preference {
     fn new(lt: &'static CublasLt) -> Result<Self, CudaError> {
         use sys::cublasLtMatmulPreferenceAttributes_t::*;
         let mut raw = null_mut();
-        // SAFETY: `raw` receives what `drop` gives back.
+        // SAFETY: `raw` receives a preference that `drop` destroys.
         let status = unsafe { (lt.cublasLtMatmulPreferenceCreate)(&mut raw) };
         check("cublasLtMatmulPreferenceCreate", status)?;
         let preference = Self { raw, lt };
@@ -348,7 +352,7 @@ impl Drop for Preference {
     }
 }
 
-/// The algorithm that the heuristics put first, and its workspace.
+/// First algorithm of the heuristics, and its workspace.
 fn heuristic(
     blas: &Blas,
     shape: &ProductShape,
@@ -358,10 +362,10 @@ fn heuristic(
     let lt = blas.lt;
     let preference = Preference::new(lt)?;
     let [of_b, of_a, of_c] = layouts.each_ref().map(|layout| layout.raw);
-    // SAFETY: all its fields are plain numbers; zero is a value of each.
+    // SAFETY: all fields are plain integers, valid as zeros.
     let mut found: sys::cublasLtMatmulHeuristicResult_t = unsafe { std::mem::zeroed() };
     let mut count = 0;
-    // SAFETY: live descriptions, room for one result.
+    // SAFETY: live descriptions, and room for one result.
     let status = unsafe {
         (lt.cublasLtMatmulAlgoGetHeuristic)(
             blas.handle,
@@ -380,7 +384,7 @@ fn heuristic(
     if count == 0 {
         return Err(CudaError::call(
             format!("choosing an algorithm for {shape}"),
-            "cuBLASLt has none",
+            "cuBLASLt has no algorithm",
         ));
     }
     check(&format!("choosing an algorithm for {shape}"), found.state)?;

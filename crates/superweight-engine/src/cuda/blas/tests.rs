@@ -1,4 +1,4 @@
-//! Products against f64, in every orientation and precision.
+//! Compares products with f64, in every orientation and precision.
 
 use super::*;
 use crate::cuda::on_device::{Buffer, context, error, random, rounded};
@@ -22,10 +22,11 @@ fn definition(shape: &ProductShape, a: &[f32], b: &[f32]) -> Vec<f32> {
 }
 
 #[test]
-fn products_are_the_definition_and_the_same_twice() {
+fn products_match_the_definition_and_repeat_exactly() {
     let Some(ctx) = context() else { return };
-    // A classifier's three products (batch 128, 640 → 100 and → 10), a grid set of 96 cells, K = 14, 16·16·9 numbers and its
-    // two gradients, and sizes that are multiples of nothing. Deep sums are where split-K would be taken.
+    // A classifier's three products (batch 128, 640 → 100 and → 10), a grid set of 96 cells with K
+    // = 14 and 16·16·9 elements and its two gradients, and sizes that are not multiples of
+    // anything. Long sums are where split-K would be chosen.
     let sizes = [
         (128, 100, 640),
         (100, 640, 128),
@@ -70,7 +71,7 @@ fn products_are_the_definition_and_the_same_twice() {
                     let old =
                         if write == Write::Add { start.clone() } else { vec![f32::NAN; m * n] };
                     let c = Buffer::new(&ctx, output, &old);
-                    // SAFETY: buffers of the shape's sizes, alive until `read` has waited.
+                    // SAFETY: buffers have the shape's sizes and live until `read` has waited.
                     unsafe {
                         plan.run(
                             &ctx.blas,
@@ -114,8 +115,9 @@ fn a_product_that_cublas_lacks_is_an_error_with_its_shape() {
     assert!(message.contains("8×8"), "{message}");
 }
 
-/// Prints a table of products; run with `--ignored --nocapture` on an idle GPU. The grid of WRN-28-10 at 10%: 3,960 cells of
-/// K = 247 blocks of 32×32×9, forward and its two gradients; then with K filled up to a multiple of 8.
+/// Prints a table of products. Run with `--ignored --nocapture` on an idle GPU. The shapes are the
+/// grid of WRN-28-10 at 10%: 3,960 cells of K = 247 templates of 32×32×9, forward and the two
+/// gradients, then with K padded to a multiple of 8.
 #[test]
 #[ignore = "a measurement on a GPU"]
 fn grid_mixing_in_three_arithmetics() {
@@ -140,7 +142,7 @@ fn grid_mixing_in_three_arithmetics() {
             let of = |seed, len| Buffer::new(&ctx, arithmetic.operands(), &random(seed, len));
             let (a, b, workspace) = (of(1, m * k), of(2, k * n), Buffer::bytes(&ctx, bytes));
             let c = Buffer::bytes(&ctx, m * n * output.bytes());
-            // SAFETY: buffers of the shape's sizes, alive until the loop below has waited.
+            // SAFETY: buffers have the shape's sizes and live until the loop below has waited.
             let run = || {
                 unsafe {
                     plan.run(&ctx.blas, ctx.raw_stream(), [a.at(), b.at(), c.at()], workspace.at())

@@ -1,20 +1,22 @@
-//! Counters that convolutions hand out their tiles by, and how a recorded step clears all of them at once.
+//! Counters from which convolution kernels take their tiles. A recorded step clears all of them
+//! with one memset.
 //!
-//! Many engines of cuDNN have a counter of four bytes in their workspace and clear it before each launch. Recorded, that
-//! is a memset between two kernels: 0.8 µs, and 3.6 µs of gaps around it that kernels alone do not have. A step of WRN-28-10 has
-//! 52 of them, 0.23 of its 10.2 ms (H200, `benches/gpu_trace.c`).
+//! Many cuDNN engines have a counter of four bytes in their workspace and clear it before each
+//! launch. In a recording that is a memset between two kernels: 0.8 µs, plus 3.6 µs of gaps that
+//! adjacent kernels do not have. A step of WRN-28-10 has 52 of them, which take 0.23 of its 10.2 ms
+//! (H200, `benches/gpu_trace.c`).
 //!
-//! So a plan with so small a workspace has a place of its own while it lives, which nobody else writes to. Then it is enough to
-//! clear all places of a recording when it begins, and its memsets of single ones are dropped: what came before
-//! each of them is joined to what came after.
+//! So a plan with such a small workspace gets its own slot, which nothing else writes. A recording
+//! then clears all slots at its start and drops the single memsets. The predecessors of each
+//! dropped memset are connected to its successors.
 //!
 //! ```text
 //! captured    norm ─► clear a ─► conv(a) ─► norm ─► clear b ─► conv(b)
 //! replayed    clear a, b ─► norm ─► conv(a) ─► norm ─► conv(b)
 //! ```
 //!
-//! Not taken: kernels that clear in passing, which would have to know who comes next; memsets that hang on nothing, which
-//! leave kernels waiting for two kinds of nodes.
+//! Not used: kernels that clear the counter of the next convolution, which they would have to know;
+//! memsets without predecessors, which make kernels wait for two kinds of nodes.
 
 use std::collections::HashMap;
 use std::ptr::{null, null_mut};
@@ -26,21 +28,21 @@ use super::nodes::{Kind, connect, kind, leave_out, nodes, roots};
 use crate::cuda::named::Named;
 use crate::error::CudaError;
 
-/// Bytes of a place: what a plan may ask for at most. Places are multiples of it.
+/// Bytes of a slot, the largest workspace that gets one. Slots are aligned to this size.
 pub(crate) const PLACE: u64 = 256;
-/// Four members of 28 layers, forward and back, with their other programs, take half of these; plans that find none left
-/// have their workspace elsewhere.
+/// Number of slots. Four members of 28 layers, forward and backward with their other programs, use
+/// half of them. Plans without a free slot have an ordinary workspace.
 const PLACES: u64 = 1024;
 
-/// Memory for counters, and which places are free.
+/// Memory for counters, with a list of free slots.
 pub(crate) struct Counters {
     pub places: Places,
     free: Arc<Mutex<Vec<u64>>>,
-    /// Where they lie.
+    /// The memory of all slots.
     _memory: CudaSlice<u8>,
 }
 
-/// A plan's own place; free again with it.
+/// The slot of one plan, which is freed with it.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub at: u64,
@@ -63,7 +65,7 @@ impl Counters {
         Ok(Self { places, free: Arc::new(Mutex::new(free)), _memory: memory })
     }
 
-    /// A place for a workspace of so many bytes, if it is as small as that and there is one left.
+    /// Returns a slot for a workspace of `bytes`, if it is small enough and a slot is free.
     pub(crate) fn place(&self, bytes: usize) -> Option<Place> {
         if bytes == 0 || bytes as u64 > PLACE {
             return None;
@@ -72,41 +74,42 @@ impl Counters {
         Some(Place { at, free: self.free.clone() })
     }
 
-    /// Whether a place is one of these.
+    /// Returns true if the slot belongs to these counters.
     pub(crate) fn have(&self, place: &Place) -> bool {
         Arc::ptr_eq(&self.free, &place.free)
     }
 }
 
-/// Places side by side that plans of convolutions alone touch, each its own.
+/// Consecutive slots. Only convolution plans write to them, each to its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
     pub base: u64,
     pub count: u64,
 }
 
-/// What a node does, as far as places go.
+/// Effect of a graph node on slots.
 enum Role {
-    /// It clears this one.
+    /// Clears this slot.
     Clears(u64),
-    /// Nothing: it is a kernel, or clears what lies elsewhere.
+    /// No effect: a kernel, or a memset elsewhere.
     Other,
-    /// It cannot be told, or the driver would not let the graph be changed.
+    /// Unknown effect, or the driver does not allow changes of the graph.
     Unclear,
 }
 
 impl Places {
-    /// Clears what a captured graph clears place by place in one node that comes before all others. Says how many nodes
-    /// became one.
+    /// Replaces the single memsets of slots in a captured graph by one node before all others.
+    /// Returns the number of replaced nodes.
     ///
     /// # Safety
-    /// The graph is alive, of this context, and nobody else's now.
+    /// The graph is alive, belongs to this context, and is not used elsewhere.
     pub(crate) unsafe fn clear_at_once(
         self,
         context: cu::CUcontext,
         graph: cu::CUgraph,
     ) -> Result<usize, CudaError> {
-        // SAFETY: the caller's promise; nodes are the graph's own, and none is used after it was removed.
+        // SAFETY: guaranteed by the caller; nodes belong to the graph, and none is used after its
+        // removal.
         unsafe {
             let nodes = nodes(graph)?;
             let mut cleared: HashMap<u64, Vec<cu::CUgraphNode>> = HashMap::new();
@@ -117,7 +120,7 @@ impl Places {
                     Role::Unclear => return Ok(0),
                 }
             }
-            // A counter that is used twice has to be cleared in between.
+            // A counter that is used twice must be cleared in between.
             cleared.retain(|_, nodes| nodes.len() == 1);
             let (Some(&first), Some(&last)) = (cleared.keys().min(), cleared.keys().max()) else {
                 return Ok(0);
@@ -146,7 +149,7 @@ impl Places {
     }
 
     unsafe fn role(self, node: cu::CUgraphNode) -> Result<Role, CudaError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let set = match unsafe { kind(node) }? {
             Kind::Clears(set) => set,
             Kind::Plain => return Ok(Role::Other),
@@ -161,7 +164,7 @@ impl Places {
         })
     }
 
-    /// The place that these bytes lie in, all of them.
+    /// The slot that contains all these bytes.
     fn place_of(self, at: u64, bytes: u64) -> Option<u64> {
         let offset = at.checked_sub(self.base)?;
         let inside = offset < self.count * PLACE && offset % PLACE + bytes <= PLACE;
@@ -183,7 +186,7 @@ mod tests {
     use crate::cuda::on_device::{Buffer, context};
 
     #[test]
-    fn a_place_is_free_again_with_its_plan_and_large_workspaces_have_none() {
+    fn a_slot_is_freed_with_its_plan_and_large_workspaces_get_none() {
         let Some(context) = context() else { return };
         let counters = &context.counters;
         for bytes in [0, 257, 1 << 20] {
@@ -201,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_belong_to_the_place_that_has_all_of_them() {
+    fn bytes_belong_to_the_slot_that_contains_all_of_them() {
         let base = 1 << 20;
         let places = Places { base, count: 4 };
         let end = base + 4 * PLACE;
@@ -227,14 +230,14 @@ mod tests {
     }
 
     fn copy(context: &Context, stream: cu::CUstream, from: u64, to: u64) {
-        // SAFETY: both are four live bytes or more.
+        // SAFETY: both are at least four live bytes.
         let copied = unsafe { cu::cuMemcpyDtoDAsync_v2(to, from, 4, stream) };
         context.note(copied.result().named("cuMemcpyDtoDAsync"));
     }
 
-    /// How many nodes there are, how many come first, and how many edges there are.
+    /// Number of nodes, of nodes without predecessors, and of edges.
     fn shape(graph: cu::CUgraph) -> [usize; 3] {
-        // SAFETY: the graph is the test's own.
+        // SAFETY: the graph belongs to the test.
         unsafe {
             let nodes = nodes(graph).unwrap();
             let edges = nodes.iter().map(|&node| before(node, nodes.len()).unwrap().len()).sum();
@@ -242,9 +245,10 @@ mod tests {
         }
     }
 
-    /// Three counters, one of them used twice: cleared, read, made dirty. The graph stays a chain.
+    /// Three counters, one of them used twice, are cleared, read and overwritten. The graph stays a
+    /// chain.
     #[test]
-    fn single_memsets_become_one_and_counters_are_clear_when_they_are_read() {
+    fn single_memsets_become_one_and_counters_are_zero_when_read() {
         let Some(context) = context() else { return };
         let places: Vec<_> = (0..3).map(|_| context.counters.place(131).unwrap()).collect();
         let [read, other, seven] = [(); 3].map(|()| Buffer::bytes(&context, 64));
@@ -255,7 +259,7 @@ mod tests {
                 copy(&context, context.raw_stream(), places[place].at, read.at() + 4 * i);
                 copy(&context, context.raw_stream(), seven.at(), places[place].at);
             }
-            // What is no counter is cleared where it was.
+            // Memory that is not a slot is cleared in place.
             fill(&context, other.at(), 8)?;
             context.take_failure()
         };
@@ -276,9 +280,9 @@ mod tests {
         }
     }
 
-    /// Where several streams meet before a memset, all of them come before what it was for.
+    /// Several streams join before a memset. All of them must precede its successor.
     #[test]
-    fn what_came_before_a_memset_comes_before_what_it_was_for() {
+    fn predecessors_of_a_memset_precede_its_successors() {
         let Some(context) = context() else { return };
         let place = context.counters.place(131).unwrap();
         let [read, other] = [(); 2].map(|()| Buffer::bytes(&context, 64));
@@ -293,7 +297,7 @@ mod tests {
             context.take_failure()
         };
         let captured = Captured::new(&context.stream, context.counters.places, body).unwrap();
-        // A memset, branches, a copy that all of them lead to.
+        // A memset, the branches, and a copy that all branches lead to.
         assert_eq!((captured.cleared, shape(captured.graph)), (1, [BRANCHES + 2, 1, 2 * BRANCHES]));
         upload(&context, place.at, &[7u32]).unwrap();
         upload(&context, read.at(), &[7u32]).unwrap();

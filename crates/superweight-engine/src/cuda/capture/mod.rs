@@ -1,4 +1,4 @@
-//! Work noted down once and done again at once: stream capture and an instantiated graph.
+//! Stream capture: turns submitted work into an instantiated CUDA graph.
 
 pub(in crate::cuda) mod counters;
 pub(in crate::cuda) mod nodes;
@@ -12,27 +12,29 @@ use crate::cuda::named::Named;
 use crate::error::CudaError;
 use counters::Places;
 
-/// Held while something is captured, and while a library is opened or closed: that waits for the whole device, which
-/// spoils what any thread is capturing there.
+/// Held during a capture, and while a library handle is created or destroyed. The latter waits for
+/// the whole device, which breaks captures of any thread.
 static UNDISTURBED: Mutex<()> = Mutex::new(());
 
-/// Until this is dropped, nobody captures and no library is opened or closed.
+/// Locks out captures and the creation or destruction of library handles until dropped.
 pub(in crate::cuda) fn undisturbed() -> MutexGuard<'static, ()> {
     UNDISTURBED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a stream was asked, as a graph that is ready. cudarc's own is ready before it could be changed.
+/// Captured work of a stream as an instantiated graph. cudarc's own type instantiates the graph
+/// before it can be changed.
 pub(crate) struct Captured {
     stream: Arc<CudaStream>,
     pub(in crate::cuda) graph: cu::CUgraph,
-    /// Null until it is.
+    /// Null before instantiation.
     ready: cu::CUgraphExec,
-    /// How many memsets of counters became one.
+    /// Number of counter memsets that were replaced by one.
     pub cleared: usize,
 }
 
 impl Captured {
-    /// Captures what `body` asks of the stream; clearings of single `places` become one.
+    /// Captures the work that `body` submits to the stream. Single memsets of `places` are replaced
+    /// by one.
     pub(crate) fn new<E: From<CudaError>>(
         stream: &Arc<CudaStream>,
         places: Places,
@@ -41,30 +43,30 @@ impl Captured {
         let undisturbed = undisturbed();
         let mode = cu::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         stream.begin_capture(mode).named("beginning a recording")?;
-        let asked = body();
+        let submitted = body();
         let bound = stream.context().bind_to_thread().named("cuCtxSetCurrent");
-        // Ended in any case: the stream is of no use while it is being captured.
-        // SAFETY: the capture was begun above.
+        // Ends the capture in any case: the stream is unusable while it is captured. SAFETY: the
+        // capture was begun above.
         let ended = unsafe { result::stream::end_capture(stream.cu_stream()) };
         drop(undisturbed);
-        // Whatever fails from here on, it is destroyed.
+        // From here on, the graph is destroyed on any failure.
         let graph = ended.unwrap_or(null_mut());
         let captured = Self { stream: stream.clone(), graph, ready: null_mut(), cleared: 0 };
-        asked?;
+        submitted?;
         bound?;
         if ended.named("ending a recording")?.is_null() {
-            return Err(CudaError::call("recording", "nothing was asked of the device").into());
+            return Err(CudaError::call("recording", "no work was submitted").into());
         }
         Ok(captured.made_ready(places)?)
     }
 
     fn made_ready(mut self, places: Places) -> Result<Self, CudaError> {
         let flags = cu::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
-        // SAFETY: the graph is ours alone, and of the stream's context.
+        // SAFETY: the graph is used only here and belongs to the stream's context.
         unsafe {
             self.cleared = places.clear_at_once(self.stream.context().cu_ctx(), self.graph)?;
             self.ready =
-                result::graph::instantiate(self.graph, flags).named("making a recording ready")?;
+                result::graph::instantiate(self.graph, flags).named("instantiating a recording")?;
             result::graph::upload(self.ready, self.stream.cu_stream())
                 .named("uploading a recording")?;
         }
@@ -73,7 +75,7 @@ impl Captured {
 
     pub(crate) fn launch(&self) -> Result<(), CudaError> {
         self.stream.context().bind_to_thread().named("cuCtxSetCurrent")?;
-        // SAFETY: what somebody has is ready.
+        // SAFETY: every constructed value is instantiated.
         unsafe { result::graph::launch(self.ready, self.stream.cu_stream()) }
             .named("replaying a recording")
     }
@@ -83,7 +85,7 @@ impl Drop for Captured {
     fn drop(&mut self) {
         let context = self.stream.context();
         context.record_err(context.bind_to_thread());
-        // SAFETY: each is destroyed once; what still runs ends first.
+        // SAFETY: each is destroyed once; running work ends first.
         unsafe {
             if !self.ready.is_null() {
                 context.record_err(result::graph::exec_destroy(self.ready));
@@ -103,7 +105,7 @@ mod tests {
     use crate::cuda::on_device::{Buffer, context};
 
     #[test]
-    fn recordings_survive_devices_that_open_and_close_beside_them() {
+    fn recordings_survive_devices_that_open_and_close_concurrently() {
         let Some(own) = context() else { return };
         let buffer = Buffer::bytes(&own, 64);
         let body = || {

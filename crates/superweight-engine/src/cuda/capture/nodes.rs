@@ -1,4 +1,5 @@
-//! Nodes of a captured graph that is not ready yet: what they are, who waits for whom, and how one is left out.
+//! Nodes of a captured graph before instantiation: their kinds, their dependencies, and removal of
+//! a node.
 
 use std::ptr::{null, null_mut};
 
@@ -7,25 +8,26 @@ use cudarc::driver::sys as cu;
 use crate::cuda::named::Named;
 use crate::error::CudaError;
 
-/// What a node is, to somebody who wants to leave some out.
+/// Kind of a graph node, with respect to removing memsets.
 pub(in crate::cuda) enum Kind {
-    /// It sets memory to a value.
+    /// A memset.
     Clears(cu::CUDA_MEMSET_NODE_PARAMS),
-    /// A kernel, a copy.
+    /// A kernel or a copy.
     Plain,
-    /// It allocates, and the driver removes no node of such a graph; or it is a graph itself.
+    /// A node that prevents changes: an allocation (the driver removes no node of such a graph) or
+    /// a nested graph.
     Fixed,
 }
 
-/// What a node is.
+/// Kind of a node.
 ///
 /// # Safety
 /// As [`nodes`].
 pub(in crate::cuda) unsafe fn kind(node: cu::CUgraphNode) -> Result<Kind, CudaError> {
     use cu::CUgraphNodeType as Type;
-    // As a number: a newer driver may know types that the enumeration has not.
+    // Read as an integer: a newer driver may have types that the enum lacks.
     let mut found = u32::MAX;
-    // SAFETY: a live node, by the caller's promise, and room for what is an int to the driver.
+    // SAFETY: a live node, guaranteed by the caller, and room for an int.
     unsafe { cu::cuGraphNodeGetType(node, (&raw mut found).cast()) }
         .result()
         .named("cuGraphNodeGetType")?;
@@ -49,33 +51,33 @@ pub(in crate::cuda) unsafe fn kind(node: cu::CUgraphNode) -> Result<Kind, CudaEr
         width: 0,
         height: 0,
     };
-    // SAFETY: as above, and it is a memset.
+    // SAFETY: as above, and the node is a memset.
     unsafe { cu::cuGraphMemsetNodeGetParams(node, &mut set) }
         .result()
         .named("cuGraphMemsetNodeGetParams")?;
     Ok(Kind::Clears(set))
 }
 
-/// All of them.
+/// All nodes of a graph.
 ///
 /// # Safety
-/// Of this and all below: graph and nodes are alive, and nobody else's now.
+/// For this and all functions below: graph and nodes are alive and not used elsewhere.
 pub(in crate::cuda) unsafe fn nodes(graph: cu::CUgraph) -> Result<Vec<cu::CUgraphNode>, CudaError> {
     listed("cuGraphGetNodes", |nodes, count| {
-        // SAFETY: room for as many as the call asks for.
+        // SAFETY: room for as many nodes as requested.
         unsafe { cu::cuGraphGetNodes(graph, nodes, count) }
     })
 }
 
-/// Those that wait for none.
+/// Nodes without predecessors.
 pub(in crate::cuda) unsafe fn roots(graph: cu::CUgraph) -> Result<Vec<cu::CUgraphNode>, CudaError> {
     listed("cuGraphGetRootNodes", |nodes, count| {
-        // SAFETY: room for as many as the call asks for.
+        // SAFETY: room for as many nodes as requested.
         unsafe { cu::cuGraphGetRootNodes(graph, nodes, count) }
     })
 }
 
-/// Asked how many first, then which.
+/// Calls the function twice: for the count, then for the nodes.
 fn listed(
     call: &'static str,
     mut ask: impl FnMut(*mut cu::CUgraphNode, *mut usize) -> cu::CUresult,
@@ -90,20 +92,20 @@ fn listed(
     Ok(nodes)
 }
 
-/// Nodes right before this one, of at most so many.
+/// Direct predecessors of a node, in a graph of at most `most` nodes.
 pub(in crate::cuda) unsafe fn before(
     node: cu::CUgraphNode,
     most: usize,
 ) -> Result<Vec<cu::CUgraphNode>, CudaError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         neighbours("cuGraphNodeGetDependencies", cu::cuGraphNodeGetDependencies_v2, node, most)
     }
 }
 
-/// Nodes right after this one, of at most so many.
+/// Direct successors of a node, in a graph of at most `most` nodes.
 unsafe fn after(node: cu::CUgraphNode, most: usize) -> Result<Vec<cu::CUgraphNode>, CudaError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         neighbours("cuGraphNodeGetDependentNodes", cu::cuGraphNodeGetDependentNodes_v2, node, most)
     }
@@ -116,7 +118,8 @@ type Ask = unsafe fn(
     *mut usize,
 ) -> cu::CUresult;
 
-/// With the data of edges: without it the driver refuses to list those that have some.
+/// Reads neighbours with their edge data. Without edge data the driver refuses to list edges that
+/// have some.
 unsafe fn neighbours(
     call: &'static str,
     ask: Ask,
@@ -125,7 +128,7 @@ unsafe fn neighbours(
 ) -> Result<Vec<cu::CUgraphNode>, CudaError> {
     let mut count = most;
     let mut nodes = vec![null_mut(); most];
-    // SAFETY: plain numbers.
+    // SAFETY: plain integers, valid as zeros.
     let mut edges: Vec<cu::CUgraphEdgeData> = vec![unsafe { std::mem::zeroed() }; most];
     // SAFETY: a live node; room for `count` nodes and edges.
     unsafe { ask(node, nodes.as_mut_ptr(), edges.as_mut_ptr(), &mut count) }
@@ -135,13 +138,14 @@ unsafe fn neighbours(
     Ok(nodes)
 }
 
-/// Takes a node out of a graph of at most so many, and joins its ends.
+/// Removes a node from a graph of at most `most` nodes and connects its predecessors to its
+/// successors.
 pub(in crate::cuda) unsafe fn leave_out(
     graph: cu::CUgraph,
     node: cu::CUgraphNode,
     most: usize,
 ) -> Result<(), CudaError> {
-    // SAFETY: the caller's promise; the neighbours stay.
+    // SAFETY: guaranteed by the caller; the neighbours stay.
     unsafe {
         let (earlier, later) = (before(node, most)?, after(node, most)?);
         cu::cuGraphDestroyNode(node).result().named("cuGraphDestroyNode")?;
@@ -155,13 +159,13 @@ pub(in crate::cuda) unsafe fn leave_out(
     Ok(())
 }
 
-/// Lets one wait for another.
+/// Adds a dependency: `to` waits for `from`.
 pub(in crate::cuda) unsafe fn connect(
     graph: cu::CUgraph,
     from: cu::CUgraphNode,
     to: cu::CUgraphNode,
 ) -> Result<(), CudaError> {
-    // SAFETY: two nodes of the graph; no data is an ordinary edge.
+    // SAFETY: two nodes of the graph; null edge data means ordinary edges.
     unsafe { cu::cuGraphAddDependencies_v2(graph, &from, &to, null(), 1) }
         .result()
         .named("cuGraphAddDependencies")
