@@ -1,6 +1,6 @@
 //! Lists the thresholds worth trying: the groups change only where a pair becomes a merge.
 
-/// Thresholds up to `requested` at which the groups differ, falling, all of them at least −1.
+/// Thresholds below `requested` at which the groups differ, in falling order; all are at least −1.
 ///
 /// `merges` are the similarities at which groups merge, `all` those of all pairs. Algorithm 1
 /// merges pairs *above* the threshold. So the largest threshold that lets a merge happen is the
