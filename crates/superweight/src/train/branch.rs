@@ -1,16 +1,15 @@
-//! A run that goes on as another: one beginning, several ends.
+//! Branches: a new run that starts from the checkpoint of another one.
 //!
 //! ```text
-//! plateau ──epoch 50──┬─► drops after 50, 60, 70
-//!                     └─► a drop after 50, the mean of the last 20 epochs
+//! constant lr ──epoch 50──┬─► milestones 50, 60, 70
+//!                         └─► milestone 50, weight averaging over the last 20 epochs
 //! ```
 //!
-//! A branch is the run that its recipe makes from the beginning, bit for bit, without the time that its beginning takes. So
-//! settings may differ only where they have had no say yet: how many epochs there are, rates of those to come, which of them are
-//! averaged, what is looked at meanwhile. Not any setting from here on: such a run could not be had again from its recipe, and
-//! nobody would see that from its folder.
+//! A branch has the same bits as a run of its recipe from the start, without the time for the common part. So it may change
+//! only settings that have not taken effect yet: the number of epochs, later learning rates, weight averaging, evaluation.
+//! Other changes are refused, because such a run could not be repeated from its recipe.
 //!
-//! A crash while the folder is made leaves a run of the recipe at its beginning, or nothing.
+//! A crash while the folder is created leaves a run of the recipe at its start, or nothing.
 
 use std::fs;
 use std::path::Path;
@@ -30,21 +29,21 @@ use crate::run::{
     text_of,
 };
 
-/// A run to go on with as another.
+/// Request for a branch.
 #[derive(Clone, Copy, Debug)]
 pub struct Branch<'a> {
-    /// Its beginning: a run, which stays as it is.
+    /// Run to start from; it stays unchanged.
     pub from: &'a Path,
-    /// What is different from its recipe, as `key=value`.
+    /// Changes to its recipe, as `key=value`.
     pub set: &'a [String],
-    /// Where runs lie.
+    /// Folder of all runs.
     pub runs: &'a Path,
-    /// What to do where there is a run of the name already.
+    /// What to do if a run of this name exists.
     pub existing: Existing,
 }
 
 impl<D: Device> Session<D> {
-    /// Begins a run where another one is. `data` is the folder of data sets.
+    /// Starts a run from the newest checkpoint of another run. `data` is the folder of data sets.
     pub fn branch(device: &D, branch: Branch<'_>, data: &Path) -> Result<Self, TrainError> {
         let way = branch.way()?;
         let data = Arc::new(way.old.data.open(data)?);
@@ -64,7 +63,7 @@ impl<D: Device> Session<D> {
     }
 }
 
-/// How far a run has come, by which recipe, and by which one it is to go on.
+/// A run with its checkpoint, its recipe and the recipe of the branch.
 pub(super) struct Way {
     pub(super) old: Resolved,
     pub(super) new: Resolved,
@@ -74,9 +73,7 @@ pub(super) struct Way {
 
 impl Branch<'_> {
     pub(super) fn way(&self) -> Result<Way, TrainError> {
-        let none = || {
-            self.refused("it has no checkpoint yet, so there is nothing to go on from".to_owned())
-        };
+        let none = || self.refused("it has no checkpoint yet to start from".to_owned());
         let loaded = load_checkpoint(self.from)?.ok_or_else(none)?;
         let (old, recipe) = recipe_of(self.from)?;
         let new = recipe.with(self.set)?.resolve()?;
@@ -85,26 +82,22 @@ impl Branch<'_> {
         Ok(Way { old, new, loaded, position })
     }
 
-    /// Whether there is such a way on, before anything is made of it; with the images of the run it comes from.
+    /// Checks whether the branch is possible, without creating anything. `data` is the data set of the original run.
     pub fn check(&self, data: &Dataset) -> Result<(), TrainError> {
         self.checked(&self.way()?, data)
     }
 
     fn checked(&self, way: &Way, data: &Dataset) -> Result<(), TrainError> {
         let DataSettings { validation, split_seed, .. } = way.old.data;
-        let split = ValidationSplit::hold_out(
-            &data.train.labels,
-            data.classes.len(),
-            validation,
-            split_seed,
-        )?;
+        let split =
+            ValidationSplit::draw(&data.train.labels, data.classes.len(), validation, split_seed)?;
         if let Some(why) = way.departs((split.train.len() / way.old.train.batch_size) as u64) {
             return Err(self.refused(why));
         }
-        if self.replaces_its_beginning(&way.new.name) {
-            return Err(self.refused(
-                "it is what --replace would remove: choose another name (--name)".to_owned(),
-            ));
+        if self.replaces_its_origin(&way.new.name) {
+            return Err(
+                self.refused("--replace would remove it: choose another name (--name)".to_owned())
+            );
         }
         Ok(())
     }
@@ -113,27 +106,27 @@ impl Branch<'_> {
         TrainError::Branch { from: self.from.to_owned(), why }
     }
 
-    /// Whether the run that is to make room is the one it comes from.
-    fn replaces_its_beginning(&self, name: &str) -> bool {
+    /// Whether `--replace` would remove the run that the branch starts from.
+    fn replaces_its_origin(&self, name: &str) -> bool {
         let [from, goes] = [self.from.to_owned(), self.runs.join(name)].map(fs::canonicalize);
         self.existing == Existing::Replace
             && from.is_ok_and(|from| goes.is_ok_and(|goes| from == goes))
     }
 
-    /// Its folder, with all that the other run's has of the way so far.
+    /// Creates the folder with the checkpoint, log and statistics of the original run.
     fn folder(
         &self,
         disk: Disk,
         Way { new, loaded, position, .. }: &Way,
     ) -> Result<RunFolder, RunError> {
         let Position { phase, epoch, .. } = position;
-        let mut asked = text_of(self.from, RECIPE)?.unwrap_or_default();
-        asked += &format!("# --from {}, epoch {epoch} of {phase}\n", self.from.display());
-        self.set.iter().for_each(|set| asked += &format!("# --set {}\n", set.replace('\n', " ")));
+        let mut recipe = text_of(self.from, RECIPE)?.unwrap_or_default();
+        recipe += &format!("# --from {}, epoch {epoch} of {phase}\n", self.from.display());
+        self.set.iter().for_each(|set| recipe += &format!("# --set {}\n", set.replace('\n', " ")));
         let complete = new.kept().to_toml();
         let [plan, set] = [PLAN, SET].map(|name| text_of(self.from, name));
         let (plan, set) = (plan?, set?);
-        let mut files = vec![(RECIPE, asked.as_str()), (RESOLVED, &complete)];
+        let mut files = vec![(RECIPE, recipe.as_str()), (RESOLVED, &complete)];
         files.extend(plan.as_deref().map(|plan| (PLAN, plan)));
         files.extend(set.as_deref().map(|set| (SET, set)));
         RunFolder::create_from(
@@ -148,7 +141,7 @@ impl Branch<'_> {
 }
 
 impl Way {
-    /// Why a run of the new recipe would not have come to where the old one is.
+    /// Reason why a run of the new recipe would not reach the state of the old run.
     fn departs(&self, steps_per_epoch: u64) -> Option<String> {
         let Self { old, new, position, .. } = self;
         let mut same = new.clone();
@@ -160,7 +153,7 @@ impl Way {
         if same != *old {
             let what = difference(old, &same).unwrap_or_else(|| "a setting".to_owned());
             return Some(format!(
-                "{what}, and what is trained depends on it: begin anew, or set only what is to come: \
+                "{what}, but the epochs that are complete depend on it: start a new run, or change only \
                  train.epochs, train.milestones and other keys of the schedule, train.swa_epochs, eval.*"
             ));
         }
@@ -173,7 +166,10 @@ impl Way {
             Stage::Train => position.epoch,
         };
         if after.epochs < done {
-            return Some(format!("train.epochs would be {}, and {done} are done", after.epochs));
+            return Some(format!(
+                "train.epochs would be {}, but {done} epochs are complete",
+                after.epochs
+            ));
         }
         let lrs = |phase: &Phase, epoch| {
             phase.schedule.table(Length { epochs: phase.epochs, steps_per_epoch }, epoch)
@@ -185,9 +181,8 @@ impl Way {
                 .find(|(was, now)| was != now);
             if let Some((was, now)) = pair {
                 return Some(format!(
-                    "in epoch {} of {done} that are done the lr was {was}, and would be {now}: train.milestones \
-                     and other keys of the schedule (where it is one-cycle train.epochs too) can change what \
-                     is to come only",
+                    "epoch {} of {done} complete epochs had lr {was}, and would have {now}: keys of the schedule \
+                     (and train.epochs with one-cycle) may change later epochs only",
                     epoch + 1
                 ));
             }
@@ -198,42 +193,42 @@ impl Way {
         }
         if done == before.epochs && old.train.swa_epochs > 0 {
             return Some(
-                "it is finished, with a mean of epochs (train.swa_epochs), and a mean is not trained on"
+                "it is finished with weight averaging (train.swa_epochs), and averaged parameters are not trained further"
                     .to_owned(),
             );
         }
         if done == length && average > 0 {
             return Some(format!(
-                "train.epochs would be {length}, which are done, and a mean is made when the last one ends \
-                 (train.swa_epochs = {average}): more epochs, or train.swa_epochs = 0"
+                "all train.epochs = {length} epochs are complete, and averaging happens in the last one \
+                 (train.swa_epochs = {average}): set more epochs, or train.swa_epochs = 0"
             ));
         }
         let (is, would_be) = (position.swa, counted(&after, done, average));
         let remedy = match is {
-            0 => format!("average no more than the {} that are to come", length - done),
+            0 => format!("average at most the {} epochs that remain", length - done),
             _ => format!(
-                "train.swa_epochs = {} fits them, other means need a beginning before epoch {}",
+                "train.swa_epochs = {} fits; other values need a branch from before epoch {}",
                 length - done + is,
                 done - is + 1
             ),
         };
         (is != would_be).then(|| {
             format!(
-                "with train.swa_epochs = {average} of {length} epochs, {would_be} of the {done} that are done \
-                 would be in the mean, and {is} are: {remedy}"
+                "with train.swa_epochs = {average} of {length} epochs the average would hold {would_be} of the {done} \
+                 complete epochs, but it holds {is}: {remedy}"
             )
         })
     }
 }
 
-/// The first key that two recipes differ in.
+/// First key in which two recipes differ.
 fn difference(old: &Resolved, new: &Resolved) -> Option<String> {
     let [old, new] =
         [old, new].map(|resolved| Table::try_from(resolved.to_recipe()).unwrap_or_default());
-    let said =
+    let shown =
         |value: Option<&toml::Value>| value.map_or("not set".to_owned(), ToString::to_string);
     let mut keys: Vec<&String> = old.keys().chain(new.keys()).collect();
-    // Which tables there are is for keys outside of them to say.
+    // Keys outside of tables decide which tables exist, so they come first.
     keys.sort_by_key(|key| {
         [&old, &new].iter().any(|recipe| recipe.get(*key).is_some_and(toml::Value::is_table))
     });
@@ -242,9 +237,9 @@ fn difference(old: &Resolved, new: &Resolved) -> Option<String> {
         (Some(toml::Value::Table(old)), Some(toml::Value::Table(new))) => {
             let inner =
                 old.keys().chain(new.keys()).find(|inner| old.get(*inner) != new.get(*inner))?;
-            Some((format!("{key}.{inner}"), said(old.get(inner)), said(new.get(inner))))
+            Some((format!("{key}.{inner}"), shown(old.get(inner)), shown(new.get(inner))))
         }
-        (old, new) => Some((key.clone(), said(old), said(new))),
+        (old, new) => Some((key.clone(), shown(old), shown(new))),
     })?;
-    Some(format!("{key} is {old} there, and would be {new}"))
+    Some(format!("{key} is {old} in that run, and would be {new}"))
 }

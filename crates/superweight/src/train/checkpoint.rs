@@ -1,31 +1,31 @@
-//! An ensemble and its optimizer as the tensors of a checkpoint, and back: each shared number once.
+//! Converts an ensemble and its optimizer to the tensors of a checkpoint and back. Each shared parameter is stored once.
 //!
 //! | file | tensors |
 //! |---|---|
-//! | `bank` | `templates.S` `[K, out, in, kh, kw]`, `patterns.S` `[cells, K]` where there are such, `coefficients.S` `[rows, K]`: the rows in use, not those in reserve |
+//! | `bank` | `templates.S` `[K, out, in, kh, kw]`, `patterns.S` `[cells, K]` with Kronecker tiling, `coefficients.S` `[rows, K]`: rows in use, without the reserve |
 //! | `members` | `M.` and PyTorch's name: dense weights (OIHW, or `[out, in]`), scales, shifts, biases, running statistics |
-//! | `optimizer` | momentum, under the name of what it moves |
-//! | `average` | the mean over epochs of all in `bank` and `members`, while there is one (`average.rs`) |
+//! | `optimizer` | momentum, under the name of its parameter |
+//! | `swa` | stochastic weight average of all tensors in `bank` and `members`, while it is being formed |
 //!
-//! Composed weights are in none: they are made of the others.
+//! Composed weights are not stored: they follow from the other tensors.
 
 use superweight_engine::{Device, Sgd, ohwi_to_oihw, oihw_to_ohwi};
 use superweight_plan::{ClusterId, LayerId, LayerKind, SetId, SharingPlan};
 
 use crate::engine::Error;
 use crate::model::bank::{
-    coefficients_name, factors_name, live_rows, bank_name, pattern_rows, patterns_name, scope,
+    bank_name, coefficients_name, factors_name, live_rows, pattern_rows, patterns_name, scope,
     templates_name, weight_name,
 };
 use crate::model::ensemble::Ensemble;
 use crate::run::{Checkpoint, RunError, Tensor, Tensors};
 
-/// A trained tensor: its name, where the file shows it, its shape there.
+/// A parameter tensor: name, shape in the file, and layout.
 struct Stored {
     name: String,
     shape: Vec<usize>,
     shared: bool,
-    /// Memory has the channels last: out (or K·out), in, height, width.
+    /// Dimensions `[out (or K·out), in, height, width]` of tensors that memory holds channels-last.
     channels_last: Option<[usize; 4]>,
 }
 
@@ -43,7 +43,7 @@ impl Stored {
         Tensor::new(&self.shape, values)
     }
 
-    /// With the rows in reserve, which are zero.
+    /// Values in memory layout, with zeros for the rows in reserve.
     fn to_memory(&self, values: &[f32], room: usize) -> Vec<f32> {
         let mut values = match self.channels_last {
             Some(dims) => oihw_to_ohwi(values, dims),
@@ -54,7 +54,7 @@ impl Stored {
     }
 }
 
-/// Every trained tensor of a plan.
+/// All parameter tensors of a plan.
 fn stored(plan: &SharingPlan) -> Vec<Stored> {
     let mut all = vec![];
     let (live, patterns) = (live_rows(plan), pattern_rows(plan));
@@ -111,7 +111,8 @@ fn stored(plan: &SharingPlan) -> Vec<Stored> {
     all
 }
 
-/// Everything that training changed. `log_bytes` and `training` of the state are left to the caller.
+/// Copies parameters, running statistics and momentum into a checkpoint. The caller fills in `log_bytes` and `training` of
+/// the state.
 pub fn capture<D: Device>(ensemble: &Ensemble<D>, optimizer: &Sgd<D>) -> Result<Checkpoint, Error> {
     let plan = ensemble.plan();
     let [bank, members] = parameters(ensemble)?;
@@ -126,7 +127,7 @@ pub fn capture<D: Device>(ensemble: &Ensemble<D>, optimizer: &Sgd<D>) -> Result<
     Ok(checkpoint)
 }
 
-/// Trained numbers and statistics: the bank's, the members'.
+/// Parameters and running statistics: those of the bank, and those of the members.
 pub(super) fn parameters<D: Device>(ensemble: &Ensemble<D>) -> Result<[Tensors; 2], Error> {
     let memory = ensemble.memory();
     let [mut bank, mut members] = [Tensors::default(), Tensors::default()];
@@ -141,18 +142,19 @@ pub(super) fn parameters<D: Device>(ensemble: &Ensemble<D>) -> Result<[Tensors; 
     Ok([bank, members])
 }
 
-/// What keeps a checkpoint from being restored.
+/// Reason why a checkpoint cannot be restored.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RestoreError {
-    /// A tensor is missing or of another shape.
+    /// A tensor is missing or has another shape.
     #[error(transparent)]
     Tensor(#[from] RunError),
-    /// The device.
+    /// The device failed.
     #[error(transparent)]
     Engine(#[from] Error),
 }
 
-/// Sets all trained numbers, momentum and statistics to those of a checkpoint of the same plan.
+/// Restores parameters, momentum and running statistics from a checkpoint of the same plan.
 pub fn restore<D: Device>(
     ensemble: &mut Ensemble<D>,
     optimizer: &mut Sgd<D>,
@@ -169,7 +171,7 @@ pub fn restore<D: Device>(
     Ok(())
 }
 
-/// The same without an optimizer: to evaluate.
+/// Restores parameters and running statistics, without momentum: enough to evaluate.
 pub fn restore_parameters<D: Device>(
     ensemble: &mut Ensemble<D>,
     checkpoint: &Checkpoint,
@@ -177,7 +179,7 @@ pub fn restore_parameters<D: Device>(
     set_parameters(ensemble, &checkpoint.bank, &checkpoint.members)
 }
 
-/// What [`parameters`] has read.
+/// Sets parameters and running statistics that [`parameters`] has read.
 pub(super) fn set_parameters<D: Device>(
     ensemble: &mut Ensemble<D>,
     bank: &Tensors,
@@ -202,7 +204,7 @@ pub(super) fn set_parameters<D: Device>(
     Ok(())
 }
 
-/// The first trained number that is none, by the name of its tensor.
+/// Name of the first tensor with a value that is not finite.
 pub(super) fn not_finite(checkpoint: &Checkpoint) -> Option<&str> {
     let infinite = |tensor: &Tensor| match tensor.values() {
         crate::run::Values::F32(values) => values.iter().any(|value| !value.is_finite()),

@@ -1,15 +1,15 @@
-//! A run whose process ends between any two operations on the disk, and goes on in the next: the same numbers.
+//! A crash between any two disk operations of a run, then a resume, gives the same bits.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::testing::{create, numbers, resume, run_path, tiny, unbroken};
+use super::testing::{create, newest_checkpoint, resume, run_path, tiny, unbroken};
 use super::{Limits, Stopped, TrainError};
 use crate::data::testing::{Folder, Tmpfs};
 use crate::run::{Disk, Warning, load_checkpoint};
 
-/// A disk on which everything from the `stop`th operation on fails, and how many were asked for.
+/// A disk on which every operation from number `stop` on fails, and a counter of operations.
 pub(super) fn dying(stop: usize) -> (Disk, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let seen = count.clone();
@@ -32,7 +32,8 @@ fn a_crash_between_any_two_operations_of_a_run_changes_nothing() {
     let whole = Folder::new("whole");
     let (disk, count) = dying(usize::MAX);
     create(disk, &whole.0, &resolved).unwrap().run(&Limits::default(), &mut ()).unwrap();
-    let (operations, expected) = (count.load(Ordering::Relaxed), numbers(&run_path(&whole.0)));
+    let (operations, expected) =
+        (count.load(Ordering::Relaxed), newest_checkpoint(&run_path(&whole.0)));
     // Three checkpoints of six files, the second of seven, each made, written and synced, renamed, named, the old one removed.
     assert!(operations > 100, "{operations}");
     let mut resumed = 0;
@@ -59,7 +60,11 @@ fn a_crash_between_any_two_operations_of_a_run_changes_nothing() {
             false => create(Disk::default(), &folder.0, &resolved).unwrap(),
         };
         assert_eq!(session.run(&Limits::default(), &mut ()).unwrap().stopped, Stopped::Finished);
-        assert_eq!(numbers(&run), expected, "crash before operation {stop} of {operations}");
+        assert_eq!(
+            newest_checkpoint(&run),
+            expected,
+            "crash before operation {stop} of {operations}"
+        );
     }
     assert!(resumed > operations / 2);
 }
@@ -84,7 +89,7 @@ fn a_full_disk_is_an_error_that_names_the_file_and_loses_nothing() {
     assert_eq!(outcome.stopped, Stopped::Finished);
     let whole = Folder::new("whole");
     unbroken(&whole.0, &resolved);
-    assert_eq!(numbers(&run), numbers(&run_path(&whole.0)));
+    assert_eq!(newest_checkpoint(&run), newest_checkpoint(&run_path(&whole.0)));
 }
 
 #[test]

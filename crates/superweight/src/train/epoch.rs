@@ -1,14 +1,15 @@
-//! One epoch: every training image once, less the tail, in the epoch's order, with the epoch's rates.
+//! One epoch: every training image once, except for an incomplete last batch, in the order and with the learning rates of
+//! the epoch.
 //!
-//! The host makes the table of what each step draws (some microseconds); the device does the rest and is waited for every
-//! fifty steps, to see whether the loss is still a number.
+//! The host prepares the table of images for each step, in some microseconds. The device does the rest. The host waits for
+//! it every fifty steps, to check that the loss is finite.
 
 use std::time::Instant;
 
 use superweight_engine::{Device, Metrics};
 
 use super::sharing::GradientProbe;
-use super::stop::{STEPS_BETWEEN_LOOKS, Stopped, UntilStopped, diverged};
+use super::stop::{STEPS_BETWEEN_CHECKS, Stopped, UntilStopped, diverged};
 use super::trainer::GradientHook;
 use super::{Limits, Observer, Phase, Progress, Session, StepReport, TrainError};
 use crate::data::{Batches, TrainBatches};
@@ -19,12 +20,12 @@ use crate::recipe::schedule::Length;
 use crate::run::TrainFigures;
 
 impl<D: Device> Session<D> {
-    /// Steps of an epoch of any phase.
+    /// Steps per epoch, the same in all phases.
     pub fn steps_per_epoch(&self) -> u64 {
         (self.split.train.len() / self.resolved.train.batch_size) as u64
     }
 
-    /// All batches of a phase, by step.
+    /// Training batches of a phase.
     pub(super) fn train_batches(&self, phase: &Phase) -> Result<TrainBatches, TrainError> {
         Ok(TrainBatches::new(
             self.data.clone(),
@@ -37,7 +38,7 @@ impl<D: Device> Session<D> {
         .for_heads(self.trainer.ensemble().heads(), self.resolved.train.batch_repetitions))
     }
 
-    /// Who is trained in which step of a phase.
+    /// Schedule of the members that each step of a phase trains.
     pub(super) fn member_schedule(&self, phase: &Phase) -> MemberSchedule {
         let Resolved { train, seed, .. } = &self.resolved;
         MemberSchedule::new(
@@ -48,7 +49,7 @@ impl<D: Device> Session<D> {
         )
     }
 
-    /// Trains the next epoch of a phase. Where it stops early, the numbers are between two checkpoints.
+    /// Trains the next epoch of a phase. After an early stop the parameters are those of an incomplete epoch.
     pub(super) fn train_epoch(
         &mut self,
         phase: &Phase,
@@ -67,15 +68,15 @@ impl<D: Device> Session<D> {
         self.trainer.begin_epoch()?;
         for (step, lr) in (1..).zip(&lrs) {
             batches.fill(epoch * steps + step - 1, &mut draws)?;
-            let watch = probe.as_deref_mut().filter(|probe| step >= probe.from);
+            let hook = probe.as_deref_mut().filter(|probe| step >= probe.from);
             let members = member_schedule.members_of_step(epoch, step - 1);
             self.trainer.train_step(
                 &members,
                 &draws,
                 *lr,
-                watch.map(|look| look as &mut dyn GradientHook<D>),
+                hook.map(|probe| probe as &mut dyn GradientHook<D>),
             )?;
-            if step % STEPS_BETWEEN_LOOKS == 0
+            if step % STEPS_BETWEEN_CHECKS == 0
                 && let Some(m) =
                     self.trainer.metrics()?.iter().position(|sums| !sums.loss.is_finite())
             {
@@ -108,10 +109,10 @@ impl<D: Device> Session<D> {
             .into_iter()
             .map(zero_channels)
             .collect::<Result<_, TrainError>>()?;
-        let right = |sums: &Metrics| 100.0 * f64::from(sums.top1) / f64::from(sums.rows);
+        let top1 = |sums: &Metrics| 100.0 * f64::from(sums.top1) / f64::from(sums.rows);
         Ok(Ok(TrainFigures {
             loss: losses.iter().sum::<f64>() / losses.len() as f64,
-            top1: sums.iter().map(right).collect(),
+            top1: sums.iter().map(top1).collect(),
             losses,
             zero_channels,
             lr: lrs.last().copied().unwrap_or(0.0).into(),

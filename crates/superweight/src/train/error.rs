@@ -1,4 +1,4 @@
-//! What keeps a run from starting, going on or being saved.
+//! Errors of starting, resuming, training and saving a run.
 
 use std::path::PathBuf;
 
@@ -10,63 +10,64 @@ use crate::recipe::RecipeError;
 use crate::run::RunError;
 use crate::search::SearchError;
 
-/// Anything about training.
+/// Reason why a run cannot start, continue or be saved.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TrainError {
-    /// The recipe that a run keeps.
+    /// The recipe of the run is not usable.
     #[error(transparent)]
     Recipe(#[from] RecipeError),
-    /// The plan.
+    /// The planner found no plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The images.
+    /// The data set is not usable.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// The run's folder.
+    /// The folder of the run is not usable.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The device.
+    /// The device failed.
     #[error(transparent)]
     Engine(#[from] engine::Error),
-    /// Search or refinement.
+    /// Search or refinement failed.
     #[error(transparent)]
     Search(#[from] SearchError),
-    /// More trainable numbers than were asked for.
+    /// The plan has more parameters than the budget.
     #[error(
-        "the plan has {total} trainable numbers, the budget is {budget}: raise the budget, or plan anew"
+        "the plan has {total} parameters, the budget is {budget}: raise the budget, or make a new plan"
     )]
     OverBudget {
-        /// Every trainable number, and what is kept for refinement.
+        /// Parameters of the plan, including the reserve for refinement.
         total: u64,
-        /// What was asked for.
+        /// Parameter budget.
         budget: u64,
     },
-    /// A recipe of a run that is no longer whole.
+    /// The complete recipe of a run lacks a table that the run has written.
     #[error(
-        "{file}: it has no {table}, which the run had written: bring the file back before going on"
+        "{file}: the table {table} is missing, which the run has written: restore the file, then resume"
     )]
     Cut {
-        /// Which.
+        /// Path of the recipe.
         file: String,
-        /// As it is written.
+        /// Name of the missing table.
         table: String,
     },
-    /// A run that cannot go on as another.
-    #[error("{} cannot go on so: {why}", from.display())]
+    /// A branch of a run is not possible.
+    #[error("{} cannot be continued with these settings: {why}", from.display())]
     Branch {
-        /// The run.
+        /// Run to start from.
         from: PathBuf,
-        /// What is wrong, and what could be asked for.
+        /// Reason, and what is possible instead.
         why: String,
     },
-    /// A checkpoint that cannot be gone on from.
+    /// A checkpoint does not fit the recipe.
     #[error("checkpoint {number} of {} cannot be used: {why}", path.display())]
     Checkpoint {
-        /// Of the checkpoint.
+        /// Number of the checkpoint.
         number: u64,
-        /// The run.
+        /// Folder of the run.
         path: PathBuf,
-        /// What was found and what was expected.
+        /// What was found, and what was expected.
         why: String,
     },
 }

@@ -1,8 +1,8 @@
-//! How good members and ensemble are on some images: top-1, top-5, loss.
+//! Top-1, top-5 and NLL of members and ensemble during training.
 //!
-//! All three come from the logits, on the host in f64: softmax per member, the mean of the members' probabilities for
-//! the ensemble, loss = −log of the target's probability. Among equal probabilities the lower class comes first, as in the
-//! engine. Not the engine's own counts: they know no ensemble, and one rule for both columns of a table is better than two.
+//! All three follow from the logits, on the host in f64: softmax per member, the mean of the members' probabilities for the
+//! ensemble, NLL = −log p of the true class. Among equal probabilities the lower class ranks first, as in the engine. The
+//! engine's own counts are not used, because they do not cover the ensemble.
 
 use superweight_engine::{Device, ImageSample};
 
@@ -36,7 +36,7 @@ impl Sums {
     }
 }
 
-/// What the images seen so far add up to.
+/// Sums over the images evaluated so far.
 #[derive(Clone, Debug)]
 pub struct Tally {
     classes: usize,
@@ -46,7 +46,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Nothing seen yet.
+    /// Empty sums for `members` members.
     pub fn new(members: usize, classes: usize) -> Self {
         Self {
             classes,
@@ -56,7 +56,7 @@ impl Tally {
         }
     }
 
-    /// Adds a batch: each member's logits, rows beyond the labels are padding.
+    /// Adds a batch: the logits of each member. Rows beyond the labels are padding.
     pub fn add(&mut self, logits: &[Vec<f32>], labels: &[u16]) {
         let mut mean = MeanProbabilities::new(self.classes);
         for (scores, logits) in self.members.iter_mut().zip(logits) {
@@ -69,7 +69,7 @@ impl Tally {
         self.images += labels.len();
     }
 
-    /// The figures.
+    /// Figures over all images.
     pub fn finish(self) -> Evaluation {
         let over = |sums: Sums| sums.over(self.images);
         let members = self.members.into_iter().map(over).collect();
@@ -78,11 +78,11 @@ impl Tally {
 }
 
 impl<D: Device> Trainer<D> {
-    /// Runs these images of a part once through every member.
+    /// Evaluates every member on these images of a split.
     pub fn evaluate(
         &mut self,
         data: &Dataset,
-        part: Split,
+        split: Split,
         batches: EvalBatches,
     ) -> Result<Evaluation, TrainError> {
         let mut batches = batches.for_heads(self.ensemble().heads());
@@ -92,9 +92,9 @@ impl<D: Device> Trainer<D> {
         self.compose()?;
         for step in 0..batches.steps() {
             batches.fill(step, &mut draws)?;
-            self.evaluate_step(part, &draws)?;
-            let label = |draw: &ImageSample| data.part(part).labels[draw.image as usize];
-            // An image is drawn for every head.
+            self.evaluate_step(split, &draws)?;
+            let label = |draw: &ImageSample| data.split(part).labels[draw.image as usize];
+            // MIMO draws each image once per subnetwork.
             let labels: Vec<u16> =
                 draws.iter().step_by(self.ensemble().heads()).map(label).collect();
             let logits = (0..outputs)

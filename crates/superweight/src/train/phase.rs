@@ -1,7 +1,7 @@
-//! What a run consists of: phases, each a number of epochs with its own schedule and its own random numbers.
+//! Phases of a run: epochs with one schedule and random numbers of their own.
 //!
-//! Training is the last phase of every run; a strategy that searches has another before it. Epochs count anew in each
-//! phase, checkpoints count through all of them.
+//! Training is the last phase of every run. Strategies with a search have a search phase before it. Epochs count from 0 in
+//! each phase; checkpoints count through all phases.
 
 use std::fmt;
 
@@ -13,18 +13,18 @@ use crate::recipe::schedule::Schedule;
 use crate::rng::Draws;
 use crate::run::Checkpoint;
 
-/// What a phase is for.
+/// Purpose of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
-    /// Training that decides what is shared and is then forgotten.
+    /// Training that decides the clusters. Its parameters are not kept.
     Search,
-    /// Training that is kept.
+    /// Training of the networks that the run keeps.
     Train,
 }
 
 impl Stage {
-    /// As files write it.
+    /// Word in files: `search` or `train`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Search => "search",
@@ -32,7 +32,7 @@ impl Stage {
         }
     }
 
-    /// Order and augmentation of its images.
+    /// Random stream for the order and augmentation of images.
     pub fn stream(self) -> data::Phase {
         match self {
             Self::Search => data::Phase::Search,
@@ -40,7 +40,7 @@ impl Stage {
         }
     }
 
-    /// What its first numbers are drawn from: training from the run's seed itself, a search from another one.
+    /// Seed of the initial parameters: the run's seed for training, a seed derived from it for the search.
     pub fn seed(self, run: u64) -> u64 {
         match self {
             Self::Search => Draws::new(&[run, self.stream() as u64]).bits(0),
@@ -55,19 +55,19 @@ impl fmt::Display for Stage {
     }
 }
 
-/// Epochs under one schedule.
+/// A phase: epochs with one learning-rate schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
-    /// What for.
+    /// Purpose of the phase.
     pub stage: Stage,
-    /// How many.
+    /// Number of epochs.
     pub epochs: u64,
-    /// Learning rates.
+    /// Learning-rate schedule.
     pub schedule: Schedule,
 }
 
 impl Phase {
-    /// The phases of a run, in their order.
+    /// Phases of a run in their order.
     pub fn of(resolved: &Resolved) -> Vec<Self> {
         let train = &resolved.train;
         let search = resolved.search.as_ref().zip(resolved.search_schedule());
@@ -82,30 +82,30 @@ impl Phase {
     }
 }
 
-/// How far a run is: what `state.json` keeps of it.
+/// Position of a run: `training` in `state.json`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Position {
-    /// The phase it is in.
+    /// Current phase.
     pub phase: Stage,
-    /// Epochs of it that are done.
+    /// Complete epochs of this phase.
     pub epoch: u64,
-    /// Optimizer steps of all phases.
+    /// Optimizer steps of all phases so far.
     pub steps: u64,
-    /// Epochs that are in the mean which the checkpoint holds (`train.swa_epochs`).
+    /// Epochs in the weight average that the checkpoint holds (`train.swa_epochs`).
     #[serde(default)]
     pub swa: u64,
-    /// Time of the last epoch with its evaluation, for limits; says nothing about the numbers.
+    /// Seconds of the last epoch with its evaluation, for time limits.
     pub epoch_seconds: f64,
 }
 
 impl Position {
-    /// Where a checkpoint was written, or why that cannot be said.
+    /// Reads the position of a checkpoint. The error says why it cannot be read.
     pub fn of(checkpoint: &Checkpoint) -> Result<Self, String> {
         let position = serde_json::from_value(checkpoint.state.training.clone());
         position.map_err(|error| format!("state.json: training: {error}"))
     }
 
-    /// At the beginning of a phase.
+    /// Position at the start of a phase.
     pub fn start(phase: Stage) -> Self {
         Self { phase, epoch: 0, steps: 0, swa: 0, epoch_seconds: 0.0 }
     }

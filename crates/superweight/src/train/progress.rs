@@ -1,4 +1,4 @@
-//! What a run tells while it goes on: facts with types. Whoever watches draws bars or prints lines.
+//! Progress of a run, as typed reports to an observer such as a progress bar.
 
 use std::path::{Path, PathBuf};
 
@@ -10,100 +10,101 @@ use crate::recipe::schedule::Schedule;
 use crate::run::{Evaluation, TrainFigures, WeightDecayGroup};
 use crate::search::Decision;
 
-/// Somebody who watches a run.
+/// Receives progress reports of a run.
 pub trait Observer {
-    /// Called from the training thread, between steps: what takes long here takes longer there.
+    /// Receives one report. The training thread calls it between steps and waits for it.
     fn on_progress(&mut self, progress: Progress<'_>);
 }
 
-/// Nobody.
+/// Ignores all reports.
 impl Observer for () {
     fn on_progress(&mut self, _: Progress<'_>) {}
 }
 
-/// What there is to see.
+/// A progress report.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Progress<'a> {
-    /// Everything is ready.
+    /// The run is ready to train.
     Ready(Ready<'a>),
-    /// A step is done.
+    /// A step is complete.
     Step(StepReport),
-    /// A step of the pass after the last epoch is done, in which batch norm sees every image again (`train.swa_epochs`).
+    /// A step of the pass that recomputes batch norm's statistics after weight averaging is complete.
     Recalibrated(StepReport),
-    /// An epoch is done, and evaluated.
+    /// An epoch is complete and evaluated.
     Epoch(&'a EpochReport),
-    /// What is shared was decided anew.
+    /// Search or refinement has decided a new plan.
     Decided(&'a Decided),
-    /// A checkpoint is on the disk.
+    /// A checkpoint of this number is on the disk.
     Saved(u64),
-    /// The test set was looked at.
+    /// The run was evaluated on the test images.
     Tested(&'a Evaluation),
-    /// Something to know that does not stop the run.
+    /// A problem that does not stop the run.
     Warning(&'a str),
 }
 
-/// What is about to be trained.
+/// Facts about a run that is about to train.
 #[derive(Clone, Debug)]
 pub struct Ready<'a> {
-    /// The run.
+    /// Folder of the run.
     pub folder: &'a Path,
-    /// What is shared, and what it costs.
+    /// Sharing plan with its bill.
     pub plan: &'a SharingPlan,
-    /// Where the plan was given: after how many epochs its coefficients are refined, if they are.
+    /// For a given plan: the epoch of refinement, if there is one. `None` for plans of the planner.
     pub given: Option<Option<u64>>,
-    /// Every trained number is in one of them.
+    /// Kinds of parameters with their weight decay; every parameter is in one of them.
     pub groups: &'a [WeightDecayGroup],
-    /// Images trained on, held out, and in the test set.
+    /// Number of training, validation and test images.
     pub images: [usize; 3],
-    /// The set and its bytes of images that are read from its files as they are drawn, where they are not in memory.
+    /// Name and bytes of a data set whose images stay on the disk; `None` for sets in memory.
     pub on_disk: Option<(&'a str, u64)>,
-    /// Steps of an epoch.
+    /// Steps per epoch.
     pub steps_per_epoch: u64,
-    /// Learning rates of training.
+    /// Learning-rate schedule of training.
     pub schedule: &'a Schedule,
-    /// How often an image comes in a step for every head, where members have several.
+    /// Copies of each image in a step for every MIMO subnetwork.
     pub batch_repetitions: usize,
-    /// Members that a step trains.
+    /// Members that each step trains.
     pub members_per_step: usize,
-    /// From whom the others learn, if they do.
+    /// Member whose probabilities the others learn, with distillation.
     pub teacher: Option<MemberId>,
-    /// How many of the last epochs are averaged.
-    pub average: u64,
-    /// Where it goes on, and from which checkpoint; none at the beginning.
+    /// Epochs of weight averaging at the end.
+    pub swa_epochs: u64,
+    /// Checkpoint and position that the run resumes from; `None` at the start.
     pub resumed: Option<(u64, Position)>,
 }
 
-/// A step that is done.
+/// Report on a complete step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepReport {
-    /// Of this phase,
+    /// Current phase.
     pub stage: Stage,
-    /// this epoch, from 0,
+    /// Index of the epoch, from 0.
     pub epoch: u64,
-    /// of so many,
+    /// Number of epochs of the phase.
     pub epochs: u64,
-    /// so many steps are done
+    /// Complete steps of the epoch.
     pub step: u64,
-    /// of so many.
+    /// Number of steps of the epoch.
     pub steps: u64,
 }
 
-/// An epoch that is done.
+/// Report on a complete epoch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EpochReport {
-    /// Of this phase.
+    /// Phase of the epoch.
     pub phase: Stage,
-    /// From 0.
+    /// Index of the epoch, from 0.
     pub epoch: u64,
-    /// Of so many.
+    /// Number of epochs of the phase.
     pub epochs: u64,
-    /// What training itself saw.
+    /// Figures of the training steps.
     pub train: TrainFigures,
-    /// Of how many epochs' ends the network is the mean now: in the last epoch of a run that averages, else 0.
+    /// Epochs in the weight average that the network holds now: nonzero only in the last epoch of a run that averages.
     pub swa: u64,
-    /// On the images held out, where there are any.
+    /// Figures on the validation images, where the recipe reserves some.
     pub validation: Option<Evaluation>,
-    /// On the test set, where it was asked for.
+    /// Figures on the test images, where an evaluation was due.
     pub test: Option<Evaluation>,
 }
 
@@ -120,23 +121,23 @@ pub struct Decided {
     pub reinit: bool,
 }
 
-/// How a run ended.
+/// Result of [`Session::run`](super::Session::run).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Why.
+    /// Reason for the end.
     pub stopped: Stopped,
-    /// The run.
+    /// Folder of the run.
     pub folder: PathBuf,
-    /// How far it is.
+    /// Position of the run.
     pub position: Position,
-    /// Seconds that the next epoch is reckoned to take; 0 where none was trained.
+    /// Estimated seconds of the next epoch; 0 if no epoch was trained.
     pub next: f64,
-    /// How far it was at its newest checkpoint; the same unless an epoch was given up.
+    /// Position of the newest checkpoint; it differs from `position` if an epoch was abandoned.
     pub kept: Position,
-    /// The newest checkpoint; none where it ended before the first.
+    /// Number of the newest checkpoint; `None` before the first.
     pub checkpoint: Option<u64>,
-    /// The last look at the held-out images, by this process.
+    /// Last evaluation on the validation images in this process.
     pub validation: Option<Evaluation>,
-    /// The test set, at the end.
+    /// Evaluation on the test images at the end.
     pub test: Option<Evaluation>,
 }

@@ -1,7 +1,7 @@
-//! What is written down while a run goes on: `log.jsonl`, TensorBoard's curves, checkpoints.
+//! Files that a run writes while it trains: `log.jsonl`, TensorBoard curves, checkpoints.
 //!
-//! An epoch's line comes before its checkpoint, which notes how long the log is: resuming cuts what came after. Points of
-//! curves stand at the number of optimizer steps, of all phases together.
+//! The line of an epoch is written before its checkpoint. The checkpoint notes the length of the log, and resuming cuts the
+//! log there. The x axis of curves counts optimizer steps through all phases.
 
 use serde_json::json;
 use superweight_engine::Device;
@@ -40,13 +40,13 @@ impl<D: Device> Session<D> {
             validation: report.validation.clone(),
             test: report.test.clone(),
         }))?;
-        self.draw(&curves)
+        self.add_points(&curves)
     }
 
     pub(super) fn record_test(&mut self, test: &Evaluation) -> Result<(), TrainError> {
         self.log
             .add(Event::Eval(EvalEvent { split: "test".to_owned(), test: Some(test.clone()) }))?;
-        self.draw(&evaluation_curves("final test", test, self.trainer.ensemble().outputs()))
+        self.add_points(&evaluation_curves("final test", test, self.trainer.ensemble().outputs()))
     }
 
     pub(super) fn record_stop(&mut self, stopped: &Stopped) -> Result<(), TrainError> {
@@ -58,14 +58,14 @@ impl<D: Device> Session<D> {
         Ok(self.log.add(Event::Stop(StopEvent { reason, checkpoint: self.number, what }))?)
     }
 
-    /// Notes something for the log now and for whoever watches later.
+    /// Adds a warning to the log, and keeps it for the observer.
     pub(super) fn warn(&mut self, warning: String) -> Result<(), TrainError> {
         self.log.add(Event::Warning(WarningEvent { warning: warning.clone() }))?;
         self.warnings.push(warning);
         Ok(())
     }
 
-    /// Adds a checkpoint of the position the session is at.
+    /// Writes a checkpoint of the current position.
     pub(super) fn save(&mut self, mut checkpoint: Checkpoint) -> Result<u64, TrainError> {
         let number = self.number.map_or(1, |number| number + 1);
         checkpoint.state.log_bytes = self.log.position()?;
@@ -75,7 +75,7 @@ impl<D: Device> Session<D> {
         Ok(number)
     }
 
-    fn draw(&mut self, curves: &[(String, f64)]) -> Result<(), TrainError> {
+    fn add_points(&mut self, curves: &[(String, f64)]) -> Result<(), TrainError> {
         let points: Vec<_> =
             curves.iter().map(|(tag, value)| (tag.as_str(), *value as f32)).collect();
         Ok(self.board.scalars(self.position.steps as i64, &points)?)
@@ -86,9 +86,9 @@ fn evaluation_curves(split: &str, found: &Evaluation, outputs: &Outputs) -> Vec<
     let word = outputs.word();
     let each = found.members.iter().enumerate().map(|(i, scores)| (format!("{word} {i}"), scores));
     let all = each.chain([(outputs.combined_name().to_owned(), &found.ensemble)]);
-    all.flat_map(|(who, scores)| {
-        [("top-1", scores.top1), ("top-5", scores.top5), ("nll", scores.nll)]
-            .map(|(what, value)| (format!("{split}/{what} of {who}"), value))
+    all.flat_map(|(name, figures)| {
+        [("top-1", figures.top1), ("top-5", figures.top5), ("nll", figures.nll)]
+            .map(|(what, value)| (format!("{split}/{what} of {name}"), value))
     })
     .collect()
 }

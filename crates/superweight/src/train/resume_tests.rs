@@ -1,4 +1,4 @@
-//! Runs that stop and go on: the same numbers as if they had not.
+//! Runs that stop and resume give the same bits as runs that do not stop.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -7,7 +7,9 @@ use superweight_engine::{
     LayoutBuilder, Memory, ParameterGroup, Program, Settings, Sgd, SgdOptions,
 };
 
-use super::testing::{StopAfter, create, data, device, numbers, resume, run_path, tiny, unbroken};
+use super::testing::{
+    StopAfter, create, data, device, newest_checkpoint, resume, run_path, tiny, unbroken,
+};
 use super::{Limits, Observer, Progress, Stopped, TrainError};
 use crate::data::testing::Folder;
 use crate::data::{Batches, Phase, Split, TrainBatches, ValidationSplit};
@@ -18,7 +20,7 @@ use crate::recipe::Resolved;
 use crate::recipe::schedule::Length;
 use crate::run::{Disk, Event, read_log};
 
-/// One of each, with their turning points inside of four epochs.
+/// Every schedule and training mode, with all its changes inside of four epochs.
 const SCHEDULES: [&[&str]; 7] = [
     &["train.schedule=constant", "train.warmup_epochs=2"],
     &["train.schedule=multistep", "train.milestones=[1, 3]", "train.warmup_epochs=1"],
@@ -34,7 +36,7 @@ const SCHEDULES: [&[&str]; 7] = [
     &["members=['mimo-2-cnn-8']", "budget=100%", "train.batch_repetitions=3"],
 ];
 
-/// Members of whom one of three between has a turn in a step.
+/// Five members; with three members per step one of the three middle ones trains in each step.
 const TURNS: &str = "members=['wrn-10-1', 'cnn-4-8', 'wrn-10-2', 'cnn-4', 'cnn-6']";
 
 #[test]
@@ -43,7 +45,7 @@ fn epochs_a_resume_and_more_epochs_are_the_same_as_all_at_once() {
         let resolved = tiny(set);
         let whole = Folder::new("whole");
         assert_eq!(unbroken(&whole.0, &resolved).stopped, Stopped::Finished);
-        let expected = numbers(&run_path(&whole.0));
+        let expected = newest_checkpoint(&run_path(&whole.0));
         assert_eq!(expected.0, 4);
         // After each epoch, and inside of the first and the third.
         for (epochs, steps) in [(1, 0), (2, 0), (3, 0), (0, 2), (2, 1)] {
@@ -65,7 +67,7 @@ fn epochs_a_resume_and_more_epochs_are_the_same_as_all_at_once() {
                 Stopped::Finished
             );
             assert_eq!(
-                numbers(&run_path(&folder.0)),
+                newest_checkpoint(&run_path(&folder.0)),
                 expected,
                 "{set:?}, stopped after {epochs}, {steps}"
             );
@@ -73,15 +75,15 @@ fn epochs_a_resume_and_more_epochs_are_the_same_as_all_at_once() {
     }
 }
 
-/// Fewer checkpoints: an accident costs more epochs, a stop between two epochs none, and the numbers are the same.
+/// With fewer checkpoints a kill loses more epochs, a clean stop loses none, and the result has the same bits.
 #[test]
-fn fewer_checkpoints_change_no_number() {
+fn fewer_checkpoints_give_the_same_bits() {
     let resolved = tiny(&["train.epochs=5"]);
     let whole = Folder::new("whole");
     unbroken(&whole.0, &resolved);
-    let expected = numbers(&run_path(&whole.0));
+    let expected = newest_checkpoint(&run_path(&whole.0));
     let every_third = |limits: Limits| Limits { checkpoint_every: Some(3), ..limits };
-    // Predict to stop after the fourth epoch, and in the middle of the third: before the first checkpoint.
+    // Stops after the fourth epoch, and in the middle of the third: before the first checkpoint.
     for (epochs, steps, kept) in [(4, 0, Some((2, 4))), (2, 1, None)] {
         let folder = Folder::new("seldom");
         let run = run_path(&folder.0);
@@ -101,10 +103,10 @@ fn fewer_checkpoints_change_no_number() {
         );
         let limits = every_third(Limits::default());
         assert_eq!(session.run(&limits, &mut ()).unwrap().stopped, Stopped::Finished);
-        let (number, checkpoint) = numbers(&run);
+        let (number, checkpoint) = newest_checkpoint(&run);
         assert_eq!((number, &checkpoint), (kept.map_or(2, |(number, _)| number + 1), &expected.1));
         let lines = read_log(&run.join("log.jsonl")).unwrap();
-        let epochs = lines.iter().filter(|line| matches!(line.event, Event::Epoch { .. })).count();
+        let epochs = lines.iter().filter(|line| matches!(line.event, Event::Epoch(_))).count();
         assert_eq!(epochs, 5, "no epoch stands in the log twice");
     }
 }
@@ -133,10 +135,9 @@ fn its_evaluations_and_log(resolved: &Resolved, members: usize) {
     let figures = |folder: &Folder| {
         let lines = read_log(&run_path(&folder.0).join("log.jsonl")).unwrap();
         let epoch = |line: crate::run::Line| match line.event {
-            Event::Epoch { epoch, metrics, .. } => {
-                let losses = metrics["train"]["losses"].clone();
-                assert_eq!(losses.as_array().unwrap().len(), members);
-                Some((epoch, losses, metrics["validation"].clone(), metrics.get("test").cloned()))
+            Event::Epoch(done) => {
+                assert_eq!(done.train.losses.len(), members);
+                Some((done.epoch, done.train.losses, done.validation, done.test))
             }
             _ => None,
         };
@@ -151,24 +152,22 @@ fn its_evaluations_and_log(resolved: &Resolved, members: usize) {
 fn a_finished_run_resumes_to_its_test_and_nothing_else() {
     let (folder, resolved) = (Folder::new("finished"), tiny(&["train.epochs=1"]));
     let first = unbroken(&folder.0, &resolved);
-    let before = numbers(&run_path(&folder.0));
+    let before = newest_checkpoint(&run_path(&folder.0));
     let mut session = resume(Disk::default(), &run_path(&folder.0), &resolved).unwrap();
     let again = session.run(&Limits::default(), &mut ()).unwrap();
     assert_eq!((again.stopped, again.test), (Stopped::Finished, first.test));
-    assert_eq!(numbers(&run_path(&folder.0)), before);
+    assert_eq!(newest_checkpoint(&run_path(&folder.0)), before);
 }
 
 #[test]
-fn held_out_images_are_looked_at_as_often_as_asked_and_at_the_end() {
+fn validation_runs_at_its_interval_and_at_the_end() {
     let (folder, resolved) =
         (Folder::new("seldom"), tiny(&["train.epochs=3", "eval.validation_every=2"]));
     let outcome = unbroken(&folder.0, &resolved);
     assert_eq!(outcome.validation.unwrap().images, 6);
     let lines = read_log(&run_path(&folder.0).join("log.jsonl")).unwrap();
     let seen = lines.iter().filter_map(|line| match &line.event {
-        Event::Epoch { phase, metrics, .. } => {
-            Some((phase.clone(), metrics.get("validation").is_some()))
-        }
+        Event::Epoch(done) => Some((done.phase.clone(), done.validation.is_some())),
         _ => None,
     });
     let of_training: Vec<bool> =
@@ -176,10 +175,10 @@ fn held_out_images_are_looked_at_as_often_as_asked_and_at_the_end() {
     assert_eq!(of_training, [false, true, true]);
 }
 
-/// A member's figures are of the steps that have trained it. At a rate of next to nothing they are those of a run that trains
-/// everyone in every step, but for which images each has seen.
+/// A member's figures cover the steps that trained it. With a learning rate near zero they equal those of a run that trains
+/// all members in every step, up to the choice of images.
 #[test]
-fn members_that_take_turns_have_figures_of_their_own_steps() {
+fn figures_of_a_member_cover_the_steps_that_trained_it() {
     let losses = |set: &[&str]| -> Vec<f64> {
         let usual = [
             TURNS,
@@ -193,28 +192,28 @@ fn members_that_take_turns_have_figures_of_their_own_steps() {
         unbroken(&folder.0, &tiny(&set));
         let lines = read_log(&run_path(&folder.0).join("log.jsonl")).unwrap();
         let mut epochs = lines.into_iter().filter_map(|line| match line.event {
-            Event::Epoch { metrics, .. } => Some(metrics["train"]["losses"].clone()),
+            Event::Epoch(done) => Some(done.train.losses),
             _ => None,
         });
-        serde_json::from_value(epochs.next().unwrap()).unwrap()
+        epochs.next().unwrap()
     };
     let (all, turns) = (losses(&[]), losses(&["train.members_per_step=3"]));
     assert_eq!([all.len(), turns.len()], [5, 5]);
     for (all, turns) in all.iter().zip(&turns) {
         assert!((turns / all - 1.0).abs() < 0.3, "{all} {turns}");
     }
-    assert_ne!(all, turns, "not everyone was trained in every step");
+    assert_ne!(all, turns, "some members skip steps");
     let distillation = losses(&["train.distillation=true"]);
     let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-6;
     assert!(
         distillation.iter().zip(&all).all(|(a, b)| near(*a, *b)),
-        "whatever is learned, labels are measured"
+        "the logged loss is against labels, also with distillation"
     );
 }
 
-/// Settings are chosen on held-out images: such a run ends without a word about the test set.
+/// Settings are chosen on validation images: such a run writes nothing about the test set.
 #[test]
-fn a_run_may_be_told_to_leave_the_test_set_alone() {
+fn a_run_with_eval_test_false_never_evaluates_on_the_test_images() {
     let (folder, resolved) = (
         Folder::new("untested"),
         tiny(&["train.epochs=1", "eval.test=false", "eval.test_every=1"]),
@@ -231,7 +230,7 @@ fn a_damaged_checkpoint_is_passed_over_with_a_warning_and_the_numbers_stay() {
     let (folder, resolved) = (Folder::new("damaged"), tiny(&["train.epochs=3"]));
     unbroken(&folder.0, &resolved);
     let run = run_path(&folder.0);
-    let expected = numbers(&run);
+    let expected = newest_checkpoint(&run);
     let bank = run.join("checkpoints/0003/bank.safetensors");
     let mut bytes = fs::read(&bank).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
@@ -248,27 +247,27 @@ fn a_damaged_checkpoint_is_passed_over_with_a_warning_and_the_numbers_stay() {
     let mut seen = Warnings::default();
     resume(Disk::default(), &run, &resolved).unwrap().run(&Limits::default(), &mut seen).unwrap();
     assert!(seen.0.len() == 1 && seen.0[0].contains("checkpoint 3 is left out"), "{:?}", seen.0);
-    assert_eq!(numbers(&run), expected);
+    assert_eq!(newest_checkpoint(&run), expected);
     let lines = read_log(&run.join("log.jsonl")).unwrap();
     assert!(lines.iter().any(|line| matches!(line.event, Event::Warning(_))));
 }
 
-/// A rate of next to nothing leaves its kind where it started, and only that.
+/// A learning rate near zero keeps its kind of parameter at the start values, and no other kind.
 #[test]
-fn templates_and_coefficients_have_rates_of_their_own() {
+fn templates_and_coefficients_have_learning_rates_of_their_own() {
     let trained = |name: &str, set: &[&str]| {
         let folder = Folder::new(name);
         // Those of a classifier too, and patterns.
         let all = ["train.epochs=1", "plan.share_classifier=true", "plan.tiling=kronecker"];
         unbroken(&folder.0, &tiny(&[&all, set].concat()));
-        let (_, checkpoint) = numbers(&run_path(&folder.0));
+        let (_, checkpoint) = newest_checkpoint(&run_path(&folder.0));
         move |kind: &str| -> Vec<f32> {
             let of_kind = checkpoint.bank.iter().filter(|(name, _)| name.starts_with(kind));
-            let numbers = |values: &crate::run::Values| match values {
+            let floats = |values: &crate::run::Values| match values {
                 crate::run::Values::F32(values) => values.clone(),
                 other => panic!("numbers of a bank are f32, not {other:?}"),
             };
-            of_kind.flat_map(|(_, tensor)| numbers(tensor.values())).collect()
+            of_kind.flat_map(|(_, tensor)| floats(tensor.values())).collect()
         }
     };
     let (still_templates, still_coefficients) =
@@ -298,9 +297,9 @@ fn templates_and_coefficients_have_rates_of_their_own() {
     assert!(sets >= 3, "{sets}: 3×3 and 1×1 convolutions, classifier");
 }
 
-/// A run that is at its end says what it sees there.
+/// A finished run that is resumed warns again.
 #[test]
-fn a_run_warns_of_layers_that_have_faded() {
+fn a_run_warns_of_layers_with_weights_near_zero() {
     let folder = Folder::new("faded");
     let resolved = tiny(&["plan.tiling=kronecker"]);
     unbroken(&folder.0, &resolved);
@@ -317,7 +316,7 @@ fn a_run_warns_of_layers_that_have_faded() {
     memory.set_parameter("templates.0", &vec![0.0; len]).unwrap();
     session.run(&Limits::default(), &mut ()).unwrap();
     let seen = warnings();
-    assert!(seen.len() == 1 && seen[0].contains("next to no weight"), "{seen:?}");
+    assert!(seen.len() == 1 && seen[0].contains("weights near zero"), "{seen:?}");
     assert!(
         seen[0].contains(" 0.block1.layer.0.conv1.weight") && !seen[0].contains(" 0.conv1.weight"),
         "{seen:?}"
@@ -332,17 +331,17 @@ fn divergence_keeps_the_last_good_checkpoint() {
     let mut stop = StopAfter::new(2, 0);
     let limits = stop.limits.clone();
     create(Disk::default(), &folder.0, &resolved).unwrap().run(&limits, &mut stop).unwrap();
-    let good = numbers(&run_path(&folder.0));
+    let good = newest_checkpoint(&run_path(&folder.0));
     let wild = tiny(&["train.lr=1000", "train.weight_decay=1"]);
     let mut session = resume(Disk::default(), &run_path(&folder.0), &wild).unwrap();
     let outcome = session.run(&Limits::default(), &mut ()).unwrap();
     assert!(matches!(outcome.stopped, Stopped::Diverged { .. }), "{outcome:?}");
     assert_eq!((outcome.checkpoint, outcome.test), (Some(2), None));
-    assert_eq!(numbers(&run_path(&folder.0)), good);
+    assert_eq!(newest_checkpoint(&run_path(&folder.0)), good);
     drop(session);
     let lines = read_log(&run_path(&folder.0).join("log.jsonl")).unwrap();
     let last = &lines.last().unwrap().event;
-    assert!(matches!(last, Event::Stop { reason, .. } if reason == "diverged"), "{last:?}");
+    assert!(matches!(last, Event::Stop(stop) if stop.reason == "diverged"), "{last:?}");
 }
 
 #[test]
@@ -391,7 +390,7 @@ fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
     resolved.train.weight_decay_on = ParameterKind::ALL.to_vec();
     let folder = Folder::new("dense");
     unbroken(&folder.0, &resolved);
-    let (_, checkpoint) = numbers(&run_path(&folder.0));
+    let (_, checkpoint) = newest_checkpoint(&run_path(&folder.0));
 
     let (device, data, batch) = (device(), data(), resolved.train.batch_size);
     let plan = resolved.plan_request().unwrap().plan().unwrap();
@@ -409,7 +408,7 @@ fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
         ParameterGroup::new(0..layout.parameter_len, resolved.train.weight_decay as f32);
     let mut sgd =
         Sgd::new(&memory, SgdOptions { momentum: 0.9, nesterov: true }, vec![everything]).unwrap();
-    let split = ValidationSplit::hold_out(&data.train.labels, 5, 6, 0).unwrap();
+    let split = ValidationSplit::draw(&data.train.labels, 5, 6, 0).unwrap();
     let augment = resolved.data.augment;
     let mut batches =
         TrainBatches::new(data.clone(), split.train, batch, augment, resolved.seed, Phase::Train)

@@ -1,6 +1,6 @@
-//! From a recipe, or from a run's folder, to a session that is ready to train.
+//! Creates a session from a recipe, or resumes one from a run folder.
 //!
-//! Whatever can be wrong is looked at before a folder is made: the plan and its bill, the images, the memory.
+//! Plan, budget, images and memory are checked before a folder is created.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,23 +22,23 @@ use crate::run::{
 };
 use crate::search::Statistics;
 
-/// A run to begin.
+/// Request for a new run.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What is trained, and how.
+    /// Complete recipe.
     pub resolved: Resolved,
-    /// The same as the user wrote it, for the folder.
+    /// Recipe as the user wrote it, for the folder.
     pub recipe: String,
-    /// The images.
+    /// Data set.
     pub data: Arc<Dataset>,
-    /// Where runs lie.
+    /// Folder of all runs.
     pub runs: PathBuf,
-    /// What to do where there is a run of the name already.
+    /// What to do if a run of this name exists.
     pub existing: Existing,
 }
 
 impl<D: Device> Session<D> {
-    /// Begins a run: plans, compiles, draws the first numbers, makes the folder.
+    /// Starts a run: plans, compiles, initialises parameters, creates the folder.
     pub fn create(device: &D, request: Request) -> Result<Self, TrainError> {
         Self::create_on(Disk::default(), device, request)
     }
@@ -59,8 +59,8 @@ impl<D: Device> Session<D> {
         Ok(session)
     }
 
-    /// Goes on with a run from its newest whole checkpoint; from the beginning where there is none yet. `data` is the
-    /// folder of data sets.
+    /// Resumes a run from its newest intact checkpoint, or from the start if there is none. `data` is the folder of data
+    /// sets.
     pub fn resume(device: &D, run: &Path, data: &Path) -> Result<Self, TrainError> {
         let resumed = RunFolder::resume(run)?;
         let (resolved, _) = recipe_of(run)?;
@@ -85,7 +85,7 @@ impl<D: Device> Session<D> {
             None => (Parts::begin(device, &resolved, &data)?, None),
         };
         let (log, cut) = resumed.open_log()?;
-        // What is damaged is said now, not when all is trained and the log is read.
+        // A damaged log is reported now, not after training.
         read_log(&resumed.folder.path().join("log.jsonl"))?;
         let Resumed { folder, loaded } = resumed;
         let position = parts.position;
@@ -108,7 +108,7 @@ impl<D: Device> Session<D> {
         Ok(session)
     }
 
-    /// For the log's first line.
+    /// First event of the log.
     fn start_event(&self) -> StartEvent {
         let plan = self.plan();
         StartEvent {
@@ -127,13 +127,13 @@ impl<D: Device> Session<D> {
     }
 }
 
-/// The complete recipe that a run keeps.
+/// Reads the complete recipe of a run.
 pub(super) fn recipe_of(run: &Path) -> Result<(Resolved, Recipe), TrainError> {
     let file = run.join(RESOLVED);
     let recipe = Recipe::load(&file, &[] as &[&str])?;
     let resolved = recipe.resolve()?;
-    // Keys may be newer than the run; a whole table that is not there has been cut off, and would be filled with defaults.
-    let (tables, text) = (resolved.to_toml(), recipe.as_asked());
+    // Single keys may be newer than the run. A missing table was cut off, and defaults would silently replace it.
+    let (tables, text) = (resolved.to_toml(), recipe.as_written());
     let mut tables = tables.lines().filter(|line| line.starts_with('['));
     match tables.find(|&table| !text.lines().any(|line| line.trim() == table)) {
         Some(table) => {
@@ -143,7 +143,7 @@ pub(super) fn recipe_of(run: &Path) -> Result<(Resolved, Recipe), TrainError> {
     }
 }
 
-/// What a session is made of, before it has a folder.
+/// Parts of a session before it has a folder.
 struct Parts<D: Device> {
     phases: Vec<Phase>,
     split: ValidationSplit,
@@ -153,7 +153,7 @@ struct Parts<D: Device> {
 }
 
 impl<D: Device> Parts<D> {
-    /// At the first step of the first phase.
+    /// Parts at the first step of the first phase.
     fn begin(device: &D, resolved: &Resolved, data: &Arc<Dataset>) -> Result<Self, TrainError> {
         let plan = resolved.first_plan()?;
         let mut parts = Self::build(device, resolved, data, &plan)?;
@@ -162,7 +162,7 @@ impl<D: Device> Parts<D> {
         Ok(parts)
     }
 
-    /// Where a checkpoint was written.
+    /// Parts at the position of a checkpoint.
     fn from_checkpoint(
         device: &D,
         resolved: &Resolved,
@@ -178,7 +178,7 @@ impl<D: Device> Parts<D> {
         let plan = SharingPlan::from_json(&checkpoint.plan)
             .map_err(|e| unusable(format!("plan.json: {e}")))?;
         if let Some(why) = resolved.contradiction(&plan) {
-            return Err(unusable(format!("{why}: a file is of another run")));
+            return Err(unusable(format!("{why}: a file belongs to another run")));
         }
         let position = Position::of(checkpoint).map_err(unusable)?;
         let mut parts = Self::build(device, resolved, data, &plan)?;
@@ -203,7 +203,7 @@ impl<D: Device> Parts<D> {
         plan: &SharingPlan,
     ) -> Result<Self, TrainError> {
         let phases = Phase::of(resolved);
-        let split = ValidationSplit::hold_out(
+        let split = ValidationSplit::draw(
             &data.train.labels,
             data.classes.len(),
             resolved.data.validation,
@@ -251,12 +251,12 @@ impl<D: Device> Parts<D> {
     }
 }
 
-/// What resuming found that somebody should know.
+/// Warnings about what resuming found.
 fn warnings(loaded: &Option<Loaded>, cut: Cut) -> Vec<String> {
     let mut all: Vec<String> =
         loaded.iter().flat_map(|loaded| &loaded.warnings).map(ToString::to_string).collect();
     if cut.missing > 0 {
-        all.push(format!("log.jsonl has lost {} bytes that the checkpoint had seen", cut.missing));
+        all.push(format!("log.jsonl is {} bytes shorter than the checkpoint states", cut.missing));
     }
     all
 }

@@ -1,13 +1,13 @@
-//! Where a run decides what is shared: after the last epoch of the search, and after epoch E of training.
+//! Decides what is shared: clusters after the last epoch of the search, coefficient groups after epoch E of training.
 //!
 //! ```text
-//! search, last epoch: Σ dL/dW ─► statistics.safetensors ─► clusters ─► a new plan, every number drawn anew ─► checkpoint
-//! train, epoch E:     Σ dL/dα ─► statistics.safetensors ─► groups   ─► the same numbers, α copied, or every number drawn anew ─► checkpoint
+//! search, last epoch: Σ dL/dW ─► statistics.safetensors ─► clusters ─► new plan, parameters reinitialised ─► checkpoint
+//! train, epoch E:     Σ dL/dα ─► statistics.safetensors ─► groups   ─► α copied, or parameters reinitialised ─► checkpoint
 //! ```
 //!
-//! Sums live within one epoch, and the checkpoint after it holds what was decided, not what it was decided from: a kill
-//! before it repeats the epoch and decides the same again, a kill after it never decides twice. The alternative, sums in
-//! checkpoints, would make each of them as large as the networks.
+//! Gradient sums exist within one epoch only. The checkpoint after it holds the decision. A kill before that checkpoint repeats
+//! the epoch and decides the same; a kill after it decides nothing twice. Sums in checkpoints would make each checkpoint as
+//! large as the networks.
 
 use superweight_engine::{Device, Error};
 use superweight_plan::SharingPlan;
@@ -22,25 +22,25 @@ use crate::model::ensemble::{Ensemble, EnsembleSubset};
 use crate::recipe::{SearchPhase, Similarity};
 use crate::run::{Event, RunFolder};
 use crate::search::{
-    CoefficientGradientSums, Decision, RefineStatistics, SearchProbe, SoftmaxCoefficients, Statistics, decide_clusters,
-    decide_groups,
+    CoefficientGradientSums, Decision, RefineStatistics, SearchProbe, SoftmaxCoefficients,
+    Statistics, decide_clusters, decide_groups,
 };
 
-/// Somebody who looks at the steps of an epoch.
+/// Reads gradients during the epoch before a decision.
 #[derive(Debug)]
 pub(super) struct GradientProbe<D: Device> {
-    /// From this step of the epoch on, counted from 1.
+    /// First step of the epoch that it reads, counted from 1.
     pub from: u64,
     kind: ProbeKind<D>,
 }
 
 #[derive(Debug)]
 enum ProbeKind<D: Device> {
-    /// At nothing: α is trained through a softmax.
+    /// Reads nothing: α is trained through a softmax.
     Softmax,
-    /// At dL/dW.
+    /// Sums dL/dW.
     Gradients(SearchProbe<D>),
-    /// At dL/dα.
+    /// Sums dL/dα.
     Alpha(CoefficientGradientSums<D>),
 }
 
@@ -57,9 +57,9 @@ impl<D: Device> GradientHook<D> for GradientProbe<D> {
                 softened.backward(ensemble)?;
                 softened.restore(ensemble)
             }
-            ProbeKind::Gradients(watch) => {
+            ProbeKind::Gradients(probe) => {
                 ensemble.gradients_of_subset(subset)?;
-                watch.observe(ensemble);
+                probe.observe(ensemble);
                 Ok(())
             }
             ProbeKind::Alpha(sums) => {
@@ -75,7 +75,7 @@ impl<D: Device> GradientHook<D> for GradientProbe<D> {
 }
 
 impl<D: Device> Session<D> {
-    /// Who looks at the epoch that comes next.
+    /// Gradient probe for the next epoch, if a decision follows it.
     pub(super) fn gradient_probe(
         &self,
         phase: &Phase,
@@ -106,7 +106,7 @@ impl<D: Device> Session<D> {
         Ok(Some(GradientProbe { from: 1, kind }))
     }
 
-    /// Decides, where the epoch that is over was the last before a decision.
+    /// Decides, if the epoch just completed was the last before a decision. Returns whether it did.
     pub(super) fn decide(
         &mut self,
         phase: &Phase,
@@ -116,14 +116,16 @@ impl<D: Device> Session<D> {
         let refine_at = self.resolved.refine.as_ref().map(|refine| refine.epoch);
         let before = self.trainer.ensemble().plan().clone();
         let decision = match (phase.stage, probe.map(|probe| probe.kind)) {
-            (Stage::Search, at) if self.position.epoch == phase.epochs => self.find_clusters(at)?,
+            (Stage::Search, probe) if self.position.epoch == phase.epochs => {
+                self.find_clusters(probe)?
+            }
             (Stage::Train, Some(ProbeKind::Alpha(sums))) => self.find_groups(&before, &sums)?,
             (Stage::Train, _) if Some(self.position.epoch) == refine_at => {
                 let shared = before.superweights.iter().flat_map(|superweight| &superweight.groups);
                 let why = if shared.into_iter().all(|group| group.layers.len() < 2) {
                     "no two layers use the same coefficients"
                 } else {
-                    "the plan keeps no numbers for it (refine.reserve)"
+                    "the plan reserves no parameters for it (refine.reserve)"
                 };
                 self.warn(format!("nothing is refined: {why}"))?;
                 self.show_warnings(observer);
@@ -148,16 +150,16 @@ impl<D: Device> Session<D> {
         Ok(true)
     }
 
-    /// The end of the search: a plan from what was seen, and training at its first step.
-    fn find_clusters(&mut self, at: Option<ProbeKind<D>>) -> Result<Decision, TrainError> {
+    /// Ends the search: makes the plan from its statistics and moves to the first step of training.
+    fn find_clusters(&mut self, probe: Option<ProbeKind<D>>) -> Result<Decision, TrainError> {
         let similarity = self.resolved.search.as_ref().expect("a phase of the recipe").similarity;
         let ensemble = self.trainer.parts_mut().0;
-        let watch = match at {
-            Some(ProbeKind::Gradients(watch)) => watch,
+        let probe = match probe {
+            Some(ProbeKind::Gradients(probe)) => probe,
             _ => SearchProbe::new(similarity, ensemble)?,
         };
-        let search = watch.finish(ensemble)?;
-        // Kept before anything is decided: where no plan fits, another threshold may be tried on it.
+        let search = probe.finish(ensemble)?;
+        // Saved before the decision: if no plan fits, the user can try another threshold on it.
         let statistics = Statistics { search: Some(search.clone()), refine: None };
         statistics.save(self.folder.disk(), &self.folder.statistics())?;
         self.statistics = statistics;
@@ -167,22 +169,22 @@ impl<D: Device> Session<D> {
         Ok(decision)
     }
 
-    /// Whether nothing that was learned is kept: after a search, and after a refinement that is asked to and parts something, if
-    /// there is an epoch left to learn in.
+    /// Whether all parameters are reinitialised: after a search, and with `refine.reinit` after a refinement that splits a
+    /// group, if epochs remain.
     fn reinitializes(&self, stage: Stage, before: &SharingPlan, decision: &Decision) -> bool {
-        let asked = self.resolved.refine.as_ref().is_some_and(|refine| refine.reinit);
-        let time = self.position.epoch < self.resolved.train.epochs;
-        stage == Stage::Search || asked && time && decision.plan != *before
+        let wanted = self.resolved.refine.as_ref().is_some_and(|refine| refine.reinit);
+        let epochs_remain = self.position.epoch < self.resolved.train.epochs;
+        stage == Stage::Search || wanted && epochs_remain && decision.plan != *before
     }
 
-    /// Every number drawn as training draws them.
+    /// Switches to a plan and initialises all parameters as at the start of training.
     fn reinitialize(&mut self, plan: &SharingPlan) -> Result<(), TrainError> {
         self.trainer.replan(&self.resolved, plan)?;
         let seed = Stage::Train.seed(self.resolved.seed);
         Ok(bank::initialize(plan, self.trainer.parts_mut().0.memory_mut(), seed)?)
     }
 
-    /// Epoch E: layers that ask different things of one α get α of their own.
+    /// Refines after epoch E: layers with different gradients for one α get an α of their own.
     fn find_groups(
         &mut self,
         plan: &SharingPlan,
@@ -205,7 +207,7 @@ impl<D: Device> Session<D> {
         Ok(decision)
     }
 
-    /// Evaluates with α in place of the logits, where a search trains those.
+    /// Runs `body` with coefficients in place of their logits, where a search trains logits.
     pub(super) fn softened<T>(
         &mut self,
         body: impl FnOnce(&mut Self) -> Result<T, TrainError>,
@@ -215,9 +217,9 @@ impl<D: Device> Session<D> {
             return body(self);
         }
         let softened = SoftmaxCoefficients::apply(self.trainer.parts_mut().0)?;
-        let seen = body(self);
+        let result = body(self);
         softened.restore(self.trainer.parts_mut().0)?;
-        seen
+        result
     }
 }
 
@@ -226,8 +228,8 @@ fn can_split(plan: &SharingPlan) -> bool {
     plan.bill.reserved > 0
 }
 
-/// The statistics that a run has gathered when it is resumed. They are not needed to go on: where they cannot be read,
-/// the reason is returned beside what is left.
+/// Statistics of a resumed run. Training does not need them: if they cannot be read, the reason is returned beside empty
+/// statistics.
 pub(super) fn resumed_statistics(
     folder: &RunFolder,
     position: Position,

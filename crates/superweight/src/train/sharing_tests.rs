@@ -1,4 +1,4 @@
-//! Runs that search and refine: what is decided, what is kept, and that stopping anywhere changes nothing.
+//! Runs that search and refine: their decisions, their files, and that a stop anywhere changes nothing.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use superweight_engine::CpuDevice;
 
 use super::crash_tests::dying;
-use super::testing::{StopAfter, create, numbers, resume, run_path, tiny, unbroken};
+use super::testing::{StopAfter, create, newest_checkpoint, resume, run_path, tiny, unbroken};
 use super::{Decided, Limits, Observer, Progress, Stage, Stopped};
 use crate::data::testing::Folder;
 use crate::model::bank;
@@ -29,7 +29,7 @@ fn searching(strategy: Strategy, set: &[&str]) -> Resolved {
     tiny(&all)
 }
 
-/// Everything that was decided.
+/// Records all decisions of a run.
 #[derive(Default)]
 struct Decisions(Vec<Decided>);
 
@@ -46,7 +46,7 @@ fn statistics(run: &Path) -> Statistics {
 }
 
 #[test]
-fn a_run_searches_starts_anew_and_refines_within_its_budget() {
+fn a_run_searches_reinitialises_and_refines_within_its_budget() {
     for set in [["plan.tiling=grid", "budget='90%'"], ["plan.tiling=nested", "budget='300%'"]] {
         let (folder, resolved) = (Folder::new("swn"), searching(Strategy::Swn, &set));
         let mut seen = Decisions::default();
@@ -61,18 +61,18 @@ fn a_run_searches_starts_anew_and_refines_within_its_budget() {
         let count = |plan: &SharingPlan| plan.clusters.len();
         assert!(
             count(&clusters.decision.plan) > count(&clusters.before),
-            "τ = 0 parts something here"
+            "τ = 0 splits a cluster here"
         );
         assert!(
             groups(&refined.decision.plan) > groups(&refined.before),
-            "β = 0.5 splits something here"
+            "β = 0.5 splits a group here"
         );
         let budget = resolved.plan_request().unwrap().budget.unwrap();
         for plan in [&clusters.before, &refined.before, &refined.decision.plan] {
             assert!(plan.bill.total() <= budget);
         }
         let run = run_path(&folder.0);
-        let (number, checkpoint) = numbers(&run);
+        let (number, checkpoint) = newest_checkpoint(&run);
         assert_eq!(number, 6, "checkpoints count through both phases");
         let plan = SharingPlan::from_json(&checkpoint.plan).unwrap();
         assert_eq!(plan, refined.decision.plan);
@@ -103,11 +103,11 @@ fn a_run_searches_starts_anew_and_refines_within_its_budget() {
 
 /// Training after a search is the training of the plan it found: the search leaves nothing else behind.
 #[test]
-fn what_was_trained_in_the_search_is_forgotten() {
+fn training_keeps_no_parameter_of_the_search() {
     let (folder, resolved) =
-        (Folder::new("anew"), searching(Strategy::NoRefine, &["train.epochs=2"]));
+        (Folder::new("reinit"), searching(Strategy::NoRefine, &["train.epochs=2"]));
     unbroken(&folder.0, &resolved);
-    let (_, found) = numbers(&run_path(&folder.0));
+    let (_, found) = newest_checkpoint(&run_path(&folder.0));
     let plan = SharingPlan::from_json(&found.plan).unwrap();
     let clusters: Vec<_> = plan.clusters.iter().map(|cluster| cluster.layers.clone()).collect();
 
@@ -117,7 +117,7 @@ fn what_was_trained_in_the_search_is_forgotten() {
     given.plan.tiling = crate::plan::TilingChoice::Grid;
     let plain = Folder::new("plain");
     unbroken(&plain.0, &given);
-    let (_, expected) = numbers(&run_path(&plain.0));
+    let (_, expected) = newest_checkpoint(&run_path(&plain.0));
     assert_eq!(found.plan, expected.plan);
     assert_eq!(
         (found.bank, found.members, found.optimizer),
@@ -125,7 +125,7 @@ fn what_was_trained_in_the_search_is_forgotten() {
     );
 }
 
-/// The same, and stops where coefficients have parted.
+/// Records all decisions, and stops after refinement.
 #[derive(Default)]
 struct UntilRefined(Decisions, Limits);
 
@@ -138,17 +138,17 @@ impl Observer for UntilRefined {
     }
 }
 
-/// Where refinement is asked to: its groups, and every number as a start draws it.
+/// With `refine.reinit` the run has the refined groups and freshly initialised parameters.
 #[test]
-fn what_was_trained_before_refinement_is_forgotten_where_asked() {
+fn reinit_after_refinement_keeps_no_parameter() {
     let run_with = |epochs: &str, set: &str| {
         let resolved = searching(Strategy::Swn, &[epochs, set]);
-        let (folder, mut seen) = (Folder::new("anew"), UntilRefined::default());
+        let (folder, mut seen) = (Folder::new("reinit"), UntilRefined::default());
         let limits = seen.1.clone();
         create(Disk::default(), &folder.0, &resolved).unwrap().run(&limits, &mut seen).unwrap();
         let [clusters, refined] = &seen.0.0[..] else { panic!("{} decisions", seen.0.0.len()) };
         assert!(clusters.reinit && groups(&refined.decision.plan) > groups(&refined.before));
-        (resolved, refined.clone(), numbers(&run_path(&folder.0)).1)
+        (resolved, refined.clone(), newest_checkpoint(&run_path(&folder.0)).1)
     };
     let (resolved, refined, found) = run_with("train.epochs=3", "refine.reinit=true");
     let (_, copied, kept) = run_with("train.epochs=3", "refine.reinit=false");
@@ -204,7 +204,7 @@ fn a_run_stopped_around_its_decisions_decides_the_same() {
         let resolved = searching(strategy, &["search.batches=2", set]);
         let whole = Folder::new("whole");
         assert_eq!(unbroken(&whole.0, &resolved).stopped, Stopped::Finished);
-        let expected = numbers(&run_path(&whole.0));
+        let expected = newest_checkpoint(&run_path(&whole.0));
         for &(epochs, steps) in stops {
             let folder = Folder::new("parts");
             let run = run_path(&folder.0);
@@ -226,7 +226,11 @@ fn a_run_stopped_around_its_decisions_decides_the_same() {
                     .run(&Limits::default(), &mut ())
                     .unwrap();
             }
-            assert_eq!(numbers(&run), expected, "{strategy:?}, stopped after {epochs}, {steps}");
+            assert_eq!(
+                newest_checkpoint(&run),
+                expected,
+                "{strategy:?}, stopped after {epochs}, {steps}"
+            );
             assert_eq!(statistics(&run), statistics(&run_path(&whole.0)));
         }
     }
@@ -246,7 +250,8 @@ fn a_crash_between_any_two_operations_around_decisions_changes_nothing() {
     assert_eq!(seen.0.len(), 2);
     assert_ne!(seen.0[1].before, seen.0[1].decision.plan, "refinement splits something here");
     let operations = count.load(Ordering::Relaxed);
-    let (expected, kept) = (numbers(&run_path(&whole.0)), statistics(&run_path(&whole.0)));
+    let (expected, kept) =
+        (newest_checkpoint(&run_path(&whole.0)), statistics(&run_path(&whole.0)));
     for stop in (0..operations).step_by(3) {
         let folder = Folder::new("crash");
         let run = run_path(&folder.0);
@@ -259,7 +264,11 @@ fn a_crash_between_any_two_operations_around_decisions_changes_nothing() {
             false => create(Disk::default(), &folder.0, &resolved).unwrap(),
         };
         assert_eq!(session.run(&Limits::default(), &mut ()).unwrap().stopped, Stopped::Finished);
-        assert_eq!(numbers(&run), expected, "crash before operation {stop} of {operations}");
+        assert_eq!(
+            newest_checkpoint(&run),
+            expected,
+            "crash before operation {stop} of {operations}"
+        );
         assert_eq!(statistics(&run), kept, "crash before operation {stop} of {operations}");
     }
 }
@@ -274,7 +283,7 @@ fn a_plan_that_is_given_is_trained_as_if_it_had_been_found() {
         .run(&Limits::default(), &mut seen)
         .unwrap();
     let trained = |run: &Path| {
-        let Checkpoint { plan, bank, members, optimizer, .. } = numbers(run).1;
+        let Checkpoint { plan, bank, members, optimizer, .. } = newest_checkpoint(run).1;
         (plan, bank, members, optimizer)
     };
     let folder = Folder::new("given");
@@ -342,7 +351,7 @@ fn a_search_alone_stops_where_training_would_begin() {
     resume(Disk::default(), &run, &resolved).unwrap().run(&Limits::default(), &mut ()).unwrap();
     let whole = Folder::new("whole");
     unbroken(&whole.0, &resolved);
-    assert_eq!(numbers(&run), numbers(&run_path(&whole.0)));
+    assert_eq!(newest_checkpoint(&run), newest_checkpoint(&run_path(&whole.0)));
 }
 
 #[test]
@@ -381,7 +390,7 @@ fn where_nothing_can_be_refined_the_run_says_so_and_goes_on() {
         let lines = read_log(&run_path(&folder.0).join("log.jsonl")).unwrap();
         let warned = lines.iter().any(|line| match &line.event {
             Event::Warning(facts) => {
-                let text = facts.metrics["warning"].as_str().unwrap();
+                let text = facts.warning.as_str();
                 text.starts_with("nothing is refined: ") && text.ends_with(why)
             }
             _ => false,

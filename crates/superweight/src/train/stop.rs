@@ -1,10 +1,8 @@
-//! Why a run stops before its end: somebody asks, time is up, or the numbers are no longer any.
+//! Reasons why a run stops early: an interrupt, a limit, or values that are no longer finite. Also how often checkpoints are
+//! written, which is how much a kill can lose.
 //!
-//! Here too: how often what was trained is kept, which is how much an accident costs.
-//!
-//! A request is a flag that is looked at after every step: the step is finished, the epoch is not. Time is looked at
-//! between epochs only, since only there a checkpoint is written: the next epoch begins if one as long as the last
-//! would fit.
+//! The interrupt flag is checked after every step: the step is completed, the epoch is not. Time is checked between epochs
+//! only, where checkpoints are written: the next epoch starts if one as long as the last would fit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,43 +10,43 @@ use std::time::{Duration, Instant};
 
 use super::error::TrainError;
 
-/// Steps between looks at the loss: a device is not waited for more often.
-pub(super) const STEPS_BETWEEN_LOOKS: u64 = 50;
+/// Steps between two checks of the loss; each check waits for the device.
+pub(super) const STEPS_BETWEEN_CHECKS: u64 = 50;
 
-/// A mean loss of an epoch above so many times that of guessing is no training any more.
+/// Mean loss of an epoch, over the loss of guessing, above which training counts as diverged.
 const WORSE_THAN_GUESSING: f64 = 4.0;
 
-/// The next epoch may take this much longer than the last.
+/// Factor by which the next epoch may take longer than the last.
 const SLACK: f64 = 1.1;
 
-/// When to stop before the end.
+/// Limits on a run.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    /// Set by whoever wants the run to stop after the current step.
+    /// Flag that stops the run after the current step.
     pub interrupt: Arc<AtomicBool>,
-    /// When all must be over.
+    /// Time by which the run must end.
     pub deadline: Option<Instant>,
-    /// Whether to stop where the search ends and training would begin.
+    /// Whether to stop after the search.
     pub search_only: bool,
-    /// Epochs of training that are enough for now.
+    /// Epoch of training after which to stop.
     pub until: Option<u64>,
-    /// Epochs between two checkpoints; none for one after every epoch. The last epoch of a phase, a decision and a stop
-    /// between two epochs have theirs in any case.
+    /// Epochs between two checkpoints; `None` for one after every epoch. The last epoch of a phase, a decision and a stop
+    /// between epochs always write one.
     pub checkpoint_every: Option<u64>,
 }
 
 impl Limits {
-    /// Whether somebody asked.
+    /// Whether the interrupt flag is set.
     pub fn interrupted(&self) -> bool {
         self.interrupt.load(Ordering::Relaxed)
     }
 
-    /// Whether there is to be a checkpoint after so many epochs of a phase that has `epochs`.
+    /// Whether a checkpoint is due after epoch `epoch` (counted from 1) of a phase of `epochs`.
     pub fn keeps(&self, epoch: u64, epochs: u64) -> bool {
         epoch == epochs || epoch.is_multiple_of(self.checkpoint_every.unwrap_or(1).max(1))
     }
 
-    /// Whether another epoch does not fit, by the last one's seconds; without a last one it is tried.
+    /// Whether another epoch of `epoch_seconds` does not fit before the deadline. With 0 seconds (no epoch yet) it does.
     pub fn out_of_time(&self, epoch_seconds: f64) -> bool {
         let needed = Duration::try_from_secs_f64(SLACK * epoch_seconds).unwrap_or(Duration::MAX);
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -56,28 +54,29 @@ impl Limits {
     }
 }
 
-/// Whether a member's mean loss over an epoch shows that training has failed.
+/// Whether a member's mean loss over an epoch shows divergence.
 pub(super) fn diverged(loss: f64, classes: usize) -> bool {
     let guessing = (classes.max(2) as f64).ln();
     !loss.is_finite() || loss > WORSE_THAN_GUESSING * guessing
 }
 
-/// How a run ended.
+/// Reason why a run ended.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Stopped {
-    /// All epochs are done.
+    /// All epochs are complete.
     Finished,
-    /// Somebody asked for it.
+    /// The interrupt flag was set.
     Interrupted,
-    /// The next epoch would not have fit.
+    /// The next epoch would exceed the time limit.
     TimeLimit,
-    /// The search is over, and no more was asked for.
+    /// The search is complete, and [`Limits::search_only`] is set.
     Searched,
-    /// As many epochs are done as were asked for.
+    /// The epoch of [`Limits::until`] is reached.
     Until,
-    /// A loss or a trained number is no longer finite, or the loss is far above that of guessing.
+    /// A loss or a parameter is no longer finite, or the loss is far above that of guessing.
     Diverged {
-        /// What was seen.
+        /// Description of what was found.
         what: String,
     },
 }
@@ -86,7 +85,7 @@ pub enum Stopped {
 pub type UntilStopped<T> = Result<Result<T, Stopped>, TrainError>;
 
 impl Stopped {
-    /// For the log.
+    /// Word in the log.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Finished => "finished",
@@ -104,24 +103,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_epoch_begins_where_one_as_long_as_the_last_fits() {
+    fn an_epoch_starts_if_one_as_long_as_the_last_fits() {
         let within = |seconds| Limits {
             deadline: Some(Instant::now() + Duration::from_secs(seconds)),
             ..Limits::default()
         };
         assert!(!within(100).out_of_time(80.0));
-        assert!(within(100).out_of_time(95.0), "10% are left for a slower one");
+        assert!(within(100).out_of_time(95.0), "a slower epoch has 10% of slack");
         assert!(within(0).out_of_time(0.1));
-        assert!(
-            !within(0).out_of_time(0.0),
-            "nothing is known yet: a run that does nothing helps nobody"
-        );
+        assert!(!within(0).out_of_time(0.0), "without a known duration an epoch is tried");
         assert!(!Limits::default().out_of_time(1e300));
         assert!(within(100).out_of_time(f64::INFINITY));
     }
 
     #[test]
-    fn checkpoints_are_as_often_as_asked_and_at_the_end() {
+    fn checkpoints_are_written_at_their_interval_and_at_the_end() {
         let kept = |every| {
             let limits = Limits { checkpoint_every: every, ..Limits::default() };
             (1..=7).filter(|&epoch| limits.keeps(epoch, 7)).collect::<Vec<_>>()
@@ -129,7 +125,7 @@ mod tests {
         assert_eq!(kept(None), [1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(kept(Some(3)), [3, 6, 7]);
         assert_eq!(kept(Some(100)), [7]);
-        assert_eq!(kept(Some(0)), kept(None), "zero is nothing that can be asked for");
+        assert_eq!(kept(Some(0)), kept(None), "zero means every epoch");
     }
 
     #[test]

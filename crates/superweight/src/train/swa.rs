@@ -1,16 +1,16 @@
-//! The mean of what the last epochs of training ended with (`train.swa_epochs`), instead of what the last step left
-//! (stochastic weight averaging: Izmailov et al., Averaging Weights Leads to Wider Optima and Better Generalization, 2018).
+//! Stochastic weight averaging (`train.swa_epochs`): the run keeps the mean of the parameters after each of the last N epochs
+//! (Izmailov et al., Averaging Weights Leads to Wider Optima and Better Generalization, 2018).
 //!
 //! ```text
-//! each of the last N epochs: numbers ─► mean ─► swa.safetensors of its checkpoint
-//! after the last:            mean ─► the network ─► batch norm sees every training image again ─► evaluation, checkpoint
+//! each of the last N epochs: parameters ─► mean ─► swa.safetensors of its checkpoint
+//! after the last:            mean ─► network ─► batch norm's statistics from all training images ─► evaluation, checkpoint
 //! ```
 //!
-//! Templates and coefficients are averaged, not the weights they make, which would be numbers of their own. Running
-//! statistics are of the weights that made them, so the mean's are taken anew, forward only. Not by going on at rate 0:
-//! backward passes for nothing, statistics of the last twenty batches, and momentum of steps that were none.
+//! Templates and coefficients are averaged, not the composed weights, which would not fit the plan. Running statistics belong
+//! to the weights that produced them, so they are recomputed for the mean, with forward passes only. Training on with learning
+//! rate 0 would cost backward passes, give statistics of only the last twenty batches, and change the momentum.
 //!
-//! Until the end a checkpoint's network is the one being trained: what is said of a run that has stopped before is of that.
+//! Before the end, a checkpoint holds the network being trained, and figures of a stopped run are of that network.
 
 use superweight_engine::Device;
 
@@ -22,11 +22,11 @@ use super::{
 use crate::data::Batches;
 use crate::run::{Checkpoint, Tensor, Tensors, Values};
 
-/// How much longer than an epoch the last one is reckoned to take. A pass forward took 0.46 of an epoch's steps (WRN-10-2,
-/// batches of 50, two cores).
+/// Estimated time of the last epoch over that of others. A forward pass took 0.46 of the time of an epoch's steps
+/// (WRN-10-2, batches of 50, two cores).
 pub(super) const LAST_EPOCH: f64 = 1.6;
 
-/// How many epochs are in the mean after `done` of a phase, where the last `average` of training count.
+/// Number of epochs in the average after `done` epochs of a phase, if the last `average` epochs of training count.
 pub(super) fn counted(phase: &Phase, done: u64, average: u64) -> u64 {
     match phase.stage {
         Stage::Search => 0,
@@ -35,8 +35,8 @@ pub(super) fn counted(phase: &Phase, done: u64, average: u64) -> u64 {
 }
 
 impl<D: Device> Session<D> {
-    /// After the steps of an epoch: the mean counts it in; after the last one the mean is the network. Says how many epochs that
-    /// network is the mean of, 0 while it is none.
+    /// Adds the parameters after an epoch to the average. After the last epoch the average becomes the network. Returns the
+    /// number of averaged epochs in the network, 0 before the last epoch.
     pub(super) fn average(
         &mut self,
         phase: &Phase,
@@ -51,7 +51,7 @@ impl<D: Device> Session<D> {
         let [bank, members] = parameters(self.trainer.ensemble())?;
         let mut mean = Tensors::default();
         for (name, now) in bank.iter().chain(members.iter()) {
-            mean.insert(name, toward(self.mean.get(name), now, count));
+            mean.insert(name, extend_mean(self.mean.get(name), now, count));
         }
         if done < phase.epochs {
             (self.mean, self.position.swa) = (mean, count);
@@ -68,7 +68,7 @@ impl<D: Device> Session<D> {
         Ok(Ok(count))
     }
 
-    /// Batch norm's running statistics, of the network as it is: means over an epoch's images.
+    /// Recomputes batch norm's running statistics for the current parameters, as means over all training images.
     pub(super) fn recalibrate(
         &mut self,
         phase: &Phase,
@@ -93,7 +93,7 @@ impl<D: Device> Session<D> {
     }
 }
 
-/// The mean of a run that goes on at a position of a phase, or why that cannot be.
+/// Average of a run that resumes at a position of a phase. The error says why the checkpoint does not fit.
 pub(super) fn restored(
     phase: &Phase,
     position: &Position,
@@ -106,7 +106,7 @@ pub(super) fn restored(
     };
     if position.swa != count {
         let swa = position.swa;
-        return Err(format!("state.json: swa is {swa}, by the recipe it is {count}"));
+        return Err(format!("state.json: swa is {swa}, the recipe gives {count}"));
     }
     if count > 0 {
         for (name, now) in checkpoint.bank.iter().chain(checkpoint.members.iter()) {
@@ -117,11 +117,11 @@ pub(super) fn restored(
     Ok(checkpoint.average.clone())
 }
 
-/// The mean of `count` tensors, the last of which is `now`, and `mean` that of those before it.
-fn toward(mean: Option<&Tensor>, now: &Tensor, count: u64) -> Tensor {
+/// Mean of `count` tensors: `now` is the last one, `mean` is the mean of those before it.
+fn extend_mean(mean: Option<&Tensor>, now: &Tensor, count: u64) -> Tensor {
     let Some(mean) = mean else { return now.clone() };
     let (Values::F32(means), Values::F32(values)) = (mean.values(), now.values()) else {
-        unreachable!("trained numbers are f32");
+        unreachable!("parameters are f32");
     };
     let share = 1.0 / count as f32;
     let values = means.iter().zip(values).map(|(mean, now)| mean + (now - mean) * share).collect();

@@ -1,30 +1,30 @@
-//! Means of epochs: what they are of, and that batch norm fits them.
+//! Weight averages: which parameters they average, and that batch norm's statistics fit them.
 
 use superweight_engine::Device;
 
-use super::testing::{StopAfter, create, numbers, resume, run_path, tiny, unbroken};
+use super::testing::{StopAfter, create, newest_checkpoint, resume, run_path, tiny, unbroken};
 use super::{Limits, Observer, Progress, Session, StepReport, Stopped};
 use crate::data::testing::Folder;
 use crate::run::{Checkpoint, Disk, Event, Tensor, Values, read_log};
 
-/// Stopped after so many epochs.
+/// Checkpoint of a run that stops after `epochs` epochs.
 fn after(epochs: u64, set: &[&str]) -> Checkpoint {
     let folder = Folder::new("after");
     let mut stop = StopAfter::new(epochs, 0);
     let limits = stop.limits.clone();
     create(Disk::default(), &folder.0, &tiny(set)).unwrap().run(&limits, &mut stop).unwrap();
-    numbers(&run_path(&folder.0)).1
+    newest_checkpoint(&run_path(&folder.0)).1
 }
 
 fn values(tensor: &Tensor) -> &[f32] {
     match tensor.values() {
         Values::F32(values) => values,
-        _ => panic!("trained numbers are f32"),
+        _ => panic!("parameters are f32"),
     }
 }
 
 #[test]
-fn what_is_kept_is_the_mean_of_what_the_last_epochs_end_with() {
+fn the_kept_parameters_are_the_mean_over_the_last_epochs() {
     mean_of_the_last(3, &[]);
     mean_of_the_last(
         4,
@@ -34,9 +34,9 @@ fn what_is_kept_is_the_mean_of_what_the_last_epochs_end_with() {
     mean_of_the_last(2, &["plan.tiling=rank-one", "strategy=no-search", "budget='120%'"]);
 }
 
-/// The mean begins with the first epoch of the refined plan.
+/// Averaging starts with the first epoch of the refined plan.
 #[test]
-fn a_mean_begins_after_refinement() {
+fn averaging_starts_after_refinement() {
     let refined = [
         "strategy=swn",
         "plan.clusters=single",
@@ -59,7 +59,7 @@ fn mean_of_the_last(count: u64, set: &[&str]) {
     let resolved = tiny(&[set, &[&average]].concat());
     let outcome = unbroken(&folder.0, &resolved);
     let run = run_path(&folder.0);
-    let (_, swa) = numbers(&run);
+    let (_, swa) = newest_checkpoint(&run);
     let ends: Vec<Checkpoint> = (5 - count..=4).map(|epochs| after(epochs, set)).collect();
     let all = |checkpoint: &Checkpoint| -> Vec<(String, Vec<f32>)> {
         let all = checkpoint.bank.iter().chain(checkpoint.members.iter());
@@ -79,25 +79,23 @@ fn mean_of_the_last(count: u64, set: &[&str]) {
     assert!(moved > 100, "the mean is not what the last epoch ended with: {moved} numbers differ");
     assert!(swa.average.is_empty(), "the mean is the network now");
     let lines = read_log(&run.join("log.jsonl")).unwrap();
-    let said = lines.iter().filter_map(|line| match &line.event {
-        Event::Epoch { phase, metrics, .. } if phase == "train" => {
-            Some(metrics.get("swa").cloned())
-        }
+    let logged = lines.iter().filter_map(|line| match &line.event {
+        Event::Epoch(done) if done.phase == "train" => Some(done.swa),
         _ => None,
     });
-    assert_eq!(said.collect::<Vec<_>>(), [None, None, None, Some(count.into())]);
+    assert_eq!(logged.collect::<Vec<_>>(), [0, 0, 0, count]);
     // What was measured is what lies in the folder.
     let mut session = resume(Disk::default(), &run, &resolved).unwrap();
     assert_eq!(session.run(&Limits::default(), &mut ()).unwrap().test, outcome.test);
 }
 
-/// Running statistics are those of the mean's own activations, whatever they were before.
+/// Running statistics are those of the averaged network, whatever they were before.
 #[test]
-fn batch_norm_forgets_the_networks_that_the_mean_is_of() {
+fn batch_norm_statistics_are_those_of_the_average() {
     let folder = Folder::new("recalibrated");
     let resolved = tiny(&["train.swa_epochs=2"]);
     unbroken(&folder.0, &resolved);
-    let (_, kept) = numbers(&run_path(&folder.0));
+    let (_, kept) = newest_checkpoint(&run_path(&folder.0));
     let mut session = resume(Disk::default(), &run_path(&folder.0), &resolved).unwrap();
     let names = statistics(&session);
     let memory = session.trainer.parts_mut().0.memory_mut();
@@ -108,7 +106,7 @@ fn batch_norm_forgets_the_networks_that_the_mean_is_of() {
     session.recalibrate(&phase, &Limits::default(), &mut ()).unwrap().unwrap();
     let now = session.capture().unwrap().unwrap();
     assert_eq!((now.bank, now.members, now.optimizer), (kept.bank, kept.members, kept.optimizer));
-    // And they are not what the last epoch left, nor the mean of what epochs left.
+    // They differ from those of the last epoch and from the mean over epochs.
     let [third, last] = [3, 4].map(|epochs| after(epochs, &[]));
     for (name, values) in statistics(&session) {
         let of =
@@ -121,7 +119,7 @@ fn batch_norm_forgets_the_networks_that_the_mean_is_of() {
     }
 }
 
-/// Asks a run to stop at a step of the pass over all images; sees them all.
+/// Stops a run at a step of the pass that recomputes statistics, and records the steps of that pass.
 #[derive(Default)]
 struct StopInPass {
     at: Option<u64>,
@@ -142,7 +140,7 @@ impl Observer for StopInPass {
 }
 
 #[test]
-fn a_run_stopped_while_batch_norm_looks_has_lost_its_last_epoch_only() {
+fn a_run_stopped_while_statistics_are_recomputed_loses_only_its_last_epoch() {
     let (whole, folder) = (Folder::new("whole"), Folder::new("interrupted"));
     let resolved = tiny(&["train.swa_epochs=3"]);
     unbroken(&whole.0, &resolved);
@@ -156,13 +154,13 @@ fn a_run_stopped_while_batch_norm_looks_has_lost_its_last_epoch_only() {
     let mut session = resume(Disk::default(), &run_path(&folder.0), &resolved).unwrap();
     let mut watch = StopInPass::default();
     session.run(&Limits::default(), &mut watch).unwrap();
-    assert_eq!(numbers(&run_path(&folder.0)), numbers(&run_path(&whole.0)));
+    assert_eq!(newest_checkpoint(&run_path(&folder.0)), newest_checkpoint(&run_path(&whole.0)));
     assert_eq!(watch.seen, (1..=session.steps_per_epoch()).collect::<Vec<_>>());
 }
 
-/// The last epoch takes longer.
+/// The last epoch takes longer, because it recomputes statistics.
 #[test]
-fn time_for_an_epoch_is_not_time_for_the_last_one() {
+fn the_last_epoch_needs_more_time() {
     let folder = Folder::new("limit");
     let mut session = create(Disk::default(), &folder.0, &tiny(&["train.swa_epochs=2"])).unwrap();
     let phase = session.phase();
@@ -182,7 +180,7 @@ fn statistics<D: Device>(session: &Session<D>) -> Vec<(String, Vec<f32>)> {
 }
 
 #[test]
-fn a_checkpoint_without_the_mean_it_should_have_is_refused() {
+fn a_checkpoint_without_its_average_is_refused() {
     let (folder, run) = (Folder::new("lost"), |folder: &Folder| run_path(&folder.0));
     let stopped = |set: &[&str]| {
         let mut stop = StopAfter::new(3, 0);
@@ -197,7 +195,7 @@ fn a_checkpoint_without_the_mean_it_should_have_is_refused() {
     stopped(&["train.swa_epochs=2"]);
     assert_eq!(goes_on(&["train.swa_epochs=2"]), Ok(()));
     let error = goes_on(&["train.swa_epochs=3"]).unwrap_err();
-    assert!(error.contains("state.json: swa is 1, by the recipe it is 2"), "{error}");
+    assert!(error.contains("state.json: swa is 1, the recipe gives 2"), "{error}");
     // A file that its list of digests does not name is damage: the checkpoint before it is there.
     let sums = run(&folder).join("checkpoints/0003/SHA256SUMS");
     let listed = std::fs::read_to_string(&sums).unwrap();

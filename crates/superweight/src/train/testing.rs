@@ -1,4 +1,4 @@
-//! A run small enough to be done hundreds of times: two members at 4×4 pixels on a data set of its own.
+//! A run small enough for hundreds of repetitions: two members on 4×4 pixels, with a data set of its own.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,8 +11,7 @@ use crate::data::testing::dataset;
 use crate::recipe::{Recipe, Resolved};
 use crate::run::{Checkpoint, Disk, Existing, RunFolder, load_checkpoint};
 
-/// Two members, shared parameters, three steps an epoch. Cutout is 16 pixels wide by default, which is more than the image:
-/// nothing would be left to learn from.
+/// Two members, shared parameters, three steps per epoch. Cutout is set because its default is larger than the image.
 const RECIPE: &str = "
 name = 'tiny'
 members = ['wrn-10-1', 'cnn-4-8']
@@ -20,7 +19,7 @@ budget = '60%'
 strategy = 'no-search'
 plan = { tiling = 'grid', block = 8, scale = 'balanced', share_classifier = false }
 data = { name = 'fashion-mnist-10k', validation = 6, padding = 1, cutout = 2 }
-train = { batch = 8, bn_batch_size = 4, epochs = 4, schedule = 'constant' }
+train = { batch_size = 8, bn_batch_size = 4, epochs = 4, schedule = 'constant' }
 ";
 
 pub fn tiny(set: &[&str]) -> Resolved {
@@ -61,12 +60,12 @@ pub fn resume(
     Session::open(&device(), RunFolder::resume_on(disk, run)?, resolved.clone(), data())
 }
 
-/// The run, done at once.
+/// Trains a run without a stop.
 pub fn unbroken(runs: &Path, resolved: &Resolved) -> Outcome {
     create(Disk::default(), runs, resolved).unwrap().run(&Limits::default(), &mut ()).unwrap()
 }
 
-/// Asks a run to stop after so many epochs and so many steps of the next.
+/// Stops a run after `epochs` epochs and `steps` steps of the next one.
 pub struct StopAfter {
     pub epochs: u64,
     pub steps: u64,
@@ -94,11 +93,11 @@ impl Observer for StopAfter {
     }
 }
 
-/// The newest checkpoint: all that must be the same, bit for bit.
-pub fn numbers(run: &Path) -> (u64, Checkpoint) {
+/// Newest checkpoint, without the parts that may differ between equal runs.
+pub fn newest_checkpoint(run: &Path) -> (u64, Checkpoint) {
     let loaded = load_checkpoint(run).unwrap().expect("there is a checkpoint");
     let mut checkpoint = loaded.checkpoint;
-    // How long it took and how long the log is do not belong to the numbers.
+    // Times and the length of the log may differ.
     checkpoint.state.log_bytes = 0;
     checkpoint.state.training["epoch_seconds"] = 0.into();
     (loaded.stamp.number, checkpoint)

@@ -1,14 +1,14 @@
-//! What trains: members, bank, optimizer and images on one device, and the two steps they do.
+//! Members, bank, optimizer and images on one device, with a training step and an evaluation step.
 //!
 //! ```text
-//! train:    draw images ─► compose ─► members forward, backward ─► compose backward ─► update ─► add up metrics
-//! evaluate: draw images ─► members forward
+//! train:    load batch ─► compose ─► members forward, backward ─► compose backward ─► update ─► sum metrics
+//! evaluate: load batch ─► members forward
 //! ```
 //!
-//! Steps that train the same members have a recording of their own (`member_schedule` says who is trained when).
+//! Steps that train the same subset of members share one recording (`model::member_schedule` decides the subsets).
 //!
-//! Before a step the host says which images and which rate; then the device is asked for all of it at once, which a GPU
-//! does from a recording. Metrics are added up on the device and read when somebody looks.
+//! Before a step the host sets the images and the learning rate. Then the device runs the whole step, on a GPU from a
+//! recording. Metrics are summed on the device and read on request.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,58 +23,57 @@ use crate::model::ensemble::{Ensemble, EnsembleOptions, EnsembleSubset, Paramete
 use crate::model::recording::RecordedWork;
 use crate::recipe::Resolved;
 
-/// Somebody who looks at gradients before they are used: search and refinement.
+/// Reads gradients before the optimizer uses them: search and refinement implement it.
 pub trait GradientHook<D: Device> {
-    /// Does the backward pass of some members ([`Ensemble::gradients_of_subset`]) and looks at it.
+    /// Runs [`Ensemble::gradients_of_subset`] and reads the gradients.
     fn gradients(
         &mut self,
         ensemble: &mut Ensemble<D>,
         subset: Option<&EnsembleSubset<D>>,
     ) -> Result<(), Error>;
 
-    /// Whether all of it happens on the device, so that it can be recorded.
+    /// Whether the hook works on the device only, so that the step can be recorded.
     fn stays_on_device(&self) -> bool {
         true
     }
 }
 
-/// An ensemble being trained.
+/// An ensemble with its optimizer and images.
 #[derive(Debug)]
 pub struct Trainer<D: Device> {
     ensemble: Ensemble<D>,
     optimizer: Sgd<D>,
-    /// What each group's rate is of the step's.
-    lrs: [f32; ParameterKind::ALL.len()],
+    /// Factor on the learning rate for every kind of parameter.
+    lr_mults: [f32; ParameterKind::ALL.len()],
     images: [D::Images; 2],
     subsets: VecDeque<SubsetSteps<D>>,
-    /// Of every output, once an epoch has begun.
+    /// Metrics of every output; empty before the first epoch.
     sums: Vec<Sums<D>>,
     evaluate: [RecordedWork<D>; 2],
 }
 
-/// Steps that train the same members.
+/// Steps that train one subset of the members, with their recordings.
 #[derive(Debug)]
 struct SubsetSteps<D: Device> {
     members: Vec<MemberId>,
-    /// None for all members.
+    /// `None` for all members.
     subset: Option<EnsembleSubset<D>>,
     train: RecordedWork<D>,
-    watched: RecordedWork<D>,
+    hooked: RecordedWork<D>,
 }
 
-/// What one output's steps have added up to since the epoch began.
+/// Sums of one output over the steps of the current epoch.
 #[derive(Debug)]
 struct Sums<D: Device> {
     steps: u64,
     metrics: Accumulator<D>,
 }
 
-/// Sets of members whose recordings are kept. Beyond it the one that is longest there makes room, and is recorded anew when it
-/// comes up again.
+/// Subsets whose recordings are kept. Beyond that the oldest is dropped, and recorded again when it comes up.
 const MAX_SUBSETS: usize = 64;
 
 impl<D: Device> Trainer<D> {
-    /// Compiles, allocates, loads the images. A plan over its budget is refused. Numbers are zero.
+    /// Compiles, allocates and loads the images. Parameters are zero. A plan over its budget is refused.
     pub fn new(
         device: &D,
         resolved: &Resolved,
@@ -83,19 +82,19 @@ impl<D: Device> Trainer<D> {
     ) -> Result<Self, TrainError> {
         let (ensemble, optimizer) = compile(device, resolved, plan)?;
         let (rows, heads) = (resolved.train.rows(), ensemble.heads());
-        let load = |part| device.load_images(&data.image_set(part), rows * heads, heads);
+        let load = |split| device.load_images(&data.image_set(split), rows * heads, heads);
         Ok(Self {
             images: [load(Split::Train)?, load(Split::Test)?],
             ensemble,
             optimizer,
-            lrs: lrs(resolved),
+            lr_mults: lr_mults(resolved),
             subsets: VecDeque::new(),
             sums: vec![],
             evaluate: [RecordedWork::New, RecordedWork::New],
         })
     }
 
-    /// Goes over to another plan of the same members; numbers are zero again. Both plans' memory is there for a moment.
+    /// Switches to another plan of the same members. Parameters are zero again. The memory of both plans exists for a moment.
     pub fn replan(&mut self, resolved: &Resolved, plan: &SharingPlan) -> Result<(), TrainError> {
         let device = self.ensemble.memory().device().clone();
         let (ensemble, optimizer) = compile(&device, resolved, plan)?;
@@ -115,15 +114,15 @@ impl<D: Device> Trainer<D> {
         &self.optimizer
     }
 
-    /// Both, to set their numbers or to go over to a refined plan.
+    /// Ensemble and optimizer, to set parameters or switch to a refined plan. Drops all recordings.
     pub fn parts_mut(&mut self) -> (&mut Ensemble<D>, &mut Sgd<D>) {
-        // Whatever is changed may be part of a recording.
+        // The caller may change what a recording uses.
         self.subsets.clear();
         self.evaluate = [RecordedWork::New, RecordedWork::New];
         (&mut self.ensemble, &mut self.optimizer)
     }
 
-    /// Forgets the metrics of the last epoch, and who watched it.
+    /// Clears the metrics of the last epoch, and recordings with a gradient hook.
     pub fn begin_epoch(&mut self) -> Result<(), Error> {
         if self.sums.is_empty() {
             let sums = |metrics| Sums { steps: 0, metrics };
@@ -133,37 +132,38 @@ impl<D: Device> Trainer<D> {
             sums.steps = 0;
             sums.metrics.clear();
         }
-        self.subsets.iter_mut().for_each(|subset| subset.watched = RecordedWork::New);
+        self.subsets.iter_mut().for_each(|subset| subset.hooked = RecordedWork::New);
         Ok(())
     }
 
-    /// One step of training of these members on these images at this rate. Within an epoch only one may watch.
+    /// Trains `members` for one step on the images of `draws` with learning rate `lr`. All steps of an epoch use the same
+    /// hook or none.
     pub fn train_step(
         &mut self,
         members: &[MemberId],
         draws: &[ImageSample],
         lr: f32,
-        watch: Option<&mut dyn GradientHook<D>>,
+        hook: Option<&mut dyn GradientHook<D>>,
     ) -> Result<(), Error> {
         let device = self.ensemble.memory().device().clone();
         device.set_samples(&mut self.images[Split::Train as usize], draws);
-        self.optimizer.set_lrs(&self.lrs.map(|of| of * lr))?;
+        self.optimizer.set_lrs(&self.lr_mults.map(|mult| mult * lr))?;
         let index = self.steps_of(members)?;
         let Self { ensemble, optimizer, images, subsets, sums, .. } = self;
-        let SubsetSteps { subset, train, watched, .. } = &mut subsets[index];
+        let SubsetSteps { subset, train, hooked, .. } = &mut subsets[index];
         let subset = subset.as_ref();
         let outputs: Vec<usize> =
             members.iter().flat_map(|&member| ensemble.outputs().of_member(member)).collect();
         outputs.iter().for_each(|&output| sums[output].steps += 1);
-        let (replayed, mut watch) = match watch {
-            Some(watch) => (watched, Some(watch)),
+        let (recorded, mut hook) = match hook {
+            Some(hook) => (hooked, Some(hook)),
             None => (train, None),
         };
-        let plain = watch.as_ref().is_some_and(|watch| !watch.stays_on_device());
+        let plain = hook.as_ref().is_some_and(|hook| !hook.stays_on_device());
         let mut body = || {
             ensemble.load_batch(&images[Split::Train as usize])?;
-            match &mut watch {
-                Some(watch) => watch.gradients(ensemble, subset)?,
+            match &mut hook {
+                Some(hook) => hook.gradients(ensemble, subset)?,
                 None => ensemble.gradients_of_subset(subset)?,
             }
             ensemble.update_subset(optimizer, subset);
@@ -172,10 +172,10 @@ impl<D: Device> Trainer<D> {
                 .for_each(|&output| ensemble.memory().accumulate(&mut sums[output].metrics));
             Ok(())
         };
-        if plain { body() } else { replayed.run(&device, &mut body) }
+        if plain { body() } else { recorded.run(&device, &mut body) }
     }
 
-    /// The steps that train these members: which of those that are known.
+    /// Index of the steps that train these members; adds them if they are new.
     fn steps_of(&mut self, members: &[MemberId]) -> Result<usize, Error> {
         if let Some(known) = self.subsets.iter().position(|subset| subset.members == members) {
             return Ok(known);
@@ -187,12 +187,12 @@ impl<D: Device> Trainer<D> {
         if self.subsets.len() == MAX_SUBSETS {
             self.subsets.pop_front();
         }
-        let (train, watched) = (RecordedWork::New, RecordedWork::New);
-        self.subsets.push_back(SubsetSteps { members: members.to_vec(), subset, train, watched });
+        let (train, hooked) = (RecordedWork::New, RecordedWork::New);
+        self.subsets.push_back(SubsetSteps { members: members.to_vec(), subset, train, hooked });
         Ok(self.subsets.len() - 1)
     }
 
-    /// Every output's metrics, added up since [`Trainer::begin_epoch`]. Waits for the device.
+    /// Metrics of every output, summed since [`Trainer::begin_epoch`]. Waits for the device.
     pub fn metrics(&self) -> Result<Vec<Metrics>, Error> {
         self.ensemble.memory().finish()?;
         let of = |sums: &Sums<D>| match sums.metrics.read(0)[..] {
@@ -202,17 +202,17 @@ impl<D: Device> Trainer<D> {
         Ok(self.sums.iter().map(of).collect())
     }
 
-    /// How many steps have trained each output since [`Trainer::begin_epoch`].
+    /// Steps that trained each output since [`Trainer::begin_epoch`].
     pub fn steps(&self) -> Vec<u64> {
         self.sums.iter().map(|sums| sums.steps).collect()
     }
 
-    /// Writes the weights that [`Trainer::evaluate_step`] reads.
+    /// Composes the weights that [`Trainer::evaluate_step`] reads.
     pub fn compose(&mut self) -> Result<(), Error> {
         self.ensemble.compose()
     }
 
-    /// Batch norm's statistics of these training images, the k-th batch of a pass from 1: what was composed last.
+    /// Adds the k-th batch (from 1) of a pass to batch norm's statistics, with the weights that were composed last.
     pub fn recalibrate_step(&mut self, draws: &[ImageSample], k: u32) -> Result<(), Error> {
         let device = self.ensemble.memory().device().clone();
         let images = &mut self.images[Split::Train as usize];
@@ -221,20 +221,20 @@ impl<D: Device> Trainer<D> {
         self.ensemble.recalibrate(k)
     }
 
-    /// Every member's logits for these images of a part.
-    pub fn evaluate_step(&mut self, part: Split, draws: &[ImageSample]) -> Result<(), Error> {
+    /// Computes the logits of every member for these images of a split.
+    pub fn evaluate_step(&mut self, split: Split, draws: &[ImageSample]) -> Result<(), Error> {
         let device = self.ensemble.memory().device().clone();
         let Self { ensemble, images, evaluate, .. } = self;
-        let images = &mut images[part as usize];
+        let images = &mut images[split as usize];
         device.set_samples(images, draws);
-        evaluate[part as usize].run(&device, &mut || {
+        evaluate[split as usize].run(&device, &mut || {
             ensemble.load_batch(images)?;
             ensemble.evaluate()
         })
     }
 }
 
-/// Members, bank and optimizer with the recipe's settings; a plan over its budget is refused.
+/// Compiles members, bank and optimizer with the settings of the recipe. A plan over its budget is refused.
 fn compile<D: Device>(
     device: &D,
     resolved: &Resolved,
@@ -262,8 +262,8 @@ fn compile<D: Device>(
     Ok((ensemble, optimizer))
 }
 
-/// Rates of all kinds over the schedule's.
-fn lrs(resolved: &Resolved) -> [f32; ParameterKind::ALL.len()] {
+/// Factor on the learning rate for every kind of parameter.
+fn lr_mults(resolved: &Resolved) -> [f32; ParameterKind::ALL.len()] {
     ParameterKind::ALL.map(|kind| match kind {
         ParameterKind::Templates | ParameterKind::ClassifierTemplates => {
             resolved.train.template_lr_mult as f32

@@ -41,7 +41,7 @@ impl<D: Device> Session<D> {
             batch_repetitions: self.resolved.train.batch_repetitions,
             members_per_step: self.resolved.train.members_per_step,
             teacher: self.trainer.ensemble().teacher(),
-            average: self.resolved.train.swa_epochs,
+            swa_epochs: self.resolved.train.swa_epochs,
             resumed: self.resumed,
         }));
         self.show_warnings(observer);
@@ -84,7 +84,7 @@ impl<D: Device> Session<D> {
     }
 
     /// Reason not to start the next epoch.
-    fn stops(&self, phase: &Phase, limits: &Limits) -> Option<Stopped> {
+    pub(super) fn stops(&self, phase: &Phase, limits: &Limits) -> Option<Stopped> {
         if self.position.epoch == phase.epochs {
             return Some(Stopped::Finished);
         }
@@ -125,7 +125,7 @@ impl<D: Device> Session<D> {
     }
 
     /// Contents of a checkpoint, unless a value is not finite.
-    fn capture(&self) -> UntilStopped<Checkpoint> {
+    pub(super) fn capture(&self) -> UntilStopped<Checkpoint> {
         let mut captured = capture(self.trainer.ensemble(), self.trainer.optimizer())?;
         captured.average = self.mean.clone();
         Ok(match checkpoint::not_finite(&captured) {
@@ -161,7 +161,7 @@ impl<D: Device> Session<D> {
     }
 
     /// Current phase.
-    fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> Phase {
         let current = self.phases.iter().find(|phase| phase.stage == self.position.phase);
         current.expect("the position was checked against the phases").clone()
     }

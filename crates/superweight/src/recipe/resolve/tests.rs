@@ -105,7 +105,7 @@ fn members_that_differ_change_the_defaults() {
     assert_eq!(r.plan.clusters, Clustering::Depth(4));
     assert_eq!(r.train.bn_batch_size, 128);
     assert!(
-        matches!(r.train.schedule, Schedule::Multistep { ref at, .. } if at == &[60, 120, 160])
+        matches!(r.train.schedule, Schedule::Multistep { ref milestones, .. } if milestones == &[60, 120, 160])
     );
     let alike = resolve("members = ['wrn-28-5', 'wrn-28-5']", &[]).unwrap();
     assert_eq!((alike.plan.clusters, alike.train.bn_batch_size), (Clustering::Single, 64));

@@ -5,7 +5,7 @@ use crate::recipe::schedule::Schedule;
 
 fn dropped(schedule: &Schedule) -> Vec<u64> {
     match schedule {
-        Schedule::Multistep { at, .. } => at.clone(),
+        Schedule::Multistep { milestones: at, .. } => at.clone(),
         other => panic!("{other:?}"),
     }
 }
