@@ -1,17 +1,20 @@
-//! Batch norms folded into the convolutions before them, once training is over.
+//! Folds batch norms into the convolutions before them, for inference.
 //!
 //! ```text
 //! γ·(w∗x − μ)/σ + β  =  (γ/σ·w)∗x + (β − γ·μ/σ)
 //! ```
 //!
-//! A batch norm folds where it alone reads a convolution: every second one of a wide residual network and the one after its stem (the others stand
-//! before their convolution, after a sum), all of a ResNet or MobileNet. The folded weights are tensors of their own beside
-//! the trained ones, so a member can still be exported, and folding again after a change is right.
+//! A batch norm folds if it is the only reader of a convolution. In a ResNet or MobileNet all of
+//! them fold. In a wide residual network every second one folds, and the one after the stem; the
+//! others follow a sum and stand before their convolution.
+//!
+//! Folded weights are separate tensors beside the trained ones. A member can therefore still be
+//! exported, and [`fold`] can run again after the weights have changed.
 
 use superweight_engine::{BatchNorm, Device, Error, Memory};
 use superweight_plan::arch::{Architecture, Op};
 
-/// For each node the batch norm that folds into it.
+/// For each node, the index of the batch norm that folds into it.
 pub(crate) fn folding_norms(architecture: &Architecture) -> Vec<Option<usize>> {
     let nodes = &architecture.nodes;
     let reads =
@@ -26,12 +29,13 @@ pub(crate) fn folding_norms(architecture: &Architecture) -> Vec<Option<usize>> {
     (0..nodes.len()).map(fold).collect()
 }
 
-/// What a folded convolution is called.
+/// Name of the folded form of a convolution.
 pub(crate) fn folded_name(conv: &str) -> String {
     format!("{conv}.folded")
 }
 
-/// Writes a member's folded weights from its weights, batch norms and running statistics as they are now.
+/// Writes the folded weights of a member from its current weights, batch norms and running
+/// statistics. `scope` is the prefix of the member's tensor names.
 pub(crate) fn fold<D: Device>(
     architecture: &Architecture,
     scope: &str,
@@ -67,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_folds() {
+    fn number_of_batch_norms_that_fold() {
         for (name, folded, of) in
             [("wrn-28-10", 13, 25), ("resnet-50", 53, 53), ("mobilenet-v2", 52, 52)]
         {

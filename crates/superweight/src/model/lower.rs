@@ -1,10 +1,12 @@
-//! Architecture → engine graph: one engine call per node, tensors under the names of the plan.
+//! Translation of an architecture into an engine graph, node by node.
 //!
-//! Both lists are in the order of computation and shapes agree, so this is a walk. Names of tensors are PyTorch's with
-//! the member's scope in front; images and labels are shared by all members and have none.
+//! Both are lists in the order of computation with the same shapes, so one pass over the nodes
+//! suffices. Tensor names are PyTorch's with the scope of the member as prefix. Images and labels
+//! are shared by all members and have no prefix.
 //!
-//! A network of several exits is one graph to train and to judge, and one per exit to be asked until time is up
-//! ([`lower_by_exit`]): each goes on from the values that the one before has left.
+//! A network with several exits becomes one graph for training and evaluation ([`lower`]). For
+//! prediction within a deadline it becomes one graph per exit ([`lower_by_exit`]), each of which
+//! continues from the values that the graph before it has written.
 
 use std::ops::Range;
 
@@ -16,40 +18,43 @@ use superweight_plan::arch::{self, Architecture, ImageShape, Op};
 
 use super::fold;
 
-/// Name of the images every member reads.
+/// Name of the input that holds the images of a batch, for all members.
 pub const IMAGES: &str = "images";
-/// Name of the classes every member learns.
+/// Name of the target that holds the classes of a batch, for all members.
 pub const LABELS: &str = "labels";
-/// Name of the probabilities that one member gives and others learn ([`LossTarget`]).
+/// Name of the output that holds the probabilities of the teacher in distillation.
 pub const TEACHER: &str = "teacher";
 
-/// What a member learns from in training.
+/// Target of a member's training loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LossTarget {
-    /// The classes.
+    /// The labels.
     #[default]
     Labels,
-    /// The classes, and others learn from it: its probabilities are an output, [`TEACHER`].
+    /// The labels. The member also writes its probabilities to the output [`TEACHER`].
     LabelsAsTeacher,
-    /// The probabilities of the one that teaches, as they are, on the same images. Its loss against the classes is
-    /// measured all the same, under the same name.
+    /// The probabilities that the teacher writes for the same images, as constants. The loss against
+    /// the labels is also computed, under its usual name, but has no gradient.
     TeacherProbabilities,
 }
 
-/// What a lowered graph is made for.
+/// Settings of the translation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lowering {
-    /// Put before the names of tensors, losses and outputs: the member's, ending in a dot, or nothing.
+    /// Prefix of the names of tensors, losses and outputs: that of the member, ending in a dot, or
+    /// empty.
     pub scope: String,
-    /// Label smoothing of the loss against classes.
+    /// Label smoothing of the loss against labels.
     pub smoothing: f32,
-    /// What is learned.
+    /// Target of the training loss.
     pub target: LossTarget,
-    /// Equal parts of the batch that batch norm takes its statistics over, each by itself (ghost batch norm); 1 for
-    /// the whole batch. Names, parameters and running statistics are the same either way.
+    /// Number of equal parts of the batch over which batch norm computes separate statistics (ghost
+    /// batch norm); 1 for the whole batch. Names, parameters and running statistics do not depend
+    /// on it.
     pub ghosts: usize,
-    /// Whether batch norms are folded into the convolutions before them where they can be: for inference, with the weights
-    /// that [`crate::model::ensemble::Ensemble::compose`] writes for it.
+    /// Whether batch norms are folded into the convolutions before them where possible. For
+    /// inference; [`Ensemble::compose`](crate::model::ensemble::Ensemble::compose) writes the folded
+    /// weights.
     pub folded: bool,
 }
 
@@ -66,23 +71,23 @@ impl Default for Lowering {
 }
 
 impl Lowering {
-    /// Name of an exit's logits among the outputs.
+    /// Name of the output that holds the logits of an exit.
     pub fn logits(&self, exit: usize) -> String {
-        self.of_exit("logits", exit)
+        self.exit_name("logits", exit)
     }
 
-    /// Name of an exit's loss and its metrics.
+    /// Name of the loss of an exit, under which its metrics are read.
     pub fn loss(&self, exit: usize) -> String {
-        self.of_exit("loss", exit)
+        self.exit_name("loss", exit)
     }
 
-    fn of_exit(&self, what: &str, exit: usize) -> String {
+    fn exit_name(&self, what: &str, exit: usize) -> String {
         let number = if exit > 0 { format!(".{exit}") } else { String::new() };
         format!("{}{what}{number}", self.scope)
     }
 
-    /// Name of a node's value where one graph leaves it to another.
-    fn left(&self, node: &arch::Node) -> String {
+    /// Name under which one graph outputs the value of a node and a later graph reads it.
+    fn carried_name(&self, node: &arch::Node) -> String {
         match node.op {
             Op::Input => IMAGES.to_owned(),
             _ => format!("{}{}.left", self.scope, node.name),
@@ -90,49 +95,54 @@ impl Lowering {
     }
 }
 
-/// The graph of one member: the logits of its exits are outputs, the loss of each is cross-entropy against [`LABELS`] or what its
-/// [`LossTarget`] says.
+/// Returns the graph of one member. It outputs the logits of every exit and has a loss per exit,
+/// cross-entropy against [`LABELS`] or as [`LossTarget`] states.
 ///
 /// # Panics
-/// If a member of several heads or exits is to teach or to learn from others.
+/// If a member with several heads or exits takes part in distillation.
 pub fn lower(architecture: &Architecture, lowering: &Lowering) -> Result<Graph, Error> {
-    lower_part(architecture, lowering, 0..architecture.nodes.len())
+    lower_nodes(architecture, lowering, 0..architecture.nodes.len())
 }
 
-/// The same as one graph per exit, to be run in their order: what later ones read, earlier ones leave among the outputs.
+/// Returns one graph per exit, to be run in this order. Values that later graphs read are outputs of
+/// earlier graphs.
+///
+/// # Panics
+/// As [`lower`].
 pub fn lower_by_exit(
     architecture: &Architecture,
     lowering: &Lowering,
 ) -> Result<Vec<Graph>, Error> {
     let mut start = 0;
-    let part = |exit: &arch::NodeId| {
+    let up_to_exit = |exit: &arch::NodeId| {
         let nodes = start..exit.0 + 1;
         start = nodes.end;
-        lower_part(architecture, lowering, nodes)
+        lower_nodes(architecture, lowering, nodes)
     };
-    architecture.exits.iter().map(part).collect()
+    architecture.exits.iter().map(up_to_exit).collect()
 }
 
-/// Some of the nodes, which begin and end anywhere.
-fn lower_part(
+/// Returns a graph of a range of nodes. Values from before the range are inputs, values that later
+/// nodes read are outputs.
+fn lower_nodes(
     architecture: &Architecture,
     lowering: &Lowering,
-    part: Range<usize>,
+    range: Range<usize>,
 ) -> Result<Graph, Error> {
     let mut g = GraphBuilder::new(format!("{}{}", lowering.scope, architecture.name));
     let count = architecture.nodes.len();
     let mut nodes: Vec<Option<NodeId>> = vec![None; count];
     let norms = if lowering.folded { fold::folding_norms(architecture) } else { vec![None; count] };
-    for index in part.clone() {
+    for index in range.clone() {
         let node = &architecture.nodes[index];
         for &arch::NodeId(before) in &node.inputs {
             if nodes[before].is_none() {
                 let node = &architecture.nodes[before];
-                nodes[before] = Some(g.input(lowering.left(node), shape(node.shape))?);
+                nodes[before] = Some(g.input(lowering.carried_name(node), shape(node.shape))?);
             }
         }
         let name = format!("{}{}", lowering.scope, node.name);
-        let input = |index: usize| nodes[node.inputs[index].0].expect("inputs are made before");
+        let input = |index: usize| nodes[node.inputs[index].0].expect("inputs precede their node");
         let made = match node.op {
             Op::Input => g.input(IMAGES, shape(node.shape))?,
             Op::Conv { kernel, stride, padding, groups, .. } => {
@@ -146,7 +156,7 @@ fn lower_part(
                     _ => g.conv(name, input(0), options)?,
                 }
             }
-            // What it folds into has done its work.
+            // The folded convolution already includes this batch norm.
             Op::BatchNorm { .. } if norms[node.inputs[0].0] == Some(index) => input(0),
             Op::BatchNorm { activation: a, .. } => {
                 let plain = BatchNorm { activation: activation(a), ..BatchNorm::plain() };
@@ -165,29 +175,24 @@ fn lower_part(
             Op::Linear { .. } => g.linear(name, input(0), node.shape.channels, true)?,
         };
         nodes[index] = Some(made);
-        let later = &architecture.nodes[part.end..];
+        let later = &architecture.nodes[range.end..];
         if node.op != Op::Input
             && later.iter().any(|later| later.inputs.contains(&arch::NodeId(index)))
         {
-            g.output(lowering.left(node), made)?;
+            g.output(lowering.carried_name(node), made)?;
         }
     }
     for (number, exit) in
-        architecture.exits.iter().enumerate().filter(|(_, exit)| part.contains(&exit.0))
+        architecture.exits.iter().enumerate().filter(|(_, exit)| range.contains(&exit.0))
     {
-        answer(
-            &mut g,
-            architecture,
-            lowering,
-            number,
-            nodes[exit.0].expect("exits are among the nodes"),
-        )?;
+        let logits = nodes[exit.0].expect("every node of the range has been lowered");
+        add_loss(&mut g, architecture, lowering, number, logits)?;
     }
     g.finish()
 }
 
-/// An exit's logits and what they are to be.
-fn answer(
+/// Adds the logits of an exit to the outputs, and its loss.
+fn add_loss(
     g: &mut GraphBuilder,
     architecture: &Architecture,
     lowering: &Lowering,
@@ -195,12 +200,12 @@ fn answer(
     logits: NodeId,
 ) -> Result<(), Error> {
     g.output(lowering.logits(exit), logits)?;
-    // The sum of the heads' losses is their number times the mean over all of them.
+    // Cross-entropy takes the mean over heads. The weight turns it into the sum of their losses.
     let heads = architecture.heads;
-    let answers_once = heads == 1 && architecture.exits.len() == 1;
+    let has_one_output = heads == 1 && architecture.exits.len() == 1;
     assert!(
-        answers_once || lowering.target == LossTarget::Labels,
-        "several heads or exits learn from labels"
+        has_one_output || lowering.target == LossTarget::Labels,
+        "distillation needs members with one head and one exit"
     );
     let labels = CrossEntropy::classes(LABELS).heads(heads).weight(heads as f32);
     let (loss, smoothed) = (lowering.loss(exit), labels.clone().smoothing(lowering.smoothing));
@@ -212,8 +217,8 @@ fn answer(
             g.cross_entropy(loss, logits, smoothed)?
         }
         LossTarget::TeacherProbabilities => {
-            let learned = CrossEntropy::probabilities(TEACHER);
-            g.cross_entropy(format!("{}distillation", lowering.scope), logits, learned)?;
+            let teacher = CrossEntropy::probabilities(TEACHER);
+            g.cross_entropy(format!("{}distillation", lowering.scope), logits, teacher)?;
             g.cross_entropy(loss, logits, smoothed.weight(0.0))?
         }
     };

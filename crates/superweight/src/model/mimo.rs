@@ -1,16 +1,19 @@
-//! Networks that answer several images at once, and are asked with one several times (MIMO: Havasi et al., Training independent
-//! subnetworks for robust prediction, 2021).
+//! Inputs and outputs of MIMO networks, which classify several images in one pass.
+//!
+//! Havasi et al., *Training independent subnetworks for robust prediction*, 2021. The images of all
+//! heads are concatenated as channels:
 //!
 //! ```text
-//! training:  other images for every head ─► side by side, as channels ─► one network ─► logits of every head ─► Σ losses
-//! answering: one image for all heads     ─► side by side ─► one network ─► mean of the heads' probabilities
+//! training:   one image per head       ─► channels ─► network ─► logits per head ─► Σ losses
+//! prediction: one image for all heads  ─► channels ─► network ─► mean of the heads' probabilities
 //! ```
 //!
-//! To everyone else such a network is one member: its logits are the logarithms of what its heads' probabilities are on average.
+//! Outside of this module a MIMO network is one member with one output. The logits of that output
+//! are the logarithms of the mean probabilities of the heads.
 
 use crate::probability::softmax;
 
-/// Images one after another, pixel by pixel, to rows of so many side by side.
+/// Concatenates groups of `heads` consecutive NHWC images along their channels, one group per row.
 pub(crate) fn side_by_side(
     images: &[f32],
     image_len: usize,
@@ -30,7 +33,7 @@ pub(crate) fn side_by_side(
     rows
 }
 
-/// The same with every image as often as there are heads.
+/// Concatenates every NHWC image with itself along the channels, `heads` times.
 pub(crate) fn repeated(images: &[f32], channels: usize, heads: usize) -> Vec<f32> {
     let mut rows = Vec::with_capacity(heads * images.len());
     for pixel in images.chunks_exact(channels) {
@@ -39,7 +42,7 @@ pub(crate) fn repeated(images: &[f32], channels: usize, heads: usize) -> Vec<f32
     rows
 }
 
-/// Logits of all heads, row by row, to the logarithms of the mean of their probabilities.
+/// Turns rows of all heads' logits into rows of the logarithm of the heads' mean probability.
 pub(crate) fn log_mean_probability(logits: Vec<f32>, classes: usize, heads: usize) -> Vec<f32> {
     if heads == 1 {
         return logits;
@@ -51,7 +54,7 @@ pub(crate) fn log_mean_probability(logits: Vec<f32>, classes: usize, heads: usiz
             softmax(head, &mut one);
             mean.iter_mut().zip(&one).for_each(|(mean, p)| *mean += p / heads as f64);
         }
-        // A probability too small for f64 is no infinity in 32 bits.
+        // The clamp keeps the logarithm finite where all probabilities underflow to zero.
         mean.into_iter().map(|p: f64| p.max(f64::MIN_POSITIVE).ln() as f32).collect()
     };
     logits.chunks_exact(heads * classes).flat_map(row).collect()
@@ -62,8 +65,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_images() {
-        // Two pixels of two channels: image i has i0 i1, i2 i3.
+    fn images_of_a_row_are_concatenated_pixel_by_pixel() {
+        // Two pixels of two channels: the values of image i are 10i, 10i + 1, 10i + 2, 10i + 3.
         let images: Vec<f32> =
             (0..4).flat_map(|i| (0..4).map(move |n| (10 * i + n) as f32)).collect();
         let rows = side_by_side(&images, 4, 2, 2);
@@ -75,8 +78,8 @@ mod tests {
     }
 
     #[test]
-    fn a_mixture_is_of_probabilities() {
-        // Odds of 3 to 1 and of 1 to 1: 5/8.
+    fn heads_are_averaged_as_probabilities() {
+        // Probabilities 3/4 and 1/2 have the mean 5/8.
         let logits = vec![3f32.ln(), 0.0, 1.0, 1.0, 1000.0, 0.0, 1000.0, 0.0];
         let mixed = log_mean_probability(logits.clone(), 2, 2);
         assert!((mixed[0].exp() - 0.625).abs() < 1e-6 && (mixed[1].exp() - 0.375).abs() < 1e-6);

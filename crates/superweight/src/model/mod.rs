@@ -1,12 +1,15 @@
-//! From a sharing plan to networks on a device.
+//! From a sharing plan to networks that run on a device.
 //!
 //! ```text
-//! plan ─► bank (templates, coefficients) ─► composed weights ─► graph of each member ─► loss, logits, dL/dW
+//! plan ─► bank (templates, coefficients) ─► composed weights ─► graph of each member
+//!                                                                └─► loss, logits, dL/dW
 //! ```
 
+#[doc(hidden)]
 pub mod bank;
 pub mod ensemble;
 pub(crate) mod fold;
+#[doc(hidden)]
 pub mod lower;
 pub(crate) mod member_schedule;
 pub(crate) mod mimo;

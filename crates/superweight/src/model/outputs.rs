@@ -1,12 +1,12 @@
-//! Who answers when a run is asked: its members, each by itself, or the exits of its only one, each after those before it.
+//! The outputs of a run: its members, or the exits of its only member.
 //!
 //! | | members | exits |
 //! |---|---|---|
-//! | what one costs | its own time | its own and that of all before it |
-//! | ensembles worth a look | every subset | all up to one of them |
+//! | time of one output | its own | its own and that of all earlier exits |
+//! | subsets that are evaluated | every subset | single exits, and all exits up to one of them |
 //!
-//! Training speaks of members. From evaluation on whoever answers is told by number ([`OutputId`]), members and exits alike:
-//! logits, predictions and profiles have a row for each.
+//! Training handles members. From evaluation on members and exits are treated alike and numbered by
+//! [`OutputId`]: logits, predictions and profiles have one row per output.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,7 +17,10 @@ use thiserror::Error;
 
 use super::{MAX_MEMBERS, OutputId, Subset};
 
-/// More than have their subsets listed.
+/// Largest number of exits whose subsets are listed: the bits of a [`Subset`].
+const MAX_EXITS: usize = 64;
+
+/// Error: a run has too many outputs to list their subsets.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error(
     "{count} {words}: their subsets are listed for at most {most}; 'swn predict' uses all of them"
@@ -28,19 +31,7 @@ pub struct TooMany {
     most: usize,
 }
 
-impl fmt::Display for Outputs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.names[..] {
-            [one, ..] if self.nested => write!(f, "{} exits of {one}", self.count()),
-            names => f.write_str(&names.join(", ")),
-        }
-    }
-}
-
-/// Bits of a [`Subset`].
-const MOST: usize = 64;
-
-/// Whoever answers.
+/// Names and kind of the outputs of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outputs {
     names: Vec<String>,
@@ -48,19 +39,20 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// Members of these names, or exits.
+    /// Outputs with these architecture names. `nested` states that they are exits of one network.
     pub fn new(names: Vec<String>, nested: bool) -> Self {
         Self { names, nested }
     }
 
-    /// Those of a plan.
-    pub fn of(plan: &SharingPlan) -> Self {
+    /// Outputs of the members of a plan.
+    pub fn of_plan(plan: &SharingPlan) -> Self {
         Self::of_networks(
             &plan.members.iter().map(|member| member.architecture.to_string()).collect::<Vec<_>>(),
         )
     }
 
-    /// Those of members of these architectures, by name.
+    /// Outputs of members with these architecture names: the exits of a single network that has
+    /// several, else one output per member.
     pub fn of_networks(names: &[String]) -> Self {
         let exits = |name: &String| name.parse().map_or(1, |name: ArchName| name.exits());
         match names {
@@ -69,67 +61,85 @@ impl Outputs {
         }
     }
 
-    /// How many.
+    /// Number of outputs.
     pub fn count(&self) -> usize {
         self.names.len()
     }
 
-    /// The architecture of each.
+    /// Architecture name of every output.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Whether they are exits, of which each takes the work of all before it.
+    /// Whether the outputs are exits of one network, each of which needs the work of all earlier
+    /// exits.
     pub fn nested(&self) -> bool {
         self.nested
     }
 
-    /// What each of them is.
+    /// Singular noun for an output: `exit` or `member`.
     pub fn word(&self) -> &'static str {
         if self.nested { "exit" } else { "member" }
     }
 
-    /// What several of them are.
+    /// Plural noun for the outputs: `exits` or `members`.
     pub fn words(&self) -> &'static str {
         if self.nested { "exits" } else { "members" }
     }
 
-    /// What all of them together are, the mean of their probabilities.
+    /// Name of all outputs combined, whose prediction is the mean of their probabilities: `all exits`
+    /// or `ensemble`.
     pub fn combined_name(&self) -> &'static str {
         if self.nested { "all exits" } else { "ensemble" }
     }
 
-    /// What is wrong with something that says it is of these: it is of others.
-    pub fn contradiction(&self, said: &Self) -> Option<String> {
-        (said != self).then(|| format!("of {said}, the run has {self}"))
+    /// Describes how a file's `stated` outputs differ from these, those of the run; `None` if they are
+    /// equal.
+    pub fn contradiction(&self, stated: &Self) -> Option<String> {
+        (stated != self).then(|| format!("of {stated}, the run has {self}"))
     }
 
-    /// Those of a member.
+    /// Indices of the outputs of one member.
     pub fn of_member(&self, member: MemberId) -> Range<usize> {
         if self.nested { 0..self.count() } else { member.0..member.0 + 1 }
     }
 
-    /// The ensembles that are worth a look, each one by itself among them; see [`evaluate_subsets`](crate::evaluate::evaluate_subsets).
+    /// Subsets that evaluation scores, including every single output; see
+    /// [`evaluate_subsets`](crate::evaluate::evaluate_subsets).
+    ///
+    /// # Errors
+    /// If there are more than [`MAX_MEMBERS`] members or 64 exits.
     pub fn subsets(&self) -> Result<Vec<Subset>, TooMany> {
         let count = self.count();
         let (most, list): (_, fn(usize) -> Vec<Subset>) =
-            if self.nested { (MOST, Subset::prefixes) } else { (MAX_MEMBERS, Subset::every) };
+            if self.nested { (MAX_EXITS, Subset::prefixes) } else { (MAX_MEMBERS, Subset::every) };
         match count <= most {
             true => Ok(list(count)),
             false => Err(TooMany { count, words: self.words(), most }),
         }
     }
 
-    /// A subset as people read it: several exits, and many members in a row, as the first and the last of them.
+    /// Text of a subset for people. Two or more consecutive exits, and five or more consecutive
+    /// members, are written as `first–last`.
     pub fn brief(&self, subset: Subset) -> String {
         subset.brief(if self.nested { 2 } else { 5 })
     }
 
-    /// Who has to answer for these to have answered.
+    /// Outputs that must run before all outputs of a subset are available: the subset, and for exits
+    /// all earlier exits.
     pub fn needed(&self, subset: Subset) -> Subset {
         match subset.outputs().last() {
             Some(OutputId(last)) if self.nested => Subset::all(last + 1),
             _ => subset,
+        }
+    }
+}
+
+impl fmt::Display for Outputs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.names[..] {
+            [one, ..] if self.nested => write!(f, "{} exits of {one}", self.count()),
+            names => f.write_str(&names.join(", ")),
         }
     }
 }

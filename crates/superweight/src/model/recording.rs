@@ -1,26 +1,29 @@
-//! Work that is done again and again: as it is the first time, then noted down, then done from the notes.
+//! Repeated device work: run directly once, recorded the second time, replayed from then on.
 //!
-//! The first time compiles, allocates and tunes what comes to be needed; only then is there something worth recording. A
-//! device that gains nothing by it does the work as it is, always.
+//! The first run compiles, allocates and tunes whatever the work needs, so it cannot be recorded. A
+//! device that gains nothing from recordings runs the work directly every time.
 
 use superweight_engine::{Device, Error};
 
-/// One unit of work. It must not outlive the memory that the work is done over, nor be used for other work.
+/// State of one unit of repeated work.
+///
+/// It must not outlive the memory that the work reads and writes, and it must not be used for any
+/// other work.
 #[derive(Debug, Default)]
 pub enum RecordedWork<D: Device> {
-    /// Never done.
+    /// The work has not run yet.
     #[default]
     New,
-    /// Done once.
+    /// The work has run once and can be recorded.
     Warm,
-    /// Not worth recording.
+    /// The device makes no recordings: the work runs directly.
     Plain,
-    /// Noted down.
+    /// The work is recorded and replayed.
     Recorded(D::Recording),
 }
 
 impl<D: Device> RecordedWork<D> {
-    /// Does the work once; `body` is how, and is not called where it is noted down.
+    /// Runs the work once, by calling `body` or by replaying its recording.
     pub fn run(
         &mut self,
         device: &D,

@@ -1,4 +1,4 @@
-//! Sets of members or exits, as bits of one word.
+//! Sets of outputs (members or exits), as bits of one word.
 
 use std::fmt;
 
@@ -14,13 +14,15 @@ impl fmt::Display for OutputId {
     }
 }
 
-/// Most members whose subsets are all listed: 1,023 of them.
+/// Largest number of members for which all non-empty subsets (1,023 of them) are evaluated.
 pub const MAX_MEMBERS: usize = 10;
 
-/// Most members that a subset may have, and a run.
+/// Largest number of outputs that a subset, and therefore a run, can have.
 const BITS: usize = u64::BITS as usize;
 
-/// Some members, as bits.
+/// A set of the outputs of a run: of its members, or of the exits of its only member.
+///
+/// It serializes as a list of indices and prints as `0+2+3`.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -28,73 +30,78 @@ const BITS: usize = u64::BITS as usize;
 pub struct Subset(u64);
 
 impl Subset {
-    /// No member.
+    /// The empty set.
     pub const EMPTY: Self = Self(0);
 
-    /// All `members` of them.
-    pub fn all(members: usize) -> Self {
-        assert!(members <= BITS, "members are counted in the bits of a word");
-        Self(1u64.checked_shl(members as u32).map_or(u64::MAX, |bit| bit - 1))
+    /// The set of the first `count` outputs.
+    ///
+    /// # Panics
+    /// If `count` is more than 64.
+    pub fn all(count: usize) -> Self {
+        assert!(count <= BITS, "a subset has at most {BITS} outputs");
+        Self(1u64.checked_shl(count as u32).map_or(u64::MAX, |bit| bit - 1))
     }
 
-    /// One member.
-    pub fn one(member: OutputId) -> Self {
-        Self(1 << member.0)
+    /// The set of one output.
+    pub fn one(output: OutputId) -> Self {
+        Self(1 << output.0)
     }
 
-    /// Every subset but the empty one, small ones first, then in the order of members.
-    pub fn every(members: usize) -> Vec<Self> {
-        let mut every: Vec<_> = (1..=Self::all(members).0).map(Self).collect();
+    /// All non-empty subsets of the first `count` outputs, by size, then in the order of outputs.
+    pub fn every(count: usize) -> Vec<Self> {
+        let mut every: Vec<_> = (1..=Self::all(count).0).map(Self).collect();
         every.sort_by_key(|subset| {
             (subset.len(), subset.outputs().map(|m| m.0).collect::<Vec<_>>())
         });
         every
     }
 
-    /// Every one by itself, then the first two, the first three and so on to all of them.
-    pub fn prefixes(members: usize) -> Vec<Self> {
-        let alone = (0..members).map(|member| Self::one(OutputId(member)));
-        alone.chain((2..=members).map(Self::all)).collect()
+    /// Every single output, then the first two outputs, the first three, and so on up to `count`.
+    pub fn prefixes(count: usize) -> Vec<Self> {
+        let single = (0..count).map(|output| Self::one(OutputId(output)));
+        single.chain((2..=count).map(Self::all)).collect()
     }
 
-    /// Who belongs to it, in order.
+    /// The outputs in the set, in ascending order.
     pub fn outputs(self) -> impl Iterator<Item = OutputId> {
         (0..BITS).filter(move |bit| self.0 >> bit & 1 == 1).map(OutputId)
     }
 
-    /// Whether a member belongs to it.
-    pub fn contains(self, member: OutputId) -> bool {
-        self.0 >> member.0 & 1 == 1
+    /// Whether the set contains an output.
+    pub fn contains(self, output: OutputId) -> bool {
+        self.0 >> output.0 & 1 == 1
     }
 
-    /// Whether all of it belongs to another.
+    /// Whether every output of this set is in `other`.
     pub fn is_within(self, other: Self) -> bool {
         self.0 & !other.0 == 0
     }
 
-    /// This and one more member.
-    pub fn with(self, member: OutputId) -> Self {
-        Self(self.0 | 1 << member.0)
+    /// This set with one more output.
+    pub fn with(self, output: OutputId) -> Self {
+        Self(self.0 | 1 << output.0)
     }
 
-    /// How many members.
+    /// Number of outputs in the set.
     pub fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Whether it has none.
+    /// Whether the set contains no output.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// As people read it: so many in a row as the first and the last of them.
+    /// Text of the set for people: at least `many` consecutive outputs as `first–last`, others as
+    /// `0+2+3`.
     pub(crate) fn brief(self, many: usize) -> String {
         let first = self.0.trailing_zeros() as usize;
-        let row = self.len() >= many && self.0 >> first == Self::all(self.len()).0;
-        if row { format!("{first}–{}", first + self.len() - 1) } else { self.to_string() }
+        let is_range = self.len() >= many && self.0 >> first == Self::all(self.len()).0;
+        if is_range { format!("{first}–{}", first + self.len() - 1) } else { self.to_string() }
     }
 
-    /// The last of several, and what they are without it.
+    /// The set without its last output, and the set of that output alone; `None` for fewer than two
+    /// outputs.
     pub(crate) fn split_last(self) -> Option<(Self, Self)> {
         let last = Self::one(self.outputs().last()?);
         let before = Self(self.0 & !last.0);
@@ -105,27 +112,27 @@ impl Subset {
 impl TryFrom<Vec<usize>> for Subset {
     type Error = String;
 
-    fn try_from(members: Vec<usize>) -> Result<Self, String> {
-        if members.is_empty() {
-            return Err("a subset of nobody".to_owned());
+    fn try_from(outputs: Vec<usize>) -> Result<Self, String> {
+        if outputs.is_empty() {
+            return Err("a subset has no outputs".to_owned());
         }
-        members.into_iter().try_fold(Self::EMPTY, |subset, member| match member {
-            0..BITS if !subset.contains(OutputId(member)) => Ok(subset.with(OutputId(member))),
-            0..BITS => Err(format!("a subset has {member} twice")),
-            _ => Err(format!("a subset with {member}, which is more than {}", BITS - 1)),
+        outputs.into_iter().try_fold(Self::EMPTY, |subset, output| match output {
+            0..BITS if !subset.contains(OutputId(output)) => Ok(subset.with(OutputId(output))),
+            0..BITS => Err(format!("a subset has {output} twice")),
+            _ => Err(format!("a subset has {output}, the largest index is {}", BITS - 1)),
         })
     }
 }
 
 impl From<Subset> for Vec<usize> {
     fn from(subset: Subset) -> Self {
-        subset.outputs().map(|member| member.0).collect()
+        subset.outputs().map(|output| output.0).collect()
     }
 }
 
 impl fmt::Display for Subset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let members: Vec<_> = self.outputs().map(|member| member.0.to_string()).collect();
-        f.write_str(&members.join("+"))
+        let outputs: Vec<_> = self.outputs().map(|output| output.0.to_string()).collect();
+        f.write_str(&outputs.join("+"))
     }
 }

@@ -66,7 +66,7 @@ impl<D: Device> CoefficientGradientSums<D> {
         let sums: Vec<Vec<f32>> =
             (0..self.probe.gradients().len()).map(|set| self.sums.read(set)).collect();
         let of = |(superweight, layer, shape): (_, _, [usize; 3])| {
-            let (set, first) = self.probe.place(plan, superweight, layer);
+            let (set, first) = self.probe.location(plan, superweight, layer);
             let values = sums[set][first..first + shape.iter().product::<usize>()].to_vec();
             CoefficientGradient { superweight, layer, shape, values }
         };

@@ -1,4 +1,11 @@
-//! Composition: templates and coefficients to weights, and dL/dW back to their gradients.
+//! Composition of weights from templates and coefficients, and its backward pass.
+//!
+//! ```text
+//! θ = Σₖ αₖTₖ (Eq. 1)          dL/dαₖ = ⟨dL/dθ, Tₖ⟩          dL/dTₖ = Σ αₖ·dL/dθ
+//! ```
+//!
+//! A plan becomes one [`MixSet`] per template set, so that all layers are mixed together, and one
+//! [`BankViewSet`] per bank.
 
 use superweight_engine::{
     BankView, BankViewSet, BankViews, Block, Device, Error, Layout, LayoutBuilder, Memory, Mix,
@@ -7,18 +14,21 @@ use superweight_engine::{
 use superweight_plan::{ClusterId, LayerId, LayerKind, SetId, SharingPlan};
 
 use super::names::{
-    coefficients_name, factors_name, kind_of, mixed_name, bank_name, patterns_name,
-    templates_name, weight_name,
+    bank_name, coefficients_name, factors_name, kind_of, mixed_name, patterns_name, templates_name,
+    weight_name,
 };
 use super::rows::{MixRows, Rows, pattern_rows};
 
-/// Adds templates and coefficients to a layout. Coefficients get room for every layer's own where the plan keeps a
-/// reserve, so that refinement moves nothing else.
+/// Adds banks, templates, patterns, factors and coefficients of a plan to a layout.
+///
+/// If the plan keeps a reserve, there is room for coefficients of every layer's own, so that
+/// refinement moves no other tensor.
 pub fn declare(plan: &SharingPlan, layout: &mut LayoutBuilder) -> Result<(), Error> {
-    let (MixRows { cells, coefficients: rows }, patterns) = (MixRows::of(plan), pattern_rows(plan));
+    let (MixRows { cells, coefficients: rows }, patterns) =
+        (MixRows::of_plan(plan), pattern_rows(plan));
     for (i, cluster) in plan.clusters.iter().enumerate() {
-        if let Some(numbers) = cluster.bank {
-            layout.parameter(bank_name(ClusterId(i)), numbers as usize)?;
+        if let Some(len) = cluster.bank {
+            layout.parameter(bank_name(ClusterId(i)), len as usize)?;
         }
     }
     for (i, set) in plan.template_sets.iter().enumerate() {
@@ -44,15 +54,16 @@ pub struct Bank<D: Device> {
     pub(super) plan: SharingPlan,
     pub(super) views: BankViews<D>,
     pub(super) mix: Mix<D>,
-    /// Of composed linear weights.
+    /// Weight decay of composed linear weights.
     pub(super) weight_decay: f32,
-    /// The most that composing may need once coefficients are refined.
+    /// Scratch bytes that suffice for composing before and after any refinement.
     pub(super) refined_scratch_bytes: usize,
 }
 
 impl<D: Device> Bank<D> {
-    /// Prepares the composition; `layout` has all members' tensors and what [`declare`] added. The backward pass adds `decay` times
-    /// every composed linear weight to its gradient.
+    /// Prepares the composition. `layout` contains all members' tensors and those that [`declare`]
+    /// added. The backward pass adds `weight_decay` times every composed linear weight to its
+    /// gradient.
     pub fn new(
         device: &D,
         plan: SharingPlan,
@@ -60,47 +71,50 @@ impl<D: Device> Bank<D> {
         weight_decay: f32,
     ) -> Result<Self, Error> {
         let views = BankViews::new(device, view_sets(&plan, layout)?)?;
-        let mix = Mix::new(device, mix_sets(&plan, &MixRows::of(&plan), layout, weight_decay)?)?;
+        let mix =
+            Mix::new(device, mix_sets(&plan, &MixRows::of_plan(&plan), layout, weight_decay)?)?;
         let refined_scratch_bytes = match plan.bill.reserved {
             0 => mix.scratch_bytes(),
             _ => {
-                let own =
-                    Mix::new(device, mix_sets(&plan, &MixRows::own(&plan), layout, weight_decay)?)?;
-                own.scratch_bytes().max(mix.scratch_bytes())
+                let rows = MixRows::per_layer(&plan);
+                let per_layer = Mix::new(device, mix_sets(&plan, &rows, layout, weight_decay)?)?;
+                per_layer.scratch_bytes().max(mix.scratch_bytes())
             }
         };
         Ok(Self { plan, views, mix, weight_decay, refined_scratch_bytes })
     }
 
-    /// What is shared.
+    /// The sharing plan.
     pub fn plan(&self) -> &SharingPlan {
         &self.plan
     }
 
-    /// Bytes of the arena that composing needs; programs may use the same bytes before and after.
+    /// Bytes of the arena that composing needs. Programs may use the same bytes before and after.
     pub fn scratch_bytes(&self) -> usize {
         self.mix.scratch_bytes()
     }
 
-    /// The same where coefficients are to be refined: [`Bank::refine`] must fit into the arena that is there.
+    /// Bytes of the arena that composing needs if coefficients may be refined later, so that
+    /// [`Bank::refine`] fits into the same arena.
     pub fn refined_scratch_bytes(&self) -> usize {
         self.refined_scratch_bytes
     }
 
-    /// Writes the weight of every composed layer of every member, for these readers.
-    pub fn compose(&self, memory: &mut Memory<D>, readers: MixOutput) -> Result<(), Error> {
+    /// Writes the weight of every composed layer of every member: all copies, or only those that
+    /// kernels read.
+    pub fn compose(&self, memory: &mut Memory<D>, output: MixOutput) -> Result<(), Error> {
         memory.apply_views(&self.views)?;
-        memory.mix(&self.mix, readers)
+        memory.mix(&self.mix, output)
     }
 
-    /// Gradients of templates and coefficients from dL/dW of every composed layer.
+    /// Writes the gradients of templates, coefficients and banks from dL/dW of every composed layer.
     pub fn compose_backward(&self, memory: &mut Memory<D>) -> Result<(), Error> {
         memory.mix_backward(&self.mix)?;
         memory.apply_views_backward(&self.views)
     }
 }
 
-/// Every template that is looked at in a cluster's numbers.
+/// Returns the views of every bank: where each template that is read from it lies.
 fn view_sets(plan: &SharingPlan, layout: &Layout) -> Result<Vec<BankViewSet>, Error> {
     let mut all = vec![];
     for (i, _) in plan.clusters.iter().enumerate().filter(|(_, cluster)| cluster.bank.is_some()) {
@@ -131,7 +145,8 @@ fn view_sets(plan: &SharingPlan, layout: &Layout) -> Result<Vec<BankViewSet>, Er
     Ok(all)
 }
 
-/// Every cell of every layer: the row of coefficients that makes it, and its place in the weight.
+/// Returns one set per template set: for every cell of every layer, the row of coefficients that
+/// mixes it and its location in the weight.
 pub(super) fn mix_sets(
     plan: &SharingPlan,
     rows: &MixRows,
@@ -205,7 +220,8 @@ pub(super) fn mix_sets(
     Ok(sets)
 }
 
-/// Which row of patterns and which of coefficients each row is the product of, set after set; nothing without patterns.
+/// For each row that mixes a cell, the row of patterns and the row of coefficients whose product it
+/// is; one list per set, empty without patterns.
 fn factor_rows(
     plan: &SharingPlan,
     MixRows { cells, coefficients }: &MixRows,
@@ -215,9 +231,10 @@ fn factor_rows(
         return all;
     }
     let patterns = Rows::patterns(plan);
-    for (i, of) in all.iter_mut().enumerate().filter(|(i, _)| plan.template_sets[*i].templates > 1)
+    for (i, factors) in
+        all.iter_mut().enumerate().filter(|(i, _)| plan.template_sets[*i].templates > 1)
     {
-        of.resize(cells.live(SetId(i)), [0; 2]);
+        factors.resize(cells.live(SetId(i)), [0; 2]);
     }
     for (i, planned) in plan.layers.iter().enumerate() {
         for tile in &planned.tiles {
@@ -228,8 +245,9 @@ fn factor_rows(
             }
             let [down, across] = plan.cells(set, &tile.at);
             for cell in (0..down).flat_map(|r| (0..across).map(move |c| [r, c])) {
-                let of = [&patterns, coefficients].map(|rows| rows.row(id, layer, cell) as u32);
-                all[set.0][cells.row(id, layer, cell)] = of;
+                let factors =
+                    [&patterns, coefficients].map(|rows| rows.row(id, layer, cell) as u32);
+                all[set.0][cells.row(id, layer, cell)] = factors;
             }
         }
     }

@@ -1,14 +1,22 @@
-//! Where training starts: every number from the seed and its own place, so that order and device do not matter.
+//! Initial values of all parameters and running statistics.
 //!
-//! | numbers | start |
+//! Every value is a function of the seed and of its place in its tensor, so that neither the order
+//! of computation nor the device matters.
+//!
+//! | parameters | initial values |
 //! |---|---|
-//! | templates, or the numbers that they are looked at in | N(0, d²), d from the plan ([`Scale`](superweight_plan::Scale)) |
-//! | patterns, else coefficients | rows of the plan's length: orthogonal where the set (or all sets of K that look at the same numbers) has at most K rows, else random directions |
-//! | coefficients of patterns | ± the plan's gain |
-//! | factors | N(1, ¼), as BatchEnsemble has it |
+//! | templates, or the bank they are read from | N(0, std²), std from the plan ([`Scale`]) |
+//! | patterns, or coefficients without patterns | rows of the plan's norm |
+//! | coefficients with patterns | ± the plan's gain |
+//! | rank-one factors | N(1, ¼), as in BatchEnsemble |
 //! | dense convolutions | N(0, 2 / fan-in) |
-//! | dense linear weights, biases | U(±1/√in) as PyTorch has it, 0 |
+//! | dense linear weights, biases | U(±1/√in) as in PyTorch, 0 |
 //! | batch norm | scale 1, shift 0, running mean 0, running variance 1 |
+//!
+//! Rows of a set are orthogonal if there are at most K, else they have random directions. All sets
+//! with K templates that read one bank count as one set here.
+//!
+//! [`Scale`]: superweight_plan::Scale
 
 use superweight_engine::{Device, Error, Memory, oihw_to_ohwi};
 use superweight_plan::{
@@ -16,17 +24,16 @@ use superweight_plan::{
 };
 
 use super::names::{
-    coefficients_name, factors_name, bank_name, patterns_name, scope, templates_name,
-    weight_name,
+    bank_name, coefficients_name, factors_name, patterns_name, scope, templates_name, weight_name,
 };
 use super::rows::Rows;
 use super::rows::pattern_rows;
 use crate::rng::Draws;
 
-/// Deviation of factors from one.
-const FACTOR_DEVIATION: f64 = 0.5;
+/// Standard deviation of rank-one factors around one.
+const FACTOR_STD: f64 = 0.5;
 
-/// What a tensor is drawn for.
+/// Use of random values, as part of their key.
 #[derive(Clone, Copy)]
 enum Purpose {
     Templates = 1,
@@ -35,7 +42,7 @@ enum Purpose {
     Signs = 4,
 }
 
-/// Sets every trainable number and running statistic.
+/// Sets every parameter and running statistic to its initial value.
 pub fn initialize<D: Device>(
     plan: &SharingPlan,
     memory: &mut Memory<D>,
@@ -45,38 +52,36 @@ pub fn initialize<D: Device>(
     let (rows, patterns) = (Rows::coefficients(plan), pattern_rows(plan));
     for (i, cluster) in plan.clusters.iter().enumerate() {
         let (normal, of) = (draws(Purpose::Templates, i), |set: &&TemplateSet| set.cluster.0 == i);
-        if let (Some(numbers), Some(set)) = (cluster.bank, plan.template_sets.iter().find(of)) {
-            let numbers: Vec<f32> =
-                (0..numbers).map(|n| (set.std * normal.normal(n)) as f32).collect();
-            memory.set_parameter(&bank_name(ClusterId(i)), &numbers)?;
+        if let (Some(len), Some(set)) = (cluster.bank, plan.template_sets.iter().find(of)) {
+            let bank: Vec<f32> = (0..len).map(|n| (set.std * normal.normal(n)) as f32).collect();
+            memory.set_parameter(&bank_name(ClusterId(i)), &bank)?;
         }
     }
     for (i, set) in plan.template_sets.iter().enumerate() {
         if set.view.is_none() {
             let normal = draws(Purpose::Templates, i);
-            let numbers = 0..set.templates as u64 * set.block_len();
-            let templates: Vec<f32> =
-                numbers.map(|n| (set.std * normal.normal(n)) as f32).collect();
+            let places = 0..set.templates as u64 * set.block_len();
+            let templates: Vec<f32> = places.map(|n| (set.std * normal.normal(n)) as f32).collect();
             memory.set_parameter(&templates_name(SetId(i)), &templates)?;
         }
         if plan.factor_parameters(SetId(i)) > 0 {
             let normal = draws(Purpose::Coefficients, i);
-            let factor = |n| (1.0 + FACTOR_DEVIATION * normal.normal(n)) as f32;
+            let factor = |n| (1.0 + FACTOR_STD * normal.normal(n)) as f32;
             let factors: Vec<f32> = (0..plan.factor_parameters(SetId(i))).map(factor).collect();
             memory.set_parameter(&factors_name(SetId(i)), &factors)?;
         }
         if set.templates > 1 {
             let (id, k) = (SetId(i), set.templates);
-            let long = |own: usize| -> Vec<f32> {
-                let (first, before, others) = alike(plan, &rows, i);
+            let rows_of_norm = |own: usize| -> Vec<f32> {
+                let (first, before, others) = sets_of_same_bank(plan, &rows, i);
                 let unit = unit_rows(own + others, k, draws(Purpose::Coefficients, first));
                 let unit = unit[before * k..(before + own) * k].iter();
                 unit.map(|a| (f64::from(*a) * set.row_norm) as f32).collect()
             };
             let mut alpha = match patterns[i] {
-                0 => long(rows.live(id)),
+                0 => rows_of_norm(rows.live(id)),
                 cells => {
-                    memory.set_parameter(&patterns_name(id), &long(cells))?;
+                    memory.set_parameter(&patterns_name(id), &rows_of_norm(cells))?;
                     let signs = draws(Purpose::Signs, i);
                     let gain = |n| set.gain.copysign(signs.signed_unit(n)) as f32;
                     (0..(rows.live(id) * k) as u64).map(gain).collect()
@@ -118,9 +123,12 @@ pub fn initialize<D: Device>(
     Ok(())
 }
 
-/// Sets that look at the same numbers begin as the rows of one would: the first of those with as many templates, the rows of those before
-/// this one, and of all others. Other sets are by themselves.
-fn alike(plan: &SharingPlan, rows: &Rows, i: usize) -> (usize, usize, usize) {
+/// Sets of as many templates that read the same bank as set `i`: the index of the first, the rows of
+/// those before set `i`, and the rows of all except set `i`.
+///
+/// Their coefficients are initialized together, as the rows of one set. A set with templates of its
+/// own is initialized by itself: `(i, 0, 0)`.
+fn sets_of_same_bank(plan: &SharingPlan, rows: &Rows, i: usize) -> (usize, usize, usize) {
     let set = &plan.template_sets[i];
     let same =
         |other: &TemplateSet| (other.cluster, other.templates) == (set.cluster, set.templates);
@@ -138,7 +146,8 @@ fn alike(plan: &SharingPlan, rows: &Rows, i: usize) -> (usize, usize, usize) {
     (first, before, others)
 }
 
-/// `rows` unit vectors of length `k`: orthonormal (Gram–Schmidt, twice, in f64) as far as there is room.
+/// Returns `rows` unit vectors of length `k`, orthonormal (by Gram–Schmidt, twice, in f64) if there
+/// are at most `k`, else in random directions.
 fn unit_rows(rows: usize, k: usize, draws: Draws) -> Vec<f32> {
     let mut basis: Vec<Vec<f64>> = Vec::with_capacity(rows);
     for row in 0..rows {
@@ -167,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_have_length_one_and_are_orthogonal_where_they_can_be() {
+    fn rows_are_unit_vectors_and_orthogonal_if_there_are_at_most_k() {
         for (rows, k) in [(1, 2), (5, 5), (7, 30), (40, 3)] {
             let alpha = unit_rows(rows, k, Draws::new(&[rows as u64]));
             let row = |r: usize| {

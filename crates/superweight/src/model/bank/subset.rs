@@ -1,8 +1,10 @@
-//! Some members of a plan: what makes their weights, and which numbers none of them has a say in.
+//! Composition for a subset of the members, and the parameters that the subset does not use.
 //!
-//! A step that trains a few of the members composes those alone and goes back from those alone, so that whatever a weight is
-//! decayed by is asked for by layers that are trained, and it leaves alone what only the others have: their batch norms and
-//! biases, layers of their own, rows of coefficients that nobody else mixes by. As if the others were not there.
+//! A step that trains some of the members behaves as if the plan had no other members. It composes
+//! only their weights, and its backward pass starts only from their weights, so that weight decay of
+//! composed weights acts through trained layers alone. It changes no parameter that only other
+//! members use: their batch norms and biases, their dense layers, and templates, patterns, bank
+//! parameters and rows of coefficients that no trained member reads.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -12,65 +14,69 @@ use superweight_plan::{ClusterId, LayerId, MemberId, SetId, SharingPlan};
 
 use super::compose::{Bank, mix_sets};
 use super::names::{
-    coefficients_name, factors_name, bank_name, patterns_name, scope, templates_name,
-    weight_name,
+    bank_name, coefficients_name, factors_name, patterns_name, scope, templates_name, weight_name,
 };
 use super::rows::pattern_rows;
 use super::rows::{MixRows, Rows};
 
-/// A [`Bank`] as some members use it.
+/// The composition of a subset of the members; made by [`Bank::subset`].
 #[derive(Debug)]
 pub struct BankSubset<D: Device> {
     mix: Mix<D>,
 }
 
 impl<D: Device> Bank<D> {
-    /// The part of these members.
+    /// Prepares the composition of these members.
     pub fn subset(&self, memory: &Memory<D>, members: &[MemberId]) -> Result<BankSubset<D>, Error> {
-        let mut sets =
-            mix_sets(&self.plan, &MixRows::of(&self.plan), memory.layout(), self.weight_decay)?;
+        let mut sets = mix_sets(
+            &self.plan,
+            &MixRows::of_plan(&self.plan),
+            memory.layout(),
+            self.weight_decay,
+        )?;
         let layers = self.plan.layers.iter().enumerate();
-        let theirs = layers.filter(|(_, planned)| members.contains(&planned.layer.member));
-        let place =
+        let used = layers.filter(|(_, planned)| members.contains(&planned.layer.member));
+        let offset =
             |(i, _)| Ok(memory.layout().parameter(&weight_name(&self.plan, LayerId(i)))?.offset);
-        let tensors = theirs.map(place).collect::<Result<HashSet<usize>, Error>>()?;
+        let tensors = used.map(offset).collect::<Result<HashSet<usize>, Error>>()?;
         sets.iter_mut()
             .for_each(|set| set.uses.retain(|used| tensors.contains(&used.tensor.offset)));
         Ok(BankSubset { mix: Mix::new(memory.device(), sets)? })
     }
 
-    /// [`Bank::compose`] for these members alone: weights of others stay as they are.
+    /// Writes the composed weights of a subset of the members as [`Bank::compose`] does. Weights of
+    /// other members do not change.
     pub fn compose_subset(
         &self,
-        part: &BankSubset<D>,
+        subset: &BankSubset<D>,
         memory: &mut Memory<D>,
-        readers: MixOutput,
+        output: MixOutput,
     ) -> Result<(), Error> {
         memory.apply_views(&self.views)?;
-        memory.mix(&part.mix, readers)
+        memory.mix(&subset.mix, output)
     }
 
-    /// [`Bank::compose_backward`] from these members alone.
+    /// Writes the gradients as [`Bank::compose_backward`] does, from dL/dW of a subset of the members.
     pub fn compose_subset_backward(
         &self,
-        part: &BankSubset<D>,
+        subset: &BankSubset<D>,
         memory: &mut Memory<D>,
     ) -> Result<(), Error> {
-        memory.mix_backward(&part.mix)?;
+        memory.mix_backward(&subset.mix)?;
         memory.apply_views_backward(&self.views)
     }
 }
 
-/// What none of these members reads, of the trained numbers.
+/// Returns the ranges of the parameter storage that none of these members reads.
 pub(crate) fn unused_ranges(
     plan: &SharingPlan,
     layout: &Layout,
     members: &[MemberId],
 ) -> Result<Vec<Range<usize>>, Error> {
-    let (mut idle, mut rows): (Vec<Range<usize>>, Vec<Range<usize>>) = (vec![], vec![]);
+    let (mut unused, mut rows): (Vec<Range<usize>>, Vec<Range<usize>>) = (vec![], vec![]);
     let mut whole = |name: &str| -> Result<(), Error> {
         let Region { offset, len, .. } = layout.parameter(name)?;
-        idle.push(offset..offset + len);
+        unused.push(offset..offset + len);
         Ok(())
     };
     for vector in plan.vectors.iter().filter(|vector| !members.contains(&vector.member)) {
@@ -81,11 +87,11 @@ pub(crate) fn unused_ranges(
             whole(&weight_name(plan, LayerId(i)))?;
         }
     }
-    let read = Read::by(plan, members);
+    let read = ReadParameters::by(plan, members);
     for (i, _) in plan.clusters.iter().enumerate().filter(|(_, cluster)| cluster.bank.is_some()) {
         let Region { offset, len, .. } = layout.parameter(&bank_name(ClusterId(i)))?;
         rows.extend(
-            read.unseen(plan, ClusterId(i), len)
+            read.unread_in_bank(plan, ClusterId(i), len)
                 .into_iter()
                 .map(|of| offset + of.start..offset + of.end),
         );
@@ -103,7 +109,7 @@ pub(crate) fn unused_ranges(
             (set.templates > 1, coefficients_name(id), &read.coefficients[i]),
             (patterns[i] > 0, patterns_name(id), &read.patterns[i]),
         ];
-        for (_, name, read) in tables.into_iter().filter(|(there, ..)| *there) {
+        for (_, name, read) in tables.into_iter().filter(|(exists, ..)| *exists) {
             let first = layout.parameter(&name)?.offset;
             let unread = read.iter().enumerate().filter(|(_, read)| !**read);
             rows.extend(
@@ -112,18 +118,22 @@ pub(crate) fn unused_ranges(
             );
         }
     }
-    idle.extend(rows);
-    Ok(idle)
+    unused.extend(rows);
+    Ok(unused)
 }
 
-/// Whether a set, a row of its coefficients, a row of its patterns is read.
-struct Read {
+/// Shared parameters that some members read.
+struct ReadParameters {
+    /// For each template set, whether it is read.
     sets: Vec<bool>,
+    /// For each set and row of coefficients, whether it is read.
     coefficients: Vec<Vec<bool>>,
+    /// For each set and row of patterns, whether it is read.
     patterns: Vec<Vec<bool>>,
 }
 
-impl Read {
+impl ReadParameters {
+    /// Shared parameters that these members read.
     fn by(plan: &SharingPlan, members: &[MemberId]) -> Self {
         let (coefficients, patterns) = (Rows::coefficients(plan), Rows::patterns(plan));
         let none = |rows: &Rows| -> Vec<Vec<bool>> {
@@ -157,22 +167,23 @@ impl Read {
         read
     }
 
-    /// What of a bank no set that is read looks at.
-    fn unseen(&self, plan: &SharingPlan, bank: ClusterId, len: usize) -> Vec<Range<usize>> {
-        let mut seen: Vec<Range<usize>> = vec![];
+    /// Ranges of a bank of `len` parameters that no view of a read set covers.
+    fn unread_in_bank(&self, plan: &SharingPlan, bank: ClusterId, len: usize) -> Vec<Range<usize>> {
+        let mut covered: Vec<Range<usize>> = vec![];
         for (set, _) in plan.template_sets.iter().zip(&self.sets).filter(|(_, read)| **read) {
             let (Some(view), true) = (&set.view, set.cluster == bank) else { continue };
             let ([rows, cols], [.., kh, kw]) = (view.source(set.block), set.block);
-            seen.extend(view.at.iter().map(|&at| at as usize..at as usize + rows * cols * kh * kw));
+            let len = rows * cols * kh * kw;
+            covered.extend(view.at.iter().map(|&at| at as usize..at as usize + len));
         }
-        seen.sort_by_key(|range| range.start);
-        let (mut unseen, mut end) = (vec![], 0);
-        for range in seen.into_iter().chain(std::iter::once(len..len)) {
+        covered.sort_by_key(|range| range.start);
+        let (mut unread, mut end) = (vec![], 0);
+        for range in covered.into_iter().chain(std::iter::once(len..len)) {
             if end < range.start {
-                unseen.push(end..range.start);
+                unread.push(end..range.start);
             }
             end = end.max(range.end);
         }
-        unseen
+        unread
     }
 }

@@ -1,7 +1,8 @@
-//! Refinement moves coefficients: every new group gets a copy of the rows its layers used, and of their momentum.
+//! Copy of coefficients in refinement: every new group gets the rows that its layers used, with
+//! their momentum.
 //!
-//! Templates, tensors and programs stay where they are; only the table of which row makes which cell is written anew. So
-//! right after it every weight is the same, bit for bit.
+//! Templates, tensors and programs stay where they are. Only the table that assigns rows to cells is
+//! rebuilt, so that right after refinement every composed weight is the same, bit for bit.
 
 use superweight_engine::{Device, Error, Memory, Mix, Sgd};
 use superweight_plan::{SetId, SharingPlan};
@@ -11,11 +12,12 @@ use super::names::coefficients_name;
 use super::rows::{MixRows, Rows, superweights_of};
 
 impl<D: Device> Bank<D> {
-    /// Goes over to a plan that differs in its coefficient groups alone, which split those there are.
+    /// Switches to a plan that differs only in its coefficient groups, each of which is part of a
+    /// present group.
     ///
     /// # Panics
-    /// Where it differs otherwise, joins layers that had different coefficients, or is over what was reserved: such a
-    /// plan does not come from refinement.
+    /// If the plan differs otherwise, joins layers of different groups, or needs more rows than are
+    /// reserved. Refinement makes no such plan.
     pub fn refine(
         &mut self,
         plan: SharingPlan,
@@ -23,11 +25,11 @@ impl<D: Device> Bank<D> {
         optimizer: &mut Sgd<D>,
     ) -> Result<(), Error> {
         let same = self.plan.template_sets == plan.template_sets && self.plan.layers == plan.layers;
-        assert!(same, "refinement changes coefficient groups and nothing else");
+        assert!(same, "refinement changes only coefficient groups");
         let (old, new) = (Rows::coefficients(&self.plan), Rows::coefficients(&plan));
         for (i, set) in plan.template_sets.iter().enumerate().filter(|(_, set)| set.templates > 1) {
             let (id, k) = (SetId(i), set.templates);
-            assert!(new.live(id) <= old.capacity(id), "refinement keeps within the reserve");
+            assert!(new.live(id) <= old.capacity(id), "the reserve has room for all new rows");
             let sources = sources(&plan, id, &old, &new);
             let copied = |from: Vec<f32>| {
                 let mut to = vec![0.0; from.len()];
@@ -44,14 +46,14 @@ impl<D: Device> Bank<D> {
                 optimizer.set_momentum(region, &copied(momentum))?;
             }
         }
-        let sets = mix_sets(&plan, &MixRows::of(&plan), memory.layout(), self.weight_decay)?;
+        let sets = mix_sets(&plan, &MixRows::of_plan(&plan), memory.layout(), self.weight_decay)?;
         self.mix = Mix::new(memory.device(), sets)?;
         self.plan = plan;
         Ok(())
     }
 }
 
-/// The old row that each new row is a copy of.
+/// For each new row of a set, the old row that it is a copy of.
 fn sources(plan: &SharingPlan, set: SetId, old: &Rows, new: &Rows) -> Vec<usize> {
     let mut sources = vec![None; new.live(set)];
     for id in superweights_of(plan, set) {
@@ -69,6 +71,6 @@ fn sources(plan: &SharingPlan, set: SetId, old: &Rows, new: &Rows) -> Vec<usize>
             }
         }
     }
-    let used = |source: Option<usize>| source.expect("every row of a group is some layer's cell");
+    let used = |source: Option<usize>| source.expect("a layer of the group uses every row");
     sources.into_iter().map(used).collect()
 }

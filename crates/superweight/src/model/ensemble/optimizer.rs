@@ -8,12 +8,13 @@ use superweight_plan::{ClusterId, LayerId, LayerKind, SetId, VectorKind};
 use super::members::Ensemble;
 use super::parameters::ParameterKind;
 use crate::model::bank::{
-    self, coefficients_name, factors_name, bank_name, pattern_rows, patterns_name, scope,
+    self, bank_name, coefficients_name, factors_name, pattern_rows, patterns_name, scope,
     templates_name, weight_name,
 };
 
 impl<D: Device> Ensemble<D> {
-    /// An optimizer with one group per [`ParameterKind`], in that order.
+    /// Returns an optimizer with one group per [`ParameterKind`], in the order of
+    /// [`ParameterKind::ALL`].
     pub fn optimizer(
         &self,
         options: SgdOptions,
@@ -26,7 +27,8 @@ impl<D: Device> Ensemble<D> {
         Sgd::new(self.memory(), options, groups)
     }
 
-    /// Where the numbers of a kind lie. Composed weights are of no kind: they are not trained.
+    /// Ranges of the parameters of a kind in the parameter storage. Composed weights are of no kind,
+    /// because they are not trained.
     pub fn ranges(&self, kind: ParameterKind) -> Result<Vec<Range<usize>>, Error> {
         let plan = self.plan();
         let patterns = pattern_rows(plan);

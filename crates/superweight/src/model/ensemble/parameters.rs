@@ -1,34 +1,39 @@
-//! Which trained number is of which kind and whose, and how much work is a member?
+//! Kinds of parameters, and the parameters and multiply-adds of each member.
 
 use serde::{Deserialize, Serialize};
 use superweight_plan::{ClusterId, Group, LayerId, MemberId, SetId, SharingPlan, SuperWeightId};
 
-/// What a trained number is, as far as weight decay and learning rate care. Every number is of one kind; composed weights
-/// are of none.
+/// Kinds of parameters that may have different weight decays and learning rates.
+///
+/// Every parameter is of exactly one kind. Composed weights are of none, because they are not
+/// trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ParameterKind {
-    /// Shared templates with their patterns, those of depthwise and linear layers apart.
+    /// Shared templates of convolutions with their patterns, and banks.
     Templates,
-    /// α, what templates of convolutions are combined by.
+    /// Coefficients α and factors of all convolutions, and of all layers that read a bank.
     Coefficients,
     /// Weights of dense convolutions, such as the stem.
     Convolutions,
-    /// Depthwise convolutions, dense or as templates.
+    /// Weights of depthwise convolutions: dense weights, templates and patterns.
     Depthwise,
-    /// Scales and shifts.
+    /// Batch-norm scales and shifts.
     BatchNorm,
-    /// Linear weights where they are dense, and biases.
+    /// Dense linear weights, and all biases.
     Classifier,
-    /// Templates of linear weights with their patterns. Decay pulls at the weights, as if they were dense, and at their numbers through them:
-    /// a product of three escapes a pull at its factors (`docs/decisions/0012`).
+    /// Templates of linear weights with their patterns.
+    ///
+    /// Weight decay acts on the composed weights, as if they were dense, and reaches the templates
+    /// through them. Decay of the factors would not hold the size of a product of three
+    /// (`docs/decisions/0012`).
     ClassifierTemplates,
-    /// What these are combined by.
+    /// Coefficients of linear weights.
     ClassifierCoefficients,
 }
 
 impl ParameterKind {
-    /// All of them, in the order of the optimizer's groups.
+    /// All kinds, in the order of the optimizer's groups.
     pub const ALL: [Self; 8] = [
         Self::Templates,
         Self::Coefficients,
@@ -40,7 +45,7 @@ impl ParameterKind {
         Self::ClassifierCoefficients,
     ];
 
-    /// In words.
+    /// Name of the kind for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Templates => "templates",
@@ -55,21 +60,24 @@ impl ParameterKind {
     }
 }
 
-/// Members from the largest to the smallest, by the multiply-adds of an image; of two alike the first.
+/// Members from the largest to the smallest, by multiply-adds per image. Equal members keep the order
+/// of the plan.
 pub fn by_size(plan: &SharingPlan) -> Vec<MemberId> {
     let mut members: Vec<MemberId> = (0..plan.members.len()).map(MemberId).collect();
     members.sort_by_cached_key(|&member| std::cmp::Reverse(multiply_adds(plan, member)));
     members
 }
 
-/// A member's work for an image.
+/// Multiply-adds of a member for one image.
 pub(crate) fn multiply_adds(plan: &SharingPlan, member: MemberId) -> u64 {
     let architecture = plan.members[member.0].build().expect("the members of a plan build");
     architecture.counts().multiply_adds
 }
 
-/// Trained numbers that a member needs by itself: its own, the templates it draws on, the coefficient rows it uses.
-/// Members share some of them, so the sum over members is more than the plan has.
+/// Number of parameters that a member uses: its own, the templates and bank parameters it reads, and
+/// the rows of coefficients and patterns it uses.
+///
+/// Members share parameters, so the sum over members is more than the plan has.
 pub fn member_parameters(plan: &SharingPlan, member: MemberId) -> u64 {
     let of_member = |&id: &LayerId| plan.layer(id).member == member;
     let (mut sets, mut total) = (vec![false; plan.template_sets.len()], 0);
