@@ -1,7 +1,8 @@
 //! Every key of a recipe: its path, its range and its default, one row each.
 //!
-//! Files and `--set` are checked against this table before any value is read, and error messages take the allowed values
-//! from it. A test compares it with the fields of [`Recipe`](super::Recipe).
+//! Files and `--set` are checked against this table before any value is read, and error messages
+//! take the allowed values from it. A test compares it with the fields of
+//! [`Recipe`](super::Recipe).
 
 use std::fmt;
 
@@ -357,8 +358,8 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The known key that an unknown one probably means: its synonym, else the key that differs in the fewest
-/// letters, where another table counts as two letters.
+/// The known key that an unknown one probably means: its synonym, else the key that differs in the
+/// fewest letters, where another table counts as two letters.
 pub(super) fn nearest(path: &str) -> Option<&'static str> {
     let path = path.replace('-', "_");
     let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();

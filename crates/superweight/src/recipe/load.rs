@@ -1,5 +1,5 @@
-//! Reads a [`Recipe`] from a file and `--set` flags: parses the file, checks every key and value against
-//! [`KEYS`](super::KEYS), applies the flags, and only then reads the fields.
+//! Reads a [`Recipe`] from a file and `--set` flags: parses the file, checks every key and value
+//! against [`KEYS`](super::KEYS), applies the flags, and only then reads the fields.
 
 use std::path::Path;
 
@@ -25,7 +25,8 @@ impl Recipe {
         Self::parse(&file, &text, overrides)
     }
 
-    /// Reads the same text again with other overrides. The file is not read again, because it may be a pipe.
+    /// Reads the same text again with other overrides. The file is not read again, because it may
+    /// be a pipe.
     pub fn with(&self, overrides: &[impl AsRef<str>]) -> Result<Self, RecipeError> {
         Self::parse(&self.source.file, &self.source.text, overrides)
     }
@@ -55,9 +56,9 @@ impl Recipe {
         Ok(Self { source, ..recipe })
     }
 
-    /// Keys that have no effect beside the other settings, one message with its place each: `train.milestones` with a
-    /// constant schedule, `search.tau` without a search. Keys of the file that only a flag makes ineffective are not
-    /// listed, nor keys that a given plan replaces.
+    /// Keys that have no effect beside the other settings, one message with its place each:
+    /// `train.milestones` with a constant schedule, `search.tau` without a search. Keys of the file
+    /// that only a flag makes ineffective are not listed, nor keys that a given plan replaces.
     pub fn unused_keys(&self, resolved: &Resolved) -> Vec<String> {
         let by_file = self.with(&[] as &[&str]).and_then(|recipe| recipe.resolve());
         let unused = keys::KEYS.iter().filter_map(|key| {
@@ -88,7 +89,8 @@ impl Recipe {
     }
 }
 
-/// Whether a key takes effect: the complete recipe holds it. Keys that a given plan replaces count as effective.
+/// Whether a key takes effect: the complete recipe holds it. Keys that a given plan replaces count
+/// as effective.
 fn takes_effect(resolved: &Resolved, path: &str) -> bool {
     let complete = Table::try_from(resolved.to_recipe()).expect("a recipe is a table");
     let (table, key) = path.split_once('.').unwrap_or(("", path));

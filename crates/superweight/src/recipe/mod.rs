@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! recipe.toml ─┐
-//!              ├─► check keys and values ─► Recipe ─► resolve ─► Resolved ─► resolved.toml
-//! --set k=v ───┘        (KEYS)          as written defaults,      │  │
-//!                                                  checks         │  └─► Schedule, Augment, SearchSettings
-//!                                                                 └─► PlanRequest
+//!              ├─► check keys, values ─► Recipe ─► resolve ─► Resolved ─► resolved.toml
+//! --set k=v ───┘       (KEYS)         as written  defaults,    │  │
+//!                                                  checks      │  └─► Schedule, Augment
+//!                                                              └─► PlanRequest
 //! ```
 //!
 //! | file | what it holds |
@@ -22,7 +22,8 @@
 //! ```
 //! use superweight::recipe::Recipe;
 //!
-//! let recipe = Recipe::parse("mine.toml", "members = ['wrn-16-4']\nbudget = '20%'", &["train.epochs=30"])?;
+//! let text = "members = ['wrn-16-4']\nbudget = '20%'";
+//! let recipe = Recipe::parse("mine.toml", text, &["train.epochs=30"])?;
 //! let resolved = recipe.resolve()?;
 //! assert_eq!(resolved.search.as_ref().unwrap().epochs, 3);
 //! let plan = resolved.plan_request()?.plan()?;

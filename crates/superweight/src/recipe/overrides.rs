@@ -1,7 +1,9 @@
-//! `--set key=value`: reads a TOML value, also without quotes and brackets where the key's kind makes it clear.
+//! `--set key=value`: reads a TOML value, also without quotes and brackets where the key's kind
+//! makes it clear.
 //!
-//! The key's [`Kind`] decides how a value is read. Words and texts need no quotes (`strategy=no-refine`,
-//! `budget=10%`), lists need no brackets (`members=wrn-28-7,wrn-28-4`). The last override of a key applies.
+//! The key's [`Kind`] decides how a value is read. Words and texts need no quotes
+//! (`strategy=no-refine`, `budget=10%`), lists need no brackets (`members=wrn-28-7,wrn-28-4`). The
+//! last override of a key applies.
 
 use toml::{Table, Value};
 

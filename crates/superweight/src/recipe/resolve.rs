@@ -1,16 +1,18 @@
-//! Completes a recipe: fills in defaults, parses names, and checks everything that needs no images and no device,
-//! including whether the budget is large enough for a plan.
+//! Completes a recipe: fills in defaults, parses names, and checks everything that needs no images
+//! and no device, including whether the budget is large enough for a plan.
 //!
-//! Defaults are the paper's CIFAR recipe, except where other settings did better here (`docs/reproduction.md`). They
-//! depend on five facts:
+//! Defaults are the paper's CIFAR recipe, except where other settings did better here
+//! (`docs/reproduction.md`). They depend on five facts:
 //!
-//! - the data set: cutout on CIFAR, except for ensembles of equal members, whose published rivals use none;
-//! - different architectures among the members: four depth bins, batch norm over the whole batch, last milestone at 80%
-//!   (the paper's appendix on heterogeneous ensembles);
-//! - a single member: one late milestone and stochastic weight averaging instead of three milestones;
+//! - the data set: cutout on CIFAR, except for ensembles of equal members, whose published rivals
+//!   use none;
+//! - different architectures among the members: four depth bins, batch norm over the whole batch,
+//!   last milestone at 80% (the paper's appendix on heterogeneous ensembles);
+//! - a single member: one late milestone and stochastic weight averaging instead of three
+//!   milestones;
 //! - the length of training: short runs search and refine after a share of the epochs;
-//! - a budget too small for templates as large as layers: grid tiling with its scale, at least three templates per set,
-//!   weight decay on coefficients, and a shared classifier.
+//! - a budget too small for templates as large as layers: grid tiling with its scale, at least
+//!   three templates per set, weight decay on coefficients, and a shared classifier.
 
 mod images;
 mod training;
@@ -105,7 +107,8 @@ impl Recipe {
         self.source.wrong(key, None, problem.to_string())
     }
 
-    /// A given plan must be the only statement about sharing. A plan from the command line replaces what the file says.
+    /// A given plan must be the only statement about sharing. A plan from the command line replaces
+    /// what the file says.
     fn check_given_plan(&self) -> Result<(), RecipeError> {
         if self.plan.file.is_none() {
             return Ok(());
@@ -369,7 +372,8 @@ impl Recipe {
         Ok(())
     }
 
-    /// Tiling of the first plan, and whether stem and classifier share. Fails if the budget is too small.
+    /// Tiling of the first plan, and whether stem and classifier share. Fails if the budget is too
+    /// small.
     fn settle(&self, resolved: &Resolved) -> Result<(Tiling, SharedRoles), RecipeError> {
         let request = resolved.plan_request().map_err(|error| self.wrong("members", error))?;
         let budget = request.budget.unwrap_or(u64::MAX);

@@ -1,6 +1,8 @@
-//! The complete recipe: every default filled in. A run uses this form and keeps it as `resolved.toml`.
+//! The complete recipe: every default filled in. A run uses this form and keeps it as
+//! `resolved.toml`.
 //!
-//! [`Resolved::to_toml`] writes every key that takes effect. Loading that file gives the same value.
+//! [`Resolved::to_toml`] writes every key that takes effect. Loading that file gives the same
+//! value.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -56,7 +58,8 @@ pub struct Resolved {
     pub search: Option<SearchPhase>,
     /// Refinement of coefficients; `None` for strategies without it.
     pub refine: Option<RefineSettings>,
-    /// Epochs between evaluations on the validation images. The last epoch of a phase is always evaluated.
+    /// Epochs between evaluations on the validation images. The last epoch of a phase is always
+    /// evaluated.
     pub validation_every: u64,
     /// Whether the run evaluates on the test images. It must not while settings are being chosen.
     pub test: bool,
@@ -67,7 +70,8 @@ pub struct Resolved {
 /// Data set, validation split and augmentation of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DataSettings {
-    /// Name of the data set: one that [`data::find`](crate::data::find) knows, a packed one, or `imagenet`.
+    /// Name of the data set: one that [`data::find`](crate::data::find) knows, a packed one, or
+    /// `imagenet`.
     pub name: String,
     /// Description of a packed data set, which the run keeps; `None` for known data sets.
     pub own: Option<Arc<OwnSet>>,
@@ -94,7 +98,8 @@ impl DataSettings {
         }
     }
 
-    /// Opens the data set in the data folder. A packed set must be the one that the recipe describes.
+    /// Opens the data set in the data folder. A packed set must be the one that the recipe
+    /// describes.
     pub fn open(&self, folder: &Path) -> Result<Dataset, DataError> {
         let Some(own) = &self.own else { return Dataset::open(&self.name, folder) };
         let (name, folder) = (self.name.clone(), folder.to_owned());
@@ -117,7 +122,8 @@ pub struct PlanSettings {
     pub tiling: TilingChoice,
     /// Side of a block; `None` leaves it to the planner.
     pub block: Option<usize>,
-    /// Rule for the initial standard deviation of templates and coefficients; it also sets how fast they learn.
+    /// Rule for the initial standard deviation of templates and coefficients; it also sets how fast
+    /// they learn.
     pub scale: Option<Scale>,
     /// Whether stem and classifier share.
     pub share: SharedRoles,
@@ -228,7 +234,8 @@ pub struct RefineSettings {
     pub beta: f64,
     /// Share of all per-layer coefficients that the budget reserves for the split.
     pub reserve: f64,
-    /// Whether all parameters are reinitialised after the split, so that no group starts as a copy of another.
+    /// Whether all parameters are reinitialised after the split, so that no group starts as a copy
+    /// of another.
     pub reinit: bool,
 }
 
@@ -245,7 +252,8 @@ impl Resolved {
         self.members.windows(2).any(|pair| pair[0] != pair[1])
     }
 
-    /// Request for the first plan: that of the search, or of training for strategies without a search.
+    /// Request for the first plan: that of the search, or of training for strategies without a
+    /// search.
     pub fn plan_request(&self) -> Result<PlanRequest, PlanError> {
         let start = self
             .search
@@ -256,7 +264,8 @@ impl Resolved {
         Ok(PlanRequest { max_templates, ..self.request(start)? })
     }
 
-    /// Request for the plan of training, which [`superweight_plan::search`] completes with clusters.
+    /// Request for the plan of training, which [`superweight_plan::search`] completes with
+    /// clusters.
     pub fn train_request(&self) -> Result<PlanRequest, PlanError> {
         self.request(self.strategy.method().coefficients)
     }
@@ -321,8 +330,8 @@ impl Resolved {
             .collect()
     }
 
-    /// Request whose reserve covers per-layer coefficients, whether they come now or later. So the tiling, which is
-    /// decided once, fits both.
+    /// Request whose reserve covers per-layer coefficients, whether they come now or later. So the
+    /// tiling, which is decided once, fits both.
     fn request(&self, coefficients: Alpha) -> Result<PlanRequest, PlanError> {
         let later_own = self.strategy.method().coefficients == Alpha::Own;
         let reserve =
@@ -341,8 +350,9 @@ impl Resolved {
         Ok(request)
     }
 
-    /// Learning-rate schedule of the search. It is constant, except for coefficient clustering: there the learning rate
-    /// falls by a factor of 10 after 8/15 and 13/15 of the epochs, as for Shapeshifter Networks.
+    /// Learning-rate schedule of the search. It is constant, except for coefficient clustering:
+    /// there the learning rate falls by a factor of 10 after 8/15 and 13/15 of the epochs, as for
+    /// Shapeshifter Networks.
     pub fn search_schedule(&self) -> Option<Schedule> {
         let search = self.search.as_ref()?;
         Some(match search.similarity {

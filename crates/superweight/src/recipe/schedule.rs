@@ -1,21 +1,25 @@
-//! The learning rate of every step, as a pure function of epoch and step. Nothing is saved and nothing is resumed.
+//! The learning rate of every step, as a pure function of epoch and step. Nothing is saved and
+//! nothing is resumed.
 //!
 //! Epochs and steps count from 0. Step s of epoch e is step t = e·S + s of T = epochs·S.
 //!
-//! - *multistep* (PyTorch's `MultiStepLR`): lr·γⁿ, where n counts the milestones at or before epoch e.
+//! - *multistep* (PyTorch's `MultiStepLR`): lr·γⁿ, where n counts the milestones at or before epoch
+//!   e.
 //! - *constant*: lr.
-//! - *warm-up*, for both: a factor (t + 1) / W over the first W steps. No step has learning rate 0, and the
-//!   last step of the warm-up has the full one.
-//! - *one-cycle* (PyTorch's `OneCycleLR(anneal_strategy="cos", three_phase=False)`): from lr/`div_factor` up to
-//!   lr until step ρT − 1, then down to lr/(`div_factor`·`final_div_factor`) in step T − 1, both along half a
-//!   cosine. PyTorch cycles momentum by default; here momentum is constant, as with `cycle_momentum=False`.
+//! - *warm-up*, for both: a factor (t + 1) / W over the first W steps. No step has learning rate 0,
+//!   and the last step of the warm-up has the full one.
+//! - *one-cycle* (PyTorch's `OneCycleLR(anneal_strategy="cos", three_phase=False)`): from
+//!   lr/`div_factor` up to lr until step ρT − 1, then down to lr/(`div_factor`·`final_div_factor`)
+//!   in step T − 1, both along half a cosine. PyTorch cycles momentum by default; here momentum is
+//!   constant, as with `cycle_momentum=False`.
 //!
-//! Learning rates are computed in f64 and returned in f32 as a table for an epoch, which a device indexes by its
-//! step counter.
+//! Learning rates are computed in f64 and returned in f32 as a table for an epoch, which a device
+//! indexes by its step counter.
 
 use std::f64::consts::PI;
 
-/// How the learning rate changes. Values are in the ranges that a [`Recipe`](crate::recipe::Recipe) admits.
+/// How the learning rate changes. Values are in the ranges that a [`Recipe`](crate::recipe::Recipe)
+/// admits.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Schedule {
     /// The learning rate falls at given epochs.
@@ -154,9 +158,9 @@ mod tests {
         assert_eq!(constant.table(SHORT, 0), [0.5, 1.0]);
     }
 
-    /// T = 10, ρ = 0.3: up from 1/25 over steps 0 to 2, down to 1/250,000 over steps 2 to 9, where step 2 + n has
-    /// (1 + cos(nπ/7)) / 2 of the way left. cos(π/7) = 0.900968867902419, cos(2π/7) = 0.623489801858734,
-    /// cos(3π/7) = 0.222520933956314, and cos((7−n)π/7) = −cos(nπ/7).
+    /// T = 10, ρ = 0.3: up from 1/25 over steps 0 to 2, down to 1/250,000 over steps 2 to 9, where
+    /// step 2 + n has (1 + cos(nπ/7)) / 2 of the way left. cos(π/7) = 0.900968867902419, cos(2π/7)
+    /// = 0.623489801858734, cos(3π/7) = 0.222520933956314, and cos((7−n)π/7) = −cos(nπ/7).
     #[test]
     fn one_cycle_as_computed_by_hand() {
         let schedule = Schedule::OneCycle {
@@ -177,7 +181,8 @@ mod tests {
 
     #[test]
     fn one_cycle_peaks_between_steps_where_the_peak_is_no_step() {
-        // T = 8, ρ = 0.3: the peak is at 1.4; step 1 is 1/1.4 of the way up, step 2 is 0.6/5.6 of the way down.
+        // T = 8, ρ = 0.3: the peak is at 1.4; step 1 is 1/1.4 of the way up, step 2 is 0.6/5.6 of
+        // the way down.
         let schedule =
             Schedule::OneCycle { lr: 2.0, pct_start: 0.3, div_factor: 2.0, final_div_factor: 4.0 };
         let given = all(&schedule, Length { epochs: 1, steps_per_epoch: 8 });

@@ -1,4 +1,5 @@
-//! Finds the place of a key: line and column in the file, a flag, or neither. Computed when a message needs it.
+//! Finds the place of a key: line and column in the file, a flag, or neither. Computed when a
+//! message needs it.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Strategies: one word in the recipe, one row of this table. Every method and ablation of the paper is a row.
+//! Strategies: one word in the recipe, one row of this table. Every method and ablation of the
+//! paper is a row.
 //!
 //! | word | start | search by, with α | α in training | refines | paper |
 //! |---|---|---|---|---|---|
@@ -11,9 +12,9 @@
 //! | `weight-similarity` | usual | weights, own | own | – | Table 1 "w/o Grad Sim" |
 //! | `coefficient-clustering` | single | coefficients, own | own | – | Table 3 "Coefficient Clustering" |
 //!
-//! The *usual* start is one cluster for equal members (paper §2.2.1) and four depth bins for members of different
-//! architectures (appendix). `plan.clusters` overrides it: the homogeneous ensemble SWN-HO is `no-search` with
-//! `per-position` clusters.
+//! The *usual* start is one cluster for equal members (paper §2.2.1) and four depth bins for
+//! members of different architectures (appendix). `plan.clusters` overrides it: the homogeneous
+//! ensemble SWN-HO is `no-search` with `per-position` clusters.
 
 use serde::{Deserialize, Serialize};
 use superweight_plan::{Clustering, Coefficients};
@@ -35,7 +36,8 @@ pub enum Strategy {
     Random,
     /// Search clusters; every layer has coefficients of its own from the start of training.
     AllSoft,
-    /// Clusters by the cosine of composed weights instead of gradients; coefficients per layer throughout.
+    /// Clusters by the cosine of composed weights instead of gradients; coefficients per layer
+    /// throughout.
     WeightSimilarity,
     /// Clusters by k-means over coefficients, as in Shapeshifter Networks; coefficients per layer.
     CoefficientClustering,
@@ -66,8 +68,8 @@ pub enum Similarity {
 }
 
 impl Similarity {
-    /// Limit on the templates of a set during the search. Coefficients are clustered with banks of four templates, as in
-    /// Shapeshifter Networks.
+    /// Limit on the templates of a set during the search. Coefficients are clustered with banks of
+    /// four templates, as in Shapeshifter Networks.
     pub fn max_templates(self) -> Option<usize> {
         (self == Self::Coefficient).then_some(4)
     }
@@ -87,7 +89,8 @@ pub enum Alpha {
 pub struct Method {
     /// Starting clusters.
     pub start: Start,
-    /// Similarity that the search compares, and coefficients during the search; `None` without a search.
+    /// Similarity that the search compares, and coefficients during the search; `None` without a
+    /// search.
     pub search: Option<(Similarity, Alpha)>,
     /// Coefficients at the start of training.
     pub coefficients: Alpha,

@@ -5,9 +5,10 @@
 //!                         └─► milestone 50, weight averaging over the last 20 epochs
 //! ```
 //!
-//! A branch has the same bits as a run of its recipe from the start, without the time for the common part. So it may change
-//! only settings that have not taken effect yet: the number of epochs, later learning rates, weight averaging, evaluation.
-//! Other changes are refused, because such a run could not be repeated from its recipe.
+//! A branch has the same bits as a run of its recipe from the start, without the time for the
+//! common part. So it may change only settings that have not taken effect yet: the number of
+//! epochs, later learning rates, weight averaging, evaluation. Other changes are refused, because
+//! such a run could not be repeated from its recipe.
 //!
 //! A crash while the folder is created leaves a run of the recipe at its start, or nothing.
 
@@ -82,7 +83,8 @@ impl Branch<'_> {
         Ok(Way { old, new, loaded, position })
     }
 
-    /// Checks whether the branch is possible, without creating anything. `data` is the data set of the original run.
+    /// Checks whether the branch is possible, without creating anything. `data` is the data set of
+    /// the original run.
     pub fn check(&self, data: &Dataset) -> Result<(), TrainError> {
         self.checked(&self.way()?, data)
     }

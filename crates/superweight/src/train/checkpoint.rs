@@ -1,4 +1,5 @@
-//! Converts an ensemble and its optimizer to the tensors of a checkpoint and back. Each shared parameter is stored once.
+//! Converts an ensemble and its optimizer to the tensors of a checkpoint and back. Each shared
+//! parameter is stored once.
 //!
 //! | file | tensors |
 //! |---|---|
@@ -111,8 +112,8 @@ fn stored(plan: &SharingPlan) -> Vec<Stored> {
     all
 }
 
-/// Copies parameters, running statistics and momentum into a checkpoint. The caller fills in `log_bytes` and `training` of
-/// the state.
+/// Copies parameters, running statistics and momentum into a checkpoint. The caller fills in
+/// `log_bytes` and `training` of the state.
 pub fn capture<D: Device>(ensemble: &Ensemble<D>, optimizer: &Sgd<D>) -> Result<Checkpoint, Error> {
     let plan = ensemble.plan();
     let [bank, members] = parameters(ensemble)?;

@@ -34,7 +34,8 @@ fn a_crash_between_any_two_operations_of_a_run_changes_nothing() {
     create(disk, &whole.0, &resolved).unwrap().run(&Limits::default(), &mut ()).unwrap();
     let (operations, expected) =
         (count.load(Ordering::Relaxed), newest_checkpoint(&run_path(&whole.0)));
-    // Three checkpoints of six files, the second of seven, each made, written and synced, renamed, named, the old one removed.
+    // Three checkpoints of six files, the second of seven, each made, written and synced, renamed,
+    // named, the old one removed.
     assert!(operations > 100, "{operations}");
     let mut resumed = 0;
     for stop in 0..operations {

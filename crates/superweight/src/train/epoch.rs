@@ -1,8 +1,8 @@
-//! One epoch: every training image once, except for an incomplete last batch, in the order and with the learning rates of
-//! the epoch.
+//! One epoch: every training image once, except for an incomplete last batch, in the order and with
+//! the learning rates of the epoch.
 //!
-//! The host prepares the table of images for each step, in some microseconds. The device does the rest. The host waits for
-//! it every fifty steps, to check that the loss is finite.
+//! The host prepares the table of images for each step, in some microseconds. The device does the
+//! rest. The host waits for it every fifty steps, to check that the loss is finite.
 
 use std::time::Instant;
 
@@ -49,7 +49,8 @@ impl<D: Device> Session<D> {
         )
     }
 
-    /// Trains the next epoch of a phase. After an early stop the parameters are those of an incomplete epoch.
+    /// Trains the next epoch of a phase. After an early stop the parameters are those of an
+    /// incomplete epoch.
     pub(super) fn train_epoch(
         &mut self,
         phase: &Phase,

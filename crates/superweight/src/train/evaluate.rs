@@ -1,8 +1,9 @@
 //! Top-1, top-5 and NLL of members and ensemble during training.
 //!
-//! All three follow from the logits, on the host in f64: softmax per member, the mean of the members' probabilities for the
-//! ensemble, NLL = −log p of the true class. Among equal probabilities the lower class ranks first, as in the engine. The
-//! engine's own counts are not used, because they do not cover the ensemble.
+//! All three follow from the logits, on the host in f64: softmax per member, the mean of the
+//! members' probabilities for the ensemble, NLL = −log p of the true class. Among equal
+//! probabilities the lower class ranks first, as in the engine. The engine's own counts are not
+//! used, because they do not cover the ensemble.
 
 use superweight_engine::{Device, ImageSample};
 
@@ -93,7 +94,7 @@ impl<D: Device> Trainer<D> {
         for step in 0..batches.steps() {
             batches.fill(step, &mut draws)?;
             self.evaluate_step(split, &draws)?;
-            let label = |draw: &ImageSample| data.split(part).labels[draw.image as usize];
+            let label = |draw: &ImageSample| data.split(split).labels[draw.image as usize];
             // MIMO draws each image once per subnetwork.
             let labels: Vec<u16> =
                 draws.iter().step_by(self.ensemble().heads()).map(label).collect();

@@ -1,18 +1,18 @@
 //! Training: from a recipe to a run folder, and from a run folder to its end.
 //!
 //! ```text
-//! recipe ─► plan, ensemble, optimizer, images ─► Session ─► phase ─► epoch: steps ─► validation ─► log, curves
-//!                       ▲                                               ▲                              │
-//!               newest checkpoint ◄─────────────────────────────────────┴───────────────────────── checkpoint
+//! recipe ─► plan, ensemble, images ─► Session ─► phase ─► epoch: steps ─► validation ─► log
+//!                  ▲                                           ▲                          │
+//!          newest checkpoint ◄─────────────────────────────────┴──────────────────── checkpoint
 //! ```
 //!
-//! A [`Session`] holds everything that changes while a run trains. A checkpoint holds the part that the recipe does
-//! not determine: parameters, momentum, running statistics and position. Learning rates, the order of images and
-//! augmentation are functions of the position. So N epochs, a resume and N more epochs give the same bits as 2N
-//! epochs.
+//! A [`Session`] holds everything that changes while a run trains. A checkpoint holds the part that
+//! the recipe does not determine: parameters, momentum, running statistics and position. Learning
+//! rates, the order of images and augmentation are functions of the position. So N epochs, a resume
+//! and N more epochs give the same bits as 2N epochs.
 //!
-//! Checkpoints are written between epochs only. A kill loses at most the current epoch, or as many epochs as the
-//! caller puts between two checkpoints (a checkpoint of WRN-28-10 has 292 MB).
+//! Checkpoints are written between epochs only. A kill loses at most the current epoch, or as many
+//! epochs as the caller puts between two checkpoints (a checkpoint of WRN-28-10 has 292 MB).
 //!
 //! | file | what it does |
 //! |---|---|

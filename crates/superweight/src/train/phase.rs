@@ -1,7 +1,7 @@
 //! Phases of a run: epochs with one schedule and random numbers of their own.
 //!
-//! Training is the last phase of every run. Strategies with a search have a search phase before it. Epochs count from 0 in
-//! each phase; checkpoints count through all phases.
+//! Training is the last phase of every run. Strategies with a search have a search phase before it.
+//! Epochs count from 0 in each phase; checkpoints count through all phases.
 
 use std::fmt;
 
@@ -40,7 +40,8 @@ impl Stage {
         }
     }
 
-    /// Seed of the initial parameters: the run's seed for training, a seed derived from it for the search.
+    /// Seed of the initial parameters: the run's seed for training, a seed derived from it for the
+    /// search.
     pub fn seed(self, run: u64) -> u64 {
         match self {
             Self::Search => Draws::new(&[run, self.stream() as u64]).bits(0),

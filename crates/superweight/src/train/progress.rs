@@ -29,7 +29,8 @@ pub enum Progress<'a> {
     Ready(Ready<'a>),
     /// A step is complete.
     Step(StepReport),
-    /// A step of the pass that recomputes batch norm's statistics after weight averaging is complete.
+    /// A step of the pass that recomputes batch norm's statistics after weight averaging is
+    /// complete.
     Recalibrated(StepReport),
     /// An epoch is complete and evaluated.
     Epoch(&'a EpochReport),
@@ -100,7 +101,8 @@ pub struct EpochReport {
     pub epochs: u64,
     /// Figures of the training steps.
     pub train: TrainFigures,
-    /// Epochs in the weight average that the network holds now: nonzero only in the last epoch of a run that averages.
+    /// Epochs in the weight average that the network holds now: nonzero only in the last epoch of a
+    /// run that averages.
     pub swa: u64,
     /// Figures on the validation images, where the recipe reserves some.
     pub validation: Option<Evaluation>,

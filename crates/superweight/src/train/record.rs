@@ -1,7 +1,8 @@
 //! Files that a run writes while it trains: `log.jsonl`, TensorBoard curves, checkpoints.
 //!
-//! The line of an epoch is written before its checkpoint. The checkpoint notes the length of the log, and resuming cuts the
-//! log there. The x axis of curves counts optimizer steps through all phases.
+//! The line of an epoch is written before its checkpoint. The checkpoint notes the length of the
+//! log, and resuming cuts the log there. The x axis of curves counts optimizer steps through all
+//! phases.
 
 use serde_json::json;
 use superweight_engine::Device;

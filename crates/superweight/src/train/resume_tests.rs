@@ -75,7 +75,8 @@ fn epochs_a_resume_and_more_epochs_are_the_same_as_all_at_once() {
     }
 }
 
-/// With fewer checkpoints a kill loses more epochs, a clean stop loses none, and the result has the same bits.
+/// With fewer checkpoints a kill loses more epochs, a clean stop loses none, and the result has the
+/// same bits.
 #[test]
 fn fewer_checkpoints_give_the_same_bits() {
     let resolved = tiny(&["train.epochs=5"]);
@@ -175,8 +176,8 @@ fn validation_runs_at_its_interval_and_at_the_end() {
     assert_eq!(of_training, [false, true, true]);
 }
 
-/// A member's figures cover the steps that trained it. With a learning rate near zero they equal those of a run that trains
-/// all members in every step, up to the choice of images.
+/// A member's figures cover the steps that trained it. With a learning rate near zero they equal
+/// those of a run that trains all members in every step, up to the choice of images.
 #[test]
 fn figures_of_a_member_cover_the_steps_that_trained_it() {
     let losses = |set: &[&str]| -> Vec<f64> {
@@ -371,7 +372,7 @@ fn a_checkpoint_of_another_recipe_is_refused_by_what_does_not_fit() {
         assert!(matches!(error, TrainError::Checkpoint { number: 2, .. }), "{error}");
         error.to_string()
     };
-    assert!(refused(&[]).ends_with("there is no tensor 'templates.0'"), "momentum is asked for");
+    assert!(refused(&[]).ends_with("there is no tensor 'templates.0'"), "momentum is expected");
     let later = refused(&["train.epochs=1", "train.momentum=0"]);
     assert!(later.ends_with("state.json: the recipe has no epoch 2 of phase 'train'"), "{later}");
 }

@@ -13,9 +13,11 @@ use crate::recipe::Resolved;
 use crate::run::{Log, RunFolder, TensorBoard, Tensors, WeightDecayGroup};
 use crate::search::Statistics;
 
-/// A run that this process trains: recipe, images, networks, optimizer, and its position in the training.
+/// A run that this process trains: recipe, images, networks, optimizer, and its position in the
+/// training.
 ///
-/// [`Session::create`] starts a run, [`Session::resume`] continues one, and [`Session::run`] trains it to its end.
+/// [`Session::create`] starts a run, [`Session::resume`] continues one, and [`Session::run`] trains
+/// it to its end.
 #[derive(Debug)]
 pub struct Session<D: Device> {
     pub(super) resolved: Resolved,

@@ -59,8 +59,8 @@ impl<D: Device> Session<D> {
         Ok(session)
     }
 
-    /// Resumes a run from its newest intact checkpoint, or from the start if there is none. `data` is the folder of data
-    /// sets.
+    /// Resumes a run from its newest intact checkpoint, or from the start if there is none. `data`
+    /// is the folder of data sets.
     pub fn resume(device: &D, run: &Path, data: &Path) -> Result<Self, TrainError> {
         let resumed = RunFolder::resume(run)?;
         let (resolved, _) = recipe_of(run)?;
@@ -132,7 +132,8 @@ pub(super) fn recipe_of(run: &Path) -> Result<(Resolved, Recipe), TrainError> {
     let file = run.join(RESOLVED);
     let recipe = Recipe::load(&file, &[] as &[&str])?;
     let resolved = recipe.resolve()?;
-    // Single keys may be newer than the run. A missing table was cut off, and defaults would silently replace it.
+    // Single keys may be newer than the run. A missing table was cut off, and defaults would
+    // silently replace it.
     let (tables, text) = (resolved.to_toml(), recipe.as_written());
     let mut tables = tables.lines().filter(|line| line.starts_with('['));
     match tables.find(|&table| !text.lines().any(|line| line.trim() == table)) {

@@ -1,13 +1,14 @@
-//! Decides what is shared: clusters after the last epoch of the search, coefficient groups after epoch E of training.
+//! Decides what is shared: clusters after the last epoch of the search, coefficient groups after
+//! epoch E of training.
 //!
 //! ```text
-//! search, last epoch: Σ dL/dW ─► statistics.safetensors ─► clusters ─► new plan, parameters reinitialised ─► checkpoint
-//! train, epoch E:     Σ dL/dα ─► statistics.safetensors ─► groups   ─► α copied, or parameters reinitialised ─► checkpoint
+//! search, last epoch: Σ dL/dW ─► statistics ─► clusters ─► new plan, reinitialised ─► checkpoint
+//! train, epoch E:     Σ dL/dα ─► statistics ─► groups ─► α copied, or reinitialised ─► checkpoint
 //! ```
 //!
-//! Gradient sums exist within one epoch only. The checkpoint after it holds the decision. A kill before that checkpoint repeats
-//! the epoch and decides the same; a kill after it decides nothing twice. Sums in checkpoints would make each checkpoint as
-//! large as the networks.
+//! Gradient sums exist within one epoch only. The checkpoint after it holds the decision. A kill
+//! before that checkpoint repeats the epoch and decides the same; a kill after it decides nothing
+//! twice. Sums in checkpoints would make each checkpoint as large as the networks.
 
 use superweight_engine::{Device, Error};
 use superweight_plan::SharingPlan;
@@ -169,8 +170,8 @@ impl<D: Device> Session<D> {
         Ok(decision)
     }
 
-    /// Whether all parameters are reinitialised: after a search, and with `refine.reinit` after a refinement that splits a
-    /// group, if epochs remain.
+    /// Whether all parameters are reinitialised: after a search, and with `refine.reinit` after a
+    /// refinement that splits a group, if epochs remain.
     fn reinitializes(&self, stage: Stage, before: &SharingPlan, decision: &Decision) -> bool {
         let wanted = self.resolved.refine.as_ref().is_some_and(|refine| refine.reinit);
         let epochs_remain = self.position.epoch < self.resolved.train.epochs;
@@ -228,8 +229,8 @@ fn can_split(plan: &SharingPlan) -> bool {
     plan.bill.reserved > 0
 }
 
-/// Statistics of a resumed run. Training does not need them: if they cannot be read, the reason is returned beside empty
-/// statistics.
+/// Statistics of a resumed run. Training does not need them: if they cannot be read, the reason is
+/// returned beside empty statistics.
 pub(super) fn resumed_statistics(
     folder: &RunFolder,
     position: Position,

@@ -1,4 +1,5 @@
-//! Runs that search and refine: their decisions, their files, and that a stop anywhere changes nothing.
+//! Runs that search and refine: their decisions, their files, and that a stop anywhere changes
+//! nothing.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -22,7 +23,8 @@ fn searching(strategy: Strategy, set: &[&str]) -> Resolved {
     let mut all =
         vec![word.as_str(), "search.epochs=2", "search.clusters=2", "search.min_templates=2"];
     if strategy == Strategy::Swn {
-        // One cluster at the start and a low τ: in so small networks little stays together otherwise.
+        // One cluster at the start and a low τ: in so small networks little stays together
+        // otherwise.
         all.extend(["refine.epoch=2", "refine.beta=0.5", "plan.clusters=single", "search.tau=0"]);
     }
     all.extend(set);
@@ -76,7 +78,7 @@ fn a_run_searches_reinitialises_and_refines_within_its_budget() {
         assert_eq!(number, 6, "checkpoints count through both phases");
         let plan = SharingPlan::from_json(&checkpoint.plan).unwrap();
         assert_eq!(plan, refined.decision.plan);
-        // Every trained number is in the checkpoint once, and there are as many as the bill says.
+        // Every parameter is in the checkpoint once, and the bill has their number.
         let all = [&checkpoint.bank, &checkpoint.members].into_iter().flat_map(|file| file.iter());
         let trained = all.filter(|(name, _)| !name.contains("running_"));
         assert_eq!(trained.map(|(_, t)| t.values().len() as u64).sum::<u64>(), plan.bill.trained());
@@ -101,7 +103,8 @@ fn a_run_searches_reinitialises_and_refines_within_its_budget() {
     }
 }
 
-/// Training after a search is the training of the plan it found: the search leaves nothing else behind.
+/// Training after a search is the training of the plan it found: the search leaves nothing else
+/// behind.
 #[test]
 fn training_keeps_no_parameter_of_the_search() {
     let (folder, resolved) =
@@ -192,7 +195,7 @@ fn reinit_after_refinement_keeps_no_parameter() {
 #[test]
 fn a_run_stopped_around_its_decisions_decides_the_same() {
     for (strategy, set, stops) in [
-        // Search epochs 1 and 2, training epochs 1 to 3; inside of the epochs that are looked at.
+        // Search epochs 1 and 2, training epochs 1 to 3; inside of the epochs that are probed.
         (Strategy::Swn, "plan.tiling=auto", &[(1, 0), (2, 0), (3, 0), (1, 2)][..]),
         (Strategy::Swn, "plan.tiling=kronecker", &[(1, 0), (2, 0), (3, 0), (1, 2)]),
         (Strategy::Swn, "refine.reinit=true", &[(2, 0), (1, 2)]),
@@ -236,7 +239,8 @@ fn a_run_stopped_around_its_decisions_decides_the_same() {
     }
 }
 
-/// The search's last epoch and refinement's are the first of their phases, so that every checkpoint is one of a decision.
+/// The search's last epoch and refinement's are the first of their phases, so that every checkpoint
+/// is one of a decision.
 #[test]
 fn a_crash_between_any_two_operations_around_decisions_changes_nothing() {
     let set =
@@ -273,7 +277,8 @@ fn a_crash_between_any_two_operations_around_decisions_changes_nothing() {
     }
 }
 
-/// What a search found, given as a plan: training is the same, bit for bit, stopped and gone on with or not.
+/// What a search found, given as a plan: training is the same, bit for bit, stopped and gone on
+/// with or not.
 #[test]
 fn a_plan_that_is_given_is_trained_as_if_it_had_been_found() {
     let (searched, resolved) = (Folder::new("searched"), searching(Strategy::Swn, &[]));
@@ -327,7 +332,7 @@ fn a_plan_of_others_or_over_the_budget_is_refused() {
     };
     let small = Resolved { budget: "1000".parse().unwrap(), ..given.clone() };
     assert!(
-        refused(&small, &plan).contains("the recipe's budget is 1,000: raise it, or plan anew")
+        refused(&small, &plan).contains("the recipe's budget is 1,000: raise the budget")
     );
     let other = Resolved { members: vec!["wrn-10-1".parse().unwrap()], ..given.clone() };
     assert!(refused(&other, &plan).contains("the recipe has 1 members, the plan 2"));

@@ -1,8 +1,9 @@
-//! Reasons why a run stops early: an interrupt, a limit, or values that are no longer finite. Also how often checkpoints are
-//! written, which is how much a kill can lose.
+//! Reasons why a run stops early: an interrupt, a limit, or values that are no longer finite. Also
+//! how often checkpoints are written, which is how much a kill can lose.
 //!
-//! The interrupt flag is checked after every step: the step is completed, the epoch is not. Time is checked between epochs
-//! only, where checkpoints are written: the next epoch starts if one as long as the last would fit.
+//! The interrupt flag is checked after every step: the step is completed, the epoch is not. Time is
+//! checked between epochs only, where checkpoints are written: the next epoch starts if one as long
+//! as the last would fit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,8 +31,8 @@ pub struct Limits {
     pub search_only: bool,
     /// Epoch of training after which to stop.
     pub until: Option<u64>,
-    /// Epochs between two checkpoints; `None` for one after every epoch. The last epoch of a phase, a decision and a stop
-    /// between epochs always write one.
+    /// Epochs between two checkpoints; `None` for one after every epoch. The last epoch of a phase,
+    /// a decision and a stop between epochs always write one.
     pub checkpoint_every: Option<u64>,
 }
 
@@ -46,7 +47,8 @@ impl Limits {
         epoch == epochs || epoch.is_multiple_of(self.checkpoint_every.unwrap_or(1).max(1))
     }
 
-    /// Whether another epoch of `epoch_seconds` does not fit before the deadline. With 0 seconds (no epoch yet) it does.
+    /// Whether another epoch of `epoch_seconds` does not fit before the deadline. With 0 seconds
+    /// (no epoch yet) it does.
     pub fn out_of_time(&self, epoch_seconds: f64) -> bool {
         let needed = Duration::try_from_secs_f64(SLACK * epoch_seconds).unwrap_or(Duration::MAX);
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));

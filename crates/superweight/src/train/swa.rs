@@ -1,16 +1,19 @@
-//! Stochastic weight averaging (`train.swa_epochs`): the run keeps the mean of the parameters after each of the last N epochs
-//! (Izmailov et al., Averaging Weights Leads to Wider Optima and Better Generalization, 2018).
+//! Stochastic weight averaging (`train.swa_epochs`): the run keeps the mean of the parameters after
+//! each of the last N epochs (Izmailov et al., Averaging Weights Leads to Wider Optima and Better
+//! Generalization, 2018).
 //!
 //! ```text
 //! each of the last N epochs: parameters ─► mean ─► swa.safetensors of its checkpoint
-//! after the last:            mean ─► network ─► batch norm's statistics from all training images ─► evaluation, checkpoint
+//! after the last: mean ─► network ─► batch norm's statistics from all images ─► evaluation
 //! ```
 //!
-//! Templates and coefficients are averaged, not the composed weights, which would not fit the plan. Running statistics belong
-//! to the weights that produced them, so they are recomputed for the mean, with forward passes only. Training on with learning
-//! rate 0 would cost backward passes, give statistics of only the last twenty batches, and change the momentum.
+//! Templates and coefficients are averaged, not the composed weights, which would not fit the plan.
+//! Running statistics belong to the weights that produced them, so they are recomputed for the
+//! mean, with forward passes only. Training on with learning rate 0 would cost backward passes,
+//! give statistics of only the last twenty batches, and change the momentum.
 //!
-//! Before the end, a checkpoint holds the network being trained, and figures of a stopped run are of that network.
+//! Before the end, a checkpoint holds the network being trained, and figures of a stopped run are
+//! of that network.
 
 use superweight_engine::Device;
 
@@ -22,11 +25,12 @@ use super::{
 use crate::data::Batches;
 use crate::run::{Checkpoint, Tensor, Tensors, Values};
 
-/// Estimated time of the last epoch over that of others. A forward pass took 0.46 of the time of an epoch's steps
-/// (WRN-10-2, batches of 50, two cores).
+/// Estimated time of the last epoch over that of others. A forward pass took 0.46 of the time of an
+/// epoch's steps (WRN-10-2, batches of 50, two cores).
 pub(super) const LAST_EPOCH: f64 = 1.6;
 
-/// Number of epochs in the average after `done` epochs of a phase, if the last `average` epochs of training count.
+/// Number of epochs in the average after `done` epochs of a phase, if the last `average` epochs of
+/// training count.
 pub(super) fn counted(phase: &Phase, done: u64, average: u64) -> u64 {
     match phase.stage {
         Stage::Search => 0,
@@ -35,8 +39,8 @@ pub(super) fn counted(phase: &Phase, done: u64, average: u64) -> u64 {
 }
 
 impl<D: Device> Session<D> {
-    /// Adds the parameters after an epoch to the average. After the last epoch the average becomes the network. Returns the
-    /// number of averaged epochs in the network, 0 before the last epoch.
+    /// Adds the parameters after an epoch to the average. After the last epoch the average becomes
+    /// the network. Returns the number of averaged epochs in the network, 0 before the last epoch.
     pub(super) fn average(
         &mut self,
         phase: &Phase,
@@ -68,7 +72,8 @@ impl<D: Device> Session<D> {
         Ok(Ok(count))
     }
 
-    /// Recomputes batch norm's running statistics for the current parameters, as means over all training images.
+    /// Recomputes batch norm's running statistics for the current parameters, as means over all
+    /// training images.
     pub(super) fn recalibrate(
         &mut self,
         phase: &Phase,
@@ -93,7 +98,8 @@ impl<D: Device> Session<D> {
     }
 }
 
-/// Average of a run that resumes at a position of a phase. The error says why the checkpoint does not fit.
+/// Average of a run that resumes at a position of a phase. The error says why the checkpoint does
+/// not fit.
 pub(super) fn restored(
     phase: &Phase,
     position: &Position,

@@ -84,7 +84,7 @@ fn mean_of_the_last(count: u64, set: &[&str]) {
         _ => None,
     });
     assert_eq!(logged.collect::<Vec<_>>(), [0, 0, 0, count]);
-    // What was measured is what lies in the folder.
+    // The figures are those of the network in the folder.
     let mut session = resume(Disk::default(), &run, &resolved).unwrap();
     assert_eq!(session.run(&Limits::default(), &mut ()).unwrap().test, outcome.test);
 }
@@ -119,7 +119,8 @@ fn batch_norm_statistics_are_those_of_the_average() {
     }
 }
 
-/// Stops a run at a step of the pass that recomputes statistics, and records the steps of that pass.
+/// Stops a run at a step of the pass that recomputes statistics, and records the steps of that
+/// pass.
 #[derive(Default)]
 struct StopInPass {
     at: Option<u64>,

@@ -1,4 +1,5 @@
-//! A run small enough for hundreds of repetitions: two members on 4×4 pixels, with a data set of its own.
+//! A run small enough for hundreds of repetitions: two members on 4×4 pixels, with a data set of
+//! its own.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use crate::data::testing::dataset;
 use crate::recipe::{Recipe, Resolved};
 use crate::run::{Checkpoint, Disk, Existing, RunFolder, load_checkpoint};
 
-/// Two members, shared parameters, three steps per epoch. Cutout is set because its default is larger than the image.
+/// Two members, shared parameters, three steps per epoch. Cutout is set because its default is
+/// larger than the image.
 const RECIPE: &str = "
 name = 'tiny'
 members = ['wrn-10-1', 'cnn-4-8']

@@ -1,14 +1,15 @@
 //! Members, bank, optimizer and images on one device, with a training step and an evaluation step.
 //!
 //! ```text
-//! train:    load batch ─► compose ─► members forward, backward ─► compose backward ─► update ─► sum metrics
+//! train:    load batch ─► compose ─► members forward, backward ─► compose backward ─► update
 //! evaluate: load batch ─► members forward
 //! ```
 //!
-//! Steps that train the same subset of members share one recording (`model::member_schedule` decides the subsets).
+//! Steps that train the same subset of members share one recording (`model::member_schedule`
+//! decides the subsets).
 //!
-//! Before a step the host sets the images and the learning rate. Then the device runs the whole step, on a GPU from a
-//! recording. Metrics are summed on the device and read on request.
+//! Before a step the host sets the images and the learning rate. Then the device runs the whole
+//! step, on a GPU from a recording. Metrics are summed on the device and read on request.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -69,11 +70,13 @@ struct Sums<D: Device> {
     metrics: Accumulator<D>,
 }
 
-/// Subsets whose recordings are kept. Beyond that the oldest is dropped, and recorded again when it comes up.
+/// Subsets whose recordings are kept. Beyond that the oldest is dropped, and recorded again when it
+/// comes up.
 const MAX_SUBSETS: usize = 64;
 
 impl<D: Device> Trainer<D> {
-    /// Compiles, allocates and loads the images. Parameters are zero. A plan over its budget is refused.
+    /// Compiles, allocates and loads the images. Parameters are zero. A plan over its budget is
+    /// refused.
     pub fn new(
         device: &D,
         resolved: &Resolved,
@@ -94,7 +97,8 @@ impl<D: Device> Trainer<D> {
         })
     }
 
-    /// Switches to another plan of the same members. Parameters are zero again. The memory of both plans exists for a moment.
+    /// Switches to another plan of the same members. Parameters are zero again. The memory of both
+    /// plans exists for a moment.
     pub fn replan(&mut self, resolved: &Resolved, plan: &SharingPlan) -> Result<(), TrainError> {
         let device = self.ensemble.memory().device().clone();
         let (ensemble, optimizer) = compile(&device, resolved, plan)?;
@@ -136,8 +140,8 @@ impl<D: Device> Trainer<D> {
         Ok(())
     }
 
-    /// Trains `members` for one step on the images of `draws` with learning rate `lr`. All steps of an epoch use the same
-    /// hook or none.
+    /// Trains `members` for one step on the images of `draws` with learning rate `lr`. All steps of
+    /// an epoch use the same hook or none.
     pub fn train_step(
         &mut self,
         members: &[MemberId],
@@ -212,7 +216,8 @@ impl<D: Device> Trainer<D> {
         self.ensemble.compose()
     }
 
-    /// Adds the k-th batch (from 1) of a pass to batch norm's statistics, with the weights that were composed last.
+    /// Adds the k-th batch (from 1) of a pass to batch norm's statistics, with the weights that
+    /// were composed last.
     pub fn recalibrate_step(&mut self, draws: &[ImageSample], k: u32) -> Result<(), Error> {
         let device = self.ensemble.memory().device().clone();
         let images = &mut self.images[Split::Train as usize];
@@ -234,7 +239,8 @@ impl<D: Device> Trainer<D> {
     }
 }
 
-/// Compiles members, bank and optimizer with the settings of the recipe. A plan over its budget is refused.
+/// Compiles members, bank and optimizer with the settings of the recipe. A plan over its budget is
+/// refused.
 fn compile<D: Device>(
     device: &D,
     resolved: &Resolved,

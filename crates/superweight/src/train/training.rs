@@ -17,8 +17,8 @@ use crate::model::bank::weight_name;
 use crate::run::{Checkpoint, Evaluation};
 
 impl<D: Device> Session<D> {
-    /// Trains to the end of the run, or until a limit stops it. At the end it evaluates on the test images,
-    /// unless the recipe forbids that (`eval.test = false`).
+    /// Trains to the end of the run, or until a limit stops it. At the end it evaluates on the test
+    /// images, unless the recipe forbids that (`eval.test = false`).
     pub fn run(
         &mut self,
         limits: &Limits,
@@ -52,7 +52,8 @@ impl<D: Device> Session<D> {
                 break self.keep(observer)?.err().unwrap_or(stopped);
             }
             match self.next_epoch(&phase, limits, observer)? {
-                // Training starts from new parameters, so figures of the search are not those of the run.
+                // Training starts from new parameters, so figures of the search are not those of
+                // the run.
                 Ok(report) if report.phase == Stage::Search => {}
                 Ok(report) => (validation, test) = (report.validation, report.test),
                 Err(stopped) => break stopped,
@@ -136,7 +137,8 @@ impl<D: Device> Session<D> {
         })
     }
 
-    /// Warns of layers whose weights are nearly zero. Accuracy alone does not show that a network skips a layer.
+    /// Warns of layers whose weights are nearly zero. Accuracy alone does not show that a network
+    /// skips a layer.
     fn warn_of_near_zero_layers(&mut self) -> Result<(), TrainError> {
         self.trainer.compose()?;
         let ensemble = self.trainer.ensemble();

@@ -22,7 +22,8 @@ pub(super) fn weight_decay(resolved: &Resolved, kind: ParameterKind) -> f64 {
     }
 }
 
-/// Every kind of parameter with its count and weight decay. Coefficients that refinement may add are not counted.
+/// Every kind of parameter with its count and weight decay. Coefficients that refinement may add
+/// are not counted.
 pub(super) fn weight_decay_groups<D: Device>(
     resolved: &Resolved,
     ensemble: &Ensemble<D>,

@@ -65,8 +65,8 @@ impl Recipe {
         Ok((name, set))
     }
 
-    /// A packed data set in the data folder. With `data.digest` it must be exactly that set; then a run may keep its
-    /// description beside its recipe, and the images may be on another machine.
+    /// A packed data set in the data folder. With `data.digest` it must be exactly that set; then a
+    /// run may keep its description beside its recipe, and the images may be on another machine.
     fn own_set(&self, name: &str, unknown: DataError) -> Result<OwnSet, DataError> {
         let folder = data::standard_folder()?;
         let Some(digest) = &self.data.digest else { return OwnSet::known(name, &folder, unknown) };
@@ -100,7 +100,8 @@ impl Recipe {
         let usual =
             if own.is_some() { (shape.height.min(shape.width) as u64 / 8).min(64) } else { 4 };
         let usual = if crop == Crop::Pad { usual } else { 0 };
-        // A crop set by a flag makes the padding in the file ineffective, as a schedule does with milestones.
+        // A crop set by a flag makes the padding in the file ineffective, as a schedule does with
+        // milestones.
         let place = |path| self.source.place(path, None);
         let is_left = crop == Crop::RandomResized
             && matches!(place("data.crop"), Place::Flag(_))

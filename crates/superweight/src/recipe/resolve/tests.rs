@@ -196,9 +196,9 @@ fn coefficients_of_a_given_grid_are_decayed() {
     assert!(decayed("grid") && decayed("kronecker") && !decayed("nested"));
 }
 
-/// What is asked for in vain is said with its place, unless a flag has made it idle.
+/// Keys without effect are reported with their place, unless only a flag makes them ineffective.
 #[test]
-fn keys_without_a_say_are_named() {
+fn keys_without_effect_are_reported() {
     let unused_keys = |text: &str, overrides: &[&str]| {
         let recipe = Recipe::parse("r.toml", text, overrides).unwrap();
         recipe.unused_keys(&recipe.resolve().unwrap())
@@ -418,13 +418,13 @@ fn a_set_of_ones_own_is_described_beside_the_recipe_of_its_run() {
     let parse = |text: &str| Recipe::parse(&file, text, &[] as &[&str]).unwrap().resolve();
     let recipe = |data: &str| {
         format!(
-            "members = ['wrn-10-1']\nbudget = '100%'\ntrain.batch = 4\ndata = {{ name = 'cifar-birds-of-a-test', {data} }}"
+            "members = ['wrn-10-1']\nbudget = '100%'\ntrain.batch_size = 4\ndata = {{ name = 'cifar-birds-of-a-test', {data} }}"
         )
     };
     let described = recipe(&format!("digest = '{}'", own.digest()));
     let resolved = parse(&described).unwrap();
     assert_eq!((resolved.data.shape, resolved.data.classes), (birds.shape, 3));
-    assert_eq!((resolved.data.augment.pad, resolved.data.augment.cutout), (0, 0)); // an eighth of two pixels
+    assert_eq!((resolved.data.augment.pad, resolved.data.augment.cutout), (0, 0));
     assert_eq!(resolved.data.description().unwrap(), birds.description());
     assert_eq!(parse(&resolved.to_toml()).unwrap(), resolved);
     assert_eq!(resolved.data.open(&folder.0).unwrap().train, birds.train);

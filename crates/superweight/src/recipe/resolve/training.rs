@@ -24,7 +24,7 @@ impl Recipe {
                 return Ok(count);
             }
             0..=3 => {
-                format!("with {members} members every step trains all of them: leave the key out")
+                format!("with {members} member(s) every step trains all of them: leave the key out")
             }
             _ => format!(
                 "{count} of {members} members: a step trains the largest, the smallest and at least one other, so 3 \
@@ -163,8 +163,8 @@ impl Recipe {
         self.train.schedule.unwrap_or(ScheduleWord::Multistep)
     }
 
-    /// Epochs of weight averaging. By default a single network has one late milestone and weight averaging; a recipe with
-    /// milestones of its own has none. Averaging starts after refinement.
+    /// Epochs of weight averaging. By default a single network has one late milestone and weight
+    /// averaging; a recipe with milestones of its own has none. Averaging starts after refinement.
     pub(super) fn swa_epochs(&self, single: bool, refined: u64) -> Result<u64, RecipeError> {
         let (given, epochs) = (self.train.swa_epochs.as_ref(), self.epochs());
         let free =
@@ -175,8 +175,8 @@ impl Recipe {
         self.count_or_share("train.swa_epochs", given, epochs, "epochs")
     }
 
-    /// Milestones in epochs. Shares are rounded down; a share that falls on epoch 0 or on another milestone is dropped,
-    /// so that a training of one epoch has none.
+    /// Milestones in epochs. Shares are rounded down; a share that falls on epoch 0 or on another
+    /// milestone is dropped, so that a training of one epoch has none.
     fn milestones(&self, heterogeneous: bool, swa_epochs: u64) -> Result<Vec<u64>, RecipeError> {
         let epochs = self.epochs();
         let usual = || {

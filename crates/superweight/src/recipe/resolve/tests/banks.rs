@@ -1,4 +1,4 @@
-//! Which strategies and keys go with layers that look at banks.
+//! Strategies and keys for stretched and rank-one tiling.
 
 use super::resolve;
 

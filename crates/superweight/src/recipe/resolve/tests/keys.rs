@@ -12,8 +12,8 @@ use crate::data::OwnSet;
 use crate::data::testing::{Folder, birds};
 use crate::recipe::{KEYS, Key, Kind, Recipe, RecipeError};
 
-/// `KEYS` is what [`Recipe`] has: two schedules, both crops, a given plan, members in turns, several heads and a set of one's
-/// own together write every key.
+/// `KEYS` is what [`Recipe`] has: two schedules, both crops, a given plan, members in turns,
+/// several heads and a set of one's own together write every key.
 #[test]
 fn keys_and_fields_are_the_same() {
     let folder = Folder::new("own-keys");
@@ -49,7 +49,8 @@ fn keys_and_fields_are_the_same() {
 /// A value of every kind, as TOML, and sometimes nothing.
 fn value(key: &'static Key) -> BoxedStrategy<Option<String>> {
     let texts: &'static [&'static str] = match key.path {
-        // Its place depends on the recipe's, and it leaves no room for its neighbours: tested by itself.
+        // Its place depends on the recipe's, and it leaves no room for its neighbours: tested by
+        // itself.
         "plan.file" => return Just(None).boxed(),
         // Of sets that are not known.
         "data.digest" => return Just(None).boxed(),
@@ -114,7 +115,8 @@ proptest! {
         let resolved = match resolve(&set.join("\n"), &[]) {
             Ok(resolved) => resolved,
             Err(RecipeError::Value { key: "budget", .. }) => return Ok(()),
-            // Taking turns needs more members than most of these recipes have, and a teacher somebody to teach.
+            // Training some members per step and distillation need more members than most of
+            // these recipes have.
             Err(RecipeError::Value { key: "train.members_per_step" | "train.distillation" | "train.batch_repetitions", .. }) => {
                 return Ok(());
             }

@@ -1,4 +1,5 @@
-//! Members that take turns, that learn from others, that see several images at once: which keys go with them.
+//! Members that take turns, that learn from others, that see several images at once: which keys go
+//! with them.
 
 use super::{refused, resolve};
 
@@ -6,14 +7,14 @@ use super::{refused, resolve};
 fn turns_are_of_so_many_members_that_all_have_theirs() {
     refused(
         "train.members_per_step = 2",
-        "r.toml:1:17: train.members_per_step: a step trains all of so few members (1): leave the key out",
+        "r.toml:1:17: train.members_per_step: with 1 member(s) every step trains all of them: leave the key out",
     );
     let four = "members = ['wrn-10-1', 'wrn-10-2', 'wrn-10-3', 'wrn-10-4']";
-    for asked in [1, 2, 5] {
-        let why = "members: a step trains the largest, the smallest and one of those between at least, so 3 to 3;";
+    for count in [1, 2, 5] {
+        let why = "members: a step trains the largest, the smallest and at least one other, so 3 to 3;";
         refused(
-            &format!("{four}\ntrain.members_per_step = {asked}"),
-            &format!("r.toml:2:17: train.members_per_step: {asked} of 4 {why}"),
+            &format!("{four}\ntrain.members_per_step = {count}"),
+            &format!("r.toml:2:17: train.members_per_step: {count} of 4 {why}"),
         );
     }
     refused(
@@ -55,6 +56,6 @@ fn several_heads_have_rows_and_learn_from_labels() {
     );
     refused(
         "train.distillation = true",
-        "r.toml:1:19: train.distillation: there is one member, and nobody",
+        "r.toml:1:19: train.distillation: distillation needs several members",
     );
 }
