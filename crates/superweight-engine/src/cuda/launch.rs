@@ -19,7 +19,7 @@ pub(crate) const THREADS: u32 = 256;
 const BLOCKS_PER_MULTIPROCESSOR: usize = 16;
 
 /// Bytes for messages between blocks of a cooperative launch.
-pub(crate) const LETTER_BYTES: usize = 4 << 20;
+pub(crate) const MESSAGE_BYTES: usize = 4 << 20;
 
 /// Limits of a cooperative launch: channels, and sums that the last block adds.
 pub(crate) const MOST_CHANNELS: usize = 4096;
@@ -29,11 +29,11 @@ pub(crate) const MOST_SET_SUMS: usize = 1 << 17;
 /// size: messages, results of 8 bytes per sum, sums, a ticket per channel, and the launch counter
 /// of two words.
 const MEETING: [usize; 6] = {
-    let answers = LETTER_BYTES;
-    let sums = answers + 8 * MOST_SET_SUMS;
+    let results = MESSAGE_BYTES;
+    let sums = results + 8 * MOST_SET_SUMS;
     let tickets = sums + 4 * MOST_SET_SUMS;
     let turn = tickets + 4 * MOST_CHANNELS;
-    [0, answers, sums, tickets, turn, turn + 8]
+    [0, results, sums, tickets, turn, turn + 8]
 };
 
 /// Addresses of the memory shared by the blocks of a cooperative launch. A struct of the kernels.

@@ -224,10 +224,10 @@ fn devices_and_storages_that_cannot_be() {
     with_cuda(Precision::F32, |device| {
         let layout = LayoutBuilder::new().parameter("bank", 1 << 50).unwrap().finish(device);
         let error = Memory::new(device, layout, 0).unwrap_err();
-        let Error::Cuda(CudaError::OutOfMemory { asked, free, total, .. }) = error else {
+        let Error::Cuda(CudaError::OutOfMemory { requested, free, total, .. }) = error else {
             panic!("{error}")
         };
-        assert!(asked == 1 << 52 && free <= total && total > 0, "{asked} {free} {total}");
+        assert!(requested == 1 << 52 && free <= total && total > 0, "{requested} {free} {total}");
         device.finish().unwrap();
         let case = &networks(16)[0];
         let mut bench = Bench::new(device, case.graph.clone(), case.settings);

@@ -1,4 +1,5 @@
-//! Coefficients that are products of patterns and gains, on a GPU: one launch for all sets, and two back.
+//! Coefficients as products of patterns and gains, on a GPU: one launch for all sets, and two for
+//! the gradients.
 
 use super::piece::Piece;
 use crate::cuda::buffer::Allocation;
@@ -7,7 +8,7 @@ use crate::cuda::launch::{Grid, launch};
 use crate::device::mix::{MixGradients, MixSet};
 use crate::error::CudaError;
 
-/// Coefficients of a gain that a block takes: as in `factors.cu`.
+/// Coefficients of a gain per block; `LANES` in `factors.cu`.
 const LANES: usize = 32;
 
 #[repr(C)]
@@ -47,7 +48,7 @@ pub(in crate::cuda) struct Factors {
 }
 
 impl Factors {
-    /// None where no set has such.
+    /// Returns `None` if no set has such coefficients.
     pub fn new(gpu: &Gpu, sets: &[MixSet]) -> Result<Option<Self>, CudaError> {
         let (mut table, mut rows, mut order) = (vec![], vec![], vec![]);
         let (mut pattern_starts, mut gain_starts) = (vec![], vec![]);
@@ -72,7 +73,7 @@ impl Factors {
             rows.extend_from_slice(&factors.rows);
             gain_starts.extend(factors.by_gain(gain_count));
             multiply.extend(Piece::all(of, factors.rows.len() * count));
-            // Of every set, so that its rows have their places there.
+            // For every set, so that the offsets of its rows are valid.
             let (of_patterns, starts) = factors.by_pattern(pattern_count);
             order.extend(of_patterns);
             pattern_starts.extend(starts);
@@ -103,11 +104,11 @@ impl Factors {
         }))
     }
 
-    /// Writes the coefficients.
+    /// Computes the coefficients.
     pub fn multiply(&self, gpu: &Gpu, parameters: u64) {
         let (pieces, count) = &self.multiply;
         let (sets, rows) = (self.sets.pointer, self.rows.pointer);
-        // SAFETY: the tables were made of sets that `Mix::new` checked.
+        // SAFETY: the tables were made from sets that `Mix::new` checked.
         unsafe {
             launch!(
                 gpu.kernels,
@@ -121,7 +122,7 @@ impl Factors {
         }
     }
 
-    /// From the gradients of coefficients to those of patterns and gains.
+    /// Computes the gradients of patterns and gains from those of the coefficients.
     pub fn backward(&self, gpu: &Gpu, parameters: u64, gradients: u64) {
         let (sets, rows) = (self.sets.pointer, self.rows.pointer);
         // SAFETY: as in `multiply`.

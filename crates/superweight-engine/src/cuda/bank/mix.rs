@@ -1,9 +1,11 @@
-//! Mixing on the GPU: tables of all sets, uses and pieces of work, made once.
+//! Mixing on a GPU, driven by tables of all sets, uses and pieces of work.
 //!
-//! A set of few blocks, cells and uses is mixed directly (nested tiling): its tensors are written straight from blocks and
-//! coefficients. The others (grids of many cells and blocks) go through their cells, by matrix products. One launch writes the
-//! tensors of all sets of a kind, and one or two read their gradients: a launch per tensor would cost more than the work. Sets of
-//! short rows are a kind of their own, moved in strips. The products of different sets are small and do not need each other: they run side by side.
+//! A set with few templates, cells and uses is mixed directly (nested tiling): a kernel computes
+//! the weights from templates and coefficients. Other sets (grids of many cells and templates)
+//! compute their cells by matrix products. One launch writes the tensors of all sets of a kind, and
+//! one or two read their gradients. A launch per tensor would cost more than the work. Sets with
+//! short rows are a separate kind and are copied in strips. The products of different sets are
+//! small and independent, so they run on several streams.
 
 use cudarc::driver::sys as cu;
 
@@ -21,15 +23,17 @@ use crate::device::buffer::{Element, Space};
 use crate::device::mix::{MixGradients, MixOutput, MixSet, MixUse};
 use crate::error::CudaError;
 
-/// Blocks of a set that is mixed directly, at most: every weight is made from all of them.
+/// Largest number of templates of a directly mixed set. Every weight is computed from all of them.
 const DIRECT: usize = 16;
-/// Its cells and uses, at most: a block of threads goes through them one by one. `CELLS` in `kernels/mix_direct.cu`.
+/// Largest number of its cells and uses; a thread block processes them one by one. `CELLS` in
+/// `kernels/mix_direct.cu`.
 const CELLS: usize = 64;
-/// Blocks whose gradients a thread takes; `CHUNK` in `kernels/mix_direct.cu`.
+/// Templates per thread in the backward pass. `CHUNK` in `kernels/mix_direct.cu`.
 const CHUNK: usize = 4;
-/// Cells that are few however short blocks are: one after another they take a microsecond each.
+/// Largest number of cells and uses with short templates: processed one after another they take a
+/// microsecond each.
 const FEW: usize = 16;
-/// Bytes that operands are aligned to.
+/// Alignment of operands in bytes.
 const ALIGNMENT: usize = 256;
 
 #[repr(C)]
@@ -64,7 +68,7 @@ struct Set {
     weight_decay: f32,
 }
 
-/// Where the operands of a set's products lie in the scratch memory, in bytes from its start.
+/// Offsets of a set's product operands in the scratch memory, in bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 struct Packed {
@@ -76,11 +80,11 @@ struct Packed {
 }
 
 impl Packed {
-    /// One after another from `end` on, which moves.
+    /// Places the operands one after another at `end`, which advances.
     fn place(set: &MixSet, width: usize, bytes: usize, end: &mut u64) -> Self {
-        let mut take = |numbers: usize, bytes: usize| {
+        let mut take = |len: usize, bytes: usize| {
             let at = *end;
-            *end += (numbers * bytes).next_multiple_of(ALIGNMENT) as u64;
+            *end += (len * bytes).next_multiple_of(ALIGNMENT) as u64;
             at
         };
         let (cells, len) = (set.cells(), set.block.len());
@@ -94,7 +98,7 @@ impl Packed {
     }
 }
 
-/// A piece of a direct set; going back, of [`CHUNK`] of its blocks.
+/// A piece of a direct set. In the backward pass, a piece of [`CHUNK`] of its templates.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct DirectPiece {
@@ -114,11 +118,11 @@ struct Coefficient {
     count: u32,
 }
 
-/// A set that goes through its cells: `cells = α·T`, `dα = dcells·Tᵀ`, `dT = αᵀ·dcells`.
+/// Products of a set that computes its cells: `cells = α·T`, `dα = dcells·Tᵀ`, `dT = αᵀ·dcells`.
 #[derive(Debug)]
 struct Products {
     packed: Packed,
-    /// Which stream they run on.
+    /// Index of the stream.
     branch: usize,
     forward: Product,
     of_coefficients: Product,
@@ -126,7 +130,7 @@ struct Products {
 }
 
 impl Products {
-    /// And how many bytes of workspace they need.
+    /// Returns the products and the bytes of workspace they need.
     fn new(
         context: &Context,
         set: &MixSet,
@@ -164,7 +168,8 @@ impl Products {
 
     fn forward(&self, on: Branch<'_>, scratch: u64) {
         let Packed { cells, alpha, templates, .. } = self.packed;
-        // SAFETY: `Mixer::new` gave the scratch memory room for all of them, and every branch a workspace.
+        // SAFETY: `Mixer::new` sized the scratch memory for all operands and one workspace per
+        // branch.
         unsafe { on.run(&self.forward, [alpha, templates, cells].map(|at| scratch + at)) }
     }
 
@@ -179,7 +184,7 @@ impl Products {
     }
 }
 
-/// A stream of several, with its own workspace.
+/// One of several streams, with its own workspace.
 #[derive(Clone, Copy)]
 struct Branch<'a> {
     context: &'a Context,
@@ -189,21 +194,22 @@ struct Branch<'a> {
 
 impl Branch<'_> {
     /// # Safety
-    /// As of [`Product::run`].
+    /// As for [`Product::run`].
     unsafe fn run(self, product: &Product, at: [u64; 3]) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         self.context
             .note(unsafe { product.run(&self.context.blas, self.stream, at, self.workspace) });
     }
 }
 
-/// Tables of all sets of a mix.
+/// Tables of all mix sets.
 #[derive(Debug)]
 pub struct Mixer {
     uses: Allocation,
     first_use: Allocation,
     sets: Allocation,
-    /// Pieces of all that goes through cells: of sets that are not moved in strips, and of those that are.
+    /// Pieces of sets that compute their cells: first sets copied element by element, then sets
+    /// copied in strips.
     scatter: [(Allocation, usize); 2],
     gather: [(Allocation, usize); 2],
     /// Pieces of the operands of products.
@@ -212,9 +218,10 @@ pub struct Mixer {
     coefficients: (Allocation, usize),
     products: Vec<Products>,
     factors: Option<Factors>,
-    /// Bytes of operands in the scratch memory; after them partial sums (direct sets) or the products' workspaces.
+    /// Bytes of operands in the scratch memory. Partial sums (direct sets) or the products'
+    /// workspaces follow them.
     operand_bytes: u64,
-    /// Bytes of the workspace of each branch.
+    /// Workspace bytes per branch.
     workspace: u64,
 }
 
@@ -304,12 +311,12 @@ impl Mixer {
                 operands.extend(Piece::all(index, (set_cells + len) * width));
                 let branch = (0..BRANCHES).min_by_key(|&branch| loads[branch]).unwrap_or(0);
                 loads[branch] += set_cells * len;
-                let (set, asked) = Products::new(context, set, width, packed, branch)?;
-                workspace = workspace.max(asked.next_multiple_of(ALIGNMENT));
+                let (set, bytes) = Products::new(context, set, width, packed, branch)?;
+                workspace = workspace.max(bytes.next_multiple_of(ALIGNMENT));
                 products.push(set);
             }
         }
-        let what = "the tables of composition";
+        let what = "the mixing tables";
         let pieces =
             |table: &[Piece]| Allocation::of(context, what, table).map(|a| (a, table.len()));
         let mixer = Self {
@@ -338,9 +345,9 @@ impl Mixer {
         self.pack(gpu, parameters.main, scratch);
         self.each(&gpu.context, scratch, |set, branch| set.forward(branch, scratch));
         let (uses, sets) = (self.uses.pointer, self.sets.pointer);
-        let everyone = u32::from(readers == MixOutput::AllCopies);
-        // SAFETY: the tables were made of sets that `Mix::new` checked to lie inside their tensors, and the scratch memory has
-        // the size that `new` gave.
+        let all_copies = u32::from(readers == MixOutput::AllCopies);
+        // SAFETY: `Mix::new` checked that the sets in the tables are inside their tensors, and the
+        // scratch memory has the size from `new`.
         unsafe {
             for (kernel, (pieces, count)) in
                 ["mix_scatter", "mix_scatter_strips"].into_iter().zip(&self.scatter)
@@ -353,7 +360,7 @@ impl Mixer {
                     uses,
                     self.first_use.pointer,
                     sets,
-                    everyone,
+                    all_copies,
                     parameters.main,
                     parameters.narrow,
                     scratch,
@@ -367,14 +374,14 @@ impl Mixer {
                 uses,
                 self.first_use.pointer,
                 sets,
-                everyone,
+                all_copies,
                 parameters.main,
                 parameters.narrow,
             );
         }
     }
 
-    /// The products of all sets, each on its branch.
+    /// Runs the products of all sets, each on its branch.
     fn each(&self, context: &Context, scratch: u64, run: impl Fn(&Products, Branch<'_>)) {
         if self.products.is_empty() {
             return;
@@ -387,7 +394,7 @@ impl Mixer {
         });
     }
 
-    /// Coefficients and templates as products take them.
+    /// Copies coefficients and templates in the layout of the products.
     fn pack(&self, gpu: &Gpu, parameters: u64, scratch: u64) {
         let (pieces, grid) = (self.operands.0.pointer, Grid::each(self.operands.1));
         // SAFETY: as in `mix`.
@@ -455,7 +462,8 @@ fn is_direct(set: &MixSet) -> bool {
     set.coefficients.is_none() || (set.count() <= DIRECT && set.cells().max(set.uses.len()) <= most)
 }
 
-/// Short rows of whole runs, and tensors that are all of what kernels move a run of at once.
+/// Returns true if the set can be copied in strips: short rows in whole runs, and tensors of one
+/// width.
 fn in_strips(set: &MixSet, precision: Precision) -> bool {
     let whole = |used: &MixUse| {
         [used.inputs, used.at[1], used.extent[1]].iter().all(|n| n.is_multiple_of(EACH))

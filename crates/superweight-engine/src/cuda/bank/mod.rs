@@ -1,4 +1,4 @@
-//! Weights from banks.
+//! Computes weights from shared parameters on a GPU: mixing of templates, and bank views.
 
 mod factors;
 pub(super) mod mix;

@@ -1,5 +1,6 @@
-//! BankViews of banks on a GPU: one launch writes the tensors of all sets, one the gradients of all banks. Which views a block of
-//! threads has to look through is a list made once: of two hundred views, a number is in the reach of a few.
+//! Bank views on a GPU. One launch computes the tensors of all sets, one the gradients of all
+//! banks. A precomputed list gives each thread block the few views, of about two hundred, that read
+//! its bank elements.
 
 use super::piece::Piece;
 use crate::cuda::buffer::Allocation;
@@ -11,13 +12,13 @@ use crate::device::bank_view::{BankViewSet, RankOne};
 use crate::device::buffer::Space;
 use crate::error::CudaError;
 
-/// A view, as the kernels read it.
+/// A view as the kernels read it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-struct Look {
+struct PlacedView {
     tensor: u64,
     source: u64,
-    /// Of a slice that has some: where they lie.
+    /// Offsets of its row and column factors, if any.
     factors: [u64; 2],
     len: u32,
     source_len: u32,
@@ -29,21 +30,21 @@ struct Look {
     reach: [u32; 2],
 }
 
-/// Numbers of a bank that are one block's work, and where the list of those who look at them begins and ends.
+/// Bank elements that one block processes, and the range of the list of views that read them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct BankPiece {
     first: u64,
     count: u32,
-    looks: [u32; 2],
+    views: [u32; 2],
     unused: u32,
 }
 
-/// A row of a slice, or some of its columns, whose factors' gradients are one block's work.
+/// A row of a view, or some of its columns, whose factors' gradients one block computes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Line {
-    look: u32,
+    view: u32,
     first: u32,
     is_columns: u32,
 }
@@ -53,19 +54,19 @@ const STRETCHED: u32 = 0;
 const SLICE: u32 = 1;
 const FACTORS: u32 = 2;
 
-/// Columns of a [`Line`].
+/// Columns per [`Line`].
 const COLUMNS: usize = 32;
 
-/// What the device gets.
+/// Tables for the GPU.
 #[derive(Default)]
 struct Tables {
-    looks: Vec<Look>,
+    views: Vec<PlacedView>,
     taps: Vec<Tap>,
     reaches: Vec<[u32; 2]>,
     tensors: Vec<Piece>,
     banks: Vec<BankPiece>,
-    /// The lists of all pieces of banks.
-    seen_by: Vec<u32>,
+    /// Lists of views of all pieces of banks.
+    readers: Vec<u32>,
     lines: Vec<Line>,
 }
 
@@ -74,23 +75,24 @@ impl Tables {
         let mut tables = Self::default();
         let (mut axes, mut starts) = (Axes::default(), vec![]);
         for set in sets {
-            let (first, bank) = (tables.looks.len(), set.bank);
+            let (first, bank) = (tables.views.len(), set.bank);
             for view in &set.views {
-                tables.tensors.extend(Piece::all(tables.looks.len(), view.tensor.len));
+                tables.tensors.extend(Piece::all(tables.views.len(), view.tensor.len));
                 let ends = [[view.from[0], view.shape.rows], [view.source_row(), view.row()]];
                 let [rows, columns] = match view.is_plain() {
                     true => [[0; 2]; 2],
                     false => ends.map(|ends| tables.axis(axes.index(ends), &axes, &mut starts)),
                 };
-                let (look, factors) = (tables.looks.len() as u32, view.factors);
+                let (index, factors) = (tables.views.len() as u32, view.factors);
                 if factors.is_some() {
-                    let line =
-                        |is_columns| move |first| Line { look, first: first as u32, is_columns };
+                    let line = |is_columns| {
+                        move |first| Line { view: index, first: first as u32, is_columns }
+                    };
                     tables.lines.extend((0..view.shape.rows).map(line(0)));
                     tables.lines.extend((0..view.shape.cols).step_by(COLUMNS).map(line(1)));
                 }
                 let offsets = |of: RankOne| [of.rows, of.cols].map(|region| region.offset as u64);
-                tables.looks.push(Look {
+                tables.views.push(PlacedView {
                     tensor: view.tensor.offset as u64,
                     source: (bank.offset + view.at) as u64,
                     factors: factors.map_or([0; 2], offsets),
@@ -110,12 +112,12 @@ impl Tables {
             }
             for start in (0..bank.len).step_by(THREADS as usize) {
                 let end = (start + THREADS as usize).min(bank.len);
-                let list = tables.seen_by.len() as u32;
-                tables.seen_by.extend(set.touching([start, end]).map(|view| (first + view) as u32));
+                let list = tables.readers.len() as u32;
+                tables.readers.extend(set.touching([start, end]).map(|view| (first + view) as u32));
                 tables.banks.push(BankPiece {
                     first: (bank.offset + start) as u64,
                     count: (end - start) as u32,
-                    looks: [list, tables.seen_by.len() as u32],
+                    views: [list, tables.readers.len() as u32],
                     unused: 0,
                 });
             }
@@ -123,7 +125,7 @@ impl Tables {
         tables
     }
 
-    /// Where the taps and reaches of an axis begin; `starts` says it of those before.
+    /// Offsets of the taps and reaches of an axis. `starts` holds the offsets of earlier axes.
     fn axis(&mut self, index: usize, axes: &Axes, starts: &mut Vec<[u32; 2]>) -> [u32; 2] {
         if index == starts.len() {
             starts.push([self.taps.len() as u32, self.reaches.len() as u32]);
@@ -134,15 +136,15 @@ impl Tables {
     }
 }
 
-/// Tables of all sets.
+/// Tables of all sets, on the GPU.
 #[derive(Debug)]
 pub struct Viewer {
-    looks: Allocation,
+    views: Allocation,
     taps: Allocation,
     reaches: Allocation,
     tensors: (Allocation, usize),
     banks: (Allocation, usize),
-    seen_by: Allocation,
+    readers: Allocation,
     lines: (Allocation, usize),
 }
 
@@ -151,46 +153,47 @@ impl Viewer {
         let (context, what) = (&gpu.context, "the tables of views");
         let tables = Tables::new(sets);
         Ok(Self {
-            looks: Allocation::of(context, what, &tables.looks)?,
+            views: Allocation::of(context, what, &tables.views)?,
             taps: Allocation::of(context, what, &tables.taps)?,
             reaches: Allocation::of(context, what, &tables.reaches)?,
             tensors: (Allocation::of(context, what, &tables.tensors)?, tables.tensors.len()),
             banks: (Allocation::of(context, what, &tables.banks)?, tables.banks.len()),
-            seen_by: Allocation::of(context, what, &tables.seen_by)?,
+            readers: Allocation::of(context, what, &tables.readers)?,
             lines: (Allocation::of(context, what, &tables.lines)?, tables.lines.len()),
         })
     }
 
-    /// Writes the tensors.
+    /// Computes all tensors.
     pub(in crate::cuda) fn apply(&self, gpu: &Gpu, storages: &Storages) {
         let parameters = storages[Space::Parameters as usize].base().main;
         let (pieces, grid) = (self.tensors.0.pointer, Grid::each(self.tensors.1));
-        let (looks, taps) = (self.looks.pointer, self.taps.pointer);
-        // SAFETY: the tables were made of sets that `BankViews::new` checked, and `Memory::view` that the parameters hold them.
-        unsafe { launch!(gpu.kernels, "views_forward", grid, pieces, looks, taps, parameters) }
+        let (views, taps) = (self.views.pointer, self.taps.pointer);
+        // SAFETY: `BankViews::new` checked the sets of these tables, and `Memory::apply_views` that
+        // the parameters contain them.
+        unsafe { launch!(gpu.kernels, "views_forward", grid, pieces, views, taps, parameters) }
     }
 
-    /// Writes the gradients of banks and factors.
+    /// Computes the gradients of banks and factors.
     pub(in crate::cuda) fn backward(&self, gpu: &Gpu, storages: &Storages) {
         let [parameters, gradients] =
             [Space::Parameters, Space::Gradients].map(|space| storages[space as usize].base().main);
-        // SAFETY: as in `view`; gradients lie like parameters.
+        // SAFETY: as in `apply`; gradients have the offsets of parameters.
         unsafe {
             launch!(
                 gpu.kernels,
                 "views_backward",
                 Grid::each(self.banks.1),
                 self.banks.0.pointer,
-                self.seen_by.pointer,
-                self.looks.pointer,
+                self.readers.pointer,
+                self.views.pointer,
                 self.taps.pointer,
                 self.reaches.pointer,
                 parameters,
                 gradients,
             );
             let grid = Grid::each(self.lines.1);
-            let (lines, looks) = (self.lines.0.pointer, self.looks.pointer);
-            launch!(gpu.kernels, "views_factors", grid, lines, looks, parameters, gradients);
+            let (lines, views) = (self.lines.0.pointer, self.views.pointer);
+            launch!(gpu.kernels, "views_factors", grid, lines, views, parameters, gradients);
         }
     }
 }
@@ -206,7 +209,7 @@ mod tests {
         Region { space: Space::Parameters, offset, len, element: Element::Float }
     }
 
-    /// Two banks of 1,000 and 300 numbers; views of the first at 0, 250 and 900 of it.
+    /// Two banks of 1,000 and 300 elements, with views of the first at 0, 250 and 900.
     fn sets() -> Vec<BankViewSet> {
         let shape = Block { rows: 10, positions: 1, cols: 10 };
         let view =
@@ -228,11 +231,11 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_of_a_bank_lists_who_looks_at_it() {
+    fn a_piece_of_a_bank_lists_the_views_that_read_it() {
         let tables = Tables::new(&sets());
         let piece = |piece: &BankPiece| {
-            let [list, end] = piece.looks.map(|n| n as usize);
-            (piece.first, piece.count, tables.seen_by[list..end].to_vec())
+            let [list, end] = piece.views.map(|n| n as usize);
+            (piece.first, piece.count, tables.readers[list..end].to_vec())
         };
         let found: Vec<_> = tables.banks.iter().map(piece).collect();
         let expected = [
@@ -255,20 +258,20 @@ mod tests {
             BankView { tensor: region(2500, 210), shape, at: 7, from: [3, 70], factors: None };
         sets[1].views.push(BankView { factors: Some(RankOne { rows, cols }), ..view });
         let tables = Tables::new(&sets);
-        let line = |first, is_columns| Line { look: 5, first, is_columns };
+        let line = |first, is_columns| Line { view: 5, first, is_columns };
         let [rows, columns] =
             [[0, 1, 2].map(|row| line(row, 0)), [0, 32, 64].map(|column| line(column, 1))];
         assert_eq!(tables.lines, [rows, columns].concat());
-        let kinds: Vec<_> = tables.looks.iter().map(|look| look.kind).collect();
+        let kinds: Vec<_> = tables.views.iter().map(|view| view.kind).collect();
         assert_eq!(kinds, [SLICE, STRETCHED, SLICE, STRETCHED, STRETCHED, FACTORS]);
-        assert_eq!(tables.looks[5].factors, [3000, 3100]);
+        assert_eq!(tables.views[5].factors, [3000, 3100]);
     }
 
     #[test]
-    fn views_of_one_stretch_share_their_axes() {
+    fn views_with_equal_lengths_share_their_axes() {
         let tables = Tables::new(&sets());
         assert_eq!((tables.taps.len(), tables.reaches.len()), (20, 9));
-        let axes = |look: usize| (tables.looks[look].taps, tables.looks[look].reach);
+        let axes = |index: usize| (tables.views[index].taps, tables.views[index].reach);
         assert_eq!(axes(1), ([0, 10], [0, 5]));
         assert_eq!((axes(3), axes(4)), (axes(1), axes(1)));
     }

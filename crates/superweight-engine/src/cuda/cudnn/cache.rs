@@ -1,8 +1,8 @@
-//! Tuned plans on disk: a line of JSON each, by GPU, driver, cuDNN and convolution.
+//! Tuned plans on disk: one line of JSON each, by GPU, driver, cuDNN version and convolution.
 //!
-//! The file is rewritten whole under a temporary name and renamed, so a crash leaves the old or the new. It is only ever a
-//! saving of time: a line that cannot be read is skipped with a warning, and a file that cannot be written costs the next
-//! process its tuning.
+//! The file is rewritten under a temporary name and renamed, so a crash leaves the old or the new
+//! file. The cache only saves time. An unreadable line is skipped with a warning. If the file
+//! cannot be written, the next process tunes again.
 
 use std::fs;
 use std::io;
@@ -21,38 +21,40 @@ impl ConvRecord {
         Choice { engine: self.engine, knobs: self.knobs.clone() }
     }
 
-    /// Whether both are of one convolution on one machine.
+    /// Returns true if both records are for the same convolution and machine.
     fn is_of_same(&self, other: &Self) -> bool {
         self.conv == other.conv && self.machine == other.machine
     }
 
-    /// What a second timing says of the first.
-    pub(super) fn judge(&self, microseconds: f64) -> Verdict {
+    /// Compares a second measurement with the recorded time.
+    pub(super) fn compare(&self, microseconds: f64) -> Comparison {
         match microseconds / self.microseconds {
-            ratio if ratio < MUCH_FASTER => Verdict::Disturbed,
-            ratio if ratio <= AS_FAST => Verdict::Confirmed,
-            _ => Verdict::Open,
+            ratio if ratio < MUCH_FASTER => Comparison::Disturbed,
+            ratio if ratio <= AS_FAST => Comparison::Confirmed,
+            _ => Comparison::Open,
         }
     }
 }
 
-/// Below this part of the time on record, tuning did not have the GPU for itself. Tuned beside another process, backward passes
-/// were recorded at 1.6 to 2.5 times what they take alone, and steps of WRN-28-10 took 5% longer by the plans chosen (H200).
+/// Below this ratio to the recorded time, tuning shared the GPU with other work. Tuned beside
+/// another process, backward passes were recorded at 1.6 to 2.5 times their own time, and steps of
+/// WRN-28-10 took 5% longer with the chosen plans (H200).
 const MUCH_FASTER: f64 = 0.8;
-/// Up to this part of it, nothing speaks against the record (both may have been made beside the same work).
+/// Up to this ratio the record is confirmed, although both measurements may have shared the GPU
+/// with the same work.
 const AS_FAST: f64 = 1.1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// Much faster now: the plan was chosen beside other work and may be a poor one.
+pub(super) enum Comparison {
+    /// Much faster now: the plan was chosen while other work ran, so it may be a poor one.
     Disturbed,
-    /// As fast as then.
+    /// As fast as recorded.
     Confirmed,
-    /// Slower now, likely beside other work: to be asked again.
+    /// Slower now, probably because of other work: to be measured again.
     Open,
 }
 
-/// The records of all machines that share a folder.
+/// Records of all machines that share a folder.
 #[derive(Debug)]
 pub(super) struct Cache {
     path: Option<PathBuf>,
@@ -61,7 +63,7 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// Reads what is there. Without a folder the cache lives as long as the process.
+    /// Reads existing records. Without a folder the cache lasts as long as the process.
     pub(super) fn open(folder: Option<&Path>, machine: Machine) -> Self {
         let path = folder.map(|folder| folder.join(FILE));
         let records = path.as_deref().map(read).unwrap_or_default();
@@ -73,12 +75,12 @@ impl Cache {
         lock(&self.records).iter().find(|r| r.conv == name && r.machine == self.machine).cloned()
     }
 
-    /// Those of this machine.
+    /// Records of this machine.
     pub(super) fn records(&self) -> Vec<ConvRecord> {
         lock(&self.records).iter().filter(|r| r.machine == self.machine).cloned().collect()
     }
 
-    /// Keeps what was tuned just now.
+    /// Stores a newly tuned plan.
     pub(super) fn put(
         &self,
         conv: &Conv,
@@ -99,12 +101,13 @@ impl Cache {
         });
     }
 
-    /// Keeps that a record was found as fast as it says.
+    /// Stores that a record was confirmed.
     pub(super) fn confirm(&self, record: &ConvRecord) {
         self.keep(ConvRecord { confirmed: true, ..record.clone() });
     }
 
-    /// Into the file as it is by now: what other processes have found since it was read counts, but for this one.
+    /// Merges a record into the current file. Records that other processes wrote meanwhile replace
+    /// older ones in memory.
     fn keep(&self, record: ConvRecord) {
         let mut records = lock(&self.records);
         if let Some(path) = &self.path {
@@ -117,7 +120,7 @@ impl Cache {
         self.save(&records);
     }
 
-    /// Drops those of this machine.
+    /// Deletes the records of this machine.
     pub(super) fn forget(&self) {
         let mut records = lock(&self.records);
         records.retain(|record| record.machine != self.machine);
@@ -127,7 +130,7 @@ impl Cache {
     fn save(&self, records: &[ConvRecord]) {
         let Some(path) = &self.path else { return };
         if let Err(error) = write(path, records) {
-            eprintln!("warning: tuned plans are not kept: {}: {error}", path.display());
+            eprintln!("warning: tuned plans are not saved: {}: {error}", path.display());
         }
     }
 }
@@ -153,7 +156,7 @@ fn read(path: &Path) -> Vec<ConvRecord> {
     records
 }
 
-/// The records, the last of each convolution, and how many lines are none.
+/// Parses records. Returns the last record of each convolution, and the number of invalid lines.
 pub fn parse(bytes: &[u8]) -> (Vec<ConvRecord>, usize) {
     let text = String::from_utf8_lossy(bytes);
     let (mut records, mut damaged) = (vec![], 0);
@@ -223,11 +226,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_tuned_is_found_again_on_the_same_machine_only() {
+    fn tuned_plans_are_found_on_the_same_machine_only() {
         let folder = folder("cache-machines");
         let cache = Cache::open(Some(&folder), machine(13_000));
         cache.put(&conv(128), &choice(62), 131, 116.5, Tuning::Quick);
-        // Another process that opened the file before adds to it, not instead of it, and takes over what this one finds.
+        // Another process that opened the file earlier adds to it rather than replacing it, and
+        // reads what this one stored.
         let other = Cache::open(None, machine(13_000));
         let other = Cache { path: cache.path.clone(), ..other };
         other.put(&conv(64), &choice(45), 0, 60.25, Tuning::Full);
@@ -253,10 +257,10 @@ mod tests {
         fs::remove_dir_all(folder).unwrap();
     }
 
-    /// A line of an older file has not been confirmed; one that is says so to every process from then on.
+    /// A line without the field is unconfirmed. A confirmed record is confirmed for every process.
     #[test]
-    fn a_second_timing_confirms_a_record_or_doubts_it() {
-        let folder = folder("cache-verdicts");
+    fn a_second_measurement_confirms_or_rejects_a_record() {
+        let folder = folder("cache-comparisons");
         let cache = Cache::open(Some(&folder), machine(13_000));
         cache.put(&conv(128), &choice(62), 131, 200.0, Tuning::Quick);
         let path = folder.join(FILE);
@@ -266,9 +270,13 @@ mod tests {
         let again = Cache::open(Some(&folder), machine(13_000));
         let record = again.get(&conv(128)).unwrap();
         assert!(!record.confirmed);
-        let verdicts = [95.0, 155.0, 165.0, 200.0, 215.0, 225.0, 1e6].map(|now| record.judge(now));
-        use Verdict::*;
-        assert_eq!(verdicts, [Disturbed, Disturbed, Confirmed, Confirmed, Confirmed, Open, Open]);
+        let comparisons =
+            [95.0, 155.0, 165.0, 200.0, 215.0, 225.0, 1e6].map(|now| record.compare(now));
+        use Comparison::*;
+        assert_eq!(
+            comparisons,
+            [Disturbed, Disturbed, Confirmed, Confirmed, Confirmed, Open, Open]
+        );
         again.confirm(&record);
         let last = Cache::open(Some(&folder), machine(13_000)).records();
         assert_eq!(last, [ConvRecord { confirmed: true, ..record }]);
@@ -276,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_costs_only_the_damaged_lines() {
+    fn only_damaged_lines_are_lost() {
         let folder = folder("cache-damage");
         let cache = Cache::open(Some(&folder), machine(13_000));
         cache.put(&conv(128), &choice(62), 131, 116.5, Tuning::Quick);
@@ -289,7 +297,7 @@ mod tests {
         ];
         fs::write(&path, torn.concat()).unwrap();
         assert_eq!(Cache::open(Some(&folder), machine(13_000)).records().len(), 1);
-        // A folder in the file's place can neither be read nor replaced, and still nothing fails.
+        // A folder in place of the file can be neither read nor replaced, and still nothing fails.
         fs::remove_file(&path).unwrap();
         fs::create_dir_all(path.join("full")).unwrap();
         let blocked = Cache::open(Some(&folder), machine(13_000));

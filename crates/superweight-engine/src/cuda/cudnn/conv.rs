@@ -1,4 +1,4 @@
-//! Which convolution a plan is for.
+//! Identity of a convolution: the key of its plan.
 
 use std::fmt;
 
@@ -7,7 +7,8 @@ use crate::device::buffer::Write;
 use crate::geometry::ConvGeometry;
 use crate::graph::ops::activation::Activation;
 
-/// Scratch bytes a plan may ask for. One workspace serves all plans, and the largest decides its size.
+/// Largest workspace of a plan in bytes. All plans share one workspace, whose size is that of the
+/// largest.
 pub(super) const WORKSPACE_LIMIT: usize = 256 << 20;
 
 /// Which of the three tensors of a convolution is computed from the other two.
@@ -21,26 +22,26 @@ pub(crate) enum Direction {
     BackwardWeight,
 }
 
-/// What is asked for: the key of a plan.
+/// A convolution in one direction: the key of its plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Conv {
     pub(crate) geometry: ConvGeometry,
     pub(crate) direction: Direction,
     pub(crate) write: Write,
     pub(crate) precision: Precision,
-    /// A bias is added and this applied: forward and `Set` only.
+    /// With `Some`, a bias is added and this activation applied; forward and `Set` only.
     pub(crate) epilogue: Option<Activation>,
 }
 
 impl Conv {
-    /// Numbers of x, w, y and the bias.
+    /// Number of elements of x, w, y and the bias.
     pub(super) fn lens(&self) -> [usize; 4] {
         let g = &self.geometry;
         let bias = if self.epilogue.is_some() { g.out_channels } else { 0 };
         [g.input_len(), g.weight_len(), g.output_len(), bias]
     }
 
-    /// Which of x, w, y is written.
+    /// Index of the written tensor among x, w, y.
     pub(super) fn written(&self) -> usize {
         match self.direction {
             Direction::Forward => 2,
@@ -50,7 +51,7 @@ impl Conv {
     }
 }
 
-/// Identity in the cache and in messages: `n128 160→160 32×32 k3×3 s1×1 p1×1 g1 forward set bf16`.
+/// Text used in the cache and in messages: `n128 160→160 32×32 k3×3 s1×1 p1×1 g1 forward set bf16`.
 impl fmt::Display for Conv {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let g = &self.geometry;

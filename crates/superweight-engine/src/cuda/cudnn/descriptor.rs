@@ -1,8 +1,9 @@
-//! Backend descriptors: cuDNN's one kind of object, with typed setters and typed errors.
+//! Backend descriptors of cuDNN, with typed setters and errors.
 //!
-//! cuDNN describes tensors, operations, graphs, engines and plans by the same opaque descriptor: create, set attributes,
-//! finalize. A wrong attribute type is memory read past its end, so every setter here fixes the type that belongs to the Rust
-//! type. Enumerations are *read* as plain numbers: a newer cuDNN may answer with values these bindings do not know.
+//! cuDNN describes tensors, operations, graphs, engines and plans by the same opaque descriptor:
+//! create, set attributes, finalize. A wrong attribute type would read memory past its end, so
+//! every setter here fixes the type that belongs to the Rust type. Enumerations are *read* as plain
+//! integers: a newer cuDNN may return values that these bindings lack.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -15,7 +16,7 @@ pub(super) use sys::cudnnBackendDescriptorType_t as Kind;
 use crate::cuda::libraries::Cudnn;
 use crate::error::CudaError;
 
-/// Turns a status into an error that carries cuDNN's own words.
+/// Converts a status to an error with cuDNN's message.
 pub(super) fn check(
     cudnn: &Cudnn,
     call: &str,
@@ -27,10 +28,10 @@ pub(super) fn check(
     }
 }
 
-/// What cuDNN last complained of on this thread.
+/// Last error message of cuDNN on this thread.
 fn last_message(cudnn: &Cudnn) -> String {
     let mut text = [0u8; 1024];
-    // SAFETY: cuDNN writes at most `len` bytes, its terminating zero included.
+    // SAFETY: cuDNN writes at most `len` bytes, including the terminating zero.
     unsafe { (cudnn.cudnnGetLastErrorString)(text.as_mut_ptr().cast(), text.len()) };
     let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
     String::from_utf8_lossy(&text[..end]).replace('\n', " ").trim().to_owned()
@@ -42,9 +43,10 @@ pub(super) struct Descriptor {
     cudnn: &'static Cudnn,
 }
 
-// SAFETY: a descriptor is plain memory of the library; after `finalize` nothing changes it, and before it is not shared.
+// SAFETY: a descriptor is plain memory of the library. After `finalize` it does not change; before
+// that it is not shared.
 unsafe impl Send for Descriptor {}
-// SAFETY: as above: shared descriptors are finalized, and finalized ones are only read.
+// SAFETY: shared descriptors are finalized, and finalized ones are only read.
 unsafe impl Sync for Descriptor {}
 
 impl Drop for Descriptor {
@@ -61,10 +63,10 @@ impl fmt::Debug for Descriptor {
 }
 
 impl Descriptor {
-    /// An empty one.
+    /// Creates an empty descriptor.
     pub(super) fn new(cudnn: &'static Cudnn, kind: Kind) -> Result<Self, CudaError> {
         let mut raw = std::ptr::null_mut();
-        // SAFETY: `raw` receives a pointer that `drop` gives back.
+        // SAFETY: `raw` receives a pointer that `drop` destroys.
         let status = unsafe { (cudnn.cudnnBackendCreateDescriptor)(kind, &mut raw) };
         check(cudnn, &format!("cudnnBackendCreateDescriptor({kind:?})"), status)?;
         Ok(Self { raw, cudnn })
@@ -75,7 +77,8 @@ impl Descriptor {
     }
 
     fn set<T>(&self, name: Attribute, kind: Type, values: &[T]) -> Result<(), CudaError> {
-        // SAFETY: `values` holds as many elements as it says; their type belongs to `kind` in each caller below.
+        // SAFETY: `values` holds as many elements as its length; their type belongs to `kind` in
+        // each caller below.
         let status = unsafe {
             (self.cudnn.cudnnBackendSetAttribute)(
                 self.raw,
@@ -132,7 +135,7 @@ impl Descriptor {
         self.set(name, Type::CUDNN_TYPE_HEUR_MODE, &[value])
     }
 
-    /// A knob's type, as the number cuDNN gave it.
+    /// Sets a knob's type, as the integer that cuDNN returned.
     pub(super) fn set_knob_type(&self, name: Attribute, value: u32) -> Result<(), CudaError> {
         self.set(name, Type::CUDNN_TYPE_KNOB_TYPE, &[value])
     }
@@ -167,7 +170,7 @@ impl Descriptor {
         self.set(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &raw)
     }
 
-    /// Ends the setting of attributes; cuDNN checks them.
+    /// Finishes setting attributes; cuDNN checks them.
     pub(super) fn finalize(&self, what: &str) -> Result<(), CudaError> {
         // SAFETY: a live descriptor.
         check(self.cudnn, &format!("cudnnBackendFinalize({what})"), unsafe {
@@ -175,7 +178,7 @@ impl Descriptor {
         })
     }
 
-    /// At most `max` values; cuDNN says how many there are.
+    /// Reads at most `max` values; cuDNN returns their count.
     fn get<T: Copy + Default>(
         &self,
         name: Attribute,
@@ -215,11 +218,11 @@ impl Descriptor {
         first(name, &self.get(name, Type::CUDNN_TYPE_KNOB_TYPE, 1)?)
     }
 
-    /// How many descriptors an attribute holds. Not every attribute answers this without room to write:
-    /// knob choices say 0, and whoever believes it takes all configurations of an engine for one.
+    /// Number of descriptors of an attribute. Some attributes do not report it without a buffer:
+    /// knob choices report 0, and then all configurations of an engine would look the same.
     pub(super) fn count(&self, name: Attribute) -> Result<usize, CudaError> {
         let mut count = 0i64;
-        // SAFETY: nothing is written but the count.
+        // SAFETY: only the count is written.
         let status = unsafe {
             (self.cudnn.cudnnBackendGetAttribute)(
                 self.raw,
@@ -234,7 +237,7 @@ impl Descriptor {
         Ok(count.max(0) as usize)
     }
 
-    /// At most `max` descriptors of a kind; cuDNN fills ones that the caller has created.
+    /// Reads at most `max` descriptors of a kind; cuDNN fills descriptors that the caller created.
     pub(super) fn descriptors(
         &self,
         name: Attribute,
@@ -245,7 +248,7 @@ impl Descriptor {
             (0..max).map(|_| Self::new(self.cudnn, kind)).collect::<Result<Vec<_>, _>>()?;
         let mut raw: Vec<_> = values.iter().map(|value| value.raw).collect();
         let mut count = 0i64;
-        // SAFETY: `max` live descriptors of the kind asked for.
+        // SAFETY: `max` live descriptors of the requested kind.
         let status = unsafe {
             (self.cudnn.cudnnBackendGetAttribute)(
                 self.raw,
@@ -262,11 +265,12 @@ impl Descriptor {
     }
 }
 
-/// More notes or knobs than any engine has (cuDNN 9.14 knows 10 notes and 43 knobs).
+/// More notes or knobs than any engine has (cuDNN 9.14 has 10 notes and 43 knobs).
 pub(super) const MOST_VALUES: usize = 64;
 
 fn first<T: Copy>(name: Attribute, values: &[T]) -> Result<T, CudaError> {
-    let missing =
-        || CudaError::call(format!("cudnnBackendGetAttribute({name:?})"), "it has no value");
+    let missing = || {
+        CudaError::call(format!("cudnnBackendGetAttribute({name:?})"), "the attribute has no value")
+    };
     values.first().copied().ok_or_else(missing)
 }

@@ -1,9 +1,10 @@
-//! Engines: which algorithm, with which knobs, and which of them may be used.
+//! Engines: which algorithm with which knobs, and which of them are allowed.
 //!
-//! An engine is a family of kernels; its knobs (tile size, depth of a tile, split-K, cluster shape) choose one. Engine and
-//! knobs are plain numbers that mean the same to every process with this cuDNN version, so they are what a cache keeps.
-//! The heuristics propose 50–80 configurations per convolution, most of them one or two engines with other knobs, and the
-//! best is often not the first: 10.8 → 7.7 ms over WRN-28-10's convolutions (H200, `docs/decisions/0015`).
+//! An engine is a family of kernels; its knobs (tile size, tile depth, split-K, cluster shape)
+//! select one. Engine and knobs are plain integers that mean the same in every process with this
+//! cuDNN version, so a cache stores them. The heuristics propose 50–80 configurations per
+//! convolution, most of them one or two engines with different knobs. The best is often not the
+//! first: 10.8 → 7.7 ms over WRN-28-10's convolutions (H200, `docs/decisions/0015`).
 
 use cudarc::cudnn::sys;
 use serde::{Deserialize, Serialize};
@@ -29,8 +30,9 @@ impl std::fmt::Display for Choice {
     }
 }
 
-/// Whether results of an engine with these notes are what is promised: the same bits every time, sums in f32, and no
-/// detour that costs digits. For f32 that excludes tensor cores too: they round their operands to tf32.
+/// Returns true if an engine with these notes keeps the guarantees: the same bits every time, sums
+/// in f32, and no algorithm that loses digits. In f32 this also excludes tensor cores, which round
+/// operands to tf32.
 fn allowed(notes: &[u32], precision: Precision) -> bool {
     const ALWAYS: [Note; 7] = [
         Note::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC,
@@ -57,7 +59,7 @@ pub(super) struct Config {
 }
 
 impl Config {
-    /// The configuration of a choice, refused if its engine is not allowed.
+    /// Builds the configuration of a choice. Fails if its engine is not allowed.
     pub(super) fn new(
         target: &Target,
         graph: &Graph,
@@ -68,7 +70,7 @@ impl Config {
         if !allowed(&engine.numerical_notes()?, precision) {
             return Err(CudaError::call(
                 choice.to_string(),
-                "its numerical notes are not what we promise",
+                "its numerical notes break the guarantees",
             ));
         }
         let descriptor = target.descriptor(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)?;
@@ -96,7 +98,8 @@ impl Config {
         })
     }
 
-    /// What the heuristics proposed; `None` if its engine is not allowed.
+    /// Reads a configuration that the heuristics proposed. Returns `None` if its engine is not
+    /// allowed.
     fn proposed(descriptor: Descriptor, precision: Precision) -> Result<Option<Self>, CudaError> {
         use Attribute::*;
         let parts = descriptor.descriptors(
@@ -131,7 +134,7 @@ fn engine(target: &Target, graph: &Graph, index: i64) -> Result<Descriptor, Cuda
     Ok(engine)
 }
 
-/// A knob of an engine and the values it takes.
+/// A knob of an engine and its range of values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Knob {
     pub(super) kind: u32,
@@ -140,7 +143,7 @@ pub(super) struct Knob {
     pub(super) stride: i64,
 }
 
-/// The knobs of an engine.
+/// Knobs of an engine.
 pub(super) fn knobs(target: &Target, graph: &Graph, index: i64) -> Result<Vec<Knob>, CudaError> {
     use Attribute::*;
     let engine = engine(target, graph, index)?;
@@ -159,7 +162,7 @@ pub(super) fn knobs(target: &Target, graph: &Graph, index: i64) -> Result<Vec<Kn
         .collect()
 }
 
-/// What one mode of the heuristics proposes, best first.
+/// Proposals of one heuristic mode, best first.
 pub(super) fn proposals(
     target: &Target,
     graph: &Graph,
@@ -181,7 +184,8 @@ pub(super) fn proposals(
     found.into_iter().filter_map(|config| Config::proposed(config, precision).transpose()).collect()
 }
 
-/// The modes in the order they are asked: the model that knows most, the quicker table, what always works.
+/// Heuristic modes in the order of use: the most accurate model, the faster table, and the
+/// fallback.
 pub(super) const MODES: [Mode; 3] =
     [Mode::CUDNN_HEUR_MODE_B, Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_FALLBACK];
 
@@ -190,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn engines_that_round_otherwise_are_refused() {
+    fn engines_with_other_rounding_are_rejected() {
         let tensor_core = [Note::CUDNN_NUMERICAL_NOTE_TENSOR_CORE as u32];
         assert!(allowed(&tensor_core, Precision::Bf16));
         assert!(!allowed(&tensor_core, Precision::F32));

@@ -1,9 +1,11 @@
-//! A convolution as an operation graph: of one node, `out = conv(a, b) + β·out`, or of two or three,
-//! `out = act(conv(a, b) + bias)`. cuDNN has precompiled engines for the latter where the bias is as wide as the weights and
-//! what lies between the nodes is f32; none where the bias is f32 beside bf16.
+//! A convolution as a cuDNN operation graph: one node `out = conv(a, b) + β·out`, or two or three
+//! nodes `out = act(conv(a, b) + bias)`. cuDNN has precompiled engines for the latter if the bias
+//! has the weights' precision and intermediate values are f32, but none for an f32 bias with bf16
+//! weights.
 //!
-//! β = 1 is how [`Write::Add`] is done: every precompiled engine of cuDNN 9.14 takes it, with the same heuristics and nearly
-//! the same workspace. Not taken: a pointwise addition in the graph, which leaves only engines compiled at run time.
+//! [`Write::Add`] is β = 1: every precompiled engine of cuDNN 9.14 supports it, with the same
+//! heuristics and nearly the same workspace. Not used: a pointwise addition in the graph, which
+//! leaves only engines compiled at run time.
 
 use cudarc::cudnn::sys;
 use sys::cudnnPointwiseMode_t as Mode;
@@ -16,38 +18,40 @@ use crate::device::buffer::Write;
 use crate::error::CudaError;
 use crate::graph::ops::activation::Activation;
 
-/// Bytes that every pointer given to a plan must be aligned to.
+/// Required alignment of pointers given to a plan, in bytes.
 pub(super) const POINTER_ALIGNMENT: u64 = 16;
 
-/// Names of the tensors of a graph, as a variant pack knows them.
+/// Identifiers of the tensors in memory, used in variant packs.
 pub(super) const INPUT: i64 = 1;
 pub(super) const WEIGHT: i64 = 2;
 pub(super) const OUTPUT: i64 = 3;
 pub(super) const BIAS: i64 = 4;
-/// And of those that are never in memory.
+/// Identifiers of the virtual tensors.
 const SUM: i64 = 5;
 const BIASED: i64 = 6;
 
-/// Where plans are made for: the device of a handle, or one described in words (tests on machines without a GPU).
+/// Device that plans are made for: that of a handle, or a described one (tests on machines without
+/// a GPU).
 pub(super) enum Device {
     Handle(sys::cudnnHandle_t),
     #[cfg(test)]
     Described(Descriptor),
 }
 
-/// The library, and a device to make plans for.
+/// The library and a device to make plans for.
 pub(super) struct Target {
     pub(super) cudnn: &'static Cudnn,
     pub(super) device: Device,
 }
 
 impl Target {
-    /// An empty descriptor.
+    /// Creates an empty descriptor.
     pub(super) fn descriptor(&self, kind: Kind) -> Result<Descriptor, CudaError> {
         Descriptor::new(self.cudnn, kind)
     }
 
-    /// Names the device to a descriptor, by whichever of its two attributes fits. Some kinds take only one of them.
+    /// Sets the device of a descriptor, with whichever of the two attributes applies. Some kinds
+    /// have only one of them.
     pub(super) fn name_to(
         &self,
         descriptor: &Descriptor,
@@ -66,11 +70,11 @@ impl Target {
     }
 }
 
-/// An operation graph with everything it refers to.
+/// An operation graph with all descriptors it refers to.
 #[derive(Debug)]
 pub(super) struct Graph {
     pub(super) graph: Descriptor,
-    /// Whether there is a tensor called [`BIAS`].
+    /// Whether the graph has the tensor [`BIAS`].
     pub(super) biased: bool,
     _parts: Vec<Descriptor>,
 }
@@ -129,7 +133,7 @@ impl Graph {
     }
 }
 
-/// A pointwise function, computed in f32.
+/// A pointwise function computed in f32.
 fn pointwise(target: &Target, mode: Mode) -> Result<Descriptor, CudaError> {
     let function = target.descriptor(Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR)?;
     function.set_pointwise_mode(Attribute::CUDNN_ATTR_POINTWISE_MODE, mode)?;
@@ -138,7 +142,7 @@ fn pointwise(target: &Target, mode: Mode) -> Result<Descriptor, CudaError> {
     Ok(function)
 }
 
-/// `y = function(x, b)`.
+/// A node `y = function(x, b)`.
 fn pointwise_node(
     target: &Target,
     function: &Descriptor,
@@ -165,7 +169,8 @@ pub(super) fn data_type(precision: Precision) -> sys::cudnnDataType_t {
     }
 }
 
-/// Dimensions in cuDNN's order N, C, H, W (or K, C, R, S); memory is channels-last.
+/// Describes a tensor in memory. Dimensions are in cuDNN's order N, C, H, W (or K, C, R, S); memory
+/// is channels-last.
 fn tensor(
     target: &Target,
     name: i64,
@@ -175,7 +180,7 @@ fn tensor(
     describe(target, name, dims, precision, false)
 }
 
-/// A tensor that one node hands to the next and that is never in memory.
+/// Describes a virtual tensor, which is passed between nodes and never in memory.
 fn between(target: &Target, name: i64, dims: [usize; 4]) -> Result<Descriptor, CudaError> {
     describe(target, name, dims, Precision::F32, true)
 }
@@ -201,7 +206,7 @@ fn describe(
     Ok(tensor)
 }
 
-/// Stride and padding; sums are f32 in either precision.
+/// Describes stride and padding. Sums are f32 in both precisions.
 fn rule(target: &Target, conv: &Conv) -> Result<Descriptor, CudaError> {
     use Attribute::*;
     let pair = |values: [usize; 2]| values.map(|v| v as i64);

@@ -1,4 +1,4 @@
-//! Convolutions by cuDNN's graph API: one plan per shape, direction, write and precision.
+//! Convolutions by cuDNN's graph API: one plan per shape, direction, write mode and precision.
 //!
 //! ```text
 //! Conv ─► Graph ─► proposals of the heuristics ─► filter by numerical notes ─► first that builds      (Tuning::Heuristic)
@@ -6,12 +6,13 @@
 //!           └──────────────────────── cache: engine + knobs by GPU, driver, cuDNN, Conv ◄──┘
 //! ```
 //!
-//! Where it is asked for ([`Dnn::recheck_tuning`]), a tuned plan that comes from the cache is timed once more: one that is much
-//! faster than its record says was chosen beside other work on the GPU, and is chosen anew.
+//! With [`Dnn::recheck_tuning`], a tuned plan from the cache is measured again. If it is much
+//! faster than its record, it was chosen while other work ran on the GPU, and is tuned again.
 //!
-//! cuDNN 9.14 has deterministic engines for every convolution of the engine's tests: odd channel counts are padded and
-//! copied inside the plan's workspace, groups and depthwise included. The legacy API was not taken: its bf16 backward
-//! passes ran on plain cores, 200 times slower (H200, measured by the probe this grew from).
+//! cuDNN 9.14 has deterministic engines for every convolution of the engine's tests. Odd channel
+//! counts are padded and copied inside the plan's workspace, also for groups and depthwise
+//! convolutions. The legacy API was not used: its bf16 backward passes ran without tensor cores,
+//! 200 times slower (H200, measured by a prototype).
 
 mod cache;
 mod conv;
@@ -35,7 +36,7 @@ use cudarc::driver::CudaStream;
 
 #[cfg(fuzzing)]
 pub use cache::parse as parse_records;
-use cache::{Cache, Verdict};
+use cache::{Cache, Comparison};
 use conv::WORKSPACE_LIMIT;
 pub(crate) use conv::{Conv, Direction};
 use descriptor::check;
@@ -57,14 +58,14 @@ use crate::error::CudaError;
 pub(crate) struct Dnn {
     cudnn: &'static Cudnn,
     stream: Arc<CudaStream>,
-    /// A handle may be used by one thread at a time.
+    /// Only one thread at a time may use a handle.
     handle: Mutex<Handle>,
     plans: Mutex<HashMap<Conv, Arc<Plan>>>,
     cache: Cache,
     tuning: Mutex<Tuning>,
     checks: AtomicBool,
-    /// That plans are chosen anew is said once.
-    said: Once,
+    /// Prints the note about repeated tuning once.
+    warned: Once,
 }
 
 struct Handle {
@@ -73,26 +74,26 @@ struct Handle {
     _stream: Arc<CudaStream>,
 }
 
-// SAFETY: cuDNN asks only that no two threads use a handle at once, which the mutex around it sees to.
+// SAFETY: cuDNN only forbids concurrent use of a handle, which the mutex around it prevents.
 unsafe impl Send for Handle {}
 
 impl Handle {
-    /// A handle of the calling thread's device, which becomes the stream's.
+    /// Creates a handle for a stream, whose device becomes current on this thread.
     fn new(cudnn: &'static Cudnn, stream: &Arc<CudaStream>) -> Result<Self, CudaError> {
         stream.context().bind_to_thread().named("cuCtxSetCurrent")?;
         let mut raw = std::ptr::null_mut();
         let undisturbed = undisturbed();
-        // SAFETY: `raw` receives a handle that `drop` gives back.
+        // SAFETY: `raw` receives a handle that `drop` destroys.
         check(cudnn, "cudnnCreate", unsafe { (cudnn.cudnnCreate)(&mut raw) })?;
         drop(undisturbed);
         let handle = Self { raw, cudnn, _stream: stream.clone() };
-        // SAFETY: a live handle; it holds the stream.
+        // SAFETY: a live handle, which keeps the stream alive.
         let status = unsafe { (cudnn.cudnnSetStream)(raw, stream.cu_stream().cast()) };
         check(cudnn, "cudnnSetStream", status)?;
         Ok(handle)
     }
 
-    /// Its device as a target of plans.
+    /// Target for plans on this handle's device.
     fn target(&self) -> Target {
         Target { cudnn: self.cudnn, device: Device::Handle(self.raw) }
     }
@@ -113,7 +114,7 @@ impl fmt::Debug for Dnn {
 }
 
 impl Dnn {
-    /// cuDNN on a stream. Tuned plans are kept in the cache folder, if there is one.
+    /// Opens cuDNN on a stream. Tuned plans are stored in the cache folder, if there is one.
     pub(crate) fn new(
         cudnn: &'static Cudnn,
         stream: &Arc<CudaStream>,
@@ -134,34 +135,35 @@ impl Dnn {
             cache: Cache::open(cache_folder, machine),
             tuning: Mutex::default(),
             checks: AtomicBool::new(false),
-            said: Once::new(),
+            warned: Once::new(),
         })
     }
 
-    /// How much time new plans may take to choose.
+    /// Time spent on choosing new plans.
     pub(crate) fn tuning(&self) -> Tuning {
         *lock(&self.tuning)
     }
 
-    /// Changes it, for plans made from now on.
+    /// Sets the time spent on choosing plans made from now on.
     pub(crate) fn set_tuning(&self, tuning: Tuning) {
         *lock(&self.tuning) = tuning;
         lock(&self.plans).clear();
     }
 
-    /// From now on, plans of the cache that nobody has confirmed are timed once more, and tuned again if they were chosen
-    /// beside other work.
+    /// From now on, unconfirmed plans from the cache are measured again, and tuned again if they
+    /// were chosen while other work ran.
     pub(crate) fn recheck_tuning(&self) {
         self.checks.store(true, Ordering::Relaxed);
         lock(&self.plans).clear();
     }
 
-    /// Every plan the cache knows for this GPU, driver and cuDNN.
+    /// All cached records for this GPU, driver and cuDNN version.
     pub(crate) fn records(&self) -> Vec<ConvRecord> {
         self.cache.records()
     }
 
-    /// Forgets what was tuned, so that every plan made from now on is tuned anew. Plans already made stay as they are.
+    /// Deletes all tuned plans, so that every plan made from now on is tuned again. Existing plans
+    /// stay unchanged.
     pub(crate) fn refresh(&self) {
         self.cache.forget();
         lock(&self.plans).clear();
@@ -212,46 +214,47 @@ impl Dnn {
                 self.cache.put(conv, plan.choice(), plan.workspace(), found.microseconds, tuning);
                 Ok(plan)
             }
-            // Slow perhaps, but right.
+            // Possibly slow, but correct.
             (Err(_), Some(plan)) => Ok(plan),
             (Err(error), None) => Err(error),
         }
     }
 
-    /// Whether a record was made beside other work. Only one that nobody has confirmed is timed, and twice before it is
-    /// doubted; a plan that cannot be timed is used as it is.
+    /// Returns true if a record was made while other work ran. Only unconfirmed records are
+    /// measured, and a second measurement must agree. A plan that cannot be measured is used as it
+    /// is.
     fn was_disturbed(&self, handle: &Handle, conv: &Conv, known: &ConvRecord, plan: &Plan) -> bool {
         if known.confirmed || !self.checks.load(Ordering::Relaxed) {
             return false;
         }
         let timed = Bench::new(&self.stream, handle.raw, self.cudnn, conv).and_then(|bench| {
             let mut now = bench.measure(plan, f64::INFINITY, search::REPEATS)?;
-            if known.judge(now) == Verdict::Disturbed {
+            if known.compare(now) == Comparison::Disturbed {
                 now = now.max(bench.measure(plan, f64::INFINITY, search::REPEATS)?);
             }
             Ok(now)
         });
         let Ok(now) = timed else { return false };
-        let verdict = known.judge(now);
-        match verdict {
-            Verdict::Confirmed => self.cache.confirm(known),
-            Verdict::Open => {}
-            Verdict::Disturbed => self.said.call_once(|| {
+        let comparison = known.compare(now);
+        match comparison {
+            Comparison::Confirmed => self.cache.confirm(known),
+            Comparison::Open => {}
+            Comparison::Disturbed => self.warned.call_once(|| {
                 eprintln!(
-                    "note: convolutions were tuned beside other work on this GPU ({conv}: {:.0} µs then, {now:.0} now) \
+                    "note: convolutions were tuned while other work ran on this GPU ({conv}: {:.0} µs then, {now:.0} now) \
                      and are tuned again",
                     known.microseconds
                 );
             }),
         }
-        verdict == Verdict::Disturbed
+        comparison == Comparison::Disturbed
     }
 }
 
-/// The first proposal that builds.
+/// Returns the first proposal that builds.
 fn first(target: &Target, graph: &Arc<Graph>, conv: &Conv) -> Result<Plan, CudaError> {
     let mut refusal =
-        String::from("the heuristics propose nothing that is deterministic and exact enough");
+        String::from("no proposal of the heuristics is deterministic and precise enough");
     for mode in MODES {
         match proposals(target, graph, mode, conv.precision) {
             Ok(configs) => {
@@ -260,7 +263,7 @@ fn first(target: &Target, graph: &Arc<Graph>, conv: &Conv) -> Result<Plan, CudaE
                         Ok(plan) if plan.workspace() <= WORKSPACE_LIMIT => return Ok(plan),
                         Ok(plan) => {
                             refusal =
-                                format!("{} bytes of workspace are too many", plan.workspace())
+                                format!("{} bytes of workspace exceed the limit", plan.workspace())
                         }
                         Err(error) => refusal = error.to_string(),
                     }
@@ -272,17 +275,17 @@ fn first(target: &Target, graph: &Arc<Graph>, conv: &Conv) -> Result<Plan, CudaE
     Err(CudaError::call(format!("planning the convolution {conv}"), refusal))
 }
 
-/// A convolution in one direction, ready to run.
+/// A convolution in one direction with its plan.
 #[derive(Debug)]
 pub(crate) struct ConvPlan {
     conv: Conv,
     plan: Arc<Plan>,
-    /// A workspace of its own, where it takes but a counter.
+    /// Its own small workspace, if it needs only a counter.
     place: Option<Place>,
 }
 
 impl ConvPlan {
-    /// Chooses a plan, and says how many bytes of workspace it has to be given.
+    /// Chooses a plan. Returns it with the bytes of workspace that the caller must provide.
     pub(crate) fn new(
         dnn: &Dnn,
         counters: &Counters,
@@ -294,12 +297,13 @@ impl ConvPlan {
         Ok((Self { conv, plan, place }, workspace))
     }
 
-    /// Enqueues it: `out (+)= conv(a, b)` with `(a, b, out)` = (x, w, y), (dy, w, dx) or (x, dy, dw). Pointers and
-    /// workspace are multiples of 16; a plan without an epilogue does not read the bias.
+    /// Submits the convolution: `out (+)= conv(a, b)` with `(a, b, out)` = (x, w, y), (dy, w, dx)
+    /// or (x, dy, dw). Pointers and workspace are multiples of 16. A plan without an epilogue does
+    /// not read the bias.
     ///
     /// # Safety
-    /// The pointers are device memory of the sizes that the geometry and [`ConvPlan::new`] gave, and stay so until the
-    /// stream has passed this call.
+    /// The pointers are device memory of the sizes given by the geometry and [`ConvPlan::new`].
+    /// They stay valid until the stream has passed this call.
     pub(crate) unsafe fn run(
         &self,
         dnn: &Dnn,
@@ -328,11 +332,11 @@ impl ConvPlan {
             "{}: pointers {tensors:x?} {workspace:x} are not multiples of 16",
             self.conv
         );
-        // SAFETY: the caller's promise, and the alignment just checked.
+        // SAFETY: guaranteed by the caller, and the alignment was just checked.
         unsafe { self.plan.run(dnn.cudnn, lock(&dnn.handle).raw, tensors, workspace) }
     }
 
-    /// Engine and knobs.
+    /// Engine and knobs as text.
     #[cfg(test)]
     pub(crate) fn choice(&self) -> String {
         self.plan.choice().to_string()

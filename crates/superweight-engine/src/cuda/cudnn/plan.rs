@@ -1,4 +1,4 @@
-//! An execution plan: a graph with one engine configuration, ready to run any number of times.
+//! Execution plan: a graph with one engine configuration, which can run any number of times.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::graph::{BIAS, Graph, INPUT, OUTPUT, Target, WEIGHT};
 use crate::cuda::libraries::Cudnn;
 use crate::error::CudaError;
 
-/// Immutable once built, so layers of one shape share it.
+/// An execution plan. It is immutable, so layers of one shape share it.
 #[derive(Debug)]
 pub(super) struct Plan {
     descriptor: Descriptor,
@@ -21,7 +21,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Builds it; engines that compile their kernel at run time do so here.
+    /// Builds a plan. Engines that compile their kernel at run time do so here.
     pub(super) fn new(
         target: &Target,
         graph: &Arc<Graph>,
@@ -42,21 +42,23 @@ impl Plan {
         Ok(Self { descriptor, config, workspace: workspace.max(0) as usize, graph: graph.clone() })
     }
 
-    /// What it runs.
+    /// Engine and knobs of the plan.
     pub(super) fn choice(&self) -> &Choice {
         &self.config.choice
     }
 
-    /// Bytes of scratch memory it needs.
+    /// Bytes of workspace that the plan needs.
     pub(super) fn workspace(&self) -> usize {
         self.workspace
     }
 
-    /// Enqueues it. The pointers are x (or dx), w (or dw), y (or dy) and the bias, which only a graph with one reads.
+    /// Submits the plan. The pointers are x (or dx), w (or dw), y (or dy) and the bias, which only
+    /// a graph with a bias reads.
     ///
     /// # Safety
-    /// They point to tensors of the graph's shapes in the memory of the handle's device, aligned as the graph says, and
-    /// `workspace` to as many bytes as [`Plan::workspace`] says; all stay so until the work is done.
+    /// The pointers are tensors of the graph's shapes in memory of the handle's device, aligned as
+    /// the graph requires. `workspace` has the size from [`Plan::workspace`]. All stay valid until
+    /// the work is done.
     pub(super) unsafe fn run(
         &self,
         cudnn: &'static Cudnn,
@@ -75,7 +77,7 @@ impl Plan {
         )?;
         pack.set_pointers(Attribute::CUDNN_ATTR_VARIANT_PACK_WORKSPACE, &[pointer(workspace)])?;
         pack.finalize("variant pack")?;
-        // SAFETY: a live handle, a finalized plan and pack; the caller answers for the pointers.
+        // SAFETY: a live handle, a finalized plan and pack; the caller guarantees the pointers.
         let status =
             unsafe { (cudnn.cudnnBackendExecute)(handle, self.descriptor.raw(), pack.raw()) };
         check(cudnn, &format!("cudnnBackendExecute, {}", self.config.choice), status)

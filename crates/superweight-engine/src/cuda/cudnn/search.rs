@@ -1,9 +1,10 @@
-//! The fastest plan of a convolution, within a time limit.
+//! Search for the fastest plan of a convolution within a time limit.
 //!
-//! First what the heuristics propose; then, in a full search, the knobs of the two best engines one after another (coordinate
-//! descent). Whatever wins must agree with the first proposal and with itself before it is believed. Not taken: engines
-//! that compile their kernel at run time and that nobody proposes for a plain convolution. On WRN-28-10's three large
-//! shapes the best of the 12–65 kernels tried took 1.01–1.71 times as long (`docs/decisions/0015`).
+//! It first measures the proposals of the heuristics. A full search then varies the knobs of the
+//! two best engines one after another (coordinate descent). The winner must agree with the first
+//! proposal and with itself. Not used: engines that compile their kernel at run time and that the
+//! heuristics do not propose for a plain convolution. On WRN-28-10's three large shapes the best of
+//! the 12–65 kernels tried took 1.01–1.71 times as long (`docs/decisions/0015`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,17 +18,17 @@ use super::timing::Bench;
 use crate::cuda::tuning::Tuning;
 use crate::error::CudaError;
 
-/// Replays per candidate; finalists have them several times over, in turns, because a warm card slows down.
+/// Replays per candidate. Finalists get several rounds in turns, because a warm GPU slows down.
 pub(super) const REPEATS: usize = 5;
 const FINAL_ROUNDS: usize = 5;
 const FINALISTS: usize = 4;
-/// Knobs with more values than this are tried around where they are.
+/// Knobs with more values are tried near their current value only.
 const FEW_VALUES: i64 = 24;
-/// Engines whose knobs are varied.
+/// Number of engines whose knobs are varied.
 const VARIED_ENGINES: usize = 2;
 
 impl Tuning {
-    /// Time for one convolution.
+    /// Time limit per convolution.
     pub(super) fn limit(self) -> Duration {
         match self {
             Tuning::Heuristic => Duration::ZERO,
@@ -37,17 +38,17 @@ impl Tuning {
     }
 }
 
-/// What a search found.
+/// Result of a search.
 pub(super) struct Found {
     pub(super) plan: Plan,
-    /// Median of a run.
+    /// Median time of a run.
     pub(super) microseconds: f64,
-    /// Everything that ran, and how long.
+    /// All configurations that ran, with their times.
     #[cfg_attr(not(test), expect(dead_code, reason = "tables of measurements are made by tests"))]
     pub(super) times: HashMap<Choice, f64>,
 }
 
-/// The best plan within a level's reach and a time limit.
+/// Finds the best plan within a tuning level and a time limit.
 pub(super) fn best(
     bench: &Bench<'_>,
     target: &Target,
@@ -65,9 +66,7 @@ pub(super) fn best(
         tried: HashSet::new(),
         times: HashMap::new(),
         ran: vec![],
-        refusal: String::from(
-            "the heuristics propose nothing that is deterministic and exact enough",
-        ),
+        refusal: String::from("no proposal of the heuristics is deterministic and precise enough"),
     };
     search.try_proposals();
     if tuning == Tuning::Full {
@@ -84,13 +83,13 @@ struct Search<'a> {
     deadline: Instant,
     tried: HashSet<Choice>,
     times: HashMap<Choice, f64>,
-    /// In the order tried: the first is what the others are compared with.
+    /// Plans in the order tried. The others are compared with the first.
     ran: Vec<(f64, Plan)>,
     refusal: String,
 }
 
 impl Search<'_> {
-    /// Something must run; after that, the clock counts.
+    /// At least one plan must run; after that the deadline applies.
     fn over(&self) -> bool {
         !self.ran.is_empty() && Instant::now() >= self.deadline
     }
@@ -143,7 +142,8 @@ impl Search<'_> {
         }
     }
 
-    /// One knob after another of the best configuration of each of the best engines, until none helps.
+    /// Varies one knob after another of the best configuration of each of the best engines, until
+    /// none helps.
     fn vary_knobs(&mut self) -> Result<(), CudaError> {
         for mut choice in self.best_of_engines() {
             let knobs = knobs(self.target, self.graph, choice.engine)?;
@@ -174,7 +174,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// The fastest configuration of each engine, fastest engine first.
+    /// Fastest configuration of each engine, fastest engine first.
     fn best_of_engines(&self) -> Vec<Choice> {
         let mut ranked: Vec<_> = self.times.iter().collect();
         ranked.sort_by(|a, b| a.1.total_cmp(b.1).then_with(|| a.0.knobs.cmp(&b.0.knobs)));
@@ -188,7 +188,7 @@ impl Search<'_> {
         best
     }
 
-    /// The finalists timed again at length; the fastest that agrees.
+    /// Measures the finalists again at length. Returns the fastest that agrees.
     fn finish(mut self) -> Result<Found, CudaError> {
         if self.ran.is_empty() {
             return Err(CudaError::call(
@@ -212,7 +212,7 @@ impl Search<'_> {
         let mut finalists: Vec<_> =
             rounds.into_iter().map(|(times, index)| (median(times), index)).collect();
         finalists.sort_by(|a, b| a.0.total_cmp(&b.0));
-        // The first proposal ends the list: it agrees with itself, or nothing does.
+        // The first proposal is last in the list. If it does not agree with itself, no plan does.
         finalists.push((self.ran[0].0, 0));
         for (microseconds, index) in finalists {
             if self.bench.agrees(&self.ran[index].1, &self.ran[0].1)? {
@@ -220,19 +220,19 @@ impl Search<'_> {
                 return Ok(Found { plan, microseconds, times: self.times });
             }
             eprintln!(
-                "warning: {}: {} is not what it should be and is not used",
+                "warning: {}: {} gives wrong results and is not used",
                 self.conv,
                 self.ran[index].1.choice()
             );
         }
         Err(CudaError::call(
             format!("planning the convolution {}", self.conv),
-            "no plan gives the same twice",
+            "no plan gives the same result twice",
         ))
     }
 }
 
-/// Values of a knob worth trying: all if they are few, else around where it is.
+/// Values of a knob worth trying: all if they are few, otherwise those near the current value.
 fn values(knob: &Knob, at: i64) -> Vec<i64> {
     match (knob.most - knob.least) / knob.stride <= FEW_VALUES {
         true => (knob.least..=knob.most).step_by(knob.stride as usize).collect(),
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_ranges_are_tried_around_where_the_knob_is() {
+    fn long_ranges_are_tried_near_the_current_value() {
         let knob = |kind, least, most| Knob { kind, least, most, stride: 1 };
         assert_eq!(values(&knob(2, 0, 3), 1), [0, 1, 2, 3]);
         assert_eq!(values(&knob(2, 0, 23), 5).len(), 24);

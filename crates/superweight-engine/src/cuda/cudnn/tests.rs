@@ -1,4 +1,5 @@
-//! Every direction, write and precision against the definition in f64; on a machine without a GPU, that plans exist.
+//! Compares every direction, write mode and precision with the definition in f64. On a machine
+//! without a GPU, checks that plans exist.
 
 use super::*;
 use crate::cpu::conv;
@@ -41,7 +42,7 @@ fn geometries() -> Vec<ConvGeometry> {
     ]
 }
 
-/// One of x, w, y from the other two, by the definition.
+/// Computes one of x, w, y from the other two by definition.
 fn definition(
     g: &ConvGeometry,
     direction: Direction,
@@ -61,7 +62,7 @@ fn definition(
 }
 
 #[test]
-fn every_direction_write_and_precision_is_the_definition_and_the_same_twice() {
+fn every_direction_matches_the_definition_and_repeats_exactly() {
     let Some(ctx) = context() else { return };
     let mut worst = [0f64; 2];
     for (g, direction) in geometries().iter().flat_map(|g| DIRECTIONS.map(|d| (g, d))) {
@@ -86,7 +87,7 @@ fn every_direction_write_and_precision_is_the_definition_and_the_same_twice() {
                 let (a, b) = (Buffer::new(&ctx, precision, &a), Buffer::new(&ctx, precision, &b));
                 let workspace = Buffer::bytes(&ctx, bytes);
                 let run = || {
-                    // What a plan that only replaces finds there must not matter.
+                    // A plan that only overwrites must ignore earlier contents.
                     let old =
                         if write == Write::Add { start.clone() } else { vec![f32::NAN; of_out] };
                     let out = Buffer::new(&ctx, precision, &old);
@@ -134,7 +135,7 @@ fn a_fused_plan_adds_the_bias_and_applies_the_activation() {
         {
             let (direction, write) = (Direction::Forward, Write::Set);
             let conv = Conv { geometry, direction, write, precision, epilogue: Some(activation) };
-            // Where cuDNN has no such plan, the bias is added by a kernel of ours.
+            // If cuDNN has no such plan, a separate kernel adds the bias.
             let Ok((plan, bytes)) = ConvPlan::new(&ctx.dnn, &ctx.counters, conv) else { continue };
             fused += 1;
             let [x, w, bias_there] =
@@ -162,9 +163,10 @@ fn a_fused_plan_adds_the_bias_and_applies_the_activation() {
     assert!(fused > 0, "cuDNN {} fuses nothing", ctx.libraries.cudnn.version());
 }
 
-/// Tuning in a folder of its own: what wins computes the definition, and another process takes it from the folder.
+/// Tunes in a separate folder. The winner computes the definition, and another process reads it
+/// from the folder.
 #[test]
-fn a_tuned_plan_is_right_and_found_again() {
+fn a_tuned_plan_is_correct_and_cached() {
     let Some(ctx) = context() else { return };
     let folder = std::env::temp_dir().join(format!("superweight-tuned-{}", std::process::id()));
     let new =
@@ -208,7 +210,7 @@ fn a_tuned_plan_is_right_and_found_again() {
         let record = again.cache.get(&conv).unwrap();
         assert_eq!((record.choice(), record.tuning), (plan.choice().clone(), tuning), "{conv}");
         assert!(record.microseconds > 0.0 && record.microseconds.is_finite());
-        // At the heuristics' level too: what was tuned serves.
+        // A tuned plan also serves the heuristic level.
         assert_eq!(again.plan(&conv).unwrap().choice(), plan.choice(), "{conv}");
     }
     let dnn = new();
@@ -218,8 +220,8 @@ fn a_tuned_plan_is_right_and_found_again() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// A record with a time far too long, as of a plan that was tuned beside other work, is tuned again, but only by who asks
-/// for it; what is confirmed and what is slower now stay.
+/// A record with a far too long time, as of a plan that was tuned while other work ran, is tuned
+/// again, but only if rechecks are on. Confirmed records and records that are slower now stay.
 #[test]
 fn a_plan_that_was_tuned_on_a_busy_gpu_is_tuned_again() {
     let Some(ctx) = context() else { return };
@@ -260,7 +262,7 @@ fn a_plan_that_was_tuned_on_a_busy_gpu_is_tuned_again() {
     record(1e6);
     let long = open().cache.get(&conv).unwrap();
     open().cache.confirm(&long);
-    assert_eq!(take(Tuning::Quick, true).0.microseconds, 1e6, "nobody times what is confirmed");
+    assert_eq!(take(Tuning::Quick, true).0.microseconds, 1e6, "confirmed records are not measured");
     std::fs::remove_dir_all(folder).unwrap();
 }
 
@@ -268,7 +270,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|v| v.to_bits()).collect()
 }
 
-/// WRN-28-10 at batch 128 and how often each shape occurs, the stem included.
+/// Shapes of WRN-28-10 at batch 128 with their number of occurrences, including the stem.
 const WRN_28_10: [(usize, [usize; 2], usize, usize, usize, usize); 10] = [
     (1, [3, 16], 3, 1, 32, 1),
     (1, [16, 160], 3, 1, 32, 1),
@@ -282,8 +284,8 @@ const WRN_28_10: [(usize, [usize; 2], usize, usize, usize, usize); 10] = [
     (1, [320, 640], 1, 2, 16, 0),
 ];
 
-/// Prints tables of tuned plans; run with `--ignored --nocapture` on an idle GPU. `SWN_TUNING=full` searches the shapes that
-/// occur seven times further, for `SWN_TUNING_SECONDS` each.
+/// Prints tables of tuned plans. Run with `--ignored --nocapture` on an idle GPU. `SWN_TUNING=full`
+/// searches the shapes that occur seven times further, for `SWN_TUNING_SECONDS` each.
 #[test]
 #[ignore = "a measurement of a minute on a GPU"]
 fn tuned_plans_of_wrn_28_10_are_no_slower_than_the_first_proposals() {
@@ -294,7 +296,7 @@ fn tuned_plans_of_wrn_28_10_are_no_slower_than_the_first_proposals() {
     let seconds = set("SWN_TUNING_SECONDS").and_then(|s| s.parse().ok());
     let limit = seconds.map_or(tuning.limit(), std::time::Duration::from_secs_f64);
     for write in [Write::Set, Write::Add] {
-        // What adding costs shows at the quick level already.
+        // The quick level already shows the cost of adding.
         let (tuning, limit) = match write {
             Write::Set => (tuning, limit),
             Write::Add => (Tuning::Quick, Tuning::Quick.limit()),
@@ -327,7 +329,8 @@ fn tuned_plans_of_wrn_28_10_are_no_slower_than_the_first_proposals() {
     }
 }
 
-/// Times the first proposal and the winner, prints both, and the best of every engine after a full search.
+/// Measures the first proposal and the winner and prints both, and after a full search the best of
+/// every engine.
 fn tune(
     ctx: &Context,
     conv: &Conv,
@@ -367,7 +370,7 @@ fn tune(
     [before, after]
 }
 
-/// cuDNN plans for a GPU described in words: an H200's properties as the driver reports them.
+/// Target for a GPU described by its properties: those of an H200 as reported by the driver.
 fn described() -> Option<Target> {
     const H200: &std::ffi::CStr = cr#"{"deviceVer": 900, "deviceId": 0, "cudaDeviceId": 0, "driverVer": 13000,
         "maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64], "regsPerBlock": 65536,
@@ -413,7 +416,8 @@ fn every_convolution_has_an_allowed_plan_and_a_choice_rebuilds_it() {
     }
 }
 
-/// Needs cuDNN 9, but no GPU. Proposals of one engine with other knobs are different proposals: 58 for this shape in 9.14.
+/// Needs cuDNN 9, but no GPU. Proposals of one engine with different knobs are different proposals:
+/// 58 for this shape in 9.14.
 #[test]
 fn the_heuristics_propose_many_settings_of_an_engine() {
     let Some(target) = described() else { return };
@@ -447,8 +451,8 @@ fn the_heuristics_propose_many_settings_of_an_engine() {
     }
 }
 
-/// Needs cuDNN 9, but no GPU. A bias and a ReLU cost no engine that compiles its kernels at run time: many settings are
-/// proposed for the convolutions of WRN-28-10 that a batch norm folds into.
+/// Needs cuDNN 9, but no GPU. A bias and a ReLU do not force engines that compile at run time: many
+/// configurations are proposed for the convolutions of WRN-28-10 that a batch norm is folded into.
 #[test]
 fn fused_convolutions_have_precompiled_plans() {
     let Some(target) = described() else { return };

@@ -1,8 +1,8 @@
-//! How long a plan takes on this device, and whether it computes the same.
+//! Measures the time of a plan on this device, and compares its results.
 //!
-//! Runs are captured and replayed, as training replays them: gaps between launches do not count, and a plan that cannot
-//! be captured is useless here. Buffers rotate through more than the L2 cache holds and hold random numbers: on zeros
-//! a tensor core is up to 13% faster (H200).
+//! Runs are captured and replayed, as in training. So gaps between launches do not count, and a
+//! plan that cannot be captured is rejected. Buffers rotate through more memory than the L2 cache
+//! holds, and contain random values: on zeros a tensor core is up to 13% faster (H200).
 
 use std::sync::Arc;
 
@@ -18,18 +18,20 @@ use crate::cuda::named::Named;
 use crate::cuda::precision::Precision;
 use crate::error::CudaError;
 
-/// Bytes that rotating buffers should span: twice the L2 cache of an H200.
+/// Bytes that the rotating buffers should span: twice the L2 cache of an H200.
 const SPAN: usize = 120 << 20;
-/// Most buffer sets; small convolutions fit into any cache, and are in it when training runs them.
+/// Largest number of buffer sets. Small convolutions fit into any cache, and are cached in training
+/// too.
 const MOST_SETS: usize = 8;
-/// Numbers of the random block that fills the buffers.
+/// Number of values in the random block that fills the buffers.
 const BLOCK: usize = 1 << 20;
-/// A plan this much slower than the best so far is timed once only.
+/// A plan this much slower than the best is measured once only.
 const HOPELESS: f64 = 1.25;
-/// And this much slower, run twice only: engine 0 takes up to half a second where others take 0.2 ms.
+/// A plan this much slower is run twice only: engine 0 takes up to half a second where others take
+/// 0.2 ms.
 const FAR_TOO_SLOW: f64 = 5.0;
 
-/// Buffers of one convolution to time plans on.
+/// Buffers of one convolution for measuring plans.
 pub(super) struct Bench<'a> {
     stream: &'a Arc<CudaStream>,
     handle: dnn::cudnnHandle_t,
@@ -44,7 +46,7 @@ pub(super) struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// Buffers for a convolution. They are given back when the bench is dropped.
+    /// Allocates buffers for a convolution. They are freed when the bench is dropped.
     pub(super) fn new(
         stream: &'a Arc<CudaStream>,
         handle: dnn::cudnnHandle_t,
@@ -55,7 +57,7 @@ impl<'a> Bench<'a> {
         let set: usize = bytes.iter().sum();
         let count = SPAN.div_ceil(set).clamp(2, MOST_SETS);
         let random = count * set;
-        // SAFETY: everything that is read before a kernel writes it is filled below.
+        // SAFETY: all memory that is read before a kernel writes it is filled below.
         let memory = unsafe { stream.alloc::<u8>(random + WORKSPACE_LIMIT) }
             .named("memory for timing convolutions")?;
         let base = memory.device_ptr(stream).0;
@@ -76,16 +78,17 @@ impl<'a> Bench<'a> {
         Ok(Self { stream, handle, cudnn, conv: *conv, sets, workspace, start, end, memory })
     }
 
-    /// A small workspace is each run's own, as it is a plan's own in training.
-    fn enqueue(&self, plan: &Plan, run: usize) -> Result<(), CudaError> {
+    /// Each run has its own small workspace, as each plan has in training.
+    fn submit(&self, plan: &Plan, run: usize) -> Result<(), CudaError> {
         let small = plan.workspace() as u64 <= PLACE;
         let workspace = if small { self.workspace + run as u64 * PLACE } else { self.workspace };
-        // SAFETY: the buffers are as large as the convolution says, the workspace is no smaller than the limit that
-        // `measure` checks, all are aligned to 256 bytes and outlive the work: `Drop` waits for it.
+        // SAFETY: the buffers have the convolution's sizes; the workspace has at least the limit
+        // that `measure` checks; all are aligned to 256 bytes and outlive the work, because `Drop`
+        // waits for it.
         unsafe { plan.run(self.cudnn, self.handle, self.sets[run % self.sets.len()], workspace) }
     }
 
-    /// Median microseconds of a run; a single time if it is hopeless beside `best`.
+    /// Median microseconds of a run, or a single measurement if the plan is far slower than `best`.
     pub(super) fn measure(&self, plan: &Plan, best: f64, repeats: usize) -> Result<f64, CudaError> {
         if plan.workspace() > WORKSPACE_LIMIT {
             return Err(CudaError::call(
@@ -93,10 +96,10 @@ impl<'a> Bench<'a> {
                 format!("{} bytes of workspace", plan.workspace()),
             ));
         }
-        // Outside of a capture first: kernels are loaded when they are first used.
-        self.enqueue(plan, 0)?;
+        // First outside a capture, because kernels are loaded on first use.
+        self.submit(plan, 0)?;
         self.stream.synchronize().named("running a plan")?;
-        let single = self.time(|| self.enqueue(plan, 1))?;
+        let single = self.time(|| self.submit(plan, 1))?;
         if single > FAR_TOO_SLOW * best {
             return Ok(single);
         }
@@ -118,7 +121,7 @@ impl<'a> Bench<'a> {
         let places = Places { base: self.workspace, count: runs as u64 };
         let places =
             if plan.workspace() as u64 <= PLACE { places } else { Places { count: 0, ..places } };
-        Captured::new(self.stream, places, || (0..runs).try_for_each(|run| self.enqueue(plan, run)))
+        Captured::new(self.stream, places, || (0..runs).try_for_each(|run| self.submit(plan, run)))
     }
 
     /// Microseconds between two events around some work.
@@ -130,13 +133,14 @@ impl<'a> Bench<'a> {
         Ok(1e3 * f64::from(milliseconds))
     }
 
-    /// Whether a plan gives the same bits twice, and the numbers of another plan up to rounding.
+    /// Returns true if a plan gives the same bits twice, and the values of another plan up to
+    /// rounding.
     pub(super) fn agrees(&self, plan: &Plan, reference: &Plan) -> Result<bool, CudaError> {
         let result = self.result(plan)?;
         if self.result(plan)? != result {
             return Ok(false);
         }
-        let (got, wanted) = (self.numbers(&result), self.numbers(&self.result(reference)?));
+        let (got, wanted) = (self.values(&result), self.values(&self.result(reference)?));
         let norm =
             |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
         let difference = norm(&mut got.iter().zip(&wanted).map(|(a, b)| f64::from(a - b)));
@@ -145,12 +149,12 @@ impl<'a> Bench<'a> {
             <= self.conv.precision.tolerance() * norm(&mut wanted.iter().map(|&v| f64::from(v))))
     }
 
-    /// What a plan writes over (or adds to) random numbers, as bytes.
+    /// Result of a plan that overwrites (or adds to) random values, as bytes.
     fn result(&self, plan: &Plan) -> Result<Vec<u8>, CudaError> {
         let written = self.conv.written();
         let bytes = self.conv.lens()[written] * self.conv.precision.bytes();
         fill(self.stream, self.sets[0][written], bytes, self.conv.precision)?;
-        self.enqueue(plan, 0)?;
+        self.submit(plan, 0)?;
         let mut out = vec![0u8; bytes];
         // SAFETY: source and destination hold that many bytes; the copy is waited for.
         unsafe {
@@ -161,7 +165,7 @@ impl<'a> Bench<'a> {
         Ok(out)
     }
 
-    fn numbers(&self, bytes: &[u8]) -> Vec<f32> {
+    fn values(&self, bytes: &[u8]) -> Vec<f32> {
         match self.conv.precision {
             Precision::Bf16 => {
                 let (pairs, _) = bytes.as_chunks::<2>();
@@ -179,13 +183,14 @@ impl<'a> Bench<'a> {
 
 impl Drop for Bench<'_> {
     fn drop(&mut self) {
-        // The memory goes back when this returns; nothing may still be running on it. A failure shows up at the next call.
+        // The memory is freed after this; no work may still use it. A failure shows up at the next
+        // call.
         let _ = self.stream.synchronize();
         debug_assert!(!self.memory.is_empty());
     }
 }
 
-/// Fills device memory with numbers in −1..1, the same for the same length.
+/// Fills device memory with values in −1..1, the same for the same length.
 fn fill(stream: &CudaStream, at: u64, bytes: usize, precision: Precision) -> Result<(), CudaError> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
@@ -198,7 +203,7 @@ fn fill(stream: &CudaStream, at: u64, bytes: usize, precision: Precision) -> Res
     let mut block = Vec::with_capacity(count * precision.bytes());
     for _ in 0..count {
         match precision {
-            // A bf16 is the upper half of an f32; which way random numbers are rounded does not matter.
+            // A bf16 is the upper half of an f32. The rounding of random values does not matter.
             Precision::Bf16 => block.extend(&next().to_le_bytes()[2..]),
             Precision::F32 => block.extend(next().to_le_bytes()),
         }
@@ -211,7 +216,7 @@ fn fill(stream: &CudaStream, at: u64, bytes: usize, precision: Precision) -> Res
     let mut done = block.len();
     while done < bytes {
         let more = done.min(bytes - done);
-        // SAFETY: source and destination lie apart within `bytes`.
+        // SAFETY: source and destination do not overlap and are within `bytes`.
         unsafe { result::memcpy_dtod_async(at + done as u64, at, more, stream.cu_stream()) }
             .named("filling buffers")?;
         done += more;
@@ -220,7 +225,7 @@ fn fill(stream: &CudaStream, at: u64, bytes: usize, precision: Precision) -> Res
 }
 
 impl Precision {
-    /// Relative L2 error that rounding explains: of bf16 results, and of f32 sums in another order.
+    /// Relative L2 error allowed for rounding: of bf16 results, and of f32 sums in another order.
     pub(super) fn tolerance(self) -> f64 {
         match self {
             Precision::Bf16 => 1e-2,

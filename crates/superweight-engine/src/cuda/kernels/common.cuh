@@ -1,7 +1,8 @@
-// What all kernels share. `act` is an activation, a weight as convolutions read it, or dL/dW: bf16 bits or a float.
-// No headers are included: bf16 is handled as bits, so NVRTC needs no include path.
+// Definitions shared by all kernels. `act` is an activation, a weight as convolutions read it, or
+// dL/dW: bf16 bits or a float. No headers are included: bf16 is handled as bits, so NVRTC needs no
+// include path.
 //
-// BF16 is defined as 0 or 1 by the compiler's command line.
+// The compiler's command line defines BF16 as 0 or 1.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -24,10 +25,10 @@ __device__ __forceinline__ float to_float(act v) { return v; }
 __device__ __forceinline__ act to_act(float v) { return v; }
 #endif
 
-// V numbers at once: V is VEC (one access of 16 bytes, to an aligned address) or 1.
+// V values at once. V is VEC (one access of 16 bytes, to an aligned address) or 1.
 template <int V> struct Pack { float f[V]; };
 
-// The same as it lies in memory: half the registers in bf16, for kernels that have several loads under way.
+// V values as stored in memory: half the registers in bf16, for kernels that load several ahead.
 template <int V> struct Raw { uint4 bits; };
 template <> struct Raw<1> { act bits; };
 
@@ -36,7 +37,7 @@ template <int V> __device__ __forceinline__ Raw<V> fetch(const act* p) {
 }
 template <> __device__ __forceinline__ Raw<1> fetch<1>(const act* p) { return Raw<1>{*p}; }
 
-// The same for what is not read again soon: it leaves the cache first.
+// Loads values that are not read again soon; they leave the cache first.
 template <int V> __device__ __forceinline__ Raw<V> fetch_last(const act* p) {
   return Raw<V>{__ldcs(reinterpret_cast<const uint4*>(p))};
 }

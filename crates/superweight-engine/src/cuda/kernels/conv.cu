@@ -1,11 +1,12 @@
-// Convolution straight from its definition, in f32: grouped and depthwise layers, and whatever cuDNN has no plan for.
-// Activations NHWC, weights OHWI. Neighbouring threads have neighbouring channels, so depthwise layers read memory in order.
+// Direct convolution in f32: grouped and depthwise layers, and convolutions without a cuDNN plan.
+// Activations are NHWC, weights OHWI. Neighbouring threads have neighbouring channels, so depthwise
+// layers read memory in order.
 
 struct Geometry {
   u32 n, h, w, c, k, oh, ow, kh, kw, sh, sw, ph, pw, groups;
 };
 
-// y (+)= conv(x, w): a thread per output.
+// y (+)= conv(x, w). One thread per output.
 extern "C" __global__ void conv_forward(const act* x, const act* weight, act* y, Geometry g, int add) {
   u32 inner = g.c / g.groups, outer = g.k / g.groups;
   u64 count = (u64)g.n * g.oh * g.ow * g.k;
@@ -31,7 +32,8 @@ extern "C" __global__ void conv_forward(const act* x, const act* weight, act* y,
   }
 }
 
-// dx (+)= convᵀ(dy, w): a thread per input, asking every output that it went into.
+// dx (+)= convᵀ(dy, w). One thread per input, which sums over all outputs that the input
+// contributes to.
 extern "C" __global__ void conv_backward_data(const act* dy, const act* weight, act* dx, Geometry g, int add) {
   u32 inner = g.c / g.groups, outer = g.k / g.groups;
   u64 count = (u64)g.n * g.h * g.w * g.c;
@@ -58,9 +60,9 @@ extern "C" __global__ void conv_backward_data(const act* dy, const act* weight, 
   }
 }
 
-// partials[split][weight] = x ⋆ dy over the split's outputs. Block (32, 8): 32 weights of one kernel position that lie side
-// by side (input channels of one output channel, or, depthwise, output channels), and 8 parts of the outputs.
-// grid (tiles of 32, kernel positions, splits).
+// partials[split][weight] = x ⋆ dy over the split's outputs. Block (32, 8): 32 adjacent weights of
+// one kernel position (input channels of one output channel, or output channels of a depthwise
+// layer) by 8 parts of the outputs. Grid (tiles of 32, kernel positions, splits).
 extern "C" __global__ void conv_backward_weight(const act* x, const act* dy, float* partials, Geometry g) {
   __shared__ float part[8][33];
   u32 inner = g.c / g.groups, outer = g.k / g.groups;
@@ -98,7 +100,7 @@ extern "C" __global__ void conv_backward_weight(const act* x, const act* dy, flo
   }
 }
 
-// dw (+)= the sum of the splits, in order.
+// dw (+)= sum of the splits, in order.
 extern "C" __global__ void add_splits(const float* partials, u32 splits, act* to, u64 n, int add) {
   for (u64 i = thread_index(); i < n; i += thread_count()) {
     double sum = 0;

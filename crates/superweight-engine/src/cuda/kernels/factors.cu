@@ -1,14 +1,14 @@
-// Coefficients that are products: alpha[r, k] = pattern[p of r, k]·gain[g of r, k], and back.
+// Coefficients as products: alpha[r, k] = pattern[p of r, k]·gain[g of r, k], and their gradients.
 
 struct Factors {
-  u64 alpha, patterns, gains;                    // numbers from the start of the parameters
-  u32 count, rows, pattern_count;                // K; rows of alpha and patterns
-  u32 first_row, first_pattern, first_gain;      // where its rows, starts of patterns and starts of gains begin
+  u64 alpha, patterns, gains;                    // offsets in the parameters
+  u32 count, rows, pattern_count;                // K, number of rows of alpha, number of patterns
+  u32 first_row, first_pattern, first_gain;      // offsets of its rows, pattern starts and gain starts
 };
 
 struct Row { u32 pattern, gain; };
 
-// A piece of work: which PIECE of the rows of a set; which LANES coefficients of which gain.
+// Pieces of work: a PIECE of the rows of a set, or LANES coefficients of a gain.
 struct Piece { u32 of, first; };
 struct GainPiece { u32 of, gain, first, unused; };
 
@@ -28,7 +28,8 @@ extern "C" __global__ void factors_multiply(const Piece* pieces, const Factors* 
   }
 }
 
-// A thread per number of a pattern: all rows of alpha that it has a part in, in order.
+// One thread per element of a pattern. It sums over all rows of alpha that use the pattern, in
+// order.
 extern "C" __global__ void factors_patterns(const Piece* pieces, const Factors* all, const Row* rows, const u32* order,
                                             const u32* starts, const float* parameters, float* gradients) {
   Piece piece = pieces[blockIdx.x];
@@ -48,7 +49,8 @@ extern "C" __global__ void factors_patterns(const Piece* pieces, const Factors* 
   }
 }
 
-// A block per LANES coefficients of a gain: DEEP threads each take every DEEPth of its rows, the first adds them up.
+// One block per LANES coefficients of a gain. Each of DEEP threads takes every DEEPth row; the
+// first adds their sums.
 extern "C" __global__ void factors_gains(const GainPiece* pieces, const Factors* all, const Row* rows, const u32* starts,
                                          const float* parameters, float* gradients) {
   __shared__ float sums[DEEP][LANES];

@@ -1,4 +1,5 @@
-// Softmax and its cross-entropy: a warp per row, sums in f64; what the rows found is added in a fixed order by one block.
+// Softmax and cross-entropy: one warp per row, sums in f64. One block adds the rows' results in a
+// fixed order.
 
 #define WARPS 4
 
@@ -15,7 +16,7 @@ __device__ __forceinline__ u32 warp_count(u32 v) {
   return v;
 }
 
-// The maximum of a row and Σ exp(x − max). A row with NaN has a sum of NaN.
+// Maximum of a row and Σ exp(x − max). A row with NaN has the sum NaN.
 __device__ __forceinline__ void exponentials(const act* x, u32 classes, u32 lane, float& max, double& sum) {
   max = -HUGE;
   for (u32 c = lane; c < classes; c += 32) max = fmaxf(max, to_float(x[c]));
@@ -52,13 +53,14 @@ extern "C" __global__ void softmax_backward(const act* y, const act* dy, act* dx
   }
 }
 
-// Rows of a segment that count: rows of the batch, each of which is `heads` rows here.
+// Number of valid rows per segment. Each row of the batch is `heads` rows here.
 __device__ __forceinline__ u32 valid_rows(const u32* control, u32 per_segment, u32 heads) {
   u32 most = per_segment / heads;
   return (control[0] < most ? control[0] : most) * heads;
 }
 
-// found[row] = loss, top-1, top-5. `classes_of` or `probabilities` is the target. `write`: 0 no gradient, 1 set, 2 add.
+// found[row] = loss, top-1, top-5. The target is `classes_of` or `probabilities`. `write`: 0 no
+// gradient, 1 set, 2 add.
 extern "C" __global__ void cross_entropy(const act* logits, const u32* classes_of, const act* probabilities,
                                          const u32* control, u32 rows, u32 classes, u32 segments, u32 heads,
                                          float smoothing, float weight, float* found, act* gradient, int write) {
@@ -76,7 +78,7 @@ extern "C" __global__ void cross_entropy(const act* logits, const u32* classes_o
   }
   u32 wanted;
   if (p) {
-    // The first of the largest.
+    // The first of the largest probabilities.
     float best = -HUGE;
     wanted = classes;
     for (u32 c = lane; c < classes; c += 32)
@@ -128,7 +130,7 @@ extern "C" __global__ void cross_entropy(const act* logits, const u32* classes_o
   }
 }
 
-// metrics = mean loss, top-1, top-5, rows that count. One block of 256 threads.
+// metrics = mean loss, top-1, top-5, number of valid rows. One block of 256 threads.
 extern "C" __global__ void cross_entropy_finish(const float* found, const u32* control, u32 rows, u32 segments,
                                                 u32 heads, float* metrics) {
   __shared__ double part[3][256];

@@ -1,8 +1,10 @@
-// Sets that are not direct: operands of their products, and what moves between cells and tensors.
+// Sets that are not mixed directly: packs the operands of their products, and copies between cells
+// and tensors.
 
-// Writes the tensors of sets that are not direct, from their cells. A piece is (set, which PIECE of all its uses).
+// Writes the tensors of these sets from their cells. A piece is (set, index of a PIECE of all its
+// uses).
 extern "C" __global__ void mix_scatter(const Piece* pieces, const Use* uses, const u32* first_use, const Set* sets,
-                                       u32 everyone, float* parameters, act* copies, char* scratch) {
+                                       u32 all_copies, float* parameters, act* copies, char* scratch) {
   Piece piece = pieces[blockIdx.x];
   Set s = sets[piece.of];
   u32 first = first_use[s.first_use], end = first_use[s.first_use + s.cell_count];
@@ -14,21 +16,21 @@ extern "C" __global__ void mix_scatter(const Piece* pieces, const Use* uses, con
     u32 i = n % s.len;
     float v[EACH];
     load_acts(cells + (u64)u.cell * s.len + i, v);
-    return write(s, u, i, v, everyone, parameters, copies);
+    return write(s, u, i, v, all_copies, parameters, copies);
   }
-  // Cells of an odd length end anywhere.
+  // Cells whose length is not a multiple of EACH may end inside a thread's elements.
   for (u64 m = n; m < n + EACH && m < count; m++) {
     Use u = uses[first + m / s.len];
     u32 i = m % s.len;
     u64 at;
     if (!place(s, u, at_number(s, i), at)) continue;
     float v = to_float(cells[(u64)u.cell * s.len + i]) * u.factor;
-    if (wide(s, u, everyone)) parameters[at] = v;
+    if (wide(s, u, all_copies)) parameters[at] = v;
     if (u.kind) copies[at] = to_act(v);
   }
 }
 
-// α and T of the sets that are not direct, packed; a piece is (set, which PIECE of both).
+// Packs α and T of these sets. A piece is (set, index of a PIECE of both).
 extern "C" __global__ void mix_pack(const Piece* pieces, const Set* sets, const float* parameters, char* scratch) {
   Piece piece = pieces[blockIdx.x];
   Set s = sets[piece.of];
@@ -47,7 +49,7 @@ extern "C" __global__ void mix_pack(const Piece* pieces, const Set* sets, const 
   }
 }
 
-// The gradients of both where they belong.
+// Unpacks the gradients of α and T.
 extern "C" __global__ void mix_unpack(const Piece* pieces, const Set* sets, float* gradients, char* scratch) {
   Piece piece = pieces[blockIdx.x];
   Set s = sets[piece.of];
@@ -64,7 +66,7 @@ extern "C" __global__ void mix_unpack(const Piece* pieces, const Set* sets, floa
   }
 }
 
-// cells = dL/dcell of the sets that are not direct. A piece is (set, which PIECE of all its cells).
+// cells = dL/dcell of these sets. A piece is (set, index of a PIECE of all its cells).
 extern "C" __global__ void mix_gather(const Piece* pieces, const Use* uses, const u32* first_use, const Set* sets,
                                       const float* parameters, const float* gradients, const act* narrow,
                                       char* scratch) {
@@ -80,7 +82,8 @@ extern "C" __global__ void mix_gather(const Piece* pieces, const Use* uses, cons
   }
   for (int e = 0; e < EACH; e++)
     if (i + e < count) {
-      // Cells of an odd length end anywhere: one number at a time, the first of those gathered.
+      // Cells whose length is not a multiple of EACH: one element at a time, the first of those
+      // gathered.
       gather(s, uses, first_use, (i + e) / s.len, (i + e) % s.len, parameters, gradients, narrow, d);
       cells[i + e] = to_act(d[0]);
     }

@@ -1,54 +1,58 @@
-// Tensors mixed from blocks: cell[r] = Σₖ α[r, k]·T[k], weight[tile] = factor·cell, and back.
+// Tensors mixed from templates: cell[r] = Σₖ α[r, k]·T[k], weight[tile] = factor·cell, and the
+// gradients.
 //
-// *Direct* sets have few blocks and uses (nested tiling): one launch makes the tensors of all of them, another takes all
-// gradients (mix_direct.cu). The others go through cells in memory: a matrix product per set (cuBLASLt), and one launch that moves
-// the tiles of all sets (mix.cu), or two where some go in strips (mix_strips.cu). Their operands are packed first, as `act`s and in
-// rows of whole 16 bytes: with rows of 247 numbers the product takes four times as long.
+// *Direct* sets have few templates and uses (nested tiling). One launch computes the tensors of all
+// of them, another all gradients (mix_direct.cu). Other sets store their cells in memory: a matrix
+// product per set (cuBLASLt), and one launch that copies the tiles of all sets (mix.cu), or two if
+// some are copied in strips (mix_strips.cu). Operands of the products are first packed as `act`s,
+// in rows that are multiples of 16 bytes: with rows of 247 elements the product takes four times as
+// long.
 
-// A cell at its place. `kind`: 1 where the gradient is an `act`.
+// One use of a cell. `kind`: 1 if the gradient is an `act`.
 struct Use {
-  u64 tensor;             // numbers from the start of the parameters
+  u64 tensor;             // offset in the parameters
   u32 set, cell, inputs, row, col, rows, cols, kind;
   float factor;
   u32 unused;
 };
 
 struct Set {
-  u64 blocks, coefficients;  // numbers from the start of the parameters
-  // Bytes from the start of the scratch memory, for products: cells[cells][len], α[cells][width] and T[width][len] packed;
-  // their gradients, as floats.
+  u64 blocks, coefficients;  // offset in the parameters
+  // Offsets in bytes in the scratch memory, for products: cells[cells][len], packed α[cells][width]
+  // and T[width][len], and their gradients as floats.
   u64 cells, alpha, templates, dalpha, dtemplates;
   u32 count, positions, cols, len, first_use, both, mixed;
-  u32 width, cell_count;  // count, a whole number of 16 bytes; cells
-  float decay;            // of the tensors
+  u32 width, cell_count;  // count padded to 16 bytes; number of cells
+  float weight_decay;            // of the mixed tensors
 };
 
 __device__ __forceinline__ act* acts(char* scratch, u64 at) { return reinterpret_cast<act*>(scratch + at); }
 __device__ __forceinline__ float* floats(char* scratch, u64 at) { return reinterpret_cast<float*>(scratch + at); }
 
-// A piece of work: which PIECE of the cells, uses or operands of a set, or which piece of its strips.
+// A piece of work: index of a PIECE of the cells, uses or operands of a set, or of a piece of its
+// strips.
 struct Piece { u32 of, first; };
 
 #define PIECE 2048
-#define EACH 8  // numbers of a thread, side by side
+#define EACH 8  // adjacent elements per thread
 
-// A number of a block, by its row (outputs times positions) and column.
+// Position of an element in a template: row (output times position) and column.
 struct At { u32 row, col; };
 
 __device__ __forceinline__ At at_number(const Set& s, u32 i) { return At{i / s.cols, i % s.cols}; }
 
-// Where it lies in a use's tensor, if it is part of the tile.
+// Offset of the element in a use's tensor. Returns whether it is part of the tile.
 __device__ __forceinline__ bool place(const Set& s, const Use& u, At n, u64& at) {
   at = u.tensor + ((u64)u.row * s.positions + n.row) * u.inputs + u.col + n.col;
   return n.row < u.rows * s.positions && n.col < u.cols;
 }
 
-// Whether a thread's EACH numbers are of one cell. Offsets of tensors, blocks and cells are multiples of 64 numbers, so those
-// of such a set are moved as one.
+// Whether a thread's EACH elements belong to one cell. Offsets of tensors, templates and cells are
+// multiples of 64 elements, so such a set is copied in vectors.
 __device__ __forceinline__ bool whole(const Set& s) { return s.len % EACH == 0; }
 
-// How many numbers side by side in a block lie side by side in the tensor, all of them in the tile or none: EACH, half of it
-// (blocks of 4 channels), or 1 that nobody counts on.
+// Number of adjacent elements of a template that are adjacent in the tensor and either all in the
+// tile or all outside: EACH, half of it (templates of 4 channels), or 1 in any other case.
 __device__ __forceinline__ u32 run(const Set& s, const Use& u) {
   u32 all = s.cols | u.cols | u.inputs | u.col;
   return all % EACH == 0 ? EACH : all % (EACH / 2) == 0 ? EACH / 2 : 1;
@@ -65,7 +69,7 @@ __device__ __forceinline__ void store_floats(float* p, const float* v) {
   reinterpret_cast<float4*>(p)[1] = make_float4(v[4], v[5], v[6], v[7]);
 }
 
-// Half as many, from an address that is a multiple of half as many bytes.
+// The same for half as many elements, with half the alignment.
 __device__ __forceinline__ void load_half(const float* p, float* v) {
   float4 a = *reinterpret_cast<const float4*>(p);
   v[0] = a.x; v[1] = a.y; v[2] = a.z; v[3] = a.w;
@@ -103,23 +107,23 @@ __device__ __forceinline__ void store_acts(act* p, const float* v) {
 #endif
 }
 
-// Numbers i.. of something of this length; zeros beyond it.
+// Loads elements i.. of an array of length `len`, and zeros beyond it.
 __device__ __forceinline__ void load_numbers(const float* p, u32 i, u32 len, bool step, float* v) {
   if (step) return load_floats(p + i, v);
 #pragma unroll
   for (int e = 0; e < EACH; e++) v[e] = i + e < len ? p[i + e] : 0.f;
 }
 
-// Whether a use's tensor is written as floats: where somebody reads these. Convolutions do not where there are copies for
-// them, and decay of tensors does.
-__device__ __forceinline__ bool wide(const Set& s, const Use& u, u32 everyone) {
-  return everyone || !u.kind || s.decay;
+// Whether a use's tensor is written as floats, because something reads them: a caller, weight decay
+// of tensors, or kernels without bf16 copies.
+__device__ __forceinline__ bool wide(const Set& s, const Use& u, u32 all_copies) {
+  return all_copies || !u.kind || s.weight_decay;
 }
 
-// A use's tensor, numbers i.. of its cell.
-__device__ __forceinline__ void write(const Set& s, const Use& u, u32 i, const float* cell, u32 everyone,
+// Writes elements i.. of a cell to a use's tensor.
+__device__ __forceinline__ void write(const Set& s, const Use& u, u32 i, const float* cell, u32 all_copies,
                                       float* parameters, act* copies) {
-  bool in_full = wide(s, u, everyone);
+  bool in_full = wide(s, u, all_copies);
   float v[EACH];
 #pragma unroll
   for (int e = 0; e < EACH; e++) v[e] = cell[e] * u.factor;
@@ -150,10 +154,10 @@ __device__ __forceinline__ void write(const Set& s, const Use& u, u32 i, const f
 __device__ __forceinline__ float gradient_of(const Set& s, const Use& u, u64 at, const float* parameters,
                                              const float* gradients, const act* narrow) {
   float g = u.kind ? to_float(narrow[at]) : gradients[at];
-  return s.decay ? fmaf(s.decay, parameters[at], g) : g;
+  return s.weight_decay ? fmaf(s.weight_decay, parameters[at], g) : g;
 }
 
-// d = dL/dcell of numbers i..: every use of the cell, in order.
+// d = dL/dcell of elements i..: sums over every use of the cell, in order.
 __device__ __forceinline__ void gather(const Set& s, const Use* uses, const u32* first_use, u32 cell, u32 i,
                                        const float* parameters, const float* gradients, const act* narrow, float* d) {
 #pragma unroll
@@ -167,11 +171,11 @@ __device__ __forceinline__ void gather(const Set& s, const Use* uses, const u32*
       float g[EACH];
       if (u.kind) load_acts(narrow + at, g);
       else load_floats(gradients + at, g);
-      if (s.decay) {
+      if (s.weight_decay) {
         float w[EACH];
         load_floats(parameters + at, w);
 #pragma unroll
-        for (int e = 0; e < EACH; e++) g[e] = fmaf(s.decay, w[e], g[e]);
+        for (int e = 0; e < EACH; e++) g[e] = fmaf(s.weight_decay, w[e], g[e]);
       }
 #pragma unroll
       for (int e = 0; e < EACH; e++) d[e] = fmaf(u.factor, g[e], d[e]);
@@ -182,11 +186,11 @@ __device__ __forceinline__ void gather(const Set& s, const Use* uses, const u32*
         float g[EACH / 2];
         if (u.kind) load_half(narrow + at, g);
         else load_half(gradients + at, g);
-        if (s.decay) {
+        if (s.weight_decay) {
           float w[EACH / 2];
           load_half(parameters + at, w);
 #pragma unroll
-          for (int e = 0; e < EACH / 2; e++) g[e] = fmaf(s.decay, w[e], g[e]);
+          for (int e = 0; e < EACH / 2; e++) g[e] = fmaf(s.weight_decay, w[e], g[e]);
         }
 #pragma unroll
         for (int e = 0; e < EACH / 2; e++) d[half + e] = fmaf(u.factor, g[e], d[half + e]);

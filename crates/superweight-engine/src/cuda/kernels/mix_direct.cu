@@ -1,18 +1,21 @@
-// Direct sets: tensors from blocks and coefficients, and back, without cells in memory.
+// Direct sets: computes tensors from templates and coefficients, and their gradients, without cells
+// in memory.
 
-#define CHUNK 4   // blocks that a thread of the backward pass keeps in registers
-#define CELLS 64  // of a direct set, at most
+#define CHUNK 4   // templates that a thread keeps in registers in the backward pass
+#define CELLS 64  // largest number of cells of a direct set
 #define WARPS 8
 
-// Work on a direct set: numbers first.. of its blocks; going back, of CHUNK of them, from `block` on.
+// Work on a direct set: the elements of its templates from `first` on. In the backward pass, of
+// CHUNK templates from `block` on.
 struct DirectPiece {
   u64 partials;
   u32 of, first, block, unused;
 };
 
-// Direct sets: writes their tensors. A block of threads does all uses of its piece, so that blocks are fetched once.
+// Writes the tensors of direct sets. A thread block processes all uses of its piece, so that
+// templates are read once.
 extern "C" __global__ void __launch_bounds__(256)
-    mix_direct(const DirectPiece* pieces, const Use* uses, const u32* first_use, const Set* sets, u32 everyone,
+    mix_direct(const DirectPiece* pieces, const Use* uses, const u32* first_use, const Set* sets, u32 all_copies,
                float* parameters, act* copies) {
   DirectPiece piece = pieces[blockIdx.x];
   if (piece.block) return;
@@ -40,11 +43,11 @@ extern "C" __global__ void __launch_bounds__(256)
         }
       }
     }
-    write(s, u, i, v, everyone, parameters, copies);
+    write(s, u, i, v, all_copies, parameters, copies);
   }
 }
 
-// The sums of four numbers over a warp; lane l gets that of number l % 4.
+// Sums four values over a warp. Lane l gets the sum of value l % 4.
 __device__ __forceinline__ float sum_of_four(const float* v) {
   bool odd = threadIdx.x & 1, high = threadIdx.x & 2;
   float a = (odd ? v[1] : v[0]) + __shfl_xor_sync(~0u, odd ? v[0] : v[1], 1);
@@ -54,7 +57,7 @@ __device__ __forceinline__ float sum_of_four(const float* v) {
   return c;
 }
 
-// Direct sets: dL/dT, and partials[piece][cell][k] of dL/dα. A block of 256 threads per piece.
+// Direct sets: dL/dT, and partials[piece][cell][k] of dL/dα. One block of 256 threads per piece.
 extern "C" __global__ void __launch_bounds__(256, 2)
     mix_direct_backward(const DirectPiece* pieces, const Use* uses, const u32* first_use, const Set* sets,
                         const float* parameters, float* gradients, const act* narrow, float* partials) {
@@ -120,8 +123,9 @@ extern "C" __global__ void __launch_bounds__(256, 2)
   }
 }
 
-// dL/dα of direct sets: the partials of a set's pieces, in order. A warp per coefficient; `table` has, per warp,
-// where the coefficient lies, its first partial, their distance and number.
+// dL/dα of direct sets: sums the partials of a set's pieces, in order. One warp per coefficient.
+// `table` has, per warp, the offset of the coefficient, its first partial, and their stride and
+// count.
 struct Coefficient { u64 at, first; u32 stride, count; };
 
 extern "C" __global__ void mix_coefficients(const Coefficient* table, u32 count, const float* partials,

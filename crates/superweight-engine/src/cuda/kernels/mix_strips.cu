@@ -1,13 +1,15 @@
-// What moves between cells and tensors in *strips*, for sets of short rows whose tensors are all of whole runs of `act`s
-// (`in_strips` in mix.rs): threads side by side take what lies side by side in a tensor, across cells. A row of a block of 8 inputs
-// is 16 bytes of a row of weights; threads that went along a cell would touch as many rows as they are. Strips are of so many
-// cells (or uses) that their rows have SIDE times EACH numbers together, a piece is (set, which ROWS of which strip).
+// Copies between cells and tensors in *strips*, for sets of short rows whose tensors consist of
+// whole runs of `act`s (`in_strips` in bank/mix.rs). Neighbouring threads copy neighbouring
+// elements of a tensor, across cells. A template row of 8 inputs is 16 bytes of a weight's row; if
+// threads followed a cell, each thread would access another row. A strip has as many cells (or
+// uses) as needed for SIDE times EACH elements per row. A piece is (set, index of a strip and of
+// ROWS of its rows).
 
 #define SIDE 16
 #define ROWS 96
-#define AHEAD 4  // rows that a thread has under way; one at a time, gathering 146 MB took 73 µs, twice what memory takes
+#define AHEAD 4  // rows that a thread loads ahead; one at a time, gathering 146 MB took 73 µs, twice the memory time
 
-// Which cell or use a thread moves, from which column on, and which rows.
+// The cell or use that a thread copies, its first column, and its rows.
 struct Lane { u32 of, col, row, end, step; };
 
 __device__ __forceinline__ Lane lane_of(const Set& s, u32 piece) {
@@ -23,13 +25,14 @@ __device__ __forceinline__ Lane lane_of(const Set& s, u32 piece) {
   return lane;
 }
 
-// Where the first row of a lane's column lies in a use's tensor, and how many rows of it are in the tile.
+// Offset of the first row of a lane's column in a use's tensor. Returns the number of its rows in
+// the tile.
 __device__ __forceinline__ u32 column(const Set& s, const Use& u, u32 col, u64& at) {
   place(s, u, At{0, col}, at);
   return col < u.cols ? u.rows * s.positions : 0;
 }
 
-// EACH numbers as they lie in memory.
+// EACH elements as stored in memory.
 #if BF16
 struct Run { uint4 bits; };
 __device__ __forceinline__ Run fetch_run(const act* p) { return Run{*reinterpret_cast<const uint4*>(p)}; }
@@ -50,7 +53,7 @@ __device__ __forceinline__ void numbers(const Run& run, float* v) {
 #endif
 
 extern "C" __global__ void __launch_bounds__(256, 4)
-    mix_scatter_strips(const Piece* pieces, const Use* uses, const u32* first_use, const Set* sets, u32 everyone,
+    mix_scatter_strips(const Piece* pieces, const Use* uses, const u32* first_use, const Set* sets, u32 all_copies,
                        float* parameters, act* copies, char* scratch) {
   Piece piece = pieces[blockIdx.x];
   Set s = sets[piece.of];
@@ -60,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(256, 4)
   Use u = uses[begin + lane.of];
   u64 to;
   lane.end = min(lane.end, column(s, u, lane.col, to));
-  bool in_full = wide(s, u, everyone);
+  bool in_full = wide(s, u, all_copies);
   const act* cell = acts(scratch, s.cells) + (u64)u.cell * s.len + lane.col;
   for (u32 first = lane.row; first < lane.end; first += AHEAD * lane.step) {
     Run runs[AHEAD];
@@ -84,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(256, 4)
   }
 }
 
-// Arguments as of mix_gather: no gradient of such a set is in floats beside `act`s.
+// Arguments as for mix_gather. These sets have no f32 gradients besides `act`s.
 extern "C" __global__ void __launch_bounds__(256, 3)
     mix_gather_strips(const Piece* pieces, const Use* uses, const u32* first_use, const Set* sets,
                       const float* parameters, const float*, const act* narrow, char* scratch) {
@@ -112,11 +115,11 @@ extern "C" __global__ void __launch_bounds__(256, 3)
         if (row >= inside) break;
         float g[EACH];
         numbers(runs[a], g);
-        if (s.decay) {
+        if (s.weight_decay) {
           float w[EACH];
           load_floats(parameters + from + (u64)row * u.inputs, w);
 #pragma unroll
-          for (int e = 0; e < EACH; e++) g[e] = fmaf(s.decay, w[e], g[e]);
+          for (int e = 0; e < EACH; e++) g[e] = fmaf(s.weight_decay, w[e], g[e]);
         }
 #pragma unroll
         for (int e = 0; e < EACH; e++) d[a][e] = fmaf(u.factor, g[e], d[a][e]);

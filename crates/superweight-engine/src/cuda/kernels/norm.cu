@@ -1,15 +1,17 @@
-// Batch norm in NHWC: rows are pixels, a row has C channels. Bound by memory, so every pass reads 16 bytes per thread where
-// the channels allow (V = VEC), and numbers one by one where not (V = 1).
+// Batch norm in NHWC: rows are pixels, and a row has C channels. Memory bandwidth limits it, so
+// every pass reads 16 bytes per thread if the number of channels allows it (V = VEC), and single
+// elements otherwise (V = 1).
 //
-// A block is (packs of channels, TY rows); blockIdx.x walks rows, blockIdx.y packs of channels, blockIdx.z the statistics
-// set or segment. Sums: a thread adds its rows in f32, a block its threads in order, `*_finish` the blocks in f64 and in
-// order. No atomics: the same bits every time.
+// A block is (packs of channels, TY rows). blockIdx.x selects rows, blockIdx.y packs of channels,
+// and blockIdx.z the statistics set or segment. Sums: a thread adds its rows in f32, a block its
+// threads in order, and `*_finish` the blocks in f64 and in order. Without atomics the bits are the
+// same every time.
 
 #define U 4
 
-// Passes that sum walk the rows backward, those that write forward: what was read (or, by the layer before, written) last is
-// still in the cache when it is read again. WRN-28-10, batch 128, H200, all 25 norms (`swn bench ops`): statistics 0.56 →
-// 0.50 ms, backward 1.38 → 1.32.
+// Passes that sum visit the rows backward, passes that write visit them forward. So the rows that
+// were read (or written by the previous layer) last are still in the cache. WRN-28-10, batch 128,
+// H200, all 25 norms (`swn bench ops`): statistics 0.56 → 0.50 ms, backward 1.38 → 1.32.
 __device__ __forceinline__ u32 backward(u32 row, u32 rows) { return rows - 1 - row; }
 
 template <int V> struct Place {
@@ -41,7 +43,8 @@ __device__ void block_sums(const float* a, const float* b, float* partials, u32 
   }
 }
 
-// Sums of x − k and (x − k)² with k the first row of the set: no precision is lost where the mean is far from zero.
+// Sums of x − k and (x − k)², where k is the first row of the set. This stays precise if the mean
+// is far from zero.
 template <int V> __device__ void statistics(const act* x, float* partials, u32 rows, u32 channels) {
   Place<V> at(rows, channels);
   x += (u64)blockIdx.z * rows * channels;
@@ -60,7 +63,7 @@ template <int V> __device__ void statistics(const act* x, float* partials, u32 r
         Pack<V> v = unpack<V>(raw[u]);
 #pragma unroll
         for (int j = 0; j < V; j++) {
-          // Beyond the last row this is the first one again: a distance of zero.
+          // Beyond the last row this is the first row again, with distance zero.
           float d = v.f[j] - k.f[j];
           s[j] += d;
           q[j] = fmaf(d, d, q[j]);
@@ -77,8 +80,8 @@ extern "C" __global__ void norm_statistics_1(const act* x, float* partials, u32 
   statistics<1>(x, partials, rows, channels);
 }
 
-// Adds two columns of partials[blocks][2][C] for 32 channels by 32 threads each: with 8 it waited longer for memory than
-// the sums before it took. The sums are the first thread's.
+// Adds two columns of partials[blocks][2][C] for 32 channels with 32 threads each. With 8 threads
+// the memory latency exceeded the time of the sums. The first thread returns the sums.
 #define PARTS 32
 
 __device__ __forceinline__ void add_partials(const float* partials, u32 blocks, u32 channels, u32 c, double& a,
@@ -101,7 +104,8 @@ __device__ __forceinline__ void add_partials(const float* partials, u32 blocks, 
   for (int i = 0; i < PARTS; i++) { a += sa[i][threadIdx.x]; b += sb[i][threadIdx.x]; }
 }
 
-// Block (32, PARTS), grid ceil(C/32). `rule`: 0 leave the running statistics, 1 momentum, 2 average over a pass.
+// Block (32, PARTS), grid ceil(C/32). `rule`: 0 keeps the running statistics, 1 momentum, 2 average
+// over a pass.
 extern "C" __global__ void norm_statistics_finish(const act* x, const float* partials, u32 blocks, u32 sets, u32 rows,
                                                   u32 channels, float epsilon, float* mean, float* inverse, int rule,
                                                   float momentum, const u32* control, float* running_mean,
@@ -128,7 +132,8 @@ extern "C" __global__ void norm_statistics_finish(const act* x, const float* par
   }
 }
 
-// γ/σ and β − μ·γ/σ of a channel: the same numbers in both passes. `epsilon` < 0: `second` is 1/σ, else the variance.
+// γ/σ and β − μ·γ/σ of a channel, the same values in both passes. `epsilon` < 0: `second` is 1/σ,
+// otherwise the variance.
 struct Moments {
   const float *mean, *second, *gamma, *beta;
   float epsilon;
@@ -148,7 +153,7 @@ __device__ __forceinline__ Channel channel_of(const Moments& m, u32 segment, u32
   return r;
 }
 
-// y = clamp(x·scale + shift + residual); x or residual may be y.
+// y = clamp(x·scale + shift + residual). x or residual may be y.
 template <int V, bool RESIDUAL>
 __device__ void apply(const act* x, const act* residual, act* y, Moments m, u32 rows, u32 channels, float low,
                       float high) {
@@ -225,7 +230,7 @@ __device__ void gradient_sums(const act* x, const act* dy, Moments m, float* par
       Raw<V> v[U], d[U];
 #pragma unroll
       for (int u = 0; u < U; u++) {
-        // Beyond the last row, any row: it does not count below.
+        // Beyond the last row, any row: it is ignored below.
         u64 i = base + (u64)backward(r + u * at.step < rows ? r + u * at.step : r, rows) * channels;
         v[u] = fetch<V>(x + i);
         d[u] = fetch<V>(dy + i);
@@ -257,8 +262,8 @@ __device__ void gradient_sums(const act* x, const act* dy, Moments m, float* par
 SUMS(norm_sums_v, VEC)
 SUMS(norm_sums_1, 1)
 
-// dβ, dγ, and lines[segment][2][C]: slope = −Σ(γ·dz·x̂)/(M·σ²) and offset = −Σ(γ·dz)/(M·σ). `sums` has room for
-// [segments][2][C]. Block (32, PARTS), grid ceil(C/32).
+// dβ, dγ, and lines[segment][2][C]: slope = −Σ(γ·dz·x̂)/(M·σ²) and offset = −Σ(γ·dz)/(M·σ). `sums`
+// has room for [segments][2][C]. Block (32, PARTS), grid ceil(C/32).
 extern "C" __global__ void norm_sums_finish(const float* partials, u32 blocks, u32 segments, const float* mean,
                                             const float* second, const float* gamma, const float* beta, float epsilon,
                                             u32 statistic_sets, u32 parameter_sets, u32 rows, u32 channels,
@@ -284,7 +289,7 @@ extern "C" __global__ void norm_sums_finish(const float* partials, u32 blocks, u
     dshift[set * channels + c] = s;
     dscale[set * channels + c] = q;
   }
-  // With the running statistics (epsilon ≥ 0) the two sums vanish from dx.
+  // With running statistics (epsilon ≥ 0) the two sums vanish from dx.
   bool from_batch = epsilon < 0.f;
   for (u32 segment = 0; segment < segments; segment++) {
     u32 from = statistic_sets == 1 ? 0 : segment, to = statistic_sets == 1 ? segments : segment + 1;
@@ -300,7 +305,7 @@ extern "C" __global__ void norm_sums_finish(const float* partials, u32 blocks, u
   }
 }
 
-// dx (+)= scale·dz + (slope·x + (offset − slope·μ)); dx may be dy.
+// dx (+)= scale·dz + (slope·x + (offset − slope·μ)). dx may be dy.
 template <int V>
 __device__ void gradient(const act* x, const act* dy, act* dx, Moments m, const float* lines, u32 rows, u32 channels,
                          float low, float high, int add) {
@@ -353,7 +358,7 @@ __device__ void gradient(const act* x, const act* dy, act* dx, Moments m, const 
 GRADIENT(norm_gradient_v, VEC)
 GRADIENT(norm_gradient_1, 1)
 
-// Channel scale: y (+)= x·r[segment]; x may be y.
+// Channel scale: y (+)= x·r[segment]. x may be y.
 template <int V>
 __device__ void scale_rows(const act* x, const float* r, act* y, u32 rows, u32 channels, int add) {
   Place<V> at(rows, channels);

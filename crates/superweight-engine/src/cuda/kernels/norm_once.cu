@@ -1,30 +1,35 @@
-// Batch norm in one launch: rows stay in shared memory between the pass that sums and the pass that writes.
+// Batch norm in one launch. Rows stay in shared memory between the pass that sums and the pass that
+// writes.
 //
-// All multiprocessors of an H200 hold 29 MB between them, the activations of WRN-28-10 at batch 128 are 10, 21 and 42 MB:
-// most of an activation is read from memory once instead of twice, and what does not fit is read again while the cache
-// still has it. Three launches and their gaps become one.
+// All multiprocessors of an H200 together hold 29 MB; the activations of WRN-28-10 at batch 128 are
+// 10, 21 and 42 MB. So most of an activation is read from memory once instead of twice. The rest is
+// read again while it is still in the cache. One launch replaces three launches and their gaps.
 //
-// A block (x, y) is one of the slabs that share the rows of set y of statistics; there are at most as many blocks as
-// multiprocessors, and the launch is cooperative, so blocks can wait for each other. Each sends its sums in letters to the
-// owners of channels, `per` channels each, who add the slabs' in f64 and always in the same order, and send an answer to all.
-// What all sets add to (running statistics, gradients of joint parameters) is added by whichever set ends last, again in
-// order. No float atomics: the same bits every time.
+// A block (x, y) is one of the slabs that share the rows of statistics set y. There are at most as
+// many blocks as multiprocessors, and the launch is cooperative, so blocks can wait for each other.
+// Each block sends its sums in messages to the blocks that own the channels, `per` channels each.
+// An owner adds the slabs' sums in f64, always in the same order, and sends the result to all
+// blocks. Values to which all sets contribute (running statistics, gradients of joint parameters)
+// are added by the set that ends last, again in order. Without float atomics the bits are the same
+// every time.
 //
-// A thread has VEC channels and `count` rows, of which it sums the last first. The first `kept` of these stay where they were
-// copied to; the others pass through a ring of cells. Then it writes them in the opposite order: what was not kept
-// was read last, and the ring still holds the last of it. No thread reads another's cells, so none waits for another.
+// A thread has VEC channels and `count` rows, and sums the last row first. The first `kept` rows
+// stay in shared memory; the others pass through a ring of cells. Then it writes the rows in the
+// opposite order: rows that were not kept were read last, and the ring still holds the last of
+// them. No thread reads another thread's cells, so threads do not wait for each other.
 //
-// Loops are not unrolled: twice was no faster (docs/decisions/0010).
+// Loops are not unrolled: unrolling twice was no faster (docs/decisions/0010).
 
-// Threads of a block at most, copies of rows that a thread has under way, and of rows of a third tensor: `THREADS`, `DEPTH`,
-// `AHEAD` in norm_once.rs.
+// Largest number of threads per block, and rows that a thread prefetches, of the main tensors and
+// of a third tensor: `THREADS`, `DEPTH`, `AHEAD` in ops/norm_once.rs.
 #define THREADS 512
 #define DEPTH 8
 #define AHEAD 4
 
 extern __shared__ uint4 cells[];
 
-// Processors before sm_80 copy at once. With `there` false zeros are copied; the address is good all the same.
+// GPUs before sm_80 copy synchronously. With `there` false it copies zeros; the address is valid in
+// any case.
 #if __CUDA_ARCH__ >= 800
 __device__ __forceinline__ void copy_async(uint4* to, const act* from, bool there = true) {
   u32 address = (u32)__cvta_generic_to_shared(to);
@@ -32,7 +37,7 @@ __device__ __forceinline__ void copy_async(uint4* to, const act* from, bool ther
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(bytes) : "memory");
 }
 __device__ __forceinline__ void close_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Until all groups but the last `RECENT` are there.
+// Waits until all groups but the last `RECENT` have arrived.
 template <int RECENT> __device__ __forceinline__ void wait_but() {
   asm volatile("cp.async.wait_group %0;" ::"n"(RECENT) : "memory");
 }
@@ -44,37 +49,38 @@ __device__ __forceinline__ void close_group() {}
 template <int RECENT> __device__ __forceinline__ void wait_but() {}
 #endif
 
-// A letter is a number and, in the same 8 bytes, the number of the launch it belongs to: who sees that has the other, and
-// no fence or barrier is needed.
-__device__ __forceinline__ void send(u64* letter, float number, u32 launch) {
+// A message is a value and, in the same 8 bytes, the number of its launch. A reader that sees the
+// launch number has the value too, so no fence or barrier is needed.
+__device__ __forceinline__ void send(u64* message, float number, u32 launch) {
   u64 bits = (u64)launch << 32 | __float_as_uint(number);
-  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(letter), "l"(bits) : "memory");
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(message), "l"(bits) : "memory");
 }
-__device__ __forceinline__ u64 look(const u64* letter) {
+__device__ __forceinline__ u64 read_message(const u64* message) {
   u64 bits;
-  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(bits) : "l"(letter) : "memory");
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(bits) : "l"(message) : "memory");
   return bits;
 }
-__device__ __forceinline__ float receive(const u64* letter, u32 launch) {
+__device__ __forceinline__ float receive(const u64* message, u32 launch) {
   u64 bits;
-  do bits = look(letter);
+  do bits = read_message(message);
   while ((u32)(bits >> 32) != launch);
   return __uint_as_float((u32)bits);
 }
 
-// Where blocks leave each other something. `turn` is {launches so far, blocks of this one that have all their letters}.
-struct Meeting { u64 *letters, *answers; float* set_sums; u32 *tickets, *turn; };
+// Memory through which blocks communicate. `turn` is {number of launches so far, blocks of this
+// launch that have all their messages}.
+struct Meeting { u64 *messages, *results; float* set_sums; u32 *tickets, *turn; };
 
-// How the blocks of a launch are given rows and channels: `Slabs` in norm_once.rs. `each` is how many rows further a
-// thread's next one is.
+// Assignment of rows and channels to the blocks of a launch: `Slabs` in ops/norm_once.rs. `each` is
+// the distance between a thread's rows.
 struct Division { u32 rows, channels, each, count, kept, per; };
 
-// The rows of a thread, in the order of summing; STREAMS tensors are read of each. Cells are counted in 16 bytes.
+// The rows of a thread, in the order of summing. STREAMS tensors are read. Cells have 16 bytes.
 template <int STREAMS> struct Share {
   static constexpr u32 RING = DEPTH / STREAMS;
   u32 channels, count, kept, thread, threads, size, ring, launch;
-  u64 first, row, step;  // elements: of the set's first row, of the row that is summed last and written first, between rows
-  bool whole;            // whether the row summed first is there; all others are
+  u64 first, row, step;  // offsets of the set's first row and of the row summed last and written first; distance between rows
+  bool whole;            // whether the row summed first exists; all others do
   __device__ Share(const Division& d, const Meeting& meeting) : channels(d.channels), count(d.count), kept(d.kept) {
     threads = blockDim.x * blockDim.y;
     thread = threadIdx.y * blockDim.x + threadIdx.x;
@@ -90,13 +96,14 @@ template <int STREAMS> struct Share {
   __device__ __forceinline__ u32 cell(u32 i) const {
     return i < kept ? thread + i * size : ring + (i - kept) % RING * size;
   }
-  // A row that is not there is the first one instead, or has no gradient: it adds nothing to sums.
+  // A missing row is replaced by the first row, or has no gradient, so it adds nothing to the sums.
   __device__ __forceinline__ void copy(u32 cell, const act* x, const act* dy, u64 at, bool there = true) const {
     copy_async(cells + cell, x + (there ? at : first));
     if (STREAMS == 2) copy_async(cells + cell + threads, dy + (there ? at : first), there);
   }
   __device__ __forceinline__ Raw<VEC> held(u32 cell, int stream) const { return Raw<VEC>{cells[cell + stream * threads]}; }
-  // Behind the cells of rows: two numbers per channel and row of threads, or cells of a third tensor.
+  // Offset after the rows' cells: two sums per channel and row of threads, or cells of a third
+  // tensor.
   __device__ __forceinline__ u32 behind() const { return (kept + (count > kept ? RING : 0)) * size; }
 
   __device__ __forceinline__ void begin(const act* x, const act* dy) const {
@@ -108,7 +115,7 @@ template <int STREAMS> struct Share {
     }
   }
 
-  // After `begin`: what else is loaded between the two is under way together with the first rows.
+  // Runs after `begin`, so that loads in between overlap with those of the first rows.
   template <class F> __device__ __forceinline__ void sum(const act* x, const act* dy, F&& take) const {
     u32 from = thread, to = cell(RING), end = ring + RING * size;
     u64 at = row + ((i64)count - 1 - RING) * (i64)step;
@@ -125,10 +132,10 @@ template <int STREAMS> struct Share {
     }
   }
 
-  // `other` is a tensor that is read now only.
+  // `other` is a tensor that only this pass reads.
   template <bool OTHER, class F>
   __device__ __forceinline__ void write(const act* x, const act* dy, const act* other, F&& put) const {
-    static_assert(AHEAD <= RING, "a row has come when its `other` has");
+    static_assert(AHEAD <= RING, "a row has arrived when its `other` has");
     u32 from = cell(count - 1), passing = count > kept ? count - kept : 0, there = count - !whole;
     u32 olds = behind() + thread, old = olds;
     u64 at = row;
@@ -151,7 +158,8 @@ template <int STREAMS> struct Share {
     }
   }
 
-  // Sends the two sums of every channel over the rows of the block. Letters are [set][slab][2][channels].
+  // Sends the two sums of every channel over the rows of the block. Messages are
+  // [set][slab][2][channels].
   __device__ __forceinline__ void send_sums(const float* a, const float* b, const Meeting& meeting) const {
     float *space = reinterpret_cast<float*>(cells + behind()), *mine = space + 2 * threadIdx.y * channels + threadIdx.x * VEC;
 #pragma unroll
@@ -160,22 +168,23 @@ template <int STREAMS> struct Share {
       *reinterpret_cast<float4*>(mine + channels + j) = make_float4(b[j], b[j + 1], b[j + 2], b[j + 3]);
     }
     __syncthreads();
-    u64* letters = meeting.letters + (u64)(blockIdx.y * gridDim.x + blockIdx.x) * 2 * channels;
+    u64* messages = meeting.messages + (u64)(blockIdx.y * gridDim.x + blockIdx.x) * 2 * channels;
 #pragma unroll 1
     for (u32 i = thread; i < 2 * channels; i += threads) {
       float sum = 0.f;
 #pragma unroll 4
       for (u32 t = 0; t < blockDim.y; t++) sum += space[2 * t * channels + i];
-      send(letters + i, sum, launch);
+      send(messages + i, sum, launch);
     }
   }
 
-  // Calls `decide` for each channel that is the block's own, with the two sums over all slabs and what `before` gave for the
-  // channel while they were on their way. A warp adds a channel's; all its threads call.
+  // Calls `decide` for each channel that the block owns, with the two sums over all slabs and the
+  // value of `before` for that channel, which is loaded while the messages arrive. A warp adds the
+  // sums of a channel; all its threads call `decide`.
   template <class B, class F>
   __device__ __forceinline__ void own(u32 per, const Meeting& meeting, B&& before, F&& decide) const {
     u32 lane = thread % 32, end = min((blockIdx.x + 1) * per, channels);
-    const u64* letters = meeting.letters + (u64)blockIdx.y * gridDim.x * 2 * channels;
+    const u64* messages = meeting.messages + (u64)blockIdx.y * gridDim.x * 2 * channels;
     if (thread / 32 >= threads / 32) return;
 #pragma unroll 1
     for (u32 c = blockIdx.x * per + thread / 32; c < end; c += threads / 32) {
@@ -184,11 +193,11 @@ template <int STREAMS> struct Share {
 #pragma unroll 1
       for (u32 slab = lane; slab < gridDim.x; slab += 64) {
         // Two slabs at once.
-        const u64 *one = letters + slab * 2 * channels + c, *two = slab + 32 < gridDim.x ? one + 64 * channels : one;
+        const u64 *one = messages + slab * 2 * channels + c, *two = slab + 32 < gridDim.x ? one + 64 * channels : one;
         u64 got[4];
         bool here;
         do {
-          got[0] = look(one), got[1] = look(one + channels), got[2] = look(two), got[3] = look(two + channels);
+          got[0] = read_message(one), got[1] = read_message(one + channels), got[2] = read_message(two), got[3] = read_message(two + channels);
           here = true;
 #pragma unroll
           for (int u = 0; u < 4; u++) here &= (u32)(got[u] >> 32) == launch;
@@ -205,25 +214,25 @@ template <int STREAMS> struct Share {
       decide(c, a, b, known);
     }
   }
-  // What owners decided for all channels: [2][channels].
-  __device__ __forceinline__ u64* answers(const Meeting& meeting) const {
-    return meeting.answers + (u64)blockIdx.y * 2 * channels;
+  // Results of the owners for all channels: [2][channels].
+  __device__ __forceinline__ u64* results(const Meeting& meeting) const {
+    return meeting.results + (u64)blockIdx.y * 2 * channels;
   }
-  __device__ __forceinline__ float* receive_answers(const Meeting& meeting) const {
+  __device__ __forceinline__ float* receive_results(const Meeting& meeting) const {
     float* space = reinterpret_cast<float*>(cells + behind());
     __syncthreads();
 #pragma unroll 1
-    for (u32 i = thread; i < 2 * channels; i += threads) space[i] = receive(answers(meeting) + i, launch);
+    for (u32 i = thread; i < 2 * channels; i += threads) space[i] = receive(results(meeting) + i, launch);
     __syncthreads();
-    // All blocks know the number of this launch once all have come here.
+    // Once all blocks have arrived here, all know the number of this launch.
     u32 blocks = gridDim.x * gridDim.y;
     if (thread == 0 && atomicInc(meeting.turn + 1, blocks - 1) == blocks - 1) meeting.turn[0] = launch;
     return space;
   }
 };
 
-// Whether this thread is the last of `sets` to come here; what the others wrote before can then be read. `ticket` is zero
-// again afterwards.
+// Returns true if this thread is the last of `sets` to arrive; it can then read what the others
+// wrote. `ticket` is reset to zero.
 __device__ __forceinline__ bool comes_last(u32* ticket, u32 sets) {
   __threadfence();
   bool last = atomicInc(ticket, sets - 1) == sets - 1;
@@ -231,8 +240,9 @@ __device__ __forceinline__ bool comes_last(u32* ticket, u32 sets) {
   return last;
 }
 
-// μ, 1/σ and the running statistics, then y = clamp(γ·(x − μ)/σ + β + residual). x or residual may be y; `rule` as in
-// norm.cu. `copy` gets x, where it is not null. `per_row` is 1/M, `unbiased` M/(M − 1).
+// Computes μ, 1/σ and the running statistics, then y = clamp(γ·(x − μ)/σ + β + residual). x or
+// residual may be y; `rule` as in norm.cu. `copy` receives x unless it is null. `per_row` is 1/M,
+// `unbiased` M/(M − 1).
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     norm_forward_once(const act* x, const act* residual, act* y, act* copy, const float* gamma, const float* beta, float* mean,
                       float* inverse, float epsilon, int rule, float momentum, const u32* control, float* running_mean,
@@ -242,8 +252,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   u32 channels = d.channels, column = threadIdx.x * VEC, sets = gridDim.y;
   u32 own = parameter_sets == 1 ? 0 : blockIdx.y * channels, mine = blockIdx.y * channels;
   share.begin(x, nullptr);
-  // Distances from the first row: no precision is lost where the mean is far from zero. Whoever writes that row (x may be
-  // y) has answers to letters from all who read it.
+  // Sums distances from the first row, which stays precise if the mean is far from zero. A block
+  // that overwrites that row (x may be y) has first received results that depend on the messages of
+  // all blocks that read it.
   Pack<VEC> k = load<VEC>(x + share.first);
   float s[VEC], q[VEC], scale[VEC], shift[VEC];
 #pragma unroll
@@ -270,12 +281,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     double distance = sum * per_row, m2 = squares - sum * distance, variance = m2 > 0 ? m2 * per_row : 0;
     float mu = known.start + (float)distance, r = rsqrtf((float)variance + epsilon);
     if (share.thread % 32) return;
-    send(share.answers(meeting) + c, mu, share.launch);
-    send(share.answers(meeting) + channels + c, r, share.launch);
+    send(share.results(meeting) + c, mu, share.launch);
+    send(share.results(meeting) + channels + c, r, share.launch);
     mean[mine + c] = mu;
     inverse[mine + c] = r;
     if (!rule) return;
-    // As many sets of running statistics as of parameters; the others are the means of their sets' updates.
+    // There are as many sets of running statistics as of parameters. With fewer sets, each takes
+    // the mean of its sets' updates.
     u32 sharing = sets / parameter_sets;
     double m = mu, v = variance * unbiased;
     if (sharing > 1) {
@@ -293,11 +305,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     running_mean[own + c] = (float)(rest * known.mean + part * m);
     running_variance[own + c] = (float)(rest * known.variance + part * v);
   });
-  float* answers = share.receive_answers(meeting);
+  float* results = share.receive_results(meeting);
 #pragma unroll
   for (int j = 0; j < VEC; j++) {
-    scale[j] *= answers[channels + column + j];
-    shift[j] = fmaf(-answers[column + j], scale[j], shift[j]);
+    scale[j] *= results[channels + column + j];
+    shift[j] = fmaf(-results[column + j], scale[j], shift[j]);
   }
   if (residual) __syncthreads();
   auto put = [&](u64 at, const Raw<VEC>& raw, const Raw<VEC>&, const Raw<VEC>& old) {
@@ -349,8 +361,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   share.own(d.per, meeting, before, [&](u32 c, double sum, double products, const Known& known) {
     float r = known.inverse, ds = (float)sum, dq = (float)products * r;
     if (share.thread % 32) return;
-    send(share.answers(meeting) + c, ds * per_row, share.launch);
-    send(share.answers(meeting) + channels + c, dq * r * per_row, share.launch);
+    send(share.results(meeting) + c, ds * per_row, share.launch);
+    send(share.results(meeting) + channels + c, dq * r * per_row, share.launch);
     if (sets > parameter_sets) {
       float* sums = meeting.set_sums + 2 * c;
       sums[2 * mine] = ds;
@@ -366,14 +378,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     dshift[own + c] = known.shift + ds;
     dscale[own + c] = known.scale + dq;
   });
-  float* answers = share.receive_answers(meeting);
+  float* results = share.receive_results(meeting);
   if (!dx) return;
-  // What dx has of a row's x, and of nothing.
+  // Coefficient of x in dx, and the constant term.
   float slope[VEC], offset[VEC];
 #pragma unroll
   for (int j = 0; j < VEC; j++) {
-    slope[j] = -scale[j] * answers[channels + column + j];
-    offset[j] = -scale[j] * answers[column + j] - slope[j] * mu[j];
+    slope[j] = -scale[j] * results[channels + column + j];
+    offset[j] = -scale[j] * results[column + j] - slope[j] * mu[j];
   }
   if (add) __syncthreads();
   auto put = [&](u64 at, const Raw<VEC>& raw, const Raw<VEC>& gradient, const Raw<VEC>& old) {

@@ -1,4 +1,5 @@
-// Whole buffers, number by number. A thread takes 16 bytes at a time; the last few numbers go one by one.
+// Elementwise kernels over whole buffers. A thread takes 16 bytes at a time; the last few elements
+// are processed one by one.
 
 template <typename F> __device__ __forceinline__ void each_vector(u64 n, F f) {
   u64 vectors = n / VEC, rest = vectors * VEC;
@@ -18,7 +19,7 @@ struct Sum {
   }
 };
 
-// y = clamp(lhs + rhs); lhs may be y.
+// y = clamp(lhs + rhs). lhs may be y.
 extern "C" __global__ void sum(const act* lhs, const act* rhs, act* y, u64 n, float low, float high) {
   each_vector(n, Sum{lhs, rhs, y, low, high});
 }
@@ -35,7 +36,7 @@ struct Clamp {
   }
 };
 
-// y = clamp(x); x may be y.
+// y = clamp(x). x may be y.
 extern "C" __global__ void activation_forward(const act* x, act* y, u64 n, float low, float high) {
   each_vector(n, Clamp{x, y, low, high});
 }
@@ -57,7 +58,7 @@ struct Mask {
   }
 };
 
-// dx (+)= dy where y lies between the bounds; dx may be dy.
+// dx (+)= dy where y is between the bounds. dx may be dy.
 extern "C" __global__ void activation_backward(const act* y, const act* dy, act* dx, u64 n, float low, float high,
                                                int add) {
   each_vector(n, Mask{y, dy, dx, low, high, add});
@@ -82,7 +83,8 @@ extern "C" __global__ void scaled(const act* x, act* dx, u64 n, float weight, in
   each_vector(n, Scaled{x, dx, weight, add});
 }
 
-// Columns start..start+width of the wide side [rows, of] and the narrow side [rows, width].
+// Copies between columns start..start+width of the wide side [rows, of] and the narrow side [rows,
+// width].
 template <int V>
 __device__ void columns(const act* from, act* to, u64 rows, u32 start, u32 width, u32 of, int widen, int add) {
   u32 packs = width / V;
@@ -108,12 +110,13 @@ extern "C" __global__ void columns_1(const act* from, act* to, u64 rows, u32 sta
   columns<1>(from, to, rows, start, width, of, widen, add);
 }
 
-// y += bias, row by row.
+// y += bias for each row.
 extern "C" __global__ void bias_forward(const float* bias, act* y, u64 n, u32 channels) {
   for (u64 i = thread_index(); i < n; i += thread_count()) y[i] = to_act(to_float(y[i]) + bias[i % channels]);
 }
 
-// y = clamp(y + bias), pixel by pixel: what a folded batch norm leaves of itself. The bias is as wide as weights are.
+// y = clamp(y + bias) for each pixel, the rest of a folded batch norm. The bias has the precision
+// of weights.
 template <int V>
 __device__ void finish(const act* bias, act* y, u64 n, u32 channels, float low, float high) {
   for (u64 i = thread_index() * V; i < n; i += thread_count() * V) {
@@ -130,7 +133,7 @@ extern "C" __global__ void finish_1(const act* bias, act* y, u64 n, u32 channels
   finish<1>(bias, y, n, channels, low, high);
 }
 
-// dbias (+)= the sum of the rows of dy. A block is (32 channels, 8 parts of the rows).
+// dbias (+)= sum of the rows of dy. A block is (32 channels, 8 parts of the rows).
 extern "C" __global__ void bias_backward(const act* dy, float* dbias, u32 rows, u32 channels, int add) {
   __shared__ double part[8][33];
   u32 c = blockIdx.x * 32 + threadIdx.x;
@@ -145,12 +148,12 @@ extern "C" __global__ void bias_backward(const act* dy, float* dbias, u32 rows, 
   }
 }
 
-// Numbers of one kind as another: how parameters get their bf16 copies.
+// Converts f32 values to `act`, as for the bf16 copies of parameters.
 extern "C" __global__ void narrow(const float* from, act* to, u64 n) {
   for (u64 i = thread_index(); i < n; i += thread_count()) to[i] = to_act(from[i]);
 }
 
-// sums += numbers, read as floats. `kind`: 0 float, 1 act.
+// sums += values, converted to float. `kind`: 0 float, 1 act.
 extern "C" __global__ void accumulate(const void* numbers, int kind, float* sums, u64 n) {
   for (u64 i = thread_index(); i < n; i += thread_count())
     sums[i] += kind ? to_float(((const act*)numbers)[i]) : ((const float*)numbers)[i];

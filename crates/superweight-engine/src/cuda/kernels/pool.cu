@@ -1,9 +1,9 @@
-// Pooling. Forward a thread has one output, backward one input: it asks every window that holds it, in order, so that
-// nothing is added by two threads.
+// Pooling. A forward thread computes one output. A backward thread computes one input: it visits
+// every window that contains the input, in order, so no two threads add to one element.
 
 struct Window { u32 h, w, oh, ow, kh, kw, sh, sw, ph, pw; };
 
-// First and one past the last row (or column) of a window, the padding left out.
+// First and one past the last row (or column) of a window, without padding.
 __device__ __forceinline__ void window(u32 at, u32 stride, u32 kernel, u32 padding, u32 size, u32& first, u32& end) {
   u32 start = at * stride;
   first = start > padding ? start - padding : 0;
@@ -11,7 +11,7 @@ __device__ __forceinline__ void window(u32 at, u32 stride, u32 kernel, u32 paddi
   end = end < size ? end : size;
 }
 
-// First and one past the last window that holds an input.
+// First and one past the last window that contains an input.
 __device__ __forceinline__ void windows_of(u32 at, u32 stride, u32 kernel, u32 padding, u32 count, u32& first,
                                            u32& end) {
   u32 p = at + padding;

@@ -1,26 +1,28 @@
-// One optimizer step over all parameters: a block per stretch of at most 4096 numbers of one group and one kind.
+// One optimizer step over all parameters. A block processes a range of at most 4096 elements of one
+// group and one kind.
 
-struct Stretch { u64 first; u32 count, group; float decay; u32 kind; };
+struct Stretch { u64 first; u32 count, group; float weight_decay; u32 kind; };
 
-// `kind`: 1 where the gradient is an `act` and the parameter has a copy that convolutions read. `rule`: 0 plain, 1 momentum,
-// 2 Nesterov. A stretch that starts at a multiple of 8 (all but those of odd ranges) is walked 4 numbers at a time.
+// `kind`: 1 if the gradient is an `act` and the parameter has a copy that convolutions read.
+// `rule`: 0 plain, 1 momentum, 2 Nesterov. A range that starts at a multiple of 8 (all but those of
+// odd ranges) is processed 4 elements at a time.
 struct Step {
-  float rate, decay, mu;
+  float lr, weight_decay, mu;
   int rule;
   __device__ __forceinline__ void take(float& p, float g, float& b) const {
-    g = fmaf(decay, p, g);
+    g = fmaf(weight_decay, p, g);
     if (rule) {
       b = fmaf(mu, b, g);
       g = rule == 2 ? fmaf(mu, b, g) : b;
     }
-    p = fmaf(-rate, g, p);
+    p = fmaf(-lr, g, p);
   }
 };
 
-extern "C" __global__ void sgd(const Stretch* stretches, const float* rates, float* parameters, act* copies,
+extern "C" __global__ void sgd(const Stretch* stretches, const float* lrs, float* parameters, act* copies,
                                const float* gradients, const act* narrow, float* momentum, float mu, int rule) {
   Stretch s = stretches[blockIdx.x];
-  Step step{rates[s.group], s.decay, mu, rule};
+  Step step{lrs[s.group], s.weight_decay, mu, rule};
   u32 wide = s.first % 8 == 0 ? s.count / 4 * 4 : 0;
   for (u32 i = threadIdx.x * 4; i < wide; i += blockDim.x * 4) {
     u64 at = s.first + i;

@@ -1,28 +1,31 @@
-// Views of banks: a tensor is a slice of a bank, or stretched from one; and back. A thread per number that is written.
+// Bank views: a tensor is a slice of a bank or interpolated from one. One thread per element that
+// is written.
 //
-// A bank is in the order of inputs, a tensor in that of positions: column j is position j % positions of input j / positions.
+// A bank is in input-major order, a tensor in position-major order: column j is position j %
+// positions of input j / positions.
 
 struct View {
-  u64 tensor, source;                // numbers from the start of the parameters
-  u64 row_factors, column_factors;   // the same, of kind FACTORS
-  u32 len, source_len;               // numbers
-  u32 positions, cols, source_row;   // source_row: numbers of a row in the bank
+  u64 tensor, source;                // offsets in the parameters
+  u64 row_factors, column_factors;   // offsets, for kind FACTORS
+  u32 len, source_len;               // numbers of elements
+  u32 positions, cols, source_row;   // source_row: elements of a row in the bank
   u32 kind;
-  u32 row_taps, column_taps;         // where the taps and reaches of its axes begin
+  u32 row_taps, column_taps;         // offsets of the taps and reaches of its axes
   u32 row_reach, column_reach;
 };
 
-// (1 - weight)·x[lower] + weight·x[lower + 1]; after the last there is none, and the weight 0.
+// (1 - weight)·x[lower] + weight·x[lower + 1]. At the last element the weight is 0.
 struct Tap { u32 lower; float weight; };
 struct Reach { u32 first, end; };
 
-// Which PIECE of a tensor.
+// Index of a PIECE of a tensor.
 struct Piece { u32 of, first; };
 
-// Some of a bank, at most as many as threads, and where the list of who looks at them begins and ends.
-struct BankPiece { u64 first; u32 count, looks, looks_end, unused; };
+// Elements of a bank, at most as many as threads, and the range of the list of views that read
+// them.
+struct BankPiece { u64 first; u32 count, views, views_end, unused; };
 
-// A row of a slice with factors, or COLUMNS of it from the first on.
+// A row of a view with factors, or COLUMNS of its columns from the first on.
 struct Line { u32 view, first, is_columns; };
 
 #define PIECE 2048
@@ -60,7 +63,8 @@ extern "C" __global__ void views_forward(const Piece* pieces, const View* views,
   }
 }
 
-// What a stretched tensor asks of number i that it looks at: of each column that it has a part in, all rows.
+// Gradient that an interpolated tensor gives to bank element i of its slice: for each column that
+// reads it, all rows.
 __device__ __forceinline__ float stretched(const View& v, u32 i, const Tap* taps, const Reach* reaches, const float* dw) {
   u32 row = v.positions * v.cols, r = i / v.source_row, c = i % v.source_row;
   Reach rows = reaches[v.row_reach + r], columns = reaches[v.column_reach + c];
@@ -76,15 +80,15 @@ __device__ __forceinline__ float stretched(const View& v, u32 i, const Tap* taps
   return sum;
 }
 
-// All views of a number, in order.
-extern "C" __global__ void views_backward(const BankPiece* pieces, const u32* looks, const View* views, const Tap* taps,
+// Sums over all views of an element, in order.
+extern "C" __global__ void views_backward(const BankPiece* pieces, const u32* readers, const View* views, const Tap* taps,
                                           const Reach* reaches, const float* parameters, float* gradients) {
   BankPiece piece = pieces[blockIdx.x];
   if (threadIdx.x >= piece.count) return;
   u64 at = piece.first + threadIdx.x;
   float sum = 0.f;
-  for (u32 n = piece.looks; n < piece.looks_end; n++) {
-    View v = views[looks[n]];
+  for (u32 n = piece.views; n < piece.views_end; n++) {
+    View v = views[readers[n]];
     if (at < v.source || at - v.source >= v.source_len) continue;
     u32 i = at - v.source;
     const float* dw = gradients + v.tensor;
@@ -100,9 +104,10 @@ extern "C" __global__ void views_backward(const BankPiece* pieces, const u32* lo
   gradients[at] = sum;
 }
 
-// What a row of a slice, or columns of it, ask of their factors: threads side by side take numbers side by side of the tensor.
+// Gradients of the factors of a row, or of some columns. Neighbouring threads read neighbouring
+// elements of the tensor.
 extern "C" __global__ void views_factors(const Line* lines, const View* views, const float* parameters, float* gradients) {
-  __shared__ double sums[256];  // as many as threads
+  __shared__ double sums[256];  // one per thread
   Line line = lines[blockIdx.x];
   View v = views[line.view];
   u32 t = threadIdx.x, row = v.source_row, width = line.is_columns ? COLUMNS : 1, input = line.first + t % COLUMNS;

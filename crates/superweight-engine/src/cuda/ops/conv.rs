@@ -1,4 +1,4 @@
-//! Convolutions: who computes which.
+//! Convolutions: selects cuDNN, a matrix product, or a direct kernel.
 
 use super::direct;
 use super::elementwise;
@@ -12,21 +12,23 @@ use crate::device::call::conv::{BackwardData, BackwardWeight, Forward};
 use crate::error::CudaError;
 use crate::geometry::ConvGeometry;
 
-/// How a convolution is computed.
+/// Implementation of a convolution.
 #[derive(Debug)]
 pub(crate) enum Conv {
-    /// By a plan of cuDNN's.
+    /// A cuDNN plan.
     Plan(ConvPlan),
-    /// By a plan of cuDNN's that adds the bias and applies the activation too.
+    /// A cuDNN plan that also adds the bias and applies the activation.
     Fused(ConvPlan),
     /// A linear layer, as a matrix product.
     Product(Product, Direction),
-    /// From the definition, by a kernel of ours.
+    /// A direct kernel of this crate.
     Direct,
 }
 
 impl Conv {
-    /// A plan of cuDNN's where it has one; depthwise convolutions are bound by memory, and our kernel reads it once.
+    /// Chooses an implementation: a matrix product for linear layers, a cuDNN plan if there is one,
+    /// otherwise a direct kernel. Memory bandwidth limits depthwise convolutions, and the direct
+    /// kernel reads memory once.
     fn new(
         context: &Context,
         geometry: ConvGeometry,
@@ -63,7 +65,7 @@ impl Conv {
         call: &Forward,
     ) -> Result<(Self, usize), CudaError> {
         let Forward { geometry, write, .. } = *call;
-        // Nothing is lost where cuDNN cannot fuse: the epilogue is a kernel of ours then.
+        // If cuDNN cannot fuse the epilogue, it runs as a separate kernel.
         if let (Some(epilogue), Write::Set, false) = (call.epilogue, write, is_depthwise(&geometry))
         {
             let (direction, precision) = (Direction::Forward, context.precision);
@@ -90,10 +92,10 @@ impl Conv {
         Self::new(context, call.geometry, Direction::BackwardWeight, call.write)
     }
 
-    /// Runs the plan or product, if it is one; else says that the definition is to be used.
+    /// Runs the plan or product. Returns false if the convolution needs a direct kernel.
     fn planned(&self, v: &View<'_>, tensors: [u64; 3], bias: u64, scratch: u64) -> bool {
         let [a, b, out] = tensors;
-        // SAFETY: see `View`; the scratch has the size that plan or product asked for.
+        // SAFETY: see `View`; the scratch memory has the size that the plan or product requested.
         let run = unsafe {
             match self {
                 Self::Direct => return false,
@@ -113,17 +115,17 @@ impl Conv {
     }
 }
 
-/// One channel per group, where a plan of cuDNN's is no help; so are images of one channel.
+/// One channel per group, or images of one channel. cuDNN plans do not help there.
 fn is_depthwise(g: &ConvGeometry) -> bool {
     g.in_channels == 1 || g.in_channels == g.groups
 }
 
-/// Pixels that are whole images.
+/// 1×1 images, so that the convolution is a linear layer.
 fn is_linear(g: &ConvGeometry) -> bool {
     g.groups == 1 && g.input == [1; 2] && g.kernel == [1; 2] && g.padding == [0; 2]
 }
 
-/// `y = x·wᵀ`, `dx = dy·w`, `dw = dyᵀ·x`.
+/// Shape of the product: `y = x·wᵀ`, `dx = dy·w` or `dw = dyᵀ·x`.
 fn product(
     context: &Context,
     g: &ConvGeometry,
@@ -143,7 +145,7 @@ fn product(
     ProductShape { m, n, k, transposed, arithmetic, output: context.precision, write }
 }
 
-/// `w` is where the weight lies: with the parameters, or frozen.
+/// Runs a forward convolution. `w` is the address of the weight: in the parameters, or frozen.
 pub(in crate::cuda) fn forward(call: &Forward, conv: &Conv, v: &View<'_>, w: u64, scratch: u64) {
     let tensors = [v.at(call.x), w, v.at(call.y)];
     let bias = v.at_some(call.epilogue.map(|epilogue| epilogue.bias));
@@ -172,7 +174,7 @@ pub(in crate::cuda) fn backward_weight(
 ) {
     let tensors = [v.at(call.x), v.at(call.dy), v.at(call.dw)];
     if !conv.planned(v, tensors, 0, scratch) {
-        // SAFETY: see `View`; the scratch has the size that `direct::weight_scratch` gave.
+        // SAFETY: see `View`; the scratch memory has the size from `direct::weight_scratch`.
         unsafe {
             direct::backward_weight(
                 v.context,

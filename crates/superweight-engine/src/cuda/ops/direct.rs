@@ -1,4 +1,5 @@
-//! Convolution from the definition, by kernels of ours: depthwise layers, and whatever cuDNN has no plan for.
+//! Direct convolution by kernels of this crate: depthwise layers, and convolutions without a cuDNN
+//! plan.
 
 use crate::cuda::context::Context;
 use crate::cuda::launch::{Grid, Kernels, launch};
@@ -6,12 +7,12 @@ use crate::cuda::view::adds;
 use crate::device::buffer::Write;
 use crate::geometry::ConvGeometry;
 
-/// Blocks per multiprocessor that the gradient of a weight aims at.
+/// Number of blocks per multiprocessor for the gradient of a weight.
 const BUSY: usize = 8;
-/// Outputs that a split of it has at least.
+/// Smallest number of outputs per split of that gradient.
 const SPLIT: usize = 256;
 
-/// Sizes as the kernels take them.
+/// Sizes in the order of the kernels' struct.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Sizes([u32; 14]);
@@ -27,11 +28,12 @@ impl Sizes {
     }
 }
 
-/// `y (+)= conv(x, w)`.
+/// Computes `y (+)= conv(x, w)`.
 ///
 /// # Safety
 ///
-/// The pointers are to tensors of the geometry's sizes, in the precision that the kernels were compiled for.
+/// The pointers are to tensors of the geometry's sizes, in the precision that the kernels were
+/// compiled for.
 pub(in crate::cuda) unsafe fn forward(
     kernels: &Kernels,
     g: &ConvGeometry,
@@ -39,11 +41,11 @@ pub(in crate::cuda) unsafe fn forward(
     [x, w, y]: [u64; 3],
 ) {
     let (grid, sizes, add) = (kernels.flat(g.output_len()), Sizes::of(g), adds(write));
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { launch!(kernels, "conv_forward", grid, x, w, y, sizes, add) }
 }
 
-/// `dx (+)= convᵀ(dy, w)`.
+/// Computes `dx (+)= convᵀ(dy, w)`.
 ///
 /// # Safety
 ///
@@ -55,7 +57,7 @@ pub(in crate::cuda) unsafe fn backward_data(
     [dy, w, dx]: [u64; 3],
 ) {
     let (grid, sizes, add) = (kernels.flat(g.input_len()), Sizes::of(g), adds(write));
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { launch!(kernels, "conv_backward_data", grid, dy, w, dx, sizes, add) }
 }
 
@@ -70,16 +72,16 @@ fn weight_grid(context: &Context, g: &ConvGeometry) -> Grid {
     Grid::new([tiles as u32, positions as u32, splits as u32], [32, 8, 1])
 }
 
-/// Bytes of scratch memory of [`backward_weight`].
+/// Bytes of scratch memory for [`backward_weight`].
 pub(in crate::cuda) fn weight_scratch(context: &Context, g: &ConvGeometry) -> usize {
     weight_grid(context, g).blocks[2] as usize * g.weight_len() * 4
 }
 
-/// `dw (+)= x ⋆ dy`.
+/// Computes `dw (+)= x ⋆ dy`.
 ///
 /// # Safety
 ///
-/// As for [`forward`]; the scratch memory is as large as [`weight_scratch`] says.
+/// As for [`forward`]; the scratch memory has the size from [`weight_scratch`].
 pub(in crate::cuda) unsafe fn backward_weight(
     context: &Context,
     kernels: &Kernels,
@@ -91,7 +93,7 @@ pub(in crate::cuda) unsafe fn backward_weight(
     let grid = weight_grid(context, g);
     let (sizes, n, splits) = (Sizes::of(g), g.weight_len(), grid.blocks[2]);
     let (flat, add) = (kernels.flat(n), adds(write));
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         launch!(kernels, "conv_backward_weight", grid, x, dy, scratch, sizes);
         launch!(kernels, "add_splits", flat, scratch, splits, dw, n as u64, add);
@@ -105,7 +107,8 @@ mod tests {
     use crate::cuda::on_device::{Buffer, error, opened, random, rounded};
     use crate::cuda::{CudaDevice, Precision};
 
-    /// Plain, strided, grouped and depthwise, channels that are no multiple of anything, and enough outputs for many splits.
+    /// Plain, strided, grouped and depthwise convolutions, odd numbers of channels, and enough
+    /// outputs for many splits.
     fn geometries() -> Vec<ConvGeometry> {
         let geometry = |batch,
                         input,
@@ -137,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn equals_the_definition() {
+    fn direct_kernels_match_the_definition() {
         for (precision, tolerance) in [(Precision::F32, 1e-6), (Precision::Bf16, 4e-3)] {
             let Some(device) = opened(CudaDevice::new(0, precision)) else { return };
             let (context, kernels) = (&device.gpu.context, &device.gpu.kernels);
@@ -151,7 +154,7 @@ mod tests {
                     let off = error(&found.read(), expected);
                     assert!(off < tolerance, "{what} {precision:?} {g:?}: {off:.2e}");
                 };
-                // Each is added to what is there, which `Add` must keep.
+                // Each result is added to existing values, which `Add` must keep.
                 let (mut fy, mut fx, mut fw) = (y.clone(), x.clone(), w.clone());
                 reference::forward(&g, &x, &w, &mut fy, Write::Add);
                 reference::backward_data(&g, &y, &w, &mut fx, Write::Add);

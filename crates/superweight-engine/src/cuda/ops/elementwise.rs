@@ -1,4 +1,4 @@
-//! Calls of one simple kernel each: sums, copies, activations, columns, biases.
+//! Calls with one simple kernel each: sums, copies, activations, columns, biases.
 
 use cudarc::driver::result;
 
@@ -26,7 +26,7 @@ pub(in crate::cuda) fn sum(call: &Sum, v: &View<'_>) {
 
 pub(in crate::cuda) fn copy(call: &Copy, v: &View<'_>) {
     let (from, to) = (v.place(call.x), v.place(call.y));
-    assert_eq!(from.bytes, to.bytes, "numbers of one kind are copied");
+    assert_eq!(from.bytes, to.bytes, "a copy does not change the width");
     let bytes = v.len(call.y) * to.bytes;
     // SAFETY: see `View`; the buffers do not overlap.
     let copied = unsafe {
@@ -102,7 +102,7 @@ pub(in crate::cuda) fn bias_forward(call: &linear::BiasForward, v: &View<'_>) {
     unsafe { launch!(v.kernels, "bias_forward", grid, bias, y, n as u64, call.channels as u32) }
 }
 
-/// `y = act(y + bias)` over all pixels.
+/// Computes `y = act(y + bias)` over all pixels.
 pub(in crate::cuda) fn finish(epilogue: &Epilogue, y: BufferId, v: &View<'_>) {
     let (n, (low, high)) = (v.len(y), bounds(epilogue.activation));
     let (channels, bias, y) = (v.len(epilogue.bias), v.at(epilogue.bias), v.at(y));

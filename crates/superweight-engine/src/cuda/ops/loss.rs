@@ -1,4 +1,4 @@
-//! Softmax and cross-entropy: a warp per row.
+//! Softmax and cross-entropy, with one warp per row.
 
 use crate::cuda::launch::{Grid, launch};
 use crate::cuda::view::{View, adds};
@@ -6,7 +6,7 @@ use crate::device::buffer::Write;
 use crate::device::call::loss::{Call, TargetBuffer};
 use crate::device::call::softmax;
 
-/// Rows of a block.
+/// Rows per block.
 const ROWS: usize = 4;
 
 fn rows_grid(rows: usize) -> Grid {
@@ -38,7 +38,7 @@ pub(in crate::cuda) fn softmax_backward(call: &softmax::Backward, v: &View<'_>) 
     unsafe { launch!(v.kernels, "softmax_backward", grid, y, dy, dx, rows as u32, classes, add) }
 }
 
-/// Loss, top-1 and top-5 of every row.
+/// Bytes of scratch memory: loss, top-1 and top-5 of every row.
 pub(in crate::cuda) fn scratch(call: &Call) -> usize {
     call.rows * 3 * 4
 }
@@ -57,7 +57,7 @@ pub(in crate::cuda) fn run(call: &Call, v: &View<'_>, found: u64) {
     let [rows, classes, segments, heads] =
         [call.rows, call.classes, call.segments, call.heads].map(|size| size as u32);
     let one_block = Grid::new([1; 3], [256, 1, 1]);
-    // SAFETY: see `View`; the scratch has the size that `scratch` gave.
+    // SAFETY: see `View`; the scratch memory has the size from `scratch`.
     unsafe {
         launch!(
             v.kernels,

@@ -14,11 +14,11 @@ use crate::device::Step;
 use crate::device::call::Call;
 use conv::Conv;
 
-/// What a call keeps from preparation: a convolution its plan, the others nothing.
+/// Result of preparing a call: the implementation of a convolution, or nothing for other calls.
 #[derive(Debug)]
 pub struct Kernel(pub(super) Option<Conv>);
 
-/// Puts one step on the stream.
+/// Submits one step to the stream.
 pub(in crate::cuda) fn execute(index: usize, step: &Step<Kernel>, v: &View<'_>) {
     let scratch = v.at_some(step.scratch);
     match (&step.call, &step.kernel.0) {
@@ -50,7 +50,7 @@ pub(in crate::cuda) fn execute(index: usize, step: &Step<Kernel>, v: &View<'_>) 
         (Call::CrossEntropy(c), _) => loss::run(c, v, scratch),
         (Call::ExternalGradient(c), _) => elementwise::external(c, v),
         (Call::ConvForward(_) | Call::ConvBackwardData(_) | Call::ConvBackwardWeight(_), None) => {
-            unreachable!("a convolution is prepared as one")
+            unreachable!("a convolution call has a convolution kernel")
         }
     }
 }

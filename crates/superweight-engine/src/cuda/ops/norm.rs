@@ -1,4 +1,5 @@
-//! Batch norm and channel scale: how rows and channels are given to threads. Most batch norms take `norm_once.rs` instead.
+//! Batch norm and channel scale: assignment of rows and channels to threads. Most batch norms use
+//! `norm_once` instead.
 
 use super::norm_once;
 use super::running::Changing;
@@ -11,12 +12,13 @@ use crate::device::call::batch_norm::{
 };
 use crate::device::call::channel_scale;
 
-/// Rows that a thread sums at least: fewer would make the partial sums a notable part of the work.
+/// Smallest number of rows that a thread sums. With fewer rows, partial sums would be a notable
+/// part of the work.
 const ROWS_EACH: usize = 8;
-/// Blocks per multiprocessor: as many as registers leave room for, so that all walk over the rows together.
+/// Blocks per multiprocessor: as many as the registers allow, so that all blocks run at once.
 const BLOCKS: usize = 3;
 
-/// Blocks of (channels, rows) over `sets` of `rows`.
+/// Grid of blocks of (channels, rows) over `sets` of `rows`.
 fn row_grid(context: &Context, rows: usize, channels: usize, sets: usize, each: usize) -> Grid {
     let packs = channels / each;
     let across = packs.min(THREADS as usize);
@@ -27,7 +29,7 @@ fn row_grid(context: &Context, rows: usize, channels: usize, sets: usize, each: 
     Grid::new([blocks as u32, tiles as u32, sets as u32], [across as u32, down as u32, 1])
 }
 
-/// The same with room for a block's sums: two per channel and row of threads.
+/// The same grid with shared memory for a block's sums: two per channel and row of threads.
 fn sum_grid(context: &Context, rows: usize, channels: usize, sets: usize) -> Grid {
     let each = if channels.is_multiple_of(vector(context)) { vector(context) } else { 1 };
     let grid = row_grid(context, rows, channels, sets, each);
@@ -39,7 +41,7 @@ fn partial_bytes(grid: Grid, channels: usize) -> usize {
     grid.blocks[0] as usize * grid.blocks[2] as usize * 2 * channels * 4
 }
 
-/// 32 channels per block, 32 threads each: `PARTS` in `kernels/norm.cu`.
+/// 32 channels per block with 32 threads each: `PARTS` in `kernels/norm.cu`.
 fn finish_grid(channels: usize) -> Grid {
     Grid::new([channels.div_ceil(32) as u32, 1, 1], [32, 32, 1])
 }
@@ -62,7 +64,7 @@ pub(in crate::cuda) fn statistics(call: &Statistics, v: &View<'_>, scratch: u64)
     let running = Changing::new(call, v);
     let running_sets = call.shape.running_sets() as u32;
     let (mean, inverse) = (v.at(call.mean), v.at(call.inverse));
-    // SAFETY: see `View`; the scratch has the size that `statistics_scratch` gave.
+    // SAFETY: see `View`; the scratch memory has the size from `statistics_scratch`.
     unsafe {
         launch!(v.kernels, name, grid, x, scratch, rows, channels);
         launch!(
@@ -88,7 +90,8 @@ pub(in crate::cuda) fn statistics(call: &Statistics, v: &View<'_>, scratch: u64)
     }
 }
 
-/// What kernels call moments: pointers to μ, the second moment, γ and β; ε, or −1 where 1/σ is given.
+/// Moments as kernel arguments: addresses of μ, the second moment, γ and β. ε is −1 if 1/σ is
+/// given.
 struct MomentArguments {
     mean: u64,
     second: u64,
@@ -158,7 +161,7 @@ pub(in crate::cuda) fn apply(call: &Apply, v: &View<'_>) {
     }
 }
 
-/// Partial sums, their sums, and the two lines of `dx`.
+/// Bytes of scratch memory: partial sums, their sums, and the two coefficients of `dx`.
 pub(in crate::cuda) fn backward_scratch(context: &Context, call: &Backward) -> usize {
     let shape = &call.shape;
     let grid = sum_grid(context, shape.rows, shape.channels, shape.segments);
@@ -179,7 +182,7 @@ pub(in crate::cuda) fn backward(call: &Backward, v: &View<'_>, scratch: u64) {
     let (x, dy, rows, channels) = (v.at(call.x), v.at(call.dy), shape.rows as u32, c as u32);
     let (name, _) = variant(v.context, ["norm_sums_v", "norm_sums_1"], &[c]);
     let (dscale, dshift, add) = (v.at(call.dscale), v.at(call.dshift), adds(call.write));
-    // SAFETY: see `View`; the scratch has the size that `backward_scratch` gave.
+    // SAFETY: see `View`; the scratch memory has the size from `backward_scratch`.
     unsafe {
         launch!(
             v.kernels,
@@ -293,7 +296,7 @@ pub(in crate::cuda) fn scale_backward(call: &channel_scale::Backward, v: &View<'
         (shape.rows as u32, shape.channels as u32, shape.segments as u32);
     let (blocks, add) = (grid.blocks[0], adds(call.write));
     let finish = finish_grid(shape.channels);
-    // SAFETY: see `View`; the scratch has the size that `scale_backward_scratch` gave.
+    // SAFETY: see `View`; the scratch memory has the size from `scale_backward_scratch`.
     unsafe {
         launch!(v.kernels, name, grid, x, dy, scratch, rows, channels);
         launch!(

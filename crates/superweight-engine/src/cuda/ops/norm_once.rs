@@ -1,51 +1,54 @@
-//! Batch norm in one launch (`kernels/norm_once.cu`): who gets which rows and channels, and when that way can be taken.
+//! Batch norm in one cooperative launch (`kernels/norm_once.cu`): assignment of rows and channels
+//! to blocks, and conditions for its use.
 //!
-//! Not for parameters of segments whose statistics are joint, nor for odd numbers of channels; `norm.rs` has three launches
-//! for those.
+//! It does not support joint statistics with parameters per segment, nor numbers of channels that
+//! are not multiples of a vector. `norm.rs` handles these with three launches.
 
 use super::running::Changing;
 use crate::cuda::context::Context;
-use crate::cuda::launch::{Grid, LETTER_BYTES, MOST_CHANNELS, MOST_SET_SUMS, launch};
+use crate::cuda::launch::{Grid, MESSAGE_BYTES, MOST_CHANNELS, MOST_SET_SUMS, launch};
 use crate::cuda::properties::Properties;
 use crate::cuda::view::{View, adds, vector};
 use crate::device::buffer::InputGradient;
 use crate::device::call::batch_norm::{Apply, Backward, Moments, NormShape, Residual, Statistics};
 
-/// Threads of a block at most, copies of rows that a thread has under way, and of rows of a third tensor: as in the kernels.
+/// Largest number of threads per block, and rows that a thread prefetches, of the main tensors and
+/// of a third tensor. As in the kernels.
 const THREADS: usize = 512;
 const DEPTH: usize = 8;
 const AHEAD: usize = 4;
 
-/// Bytes that a thread takes at once, and of a number of a sum and of a letter.
+/// Bytes that a thread loads at once, bytes of a sum, and bytes of a message.
 const PACK: usize = 16;
 const SUM: usize = 4;
-const LETTER: usize = 8;
+const MESSAGE: usize = 8;
 
-/// Rows of a set, channels, rows to a thread's next one, rows of a thread, rows kept, channels that a block decides on: a
-/// struct of the kernels.
+/// Struct of the kernels: rows of a set, channels, distance between a thread's rows, rows of a
+/// thread, rows kept in shared memory, channels that a block finishes.
 #[repr(transparent)]
 struct Division([u32; 6]);
 
-/// How the rows of an activation are given to blocks.
+/// Assignment of the rows of an activation to blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slabs {
     channels: usize,
-    /// Sets of statistics.
+    /// Number of statistics sets.
     sets: usize,
-    /// Blocks that share the rows of a set.
+    /// Number of blocks that share the rows of a set.
     slabs: usize,
-    /// Threads of a block: channels across, rows down.
+    /// Threads of a block: along channels, and along rows.
     threads: [usize; 2],
 }
 
 impl Slabs {
-    /// None where one launch is not for this shape, or not for this GPU.
+    /// Returns `None` if one launch does not support this shape or GPU.
     fn new(context: &Context, shape: &NormShape) -> Option<Self> {
         let Properties { multiprocessors, shared_bytes, .. } = context.properties;
         Self::choose(multiprocessors, shared_bytes, vector(context), shape)
     }
 
-    /// For this many multiprocessors with this much shared memory, and threads that take `pack` channels at once.
+    /// Chooses for this many multiprocessors with this much shared memory, and threads that load
+    /// `pack` channels at once.
     fn choose(blocks: usize, shared_bytes: usize, pack: usize, shape: &NormShape) -> Option<Self> {
         let (channels, sets, across) =
             (shape.channels, shape.statistic_sets(), shape.channels / pack);
@@ -53,8 +56,8 @@ impl Slabs {
             return None;
         }
         let threads = [across, THREADS / across];
-        let letters = LETTER_BYTES / (sets * 2 * channels * LETTER);
-        let slabs = (blocks / sets).min(shape.rows.div_ceil(threads[1])).min(letters);
+        let messages = MESSAGE_BYTES / (sets * 2 * channels * MESSAGE);
+        let slabs = (blocks / sets).min(shape.rows.div_ceil(threads[1])).min(messages);
         let this = Self { channels, sets, slabs, threads };
         let room = |streams| this.room(shared_bytes, streams) > DEPTH / streams;
         (slabs > 0
@@ -65,23 +68,24 @@ impl Slabs {
         .then_some(this)
     }
 
-    /// Bytes of a block's row of `streams` tensors.
+    /// Bytes of one row of a block, for `streams` tensors.
     fn cell_bytes(&self, streams: usize) -> usize {
         self.threads[0] * self.threads[1] * PACK * streams
     }
 
-    /// Bytes of shared memory behind the rows: two sums per thread and channel, or cells of a third tensor.
+    /// Bytes of shared memory after the rows: two sums per thread and channel, or rows of a third
+    /// tensor.
     fn space_bytes(&self) -> usize {
         let sums = self.threads[1] * 2 * self.channels * SUM;
         sums.max(AHEAD * self.cell_bytes(1))
     }
 
-    /// Rows of `streams` tensors that a block has room for.
+    /// Number of rows of `streams` tensors that fit into the shared memory of a block.
     fn room(&self, shared_bytes: usize, streams: usize) -> usize {
         shared_bytes.saturating_sub(self.space_bytes()) / self.cell_bytes(streams)
     }
 
-    /// What the kernel is told of all this, and the launch, for keeping rows of `streams` tensors.
+    /// Kernel argument and grid for keeping rows of `streams` tensors.
     fn launch(&self, context: &Context, shape: &NormShape, streams: usize) -> (Division, Grid) {
         let Self { channels, sets, slabs, threads: [across, down] } = *self;
         let room = self.room(context.properties.shared_bytes, streams);
@@ -96,16 +100,16 @@ impl Slabs {
     }
 }
 
-/// Whether statistics and what is done with them can be one launch.
+/// Returns true if statistics and normalisation can be one launch.
 pub(in crate::cuda) fn fits(context: &Context, statistics: &Statistics, apply: &Apply) -> bool {
     let same = matches!(apply.moments, Moments::Batch { mean, .. } if mean == statistics.mean);
     same && Slabs::new(context, &statistics.shape).is_some()
 }
 
-/// Statistics and their application; `copy` also gets the input, where given.
+/// Computes statistics and normalises. If `copy` is given, the input is also copied there.
 pub(in crate::cuda) fn forward(call: &Statistics, apply: &Apply, copy: u64, v: &View<'_>) {
     let Some(slabs) = Slabs::new(v.context, &call.shape) else {
-        unreachable!("asked for where it fits")
+        unreachable!("`fits` was checked before")
     };
     let (division, grid) = slabs.launch(v.context, &call.shape, 1);
     let (x, y) = (v.at(call.x), v.at(apply.y));
@@ -122,7 +126,7 @@ pub(in crate::cuda) fn forward(call: &Statistics, apply: &Apply, copy: u64, v: &
     let meeting = v.kernels.meeting();
     let (per_row, unbiased) =
         (1.0 / call.shape.rows as f64, call.shape.rows as f64 / (call.shape.rows as f64 - 1.0));
-    // SAFETY: see `View`; letters, sums and tickets are enough for what was chosen.
+    // SAFETY: see `View`; messages, sums and tickets suffice for the chosen assignment.
     unsafe {
         launch!(together
             v.kernels, "norm_forward_once", grid, x, residual, y, copy, gamma, beta, mean, inverse, call.epsilon,
@@ -132,7 +136,7 @@ pub(in crate::cuda) fn forward(call: &Statistics, apply: &Apply, copy: u64, v: &
     }
 }
 
-/// All gradients, if one launch is for this call.
+/// Computes all gradients if one launch supports this call. Returns false otherwise.
 pub(in crate::cuda) fn backward(call: &Backward, v: &View<'_>) -> bool {
     let Moments::Batch { mean, inverse } = call.moments else { return false };
     let Some(slabs) = Slabs::new(v.context, &call.shape) else { return false };
@@ -164,7 +168,7 @@ mod tests {
     use super::*;
     use crate::graph::ops::batch_norm::Scope;
 
-    /// Shared memory of a block: T4, RTX 4090, A100, H200.
+    /// Multiprocessors, and shared memory per block, of T4, RTX 4090, A100 and H200.
     const GPUS: [(usize, usize); 4] =
         [(40, 64 << 10), (128, 99 << 10), (108, 163 << 10), (132, 227 << 10)];
 
@@ -172,7 +176,8 @@ mod tests {
         NormShape { rows, segments, channels, statistics: Scope::Segment, parameters: Scope::Joint }
     }
 
-    /// Whatever is chosen has every row, no more blocks than multiprocessors, letters for all, and room for a ring and a row.
+    /// Every choice covers all rows, uses at most as many blocks as multiprocessors, and has room
+    /// for messages and for a ring of rows.
     #[test]
     fn choices_fit_the_gpu() {
         let mut chosen = 0;
@@ -190,10 +195,10 @@ mod tests {
                         let [across, down] = it.threads;
                         assert_eq!(across * pack, channels, "{it:?}");
                         assert!(it.sets * it.slabs <= blocks && it.slabs >= 1, "{it:?}");
-                        assert!((it.slabs - 1) * down < rows, "a slab without rows: {it:?}");
+                        assert!((it.slabs - 1) * down < rows, "a block without rows: {it:?}");
                         assert!(across * down <= THREADS && down >= 1, "{it:?}");
                         assert!(
-                            it.sets * it.slabs * 2 * channels * LETTER <= LETTER_BYTES,
+                            it.sets * it.slabs * 2 * channels * MESSAGE <= MESSAGE_BYTES,
                             "{it:?}"
                         );
                         assert!(
@@ -207,7 +212,8 @@ mod tests {
         assert!(chosen > 10_000, "{chosen}");
     }
 
-    /// An H200 takes one launch for every norm of the paper's networks, and of ResNet-50 at 224 pixels.
+    /// An H200 uses one launch for every batch norm of the paper's networks, and of ResNet-50 at
+    /// 224 pixels.
     #[test]
     fn networks_take_one_launch() {
         for (rows, channels) in [

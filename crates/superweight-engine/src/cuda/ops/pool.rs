@@ -5,7 +5,7 @@ use crate::cuda::view::{View, adds, variant};
 use crate::device::call::pool::{Backward, Forward, GlobalBackward, GlobalForward, PoolShape};
 use crate::graph::ops::pool::PoolKind;
 
-/// Sizes as the kernels take them: input, output, window, stride, padding.
+/// Sizes in the order of the kernels' arguments: input, output, window, stride, padding.
 fn sizes(s: &PoolShape) -> [u32; 10] {
     let w = &s.window;
     let pairs = [s.input, s.output, w.kernel, w.stride, w.padding];

@@ -1,10 +1,9 @@
-//! Running statistics as kernels take them.
+//! Running statistics as kernel arguments.
 
 use crate::cuda::view::View;
 use crate::device::call::batch_norm::{RunningRule, Statistics};
 
-/// Running statistics as kernels take them: how they change (0 not at all, 1 by a momentum, 2 as the average over a pass),
-/// and where they lie.
+/// Update rule (0 none, 1 momentum, 2 average over a pass) and addresses of running statistics.
 #[derive(Default)]
 pub(super) struct Changing {
     pub rule: i32,
