@@ -1,10 +1,12 @@
-//! All corruptions of one image at severities 1 to 5 as one picture: a row per type, the clean image first.
+//! All corruptions of one image at severities 1 to 5 as one picture: a row per type, the clean
+//! image first.
 //!
 //! ```text
 //! cargo run --release -p superweight --example contact_sheet -- DATA FROST IMAGE docs/corruptions.png
 //! ```
 //!
-//! DATA is the folder of data sets (CIFAR-100 is taken), FROST that of the frost textures, IMAGE the number of a test image.
+//! DATA is the folder of data sets (CIFAR-100 is taken), FROST that of the frost textures, IMAGE
+//! the number of a test image.
 
 use std::error::Error;
 use std::fs::File;

@@ -4,8 +4,9 @@
 //! cargo run --release -p superweight --example deadlines -- RUN 1000
 //! ```
 //!
-//! Image decoded and members loaded before the clock starts. Prints, per deadline, which members ran, how many calls were
-//! late, and the median beside the profile's; deadlines are asked in turn, so that a slow moment falls on all alike.
+//! Image decoded and members loaded before the clock starts. Prints, per deadline, which members
+//! ran, how many calls were late, and the median beside the profile's; deadlines are asked in turn,
+//! so that a slow moment falls on all alike.
 
 use std::error::Error;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! How many images of a set are drawn in a second, by one thread, in the order of training: from memory or from the disk.
+//! How many images of a set are drawn in a second, by one thread, in the order of training: from
+//! memory or from the disk.
 //!
 //! ```text
 //! cargo run --release -p superweight --example drawing -- NAME BATCH BATCHES

@@ -1,4 +1,5 @@
-//! How fast do templates and coefficients learn beside plain weights? The share of itself that the first step would change,
+//! How fast do templates and coefficients learn beside plain weights? The share of itself that the
+//! first step would change,
 //! |gradient|/|numbers|, of each over that of the weights it makes.
 //!
 //! ```text
@@ -6,7 +7,8 @@
 //! cargo run --release -p superweight --example speeds -- recipes/table-1/cifar-100-1-no-search.toml 16 plan.scale=even
 //! ```
 //!
-//! The first training images of the recipe's data, as they are; the plan that its training would start from; the CPU.
+//! The first training images of the recipe's data, as they are; the plan that its training would
+//! start from; the CPU.
 
 use std::error::Error;
 use std::path::Path;
@@ -33,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let pixel = |(i, &byte): (usize, &u8)| {
         let channel = i % data.normalization.mean.len();
-        (f32::from(byte) - data.normalization.mean[channel]) / data.normalization.deviation[channel]
+        (f32::from(byte) - data.normalization.mean[channel]) / data.normalization.std[channel]
     };
     let batch: Vec<f32> = (0..count)
         .flat_map(|n| data.train.image(n).iter().enumerate().map(pixel).collect::<Vec<_>>())

@@ -2,6 +2,7 @@
 //! against [`KEYS`](super::KEYS), applies the flags, and only then reads the fields.
 
 use std::path::Path;
+use std::str::FromStr;
 
 use serde::Deserialize;
 use toml::{Table, Value};
@@ -86,6 +87,15 @@ impl Recipe {
             .iter()
             .for_each(|(_, typed)| text += &format!("# --set {}\n", typed.replace('\n', " ")));
         text
+    }
+}
+
+impl FromStr for Recipe {
+    type Err = RecipeError;
+
+    /// Reads a recipe from text; messages call it `recipe`.
+    fn from_str(text: &str) -> Result<Self, RecipeError> {
+        Self::parse("recipe", text, &[] as &[&str])
     }
 }
 

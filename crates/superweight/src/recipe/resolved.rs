@@ -98,6 +98,12 @@ impl DataSettings {
         }
     }
 
+    /// Whether the data set is read from the data folder, and not from the program itself.
+    pub fn needs_folder(&self) -> bool {
+        self.own.is_some()
+            || data::find(&self.name).map_or(true, |entry| entry.layout != data::Layout::Embedded)
+    }
+
     /// Opens the data set in the data folder. A packed set must be the one that the recipe
     /// describes.
     pub fn open(&self, folder: &Path) -> Result<Dataset, DataError> {

@@ -13,7 +13,7 @@ use super::session::Session;
 use super::sharing::resumed_statistics;
 use super::weight_decay::weight_decay_groups;
 use super::{Phase, Position, TrainError, Trainer, swa};
-use crate::data::{DataError, Dataset, SET, ValidationSplit};
+use crate::data::{DataError, Dataset, SET, ValidationSplit, standard_folder};
 use crate::model::bank;
 use crate::recipe::{PLAN, Recipe, Resolved};
 use crate::run::{
@@ -35,6 +35,21 @@ pub struct Request {
     pub runs: PathBuf,
     /// What to do if a run of this name exists.
     pub existing: Existing,
+}
+
+impl Request {
+    /// Request for a run of this recipe, in a folder below `runs`: completes the recipe and opens its
+    /// data set. If a run of the name exists, the new one gets a number.
+    pub fn new(recipe: &Recipe, runs: impl AsRef<Path>) -> Result<Self, TrainError> {
+        let resolved = recipe.resolve()?;
+        let folder = match resolved.data.needs_folder() {
+            true => standard_folder()?,
+            false => PathBuf::new(),
+        };
+        let data = Arc::new(resolved.data.open(&folder)?);
+        let (recipe, runs) = (recipe.as_written(), runs.as_ref().to_owned());
+        Ok(Self { resolved, recipe, data, runs, existing: Existing::NextName })
+    }
 }
 
 impl<D: Device> Session<D> {
