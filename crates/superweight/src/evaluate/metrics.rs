@@ -7,9 +7,9 @@
 //! | ECE | Σ over bins of (share of images)·\|accuracy − mean confidence\|, 15 equal bins of the top probability |
 //! | diversity | share of images on which two members disagree, over the error of one; mean over ordered pairs |
 //!
-//! A bin is `(i/n, (i+1)/n]`; the first one includes 0. A confidence on an edge therefore counts in the
-//! bin below it, as in Guo et al. (2017), and a confidence of 1 needs no special case. Sums are in f64:
-//! a sum over 10,000 images has to be exact to 1e-6.
+//! A bin is `(i/n, (i+1)/n]`; the first one includes 0. A confidence on an edge therefore counts in
+//! the bin below it, as in Guo et al. (2017), and a confidence of 1 needs no special case. Sums are
+//! in f64: a sum over 10,000 images has to be exact to 1e-6.
 
 use serde::{Deserialize, Serialize};
 
@@ -52,8 +52,8 @@ impl Bin {
     }
 }
 
-/// Running counts from which all scores follow. Images are added one by one, so that memory does not
-/// grow with the number of images.
+/// Running counts from which all scores follow. Images are added one by one, so that memory does
+/// not grow with the number of images.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tally {
     correct: u64,
@@ -128,8 +128,8 @@ fn bin_of(confidence: f64, bins: usize) -> usize {
     }
 }
 
-/// Diversity of members, from the class that each member predicts for each image. None with fewer than
-/// two members, or if a member makes no error, because the ratio is undefined there.
+/// Diversity of members, from the class that each member predicts for each image. None with fewer
+/// than two members, or if a member makes no error, because the ratio is undefined there.
 ///
 /// ```
 /// use superweight::evaluate::diversity;
@@ -176,8 +176,8 @@ mod tests {
         assert!(scores.nll.is_finite() && scores.nll > 700.0);
     }
 
-    /// 1/4, 1/2 and 3/4 are exact in f64: each is the last of its bin, and the next f64 is the first of
-    /// the next bin.
+    /// 1/4, 1/2 and 3/4 are exact in f64: each is the last of its bin, and the next f64 is the
+    /// first of the next bin.
     #[test]
     fn a_confidence_on_an_edge_counts_in_the_bin_below() {
         for (confidence, bin) in [(0.25, 0), (0.5, 1), (0.75, 2), (1.0, 3), (0.0, 0)] {

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Everything after the pass is a pure function of the saved logits, so that every figure can be
-//! computed again without the network. An ensemble is the mean of its members' probabilities, not of
-//! their logits. The pass itself is [`infer::evaluate`](crate::infer::evaluate()).
+//! computed again without the network. An ensemble is the mean of its members' probabilities, not
+//! of their logits. The pass itself is [`infer::evaluate`](crate::infer::evaluate()).
 //!
 //! | file | contents |
 //! |---|---|

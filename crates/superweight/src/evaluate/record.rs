@@ -1,8 +1,9 @@
-//! The record of an evaluation: what `swn eval --json` prints and `evaluation/*.json` of a run keeps.
+//! The record of an evaluation: what `swn eval --json` prints and `evaluation/*.json` of a run
+//! keeps.
 //!
-//! The command writes these types and the report reads them, so that the schema is stated once. Accuracies
-//! and calibration errors are percentages. JSON has no NaN: a value that is not finite is written as `null`
-//! and read back as NaN.
+//! The command writes these types and the report reads them, so that the schema is stated once.
+//! Accuracies and calibration errors are percentages. JSON has no NaN: a value that is not finite
+//! is written as `null` and read back as NaN.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! Figures of one set of images as they are printed: in percent, for every subset, and as means over
-//! corrupted sets.
+//! Figures of one set of images as they are printed: in percent, for every subset, and as means
+//! over corrupted sets.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -80,7 +80,8 @@ pub struct SetReport {
 }
 
 impl SetReport {
-    /// Figures and reliability diagrams of these subsets, in their order (see [`evaluate_subsets`]).
+    /// Figures and reliability diagrams of these subsets, in their order (see
+    /// [`evaluate_subsets`]).
     pub fn new(predictions: &Predictions, subsets: &[Subset]) -> Self {
         Self::of(predictions, evaluate_subsets(predictions, subsets), true)
     }
@@ -164,8 +165,8 @@ pub fn average(reports: &[CorruptedReport], kinds: &[Corruption]) -> Option<Corr
     Some(CorruptedAverage { types: kinds.len(), severities: severities.len(), subsets })
 }
 
-/// Name of a subset in a table: index and architecture of a single member, the indices of an ensemble.
-/// Exits have one architecture, which is left out.
+/// Name of a subset in a table: index and architecture of a single member, the indices of an
+/// ensemble. Exits have one architecture, which is left out.
 pub fn subset_name(subset: Subset, outputs: &Outputs) -> String {
     match subset.outputs().next() {
         Some(OutputId(only)) if subset.len() == 1 && !outputs.nested() => {

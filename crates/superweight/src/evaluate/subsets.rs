@@ -28,8 +28,8 @@ impl SubsetScores {
     }
 }
 
-/// Scores of these subsets, in their order. [`Subset::every`] and [`Subset::prefixes`] list suitable
-/// subsets.
+/// Scores of these subsets, in their order. [`Subset::every`] and [`Subset::prefixes`] list
+/// suitable subsets.
 ///
 /// # Panics
 /// If an ensemble is listed before its last member, or before the ensemble without that member.

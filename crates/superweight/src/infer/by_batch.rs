@@ -1,5 +1,5 @@
-//! Evaluation of one network whose batch norms use the statistics of the batch, for weights that have no
-//! running statistics.
+//! Evaluation of one network whose batch norms use the statistics of the batch, for weights that
+//! have no running statistics.
 
 use std::ops::ControlFlow;
 
@@ -45,11 +45,11 @@ impl<'a, D: Device> ByBatch<'a, D> {
         }
     }
 
-    /// Scores of the network; of its last exit, if it has several. `go_on` is called before every batch
-    /// and stops the evaluation, which then returns none.
+    /// Scores of the network; of its last exit, if it has several. `go_on` is called before every
+    /// batch and stops the evaluation, which then returns none.
     ///
-    /// Every batch is full: the last one begins early enough, and images in it that an earlier batch
-    /// contained do not count again. A logit that is not finite makes the NLL NaN.
+    /// Every batch is full: the last one begins early enough, and images in it that an earlier
+    /// batch contained do not count again. A logit that is not finite makes the NLL NaN.
     ///
     /// # Panics
     /// If there are fewer images than a batch.
@@ -96,8 +96,8 @@ impl<'a, D: Device> ByBatch<'a, D> {
     }
 }
 
-/// The indices of all images, with neighbours in different batches. Folders of pictures are sorted by
-/// class, and the statistics of a batch of one class would remove what distinguishes it.
+/// The indices of all images, with neighbours in different batches. Folders of pictures are sorted
+/// by class, and the statistics of a batch of one class would remove what distinguishes it.
 fn spread(images: usize, batch: usize) -> Vec<usize> {
     let batches = images.div_ceil(batch);
     (0..batches).flat_map(|first| (first..images).step_by(batches)).collect()

@@ -14,9 +14,9 @@ use crate::evaluate::{EvaluationRecord, Predictions, SetReport};
 /// Images in a batch of [`evaluate`].
 const BATCH: usize = 128;
 
-/// Opens a run, evaluates its newest checkpoint on a split of its data set, and returns the figures of
-/// every member and every ensemble: what `swn eval` prints without further flags. The data set is read
-/// from the standard folder; no file is written.
+/// Opens a run, evaluates its newest checkpoint on a split of its data set, and returns the figures
+/// of every member and every ensemble: what `swn eval` prints without further flags. The data set
+/// is read from the standard folder; no file is written.
 ///
 /// ```no_run
 /// use std::path::Path;
@@ -26,7 +26,7 @@ const BATCH: usize = 128;
 /// let device = CpuDevice::new(0)?;
 /// let record = superweight::infer::evaluate(Path::new("runs/mine"), &device, EvalSplit::Test)?;
 /// for subset in &record.report.subsets {
-///     println!("{}: top-1 {:.2}%, NLL {:.3}", subset.members, subset.figures.top1, subset.figures.nll);
+///     println!("{}: top-1 {:.2}%", subset.members, subset.figures.top1);
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -1,7 +1,9 @@
-//! Figures on the line between two members of one architecture: W = (1 − t)·W_a + t·W_b for every tensor.
+//! Figures on the line between two members of one architecture: W = (1 − t)·W_a + t·W_b for every
+//! tensor.
 //!
-//! Batch norms use the statistics of the batch, because interpolated weights have no running statistics.
-//! If accuracy holds along the line, the two members are in one basin of the loss (paper, Figure 6).
+//! Batch norms use the statistics of the batch, because interpolated weights have no running
+//! statistics. If accuracy holds along the line, the two members are in one basin of the loss
+//! (paper, Figure 6).
 
 use std::ops::ControlFlow;
 

@@ -1,7 +1,7 @@
 //! Uses of a trained run: predictions, evaluation, anytime prediction, smaller networks, export.
 //!
 //! ```text
-//! run folder ─► Trained (plan, parameters, recipe) ─► Networks (on a device) ─► logits, probabilities
+//! run folder ─► Trained (plan, parameters, recipe) ─► Networks (on a device) ─► probabilities
 //! ```
 //!
 //! ```no_run

@@ -22,8 +22,8 @@ use crate::run::{Tensor, Tensors};
 /// All members with composed and packed weights.
 ///
 /// A network of several exits is one program for all exits or, if built by
-/// [`Trained::networks_by_exit`](super::Trained::networks_by_exit), one program per exit that continues
-/// from the features of the exit before it.
+/// [`Trained::networks_by_exit`](super::Trained::networks_by_exit), one program per exit that
+/// continues from the features of the exit before it.
 #[derive(Debug)]
 pub struct Networks<D: Device> {
     ensemble: Ensemble<D>,
@@ -70,8 +70,8 @@ impl<D: Device> Networks<D> {
         input.channels * input.height * input.width
     }
 
-    /// Sets the images of the next runs: normalized values `[image][row][column][channel]`. Fewer images
-    /// than a batch fill the start of it.
+    /// Sets the images of the next runs: normalized values `[image][row][column][channel]`. Fewer
+    /// images than a batch fill the start of it.
     pub fn set_images(&mut self, images: &[f32]) -> Result<(), Error> {
         let (heads, channels) = (self.ensemble.heads(), self.plan().members[0].input.channels);
         self.done = 0;
@@ -81,8 +81,8 @@ impl<D: Device> Networks<D> {
         }
     }
 
-    /// Logits of one output for the whole batch, `[image][class]`. An exit also runs the exits before it
-    /// that have not run on these images; an exit that has run on them is only read.
+    /// Logits of one output for the whole batch, `[image][class]`. An exit also runs the exits
+    /// before it that have not run on these images; an exit that has run on them is only read.
     pub fn run(&mut self, output: OutputId) -> Result<Vec<f32>, Error> {
         let Self { ensemble, frozen, recorded, done, .. } = self;
         let device = ensemble.memory().device().clone();
@@ -108,8 +108,8 @@ impl<D: Device> Networks<D> {
         Ok(mean.finish())
     }
 
-    /// Logits of every output for all images, batch by batch. `progress` receives the number of images
-    /// that are done.
+    /// Logits of every output for all images, batch by batch. `progress` receives the number of
+    /// images that are done.
     ///
     /// # Errors
     /// [`InferError::ImageSize`] if the images have another size than the members take.
@@ -140,8 +140,8 @@ impl<D: Device> Networks<D> {
         Ok(Predictions::new(classes, images.labels.clone(), logits)?)
     }
 
-    /// The state dict that PyTorch's module of a member's architecture would save: composed weights in
-    /// OIHW, batch norms with their statistics, classifier.
+    /// The state dict that PyTorch's module of a member's architecture would save: composed weights
+    /// in OIHW, batch norms with their statistics, classifier.
     pub fn state_dict(&self, member: MemberId) -> Result<Tensors, Error> {
         let architecture =
             self.plan().members[member.0].build().expect("the members of a plan build");
@@ -174,7 +174,8 @@ impl<D: Device> Networks<D> {
                 let values = memory.statistic(&(scope(member) + &name))?;
                 tensors.insert(&name, Tensor::new(&[values.len()], values));
             }
-            // PyTorch requires this entry for strict loading; with a momentum it never uses the value.
+            // PyTorch requires this entry for strict loading; with a momentum it never uses the
+            // value.
             tensors.insert(
                 &format!("{}.num_batches_tracked", node.name),
                 Tensor::new(&[], vec![0i64]),
@@ -188,7 +189,7 @@ impl<D: Device> Networks<D> {
 pub fn normalize(pixels: &[u8], normalization: &Normalization, to: &mut Vec<f32>) {
     let channels = normalization.mean.len();
     let value = |(i, &byte): (usize, &u8)| {
-        (f32::from(byte) - normalization.mean[i % channels]) / normalization.deviation[i % channels]
+        (f32::from(byte) - normalization.mean[i % channels]) / normalization.std[i % channels]
     };
     to.extend(pixels.iter().enumerate().map(value));
 }

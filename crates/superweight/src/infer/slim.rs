@@ -3,7 +3,7 @@
 //! by loss, and which first trains every layer in several widths.
 //!
 //! ```text
-//! trained network ─► for every width: loss without the last channels ─► remove the cheapest ─► repeat
+//! network ─► for every width: loss without its last channels ─► remove the cheapest ─► repeat
 //! ```
 //!
 //! Nothing is trained or compiled again. A network without some channels is the whole network whose

@@ -1,7 +1,7 @@
 //! Opening a run whose training has written a checkpoint.
 //!
 //! ```text
-//! run folder ─► newest complete checkpoint ─► plan + parameters ─► compose, fold, freeze ─► Networks
+//! run folder ─► newest checkpoint ─► plan + parameters ─► compose, fold, freeze ─► Networks
 //! ```
 //!
 //! A checkpoint is read without the run's lock, so this works while the run is still being trained.
@@ -111,7 +111,7 @@ impl Trained {
     /// images: fewer than the run has are a part of those.
     pub fn validation_images(&self, data: &Dataset, count: usize) -> Result<Images, InferError> {
         let (labels, seed) = (&data.train.labels, self.resolved.data.split_seed);
-        let split = ValidationSplit::hold_out(labels, data.classes.len(), count, seed)?;
+        let split = ValidationSplit::draw(labels, data.classes.len(), count, seed)?;
         let indices = || split.validation.iter().map(|&image| image as usize);
         let mut pixels = Vec::with_capacity(split.validation.len() * data.image_len());
         indices().for_each(|image| pixels.extend_from_slice(data.train.image(image)));
@@ -125,7 +125,8 @@ impl Trained {
         Ok(input)
     }
 
-    /// All members on a device, for this batch size. A network of several exits always runs to its end.
+    /// All members on a device, for this batch size. A network of several exits always runs to its
+    /// end.
     pub fn networks<D: Device>(&self, device: &D, batch: usize) -> Result<Networks<D>, InferError> {
         self.build(device, EnsembleOptions::infer(batch))
     }

@@ -1,8 +1,8 @@
-//! Bytes as text, for digests and pictures inside the page. Twenty lines, not a crate.
+//! Base64, for digests and pictures inside the page. Twenty lines replace a dependency.
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// RFC 4648, padded.
+/// Base64 as RFC 4648 defines it, with padding.
 pub(super) fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
@@ -21,7 +21,7 @@ pub(super) fn encode(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_examples_of_the_standard() {
+    fn text_is_encoded_as_in_the_standard() {
         let examples = ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"];
         for (length, expected) in examples.into_iter().enumerate() {
             assert_eq!(super::encode(&b"foobar"[..length]), expected);

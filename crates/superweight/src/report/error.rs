@@ -1,4 +1,4 @@
-//! What keeps a report from being made.
+//! Errors of making a report.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,49 +10,49 @@ use crate::recipe::RecipeError;
 use crate::run::RunError;
 use crate::search::SearchError;
 
-/// Anything about a report.
+/// Why a report cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReportError {
-    /// The run's folder, or a file in it.
+    /// The run's folder, or a file in it, cannot be read.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The recipe that the run keeps.
+    /// The recipe that the run keeps is invalid.
     #[error(transparent)]
     Recipe(#[from] RecipeError),
-    /// A plan, of a checkpoint or of the statistics.
+    /// The plan of a checkpoint or of the statistics is invalid.
     #[error("the plan of {}: {source}", run.display())]
     Plan {
-        /// The run.
+        /// Folder of the run.
         run: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the plan.
         source: PlanError,
     },
-    /// The statistics of search and refinement.
+    /// The statistics of search and refinement are invalid.
     #[error("{}: {source}", file.display())]
     Statistics {
-        /// Which file.
+        /// Path of the file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the statistics.
         source: SearchError,
     },
-    /// A file that an evaluation left.
+    /// A file of an evaluation is invalid.
     #[error("{}: {what}", file.display())]
     File {
-        /// Which file.
+        /// Path of the file.
         file: PathBuf,
-        /// What was found and what was expected.
+        /// What is wrong with the file, and how to write it again.
         what: String,
     },
-    /// The profile that an evaluation left.
+    /// The profile of `swn anytime` is invalid.
     #[error(transparent)]
     Profile(ProfileError),
-    /// The report could not be written.
+    /// The report cannot be written.
     #[error("{} could not be written: {source}; choose another place with --out or --plots", path.display())]
     Write {
-        /// Where to.
+        /// Path of the report.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
 }

@@ -1,147 +1,78 @@
-//! What `swn eval` and `swn anytime` left in a run folder, read.
+//! Reads what `swn eval` and `swn anytime` wrote into a run folder.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `evaluation/test.json`, else `evaluation/held-out.json` | figures of every subset, corrupted sets, interpolation |
-//! | `anytime.json` | time and worth of every subset |
+//! | `evaluation/test.json`, else `evaluation/validation.json` | figures of every subset, corrupted sets, interpolation |
+//! | `anytime.json` | time and accuracy of every subset |
 //!
-//! Only what is drawn is read; what else the files have is theirs. A file of another checkpoint than the newest, or of a part of
-//! the images, is shown, and the page says of which; it is not the run's result.
+//! Figures of an older checkpoint, or of some of the images, are shown with a note; they are not
+//! the run's result.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use serde::Deserialize;
-
 use superweight_plan::number::with_commas;
 
-use super::ReportError;
+use super::error::ReportError;
 use super::evaluation::{
     BinView, CorruptionRow, Corruptions, Evaluation, Interpolation, Latency, LatencyView,
     SubsetView,
 };
 
-use crate::infer::anytime::{PROFILE, Profile, SubsetProfile};
-use crate::model::Subset;
 use crate::data::EvalSplit;
-use crate::run::Stamp;
+use crate::evaluate::{Bin, CorruptionsRecord, EvaluationRecord, Figures, SubsetReport};
+use crate::infer::anytime::{PROFILE, Profile, SubsetProfile};
 use crate::model::Outputs;
+use crate::model::Subset;
+use crate::run::Stamp;
 
-/// Corruptions that the paper averages over.
+/// Number of corruptions in the paper's mean.
 const STANDARD_TYPES: usize = 15;
-/// Files with figures, the better one first.
-const PARTS: [(EvalSplit, &str); 2] =
-    [(EvalSplit::Test, "the test set"), (EvalSplit::Validation, "the held-out images")];
+/// Splits with an evaluation, the preferred one first, and their descriptions.
+const SPLITS: [(EvalSplit, &str); 2] =
+    [(EvalSplit::Test, "the test set"), (EvalSplit::Validation, "the validation images")];
 
-#[derive(Deserialize)]
-struct Answer {
-    checkpoint: Option<u64>,
-    #[serde(default)]
-    digest: String,
-    members: Vec<String>,
-    #[serde(default)]
-    exits: bool,
-    images: u64,
-    subsets: Vec<Scores>,
-    diversity: Option<f64>,
-    corruptions: Option<CorruptedSets>,
-    interpolation: Option<Line>,
-}
-
-#[derive(Deserialize)]
-struct Scores {
-    members: Subset,
-    top1: Option<f64>,
-    top5: Option<f64>,
-    nll: Option<f64>,
-    ece: Option<f64>,
-    #[serde(default)]
-    reliability: Vec<Bin>,
-}
-
-#[derive(Deserialize)]
-struct Bin {
-    images: u64,
-    correct: u64,
-    /// Summed over the images.
-    confidence: f64,
-}
-
-#[derive(Deserialize)]
-struct CorruptedSets {
-    source: String,
-    sets: Vec<CorruptedSet>,
-    averages: Vec<Average>,
-}
-
-#[derive(Deserialize)]
-struct CorruptedSet {
-    #[serde(rename = "type")]
-    kind: String,
-    severity: usize,
-    subsets: Vec<Scores>,
-}
-
-#[derive(Deserialize)]
-struct Average {
-    types: usize,
-    subsets: Vec<Scores>,
-}
-
-#[derive(Deserialize)]
-struct Line {
-    members: [usize; 2],
-    points: Vec<Point>,
-}
-
-#[derive(Deserialize)]
-struct Point {
-    t: f64,
-    top1: f64,
-}
-
-/// The newest checkpoint of a run, and who answers.
+/// The newest checkpoint of a run and its outputs.
 pub(super) struct Newest<'a> {
     pub stamp: Option<&'a Stamp>,
     pub outputs: &'a Outputs,
-    /// Its test images.
+    /// Number of test images, if the log states it.
     pub test: Option<u64>,
 }
 
-/// Everything that was evaluated; none where nothing was.
+/// Reads all evaluations of a run; none if there are none.
 pub(super) fn read(run: &Path, newest: &Newest<'_>) -> Result<Option<Evaluation>, ReportError> {
     let mut evaluation = None;
-    for (split, on) in PARTS {
+    for (split, on) in SPLITS {
         let path = run.join("evaluation").join(format!("{}.json", split.name()));
         if let Some(text) = text(&path)? {
-            let again = format!("'swn eval {}{}' makes it anew", run.display(), split.flag());
+            let again = format!("'swn eval {}{}' evaluates again", run.display(), split.flag());
             let wrong = |what: String| ReportError::File {
                 file: path.clone(),
                 what: format!("{what}; {again}"),
             };
-            let answer: Answer =
+            let record: EvaluationRecord =
                 serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-            let of = Outputs::new(answer.members.clone(), answer.exits);
-            let stamp =
-                answer.checkpoint.map(|number| Stamp { number, digest: answer.digest.clone() });
-            newest.knows(&of, stamp).map_err(wrong)?;
-            answer.is_of(&of).map_err(wrong)?;
+            let of = Outputs::new(record.members.clone(), record.exits);
+            let stamp = Stamp { number: record.checkpoint, digest: record.digest.clone() };
+            newest.check(&of, &stamp).map_err(wrong)?;
+            check_subsets(&record, &of).map_err(wrong)?;
             let images = newest.test.filter(|_| split == EvalSplit::Test);
-            evaluation = Some(view(answer, split.name(), on, newest.number(), images));
+            evaluation = Some(view(record, split.name(), on, newest.number(), images));
             break;
         }
     }
     let path = run.join(PROFILE);
     if let Some(text) = text(&path)? {
-        let again = format!("'swn anytime {}' makes it anew", run.display());
+        let again = format!("'swn anytime {}' measures again", run.display());
         let wrong = |what: String| ReportError::File {
             file: path.clone(),
             what: format!("{what}; {again}"),
         };
         let profile = Profile::from_json(&path, &text).map_err(ReportError::Profile)?;
-        newest.knows(&profile.outputs(), Some(profile.stamp())).map_err(wrong)?;
-        let older = older(Some(profile.checkpoint), newest.number());
+        newest.check(&profile.outputs(), &profile.stamp()).map_err(wrong)?;
+        let older = older(profile.checkpoint, newest.number());
         let mut latency = Latency {
             device: profile.device + &older,
             batch_size: profile.batch_size as u64,
@@ -158,42 +89,40 @@ impl Newest<'_> {
         self.stamp.map(|stamp| stamp.number)
     }
 
-    /// Whether figures can be of this run: of whom it has, and of no other run's checkpoint. Older ones may be.
-    fn knows(&self, of: &Outputs, stamp: Option<Stamp>) -> Result<(), String> {
-        let of_others = || {
-            let (newest, said) =
-                self.stamp.zip(stamp).filter(|(newest, said)| newest.number == said.number)?;
-            newest.contradiction(&said)
+    /// Checks that figures with these outputs and this checkpoint can be of this run. An older
+    /// checkpoint is allowed.
+    fn check(&self, outputs: &Outputs, stamp: &Stamp) -> Result<(), String> {
+        let of_another_run = || {
+            let newest = self.stamp.filter(|newest| newest.number == stamp.number)?;
+            newest.contradiction(stamp)
         };
-        self.outputs.contradiction(of).or_else(of_others).map_or(Ok(()), Err)
+        self.outputs.contradiction(outputs).or_else(of_another_run).map_or(Ok(()), Err)
     }
 }
 
-impl Answer {
-    /// Whether it speaks of these and no other, and of all of them together.
-    fn is_of(&self, outputs: &Outputs) -> Result<(), String> {
-        let corrupted = self.corruptions.iter().flat_map(|all| {
-            let sets = all.sets.iter().flat_map(|set| &set.subsets);
-            sets.chain(all.averages.iter().flat_map(|average| &average.subsets))
-        });
-        let subsets = self.subsets.iter().chain(corrupted).map(|scores| scores.members);
-        let (count, words, all) = (outputs.count(), outputs.words(), Subset::all(outputs.count()));
-        let unknown = |who: String| Err(format!("it speaks of {words} {who}, the run has {count}"));
-        if let Some(stranger) = { subsets }.find(|subset| !subset.is_within(all)) {
-            return unknown(stranger.to_string());
-        }
-        let mut ends = self.interpolation.iter().flat_map(|line| line.members);
-        if let Some(stranger) = ends.find(|&end| end >= count) {
-            return unknown(stranger.to_string());
-        }
-        match self.subsets.iter().any(|scores| scores.members == all) {
-            true => Ok(()),
-            false => Err(format!("it has no figures of all {count} {words} together")),
-        }
+/// Checks that a record has figures of known outputs only, and of all outputs together.
+fn check_subsets(record: &EvaluationRecord, outputs: &Outputs) -> Result<(), String> {
+    let corrupted = record.corruptions.iter().flat_map(|all| {
+        let sets = all.sets.iter().flat_map(|set| &set.report.subsets);
+        sets.chain(all.averages.iter().flat_map(|average| &average.subsets))
+    });
+    let subsets = record.report.subsets.iter().chain(corrupted).map(|entry| entry.members);
+    let (count, words, all) = (outputs.count(), outputs.words(), Subset::all(outputs.count()));
+    let unknown = |members: String| Err(format!("it has {words} {members}, the run has {count}"));
+    if let Some(subset) = { subsets }.find(|subset| !subset.is_within(all)) {
+        return unknown(subset.to_string());
+    }
+    let mut ends = record.interpolation.iter().flat_map(|line| line.members);
+    if let Some(member) = ends.find(|&end| end >= count) {
+        return unknown(member.to_string());
+    }
+    match record.report.figures(all) {
+        Some(_) => Ok(()),
+        None => Err(format!("it has no figures of all {count} {words} together")),
     }
 }
 
-/// A file, where it is.
+/// Contents of a file; none if it does not exist.
 fn text(path: &Path) -> Result<Option<String>, ReportError> {
     match fs::read_to_string(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -202,98 +131,104 @@ fn text(path: &Path) -> Result<Option<String>, ReportError> {
     }
 }
 
-/// What to say of files that are older than the run.
-fn older(of: Option<u64>, newest: Option<u64>) -> String {
-    match (of, newest) {
-        (Some(of), Some(newest)) if of != newest => {
+/// A note on the checkpoint if figures are of an older one.
+fn older(of: u64, newest: Option<u64>) -> String {
+    match newest {
+        Some(newest) if of != newest => {
             format!(" (checkpoint {of}; the newest is {newest})")
         }
         _ => String::new(),
     }
 }
 
+/// An evaluation as the page draws it.
 fn view(
-    answer: Answer,
+    record: EvaluationRecord,
     split: &str,
     on: &str,
     newest: Option<u64>,
-    images: Option<u64>,
+    test_images: Option<u64>,
 ) -> Evaluation {
-    let of = older(answer.checkpoint, newest);
-    let few = images.filter(|&images| answer.images < images);
-    let some = few.map(|images| format!(" (some of {})", with_commas(images))).unwrap_or_default();
-    let partial = !of.is_empty() || few.is_some();
-    let on = on.to_owned() + &of + &some;
-    let lines = answer.interpolation.into_iter().map(|line| Interpolation {
+    let images = record.report.images as u64;
+    let older = older(record.checkpoint, newest);
+    let all = test_images.filter(|&all| images < all);
+    let some = all.map(|all| format!(" (some of {})", with_commas(all))).unwrap_or_default();
+    let partial = !older.is_empty() || all.is_some();
+    let lines = record.interpolation.into_iter().map(|line| Interpolation {
         from: line.members[0],
         to: line.members[1],
-        points: line.points.into_iter().map(|point| (point.t, point.top1)).collect(),
+        points: line.points.into_iter().map(|point| (point.t, point.figures.top1)).collect(),
     });
     Evaluation {
         split: split.to_owned(),
-        on,
-        images: answer.images,
+        on: on.to_owned() + &older + &some,
+        images,
         partial,
-        subsets: answer.subsets.into_iter().filter_map(subset).collect(),
-        diversity: answer.diversity,
-        corruptions: answer.corruptions.map(corruptions),
+        subsets: record.report.subsets.into_iter().filter_map(subset).collect(),
+        diversity: record.report.diversity,
+        corruptions: record.corruptions.map(corruptions),
         latency: None,
         interpolations: lines.collect(),
     }
 }
 
-fn subset(read: Scores) -> Option<SubsetView> {
-    let bin = |bin: Bin| match bin.images {
-        0 => BinView::default(),
-        n => BinView {
-            images: n,
-            confidence: 100.0 * bin.confidence / n as f64,
-            accuracy: 100.0 * bin.correct as f64 / n as f64,
-        },
+/// A value; none if it is not finite.
+fn finite(value: f64) -> Option<f64> {
+    Some(value).filter(|value| value.is_finite())
+}
+
+/// The scores of a subset; none if its accuracy is not finite.
+fn subset(read: SubsetReport) -> Option<SubsetView> {
+    let bin = |bin: Bin| {
+        let (confidence, accuracy) = bin.means().unwrap_or_default();
+        BinView { images: bin.images, confidence: 100.0 * confidence, accuracy: 100.0 * accuracy }
     };
+    let Figures { top1, top5, nll, ece } = read.figures;
     Some(SubsetView {
         members: read.members,
-        top1: read.top1?,
-        top5: read.top5,
-        nll: read.nll,
-        ece: read.ece,
+        top1: finite(top1)?,
+        top5: finite(top5),
+        nll: finite(nll),
+        ece: finite(ece),
         bins: read.reliability.into_iter().map(bin).collect(),
     })
 }
 
+/// Time and accuracy of a subset.
 fn timed(read: SubsetProfile) -> LatencyView {
     let SubsetProfile { members, top1, time, .. } = read;
     LatencyView { members, ms: time.median_ms, p99: Some(time.p99_ms), top1, front: false }
 }
 
-/// The largest subset there is: all members.
-fn all(subsets: &[Scores]) -> Option<&Scores> {
-    subsets.iter().max_by_key(|subset| subset.members.len())
+/// Figures of all outputs together: the largest subset.
+fn ensemble(subsets: &[SubsetReport]) -> Option<Figures> {
+    subsets.iter().max_by_key(|subset| subset.members.len()).map(|subset| subset.figures)
 }
 
-fn corruptions(read: CorruptedSets) -> Corruptions {
+/// Accuracy of all outputs together under each corruption.
+fn corruptions(read: CorruptionsRecord) -> Corruptions {
     let mut kinds: Vec<CorruptionRow> = vec![];
     for set in &read.sets {
-        let name = set.kind.replace(['-', '_'], " ");
+        let name = set.kind.name().replace(['-', '_'], " ");
         let at = kinds.iter().position(|kind| kind.name == name).unwrap_or_else(|| {
             kinds.push(CorruptionRow { name, top1: vec![] });
             kinds.len() - 1
         });
-        // Severities are 1 to 5; what is not is no column.
-        if let Some(column) = set.severity.checked_sub(1).filter(|column| *column < 5) {
-            let row = &mut kinds[at].top1;
+        // Severities are 1 to 5; any other is not drawn.
+        if let Some(column) = set.severity.get().checked_sub(1).filter(|column| *column < 5) {
+            let (row, column) = (&mut kinds[at].top1, usize::from(column));
             row.resize(row.len().max(column + 1), None);
-            row[column] = all(&set.subsets).and_then(|subset| subset.top1);
+            row[column] = ensemble(&set.report.subsets).and_then(|all| finite(all.top1));
         }
     }
     let mean = read.averages.iter().find(|average| average.types == STANDARD_TYPES);
-    let mean = mean.and_then(|average| all(&average.subsets));
+    let mean = mean.and_then(|average| ensemble(&average.subsets));
     Corruptions {
         source: read.source,
         kinds,
-        mean_top1: mean.and_then(|mean| mean.top1),
-        mean_nll: mean.and_then(|mean| mean.nll),
-        mean_ece: mean.and_then(|mean| mean.ece),
+        mean_top1: mean.and_then(|mean| finite(mean.top1)),
+        mean_nll: mean.and_then(|mean| finite(mean.nll)),
+        mean_ece: mean.and_then(|mean| finite(mean.ece)),
     }
 }
 
@@ -302,8 +237,8 @@ mod tests {
     use super::*;
     use crate::data::testing::Folder;
 
-    /// As `swn eval --corruptions … --interpolate 0,1` writes it, shortened.
-    const TEST: &str = r#"{ "run": "runs/a", "checkpoint": 5, "data": "cifar-10", "part": "test", "members": ["a", "a"],
+    /// A record as `swn eval --corruptions … --interpolate 0,1` writes it, shortened.
+    const TEST: &str = r#"{ "run": "runs/a", "checkpoint": 5, "data": "cifar-10", "split": "test", "members": ["a", "a"],
         "images": 100, "subsets": [
           { "members": [0], "top1": 50.0, "top5": 90.0, "nll": 1.5, "ece": 3.0 },
           { "members": [0, 1], "top1": 60.0, "top5": 95.0, "nll": null, "ece": 2.0,
@@ -311,10 +246,10 @@ mod tests {
         "diversity": 0.8, "corruptions": { "source": "regenerated", "seed": 0, "averages": [
             { "types": 17, "severities": 1, "subsets": [{ "members": [0, 1], "top1": 1.0 }] },
             { "types": 15, "severities": 1, "subsets": [{ "members": [0], "top1": 2.0 }, { "members": [0, 1], "top1": 40.0 }] }],
-          "sets": [{ "type": "gaussian-noise", "severity": 3, "images": 100, "subsets": [{ "members": [0, 1], "top1": 33.0 }], "diversity": null }] },
+          "sets": [{ "type": "gaussian_noise", "severity": 3, "images": 100, "subsets": [{ "members": [0, 1], "top1": 33.0 }], "diversity": null }] },
         "interpolation": { "members": [0, 1], "points": [{ "t": 0.0, "top1": 50.0, "nll": 1.0 }, { "t": 1.0, "top1": 51.0 }] },
         "pass_seconds": 1.0, "subsets_seconds": 0.1 }"#;
-    const ANYTIME: &str = r#"{ "version": 1, "checkpoint": 6, "device": "cpu, 2 threads", "batch": 1, "rounds": 100, "data": "test",
+    const ANYTIME: &str = r#"{ "version": 1, "checkpoint": 6, "device": "cpu, 2 threads", "batch_size": 1, "rounds": 100, "data": "test",
         "names": ["a", "a"], "members": [{ "median_ms": 2.0, "p99_ms": 3.0 }, { "median_ms": 2.5, "p99_ms": 3.0 }], "subsets": [
           { "members": [0], "top1": 50.0, "nll": 1.0, "ece": 1.0, "time": { "median_ms": 2.0, "p99_ms": 3.0 }, "dominated": false },
           { "members": [1], "top1": 49.0, "nll": 1.0, "ece": 1.0, "time": { "median_ms": 2.5, "p99_ms": 3.0 }, "dominated": true },
@@ -329,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_the_commands_are_read() {
+    fn records_and_profiles_are_read() {
         let folder = Folder::new("evaluated");
         let read_as = |number: Option<u64>, test: Option<u64>| {
             let stamp = number.map(stamp);
@@ -368,9 +303,9 @@ mod tests {
         assert_eq!([0, 1, 2].map(|i| latency.subsets[i].front), [true, false, true]);
     }
 
-    /// What belongs to another run, or to none, is said to: by whom it is of, its checkpoint and whom it speaks of.
+    /// Files of other runs are refused with a message that names outputs, checkpoint or members.
     #[test]
-    fn files_of_other_runs_are_refused_by_their_name() {
+    fn files_of_other_runs_are_refused() {
         let folder = Folder::new("evaluated-others");
         fs::create_dir(folder.0.join("evaluation")).unwrap();
         let paths = ["evaluation/test.json", PROFILE].map(|name| folder.0.join(name));
@@ -383,14 +318,19 @@ mod tests {
         let profile = ANYTIME.replace("\"checkpoint\": 6", "\"checkpoint\": 5");
         assert_eq!(error([TEST, &profile], &two()), None);
         let exits = Outputs::new(vec!["a".to_owned(); 2], true);
-        let said = error([TEST, &profile], &exits).unwrap();
-        assert!(said.contains("test.json: of a, a, the run has 2 exits of a; 'swn eval"), "{said}");
-        let said = error(
+        let message = error([TEST, &profile], &exits).unwrap();
+        assert!(
+            message.contains("test.json: of a, a, the run has 2 exits of a; 'swn eval"),
+            "{message}"
+        );
+        let message = error(
             [&TEST.replace("\"images\": 100,", "\"images\": 100, \"exits\": true,"), &profile],
             &exits,
         );
         assert!(
-            said.unwrap().contains("anytime.json: of a, a, the run has 2 exits of a; 'swn anytime")
+            message
+                .unwrap()
+                .contains("anytime.json: of a, a, the run has 2 exits of a; 'swn anytime")
         );
         let with = |text: &str, digest: &str| {
             text.replacen(
@@ -400,23 +340,26 @@ mod tests {
             )
         };
         assert_eq!(error([&with(TEST, "2ab"), &with(&profile, "2ab")], &two()), None);
-        let said = error([&with(TEST, "2ac"), &profile], &two()).unwrap();
-        assert!(said.contains("test.json: of checkpoint 5 of another run; 'swn eval"), "{said}");
-        let said = error([TEST, &with(&profile, "2ac")], &two()).unwrap();
+        let message = error([&with(TEST, "2ac"), &profile], &two()).unwrap();
         assert!(
-            said.contains("anytime.json: of checkpoint 5 of another run; 'swn anytime"),
-            "{said}"
+            message.contains("test.json: of checkpoint 5 of another run; 'swn eval"),
+            "{message}"
+        );
+        let message = error([TEST, &with(&profile, "2ac")], &two()).unwrap();
+        assert!(
+            message.contains("anytime.json: of checkpoint 5 of another run; 'swn anytime"),
+            "{message}"
         );
         for (from, to, expected) in [
             (
                 "\"members\": [0], \"top1\": 50.0",
                 "\"members\": [2], \"top1\": 50.0",
-                "it speaks of members 2, the run has 2",
+                "it has members 2, the run has 2",
             ),
             (
                 "\"interpolation\": { \"members\": [0, 1]",
                 "\"interpolation\": { \"members\": [0, 9]",
-                "it speaks of members 9, the run has 2",
+                "it has members 9, the run has 2",
             ),
             (
                 "\"members\": [0, 1], \"top1\": 60.0",
@@ -429,17 +372,18 @@ mod tests {
                 "a subset has 0 twice",
             ),
         ] {
-            let said = error([&TEST.replacen(from, to, 1), &profile], &two()).unwrap();
-            assert!(said.contains(expected), "{said}");
+            let message = error([&TEST.replacen(from, to, 1), &profile], &two()).unwrap();
+            assert!(message.contains(expected), "{message}");
         }
-        let said = error([TEST, &ANYTIME[..100]], &two()).unwrap();
-        assert!(said.contains("anytime.json: EOF"), "{said}");
-        fs::rename(&paths[0], folder.0.join("evaluation/held-out.json")).unwrap();
+        let message = error([TEST, &ANYTIME[..100]], &two()).unwrap();
+        assert!(message.contains("anytime.json: EOF"), "{message}");
+        fs::rename(&paths[0], folder.0.join("evaluation/validation.json")).unwrap();
         let newest = Newest { stamp: Some(&stamp), outputs: &exits, test: None };
-        let said = read(&folder.0, &newest).unwrap_err().to_string();
+        let message = read(&folder.0, &newest).unwrap_err().to_string();
         assert!(
-            said.contains("held-out.json: of a, a, ") && said.contains(" --held-out' makes it"),
-            "{said}"
+            message.contains("validation.json: of a, a, ")
+                && message.contains(" --validation' evaluates again"),
+            "{message}"
         );
     }
 }

@@ -1,138 +1,140 @@
-//! What trained members are worth, as the page draws it: scores of every subset, calibration, corruptions, latency,
-//! interpolation. Shares are percent here, as in the paper's tables.
+//! An evaluation as the page draws it: scores of every subset, calibration, corruptions, latency,
+//! interpolation. Shares are in percent, as in the paper's tables.
 
 use serde::Serialize;
 
-use crate::model::Subset;
 use crate::model::OutputId;
+use crate::model::Subset;
 
-/// Everything that evaluation left in a run folder.
+/// Everything that `swn eval` and `swn anytime` wrote into a run folder.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Evaluation {
-    /// `test` or `held-out`.
+    /// `test` or `validation`.
     pub split: String,
-    /// What was evaluated, in words.
+    /// Description of the images.
     pub on: String,
-    /// How many images.
+    /// Number of images.
     pub images: u64,
-    /// Whether it is of another checkpoint than the newest, or of fewer images than there are: then it is not what the run is worth.
+    /// Whether the figures are of an older checkpoint or of some of the images, and therefore not
+    /// the run's result.
     pub partial: bool,
-    /// Scores of every subset of the members that was looked at.
+    /// Scores of every evaluated subset of the outputs.
     pub subsets: Vec<SubsetView>,
-    /// Of members that disagree.
+    /// Diversity of all outputs.
     pub diversity: Option<f64>,
     /// Accuracy under every corruption.
     pub corruptions: Option<Corruptions>,
-    /// What members cost.
+    /// Time of every subset.
     pub latency: Option<Latency>,
     /// Accuracy between two members.
     pub interpolations: Vec<Interpolation>,
 }
 
-/// Scores of some members together.
+/// Scores of one subset.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SubsetView {
-    /// Which.
+    /// Members or exits of the subset.
     pub members: Subset,
-    /// Percent.
+    /// Top-1 accuracy in percent.
     pub top1: f64,
-    /// Percent.
+    /// Top-5 accuracy in percent.
     pub top5: Option<f64>,
     /// Mean negative log-likelihood.
     pub nll: Option<f64>,
-    /// Expected calibration error, percent.
+    /// Expected calibration error in percent.
     pub ece: Option<f64>,
-    /// Bars of its reliability diagram, from confidence 0 to 1.
+    /// Bins of the reliability diagram, from confidence 0 to 1.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bins: Vec<BinView>,
 }
 
-/// A bar.
+/// A bin of a reliability diagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct BinView {
-    /// In it.
+    /// Number of images in the bin.
     pub images: u64,
-    /// Mean confidence, percent.
+    /// Mean confidence in percent.
     pub confidence: f64,
-    /// Percent.
+    /// Accuracy in percent.
     pub accuracy: f64,
 }
 
-/// Scores of the ensemble on corrupted images.
+/// Accuracy of all outputs together on corrupted images.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Corruptions {
-    /// Where the images are from.
+    /// Origin of the images: `regenerated`, or the folder of the published files.
     pub source: String,
-    /// Rows of the heat map.
+    /// One row per corruption.
     pub kinds: Vec<CorruptionRow>,
-    /// Mean over the standard corruptions.
+    /// Mean top-1 accuracy over the standard corruptions, in percent.
     pub mean_top1: Option<f64>,
-    /// The same.
+    /// Mean NLL over the standard corruptions.
     pub mean_nll: Option<f64>,
-    /// The same, percent.
+    /// Mean ECE over the standard corruptions, in percent.
     pub mean_ece: Option<f64>,
 }
 
-/// One corruption.
+/// Accuracy under one corruption.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CorruptionRow {
-    /// `gaussian noise`, …
+    /// Name of the corruption, such as `gaussian noise`.
     pub name: String,
-    /// Top-1 in percent at severities 1, 2, …; none where it was not measured.
+    /// Top-1 accuracy in percent at severities 1, 2, …; none where it was not measured.
     pub top1: Vec<Option<f64>>,
 }
 
-/// Accuracy against time.
+/// Accuracy and time of every subset on one device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Latency {
-    /// What was measured on.
+    /// Description of the device.
     pub device: String,
-    /// Images at once.
+    /// Images per call.
     pub batch_size: u64,
-    /// Every subset.
+    /// One entry per subset.
     pub subsets: Vec<LatencyView>,
 }
 
-/// A subset's cost and worth.
+/// Accuracy and time of one subset.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LatencyView {
-    /// Which members.
+    /// Members or exits of the subset.
     pub members: Subset,
-    /// Median, milliseconds.
+    /// Median time in milliseconds.
     pub ms: f64,
-    /// Of a hundred, the slowest but one.
+    /// 99th percentile of the time in milliseconds.
     pub p99: Option<f64>,
-    /// Percent.
+    /// Top-1 accuracy in percent.
     pub top1: f64,
-    /// Whether no other is at least as good and at least as quick.
+    /// Whether no other subset is at least as accurate and at least as fast.
     pub front: bool,
 }
 
-/// Accuracy on the straight line between two members' weights.
+/// Accuracy on the line between the weights of two members.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Interpolation {
-    /// From this member,
+    /// Member at t = 0.
     pub from: usize,
-    /// to this one.
+    /// Member at t = 1.
     pub to: usize,
-    /// Share of the second, top-1 in percent.
+    /// Weight of the second member, and top-1 accuracy in percent.
     pub points: Vec<(f64, f64)>,
 }
 
 impl Evaluation {
-    /// Scores of all members together: of the largest subset.
+    /// Scores of the largest subset: all outputs together.
     pub fn ensemble(&self) -> Option<&SubsetView> {
         self.subsets.iter().max_by_key(|subset| subset.members.len())
     }
 
-    /// Scores of one member.
+    /// Scores of one output.
     pub fn member(&self, member: usize) -> Option<&SubsetView> {
         self.subsets.iter().find(|subset| subset.members == Subset::one(OutputId(member)))
     }
 }
 
 impl Latency {
-    /// Marks the subsets that no other beats in both, or in one and equals in the other.
+    /// Marks the subsets that no other subset beats: better in accuracy or time and not worse in
+    /// the other.
     pub fn mark_front(&mut self) {
         let all: Vec<_> = self.subsets.iter().map(|s| (s.ms, s.top1)).collect();
         for subset in &mut self.subsets {
@@ -149,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_front_is_what_nothing_beats() {
+    fn subsets_that_no_other_beats_are_the_front() {
         let subset = |ms, top1| LatencyView { ms, top1, ..LatencyView::default() };
         let mut latency = Latency {
             subsets: vec![

@@ -1,7 +1,9 @@
-//! A run folder as everything the report shows of it. Reading is here; what is read goes to pure functions.
+//! Reads a run folder into a [`RunView`]. Files are read here; the sections are pure functions of
+//! their contents.
 //!
-//! What a run does not have is none, and the page leaves it out: a run that was stopped in its search has curves and
-//! similarities but no checkpoint of its training. What is there but damaged is an error with its place.
+//! A file that a run does not have makes a section empty, and the page omits it: a run that stopped
+//! in its search has curves and similarities, but no checkpoint of its training. A damaged file is
+//! an error that names it.
 
 use std::path::Path;
 
@@ -16,36 +18,36 @@ use super::headline::{About, Headline};
 use super::replay::{ClusterReplay, GroupReplay};
 use super::sharing::Sharing;
 use crate::fs::read_at_most;
+use crate::model::Outputs;
 use crate::recipe::{LARGEST_PLAN, Recipe, Resolved};
 use crate::run::{Event, Invocation, Line, RunError, load_checkpoint, read_log};
 use crate::search::{Compared, PairStatistic, Statistics, coefficient_pairs};
-use crate::model::Outputs;
 
-/// One run, ready to be drawn.
+/// Everything that a report shows of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunView {
-    /// Of its folder.
+    /// Name of the run's folder.
     pub name: String,
-    /// What was run.
+    /// Recipe and environment of the run.
     pub about: About,
-    /// The few numbers that matter.
+    /// Accuracy, parameters, time.
     pub headline: Headline,
-    /// What is shared.
+    /// Layers, clusters, templates and coefficients.
     pub sharing: Sharing,
-    /// How training went.
+    /// Training curves; none before the first complete epoch.
     pub curves: Option<Curves>,
-    /// Algorithm 1 for any τ.
+    /// Outcomes of Algorithm 1 for every τ; none without a search's statistics.
     pub search: Option<ClusterReplay>,
-    /// Algorithm 1 for any β.
+    /// Outcomes of Algorithm 1 for every β; none without a refinement's statistics.
     pub refine: Option<GroupReplay>,
-    /// What evaluation found.
+    /// Figures that `swn eval` and `swn anytime` wrote.
     pub evaluation: Option<Evaluation>,
-    /// Whether similarities and coefficients were left out, to keep a page of many runs small.
+    /// Whether similarities and coefficients were omitted to keep a page of many runs small.
     pub shortened: bool,
 }
 
 impl RunView {
-    /// Reads a run folder; the run may be going on.
+    /// Reads a run folder. The run may still be training.
     pub fn open(path: &Path) -> Result<Self, ReportError> {
         let loaded = load_checkpoint(path)?;
         let file = path.join("resolved.toml");
@@ -69,14 +71,14 @@ impl RunView {
                 what: format!("{why}: a file is of another run"),
             });
         }
-        // A run with a checkpoint can do without what it was given.
+        // A run with a checkpoint does not need the plan file it started from.
         let given =
             resolved.plan.file.as_ref().and_then(|file| read_at_most(file, LARGEST_PLAN).ok());
         let (search, refine) = replays(path, &resolved)?;
         let test = test_images(&log);
         let newest = Newest {
             stamp: loaded.as_ref().map(|loaded| &loaded.stamp),
-            outputs: &Outputs::of(&plan),
+            outputs: &Outputs::of_plan(&plan),
             test,
         };
         let evaluation = evaluated::read(path, &newest)?;
@@ -98,7 +100,7 @@ impl RunView {
 }
 
 impl RunView {
-    /// Leaves out what only a look at this one run needs: similarities and pictures of coefficients.
+    /// Omits what only a report of this one run needs: similarities and pictures of coefficients.
     pub(super) fn shorten(&mut self) {
         (self.search, self.refine, self.shortened) = (None, None, true);
         let groups =
@@ -107,7 +109,7 @@ impl RunView {
     }
 }
 
-/// Number of test images, as the log's first event states it.
+/// Number of test images, from the log's first event.
 fn test_images(log: &[Line]) -> Option<u64> {
     log.iter().find_map(|line| match &line.event {
         Event::Start(start) => Some(start.images[2] as u64),
@@ -115,7 +117,7 @@ fn test_images(log: &[Line]) -> Option<u64> {
     })
 }
 
-/// What the statistics of a run allow to be decided again.
+/// The replays that the statistics of a run allow.
 fn replays(
     path: &Path,
     resolved: &Resolved,
@@ -158,7 +160,7 @@ fn replays(
     Ok((search, refine))
 }
 
-/// The last part of a path that says something: `runs/a/.` and `runs/a` are `a`.
+/// The last named component of a path: `a` for `runs/a/.` and for `runs/a`.
 fn name(path: &Path) -> String {
     let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     whole

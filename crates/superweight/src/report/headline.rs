@@ -1,4 +1,4 @@
-//! The few numbers that matter, and what the run was.
+//! What was run, and the figures at the top of the page.
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -9,79 +9,80 @@ use super::evaluation::Evaluation;
 use crate::recipe::Resolved;
 use crate::run::{self, Event, Invocation, Line};
 
-/// What was run.
+/// Recipe, command and device of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct About {
-    /// Architectures.
+    /// Architectures of the members.
     pub members: Vec<String>,
-    /// How many exits the only one has.
+    /// Number of exits of the only member; 1 without exits.
     pub exits: usize,
-    /// Data set.
+    /// Name of the data set.
     pub data: String,
-    /// Told apart.
+    /// Number of classes.
     pub classes: usize,
-    /// As the recipe writes it; in words where the plan was given.
+    /// Strategy in the recipe's word, or `given plan` if the run started from a plan file.
     pub strategy: String,
-    /// The beginning of the digest of the plan that was given, where one was.
+    /// First 8 digits of the digest of the plan file; none if there is no file.
     pub given: Option<String>,
-    /// As the recipe writes it, resolved: starting clusters.
+    /// Initial clusters in the resolved recipe's word.
     pub clusters: String,
-    /// Of this run.
+    /// Seed of the run.
     pub seed: u64,
-    /// Of training.
+    /// Number of training epochs in the recipe.
     pub epochs: u64,
-    /// τ, where there is a search.
+    /// τ of the search; none without a search.
     pub tau: Option<f64>,
-    /// β, where there is a refinement.
+    /// β of the refinement; none without a refinement.
     pub beta: Option<f64>,
-    /// What was typed, without folders of a machine, and what it ran on.
+    /// Commands that ran this run, without local folders, and their devices.
     pub commands: Vec<Invocation>,
-    /// As the user wrote it.
+    /// The recipe as the user wrote it.
     pub recipe: String,
-    /// With every default filled in.
+    /// The recipe with every default filled in.
     pub resolved: String,
 }
 
-/// The numbers at the top.
+/// The figures at the top of the page.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Headline {
-    /// Accuracy, where something was measured.
+    /// The newest accuracy; none before the first evaluation.
     pub accuracy: Option<Accuracy>,
-    /// Trainable numbers there are.
+    /// Number of parameters.
     pub trained: u64,
-    /// What there may be.
+    /// Parameter budget.
     pub budget: Option<u64>,
-    /// What there would be without sharing.
+    /// Number of parameters without sharing.
     pub dense_total: u64,
-    /// Of steps, all phases together.
+    /// Seconds of all steps of search and training.
     pub seconds: f64,
-    /// Epochs of training done.
+    /// Number of complete training epochs.
     pub epochs: u64,
-    /// With more than one layer.
+    /// Number of clusters with more than one layer.
     pub shared_clusters: usize,
-    /// All.
+    /// Number of clusters.
     pub clusters: usize,
-    /// Why it ended; none while it goes on.
+    /// Reason why the run ended; none while it continues.
     pub stopped: Option<String>,
-    /// What the run had to say.
+    /// Warnings in the run's log.
     pub warnings: Vec<String>,
 }
 
-/// A look at some images.
+/// Top-1 accuracy of members and ensemble on one split.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Accuracy {
     /// `test` or `validation`.
     pub split: String,
-    /// How many images, where that is known.
+    /// Number of images, if it is known.
     pub images: Option<u64>,
-    /// Top-1 of all members together, in percent.
+    /// Top-1 accuracy of all outputs together, in percent.
     pub ensemble: f64,
-    /// Of each.
+    /// Top-1 accuracy of each output, in percent.
     pub members: Vec<f64>,
 }
 
 impl About {
-    /// From the recipe that the run keeps, who trained it, and the plan that it was given where that is still there.
+    /// Facts from the run's recipe, its commands, and the plan file it started from, if that still
+    /// exists.
     pub fn new(
         resolved: &Resolved,
         recipe: String,
@@ -116,7 +117,7 @@ impl About {
 }
 
 impl Headline {
-    /// From the plan and the log.
+    /// Figures from the plan and the log.
     pub fn new(plan: &SharingPlan, log: &[Line]) -> Self {
         let mut headline = Self {
             trained: plan.bill.trained(),
@@ -136,7 +137,7 @@ impl Headline {
         headline
     }
 
-    /// What was evaluated on the test set is the better answer than what training saw, where training did not look there.
+    /// Takes the test accuracy from an evaluation, if training itself did not measure it.
     pub(super) fn complete(&mut self, evaluation: &Evaluation) {
         let whole = evaluation.split == "test" && !evaluation.partial;
         let Some(all) = evaluation.ensemble().filter(|_| whole) else { return };
@@ -161,9 +162,8 @@ impl Headline {
                 if done.phase == "train" {
                     self.epochs = done.epoch.saturating_add(1);
                     let test = done.test.as_ref().map(|test| Accuracy::of("test", test));
-                    let validation = || {
-                        done.validation.as_ref().map(|found| Accuracy::of("validation", found))
-                    };
+                    let validation =
+                        || done.validation.as_ref().map(|found| Accuracy::of("validation", found));
                     self.accuracy = test.or_else(validation).or(self.accuracy.take());
                 }
                 self.seconds += done.train.seconds;
@@ -194,36 +194,64 @@ impl Accuracy {
 mod tests {
     use super::*;
     use crate::report::SubsetView;
-    use crate::run::Facts;
-    use serde_json::json;
+    use crate::run::{Line, WarningEvent};
+    use serde_json::{Value, json};
+
+    fn event(event: Value) -> Event {
+        let mut line = event;
+        line["time"] = 1.0.into();
+        serde_json::from_value::<Line>(line).unwrap().event
+    }
+
+    fn evaluation(top1: f64) -> Value {
+        let scores = |top1: f64| json!({ "top1": top1, "top5": null, "nll": null });
+        json!({ "images": 9, "ensemble": scores(top1), "members": [scores(1.0)] })
+    }
+
+    fn epoch(epoch: u64, seconds: f64, validation: Option<f64>) -> Event {
+        event(json!({
+            "event": "epoch", "phase": "train", "epoch": epoch, "epochs": 3, "loss": null,
+            "train": {
+                "loss": null, "losses": [], "top1": [], "lr": null, "seconds": seconds,
+                "images_per_s": null,
+            },
+            "validation": validation.map(evaluation),
+        }))
+    }
+
+    fn stop(reason: &str) -> Event {
+        event(json!({ "event": "stop", "reason": reason }))
+    }
 
     #[test]
-    fn the_last_look_counts_and_the_test_set_most() {
-        let seen = |top1: f64| json!({ "images": 9, "ensemble": { "top1": top1 }, "members": [{ "top1": 1.0 }] });
-        let epoch = |epoch, metrics: Value| Event::Epoch {
-            phase: "train".to_owned(),
-            epoch,
-            metrics: metrics.as_object().unwrap().clone(),
-        };
+    fn the_newest_evaluation_counts_and_one_on_test_images_before_others() {
         let mut headline = Headline::default();
-        headline.add(&epoch(0, json!({ "train": { "seconds": 2.5 }, "validation": seen(10.0) })));
-        headline.add(&epoch(1, json!({ "train": { "seconds": 1.5 }, "validation": seen(12.0) })));
-        let look = headline.accuracy.clone().unwrap();
+        headline.add(&epoch(0, 2.5, Some(10.0)));
+        headline.add(&epoch(1, 1.5, Some(12.0)));
+        let accuracy = headline.accuracy.clone().unwrap();
         assert_eq!(
-            (look.split.as_str(), look.ensemble, headline.seconds),
+            (accuracy.split.as_str(), accuracy.ensemble, headline.seconds),
             ("validation", 12.0, 4.0)
         );
-        headline.add(&Event::Stop { reason: "time limit".to_owned(), metrics: Default::default() });
+        headline.add(&stop("time limit"));
         assert_eq!(headline.stopped.as_deref(), Some("time limit"));
-        headline.add(&epoch(2, json!({})));
+        headline.add(&epoch(2, 0.0, None));
         assert_eq!((headline.stopped.as_deref(), headline.epochs), (None, 3));
         let mut hostile = headline.clone();
-        hostile.add(&epoch(u64::MAX, json!({})));
+        hostile.add(&epoch(u64::MAX, 0.0, None));
         assert_eq!(hostile.epochs, u64::MAX);
-        headline.add(&Event::Eval(Facts::from([("test", seen(11.0))])));
-        let look = headline.accuracy.unwrap();
-        assert_eq!((look.split.as_str(), look.ensemble, look.members), ("test", 11.0, vec![1.0]));
-        // A run that was interrupted and evaluated.
+        headline.add(&event(json!({ "event": "eval", "split": "test", "test": evaluation(11.0) })));
+        let accuracy = headline.accuracy.clone().unwrap();
+        assert_eq!(
+            (accuracy.split.as_str(), accuracy.ensemble, accuracy.members),
+            ("test", 11.0, vec![1.0])
+        );
+        headline.add(&Event::Warning(WarningEvent { warning: "w".to_owned() }));
+        assert_eq!(headline.warnings, ["w"]);
+    }
+
+    #[test]
+    fn an_evaluation_of_all_test_images_completes_an_interrupted_run() {
         let subset = |members: &[usize], top1| SubsetView {
             members: members.to_vec().try_into().unwrap(),
             top1,
@@ -236,11 +264,14 @@ mod tests {
             ..Evaluation::default()
         };
         let mut interrupted = Headline::default();
-        interrupted.complete(&Evaluation { split: "held-out".to_owned(), ..evaluation.clone() });
+        interrupted.complete(&Evaluation { split: "validation".to_owned(), ..evaluation.clone() });
         interrupted.complete(&Evaluation { partial: true, ..evaluation.clone() });
         assert_eq!(interrupted.accuracy, None);
         interrupted.complete(&evaluation);
-        let look = interrupted.accuracy.unwrap();
-        assert_eq!((look.images, look.ensemble, look.members), (Some(200), 45.0, vec![40.0, 41.0]));
+        let accuracy = interrupted.accuracy.unwrap();
+        assert_eq!(
+            (accuracy.images, accuracy.ensemble, accuracy.members),
+            (Some(200), 45.0, vec![40.0, 41.0])
+        );
     }
 }

@@ -1,21 +1,24 @@
-//! The page: one HTML file out of a skeleton, a style sheet, a script and the data.
+//! The page: one HTML file from a skeleton, a style sheet, a script and the data.
 //!
-//! The data stand in a script element of their own that is no script. Inside it `<`, `>` and `&` are written as JSON
-//! escapes, so that no text can end the element, open a comment or be read as HTML. A content security policy names the
-//! digest of the one script that may run and forbids every request: the browser enforces what we promise.
+//! The data are in a script element of type JSON, which does not run. In it, `<`, `>` and `&` are
+//! JSON escapes, so that no text can end the element, open a comment or be read as HTML. A content
+//! security policy names the digest of the one script that may run and forbids every request, so
+//! that the browser enforces both.
 
 use sha2::{Digest, Sha256};
 
-use super::{Report, base64};
+use super::base64;
+use super::document::Report;
 
 const SKELETON: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/style.css");
 
-/// In the order they need each other; together one script.
-const SCRIPTS: [&str; 16] = [
+/// Parts of the script, in the order of their dependencies.
+const SCRIPTS: [&str; 17] = [
     include_str!("page/dom.js"),
     include_str!("page/palette.js"),
     include_str!("page/outputs.js"),
+    include_str!("page/glossary.js"),
     include_str!("page/algorithm.js"),
     include_str!("page/state.js"),
     include_str!("page/charts.js"),
@@ -31,7 +34,7 @@ const SCRIPTS: [&str; 16] = [
     include_str!("page/main.js"),
 ];
 
-/// The whole file.
+/// The complete HTML file of a report.
 pub(super) fn html(report: &Report) -> String {
     let script = script();
     let digest = base64::encode(&Sha256::digest(script.as_bytes()));
@@ -46,24 +49,26 @@ pub(super) fn html(report: &Report) -> String {
         ("{{data}}", json_in_html(&report.to_json())),
         ("{{script}}", script),
     ];
-    // Each part is put where the skeleton has it, once: what stands in a part is never looked at again.
+    // Each placeholder of the skeleton is replaced once, in order; inserted text is not searched
+    // again.
     let mut page = String::new();
     let mut rest = SKELETON;
-    for (place, split) in parts {
+    for (place, content) in parts {
         let (before, after) =
             rest.split_once(place).expect("the skeleton has every place, in this order");
         page.push_str(before);
-        page.push_str(&split);
+        page.push_str(&content);
         rest = after;
     }
     page + rest
 }
 
+/// All parts as one script in strict mode.
 fn script() -> String {
     format!("'use strict';\n(() => {{\n{}\n}})();\n", SCRIPTS.join("\n"))
 }
 
-/// JSON that HTML cannot misread: these signs occur inside strings only.
+/// JSON that is safe in HTML. The escaped characters occur only inside strings.
 fn json_in_html(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for sign in json.chars() {
@@ -79,7 +84,7 @@ fn json_in_html(json: &str) -> String {
     out
 }
 
-/// Text in HTML.
+/// Text with HTML's special characters escaped.
 fn text(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -89,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_text_gets_out_of_the_data() {
+    fn text_cannot_leave_the_data_element() {
         let hostile = "</script><script>alert(1)</script><!-- & \u{2028} \u{202e} {{script}}";
         let json = serde_json::to_string(hostile).unwrap();
         let safe = json_in_html(&json);
@@ -99,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_script_ends_no_element_and_asks_for_nothing() {
+    fn the_script_ends_no_element_and_makes_no_request() {
         let script = script();
         assert!(!script.contains("</script") && !script.contains("<!--"));
         for forbidden in [

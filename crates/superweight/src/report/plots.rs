@@ -4,13 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::comparison::Comparison;
+use super::document::Report;
+use super::error::ReportError;
 use super::gather::RunView;
 use super::svg::{Canvas, Chart, diverging, hue, range};
-use super::{Report, ReportError};
 use crate::fs::write_whole;
 use crate::model::Outputs;
 
-/// Writes all figures there are; their paths. Of several runs each has its number in front.
+/// Writes every figure of a report into a folder and returns the paths. With several runs, file
+/// names begin with the run's index.
 pub(super) fn write(report: &Report, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
     fs::create_dir_all(folder)
         .map_err(|source| ReportError::Write { path: folder.to_owned(), source })?;
@@ -24,7 +26,7 @@ pub(super) fn write(report: &Report, folder: &Path) -> Result<Vec<PathBuf>, Repo
     Ok(paths)
 }
 
-/// Names and pictures.
+/// Names and SVG texts of all figures.
 pub(super) fn figures(report: &Report) -> Vec<(String, String)> {
     let mut all = vec![];
     for (i, run) in report.runs.iter().enumerate() {
@@ -38,12 +40,15 @@ pub(super) fn figures(report: &Report) -> Vec<(String, String)> {
     all
 }
 
+/// Figures of one run.
 fn of_run(run: &RunView) -> Vec<(&'static str, String)> {
     let mut all = vec![("cluster-map", cluster_map(run))];
     all.extend(conflict_matrix(run).map(|svg| ("conflict-matrix", svg)));
-    for (name, metric, words) in
-        [("accuracy", "top1", "top-1 accuracy (%)"), ("loss", "loss", "loss")]
-    {
+    for (name, metric, words) in [
+        ("accuracy", "top1", "top-1 accuracy (%)"),
+        ("nll", "nll", "NLL"),
+        ("loss", "loss", "training loss"),
+    ] {
         all.extend(curves(run, metric, words).map(|svg| (name, svg)));
     }
     if let Some(evaluation) = &run.evaluation {
@@ -59,6 +64,7 @@ fn outputs(run: &RunView) -> Outputs {
     Outputs::of_networks(&run.about.members)
 }
 
+/// Name of an output, with its index if others have the same architecture.
 fn member_name(run: &RunView, member: usize) -> String {
     if outputs(run).nested() {
         return format!("exit {member}");
@@ -70,6 +76,7 @@ fn member_name(run: &RunView, member: usize) -> String {
     }
 }
 
+/// Every layer of every member, with the color and number of its cluster.
 fn cluster_map(run: &RunView) -> String {
     const CELL: f64 = 22.0;
     const HEAD: f64 = 110.0;
@@ -79,11 +86,11 @@ fn cluster_map(run: &RunView) -> String {
     let longest = (0..sharing.members.len()).map(count).max().unwrap_or(0);
     let size = [HEAD + longest as f64 * CELL + 8.0, sharing.members.len() as f64 * LANE + 10.0];
     let mut canvas = Canvas::new(size[0], size[1]);
-    // Clusters that share are coloured, in their order.
-    let mut colours = vec![None; sharing.clusters.len()];
-    let shared = (0..colours.len()).filter(|&c| sharing.clusters[c].len() > 1);
+    // Clusters of several layers have a color, in their order.
+    let mut colors = vec![None; sharing.clusters.len()];
+    let shared = (0..colors.len()).filter(|&c| sharing.clusters[c].len() > 1);
     for (n, c) in shared.enumerate() {
-        colours[c] = Some(hue(n));
+        colors[c] = Some(hue(n));
     }
     for (m, name) in sharing.members.iter().enumerate() {
         let top = 8.0 + m as f64 * LANE;
@@ -95,9 +102,9 @@ fn cluster_map(run: &RunView) -> String {
             let at = [HEAD + n as f64 * CELL, top + 32.0 - height, CELL - 2.0, height];
             match layer.cluster {
                 Some(cluster) => {
-                    canvas.rect(at, colours[cluster].unwrap_or("#c9cbd1"), r#"rx="3""#);
+                    canvas.rect(at, colors[cluster].unwrap_or("#c9cbd1"), r#"rx="3""#);
                     let dark = matches!(
-                        colours[cluster],
+                        colors[cluster],
                         Some("#4c3fb0" | "#882255" | "#117733" | "#aa4499")
                     );
                     let ink = format!(
@@ -118,6 +125,7 @@ fn cluster_map(run: &RunView) -> String {
     canvas.finish()
 }
 
+/// Similarities of every two layers, sorted by cluster.
 fn conflict_matrix(run: &RunView) -> Option<String> {
     let search = run.search.as_ref()?;
     let mut cluster_of = vec![usize::MAX; run.sharing.layers.len()];
@@ -148,9 +156,9 @@ fn conflict_matrix(run: &RunView) -> Option<String> {
     Some(canvas.finish())
 }
 
+/// Training curves of one metric, on the first split that has a line.
 fn curves(run: &RunView, metric: &str, words: &str) -> Option<String> {
     let curves = run.curves.as_ref()?;
-    let splits = ["test", "validation", "train"].into_iter();
     let lines = |split: &str| -> Vec<_> {
         curves
             .series
@@ -158,34 +166,34 @@ fn curves(run: &RunView, metric: &str, words: &str) -> Option<String> {
             .filter(|s| s.metric == metric && s.split == split && s.points.len() > 1)
             .collect()
     };
-    let (split, lines) =
-        splits.map(|split| (split, lines(split))).find(|(_, lines)| !lines.is_empty())?;
-    let points = || lines.iter().flat_map(|line| &line.points);
-    let end = points().map(|p| p.0).fold(1.0, f64::max);
+    let (split, lines) = ["validation", "test", "train"]
+        .into_iter()
+        .map(|split| (split, lines(split)))
+        .find(|(_, lines)| !lines.is_empty())?;
+    // The search has an axis of its own, which a figure for a paper does not need.
+    let phase = curves.phases.iter().rev().find(|phase| phase.phase == "train")?;
+    let inside = |p: &&(f64, f64)| p.0 > phase.from && p.0 <= phase.to;
+    let points = || lines.iter().flat_map(|line| line.points.iter().filter(inside));
     let on = match split {
-        "validation" => "held-out images",
+        "validation" => "validation images",
         "test" => "test images",
         _ => "training images",
     };
     let title = format!("{}, {on}", run.name);
-    let mut chart = Chart::new(&title, "epochs", words, [0.0, end], range(points().map(|p| p.1)));
+    let x = [phase.from, phase.to];
+    let mut chart = Chart::new(&title, "epoch", words, x, range(points().map(|p| p.1)));
     for line in &lines {
-        let (name, colour, width) = match line.member {
+        let (name, color, width) = match line.member {
             Some(member) => (member_name(run, member), hue(member), 1.6),
-            None => (outputs(run).combined_name().to_owned(), "black", 2.6),
+            None => (outputs(run).together().to_owned(), "black", 2.6),
         };
-        // Everything starts anew between two phases: no line joins them.
-        for phase in &curves.phases {
-            let inside = |p: &&(f64, f64)| p.0 > phase.from && p.0 <= phase.to;
-            let piece: Vec<_> = line.points.iter().filter(inside).copied().collect();
-            chart.line(&piece, colour, width);
-        }
-        chart.name(&name, colour);
+        let points: Vec<_> = line.points.iter().filter(inside).copied().collect();
+        chart.series(&name, &points, color, width);
     }
     Some(chart.finish())
 }
 
-/// Accuracy against latency, one colour per run; lines join what nothing beats.
+/// Accuracy against latency, one color per run. Lines join the subsets that no other subset beats.
 fn anytime(runs: &[&RunView]) -> String {
     let of =
         |run: &&RunView| run.evaluation.as_ref().and_then(|evaluation| evaluation.latency.clone());
@@ -212,6 +220,7 @@ fn anytime(runs: &[&RunView]) -> String {
     chart.finish()
 }
 
+/// Reliability diagram of all outputs together.
 fn reliability(run: &RunView) -> Option<String> {
     let ensemble = run.evaluation.as_ref()?.ensemble().filter(|all| !all.bins.is_empty())?;
     let mut chart =
@@ -227,6 +236,7 @@ fn reliability(run: &RunView) -> Option<String> {
     Some(chart.finish())
 }
 
+/// Accuracy for every corruption and severity.
 fn corruptions(run: &RunView) -> Option<String> {
     let corruptions = run.evaluation.as_ref()?.corruptions.as_ref()?;
     let most = corruptions.kinds.iter().map(|kind| kind.top1.len()).max()?;
@@ -254,6 +264,7 @@ fn corruptions(run: &RunView) -> Option<String> {
     Some(canvas.finish())
 }
 
+/// Accuracy between two members.
 fn interpolation(run: &RunView) -> Option<String> {
     let lines = &run.evaluation.as_ref()?.interpolations;
     let values = lines.iter().flat_map(|line| &line.points).map(|p| p.1);
@@ -265,6 +276,7 @@ fn interpolation(run: &RunView) -> Option<String> {
     (!lines.is_empty()).then(|| chart.finish())
 }
 
+/// Anytime curves of all runs in one figure, if several have one.
 fn together(runs: &[RunView]) -> Option<(String, String)> {
     let timed = |run: &&RunView| {
         run.evaluation.as_ref().is_some_and(|evaluation| evaluation.latency.is_some())
@@ -273,26 +285,25 @@ fn together(runs: &[RunView]) -> Option<(String, String)> {
     (timed.len() > 1).then(|| ("anytime".to_owned(), anytime(&timed)))
 }
 
+/// Figures of ablations and sweeps.
 fn compared(comparison: &Comparison) -> Vec<(String, String)> {
-    let top1 = |row: usize| {
-        comparison.rows[row].measure("top1").map(|m| (m.mean, m.deviation.unwrap_or(0.0)))
-    };
+    let top1 =
+        |row: usize| comparison.rows[row].measure("top1").map(|m| (m.mean, m.std.unwrap_or(0.0)));
     let mut all = vec![];
     for (n, ablation) in comparison.ablations.iter().enumerate() {
         let named = ablation.rows.iter().zip(&ablation.names);
         let bars: Vec<_> = named.filter_map(|(&row, name)| Some((name, top1(row)?))).collect();
-        let ends =
-            bars.iter().flat_map(|(_, (mean, deviation))| [mean - deviation, mean + deviation]);
+        let ends = bars.iter().flat_map(|(_, (mean, std))| [mean - std, mean + std]);
         let [low, high] = range(ends);
         let mut chart =
             Chart::new(&ablation.title, "", "top-1 (%)", [0.0, bars.len() as f64], [low, high]);
-        for (i, (name, (mean, deviation))) in bars.iter().enumerate() {
+        for (i, (name, (mean, std))) in bars.iter().enumerate() {
             let [x, y] = chart.place([i as f64 + 0.15, *mean]);
             let [right, bottom] = chart.place([i as f64 + 0.85, low]);
             chart.canvas.rect([x, y, right - x, bottom - y], hue(i), "");
             let (from, to) = (
-                chart.place([i as f64 + 0.5, mean - deviation]),
-                chart.place([i as f64 + 0.5, mean + deviation]),
+                chart.place([i as f64 + 0.5, mean - std]),
+                chart.place([i as f64 + 0.5, mean + std]),
             );
             chart.canvas.path(&[from, to], r#"stroke="black" stroke-width="1.5""#);
             chart.name(name, hue(i));

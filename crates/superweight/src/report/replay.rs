@@ -1,9 +1,10 @@
-//! What the page needs to run Algorithm 1 again for any τ and β: similarities, and what every outcome would cost.
+//! Data with which the page runs Algorithm 1 again for any τ and β: similarities, and the cost of
+//! every outcome.
 //!
-//! Clusters change only where a pair becomes a merge, so there are at most as many outcomes as layers: each is planned
-//! here, once, and the page looks its bill up. Planning in the page instead would be a second planner, in another
-//! language, to be kept equal to the first. What the page does itself is Algorithm 1, the walk to a feasible threshold and the
-//! count of coefficients, each compared with the planner by a test.
+//! Clusters change only at thresholds where a pair merges, so there are at most as many outcomes as
+//! layers. Each is planned here once, and the page reads its bill. Planning in the page would need
+//! a second planner in another language. The page itself computes Algorithm 1, the nearest feasible
+//! threshold, and the number of coefficients; a test compares each with the planner.
 
 use serde::Serialize;
 use superweight_plan::{
@@ -11,78 +12,80 @@ use superweight_plan::{
     SharingPlan, merges, search,
 };
 
-/// Everything about τ.
+/// All outcomes of a search, over τ.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClusterReplay {
-    /// What layers were compared by: `gradients` or `weights`.
+    /// What layers are compared by: `gradients` or `weights`.
     pub compared: &'static str,
-    /// As the recipe asks.
+    /// τ of the recipe.
     pub tau: f64,
-    /// Starting clusters: only layers of one of them are pairs.
+    /// Initial clusters; only layers of the same one are compared.
     pub start: Vec<Vec<usize>>,
-    /// ψ of the pairs of each starting cluster: of its second layer with its first, of its third with the first and the
-    /// second, … `null` where a pair was not compared.
+    /// ψ of the pairs of each initial cluster, as a triangle: second layer with the first, third
+    /// with the first and the second, and so on. `null` where a pair was not compared.
     pub psi: Vec<Vec<Option<f64>>>,
-    /// What falling thresholds give, one after the other; empty where the page cannot replay.
+    /// Outcomes for falling thresholds; empty if the page cannot replay the search.
     pub steps: Vec<Step>,
-    /// Why it cannot.
+    /// Why the page cannot replay the search.
     pub note: Option<String>,
 }
 
-/// The clusters that a range of thresholds gives.
+/// The clusters for a range of thresholds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Step {
-    /// Similarity of the merge that sets it apart from the one before; none for the first, where every layer is alone.
+    /// Similarity of the merge that separates this step from the one before; none for the first
+    /// step, in which every layer is by itself.
     pub merge: Option<f64>,
-    /// The threshold that relaxing to it would end at.
+    /// Threshold that relaxing τ to this step ends at.
     pub relaxed: f64,
-    /// How many clusters.
+    /// Number of clusters.
     pub clusters: usize,
-    /// What the plan costs; none where there is none.
+    /// Parameters of the plan by part; none if there is no plan.
     pub bill: Option<Bill>,
-    /// Fewest and most templates of a set.
+    /// Smallest and largest number of templates of a set.
     pub templates: Option<[usize; 2]>,
     /// Why there is no plan.
     pub why: Option<String>,
 }
 
-/// Everything about β.
+/// All outcomes of a refinement, over β.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GroupReplay {
-    /// As the recipe asks.
+    /// β of the recipe.
     pub beta: f64,
-    /// Coefficients there is room for.
+    /// Number of coefficients that fit into the budget.
     pub allowed: u64,
-    /// Coefficients of SuperWeights that nothing is decided about.
+    /// Coefficients of the SuperWeights that refinement does not decide about.
     pub others: u64,
-    /// For which β has a meaning.
+    /// Clusters that β was measured on.
     pub clusters: Vec<Vec<usize>>,
-    /// What is decided.
+    /// SuperWeights that refinement decides about.
     pub superweights: Vec<GroupChoice>,
-    /// Why the page cannot replay.
+    /// Why the page cannot replay the refinement.
     pub note: Option<String>,
 }
 
-/// The layers on one SuperWeight.
+/// The layers on one SuperWeight, with the pairs that merge.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GroupChoice {
-    /// Which SuperWeight.
+    /// Index of the SuperWeight.
     pub id: usize,
-    /// K.
+    /// Number of templates K.
     pub templates: usize,
-    /// Layer, rows and columns of cells it uses; one cell with patterns, where α has one row.
+    /// Each layer with its rows and columns of cells; one cell for patterns, where α has one row.
     pub users: Vec<[usize; 3]>,
-    /// Layers, ψ, and the next lower similarity of any pair: only pairs at which groups merge. Groups under any
-    /// threshold are the same as with all of them.
+    /// Pairs that merge groups: two layers, ψ, and the next lower similarity of any pair. These
+    /// pairs give the same groups as all pairs under every threshold.
     pub merges: Vec<(usize, usize, f64, f64)>,
 }
 
-/// The reason for a slider that does not move.
+/// Why a slider is disabled.
 const RELEASED: &str = "the run used the released code's variant of Algorithm 1, whose groups depend on the order of \
-                        pairs; 'swn search --replay' has it, this page has not";
+                        pairs; 'swn search --replay' computes it, this page does not";
 
 impl ClusterReplay {
-    /// All outcomes of a search. `start` is the plan of the search, `request` what training's plan is asked for.
+    /// All outcomes of a search. `start` is the plan of the search, `request` the request for the
+    /// plan of training.
     pub fn new(
         start: &SharingPlan,
         request: &PlanRequest,
@@ -107,6 +110,7 @@ impl ClusterReplay {
     }
 }
 
+/// Similarities of the pairs of each initial cluster, as triangles.
 fn triangles(start: &SharingPlan, pairs: &[Pair]) -> Vec<Vec<Option<f64>>> {
     let mut place = vec![None; start.layers.len()];
     for (c, cluster) in start.clusters.iter().enumerate() {
@@ -127,6 +131,7 @@ fn triangles(start: &SharingPlan, pairs: &[Pair]) -> Vec<Vec<Option<f64>>> {
     triangles
 }
 
+/// The outcome of every range of thresholds.
 fn steps(
     start: &SharingPlan,
     request: &PlanRequest,
@@ -144,7 +149,8 @@ fn steps(
     let mut all = vec![];
     for merge in [None].into_iter().chain(values.iter().copied().map(Some)) {
         let relaxed = merge.map_or(1.0, |m| next_below(&similarities, m));
-        // With these pairs alone there is nothing to relax to: the planner answers for this outcome only.
+        // With only these pairs the search cannot relax, so the planner returns exactly this
+        // outcome.
         let above: Vec<Pair> = merging
             .iter()
             .filter(|pair| merge.is_some_and(|m| pair.similarity >= m))
@@ -167,7 +173,7 @@ fn steps(
     Ok(all)
 }
 
-/// The largest similarity below another, or −1.
+/// The largest similarity below a value, or −1.
 fn next_below(sorted: &[f64], value: f64) -> f64 {
     let below = sorted.partition_point(|&s| s < value);
     sorted[..below].last().map_or(-1.0, |s| s.max(-1.0))
@@ -236,8 +242,8 @@ impl GroupReplay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Draws;
     use crate::recipe::{Recipe, Resolved};
+    use crate::rng::Draws;
     use superweight_plan::{SuperWeightId, assign, refine};
 
     fn resolved() -> Resolved {
@@ -262,9 +268,9 @@ mod tests {
         pairs
     }
 
-    /// Looking a threshold up in the steps is what the planner's search says about it.
+    /// The step for a threshold is the outcome of the planner's search with that threshold.
     #[test]
-    fn the_steps_know_every_threshold() {
+    fn the_steps_are_the_outcomes_of_every_threshold() {
         let resolved = resolved();
         let start = resolved.plan_request().unwrap().plan().unwrap();
         let request = resolved.train_request().unwrap();
@@ -279,31 +285,32 @@ mod tests {
                 start.clusters.iter().flat_map(|c| c.layers.clone()).collect();
             for n in 0..20 {
                 let tau = draws.signed_unit(1 << 30 | n);
-                let asked =
+                let first =
                     replay.steps.iter().filter(|s| s.merge.is_none_or(|m| m > tau)).count() - 1;
                 let partition = assign(&layers, &pairs, tau, Assignment::Merge).unwrap();
-                assert_eq!(replay.steps[asked].clusters, partition.len());
+                assert_eq!(replay.steps[first].clusters, partition.len());
                 let settings = SearchSettings { tau, ..settings };
                 match search(&start, &request, &pairs, settings) {
                     Ok(found) => {
                         let fits =
-                            replay.steps[asked..].iter().position(|s| s.bill.is_some()).unwrap();
-                        let step = &replay.steps[asked + fits];
+                            replay.steps[first..].iter().position(|s| s.bill.is_some()).unwrap();
+                        let step = &replay.steps[first + fits];
                         assert_eq!(step.bill, Some(found.plan.bill));
                         assert_eq!(found.tau, if fits == 0 { tau } else { step.relaxed });
-                        assert_eq!(found.relaxed, replay.steps[asked].why);
+                        assert_eq!(found.relaxed, replay.steps[first].why);
                         if fits == 0 { kept += 1 } else { relaxed += 1 }
                     }
-                    Err(_) => assert!(replay.steps[asked..].iter().all(|s| s.bill.is_none())),
+                    Err(_) => assert!(replay.steps[first..].iter().all(|s| s.bill.is_none())),
                 }
             }
         }
         assert!(relaxed > 5 && kept > 5, "both happen: {relaxed} relaxed, {kept} kept");
     }
 
-    /// The page counts coefficients by the grids it is given: as many as refinement's plan has.
+    /// The page counts coefficients from the grids it is given; refinement's plan has the same
+    /// number.
     #[test]
-    fn groups_cost_what_the_page_counts() {
+    fn the_page_counts_the_coefficients_of_the_refined_plan() {
         for tiling in ["grid", "kronecker"] {
             let plan = tiled(tiling).train_request().unwrap().plan().unwrap();
             let draws = Draws::new(&[3]);
@@ -337,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_stand_where_the_page_looks_for_them() {
+    fn the_triangles_have_pairs_where_the_page_reads_them() {
         let resolved = resolved();
         let start = resolved.plan_request().unwrap().plan().unwrap();
         let pairs = random_pairs(&start, Draws::new(&[5]));

@@ -1,7 +1,8 @@
-//! What is shared, as the page draws it: layers with their tiles, the SuperWeights and template sets behind them.
+//! What is shared, as the page draws it: layers with their tiles, and the SuperWeights and template
+//! sets behind them.
 //!
-//! Coefficients are pictures here, not numbers to compute with: a window of every α in 8 bits, as large as
-//! [`ROOM`] allows. An ensemble has up to millions of them, and a page has to open at once.
+//! Coefficients are pictures here: a window of every α in 8 bits, as large as [`ROOM`] allows. An
+//! ensemble has up to millions of coefficients, and the page has to open at once.
 
 use serde::Serialize;
 use superweight_plan::{Bill, Rect, SetId, SharingPlan};
@@ -10,112 +11,113 @@ use super::base64;
 use crate::model::bank::coefficients_name;
 use crate::run::{Tensors, Values};
 
-/// Bytes that all pictures of coefficients together may take.
+/// Bytes that all pictures of coefficients together may have.
 const ROOM: usize = 400_000;
-/// Largest window of an α, rows and columns, to smallest: the first with which all fit into [`ROOM`].
+/// Windows of an α in rows and columns, largest first. The first one with which all pictures fit
+/// into [`ROOM`] is used.
 const WINDOWS: [[usize; 2]; 6] = [[64, 64], [32, 64], [24, 32], [12, 24], [6, 16], [2, 8]];
 
-/// A plan to look at.
+/// A sharing plan, with the coefficients of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sharing {
-    /// `grid 16×16`, `nested`, …
+    /// Name of the tiling, such as `grid 16×16` or `nested`.
     pub tiling: String,
-    /// Architectures.
+    /// Architectures of the members.
     pub members: Vec<String>,
     /// All convolution and linear weights.
     pub layers: Vec<LayerView>,
-    /// Layers of each.
+    /// Layers of each cluster.
     pub clusters: Vec<Vec<usize>>,
-    /// Templates.
+    /// Template sets.
     pub sets: Vec<SetView>,
-    /// Rectangles of corner matrices.
+    /// SuperWeights: rectangles of corner matrices.
     pub superweights: Vec<SuperWeightView>,
-    /// What everything costs.
+    /// Number of parameters by part.
     pub bill: Bill,
-    /// What it may cost.
+    /// Parameter budget.
     pub budget: Option<u64>,
-    /// What it would cost without sharing.
+    /// Number of parameters without sharing.
     pub dense_total: u64,
 }
 
-/// A layer.
+/// A layer with its tiles.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LayerView {
-    /// Whose.
+    /// Member of the layer.
     pub member: usize,
-    /// PyTorch's name.
+    /// Name of the layer in PyTorch.
     pub name: String,
-    /// `conv`, `depthwise`, `linear`.
+    /// `conv`, `depthwise` or `linear`.
     pub kind: String,
-    /// out, in, kernel height and width.
+    /// Output channels, input channels, kernel height and width.
     pub shape: [usize; 4],
-    /// Position in its member.
+    /// Position of the layer in its member.
     pub depth: usize,
-    /// None for a dense layer.
+    /// Cluster of the layer; none for a dense layer.
     pub cluster: Option<usize>,
-    /// What it is made of.
+    /// Tiles that the layer's weight is composed of.
     pub tiles: Vec<TileView>,
 }
 
-/// A SuperWeight in a layer: its number, rows from and to, columns from and to, factor.
+/// A SuperWeight in a layer: its index, first and last row, first and last column, factor.
 pub type TileView = (usize, [usize; 4], f64);
 
 /// A template set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SetView {
-    /// Whose layers use it.
+    /// Cluster whose layers use the set.
     pub cluster: usize,
-    /// out, in, kernel height and width of a template.
+    /// Output channels, input channels, kernel height and width of a template.
     pub block: [usize; 4],
-    /// K.
+    /// Number of templates K.
     pub templates: usize,
-    /// Numbers that the templates are looked at in, where they are.
+    /// Parameters of the bank that the templates are read from, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bank: Option<u64>,
-    /// Whether they are multiplied by factors of outputs and inputs.
+    /// Whether the templates are multiplied by factors per output and input.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub factors: bool,
-    /// Output and input channels that they are stretched from.
+    /// Output and input channels of the slices that the templates are stretched from, if they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<[usize; 2]>,
 }
 
-/// A SuperWeight.
+/// A SuperWeight with its coefficient groups.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SuperWeightView {
-    /// Its templates.
+    /// Template set of the SuperWeight.
     pub set: usize,
-    /// Rows from and to, columns from and to, in the corner matrix of its cluster.
+    /// First and last row, first and last column in the corner matrix of its cluster.
     pub at: [usize; 4],
-    /// Who uses one α; empty where there is one template.
+    /// Coefficient groups; empty if there is one template.
     pub groups: Vec<GroupView>,
 }
 
-/// Layers with one α.
+/// Layers that use the same α.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GroupView {
-    /// Which.
+    /// The layers.
     pub layers: Vec<usize>,
-    /// Cells, templates.
+    /// Rows (cells) and columns (templates) of α.
     pub shape: [usize; 2],
-    /// A picture of α, where there is a checkpoint.
+    /// A picture of α; none without a checkpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alpha: Option<Alpha>,
 }
 
-/// The first rows and columns of an α.
+/// The first rows and columns of an α as bytes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Alpha {
-    /// Rows and columns shown.
+    /// Number of rows and columns in the picture.
     pub shown: [usize; 2],
-    /// What 127 stands for.
+    /// Coefficient that the byte 127 stands for.
     pub most: f32,
-    /// Signed bytes, base64.
+    /// Signed bytes in base64.
     pub bytes: String,
 }
 
 impl Sharing {
-    /// The plan, with the coefficients of a bank where there is one.
+    /// The view of a plan, with the coefficients of a bank if there is one.
     pub fn new(plan: &SharingPlan, bank: Option<&Tensors>) -> Self {
         let mut cluster = vec![None; plan.layers.len()];
         for (i, c) in plan.clusters.iter().enumerate() {
@@ -163,13 +165,15 @@ impl Sharing {
     }
 }
 
+/// First and last row, first and last column.
 fn corners(at: &Rect) -> [usize; 4] {
     [at.rows.start, at.rows.end, at.cols.start, at.cols.end]
 }
 
+/// All SuperWeights with pictures of their coefficients.
 fn superweights(plan: &SharingPlan, bank: Option<&Tensors>) -> Vec<SuperWeightView> {
     let window = window(plan);
-    // Rows of a set's α lie SuperWeight after SuperWeight, group after group.
+    // In a set's α, rows are stored SuperWeight by SuperWeight, group by group.
     let mut next_row = vec![0; plan.template_sets.len()];
     let all = plan.superweights.iter().map(|superweight| {
         let SetId(set) = superweight.set;
@@ -190,6 +194,7 @@ fn superweights(plan: &SharingPlan, bank: Option<&Tensors>) -> Vec<SuperWeightVi
     all.collect()
 }
 
+/// Coefficients of a template set in a bank.
 fn coefficients(bank: &Tensors, set: SetId) -> Option<&[f32]> {
     match bank.get(&coefficients_name(set))?.values() {
         Values::F32(numbers) => Some(numbers),
@@ -197,7 +202,7 @@ fn coefficients(bank: &Tensors, set: SetId) -> Option<&[f32]> {
     }
 }
 
-/// The largest window with which all groups fit.
+/// The largest window with which the pictures of all groups fit into [`ROOM`].
 fn window(plan: &SharingPlan) -> [usize; 2] {
     let groups = || plan.superweights.iter().flat_map(|superweight| &superweight.groups);
     let size = |[rows, cols]: [usize; 2]| -> usize {
@@ -207,6 +212,7 @@ fn window(plan: &SharingPlan) -> [usize; 2] {
     fits.unwrap_or([0, 0])
 }
 
+/// A picture of the first rows and columns of an α.
 fn picture(numbers: &[f32], templates: usize, [rows, cols]: [usize; 2]) -> Alpha {
     let cols = cols.min(templates);
     let shown: Vec<&[f32]> = numbers.chunks(templates).take(rows).map(|row| &row[..cols]).collect();
@@ -222,7 +228,7 @@ mod tests {
     use crate::run::Tensor;
 
     #[test]
-    fn a_group_shows_its_own_rows() {
+    fn a_group_shows_the_rows_of_its_alpha() {
         let recipe = "members = ['wrn-10-1']\nbudget = '50%'\n[plan]\ntiling = 'grid'\nblock = 8";
         let no_overrides: [&str; 0] = [];
         let resolved =
@@ -234,7 +240,8 @@ mod tests {
             rows[superweight.set.0] += superweight.groups.iter().map(|g| g.shape[0]).sum::<usize>();
         }
         for (i, set) in plan.template_sets.iter().enumerate() {
-            // Every number of row r is r + 1: a picture of rows r… has the largest of its window as its most.
+            // Every coefficient of row r is r + 1, so the largest value of a window is in its last
+            // row.
             let numbers =
                 (0..rows[i]).flat_map(|r| vec![r as f32 + 1.0; set.templates]).collect::<Vec<_>>();
             bank.insert(
@@ -260,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_survive_eight_bits() {
+    fn a_picture_keeps_signs_in_eight_bits() {
         let alpha = picture(&[0.5, -1.0, 0.0, 0.25, 9.0, 9.0], 3, [1, 2]);
         assert_eq!(alpha, Alpha { shown: [1, 2], most: 1.0, bytes: base64::encode(&[64, 129]) });
     }

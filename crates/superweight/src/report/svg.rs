@@ -1,28 +1,29 @@
-//! Figures as SVG text: a frame with axes, and lines, points, bars and cells in it. For papers and slides, so black on
-//! nothing, with the palette of the page.
+//! Figures as SVG text: a frame with axes, and lines, points, bars and cells in it. They are meant
+//! for papers and slides: black ink on a transparent background, with the palette of the page.
 
 use std::fmt::{Display, Write};
 
-/// Of a figure, in pixels.
+/// Size of a figure in pixels.
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 380.0;
-const LEFT: f64 = 64.0;
+/// Room for the name of the y axis, left of its tick labels.
+const AXIS_NAME: f64 = 26.0;
 const RIGHT: f64 = 150.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 52.0;
 
-/// Paul Tol's "muted": nine hues that stay apart for every kind of colour blindness.
+/// Paul Tol's "muted" palette: nine hues that are distinct for every kind of color blindness.
 pub(super) const HUES: [&str; 9] = [
     "#4c3fb0", "#cc6677", "#44aa99", "#ddcc77", "#88ccee", "#882255", "#117733", "#999933",
     "#aa4499",
 ];
 
-/// A colour for the n-th of something.
+/// Color of the n-th item.
 pub(super) fn hue(n: usize) -> &'static str {
     HUES[n % HUES.len()]
 }
 
-/// Text inside SVG.
+/// Text with XML's special characters escaped.
 pub(super) fn escaped(text: impl Display) -> String {
     let mut out = String::new();
     for sign in text.to_string().chars() {
@@ -32,7 +33,7 @@ pub(super) fn escaped(text: impl Display) -> String {
             '&' => out.push_str("&amp;"),
             '"' => out.push_str("&quot;"),
             '\t' | '\n' | '\r' => out.push(' '),
-            // XML has no place for these.
+            // XML does not allow these characters.
             sign if sign.is_control() || matches!(sign, '\u{fffe}' | '\u{ffff}') => {
                 out.push('\u{fffd}')
             }
@@ -79,7 +80,7 @@ impl Canvas {
         let _ = writeln!(self.body, r#"<path d="{d}" fill="none" {more}/>"#);
     }
 
-    /// `anchor` is `start`, `middle` or `end`.
+    /// Adds text; `anchor` is `start`, `middle` or `end`.
     pub fn text(&mut self, [x, y]: [f64; 2], anchor: &str, text: impl Display, more: &str) {
         let text = escaped(text);
         let _ = writeln!(
@@ -103,70 +104,74 @@ pub(super) struct Chart {
     pub canvas: Canvas,
     x: [f64; 2],
     y: [f64; 2],
+    left: f64,
     legend: usize,
 }
 
 impl Chart {
     pub fn new(title: &str, x_name: &str, y_name: &str, x: [f64; 2], y: [f64; 2]) -> Self {
-        let mut chart = Self { canvas: Canvas::new(WIDTH, HEIGHT), x, y, legend: 0 };
+        // Digits of the font are about 6.7 pixels wide: no tick label reaches the name of the axis.
+        let longest = ticks(y).into_iter().map(|tick| short(tick).chars().count()).max();
+        let left = AXIS_NAME + 6.7 * longest.unwrap_or(0) as f64 + 8.0;
+        let mut chart = Self { canvas: Canvas::new(WIDTH, HEIGHT), x, y, left, legend: 0 };
         let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
-        chart.canvas.text([LEFT, 18.0], "start", title, r#"font-weight="bold""#);
-        let middle = [(LEFT + right) / 2.0, HEIGHT - 12.0];
+        chart.canvas.text([left, 18.0], "start", title, r#"font-weight="bold""#);
+        let middle = [(left + right) / 2.0, HEIGHT - 12.0];
         chart.canvas.text(middle, "middle", x_name, "");
         let y_middle = (TOP + bottom) / 2.0;
         let turned = format!(r#"transform="rotate(-90 16 {y_middle:.1})""#);
         chart.canvas.text([16.0, y_middle], "middle", y_name, &turned);
         for tick in ticks(y) {
             let at = chart.place([x[0], tick])[1];
-            chart.canvas.line([LEFT, at, right, at], r##"stroke="#ddd""##);
-            chart.canvas.text([LEFT - 7.0, at + 4.0], "end", short(tick), "");
+            chart.canvas.line([left, at, right, at], r##"stroke="#ddd""##);
+            chart.canvas.text([left - 7.0, at + 4.0], "end", short(tick), "");
         }
         for tick in ticks(x) {
             let at = chart.place([tick, y[0]])[0];
             chart.canvas.line([at, bottom, at, bottom + 4.0], r#"stroke="black""#);
             chart.canvas.text([at, bottom + 18.0], "middle", short(tick), "");
         }
-        chart.canvas.line([LEFT, bottom, right, bottom], r#"stroke="black""#);
+        chart.canvas.line([left, bottom, right, bottom], r#"stroke="black""#);
         chart
     }
 
-    /// Where a value lies.
+    /// Position of a point in pixels.
     pub fn place(&self, [x, y]: [f64; 2]) -> [f64; 2] {
         let share = |value: f64, [low, high]: [f64; 2]| {
             (value - low) / if high > low { high - low } else { 1.0 }
         };
         [
-            LEFT + share(x, self.x) * (WIDTH - LEFT - RIGHT),
+            self.left + share(x, self.x) * (WIDTH - self.left - RIGHT),
             HEIGHT - BOTTOM - share(y, self.y) * (HEIGHT - TOP - BOTTOM),
         ]
     }
 
-    /// A line with its name in the legend.
-    pub fn series(&mut self, name: &str, points: &[(f64, f64)], colour: &str, width: f64) {
-        self.line(points, colour, width);
-        self.name(name, colour);
+    /// Adds a line with its name in the legend.
+    pub fn series(&mut self, name: &str, points: &[(f64, f64)], color: &str, width: f64) {
+        self.line(points, color, width);
+        self.name(name, color);
     }
 
-    /// A line, or a piece of one.
-    pub fn line(&mut self, points: &[(f64, f64)], colour: &str, width: f64) {
+    /// Adds a line without a name.
+    pub fn line(&mut self, points: &[(f64, f64)], color: &str, width: f64) {
         let placed: Vec<_> = points.iter().map(|&(x, y)| self.place([x, y])).collect();
         self.canvas.path(
             &placed,
-            &format!(r#"stroke="{colour}" stroke-width="{width}" stroke-linejoin="round""#),
+            &format!(r#"stroke="{color}" stroke-width="{width}" stroke-linejoin="round""#),
         );
         if placed.len() < 30 {
             placed
                 .iter()
-                .for_each(|at| self.canvas.circle(*at, 2.5, &format!(r#"fill="{colour}""#)));
+                .for_each(|at| self.canvas.circle(*at, 2.5, &format!(r#"fill="{color}""#)));
         }
     }
 
-    /// A name in the legend.
-    pub fn name(&mut self, name: &str, colour: &str) {
+    /// Adds a name to the legend.
+    pub fn name(&mut self, name: &str, color: &str) {
         let y = TOP + 8.0 + 17.0 * self.legend as f64;
         self.legend += 1;
         let x = WIDTH - RIGHT + 12.0;
-        self.canvas.rect([x, y - 8.0, 10.0, 10.0], colour, "");
+        self.canvas.rect([x, y - 8.0, 10.0, 10.0], color, "");
         self.canvas.text([x + 15.0, y + 1.0], "start", name, r#"font-size="11""#);
     }
 
@@ -175,7 +180,7 @@ impl Chart {
     }
 }
 
-/// About five round numbers in a range.
+/// About five round values in a range.
 fn ticks([low, high]: [f64; 2]) -> Vec<f64> {
     if !(low.is_finite() && high.is_finite() && high > low) {
         return vec![];
@@ -193,13 +198,14 @@ fn ticks([low, high]: [f64; 2]) -> Vec<f64> {
         .collect()
 }
 
+/// A tick label: at most four decimals, without trailing zeros.
 fn short(value: f64) -> String {
     let text = format!("{value:.4}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".to_owned() } else { text.replace('-', "−") }
 }
 
-/// The range of some values with a little air.
+/// The range of some values, with a margin.
 pub(super) fn range(values: impl Iterator<Item = f64>) -> [f64; 2] {
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     for value in values {
@@ -212,7 +218,7 @@ pub(super) fn range(values: impl Iterator<Item = f64>) -> [f64; 2] {
     [low - air, high + air]
 }
 
-/// ψ as a colour: orange for conflict, blue for agreement.
+/// Color of a similarity ψ: orange for conflict, blue for agreement.
 pub(super) fn diverging(psi: f64) -> String {
     let end = if psi < 0.0 { [213.0, 94.0, 0.0] } else { [0.0, 98.0, 178.0] };
     let share = psi.abs().min(1.0).powf(0.75);

@@ -1,15 +1,16 @@
-//! The report for people who read in a terminal, an issue or a spreadsheet: Markdown and CSV.
+//! Reports as text, for a terminal, an issue or a spreadsheet: Markdown and CSV.
 
 use std::fmt::Write;
 
 use superweight_plan::number::with_commas;
 
 use super::comparison::{Comparison, Measure, measured};
+use super::document::Report;
 use super::gather::RunView;
-use super::{Report, Sharing};
+use super::sharing::Sharing;
 use crate::model::Outputs;
 
-/// Headings of figures; others are called what they are called.
+/// Heading of a figure; figures that are not listed keep their name.
 pub(super) fn heading(measure: &str) -> String {
     let words = match measure {
         "top1" => "top-1 %",
@@ -19,29 +20,30 @@ pub(super) fn heading(measure: &str) -> String {
         "corrupted_top1" => "corrupted top-1 %",
         "corrupted_nll" => "corrupted NLL",
         "corrupted_ece" => "corrupted ECE %",
-        "validation top1" => "held-out top-1 %",
+        "validation top1" => "validation top-1 %",
         "seconds" => "training s",
         other => return other.replace("top1 of", "top-1 % of"),
     };
     words.to_owned()
 }
 
-/// With as many digits as the figure deserves.
+/// A figure with the number of digits it deserves.
 pub(super) fn figure(measure: &str, value: f64) -> String {
     match measure {
-        "numbers" => with_commas(value.round().max(0.0) as u64),
+        "parameters" => with_commas(value.round().max(0.0) as u64),
         "seconds" => format!("{value:.0}"),
         _ if measure.ends_with("nll") || measure == "diversity" => format!("{value:.3}"),
         _ => format!("{value:.2}"),
     }
 }
 
+/// A figure with its error, if there is one.
 fn with_error(measure: &str, value: f64, error: Option<f64>) -> String {
     let error = error.map(|error| format!(" ± {}", figure(measure, error)));
     figure(measure, value) + &error.unwrap_or_default()
 }
 
-/// Text that is no Markdown and no HTML.
+/// Text with the special characters of Markdown and HTML escaped.
 pub(crate) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for sign in text.chars() {
@@ -57,11 +59,12 @@ pub(crate) fn plain(text: &str) -> String {
     out
 }
 
+/// A row of a Markdown table.
 pub(crate) fn row(cells: &[String]) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// Tables.
+/// All tables of a report as Markdown.
 pub(super) fn markdown(report: &Report) -> String {
     let mut out = String::new();
     if let Some(comparison) = &report.comparison {
@@ -73,6 +76,7 @@ pub(super) fn markdown(report: &Report) -> String {
     out
 }
 
+/// The tables of one run.
 fn one(run: &RunView) -> String {
     let Sharing { bill, budget, dense_total, clusters, layers, tiling, .. } = &run.sharing;
     let about = &run.about;
@@ -89,20 +93,20 @@ fn one(run: &RunView) -> String {
     for (name, value) in measured(run) {
         out += &row(&[plain(&heading(&name)), figure(&name, value)]);
     }
-    out += &row(&["without sharing".to_owned(), with_commas(*dense_total)]);
+    out += &row(&["parameters without sharing".to_owned(), with_commas(*dense_total)]);
     if let Some(budget) = budget {
         out += &row(&["budget".to_owned(), with_commas(*budget)]);
     }
     let parts = [
         ("templates", bill.templates),
         ("coefficients", bill.coefficients),
-        ("kept for refinement", bill.reserved),
+        ("reserve for refinement", bill.reserved),
         ("batch norm", bill.batch_norm),
         ("classifier", bill.classifier),
         ("dense", bill.dense),
     ];
-    for (name, numbers) in parts.into_iter().filter(|(_, numbers)| *numbers > 0) {
-        out += &row(&[format!("– {name}"), with_commas(numbers)]);
+    for (name, count) in parts.into_iter().filter(|(_, count)| *count > 0) {
+        out += &row(&[format!("– {name}"), with_commas(count)]);
     }
     if let Some(evaluation) =
         run.evaluation.as_ref().filter(|evaluation| evaluation.subsets.len() > 1)
@@ -114,9 +118,11 @@ fn one(run: &RunView) -> String {
             with_commas(evaluation.images)
         );
         let outputs = Outputs::of_networks(&about.members);
-        let who = outputs.words();
-        let _ =
-            writeln!(out, "| {who} | top-1 % | top-5 % | NLL | ECE % |\n|---|---:|---:|---:|---:|");
+        let words = outputs.words();
+        let _ = writeln!(
+            out,
+            "| {words} | top-1 % | top-5 % | NLL | ECE % |\n|---|---:|---:|---:|---:|"
+        );
         for subset in &evaluation.subsets {
             let members = outputs.brief(subset.members).replace('+', " + ");
             let or_none = |name: &str, value: Option<f64>| {
@@ -131,7 +137,11 @@ fn one(run: &RunView) -> String {
             ]);
         }
     }
-    let _ = writeln!(out, "\n{} clusters, {tiling}:\n", clusters.len());
+    out += &match clusters.len() {
+        0 => "\nNo layer is shared.\n".to_owned(),
+        1 => format!("\n1 cluster, {tiling} tiling:\n\n"),
+        n => format!("\n{n} clusters, {tiling} tiling:\n\n"),
+    };
     for (i, cluster) in clusters.iter().enumerate() {
         let name = |id: &usize| {
             let layer = &layers[*id];
@@ -144,12 +154,14 @@ fn one(run: &RunView) -> String {
     out
 }
 
+/// The tables that compare runs.
 fn compared(comparison: &Comparison) -> String {
-    let mut out = "## Runs beside the paper\n\nMean ± deviation over seeds.\n\n".to_owned();
+    let mut out =
+        "## Runs beside the paper\n\nMean ± standard deviation over seeds.\n\n".to_owned();
     out += "| row | seeds | figure | paper | ours | difference |\n|---|---:|---|---:|---:|---:|\n";
     for group in &comparison.rows {
         for measure in &group.measures {
-            let Measure { name, mean, deviation, paper, paper_error, difference, .. } = measure;
+            let Measure { name, mean, std, paper, paper_error, difference, .. } = measure;
             let label = match &group.paper {
                 Some(paper) => format!("{} ({})", group.label, paper),
                 None => group.label.clone(),
@@ -160,7 +172,7 @@ fn compared(comparison: &Comparison) -> String {
                 measure.values.len().to_string(),
                 plain(&heading(name)),
                 paper.map_or_else(dash, |value| with_error(name, value, *paper_error)),
-                with_error(name, *mean, *deviation),
+                with_error(name, *mean, *std),
                 difference.map_or_else(dash, |value| {
                     format!("{}{}", if value >= 0.0 { "+" } else { "" }, figure_signed(name, value))
                 }),
@@ -168,7 +180,7 @@ fn compared(comparison: &Comparison) -> String {
         }
     }
     if !comparison.beside.is_empty() {
-        out += "\nIn the same settings the paper also has:\n\n| method | setting | figures |\n|---|---|---|\n";
+        out += "\nOther methods of the paper in the same settings:\n\n| method | setting | figures |\n|---|---|---|\n";
         for beside in &comparison.beside {
             let figures: Vec<_> = beside
                 .values
@@ -185,7 +197,7 @@ fn compared(comparison: &Comparison) -> String {
         let _ = write!(out, "| {} | top-1 % |\n|---:|---:|\n", plain(&sweep.key));
         for (at, group) in &sweep.points {
             let top1 = comparison.rows[*group].measure("top1");
-            let top1 = top1.map_or("–".to_owned(), |m| with_error("top1", m.mean, m.deviation));
+            let top1 = top1.map_or("–".to_owned(), |m| with_error("top1", m.mean, m.std));
             out += &row(&[at.to_string(), top1]);
         }
     }
@@ -193,6 +205,7 @@ fn compared(comparison: &Comparison) -> String {
     out
 }
 
+/// A difference with its sign.
 fn figure_signed(measure: &str, value: f64) -> String {
     let sign = if value < 0.0 { "−" } else { "" };
     sign.to_owned() + &figure(measure, value.abs())
@@ -232,7 +245,7 @@ pub(super) fn csv(report: &Report) -> String {
     out
 }
 
-/// RFC 4180.
+/// A CSV field, quoted as RFC 4180 defines.
 fn quoted(field: &str) -> String {
     match field.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", field.replace('"', "\"\"")),
@@ -245,15 +258,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stay_names() {
+    fn text_from_files_is_escaped() {
         assert_eq!(plain("a|b<script>\n*x*"), r"a\|b&lt;script&gt; \*x\*");
         assert_eq!(quoted("a,\"b\""), "\"a,\"\"b\"\"\"");
         assert_eq!(quoted("plain"), "plain");
     }
 
     #[test]
-    fn figures_have_their_digits() {
-        assert_eq!(figure("numbers", 3_653_688.0), "3,653,688");
+    fn figures_have_the_digits_they_deserve() {
+        assert_eq!(figure("parameters", 3_653_688.0), "3,653,688");
         assert_eq!(with_error("nll", 0.66249, Some(0.0014)), "0.662 ± 0.001");
         assert_eq!(figure_signed("top1", -0.126), "−0.13");
     }

@@ -1,9 +1,9 @@
 //! Latency of every member, measured in turn: member 0, 1, 2, 0, 1, 2, …
 //!
-//! Members run in turn because that is how an ensemble runs: each one finds the caches as the one before
-//! left them, and a slow moment of the machine affects all members equally. A subset's time in a round is
-//! the sum of its members' times in that round. Its p99 is therefore measured; the sum of the members'
-//! p99s would be far too pessimistic.
+//! Members run in turn because that is how an ensemble runs: each one finds the caches as the one
+//! before left them, and a slow moment of the machine affects all members equally. A subset's time
+//! in a round is the sum of its members' times in that round. Its p99 is therefore measured; the
+//! sum of the members' p99s would be far too pessimistic.
 
 use std::time::Duration;
 
@@ -73,8 +73,8 @@ impl Latencies {
     }
 }
 
-/// Runs every output in turn: `warmup` rounds that are not measured, then rounds until `time` has passed,
-/// at least `least` of them.
+/// Runs every output in turn: `warmup` rounds that are not measured, then rounds until `time` has
+/// passed, at least `least` of them.
 pub fn measure<A: Predict>(
     networks: &mut A,
     clock: &impl Clock,
@@ -117,7 +117,8 @@ mod tests {
 
     #[test]
     fn the_percentile_of_a_subset_is_that_of_its_sums() {
-        // Member 0 is slow in one round of 100, member 1 in another: neither p99 is the sum of both.
+        // Member 0 is slow in one round of 100, member 1 in another: neither p99 is the sum of
+        // both.
         let round =
             |i: usize| vec![if i == 3 { 50.0 } else { 1.0 }, if i == 7 { 50.0 } else { 2.0 }];
         let latencies = Latencies::new((0..100).map(round).collect(), vec![0.5; 100]);

@@ -4,12 +4,13 @@
 //! members ─► latencies, interleaved ─┐
 //!                                    ├─► profile: accuracy, median and p99 of every subset
 //! logits of all members ─► subsets ──┘                        │
-//!                               image + deadline ─► Predictor ┴─► probabilities, members that ran, time used
+//!                               image + deadline ─► Predictor ┴─► probabilities, members, time
 //! ```
 //!
-//! The deadline is met by a choice beforehand and by reading the clock between members. The chosen subset
-//! has a p99 within the deadline; its members run cheapest first; a member that would end too late does
-//! not start. Prior work reports simulated latencies; here the other members really do not run.
+//! The deadline is met by a choice beforehand and by reading the clock between members. The chosen
+//! subset has a p99 within the deadline; its members run cheapest first; a member that would end
+//! too late does not start. Prior work reports simulated latencies; here the other members really
+//! do not run.
 //!
 //! | file | contents |
 //! |---|---|

@@ -1,14 +1,14 @@
 //! Predictions within a deadline: which members run, and when they stop.
 //!
-//! 1. Among the subsets whose p99 fits the deadline, the most accurate is chosen; among equals, the one
-//!    with the lower NLL.
-//! 2. Its members run cheapest first, so that an overrun costs the most expensive one. The clock is read
-//!    before each: a member whose p99 would end after the deadline does not start, and neither do the
-//!    members after it.
+//! 1. Among the subsets whose p99 fits the deadline, the most accurate is chosen; among equals, the
+//!    one with the lower NLL.
+//! 2. Its members run cheapest first, so that an overrun costs the most expensive one. The clock is
+//!    read before each: a member whose p99 would end after the deadline does not start, and neither
+//!    do the members after it.
 //! 3. The prediction is the mean of their probabilities.
 //!
-//! Exits run in their order, including those before the chosen ones. If the time is up before all chosen
-//! outputs have run, the prediction is that of the most accurate subset of those that have.
+//! Exits run in their order, including those before the chosen ones. If the time is up before all
+//! chosen outputs have run, the prediction is that of the most accurate subset of those that have.
 //!
 //! The first member always runs: a late prediction counts as missed, but is still returned.
 
@@ -231,7 +231,8 @@ mod tests {
         Outputs::new(vec!["a".to_owned(); 3], exits)
     }
 
-    /// Members of 4, 1 and 2 ms. Larger subsets are more accurate, and of equal sizes the slower ones.
+    /// Members of 4, 1 and 2 ms. Larger subsets are more accurate, and of equal sizes the slower
+    /// ones.
     fn predictor<'a>(world: &'a World, now: [u64; 3]) -> Predictor<Fakes<'a>, &'a World> {
         let profiled = measure(
             &mut Fakes { outputs: three(false), world, microseconds: [4000, 1000, 2000] },
@@ -278,7 +279,8 @@ mod tests {
     #[test]
     fn a_member_that_would_end_too_late_does_not_start() {
         let world = World::default();
-        // Member 1 takes 3 ms instead of 1. Member 2 (2 ms) ends at 5, before 7; member 0 would end at 9.
+        // Member 1 takes 3 ms instead of 1. Member 2 (2 ms) ends at 5, before 7; member 0 would end
+        // at 9.
         let mut predictor = predictor(&world, [4000, 3000, 2000]);
         let prediction = predictor.predict(&[], Duration::from_millis(7)).unwrap();
         assert_eq!(
@@ -326,8 +328,8 @@ mod tests {
         );
     }
 
-    /// Exits that take 4, 1 and 2 ms after the exit before. The last is the most accurate, then the mean
-    /// of all three, then that of the first two.
+    /// Exits that take 4, 1 and 2 ms after the exit before. The last is the most accurate, then the
+    /// mean of all three, then that of the first two.
     fn exits<'a>(world: &'a World, now: [u64; 3]) -> Predictor<Fakes<'a>, &'a World> {
         let outputs = three(true);
         let predictions = Predictions::new(2, vec![0, 1], vec![vec![0.0; 4]; 3]).unwrap();

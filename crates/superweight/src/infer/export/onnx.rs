@@ -1,18 +1,20 @@
-//! An architecture and its state dict as an ONNX graph, opset 17, for ONNX Runtime, TensorRT and others.
+//! An architecture and its state dict as an ONNX graph, opset 17, for ONNX Runtime, TensorRT and
+//! others.
 //!
 //! ```text
 //! images [batch, C, H, W] ─► (v − mean) / std ─► member 0 ─► Softmax ─┐
-//!        optional                            └► member 1 ─► Softmax ─┴► Mean ─► probabilities ─► Log ─► logits
+//!                            optional         └► member 1 ─► Softmax ─┴► Mean ─► probabilities
+//!                                                                            └► Log ─► logits
 //! ```
 //!
-//! Every graph has the outputs `logits` and `probabilities`, `[batch, classes]`, with one meaning: the
-//! softmax of `logits` is `probabilities`. Of several members, `probabilities` is the mean of the members'
-//! probabilities and `logits` its logarithm. A network of several exits has a pair per exit, `logits.0`
-//! and `probabilities.0` and so on; an ensemble has no exits.
+//! Every graph has the outputs `logits` and `probabilities`, `[batch, classes]`, with one meaning:
+//! the softmax of `logits` is `probabilities`. Of several members, `probabilities` is the mean of
+//! the members' probabilities and `logits` its logarithm. A network of several exits has a pair per
+//! exit, `logits.0` and `probabilities.0` and so on; an ensemble has no exits.
 //!
-//! One node is written per operation of the architecture, with its activation beside it. Batch norms are
-//! not folded: every runtime folds them into convolutions itself, and the file is still the network that
-//! was trained.
+//! One node is written per operation of the architecture, with its activation beside it. Batch
+//! norms are not folded: every runtime folds them into convolutions itself, and the file is still
+//! the network that was trained.
 
 use superweight_plan::arch::{Activation, Architecture, Op};
 
@@ -52,7 +54,7 @@ pub fn onnx(
     let (first, classes) = (&members[0].0, members[0].0.classes);
     let mut graph = Graph::default();
     let mut images = "images".to_owned();
-    if let Some(Normalization { mean, deviation: std }) = &options.normalization {
+    if let Some(Normalization { mean, std }) = &options.normalization {
         for (op, name, values) in [("Sub", "mean", mean), ("Div", "std", std)] {
             graph.initialize(name, &[1, values.len(), 1, 1], values);
             let output = format!("images.{name}");
@@ -145,8 +147,8 @@ impl Graph {
     }
 }
 
-/// Adds the nodes of one member and returns the names of its exits' logits. If it has several heads, each
-/// of them reads the same image.
+/// Adds the nodes of one member and returns the names of its exits' logits. If it has several
+/// heads, each of them reads the same image.
 fn member(
     graph: &mut Graph,
     architecture: &Architecture,
@@ -223,7 +225,8 @@ fn member(
     Ok(exits.map(|logits| mixture(graph, architecture, scope, logits)).collect())
 }
 
-/// Adds the logarithm of the mean of several heads' probabilities; for one head, returns its logits.
+/// Adds the logarithm of the mean of several heads' probabilities; for one head, returns its
+/// logits.
 fn mixture(graph: &mut Graph, architecture: &Architecture, scope: &str, logits: String) -> String {
     if architecture.heads == 1 {
         return logits;

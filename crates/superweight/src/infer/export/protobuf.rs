@@ -1,7 +1,8 @@
-//! The part of protobuf's wire format that an ONNX file needs: varints, floats, and bytes with a length.
+//! The part of protobuf's wire format that an ONNX file needs: varints, floats, and bytes with a
+//! length.
 //!
-//! These forty lines replace a code generator and its runtime: ONNX needs six messages, which are only
-//! written here.
+//! These forty lines replace a code generator and its runtime: ONNX needs six messages, which are
+//! only written here.
 
 /// A message under construction.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -56,8 +57,8 @@ impl Message {
 mod tests {
     use super::Message;
 
-    /// The examples of protobuf's description of its encoding: 150 is `96 01`, "testing" in field 2, −2 in
-    /// ten bytes.
+    /// The examples of protobuf's description of its encoding: 150 is `96 01`, "testing" in field
+    /// 2, −2 in ten bytes.
     #[test]
     fn messages_are_encoded_as_in_the_documentation() {
         assert_eq!(Message::default().int(1, 150).finish(), [0x08, 0x96, 0x01]);

@@ -1,8 +1,10 @@
-//! Several runs beside each other and beside the paper: means over seeds, differences, ablations, sweeps.
+//! Comparison of several runs with each other and with the paper: means over seeds, differences,
+//! ablations, sweeps.
 //!
-//! Runs that differ in nothing but seed and name are one row, those of one given plan too; the same seed again is another row. Rows that differ in the strategy alone (and what follows
-//! from it) are an ablation; rows that differ in one other number are a sweep over it. Nobody has to say so: the
-//! resolved recipes do.
+//! Runs that differ only in seed and name are one row; so are runs from one plan file. A second run
+//! of the same seed starts another row. Rows that differ only in the strategy and its settings are
+//! an ablation; rows that differ in one other number are a sweep over it. All of this follows from
+//! the resolved recipes.
 
 pub(crate) mod paper;
 
@@ -10,96 +12,97 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use self::paper::{PaperRow, paper};
 use super::gather::RunView;
-use super::comparison::paper::{PaperRow, paper};
 
-/// Everything about more than one run.
+/// Comparison of more than one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// Rows of the table.
     pub rows: Vec<Row>,
-    /// Of other people's methods in the same settings, where none of the runs is one: from the paper alone.
+    /// Methods of the paper in the same settings that none of the runs is.
     pub beside: Vec<Beside>,
-    /// Rows that differ in their strategy.
+    /// Groups of rows that differ in their strategy.
     pub ablations: Vec<Ablation>,
-    /// Rows that differ in a number.
+    /// Groups of rows that differ in one number.
     pub sweeps: Vec<Sweep>,
 }
 
-/// Runs that differ in their seed.
+/// Runs that differ only in their seed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Networks, data, budget, strategy, epochs.
+    /// Networks, data, budget, strategy and epochs.
     pub label: String,
-    /// The table and row of the paper that it is.
+    /// Table and row of the paper that these runs reproduce, if there is one.
     pub paper: Option<String>,
-    /// Positions in the report.
+    /// Indices of the runs in the report.
     pub runs: Vec<usize>,
-    /// Their seeds.
+    /// Seed of each run.
     pub seeds: Vec<u64>,
-    /// As recipes write it.
+    /// Strategy in the recipe's word.
     pub strategy: String,
-    /// What was measured.
+    /// Figures over the runs.
     pub measures: Vec<Measure>,
 }
 
-/// One figure of a row.
+/// One figure of a row, over its runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measure {
-    /// `top1`, `nll`, `ece`, `corrupted_top1`, `diversity`, `numbers`, `top1 of wrn-28-7`, …
+    /// Name of the figure: `top1`, `nll`, `ece`, `corrupted_top1`, `diversity`, `parameters`, `top1
+    /// of wrn-28-7` and others.
     pub name: String,
-    /// One per run that has it.
+    /// Value of each run that has the figure.
     pub values: Vec<f64>,
-    /// Of these.
+    /// Mean of the values.
     pub mean: f64,
-    /// Of a sample (n − 1); none for one run.
-    pub deviation: Option<f64>,
-    /// What the paper has.
+    /// Standard deviation of a sample (n − 1); none for one run.
+    pub std: Option<f64>,
+    /// Value in the paper.
     pub paper: Option<f64>,
-    /// And its error.
+    /// Error in the paper.
     pub paper_error: Option<f64>,
-    /// Mean minus paper.
+    /// Mean minus the paper's value.
     pub difference: Option<f64>,
 }
 
-/// A method of the paper that was not run.
+/// A method of the paper that is not among the runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Beside {
     /// Table and method.
     pub label: String,
     /// Data, networks and budget.
     pub setting: String,
-    /// By measure.
+    /// Figures: name, value, error.
     pub values: Vec<(String, f64, Option<f64>)>,
 }
 
-/// Strategies beside each other.
+/// Rows with different strategies and otherwise equal settings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ablation {
-    /// What they have in common.
+    /// Settings that the rows have in common.
     pub title: String,
-    /// Rows of the table.
+    /// Indices of the rows in the table.
     pub rows: Vec<usize>,
-    /// The strategy of each, and what else tells it from others of that strategy.
+    /// Strategy of each row, with the settings that distinguish it from rows of the same strategy.
     pub names: Vec<String>,
 }
 
-/// A number that was varied.
+/// Rows that differ in one number.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sweep {
-    /// The recipe's key.
+    /// Key of the number in the recipe.
     pub key: String,
-    /// What is common.
+    /// Settings that the rows have in common.
     pub title: String,
-    /// Value of the key, row of the table; rising.
+    /// Value of the key and index of the row, by increasing value.
     pub points: Vec<(f64, usize)>,
 }
 
-/// Keys of a resolved recipe that do not tell rows apart.
+/// Keys of a resolved recipe that do not distinguish rows.
 const SEEDS: [&str; 3] = ["name", "seed", "seeds"];
-/// What a strategy brings with it.
+/// Keys that a strategy decides.
 const OF_STRATEGY: [&str; 4] = ["strategy", "search.", "refine.", "plan.clusters"];
-/// The order of the table's columns.
+/// Order of the figures in the table.
 const ORDER: [&str; 9] = [
     "top1",
     "top5",
@@ -109,14 +112,14 @@ const ORDER: [&str; 9] = [
     "corrupted_nll",
     "corrupted_ece",
     "diversity",
-    "numbers",
+    "parameters",
 ];
 
-/// A resolved recipe as keys and values.
+/// A resolved recipe as a flat map.
 pub(crate) type Keys = BTreeMap<String, toml::Value>;
 
 impl Comparison {
-    /// Of more than one run; none else.
+    /// Compares the runs; none if there is only one.
     pub fn new(runs: &[RunView]) -> Option<Self> {
         if runs.len() < 2 {
             return None;
@@ -124,12 +127,13 @@ impl Comparison {
         let groups = rows_of(runs.iter().map(|run| {
             let mut keys = keys(&run.about.resolved);
             if let Some(given) = &run.about.given {
-                // Every run keeps its own copy of the plan: what it says counts, not where it lies.
+                // Every run keeps its own copy of the plan file, so its contents distinguish runs
+                // and not its path.
                 keys.insert("plan.file".to_owned(), given.clone().into());
                 keys.insert("strategy".to_owned(), run.about.strategy.clone().into());
             }
             if let Some(so_far) = so_far(run) {
-                // No seed of a finished row, and no point of a sweep.
+                // An unfinished run is neither a seed of a finished row nor a point of a sweep.
                 keys.insert("epochs so far".to_owned(), so_far.into());
             }
             (keys, run.about.seed)
@@ -138,12 +142,12 @@ impl Comparison {
         let mut rows: Vec<Row> = groups.iter().map(|(_, of)| Row::new(runs, of, &paper)).collect();
         let labels: Vec<String> = rows.iter().map(|row| row.label.clone()).collect();
         for (row, (keys, of)) in rows.iter_mut().zip(&groups) {
-            // The same once more, or what a label does not say; or one of several given plans.
-            let alike = |(other, label): &(&(Keys, Vec<usize>), &String)| {
+            // Rows with equal labels, and rows from different plan files, get a run's name.
+            let similar = |(other, label): &(&(Keys, Vec<usize>), &String)| {
                 **label == row.label
                     || keys.contains_key("plan.file") && other.0.contains_key("plan.file")
             };
-            if groups.iter().zip(&labels).filter(alike).count() > 1 {
+            if groups.iter().zip(&labels).filter(similar).count() > 1 {
                 row.label += &format!(" ({})", runs[of[0]].name);
             }
         }
@@ -157,8 +161,9 @@ impl Comparison {
     }
 }
 
-/// Runs that differ in nothing but their seed, by number, in the order they came in. A second run of the same seed adds
-/// nothing to a mean over seeds (another program may have made it): it begins a row of its own.
+/// Groups the runs that differ only in their seed, by index, in the order given. A second run of
+/// the same seed starts a new row: it may come from another version of the program, and adds
+/// nothing to a mean over seeds.
 fn rows_of(runs: impl Iterator<Item = (Keys, u64)>) -> Vec<(Keys, Vec<usize>)> {
     let mut rows: Vec<(Keys, Vec<usize>, Vec<u64>)> = vec![];
     for (i, (keys, seed)) in runs.enumerate() {
@@ -184,7 +189,7 @@ impl Row {
             }
         }
         let measure = |(name, values): (String, Vec<f64>)| {
-            let (mean, deviation) = mean_and_deviation(&values);
+            let (mean, std) = mean_and_std(&values);
             let in_paper = rows.iter().find_map(|row| row.value(&name));
             Measure {
                 paper: in_paper.map(|(value, _)| value),
@@ -193,7 +198,7 @@ impl Row {
                 name,
                 values,
                 mean,
-                deviation,
+                std,
             }
         };
         let mut measures: Vec<Measure> = values.into_iter().map(measure).collect();
@@ -215,32 +220,32 @@ impl Row {
         }
     }
 
-    /// A measure by name.
+    /// A figure by name.
     pub fn measure(&self, name: &str) -> Option<&Measure> {
         self.measures.iter().find(|measure| measure.name == name)
     }
 }
 
-/// `7 of 8` where a run is not finished.
+/// `7 of 8` epochs for a run that is not finished.
 fn so_far(run: &RunView) -> Option<String> {
     let (done, all) = (run.headline.epochs, run.about.epochs);
     (done < all).then(|| format!("{done} of {all}"))
 }
 
-/// Mean, and deviation of a sample where there is more than one.
-pub(crate) fn mean_and_deviation(values: &[f64]) -> (f64, Option<f64>) {
+/// Mean, and the standard deviation of a sample of more than one value.
+pub(crate) fn mean_and_std(values: &[f64]) -> (f64, Option<f64>) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (mean, (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt()))
 }
 
-/// Everything about a run that is one number. What evaluation measured comes before what the log has; held-out images
-/// are never put where the test set belongs.
+/// All single-number figures of a run. Figures of an evaluation replace those of the log. Figures
+/// on validation images never have the name of a test figure.
 pub(super) fn measured(run: &RunView) -> Vec<(String, f64)> {
     let mut all = vec![];
     let name = |member: usize| format!("top1 of {}", run.about.members[member]);
-    let unlike = |member: usize| {
+    let is_unique = |member: usize| {
         run.about.members.iter().filter(|other| **other == run.about.members[member]).count() == 1
     };
     let tested = run
@@ -258,7 +263,7 @@ pub(super) fn measured(run: &RunView) -> Vec<(String, f64)> {
                 scores.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))),
             );
             if members > 1 {
-                for member in (0..members).filter(|&member| unlike(member)) {
+                for member in (0..members).filter(|&member| is_unique(member)) {
                     all.extend(evaluation.member(member).map(|scores| (name(member), scores.top1)));
                 }
             }
@@ -279,21 +284,21 @@ pub(super) fn measured(run: &RunView) -> Vec<(String, f64)> {
                     .members
                     .iter()
                     .enumerate()
-                    .filter(|(member, _)| *member < members && unlike(*member));
+                    .filter(|(member, _)| *member < members && is_unique(*member));
                 all.extend(each.map(|(member, top1)| (name(member), *top1)));
             }
         }
         (None, Some(accuracy)) => all.push((format!("{} top1", accuracy.split), accuracy.ensemble)),
         (None, None) => {}
     }
-    all.push(("numbers".to_owned(), run.headline.trained as f64));
+    all.push(("parameters".to_owned(), run.headline.trained as f64));
     if run.headline.seconds > 0.0 {
         all.push(("seconds".to_owned(), run.headline.seconds));
     }
     all
 }
 
-/// `4 × wrn-28-5 on cifar-100 in 36,500,000`.
+/// Short description, such as `4 × wrn-28-5 on cifar-100 in 36,500,000`.
 fn setting(run: &RunView) -> String {
     let mut counts: Vec<(&str, usize)> = vec![];
     for member in &run.about.members {
@@ -312,6 +317,7 @@ fn setting(run: &RunView) -> String {
     format!("{} on {}{budget}", members.join(" + "), run.about.data)
 }
 
+/// Methods of the paper in the settings of the runs that none of the runs is.
 fn beside(runs: &[RunView], paper: &[PaperRow]) -> Vec<Beside> {
     let ran = |row: &PaperRow| runs.iter().any(|run| row.row_of(run));
     let others =
@@ -330,7 +336,7 @@ fn beside(runs: &[RunView], paper: &[PaperRow]) -> Vec<Beside> {
     others.filter_map(of).collect()
 }
 
-/// All keys of a resolved recipe, but for the seeds.
+/// All keys of a resolved recipe, except name and seeds.
 pub(crate) fn keys(resolved: &str) -> Keys {
     fn flatten(prefix: &str, table: toml::Table, keys: &mut Keys) {
         for (key, value) in table {
@@ -347,21 +353,24 @@ pub(crate) fn keys(resolved: &str) -> Keys {
     keys
 }
 
+/// Whether the strategy decides a key.
 fn of_strategy(key: &str) -> bool {
     OF_STRATEGY
         .iter()
         .any(|prefix| key == *prefix || (prefix.ends_with('.') && key.starts_with(prefix)))
 }
 
+/// Value of a key as text; empty if it is missing.
 fn text(keys: &Keys, key: &str) -> String {
     keys.get(key).map(|value| value.to_string().replace('"', "")).unwrap_or_default()
 }
 
+/// Settings that rows have in common, in words.
 fn title(keys: &Keys) -> String {
     format!("{} on {}, {}", text(keys, "members"), text(keys, "data.name"), text(keys, "budget"))
 }
 
-/// Groups of rows that are equal but for what a strategy decides, with more than one strategy.
+/// Groups of rows with equal settings and more than one strategy.
 fn ablations(rows: &[&Keys]) -> Vec<Ablation> {
     let common = |keys: &Keys| {
         let mut keys = keys.clone();
@@ -391,20 +400,20 @@ fn ablations(rows: &[&Keys]) -> Vec<Ablation> {
     found.map(ablation).collect()
 }
 
-/// `swn`, or `swn, search.tau 0.3` where there is another `swn` beside it.
+/// Name of a row in an ablation: `swn`, or `swn, search.tau 0.3` if there is another `swn` row.
 fn ablation_name(rows: &[&Keys], among: &[usize], row: usize) -> String {
     let strategy = text(rows[row], "strategy");
     let mut name = strategy.clone();
     for (key, value) in rows[row] {
-        let alike = among.iter().filter(|&&other| text(rows[other], "strategy") == strategy);
-        if { alike }.any(|&other| rows[other].get(key).is_some_and(|theirs| theirs != value)) {
+        let same = among.iter().filter(|&&other| text(rows[other], "strategy") == strategy);
+        if { same }.any(|&other| rows[other].get(key).is_some_and(|theirs| theirs != value)) {
             name += &format!(", {key} {}", value.to_string().replace('"', ""));
         }
     }
     name
 }
 
-/// For every key with numbers: groups of rows that are equal but for it.
+/// For every numeric key, groups of rows that are equal except for it.
 fn sweeps(rows: &[&Keys]) -> Vec<Sweep> {
     let number =
         |value: &toml::Value| value.as_float().or_else(|| value.as_integer().map(|n| n as f64));
@@ -449,7 +458,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds_are_a_row_and_the_same_seed_again_is_another() {
+    fn runs_of_different_seeds_are_one_row_and_a_second_run_of_a_seed_starts_another() {
         let recipe = |tau: f64| Keys::from([("search.tau".to_owned(), tau.into())]);
         let runs = [
             (recipe(0.1), 0),
@@ -465,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_has_two_values() {
+    fn a_sweep_needs_two_values_of_one_key() {
         let recipe = |tau: f64, beta: f64| {
             Keys::from([
                 ("search.tau".to_owned(), tau.into()),

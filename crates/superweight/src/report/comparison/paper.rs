@@ -1,4 +1,4 @@
-//! The paper's figures, as data: `paper.toml` is the one place they are written down in.
+//! The paper's figures as data. `paper.toml` is the only place that states them.
 
 use std::collections::BTreeMap;
 
@@ -10,38 +10,38 @@ use crate::report::gather::RunView;
 /// A row of one of the paper's tables.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct PaperRow {
-    /// Which table.
+    /// Table of the paper.
     pub table: String,
-    /// As the paper calls it.
+    /// Method, as the paper names it.
     pub method: String,
-    /// Data set.
+    /// Name of the data set.
     pub data: String,
-    /// Networks.
+    /// Architectures of the members.
     pub members: Vec<String>,
-    /// As typed.
+    /// Budget, as in a recipe.
     pub budget: String,
-    /// What to run for it; none for other people's methods.
+    /// Strategy that reproduces the row; none for other methods.
     pub strategy: Option<String>,
-    /// Starting clusters, where they are not the usual ones.
+    /// Initial clusters, if they are not the default.
     pub clusters: Option<String>,
-    /// The tiling of prior work, where runs of it have no other.
+    /// Tiling of the method, if only runs with this tiling reproduce it.
     pub tiling: Option<String>,
-    /// Value and error by measure.
+    /// Figures by name.
     #[serde(flatten)]
     pub values: BTreeMap<String, PaperValue>,
 }
 
-/// A number, or one per member.
+/// A figure of the paper.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum PaperValue {
-    /// Value, and error where there is one.
+    /// Value, and its error if the paper states one.
     One(Vec<f64>),
-    /// The same by architecture.
+    /// Value and error by architecture.
     Each(BTreeMap<String, Vec<f64>>),
 }
 
-/// Everything that the paper reports in tables.
+/// All rows of the paper's tables.
 pub fn paper() -> Vec<PaperRow> {
     #[derive(Deserialize)]
     struct File {
@@ -53,7 +53,7 @@ pub fn paper() -> Vec<PaperRow> {
 }
 
 impl PaperRow {
-    /// Value and error of a measure (`top1`, `nll`, …, or `top1 of wrn-28-7`).
+    /// Value and error of a figure (`top1`, `nll`, or `top1 of wrn-28-7`).
     pub fn value(&self, measure: &str) -> Option<(f64, Option<f64>)> {
         let found = match measure.split_once(" of ") {
             None => match self.values.get(measure)? {
@@ -68,7 +68,7 @@ impl PaperRow {
         Some((*found.first()?, found.get(1).copied()))
     }
 
-    /// Whether it is about the same networks, images and budget.
+    /// Whether the run has the row's networks, data and budget.
     pub fn setting_of(&self, run: &RunView) -> bool {
         let sorted = |members: &[String]| {
             let mut members = members.to_vec();
@@ -81,11 +81,11 @@ impl PaperRow {
             && budget.map(|budget| budget.resolve(run.sharing.dense_total)) == run.sharing.budget
     }
 
-    /// Whether the run is a run of it.
+    /// Whether the run reproduces the row.
     pub fn row_of(&self, run: &RunView) -> bool {
         let clusters = match (&self.clusters, run.about.strategy.as_str()) {
             (Some(clusters), _) => *clusters == run.about.clusters,
-            // Other starts are other rows.
+            // Other initial clusters are other rows.
             (None, "no-search") => run.about.clusters == "single",
             (None, _) => true,
         };
@@ -95,7 +95,7 @@ impl PaperRow {
             && self.setting_of(run)
     }
 
-    /// Whether it may be a run with this tiling.
+    /// Whether a run with this tiling can reproduce the row.
     pub fn is_tiled(&self, tiling: &str) -> bool {
         match &self.tiling {
             Some(wanted) => wanted == tiling,

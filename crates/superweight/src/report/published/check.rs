@@ -1,14 +1,14 @@
-//! A published run, read as by somebody who believes nothing: what the record says is computed again from its files.
+//! Checks a published run: every figure in its record is computed again from the files beside it.
 //!
-//! | figure | from |
+//! | figure | computed from |
 //! |---|---|
-//! | top-1 of members and ensemble, how many images | `predictions.gz` |
-//! | epochs, minutes, images by use; that it finished | `log.jsonl` |
-//! | members, numbers, budget; that they keep to it | `plan.json` |
+//! | top-1 of members and ensemble, number of images | `predictions.gz` |
+//! | epochs, minutes, images by split, and that the run finished | `log.jsonl` |
+//! | members, parameters, budget, and that the budget is kept | `plan.json` |
 //! | strategy, data, seed, epochs | `resolved.toml` |
 //! | that times are of the same members | `anytime.json` |
 //!
-//! The device, the commit and the commands cannot be checked. NLL and ECE need the logits, which are not kept.
+//! Device, commit and commands cannot be checked. NLL and ECE need the logits, which are not kept.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -18,51 +18,53 @@ use std::path::{Path, PathBuf};
 use superweight_plan::{Role, SharedRoles, SharingPlan};
 
 use super::error::ResultsError;
-use super::publish::{accuracies, count};
+use super::record::{
+    Accuracies, Epochs, ImageCounts, Minutes, PREDICTIONS, RECORD, Record, Settings, at_the_end,
+    top1_percent,
+};
 use crate::data::EvalSplit;
-use super::record::{Epochs, ImageCounts, Minutes, Record, Settings, at_the_end};
-use super::{PREDICTIONS, RECORD};
-use crate::infer::anytime::{PROFILE, Profile};
 use crate::evaluate::Classes;
+use crate::infer::anytime::{PROFILE, Profile};
 use crate::model::Subset;
 use crate::recipe::{Recipe, Resolved};
 use crate::run::{Event, StopEvent, read_log};
 
-/// Points of top-1 between the look that ends training and the evaluation of the same numbers: kernels that round
-/// otherwise move some images out of 10,000, another run moves more.
-const SAME_NUMBERS: f64 = 0.5;
-/// Minutes are printed and read back as decimal numbers.
+/// Largest difference in points of top-1 between the evaluation at the end of training and the
+/// later one of the same checkpoint. Kernels that round differently change a few of 10,000 images;
+/// another run changes more.
+const SAME_TOP1: f64 = 0.5;
+/// Largest difference in minutes, which are written and read as decimal numbers.
 const SAME_MINUTES: f64 = 1e-6;
 
-/// A run in a folder of results, checked.
+/// A published run whose record was checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {
-    /// Where it lies.
+    /// Folder of the published run.
     pub folder: PathBuf,
-    /// What it says.
+    /// The record, `run.json`.
     pub record: Record,
-    /// Its recipe, with every default.
+    /// The run's recipe with every default filled in.
     pub resolved: Resolved,
-    /// The class of every image, as the predictions have it.
+    /// Label of every image, from the predictions.
     pub labels: Vec<u16>,
-    /// Top-1 in percent of every ensemble that the predictions have, counted.
+    /// Top-1 in percent of every ensemble in the predictions.
     pub counted: BTreeMap<Subset, f64>,
-    /// Times of every ensemble, where they were measured.
+    /// Times of every ensemble, if they were measured.
     pub anytime: Option<Profile>,
 }
 
 impl Published {
-    /// Reads a folder and computes again what it says.
+    /// Reads a folder and checks its record.
     pub fn open(folder: &Path) -> Result<Self, ResultsError> {
         let file = folder.join(RECORD);
         let text = fs::read_to_string(&file).map_err(ResultsError::io("read", &file))?;
         let record: Record =
             serde_json::from_str(&text).map_err(|error| ResultsError::file(&file, error))?;
-        let say = Contradictions { folder };
+        let check = Contradictions { folder };
         if record.version != 1 {
             return Err(ResultsError::file(
                 &file,
-                format!("version {}, this program reads 1", record.version),
+                format!("version {}; this program reads version 1", record.version),
             ));
         }
         for (what, text) in
@@ -73,21 +75,21 @@ impl Published {
             }
         }
         if record.commands.is_empty() {
-            return Err(ResultsError::file(&file, "it names no command"));
+            return Err(ResultsError::file(&file, "it has no command"));
         }
-        say.log(&record)?;
-        let resolved = say.plan_and_recipe(&record)?;
-        let classes = say.predictions(&record)?;
-        let anytime = say.anytime(&record, &classes)?;
+        check.log(&record)?;
+        let resolved = check.plan_and_recipe(&record)?;
+        let classes = check.predictions(&record)?;
+        let anytime = check.anytime(&record, &classes)?;
         let counted =
-            classes.rows.keys().filter_map(|&it| Some((it, count(&classes, it)?))).collect();
+            classes.rows.keys().filter_map(|&it| Some((it, top1_percent(&classes, it)?))).collect();
         let (folder, labels) = (folder.to_owned(), classes.labels);
         Ok(Self { folder, record, resolved, labels, counted, anytime })
     }
 }
 
-/// Every published run below a folder, by path; runs on the same images must have the same labels. What is hidden is a draft of one
-/// that was not finished.
+/// All published runs below a folder, sorted by path. Runs on the same test images must have the
+/// same labels. Hidden folders are drafts of unfinished publications and are skipped.
 pub fn open_all(results: &Path) -> Result<Vec<Published>, ResultsError> {
     let mut found = vec![];
     let mut folders = vec![results.to_owned()];
@@ -122,40 +124,42 @@ pub fn open_all(results: &Path) -> Result<Vec<Published>, ResultsError> {
     Ok(all)
 }
 
+/// Comparison of a record with the files in its folder.
 struct Contradictions<'a> {
     folder: &'a Path,
 }
 
 impl Contradictions<'_> {
+    /// Fails if the record and a file differ.
     fn equal<T: PartialEq + Debug>(
         &self,
         what: &str,
-        said: &T,
+        recorded: &T,
         found: &T,
         file: &'static str,
     ) -> Result<(), ResultsError> {
-        match said == found {
+        match recorded == found {
             true => Ok(()),
             false => Err(ResultsError::Contradiction {
                 folder: self.folder.to_owned(),
                 what: what.to_owned(),
-                said: format!("{said:?}"),
+                recorded: format!("{recorded:?}"),
                 found: format!("{found:?}"),
                 file,
             }),
         }
     }
 
-    /// Percentages, which are not the same.
+    /// The error for two different percentages.
     fn differ(
         &self,
         what: &str,
-        said: f64,
+        recorded: f64,
         found: f64,
         file: &'static str,
     ) -> Result<(), ResultsError> {
         let percent = |value: f64| (100.0 * value).round() / 100.0;
-        self.equal(what, &percent(said), &percent(found), file)
+        self.equal(what, &percent(recorded), &percent(found), file)
     }
 
     fn log(&self, record: &Record) -> Result<(), ResultsError> {
@@ -164,20 +168,20 @@ impl Contradictions<'_> {
         let log = read_log(&path)?;
         self.equal("epochs", &record.epochs, &Epochs::of(&log), name)?;
         self.equal("images", &Some(record.images), &ImageCounts::of(&log), name)?;
-        let (said, found) = (record.minutes, Minutes::of(&log));
+        let (recorded, found) = (record.minutes, Minutes::of(&log));
         let near = |a: f64, b: f64| (a - b).abs() <= SAME_MINUTES;
-        if !(near(said.search, found.search)
-            && near(said.train, found.train)
-            && near(said.wall, found.wall))
+        if !(near(recorded.search, found.search)
+            && near(recorded.train, found.train)
+            && near(recorded.wall, found.wall))
         {
-            self.equal("minutes", &said, &found, name)?;
+            self.equal("minutes", &recorded, &found, name)?;
         }
         if !matches!(log.last().map(|line| &line.event), Some(Event::Stop(stop)) if stop.reason == StopEvent::FINISHED)
         {
             return Err(ResultsError::file(&path, "the run did not finish"));
         }
         match at_the_end(&log).filter(|_| record.split == EvalSplit::Test) {
-            Some(top1) if (top1 - record.top1.ensemble).abs() > SAME_NUMBERS => {
+            Some(top1) if (top1 - record.top1.ensemble).abs() > SAME_TOP1 => {
                 let what = format!("top-1 of {} together", record.outputs().words());
                 self.differ(&what, record.top1.ensemble, top1, name)
             }
@@ -192,7 +196,8 @@ impl Contradictions<'_> {
             SharingPlan::from_json(&text).map_err(|error| ResultsError::file(&path, error))?;
         let none: [&str; 0] = [];
         let mut resolved = Recipe::load(&self.folder.join("resolved.toml"), &none)?.resolve()?;
-        // Complete recipes used to say "auto", which has come to mean another tiling: the plan knows which it was.
+        // Resolved recipes used to contain "auto", whose meaning has changed. The plan states the
+        // tiling.
         let classifier = plan.layers.iter().find(|planned| planned.layer.role == Role::Classifier);
         let classifier = classifier.map(|planned| !planned.tiles.is_empty());
         let share = SharedRoles {
@@ -210,7 +215,7 @@ impl Contradictions<'_> {
         self.equal("seed", &record.seed, &found.seed, "resolved.toml")?;
         self.equal("epochs", &record.epochs.train, &resolved.train.epochs, "resolved.toml")?;
         self.equal(
-            "images held out",
+            "validation images",
             &record.images.validation,
             &resolved.data.validation,
             "resolved.toml",
@@ -233,13 +238,13 @@ impl Contradictions<'_> {
             EvalSplit::Validation => record.images.validation,
         };
         self.equal("number of images", &images, &classes.labels.len(), PREDICTIONS)?;
-        let found = accuracies(&classes, record.outputs().count())
-            .ok_or_else(|| ResultsError::file(&path, "a member's predictions are missing"))?;
+        let found = Accuracies::count(&classes, record.outputs().count())
+            .ok_or_else(|| ResultsError::file(&path, "a member has no predictions"))?;
         self.equal("top-1", &record.top1, &found, PREDICTIONS)?;
         Ok(classes)
     }
 
-    /// Times are taken as they are; that they are of these numbers is seen by the accuracies beside them.
+    /// Times cannot be checked; the accuracies beside them show that they are of this run.
     fn anytime(&self, record: &Record, classes: &Classes) -> Result<Option<Profile>, ResultsError> {
         let name = PROFILE;
         let path = self.folder.join(name);
@@ -247,11 +252,11 @@ impl Contradictions<'_> {
             return Ok(None);
         }
         let profile = Profile::load(&path)?;
-        let (said, found) = (record.outputs().to_string(), profile.outputs().to_string());
-        self.equal(record.outputs().words(), &said, &found, name)?;
+        let (recorded, found) = (record.outputs().to_string(), profile.outputs().to_string());
+        self.equal(record.outputs().words(), &recorded, &found, name)?;
         for subset in &profile.subsets {
-            if let Some(top1) = count(classes, subset.members)
-                && (top1 - subset.top1).abs() > SAME_NUMBERS
+            if let Some(top1) = top1_percent(classes, subset.members)
+                && (top1 - subset.top1).abs() > SAME_TOP1
             {
                 self.differ(&format!("top-1 of {}", subset.members), top1, subset.top1, name)?;
             }

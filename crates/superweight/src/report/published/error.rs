@@ -1,82 +1,83 @@
-//! What keeps a run from being published, or a table from being made.
+//! Errors of publishing runs and of making the table.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::infer::anytime::ProfileError;
 use crate::evaluate::PredictionError;
+use crate::infer::anytime::ProfileError;
 use crate::recipe::RecipeError;
 use crate::run::RunError;
 
-/// Anything about results.
+/// Why a run cannot be published or the table not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResultsError {
-    /// The run's folder, or a file in it.
+    /// The run's folder, or a file in it, cannot be read.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The recipe that the run keeps.
+    /// The recipe that the run keeps is invalid.
     #[error(transparent)]
     Recipe(#[from] RecipeError),
-    /// The predictions.
+    /// The predictions are invalid.
     #[error(transparent)]
     Predictions(#[from] PredictionError),
-    /// What was measured of it.
+    /// The profile of `swn anytime` is invalid.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// A file that cannot be read or written.
+    /// A file cannot be read or written.
     #[error("cannot {doing} {}: {source}", path.display())]
     Io {
-        /// In words.
+        /// What was attempted, such as `read`.
         doing: &'static str,
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A file that says what it should not.
+    /// A file has wrong contents.
     #[error("{}: {what}", file.display())]
     File {
-        /// Which.
+        /// Path of the file.
         file: PathBuf,
-        /// What was found and what to do.
+        /// What is wrong, and what to do.
         what: String,
     },
-    /// A record that its own files contradict.
-    #[error("{}: {what} is {said} in run.json and {found} in its {file}", folder.display())]
+    /// A record contradicts the files beside it.
+    #[error("{}: {what} is {recorded} in run.json and {found} in its {file}", folder.display())]
     Contradiction {
-        /// The published run.
+        /// Folder of the published run.
         folder: PathBuf,
-        /// Which figure.
+        /// Name of the figure.
         what: String,
-        /// As recorded.
-        said: String,
-        /// As computed again.
+        /// Value in the record.
+        recorded: String,
+        /// Value computed from the file.
         found: String,
-        /// From which file.
+        /// Name of the file.
         file: &'static str,
     },
-    /// Files of a run that say different things of it: one of them is of another checkpoint, or of fewer images.
+    /// Files of a run contradict each other: one of them is of another checkpoint, or of fewer
+    /// images.
     #[error(
         "{0}: {what}; evaluate it over all images: 'swn eval {0}{1}', and 'swn anytime {0}{1}' where it has a profile",
-        run.display(), if *held_out { " --held-out" } else { "" }
+        run.display(), if *validation { " --validation" } else { "" }
     )]
     Disagree {
-        /// The run.
+        /// Folder of the run.
         run: PathBuf,
-        /// In words.
+        /// What they contradict each other in.
         what: String,
-        /// Whether it is judged by held-out images.
-        held_out: bool,
+        /// Whether the run is evaluated on validation images.
+        validation: bool,
     },
-    /// More numbers than allowed.
-    #[error("{}: {total} numbers, the budget is {budget}", folder.display())]
+    /// The plan has more parameters than the budget.
+    #[error("{}: {total} parameters, the budget is {budget}", folder.display())]
     OverBudget {
-        /// The published run.
+        /// Folder of the published run.
         folder: PathBuf,
-        /// What the plan has.
+        /// Number of parameters in the plan.
         total: u64,
-        /// What it may have.
+        /// The budget.
         budget: u64,
     },
 }

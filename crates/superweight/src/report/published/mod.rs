@@ -1,25 +1,26 @@
-//! From finished runs to a table beside the paper that anyone can compute again.
+//! Finished runs as small files, and a table beside the paper that can be computed again from them.
 //!
 //! ```text
 //! run folder ─► publish ─► results/cifar-100/NAME/ ─┐
-//!   (weights stay behind)                           ├─► check ─► table ─► README.md, between two markers
+//!   (without weights)                               ├─► check ─► table ─► README.md
 //!               results/rows.toml, paper.toml ──────┘
 //! ```
 //!
-//! What is published is small enough to be committed and enough to doubt every figure: the class that every member gave
-//! every image, the plan, the log. `run.json` says the rest, and nothing in it is believed: [`Published::open`] counts
-//! right answers, epochs, seconds and numbers again and refuses a folder where they differ. Not figures copied into a
-//! README by hand: those cannot be checked by a test.
+//! The files of a published run are small enough to be committed and sufficient to check its
+//! figures: the predicted class of every image by every member, the plan, the log.
+//! [`Published::open`] does not trust the record in `run.json`: it counts correct predictions,
+//! epochs, seconds and parameters again and refuses a folder in which they differ. Figures copied
+//! into a README by hand could not be tested.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `run.json` | [`Record`]: command, commit, device, seed, epochs, minutes, numbers, accuracies |
+//! | `run.json` | [`Record`]: command, commit, device, seed, epochs, minutes, parameters, accuracies |
 //! | `predictions.gz` | [`Classes`](crate::evaluate::Classes): about 10 KB |
-//! | `log.jsonl`, `plan.json` | as the run left them |
-//! | `recipe.toml`, `resolved.toml` | as asked, and with every default |
-//! | `anytime.json` | where it was measured |
-//! | `given.json` | the plan that it began with, where it was given one |
-//! | `set.json` | what its pictures were, where they were the user's own |
+//! | `log.jsonl`, `plan.json` | copies of the run's files |
+//! | `recipe.toml`, `resolved.toml` | the recipe as written, and with every default filled in |
+//! | `anytime.json` | times, if they were measured |
+//! | `given.json` | the plan that the run started from, if it was given one |
+//! | `set.json` | description of the user's own pictures, if the run used them |
 
 mod check;
 mod error;
@@ -34,8 +35,3 @@ pub use publish::{Provenance, publish};
 pub use record::{Accuracies, ChosenOn, Epochs, ImageCounts, Minutes, Record, USUAL_EPOCHS};
 pub use rows::{PaperCell, RowRequest, load_rows};
 pub use table::{BEGIN, END, insert, table};
-
-/// Where a record lies in a folder of results.
-pub(crate) const RECORD: &str = "run.json";
-/// Where its predictions lie.
-pub(crate) const PREDICTIONS: &str = "predictions.gz";

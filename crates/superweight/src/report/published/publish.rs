@@ -1,55 +1,52 @@
-//! From a run's folder to the small files that are kept of it.
+//! Copies the small files of a finished run into a folder of results, with a record of its figures.
 //!
-//! A run must be finished and its newest checkpoint evaluated. Everything that a figure needs is taken from the run's
-//! own files; what they cannot know (commit, which images choices were made on) is told.
+//! The run must be finished and its newest checkpoint evaluated. Every figure comes from the run's
+//! own files; [`Provenance`] states what they do not contain.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use superweight_plan::SharingPlan;
 
 use super::check::Published;
 use super::error::ResultsError;
-use crate::data::EvalSplit;
-use super::record::{Accuracies, ChosenOn, Epochs, ImageCounts, Minutes, Record, Settings};
-use super::{PREDICTIONS, RECORD};
-use crate::infer::anytime::{PROFILE, Profile};
-use crate::data::SET;
-use crate::evaluate::{Classes, Figures, Predictions, evaluate_subsets};
-use crate::model::Subset;
+use super::record::{
+    Accuracies, ChosenOn, Epochs, ImageCounts, Minutes, PREDICTIONS, RECORD, Record, Settings,
+};
+use crate::data::{EvalSplit, SET};
+use crate::evaluate::{Classes, EvaluationRecord, Figures, Predictions, evaluate_subsets};
 use crate::fs::write_whole;
+use crate::infer::anytime::{PROFILE, Profile};
+use crate::model::Outputs;
+use crate::model::Subset;
 use crate::recipe::{PLAN, Recipe, Resolved};
 use crate::run::{
-    COMMANDS, Event, Invocation, LOG, RECIPE, RESOLVED, Stamp, StopEvent, load_checkpoint, read_log, without_folders,
+    COMMANDS, Event, Invocation, LOG, RECIPE, RESOLVED, Stamp, StopEvent, load_checkpoint,
+    read_log, without_folders,
 };
-use crate::model::{OutputId, Outputs};
 
-/// Members up to which the classes of every ensemble are kept, for an anytime curve: 15 rows of 4 KB.
-const MOST_SUBSETS: usize = 4;
+/// Number of members up to which the classes of every ensemble are kept, for an anytime curve: 15
+/// rows of 4 KB.
+const MAX_MEMBERS_WITH_SUBSETS: usize = 4;
 
-/// What a run's files do not know.
+/// Facts about a run that its files do not contain.
 #[derive(Clone, Debug)]
 pub struct Provenance {
-    /// Of the program that trained.
+    /// Commit of the program that trained the run.
     pub commit: String,
-    /// Which images settings were chosen on.
+    /// Images on which settings were chosen.
     pub chosen_on: ChosenOn,
-    /// The row it is a run of, where that is not the run's name.
+    /// Row of the table that the run belongs to; none for the run's name.
     pub row: Option<String>,
 }
 
-/// Which checkpoint `swn eval` has looked at.
-#[derive(Deserialize)]
-struct Evaluated {
-    checkpoint: u64,
-    #[serde(default)]
-    digest: String,
-}
-
-/// Writes what is kept of a run into a folder, once it has been written beside it and read back with every check. Where that
-/// fails, the folder is what it was.
-pub fn publish(run: &Path, folder: &Path, provenance: Provenance) -> Result<Published, ResultsError> {
+/// Publishes a run into a folder. The files are written into a draft beside it, and read back with
+/// every check; then they replace the folder's files. If a step fails, the folder is unchanged.
+pub fn publish(
+    run: &Path,
+    folder: &Path,
+    provenance: Provenance,
+) -> Result<Published, ResultsError> {
     let no_checkpoint =
         || ResultsError::file(run, "no checkpoint: the run has not trained an epoch");
     let loaded = load_checkpoint(run)?.ok_or_else(no_checkpoint)?;
@@ -60,18 +57,19 @@ pub fn publish(run: &Path, folder: &Path, provenance: Provenance) -> Result<Publ
     let finished = matches!(log.last().map(|line| &line.event),
         Some(Event::Stop(stop)) if stop.reason == StopEvent::FINISHED);
     if !finished {
-        let what =
-            format!("the run is not finished; go on with 'swn train --resume {}'", run.display());
+        let what = format!(
+            "the run is not finished; continue it with 'swn train --resume {}'",
+            run.display()
+        );
         return Err(ResultsError::file(&log_file, what));
     }
-    let images = ImageCounts::of(&log).ok_or_else(|| {
-        ResultsError::file(&log_file, "its first line names no numbers of images")
-    })?;
+    let images = ImageCounts::of(&log)
+        .ok_or_else(|| ResultsError::file(&log_file, "its first line has no numbers of images"))?;
     let split = if images.validation > 0 { EvalSplit::Validation } else { EvalSplit::Test };
     let plan = SharingPlan::from_json(&loaded.checkpoint.plan).map_err(|error| {
         ResultsError::file(run, format!("plan.json of its checkpoint: {error}"))
     })?;
-    let outputs = Outputs::of(&plan);
+    let outputs = Outputs::of_plan(&plan);
     let (figures, classes) = evaluated(run, split, &loaded.stamp, &outputs)?;
     check_profile(run, split, &loaded.stamp, &outputs)?;
     let started = started(&run.join(COMMANDS))?;
@@ -92,8 +90,8 @@ pub fn publish(run: &Path, folder: &Path, provenance: Provenance) -> Result<Publ
         epochs: Epochs::of(&log),
         minutes: Minutes::of(&log),
         split,
-        top1: accuracies(&classes, outputs.count()).ok_or_else(|| {
-            ResultsError::file(run, "its predictions lack a member; evaluate it anew")
+        top1: Accuracies::count(&classes, outputs.count()).ok_or_else(|| {
+            ResultsError::file(run, "its predictions lack a member; evaluate it again")
         })?,
         top5: figures.top5,
         nll: figures.nll,
@@ -106,18 +104,22 @@ pub fn publish(run: &Path, folder: &Path, provenance: Provenance) -> Result<Publ
     let written = write(run, &draft, &resolved, &loaded.checkpoint.plan, &classes, &record);
     let checked = written.and_then(|()| Published::open(&draft));
     let contradicted = |error: ResultsError| match error {
-        ResultsError::Contradiction { what, said, found, file, .. } => {
-            let what = format!("{what} is {said} by what was predicted and {found} by its {file}");
-            ResultsError::Disagree { run: run.to_owned(), what, held_out: split == EvalSplit::Validation }
+        ResultsError::Contradiction { what, recorded, found, file, .. } => {
+            let what = format!("{what} is {recorded} in its predictions and {found} in its {file}");
+            ResultsError::Disagree {
+                run: run.to_owned(),
+                what,
+                validation: split == EvalSplit::Validation,
+            }
         }
         error => error,
     };
     let moved = checked.map_err(contradicted).and_then(|_| move_files(&draft, folder));
-    let _ = fs::remove_dir_all(&draft); // what went wrong before is what there is to say
+    let _ = fs::remove_dir_all(&draft); // the first error is the one to report
     moved.and_then(|()| Published::open(folder))
 }
 
-/// A folder of another name in the same place.
+/// A hidden folder beside the destination.
 fn draft_beside(run: &Path, folder: &Path) -> Result<PathBuf, ResultsError> {
     if fs::canonicalize(run)
         .ok()
@@ -128,12 +130,13 @@ fn draft_beside(run: &Path, folder: &Path) -> Result<PathBuf, ResultsError> {
             "this is the run's own folder: publish into another one",
         ));
     }
-    let nameless = || ResultsError::file(folder, "not the name of a folder");
-    let name = folder.file_name().ok_or_else(nameless)?.to_string_lossy();
+    let unnamed = || ResultsError::file(folder, "not the name of a folder");
+    let name = folder.file_name().ok_or_else(unnamed)?.to_string_lossy();
     Ok(folder.with_file_name(format!(".{name}.{}.tmp", std::process::id())))
 }
 
-/// Every file of a draft, whole; one that was published before and is not in the draft goes.
+/// Moves every file of a draft into the folder, and removes published files that the draft does not
+/// have.
 fn move_files(draft: &Path, folder: &Path) -> Result<(), ResultsError> {
     fs::create_dir_all(folder).map_err(ResultsError::io("create", folder))?;
     for name in [LOG, RECIPE, RESOLVED, PROFILE, PLAN, SET, "plan.json", PREDICTIONS, RECORD] {
@@ -147,6 +150,7 @@ fn move_files(draft: &Path, folder: &Path) -> Result<(), ResultsError> {
     Ok(())
 }
 
+/// Writes every file of the publication into a folder.
 fn write(
     run: &Path,
     folder: &Path,
@@ -180,7 +184,8 @@ fn write(
     )
 }
 
-/// A recipe whose settings from the command line, which stand below it, name no folders of this machine.
+/// The recipe without local folders in the settings from the command line, which are appended to
+/// it.
 fn set_without_folders(recipe: &[u8]) -> String {
     let text = String::from_utf8_lossy(recipe);
     let is_typed = |line: &str| ["# --set ", "# --from "].iter().any(|flag| line.starts_with(flag));
@@ -188,40 +193,19 @@ fn set_without_folders(recipe: &[u8]) -> String {
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
-
-/// Top-1 of some members together in percent, counted; none where they are missing.
-pub(super) fn count(classes: &Classes, subset: Subset) -> Option<f64> {
-    let pairs = classes.rows.get(&subset)?.iter().zip(&classes.labels);
-    // In this order 79 of 100 are 79, not 79.00000000000001.
-    Some(
-        100.0 * pairs.filter(|(class, label)| class == label).count() as f64
-            / classes.labels.len() as f64,
-    )
-}
-
-/// Top-1 of members and all together; none where one is missing.
-pub(super) fn accuracies(classes: &Classes, outputs: usize) -> Option<Accuracies> {
-    let percent = |subset| count(classes, subset);
-    let each = (0..outputs).map(|output| percent(Subset::one(OutputId(output))));
-    Some(Accuracies {
-        ensemble: percent(Subset::all(outputs))?,
-        members: each.collect::<Option<_>>()?,
-    })
-}
-
-/// The figures of all together and the classes that are kept, from the logits that the newest checkpoint gave.
+/// Figures of all outputs together, and the classes to keep, from the logits of the newest
+/// checkpoint.
 fn evaluated(
     run: &Path,
     split: EvalSplit,
     newest: &Stamp,
     outputs: &Outputs,
 ) -> Result<(Figures, Classes), ResultsError> {
-    let part = split.name();
-    let file = run.join("evaluation").join(format!("{part}.json"));
+    let file = run.join("evaluation").join(format!("{}.json", split.name()));
     let again = format!("evaluate it with 'swn eval {}{}'", run.display(), split.flag());
     let text = fs::read_to_string(&file)
         .map_err(|error| ResultsError::file(&file, format!("{error}; {again}")))?;
-    let read: Evaluated = serde_json::from_str(&text)
+    let read: EvaluationRecord = serde_json::from_str(&text)
         .map_err(|error| ResultsError::file(&file, format!("{error}; {again}")))?;
     if let Some(what) =
         newest.contradiction(&Stamp { number: read.checkpoint, digest: read.digest })
@@ -233,27 +217,27 @@ fn evaluated(
         .map_err(|error| ResultsError::file(run, format!("{error}; {again}")))?;
     let about = |key| full.about.get(key).map_or("", String::as_str);
     let number = about("checkpoint").parse().unwrap_or(newest.number);
-    let said = Stamp { number, digest: about("digest").to_owned() };
-    if let Some(what) = newest.contradiction(&said) {
+    let found = Stamp { number, digest: about("digest").to_owned() };
+    if let Some(what) = newest.contradiction(&found) {
         return Err(ResultsError::file(&file, format!("{what}; {again}")));
     }
     if full.outputs() != outputs.count() {
         let (found, words) = (full.outputs(), outputs.words());
-        let what = format!("of {found} {words}, the run has {}; {again}", outputs.count());
+        let what = format!("it is of {found} {words}, the run has {}; {again}", outputs.count());
         return Err(ResultsError::file(&file, what));
     }
     let together = evaluate_subsets(&full, &Subset::prefixes(outputs.count())).pop();
-    let figures = together.expect("somebody answers").scores().into();
+    let figures = together.expect("a run has at least one output").scores().into();
     let mut classes = full.to_classes();
-    let few = (2..=MOST_SUBSETS).contains(&outputs.count()) || outputs.nested();
-    if let Some(subsets) = outputs.subsets().ok().filter(|_| few) {
+    let all = (2..=MAX_MEMBERS_WITH_SUBSETS).contains(&outputs.count()) || outputs.nested();
+    if let Some(subsets) = outputs.subsets().ok().filter(|_| all) {
         classes.rows =
             subsets.into_iter().map(|subset| (subset, full.classes_of(subset))).collect();
     }
     Ok((figures, classes))
 }
 
-/// A profile, where there is one, is of the same checkpoint and of those who answer.
+/// Checks that the run's profile, if there is one, is of this checkpoint and these outputs.
 fn check_profile(
     run: &Path,
     split: EvalSplit,
@@ -267,28 +251,29 @@ fn check_profile(
     match Profile::load(&file)?.contradiction(outputs, newest) {
         None => Ok(()),
         Some(what) => {
-            let again = format!("'swn anytime {}{}' makes it anew", run.display(), split.flag());
+            let again = format!("'swn anytime {}{}' measures again", run.display(), split.flag());
             Err(ResultsError::file(&file, format!("{what}; {again}")))
         }
     }
 }
 
+/// Commands that started and resumed the run, from `commands.jsonl`.
 fn started(file: &Path) -> Result<Vec<Invocation>, ResultsError> {
-    let told =
+    let example =
         "a line such as {\"command\":\"swn train …\",\"device\":\"NVIDIA H200\"} for every process";
     let text = fs::read_to_string(file).map_err(|error| {
         ResultsError::file(
             file,
-            format!("{error}; an older program has not written it: write {told}"),
+            format!("{error}; older programs did not write it: write {example}"),
         )
     })?;
     let line = |line: &str| {
         serde_json::from_str(line)
-            .map_err(|error| ResultsError::file(file, format!("{error}; {told}")))
+            .map_err(|error| ResultsError::file(file, format!("{error}; {example}")))
     };
     let all: Vec<Invocation> = text.lines().map(line).collect::<Result<_, _>>()?;
     match all.is_empty() {
-        true => Err(ResultsError::file(file, format!("it is empty; {told}"))),
+        true => Err(ResultsError::file(file, format!("it is empty; {example}"))),
         false => Ok(all),
     }
 }

@@ -1,88 +1,97 @@
-//! `run.json`: what a finished run was and what it found, in figures that the files beside it can be asked about.
+//! `run.json`: what a finished run was, and its figures, which
+//! [`Published::open`](super::Published::open) checks.
 
 use serde::{Deserialize, Serialize};
 use superweight_plan::SharingPlan;
 
-use crate::recipe::Resolved;
 use crate::data::EvalSplit;
+use crate::evaluate::Classes;
+use crate::model::{OutputId, Outputs, Subset};
+use crate::recipe::Resolved;
 use crate::run::{Event, Line};
-use crate::model::Outputs;
 
-/// Epochs of the paper's recipe on CIFAR, and of every row that names no other number: what fewer give is no row of its tables.
+/// Name of a record's file.
+pub(super) const RECORD: &str = "run.json";
+/// Name of the predictions' file beside a record.
+pub(super) const PREDICTIONS: &str = "predictions.gz";
+
+/// Epochs of the paper's recipe on CIFAR, and of every row that states no other number. Runs with
+/// fewer epochs are not in its tables.
 pub const USUAL_EPOCHS: u64 = 200;
 
-/// One published run.
+/// A published run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// Of this file.
+    /// Version of the file's format.
     pub version: u32,
-    /// The row of the table that it is a run of: its recipe's name.
+    /// Row of the table that the run belongs to: the name of its recipe.
     pub row: String,
-    /// As typed, one per time the run was begun or gone on with.
+    /// Commands that started or resumed the run.
     pub commands: Vec<String>,
-    /// Of the program that ran.
+    /// Commit of the program that trained the run.
     pub commit: String,
-    /// What it ran on.
+    /// Device of the last command.
     pub device: String,
-    /// Of every random choice.
+    /// Seed of every random choice.
     pub seed: u64,
-    /// Data set.
+    /// Name of the data set.
     pub data: String,
-    /// How many of its images were used for what.
+    /// Number of images by split.
     pub images: ImageCounts,
-    /// Which images the settings were chosen on.
+    /// Images on which the settings were chosen.
     pub chosen_on: ChosenOn,
-    /// Networks.
+    /// Architectures of the members.
     pub members: Vec<String>,
-    /// As recipes write it.
+    /// Strategy in the recipe's word.
     pub strategy: String,
-    /// Trained numbers.
+    /// Number of trainable parameters.
     pub parameters: u64,
-    /// The same and what is kept free for refinement: what counts against the budget.
+    /// Number of parameters that count against the budget: the trainable ones and the reserve for
+    /// refinement.
     pub total: u64,
-    /// What there may be.
+    /// Parameter budget.
     pub budget: Option<u64>,
-    /// Done.
+    /// Number of epochs by phase.
     pub epochs: Epochs,
-    /// Taken.
+    /// Minutes by phase.
     pub minutes: Minutes,
-    /// Which images the accuracies are about.
+    /// Split on which the accuracies are measured.
     pub split: EvalSplit,
-    /// Top-1 in percent.
+    /// Top-1 accuracy in percent.
     pub top1: Accuracies,
-    /// Top-5 of all members together, in percent.
+    /// Top-5 accuracy of all outputs together, in percent.
     pub top5: f64,
-    /// Negative log-likelihood of all members together.
+    /// Negative log-likelihood of all outputs together.
     pub nll: f64,
-    /// Expected calibration error of all members together, in percent.
+    /// Expected calibration error of all outputs together, in percent.
     pub ece: f64,
 }
 
-/// Images by use.
+/// Number of images by split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ImageCounts {
-    /// Trained on.
+    /// Training images, without those for validation.
     pub train: usize,
-    /// Training images kept away from training.
+    /// Training images that are kept for validation.
     pub validation: usize,
-    /// Of the test set.
+    /// Test images.
     pub test: usize,
 }
 
-/// Which images settings were chosen on. There is no word for the test set.
+/// Images on which settings were chosen. There is deliberately no variant for the test set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChosenOn {
-    /// Nothing was chosen: settings are the paper's.
+    /// No images: all settings are the paper's.
     Paper,
-    /// On training images held out of shorter runs.
+    /// Validation images, in other runs.
     Validation,
 }
 
 impl ChosenOn {
-    /// For a table.
+    /// Description for a table.
     pub fn words(self) -> &'static str {
         match self {
             Self::Paper => "nothing (the paper's settings)",
@@ -91,13 +100,13 @@ impl ChosenOn {
     }
 }
 
-/// Epochs by phase.
+/// Number of epochs by phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Epochs {
-    /// Of the search.
+    /// Epochs of the search.
     pub search: u64,
-    /// Of the training after it.
+    /// Epochs of training after the search.
     pub train: u64,
 }
 
@@ -105,48 +114,71 @@ pub struct Epochs {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Minutes {
-    /// Steps of the search.
+    /// Minutes of the search's steps.
     pub search: f64,
-    /// Steps of training.
+    /// Minutes of training's steps.
     pub train: f64,
-    /// All from the first line of the log to the last, but for the time between two processes.
+    /// Minutes from the first line of the log to the last, without the time between two processes.
     pub wall: f64,
 }
 
-/// Of members and all together.
+/// Accuracies of members and ensemble.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Accuracies {
-    /// The mean of the members' probabilities.
+    /// Accuracy of the mean of all outputs' probabilities.
     pub ensemble: f64,
-    /// Each by itself, in the recipe's order; each exit, where there are several.
+    /// Accuracy of each member in the recipe's order, or of each exit.
     pub members: Vec<f64>,
 }
 
+impl Accuracies {
+    /// Counts the correct predictions of every output and of all together; none if a row is
+    /// missing.
+    pub(super) fn count(classes: &Classes, outputs: usize) -> Option<Self> {
+        let percent = |subset| top1_percent(classes, subset);
+        let each = (0..outputs).map(|output| percent(Subset::one(OutputId(output))));
+        Some(Self {
+            ensemble: percent(Subset::all(outputs))?,
+            members: each.collect::<Option<_>>()?,
+        })
+    }
+}
+
+/// Top-1 accuracy of a subset in percent, counted; none if the predictions have no row for it.
+pub(super) fn top1_percent(classes: &Classes, subset: Subset) -> Option<f64> {
+    let pairs = classes.rows.get(&subset)?.iter().zip(&classes.labels);
+    let correct = pairs.filter(|(class, label)| class == label).count();
+    // Multiplied before the division, 79 of 100 are 79 and not 79.00000000000001.
+    Some(100.0 * correct as f64 / classes.labels.len() as f64)
+}
+
 impl Record {
-    /// Who answers.
+    /// The members, or the exits of the only one.
     pub fn outputs(&self) -> Outputs {
         Outputs::of_networks(&self.members)
     }
 
-    /// Whether it may stand in a row of as many epochs: it has seen all training images and was measured on the test set.
+    /// Whether the run may be in the table: it was trained on all training images and evaluated on
+    /// the test set.
     pub fn is_whole(&self) -> bool {
         self.images.validation == 0 && self.split == EvalSplit::Test
     }
 
-    /// Minutes of steps, search and training.
+    /// Minutes of steps, in search and training.
     pub fn gpu_minutes(&self) -> f64 {
         self.minutes.search + self.minutes.train
     }
 }
 
 impl Epochs {
-    /// As the log has them.
+    /// Epochs in a log.
     pub fn of(log: &[Line]) -> Self {
         let mut epochs = Self::default();
         for line in log {
             if let Event::Epoch(epoch) = &line.event {
-                *(if epoch.phase == "search" { &mut epochs.search } else { &mut epochs.train }) += 1;
+                *(if epoch.phase == "search" { &mut epochs.search } else { &mut epochs.train }) +=
+                    1;
             }
         }
         epochs
@@ -154,7 +186,7 @@ impl Epochs {
 }
 
 impl Minutes {
-    /// As the log has them.
+    /// Minutes in a log.
     pub fn of(log: &[Line]) -> Self {
         let mut minutes = Self::default();
         let mut last = None;
@@ -164,9 +196,9 @@ impl Minutes {
                 let sum = if search { &mut minutes.search } else { &mut minutes.train };
                 *sum += epoch.train.seconds / 60.0;
             }
-            let goes_on = !matches!(line.event, Event::Start(_) | Event::Resume(_));
+            let same_process = !matches!(line.event, Event::Start(_) | Event::Resume(_));
             minutes.wall +=
-                last.filter(|_| goes_on).map_or(0.0, |last: f64| (line.time - last) / 60.0);
+                last.filter(|_| same_process).map_or(0.0, |last: f64| (line.time - last) / 60.0);
             last = Some(line.time);
         }
         minutes
@@ -174,7 +206,7 @@ impl Minutes {
 }
 
 impl ImageCounts {
-    /// As the log's first line has them.
+    /// Number of images, from the log's first event; none if it is missing.
     pub fn of(log: &[Line]) -> Option<Self> {
         log.iter().find_map(|line| match &line.event {
             Event::Start(start) => {
@@ -186,7 +218,7 @@ impl ImageCounts {
     }
 }
 
-/// Top-1 of all members together on the test set, as training itself saw it when it ended.
+/// Test accuracy of all outputs together at the end of training.
 pub(super) fn at_the_end(log: &[Line]) -> Option<f64> {
     log.iter().rev().find_map(|line| match &line.event {
         Event::Eval(eval) => eval.test.as_ref().map(|test| test.ensemble.top1),
@@ -194,7 +226,7 @@ pub(super) fn at_the_end(log: &[Line]) -> Option<f64> {
     })
 }
 
-/// What a plan and a recipe say, in the record's words.
+/// The part of a record that follows from plan and recipe.
 pub(super) struct Settings {
     pub members: Vec<String>,
     pub strategy: String,
@@ -223,28 +255,39 @@ impl Settings {
 mod tests {
     use super::*;
 
-    /// Two processes, a minute apart; a search of one epoch.
-    const LOG: &str = r#"{"time":100.0,"event":"start","images":[90,10,20]}
-{"time":130.0,"event":"epoch","phase":"search","epoch":0,"train":{"seconds":24.0}}
-{"time":160.0,"event":"epoch","phase":"train","epoch":0,"train":{"seconds":30.0}}
-{"time":220.0,"event":"resume","checkpoint":2}
-{"time":250.0,"event":"epoch","phase":"train","epoch":1,"train":{"seconds":30.0}}
-{"time":256.0,"event":"eval","part":"test","test":{"ensemble":{"top1":61.5}}}"#;
+    const START: &str = r#""version":"0","name":"a","strategy":"swn","seed":0,"members":[],"budget":null,"data":"d",
+        "bill":{"templates":0,"coefficients":0,"reserved":0,"batch_norm":0,"classifier":0,"dense":0}"#;
 
+    fn epoch(time: f64, phase: &str, epoch: u64, seconds: f64) -> String {
+        format!(
+            r#"{{"time":{time},"event":"epoch","phase":"{phase}","epoch":{epoch},"epochs":2,"loss":null,
+            "train":{{"loss":null,"losses":[],"top1":[],"lr":null,"seconds":{seconds},"images_per_s":null}}}}"#
+        )
+    }
+
+    /// Two processes a minute apart, with a search of one epoch.
     #[test]
-    fn epochs_minutes_and_images_of_a_log() {
-        let log: Vec<Line> = LOG.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    fn epochs_minutes_and_images_come_from_the_log() {
+        let scores = r#"{"top1":61.5,"top5":null,"nll":null}"#;
+        let log = [
+            format!(r#"{{"time":100.0,"event":"start","images":[90,10,20],{START}}}"#),
+            epoch(130.0, "search", 0, 24.0),
+            epoch(160.0, "train", 0, 30.0),
+            r#"{"time":220.0,"event":"resume","checkpoint":2,"phase":"train","epoch":1}"#
+                .to_owned(),
+            epoch(250.0, "train", 1, 30.0),
+            format!(
+                r#"{{"time":256.0,"event":"eval","split":"test",
+                "test":{{"images":20,"ensemble":{scores},"members":[]}}}}"#
+            ),
+        ];
+        let log: Vec<Line> = log.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(Epochs::of(&log), Epochs { search: 1, train: 2 });
         let minutes = Minutes::of(&log);
         assert_eq!((minutes.search, minutes.train), (0.4, 1.0));
-        assert!(
-            (minutes.wall - 1.6).abs() < 1e-12,
-            "the minute between the processes does not count"
-        );
-        assert_eq!(
-            ImageCounts::of(&log),
-            Some(ImageCounts { trained: 90, held_out: 10, test: 20 })
-        );
+        assert!((minutes.wall - 1.6).abs() < 1e-12, "without the minute between the processes");
+        let images = ImageCounts { train: 90, validation: 10, test: 20 };
+        assert_eq!(ImageCounts::of(&log), Some(images));
         assert_eq!(at_the_end(&log), Some(61.5));
         assert_eq!(ImageCounts::of(&log[1..]), None);
     }
