@@ -1,42 +1,46 @@
-//! What sharing costs: a step with composed weights beside a step of the same members without sharing.
+//! The time that sharing adds to a step: a step with composed weights beside a step of the same
+//! members without sharing.
 //!
-//! Both are ready in one process and take turns, step by step, so that whatever else the machine does falls on both.
+//! Both ensembles are ready in one process and run alternate steps, so that other load of the machine
+//! affects both.
 
 use std::time::{Duration, Instant};
 
 use superweight_engine::{Device, Error, Sgd, SgdOptions};
 use superweight_plan::SharingPlan;
 
-use super::{median, noise};
+use super::synthetic::{median, noise};
 use crate::model::bank;
 use crate::model::ensemble::{Ensemble, EnsembleOptions};
 use crate::model::recording::RecordedWork;
 
-/// Two ensembles that take turns.
+/// An ensemble without sharing and one with composed weights, to be measured in alternation.
 #[derive(Debug)]
 pub struct SharedBench<D: Device> {
     dense: Side<D>,
     shared: Side<D>,
 }
 
-/// Times of both.
+/// Times of steps with and without sharing.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Comparison {
-    /// Median step without sharing.
+    /// Median time of a step without sharing, in milliseconds.
     pub dense_ms: f64,
-    /// Median step with composed weights.
+    /// Median time of a step with composed weights, in milliseconds.
     pub shared_ms: f64,
-    /// Median over turns of the second by the first.
+    /// Median ratio of the times of a step with sharing and the step without it beside it.
     pub ratio: f64,
-    /// MemberSchedule.
+    /// Number of pairs of steps measured.
     pub repeats: usize,
 }
 
+/// One of the two ensembles, with all that a training step needs.
 #[derive(Debug)]
 struct Side<D: Device> {
     ensemble: Ensemble<D>,
     optimizer: Sgd<D>,
-    replayed: RecordedWork<D>,
+    step: RecordedWork<D>,
 }
 
 impl<D: Device> Side<D> {
@@ -49,17 +53,18 @@ impl<D: Device> Side<D> {
         let images = noise(1, all * input.channels * input.height * input.width);
         let labels: Vec<u32> = (0..all).map(|i| (i % member.classes) as u32).collect();
         ensemble.set_batch(&images, &labels)?;
-        // A rate of zero, which is what rates are at first, does all the work and keeps the numbers tame.
+        // Learning rates are zero at first: a step does all its work, and parameters stay finite.
         let optimizer =
             ensemble.optimizer(SgdOptions { momentum: 0.9, nesterov: true }, |_| 5e-4)?;
-        Ok(Self { ensemble, optimizer, replayed: RecordedWork::New })
+        Ok(Self { ensemble, optimizer, step: RecordedWork::New })
     }
 
+    /// Runs one training step; returns its time in milliseconds.
     fn step(&mut self) -> Result<f64, Error> {
         let start = Instant::now();
-        let Self { ensemble, optimizer, replayed } = self;
+        let Self { ensemble, optimizer, step } = self;
         let device = ensemble.memory().device().clone();
-        replayed.run(&device, &mut || {
+        step.run(&device, &mut || {
             ensemble.gradients()?;
             ensemble.update(optimizer);
             Ok(())
@@ -70,7 +75,8 @@ impl<D: Device> Side<D> {
 }
 
 impl<D: Device> SharedBench<D> {
-    /// Compiles and allocates both; `dense` has the members of `plan` without sharing.
+    /// Compiles and allocates both ensembles. `dense` is the plan of the members without sharing,
+    /// `plan` the one with it.
     pub fn new(
         device: &D,
         dense: &SharingPlan,
@@ -83,7 +89,8 @@ impl<D: Device> SharedBench<D> {
         })
     }
 
-    /// MemberSchedule until `time` has passed, at least five, after three to warm up and to be recorded; who begins changes from turn to turn.
+    /// Measures pairs of steps until `time` has passed, at least five pairs, after three that warm up
+    /// and record. The order within a pair changes from pair to pair.
     pub fn measure(&mut self, time: Duration) -> Result<Comparison, Error> {
         let (mut dense, mut shared) = (vec![], vec![]);
         for _ in 0..3 {

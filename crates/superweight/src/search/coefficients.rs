@@ -1,13 +1,17 @@
-//! Should layers that share α go on sharing it? Eq. 3: the cosine of what each of them asks of it.
+//! Similarity of the gradients with which two layers would change their shared α (Eq. 3).
 //!
 //! ```text
-//! dL/dαᵢ[p, k] = ⟨dL/dWᵢ on cell p, Tₖ⟩      ψ(i, j) = cosine of the vectors over the cells both have, all k
+//! ψ(i, j) = cos(dL/dαᵢ, dL/dαⱼ)              over the cells p that both layers use, and all k
+//!
+//! dL/dαᵢ[p, k] = ⟨dL/dWᵢ on cell p, Tₖ⟩      with patterns: dL/dαᵢ[k] = ⟨dL/dWᵢ, patternₖ ⊗ Tₖ⟩
 //! ```
 //!
-//! With patterns α has one row: dL/dαᵢ[k] = ⟨dL/dWᵢ, patternₖ ⊗ Tₖ⟩.
+//! dL/dαᵢ is summed over an epoch for every layer i by itself. Refinement keeps one α for layers
+//! whose similarity is above β.
 //!
-//! One decision per SuperWeight, never per cell: α is one thing, and cells of one layer going different ways would be a
-//! second search. A SuperWeight that one layer uses, or whose set has one template, has nothing to decide.
+//! There is one decision per SuperWeight, not one per cell: different decisions for the cells of one
+//! layer would be a second search. A SuperWeight that one layer uses, or whose set has one template,
+//! needs no decision.
 
 use std::collections::BTreeMap;
 
@@ -16,21 +20,22 @@ use superweight_plan::{CoefficientPairs, LayerId, Pair, SharingPlan, SuperWeight
 use super::SearchError;
 use crate::model::bank::weight_name;
 
-/// What one layer asks of the coefficients of one SuperWeight, summed over an epoch.
+/// dL/dα of one layer and one SuperWeight, summed over an epoch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoefficientGradient {
-    /// Whose coefficients.
+    /// SuperWeight whose coefficients α are.
     pub superweight: SuperWeightId,
-    /// Who asks.
+    /// Layer through which the loss depends on α here.
     pub layer: LayerId,
-    /// Rows and columns of cells that the layer uses, from the first cell on, and K; one cell with patterns.
+    /// Rows and columns of the grid of cells that the layer uses, and K. One cell with patterns.
     pub shape: [usize; 3],
-    /// dL/dα, `[row, column, k]`.
+    /// Values of dL/dα, `[row, column, k]`.
     pub values: Vec<f32>,
 }
 
 impl CoefficientGradient {
-    /// Cosine with another layer's over the cells that both have; 0 where one is zero there.
+    /// Eq. 3: cosine of this gradient and another layer's, over the cells that both layers use; 0 if
+    /// one of them is zero on these cells.
     fn similarity(&self, other: &Self) -> f64 {
         let [rows, cols, k] = self.shape;
         let (rows, common) = (rows.min(other.shape[0]), cols.min(other.shape[1]));
@@ -49,7 +54,10 @@ impl CoefficientGradient {
     }
 }
 
-/// Similarities of all pairs of layers on each SuperWeight, as refinement takes them.
+/// Computes Eq. 3 for all pairs of layers of each SuperWeight, as input of refinement.
+///
+/// # Errors
+/// If a value is not finite.
 pub fn coefficient_pairs(
     plan: &SharingPlan,
     gradients: &[CoefficientGradient],
@@ -72,22 +80,23 @@ pub fn coefficient_pairs(
     Ok(users.into_iter().map(of).collect())
 }
 
-/// Which (SuperWeight, layer) have a say in refinement, with the shape of their dL/dα: all users of every SuperWeight
-/// that has coefficients and more than one user.
+/// Pairs of a SuperWeight and a layer whose dL/dα refinement compares, with the shape of dL/dα.
+///
+/// These are all layers of every SuperWeight that has coefficients and more than one layer.
 pub fn refinement_candidates(plan: &SharingPlan) -> Vec<(SuperWeightId, LayerId, [usize; 3])> {
-    let mut refinement_candidates = vec![];
+    let mut candidates = vec![];
     for (i, users) in plan.users().into_iter().enumerate() {
         let superweight = &plan.superweights[i];
         if superweight.groups.is_empty() || users.len() < 2 {
             continue;
         }
         let k = plan.set(superweight.set).templates;
-        refinement_candidates.extend(users.into_iter().map(|(layer, [rows, cols])| {
+        candidates.extend(users.into_iter().map(|(layer, [rows, cols])| {
             let shape = if plan.has_patterns() { [1, 1, k] } else { [rows, cols, k] };
             (SuperWeightId(i), layer, shape)
         }));
     }
-    refinement_candidates
+    candidates
 }
 
 #[cfg(test)]
@@ -104,9 +113,10 @@ mod tests {
         }
     }
 
-    /// Two rows of three cells against one row of two cells, K = 2: cells (0,0) and (0,1) are what both have.
+    /// A grid of two rows of three cells and one of one row of two cells, K = 2, have the cells (0,0)
+    /// and (0,1) in common.
     #[test]
-    fn only_cells_that_both_have_count() {
+    fn similarity_covers_the_cells_that_both_layers_use() {
         let large = gradient([2, 3, 2], &[1., 2., 3., 4., 9., 9., 9., 9., 9., 9., 9., 9.]);
         let small = gradient([1, 2, 2], &[2., 0., 1., 1.]);
         let expected = (2. + 3. + 4.) / (30f64.sqrt() * 6f64.sqrt());

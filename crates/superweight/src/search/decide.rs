@@ -1,4 +1,5 @@
-//! From statistics to a plan. Training and replay both come through here, so that they decide alike.
+//! Decisions: from statistics to a plan. Training and [`replay`](super::replay()) both call these
+//! functions, so that they decide the same.
 
 use superweight_plan::number::with_commas;
 use superweight_plan::{
@@ -16,25 +17,26 @@ use crate::recipe::Resolved;
 use crate::rng::Draws;
 use crate::run::DecisionEvent;
 
-/// Tells the draws of k-means from others of the seed.
+/// Key of the random values of k-means, which separates them from other uses of the seed.
 const KMEANS: u64 = 0x6b6d_6561_6e73;
 
-/// A plan, and how it came about.
+/// A plan, and the threshold that gave it.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Decision {
-    /// What to train next.
+    /// Plan to train next.
     pub plan: SharingPlan,
-    /// By what.
+    /// Threshold, as requested and as used.
     pub threshold: Threshold,
 }
 
 impl Decision {
-    /// The decision as the log records it.
+    /// The decision as an event of the log. `before` is the plan before the decision.
     pub fn event(&self, before: &SharingPlan) -> DecisionEvent {
         let sizes: Vec<usize> =
             self.plan.clusters.iter().map(|cluster| cluster.layers.len()).collect();
         let Threshold { requested, used, relaxed, .. } = &self.threshold;
-        let of = |name: &str, value: f64| (self.threshold.word() == name).then_some(value);
+        let value_of = |name: &str, value: f64| (self.threshold.word() == name).then_some(value);
         DecisionEvent {
             clusters_before: before.clusters.len(),
             clusters: sizes.len(),
@@ -44,32 +46,32 @@ impl Decision {
             bill_before: before.bill.clone(),
             bill: self.plan.bill.clone(),
             budget: self.plan.budget,
-            tau: of("tau", *requested),
-            tau_used: of("tau", *used),
-            beta: of("beta", *requested),
-            beta_used: of("beta", *used),
-            k: of("k", *requested),
-            k_used: of("k", *used),
+            tau: value_of("tau", *requested),
+            tau_used: value_of("tau", *used),
+            beta: value_of("beta", *requested),
+            beta_used: value_of("beta", *used),
+            k: value_of("k", *requested),
+            k_used: value_of("k", *used),
             relaxed: relaxed.clone(),
         }
     }
 }
 
-/// Coefficient groups of all SuperWeights.
+/// Number of coefficient groups of all SuperWeights of a plan.
 pub fn groups(plan: &SharingPlan) -> usize {
     plan.superweights.iter().map(|superweight| superweight.groups.len()).sum()
 }
 
-/// A threshold, or how many clusters, as requested and as used.
+/// A threshold, or a number of clusters, as requested and as used.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
     /// `τ`, `β`, or `k` of k-means.
     pub name: &'static str,
-    /// As in the recipe.
+    /// Value in the recipe or in the replay.
     pub requested: f64,
-    /// What gave the plan.
+    /// Value that gave the plan.
     pub used: f64,
-    /// Why that is not the same.
+    /// Reason why another value was used than requested; `None` if it is the same.
     pub relaxed: Option<String>,
 }
 
@@ -78,7 +80,7 @@ impl Threshold {
         Self { name, requested, used, relaxed }
     }
 
-    /// Its name in logs and JSON.
+    /// Name of the threshold in logs and JSON: `tau`, `beta` or `k`.
     pub fn word(&self) -> &'static str {
         match self.name {
             "τ" => "tau",
@@ -88,7 +90,12 @@ impl Threshold {
     }
 }
 
-/// The plan of training: clusters by what the search found out (Algorithm 1 with τ, or k-means).
+/// Decides the clusters for training from the statistics of the search, by Algorithm 1 with τ or by
+/// k-means.
+///
+/// # Errors
+/// If the recipe has no search, compares layers otherwise than the statistics do, or if no plan fits
+/// the budget.
 pub fn decide_clusters(
     resolved: &Resolved,
     statistics: &SearchStatistics,
@@ -96,7 +103,7 @@ pub fn decide_clusters(
     let strategy = resolved.strategy.word();
     let phase =
         resolved.search.as_ref().ok_or(SearchError::NoPhase { strategy, phase: "search" })?;
-    if !statistics.compared.is(phase.similarity) {
+    if !statistics.compared.matches(phase.similarity) {
         let compared = statistics.compared.word();
         let problem = format!("they compare {compared}, which strategy {strategy} does not");
         return Err(SearchError::Statistics { problem });
@@ -121,9 +128,9 @@ pub fn decide_clusters(
                 match request.plan() {
                     Err(PlanError::BudgetTooSmall { needed, budget, .. }) if k > 1 => {
                         let [needed, budget] = [needed, budget].map(with_commas);
-                        let why =
+                        let reason =
                             || format!("{clusters} clusters need {needed}, the budget is {budget}");
-                        relaxed.get_or_insert_with(why);
+                        relaxed.get_or_insert_with(reason);
                     }
                     plan => {
                         let threshold = Threshold::new("k", requested as f64, k as f64, relaxed);
@@ -131,12 +138,16 @@ pub fn decide_clusters(
                     }
                 }
             }
-            unreachable!("k of 1 is an answer or an error");
+            unreachable!("k = 1 gives a plan or an error");
         }
     }
 }
 
-/// The refined plan: coefficient groups by what every layer requested of them (Algorithm 1 with β).
+/// Decides the coefficient groups of the refined plan from dL/dα of every layer, by Algorithm 1 with
+/// β.
+///
+/// # Errors
+/// If the recipe has no refinement, a gradient is not finite, or no plan fits the budget.
 pub fn decide_groups(
     resolved: &Resolved,
     statistics: &RefineStatistics,
@@ -152,7 +163,8 @@ pub fn decide_groups(
     Ok(Decision { plan, threshold: Threshold::new("β", phase.beta, beta, relaxed) })
 }
 
-/// k groups of every starting cluster of layers larger than 1×1; the others stay as they are.
+/// Splits every cluster of the starting plan that k-means applies to into at most `k` groups; other
+/// clusters stay as they are.
 fn kmeans_clusters(
     start: &SharingPlan,
     means: &[(LayerId, Vec<f64>)],
@@ -165,14 +177,14 @@ fn kmeans_clusters(
             partition.push(cluster.layers.clone());
             continue;
         }
-        let of = |layer: &LayerId| {
-            means.iter().find(|(of, _)| of == layer).map(|(_, mean)| mean.clone())
+        let mean_of = |layer: &LayerId| {
+            means.iter().find(|(other, _)| other == layer).map(|(_, mean)| mean.clone())
         };
-        let points: Vec<Vec<f64>> = cluster.layers.iter().filter_map(of).collect();
+        let points: Vec<Vec<f64>> = cluster.layers.iter().filter_map(mean_of).collect();
         assert_eq!(
             points.len(),
             cluster.layers.len(),
-            "every clustered layer has its mean coefficients"
+            "every clustered layer has mean coefficients"
         );
         let groups = kmeans(&points, k, Draws::new(&[seed, KMEANS, i as u64]));
         let mut sets: Vec<Vec<LayerId>> = vec![vec![]; k];

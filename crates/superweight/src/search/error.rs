@@ -1,65 +1,67 @@
-//! What can go wrong between gradients and a new plan, with the facts and what to do.
+//! Errors of search and refinement.
 
 use superweight_engine::Error as EngineError;
 use superweight_plan::{ClusterId, PlanError};
 
 use crate::run::RunError;
 
-/// Why nothing could be decided.
+/// Reason why search or refinement could not decide on a plan.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SearchError {
-    /// A sum over an epoch is NaN or infinite: training diverged.
+    /// A value that layers are compared by is NaN or infinite, because training diverged.
     #[error("{what} of {layer} is not finite: training diverged; lower search.lr (or train.lr)")]
     NotFinite {
-        /// Which numbers, in words.
+        /// Name of the compared quantity, such as `Σ dL/dW`.
         what: &'static str,
-        /// Name of the layer's weight, its member's number in front.
+        /// Name of the layer's weight, with the index of its member as prefix.
         layer: String,
     },
-    /// k-means over coefficients where there are none.
+    /// k-means was chosen for layers that have no coefficients.
     #[error(
         "the layers of cluster {cluster} have one template and no coefficients to be clustered by: \
          use plan.tiling = \"grid\", or a larger budget"
     )]
     NoCoefficients {
-        /// Of the starting plan.
+        /// Cluster of the starting plan.
         cluster: ClusterId,
     },
     /// The recipe's strategy has no such phase.
     #[error("strategy {strategy} has no {phase}: there is nothing to decide")]
     NoPhase {
-        /// Its word.
+        /// Name of the strategy.
         strategy: &'static str,
         /// `search` or `refinement`.
         phase: &'static str,
     },
-    /// A run that has not come to the phase whose statistics are asked for.
+    /// The run has no statistics of the phase that is replayed.
     #[error(
-        "there are no statistics of a {phase}: the run has not come to it, or its strategy has none"
+        "there are no statistics of a {phase}: \
+         the run has not reached it, or its strategy has none"
     )]
     NoStatistics {
         /// `search` or `refinement`.
         phase: &'static str,
     },
-    /// β was given, and the coefficient gradients belong to other clusters.
+    /// β cannot be replayed, because the statistics of refinement belong to other clusters.
     #[error(
-        "dL/dα was summed while training other clusters than this τ gives: leave out --beta, or train with this τ"
+        "dL/dα was summed while training other clusters than this τ gives: \
+         leave out --beta, or train with this τ"
     )]
     OtherClusters,
-    /// A file of statistics contradicts itself.
+    /// A file of statistics is damaged, or does not fit the recipe.
     #[error("statistics: {problem}")]
     Statistics {
-        /// What was found and what was expected.
+        /// Description of the problem: what was found and what was expected.
         problem: String,
     },
-    /// The planner refused.
+    /// The planner found no plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The file could not be read or written.
+    /// A file of the run could not be read or written.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The device refused.
+    /// The engine returned an error.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }

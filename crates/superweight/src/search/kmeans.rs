@@ -1,37 +1,43 @@
-//! k-means: what Shapeshifter Networks group layers by. Lloyd's iterations from k-means++ starts, the best of ten.
+//! k-means, by which Shapeshifter Networks group layers: Lloyd's iterations from k-means++ starts,
+//! the best of ten.
 //!
-//! Every draw comes from the key, ties go to the first, and sums run in order: the same points and key give the same
-//! groups anywhere.
+//! Every random value is a function of the key, ties go to the first, and sums run in order. The same
+//! points and key therefore give the same groups on every machine.
 
 use crate::rng::Draws;
 
-/// Starts, of which the one with the smallest sum of squared distances is kept: scikit-learn's default.
+/// Number of starts, as scikit-learn's default was. The result with the smallest sum of squared
+/// distances is kept.
 const STARTS: u64 = 10;
-/// More iterations than points like these ever take; k-means always ends, but floats may circle.
+/// Largest number of iterations, more than layers' coefficients need. k-means ends in exact
+/// arithmetic; in floating point it could cycle.
 const ITERATIONS: usize = 300;
 
-/// Which of `k` groups each point belongs to; as many groups as different points where those are fewer.
+/// Returns for each point the index of its group, from 0 to `k` − 1. If there are fewer different
+/// points than `k`, there are as many groups as different points.
 ///
 /// # Panics
-/// Where `k` is 0.
+/// If `k` is 0.
 pub fn kmeans(points: &[Vec<f64>], k: usize, draws: Draws) -> Vec<usize> {
-    assert!(k > 0, "there is at least one group");
+    assert!(k > 0, "k-means needs at least one group");
     let runs = (0..STARTS).map(|start| lloyd(points, starts(points, k, draws.under(start))));
     let best = runs.min_by(|(_, a), (_, b)| a.total_cmp(b));
     best.map_or_else(Vec::new, |(groups, _)| groups)
 }
 
+/// Squared Euclidean distance.
 fn distance(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
 }
 
-/// The nearest centre and how far it is, squared.
+/// Index of the nearest centre, and its squared distance.
 fn nearest(point: &[f64], centres: &[Vec<f64>]) -> (usize, f64) {
     let distances = centres.iter().map(|centre| distance(point, centre)).enumerate();
     distances.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((0, f64::INFINITY))
 }
 
-/// k-means++: a first point at random, then each with a probability that grows as the square of its distance.
+/// Chooses up to `k` starting centres by k-means++: a first point at random, then points with a
+/// probability proportional to their squared distance from the nearest centre.
 fn starts(points: &[Vec<f64>], k: usize, draws: Draws) -> Vec<Vec<f64>> {
     let unit = |n: usize| (draws.bits(n as u64) >> 11) as f64 / (1u64 << 53) as f64;
     let Some(first) = points.get((unit(0) * points.len() as f64) as usize) else { return vec![] };
@@ -43,7 +49,8 @@ fn starts(points: &[Vec<f64>], k: usize, draws: Draws) -> Vec<Vec<f64>> {
             left -= far;
             left < 0.0
         });
-        // Rounding may leave a little at the end; where every point is a centre there is nothing to add.
+        // Rounding may leave a remainder: take the last point that is no centre. If every point is a
+        // centre, there is none.
         let next = next.or_else(|| far.iter().rposition(|&far| far > 0.0));
         let Some(next) = next.filter(|&next| far[next] > 0.0) else { break };
         centres.push(points[next].clone());
@@ -51,7 +58,7 @@ fn starts(points: &[Vec<f64>], k: usize, draws: Draws) -> Vec<Vec<f64>> {
     centres
 }
 
-/// Groups and their sum of squared distances.
+/// Runs Lloyd's iterations; returns the group of each point and the sum of squared distances.
 fn lloyd(points: &[Vec<f64>], mut centres: Vec<Vec<f64>>) -> (Vec<usize>, f64) {
     let mut groups = vec![usize::MAX; points.len()];
     let mut sum = 0.0;
@@ -81,7 +88,7 @@ fn lloyd(points: &[Vec<f64>], mut centres: Vec<Vec<f64>>) -> (Vec<usize>, f64) {
 mod tests {
     use super::*;
 
-    /// Three clouds of radius 1 around (0, 0), (10, 0) and (0, 10), dealt in turn.
+    /// Thirty points, in turn from three squares of side 2 around (0, 0), (10, 0) and (0, 10).
     fn clouds() -> Vec<Vec<f64>> {
         let draws = Draws::new(&[5]);
         let at = |n: u64| {
@@ -92,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn clouds_are_found_whatever_the_key() {
+    fn separate_clouds_are_found_with_every_key() {
         for key in 0..20 {
             let groups = kmeans(&clouds(), 3, Draws::new(&[key]));
             assert!((3..30).all(|n| groups[n] == groups[n % 3]), "{groups:?}");
@@ -102,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_more_groups_than_different_points() {
+    fn there_are_at_most_as_many_groups_as_different_points() {
         let points = vec![vec![1.0], vec![2.0], vec![1.0]];
         for k in 1..6 {
             let groups = kmeans(&points, k, Draws::new(&[1]));

@@ -1,10 +1,13 @@
-//! What Shapeshifter Networks' search compares: the coefficients by which each layer mixes the templates.
+//! Mean coefficients of every layer, by which the search of Shapeshifter Networks clusters layers.
 //!
-//! There a layer has one α ∈ R⁴ over one bank. Here a layer has one row per cell, so its α is the mean of its rows on
-//! the template set of its cluster's first SuperWeight: the whole layer where the tiling is a grid, the corner that all
-//! layers have where it is nested. (Comparing one corner cell of a grid would let 1 of 400 cells speak for a layer.)
-//! 1×1 layers stay together, as in every partition by depth or chance; the paper clusters 3×3 layers. Layers that look at a bank have
-//! one α each, and are clustered whatever their kernels.
+//! In Shapeshifter Networks a layer has one α ∈ R⁴ over one bank. Here a layer has one row of α per
+//! cell, so its α is the mean of its rows on the template set of the first SuperWeight of its
+//! cluster. With grid tiling that set covers the whole layer, with nested tiling the corner that all
+//! layers have. (A single corner cell of a grid would represent a layer by 1 of its 400 cells.)
+//!
+//! Layers with 1×1 kernels stay together, as in every partition by depth or at random; the paper
+//! clusters 3×3 layers. Layers that read a bank have one α each and are clustered whatever their
+//! kernels.
 
 use superweight_engine::{Device, Memory};
 use superweight_plan::{Cluster, ClusterId, LayerId, SetId, SharingPlan, SuperWeightId};
@@ -13,7 +16,7 @@ use super::SearchError;
 use super::softmax::softmax;
 use crate::model::bank::{Rows, coefficients_name};
 
-/// Layers that are clustered, with K of the set they are compared on.
+/// Layers that k-means clusters, each with the K of the template set on which it is compared.
 pub(super) fn clustered(plan: &SharingPlan) -> Result<Vec<(LayerId, usize)>, SearchError> {
     let mut all = vec![];
     for (i, cluster) in
@@ -28,19 +31,23 @@ pub(super) fn clustered(plan: &SharingPlan) -> Result<Vec<(LayerId, usize)>, Sea
     Ok(all)
 }
 
-/// Whether k-means looks at a cluster at all.
+/// Whether k-means splits a cluster of the starting plan.
 pub(super) fn is_split(plan: &SharingPlan, cluster: &Cluster) -> bool {
     let layers = &cluster.layers;
     layers.len() > 1 && (cluster.bank.is_some() || plan.layer(layers[0]).kernel != [1, 1])
 }
 
-/// The set of the first SuperWeight of a layer's cluster, which holds the corner of all its layers.
+/// Template set of the first SuperWeight of a layer's cluster, which all layers of the cluster use.
 fn first_set(plan: &SharingPlan, layer: LayerId) -> SetId {
     let first = plan.layers[layer.0].tiles.iter().map(|tile| tile.superweight).min();
     plan.superweight(first.expect("a clustered layer has tiles")).set
 }
 
-/// The mean of every clustered layer's coefficients, which lie in memory as logits.
+/// Computes the mean coefficients of every clustered layer. The coefficients are in memory as logits
+/// of a softmax.
+///
+/// # Errors
+/// If a cluster has no coefficients, or a mean is not finite.
 pub fn means<D: Device>(
     plan: &SharingPlan,
     memory: &Memory<D>,
@@ -81,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// The first layers of a bottleneck network are 1×1; a bank does not care.
+    /// Most layers of a bottleneck network are 1×1. With a bank they are clustered too.
     #[test]
     fn all_layers_of_a_bank_are_clustered() {
         let architecture: superweight_plan::arch::ArchName = "wrn-50-2".parse().unwrap();

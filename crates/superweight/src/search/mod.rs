@@ -1,21 +1,24 @@
-//! Learning to share (paper §2.2): which layers draw on the same templates, and which go on using the same coefficients.
+//! Learning what to share (paper §2.2): which layers use the same templates, and which of them keep
+//! the same coefficients.
 //!
 //! ```text
-//! pretrain ─► Σ dL/dW per layer ─► pairs (Eq. 2) ─► Algorithm 1 with τ ─► plan, everything anew
-//! train E epochs hard-shared ─► Σ dL/dα per layer (Eq. 3) ─► Algorithm 1 with β ─► refined plan, α copied or all anew
+//! pretrain ─► Σ dL/dW per layer ─► similarity of pairs (Eq. 2) ─► Algorithm 1 with τ
+//!     └─► a new plan, all parameters initialized again
+//! train E epochs hard-shared ─► Σ dL/dα per layer ─► similarity (Eq. 3) ─► Algorithm 1 with β
+//!     └─► a refined plan, α copied or all parameters initialized again
 //! ```
 //!
-//! Algorithm 1 itself, and what a partition costs, is the planner's; here is what it is fed with, and what is kept so
-//! that it can be fed again ([`replay`]). Gradients come from whoever trains: [`SearchProbe`] and [`CoefficientGradientSums`] look at
-//! an ensemble after each backward pass.
+//! The planner implements Algorithm 1 and counts what a partition costs. This module computes its
+//! input, and stores it so that the decision can be made again ([`replay`]). The training loop
+//! calls [`SearchProbe`] and [`CoefficientGradientSums`] after each backward pass.
 //!
-//! | file | question |
+//! | file | contents |
 //! |---|---|
-//! | `sums`, `watch` | how are gradients summed over an epoch, and what else is looked at? |
-//! | `pairs` | how alike are two layers? (Eq. 2) |
-//! | `coefficients` | how alike is what two layers ask of one α? (Eq. 3) |
-//! | `means`, `softmax`, `kmeans` | coefficient clustering, as Shapeshifter Networks have it |
-//! | `statistics` | what is kept, and its file |
+//! | `sums`, `probe` | statistics gathered during the epoch before a decision |
+//! | `pairs` | similarity of two layers (Eq. 2) |
+//! | `coefficients` | similarity of two layers' gradients of one α (Eq. 3) |
+//! | `means`, `softmax`, `kmeans` | coefficient clustering, as in Shapeshifter Networks |
+//! | `statistics` | the statistics and their file |
 //! | `decide`, `replay` | statistics → plan, in training and afterwards |
 
 mod coefficients;
@@ -30,7 +33,7 @@ mod softmax;
 mod statistics;
 mod sums;
 
-pub use coefficients::{CoefficientGradient, refinement_candidates, coefficient_pairs};
+pub use coefficients::{CoefficientGradient, coefficient_pairs, refinement_candidates};
 pub use decide::{Decision, Threshold, decide_clusters, decide_groups, groups};
 pub use error::SearchError;
 pub use kmeans::kmeans;

@@ -1,4 +1,5 @@
-//! What a search looks at: gradients during its last batches, or weights or coefficients at its end.
+//! [`SearchProbe`]: gathers what a search compares. That is gradients during its last batches, or
+//! weights or coefficients at its end.
 
 use superweight_engine::{Device, Error};
 use superweight_plan::LayerId;
@@ -12,19 +13,19 @@ use crate::model::bank::weight_name;
 use crate::model::ensemble::Ensemble;
 use crate::recipe::Similarity;
 
-/// A look at the end of a search.
+/// Gathers the statistics of a search at its end.
 #[derive(Debug)]
 pub enum SearchProbe<D: Device> {
-    /// Eq. 2.
+    /// Sums gradients, for their cosine (Eq. 2).
     Gradients(WeightGradientSums<D>),
-    /// Cosine of the composed weights.
+    /// Reads the composed weights, for their cosine.
     Weights,
-    /// k-means over α.
+    /// Reads the coefficients α, for k-means.
     Coefficients,
 }
 
 impl<D: Device> SearchProbe<D> {
-    /// Ready to look.
+    /// Prepares a probe for this similarity.
     pub fn new(similarity: Similarity, ensemble: &Ensemble<D>) -> Result<Self, Error> {
         Ok(match similarity {
             Similarity::Gradient => {
@@ -35,26 +36,33 @@ impl<D: Device> SearchProbe<D> {
         })
     }
 
-    /// Looks at one of the last batches, after its backward pass.
+    /// Adds the gradients of one of the last batches, after its backward pass.
     pub fn observe(&mut self, ensemble: &Ensemble<D>) {
         if let Self::Gradients(sums) = self {
             sums.observe(ensemble.memory());
         }
     }
 
-    /// What was found out, when the search is over.
+    /// Returns the statistics at the end of the search.
+    ///
+    /// # Errors
+    /// If a gradient, weight or coefficient is not finite.
     pub fn finish(self, ensemble: &mut Ensemble<D>) -> Result<SearchStatistics, SearchError> {
         let plan = ensemble.plan().clone();
         let compared = match self {
-            Self::Gradients(sums) => Compared::Gradients(compare_layers(&plan, &sums.read(), "Σ dL/dW")?),
-            Self::Weights => Compared::Weights(compare_layers(&plan, &weights(ensemble)?, "the weight")?),
+            Self::Gradients(sums) => {
+                Compared::Gradients(compare_layers(&plan, &sums.read(), "Σ dL/dW")?)
+            }
+            Self::Weights => {
+                Compared::Weights(compare_layers(&plan, &weights(ensemble)?, "the weight")?)
+            }
             Self::Coefficients => Compared::Coefficients(means(&plan, ensemble.memory())?),
         };
         Ok(SearchStatistics { plan, compared })
     }
 }
 
-/// The weights that the numbers make now: those in memory are older.
+/// Composes and reads the weights of all clustered layers; those in memory are older.
 fn weights<D: Device>(ensemble: &mut Ensemble<D>) -> Result<LayerTensors, Error> {
     ensemble.compose()?;
     let plan = ensemble.plan();

@@ -1,40 +1,46 @@
-//! What would another threshold have given? Clusters and groups anew from saved statistics, without training.
+//! Decisions from saved statistics, with the same or other thresholds, without training.
 //!
-//! With the thresholds of the run this is the run's own plan. Another τ gives other clusters; dL/dα was summed on the
-//! SuperWeights of the clusters that were trained, so that groups can be had for these alone.
+//! With the thresholds of the run the result is the plan of the run. Another τ gives other clusters.
+//! dL/dα was summed on the SuperWeights of the clusters that were trained, so β can be replayed only
+//! for these clusters.
 
 use super::decide::{Decision, decide_clusters, decide_groups};
 use super::statistics::Statistics;
 use super::{RefineStatistics, SearchError};
 use crate::recipe::Resolved;
 
-/// Thresholds in place of the recipe's.
+/// Thresholds of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Replay {
-    /// τ.
+    /// τ of the search; `None` for that of the recipe.
     pub tau: Option<f64>,
-    /// β; refines only where it is given.
+    /// β of refinement; `None` to replay the search only.
     pub beta: Option<f64>,
 }
 
-/// The plan that the search of a run would give, and with β the one that refinement would.
+/// Decisions of a replay.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Replayed {
-    /// Of the search; none where the run had none and refined the plan it started from.
+    /// Decision of the search; `None` for a run without one, which refined its starting plan.
     pub clusters: Option<Decision>,
-    /// Of refinement, where it was asked for.
+    /// Decision of refinement; `None` if no β was given.
     pub groups: Option<Decision>,
 }
 
 impl Replayed {
-    /// The last one.
+    /// The last decision: that of refinement, or else that of the search.
     pub fn decision(&self) -> &Decision {
         let last = self.groups.as_ref().or(self.clusters.as_ref());
-        last.expect("a replay decides something or fails")
+        last.expect("a replay has a decision")
     }
 }
 
-/// Decides again. `resolved` is that of the run.
+/// Makes the decisions of a run again. `resolved` is the resolved recipe of the run.
+///
+/// # Errors
+/// If the statistics for a decision are missing, belong to other clusters or do not fit the recipe,
+/// or if no plan fits the budget.
 pub fn replay(
     resolved: &Resolved,
     statistics: &Statistics,

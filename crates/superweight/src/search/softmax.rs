@@ -1,13 +1,14 @@
-//! Coefficients through a softmax, as Shapeshifter Networks' search trains them: α = softmax(logits), row by row.
-//!
-//! The coefficient parameter holds the logits; only while members run does it hold α. So optimizer, momentum and
-//! checkpoints see logits and need not know, and resuming is exact for free. The price is a visit to the host per step
-//! (rows × 4 numbers), which also keeps such a step from being recorded: this is one ablation's search, not training.
-//! A softmax inside the engine's mix would be one more kernel per device for the same.
+//! Training of coefficients through a softmax, as in the search of Shapeshifter Networks.
 //!
 //! ```text
-//! dL/dlogits = α ∘ (dL/dα − ⟨dL/dα, α⟩)
+//! α = softmax(logits), row by row          dL/dlogits = α ∘ (dL/dα − ⟨dL/dα, α⟩)
 //! ```
+//!
+//! The coefficient tensor holds the logits, except while members run, when it holds α. The optimizer,
+//! its momentum and checkpoints therefore handle logits like any parameter, and resuming is exact.
+//! The cost is a copy of the coefficients to the host and back in every step, which also prevents
+//! recording the step. Only the search of one ablation does this. A softmax inside the engine's mix
+//! would need one more kernel per device.
 
 use superweight_engine::{Device, Error};
 use superweight_plan::{SetId, TemplateSet};
@@ -15,24 +16,25 @@ use superweight_plan::{SetId, TemplateSet};
 use crate::model::bank::{coefficients_name, live_rows};
 use crate::model::ensemble::Ensemble;
 
-/// Logits put aside while α is in their place.
+/// Coefficients of an ensemble while α replaces the logits; it keeps the logits meanwhile.
 #[derive(Debug)]
 pub struct SoftmaxCoefficients {
-    sets: Vec<Set>,
+    sets: Vec<SetCoefficients>,
 }
 
+/// Logits and α of one template set.
 #[derive(Debug)]
-struct Set {
+struct SetCoefficients {
     name: String,
     k: usize,
     logits: Vec<f32>,
     alpha: Vec<f32>,
-    /// Numbers of the rows in use.
+    /// Length of the rows in use: their number times K.
     live: usize,
 }
 
 impl SoftmaxCoefficients {
-    /// Puts α in place of the logits.
+    /// Replaces the logits in memory by α.
     pub fn apply<D: Device>(ensemble: &mut Ensemble<D>) -> Result<Self, Error> {
         let live = live_rows(ensemble.plan());
         let of =
@@ -47,14 +49,14 @@ impl SoftmaxCoefficients {
                 row.copy_from_slice(&soft);
             }
             ensemble.memory_mut().set_parameter(&name, &alpha)?;
-            sets.push(Set { name, k, logits, alpha, live: rows * k });
+            sets.push(SetCoefficients { name, k, logits, alpha, live: rows * k });
         }
         Ok(Self { sets })
     }
 
-    /// Turns dL/dα into the gradient of the logits.
+    /// Replaces dL/dα in memory by the gradient of the logits.
     pub fn backward<D: Device>(&self, ensemble: &mut Ensemble<D>) -> Result<(), Error> {
-        for Set { name, k, alpha, live, .. } in &self.sets {
+        for SetCoefficients { name, k, alpha, live, .. } in &self.sets {
             let mut gradient = ensemble.memory().gradient(name)?;
             for (g, a) in gradient[..*live].chunks_exact_mut(*k).zip(alpha.chunks_exact(*k)) {
                 let along: f64 = g.iter().zip(a).map(|(g, a)| f64::from(*g) * f64::from(*a)).sum();
@@ -67,7 +69,7 @@ impl SoftmaxCoefficients {
         Ok(())
     }
 
-    /// Puts the logits back.
+    /// Puts the logits back in memory.
     pub fn restore<D: Device>(self, ensemble: &mut Ensemble<D>) -> Result<(), Error> {
         self.sets
             .iter()
@@ -75,7 +77,7 @@ impl SoftmaxCoefficients {
     }
 }
 
-/// exp(x) over the sum of all, in f64.
+/// Softmax of one row, computed in f64.
 pub(super) fn softmax(logits: &[f32]) -> Vec<f32> {
     let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let powers: Vec<f64> = logits.iter().map(|&x| f64::from(x - largest).exp()).collect();

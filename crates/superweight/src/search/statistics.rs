@@ -1,15 +1,17 @@
-//! `statistics.safetensors`: what search and refinement decided from, so that they can decide again without training.
+//! Statistics of search and refinement, and their file `statistics.safetensors`, from which the
+//! decisions can be made again without training.
 //!
-//! | tensor | kind | is |
+//! | tensor | type | contents |
 //! |---|---|---|
 //! | `search.pairs` | U32 `[n, 2]` | layers of every pair |
-//! | `search.dots` | F64 `[n]` | ⟨dWᵢ, dWⱼ⟩ over the corner both have |
-//! | `search.squares` | F64 `[n, 2]` | \|dWᵢ\|², \|dWⱼ\|² over it |
-//! | `search.coefficients.L` | F64 `[K]` | mean α of layer L, in place of pairs where those are clustered |
-//! | `refine.S.L` | F32 `[rows, columns, K]` | dL/dα of SuperWeight S that layer L refinement_candidates for |
+//! | `search.dots` | F64 `[n]` | ⟨dWᵢ, dWⱼ⟩ over the corner that both layers have |
+//! | `search.squares` | F64 `[n, 2]` | \|dWᵢ\|² and \|dWⱼ\|² over that corner |
+//! | `search.coefficients.L` | F64 `[K]` | mean α of layer L, instead of pairs, for k-means |
+//! | `refine.S.L` | F32 `[rows, columns, K]` | dL/dα of SuperWeight S through layer L |
 //!
-//! The strings of the file say what was compared and hold the plans that layers and SuperWeights are numbered by
-//! (`search.plan`, `refine.plan`). dL/dW itself is as large as the networks and is not kept.
+//! The metadata of the file states what was compared (`search.compared`) and contains the plans whose
+//! ids number layers and SuperWeights (`search.plan`, `refine.plan`). dL/dW is as large as the
+//! networks and is not kept.
 
 use std::path::Path;
 
@@ -21,69 +23,73 @@ use super::pairs::PairStatistic;
 use crate::recipe::Similarity;
 use crate::run::{Disk, Tensor, Tensors, safetensors};
 
+/// Version of the file that this program writes and reads.
 const VERSION: &str = "1";
 
-/// What was gathered so far.
+/// Statistics that a run has gathered so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Statistics {
-    /// By the search, once it is done.
+    /// Statistics of the search; `None` until it has ended.
     pub search: Option<SearchStatistics>,
-    /// Before refinement, once it is done.
+    /// Statistics of refinement; `None` until its epoch has ended.
     pub refine: Option<RefineStatistics>,
 }
 
-/// What clusters are decided from.
+/// Statistics from which clusters are decided.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SearchStatistics {
-    /// The plan of the search, by which layers are numbered.
+    /// Plan of the search, whose ids number the layers.
     pub plan: SharingPlan,
-    /// What was found out.
+    /// Comparison of the layers.
     pub compared: Compared,
 }
 
-/// What layers were compared by.
+/// Quantity by which layers were compared, with its values.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Compared {
-    /// Their gradients, summed over an epoch (Eq. 2).
+    /// Gradients summed over an epoch (Eq. 2), for all pairs of layers.
     Gradients(Vec<PairStatistic>),
-    /// Their weights.
+    /// Composed weights, for all pairs of layers.
     Weights(Vec<PairStatistic>),
-    /// Their mean coefficients, to be clustered by k-means.
+    /// Mean coefficients of each layer, for k-means.
     Coefficients(Vec<(LayerId, Vec<f64>)>),
 }
 
-/// What coefficient groups are decided from.
+/// Statistics from which coefficient groups are decided.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RefineStatistics {
-    /// The plan that was trained so far, by which SuperWeights and layers are numbered.
+    /// Plan that was trained so far, whose ids number SuperWeights and layers.
     pub plan: SharingPlan,
-    /// One for every layer of every SuperWeight that has something to decide.
+    /// Gradients of all [`refinement_candidates`] of the plan.
     pub gradients: Vec<CoefficientGradient>,
 }
 
 impl Statistics {
-    /// Writes the file whole or not at all.
+    /// Writes the file. A crash leaves the old file or the new one, never a part.
     pub fn save(&self, disk: &Disk, path: &Path) -> Result<(), SearchError> {
         Ok(safetensors::save(disk, path, &self.to_tensors())?)
     }
 
-    /// Reads and checks a file.
+    /// Reads a file and checks it.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is not complete for the plans it contains.
     pub fn load(path: &Path) -> Result<Self, SearchError> {
         Self::from_tensors(&safetensors::load(path)?)
     }
 
-    /// As named numbers.
+    /// The statistics as named tensors.
     pub fn to_tensors(&self) -> Tensors {
         let mut tensors = Tensors::default();
-        let mut say =
+        let mut set =
             |key: &str, text: &str| tensors.metadata.insert(key.to_owned(), text.to_owned());
-        say("superweight.statistics", VERSION);
+        set("superweight.statistics", VERSION);
         if let Some(search) = &self.search {
-            say("search.compared", search.compared.word());
-            say("search.plan", &search.plan.to_json());
+            set("search.compared", search.compared.word());
+            set("search.plan", &search.plan.to_json());
         }
         if let Some(refine) = &self.refine {
-            say("refine.plan", &refine.plan.to_json());
+            set("refine.plan", &refine.plan.to_json());
         }
         match self.search.as_ref().map(|search| &search.compared) {
             Some(Compared::Gradients(pairs) | Compared::Weights(pairs)) => {
@@ -103,7 +109,11 @@ impl Statistics {
         tensors
     }
 
-    /// From named numbers; everything that the plans in it ask for must be there.
+    /// Reads statistics from named tensors.
+    ///
+    /// # Errors
+    /// If the version is not known, or a tensor that belongs to one of the plans is missing or has
+    /// another shape or values that cannot be.
     pub fn from_tensors(tensors: &Tensors) -> Result<Self, SearchError> {
         let wrong = |problem: String| SearchError::Statistics { problem };
         let text = |key: &str| tensors.metadata.get(key).map(String::as_str);
@@ -128,8 +138,9 @@ impl Statistics {
                     Some("weights") => Compared::Weights(read_pairs(tensors, &plan)?),
                     Some("coefficients") => Compared::Coefficients(read_means(tensors, &plan)?),
                     other => {
-                        let other = other.unwrap_or("nothing");
-                        return Err(wrong(format!("search.compared says '{other}'")));
+                        let other = other.map_or("missing".to_owned(), |word| format!("'{word}'"));
+                        let expected = "expected gradients, weights or coefficients";
+                        return Err(wrong(format!("search.compared is {other}, {expected}")));
                     }
                 };
                 Some(SearchStatistics { plan, compared })
@@ -144,8 +155,10 @@ impl Statistics {
                         tensors.expect::<f32>(&gradient_name(superweight, layer), &shape)?.to_vec();
                     Ok(CoefficientGradient { superweight, layer, shape, values })
                 };
-                let gradients =
-                    refinement_candidates(&plan).into_iter().map(read).collect::<Result<_, SearchError>>()?;
+                let gradients = refinement_candidates(&plan)
+                    .into_iter()
+                    .map(read)
+                    .collect::<Result<_, SearchError>>()?;
                 Some(RefineStatistics { plan, gradients })
             }
         };
@@ -154,7 +167,7 @@ impl Statistics {
 }
 
 impl Compared {
-    /// In one word, that of the file.
+    /// Word for the quantity, as in the file.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Gradients(_) => "gradients",
@@ -163,8 +176,8 @@ impl Compared {
         }
     }
 
-    /// Whether a strategy that compares so can use it.
-    pub fn is(&self, similarity: Similarity) -> bool {
+    /// Whether this is the quantity that a similarity compares.
+    pub fn matches(&self, similarity: Similarity) -> bool {
         match similarity {
             Similarity::Gradient => matches!(self, Self::Gradients(_)),
             Similarity::Weight => matches!(self, Self::Weights(_)),
@@ -173,10 +186,12 @@ impl Compared {
     }
 }
 
+/// Name of the tensor with the mean coefficients of a layer.
 fn mean_name(layer: LayerId) -> String {
     format!("search.coefficients.{layer}")
 }
 
+/// Name of the tensor with dL/dα of a SuperWeight through a layer.
 fn gradient_name(superweight: SuperWeightId, layer: LayerId) -> String {
     format!("refine.{superweight}.{layer}")
 }
@@ -199,19 +214,20 @@ fn read_pairs(tensors: &Tensors, plan: &SharingPlan) -> Result<Vec<PairStatistic
     let layers = tensors.expect::<u32>("search.pairs", &[expected, 2])?;
     let dots = tensors.expect::<f64>("search.dots", &[expected])?;
     let squares = tensors.expect::<f64>("search.squares", &[expected, 2])?;
-    let of = |n: usize| {
+    let pair = |n: usize| {
         let [a, b] = [layers[2 * n], layers[2 * n + 1]].map(|layer| LayerId(layer as usize));
         let squares = [squares[2 * n], squares[2 * n + 1]];
         let sound = dots[n].is_finite()
             && squares.iter().all(|square| square.is_finite() && *square >= 0.0);
         if !sound {
-            let problem =
-                format!("search.dots or search.squares of layers {a} and {b} are no such numbers");
+            let problem = format!(
+                "search.dots or search.squares of layers {a} and {b} are not finite or are negative"
+            );
             return Err(SearchError::Statistics { problem });
         }
         Ok(PairStatistic { a, b, dot: dots[n], squares })
     };
-    (0..expected).map(of).collect()
+    (0..expected).map(pair).collect()
 }
 
 fn read_means(

@@ -1,7 +1,9 @@
-//! Gradients summed over an epoch, on the device: a look at the memory after each step, read once at the end.
+//! Sums of gradients over an epoch. They are added up on the device after each backward pass and read
+//! once at the end.
 //!
-//! dL/dW of every clustered layer takes one copy of the weights. dL/dα is small; computing it reads dL/dW once more, as
-//! much work as composing the layers with coefficients of their own.
+//! Σ dL/dW of all clustered layers takes as much memory as their weights. Σ dL/dα is small, but
+//! computing dL/dα reads dL/dW once more, as much work as composing layers with their own
+//! coefficients.
 
 use superweight_engine::{Accumulator, Device, Error, Memory};
 use superweight_plan::{LayerId, SharingPlan};
@@ -10,7 +12,7 @@ use super::coefficients::{CoefficientGradient, refinement_candidates};
 use super::pairs::LayerTensors;
 use crate::model::bank::{CoefficientProbe, weight_name};
 
-/// Σ dL/dW of every clustered layer, in f32.
+/// Σ dL/dW of every clustered layer, in f32, for Eq. 2.
 #[derive(Debug)]
 pub struct WeightGradientSums<D: Device> {
     layers: Vec<LayerId>,
@@ -18,7 +20,7 @@ pub struct WeightGradientSums<D: Device> {
 }
 
 impl<D: Device> WeightGradientSums<D> {
-    /// Nothing summed yet.
+    /// Returns empty sums for the clustered layers of a plan.
     pub fn new(plan: &SharingPlan, memory: &Memory<D>) -> Result<Self, Error> {
         let layers: Vec<LayerId> =
             plan.clusters.iter().flat_map(|cluster| cluster.layers.clone()).collect();
@@ -32,13 +34,13 @@ impl<D: Device> WeightGradientSums<D> {
         memory.accumulate(&mut self.sums);
     }
 
-    /// The sums, layer by layer.
+    /// Reads the sum of every layer from the device.
     pub fn read(&self) -> LayerTensors {
         self.layers.iter().enumerate().map(|(i, &layer)| (layer, self.sums.read(i))).collect()
     }
 }
 
-/// Σ dL/dα of every layer of every SuperWeight, in f32.
+/// Σ dL/dα of every layer of every SuperWeight, in f32, for Eq. 3.
 #[derive(Debug)]
 pub struct CoefficientGradientSums<D: Device> {
     probe: CoefficientProbe<D>,
@@ -46,22 +48,23 @@ pub struct CoefficientGradientSums<D: Device> {
 }
 
 impl<D: Device> CoefficientGradientSums<D> {
-    /// Nothing summed yet. The ensemble must have been made for a plan that can be refined.
+    /// Returns empty sums for the SuperWeights of a plan. `memory` is that of an ensemble for a plan
+    /// that can be refined.
     pub fn new(plan: &SharingPlan, memory: &Memory<D>) -> Result<Self, Error> {
         let probe = CoefficientProbe::new(memory.device(), plan, memory.layout())?;
         let sums = Accumulator::new(memory, probe.gradients())?;
         Ok(Self { probe, sums })
     }
 
-    /// Adds what the gradients of the last backward pass ask of α. Templates must be those of that pass: before the
-    /// optimizer's step.
+    /// Computes dL/dα of the last backward pass and adds it. Must run before the optimizer's step,
+    /// because it reads the templates of that pass.
     pub fn observe(&mut self, memory: &mut Memory<D>) -> Result<(), Error> {
         self.probe.run(memory)?;
         memory.accumulate(&mut self.sums);
         Ok(())
     }
 
-    /// The sums, for every layer that has a say in refinement.
+    /// Reads the sums of all [`refinement_candidates`] from the device.
     pub fn read(&self, plan: &SharingPlan) -> Vec<CoefficientGradient> {
         let sums: Vec<Vec<f32>> =
             (0..self.probe.gradients().len()).map(|set| self.sums.read(set)).collect();
