@@ -3,23 +3,22 @@
 
 mod args;
 mod commands;
-mod duration;
-mod signals;
-mod size;
-mod table;
-mod ticker;
+mod ui;
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::args::{Cli, Command, DemoArgs};
+use crate::ui::{as_typed, message};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse_or_explain();
+    // tests/documents.rs parses the commands of all documents.
+    if std::env::var_os("SWN_PARSE_ONLY").is_some() {
+        return ExitCode::SUCCESS;
+    }
     let mut out = io::stdout().lock();
-    let answer = match cli.command.unwrap_or_else(|| Command::Demo(DemoArgs::default())) {
+    let result = match cli.command.unwrap_or_else(|| Command::Demo(DemoArgs::default())) {
         Command::Demo(args) => commands::demo::run(args, &mut out),
         Command::Plan(args) => commands::plan::run(args, &mut out),
         Command::Search(args) => commands::search::run(args, &mut out),
@@ -33,8 +32,10 @@ fn main() -> ExitCode {
         Command::Report(args) => commands::report::run(args, &mut out),
         Command::Bench(args) => commands::bench::run(args, &mut out),
         Command::Data(args) => commands::data::run(args, &mut out),
+        Command::Completions(args) => commands::completions::run(args, &mut out),
+        Command::Results(args) => commands::results::run(args, &mut out),
     };
-    match answer.and_then(|code| Ok(out.flush().map(|()| code)?)) {
+    match result.and_then(|code| Ok(out.flush().map(|()| code)?)) {
         Ok(code) => code,
         // `swn plan … | head` is no error.
         Err(error)
@@ -45,22 +46,9 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            // Where even this cannot be written, the exit code still tells.
-            let _ = writeln!(io::stderr(), "error: {}", told(&error));
+            // The exit code reports the failure even where this line cannot be written.
+            let _ = writeln!(io::stderr(), "error: {}", as_typed(&message(&error)));
             ExitCode::FAILURE
         }
     }
-}
-
-/// The error and its causes, each once: some messages have their cause in them already.
-fn told(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        match text.is_empty() {
-            true => text = cause,
-            false if text.contains(&cause) => {}
-            false => text += &format!(": {cause}"),
-        }
-    }
-    text
 }

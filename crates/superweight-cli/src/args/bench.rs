@@ -1,12 +1,15 @@
-//! What can be typed behind `swn bench`.
+//! What can be typed after `swn bench`.
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
+use superweight::engine::cuda::Tuning;
+use superweight::plan::TilingChoice;
+use superweight::recipe::Precision;
 
-use super::TilingArg;
+use super::values::{BENCH_PRECISIONS, TILINGS, TUNINGS, one_of};
 
-/// Measure how long a step takes on this machine, on random weights and images.
+/// Measure how long a step takes on this machine, with random weights and images.
 #[derive(Args)]
 #[command(after_help = BENCH_EXAMPLES)]
 pub struct BenchArgs {
@@ -16,11 +19,12 @@ pub struct BenchArgs {
 
 #[derive(Subcommand)]
 pub enum BenchCommand {
-    /// A whole step: forward, backward and update of all members, or forward alone.
+    /// Measure a whole step: forward, backward and update of all members, or forward only.
+    #[command(override_usage = STEP_USAGE)]
     Step(BenchOptions),
-    /// Each operation with its share of the step.
+    /// List the operations of a step, each with its share of the time.
     Ops(BenchOptions),
-    /// The convolutions of a step as tuned for this GPU: how each is computed and how long it takes.
+    /// List the convolutions of a step as tuned for this GPU: how each is computed and how long it takes.
     Tune(TuneOptions),
 }
 
@@ -29,7 +33,7 @@ pub struct TuneOptions {
     #[command(flatten)]
     pub bench: BenchOptions,
 
-    /// Forget what was tuned for this GPU and tune anew.
+    /// Discard the plans that were tuned for this GPU and tune again.
     #[arg(long)]
     pub refresh: bool,
 }
@@ -40,63 +44,62 @@ pub struct BenchOptions {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', required_unless_present = "plan")]
     pub members: Vec<String>,
 
-    /// Images per step; with networks that see M at once (mimo-M) rows of M.
-    #[arg(long, default_value_t = 32)]
-    pub batch: usize,
+    /// Images per step; for networks that read M images at once (mimo-M), rows of M images.
+    #[arg(long, visible_alias = "batch", default_value_t = 32)]
+    pub batch_size: usize,
 
-    /// Where to run: auto, cpu, cuda or cuda:N.
+    /// Device: auto, cpu, cuda or cuda:N.
     #[arg(long, default_value = "cpu")]
     pub device: String,
 
-    /// Activations and weights on a GPU; the processor computes in f32.
-    #[arg(long, value_enum, default_value_t)]
-    pub precision: PrecisionArg,
+    /// Precision of activations and weights on a GPU; the CPU computes in f32.
+    #[arg(long, value_parser = one_of(BENCH_PRECISIONS), default_value = "bf16")]
+    pub precision: Precision,
 
-    /// How long to choose the GPU's convolutions; what was tuned is kept.
-    #[arg(long, value_enum, default_value_t)]
-    pub tuning: TuningArg,
+    /// How thoroughly to choose the GPU's convolutions; tuned plans are kept.
+    #[arg(long, value_parser = one_of(TUNINGS), default_value = "quick")]
+    pub tuning: Tuning,
 
-    /// Forward alone, with the running statistics, as in evaluation.
+    /// Measure the forward pass only, with the running statistics, as in evaluation.
     #[arg(long)]
     pub inference: bool,
 
-    /// Measure a step with weights composed within this budget beside the step without sharing, in turns (bench step
-    /// only): a count or a share, such as 25%.
+    /// bench step only: measure a step with weights composed within this budget (a count, or a fraction such as 25%), in
+    /// turn with the same step without sharing.
     #[arg(long, conflicts_with = "inference")]
     pub budget: Option<String>,
 
-    /// With --budget: what a template is, as large as its SuperWeight, a block of a grid, or a pattern of blocks.
-    #[arg(long, value_enum, default_value_t, requires = "budget")]
-    pub tiling: TilingArg,
+    /// With --budget: what a template is.
+    #[arg(long, value_parser = one_of(TILINGS), default_value = "auto", requires = "budget")]
+    pub tiling: TilingChoice,
 
-    /// With --budget: side of a grid's block [default: the first of 8, 16 and 32 of which the budget pays for three
-    /// templates a set; with kronecker the one that makes templates smallest].
+    /// With --budget: side of a block [default: as 'swn plan' chooses it].
     #[arg(long, requires = "budget")]
     pub block: Option<usize>,
 
-    /// Measure a step with weights composed as in this file of 'swn plan' beside the step of its members without sharing,
-    /// in turns (bench step only).
+    /// bench step only: measure a step with weights composed as in this file of 'swn plan', in turn with the step of its
+    /// members without sharing.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["members", "classes", "input", "budget", "inference"])]
     pub plan: Option<PathBuf>,
 
-    /// With --inference: pack the weights once and keep them beside the plain ones; faster at small batches, twice the
-    /// memory for weights.
+    /// With --inference: pack the weights once and keep them beside the plain ones; faster at small batch sizes, with twice
+    /// the memory for weights.
     #[arg(long, requires = "inference")]
     pub packed: bool,
 
-    /// With --inference: leave batch norms as they are instead of folding them into the convolutions before them.
+    /// With --inference: keep batch norms instead of folding them into the convolutions before them.
     #[arg(long, requires = "inference")]
     pub unfolded: bool,
 
-    /// Threads; 0 is one per core.
+    /// CPU threads; 0 means one per core.
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
 
-    /// How long to repeat the step; at least five are measured.
+    /// Seconds to repeat the step for; at least five steps are measured.
     #[arg(long, default_value_t = 5.0)]
     pub seconds: f64,
 
-    /// Classes told apart.
+    /// Number of classes.
     #[arg(long, default_value_t = 100)]
     pub classes: usize,
 
@@ -109,32 +112,17 @@ pub struct BenchOptions {
     pub json: bool,
 }
 
-#[derive(Clone, Copy, Default, ValueEnum)]
-pub enum PrecisionArg {
-    /// 16 bits with the range of 32, on tensor cores.
-    #[default]
-    Bf16,
-    /// 32 bits.
-    F32,
-}
-
-#[derive(Clone, Copy, Default, ValueEnum)]
-pub enum TuningArg {
-    /// What cuDNN proposes first: milliseconds.
-    Heuristic,
-    /// All it proposes, timed: about a second per convolution.
-    #[default]
-    Quick,
-    /// And variants of the best: up to fifteen seconds per convolution.
-    Full,
-}
+const STEP_USAGE: &str = "\
+swn bench step --members <NAMES> [OPTIONS]
+       swn bench step --members <NAMES> --budget <BUDGET> [OPTIONS]
+       swn bench step --plan <FILE> [OPTIONS]";
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
-  swn bench step --members wrn-16-2 --batch 32 --device cpu
-  swn bench step --members wrn-28-10 --batch 128 --device cuda --tuning full
-  swn bench step --members wrn-28-4 --batch 1 --inference --json
+  swn bench step --members wrn-16-2 --batch-size 32 --device cpu
+  swn bench step --members wrn-28-10 --batch-size 128 --device cuda --tuning full
+  swn bench step --members wrn-28-4 --batch-size 1 --inference --json
   swn bench step --members wrn-16-2 --budget 25% --tiling grid
-  swn bench step --plan plan.json --batch 128 --device cuda
-  swn bench ops --members mobilenet-v2 --batch 32
-  swn bench tune --members wrn-28-10 --batch 128 --device cuda --refresh";
+  swn bench step --plan plan.json --batch-size 128 --device cuda
+  swn bench ops --members mobilenet-v2 --batch-size 32
+  swn bench tune --members wrn-28-10 --batch-size 128 --device cuda --refresh";

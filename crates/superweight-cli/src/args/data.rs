@@ -1,14 +1,14 @@
-//! What can be typed behind `swn data`.
+//! What can be typed after `swn data`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
-use superweight::data::MOST_SIDE;
+use superweight::data::MAX_SIDE;
 
-/// Fetch, verify and list data sets, and make them of pictures.
+/// Fetch, verify and list data sets, and make them from pictures.
 ///
-/// They lie in $SWN_DATA, else in superweight/data of the user's cache ($XDG_CACHE_HOME or ~/.cache).
+/// The data folder is $SWN_DATA; by default it is superweight/data in the user's cache ($XDG_CACHE_HOME or ~/.cache).
 #[derive(Args)]
 #[command(after_help = DATA_EXAMPLES)]
 pub struct DataArgs {
@@ -24,10 +24,10 @@ pub enum DataCommand {
     Pack(PackArgs),
 }
 
-/// Which data sets are known, and which are here.
+/// List the known data sets and which of them are on this machine.
 #[derive(Args)]
 pub struct ListArgs {
-    /// Look in this folder [default: the data folder].
+    /// Folder to read [default: the data folder].
     #[arg(long = "in", value_name = "DIR")]
     pub folder: Option<PathBuf>,
 
@@ -36,35 +36,35 @@ pub struct ListArgs {
     pub json: bool,
 }
 
-/// Download a data set, or take it from files already there; verify it and put it into the data folder.
+/// Download a data set, or read it from local files; verify it and write it into the data folder.
 ///
-/// Downloads by curl or wget from the official address; from $SWN_DATA_MIRROR, if set, an address with the same
-/// files. Nothing is replaced before the new files are whole and verified.
+/// curl or wget downloads from the official address, or from $SWN_DATA_MIRROR, an address with the same files. Existing
+/// files are replaced only after the new ones are complete and verified.
 #[derive(Args)]
 pub struct FetchArgs {
-    /// Which one: 'swn data list' names them.
+    /// Name of the data set, as in 'swn data list'.
     pub name: String,
 
-    /// Take it from this file, folder or archive (.tar.gz, .gz; CIFAR in binary or python layout).
+    /// Read this file, folder or archive (.tar.gz, .gz; CIFAR in binary or python layout) instead of downloading.
     #[arg(long, value_name = "PATH")]
     pub from: Option<PathBuf>,
 
-    /// Put it into this folder [default: the data folder].
-    #[arg(long, value_name = "DIR")]
-    pub to: Option<PathBuf>,
+    /// Folder to write the data set into [default: the data folder].
+    #[arg(long, alias = "to", value_name = "DIR")]
+    pub out: Option<PathBuf>,
 
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Compare the files that are here with the official ones, or with what was packed, by SHA-256.
+/// Compare the files on this machine with the official ones, or with what was packed, by SHA-256.
 #[derive(Args)]
 pub struct VerifyArgs {
-    /// Which data set [default: all that are here].
+    /// Name of the data set [default: all that are on this machine].
     pub name: Option<String>,
 
-    /// Look in this folder [default: the data folder].
+    /// Folder to read [default: the data folder].
     #[arg(long = "in", value_name = "DIR")]
     pub folder: Option<PathBuf>,
 
@@ -73,59 +73,59 @@ pub struct VerifyArgs {
     pub json: bool,
 }
 
-/// Make a data set of pictures of your own.
+/// Make a data set from your own pictures.
 ///
-/// The folder has a folder of PNG or JPEG files for every class, in train/ and test/ (or val/, valid/, validation/), or a
-/// folder per class and nothing else; then a share of every class becomes the test set. Folders in a class's folder are
-/// looked through. Pictures of any size are made one size: the largest middle part of its proportions. Recipes then have
-/// data.name = "NAME"; data.flip = false is for pictures whose mirror image means something else.
+/// The folder has train/ and test/ (or val/, valid/, validation/), each with a folder of PNG or JPEG files per class; or it
+/// has the folders of the classes only, and a fraction of every class becomes the test set. Folders within a class's
+/// folder are searched too. Every picture is cropped to the middle and scaled to one size. Recipes then say
+/// data.name = "NAME"; data.flip = false is for pictures whose mirror image belongs to another class.
 ///
-/// A set may be larger than memory: one of more than half of it, or of $SWN_IMAGES_MIB, is read from the disk as images
-/// are drawn. Recipes of ImageNet train on what is packed as 'imagenet' (--size 224 takes 200 GB).
+/// A set may be larger than memory: a set of more than half of the memory, or of $SWN_IMAGES_MIB, is read from the disk
+/// during training. Recipes of ImageNet train on the set packed as 'imagenet' (--size 224 takes 200 GB).
 #[derive(Args)]
 #[command(after_help = PACK_EXAMPLES)]
 pub struct PackArgs {
-    /// What to call it.
+    /// Name of the new data set.
     pub name: String,
 
-    /// The folder of pictures.
+    /// Folder of the pictures.
     #[arg(long, value_name = "DIR")]
     pub from: PathBuf,
 
-    /// Size of the images: a side, or HEIGHTxWIDTH.
+    /// Size of the images: a side (64) or HEIGHTxWIDTH (48x64).
     #[arg(long, default_value = "32")]
     pub size: ImageSize,
 
-    /// One channel instead of three.
+    /// Make grey images, with one channel instead of three.
     #[arg(long)]
     pub grey: bool,
 
-    /// Share of every class that becomes the test set, where there is no folder of test pictures [default: 20%].
-    #[arg(long, value_name = "SHARE")]
-    pub test: Option<TestShare>,
+    /// Fraction of every class that becomes the test set, if there is no folder of test pictures [default: 20%].
+    #[arg(long, value_name = "FRACTION")]
+    pub test: Option<TestFraction>,
 
-    /// Decides which.
+    /// Seed of the choice of test pictures.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
 
-    /// Leave out pictures that cannot be read, and say which.
+    /// Leave out pictures that cannot be read, and list them.
     #[arg(long)]
     pub skip_unreadable: bool,
 
-    /// Put it in the place of a set that was packed under this name.
+    /// Replace a set that was packed under this name.
     #[arg(long)]
     pub replace: bool,
 
-    /// Put it into this folder [default: the data folder].
-    #[arg(long, value_name = "DIR")]
-    pub to: Option<PathBuf>,
+    /// Folder to write the data set into [default: the data folder].
+    #[arg(long, alias = "to", value_name = "DIR")]
+    pub out: Option<PathBuf>,
 
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Height and width.
+/// Height and width of an image in pixels.
 #[derive(Clone, Copy)]
 pub struct ImageSize(pub usize, pub usize);
 
@@ -134,29 +134,30 @@ impl FromStr for ImageSize {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (height, width) = text.split_once(['x', '×']).unwrap_or((text, text));
-        let side = |text: &str| text.parse().ok().filter(|side| (1..=MOST_SIDE).contains(side));
+        let side = |text: &str| text.parse().ok().filter(|side| (1..=MAX_SIDE).contains(side));
         match (side(height), side(width)) {
             (Some(height), Some(width)) => Ok(Self(height, width)),
-            _ => Err(format!("a side (64) or HEIGHTxWIDTH (48x64), each from 1 to {MOST_SIDE}")),
+            _ => Err(format!("write a side (64) or HEIGHTxWIDTH (48x64), each from 1 to {MAX_SIDE}")),
         }
     }
 }
 
-/// Above 0 and below 1.
+/// Fraction of pictures for the test set, above 0 and below 1.
 #[derive(Clone, Copy)]
-pub struct TestShare(pub f64);
+pub struct TestFraction(pub f64);
 
-impl FromStr for TestShare {
+impl FromStr for TestFraction {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |text: &str| text.trim().parse::<f64>().ok();
-        let share = match text.strip_suffix('%') {
+        let fraction = match text.strip_suffix('%') {
             Some(percent) => number(percent).map(|percent| percent / 100.0),
             None => number(text),
         };
-        let share = share.filter(|share| *share > 0.0 && *share < 1.0);
-        share.map(Self).ok_or_else(|| "a share above 0% and below 100%, such as 20%".to_owned())
+        let fraction = fraction.filter(|fraction| *fraction > 0.0 && *fraction < 1.0);
+        let wrong = || "write a fraction above 0% and below 100%, such as 20%".to_owned();
+        fraction.map(Self).ok_or_else(wrong)
     }
 }
 

@@ -1,27 +1,39 @@
-//! What can be typed. Only clap lives here; meaning is given to it in `commands`.
+//! What can be typed. This folder holds clap definitions only; `commands` runs them.
 #![allow(rustdoc::broken_intra_doc_links)] // these comments are help text: [:SEED] is no link
 
+mod anytime;
 mod bench;
+mod completions;
 mod data;
+mod eval;
+mod export;
 mod plan;
+mod predict;
+mod renamed;
+mod report;
+mod results;
 mod slim;
 mod train;
-mod trained;
+mod values;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
-pub use bench::{BenchArgs, BenchCommand, BenchOptions, PrecisionArg, TuneOptions, TuningArg};
+pub use anytime::AnytimeArgs;
+pub use bench::{BenchArgs, BenchCommand, BenchOptions, TuneOptions};
+pub use completions::CompletionsArgs;
 pub use data::{DataArgs, DataCommand, FetchArgs, ListArgs, PackArgs, VerifyArgs};
-pub use plan::{CoefficientsArg, NOTHING_TO_PLAN, PlanArgs, ScaleArg, TilingArg};
+pub use eval::EvalArgs;
+pub use export::{ExportArgs, FormatArg};
+pub use plan::{NOTHING_TO_PLAN, PlanArgs};
+pub use predict::PredictArgs;
+pub use report::{ReportArgs, ReportFormat};
+pub use results::{PublishArgs, ResultsArgs, ResultsCommand, TableArgs};
 pub use slim::SlimArgs;
 pub use train::{DemoArgs, SearchArgs, SweepArgs, TrainArgs};
-pub use trained::{
-    AnytimeArgs, ChoicesArg, EvalArgs, ExportArgs, FormatArg, PredictArgs, ReportArgs, ReportFormat,
-};
 
 /// Find which layers share parameters, train, and use the result.
 ///
-/// Without a command: the demo.
+/// Without a command: the demo. It prints what it does and where it writes before it begins.
 #[derive(Parser)]
 #[command(name = "swn", version, max_term_width = 100)]
 pub struct Cli {
@@ -44,20 +56,41 @@ pub enum Command {
     Report(ReportArgs),
     Bench(BenchArgs),
     Data(DataArgs),
+    Completions(CompletionsArgs),
+    #[command(hide = true)]
+    Results(ResultsArgs),
 }
 
 /// Where to compute, and how to print.
 #[derive(Args)]
 pub struct OnArgs {
-    /// Where to run: auto, cpu, cuda or cuda:N.
+    /// Device: auto, cpu, cuda or cuda:N.
     #[arg(long, default_value = "auto")]
     pub device: String,
 
-    /// Threads of the processor; 0 is one per core.
+    /// CPU threads; 0 means one per core. Results do not depend on it.
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
 
-    /// Print JSON.
+    /// Print JSON and nothing else.
     #[arg(long)]
     pub json: bool,
+}
+
+impl Default for OnArgs {
+    fn default() -> Self {
+        Self { device: "auto".to_owned(), threads: 0, json: false }
+    }
+}
+
+impl Cli {
+    /// Parses the command line. An error ends the program; one about a flag that has moved names the new flag.
+    pub fn parse_or_explain() -> Self {
+        Self::try_parse().unwrap_or_else(|error| renamed::explain(error).exit())
+    }
+
+    /// The definition of all verbs and flags.
+    pub fn definition() -> clap::Command {
+        Self::command()
+    }
 }

@@ -1,10 +1,13 @@
-//! What can be typed behind `swn plan`.
+//! What can be typed after `swn plan`.
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use superweight::plan::{Coefficients, Scale, TilingChoice};
 
-/// The flags that say what is planned.
+use super::values::{COEFFICIENTS, SCALES, TILINGS, one_of};
+
+/// The flags that describe a plan; a recipe or `--show` excludes them.
 const SHAPING: [&str; 12] = [
     "members",
     "budget",
@@ -22,12 +25,12 @@ const SHAPING: [&str; 12] = [
 
 /// Decide what is shared, for any architectures and any budget, before anything is trained.
 ///
-/// Says whether the budget can be met, how, what each part costs, what is left over and the smallest budget that would
-/// do.
+/// Prints whether the budget can be met and how, what each part costs, how much is left over, and the smallest budget
+/// that is feasible.
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub struct PlanArgs {
-    /// A recipe (TOML): print what its training, or its search, begins with.
+    /// Recipe (TOML): print the plan that its search or training begins with.
     #[arg(conflicts_with_all = SHAPING)]
     pub recipe: Option<PathBuf>,
 
@@ -40,12 +43,12 @@ pub struct PlanArgs {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub members: Vec<String>,
 
-    /// All trainable numbers together: a count (365368, 500K, 36.5M) or a share of what the members have without
+    /// Trainable parameters of all members: a count (365368, 500K, 36.5M) or a fraction of what the members have without
     /// sharing (10%).
     #[arg(long, allow_hyphen_values = true)]
     pub budget: Option<String>,
 
-    /// Classes told apart.
+    /// Number of classes.
     #[arg(long, default_value_t = 100, allow_negative_numbers = true)]
     pub classes: usize,
 
@@ -58,26 +61,27 @@ pub struct PlanArgs {
     #[arg(long, default_value = "single")]
     pub clusters: String,
 
-    /// What a template is: as large as its SuperWeight, a block of a grid, or a pattern of blocks.
-    #[arg(long, value_enum, default_value_t)]
-    pub tiling: TilingArg,
+    /// What a template is.
+    #[arg(long, value_parser = one_of(TILINGS), default_value = "auto")]
+    pub tiling: TilingChoice,
 
-    /// Side of a block [default: the first of 8, 16 and 32 of which the budget pays for three templates a set; with
-    /// kronecker the one that makes templates smallest].
+    /// Side of a block [default: grid takes the first of 8, 16 and 32 for which the budget pays for three templates per
+    /// set; kronecker takes the one with the smallest templates].
     #[arg(long, allow_negative_numbers = true)]
     pub block: Option<usize>,
 
-    /// Who uses one set of coefficients when training starts.
-    #[arg(long, value_enum, default_value_t)]
-    pub coefficients: CoefficientsArg,
+    /// Which layers use one set of coefficients when training starts.
+    #[arg(long, value_parser = one_of(COEFFICIENTS), default_value = "shared")]
+    pub coefficients: Coefficients,
 
-    /// Share of every layer's own coefficients that is kept for refinement; 0 without refinement.
+    /// Fraction of the coefficients that all layers would have by themselves, kept free for refinement; 0 without
+    /// refinement.
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     pub reserve: f64,
 
-    /// The sizes that numbers start with [default: even for grid, kronecker and stretched, corner for rank-one, else balanced].
-    #[arg(long, value_enum)]
-    pub scale: Option<ScaleArg>,
+    /// Sizes of the initial values [default: even for grid, kronecker and stretched, corner for rank-one, else balanced].
+    #[arg(long, value_parser = one_of(SCALES))]
+    pub scale: Option<Scale>,
 
     /// Share the stem too.
     #[arg(long)]
@@ -100,46 +104,10 @@ pub struct PlanArgs {
     pub show: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Default, ValueEnum)]
-pub enum TilingArg {
-    /// Nested if its minimum is at most half the budget, or the budget all that there is without sharing; else grid, or
-    /// kronecker where a grid has no room for three templates.
-    #[default]
-    Auto,
-    /// A template is as large as its SuperWeight.
-    Nested,
-    /// A SuperWeight is a grid of blocks.
-    Grid,
-    /// A template is as large as its SuperWeight: a number per cell of a grid times a block.
-    Kronecker,
-    /// Shapeshifter Networks: templates as large as their layers, looked at in a bank of numbers and stretched where that is smaller.
-    Stretched,
-    /// BatchEnsemble: layers of one shape are one matrix, times factors of rank one that each has for itself.
-    RankOne,
-}
-
-#[derive(Clone, Copy, Default, ValueEnum)]
-pub enum CoefficientsArg {
-    /// All layers on a SuperWeight, until refinement parts them.
-    #[default]
-    Shared,
-    /// Every layer its own.
-    Own,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub enum ScaleArg {
-    /// Templates, coefficients and plain weights learn equally fast.
-    Even,
-    /// A template's step moves a weight as a plain step would, were all gradients alike.
-    Balanced,
-    /// Templates of deviation 1 and He's factor for every layer.
-    He,
-    /// As the authors' code has it: the same for every layer.
-    Released,
-    /// A narrow layer is the corner of a wide one, number for number.
-    Corner,
-}
+const USAGE: &str = "\
+swn plan --members <NAMES> --budget <BUDGET> [OPTIONS]
+       swn plan <RECIPE> [--set <KEY=VALUE>] [--out <FILE>] [--json]
+       swn plan --show <FILE> [--json]";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,4 +1,4 @@
-//! What can be typed behind `swn slim`.
+//! What can be typed after `swn slim`.
 
 use std::path::PathBuf;
 
@@ -6,38 +6,38 @@ use clap::Args;
 
 use super::OnArgs;
 
-/// Find widths of a network's own: where a trained network can do with fewer channels (AutoSlim).
+/// Find where a trained network can do with fewer channels (AutoSlim).
 ///
-/// Takes some channels at a time where the loss is least without them, until the network does as little work as asked; what is
-/// left is an architecture such as cnn-16-32@8-24, to be trained from the beginning. The loss is that of held-out images
-/// (training images where none were held out), never of test images. The run should have been trained in several widths, as
-/// Universally Slimmable Networks are: others have no reason to keep what matters in their first channels.
+/// Removes a few channels at a time where the loss rises least, until the network needs no more multiply-adds than the
+/// target. The result is an architecture such as cnn-16-32@8-24, to be trained from the beginning. The loss is measured
+/// on validation images (on training images if the run has none), never on test images. The run should have been trained
+/// in several widths, as Universally Slimmable Networks are: only then do the first channels of a layer matter most.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SlimArgs {
     /// Folder of the run.
     pub run: PathBuf,
 
-    /// Multiply-adds to come down to, several separated by commas: a share of the network's (50%), a count (1.5G), or
-    /// those of another network (wrn-28-4).
-    #[arg(long, value_name = "WORK", default_value = "50%")]
-    pub to: Vec<String>,
+    /// Multiply-adds to reach, several targets separated by commas: a fraction of the network's (50%), a count (1.5G),
+    /// or those of another network (wrn-28-4).
+    #[arg(long, alias = "to", value_name = "WORK", default_value = "50%")]
+    pub target: Vec<String>,
 
-    /// The member [default: the one that does most work].
-    #[arg(long, value_name = "NUMBER")]
-    pub member: Option<usize>,
+    /// Index of the member to slim [default: the member with most multiply-adds].
+    #[arg(long, alias = "member", value_name = "NUMBER")]
+    pub member_id: Option<usize>,
 
-    /// Channels that are taken at once [default: an eighth of what there is, in eights].
+    /// Channels to remove at a time [default: an eighth of a layer's channels, in multiples of eight].
     #[arg(long, value_name = "CHANNELS", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub step: Option<u32>,
 
-    /// Judge by so many images [default: 2000, or as many as there are].
+    /// Images to measure the loss on [default: 2000, or all if there are fewer].
     #[arg(long, value_name = "IMAGES", value_parser = clap::value_parser!(u32).range(2..))]
     pub images: Option<u32>,
 
-    /// Images of a step; batch norm takes its statistics over them.
-    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(2..=10_000))]
-    pub batch: u32,
+    /// Images per forward pass; batch norm computes its statistics over them.
+    #[arg(long, alias = "batch", default_value_t = 128, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    pub batch_size: u32,
 
     #[command(flatten)]
     pub on: OnArgs,
@@ -46,5 +46,5 @@ pub struct SlimArgs {
 const EXAMPLES: &str = "\
 Examples:
   swn train recipes/figure-3/universally-slimmable-cifar-100.toml --validation 10% --name widths
-  swn slim runs/widths --to wrn-28-5,wrn-28-4,wrn-28-3
+  swn slim runs/widths --target wrn-28-5,wrn-28-4,wrn-28-3
   swn train recipes/figure-3/auto-slim-cifar-100.toml --set members=NETWORK";

@@ -6,17 +6,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use superweight::data::{EvalSplit, standard_folder};
+use superweight::data::standard_folder;
 use superweight::engine::Device;
 use superweight::evaluate::{evaluate_subsets, subset_name};
 use superweight::infer::anytime::{PROFILE, Profile, SubsetProfile, SystemClock, measure};
 use superweight::infer::{Trained, normalize};
-use superweight::model::Outputs;
 
 use super::check_writable;
 use super::device::{self, on_device};
 use super::eval::stale_report;
-use super::runs::{images, open};
+use super::runs::{images, open, split};
 use crate::args::AnytimeArgs;
 use crate::ui::table;
 
@@ -83,10 +82,11 @@ pub(super) fn profiles<D: Device>(
     trained: &Trained,
     mut report: impl FnMut(Profile) -> Result<()>,
 ) -> Result<()> {
-    let outputs = Outputs::of(&trained.plan);
+    let outputs = trained.outputs();
     let subsets = outputs.subsets()?;
     let data = trained.dataset(&standard_folder()?)?;
-    let images = images(trained, &data, args.validation, args.images)?;
+    let split = split(args.validation);
+    let images = images(trained, &data, split, args.images)?;
     let normalization = trained.normalization()?;
     let predictions = trained.networks(device, PASS_BATCH.min(images.len()))?.predict(
         &images,
@@ -94,7 +94,6 @@ pub(super) fn profiles<D: Device>(
         |_| (),
     )?;
     let scores = evaluate_subsets(&predictions, &subsets);
-    let split = if args.validation { EvalSplit::Validation } else { EvalSplit::Test }.name();
     for &batch in &args.batch_size {
         let flag = || format!("--batch-size {batch}");
         let mut networks = trained.networks_by_exit(device, batch).with_context(flag)?;
@@ -109,7 +108,7 @@ pub(super) fn profiles<D: Device>(
             checkpoint: trained.stamp.number,
             digest: trained.stamp.digest.clone(),
             device: place.to_owned(),
-            data: format!("{} {split} images of {}", images.len(), trained.resolved.data.name),
+            data: format!("{} {} images of {}", images.len(), split.name(), trained.resolved.data.name),
             ..Profile::new(&outputs, batch, &scores, &latencies)
         })?;
     }

@@ -1,4 +1,4 @@
-//! `swn bench`: what a step costs, printed as a table or as JSON. What it will need of memory is said before it runs.
+//! `swn bench`: measures a step and prints it as a table or as JSON. The memory that it needs is printed before it runs.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -9,22 +9,22 @@ use serde::Serialize;
 use superweight::bench::{Bench, BenchRequest, Comparison, OpReport, SharedBench, StepReport};
 use superweight::engine::CudaDevice;
 use superweight::engine::Device;
-use superweight::engine::cuda::{ConvRecord, Tuning};
+use superweight::engine::cuda::ConvRecord;
 use superweight::plan::arch::{ArchName, Architecture};
 use superweight::plan::number::with_commas;
 use superweight::plan::{
     Budget, Clustering, Coefficients, Member, PlanRequest, SharingPlan, check_compatible,
 };
-use superweight::recipe::Precision;
 
 use super::device::{self, Chosen, on_device};
-use super::plan::{image_shape, tiling};
-use crate::args::{BenchArgs, BenchCommand, BenchOptions, PrecisionArg, TuneOptions, TuningArg};
-use crate::table;
+use super::plan::image_shape;
+use crate::args::{BenchArgs, BenchCommand, BenchOptions, TuneOptions};
+use crate::ui::table;
 
-/// Rounds of `swn bench ops` per second asked for.
+/// Rounds of `swn bench ops` per second of `--seconds`.
 const ROUNDS_PER_SECOND: f64 = 4.0;
 
+/// A measured step as `--json` prints it.
 #[derive(Serialize)]
 struct StepAnswer {
     members: Vec<String>,
@@ -40,14 +40,15 @@ struct StepAnswer {
     gflops: f64,
     peak_bytes: usize,
     arena_bytes: usize,
-    /// From the start of the command until the first step was done.
+    /// Seconds from the start of the command to the end of the first step.
     start_s: f64,
-    /// The most of a GPU's memory that was allocated at a time.
+    /// Peak of the allocated GPU memory.
     allocated_bytes: Option<usize>,
-    /// The most memory ever resident beyond what was when the command started, where the system says so.
+    /// Peak of the resident memory beyond that at the start of the command, where the system reports it.
     resident_bytes: Option<u64>,
 }
 
+/// An operation of a step as `--json` prints it.
 #[derive(Serialize)]
 struct OpAnswer {
     operation: &'static str,
@@ -83,7 +84,7 @@ pub fn run(args: BenchArgs, out: &mut impl Write) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where it runs, in words.
+/// The device of a measurement in words.
 struct Place {
     device: String,
     threads: Option<usize>,
@@ -102,24 +103,17 @@ impl Place {
         }
     }
 
-    /// For the line that says what is measured.
+    /// The device for the line about what is measured.
     fn words(&self) -> String {
         self.threads.map_or_else(|| self.device.clone(), |threads| format!("{threads} threads"))
     }
 }
 
 fn chosen(options: &BenchOptions) -> Result<Chosen> {
-    let precision = match options.precision {
-        PrecisionArg::Bf16 => Precision::Bf16,
-        PrecisionArg::F32 => Precision::F32,
-    };
-    let chosen = device::open(device::parse(&options.device)?, options.threads, precision)?;
+    let wanted = device::parse(&options.device)?;
+    let chosen = device::open(wanted, options.threads, options.precision)?;
     if let Chosen::Cuda(device) = &chosen {
-        device.set_tuning(match options.tuning {
-            TuningArg::Heuristic => Tuning::Heuristic,
-            TuningArg::Quick => Tuning::Quick,
-            TuningArg::Full => Tuning::Full,
-        });
+        device.set_tuning(options.tuning);
         device.recheck_tuning();
     }
     Ok(chosen)
@@ -146,7 +140,7 @@ fn step<D: Device>(
         out,
         "step       {step_ms:.2} ms, the median of {repeats} ({shortest:.2} to {longest:.2})"
     )?;
-    writeln!(out, "start      {start:.1} s until the first step was done")?;
+    writeln!(out, "start      {start:.1} s until the end of the first step")?;
     if let Some(gpu) = &on.gpu {
         writeln!(
             out,
@@ -159,7 +153,7 @@ fn step<D: Device>(
     Ok(())
 }
 
-/// The plan of the file, or one within the budget, where sharing is to be measured.
+/// The plan whose composed weights are measured: that of `--plan`, or one within `--budget`.
 fn composed(options: &BenchOptions) -> Result<Option<SharingPlan>> {
     if let Some(path) = &options.plan {
         return super::plan::read("--plan", path).map(Some);
@@ -167,21 +161,21 @@ fn composed(options: &BenchOptions) -> Result<Option<SharingPlan>> {
     let Some(budget) = &options.budget else { return Ok(None) };
     let members = options.members.iter().map(|name| Ok(member(&architecture(name, options)?)));
     let members = members.collect::<Result<Vec<_>>>()?;
-    let asked = PlanRequest::new(members, None);
+    let dense = PlanRequest::new(members, None);
     let budget: Budget = budget.parse().context("--budget")?;
-    // Own coefficients are the most that composing can have to do.
+    // With coefficients for every layer, composing takes longest.
     let request = PlanRequest {
-        budget: Some(budget.resolve(asked.dense_total().context("--members")?)),
-        tiling: tiling(options.tiling),
+        budget: Some(budget.resolve(dense.dense_total().context("--members")?)),
+        tiling: options.tiling,
         block: options.block,
         coefficients: Coefficients::PerLayer,
         reserve: 0.0,
-        ..asked
+        ..dense
     };
     request.plan().context("--budget and --block").map(Some)
 }
 
-/// A step with composed weights beside the step of the same members without sharing.
+/// Measures a step with composed weights in turn with the step of the same members without sharing.
 fn shared<D: Device>(
     device: &D,
     on: &Place,
@@ -195,21 +189,21 @@ fn shared<D: Device>(
     let members: Vec<String> =
         plan.members.iter().map(|member| member.architecture.to_string()).collect();
     let bench =
-        SharedBench::new(device, &dense, plan, options.batch).context("the members and --batch");
+        SharedBench::new(device, &dense, plan, options.batch_size).context("the members and --batch-size");
     let Comparison { dense_ms, shared_ms, ratio, repeats } = bench?.measure(time)?;
     if options.json {
         let answer = serde_json::json!({
-            "members": members, "batch": options.batch, "device": on.device, "threads": on.threads,
+            "members": members, "batch": options.batch_size, "device": on.device, "threads": on.threads,
             "tiling": plan.tiling.to_string(), "numbers": plan.bill.trained(), "dense_numbers": dense.dense_total(),
             "templates": plan.template_sets, "dense_ms": dense_ms, "shared_ms": shared_ms, "ratio": ratio, "repeats": repeats,
         });
         return Ok(writeln!(out, "{answer:#}")?);
     }
-    let (members, batch, on) = (members.join(", "), options.batch, on.words());
-    writeln!(out, "what       training of {members}, batch {batch}, {on}")?;
-    let (numbers, all) = (with_commas(plan.bill.trained()), with_commas(dense.dense_total()));
-    let own = if options.plan.is_none() { ", own coefficients" } else { "" };
-    writeln!(out, "shared     {numbers} numbers of {all}, {}{own}", plan.tiling)?;
+    let (members, batch, on) = (members.join(", "), options.batch_size, on.words());
+    writeln!(out, "what       training of {members}, batch size {batch}, {on}")?;
+    let (shared, all) = (with_commas(plan.bill.trained()), with_commas(dense.dense_total()));
+    let own = if options.plan.is_none() { ", coefficients for every layer" } else { "" };
+    writeln!(out, "shared     {shared} parameters instead of {all}, {}{own}", plan.tiling)?;
     for set in &plan.template_sets {
         let [out_channels, in_channels, height, width] = set.block;
         let block = format!("{out_channels}×{in_channels}×{height}×{width}");
@@ -219,10 +213,10 @@ fn shared<D: Device>(
         out,
         "steps      {dense_ms:.2} ms without sharing, {shared_ms:.2} ms with, medians of {repeats}"
     )?;
-    Ok(writeln!(out, "ratio      {ratio:.3}, the median over turns")?)
+    Ok(writeln!(out, "ratio      {ratio:.3}, the median over pairs of steps")?)
 }
 
-/// Refuses what `swn bench step` alone does.
+/// Refuses flags that only `swn bench step` has a use for.
 fn unshared(options: &BenchOptions, command: &str) -> Result<()> {
     let measured = "'swn bench step' measures what sharing costs";
     ensure!(options.plan.is_none(), "--plan: {measured}, not '{command}'");
@@ -254,7 +248,7 @@ fn ops<D: Device>(
     Ok(())
 }
 
-/// Everything compiled and allocated; says what that took.
+/// Compiles and allocates everything, and prints the memory that it takes.
 fn prepare<D: Device>(
     device: &D,
     on: &Place,
@@ -267,13 +261,13 @@ fn prepare<D: Device>(
         .map(|name| architecture(name, options))
         .collect::<Result<Vec<_>>>()?;
     check_compatible(&members.iter().map(member).collect::<Vec<_>>()).context("--members")?;
-    let BenchOptions { batch, inference, packed, unfolded, .. } = *options;
+    let BenchOptions { batch_size: batch, inference, packed, unfolded, .. } = *options;
     let request = BenchRequest { members, batch, training: !inference, packed, folded: !unfolded };
-    let bench = Bench::new(device, &request).context("--members and --batch")?;
+    let bench = Bench::new(device, &request).context("--members and --batch-size")?;
     if !options.json {
         let what = if options.inference { "inference" } else { "training" };
-        let (members, batch) = (options.members.join(", "), options.batch);
-        writeln!(out, "what       {what} of {members}, batch {batch}, {}", on.words())?;
+        let (members, batch) = (options.members.join(", "), options.batch_size);
+        writeln!(out, "what       {what} of {members}, batch size {batch}, {}", on.words())?;
         let (arena, all) = (mebibytes(bench.arena_bytes()), mebibytes(bench.peak_bytes()));
         writeln!(
             out,
@@ -287,7 +281,7 @@ fn mebibytes(bytes: usize) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// The plans of all convolutions that a step has, tuned where they are not yet.
+/// Tunes the convolutions of a step that are not tuned yet, and prints the plans of all.
 fn tune(
     device: &CudaDevice,
     on: &Place,
@@ -315,7 +309,7 @@ fn tune(
     Ok(writeln!(out, "\n{}", table::render(&heads, &rows))?)
 }
 
-/// How long to measure.
+/// The time of `--seconds`, checked.
 fn seconds(options: &BenchOptions) -> Result<Duration> {
     let seconds = options.seconds;
     let fine = seconds.is_finite() && (0.0..=3600.0).contains(&seconds);
@@ -345,7 +339,7 @@ fn step_answer(
 ) -> StepAnswer {
     StepAnswer {
         members: options.members.clone(),
-        batch: options.batch,
+        batch: options.batch_size,
         device: on.device.clone(),
         threads: on.threads,
         training: !options.inference,
@@ -363,7 +357,7 @@ fn step_answer(
     }
 }
 
-/// A line of the process's status, on Linux.
+/// Bytes of an entry of the process's status, on Linux.
 fn status_bytes(key: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with(key))?;

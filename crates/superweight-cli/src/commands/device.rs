@@ -1,4 +1,4 @@
-//! `--device`: which device a word means on this machine.
+//! `--device`: opens the device that a word names.
 
 use std::path::Path;
 
@@ -7,17 +7,18 @@ use superweight::engine::cuda::Tuning;
 use superweight::engine::{CpuDevice, CudaDevice, CudaError, Error, Precision};
 use superweight::infer::Trained;
 use superweight::recipe;
-use superweight::report::published::Started;
+use superweight::run::Invocation;
 
-/// A device that is there.
+/// An open device.
 pub enum Chosen {
     Cpu(CpuDevice),
     Cuda(CudaDevice),
 }
 
 impl Chosen {
-    /// What a run keeps of this process: its command, and the device in words that mean the same on another machine.
-    pub fn started(&self) -> Started {
+    /// The record of this process that a run keeps: the command line, and the device without anything that is particular
+    /// to this machine.
+    pub fn invocation(&self) -> Invocation {
         let mut words: Vec<String> = std::env::args().collect();
         if let Some(program) = words.first_mut() {
             *program =
@@ -25,15 +26,15 @@ impl Chosen {
         }
         let device = match self {
             Self::Cpu(_) => self.describe(),
-            // GPU, precision and driver; the libraries that follow are named with their paths.
+            // GPU, precision and driver; the libraries that follow have paths in their names.
             Self::Cuda(device) => {
                 device.description().split(", ").take(3).collect::<Vec<_>>().join(", ")
             }
         };
-        Started { command: words.join(" "), device }
+        Invocation { command: words.join(" "), device }
     }
 
-    /// In words, for tables and profiles.
+    /// Describes the device for tables and profiles.
     pub fn describe(&self) -> String {
         match self {
             Self::Cpu(device) => format!("cpu, {} threads", device.threads()),
@@ -42,7 +43,7 @@ impl Chosen {
     }
 }
 
-/// Calls a generic function with whichever device was chosen.
+/// Evaluates an expression that is generic over the device with the device that was chosen.
 macro_rules! on_device {
     ($chosen:expr, |$device:ident| $body:expr) => {
         match $chosen {
@@ -53,16 +54,16 @@ macro_rules! on_device {
 }
 pub(crate) use on_device;
 
-/// What `--device` asks for.
+/// The device that `--device` requests.
 #[derive(Clone, Copy)]
 pub enum Wanted {
-    /// The first GPU if there is one that works, else the processor.
+    /// The first GPU if it works, else the CPU.
     Auto,
     Cpu,
     Cuda(usize),
 }
 
-/// Reads the word, before anything slow is done.
+/// Parses the word of `--device`.
 pub fn parse(word: &str) -> Result<Wanted> {
     match word {
         "auto" => Ok(Wanted::Auto),
@@ -71,36 +72,36 @@ pub fn parse(word: &str) -> Result<Wanted> {
         _ => match word.strip_prefix("cuda:").and_then(|ordinal| ordinal.parse().ok()) {
             Some(ordinal) => Ok(Wanted::Cuda(ordinal)),
             None => {
-                bail!("--device '{word}' is not a device: there are auto, cpu, cuda and cuda:N")
+                bail!("--device '{word}' is not a device: write auto, cpu, cuda or cuda:N")
             }
         },
     }
 }
 
-/// The device to use a trained run on, in the precision it was trained in.
+/// Opens the device to use a trained run on, in the precision that the run was trained in.
 pub fn for_run(word: &str, threads: usize, trained: &Trained) -> Result<Chosen> {
     open(parse(word)?, threads, trained.resolved.train.precision)
 }
 
-/// The device to train on; where it cannot compute as the recipe asks, that is said. A run that goes on keeps the
-/// convolutions' plans that it has: with others it would not give the same bits.
+/// Opens the device to train on, and prints a warning if it lacks the recipe's precision. A run that `continues` keeps
+/// its convolution plans: with other plans its results would not be the same bits.
 pub fn for_training(
     wanted: Wanted,
     threads: usize,
     precision: recipe::Precision,
-    goes_on: bool,
+    continues: bool,
 ) -> Result<Chosen> {
     let device = open(wanted, threads, precision)?;
-    if let (Chosen::Cuda(device), false) = (&device, goes_on) {
+    if let (Chosen::Cuda(device), false) = (&device, continues) {
         device.recheck_tuning();
     }
     if precision == recipe::Precision::Bf16 && matches!(device, Chosen::Cpu(_)) {
-        eprintln!("warning: train.precision = \"bf16\" is for GPUs; the processor computes in f32");
+        eprintln!("warning: train.precision = \"bf16\" is for GPUs; the CPU computes in f32");
     }
     Ok(device)
 }
 
-/// Opens it.
+/// Opens a device.
 pub fn open(wanted: Wanted, threads: usize, precision: recipe::Precision) -> Result<Chosen> {
     let cpu = || Ok(Chosen::Cpu(CpuDevice::new(threads).context("--threads")?));
     let cuda = |ordinal| {
@@ -109,8 +110,8 @@ pub fn open(wanted: Wanted, threads: usize, precision: recipe::Precision) -> Res
             recipe::Precision::Auto | recipe::Precision::Bf16 => Precision::Bf16,
         };
         let device = CudaDevice::new(ordinal, precision)?;
-        // At most a second per convolution, once per machine (twice if others used it then): those of WRN-28-10 then take 7.7 ms instead of 10.8
-        // (docs/decisions/0015).
+        // Tuning takes at most a second per convolution, once per machine (twice if it was busy). It makes the
+        // convolutions of WRN-28-10 take 7.7 ms instead of 10.8 (docs/decisions/0015).
         device.set_tuning(Tuning::Quick);
         Ok::<_, Error>(Chosen::Cuda(device))
     };

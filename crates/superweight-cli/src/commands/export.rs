@@ -1,4 +1,4 @@
-//! `swn export`: members as files of other programs.
+//! `swn export`: writes members as files of other programs.
 
 use std::fs;
 use std::io::Write;
@@ -9,23 +9,24 @@ use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use superweight::data::Normalization;
 use superweight::engine::Device;
-use superweight::infer::export::{OnnxOptions, onnx};
 use superweight::fs::write_whole;
 use superweight::infer::Trained;
+use superweight::infer::export::{OnnxOptions, onnx};
 use superweight::plan::MemberId;
 use superweight::plan::arch::ImageShape;
 use superweight::run::{Disk, safetensors};
 
 use super::device::{self, on_device};
-use super::eval::open;
+use super::runs::open;
 use crate::args::{ExportArgs, FormatArg};
 
+/// One file that was written.
 #[derive(Serialize)]
 struct Written {
     file: PathBuf,
     members: Vec<usize>,
     architectures: Vec<String>,
-    /// Whether an ONNX file has an output per exit.
+    /// Whether the ONNX file has an output per exit.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     exits: bool,
     bytes: u64,
@@ -33,8 +34,8 @@ struct Written {
 
 pub fn run(args: ExportArgs, out: &mut impl Write) -> Result<ExitCode> {
     ensure!(
-        !args.normalize || matches!(args.to, FormatArg::Onnx),
-        "--normalize: a state dict has no place for it; with '--to onnx' the graph does it"
+        !args.normalize || args.format == FormatArg::Onnx,
+        "--normalize: a state dict cannot hold the normalization; '--format onnx' can"
     );
     let trained = open(&args.run)?;
     let device = device::for_run(&args.on.device, args.on.threads, &trained)?;
@@ -48,53 +49,54 @@ pub fn run(args: ExportArgs, out: &mut impl Write) -> Result<ExitCode> {
     }
     write!(out, "{}", input(&trained, args.normalize)?)?;
     let exits = trained.plan.members[0].architecture.exits();
-    if exits > 1 && matches!(args.to, FormatArg::Onnx) {
+    if exits > 1 && args.format == FormatArg::Onnx {
         writeln!(
             out,
-            "exits      {exits}: logits.0 to logits.{}, each with more work than the one before",
+            "exits      {exits}: outputs logits.0 to logits.{}, each after more layers than the one before",
             exits - 1
         )?;
     }
     let heads = trained.plan.members[0].architecture.heads();
-    if heads > 1 && matches!(args.to, FormatArg::Safetensors) {
+    if heads > 1 && args.format == FormatArg::Safetensors {
         let channels = heads * trained.resolved.data.shape.channels;
         let classes = trained.resolved.data.classes;
         writeln!(
             out,
-            "heads      {heads}: the file's network takes every image {heads} times along channels, N×{channels}×…, and gives \
-             {heads}×{classes} logits:\n           the mean of the heads' probabilities is its answer"
+            "heads      {heads}: the network takes every image {heads} times along channels, N×{channels}×…, and returns\n           \
+             {heads}×{classes} logits; the prediction is the mean of the heads' probabilities"
         )?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the exported members take.
+/// The input that the exported members take.
 fn input(trained: &Trained, normalized: bool) -> Result<String> {
     let ImageShape { channels, height, width } = trained.resolved.data.shape;
-    let colours = if channels == 1 { "grey" } else { "RGB" };
+    let color = if channels == 1 { "grey" } else { "RGB" };
     let numbers =
         |values: &[f32]| values.iter().map(|v| format!("{v:.2}")).collect::<Vec<_>>().join(", ");
-    let Normalization { mean, deviation } = trained.normalization()?;
+    let Normalization { mean, std: deviation } = trained.normalization()?;
     let values = match normalized {
         true => "values from 0 to 255\n".to_owned(),
         false => format!(
-            "(value from 0 to 255 − mean) / deviation\n           mean {}; deviation {}\n",
+            "(value from 0 to 255 − mean) / std\n           mean {}; std {}\n",
             numbers(&mean),
             numbers(&deviation)
         ),
     };
-    Ok(format!("input      N×{channels}×{height}×{width}, {colours}, {values}"))
+    Ok(format!("input      N×{channels}×{height}×{width}, {color}, {values}"))
 }
 
+/// Writes the requested members and returns the files.
 fn export<D: Device>(device: &D, args: &ExportArgs, trained: &Trained) -> Result<Vec<Written>> {
     let count = trained.plan.members.len();
-    let members = match args.members.is_empty() {
+    let members = match args.member_ids.is_empty() {
         true => (0..count).collect(),
-        false => args.members.clone(),
+        false => args.member_ids.clone(),
     };
     for (i, &member) in members.iter().enumerate() {
-        trained.member(member).context("--members")?;
-        ensure!(!members[..i].contains(&member), "--members: {member} is there twice");
+        trained.member(member).context("--member-ids")?;
+        ensure!(!members[..i].contains(&member), "--member-ids: {member} is given twice");
     }
     let folder = args.out.clone().unwrap_or_else(|| args.run.join("export"));
     fs::create_dir_all(&folder)
@@ -110,11 +112,11 @@ fn export<D: Device>(device: &D, args: &ExportArgs, trained: &Trained) -> Result
     let mut written = vec![];
     let mut add = |file: PathBuf, members: Vec<usize>, architectures: Vec<String>| -> Result<()> {
         let bytes = fs::metadata(&file)?.len();
-        let exits = matches!(args.to, FormatArg::Onnx) && parts[0].0.exits.len() > 1;
+        let exits = args.format == FormatArg::Onnx && parts[0].0.exits.len() > 1;
         written.push(Written { file, members, architectures, exits, bytes });
         Ok(())
     };
-    match args.to {
+    match args.format {
         FormatArg::Safetensors => {
             for (i, &member) in members.iter().enumerate() {
                 let file = folder.join(stem(i) + ".safetensors");
@@ -141,8 +143,9 @@ fn export<D: Device>(device: &D, args: &ExportArgs, trained: &Trained) -> Result
     Ok(written)
 }
 
-/// As much of a network's name as the name of a file has room for: widths of its own make it long. The file has it whole.
+/// The start of an architecture's name, short enough for a file name: a network with its own widths has a long one. The
+/// file's metadata has the whole name.
 fn brief(name: &str) -> &str {
-    const MOST: usize = 100;
-    if name.len() > MOST { name[..MOST].trim_end_matches('-') } else { name }
+    const LONGEST: usize = 100;
+    if name.len() > LONGEST { name[..LONGEST].trim_end_matches('-') } else { name }
 }

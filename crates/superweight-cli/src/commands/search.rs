@@ -1,4 +1,4 @@
-//! `swn search`: the first phase of a run by itself, or its decision again from what it saw.
+//! `swn search`: the search of a run by itself, or its decision again from the statistics that the run has kept.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -11,20 +11,20 @@ use superweight::fs::write_whole;
 use superweight::plan::number::with_commas;
 use superweight::plan::{LayerId, SharingPlan};
 use superweight::recipe::{Recipe, Resolved};
-use superweight::report::published::Started;
+use superweight::run::Invocation;
 use superweight::search::{Decision, Replay, Statistics, Threshold, groups, replay};
 use superweight::train::{Limits, Stopped};
 
 use super::check_writable;
 use super::device::{self, on_device};
 use super::plan::kernels;
-use super::train::screen::Screen;
-use super::train::{Start, existing};
+use super::train::{Start, existing, is_finished};
 use crate::args::SearchArgs;
-use crate::signals::{INTERRUPTED, watched_limits};
-use crate::table;
+use crate::ui::screen::Screen;
+use crate::ui::signals::{INTERRUPTED, watched_limits};
+use crate::ui::{table, typed};
 
-/// Characters of the layers' names in a row of the table.
+/// Width of the layers' names in a row of the table.
 const NAMES: usize = 66;
 
 pub fn run(args: SearchArgs, out: &mut impl Write) -> Result<ExitCode> {
@@ -40,42 +40,45 @@ pub fn run(args: SearchArgs, out: &mut impl Write) -> Result<ExitCode> {
         [("--tau", "search.tau", args.tau), ("--beta", "refine.beta", args.beta)]
     {
         if let Some(value) = value.filter(|_| args.replay.is_none()) {
-            bail!("{flag} goes with --replay RUN; for a search that begins: --set {key}={value}");
+            bail!("{flag} needs --replay RUN; for a new search write --set {key}={value}");
         }
     }
     let with = Replay { tau: args.tau, beta: args.beta };
     if let Some(run) = &args.replay {
         let decision = decide(run, with).with_context(|| format!("--replay {}", run.display()))?;
-        return answer(&args, &decision, run, out);
+        return print(&args, &decision, run, out);
     }
     if let Some(path) = &args.out {
         check_writable(path)
             .with_context(|| format!("--out {}: choose another file", path.display()))?;
     }
+    if let Some(run) = args.resume.as_ref().filter(|run| is_finished(run)) {
+        bail!("{}: there is no search left to do (finished)", run.display());
+    }
     let wanted = device::parse(&args.on.device)?;
     let mut set = args.set.clone();
     set.extend(args.name.as_ref().map(|name| format!("name={name:?}")));
     let start = Start::of(&args.resume, &args.recipe, &set)?;
-    if let Start::Recipe(of) = &start {
-        check_searches(&of.1)?;
+    if let Start::Recipe(recipe) = &start {
+        check_searches(&recipe.1)?;
     }
     let device =
         device::for_training(wanted, args.on.threads, start.precision(), args.resume.is_some())?;
-    let started = device.started();
-    on_device!(device, |device| search(&device, &args, start, &started, out))
+    let invocation = device.invocation();
+    on_device!(device, |device| search(&device, &args, start, &invocation, out))
 }
 
 fn search<D: Device>(
     device: &D,
     args: &SearchArgs,
     start: Start,
-    started: &Started,
+    invocation: &Invocation,
     out: &mut impl Write,
 ) -> Result<ExitCode> {
     let limits = Limits { search_only: true, ..watched_limits()? };
     let mut session =
         start.session(device, &args.runs, existing(args.replace, args.name.is_some()))?;
-    started.note(session.folder())?;
+    invocation.note(session.folder())?;
     let mut screen =
         Screen::new(if args.on.json { None } else { Some(&mut *out) }, io::stderr().is_terminal());
     let outcome = session.run(&limits, &mut screen)?;
@@ -83,36 +86,37 @@ fn search<D: Device>(
     let run = session.folder().to_owned();
     drop(session);
     match outcome.stopped {
-        Stopped::Searched => answer(args, &decide(&run, Replay::default())?, &run, out),
+        Stopped::Searched => print(args, &decide(&run, Replay::default())?, &run, out),
         Stopped::Interrupted => {
-            writeln!(out, "stopped    'swn search --resume {}' goes on", run.display())?;
+            let resume = typed(&format!("search --resume {}", run.display()));
+            writeln!(out, "stopped    '{resume}' continues")?;
             Ok(ExitCode::from(INTERRUPTED))
         }
         Stopped::Diverged { what } => {
-            bail!("the search has diverged: {what}; try a lower rate ('--set search.lr=…')")
+            bail!("the search has diverged: {what}; try a lower learning rate ('--set search.lr=…')")
         }
         stopped => bail!("{}: there is no search left to do ({})", run.display(), stopped.word()),
     }
 }
 
-/// A recipe without a search is refused before a folder is made.
+/// Refuses a recipe without a search, before a folder is made.
 fn check_searches(resolved: &Resolved) -> Result<()> {
     if let Some(file) = &resolved.plan.file {
         let file = file.display();
         bail!(
-            "plan.file {file} is the plan: 'swn train' trains it, 'swn plan --show {file}' shows it"
+            "plan.file {file} is given as the plan: 'swn train' trains it, 'swn plan --show {file}' shows it"
         );
     }
     if resolved.search.is_none() {
         let strategy = resolved.strategy.word();
         bail!(
-            "strategy {strategy} has no search: 'swn train' trains it at once, 'swn plan' shows clusters"
+            "strategy {strategy} has no search: 'swn train' trains it, 'swn plan' shows its clusters"
         );
     }
     Ok(())
 }
 
-/// What a run's statistics give.
+/// Decides from the statistics of a run.
 fn decide(run: &Path, with: Replay) -> Result<Decision> {
     let file = run.join("resolved.toml");
     let text = std::fs::read_to_string(&file)
@@ -127,7 +131,8 @@ fn decide(run: &Path, with: Replay) -> Result<Decision> {
     Ok(replay(&resolved, &statistics, with)?.decision().clone())
 }
 
-fn answer(
+/// Writes the plan to `--out` and prints the decision.
+fn print(
     args: &SearchArgs,
     decision: &Decision,
     run: &Path,
@@ -144,7 +149,7 @@ fn answer(
     Ok(ExitCode::SUCCESS)
 }
 
-/// A row per cluster.
+/// A table with a row per cluster.
 pub(super) fn cluster_table(plan: &SharingPlan) -> String {
     let templates = |cluster: usize| -> usize {
         let of = plan.template_sets.iter().filter(|set| set.cluster.0 == cluster);
@@ -166,31 +171,32 @@ pub(super) fn cluster_table(plan: &SharingPlan) -> String {
 fn to_text(decision: &Decision, args: &SearchArgs, run: &Path) -> String {
     let plan = &decision.plan;
     let mut text = cluster_table(plan);
-    let Threshold { name, asked, used, relaxed } = &decision.threshold;
+    let Threshold { name, requested, used, relaxed } = &decision.threshold;
     let mut by = format!("{name} = {used}");
     if let Some(reason) = relaxed {
-        by += &format!(", relaxed from {asked}: {reason}");
+        by += &format!(", relaxed from {requested}: {reason}");
     }
     text += &format!("\nby         {by}\n");
     text += &format!("groups     {} of coefficients\n", with_commas(groups(plan) as u64));
     let budget =
         plan.budget.map_or(String::new(), |budget| format!(" of a budget of {}", with_commas(budget)));
-    text += &format!("numbers    {} trained{budget}\n", with_commas(plan.bill.trained()));
+    text += &format!("parameters {} trained{budget}\n", with_commas(plan.bill.trained()));
     if let Some(path) = &args.out {
         text += &format!("plan       {}\n", path.display());
     }
     if args.replay.is_none() {
         let run = run.display();
-        text += &format!("next       swn train --resume {run}\n");
-        // Of k-means there is no threshold to try.
+        text += &format!("next       {}\n", typed(&format!("train --resume {run}")));
+        // k-means has no threshold to try.
         if *name == "τ" {
-            text += &format!("           swn search --replay {run} --tau 0.3\n");
+            let replay = typed(&format!("search --replay {run} --tau 0.3"));
+            text += &format!("           {replay}\n");
         }
     }
     text
 }
 
-/// `0/block1.layer.0.conv1 …`: member and layer, as many as fit.
+/// Names of layers, `0/block1.layer.0.conv1 …`: member and layer, as many as fit.
 fn names(plan: &SharingPlan, layers: &[LayerId]) -> String {
     let name = |&id: &LayerId| {
         let layer = plan.layer(id);
@@ -214,13 +220,13 @@ fn to_json(decision: &Decision, run: &Path) -> Value {
         plan.clusters.iter().map(|cluster| cluster.layers.iter().map(name).collect()).collect();
     let by = &decision.threshold;
     let threshold =
-        json!({ "name": by.word(), "asked": by.asked, "used": by.used, "relaxed": by.relaxed });
+        json!({ "name": by.word(), "requested": by.requested, "used": by.used, "relaxed": by.relaxed });
     json!({
         "run": run,
         "threshold": threshold,
         "clusters": clusters,
         "groups": groups(plan),
-        "numbers": plan.bill.trained(),
+        "parameters": plan.bill.trained(),
         "bill": plan.bill,
         "budget": plan.budget,
     })

@@ -1,4 +1,4 @@
-//! `swn data fetch`: a data set into the data folder. Progress goes to the error output, the answer to the other.
+//! `swn data fetch`: writes a data set into the data folder. Progress goes to standard error, the result to standard output.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -10,13 +10,13 @@ use superweight::plan::number::with_commas;
 
 use super::folder;
 use crate::args::FetchArgs;
-use crate::size::megabytes;
+use crate::ui::size::megabytes;
 
 pub fn run(args: FetchArgs, out: &mut impl Write) -> Result<ExitCode> {
-    let to = folder(args.to)?;
+    let to = folder(args.out)?;
     let entry = data::find(&args.name).map_err(|unknown| match OwnSet::find(&args.name, &to) {
         Ok(Some(_)) => anyhow!(
-            "{0} was packed from pictures: 'swn data pack {0} --replace --from …' does it anew",
+            "{0} was packed from pictures: 'swn data pack {0} --replace --from …' packs it again",
             args.name
         ),
         _ if args.name == "imagenet" => DataError::NoImageNet { folder: to.clone() }.into(),
@@ -40,7 +40,7 @@ pub fn run(args: FetchArgs, out: &mut impl Write) -> Result<ExitCode> {
     let here = || data::verify(entry, &to).iter().all(|file| matches!(file.state, State::Whole));
     let (target, fetched) = match &args.from {
         Some(from) => {
-            let place = || format!("--from {}", from.display());
+            let place = || "--from";
             (data::install(entry, from, &to, &mut report).with_context(place)?, true)
         }
         None if here() => (to.join(entry.folder), false),

@@ -1,4 +1,4 @@
-//! `swn data list`: what is known, what is here, what was packed.
+//! `swn data list`: the known data sets, and the state of each on this machine.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -10,27 +10,27 @@ use superweight::plan::number::with_commas;
 
 use super::folder;
 use crate::args::ListArgs;
-use crate::size::megabytes;
-use crate::table;
+use crate::ui::size::megabytes;
+use crate::ui::table;
 
 pub fn run(args: ListArgs, out: &mut impl Write) -> Result<ExitCode> {
     let folder = folder(args.folder)?;
     let known = CATALOGUE.iter().map(|entry| {
         let presence = presence(entry, &folder);
-        let said = match presence {
+        let words = match presence {
             Presence::Embedded => "in the program".to_owned(),
             Presence::Whole => format!("here, {}", megabytes(entry.bytes())),
             Presence::Incomplete => format!("incomplete: swn data fetch {}", entry.name),
             Presence::Absent => format!("swn data fetch {}", entry.name),
         };
-        Row { set: entry.describe(), bytes: entry.bytes(), state: word(presence), said }
+        Row { set: entry.describe(), bytes: entry.bytes(), state: word(presence), words }
     });
     let mut rows: Vec<_> = known.collect();
     for name in OwnSet::names(&folder) {
         match OwnSet::find(&name, &folder) {
             Ok(Some(own)) => {
-                let said = format!("packed here, {}", megabytes(own.bytes()));
-                rows.push(Row { bytes: own.bytes(), set: own.description, state: "packed", said });
+                let words = format!("packed here, {}", megabytes(own.bytes()));
+                rows.push(Row { bytes: own.bytes(), set: own.description, state: "packed", words });
             }
             Ok(None) => {}
             Err(error) => eprintln!("warning: {error}"),
@@ -51,13 +51,13 @@ pub fn run(args: ListArgs, out: &mut impl Write) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A set, and how it is here.
+/// A data set and its state on this machine.
 struct Row {
     set: Description,
     bytes: u64,
     state: &'static str,
-    /// The same in words, with what to do.
-    said: String,
+    /// The state in words, with the command that changes it.
+    words: String,
 }
 
 impl Row {
@@ -70,7 +70,7 @@ impl Row {
             "shape": [shape.channels, shape.height, shape.width],
             "classes": classes,
             "mean": normalization.mean,
-            "deviation": normalization.deviation,
+            "deviation": normalization.std,
             "bytes": self.bytes,
             "state": self.state,
         })
@@ -84,7 +84,7 @@ impl Row {
             with_commas(images.1 as u64),
             format!("{}×{}×{}", shape.channels, shape.height, shape.width),
             classes.len().to_string(),
-            self.said,
+            self.words,
         ]
     }
 }

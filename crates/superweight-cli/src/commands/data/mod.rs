@@ -1,4 +1,4 @@
-//! `swn data`: one file per verb below it.
+//! `swn data`: data sets; one file per subcommand.
 
 mod fetch;
 mod list;
@@ -23,7 +23,7 @@ pub fn run(args: DataArgs, out: &mut impl Write) -> Result<ExitCode> {
     }
 }
 
-/// The folder that was asked for, or the standard one.
-fn folder(asked: Option<PathBuf>) -> Result<PathBuf> {
-    Ok(asked.map_or_else(standard_folder, Ok)?)
+/// The requested folder, or the standard one.
+fn folder(requested: Option<PathBuf>) -> Result<PathBuf> {
+    Ok(requested.map_or_else(standard_folder, Ok)?)
 }

@@ -1,4 +1,6 @@
-//! `swn data pack`: pictures of the user's own as a data set. What is odd about them is said; nothing has its place before all are read.
+//! `swn data pack`: makes a data set from the user's pictures.
+//!
+//! Prints warnings about pictures that look wrong. The set gets its name only after all pictures are read.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -11,59 +13,58 @@ use superweight::plan::number::with_commas;
 
 use super::folder;
 use crate::args::PackArgs;
-use crate::duration;
-use crate::signals::{INTERRUPTED, watched_limits};
-use crate::size::megabytes;
-use crate::table;
-use crate::ticker::Ticker;
+use crate::ui::progress::ProgressLine;
+use crate::ui::signals::{INTERRUPTED, watched_limits};
+use crate::ui::size::megabytes;
+use crate::ui::{duration, table, typed};
 
-/// Of every class, where there is no folder of test pictures.
-const TEST_SHARE: f64 = 0.2;
-/// Bytes of images whose digests take a while.
+/// Fraction of every class that becomes the test set, without a folder of test pictures.
+const TEST_FRACTION: f64 = 0.2;
+/// Bytes of images from which computing digests takes long enough to print a line.
 const LARGE: u64 = 2 << 30;
-/// Pictures left out that are named.
+/// Most pictures left out that are named.
 const NAMED: usize = 20;
-/// Most classes that are listed.
+/// Most classes that are listed by name.
 const TABLE: usize = 20;
 
 pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
-    let to = folder(args.to)?;
+    let to = folder(args.out)?;
     OwnSet::check_place(&args.name, &to, args.replace)?;
     let shape = ImageShape {
         channels: if args.grey { 1 } else { 3 },
         height: args.size.0,
         width: args.size.1,
     };
-    let share = args.test.map_or(TEST_SHARE, |share| share.0);
-    let from = || format!("--from {}", args.from.display());
-    let pictures = Pictures::find(&args.from, share, args.seed).with_context(from)?;
+    let fraction = args.test.map_or(TEST_FRACTION, |fraction| fraction.0);
+    let from = || "--from";
+    let pictures = Pictures::find(&args.from, fraction, args.seed).with_context(from)?;
     if let (Some(_), false) = (args.test, pictures.drawn) {
         bail!(
-            "--test: {} has a folder of test pictures, which are the test set",
+            "--test: {} has a folder of test pictures, which becomes the test set: leave --test out",
             args.from.display()
         );
     }
     OwnSet::check_writable(&args.name, &to)?;
     let total = pictures.len();
     eprintln!("reading {} pictures of {} classes", with_commas(total as u64), pictures.classes.len());
-    let ticker = Ticker::new();
+    let line = ProgressLine::new();
     let limits = watched_limits()?;
     let show = |done| {
-        ticker.show(|| {
-            let left = duration::show(ticker.left(done as f64 / total as f64));
+        line.show(|| {
+            let left = duration::show(line.left(done as f64 / total as f64));
             let [done, total] = [done, total].map(|count| with_commas(count as u64));
             format!("{done} of {total} pictures, {left} left")
         });
         !limits.interrupted()
     };
     let packed = pictures.pack(&args.name, shape, args.skip_unreadable, &to, &show);
-    ticker.clear();
+    line.clear();
     let packed = match packed {
         Err(DataError::Interrupted) => {
             eprintln!("stopped    interrupted: nothing was packed");
             return Ok(ExitCode::from(INTERRUPTED));
         }
-        // What is wrong with the place is not the pictures' fault.
+        // An error of the target folder is not about --from.
         Err(error @ DataError::Io { doing: "written", .. }) => return Err(error.into()),
         packed => packed.with_context(from)?,
     };
@@ -71,16 +72,16 @@ pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
         eprintln!("warning: {warning}");
     }
     let (data, skipped, twice, median) =
-        (packed.data.clone(), packed.skipped.len(), packed.twice, packed.median);
+        (packed.data.clone(), packed.skipped.len(), packed.duplicates, packed.median);
     let bytes = (data.train.pixels.len() + data.test.pixels.len()) as u64;
     if bytes > LARGE {
-        eprintln!("taking digests of {}", megabytes(bytes));
+        eprintln!("computing digests of {}", megabytes(bytes));
     }
     let target = packed.keep(args.replace)?;
     let description = data.description();
     let (train, test) = description.images;
     if args.json {
-        let Normalization { mean, deviation } = &description.normalization;
+        let Normalization { mean, std: deviation } = &description.normalization;
         let answer = json!({
             "name": args.name, "folder": target, "train": train, "test": test, "test_drawn": pictures.drawn,
             "shape": [shape.channels, shape.height, shape.width], "classes": description.classes,
@@ -95,7 +96,7 @@ pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
     let [train, test] = [train, test].map(|images| with_commas(images as u64));
     let (classes, size) = (description.classes.len(), megabytes(bytes));
     let drawn = if pictures.drawn {
-        format!(" (about {}% of every class, by lot)", 100.0 * share)
+        format!(" (about {}% of every class, drawn at random)", 100.0 * fraction)
     } else {
         String::new()
     };
@@ -104,25 +105,26 @@ pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
         "set        {}: {channels}×{height}×{width} images of {classes} classes, {size}",
         args.name
     )?;
-    writeln!(out, "images     {train} to train on, {test} to test by{drawn}")?;
+    writeln!(out, "images     {train} for training, {test} for testing{drawn}")?;
     let (rows, columns) = median;
-    writeln!(out, "pictures   half of them at most {rows} pixels high and {columns} wide, before")?;
+    writeln!(out, "pictures   median size {rows}×{columns} pixels (height × width)")?;
     writeln!(out, "folder     {}", target.display())?;
-    // The recipe has batches of 32, and holds a tenth out.
+    // The recipe has batches of 32 and uses a tenth of the training images for validation.
     let few = match data.train.len() * 9 / 10 {
         few @ 0..32 => format!(" --set train.batch_size={}", few.max(1)),
         _ => String::new(),
     };
     match &*args.name {
-        "imagenet" => writeln!(out, "next       swn train recipes/table-1/imagenet-10-swn.toml")?,
+        "imagenet" => writeln!(out, "next       {}", typed("train recipes/table-1/imagenet-10-swn.toml"))?,
         name => {
-            writeln!(out, "next       swn train recipes/pictures.toml --set data.name={name}{few}")?
+            let train = typed(&format!("train recipes/pictures.toml --set data.name={name}{few}"));
+            writeln!(out, "next       {train}")?
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// How many images each class has, where there are few of them; else the fewest and the most.
+/// Number of images of each class; for many classes the lowest and the highest number.
 fn classes(data: &Dataset) -> String {
     let count = |labels: &[u16]| {
         let mut counts = vec![0; data.classes.len()];
@@ -137,7 +139,7 @@ fn classes(data: &Dataset) -> String {
             ends.map_or(String::new(), |(least, most)| format!("{least} to {most}"))
         };
         return format!(
-            "classes    {} images each to train on, {} to test by\n",
+            "classes    {} images each for training, {} for testing\n",
             range(&train),
             range(&test)
         );
@@ -149,16 +151,16 @@ fn classes(data: &Dataset) -> String {
     format!("{}\n", table::render(&["class", "train", "test"], &rows))
 }
 
-/// What a user should know before training on it.
+/// Warnings about the pictures and the data set.
 fn warnings(pictures: &Pictures, packed: &Packed) -> Vec<String> {
-    let Packed { data, skipped, twice, .. } = packed;
-    let mut said: Vec<String> = skipped
+    let Packed { data, skipped, duplicates: twice, .. } = packed;
+    let mut warnings: Vec<String> = skipped
         .iter()
         .take(NAMED)
         .map(|error| format!("left out: {}", error.with_cause()))
         .collect();
     if skipped.len() > NAMED {
-        said.push(format!("{} more were left out", skipped.len() - NAMED));
+        warnings.push(format!("{} more pictures were left out", skipped.len() - NAMED));
     }
     if let Some(first) = pictures.passed_over.first() {
         let others = pictures.passed_over.len() - 1;
@@ -167,13 +169,13 @@ fn warnings(pictures: &Pictures, packed: &Packed) -> Vec<String> {
         } else {
             String::new()
         };
-        said.push(format!(
-            "passed over: {}{others}: neither pictures (.png, .jpg, .jpeg) nor a part that is used",
+        warnings.push(format!(
+            "passed over: {}{others}: neither pictures (.png, .jpg, .webp, .gif) nor a part that is used",
             first.display()
         ));
     }
-    if let Some((a, b)) = &pictures.alike {
-        said.push(format!("'{a}' and '{b}' have the same folders in them: if they are parts and no classes, name them train and test"));
+    if let Some((a, b)) = &pictures.same_subfolders {
+        warnings.push(format!("'{a}' and '{b}' contain folders of the same names: if they are splits and not classes, name them train and test"));
     }
     let tested = |class: &usize| data.test.labels.contains(&(*class as u16));
     let untested: Vec<_> = (0..data.classes.len()).filter(|class| !tested(class)).collect();
@@ -181,12 +183,12 @@ fn warnings(pictures: &Pictures, packed: &Packed) -> Vec<String> {
         let (name, others) = (&data.classes[first], untested.len() - 1);
         let others =
             if others > 0 { format!(" and of {others} other classes") } else { String::new() };
-        said.push(format!("there are no test pictures of '{name}'{others}"));
+        warnings.push(format!("there are no test pictures of '{name}'{others}"));
     }
     if *twice > 0 {
-        said.push(format!(
-            "{twice} of the test images are among the training images too: figures say less than they seem to"
+        warnings.push(format!(
+            "{twice} of the test images are also training images: accuracies on the test images will be too high"
         ));
     }
-    said
+    warnings
 }

@@ -1,4 +1,4 @@
-//! `swn data verify`: every file of every set that is here, by SHA-256. Anything but whole is a failure.
+//! `swn data verify`: checks every file of the sets on this machine by SHA-256. A missing or damaged file is a failure.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -12,13 +12,13 @@ use superweight::plan::number::with_commas;
 
 use super::folder;
 use crate::args::VerifyArgs;
-use crate::table;
+use crate::ui::{as_typed, table};
 
-/// A set that is here, and its files.
-struct Looked {
+/// A data set with the state of its files.
+struct Checked {
     name: String,
-    /// What puts whole files in their place.
-    mend: String,
+    /// Command that writes the files again.
+    fix: String,
     files: Vec<FileState>,
 }
 
@@ -34,30 +34,30 @@ pub fn run(args: VerifyArgs, out: &mut impl Write) -> Result<ExitCode> {
         writeln!(out, "{}", as_json(&folder, whole, &sets))?;
     } else {
         write!(out, "folder     {}\n\n{}", folder.display(), as_table(&folder, &sets))?;
-        eprint!("{}", advice(&sets));
+        eprint!("{}", as_typed(&advice(&sets)));
     }
     Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn all(folder: &Path) -> Result<Vec<Looked>, DataError> {
+fn all(folder: &Path) -> Result<Vec<Checked>, DataError> {
     let here = CATALOGUE.iter().filter(|entry| data::presence(entry, folder) != Presence::Absent);
     let or_damaged = |name: String| match named(&name, folder) {
         Err(error @ DataError::Damaged { .. }) => {
-            let mend = format!("swn data pack {name} --replace --from …");
+            let fix = format!("swn data pack {name} --replace --from …");
             let file = FileState {
                 path: folder.join(&name).join(SET),
                 bytes: 0,
                 state: State::Damaged(error),
             };
-            Ok(Looked { name, mend, files: vec![file] })
+            Ok(Checked { name, fix, files: vec![file] })
         }
-        looked => looked,
+        checked => checked,
     };
     here.map(|entry| entry.name.to_owned()).chain(OwnSet::names(folder)).map(or_damaged).collect()
 }
 
-fn named(name: &str, folder: &Path) -> Result<Looked, DataError> {
-    let (files, mend) = match data::find(name) {
+fn named(name: &str, folder: &Path) -> Result<Checked, DataError> {
+    let (files, fix) = match data::find(name) {
         Ok(entry) if data::presence(entry, folder) == Presence::Absent => {
             return Err(DataError::NotFetched { name: name.to_owned(), folder: folder.to_owned() });
         }
@@ -67,7 +67,7 @@ fn named(name: &str, folder: &Path) -> Result<Looked, DataError> {
             (own.verify(folder), format!("swn data pack {name} --replace --from …"))
         }
     };
-    Ok(Looked { name: name.to_owned(), mend, files })
+    Ok(Checked { name: name.to_owned(), fix, files })
 }
 
 fn word(state: &State) -> &'static str {
@@ -78,9 +78,9 @@ fn word(state: &State) -> &'static str {
     }
 }
 
-fn as_table(folder: &Path, sets: &[Looked]) -> String {
+fn as_table(folder: &Path, sets: &[Checked]) -> String {
     let mut rows = vec![];
-    for Looked { name, files, .. } in sets {
+    for Checked { name, files, .. } in sets {
         if files.is_empty() {
             rows.push(vec![name.clone(), String::new(), "in the program".to_owned()]);
         }
@@ -92,22 +92,22 @@ fn as_table(folder: &Path, sets: &[Looked]) -> String {
     table::render(&["file", "bytes", "state"], &rows)
 }
 
-fn advice(sets: &[Looked]) -> String {
+fn advice(sets: &[Checked]) -> String {
     let mut text = String::new();
-    for Looked { mend, files, .. } in sets {
+    for Checked { fix, files, .. } in sets {
         for file in files {
             if let State::Damaged(error) = &file.state {
                 let _ = writeln!(text, "{error}");
             }
         }
         if files.iter().any(|file| !matches!(file.state, State::Whole)) {
-            let _ = writeln!(text, "'{mend}' puts whole files in their place");
+            let _ = writeln!(text, "'{fix}' writes them again");
         }
     }
     text
 }
 
-fn as_json(folder: &Path, whole: bool, sets: &[Looked]) -> String {
+fn as_json(folder: &Path, whole: bool, sets: &[Checked]) -> String {
     let file = |file: &FileState| {
         let error = match &file.state {
             State::Damaged(error) => Some(error.to_string()),
@@ -115,7 +115,7 @@ fn as_json(folder: &Path, whole: bool, sets: &[Looked]) -> String {
         };
         json!({ "path": file.path, "bytes": file.bytes, "state": word(&file.state), "error": error })
     };
-    let set = |set: &Looked| json!({ "name": set.name, "files": set.files.iter().map(file).collect::<Vec<_>>() });
+    let set = |set: &Checked| json!({ "name": set.name, "files": set.files.iter().map(file).collect::<Vec<_>>() });
     let sets: Vec<_> = sets.iter().map(set).collect();
     format!("{:#}", json!({ "folder": folder, "whole": whole, "sets": sets }))
 }

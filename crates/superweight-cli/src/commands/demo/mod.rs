@@ -1,13 +1,13 @@
-//! `swn demo`, and `swn` alone: the whole method on the images that come with the program, told as it happens.
+//! `swn demo`, and `swn` without arguments: the whole method on the images that come with the program.
 //!
 //! ```text
-//! plan ─► search ─► train, refine ─► as many numbers in a plain network ─► who is better, and how fast? ─► report
+//! plan ─► search ─► train, refine ─► a plain network with as many parameters ─► accuracy and time of both ─► report
 //! ```
 //!
-//! Two ordinary runs of two ordinary recipes: whatever is shown here can be had again with `swn train`.
+//! The demo trains two ordinary recipes: `swn train` gives the same runs.
 
-mod story;
-mod verdict;
+mod comparison;
+mod narration;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -23,13 +23,13 @@ use superweight::report;
 use superweight::run::Existing;
 use superweight::train::{Limits, Request, Session, Stopped};
 
-use self::story::{Chapter, Story};
-use self::verdict::Verdict;
+use self::narration::{Chapter, Narration};
+use self::comparison::Comparison;
 use super::device::{self, on_device};
-use super::train::screen::Screen;
 use crate::args::DemoArgs;
-use crate::duration;
-use crate::signals::{INTERRUPTED, watched_limits};
+use crate::ui::screen::Screen;
+use crate::ui::signals::{INTERRUPTED, watched_limits};
+use crate::ui::{duration, typed};
 
 /// A recipe that is part of the program.
 struct Embedded {
@@ -46,13 +46,13 @@ const PLAIN: Embedded = Embedded {
 
 pub fn run(args: DemoArgs, out: &mut impl Write) -> Result<ExitCode> {
     let device = device::open(device::parse(&args.on.device)?, args.on.threads, Precision::Auto)?;
-    let where_ = device.describe();
-    on_device!(device, |device| demo(&device, &where_, &args, out))
+    let place = device.describe();
+    on_device!(device, |device| demo(&device, &place, &args, out))
 }
 
 fn demo<D: Device>(
     device: &D,
-    where_: &str,
+    place: &str,
     args: &DemoArgs,
     out: &mut impl Write,
 ) -> Result<ExitCode> {
@@ -60,21 +60,18 @@ fn demo<D: Device>(
     let limits = watched_limits()?;
     let [shared, plain] = [request(&SHARED, args)?, request(&PLAIN, args)?];
     if !args.on.json {
-        write!(out, "{}", story::opening(&shared.resolved, &plain.resolved))?;
+        write!(out, "{}", narration::opening(&shared.resolved, &plain.resolved, args))?;
         out.flush()?;
     }
     let mut runs = vec![];
-    for (request, chapter) in [(shared, Chapter::Plan), (plain, Chapter::Plain)] {
+    for (request, chapter) in [(shared, Chapter::Plan), (plain, Chapter::Compare)] {
         let (run, stopped) = train(device, request, chapter, args, &limits, out)?;
         match stopped {
             Stopped::Finished => runs.push(run),
             Stopped::Diverged { what } => bail!("training has diverged: {what}"),
             _ => {
-                writeln!(
-                    io::stderr(),
-                    "stopped    'swn train --resume {}' goes on",
-                    run.display()
-                )?;
+                let resume = typed(&format!("train --resume {}", run.display()));
+                writeln!(io::stderr(), "stopped    '{resume}' continues this run")?;
                 return Ok(ExitCode::from(INTERRUPTED));
             }
         }
@@ -84,33 +81,35 @@ fn demo<D: Device>(
         writeln!(out, "\n{}", Chapter::Use.line())?;
         out.flush()?;
     }
-    let verdict = Verdict::new(device, where_, args, [shared, plain])?;
+    let comparison = Comparison::new(device, place, args, [shared, plain])?;
     let report = report::write(shared)?;
     match args.on.json {
-        true => writeln!(out, "{:#}", verdict.to_json())?,
+        true => writeln!(out, "{:#}", comparison.to_json())?,
         false => {
             let time = duration::show(begin.elapsed());
             write!(
                 out,
                 "{}\n{}",
-                verdict.to_text(),
-                story::ending([shared, plain], &report, &time)
+                comparison.to_text(),
+                narration::ending([shared, plain], &report, &time)
             )?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// The request to train an embedded recipe.
 fn request(embedded: &Embedded, args: &DemoArgs) -> Result<Request> {
     let mut set = vec![format!("seed={}", args.seed)];
     set.extend(args.epochs.map(|epochs| format!("train.epochs={epochs}")));
     let recipe = Recipe::parse(embedded.file, embedded.text, &set)?;
     let resolved = recipe.resolve()?;
     let data = Arc::new(resolved.data.open(&standard_folder()?)?);
-    let (recipe, runs) = (recipe.as_asked(), args.runs.clone());
+    let (recipe, runs) = (recipe.as_written(), args.runs.clone());
     Ok(Request { resolved, recipe, data, runs, existing: Existing::NextName })
 }
 
+/// Trains one run; returns its folder and why it stopped.
 fn train<D: Device>(
     device: &D,
     request: Request,
@@ -122,8 +121,8 @@ fn train<D: Device>(
     let mut session = Session::create(device, request)?;
     let screen =
         Screen::new(if args.on.json { None } else { Some(out) }, io::stderr().is_terminal());
-    let mut story = Story::new(screen, chapter);
-    let outcome = session.run(limits, &mut story)?;
-    story.end();
+    let mut narration = Narration::new(screen, chapter);
+    let outcome = session.run(limits, &mut narration)?;
+    narration.end();
     Ok((session.folder().to_owned(), outcome.stopped))
 }

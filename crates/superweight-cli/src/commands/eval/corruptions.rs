@@ -1,4 +1,4 @@
-//! Corrupted sets: published files, or made here from the images that were just evaluated.
+//! Corrupted images for `swn eval`: published files, or the evaluated images corrupted here.
 
 use std::path::{Path, PathBuf};
 
@@ -9,43 +9,46 @@ use superweight::corrupt::{
 };
 use superweight::data::{Images, Normalization, Picture, corrupted};
 use superweight::engine::Device;
-use superweight::evaluate::{CorruptedReport, SetReport, average};
-use superweight::model::Subset;
+use superweight::evaluate::{CorruptedReport, CorruptionsRecord, SetReport, average};
 use superweight::infer::{Networks, Trained};
+use superweight::model::Subset;
 use superweight::plan::arch::ImageShape;
 
-use super::Corruptions;
 use crate::args::EvalArgs;
 
-/// Which sets, and where they come from. Everything that can be wrong is seen before the first image.
-pub(super) struct Making {
-    from: From,
+/// The corrupted sets that were requested.
+pub(super) struct CorruptionRequest {
+    source: Source,
     kinds: Vec<Corruption>,
     severities: Vec<Severity>,
     seed: u64,
 }
 
-enum From {
+/// Where corrupted images come from.
+enum Source {
+    /// Folder of the published files.
     Published(PathBuf),
-    Made(Corruptor),
+    /// Made here from the clean images.
+    Regenerated(Corruptor),
 }
 
-pub(super) fn prepare(args: &EvalArgs, trained: &Trained) -> Result<Option<Making>> {
+/// Reads and checks the flags about corruptions, before the first image is evaluated.
+pub(super) fn prepare(args: &EvalArgs, trained: &Trained) -> Result<Option<CorruptionRequest>> {
     if args.corrupted.is_none() && args.corruptions.is_empty() {
         return Ok(None);
     }
     let shape = trained.resolved.data.shape;
     ensure!(
         shape == ImageShape::CIFAR,
-        "--corruptions and --corrupted are for 3×32×32 images; {} has {}×{}×{}",
+        "--corruptions and --corrupted need 3×32×32 images; those of {} are {}×{}×{}",
         trained.resolved.data.name,
         shape.channels,
         shape.height,
         shape.width
     );
     ensure!(
-        !args.held_out || args.corrupted.is_none(),
-        "--corrupted has test images: leave --held-out out"
+        !args.validation || args.corrupted.is_none(),
+        "--corrupted has test images only: leave --validation out"
     );
     let severities: Vec<Severity> = args
         .severities
@@ -61,28 +64,29 @@ pub(super) fn prepare(args: &EvalArgs, trained: &Trained) -> Result<Option<Makin
             kinds.context("--corruptions")?
         }
     };
-    let from = match &args.corrupted {
+    let source = match &args.corrupted {
         Some(folder) => {
             kinds.retain(|kind| folder.join(format!("{kind}.npy")).is_file());
-            ensure!(!kinds.is_empty(), "--corrupted {}: no file such as fog.npy", folder.display());
-            From::Published(folder.clone())
+            ensure!(!kinds.is_empty(), "--corrupted {}: the folder has no file such as fog.npy", folder.display());
+            Source::Published(folder.clone())
         }
         None => {
             let corruptor =
                 Corruptor::new(args.seed, args.frost.as_deref().map(textures).transpose()?);
             if all && !corruptor.can(Corruption::Frost) {
                 eprintln!(
-                    "warning: frost is left out, and averages with it: '--frost DIR' names its textures"
+                    "warning: frost and the averages that include it are left out; '--frost DIR' names the folder of its textures"
                 );
                 kinds.retain(|&kind| corruptor.can(kind));
             }
             ensure!(kinds.iter().all(|&kind| corruptor.can(kind)), CorruptError::NoTextures);
-            From::Made(corruptor)
+            Source::Regenerated(corruptor)
         }
     };
-    Ok(Some(Making { from, kinds, severities, seed: args.seed }))
+    Ok(Some(CorruptionRequest { source, kinds, severities, seed: args.seed }))
 }
 
+/// Loads the textures of frost from a folder.
 fn textures(folder: &Path) -> Result<FrostTextures> {
     let load = |name: &str| -> Result<FrostTexture> {
         let picture = Picture::open(&folder.join(name))?;
@@ -93,7 +97,8 @@ fn textures(folder: &Path) -> Result<FrostTextures> {
     Ok(FrostTextures(all.try_into().expect("as many textures as names")))
 }
 
-impl Making {
+impl CorruptionRequest {
+    /// Evaluates the networks on every corrupted set and keeps the predicted classes.
     pub(super) fn evaluate<D: Device>(
         &self,
         networks: &mut Networks<D>,
@@ -101,7 +106,7 @@ impl Making {
         clean: &Images,
         normalization: &Normalization,
         folder: &Path,
-    ) -> Result<Corruptions> {
+    ) -> Result<CorruptionsRecord> {
         let mut sets = vec![];
         for (&kind, &severity) in
             self.kinds.iter().flat_map(|k| self.severities.iter().map(move |s| (k, s)))
@@ -110,7 +115,7 @@ impl Making {
             let mut predictions = networks.predict(&images, normalization, |_| ())?;
             predictions
                 .about
-                .insert("corruption".to_owned(), format!("{kind} {severity}, {}", self.source()));
+                .insert("corruption".to_owned(), format!("{kind} {severity}, {}", self.source_name()));
             predictions
                 .to_classes()
                 .save(&folder.join(format!("{kind}-{severity}.classes.safetensors.gz")))?;
@@ -123,17 +128,18 @@ impl Making {
         let tables =
             [Corruption::standard().to_vec(), Corruption::earlier(), Corruption::ALL.to_vec()];
         let averages = tables.iter().filter_map(|kinds| average(&sets, kinds)).collect();
-        let seed = matches!(self.from, From::Made(_)).then_some(self.seed);
-        Ok(Corruptions { source: self.source(), seed, sets, averages })
+        let seed = matches!(self.source, Source::Regenerated(_)).then_some(self.seed);
+        Ok(CorruptionsRecord { source: self.source_name(), seed, sets, averages })
     }
 
-    fn source(&self) -> String {
-        match &self.from {
-            From::Published(folder) => folder.display().to_string(),
-            From::Made(_) => "regenerated".to_owned(),
+    fn source_name(&self) -> String {
+        match &self.source {
+            Source::Published(folder) => folder.display().to_string(),
+            Source::Regenerated(_) => CorruptionsRecord::REGENERATED.to_owned(),
         }
     }
 
+    /// The images of one corruption at one severity, as many as there are clean ones.
     fn images(
         &self,
         kind: Corruption,
@@ -141,15 +147,21 @@ impl Making {
         clean: &Images,
         classes: usize,
     ) -> Result<Images> {
-        match &self.from {
-            From::Published(folder) => {
+        match &self.source {
+            Source::Published(folder) => {
                 let mut images = corrupted(folder, kind.name(), severity.get().into(), classes)?;
-                ensure!(clean.len() <= images.len(), "more test images than corrupted ones");
+                ensure!(
+                    clean.len() <= images.len(),
+                    "--corrupted {}: {kind}.npy has {} images, fewer than the {} test images",
+                    folder.display(),
+                    images.len(),
+                    clean.len()
+                );
                 images.pixels.make_mut().truncate(clean.len() * IMAGE_LEN);
                 images.labels.truncate(clean.len());
                 Ok(images)
             }
-            From::Made(corruptor) => {
+            Source::Regenerated(corruptor) => {
                 let mut pixels = Vec::with_capacity(clean.pixels.len());
                 for index in 0..clean.len() {
                     pixels.extend(corruptor.corrupt(

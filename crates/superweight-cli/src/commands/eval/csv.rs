@@ -2,22 +2,20 @@
 
 use std::fmt::Write;
 
-use superweight::evaluate::{Figures, SubsetReport};
+use superweight::evaluate::{EvaluationRecord, Figures, SubsetReport};
 
-use super::Answer;
-
-pub(super) fn lines(answer: &Answer) -> String {
+pub(super) fn lines(record: &EvaluationRecord) -> String {
     let mut text = "set,severity,members,top1,top5,nll,ece\n".to_owned();
     let mut add = |set: &str, severity: &str, subsets: &[SubsetReport]| {
         for SubsetReport { members, figures: Figures { top1, top5, nll, ece }, .. } in subsets {
             let _ = writeln!(text, "{set},{severity},{members},{top1},{top5},{nll},{ece}");
         }
     };
-    add(&answer.part, "", &answer.report.subsets);
-    for set in answer.corruptions.iter().flat_map(|corruptions| &corruptions.sets) {
+    add(&record.split, "", &record.report.subsets);
+    for set in record.corruptions.iter().flat_map(|corruptions| &corruptions.sets) {
         add(set.kind.name(), &set.severity.to_string(), &set.report.subsets);
     }
-    for average in answer.corruptions.iter().flat_map(|corruptions| &corruptions.averages) {
+    for average in record.corruptions.iter().flat_map(|corruptions| &corruptions.averages) {
         add(&format!("mean of {} types", average.types), "", &average.subsets);
     }
     text

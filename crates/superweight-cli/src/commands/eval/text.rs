@@ -2,69 +2,41 @@
 
 use std::fmt::Write;
 
-use superweight::evaluate::{Figures, SubsetReport, subset_name};
+use superweight::evaluate::{
+    ClassRecord, CorruptionsRecord, EvaluationRecord, Figures, SubsetReport, subset_name,
+};
 use superweight::model::Outputs;
 
-use super::{Answer, Class};
-use crate::table;
+use crate::ui::table;
 
-pub(super) fn table(answer: &Answer) -> String {
+pub(super) fn table(record: &EvaluationRecord) -> String {
     let mut text = String::new();
     let line = |text: &mut String, what: &str, rest: String| {
         let _ = writeln!(text, "{what:<10} {rest}");
     };
-    line(&mut text, "run", format!("{}, checkpoint {}", answer.run.display(), answer.checkpoint));
-    line(
-        &mut text,
-        "images",
-        format!("{} {} images of {}", answer.report.images, answer.part, answer.data),
-    );
-    let diversity =
-        answer.report.diversity.map(|d| format!("{d:.3} (disagreement over the error of one)"));
-    if let Some(diversity) = diversity {
-        line(&mut text, "diversity", diversity);
+    line(&mut text, "run", format!("{}, checkpoint {}", record.run.display(), record.checkpoint));
+    let (images, split, data) = (record.report.images, &record.split, &record.data);
+    line(&mut text, "images", format!("{images} {split} images of {data}"));
+    if let Some(diversity) = record.report.diversity {
+        let what = "disagreement of two members over the error of one";
+        line(&mut text, "diversity", format!("{diversity:.3} ({what})"));
     }
-    let names = &answer.members;
-    let outputs = Outputs::new(names.clone(), answer.exits);
-    let who = outputs.words();
-    let _ = write!(text, "\n{}", figures(&outputs, &answer.report.subsets));
-    if !answer.by_class.is_empty() {
-        let row = |class: &Class| {
-            let taken_for =
-                class.taken_for.as_ref().map(|(other, count)| format!("{other} ({count})"));
-            let top1 = 100.0 * class.right as f64 / class.images as f64;
-            vec![
-                class.class.clone(),
-                class.images.to_string(),
-                format!("{top1:.2}"),
-                taken_for.unwrap_or_default(),
-            ]
-        };
-        let rows: Vec<_> = answer.by_class.iter().map(row).collect();
-        let _ =
-            write!(text, "\n{}", table::render(&["class", "images", "top-1", "taken for"], &rows));
+    let outputs = Outputs::new(record.members.clone(), record.exits);
+    let _ = write!(text, "\n{}", figures(&outputs, &record.report.subsets));
+    if !record.by_class.is_empty() {
+        let rows: Vec<_> = record.by_class.iter().map(class_row).collect();
+        let header = ["class", "images", "top-1", "taken for"];
+        let _ = write!(text, "\n{}", table::render(&header, &rows));
     }
-    if let Some(corruptions) = &answer.corruptions {
-        let of = if corruptions.source == "regenerated" { "regenerated" } else { "published" };
-        for average in &corruptions.averages {
-            let (types, severities) = (average.types, average.severities);
-            let _ = writeln!(
-                text,
-                "\ncorrupted, {of}: mean of {types} types at {severities} severities"
-            );
-            text += &figures(&outputs, &average.subsets);
-        }
-        let _ = writeln!(text, "\ncorrupted, {of}: all {who} together");
-        let rows = corruptions.sets.iter().filter_map(|set| {
-            let all = set.report.subsets.last()?;
-            Some(row(format!("{} {}", set.kind, set.severity), all.figures))
-        });
-        text +=
-            &table::render(&["type", "top-1", "top-5", "NLL", "ECE"], &rows.collect::<Vec<_>>());
+    if let Some(corruptions) = &record.corruptions {
+        text += &corrupted(corruptions, &outputs);
     }
-    if let Some(between) = &answer.interpolation {
+    if let Some(between) = &record.interpolation {
         let [a, b] = between.members;
-        let _ = writeln!(text, "\nbetween members {a} and {b}, batch norm on the batch");
+        let _ = writeln!(
+            text,
+            "\nbetween the weights of members {a} and {b}, batch norm with statistics of the batch"
+        );
         let rows: Vec<_> = between
             .points
             .iter()
@@ -73,6 +45,38 @@ pub(super) fn table(answer: &Answer) -> String {
         text += &table::render(&["t", "top-1", "top-5", "NLL", "ECE"], &rows);
     }
     text
+}
+
+fn class_row(class: &ClassRecord) -> Vec<String> {
+    let taken_for = class.taken_for.as_ref().map(|(other, count)| format!("{other} ({count})"));
+    vec![
+        class.class.clone(),
+        class.images.to_string(),
+        format!("{:.2}", class.top1()),
+        taken_for.unwrap_or_default(),
+    ]
+}
+
+fn corrupted(corruptions: &CorruptionsRecord, outputs: &Outputs) -> String {
+    let mut text = String::new();
+    let source = match corruptions.source.as_str() {
+        CorruptionsRecord::REGENERATED => "regenerated",
+        _ => "published",
+    };
+    for average in &corruptions.averages {
+        let (types, severities) = (average.types, average.severities);
+        let _ = writeln!(
+            text,
+            "\ncorrupted images, {source}: mean of {types} types at {severities} severities"
+        );
+        text += &figures(outputs, &average.subsets);
+    }
+    let _ = writeln!(text, "\ncorrupted images, {source}: all {} together", outputs.words());
+    let rows = corruptions.sets.iter().filter_map(|set| {
+        let all = set.report.subsets.last()?;
+        Some(row(format!("{} {}", set.kind, set.severity), all.figures))
+    });
+    text + &table::render(&["type", "top-1", "top-5", "NLL", "ECE"], &rows.collect::<Vec<_>>())
 }
 
 fn figures(outputs: &Outputs, subsets: &[SubsetReport]) -> String {

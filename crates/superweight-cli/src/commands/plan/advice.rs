@@ -1,10 +1,10 @@
-//! What to change when a budget cannot be met: the same request with something changed, tried.
+//! Advice for a budget that is too small: flags that lower the smallest feasible budget, each tried.
 
 use serde::Serialize;
 use superweight::plan::number::with_commas;
 use superweight::plan::{Clustering, Coefficients, PlanError, PlanRequest, Survey, TilingChoice};
 
-/// Flags to change, and the smallest budget that is feasible then.
+/// A change of flags, and the smallest feasible budget with it.
 #[derive(Serialize)]
 pub struct Change {
     pub change: String,
@@ -12,10 +12,10 @@ pub struct Change {
     pub feasible: bool,
 }
 
-/// The error, with the smallest feasible budget and the changes that would help.
+/// The error, with the smallest feasible budget and the changes that help.
 pub fn explain(error: &PlanError, request: &PlanRequest, survey: &Survey) -> String {
-    let share = 100.0 * survey.min_budget as f64 / survey.dense_total as f64;
-    let mut text = format!("{error},\n{share:.2}% of what the members have without sharing");
+    let percent = 100.0 * survey.min_budget as f64 / survey.dense_total as f64;
+    let mut text = format!("{error},\n{percent:.2}% of what the members have without sharing");
     let changes = changes(request, survey);
     match changes.first() {
         Some(first) if first.feasible => text += "\nany of these meets the budget:",
@@ -28,7 +28,7 @@ pub fn explain(error: &PlanError, request: &PlanRequest, survey: &Survey) -> Str
     text
 }
 
-/// Changes that meet the budget, small ones first; where none does, those that come closer.
+/// Changes that meet the budget, small ones first; if there is none, those that come closer.
 pub fn changes(request: &PlanRequest, survey: &Survey) -> Vec<Change> {
     let budget = request.budget.unwrap_or(u64::MAX);
     let tried = candidates(request).into_iter().filter_map(|(request, change)| {
@@ -38,7 +38,7 @@ pub fn changes(request: &PlanRequest, survey: &Survey) -> Vec<Change> {
     });
     let mut changes: Vec<Change> = vec![];
     for change in tried {
-        // A larger change that gains nothing over a smaller one is no advice.
+        // A larger change must gain something over the smaller ones.
         if changes.iter().all(|smaller| change.min_budget < smaller.min_budget || !smaller.feasible)
         {
             changes.push(change);
@@ -51,7 +51,7 @@ pub fn changes(request: &PlanRequest, survey: &Survey) -> Vec<Change> {
     changes
 }
 
-/// Single changes first, then all of those that lift a restriction together, then that and shared ends.
+/// Single changes first, then all that lift a restriction together, then those with shared classifiers.
 fn candidates(request: &PlanRequest) -> Vec<(PlanRequest, String)> {
     type Step = (&'static str, bool, fn(&mut PlanRequest));
     let shared = request.shared_roles.classifier == Some(true);

@@ -1,4 +1,4 @@
-//! `swn plan --json`: one object, the same keys whether or not the budget can be met.
+//! `swn plan --json`: one object with the same keys whether or not the budget can be met.
 
 use super::advice::{Change, changes};
 use serde::Serialize;
@@ -17,7 +17,7 @@ struct Answer {
     block: Option<usize>,
     parts: Option<Bill>,
     clusters: Vec<ClusterAnswer>,
-    /// What to change where the budget cannot be met.
+    /// Changes that meet the budget, or come closer, if it cannot be met.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     advice: Vec<Change>,
 }
@@ -29,7 +29,7 @@ struct ClusterAnswer {
     superweights: usize,
     templates: Vec<usize>,
     template_numbers: u64,
-    /// Of these, in a bank, what no layer looks at.
+    /// Parameters of a bank that no layer reads.
     #[serde(skip_serializing_if = "is_zero")]
     unseen: u64,
     coefficients: u64,
@@ -43,7 +43,7 @@ pub fn planned(plan: &SharingPlan, survey: &Survey) -> String {
     print(&Answer { min_budget: Some(survey.min_budget), ..answer(plan) })
 }
 
-/// A plan does not remember what else it could have been: its `min_budget` is null.
+/// An existing plan does not store its smallest feasible budget: `min_budget` is null.
 pub fn shown(plan: &SharingPlan) -> String {
     print(&answer(plan))
 }
@@ -86,8 +86,8 @@ fn answer(plan: &SharingPlan) -> Answer {
                 layers: c.layers.iter().map(|l| format!("{}/{}", l.member, l.name)).collect(),
                 superweights: c.superweights,
                 templates: c.templates,
-                template_numbers: c.numbers,
-                unseen: c.unseen,
+                template_numbers: c.parameters,
+                unseen: c.unused,
                 coefficients: c.coefficients,
             })
             .collect(),

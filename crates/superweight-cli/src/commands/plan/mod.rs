@@ -1,4 +1,4 @@
-//! `swn plan`: from flags or a recipe to a request, from a plan to text or JSON.
+//! `swn plan`: makes a plan from flags or a recipe, and prints it as text or JSON.
 
 mod advice;
 mod json;
@@ -16,18 +16,17 @@ use anyhow::{Context, Result, anyhow, bail};
 use superweight::fs::{read_at_most, write_whole};
 use superweight::plan::arch::{ArchError, ArchName, ImageShape};
 use superweight::plan::{
-    Budget, Clustering, Coefficients, LayerId, Member, PlanError, PlanRequest, Scale, SharedRoles,
-    SharingPlan, Survey, TilingChoice,
+    Budget, Clustering, LayerId, Member, PlanError, PlanRequest, SharedRoles, SharingPlan, Survey,
 };
 use superweight::recipe::{LARGEST_PLAN, Resolved};
 
 use super::load_recipe;
-use crate::args::{CoefficientsArg, NOTHING_TO_PLAN, PlanArgs, ScaleArg, TilingArg};
+use crate::args::{NOTHING_TO_PLAN, PlanArgs};
 
-/// Prints the answer; an infeasible budget is a failure.
+/// Makes or reads a plan and prints it. An infeasible budget is a failure.
 pub fn run(args: PlanArgs, out: &mut impl Write) -> Result<ExitCode> {
     if let Some(path) = &args.show {
-        return answer(&args, &read("--show", path)?, &Made::There(path), out);
+        return print(&args, &read("--show", path)?, &Origin::File(path), out);
     }
     let loaded = match &args.recipe {
         Some(path) => Some(load_recipe(path, &args.set)?),
@@ -36,7 +35,7 @@ pub fn run(args: PlanArgs, out: &mut impl Write) -> Result<ExitCode> {
     if let Some((_, resolved)) = &loaded
         && let Some(file) = &resolved.plan.file
     {
-        return answer(&args, &resolved.first_plan()?, &Made::There(file), out);
+        return print(&args, &resolved.first_plan()?, &Origin::File(file), out);
     }
     let request = match &loaded {
         Some((recipe, _)) => recipe.plan_request()?,
@@ -51,13 +50,13 @@ pub fn run(args: PlanArgs, out: &mut impl Write) -> Result<ExitCode> {
             } else {
                 args.clusters.clone()
             };
-            let made = Made::Now {
+            let origin = Origin::Request {
                 request: &request,
                 survey: &survey,
                 clusters,
                 recipe: resolved.as_ref(),
             };
-            answer(&args, &plan, &made, out)
+            print(&args, &plan, &origin, out)
         }
         Err(PlanError::BudgetTooSmall { .. }) if args.json => {
             writeln!(out, "{}", json::infeasible(&request, &survey))?;
@@ -71,11 +70,11 @@ pub fn run(args: PlanArgs, out: &mut impl Write) -> Result<ExitCode> {
 }
 
 /// Where a plan comes from.
-enum Made<'a> {
+enum Origin<'a> {
     /// A file.
-    There(&'a Path),
-    /// What was asked, by flags or a recipe.
-    Now {
+    File(&'a Path),
+    /// The planner, with a request of flags or of a recipe.
+    Request {
         request: &'a PlanRequest,
         survey: &'a Survey,
         clusters: String,
@@ -83,11 +82,11 @@ enum Made<'a> {
     },
 }
 
-/// Writes the plan where `--out` says and prints it.
-fn answer(
+/// Writes the plan to `--out` and prints it.
+fn print(
     args: &PlanArgs,
     plan: &SharingPlan,
-    made: &Made,
+    origin: &Origin,
     out: &mut impl Write,
 ) -> Result<ExitCode> {
     if let Some(path) = &args.out {
@@ -98,11 +97,11 @@ fn answer(
             )
         })?;
     }
-    let mut text = match (made, args.json) {
-        (Made::There(_), true) => json::shown(plan),
-        (Made::There(path), false) => text::shown(plan, path),
-        (Made::Now { survey, .. }, true) => json::planned(plan, survey),
-        (Made::Now { request, survey, clusters, recipe }, false) => {
+    let mut text = match (origin, args.json) {
+        (Origin::File(_), true) => json::shown(plan),
+        (Origin::File(path), false) => text::shown(plan, path),
+        (Origin::Request { survey, .. }, true) => json::planned(plan, survey),
+        (Origin::Request { request, survey, clusters, recipe }, false) => {
             text::planned(plan, survey, &text::choices(request, clusters), *recipe)
         }
     };
@@ -113,7 +112,7 @@ fn answer(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The plan of a file that this flag has named.
+/// Reads the plan of a file; errors name the flag that the file was given with.
 pub fn read(flag: &str, path: &Path) -> Result<SharingPlan> {
     let place = || format!("{flag} {}", path.display());
     let text = read_at_most(path, LARGEST_PLAN).with_context(place)?;
@@ -128,18 +127,15 @@ fn request(args: &PlanArgs) -> Result<PlanRequest> {
     if let Some(other) = members.iter().find(|member| member.input != members[0].input) {
         let (a, b) = (&members[0].architecture, &other.architecture);
         bail!(
-            "{a} and {b} are made for images of different sizes; give one for all with --input, e.g. --input 3x32x32"
+            "{a} and {b} take images of different sizes by default; choose one size with --input, such as --input 3x32x32"
         );
     }
     let mut request = PlanRequest {
-        tiling: tiling(args.tiling),
+        tiling: args.tiling,
         block: args.block,
-        coefficients: match args.coefficients {
-            CoefficientsArg::Shared => Coefficients::Shared,
-            CoefficientsArg::Own => Coefficients::PerLayer,
-        },
+        coefficients: args.coefficients.clone(),
         reserve: args.reserve,
-        scale: args.scale.map(scale),
+        scale: args.scale,
         shared_roles: SharedRoles { stem: args.share_stem, classifier: args.share_classifier },
         ..PlanRequest::new(members, None)
     };
@@ -151,7 +147,7 @@ fn request(args: &PlanArgs) -> Result<PlanRequest> {
         ];
         if let Some((flag, _)) = ends.iter().find(|(_, given)| *given) {
             bail!(
-                "{flag}: --clusters {} says by itself which layers share; leave one of them out",
+                "{flag}: --clusters {} lists the layers that share: leave one of the flags out",
                 args.clusters
             );
         }
@@ -160,7 +156,7 @@ fn request(args: &PlanArgs) -> Result<PlanRequest> {
         (Some(text), _) => {
             let budget: Budget = text.parse().context("--budget")?;
             match budget.resolve(request.dense_total().map_err(blame)?) {
-                0 => bail!("--budget {text} of these members is less than one number"),
+                0 => bail!("--budget {text} of these members is less than one parameter"),
                 n => Some(n),
             }
         }
@@ -176,11 +172,12 @@ fn request(args: &PlanArgs) -> Result<PlanRequest> {
     Ok(request)
 }
 
-/// The survey, with the flag that is to blame if there is none.
+/// The survey; an error names the flag that caused it.
 fn survey(request: &PlanRequest) -> Result<Survey> {
     request.survey().map_err(blame)
 }
 
+/// Adds the flag that caused an error.
 fn blame(error: PlanError) -> anyhow::Error {
     let flag = match error {
         PlanError::Block { .. } => "--block",
@@ -221,7 +218,7 @@ pub(super) fn image_shape(text: &str) -> Result<ImageShape> {
     }
 }
 
-/// A word, or a JSON file with lists of layers.
+/// Parses `--clusters`: a word, or a JSON file with lists of layers.
 fn clusters(text: &str, request: &PlanRequest) -> Result<Clustering> {
     let path = Path::new(text);
     if path.extension().is_none_or(|extension| extension != "json") {
@@ -249,26 +246,4 @@ fn clusters(text: &str, request: &PlanRequest) -> Result<Clustering> {
     };
     let sets = sets.iter().map(|set| set.iter().map(id).collect()).collect::<Result<_>>()?;
     Ok(Clustering::Explicit(sets))
-}
-
-/// The choice that a word means.
-fn scale(arg: ScaleArg) -> Scale {
-    match arg {
-        ScaleArg::Even => Scale::Even,
-        ScaleArg::Balanced => Scale::Balanced,
-        ScaleArg::He => Scale::He,
-        ScaleArg::Released => Scale::Released,
-        ScaleArg::Corner => Scale::Corner,
-    }
-}
-
-pub fn tiling(word: TilingArg) -> TilingChoice {
-    match word {
-        TilingArg::Auto => TilingChoice::Auto,
-        TilingArg::Nested => TilingChoice::Nested,
-        TilingArg::Grid => TilingChoice::Grid,
-        TilingArg::Kronecker => TilingChoice::Kronecker,
-        TilingArg::Stretched => TilingChoice::Stretched,
-        TilingArg::RankOne => TilingChoice::RankOne,
-    }
 }

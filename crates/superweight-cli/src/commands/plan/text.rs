@@ -1,4 +1,4 @@
-//! `swn plan` for people: what was asked, the answer, clusters, the bill. Fits 100 columns.
+//! `swn plan` as text of at most 100 columns: the request, the plan, its clusters and its bill.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -12,23 +12,23 @@ use superweight::plan::{
 };
 use superweight::recipe::Resolved;
 
-use crate::table;
+use crate::ui::table;
 
-/// More clusters than this are printed as a sum.
+/// Most clusters that are printed.
 const SHOWN_CLUSTERS: usize = 40;
 
-/// A cluster, added up.
+/// The totals of a cluster.
 pub struct ClusterSummary<'a> {
-    /// What its layers are, `3×3`; several where they look at a bank.
+    /// Families of its layers, such as `3×3`; several if its templates are read from a bank.
     pub kernels: String,
     pub layers: Vec<&'a Layer>,
     pub superweights: usize,
-    /// K of every set.
+    /// Number of templates of every set.
     pub templates: Vec<usize>,
-    /// Template numbers.
-    pub numbers: u64,
-    /// Those of its bank that no layer looks at.
-    pub unseen: u64,
+    /// Parameters of its templates.
+    pub parameters: u64,
+    /// Parameters of its bank that no layer reads.
+    pub unused: u64,
     pub coefficients: u64,
 }
 
@@ -38,9 +38,9 @@ pub fn planned(
     choices: &str,
     recipe: Option<&Resolved>,
 ) -> String {
-    let mut text = asked(plan);
-    text += &headed("asked", choices);
-    let _ = writeln!(text, "answer     feasible: {}", totals(plan));
+    let mut text = members(plan);
+    text += &headed("request", choices);
+    let _ = writeln!(text, "result     feasible: {}", totals(plan));
     let _ =
         writeln!(text, "           the smallest feasible budget is {}", with_commas(survey.min_budget));
     let _ = writeln!(text, "tiling     {}", why(plan, survey));
@@ -49,27 +49,27 @@ pub fn planned(
     {
         let _ = writeln!(
             text,
-            "note       the budget pays for every layer unshared: '--clusters dense' is the plain network"
+            "note       the budget allows every layer its own weights: '--clusters dense' plans without sharing"
         );
     }
     if let Some(phases) = recipe.and_then(phases) {
         text += &headed("note", &phases);
     }
-    text + &unseen(plan) + &body(plan)
+    text + &unused(plan) + &body(plan)
 }
 
-/// What is trained in vain.
-fn unseen(plan: &SharingPlan) -> String {
+/// A note about parameters that no layer uses.
+fn unused(plan: &SharingPlan) -> String {
     match plan.unused_bank_parameters() {
         0 => String::new(),
         n => headed(
             "note",
-            &format!("{} numbers of the banks are looked at by no layer", with_commas(n)),
+            &format!("no layer reads {} parameters of the banks", with_commas(n)),
         ),
     }
 }
 
-/// What training makes of the plan that it begins with.
+/// The phases of a recipe that change the plan during training.
 fn phases(recipe: &Resolved) -> Option<String> {
     let epochs = |n| if n == 1 { "an epoch".to_owned() } else { format!("{n} epochs") };
     let search = recipe.search.as_ref().map(|search| epochs(search.epochs));
@@ -83,13 +83,13 @@ fn phases(recipe: &Resolved) -> Option<String> {
 
 pub fn shown(plan: &SharingPlan, path: &Path) -> String {
     let mut text = format!("plan       {}\n", path.display());
-    text += &asked(plan);
-    let _ = writeln!(text, "answer     {}", totals(plan));
+    text += &members(plan);
+    let _ = writeln!(text, "result     {}", totals(plan));
     let _ = writeln!(text, "tiling     {}", plan.tiling);
-    text + &unseen(plan) + &body(plan)
+    text + &unused(plan) + &body(plan)
 }
 
-/// What shapes a plan, defaults included.
+/// The settings of a request, defaults included.
 pub fn choices(request: &PlanRequest, clusters: &str) -> String {
     let coefficients = match request.coefficients {
         Coefficients::Shared => "shared",
@@ -110,13 +110,13 @@ pub fn choices(request: &PlanRequest, clusters: &str) -> String {
     words.join(", ")
 }
 
-/// A name of a reasonable length.
+/// An architecture's name, cut to 24 characters.
 fn short(name: &ArchName) -> String {
     let name = name.to_string();
     if name.len() <= 24 { name } else { format!("{}…", &name[..23]) }
 }
 
-/// A headed line, broken between words at 100 columns.
+/// A line with a heading, broken between words at 100 columns.
 fn headed(head: &str, words: &str) -> String {
     let mut text = format!("{head:<10}");
     let mut column = text.chars().count();
@@ -132,7 +132,8 @@ fn headed(head: &str, words: &str) -> String {
     text + "\n"
 }
 
-fn asked(plan: &SharingPlan) -> String {
+/// The members of a plan and its budget.
+fn members(plan: &SharingPlan) -> String {
     let mut text = String::new();
     for (i, group) in plan.members.chunk_by(|a, b| a == b).enumerate() {
         let member = &group[0];
@@ -140,7 +141,7 @@ fn asked(plan: &SharingPlan) -> String {
         let times = if times == 1 { String::new() } else { format!("{times} × ") };
         let each = member.build().expect("the members of a plan build").counts();
         let line = format!(
-            "{times}{} for {}×{}×{} images, {} classes: {} numbers, {:.2} G multiply-adds",
+            "{times}{} for {}×{}×{} images, {} classes: {} parameters, {:.2} G multiply-adds",
             short(&member.architecture),
             input.channels,
             input.height,
@@ -169,35 +170,37 @@ fn totals(plan: &SharingPlan) -> String {
     match (plan.budget, plan.unused()) {
         (Some(budget), Some(unused)) => {
             format!(
-                "{total} numbers, {} left over ({:.2}%)",
+                "{total} parameters, {} left over ({:.2}%)",
                 with_commas(unused),
                 100.0 * unused as f64 / budget as f64
             )
         }
-        _ => format!("{total} numbers"),
+        _ => format!("{total} parameters"),
     }
 }
 
-fn said(tiling: Tiling) -> String {
+/// A tiling in words.
+fn describe(tiling: Tiling) -> String {
     match tiling {
         Tiling::Dense => "dense: nothing is shared".to_owned(),
         Tiling::Nested => "nested".to_owned(),
         Tiling::Grid { block } => format!("a grid of {block}×{block}"),
         Tiling::Kronecker { block } => format!("patterns times blocks of {block}×{block}"),
-        Tiling::Stretched => "stretched: templates are looked at in banks".to_owned(),
+        Tiling::Stretched => "stretched: templates are read from banks".to_owned(),
         Tiling::RankOne => {
-            "rank-one: layers of one shape are one matrix, times factors of their own".to_owned()
+            "rank-one: layers of one shape share a matrix, each with its own factors".to_owned()
         }
     }
 }
 
+/// The tiling, and what the other choice would need.
 fn why(plan: &SharingPlan, survey: &Survey) -> String {
     let (Some(nested), Some((blocks, needed))) = (survey.nested_min_budget, survey.blocks) else {
-        return said(plan.tiling);
+        return describe(plan.tiling);
     };
-    let (nested, blocks, needed) = (with_commas(nested), said(blocks), with_commas(needed));
+    let (nested, blocks, needed) = (with_commas(nested), describe(blocks), with_commas(needed));
     match plan.tiling {
-        Tiling::Dense | Tiling::Stretched | Tiling::RankOne => said(plan.tiling),
+        Tiling::Dense | Tiling::Stretched | Tiling::RankOne => describe(plan.tiling),
         Tiling::Nested => format!("nested (needs {nested}; {blocks} would need {needed})"),
         Tiling::Grid { .. } | Tiling::Kronecker { .. } => {
             format!("{blocks} (needs {needed}; nested would need {nested})")
@@ -216,7 +219,7 @@ fn body(plan: &SharingPlan) -> String {
             "SuperWeights",
             "sets",
             "templates",
-            "numbers",
+            "parameters",
             "coefficients",
         ];
         let mut rows: Vec<_> =
@@ -245,7 +248,7 @@ fn cluster_row(index: usize, cluster: &ClusterSummary) -> Vec<String> {
             (Some(least), _) => least.to_string(),
             _ => String::new(),
         },
-        with_commas(cluster.numbers),
+        with_commas(cluster.parameters),
         with_commas(cluster.coefficients),
     ]
 }
@@ -270,9 +273,9 @@ fn bill(plan: &SharingPlan) -> String {
     });
     let shared: u64 = shared.map(|(id, _)| plan.template_parameters(id)).sum();
     let convolutions = with_commas(shared + bill.dense);
-    let table = table::render(&["bill", "numbers", "share"], &rows);
+    let table = table::render(&["bill", "parameters", "share"], &rows);
     match plan.tiling {
-        // Whose numbers make classifiers, too.
+        // Banks make classifiers too, so convolutions have no count of their own.
         tiling if tiling.has_banks() => table,
         _ => table + &format!("  (convolution weights alone: {convolutions})"),
     }
@@ -301,8 +304,8 @@ pub fn clusters(plan: &SharingPlan) -> Vec<ClusterSummary<'_>> {
             kernels: kernels(&layers),
             superweights: superweights().count(),
             templates: sets().map(|(_, set)| set.templates).collect(),
-            numbers: plan.cluster_parameters(ClusterId(i)),
-            unseen: plan.unused_bank_parameters_of(ClusterId(i)),
+            parameters: plan.cluster_parameters(ClusterId(i)),
+            unused: plan.unused_bank_parameters_of(ClusterId(i)),
             coefficients: factors + coefficients.sum::<u64>(),
             layers,
         }

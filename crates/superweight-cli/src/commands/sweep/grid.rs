@@ -1,13 +1,13 @@
-//! `--set key=a,b --set key=c,d` as a grid: every combination, the last key fastest.
+//! The grid of `--set key=a,b --set key=c,d`: every combination, the last key changing fastest.
 
 use anyhow::{Result, bail};
 use sha2::{Digest, Sha256};
 use superweight::recipe::{KEYS, Kind};
 
-/// Signs that the name of a run may have.
+/// Longest name of a run in characters.
 const LONGEST: usize = 100;
 
-/// One key and the values it takes.
+/// One key and its values.
 #[derive(Debug, PartialEq)]
 pub struct Axis {
     pub key: String,
@@ -15,7 +15,8 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// Values are separated by commas; by semicolons where the key holds a list, whose own separator is the comma.
+    /// Parses `key=values`. Commas separate the values; semicolons separate those of a key that holds a list, whose own
+    /// separator is the comma.
     pub fn parse(typed: &str) -> Result<Self> {
         let Some((key, values)) = typed.split_once('=') else {
             bail!("--set '{typed}': write key=values, for example --set search.tau=0,0.1,0.3");
@@ -30,23 +31,23 @@ impl Axis {
         if let Some(twice) =
             values.iter().enumerate().find(|(n, value)| values[..*n].contains(value))
         {
-            bail!("--set '{typed}': '{}' stands there twice", twice.1);
+            bail!("--set '{typed}': the value '{}' is given twice", twice.1);
         }
         Ok(Self { key: key.to_owned(), values })
     }
 }
 
-/// A combination: one value per axis.
+/// A combination: one value of each axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point(pub Vec<(String, String)>);
 
 impl Point {
-    /// For the recipe.
+    /// The combination as overrides of the recipe.
     pub fn overrides(&self) -> Vec<String> {
         self.0.iter().map(|(key, value)| format!("{key}={value}")).collect()
     }
 
-    /// For people: the keys that vary.
+    /// The combination as a label: the keys that have several values.
     pub fn label(&self, axes: &[Axis]) -> String {
         let varies = |key: &str| axes.iter().any(|axis| axis.key == key && axis.values.len() > 1);
         let parts: Vec<_> = self.0.iter().filter(|(key, _)| varies(key)).collect();
@@ -54,7 +55,7 @@ impl Point {
         parts.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
     }
 
-    /// Name of its run: the same in signs that the name of a run may have; of a long one the beginning and a digest.
+    /// Name of the combination's run: its label in characters that a name may have. A long one is cut and gets a digest.
     pub fn name(&self, axes: &[Axis]) -> String {
         let plain = |c: char| match c {
             '=' => '-',
@@ -77,7 +78,7 @@ pub fn points(axes: &[Axis]) -> Result<Vec<Point>> {
     let mut points = vec![Point(vec![])];
     for (n, axis) in axes.iter().enumerate() {
         if axes[..n].iter().any(|other| other.key == axis.key) {
-            bail!("--set {}: give all values of a key at once", axis.key);
+            bail!("--set {}: give all values of the key in one --set", axis.key);
         }
         let with = |point: Point| {
             axis.values.iter().map(move |value| {
@@ -134,12 +135,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_grid_is_refused() {
+    fn repeated_keys_and_values_are_refused() {
         assert!(Axis::parse("search.tau").unwrap_err().to_string().contains("write key=values"));
         assert!(
-            Axis::parse("seed=1,2,1").unwrap_err().to_string().contains("'1' stands there twice")
+            Axis::parse("seed=1,2,1").unwrap_err().to_string().contains("the value '1' is given twice")
         );
         let error = points(&axes(&["seed=1", "seed=2"])).unwrap_err().to_string();
-        assert!(error.contains("all values of a key at once"), "{error}");
+        assert!(error.contains("all values of the key in one --set"), "{error}");
     }
 }

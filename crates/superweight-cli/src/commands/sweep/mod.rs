@@ -1,8 +1,8 @@
-//! `swn sweep`: a grid of settings, a run folder for each, a table at the end.
+//! `swn sweep`: trains a grid of settings, one run folder each, and prints a table.
 //!
-//! There is no file of the sweep: a point's run is its folder, and the folder says how far it is. So the same command
-//! goes on where it was stopped, and a run can be looked at, resumed or removed like any other. With `--from` every point is a
-//! branch: several ends of one beginning.
+//! The sweep has no file of its own: a run's folder records how far the run is. So the same command continues a sweep that
+//! was stopped, and a run can be evaluated, resumed or removed like any other. With `--from` every run is a branch of one
+//! run.
 
 mod grid;
 mod row;
@@ -18,7 +18,7 @@ use superweight::data::standard_folder;
 use superweight::engine::Device;
 use superweight::plan::number::with_commas;
 use superweight::recipe::{PLAN, Precision, Recipe, Resolved};
-use superweight::report::published::Started;
+use superweight::run::Invocation;
 use superweight::run::{Existing, load_checkpoint};
 use superweight::train::{Branch, Limits, Session, Stopped};
 
@@ -26,15 +26,15 @@ use self::grid::{Axis, Point, points};
 use self::row::Row;
 use super::device::{self, on_device};
 use super::train::begin;
-use super::train::screen::Screen;
 use crate::args::SweepArgs;
-use crate::signals::{INTERRUPTED, watched_limits};
-use crate::table;
+use crate::ui::screen::Screen;
+use crate::ui::signals::{INTERRUPTED, watched_limits};
+use crate::ui::table;
 
-/// One combination, checked.
+/// One combination of settings, checked.
 struct Job {
     point: Point,
-    /// As settings over the recipe, with its name.
+    /// The combination and the run's name as overrides of the recipe.
     set: Vec<String>,
     recipe: Recipe,
     resolved: Resolved,
@@ -42,7 +42,7 @@ struct Job {
 }
 
 impl Job {
-    /// Where it begins where another run is.
+    /// The branch of another run that trains this combination.
     fn branch<'a>(&'a self, from: &'a Path, runs: &'a Path) -> Branch<'a> {
         Branch { from, set: &self.set, runs, existing: Existing::Refuse }
     }
@@ -54,12 +54,12 @@ pub fn run(args: SweepArgs, out: &mut impl Write) -> Result<ExitCode> {
     let (folder, jobs) = jobs(&args, &axes)?;
     let precision = jobs.first().map_or(Precision::Auto, |job| job.resolved.train.precision);
     if jobs.iter().any(|job| job.resolved.train.precision != precision) {
-        bail!("--set train.precision: a sweep has one precision; make a sweep for each");
+        bail!("--set train.precision: a sweep has one precision; start a sweep for each");
     }
-    // Some of its runs may go on.
+    // Some of the runs may continue from a checkpoint.
     let device = device::for_training(wanted, args.on.threads, precision, true)?;
-    let started = device.started();
-    on_device!(device, |device| train_all(&device, &args, &axes, &folder, &jobs, &started, out))
+    let invocation = device.invocation();
+    on_device!(device, |device| train_all(&device, &args, &axes, &folder, &jobs, &invocation, out))
 }
 
 fn train_all<D: Device>(
@@ -68,25 +68,25 @@ fn train_all<D: Device>(
     axes: &[Axis],
     folder: &Path,
     jobs: &[Job],
-    started: &Started,
+    invocation: &Invocation,
     out: &mut impl Write,
 ) -> Result<ExitCode> {
     let limits = watched_limits()?;
     for (n, job) in jobs.iter().enumerate() {
         let name = job.point.label(axes);
         if job.run.exists() && Row::read(&job.run)?.finished() {
-            say(args, out, &format!("{}/{}  {name}: finished already", n + 1, jobs.len()))?;
+            print(args, out, &format!("{}/{}  {name}: finished already", n + 1, jobs.len()))?;
             continue;
         }
-        say(args, out, &format!("{}/{}  {name}", n + 1, jobs.len()))?;
-        let stopped = train(device, args, job, folder, &limits, started, out)
+        print(args, out, &format!("{}/{}  {name}", n + 1, jobs.len()))?;
+        let stopped = train(device, args, job, folder, &limits, invocation, out)
             .with_context(|| name.clone())?;
         match stopped {
             Stopped::Interrupted => {
-                say(args, out, "stopped    the same command goes on")?;
+                print(args, out, "stopped    the same command continues the sweep")?;
                 return Ok(ExitCode::from(INTERRUPTED));
             }
-            Stopped::Diverged { what } => say(args, out, &format!("diverged   {what}"))?,
+            Stopped::Diverged { what } => print(args, out, &format!("diverged   {what}"))?,
             _ => {}
         }
     }
@@ -100,11 +100,13 @@ fn train_all<D: Device>(
     Ok(ExitCode::SUCCESS)
 }
 
-fn say(args: &SweepArgs, out: &mut impl Write, line: &str) -> io::Result<()> {
+/// Prints a line unless JSON is requested.
+fn print(args: &SweepArgs, out: &mut impl Write, line: &str) -> io::Result<()> {
     if args.on.json { Ok(()) } else { writeln!(out, "{line}").and_then(|()| out.flush()) }
 }
 
-/// Every combination resolves and plans, and a folder that is there is of the same recipe, before anything is trained.
+/// Lists all combinations. Each must resolve and have a plan, and an existing folder must have the same recipe; this is
+/// checked before anything is trained.
 fn jobs(args: &SweepArgs, axes: &[Axis]) -> Result<(PathBuf, Vec<Job>)> {
     let first = points(axes)?;
     let file = match (&args.recipe, &args.from) {
@@ -113,13 +115,13 @@ fn jobs(args: &SweepArgs, axes: &[Axis]) -> Result<(PathBuf, Vec<Job>)> {
             load_checkpoint(run).context("--from")?;
             run.join("resolved.toml")
         }
-        (None, None) => unreachable!("clap asks for a recipe where there is no run"),
+        (None, None) => unreachable!("clap requires a recipe if there is no run"),
     };
     let plain = Recipe::load(&file, &first[0].overrides())?;
-    let usual = format!("{}-sweep", plain.resolve()?.name);
-    let name = args.name.clone().unwrap_or(usual);
+    let default = format!("{}-sweep", plain.resolve()?.name);
+    let name = args.name.clone().unwrap_or(default);
     let folder = args.runs.join(name);
-    let (mut jobs, mut unheard): (Vec<Job>, BTreeSet<String>) = Default::default();
+    let (mut jobs, mut unused_keys): (Vec<Job>, BTreeSet<String>) = Default::default();
     for point in first {
         let name = point.name(axes);
         let mut set = point.overrides();
@@ -129,10 +131,10 @@ fn jobs(args: &SweepArgs, axes: &[Axis]) -> Result<(PathBuf, Vec<Job>)> {
         resolved.first_plan().with_context(|| name.clone())?;
         let run = folder.join(&name);
         if jobs.iter().any(|job| job.run == run) {
-            bail!("two combinations would both be called {name}: leave one out");
+            bail!("two combinations would have the run {name}: leave one out");
         }
         check_same(&run, &resolved)?;
-        unheard.extend(recipe.unheard(&resolved));
+        unused_keys.extend(recipe.unused_keys(&resolved));
         jobs.push(Job { point, set, recipe, resolved, run });
     }
     if let Some(from) = &args.from {
@@ -143,10 +145,11 @@ fn jobs(args: &SweepArgs, axes: &[Axis]) -> Result<(PathBuf, Vec<Job>)> {
             checked.with_context(|| format!("--from: {}", job.point.label(axes)))?;
         }
     }
-    unheard.iter().for_each(|unheard| eprintln!("warning: {unheard}"));
+    unused_keys.iter().for_each(|unused_keys| eprintln!("warning: {unused_keys}"));
     Ok((folder, jobs))
 }
 
+/// Refuses an existing folder whose run has another recipe or plan.
 fn check_same(run: &Path, resolved: &Resolved) -> Result<()> {
     let file = run.join("resolved.toml");
     if !run.exists() {
@@ -156,7 +159,7 @@ fn check_same(run: &Path, resolved: &Resolved) -> Result<()> {
         format!("{} is not a run: remove it, or choose another --name", run.display())
     })?;
     let another = |what: &str| {
-        anyhow!("{} is a run of another {what}: remove it, or choose another --name", run.display())
+        anyhow!("{} has a run of another {what}: remove it, or choose another --name", run.display())
     };
     if text != resolved.kept().to_toml() {
         return Err(another("recipe"));
@@ -168,13 +171,14 @@ fn check_same(run: &Path, resolved: &Resolved) -> Result<()> {
     Ok(())
 }
 
+/// Trains one combination, from the beginning or from its newest checkpoint.
 fn train<D: Device>(
     device: &D,
     args: &SweepArgs,
     job: &Job,
     folder: &Path,
     limits: &Limits,
-    started: &Started,
+    invocation: &Invocation,
     out: &mut impl Write,
 ) -> Result<Stopped> {
     let mut session = match (job.run.exists(), &args.from) {
@@ -186,7 +190,7 @@ fn train<D: Device>(
             begin(device, &job.recipe, job.resolved.clone(), folder, Existing::Refuse)?
         }
     };
-    started.note(session.folder())?;
+    invocation.note(session.folder())?;
     let mut screen =
         Screen::new(if args.on.json { None } else { Some(out) }, io::stderr().is_terminal());
     let outcome = session.run(limits, &mut screen)?;
@@ -209,7 +213,7 @@ fn to_text(axes: &[Axis], jobs: &[Job], rows: &[Row]) -> String {
     };
     let rows: Vec<_> = jobs.iter().zip(rows).map(row).collect();
     table::render(
-        &["", "clusters", "groups", "numbers", "train loss", "held out", "test", ""],
+        &["", "clusters", "groups", "parameters", "train loss", "validation", "test", ""],
         &rows,
     )
 }
@@ -226,7 +230,7 @@ fn to_json(jobs: &[Job], rows: &[Row]) -> Value {
             "state": row.state,
             "clusters": shape.map(|shape| shape[0]),
             "groups": shape.map(|shape| shape[1]),
-            "numbers": shape.map(|shape| shape[2]),
+            "parameters": shape.map(|shape| shape[2]),
             "loss": row.loss,
             "validation": row.validation,
             "test": row.test,

@@ -1,21 +1,23 @@
-//! What a run folder says about its run: everything in the table comes from there, whoever trained it and when.
+//! A row of the table of a sweep, read from a run's folder.
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use serde_json::Value;
 use superweight::plan::SharingPlan;
 use superweight::run::{Event, load_checkpoint, read_log};
 use superweight::search::groups;
 
-/// One run.
+/// The state and the figures of one run.
 pub struct Row {
-    /// `finished`, `diverged`, …; `stopped` where nothing was said.
+    /// Reason of the last stop (`finished`, `diverged`, …), or `stopped` if the log does not end with one.
     pub state: String,
+    /// Plan of the newest checkpoint.
     pub plan: Option<SharingPlan>,
-    /// Top-1 of the ensemble, in percent: held-out images of the last epoch, test set at the end.
+    /// Top-1 accuracy of the ensemble in percent on the validation images, after the last epoch.
     pub validation: Option<f64>,
+    /// Top-1 accuracy of the ensemble in percent on the test images, at the end.
     pub test: Option<f64>,
+    /// Training loss of the last epoch.
     pub loss: Option<f64>,
 }
 
@@ -28,19 +30,15 @@ impl Row {
         let mut row =
             Self { state: "stopped".to_owned(), plan, validation: None, test: None, loss: None };
         let log = run.join("log.jsonl");
-        let number =
-            |value: Option<&Value>, path: &str| value.and_then(|v| v.pointer(path)?.as_f64());
         for line in read_log(&log).with_context(|| log.display().to_string())? {
             match line.event {
-                Event::Epoch { phase, metrics, .. } if phase == "train" => {
-                    row.validation = number(metrics.get("validation"), "/ensemble/top1");
-                    row.loss = metrics.get("loss").and_then(Value::as_f64);
+                Event::Epoch(epoch) if epoch.phase == "train" => {
+                    row.validation = epoch.validation.map(|seen| seen.ensemble.top1);
+                    row.loss = Some(epoch.loss).filter(|loss| loss.is_finite());
                     row.state = "stopped".to_owned();
                 }
-                Event::Eval(facts) => {
-                    row.test = number(facts.metrics.get("test"), "/ensemble/top1")
-                }
-                Event::Stop { reason, .. } => row.state = reason,
+                Event::Eval(eval) => row.test = eval.test.map(|seen| seen.ensemble.top1),
+                Event::Stop(stop) => row.state = stop.reason,
                 _ => {}
             }
         }
@@ -51,7 +49,7 @@ impl Row {
         self.state == "finished"
     }
 
-    /// Clusters, coefficient groups and trained numbers.
+    /// Number of clusters, of coefficient groups and of trainable parameters.
     pub fn shape(&self) -> Option<[u64; 3]> {
         let plan = self.plan.as_ref()?;
         Some([plan.clusters.len() as u64, groups(plan) as u64, plan.bill.trained()])

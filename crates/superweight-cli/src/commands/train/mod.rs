@@ -1,35 +1,32 @@
-//! `swn train`: from a recipe or a run's folder to a session, from its outcome to a table and an exit code.
+//! `swn train`: trains a recipe, or continues a run, and prints the outcome.
 //!
-//! | exit code | |
+//! | exit code | outcome |
 //! |---|---|
 //! | 0 | finished, or stopped by `--time-limit` or `--until` |
 //! | 1 | refused, failed or diverged |
 //! | 130 | stopped by Ctrl-C |
 
-pub(super) mod screen;
+mod start;
 mod summary;
 
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use superweight::data::standard_folder;
 use superweight::engine::Device;
-use superweight::recipe::{Precision, Recipe, Resolved};
+use superweight::infer::Trained;
 use superweight::report;
-use superweight::report::published::Started;
-use superweight::run::{Existing, RunError};
-use superweight::train::{Branch, Limits, Request, Session, Stopped, TrainError};
+use superweight::run::{Event, Invocation, OpenRun, StopEvent, stop_of};
+use superweight::train::{Limits, Outcome, Position, Stopped};
 
-use self::screen::Screen;
+pub(super) use self::start::{Start, begin, existing};
 use super::device::{self, on_device};
-use super::load_recipe;
 use crate::args::TrainArgs;
-use crate::duration;
-use crate::signals::{INTERRUPTED, watched_limits};
+use crate::ui::duration;
+use crate::ui::screen::Screen;
+use crate::ui::signals::{INTERRUPTED, watched_limits};
 
 pub fn run(args: TrainArgs, out: &mut impl Write) -> Result<ExitCode> {
     let deadline = match &args.time_limit {
@@ -37,15 +34,20 @@ pub fn run(args: TrainArgs, out: &mut impl Write) -> Result<ExitCode> {
         None => None,
     };
     let wanted = device::parse(&args.on.device)?;
+    if let Some(run) = &args.resume
+        && is_finished(run)
+    {
+        return finished(run, args.on.json, out);
+    }
     let set = settings(&args)?;
     let start = match &args.from {
         Some(run) => Start::branch(run, set),
         None => Start::of(&args.resume, &args.recipe, &set)?,
     };
-    let goes_on = !matches!(start, Start::Recipe(_));
-    let device = device::for_training(wanted, args.on.threads, start.precision(), goes_on)?;
-    let started = device.started();
-    on_device!(device, |device| train(&device, args, start, deadline, &started, out))
+    let continues = !matches!(start, Start::Recipe(_));
+    let device = device::for_training(wanted, args.on.threads, start.precision(), continues)?;
+    let invocation = device.invocation();
+    on_device!(device, |device| train(&device, args, start, deadline, &invocation, out))
 }
 
 fn train<D: Device>(
@@ -53,7 +55,7 @@ fn train<D: Device>(
     args: TrainArgs,
     start: Start,
     deadline: Option<Instant>,
-    started: &Started,
+    invocation: &Invocation,
     out: &mut impl Write,
 ) -> Result<ExitCode> {
     let every = Some(args.checkpoint_every);
@@ -61,7 +63,7 @@ fn train<D: Device>(
         Limits { deadline, checkpoint_every: every, until: args.until, ..watched_limits()? };
     let mut session =
         start.session(device, &args.runs, existing(args.replace, args.name.is_some()))?;
-    started.note(session.folder())?;
+    invocation.note(session.folder())?;
     let mut screen =
         Screen::new(if args.on.json { None } else { Some(&mut *out) }, io::stderr().is_terminal());
     let outcome = session.run(&limits, &mut screen)?;
@@ -75,90 +77,60 @@ fn train<D: Device>(
         false => write!(out, "{}", summary::text(&outcome, session.plan(), report.as_deref()))?,
     }
     Ok(match &outcome.stopped {
-        Stopped::Finished | Stopped::TimeLimit | Stopped::Searched | Stopped::Until => {
-            ExitCode::SUCCESS
-        }
         Stopped::Interrupted => ExitCode::from(INTERRUPTED),
         Stopped::Diverged { what } => {
             bail!("training has diverged: {what}; {}", summary::advice(&outcome))
         }
+        _ => ExitCode::SUCCESS,
     })
 }
 
-/// What a session begins with: a run that is there, its beginning, or a recipe, which is read once (it may be a pipe).
-pub(super) enum Start {
-    Run(PathBuf),
-    Branch(PathBuf, Vec<String>),
-    Recipe(Box<(Recipe, Resolved)>),
+/// Whether the log of a run ends with its end. A folder without a readable log is not finished: opening it reports why.
+pub(super) fn is_finished(run: &Path) -> bool {
+    let log = superweight::run::read_log(&run.join("log.jsonl")).unwrap_or_default();
+    stop_of(&log).is_some_and(|stop| stop.reason == StopEvent::FINISHED)
 }
 
-impl Start {
-    pub(super) fn of(
-        resume: &Option<PathBuf>,
-        recipe: &Option<PathBuf>,
-        set: &[String],
-    ) -> Result<Self> {
-        match (resume, recipe) {
-            (Some(run), _) => Ok(Self::Run(run.clone())),
-            (None, Some(path)) => Ok(Self::Recipe(Box::new(load_recipe(path, set)?))),
-            (None, None) => unreachable!("clap asks for a recipe where there is no run"),
+/// Prints the outcome of a run that is finished already; nothing is trained and no file changes.
+fn finished(run: &Path, json: bool, out: &mut impl Write) -> Result<ExitCode> {
+    // Reads everything that resuming would read, so that damage is reported here too.
+    let trained = Trained::open(run).with_context(|| format!("--resume {}", run.display()))?;
+    let (mut validation, mut test) = (None, None);
+    for line in OpenRun::open(run)?.log()? {
+        match line.event {
+            Event::Epoch(epoch) => validation = epoch.validation.or(validation),
+            Event::Eval(eval) => test = eval.test,
+            _ => {}
         }
     }
-
-    /// What is asked in vain is said; what is wrong, when the folder is opened.
-    fn branch(from: &Path, set: Vec<String>) -> Self {
-        let _ = load_recipe(&from.join("resolved.toml"), &set);
-        Self::Branch(from.to_owned(), set)
-    }
-
-    /// What it computes in. A folder that does not say is refused when it is opened, with what is wrong with it.
-    pub(super) fn precision(&self) -> Precision {
-        let of_run =
-            |run: &Path| Recipe::load(&run.join("resolved.toml"), &[] as &[&str])?.resolve();
-        match self {
-            Self::Run(run) | Self::Branch(run, _) => {
-                of_run(run).map_or(Precision::Auto, |resolved| resolved.train.precision)
-            }
-            Self::Recipe(of) => of.1.train.precision,
+    let position: Position = serde_json::from_value(trained.checkpoint.state.training.clone())?;
+    let outcome = Outcome {
+        stopped: Stopped::Finished,
+        folder: run.to_owned(),
+        position,
+        next: 0.0,
+        kept: position,
+        checkpoint: Some(trained.stamp.number),
+        validation,
+        test,
+    };
+    match json {
+        true => writeln!(out, "{:#}", summary::json(&outcome, &trained.plan))?,
+        false => {
+            let (epoch, epochs) = (position.epoch, trained.resolved.train.epochs);
+            writeln!(out, "finished   after epoch {epoch} of {epochs}: there is nothing left to train")?;
+            write!(out, "{}", summary::text(&outcome, &trained.plan, None))?;
         }
     }
-
-    pub(super) fn session<D: Device>(
-        self,
-        device: &D,
-        runs: &Path,
-        existing: Existing,
-    ) -> Result<Session<D>> {
-        match self {
-            Self::Run(run) => Session::resume(device, &run, &standard_folder()?)
-                .with_context(|| format!("--resume {}", run.display())),
-            Self::Branch(from, set) => {
-                let branch = Branch { from: &from, set: &set, runs, existing };
-                Session::branch(device, branch, &standard_folder()?).map_err(|error| match error {
-                    TrainError::Run(RunError::Io { doing: "create", .. }) => not_made(runs, error),
-                    error => anyhow::Error::new(error).context("--from"),
-                })
-            }
-            Self::Recipe(of) => begin(device, &of.0, of.1, runs, existing),
-        }
-    }
+    Ok(ExitCode::SUCCESS)
 }
 
-/// What becomes of a run of the same name: only a name that somebody gave is worth an error.
-pub(super) fn existing(replace: bool, named: bool) -> Existing {
-    match (replace, named) {
-        (true, _) => Existing::Replace,
-        (false, true) => Existing::Refuse,
-        (false, false) => Existing::NextName,
-    }
-}
-
-/// Flags that are keys of the recipe, put over it.
+/// Settings of the recipe that the flags stand for.
 fn settings(args: &TrainArgs) -> Result<Vec<String>> {
     let mut set = args.set.clone();
     if let Some(plan) = &args.plan {
         if let Some(other) = set.iter().find(|set| set.trim_start().starts_with("plan.file")) {
-            bail!("--plan {} and --set {other}: there is one plan", plan.display());
+            bail!("--plan {} and --set {other} both name a plan: leave one out", plan.display());
         }
         let plan =
             std::path::absolute(plan).with_context(|| format!("--plan {}", plan.display()))?;
@@ -170,26 +142,4 @@ fn settings(args: &TrainArgs) -> Result<Vec<String>> {
         Err(_) => format!("data.validation={images:?}"),
     }));
     Ok(set)
-}
-
-/// Where a run's folder cannot be made, the flag that says where.
-fn not_made(runs: &Path, error: TrainError) -> anyhow::Error {
-    anyhow::Error::new(error).context(format!("--runs {}: choose another folder", runs.display()))
-}
-
-/// A new run of a recipe, with its images.
-pub(super) fn begin<D: Device>(
-    device: &D,
-    recipe: &Recipe,
-    resolved: Resolved,
-    runs: &Path,
-    existing: Existing,
-) -> Result<Session<D>> {
-    let data = Arc::new(resolved.data.open(&standard_folder()?)?);
-    let request =
-        Request { resolved, recipe: recipe.as_asked(), data, runs: runs.to_owned(), existing };
-    Session::create(device, request).map_err(|error| match error {
-        TrainError::Run(RunError::Io { .. }) => not_made(runs, error),
-        error => error.into(),
-    })
 }

@@ -1,83 +1,81 @@
-//! How a run ended: a table, where it lies, what to do next; or the same as JSON.
+//! The outcome of a run: a table, the files it left and what to do next; or the same as JSON.
 
 use std::fmt::Write;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use superweight::model::ensemble::member_numbers;
+use superweight::model::Outputs;
+use superweight::model::ensemble::member_parameters;
 use superweight::plan::number::with_commas;
 use superweight::plan::{MemberId, SharingPlan};
-use superweight::train::{Evaluation, Outcome, Scores, Stopped};
-use superweight::model::Outputs;
+use superweight::run::{Accuracy, Evaluation};
+use superweight::train::{Outcome, Stopped};
 
-use crate::table;
+use crate::ui::{table, typed};
 
 pub fn text(outcome: &Outcome, plan: &SharingPlan, report: Option<&Path>) -> String {
     let mut text = String::new();
-    let seen = [("test set", &outcome.test), ("held-out images", &outcome.validation)];
-    if let Some((part, Some(seen))) = seen.into_iter().find(|(_, seen)| seen.is_some()) {
-        let _ = writeln!(
-            text,
-            "\n{part}, {} images\n{}",
-            with_commas(seen.images as u64),
-            scores(seen, plan)
-        );
+    let evaluations = [("test", &outcome.test), ("validation", &outcome.validation)];
+    if let Some((split, Some(seen))) = evaluations.into_iter().find(|(_, seen)| seen.is_some()) {
+        let images = with_commas(seen.images as u64);
+        let _ = writeln!(text, "\n{images} {split} images\n{}", accuracies(seen, plan));
     }
     let run = outcome.folder.display();
-    let _ = match outcome.stopped {
-        // Why, and what to do, is the error's to say.
-        Stopped::Diverged { .. } => writeln!(text, "stopped    diverged"),
+    match outcome.stopped {
+        // The error message has the reason and the advice.
+        Stopped::Diverged { .. } => return text + "stopped    diverged\n",
         Stopped::Finished => {
-            writeln!(text, "run        {run}, checkpoint {}", outcome.checkpoint.unwrap_or(0))
+            let number = outcome.checkpoint.unwrap_or(0);
+            let _ = writeln!(text, "run        {run}, checkpoint {number}");
         }
-        _ => {
-            let (word, next) = (outcome.stopped.word(), outcome.next);
-            let _ = writeln!(text, "stopped    {word}: {}", kept(outcome));
-            if outcome.stopped == Stopped::TimeLimit && next > 0.0 {
-                let of = if next > outcome.position.epoch_seconds {
-                    ", with batch norm of the mean"
-                } else {
-                    ""
-                };
-                let _ = writeln!(
-                    text,
-                    "           the next epoch is reckoned at {next:.1} s{of}; in less it does not begin"
-                );
-            }
-            if outcome.stopped == Stopped::Until {
-                let _ = writeln!(
-                    text,
-                    "           'swn train --from {run} --set …' goes on to another end"
-                );
-            }
-            writeln!(text, "           'swn train --resume {run}' goes on")
-        }
-    };
+        _ => text += &stopped(outcome),
+    }
     if let Some(report) = report {
         let _ = writeln!(text, "report     {}", report.display());
     }
-    if let Stopped::Diverged { .. } = outcome.stopped {
-        return text;
-    }
     if outcome.checkpoint.is_some() {
-        let all = match Outputs::of(plan).nested() {
+        let all = match Outputs::of_plan(plan).nested() {
             true => "every exit, and the mean of all up to it",
             false => "every member and every ensemble",
         };
-        let _ = writeln!(text, "next       swn eval {run}    {all}");
-        let _ = writeln!(text, "           swn predict {run} PICTURE…");
+        let _ = writeln!(text, "next       {}    {all}", typed(&format!("eval {run}")));
+        let _ = writeln!(text, "           {}", typed(&format!("predict {run} PICTURE…")));
         let _ = writeln!(text, "           tensorboard --logdir {run}");
     }
     text
 }
 
+/// Why a run stopped early, what is kept, and how to continue.
+fn stopped(outcome: &Outcome) -> String {
+    let (run, next) = (outcome.folder.display(), outcome.next);
+    let word = match outcome.stopped {
+        Stopped::Until => "as requested by --until",
+        ref stopped => stopped.word(),
+    };
+    let mut text = format!("stopped    {word}: {}\n", kept(outcome));
+    if outcome.stopped == Stopped::TimeLimit && next > 0.0 {
+        let pass = match next > outcome.position.epoch_seconds {
+            true => ", including batch norm's statistics after weight averaging",
+            false => "",
+        };
+        let _ = writeln!(
+            text,
+            "           the next epoch would take about {next:.1} s{pass}: the time limit must allow it"
+        );
+    }
+    if outcome.stopped == Stopped::Until {
+        let branch = typed(&format!("train --from {run} --set …"));
+        let _ = writeln!(text, "           '{branch}' continues with other settings");
+    }
+    let resume = typed(&format!("train --resume {run}"));
+    text + &format!("           '{resume}' continues\n")
+}
+
 fn kept(outcome: &Outcome) -> String {
+    let kept = &outcome.kept;
     match outcome.checkpoint {
         Some(number) => {
-            format!(
-                "checkpoint {number} (epoch {} of {}) is kept",
-                outcome.kept.epoch, outcome.kept.phase
-            )
+            format!("checkpoint {number} (epoch {} of {}) is kept", kept.epoch, kept.phase)
         }
         None => "no checkpoint was written yet".to_owned(),
     }
@@ -87,39 +85,33 @@ fn kept(outcome: &Outcome) -> String {
 pub fn advice(outcome: &Outcome) -> String {
     let (run, kept) = (outcome.folder.display(), kept(outcome));
     format!(
-        "{kept} in {run}; try a lower lr or a warm-up: begin anew with '--replace --set train.lr=…' or \
+        "{kept} in {run}; try a lower learning rate or a warm-up: start again with '--replace --set train.lr=…' or \
          '--replace --set train.warmup_epochs=1'"
     )
 }
 
-fn scores(seen: &Evaluation, plan: &SharingPlan) -> String {
-    let row = |name: String, numbers: u64, scores: &Scores| {
-        let percent = |share: f64| format!("{share:.2}%");
-        vec![
-            name,
-            with_commas(numbers),
-            percent(scores.top1),
-            percent(scores.top5),
-            format!("{:.4}", scores.loss),
-        ]
+fn accuracies(seen: &Evaluation, plan: &SharingPlan) -> String {
+    let row = |name: String, size: u64, accuracy: &Accuracy| {
+        let percent = |value: f64| format!("{value:.2}%");
+        let nll = format!("{:.4}", accuracy.nll);
+        vec![name, with_commas(size), percent(accuracy.top1), percent(accuracy.top5), nll]
     };
-    let outputs = Outputs::of(plan);
-    if outputs.nested() {
+    if Outputs::of_plan(plan).nested() {
         let network = plan.members[0].build().expect("the members of a plan build");
-        let exit = |(i, scores)| row(format!("exit {i}"), network.multiply_adds_to(i), scores);
+        let exit = |(i, accuracy)| row(format!("exit {i}"), network.multiply_adds_to(i), accuracy);
         let mut rows: Vec<_> = seen.members.iter().enumerate().map(exit).collect();
         rows.push(row("all exits".to_owned(), network.counts().multiply_adds, &seen.ensemble));
-        return table::render(&["", "multiply-adds", "top-1", "top-5", "loss"], &rows);
+        return table::render(&["", "multiply-adds", "top-1", "top-5", "NLL"], &rows);
     }
-    let member = |(m, scores): (usize, &Scores)| {
+    let member = |(m, accuracy): (usize, &Accuracy)| {
         let name = format!("{m} {}", plan.members[m].architecture);
-        row(name, member_numbers(plan, MemberId(m)), scores)
+        row(name, member_parameters(plan, MemberId(m)), accuracy)
     };
     let mut rows: Vec<_> = seen.members.iter().enumerate().map(member).collect();
     if rows.len() > 1 {
         rows.push(row("ensemble".to_owned(), plan.bill.trained(), &seen.ensemble));
     }
-    table::render(&["", "numbers", "top-1", "top-5", "loss"], &rows)
+    table::render(&["", "parameters", "top-1", "top-5", "NLL"], &rows)
 }
 
 pub fn json(outcome: &Outcome, plan: &SharingPlan) -> Value {
@@ -127,7 +119,7 @@ pub fn json(outcome: &Outcome, plan: &SharingPlan) -> Value {
     let member = |id: MemberId| {
         json!({
             "architecture": plan.members[id.0].architecture.to_string(),
-            "numbers": member_numbers(plan, id),
+            "parameters": member_parameters(plan, id),
         })
     };
     let mut json = json!({
@@ -137,13 +129,13 @@ pub fn json(outcome: &Outcome, plan: &SharingPlan) -> Value {
         "epoch": outcome.position.epoch,
         "checkpoint": outcome.checkpoint,
         "budget": plan.budget,
-        "numbers": plan.bill.trained(),
+        "parameters": plan.bill.trained(),
         "members": members.map(member).collect::<Vec<_>>(),
         "validation": outcome.validation,
         "test": outcome.test,
     });
-    if Outputs::of(plan).nested() {
-        // Accuracies are those of exits, then.
+    if Outputs::of_plan(plan).nested() {
+        // The entries of `validation` and `test` are exits then, not members.
         json["exits"] = true.into();
     }
     json

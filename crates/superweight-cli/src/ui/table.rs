@@ -1,8 +1,8 @@
-//! Aligned columns: the first to the left, the others to the right.
+//! Tables of text: the first column is aligned to the left, the others to the right.
 
 use std::fmt::Write;
 
-/// Lines of text, indented by two spaces, without trailing spaces.
+/// Renders a header and rows as lines, indented by two spaces and without trailing spaces.
 pub fn render(header: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
@@ -30,8 +30,8 @@ mod tests {
         let rows =
             [vec!["3×3".to_owned(), "1".to_owned()], vec!["a".to_owned(), "1,000".to_owned()]];
         assert_eq!(
-            super::render(&["", "numbers"], &rows),
-            "       numbers\n  3×3        1\n  a      1,000\n"
+            super::render(&["", "parameters"], &rows),
+            "       parameters\n  3×3           1\n  a         1,000\n"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Times as people type and read them: `90s`, `9m`, `1h30m`.
+//! Durations as text: `90s`, `9m`, `1h30m`.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use anyhow::{Result, bail, ensure};
 
 const UNITS: [(char, u64); 3] = [('h', 3600), ('m', 60), ('s', 1)];
 
-/// Hours, minutes and seconds, each at most once, in this order.
+/// Parses hours, minutes and seconds, each at most once and in this order.
 pub fn parse(text: &str) -> Result<Duration> {
     let wrong = || format!("'{text}' is not a time: write 90s, 9m or 1h30m");
     let (mut rest, mut seconds) = (text, 0u64);
@@ -19,12 +19,12 @@ pub fn parse(text: &str) -> Result<Duration> {
     ensure!(rest.is_empty() && !text.is_empty(), wrong());
     ensure!(
         (1..=1_000_000_000).contains(&seconds),
-        "'{text}' is no time to do anything in, or too long"
+        "'{text}' is out of range: choose between 1 second and 1,000,000,000 seconds"
     );
     Ok(Duration::from_secs(seconds))
 }
 
-/// The two largest units.
+/// Shows the two largest units of a duration.
 pub fn show(time: Duration) -> String {
     let seconds = time.as_secs_f64().round() as u64;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_and_shown() {
+    fn durations_are_parsed_and_shown() {
         for (text, seconds) in
             [("9m", 540), ("90s", 90), ("1h30m", 5400), ("2h", 7200), ("1h0m5s", 3605)]
         {

@@ -1,4 +1,4 @@
-//! Ctrl-C and `kill`: the first asks, the second ends the program.
+//! Ctrl-C and `kill`: the first one requests the end of the run, the second one ends the program.
 
 use std::io;
 use std::sync::Arc;
@@ -9,18 +9,19 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use superweight::train::Limits;
 
-/// What a shell expects of a program that Ctrl-C ended.
+/// Exit code of a program that Ctrl-C ended, as shells expect it.
 pub const INTERRUPTED: u8 = 130;
+/// Exit code of a program that `kill` ended.
 const TERMINATED: u8 = 143;
 
-/// Limits that Ctrl-C reaches.
+/// Limits whose interrupt flag Ctrl-C and `kill` set.
 pub fn watched_limits() -> Result<Limits> {
     let limits = Limits { interrupt: Arc::new(AtomicBool::new(false)), ..Limits::default() };
-    watch_signals(&limits.interrupt).context("signals cannot be watched")?;
+    watch_signals(&limits.interrupt).context("signal handlers cannot be installed")?;
     Ok(limits)
 }
 
-/// The first signal sets a flag that is looked at after every step; the second ends the program.
+/// The first signal sets the flag, which training reads after every step; the second signal ends the program.
 fn watch_signals(interrupt: &Arc<AtomicBool>) -> io::Result<()> {
     for (signal, code) in [(SIGINT, INTERRUPTED), (SIGTERM, TERMINATED)] {
         flag::register_conditional_shutdown(signal, code.into(), interrupt.clone())?;

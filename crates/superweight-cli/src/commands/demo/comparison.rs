@@ -1,4 +1,4 @@
-//! Who is better and how fast: both runs evaluated and timed here and now, through what `swn eval` and `swn anytime` do.
+//! The comparison at the end of the demo: both runs are evaluated and timed as `swn eval` and `swn anytime` do it.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use superweight::infer::anytime::{PROFILE, Profile, SubsetProfile};
 use superweight::engine::Device;
-use superweight::model::ensemble::member_numbers;
+use superweight::model::ensemble::member_parameters;
 use superweight::evaluate::Predictions;
 use superweight::model::Subset;
 use superweight::infer::Trained;
@@ -17,46 +17,46 @@ use crate::args::{AnytimeArgs, DemoArgs, EvalArgs, OnArgs};
 use crate::commands::anytime::profiles;
 use crate::commands::eval::evaluate;
 use crate::commands::search::cluster_table;
-use crate::table;
+use crate::ui::table;
 
-/// How long a run's members are timed.
+/// Seconds for which the members of a run are timed.
 const SECONDS: f64 = 1.5;
 
 /// A row of the table.
 struct Row {
     name: String,
-    numbers: u64,
+    parameters: u64,
     top1: f64,
-    /// Of one image, weights composed beforehand.
+    /// Median time for one image, with weights composed beforehand.
     milliseconds: f64,
 }
 
-/// What the demo found.
-pub struct Verdict {
+/// The results of the demo.
+pub struct Comparison {
     rows: Vec<Row>,
     plan: SharingPlan,
     images: String,
     pair: Pair,
 }
 
-/// Two classifiers on the same images: what their difference is known by.
+/// Two classifiers on the same images (a paired comparison).
 struct Pair {
     images: usize,
-    /// Images that only the shared ensemble is right about.
+    /// Number of images that only the shared ensemble classifies correctly.
     ensemble: usize,
-    /// Images that only the plain network is right about.
+    /// Number of images that only the plain network classifies correctly.
     plain: usize,
 }
 
 impl Pair {
-    /// From the predictions that evaluating left in the folders.
+    /// Counts from the predictions in the runs' folders.
     fn of(runs: [&Path; 2]) -> Result<Self> {
-        let right = |run: &Path| -> Result<Vec<bool>> {
+        let correct = |run: &Path| -> Result<Vec<bool>> {
             let found = Predictions::load(&run.join("evaluation/test.safetensors"))?;
-            let answers = found.classes_of(Subset::all(found.outputs()));
-            Ok(answers.iter().zip(found.labels()).map(|(answer, label)| answer == label).collect())
+            let classes = found.classes_of(Subset::all(found.outputs()));
+            Ok(classes.iter().zip(found.labels()).map(|(class, label)| class == label).collect())
         };
-        let (shared, plain) = (right(runs[0])?, right(runs[1])?);
+        let (shared, plain) = (correct(runs[0])?, correct(runs[1])?);
         let only = |a: &[bool], b: &[bool]| a.iter().zip(b).filter(|(a, b)| **a && !**b).count();
         Ok(Self {
             images: shared.len(),
@@ -65,54 +65,54 @@ impl Pair {
         })
     }
 
-    /// Points that the ensemble is ahead by, and the deviation of that were other images drawn.
+    /// Percentage points by which the ensemble is ahead, and their standard deviation over draws of the test images.
     fn points(&self) -> (f64, f64) {
         let [images, ensemble, plain] = [self.images, self.ensemble, self.plain].map(|n| n as f64);
         let ahead = ensemble - plain;
-        let deviation = (ensemble + plain - ahead * ahead / images).sqrt();
-        (100.0 * ahead / images, 100.0 * deviation / images)
+        let std = (ensemble + plain - ahead * ahead / images).sqrt();
+        (100.0 * ahead / images, 100.0 * std / images)
     }
 
     fn to_text(&self) -> String {
-        let (ahead, deviation) = self.points();
+        let (ahead, std) = self.points();
         format!(
-            "only the ensemble is right {} times, only the plain network {}: {ahead:+.2} ± {deviation:.2} points",
+            "images that only one classifies correctly: ensemble {}, plain network {}; difference {ahead:+.2} ± {std:.2} points",
             self.ensemble, self.plain
         )
     }
 }
 
-impl Verdict {
-    /// Of the shared run and the plain one. Their figures and profiles are kept in their folders.
+impl Comparison {
+    /// Compares the shared run and the plain one. Their evaluations and profiles are kept in their folders.
     pub fn new<D: Device>(
         device: &D,
-        where_: &str,
+        place: &str,
         args: &DemoArgs,
         runs: [&Path; 2],
     ) -> Result<Self> {
-        let [(shared, profile), (plain, alone)] = [
-            look(device, where_, args, runs[0]).with_context(|| runs[0].display().to_string())?,
-            look(device, where_, args, runs[1]).with_context(|| runs[1].display().to_string())?,
+        let [(shared, profile), (plain, plain_profile)] = [
+            measure(device, place, args, runs[0]).with_context(|| runs[0].display().to_string())?,
+            measure(device, place, args, runs[1]).with_context(|| runs[1].display().to_string())?,
         ];
         let mut rows = rows(&shared.plan, &profile);
-        rows.extend(self::rows(&plain.plan, &alone));
+        rows.extend(self::rows(&plain.plan, &plain_profile));
         Ok(Self { rows, plan: shared.plan, images: profile.data, pair: Pair::of(runs)? })
     }
 
     pub fn to_text(&self) -> String {
         let row = |row: &Row| {
-            let Row { name, numbers, top1, milliseconds } = row;
+            let Row { name, parameters, top1, milliseconds } = row;
             vec![
                 name.clone(),
-                with_commas(*numbers),
+                with_commas(*parameters),
                 format!("{top1:.2}%"),
                 format!("{milliseconds:.2}"),
             ]
         };
         let rows: Vec<_> = self.rows.iter().map(row).collect();
         format!(
-            "{}\non {}; milliseconds for one image\n{}\n\nwho shares with whom\n{}",
-            table::render(&["", "numbers", "top-1", "ms"], &rows),
+            "{}\non {}; milliseconds for one image\n{}\n\nlayers that share templates\n{}",
+            table::render(&["", "parameters", "top-1", "ms"], &rows),
             self.images,
             self.pair.to_text(),
             cluster_table(&self.plan),
@@ -121,23 +121,23 @@ impl Verdict {
 
     pub fn to_json(&self) -> Value {
         let row = |row: &Row| {
-            let Row { name, numbers, top1, milliseconds } = row;
-            json!({ "name": name, "numbers": numbers, "top1": top1, "milliseconds": milliseconds })
+            let Row { name, parameters, top1, milliseconds } = row;
+            json!({ "name": name, "parameters": parameters, "top1": top1, "milliseconds": milliseconds })
         };
-        let (ahead, deviation) = self.pair.points();
+        let (ahead, std) = self.pair.points();
         json!({
             "on": self.images,
             "rows": self.rows.iter().map(row).collect::<Vec<_>>(),
-            "right_alone": { "ensemble": self.pair.ensemble, "plain": self.pair.plain },
-            "ahead": { "points": ahead, "deviation": deviation },
+            "only_correct": { "ensemble": self.pair.ensemble, "plain": self.pair.plain },
+            "ahead": { "points": ahead, "std": std },
         })
     }
 }
 
-/// Evaluates and times a run, and keeps what was found.
-fn look<D: Device>(
+/// Evaluates and times a run, and keeps evaluation and profile in its folder.
+fn measure<D: Device>(
     device: &D,
-    where_: &str,
+    place: &str,
     args: &DemoArgs,
     run: &Path,
 ) -> Result<(Trained, Profile)> {
@@ -146,7 +146,7 @@ fn look<D: Device>(
     evaluate(device, &EvalArgs::of(run, on()), &trained)?;
     let timed = AnytimeArgs { seconds: SECONDS, ..AnytimeArgs::of(run, on()) };
     let mut made = vec![];
-    profiles(device, where_, &timed, &trained, |profile| {
+    profiles(device, place, &timed, &trained, |profile| {
         made.push(profile);
         Ok(())
     })?;
@@ -155,22 +155,22 @@ fn look<D: Device>(
     Ok((trained, profile))
 }
 
-/// The ensemble first, then its members.
+/// Rows of a run: its ensemble first, then its members.
 fn rows(plan: &SharingPlan, profile: &Profile) -> Vec<Row> {
     let members = plan.members.len();
     let mut subsets: Vec<&SubsetProfile> = profile.subsets.iter().collect();
     subsets.retain(|subset| [1, members].contains(&subset.members.outputs().count()));
     subsets.sort_by_key(|subset| std::cmp::Reverse(subset.members.outputs().count()));
     let row = |subset: &&SubsetProfile| {
-        let alone: Vec<usize> = subset.members.outputs().map(|output| output.0).collect();
-        let (name, numbers) = match (members, &alone[..]) {
+        let outputs: Vec<usize> = subset.members.outputs().map(|output| output.0).collect();
+        let (name, parameters) = match (members, &outputs[..]) {
             (1, &[m]) => (format!("plain {}", plan.members[m].architecture), plan.bill.trained()),
             (_, &[m]) => {
-                (format!("  {}", plan.members[m].architecture), member_numbers(plan, MemberId(m)))
+                (format!("  {}", plan.members[m].architecture), member_parameters(plan, MemberId(m)))
             }
             _ => ("shared ensemble".to_owned(), plan.bill.trained()),
         };
-        Row { name, numbers, top1: subset.top1, milliseconds: subset.time.median_ms }
+        Row { name, parameters, top1: subset.top1, milliseconds: subset.time.median_ms }
     };
     subsets.iter().map(row).collect()
 }
