@@ -38,7 +38,10 @@ impl FromStr for ArchName {
             },
             ["resnet", depth] => match parse(depth).filter(|&d| bottleneck::stages(d).is_some()) {
                 Some(depth) => Ok(Self::Bottleneck { depth, width: 1 }),
-                None => Err(invalid("the depth must be 50, 101 or 152")),
+                None => Err(invalid(
+                    "the depth must be 50, 101 or 152, e.g. resnet-50; smaller residual networks \
+                     are wide ResNets, e.g. wrn-16-1",
+                )),
             },
             ["mobilenet", "v2"] => Ok(Self::MobileNetV2 { percent: 100 }),
             ["mobilenet", "v2", width] => match width.parse::<f64>() {
@@ -175,22 +178,27 @@ fn nearest_depths(depth: usize, width: usize) -> String {
 }
 
 /// Suggests a valid name for other common spellings: `wrn28-10`, `WideResNet-28-10`, `resnet50`.
+///
+/// A name with numbers that its family lacks, such as `resnet18`, gives the family's nearest network.
 fn suggest(text: &str) -> Option<String> {
     let plain = text.replace(['_', ' ', '.'], "-");
     let numbers =
         plain.split(|c: char| !c.is_ascii_digit()).filter(|s| !s.is_empty()).collect::<Vec<_>>();
-    let candidate = match (plain.as_str(), &numbers[..]) {
-        (p, [depth, width]) if p.starts_with('w') => format!("wrn-{depth}-{width}"),
-        (p, [depth]) if p.starts_with("resnet") => format!("resnet-{depth}"),
-        (p, [exits, growth]) if p.starts_with("ms") => format!("msdnet-{exits}-{growth}"),
-        (p, _) if p.starts_with("ms") => "msdnet-16-12".to_owned(),
-        (p, _) if p.starts_with("mimo") => "mimo-3-wrn-28-10".to_owned(),
-        (p, _) if p.starts_with("mobile") => "mobilenet-v2".to_owned(),
-        (p, _) if p.starts_with('w') => "wrn-28-10".to_owned(),
-        (p, _) if p.starts_with("resn") => "resnet-50".to_owned(),
+    let (candidate, example) = match (plain.as_str(), &numbers[..]) {
+        (p, [depth, width]) if p.starts_with('w') => (format!("wrn-{depth}-{width}"), "wrn-28-10"),
+        (p, [depth]) if p.starts_with("resnet") => (format!("resnet-{depth}"), "resnet-50"),
+        (p, [exits, growth]) if p.starts_with("ms") => {
+            (format!("msdnet-{exits}-{growth}"), "msdnet-16-12")
+        }
+        (p, _) if p.starts_with("ms") => (String::new(), "msdnet-16-12"),
+        (p, _) if p.starts_with("mimo") => (String::new(), "mimo-3-wrn-28-10"),
+        (p, _) if p.starts_with("mobile") => (String::new(), "mobilenet-v2"),
+        (p, _) if p.starts_with('w') => (String::new(), "wrn-28-10"),
+        (p, _) if p.starts_with("resn") => (String::new(), "resnet-50"),
         _ => return None,
     };
-    candidate.parse::<ArchName>().is_ok().then_some(candidate)
+    let exists = candidate.parse::<ArchName>().is_ok();
+    Some(if exists { candidate } else { example.to_owned() })
 }
 
 #[cfg(test)]
@@ -263,6 +271,8 @@ mod tests {
             ("wrn28-10", "wrn-28-10"),
             ("WideResNet-28-10", "wrn-28-10"),
             ("resnet50", "resnet-50"),
+            ("resnet18", "resnet-50"),
+            ("wrn29-10", "wrn-28-10"),
             ("mobilenet_v2", "mobilenet-v2"),
             ("MIMO_wrn_28_10", "mimo-3-wrn-28-10"),
             ("mimo-2-resnet50", "mimo-2-resnet-50"),
