@@ -1,28 +1,35 @@
-//! What search and refinement cost: a step that is looked at beside one that is not, and Eq. 2 over all pairs of the
-//! largest ensemble of the paper. `cargo bench -p superweight --bench search`
+//! Cost of search and refinement: a step that sums gradients beside one that does not, and Eq. 2
+//! over all pairs of the largest ensemble of the paper.
 //!
-//! Steps are taken in turns and the ratio is that of each turn: on a machine with other work, medians of separate rounds
-//! differ by more than what is measured.
+//! ```text
+//! cargo bench -p superweight --bench search
+//! ```
+//!
+//! The steps alternate, and ratios are taken within each round. On a machine with other load the
+//! medians of separate series differ by more than the effect.
 
 use std::time::Instant;
 
 use divan::Bencher;
-use superweight::model::bank;
 use superweight::engine::CpuDevice;
+use superweight::model::bank;
 use superweight::model::ensemble::{Ensemble, EnsembleOptions};
 use superweight::plan::arch::ArchName;
 use superweight::plan::{Clustering, LayerId, Member, PlanRequest, SharingPlan};
-use superweight::search::{CoefficientGradientSums, WeightGradientSums, LayerTensors, compare_layers};
+use superweight::search::{
+    CoefficientGradientSums, LayerTensors, WeightGradientSums, compare_layers,
+};
 
-/// MemberSchedule of three steps each.
-const TURNS: usize = 60;
+/// Number of measured rounds of three steps.
+const ROUNDS: usize = 60;
 
 fn main() {
-    turns();
+    steps();
     memory();
     divan::main();
 }
 
+/// A plan with shared parameters for these members.
 fn plan(members: &[&str], budget: u64, clusters: Clustering) -> SharingPlan {
     let member = |name: &&str| {
         let architecture: ArchName = name.parse().expect("a name");
@@ -40,12 +47,12 @@ fn pairs_of_multi_depth_width(bencher: Bencher, bins: usize) {
         let len = plan.layer(id).len();
         (id, (0..len).map(|n| (n % 97) as f32 - 48.0).collect())
     };
-    let numbers: LayerTensors =
+    let tensors: LayerTensors =
         plan.clusters.iter().flat_map(|cluster| &cluster.layers).map(of).collect();
-    bencher.bench_local(|| compare_layers(&plan, &numbers, "Σ dL/dW").expect("finite numbers"));
+    bencher.bench_local(|| compare_layers(&plan, &tensors, "Σ dL/dW").expect("finite values"));
 }
 
-/// Ready for a step of this many images.
+/// An ensemble with a batch of this many images, ready for a step.
 fn ensemble(members: &[&str], budget: u64, batch: usize) -> Ensemble<CpuDevice> {
     let plan = plan(members, budget, Clustering::Single);
     let device = CpuDevice::new(0).expect("threads");
@@ -67,14 +74,16 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// A step (without the update, which would only flatter the ratio), one with Σ dL/dW, one with Σ dL/dα.
-fn turns() {
+/// Measures a step without statistics, one with Σ dL/dW and one with Σ dL/dα.
+///
+/// The steps have no update, which would bring the ratios closer to one.
+fn steps() {
     let mut ensemble = ensemble(&["wrn-10-2", "wrn-10-1"], 150_000, 64);
     let plan = ensemble.plan().clone();
     let mut weights = WeightGradientSums::new(&plan, ensemble.memory()).expect("room");
     let mut alphas = CoefficientGradientSums::new(&plan, ensemble.memory()).expect("room");
     let mut rows = vec![];
-    for turn in 0..=TURNS {
+    for round in 0..=ROUNDS {
         let plain = seconds(|| ensemble.gradients().expect("a step"));
         let search = seconds(|| {
             ensemble.gradients().expect("a step");
@@ -82,9 +91,9 @@ fn turns() {
         });
         let refine = seconds(|| {
             ensemble.gradients().expect("a step");
-            alphas.observe(ensemble.memory_mut()).expect("a look");
+            alphas.observe(ensemble.memory_mut()).expect("a sum");
         });
-        if turn > 0 {
+        if round > 0 {
             rows.push([plain, search, refine]);
         }
     }
@@ -92,17 +101,17 @@ fn turns() {
         let ms = 1e3 * median(rows.iter().map(|row| row[i]).collect());
         (ms, median(rows.iter().map(|row| row[i] / row[0]).collect()))
     };
-    println!("a step of wrn-10-2 and wrn-10-1 in 150,000 numbers, batch 64, {TURNS} turns:");
+    println!("a step of wrn-10-2 and wrn-10-1 in 150,000 parameters, batch 64, {ROUNDS} rounds:");
     println!("  without statistics {:>8.2} ms", of(0).0);
     println!(
-        "  with the sum of dL/dW {:>5.2} ms, {:.3} of it (median over turns)",
+        "  with the sum of dL/dW {:>5.2} ms, {:.3} of it (median over rounds)",
         of(1).0,
         of(1).1
     );
     println!("  with the sum of dL/da {:>5.2} ms, {:.3} of it", of(2).0, of(2).1);
 }
 
-/// By how much a process grows when it looks, where the system says how large it is.
+/// Measures how much memory the sums add to the process, on systems with `/proc`.
 fn memory() {
     let Some(_) = resident() else { return };
     let mut ensemble = ensemble(&["wrn-16-8", "wrn-16-4"], 3_000_000, 2);
@@ -121,7 +130,7 @@ fn memory() {
     weights.observe(ensemble.memory());
     let search = grown();
     let mut alphas = CoefficientGradientSums::new(&plan, ensemble.memory()).expect("room");
-    alphas.observe(ensemble.memory_mut()).expect("a look");
+    alphas.observe(ensemble.memory_mut()).expect("a sum");
     let refine = grown();
     println!(
         "memory, wrn-16-8 and wrn-16-4, in copies of their {:.1} MB of clustered weights:",
@@ -130,7 +139,7 @@ fn memory() {
     println!("  the sum of dL/dW {search:.3}, the sum of dL/da {refine:.3}");
 }
 
-/// Bytes of this process that are in memory.
+/// Resident memory of this process in bytes; `None` on systems without `/proc`.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -1,29 +1,31 @@
-//! Are deadlines kept? Profiles a run's members, then asks for many answers in one process.
+//! Checks whether deadlines are kept: profiles the members of a run, then makes many predictions
+//! with deadlines in one process.
 //!
 //! ```text
 //! cargo run --release -p superweight --example deadlines -- RUN 1000
 //! ```
 //!
-//! Image decoded and members loaded before the clock starts. Prints, per deadline, which members
-//! ran, how many calls were late, and the median beside the profile's; deadlines are asked in turn,
-//! so that a slow moment falls on all alike.
+//! The image is decoded and members are loaded before the clock starts. For every deadline the
+//! program prints which members ran, the share of predictions in time, and their median time beside
+//! that of the profile. Predictions with different deadlines alternate, so that a slow moment of
+//! the machine affects all.
 
 use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
-use superweight::infer::anytime::{Predictor, Profile, SystemClock, measure};
 use superweight::engine::CpuDevice;
 use superweight::evaluate::{Predictions, evaluate_subsets};
-use superweight::model::Subset;
 use superweight::infer::Trained;
+use superweight::infer::anytime::{Predictor, Profile, SystemClock, measure};
+use superweight::model::Subset;
 
-/// A deadline is so much longer than what the profile says 99 of 100 calls take.
+/// Ratio of a deadline to the 99th percentile of the time in the profile.
 const SLACK: f64 = 1.5;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [run, calls] = &arguments[..] else { return Err("two arguments: RUN CALLS".into()) };
+    let [run, calls] = &arguments[..] else { return Err("usage: deadlines RUN CALLS".into()) };
     let (trained, calls) = (Trained::open(Path::new(run))?, calls.parse::<usize>()?);
     let mut networks = trained.networks(&CpuDevice::new(0)?, 1)?;
     let image = vec![0.25; networks.image_len()];
@@ -34,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         [20, 1000],
         Duration::from_secs(5),
     )?;
-    // Only times matter here: more members count as more accurate.
+    // Only times matter here. More members count as more accurate.
     let (outputs, classes) = (networks.outputs().clone(), networks.classes());
     let members = outputs.count();
     let predictions = Predictions::new(classes, vec![0], vec![vec![0.0; classes]; members])?;
@@ -51,19 +53,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         let quickest = of_size.min_by(|a, b| a.time.p99_ms.total_cmp(&b.time.p99_ms));
         by_size.extend(quickest.map(|subset| subset.members));
     }
-    let asked: Vec<_> = by_size.into_iter().map(deadline).collect();
+    let deadlines: Vec<_> = by_size.into_iter().map(deadline).collect();
     println!("load {}", std::fs::read_to_string("/proc/loadavg")?.trim());
     let mut predictor = Predictor::new(networks, SystemClock::default(), profile, classes)?;
-    let mut rows = vec![(vec![], 0, Subset::EMPTY); asked.len()];
+    let mut rows = vec![(vec![], 0, Subset::EMPTY); deadlines.len()];
     for _ in 0..calls {
-        for ((deadline, _), (times, missed, ran)) in asked.iter().zip(&mut rows) {
+        for ((deadline, _), (times, missed, ran)) in deadlines.iter().zip(&mut rows) {
             let answer = predictor.predict(&image, *deadline)?;
             times.push(answer.used.as_secs_f64() * 1e3);
             *missed += usize::from(answer.missed);
             *ran = if ran.is_empty() { answer.chosen } else { *ran };
         }
     }
-    for ((deadline, _), (times, missed, ran)) in asked.iter().zip(&mut rows) {
+    for ((deadline, _), (times, missed, ran)) in deadlines.iter().zip(&mut rows) {
         times.sort_by(f64::total_cmp);
         let median = times[times.len() / 2];
         let profiled =
@@ -75,10 +77,6 @@ fn main() -> Result<(), Box<dyn Error>> {
             100.0 * (median / profiled - 1.0)
         );
     }
-    println!(
-        "{:?}, load {}",
-        predictor.counts(),
-        std::fs::read_to_string("/proc/loadavg")?.trim()
-    );
+    println!("{:?}, load {}", predictor.counts(), std::fs::read_to_string("/proc/loadavg")?.trim());
     Ok(())
 }

@@ -1,22 +1,25 @@
-//! How fast do templates and coefficients learn beside plain weights? The share of itself that the
-//! first step would change,
-//! |gradient|/|numbers|, of each over that of the weights it makes.
+//! Prints how fast templates, coefficients and patterns learn compared with the weights that they
+//! compose: the relative size |gradient|/|parameters| of the first step, divided by that of the
+//! composed weights.
 //!
 //! ```text
 //! cargo run --release -p superweight --example speeds -- RECIPE IMAGES [KEY=VALUE …]
-//! cargo run --release -p superweight --example speeds -- recipes/table-1/cifar-100-1-no-search.toml 16 plan.scale=even
+//! cargo run --release -p superweight --example speeds -- \
+//!     recipes/table-1/cifar-100-1-no-search.toml 16 plan.scale=even
 //! ```
 //!
-//! The first training images of the recipe's data, as they are; the plan that its training would
-//! start from; the CPU.
+//! The batch is the first IMAGES training images of the recipe's data, without augmentation. The
+//! plan is the one that training would start from. The program runs on the CPU.
 
 use std::error::Error;
 use std::path::Path;
 
-use superweight::model::bank;
-use superweight::model::bank::{coefficients_name, bank_name, patterns_name, templates_name, weight_name};
 use superweight::data::standard_folder;
 use superweight::engine::CpuDevice;
+use superweight::model::bank;
+use superweight::model::bank::{
+    bank_name, coefficients_name, patterns_name, templates_name, weight_name,
+};
 use superweight::model::ensemble::{Ensemble, EnsembleOptions};
 use superweight::plan::{LayerId, SetId};
 use superweight::recipe::Recipe;
@@ -24,14 +27,15 @@ use superweight::recipe::Recipe;
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [recipe, images, overrides @ ..] = &arguments[..] else {
-        return Err("at least two arguments: RECIPE IMAGES [KEY=VALUE …]".into());
+        return Err("usage: speeds RECIPE IMAGES [KEY=VALUE …]".into());
     };
     let (resolved, count) =
         (Recipe::load(Path::new(recipe), overrides)?.resolve()?, images.parse()?);
     let plan = resolved.train_request()?.plan()?;
     let data = resolved.data.open(&standard_folder()?)?;
     if !(1..=data.train.len()).contains(&count) {
-        return Err(format!("{} has 1 to {} images to take", data.name, data.train.len()).into());
+        let (name, len) = (&data.name, data.train.len());
+        return Err(format!("IMAGES is from 1 to {len}, the training images of {name}").into());
     }
     let pixel = |(i, &byte): (usize, &u8)| {
         let channel = i % data.normalization.mean.len();
@@ -49,23 +53,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     ensemble.gradients()?;
 
     let memory = ensemble.memory();
-    let squares = |numbers: Vec<f32>| numbers.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>();
-    let share = |names: &[String]| -> Result<f64, Box<dyn Error>> {
-        let (mut gradient, mut numbers) = (0.0, 0.0);
+    let squares = |values: Vec<f32>| values.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>();
+    let relative_step = |names: &[String]| -> Result<f64, Box<dyn Error>> {
+        let (mut gradient, mut parameters) = (0.0, 0.0);
         for name in names {
             gradient += squares(memory.gradient(name)?);
-            numbers += squares(memory.parameter(name)?);
+            parameters += squares(memory.parameter(name)?);
         }
-        Ok((gradient / numbers).sqrt())
+        Ok((gradient / parameters).sqrt())
     };
     for (i, set) in plan.template_sets.iter().enumerate() {
-        // A set that looks at a bank makes one layer, the bank all of its cluster.
+        // A set that reads a bank serves one layer shape; its bank serves all layers of the cluster.
         let layers = &plan.clusters[set.cluster.0].layers;
         let names: Vec<String> = layers.iter().map(|&id| weight_name(&plan, id)).collect();
-        let plain = share(&names)?;
+        let plain = relative_step(&names)?;
         let templates = match set.view {
-            Some(_) => share(&[bank_name(set.cluster)])?,
-            None => share(&[templates_name(SetId(i))])?,
+            Some(_) => relative_step(&[bank_name(set.cluster)])?,
+            None => relative_step(&[templates_name(SetId(i))])?,
         } / plain;
         print!(
             "set {i}, {:?}, {} layers, K = {}: templates {templates:.3}",
@@ -74,18 +78,18 @@ fn main() -> Result<(), Box<dyn Error>> {
             set.templates
         );
         if set.templates > 1 {
-            let mine = |id: &LayerId| {
+            let uses_set = |id: &LayerId| {
                 plan.layers[id.0]
                     .tiles
                     .iter()
                     .any(|tile| plan.superweight(tile.superweight).set == SetId(i))
             };
-            let made: Vec<String> =
-                layers.iter().filter(|id| mine(id)).map(|&id| weight_name(&plan, id)).collect();
-            let plain = share(&made)?;
-            print!(", coefficients {:.3}", share(&[coefficients_name(SetId(i))])? / plain);
+            let composed: Vec<String> =
+                layers.iter().filter(|id| uses_set(id)).map(|&id| weight_name(&plan, id)).collect();
+            let plain = relative_step(&composed)?;
+            print!(", coefficients {:.3}", relative_step(&[coefficients_name(SetId(i))])? / plain);
             if plan.has_patterns() {
-                print!(", patterns {:.3}", share(&[patterns_name(SetId(i))])? / plain);
+                print!(", patterns {:.3}", relative_step(&[patterns_name(SetId(i))])? / plain);
             }
         }
         println!();

@@ -1,8 +1,11 @@
-//! Composition against its definition, its backward pass against finite differences, and where training starts.
+//! Composition against its definition, its backward pass against finite differences, and initial
+//! values against their distributions.
 
-use superweight::model::bank;
-use superweight::model::bank::{Bank, coefficients_name, factors_name, bank_name, patterns_name, templates_name, weight_name};
 use superweight::engine::{CpuDevice, LayoutBuilder, Memory, MixOutput, ohwi_to_oihw};
+use superweight::model::bank;
+use superweight::model::bank::{
+    Bank, bank_name, coefficients_name, factors_name, patterns_name, templates_name, weight_name,
+};
 use superweight::plan::arch::ArchName;
 use superweight::plan::{
     ClusterId, Clustering, Coefficients, LayerId, LayerKind, Member, PlanRequest, Scale, SetId,
@@ -20,8 +23,8 @@ fn request(names: &str, percent: u64) -> PlanRequest {
     request
 }
 
-/// Plans of many kinds: nested, grid, patterns times blocks and banks that are looked at, shared and own coefficients, crossing shapes,
-/// refined-like groups.
+/// Plans of all tilings, with shared coefficients, coefficients per layer and groups as refinement
+/// makes them, for members whose layers differ in shape.
 fn plans() -> Vec<SharingPlan> {
     let mut plans = vec![];
     for (names, percent) in [
@@ -44,7 +47,10 @@ fn plans() -> Vec<SharingPlan> {
                         coefficients,
                         clusters,
                         block: Some(block),
-                        shared_roles: SharedRoles { classifier: Some(block == 5), ..SharedRoles::default() },
+                        shared_roles: SharedRoles {
+                            classifier: Some(block == 5),
+                            ..SharedRoles::default()
+                        },
                         ..request(names, percent)
                     };
                     plans.extend(request.plan());
@@ -70,7 +76,9 @@ fn plans() -> Vec<SharingPlan> {
     for (names, clusters) in [("wrn-10-1,wrn-10-1", "per-position"), ("cnn-12-20-9", "single")] {
         let (tiling, clusters) = (TilingChoice::RankOne, clusters.parse().unwrap());
         let shared_roles = SharedRoles { stem: true, classifier: None };
-        plans.push(PlanRequest { tiling, clusters, shared_roles, ..request(names, 110) }.plan().unwrap());
+        plans.push(
+            PlanRequest { tiling, clusters, shared_roles, ..request(names, 110) }.plan().unwrap(),
+        );
     }
     let count = |of: &dyn Fn(Tiling) -> bool| plans.iter().filter(|plan| of(plan.tiling)).count();
     assert!(count(&|tiling| tiling == Tiling::Nested) > 10);
@@ -114,14 +122,16 @@ fn decayed_bank(
     (bank, memory)
 }
 
-/// Templates as they are looked at in a bank: the OIHW matrix there, `[out, in·kh·kw]`, stretched to the block's as PyTorch's
-/// `interpolate(mode="bilinear", align_corners=False)` does it; OHWI like all templates.
-fn looked_at(plan: &SharingPlan, memory: &Memory<CpuDevice>, id: SetId) -> Vec<f32> {
+/// Templates as they are read from a bank, in OHWI order. The bank has an OIHW matrix,
+/// `[out, in·kh·kw]`, which is interpolated to the block's shape as by PyTorch's
+/// `interpolate(mode="bilinear", align_corners=False)`, then multiplied by rank-one factors.
+fn viewed_templates(plan: &SharingPlan, memory: &Memory<CpuDevice>, id: SetId) -> Vec<f32> {
     let set = plan.set(id);
     let ([rows, cols, kh, kw], view) = (set.block, set.view.as_ref().unwrap());
-    let (area, numbers) = (kh * kw, memory.parameter(&bank_name(set.cluster)).unwrap());
+    let (area, bank) = (kh * kw, memory.parameter(&bank_name(set.cluster)).unwrap());
     let from = view.from.unwrap_or([rows, cols]);
-    let around = |n: usize, from: usize, to: usize| {
+    // The two source indices that place `n` is interpolated from, with their weights.
+    let neighbours = |n: usize, from: usize, to: usize| {
         let place = ((n as f64 + 0.5) * from as f64 / to as f64 - 0.5).max(0.0);
         [(place as usize, 1.0 - place.fract()), ((place as usize + 1).min(from - 1), place.fract())]
     };
@@ -136,10 +146,10 @@ fn looked_at(plan: &SharingPlan, memory: &Memory<CpuDevice>, id: SetId) -> Vec<f
                 let column = n % cols * area + n / cols;
                 let mut value = 0.0;
                 let factor = f64::from(factors[r]) * f64::from(factors[rows + n % cols]);
-                for (row, a) in around(r, from[0], rows) {
-                    for (column, b) in around(column, from[1] * area, cols * area) {
-                        value +=
-                            a * b * f64::from(numbers[at as usize + row * from[1] * area + column]);
+                for (row, a) in neighbours(r, from[0], rows) {
+                    for (column, b) in neighbours(column, from[1] * area, cols * area) {
+                        let place = at as usize + row * from[1] * area + column;
+                        value += a * b * f64::from(bank[place]);
                     }
                 }
                 templates.push((factor * value) as f32);
@@ -149,7 +159,8 @@ fn looked_at(plan: &SharingPlan, memory: &Memory<CpuDevice>, id: SetId) -> Vec<f
     templates
 }
 
-/// A layer's weight by the words of the plan, number by number in f64, OIHW.
+/// A layer's weight, computed element by element in f64 from the definitions of the plan, in OIHW
+/// order.
 fn by_definition(plan: &SharingPlan, memory: &Memory<CpuDevice>, id: LayerId) -> Vec<f64> {
     let planned = &plan.layers[id.0];
     let (inp, kernel) = (planned.layer.inp, planned.layer.kernel_area());
@@ -160,10 +171,10 @@ fn by_definition(plan: &SharingPlan, memory: &Memory<CpuDevice>, id: LayerId) ->
         let [height, width, kh, kw] = set.block;
         let k = set.templates;
         let templates = match set.view {
-            Some(_) => looked_at(plan, memory, superweight.set),
+            Some(_) => viewed_templates(plan, memory, superweight.set),
             None => memory.parameter(&templates_name(superweight.set)).unwrap(),
         };
-        // α rows lie SuperWeight after SuperWeight, group after group.
+        // Rows of α are ordered by SuperWeight, then by group.
         let mut alpha: Option<(Vec<[usize; 2]>, Vec<f32>)> = None;
         if k > 1 {
             let numbers = memory.parameter(&coefficients_name(superweight.set)).unwrap();
@@ -216,18 +227,20 @@ fn by_definition(plan: &SharingPlan, memory: &Memory<CpuDevice>, id: LayerId) ->
     weight
 }
 
+/// A layer's composed weight in OIHW order.
 fn oihw(plan: &SharingPlan, memory: &Memory<CpuDevice>, id: LayerId) -> Vec<f32> {
     let layer = plan.layer(id);
     let dims = [layer.out, layer.inp, layer.kernel[0], layer.kernel[1]];
     ohwi_to_oihw(&memory.parameter(&weight_name(plan, id)).unwrap(), dims)
 }
 
+/// Ids of all layers that are composed.
 fn composed(plan: &SharingPlan) -> impl Iterator<Item = LayerId> + '_ {
     plan.layers.iter().enumerate().filter(|(_, l)| !l.tiles.is_empty()).map(|(i, _)| LayerId(i))
 }
 
 #[test]
-fn equals_the_definition() {
+fn composed_weights_equal_their_definition() {
     for plan in plans() {
         let (bank, mut memory) = bank(&plan, 2);
         bank.compose(&mut memory, MixOutput::AllCopies).unwrap();
@@ -241,8 +254,9 @@ fn equals_the_definition() {
     }
 }
 
-/// L = Σ ⟨u, W⟩ + λ/2·|W of linear layers|² is linear or quadratic in templates, patterns and coefficients, each by itself: a central
-/// difference with step 1 is exact but for rounding.
+/// The loss L = Σ ⟨u, W⟩ + λ/2·|W of linear layers|² is linear or quadratic in templates, patterns
+/// and coefficients, each by itself. A central difference with step 1 is therefore exact up to
+/// rounding.
 #[test]
 fn backward_equals_finite_differences() {
     let mut decayed = 0;
@@ -256,9 +270,10 @@ fn backward_equals_finite_differences() {
         let upstream: Vec<(String, Vec<f32>, f32)> = composed(&plan)
             .map(|id| {
                 let layer = plan.layer(id);
-                // Of what looks at a bank the bank is decayed.
+                // Where layers read a bank, weight decay acts on the bank, not on the weights.
                 let of_bank = plan.tiling.has_banks();
-                let weight_decay = if layer.kind == LayerKind::Linear && !of_bank { weight_decay } else { 0.0 };
+                let weight_decay =
+                    if layer.kind == LayerKind::Linear && !of_bank { weight_decay } else { 0.0 };
                 (weight_name(&plan, id), random(id.0, layer.len() as usize), weight_decay)
             })
             .collect();
@@ -311,7 +326,7 @@ fn backward_equals_finite_differences() {
 }
 
 #[test]
-fn every_layer_starts_with_hes_deviation() {
+fn every_layer_starts_with_the_standard_deviation_of_he() {
     let mut checked = 0;
     let requests =
         [("wrn-28-10", 10), ("wrn-28-10", 1), ("wrn-16-4,wrn-16-2", 25), ("wrn-16-4,wrn-10-2", 60)];
@@ -338,11 +353,11 @@ fn every_layer_starts_with_hes_deviation() {
                     .iter()
                     .map(|t| plan.superweight(t.superweight).set)
                     .collect();
-                let numbers: u64 = sets
+                let parameters: u64 = sets
                     .iter()
                     .map(|&s| plan.set(s).templates as u64 * plan.set(s).block_len())
                     .sum();
-                if numbers < 2000 {
+                if parameters < 2000 {
                     continue;
                 }
                 let weight = memory.parameter(&weight_name(&plan, id)).unwrap();
@@ -360,7 +375,8 @@ fn every_layer_starts_with_hes_deviation() {
     assert!(checked > 300, "{checked}");
 }
 
-/// With one template each, on the corner scale, a narrow layer is the corner of the wide one at its position: Slimmable Networks.
+/// Slimmable Networks: with one template per set and the corner scale, a narrow layer is the corner
+/// of the wide layer at its position.
 #[test]
 fn a_narrow_layer_is_the_corner_of_a_wide_one() {
     let request = PlanRequest {
@@ -393,8 +409,8 @@ fn a_narrow_layer_is_the_corner_of_a_wide_one() {
     assert!(compared > 100_000, "{compared}");
 }
 
-/// The share of itself that a step changes, of templates, of coefficients and of patterns, over that of the weights they
-/// make; the gradients of weights have nothing in common.
+/// Relative speeds |gradient|/|parameters| of templates, coefficients and patterns, divided by that
+/// of the weights composed of them. The gradients of the weights are independent noise.
 fn speeds(scale: Scale, tiling: TilingChoice, block: usize, percent: u64) -> Vec<f64> {
     let request = PlanRequest {
         scale: Some(scale),
@@ -429,7 +445,7 @@ fn speeds(scale: Scale, tiling: TilingChoice, block: usize, percent: u64) -> Vec
 }
 
 #[test]
-fn on_the_even_scale_all_learn_equally_fast() {
+fn on_the_even_scale_templates_and_coefficients_learn_as_fast_as_weights() {
     for tiling in [TilingChoice::Grid, TilingChoice::Kronecker] {
         for (block, percent) in [(4, 10), (8, 10), (8, 50), (16, 50)] {
             let even = speeds(Scale::Even, tiling, block, percent);
@@ -439,7 +455,7 @@ fn on_the_even_scale_all_learn_equally_fast() {
             );
         }
     }
-    // On the other, the smaller the blocks, the slower both.
+    // On the balanced scale both learn more slowly, the smaller the blocks are.
     let [balanced, small] =
         [8, 4].map(|block| speeds(Scale::Balanced, TilingChoice::Grid, block, 10));
     assert!(balanced.iter().all(|&speed| speed < 0.5), "{balanced:?}");

@@ -1,29 +1,30 @@
-//! Eq. 2 and Eq. 3 against their definitions on whole networks, and what refinement leaves as it was.
+//! Eq. 2 and Eq. 3 against their definitions on whole networks, and what refinement preserves.
 
 use std::collections::BTreeMap;
 
+use superweight::engine::{CpuDevice, Sgd, SgdOptions, ohwi_to_oihw};
+use superweight::model::OutputId;
 use superweight::model::bank;
 use superweight::model::bank::{coefficients_name, patterns_name, templates_name, weight_name};
-use superweight::engine::{CpuDevice, Sgd, SgdOptions, ohwi_to_oihw};
 use superweight::model::ensemble::{Ensemble, EnsembleOptions, ParameterKind};
 use superweight::plan::arch::{ArchName, ImageShape};
 use superweight::plan::{
     Assignment, Clustering, LayerId, Member, PlanRequest, SetId, SharingPlan, SuperWeightId,
     Tiling, TilingChoice, refine,
 };
-use superweight::rng::Draws;
 use superweight::recipe::Similarity;
+use superweight::rng::Draws;
 use superweight::search::{
-    CoefficientGradientSums, Compared, SearchError, SearchProbe, SoftmaxCoefficients, coefficient_pairs, compare_layers,
+    CoefficientGradientSums, Compared, SearchError, SearchProbe, SoftmaxCoefficients,
+    coefficient_pairs, compare_layers,
 };
-use superweight::model::OutputId;
 
 const IMAGE: ImageShape = ImageShape { channels: 3, height: 8, width: 8 };
 const BATCH: usize = 4;
 const SGD: SgdOptions = SgdOptions { momentum: 0.9, nesterov: true };
 
-/// Two members of different width and depth, hard-shared with room to refine: nested, a grid whose cells are cropped, and
-/// patterns over such a grid.
+/// Plans of two members of different width and depth, hard-shared with room to refine: nested, grid
+/// with cropped cells, and Kronecker with patterns over such a grid.
 fn plans() -> Vec<SharingPlan> {
     let member = |name: &str| Member {
         architecture: name.parse::<ArchName>().unwrap(),
@@ -54,6 +55,7 @@ fn ensemble(plan: &SharingPlan) -> (Ensemble<CpuDevice>, Sgd<CpuDevice>) {
     (ensemble, optimizer)
 }
 
+/// Sets a random batch and computes all gradients.
 fn backward(ensemble: &mut Ensemble<CpuDevice>, seed: u64) {
     let draws = Draws::new(&[seed]);
     let images: Vec<f32> =
@@ -69,11 +71,11 @@ fn update(ensemble: &mut Ensemble<CpuDevice>, optimizer: &mut Sgd<CpuDevice>) {
     optimizer.step(ensemble.memory_mut());
 }
 
-/// A tensor of a layer as files have it, in f64: `[o][i][kernel position]`.
-fn oihw(plan: &SharingPlan, id: LayerId, numbers: &[f32]) -> Vec<f64> {
+/// A tensor of a layer in OIHW order, in f64: `[o][i][kernel position]`.
+fn oihw(plan: &SharingPlan, id: LayerId, values: &[f32]) -> Vec<f64> {
     let layer = plan.layer(id);
     let dims = [layer.out, layer.inp, layer.kernel[0], layer.kernel[1]];
-    ohwi_to_oihw(numbers, dims).into_iter().map(f64::from).collect()
+    ohwi_to_oihw(values, dims).into_iter().map(f64::from).collect()
 }
 
 fn clustered(plan: &SharingPlan) -> Vec<LayerId> {
@@ -84,16 +86,17 @@ fn close(found: f64, expected: f64, scale: f64, what: &str) {
     assert!((found - expected).abs() <= 2e-5 * scale, "{what}: {found} is not {expected}");
 }
 
-/// Eq. 2, number by number: dot and norms over the corner both have, of gradients summed over three steps of training.
+/// Eq. 2, element by element: dot product and norms over the corner that both layers have, of
+/// gradients summed over three training steps.
 #[test]
-fn pairs_are_cosines_over_the_common_corner() {
+fn eq_2_is_the_cosine_over_the_common_corner() {
     for plan in plans() {
         let (mut ensemble, mut optimizer) = ensemble(&plan);
-        let mut watch = SearchProbe::new(Similarity::Gradient, &ensemble).unwrap();
+        let mut probe = SearchProbe::new(Similarity::Gradient, &ensemble).unwrap();
         let mut sums: BTreeMap<LayerId, Vec<f64>> = BTreeMap::new();
         for step in 0..3 {
             backward(&mut ensemble, step);
-            watch.observe(&ensemble);
+            probe.observe(&ensemble);
             for id in clustered(&plan) {
                 let gradient = ensemble.memory().gradient(&weight_name(&plan, id)).unwrap();
                 let sum = sums.entry(id).or_insert_with(|| vec![0.0; gradient.len()]);
@@ -101,7 +104,7 @@ fn pairs_are_cosines_over_the_common_corner() {
             }
             update(&mut ensemble, &mut optimizer);
         }
-        let Compared::Gradients(pairs) = watch.finish(&mut ensemble).unwrap().compared else {
+        let Compared::Gradients(pairs) = probe.finish(&mut ensemble).unwrap().compared else {
             panic!()
         };
         let expected: usize =
@@ -130,13 +133,14 @@ fn pairs_are_cosines_over_the_common_corner() {
             close(pair.squares[1], squares[1], squares[1], "square");
             close(pair.similarity(), dot / scale, 1.0, "similarity");
         }
-        assert!(clipped > 3, "corners matter here");
+        assert!(clipped > 3, "some pairs differ in shape");
     }
 }
 
-/// Eq. 3, number by number: ⟨dL/dWᵢ on the cell, Tₖ⟩ with the layer's factor, templates as they were at each step.
+/// Eq. 3, element by element: ⟨dL/dWᵢ on the cell, Tₖ⟩ times the layer's factor, with the templates
+/// of each step.
 #[test]
-fn dl_dalpha_of_a_layer_is_its_gradient_along_the_templates() {
+fn eq_3_compares_the_gradients_along_the_templates() {
     for plan in plans() {
         let (mut ensemble, mut optimizer) = ensemble(&plan);
         let mut sums = CoefficientGradientSums::new(&plan, ensemble.memory()).unwrap();
@@ -150,7 +154,7 @@ fn dl_dalpha_of_a_layer_is_its_gradient_along_the_templates() {
             let after: Vec<Vec<f32>> = sets(&plan)
                 .map(|set| ensemble.memory().gradient(&templates_name(set)).unwrap())
                 .collect();
-            assert_eq!(before, after, "looking changes no gradient of the bank");
+            assert_eq!(before, after, "the probe changes no gradient of the bank");
             add_directly(&plan, &ensemble, &mut direct);
             update(&mut ensemble, &mut optimizer);
         }
@@ -164,7 +168,7 @@ fn dl_dalpha_of_a_layer_is_its_gradient_along_the_templates() {
                 close(f64::from(*found), *expected, scale, "dL/dα");
             }
         }
-        // The cosines of these, over the cells both have.
+        // Cosines of these gradients, over the cells that both layers use.
         for of in coefficient_pairs(&plan, &found).unwrap() {
             for pair in of.pairs {
                 let vector = |layer| {
@@ -197,7 +201,7 @@ fn sets(plan: &SharingPlan) -> impl Iterator<Item = SetId> {
     (0..plan.template_sets.len()).map(SetId)
 }
 
-/// The patterns of a SuperWeight, K numbers for each of its cells.
+/// Patterns of a SuperWeight: K values for each of its cells.
 fn patterns_of(
     plan: &SharingPlan,
     ensemble: &Ensemble<CpuDevice>,
@@ -211,6 +215,7 @@ fn patterns_of(
     plan.pattern_cells(id).into_iter().zip(rows).collect()
 }
 
+/// Adds dL/dα of every layer and SuperWeight, computed from the definition.
 fn add_directly(
     plan: &SharingPlan,
     ensemble: &Ensemble<CpuDevice>,
@@ -225,7 +230,7 @@ fn add_directly(
             let ([height, width, ..], k, area) = (set.block, set.templates, layer.kernel_area());
             let [rows, cols] = plan.cells(superweight.set, &tile.at);
             let templates = ensemble.memory().parameter(&templates_name(superweight.set)).unwrap();
-            // With patterns a layer asks of K coefficients, each of which multiplies a number per cell.
+            // With patterns a layer has K coefficients, each of which multiplies a pattern.
             let patterns =
                 plan.has_patterns().then(|| patterns_of(plan, ensemble, tile.superweight));
             let len = if patterns.is_some() { k } else { rows * cols * k };
@@ -236,7 +241,7 @@ fn add_directly(
                     let cell = [r / height, c / width];
                     let row = if patterns.is_some() { 0 } else { cell[0] * cols + cell[1] };
                     for (p, t) in (0..area).flat_map(|p| (0..k).map(move |t| (p, t))) {
-                        // Templates lie [k, rows, positions, columns].
+                        // Templates are stored as [k, rows, positions, columns].
                         let at = ((t * height + r % height) * area + p) * width + c % width;
                         let pattern =
                             patterns.as_ref().map_or(1.0, |cells| f64::from(cells[&cell][t]));
@@ -251,7 +256,8 @@ fn add_directly(
     }
 }
 
-/// Trains hard-shared, splits by what was really seen, and compares before and after; then trains on.
+/// Trains hard-shared, refines by the gradients of that training, compares logits before and after,
+/// and trains on.
 #[test]
 fn refinement_changes_no_logit_and_keeps_the_budget() {
     for plan in plans() {
@@ -290,8 +296,8 @@ fn refinement_changes_no_logit_and_keeps_the_budget() {
         assert_eq!(logits(&mut ensemble), before);
         for (set, old) in sets(&plan).filter(|&set| plan.set(set).templates > 1).zip(old_momentum) {
             let k = plan.set(set).templates;
-            let rows = |numbers: &[f32]| -> Vec<Vec<u32>> {
-                let mut rows: Vec<_> = numbers
+            let rows = |values: &[f32]| -> Vec<Vec<u32>> {
+                let mut rows: Vec<_> = values
                     .chunks(k)
                     .map(|row| row.iter().map(|x| x.to_bits()).collect::<Vec<_>>())
                     .filter(|row| row.iter().any(|&bits| bits != 0))
@@ -302,12 +308,12 @@ fn refinement_changes_no_logit_and_keeps_the_budget() {
             };
             let new = momentum(&ensemble, &optimizer, set);
             assert_eq!(rows(&new), rows(&old), "every row is a copy, and every row was copied");
-            let live = |numbers: &[f32]| {
-                numbers.chunks(k).filter(|row| row.iter().any(|&x| x != 0.0)).count()
+            let live = |values: &[f32]| {
+                values.chunks(k).filter(|row| row.iter().any(|&x| x != 0.0)).count()
             };
             assert!(live(&new) >= live(&old));
         }
-        // Groups that were one go their own ways from here on.
+        // From here on the coefficients of groups that were split differ.
         update(&mut ensemble, &mut optimizer);
         assert_ne!(logits(&mut ensemble), before);
         let split = refined.superweights.iter().find(|s| s.groups.len() > 1).unwrap();
@@ -322,9 +328,9 @@ fn refinement_changes_no_logit_and_keeps_the_budget() {
     }
 }
 
-/// Must show: looking takes at most one more copy of the weights, where blocks are not cropped.
+/// Where blocks are not cropped, the sums take at most as much memory as the weights.
 #[test]
-fn looking_takes_at_most_a_copy_of_the_weights() {
+fn sums_take_at_most_a_copy_of_the_weights() {
     let member = Member { architecture: "wrn-16-2".parse().unwrap(), input: IMAGE, classes: 10 };
     let request =
         PlanRequest { tiling: TilingChoice::Grid, ..PlanRequest::new(vec![member], 200_000) };
@@ -334,7 +340,7 @@ fn looking_takes_at_most_a_copy_of_the_weights() {
     let copy = weights as usize * 4;
     let summed: u64 = clustered(&plan).iter().map(|&id| plan.layer(id).len()).sum();
     assert!(summed <= weights, "Σ dL/dW is of clustered layers alone");
-    // For dL/dα: room to gather every layer's cells in the arena, and a row for each of them.
+    // For dL/dα: scratch space to gather the cells of all layers, and a row for each cell.
     let bank = ensemble.bank();
     let scratch = bank.refined_scratch_bytes();
     let rows: usize = sets(&plan)
@@ -348,20 +354,20 @@ fn looking_takes_at_most_a_copy_of_the_weights() {
 }
 
 #[test]
-fn a_zero_gradient_is_like_nothing_and_nan_is_an_error() {
+fn a_zero_gradient_has_similarity_zero_and_nan_is_an_error() {
     let plan = &plans()[1];
-    let mut numbers: BTreeMap<LayerId, Vec<f32>> = clustered(plan)
+    let mut gradients: BTreeMap<LayerId, Vec<f32>> = clustered(plan)
         .into_iter()
         .map(|id| (id, vec![1.0; plan.layer(id).len() as usize]))
         .collect();
     let first = plan.clusters[0].layers[0];
-    numbers.insert(first, vec![0.0; plan.layer(first).len() as usize]);
-    for pair in compare_layers(plan, &numbers, "Σ dL/dW").unwrap() {
+    gradients.insert(first, vec![0.0; plan.layer(first).len() as usize]);
+    for pair in compare_layers(plan, &gradients, "Σ dL/dW").unwrap() {
         let expected = if pair.a == first || pair.b == first { 0.0 } else { 1.0 };
         assert!((pair.similarity() - expected).abs() < 1e-12);
     }
-    numbers.get_mut(&first).unwrap()[5] = f32::NAN;
-    let error = compare_layers(plan, &numbers, "Σ dL/dW").unwrap_err();
+    gradients.get_mut(&first).unwrap()[5] = f32::NAN;
+    let error = compare_layers(plan, &gradients, "Σ dL/dW").unwrap_err();
     assert!(matches!(error, SearchError::NotFinite { .. }));
     let name = weight_name(plan, first);
     assert_eq!(
@@ -372,9 +378,10 @@ fn a_zero_gradient_is_like_nothing_and_nan_is_an_error() {
     );
 }
 
-/// α = softmax(logits): the gradient that reaches the logits is the slope of the loss along it, and the logits stay.
+/// α = softmax(logits): the gradient of the logits is the slope of the loss along it, and the
+/// logits are unchanged after a step.
 #[test]
-fn logits_learn_through_the_softmax() {
+fn logits_have_the_gradient_through_the_softmax() {
     let plan = &plans()[1];
     let (mut ensemble, _) = ensemble(plan);
     let name = coefficients_name(SetId(0));

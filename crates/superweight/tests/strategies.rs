@@ -1,26 +1,29 @@
-//! All eight strategies on one example whose answer is known: gradients, weights and coefficients are planted, and go
-//! through what `swn search` and `swn train` run: watch → statistics → file → decision.
+//! All eight strategies on an example with a known result. Gradients, weights and coefficients are
+//! planted and go through the same code as in `swn search` and `swn train`: probe → statistics →
+//! file → decision.
 //!
-//! Two members with four shared layers each (stem and classifier are dense), in numbers of the plan:
+//! Two members have four shared layers each; stem and classifier are dense. Layers by id in the
+//! plan, with output and input channels:
 //!
 //! ```text
-//! member 0   1: 8←8   2: 16←8   3: 16←16   4: 32←16        member 1   7: 8←8   8: 8←8   9: 16←8   10: 16←16
-//! depth bins {1 7} {2 8} {3 9} {4 10}
+//! member 0      1: 8←8   2: 16←8   3: 16←16    4: 32←16
+//! member 1      7: 8←8   8:  8←8   9: 16←8    10: 16←16
+//! depth bins   {1 7}    {2 8}     {3 9}      {4 10}
 //! ```
 
 use std::path::PathBuf;
 
+use superweight::engine::CpuDevice;
 use superweight::model::bank;
 use superweight::model::bank::{coefficients_name, weight_name};
-use superweight::engine::CpuDevice;
 use superweight::model::ensemble::{Ensemble, EnsembleOptions};
 use superweight::plan::{LayerId, PlanRequest, SharingPlan, Tiling};
-use superweight::rng::Draws;
 use superweight::recipe::{Recipe, Resolved, Strategy};
+use superweight::rng::Draws;
 use superweight::run::Disk;
 use superweight::search::{
-    CoefficientGradientSums, Decision, RefineStatistics, Replay, SearchError, SearchProbe, Statistics, Threshold,
-    decide_clusters, decide_groups, replay,
+    CoefficientGradientSums, Decision, RefineStatistics, Replay, SearchError, SearchProbe,
+    Statistics, Threshold, decide_clusters, decide_groups, replay,
 };
 
 const SHARED: [usize; 8] = [1, 2, 3, 4, 7, 8, 9, 10];
@@ -51,21 +54,24 @@ fn ensemble(plan: &SharingPlan) -> Ensemble<CpuDevice> {
     ensemble
 }
 
-/// Which way each of the eight layers goes: along a direction, or against it. Directions are drawn once for the largest
-/// corner; a layer has its part of it, so that two layers agree exactly on the corner that both have.
+/// Direction of each of the eight layers' gradients: the number of a random direction, with a sign.
+///
+/// A direction is drawn for the largest weight and cropped to each layer, so that two layers with
+/// the same direction agree exactly on the corner that both have.
 type Ways = [i32; 8];
 
+/// Planted gradient of a layer, in OHWI order.
 fn gradient(plan: &SharingPlan, id: LayerId, way: i32) -> Vec<f32> {
     let layer = plan.layer(id);
     let draws = Draws::new(&[way.unsigned_abs().into()]);
     let sign = way.signum() as f32;
-    let mut numbers = vec![];
+    let mut values = vec![];
     for o in 0..layer.out {
         for (p, i) in (0..layer.kernel_area()).flat_map(|p| (0..layer.inp).map(move |i| (p, i))) {
-            numbers.push(sign * draws.normal(((o * 64 + i) * 9 + p) as u64) as f32);
+            values.push(sign * draws.normal(((o * 64 + i) * 9 + p) as u64) as f32);
         }
     }
-    numbers
+    values
 }
 
 fn plant_gradients(ensemble: &mut Ensemble<CpuDevice>, ways: Ways) {
@@ -79,7 +85,8 @@ fn plant_gradients(ensemble: &mut Ensemble<CpuDevice>, ways: Ways) {
     }
 }
 
-/// Every cell of a layer gets ± the unit row of its way.
+/// Sets the coefficients of every cell of a layer to ± the unit row with the number of its
+/// direction.
 fn plant_coefficients(ensemble: &mut Ensemble<CpuDevice>, ways: Ways, size: f32) {
     let plan = ensemble.plan().clone();
     for (s, set) in plan.template_sets.iter().enumerate().filter(|(_, set)| set.templates > 1) {
@@ -104,24 +111,25 @@ fn plant_coefficients(ensemble: &mut Ensemble<CpuDevice>, ways: Ways, size: f32)
     }
 }
 
-/// The search: what is planted is watched, written, read and decided from.
+/// Runs the search on planted values: probe, file, decision.
 fn searched(
     resolved: &Resolved,
     plant: impl Fn(&mut Ensemble<CpuDevice>),
 ) -> (Statistics, Decision) {
     let start = resolved.plan_request().unwrap().plan().unwrap();
     let mut ensemble = ensemble(&start);
-    let mut watch =
+    let mut probe =
         SearchProbe::new(resolved.search.as_ref().unwrap().similarity, &ensemble).unwrap();
     plant(&mut ensemble);
-    watch.observe(&ensemble);
-    let search = Some(watch.finish(&mut ensemble).unwrap());
+    probe.observe(&ensemble);
+    let search = Some(probe.finish(&mut ensemble).unwrap());
     let statistics = through_file(Statistics { search, refine: None });
     let decision = decide_clusters(resolved, statistics.search.as_ref().unwrap()).unwrap();
     decision.plan.validate().unwrap();
     (statistics, decision)
 }
 
+/// Runs refinement on planted gradients: sums, file, decision.
 fn refined(resolved: &Resolved, plan: &SharingPlan, ways: Ways) -> (RefineStatistics, Decision) {
     let mut ensemble = ensemble(plan);
     let mut sums = CoefficientGradientSums::new(plan, ensemble.memory()).unwrap();
@@ -135,6 +143,7 @@ fn refined(resolved: &Resolved, plan: &SharingPlan, ways: Ways) -> (RefineStatis
     (statistics, decision)
 }
 
+/// Writes statistics to a file and reads them back.
 fn through_file(statistics: Statistics) -> Statistics {
     static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -147,7 +156,7 @@ fn through_file(statistics: Statistics) -> Statistics {
     read
 }
 
-/// `1 7 | 2 | 8`.
+/// Text of a partition, such as `1 7 | 2 | 8`.
 fn text(sets: &mut [Vec<LayerId>]) -> String {
     sets.sort();
     let set = |set: &Vec<LayerId>| set.iter().map(LayerId::to_string).collect::<Vec<_>>().join(" ");
@@ -158,7 +167,7 @@ fn clusters(plan: &SharingPlan) -> String {
     text(&mut plan.clusters.iter().map(|cluster| cluster.layers.clone()).collect::<Vec<_>>())
 }
 
-/// Coefficient groups of more than one layer; who is not named has its own.
+/// Text of all coefficient groups with more than one layer.
 fn sharing(plan: &SharingPlan) -> String {
     let groups = plan.superweights.iter().flat_map(|superweight| &superweight.groups);
     let mut shared: Vec<_> =
@@ -168,13 +177,17 @@ fn sharing(plan: &SharingPlan) -> String {
     text(&mut shared)
 }
 
-/// Bins {1 7} and {3 9} agree, {2 8} oppose, {4 10} have nothing in common.
+/// Layers of the depth bins {1 7} and {3 9} have the same directions, {2 8} opposite ones, {4 10}
+/// independent ones.
 const BINS: Ways = [1, 1, 2, 1, 1, -1, 2, 3];
+/// Clusters that the search finds with [`BINS`], starting from depth bins.
 const BINS_FOUND: &str = "1 7 | 2 | 3 9 | 4 | 8 | 10";
 /// Two directions and the opposite of one, across the bins.
 const ACROSS: Ways = [1, 1, -1, 2, 1, -1, 2, 1];
+/// Clusters that the search finds with [`ACROSS`], starting from one cluster.
 const ACROSS_FOUND: &str = "1 2 7 10 | 3 8 | 4 9";
 
+/// Clusters and coefficient groups that a strategy gives for the planted values.
 fn pinned(strategy: Strategy) -> (String, String) {
     let word = format!("strategy={}", strategy.word());
     let resolved = resolved(&[&word]);
@@ -198,7 +211,7 @@ fn pinned(strategy: Strategy) -> (String, String) {
         }
     };
     assert_eq!(plan.tiling, Tiling::Grid { block: 8 });
-    // Layers 3 and 9 fall out over their coefficients, 1 and 7 do not.
+    // Gradients of α are opposite for layers 3 and 9, equal for 1 and 7.
     let plan = match resolved.refine {
         Some(_) => refined(&resolved, &plan, [1, 1, 2, 1, 1, 1, -2, 1]).1.plan,
         None => plan,
@@ -206,36 +219,37 @@ fn pinned(strategy: Strategy) -> (String, String) {
     (clusters(&plan), sharing(&plan))
 }
 
-/// Three clusters of eight layers, but for budgets that pay for the search and not for three.
+/// Three clusters are requested, with a budget that is large enough for the starting plan, but not
+/// for three clusters.
 #[test]
-fn k_means_finds_fewer_clusters_where_the_budget_does_not_pay_for_all() {
+fn k_means_uses_fewer_clusters_if_the_budget_is_too_small() {
     let strategy = "strategy=coefficient-clustering";
     let request = resolved(&[strategy]).plan_request().unwrap();
     let four = PlanRequest { budget: None, ..request }.plan().unwrap().bill.total();
     let resolved = resolved(&[strategy, &format!("budget={four}")]);
     let ways = [1, 1, 3, 2, 1, 3, 2, 1];
     let decision = searched(&resolved, |ensemble| plant_coefficients(ensemble, ways, 5.0)).1;
-    let Threshold { name, asked, used, relaxed } = decision.threshold;
-    assert_eq!((name, asked), ("k", 3.0));
+    let Threshold { name, requested, used, relaxed } = decision.threshold;
+    assert_eq!((name, requested), ("k", 3.0));
     let reason = relaxed.unwrap();
     assert!(used < 3.0 && reason.contains("clusters need"), "{used}: {reason}");
     assert!(decision.plan.bill.total() <= four);
 }
 
 #[test]
-fn each_strategy_partitions_and_groups_as_it_says() {
+fn each_strategy_gives_its_clusters_and_groups() {
     let expected = |strategy| match strategy {
-        // Searched in the bins, hard-shared, then refined: 3 and 9 part.
+        // Searched within the bins, hard-shared, then refined: 3 and 9 are separated.
         Strategy::Swn => (BINS_FOUND, "1 7"),
         Strategy::NoRefine => (BINS_FOUND, "1 7 | 3 9"),
         Strategy::AllSoft => (BINS_FOUND, ""),
-        // By weights: 1 7 and 3 9 have the same coefficients, 2 8 opposite ones, 4 10 other templates.
+        // By weights: 1 7 and 3 9 have equal coefficients, 2 8 opposite ones, 4 10 other templates.
         Strategy::WeightSimilarity => (BINS_FOUND, ""),
         Strategy::NoSearch => ("1 2 3 4 7 8 9 10", ""),
         Strategy::DepthBinned => ("1 7 | 2 8 | 3 9 | 4 10", ""),
-        // Drawn by seed 5.
+        // Random, with seed 5.
         Strategy::Random => ("1 3 | 2 | 4 7 9 | 8 10", ""),
-        // k = 3, over all depths.
+        // k = 3, not limited to depth bins.
         Strategy::CoefficientClustering => ("1 2 7 10 | 3 8 | 4 9", ""),
     };
     for strategy in Strategy::ALL {
@@ -244,27 +258,29 @@ fn each_strategy_partitions_and_groups_as_it_says() {
     }
 }
 
-/// Must show: opposing layers part, agreeing layers stay; and the answer is that of the gradients, not of the layers.
+/// Layers with opposite gradients are separated, layers with equal ones stay together. The result
+/// depends on the gradients: with rotated ones it differs.
 #[test]
-fn planted_gradients_are_found_and_shuffled_ones_are_not() {
+fn planted_gradients_determine_the_clusters() {
     for tiling in ["plan.tiling=grid", "plan.tiling=nested"] {
         let resolved = resolved(&["plan.clusters=single", tiling]);
-        let found = |ways: Ways| {
+        let found_with = |ways: Ways| {
             clusters(&searched(&resolved, |ensemble| plant_gradients(ensemble, ways)).1.plan)
         };
-        assert_eq!(found(ACROSS), ACROSS_FOUND, "{tiling}");
-        assert_eq!(found([1; 8]), "1 2 3 4 7 8 9 10");
+        assert_eq!(found_with(ACROSS), ACROSS_FOUND, "{tiling}");
+        assert_eq!(found_with([1; 8]), "1 2 3 4 7 8 9 10");
         for shift in 1..8 {
-            let mut shuffled = ACROSS;
-            shuffled.rotate_left(shift);
-            assert_ne!(found(shuffled), ACROSS_FOUND, "{tiling}, shifted by {shift}");
+            let mut rotated = ACROSS;
+            rotated.rotate_left(shift);
+            assert_ne!(found_with(rotated), ACROSS_FOUND, "{tiling}, rotated by {shift}");
         }
     }
 }
 
-/// Must show: the statistics of a run give its plan again, and for another τ what a fresh clustering gives.
+/// The statistics of a run give its plan again, and with another τ the plan of a search with that
+/// τ.
 #[test]
-fn replay_gives_the_plan_of_the_run_and_other_thresholds_theirs() {
+fn replay_repeats_the_decision_and_tries_other_thresholds() {
     let run = resolved(&["plan.clusters=single"]);
     let (mut statistics, trained) = searched(&run, |ensemble| plant_gradients(ensemble, ACROSS));
     let (refine, groups) = refined(&run, &trained.plan, [1, 1, 2, 1, 1, 1, -2, 1]);
@@ -276,28 +292,28 @@ fn replay_gives_the_plan_of_the_run_and_other_thresholds_theirs() {
     let beta = run.refine.as_ref().unwrap().beta;
     assert_eq!(with(Some(0.1), Some(beta)).unwrap().groups, Some(groups));
 
-    // τ = −1: whatever is not exactly opposite stays together, and 2 4 keeps all connected.
+    // τ = −1: only exactly opposite pairs do not join; layers 4 and 9 connect all others.
     let coarse = with(Some(-1.0), None).unwrap();
     assert_eq!(clusters(&coarse.decision().plan), "1 2 3 4 7 8 9 10");
     let mut fresh = run.clone();
     fresh.search.as_mut().unwrap().settings.tau = -1.0;
     let (_, fresh) = searched(&fresh, |ensemble| plant_gradients(ensemble, ACROSS));
     assert_eq!(coarse.decision(), &fresh);
-    // Other clusters have other SuperWeights: what was asked of the old ones says nothing about them.
+    // Other clusters have other SuperWeights, for which there is no dL/dα.
     assert!(matches!(with(Some(-1.0), Some(beta)), Err(SearchError::OtherClusters)));
-    // A finer β splits what the run kept.
+    // A larger β splits groups that the run kept.
     let fine = with(None, Some(1.0)).unwrap();
     assert_eq!(sharing(&fine.decision().plan), "");
 }
 
 #[test]
-fn statistics_that_do_not_fit_are_refused_by_name() {
+fn errors_name_what_is_wrong_with_statistics() {
     let run = resolved(&[]);
     let (statistics, _) = searched(&run, |ensemble| plant_gradients(ensemble, BINS));
     let error = replay(&run, &Statistics::default(), Replay::default()).unwrap_err().to_string();
     assert_eq!(
         error,
-        "there are no statistics of a search: the run has not come to it, or its strategy has none"
+        "there are no statistics of a search: the run has not reached it, or its strategy has none"
     );
     let other = resolved(&["strategy=weight-similarity"]);
     let error = replay(&other, &statistics, Replay::default()).unwrap_err().to_string();

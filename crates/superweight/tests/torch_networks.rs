@@ -1,5 +1,7 @@
-//! Two Nesterov steps of a WRN-16-2, a ResNet-50, a MobileNetV2 and an MSDNet against PyTorch 2.11: logits, loss, every dL/dW,
-//! batch-norm statistics, parameters. The script is `superweight-engine/tests/fixtures/make.py`.
+//! Two Nesterov steps of a WRN-16-2, a ResNet-50, a MobileNetV2 and an MSDNet against PyTorch 2.11.
+//!
+//! Logits, loss, every dL/dW, batch-norm statistics and parameters are compared. The script that
+//! wrote the fixtures is `superweight-engine/tests/fixtures/make.py`.
 
 #[path = "../../superweight-engine/tests/common/mod.rs"]
 mod common;
@@ -12,7 +14,7 @@ use superweight_engine::{
 };
 use superweight_plan::arch::{ArchName, ImageShape};
 
-/// The script's `network_values`.
+/// Initial values of a tensor, as in the script's `network_values`.
 fn initial(slot: &Slot, signed: bool) -> Vec<f32> {
     let mut values = hashed(name_seed(&slot.name), slot.len());
     let fan_in: usize = slot.dims[1..].iter().product();
@@ -32,6 +34,7 @@ fn initial(slot: &Slot, signed: bool) -> Vec<f32> {
     values
 }
 
+/// Optimizer groups: weights with weight decay, vectors without.
 fn groups<D: Device>(graph: &Graph, memory: &Memory<D>) -> Vec<ParameterGroup> {
     let group = |kind, weight_decay| {
         let of_kind = graph.slots().iter().filter(|slot| slot.kind == kind);
@@ -44,10 +47,13 @@ fn groups<D: Device>(graph: &Graph, memory: &Memory<D>) -> Vec<ParameterGroup> {
     vec![group(SlotKind::Weight, 5e-4), group(SlotKind::Vector, 0.0)]
 }
 
+/// Root mean square.
 fn rms(values: &[f32]) -> f64 {
     (values.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>() / values.len() as f64).sqrt()
 }
 
+/// Trains a network for two steps and compares it with the fixtures of `case`. `signed` gives about
+/// half of the batch-norm shifts a negative value, as in the script.
 fn compare<D: Device>(device: &D, case: &str, batch: usize, size: usize, signed: bool) {
     let index = include_str!("../../superweight-engine/tests/fixtures/networks.txt");
     let bytes = include_bytes!("../../superweight-engine/tests/fixtures/networks.bin");
@@ -92,8 +98,9 @@ fn compare<D: Device>(device: &D, case: &str, batch: usize, size: usize, signed:
                 let tensor = format!("gradient:{}", slot.name);
                 let ours = memory.gradient(&slot.name).unwrap();
                 if rms(fixtures.get(case, &tensor)) < 1e-10 {
-                    // A shift that the next batch norm removes has no gradient: PyTorch's is rounding in float64, ours
-                    // in float32, small beside the gradient of the scale in the same layer.
+                    // The next batch norm removes this shift, so its gradient is zero up to
+                    // rounding: in float64 in PyTorch, in float32 here. It is compared with the
+                    // gradient of the scale in the same layer.
                     let scale = fixtures.get(case, &tensor.replace(".bias", ".weight"));
                     assert!(rms(&ours) < 1e-4 * rms(scale), "{case} {tensor}: {:e}", rms(&ours));
                     continue;

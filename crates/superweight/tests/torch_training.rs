@@ -1,5 +1,7 @@
-//! Three Nesterov steps of shared networks against PyTorch 2.11 in double precision: losses, and every trained number and
-//! statistic afterwards. Decay of shared numbers, of a composed classifier's weights, and ghost batches take part.
+//! Three Nesterov steps of shared networks against PyTorch 2.11 in double precision.
+//!
+//! The losses are compared, and every parameter and statistic after the last step. The networks use
+//! weight decay of shared parameters and of a composed classifier's weights, and ghost batches.
 //!
 //! The plans are those of `swn plan --members wrn-10-1 --classes 10 --input 3x16x16` with
 //!
@@ -10,7 +12,7 @@
 //! shared     --coefficients shared --reserve 0 --budget 40% --tiling kronecker --block 8
 //! ```
 //!
-//! and the script that wrote the rest is `fixtures/training.py`.
+//! The script that wrote all other fixtures is `fixtures/training.py`.
 
 #[path = "../../superweight-engine/tests/common/mod.rs"]
 mod common;
@@ -19,25 +21,26 @@ use std::collections::BTreeMap;
 
 use common::{hashed, name_seed, on_every_device};
 use serde::Deserialize;
-use superweight::model::bank;
 use superweight::engine::{Device, Memory, SgdOptions};
+use superweight::model::OutputId;
+use superweight::model::bank;
 use superweight::model::ensemble::{Ensemble, EnsembleOptions, ParameterKind};
 use superweight::plan::{LayerId, SetId, SharingPlan, VectorKind};
-use superweight::model::OutputId;
 
 const BATCH: usize = 8;
 const DECAY: f32 = 5e-3;
 const SHARED_DECAY: f32 = 0.5 * DECAY;
 
+/// Results of PyTorch for one plan.
 #[derive(Deserialize)]
 struct Case {
-    /// Before each step.
+    /// Loss of each step.
     losses: Vec<f64>,
-    /// Of every tensor: length, first, middle and last number.
+    /// L2 norm, first, middle and last element of every tensor after the last step.
     after: BTreeMap<String, [f64; 4]>,
 }
 
-/// Hashes of a tensor's name and the number's place.
+/// Sets a tensor to hashes of its name and of each element's index, scaled and shifted.
 fn set<D: Device>(memory: &mut Memory<D>, name: String, scale: f64, offset: f64) {
     let len = memory.layout().parameter(&name).unwrap().len;
     let values = hashed(name_seed(&name), len).into_iter();
@@ -45,7 +48,7 @@ fn set<D: Device>(memory: &mut Memory<D>, name: String, scale: f64, offset: f64)
     memory.set_parameter(&name, &values).unwrap();
 }
 
-/// The script's `start`.
+/// Sets all parameters and statistics to the initial values of the script's `start`.
 fn start<D: Device>(plan: &SharingPlan, memory: &mut Memory<D>) {
     let root = 3f64.sqrt();
     let patterns = bank::pattern_rows(plan);
@@ -86,13 +89,17 @@ fn start<D: Device>(plan: &SharingPlan, memory: &mut Memory<D>) {
     }
 }
 
+/// Trains the plan for three steps and compares it with the case of this name.
 fn compare<D: Device>(device: &D, name: &str, plan: &str) {
     let cases: BTreeMap<String, Case> =
         serde_json::from_str(include_str!("fixtures/training.json")).expect("the script's file");
     let Case { losses, after } = &cases[name];
     let plan = SharingPlan::from_json(plan).unwrap();
-    let options =
-        EnsembleOptions { bn_batch_size: 4, classifier_decay: DECAY, ..EnsembleOptions::train(BATCH) };
+    let options = EnsembleOptions {
+        bn_batch_size: 4,
+        classifier_decay: DECAY,
+        ..EnsembleOptions::train(BATCH)
+    };
     let mut ensemble = Ensemble::new(device, &plan, &options).unwrap();
     start(&plan, ensemble.memory_mut());
     let weight_decay = |kind| match kind {
@@ -100,7 +107,8 @@ fn compare<D: Device>(device: &D, name: &str, plan: &str) {
         ParameterKind::Templates | ParameterKind::Coefficients => SHARED_DECAY,
         _ => DECAY,
     };
-    let mut sgd = ensemble.optimizer(SgdOptions { momentum: 0.9, nesterov: true }, weight_decay).unwrap();
+    let mut sgd =
+        ensemble.optimizer(SgdOptions { momentum: 0.9, nesterov: true }, weight_decay).unwrap();
     sgd.set_lrs(&[0.05; ParameterKind::ALL.len()]).unwrap();
     let images = hashed(name_seed("images"), BATCH * 16 * 16 * 3);
     let labels: Vec<u32> = (0..BATCH as u32).map(|i| (i * 7 + 3) % 10).collect();
@@ -112,7 +120,7 @@ fn compare<D: Device>(device: &D, name: &str, plan: &str) {
             ensemble.update(&mut sgd);
             Ok(())
         };
-        // As in training: as it is, then from a recording where the device has such.
+        // As in training: directly at first, then from a recording if the device makes such.
         if step == 1 {
             recording = device.record(&mut body).unwrap();
         }
@@ -132,9 +140,9 @@ fn compare<D: Device>(device: &D, name: &str, plan: &str) {
         let [first, middle, last] =
             [0, values.len() / 2, values.len() - 1].map(|i| f64::from(values[i]));
         let length = values.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
-        let usual = expected[0] / (values.len() as f64).sqrt();
+        let rms = expected[0] / (values.len() as f64).sqrt();
         let found = [length, first, middle, last];
-        let errors = found.iter().zip(expected).zip([expected[0], usual, usual, usual]);
+        let errors = found.iter().zip(expected).zip([expected[0], rms, rms, rms]);
         let error = errors
             .map(|((found, expected), scale)| (found - expected).abs() / scale)
             .fold(0.0, f64::max);

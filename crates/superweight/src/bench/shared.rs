@@ -1,8 +1,8 @@
 //! The time that sharing adds to a step: a step with composed weights beside a step of the same
 //! members without sharing.
 //!
-//! Both ensembles are ready in one process and run alternate steps, so that other load of the machine
-//! affects both.
+//! Both ensembles are ready in one process and run alternate steps, so that other load of the
+//! machine affects both.
 
 use std::time::{Duration, Instant};
 
@@ -89,8 +89,8 @@ impl<D: Device> SharedBench<D> {
         })
     }
 
-    /// Measures pairs of steps until `time` has passed, at least five pairs, after three that warm up
-    /// and record. The order within a pair changes from pair to pair.
+    /// Measures pairs of steps until `time` has passed, at least five pairs, after three that warm
+    /// up and record. The order within a pair changes from pair to pair.
     pub fn measure(&mut self, time: Duration) -> Result<Comparison, Error> {
         let (mut dense, mut shared) = (vec![], vec![]);
         for _ in 0..3 {

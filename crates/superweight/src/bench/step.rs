@@ -22,8 +22,8 @@ pub struct BenchRequest {
     pub members: Vec<Architecture>,
     /// Rows of a batch: images, or with MIMO one image per head.
     pub batch: usize,
-    /// Whether a step is one of training (forward, backward and update) or of inference (forward with
-    /// the running statistics).
+    /// Whether a step is one of training (forward, backward and update) or of inference (forward
+    /// with the running statistics).
     pub training: bool,
     /// Whether inference packs weights once and keeps them beside the plain ones. This is faster at
     /// small batches and takes twice the memory for weights. Otherwise every step packs them again,
@@ -210,8 +210,8 @@ impl<D: Device> Bench<D> {
         })
     }
 
-    /// Measures the time of each kernel in a step; returns the longest first. The device waits after
-    /// every call, so the times may sum to more than [`StepReport::step_ms`].
+    /// Measures the time of each kernel in a step; returns the longest first. The device waits
+    /// after every call, so the times may sum to more than [`StepReport::step_ms`].
     pub fn profile(&mut self, repeats: usize) -> Result<Vec<OpReport>, Error> {
         self.step()?;
         self.memory.finish()?;

@@ -33,8 +33,8 @@ pub enum LossTarget {
     Labels,
     /// The labels. The member also writes its probabilities to the output [`TEACHER`].
     LabelsAsTeacher,
-    /// The probabilities that the teacher writes for the same images, as constants. The loss against
-    /// the labels is also computed, under its usual name, but has no gradient.
+    /// The probabilities that the teacher writes for the same images, as constants. The loss
+    /// against the labels is also computed, under its usual name, but has no gradient.
     TeacherProbabilities,
 }
 
@@ -53,8 +53,8 @@ pub struct Lowering {
     /// on it.
     pub ghosts: usize,
     /// Whether batch norms are folded into the convolutions before them where possible. For
-    /// inference; [`Ensemble::compose`](crate::model::ensemble::Ensemble::compose) writes the folded
-    /// weights.
+    /// inference; [`Ensemble::compose`](crate::model::ensemble::Ensemble::compose) writes the
+    /// folded weights.
     pub folded: bool,
 }
 
@@ -104,8 +104,8 @@ pub fn lower(architecture: &Architecture, lowering: &Lowering) -> Result<Graph, 
     lower_nodes(architecture, lowering, 0..architecture.nodes.len())
 }
 
-/// Returns one graph per exit, to be run in this order. Values that later graphs read are outputs of
-/// earlier graphs.
+/// Returns one graph per exit, to be run in this order. Values that later graphs read are outputs
+/// of earlier graphs.
 ///
 /// # Panics
 /// As [`lower`].

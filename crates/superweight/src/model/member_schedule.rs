@@ -156,9 +156,9 @@ mod tests {
         }
     }
 
-    /// With five middle members and two per step there are ten pairs. Over 1,000 epochs of two blocks
-    /// each pair is trained in a tenth of the first, second and third steps of blocks: χ² with 9
-    /// degrees of freedom stays below 38 (p = 2e-5).
+    /// With five middle members and two per step there are ten pairs. Over 1,000 epochs of two
+    /// blocks each pair is trained in a tenth of the first, second and third steps of blocks: χ²
+    /// with 9 degrees of freedom stays below 38 (p = 2e-5).
     #[test]
     fn all_pairs_of_middle_members_are_trained_equally_often() {
         let schedule = schedule(7, 4);

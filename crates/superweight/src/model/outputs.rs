@@ -87,14 +87,14 @@ impl Outputs {
         if self.nested { "exits" } else { "members" }
     }
 
-    /// Name of all outputs combined, whose prediction is the mean of their probabilities: `all exits`
-    /// or `ensemble`.
+    /// Name of all outputs combined, whose prediction is the mean of their probabilities: `all
+    /// exits` or `ensemble`.
     pub fn combined_name(&self) -> &'static str {
         if self.nested { "all exits" } else { "ensemble" }
     }
 
-    /// Describes how a file's `stated` outputs differ from these, those of the run; `None` if they are
-    /// equal.
+    /// Describes how a file's `stated` outputs differ from these, those of the run; `None` if they
+    /// are equal.
     pub fn contradiction(&self, stated: &Self) -> Option<String> {
         (stated != self).then(|| format!("of {stated}, the run has {self}"))
     }
@@ -125,8 +125,8 @@ impl Outputs {
         subset.brief(if self.nested { 2 } else { 5 })
     }
 
-    /// Outputs that must run before all outputs of a subset are available: the subset, and for exits
-    /// all earlier exits.
+    /// Outputs that must run before all outputs of a subset are available: the subset, and for
+    /// exits all earlier exits.
     pub fn needed(&self, subset: Subset) -> Subset {
         match subset.outputs().last() {
             Some(OutputId(last)) if self.nested => Subset::all(last + 1),

@@ -9,9 +9,9 @@
 //! dL/dαᵢ is summed over an epoch for every layer i by itself. Refinement keeps one α for layers
 //! whose similarity is above β.
 //!
-//! There is one decision per SuperWeight, not one per cell: different decisions for the cells of one
-//! layer would be a second search. A SuperWeight that one layer uses, or whose set has one template,
-//! needs no decision.
+//! There is one decision per SuperWeight, not one per cell: different decisions for the cells of
+//! one layer would be a second search. A SuperWeight that one layer uses, or whose set has one
+//! template, needs no decision.
 
 use std::collections::BTreeMap;
 
@@ -34,8 +34,8 @@ pub struct CoefficientGradient {
 }
 
 impl CoefficientGradient {
-    /// Eq. 3: cosine of this gradient and another layer's, over the cells that both layers use; 0 if
-    /// one of them is zero on these cells.
+    /// Eq. 3: cosine of this gradient and another layer's, over the cells that both layers use; 0
+    /// if one of them is zero on these cells.
     fn similarity(&self, other: &Self) -> f64 {
         let [rows, cols, k] = self.shape;
         let (rows, common) = (rows.min(other.shape[0]), cols.min(other.shape[1]));
@@ -113,8 +113,8 @@ mod tests {
         }
     }
 
-    /// A grid of two rows of three cells and one of one row of two cells, K = 2, have the cells (0,0)
-    /// and (0,1) in common.
+    /// A grid of two rows of three cells and one of one row of two cells, K = 2, have the cells
+    /// (0,0) and (0,1) in common.
     #[test]
     fn similarity_covers_the_cells_that_both_layers_use() {
         let large = gradient([2, 3, 2], &[1., 2., 3., 4., 9., 9., 9., 9., 9., 9., 9., 9.]);

@@ -94,8 +94,8 @@ impl Threshold {
 /// k-means.
 ///
 /// # Errors
-/// If the recipe has no search, compares layers otherwise than the statistics do, or if no plan fits
-/// the budget.
+/// If the recipe has no search, compares layers otherwise than the statistics do, or if no plan
+/// fits the budget.
 pub fn decide_clusters(
     resolved: &Resolved,
     statistics: &SearchStatistics,
@@ -143,8 +143,8 @@ pub fn decide_clusters(
     }
 }
 
-/// Decides the coefficient groups of the refined plan from dL/dα of every layer, by Algorithm 1 with
-/// β.
+/// Decides the coefficient groups of the refined plan from dL/dα of every layer, by Algorithm 1
+/// with β.
 ///
 /// # Errors
 /// If the recipe has no refinement, a gradient is not finite, or no plan fits the budget.

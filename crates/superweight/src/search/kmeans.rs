@@ -1,8 +1,8 @@
 //! k-means, by which Shapeshifter Networks group layers: Lloyd's iterations from k-means++ starts,
 //! the best of ten.
 //!
-//! Every random value is a function of the key, ties go to the first, and sums run in order. The same
-//! points and key therefore give the same groups on every machine.
+//! Every random value is a function of the key, ties go to the first, and sums run in order. The
+//! same points and key therefore give the same groups on every machine.
 
 use crate::rng::Draws;
 
@@ -49,8 +49,8 @@ fn starts(points: &[Vec<f64>], k: usize, draws: Draws) -> Vec<Vec<f64>> {
             left -= far;
             left < 0.0
         });
-        // Rounding may leave a remainder: take the last point that is no centre. If every point is a
-        // centre, there is none.
+        // Rounding may leave a remainder: take the last point that is no centre. If every point is
+        // a centre, there is none.
         let next = next.or_else(|| far.iter().rposition(|&far| far > 0.0));
         let Some(next) = next.filter(|&next| far[next] > 0.0) else { break };
         centres.push(points[next].clone());

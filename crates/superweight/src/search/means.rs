@@ -2,8 +2,8 @@
 //!
 //! In Shapeshifter Networks a layer has one α ∈ R⁴ over one bank. Here a layer has one row of α per
 //! cell, so its α is the mean of its rows on the template set of the first SuperWeight of its
-//! cluster. With grid tiling that set covers the whole layer, with nested tiling the corner that all
-//! layers have. (A single corner cell of a grid would represent a layer by 1 of its 400 cells.)
+//! cluster. With grid tiling that set covers the whole layer, with nested tiling the corner that
+//! all layers have. (A single corner cell of a grid would represent a layer by 1 of its 400 cells.)
 //!
 //! Layers with 1×1 kernels stay together, as in every partition by depth or at random; the paper
 //! clusters 3×3 layers. Layers that read a bank have one α each and are clustered whatever their
@@ -43,8 +43,8 @@ fn first_set(plan: &SharingPlan, layer: LayerId) -> SetId {
     plan.superweight(first.expect("a clustered layer has tiles")).set
 }
 
-/// Computes the mean coefficients of every clustered layer. The coefficients are in memory as logits
-/// of a softmax.
+/// Computes the mean coefficients of every clustered layer. The coefficients are in memory as
+/// logits of a softmax.
 ///
 /// # Errors
 /// If a cluster has no coefficients, or a mean is not finite.

@@ -4,17 +4,17 @@
 //! ψ(i, j) = ⟨dWᵢ, dWⱼ⟩ / (|dWᵢ|·|dWⱼ|)      over the corner [:min out, :min in], in f64
 //! ```
 //!
-//! dW is Σ dL/dW over an epoch, and the corner is the part of the weight that both layers have. Only
-//! layers of one starting cluster form pairs. The same formula over composed weights is the ablation
-//! "w/o Grad Sim".
+//! dW is Σ dL/dW over an epoch, and the corner is the part of the weight that both layers have.
+//! Only layers of one starting cluster form pairs. The same formula over composed weights is the
+//! ablation "w/o Grad Sim".
 //!
 //! The dot product and the norms of every pair are kept, so that any threshold can be tried later
 //! without the gradients, which are not saved.
 //!
-//! There are few different corners per layer, and a norm is computed once per corner, so that a pair
-//! costs about one product. Products are distributed over all threads. Each is summed in a fixed
-//! order, so that the number of threads does not change the result. (rayon could replace the thirty
-//! lines that do this; they would be its only use in this crate.)
+//! There are few different corners per layer, and a norm is computed once per corner, so that a
+//! pair costs about one product. Products are distributed over all threads. Each is summed in a
+//! fixed order, so that the number of threads does not change the result. (rayon could replace the
+//! thirty lines that do this; they would be its only use in this crate.)
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};

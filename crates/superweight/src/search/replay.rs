@@ -1,8 +1,8 @@
 //! Decisions from saved statistics, with the same or other thresholds, without training.
 //!
-//! With the thresholds of the run the result is the plan of the run. Another τ gives other clusters.
-//! dL/dα was summed on the SuperWeights of the clusters that were trained, so β can be replayed only
-//! for these clusters.
+//! With the thresholds of the run the result is the plan of the run. Another τ gives other
+//! clusters. dL/dα was summed on the SuperWeights of the clusters that were trained, so β can be
+//! replayed only for these clusters.
 
 use super::decide::{Decision, decide_clusters, decide_groups};
 use super::statistics::Statistics;

@@ -4,11 +4,11 @@
 //! α = softmax(logits), row by row          dL/dlogits = α ∘ (dL/dα − ⟨dL/dα, α⟩)
 //! ```
 //!
-//! The coefficient tensor holds the logits, except while members run, when it holds α. The optimizer,
-//! its momentum and checkpoints therefore handle logits like any parameter, and resuming is exact.
-//! The cost is a copy of the coefficients to the host and back in every step, which also prevents
-//! recording the step. Only the search of one ablation does this. A softmax inside the engine's mix
-//! would need one more kernel per device.
+//! The coefficient tensor holds the logits, except while members run, when it holds α. The
+//! optimizer, its momentum and checkpoints therefore handle logits like any parameter, and resuming
+//! is exact. The cost is a copy of the coefficients to the host and back in every step, which also
+//! prevents recording the step. Only the search of one ablation does this. A softmax inside the
+//! engine's mix would need one more kernel per device.
 
 use superweight_engine::{Device, Error};
 use superweight_plan::{SetId, TemplateSet};

@@ -9,9 +9,9 @@
 //! | `search.coefficients.L` | F64 `[K]` | mean α of layer L, instead of pairs, for k-means |
 //! | `refine.S.L` | F32 `[rows, columns, K]` | dL/dα of SuperWeight S through layer L |
 //!
-//! The metadata of the file states what was compared (`search.compared`) and contains the plans whose
-//! ids number layers and SuperWeights (`search.plan`, `refine.plan`). dL/dW is as large as the
-//! networks and is not kept.
+//! The metadata of the file states what was compared (`search.compared`) and contains the plans
+//! whose ids number layers and SuperWeights (`search.plan`, `refine.plan`). dL/dW is as large as
+//! the networks and is not kept.
 
 use std::path::Path;
 

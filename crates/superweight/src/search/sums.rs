@@ -1,5 +1,5 @@
-//! Sums of gradients over an epoch. They are added up on the device after each backward pass and read
-//! once at the end.
+//! Sums of gradients over an epoch. They are added up on the device after each backward pass and
+//! read once at the end.
 //!
 //! Σ dL/dW of all clustered layers takes as much memory as their weights. Σ dL/dα is small, but
 //! computing dL/dα reads dL/dW once more, as much work as composing layers with their own
@@ -48,8 +48,8 @@ pub struct CoefficientGradientSums<D: Device> {
 }
 
 impl<D: Device> CoefficientGradientSums<D> {
-    /// Returns empty sums for the SuperWeights of a plan. `memory` is that of an ensemble for a plan
-    /// that can be refined.
+    /// Returns empty sums for the SuperWeights of a plan. `memory` is that of an ensemble for a
+    /// plan that can be refined.
     pub fn new(plan: &SharingPlan, memory: &Memory<D>) -> Result<Self, Error> {
         let probe = CoefficientProbe::new(memory.device(), plan, memory.layout())?;
         let sums = Accumulator::new(memory, probe.gradients())?;

@@ -1,10 +1,11 @@
 //! Training steps of whole plans.
 
-mod say;
+mod roles;
 
-use superweight::model::bank;
 use superweight::engine::{CpuDevice, LayoutBuilder, Memory, Program, Settings, Sgd, SgdOptions};
 use superweight::engine::{ParameterGroup, Region};
+use superweight::model::OutputId;
+use superweight::model::bank;
 use superweight::model::ensemble::{Ensemble, EnsembleOptions, ParameterKind, member_parameters};
 use superweight::model::lower::{IMAGES, LABELS, Lowering, lower};
 use superweight::plan::arch::{ArchName, ImageShape};
@@ -13,7 +14,6 @@ use superweight::plan::{
     Tiling, TilingChoice, VectorKind,
 };
 use superweight::rng::Draws;
-use superweight::model::OutputId;
 
 const IMAGE: ImageShape = ImageShape { channels: 3, height: 8, width: 8 };
 const IMAGE_LEN: usize = 3 * 8 * 8;
@@ -43,6 +43,8 @@ fn ensemble(plan: &SharingPlan, threads: usize) -> Ensemble<CpuDevice> {
     ensemble
 }
 
+/// Trains for some steps on two batches in turn; returns the sum of the members' losses of each
+/// step.
 fn train(ensemble: &mut Ensemble<CpuDevice>, steps: u64) -> Vec<f32> {
     let mut sgd = ensemble
         .optimizer(SGD, |kind| if kind == ParameterKind::Coefficients { 0.0 } else { 5e-4 })
@@ -60,7 +62,8 @@ fn train(ensemble: &mut Ensemble<CpuDevice>, steps: u64) -> Vec<f32> {
     losses
 }
 
-/// The plain network, driven by hand: no plan, no bank, one group over everything.
+/// The plain network is trained directly with the engine: without plan and bank, and with one
+/// optimizer group.
 #[test]
 fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
     let request =
@@ -105,6 +108,7 @@ fn a_dense_plan_trains_bit_for_bit_like_the_plain_network() {
     }
 }
 
+/// Plans of all tilings with parameters shared between two members.
 fn shared_plans() -> Vec<SharingPlan> {
     let mut plans = vec![];
     use TilingChoice::{Grid, Kronecker, Nested, Stretched};
@@ -123,17 +127,17 @@ fn shared_plans() -> Vec<SharingPlan> {
 }
 
 #[test]
-fn shared_plans_learn_and_the_optimizer_owns_exactly_the_bill() {
+fn shared_plans_learn_and_the_optimizer_trains_exactly_the_bill() {
     for plan in shared_plans() {
         let mut ensemble = ensemble(&plan, 2);
         let all = ParameterKind::ALL.iter().flat_map(|&kind| ensemble.ranges(kind).unwrap());
         let owned: usize = all.map(|range| range.len()).sum();
-        // Coefficients have room for those that refinement may add.
+        // Tensors of coefficients have space for rows that refinement may add.
         let mixed = plan.template_sets.iter().enumerate().filter(|(_, set)| set.templates > 1);
-        let room = |i| {
+        let capacity = |i| {
             ensemble.memory().layout().parameter(&bank::coefficients_name(SetId(i))).unwrap().len
         };
-        let owned = owned - mixed.map(|(i, _)| room(i)).sum::<usize>();
+        let owned = owned - mixed.map(|(i, _)| capacity(i)).sum::<usize>();
         let factors: u64 =
             (0..plan.template_sets.len()).map(|i| plan.factor_parameters(SetId(i))).sum();
         assert_eq!(owned as u64, plan.bill.trained() + factors - plan.bill.coefficients);
@@ -144,7 +148,7 @@ fn shared_plans_learn_and_the_optimizer_owns_exactly_the_bill() {
 }
 
 #[test]
-fn threads_do_not_change_a_bit() {
+fn the_number_of_threads_does_not_change_a_bit() {
     for plan in shared_plans() {
         let bits = |threads| -> Vec<u32> {
             let losses = train(&mut ensemble(&plan, threads), 4);
@@ -155,9 +159,10 @@ fn threads_do_not_change_a_bit() {
     }
 }
 
-/// Whether a tensor's gradient is that of an objective: along it, by finite differences, the slope is its length.
+/// Asserts that a tensor's gradient is that of an objective: by finite differences the slope along
+/// the gradient equals its norm.
 #[track_caller]
-fn is_the_slope(
+fn assert_slope(
     ensemble: &mut Ensemble<CpuDevice>,
     name: &str,
     objective: impl Fn(&Ensemble<CpuDevice>) -> f64,
@@ -173,7 +178,7 @@ fn is_the_slope(
         ensemble.gradients().unwrap();
         objective(ensemble)
     };
-    // The step is small beside the curvature.
+    // The step is small compared with the curvature.
     let h = 5e-3;
     let slope = (at(h) - at(-h)) / (2.0 * h);
     at(0.0);
@@ -184,9 +189,10 @@ fn is_the_slope(
     );
 }
 
-/// The whole way from dL/dW through the members and the bank, against finite differences of the loss.
+/// Gradients of banks, templates and coefficients, through the members and the composition, against
+/// finite differences of the loss.
 #[test]
-fn the_banks_gradient_is_the_slope_of_the_loss() {
+fn shared_parameters_have_the_gradient_of_the_loss() {
     for plan in shared_plans() {
         let mut ensemble = ensemble(&plan, 2);
         let (images, labels) = batch(5);
@@ -202,14 +208,14 @@ fn the_banks_gradient_is_the_slope_of_the_loss() {
                 let both = |ensemble: &Ensemble<CpuDevice>| {
                     (0..2).map(|m| f64::from(ensemble.metrics(OutputId(m)).unwrap().loss)).sum()
                 };
-                is_the_slope(&mut ensemble, name, both);
+                assert_slope(&mut ensemble, name, both);
             }
         }
     }
 }
 
-/// Row 24 of the method notes, on the first batch norm, whose input does not depend on any other: what it takes over from
-/// a batch of two ghosts is the mean of what it takes over from each by itself.
+/// The first batch norm, whose input depends on no other batch norm: its running statistics after a
+/// batch of two ghosts are the mean of those after each ghost by itself.
 #[test]
 fn running_statistics_are_the_mean_over_ghost_batches() {
     let request =
@@ -226,8 +232,10 @@ fn running_statistics_are_the_mean_over_ghost_batches() {
         ensemble.gradients().unwrap();
         ensemble
     };
-    let ghosts =
-        after_a_step(EnsembleOptions { bn_batch_size: BATCH / 2, ..EnsembleOptions::train(BATCH) }, 0);
+    let ghosts = after_a_step(
+        EnsembleOptions { bn_batch_size: BATCH / 2, ..EnsembleOptions::train(BATCH) },
+        0,
+    );
     let halves = [0, BATCH / 2].map(|from| after_a_step(EnsembleOptions::train(BATCH / 2), from));
     let whole = after_a_step(EnsembleOptions::train(BATCH), 0);
     for what in ["running_mean", "running_var"] {
@@ -237,18 +245,18 @@ fn running_statistics_are_the_mean_over_ghost_batches() {
         };
         let (ghosts, whole, [a, b]) = (read(&ghosts), read(&whole), halves.each_ref().map(read));
         let mean: Vec<f32> = a.iter().zip(&b).map(|(a, b)| (a + b) / 2.0).collect();
-        let near = |x: &[f32], y: &[f32]| x.iter().zip(y).all(|(x, y)| (x - y).abs() < 1e-6);
-        assert!(near(&ghosts, &mean), "{what}: {ghosts:?} {mean:?}");
+        let close = |x: &[f32], y: &[f32]| x.iter().zip(y).all(|(x, y)| (x - y).abs() < 1e-6);
+        assert!(close(&ghosts, &mean), "{what}: {ghosts:?} {mean:?}");
         assert!(
-            what == "running_mean" || !near(&ghosts, &whole),
-            "variances inside of ghosts are smaller"
+            what == "running_mean" || !close(&ghosts, &whole),
+            "variances within ghosts differ from those of the whole batch"
         );
     }
 }
 
-/// Evaluation knows no ghosts, and ghosts as large as the batch are none.
+/// Ghost batches do not affect evaluation, and one ghost of the whole batch changes nothing.
 #[test]
-fn ghost_batches_change_training_alone() {
+fn ghost_batches_affect_only_training() {
     let plan = &shared_plans()[0];
     let run = |bn_batch_size: usize| {
         let options = EnsembleOptions { bn_batch_size, ..EnsembleOptions::train(BATCH) };
@@ -267,9 +275,10 @@ fn ghost_batches_change_training_alone() {
     assert_eq!(whole.1, plain);
 }
 
-/// Training and evaluation are two programs over the same numbers: evaluating in between changes nothing.
+/// Training and evaluation programs share memory; an evaluation between two training steps changes
+/// no loss.
 #[test]
-fn evaluation_in_between_changes_nothing() {
+fn evaluation_between_steps_does_not_change_training() {
     for plan in shared_plans() {
         let straight = train(&mut ensemble(&plan, 2), 4);
         let mut interrupted = ensemble(&plan, 2);
@@ -287,36 +296,37 @@ fn evaluation_in_between_changes_nothing() {
             interrupted.set_batch(&images, &labels).unwrap();
             interrupted.gradients().unwrap();
             interrupted.update(sgd);
-            losses.push((0..2).map(|m| interrupted.metrics(OutputId(m)).unwrap().loss).sum::<f32>());
+            losses
+                .push((0..2).map(|m| interrupted.metrics(OutputId(m)).unwrap().loss).sum::<f32>());
         }
         assert_eq!(straight, losses);
     }
 }
 
 #[test]
-fn channels_whose_scale_is_gone_are_silent() {
+fn channels_with_a_small_scale_are_zero_channels() {
     let request = PlanRequest::new(members("wrn-10-1,wrn-10-2"), None);
     let mut ensemble = ensemble(&request.plan().unwrap(), 1);
-    let silent = |ensemble: &Ensemble<CpuDevice>| {
+    let zero_channels = |ensemble: &Ensemble<CpuDevice>| {
         [0, 1].map(|m| ensemble.zero_channels(MemberId(m)).unwrap())
     };
-    assert_eq!(silent(&ensemble), [0.0, 0.0], "scales start at 1");
+    assert_eq!(zero_channels(&ensemble), [0.0, 0.0], "scales start at 1");
     let scales = ensemble.plan().vectors.iter();
     let scales = scales.filter(|v| v.kind == VectorKind::NormScale && v.member == MemberId(1));
     let (channels, last) = scales.fold((0, 0), |(sum, _), scale| (sum + scale.len, scale.len));
     let mut scale = vec![1.0; last as usize];
     scale[..8].fill(-0.009);
     ensemble.memory_mut().set_parameter("1.bn1.weight", &scale).unwrap();
-    assert_eq!(silent(&ensemble), [0.0, 8.0 / channels as f64]);
+    assert_eq!(zero_channels(&ensemble), [0.0, 8.0 / channels as f64]);
 }
 
 #[test]
-fn layers_without_weight_have_faded() {
+fn layers_with_tiny_weights_are_near_zero() {
     let request = PlanRequest::new(members("wrn-10-1,wrn-10-2"), None);
     let mut ensemble = ensemble(&request.plan().unwrap(), 1);
     ensemble.compose().unwrap();
     assert_eq!(ensemble.near_zero_layers().unwrap(), []);
-    // Those that are made of the first set alone.
+    // Layers that are composed of the first set only.
     let plan = ensemble.plan();
     let layers =
         (0..plan.layers.len()).map(LayerId).filter(|id| !plan.layers[id.0].tiles.is_empty());
@@ -325,23 +335,24 @@ fn layers_without_weight_have_faded() {
         layers.filter(|id| plan.layers[id.0].tiles.iter().all(is_first)).collect();
     assert!(!expected.is_empty() && expected.len() < plan.layers.len());
     let templates = ensemble.memory().parameter("templates.0").unwrap();
-    let faint: Vec<f32> = templates.iter().map(|t| 1e-4 * t).collect();
-    ensemble.memory_mut().set_parameter("templates.0", &faint).unwrap();
-    assert_eq!(ensemble.near_zero_layers().unwrap(), [], "composed before");
+    let tiny: Vec<f32> = templates.iter().map(|t| 1e-4 * t).collect();
+    ensemble.memory_mut().set_parameter("templates.0", &tiny).unwrap();
+    assert_eq!(ensemble.near_zero_layers().unwrap(), [], "weights are not composed again yet");
     ensemble.compose().unwrap();
     assert_eq!(ensemble.near_zero_layers().unwrap(), expected);
 }
 
-/// What a member needs by itself: all of a matrix that others look at too, of a bank what it looks at.
+/// A member uses the whole matrix that it shares with rank-one tiling, and the parameters of a bank
+/// that it reads with stretched tiling.
 #[test]
-fn numbers_of_a_member() {
+fn member_parameters_count_what_a_member_reads() {
     let plans = shared_plans();
     let rank_one = plans.last().unwrap();
     let own = |plan: &SharingPlan, m| member_parameters(plan, MemberId(m));
     let factors: u64 =
         (0..rank_one.template_sets.len()).map(|i| rank_one.factor_parameters(SetId(i))).sum();
-    let apart = rank_one.bill.trained() - rank_one.bill.templates;
-    assert_eq!(own(rank_one, 0), rank_one.bill.templates + apart / 2);
+    let unshared = rank_one.bill.trained() - rank_one.bill.templates;
+    assert_eq!(own(rank_one, 0), rank_one.bill.templates + unshared / 2);
     assert_eq!(rank_one.bill.coefficients, factors);
 
     let tiling = TilingChoice::Stretched;
@@ -349,6 +360,6 @@ fn numbers_of_a_member() {
     let plan = request.plan().unwrap();
     let plain: u64 = PlanRequest::new(members("cnn-4-8"), None).dense_total().unwrap();
     assert!(own(&plan, 0) > 29_000 && own(&plan, 0) <= 30_000, "{}", own(&plan, 0));
-    // Eight templates for each of its layers at most.
+    // At most eight templates for each of its layers.
     assert!(own(&plan, 1) < 8 * plain + 100, "{} {plain}", own(&plan, 1));
 }

@@ -107,7 +107,8 @@ impl<D: Device> Bank<D> {
         memory.mix(&self.mix, output)
     }
 
-    /// Writes the gradients of templates, coefficients and banks from dL/dW of every composed layer.
+    /// Writes the gradients of templates, coefficients and banks from dL/dW of every composed
+    /// layer.
     pub fn compose_backward(&self, memory: &mut Memory<D>) -> Result<(), Error> {
         memory.mix_backward(&self.mix)?;
         memory.apply_views_backward(&self.views)

@@ -123,8 +123,8 @@ pub fn initialize<D: Device>(
     Ok(())
 }
 
-/// Sets of as many templates that read the same bank as set `i`: the index of the first, the rows of
-/// those before set `i`, and the rows of all except set `i`.
+/// Sets of as many templates that read the same bank as set `i`: the index of the first, the rows
+/// of those before set `i`, and the rows of all except set `i`.
 ///
 /// Their coefficients are initialized together, as the rows of one set. A set with templates of its
 /// own is initialized by itself: `(i, 0, 0)`.

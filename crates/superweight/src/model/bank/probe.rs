@@ -1,16 +1,17 @@
 //! dL/dα of every layer by itself, for coefficients that several layers share.
 //!
 //! ```text
-//! dL/dαᵢ[p, k] = factorᵢ·⟨dL/dWᵢ on cell p, Tₖ⟩        with patterns: dL/dαᵢ[k] = factorᵢ·⟨dL/dWᵢ, patternₖ ⊗ Tₖ⟩
+//! dL/dαᵢ[p, k] = factorᵢ·⟨dL/dWᵢ on cell p, Tₖ⟩
+//! with patterns: dL/dαᵢ[k] = factorᵢ·⟨dL/dWᵢ, patternₖ ⊗ Tₖ⟩
 //! ```
 //!
 //! This is the backward pass of a composition in which every layer has its own rows of α. A second
-//! [`Mix`] over the same templates and tensors computes it exactly, without another pass through the
-//! networks. It composes no weights and does not change the gradients of templates.
+//! [`Mix`] over the same templates and tensors computes it exactly, without another pass through
+//! the networks. It composes no weights and does not change the gradients of templates.
 //!
 //! Its rows are tensors of their own in the parameter storage, in no optimizer group. Writing them
-//! into the unused rows of the coefficients would save a little memory, but the optimizer would then
-//! train those rows.
+//! into the unused rows of the coefficients would save a little memory, but the optimizer would
+//! then train those rows.
 
 use superweight_engine::{Device, Error, Layout, LayoutBuilder, Memory, Mix, MixGradients, Region};
 use superweight_plan::{LayerId, SetId, SharingPlan, SuperWeightId};

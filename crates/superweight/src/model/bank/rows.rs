@@ -19,8 +19,8 @@ use superweight_plan::{Group, LayerId, SetId, SharingPlan, SuperWeight, SuperWei
 struct GroupRows {
     /// Index of the group's first row in its set.
     first: usize,
-    /// For each row of the grid of cells, the index of its first cell, relative to `first`. The cells
-    /// of a group form a staircase. Empty if the group has one row for all cells.
+    /// For each row of the grid of cells, the index of its first cell, relative to `first`. The
+    /// cells of a group form a staircase. Empty if the group has one row for all cells.
     starts: Vec<usize>,
 }
 
@@ -50,7 +50,8 @@ impl Rows {
         Self::of_groups(plan, true, |id| all(plan.superweight(id)))
     }
 
-    /// Rows for these groups of every SuperWeight: one row per cell (`each_cell`), or one per group.
+    /// Rows for these groups of every SuperWeight: one row per cell (`each_cell`), or one per
+    /// group.
     fn of_groups(
         plan: &SharingPlan,
         each_cell: bool,
@@ -98,8 +99,8 @@ impl Rows {
         self.capacity[set.0]
     }
 
-    /// Index of the row that mixes a cell of a SuperWeight in a layer; 0 for a set with one template,
-    /// which has no rows.
+    /// Index of the row that mixes a cell of a SuperWeight in a layer; 0 for a set with one
+    /// template, which has no rows.
     pub fn row(&self, superweight: SuperWeightId, layer: LayerId, [r, c]: [usize; 2]) -> usize {
         self.groups.get(&(superweight, layer)).map_or(0, |&group| {
             let GroupRows { first, starts } = &self.rows[group];
@@ -108,7 +109,8 @@ impl Rows {
     }
 }
 
-/// Rows that mix cells, and the rows of α that they are made of. Without patterns both are the same.
+/// Rows that mix cells, and the rows of α that they are made of. Without patterns both are the
+/// same.
 #[derive(Debug)]
 pub(crate) struct MixRows {
     /// One row per group and cell.

@@ -1,8 +1,8 @@
 //! Composition for a subset of the members, and the parameters that the subset does not use.
 //!
 //! A step that trains some of the members behaves as if the plan had no other members. It composes
-//! only their weights, and its backward pass starts only from their weights, so that weight decay of
-//! composed weights acts through trained layers alone. It changes no parameter that only other
+//! only their weights, and its backward pass starts only from their weights, so that weight decay
+//! of composed weights acts through trained layers alone. It changes no parameter that only other
 //! members use: their batch norms and biases, their dense layers, and templates, patterns, bank
 //! parameters and rows of coefficients that no trained member reads.
 
@@ -56,7 +56,8 @@ impl<D: Device> Bank<D> {
         memory.mix(&subset.mix, output)
     }
 
-    /// Writes the gradients as [`Bank::compose_backward`] does, from dL/dW of a subset of the members.
+    /// Writes the gradients as [`Bank::compose_backward`] does, from dL/dW of a subset of the
+    /// members.
     pub fn compose_subset_backward(
         &self,
         subset: &BankSubset<D>,

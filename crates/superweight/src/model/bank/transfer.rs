@@ -1,8 +1,8 @@
 //! Copy of coefficients in refinement: every new group gets the rows that its layers used, with
 //! their momentum.
 //!
-//! Templates, tensors and programs stay where they are. Only the table that assigns rows to cells is
-//! rebuilt, so that right after refinement every composed weight is the same, bit for bit.
+//! Templates, tensors and programs stay where they are. Only the table that assigns rows to cells
+//! is rebuilt, so that right after refinement every composed weight is the same, bit for bit.
 
 use superweight_engine::{Device, Error, Memory, Mix, Sgd};
 use superweight_plan::{SetId, SharingPlan};

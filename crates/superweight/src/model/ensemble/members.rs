@@ -38,8 +38,8 @@ pub struct Ensemble<D: Device> {
 }
 
 impl<D: Device> Ensemble<D> {
-    /// Compiles every member and allocates memory. Parameters are zero until [`bank::initialize`] or
-    /// a checkpoint sets them.
+    /// Compiles every member and allocates memory. Parameters are zero until [`bank::initialize`]
+    /// or a checkpoint sets them.
     ///
     /// # Panics
     /// If `bn_batch_size` does not divide the batch, or if members with several heads or exits take
@@ -94,7 +94,8 @@ impl<D: Device> Ensemble<D> {
         if refinable {
             bank::declare_probe(plan, &mut layout)?;
         }
-        // No program reads the tensors that folded weights are computed from, but they are laid out.
+        // No program reads the tensors that folded weights are computed from, but they are laid
+        // out.
         for graph in &unfolded {
             layout.graph(graph, &Settings::evaluate(batch))?;
         }
@@ -194,8 +195,8 @@ impl<D: Device> Ensemble<D> {
         self.plan().members[0].architecture.heads()
     }
 
-    /// Sets the images (NHWC) and classes of the next batch. With MIMO the images of one row's heads
-    /// are consecutive.
+    /// Sets the images (NHWC) and classes of the next batch. With MIMO the images of one row's
+    /// heads are consecutive.
     pub fn set_batch(&mut self, images: &[f32], classes: &[u32]) -> Result<(), Error> {
         let (heads, input) = (self.heads(), self.plan().members[0].input);
         let image = input.channels * input.height * input.width;
@@ -250,8 +251,8 @@ impl<D: Device> Ensemble<D> {
         self.evaluate.iter().map(|program| self.memory.freeze(program)).collect()
     }
 
-    /// Runs one evaluation program on the current batch, with packed weights. The program of an exit
-    /// needs the programs of all earlier exits to have run.
+    /// Runs one evaluation program on the current batch, with packed weights. The program of an
+    /// exit needs the programs of all earlier exits to have run.
     pub fn run_frozen(&mut self, program: usize, frozen: &Frozen<D>) -> Result<(), Error> {
         self.memory.run_frozen(&self.evaluate[program], frozen)
     }

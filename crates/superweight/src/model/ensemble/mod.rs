@@ -4,9 +4,9 @@
 //! compose ─► member 0: forward, backward ─► member 1 … ─► compose backward ─► SGD
 //! ```
 //!
-//! The loss is the sum of the members' losses on the same images. Members run one after another over
-//! one arena. Their composed weights are separate tensors even where they share parameters, so only
-//! the bank adds up gradients of different members.
+//! The loss is the sum of the members' losses on the same images. Members run one after another
+//! over one arena. Their composed weights are separate tensors even where they share parameters, so
+//! only the bank adds up gradients of different members.
 //!
 //! A step may train a subset of the members. With distillation the teacher, the largest member,
 //! runs before the others.

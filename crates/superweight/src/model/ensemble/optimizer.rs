@@ -27,8 +27,8 @@ impl<D: Device> Ensemble<D> {
         Sgd::new(self.memory(), options, groups)
     }
 
-    /// Ranges of the parameters of a kind in the parameter storage. Composed weights are of no kind,
-    /// because they are not trained.
+    /// Ranges of the parameters of a kind in the parameter storage. Composed weights are of no
+    /// kind, because they are not trained.
     pub fn ranges(&self, kind: ParameterKind) -> Result<Vec<Range<usize>>, Error> {
         let plan = self.plan();
         let patterns = pattern_rows(plan);

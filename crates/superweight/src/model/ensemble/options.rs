@@ -18,8 +18,8 @@ pub struct EnsembleOptions {
     pub distillation: bool,
     /// Weight decay of composed linear weights in training.
     pub classifier_decay: f32,
-    /// Whether evaluation programs fold batch norms into convolutions where possible. This is faster
-    /// and equal up to rounding.
+    /// Whether evaluation programs fold batch norms into convolutions where possible. This is
+    /// faster and equal up to rounding.
     pub folded: bool,
     /// Whether every exit of a network has an evaluation program of its own, which continues after
     /// that of the exit before it. Prediction within a deadline uses this.

@@ -60,8 +60,8 @@ impl ParameterKind {
     }
 }
 
-/// Members from the largest to the smallest, by multiply-adds per image. Equal members keep the order
-/// of the plan.
+/// Members from the largest to the smallest, by multiply-adds per image. Equal members keep the
+/// order of the plan.
 pub fn by_size(plan: &SharingPlan) -> Vec<MemberId> {
     let mut members: Vec<MemberId> = (0..plan.members.len()).map(MemberId).collect();
     members.sort_by_cached_key(|&member| std::cmp::Reverse(multiply_adds(plan, member)));
@@ -74,8 +74,8 @@ pub(crate) fn multiply_adds(plan: &SharingPlan, member: MemberId) -> u64 {
     architecture.counts().multiply_adds
 }
 
-/// Number of parameters that a member uses: its own, the templates and bank parameters it reads, and
-/// the rows of coefficients and patterns it uses.
+/// Number of parameters that a member uses: its own, the templates and bank parameters it reads,
+/// and the rows of coefficients and patterns it uses.
 ///
 /// Members share parameters, so the sum over members is more than the plan has.
 pub fn member_parameters(plan: &SharingPlan, member: MemberId) -> u64 {

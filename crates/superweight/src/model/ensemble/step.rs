@@ -21,13 +21,15 @@ impl<D: Device> Ensemble<D> {
     /// Computes the gradients of all members for the current batch: composes weights, runs members
     /// forward and backward, composes backward.
     ///
-    /// Afterwards dL/dW of every layer and the gradients of the bank are in memory. Composed weights
-    /// are only written where kernels read them; call [`Ensemble::compose`] before reading them.
+    /// Afterwards dL/dW of every layer and the gradients of the bank are in memory. Composed
+    /// weights are only written where kernels read them; call [`Ensemble::compose`] before reading
+    /// them.
     pub fn gradients(&mut self) -> Result<(), Error> {
         self.gradients_of_subset(None)
     }
 
-    /// Prepares steps that train only these members. The result is valid until [`Ensemble::refine`].
+    /// Prepares steps that train only these members. The result is valid until
+    /// [`Ensemble::refine`].
     ///
     /// # Panics
     /// If the members learn from a teacher that is not among them.

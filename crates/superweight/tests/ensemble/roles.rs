@@ -1,18 +1,20 @@
-//! Who has a say in a step: the largest that others learn from, heads of one network, members that have a turn.
+//! Roles of members in a step: teacher and students, heads of a MIMO network, subsets of members.
 
-use superweight::model::bank;
 use superweight::engine::{CpuDevice, Sgd};
-use superweight::model::ensemble::{Ensemble, EnsembleOptions, ParameterKind, by_size, member_parameters};
+use superweight::model::OutputId;
+use superweight::model::bank;
+use superweight::model::ensemble::{
+    Ensemble, EnsembleOptions, ParameterKind, by_size, member_parameters,
+};
 use superweight::model::lower::TEACHER;
 use superweight::plan::{Clustering, LayerKind, MemberId, PlanRequest, SetId, SharingPlan};
-use superweight::model::OutputId;
 
-use super::{BATCH, IMAGE_LEN, SGD, batch, ensemble, is_the_slope, members, shared_plans, train};
+use super::{BATCH, IMAGE_LEN, SGD, assert_slope, batch, ensemble, members, shared_plans, train};
 
-/// Members that learn from the largest: the teacher's loss is that of labels, the others' the cross-entropy with what it says,
-/// which is a constant to them.
+/// Distillation: the teacher's loss is against labels, the student's is cross-entropy with the
+/// teacher's probabilities, through which no gradient flows.
 #[test]
-fn what_is_learned_from_the_largest_has_its_slope() {
+fn distillation_has_the_gradient_of_its_losses() {
     let upwards = PlanRequest::new(members("wrn-10-1,wrn-10-2"), 180_000).plan().unwrap();
     for plan in shared_plans().into_iter().chain([upwards]) {
         let options = EnsembleOptions { distillation: true, ..EnsembleOptions::train(BATCH) };
@@ -20,19 +22,19 @@ fn what_is_learned_from_the_largest_has_its_slope() {
         let [teacher, student] = by_size(&plan)[..] else { unreachable!("two members") };
         let wide =
             plan.members.iter().position(|member| member.architecture.to_string() == "wrn-10-2");
-        assert_eq!(teacher, MemberId(wide.unwrap_or(0)), "the larger; of two alike the first");
+        assert_eq!(teacher, MemberId(wide.unwrap_or(0)), "the larger, or the first of equal ones");
         let [teacher, student] = [teacher, student].map(|member| OutputId(member.0));
         bank::initialize(&plan, ensemble.memory_mut(), 3).unwrap();
         let (images, labels) = batch(5);
         ensemble.set_batch(&images, &labels).unwrap();
         ensemble.gradients().unwrap();
-        let said = ensemble.memory().output(TEACHER).unwrap();
+        let taught = ensemble.memory().output(TEACHER).unwrap();
         assert!(
-            said.chunks(10).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-5),
-            "{said:?}"
+            taught.chunks(10).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-5),
+            "{taught:?}"
         );
         let measured = ensemble.metrics(student).unwrap();
-        let against = |logits: &[f32], target: &[f32]| -> f64 {
+        let cross_entropy = |logits: &[f32], target: &[f32]| -> f64 {
             let rows = logits.chunks(10).zip(target.chunks(10));
             let row = |(z, t): (&[f32], &[f32])| {
                 let log_sum = z.iter().map(|z| f64::from(*z).exp()).sum::<f64>().ln();
@@ -46,22 +48,23 @@ fn what_is_learned_from_the_largest_has_its_slope() {
             .enumerate()
             .for_each(|(row, &class)| classes[10 * row + class as usize] = 1.0);
         let logits = ensemble.logits(student).unwrap();
-        let loss = against(&logits, &classes);
-        assert!((f64::from(measured.loss) - loss).abs() < 1e-4, "measured against the classes");
+        let loss = cross_entropy(&logits, &classes);
+        assert!((f64::from(measured.loss) - loss).abs() < 1e-4, "metrics are against labels");
         let shared = if plan.tiling.has_banks() { "numbers.0" } else { "templates.0" };
         for name in [shared, "0.fc.bias", "1.fc.bias", "0.block1.layer.0.bn1.weight"] {
             let objective = |ensemble: &Ensemble<CpuDevice>| {
-                let learned = against(&ensemble.logits(student).unwrap(), &said);
+                let learned = cross_entropy(&ensemble.logits(student).unwrap(), &taught);
                 f64::from(ensemble.metrics(teacher).unwrap().loss) + learned
             };
-            is_the_slope(&mut ensemble, name, objective);
+            assert_slope(&mut ensemble, name, objective);
         }
     }
 }
 
-/// A network of two heads whose second sees nothing: its first is the plain network, on the first image of every row.
+/// A MIMO network of two heads whose stem ignores the second image: its first head computes the
+/// logits of the plain network for the first image of every row.
 #[test]
-fn one_of_several_heads_is_a_plain_network() {
+fn a_mimo_head_computes_what_the_plain_network_computes() {
     let dense = |name: &str| {
         let request =
             PlanRequest { clusters: Clustering::Dense, ..PlanRequest::new(members(name), None) };
@@ -79,14 +82,15 @@ fn one_of_several_heads_is_a_plain_network() {
     for (name, _) in layout.parameters() {
         let values = plain.memory().parameter(name).unwrap();
         let wider = match name {
-            // Every pixel's channels, then as many of the other head; another classifier after the first.
+            // The stem has zero weights for the channels of the second image. The second head's
+            // classifier follows the first's.
             "0.conv1.weight" => values.chunks(3).flat_map(|of| [of, &[0.0; 3]].concat()).collect(),
             "0.fc.weight" | "0.fc.bias" => [&values[..], &vec![0.5; values.len()]].concat(),
             _ => values,
         };
         two.memory_mut().set_parameter(name, &wider).unwrap();
     }
-    // Rows of an image and of another.
+    // A row has two consecutive images. The plain network gets the first of each row.
     let (images, labels) = batch(5);
     let firsts: Vec<f32> = images.chunks(IMAGE_LEN).step_by(2).flatten().copied().collect();
     plain.set_batch(&firsts, &labels[..BATCH / 2]).unwrap();
@@ -100,23 +104,24 @@ fn one_of_several_heads_is_a_plain_network() {
             assert!((found - expected).abs() < 1e-5 * (1.0 + expected.abs()), "{found} {expected}");
         }
     }
-    // What is said of the network is the mean of the heads' probabilities.
-    let said = two.logits(OutputId(0)).unwrap();
+    // The network's prediction is the mean of the heads' probabilities.
+    let combined = two.logits(OutputId(0)).unwrap();
     let probabilities = |logits: &[f32]| {
         let sum: f32 = logits.iter().map(|z| z.exp()).sum();
         logits.iter().map(|z| z.exp() / sum).collect::<Vec<_>>()
     };
-    for (said, heads) in said.chunks(10).zip(found.chunks(20)) {
+    for (combined, heads) in combined.chunks(10).zip(found.chunks(20)) {
         let [a, b] = [&heads[..10], &heads[10..]].map(probabilities);
-        for (said, (a, b)) in said.iter().zip(a.iter().zip(&b)) {
-            assert!((said.exp() - (a + b) / 2.0).abs() < 1e-5, "{said} {a} {b}");
+        for (combined, (a, b)) in combined.iter().zip(a.iter().zip(&b)) {
+            assert!((combined.exp() - (a + b) / 2.0).abs() < 1e-5, "{combined} {a} {b}");
         }
     }
 }
 
-/// The loss of several heads is the sum of theirs, each the mean over its images.
+/// The loss of a MIMO network is the sum of its heads' losses, each the mean over the head's
+/// images.
 #[test]
-fn several_heads_have_the_slope_of_the_sum_of_their_losses() {
+fn mimo_has_the_gradient_of_the_sum_of_its_heads_losses() {
     let request = PlanRequest::new(members("mimo-2-wrn-10-1,mimo-2-wrn-10-2"), 190_000);
     let plan = request.plan().unwrap();
     let options = EnsembleOptions { smoothing: 0.1, ..EnsembleOptions::train(BATCH / 2) };
@@ -126,17 +131,21 @@ fn several_heads_have_the_slope_of_the_sum_of_their_losses() {
     ensemble.set_batch(&images, &labels).unwrap();
     for name in ["templates.0", "0.fc.bias", "1.block1.layer.0.bn1.weight"] {
         let sum = |ensemble: &Ensemble<CpuDevice>| {
-            [0, 1].map(|m| 2.0 * f64::from(ensemble.metrics(OutputId(m)).unwrap().loss)).iter().sum()
+            [0, 1]
+                .map(|m| 2.0 * f64::from(ensemble.metrics(OutputId(m)).unwrap().loss))
+                .iter()
+                .sum()
         };
-        is_the_slope(&mut ensemble, name, sum);
+        assert_slope(&mut ensemble, name, sum);
     }
     assert_eq!(ensemble.metrics(OutputId(0)).unwrap().rows, BATCH as f32);
 }
 
-/// What a part of the members gives is what they add to what all give, the decay of a composed classifier among it; those who
-/// are not trained have no gradient, whatever they had the step before.
+/// The gradients of disjoint subsets add up to the gradient of all members, including the weight
+/// decay of a composed classifier. Parameters of members that are not trained have a zero gradient,
+/// whatever it was in the step before.
 #[test]
-fn members_that_have_no_turn_have_no_say() {
+fn gradients_of_subsets_add_up_to_the_gradient_of_all() {
     for plan in shared_plans() {
         let options = EnsembleOptions { classifier_decay: 0.5, ..EnsembleOptions::train(BATCH) };
         let mut ensemble = Ensemble::new(&CpuDevice::new(2).unwrap(), &plan, &options).unwrap();
@@ -150,49 +159,54 @@ fn members_that_have_no_turn_have_no_say() {
             None if plan.tiling.has_banks() => "numbers.0".to_owned(),
             None => "templates.0".to_owned(),
         };
-        let mut of = |members: &[usize]| {
+        let mut gradients_of = |members: &[usize]| {
             let members: Vec<MemberId> = members.iter().copied().map(MemberId).collect();
-            let part = (members.len() < 2).then(|| ensemble.subset(&members, &sgd).unwrap());
-            ensemble.gradients_of_subset(part.as_ref()).unwrap();
+            let subset = (members.len() < 2).then(|| ensemble.subset(&members, &sgd).unwrap());
+            ensemble.gradients_of_subset(subset.as_ref()).unwrap();
             [&shared, "0.fc.bias", "1.fc.bias"]
                 .map(|name| ensemble.memory().gradient(name).unwrap())
         };
-        let all = of(&[0, 1]);
-        let each = [of(&[0]), of(&[1])];
-        let size = |values: &[f32]| values.iter().map(|v| v.abs()).fold(0.0, f32::max);
+        let all = gradients_of(&[0, 1]);
+        let each = [gradients_of(&[0]), gradients_of(&[1])];
+        let largest = |values: &[f32]| values.iter().map(|v| v.abs()).fold(0.0, f32::max);
         for (place, all) in all.iter().enumerate() {
             let sum: Vec<f32> =
                 each[0][place].iter().zip(&each[1][place]).map(|(a, b)| a + b).collect();
-            let apart: Vec<f32> = sum.iter().zip(all).map(|(a, b)| a - b).collect();
+            let difference: Vec<f32> = sum.iter().zip(all).map(|(a, b)| a - b).collect();
             assert!(
-                size(&apart) < 1e-5 * size(all),
+                largest(&difference) < 1e-5 * largest(all),
                 "{}: {} of {}",
                 plan.tiling,
-                size(&apart),
-                size(all)
+                largest(&difference),
+                largest(all)
             );
         }
         assert!(
-            size(&each[0][0]) > 0.0 && size(&each[1][0]) > 0.0,
-            "both have a say in what they share"
+            largest(&each[0][0]) > 0.0 && largest(&each[1][0]) > 0.0,
+            "shared parameters have gradients through both members"
         );
-        assert_eq!([size(&each[1][1]), size(&each[0][2])], [0.0, 0.0], "what is another's alone");
+        assert_eq!(
+            [largest(&each[1][1]), largest(&each[0][2])],
+            [0.0, 0.0],
+            "parameters of members that are not trained have no gradient"
+        );
     }
 }
 
-/// A step of one member moves its numbers, decay and momentum included, and no other: just as many as it has.
+/// A step of one member changes exactly the parameters that the member uses, and their momentum,
+/// also through weight decay and earlier momentum.
 #[test]
-fn a_step_of_a_part_moves_its_numbers_alone() {
+fn a_step_of_a_subset_changes_only_its_parameters() {
     for plan in shared_plans() {
         let mut ensemble = ensemble(&plan, 2);
         train(&mut ensemble, 3);
         for member in [0, 1].map(MemberId) {
             let mut sgd = ensemble.optimizer(SGD, |_| 0.01).unwrap();
             sgd.set_lrs(&[0.01; ParameterKind::ALL.len()]).unwrap();
-            // Momentum of everything, from a step of all.
+            // A step of all members, so that every parameter has a momentum.
             ensemble.gradients().unwrap();
             ensemble.update(&mut sgd);
-            let part = ensemble.subset(&[member], &sgd).unwrap();
+            let subset = ensemble.subset(&[member], &sgd).unwrap();
             let trained: Vec<_> = ParameterKind::ALL
                 .iter()
                 .flat_map(|&kind| ensemble.ranges(kind).unwrap())
@@ -202,7 +216,7 @@ fn a_step_of_a_part_moves_its_numbers_alone() {
                 .parameters()
                 .filter(|(_, at)| trained.iter().any(|r| r.contains(&at.offset)));
             let names: Vec<String> = names.map(|(name, _)| name.to_owned()).collect();
-            let numbers =
+            let parameters =
                 |ensemble: &Ensemble<CpuDevice>, sgd: &Sgd<CpuDevice>| -> Vec<(f32, f32)> {
                     let of = |name: &String| {
                         let momentum = sgd.momentum(layout.parameter(name).unwrap()).unwrap();
@@ -216,17 +230,17 @@ fn a_step_of_a_part_moves_its_numbers_alone() {
                     };
                     names.iter().flat_map(of).collect()
                 };
-            let before = numbers(&ensemble, &sgd);
-            ensemble.gradients_of_subset(Some(&part)).unwrap();
-            ensemble.update_subset(&mut sgd, Some(&part));
-            let after = numbers(&ensemble, &sgd);
-            let moved: Vec<_> =
+            let before = parameters(&ensemble, &sgd);
+            ensemble.gradients_of_subset(Some(&subset)).unwrap();
+            ensemble.update_subset(&mut sgd, Some(&subset));
+            let after = parameters(&ensemble, &sgd);
+            let changed: Vec<_> =
                 before.iter().zip(&after).filter(|(before, after)| before != after).collect();
             assert!(
-                moved.iter().all(|(before, after)| before.1 != after.1),
-                "what moves has a momentum"
+                changed.iter().all(|(before, after)| before.1 != after.1),
+                "the momentum of changed parameters changes"
             );
-            assert_eq!(moved.len() as u64, member_parameters(&plan, member), "{}", plan.tiling);
+            assert_eq!(changed.len() as u64, member_parameters(&plan, member), "{}", plan.tiling);
         }
     }
 }
