@@ -1,9 +1,10 @@
-//! Convolutions of the networks we train, per direction and algorithm. `Gitem/s` in the output is GFLOP/s.
+//! Convolutions of the networks we train, per direction and algorithm. `Gitem/s` in the output is
+//! GFLOP/s.
 //!
 //!     cargo bench -p superweight-engine --bench conv -- 64_16x16
 //!
-//! `compare/torch_conv.py` times the same shapes in PyTorch. On a shared machine compare ratios from runs side by
-//! side.
+//! `compare/torch_conv.py` measures the same shapes in PyTorch. On a shared machine compare ratios
+//! from runs side by side.
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
@@ -14,7 +15,7 @@ fn main() {
     divan::main();
 }
 
-/// name, batch, size, in, out, kernel, stride, padding, groups
+/// Name, batch, size, in, out, kernel, stride, padding, groups.
 #[rustfmt::skip]
 const SHAPES: &[(&str, [usize; 8])] = &[
     ("stem_b32",               [ 32, 32,   3,  16, 3, 1, 1, 1]),
@@ -62,7 +63,7 @@ struct Case {
     scratch: Vec<f32>,
 }
 
-/// A shape by one algorithm, with operands that vary.
+/// A shape with one algorithm and varying operands.
 fn case(name: &str, algorithm: Algorithm) -> Case {
     let (_, [batch, size, in_channels, out_channels, kernel, stride, padding, groups]) =
         *SHAPES.iter().find(|shape| shape.0 == name).expect("a known shape");

@@ -1,4 +1,5 @@
-//! The operations bound by memory, each as a program: `cargo bench -p superweight-engine --bench pointwise`.
+//! Operations limited by memory bandwidth, each as a program: `cargo bench -p superweight-engine
+//! --bench pointwise`.
 
 use superweight_engine::{
     BatchNorm, CpuDevice, GraphBuilder, LayoutBuilder, Memory, NodeId, Pool2d, Program, Settings,

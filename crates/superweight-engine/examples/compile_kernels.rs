@@ -1,5 +1,7 @@
-//! Compiles every CUDA kernel for Ampere and Hopper, without a GPU. Fails when one does not compile or when NVRTC is not
-//! found: `SWN_CUDA_DIR=<folder of libnvrtc.so> cargo run --example compile_kernels`.
+//! Compiles every CUDA kernel for Ampere and Hopper, without a GPU. Fails if a kernel does not
+//! compile or NVRTC is not found:
+//!
+//!     SWN_CUDA_DIR=<folder of libnvrtc.so> cargo run --example compile_kernels
 
 fn main() {
     match superweight_engine::cuda::compile_all(&["sm_80", "sm_90"]) {

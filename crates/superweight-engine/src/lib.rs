@@ -1,20 +1,11 @@
-//! How numbers are computed: a static graph with its backward pass, compiled to kernel calls over planned memory.
-//!
-//! ```text
-//! GraphBuilder ─► Graph ─┐                              ┌─► Memory::run ─► losses, outputs, dL/dW
-//!                        ├─► Layout ─► Program::compile ┤
-//!               Settings ┘   (names → places)           └─► Program::plan: bytes needed, before anything runs
-//! ```
-//!
-//! A network is a short list of operations known before training starts. Weights are *inputs* of the graph and dL/dW is
-//! an output, so whoever composes weights from shared parameters gets per-layer gradients for free. Determinism is the
-//! only mode: results do not depend on the number of threads, nor on the run.
+#![doc = include_str!("../README.md")]
 #![deny(missing_docs)]
 
 pub mod cpu;
 pub mod cuda;
 mod device;
 mod error;
+#[doc(hidden)]
 pub mod geometry;
 mod graph;
 mod images;

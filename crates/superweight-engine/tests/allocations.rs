@@ -1,4 +1,4 @@
-//! No heap allocation inside a step.
+//! Checks that a step does not allocate heap memory.
 
 mod common;
 
@@ -14,7 +14,7 @@ struct Counting;
 
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call is passed on to the system's allocator unchanged.
+// SAFETY: every call is forwarded to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
@@ -49,6 +49,6 @@ fn a_step_does_not_allocate() {
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     (0..20).for_each(|_| bench.run());
     let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
-    // Handing a step to the pool goes through a queue that takes a new block of memory every few dozen steps.
+    // The queue of the thread pool allocates a new block every few dozen steps.
     assert!(allocations <= 2, "{allocations} allocations in 20 steps");
 }

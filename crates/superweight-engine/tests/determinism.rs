@@ -1,4 +1,4 @@
-//! Same bits with 1, 2 and 7 threads, from run to run, and replayed from a recording.
+//! Checks that 1, 2 and 7 threads, repeated runs, and replayed recordings give the same bits.
 
 mod common;
 
@@ -8,10 +8,10 @@ use superweight_engine::{
     ParameterGroup, Pool2d, Precision, Scope, Settings, Sgd, SgdOptions, Shape,
 };
 
-/// A graph with its batch and the shape of its images.
+/// A graph with its batch size and image shape.
 type Network = (Graph, usize, [usize; 3]);
 
-/// Every operation once, large enough to be cut into many tasks.
+/// A network with every operation, large enough for many tasks.
 fn everything() -> Network {
     let mut g = GraphBuilder::new("everything");
     let x = g.input("x", Shape::new(16, 15, 3)).unwrap();
@@ -35,8 +35,8 @@ fn everything() -> Network {
     (g.finish().unwrap(), 12, [16, 15, 3])
 }
 
-/// Convolutions of WRN-28-10 at batch 128, whose tuned plans hand out tiles by counters on an H200; others may not, so the test says
-/// how many it had.
+/// Convolutions of WRN-28-10 at batch 128, whose tuned plans use counters on an H200. Other GPUs
+/// may choose other plans, so the test prints the number of counters.
 fn wide() -> Network {
     let mut g = GraphBuilder::new("wide");
     let mut x = g.input("x", Shape::new(32, 32, 16)).unwrap();
@@ -61,8 +61,8 @@ fn trainer<D: Device>(device: &D, (graph, batch, image): Network) -> (Bench<D>, 
         .memory
         .set_classes("labels", &(0..batch as u32).map(|i| i % 10).collect::<Vec<_>>())
         .unwrap();
-    let numbers = bench.memory.layout().parameter_len;
-    let groups = vec![ParameterGroup::new(0..numbers, 1e-4)];
+    let len = bench.memory.layout().parameter_len;
+    let groups = vec![ParameterGroup::new(0..len, 1e-4)];
     let mut optimizer =
         Sgd::new(&bench.memory, SgdOptions { momentum: 0.9, nesterov: true }, groups).unwrap();
     optimizer.set_lrs(&[0.05]).unwrap();
@@ -95,7 +95,7 @@ fn bits<D: Device>(bench: &Bench<D>) -> Vec<u32> {
 }
 
 #[test]
-fn same_bits_with_one_two_and_seven_threads_and_from_run_to_run() {
+fn one_two_and_seven_threads_give_the_same_bits() {
     let train = |threads| train(&CpuDevice::new(threads).unwrap(), everything());
     let one = train(1);
     for threads in [1, 2, 7, 7] {
@@ -104,7 +104,7 @@ fn same_bits_with_one_two_and_seven_threads_and_from_run_to_run() {
 }
 
 #[test]
-fn same_bits_from_run_to_run_on_the_gpu() {
+fn repeated_runs_on_the_gpu_give_the_same_bits() {
     for precision in [Precision::F32, Precision::Bf16] {
         with_cuda(precision, |device| {
             for network in [everything, wide] {
@@ -114,9 +114,9 @@ fn same_bits_from_run_to_run_on_the_gpu() {
     }
 }
 
-/// Three steps replayed from one recording against three asked for one by one.
+/// Compares three steps replayed from one recording with three steps submitted one by one.
 #[test]
-fn a_replayed_step_has_the_bits_of_an_eager_one() {
+fn a_replayed_step_gives_the_bits_of_an_eager_step() {
     for precision in [Precision::F32, Precision::Bf16] {
         with_cuda(precision, |device| {
             for network in [everything, wide] {
@@ -129,7 +129,7 @@ fn a_replayed_step_has_the_bits_of_an_eager_one() {
                         Ok(())
                     })
                     .unwrap()
-                    .expect("a GPU gains by recording");
+                    .expect("a GPU records");
                 println!("{}, {precision:?}: {recording:?}", bench.graph.name());
                 (0..3).for_each(|_| device.replay(&recording).unwrap());
                 assert!(bits(&bench) == eager, "{precision:?}, {}", bench.graph.name());

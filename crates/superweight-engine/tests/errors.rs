@@ -1,4 +1,5 @@
-//! Wrong descriptions, settings and data give errors that name node and shapes; nothing panics.
+//! Checks that wrong descriptions, settings and data give errors that name the node and shapes, and
+//! never panic.
 
 mod common;
 
@@ -59,14 +60,14 @@ fn shape_errors_name_node_and_shapes() {
             message(|g, x| g.linear("fc", x, 10, true)),
         ),
         (
-            "node `sum` (add): inputs of shape 5×4×6 and 3×2×4 do not fit together",
+            "node `sum` (add): inputs of shape 5×4×6 and 3×2×4 do not match",
             message(|g, x| {
                 let y = g.conv("c", x, Conv2d::new(4, 3)).unwrap();
                 g.add("sum", x, y, Activation::None)
             }),
         ),
         (
-            "node `cat` (concat): inputs of shape 5×4×6 and 3×2×4 do not fit together",
+            "node `cat` (concat): inputs of shape 5×4×6 and 3×2×4 do not match",
             message(|g, x| {
                 let y = g.conv("c", x, Conv2d::new(4, 3)).unwrap();
                 g.concat("cat", &[x, y])
@@ -131,7 +132,7 @@ fn compile_error(settings: Settings) -> String {
 }
 
 #[test]
-fn batches_that_cannot_be() {
+fn impossible_batches_are_rejected() {
     assert_eq!(compile_error(Settings::train(0)), "graph `net`: the batch is zero");
     assert_eq!(
         compile_error(Settings::train(5)),
@@ -139,7 +140,7 @@ fn batches_that_cannot_be() {
     );
     assert_eq!(
         compile_error(Settings::train(2)),
-        "node `bn`: batch statistics over one value per channel (1×1×3, 1 image per segment); a variance needs two: take larger images, or more of them at once"
+        "node `bn`: batch statistics over one value per channel (1×1×3, 1 image per segment); a variance needs two: use larger images or a larger batch"
     );
     assert!(compile_error(Settings::train(1 << 50)).contains("too large to address"));
 }
@@ -168,7 +169,7 @@ fn a_graph_needs_something_to_compute() {
 }
 
 #[test]
-fn data_of_the_wrong_size() {
+fn data_of_the_wrong_size_is_rejected() {
     on_every_device!(|device| {
         let mut bench = Bench::new(device, small(), Settings::train(4));
         let memory = &mut bench.memory;
@@ -190,7 +191,7 @@ fn data_of_the_wrong_size() {
 }
 
 #[test]
-fn layouts_memories_and_programs_that_do_not_belong_together() {
+fn mismatched_layouts_memories_and_programs_are_rejected() {
     on_every_device!(|device| {
         let graph = small();
         let (small_batch, large_batch) = (Settings::train(4), Settings::train(8));
@@ -215,29 +216,29 @@ fn layouts_memories_and_programs_that_do_not_belong_together() {
         let error = builder.graph(&wider, &small_batch).unwrap_err().to_string();
         assert_eq!(
             error,
-            "parameter tensor `fc.weight` has 12 numbers in one graph and 20 in another"
+            "parameter tensor `fc.weight` has 12 values in one graph and 20 in another"
         );
     });
 }
 
 #[test]
-fn a_storage_that_does_not_fit_is_refused() {
+fn a_storage_that_does_not_fit_is_an_error() {
     let layout = LayoutBuilder::new().parameter("bank", 1 << 60).unwrap().finish(&device());
     let error = Memory::new(&device(), layout, 0).unwrap_err().to_string();
-    let expected = "4611686018.4 GB do not fit into memory: a smaller batch or network takes less";
+    let expected = "4611686018.4 GB do not fit into memory: use a smaller batch or network";
     assert_eq!(error, expected);
 }
 
 #[test]
-fn parameter_groups_must_be_apart_and_inside() {
+fn parameter_groups_must_be_disjoint_and_inside() {
     on_every_device!(|device| {
         let bench = Bench::new(device, small(), Settings::train(4));
-        let numbers = bench.memory.layout().parameter_len;
+        let len = bench.memory.layout().parameter_len;
         let options = SgdOptions { momentum: 0.9, nesterov: true };
         let group = |range| ParameterGroup::new(range, 0.0);
         let error = |groups| Sgd::new(&bench.memory, options, groups).unwrap_err().to_string();
-        assert!(error(vec![group(0..numbers + 1)]).contains("lie outside the parameter storage"));
-        assert!(error(vec![group(0..9), group(8..10)]).contains("belong to a group already"));
+        assert!(error(vec![group(0..len + 1)]).contains("are outside the parameter storage"));
+        assert!(error(vec![group(0..9), group(8..10)]).contains("already belong to a group"));
         let memory = bench.memory;
         let mut optimizer = Sgd::new(&memory, options, vec![group(0..9)]).unwrap();
         assert_eq!(optimizer.set_lrs(&[]), Err(Error::LearningRates { groups: 1, lrs: 0 }));

@@ -1,4 +1,5 @@
-//! Finite differences for every operation and every option: odd sizes, one channel, strides, batch 1.
+//! Compares the gradients of every operation and option with finite differences: odd sizes, one
+//! channel, strides, batch 1.
 
 mod common;
 
@@ -8,7 +9,7 @@ use superweight_engine::{
     Scope, Shape,
 };
 
-/// A graph of one operation on `x`, its output `y`, and the external gradient `r`.
+/// A graph of one operation on `x`, with output `y` and external gradient `r`.
 fn single(
     name: &str,
     shape: Shape,
@@ -82,7 +83,7 @@ fn batch_norm_in_every_mode_scope_and_activation() {
                     let mut check =
                         check(&name, batch, shape, |g, x| g.batch_norm("bn", x, options).unwrap());
                     check.norm = norm;
-                    // Kinks: a step across one costs a part of the slope.
+                    // A step across a kink changes the slope.
                     check.tolerance = if activation == Activation::None { 5e-3 } else { 2e-2 };
                     check.run_everywhere();
                 }
@@ -136,7 +137,8 @@ fn add_of_plain_nodes_and_of_a_node_with_itself() {
     }
 }
 
-/// Convolution and batch norm accumulate into the sum, whether the other side is still needed or not.
+/// Convolution and batch norm accumulate into the sum, whether or not the other input is needed
+/// later.
 #[test]
 fn add_that_is_accumulated_into() {
     for activation in [Activation::None, Activation::Relu] {
@@ -246,7 +248,8 @@ fn several_external_gradients_with_weights() {
     check.run_everywhere();
 }
 
-/// Shapes nobody chose: sizes 1 to 9, channels 1 to 20, batch 1 to 3, every option that a shape allows.
+/// Random shapes: sizes 1 to 9, channels 1 to 20, batch 1 to 3, and every option that a shape
+/// allows.
 #[test]
 fn random_shapes() {
     for seed in 0..60 {
@@ -283,7 +286,8 @@ fn random_shapes() {
             .run_everywhere();
         check(&name, batch, shape, |g, x| g.concat("xx", &[x, x]).unwrap()).run_everywhere();
 
-        // Statistics of a handful of numbers are too curved for any step: enough of them, in any shape.
+        // Statistics over few values are too curved for finite differences, so this uses more
+        // values.
         let shape = Shape::new(shape.height + 3, shape.width + 3, shape.channels);
         let mut norm = check(&name, batch + 1, shape, |g, x| {
             g.batch_norm("bn", x, BatchNorm::plain()).unwrap()

@@ -1,4 +1,4 @@
-//! Mixing against its definition, forward and backward.
+//! Compares mixing with its definition, forward and backward.
 
 mod common;
 
@@ -12,9 +12,9 @@ fn pick(seed: u32, n: u32, from: usize, to: usize) -> usize {
     from + ((hash(seed, n) + 1.0) / 2.0 * (to - from) as f32) as usize
 }
 
-/// What is mixed in an example, and what it is made of.
+/// Mixed tensors of an example, and the parameters they are computed from.
 const TENSORS: [&str; 6] = ["large", "small", "lone", "one", "two", "three"];
-const MADE_OF: [&str; 9] = [
+const SOURCES: [&str; 9] = [
     "templates",
     "coefficients",
     "single",
@@ -26,8 +26,8 @@ const MADE_OF: [&str; 9] = [
     "gains_once",
 ];
 
-/// Two layers cut into cells of one set, hard-shared where both have a cell; a third layer that is one block; and two whose
-/// cells have the same patterns and gains of their own.
+/// Two layers cut into cells of one set, with hard sharing where both have a cell; a third layer
+/// that is a single template; and two sets whose cells have patterns in common and separate gains.
 struct Example<D: Device> {
     memory: Memory<D>,
     sets: Vec<MixSet>,
@@ -35,7 +35,8 @@ struct Example<D: Device> {
 }
 
 fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
-    // Half of them have channels by fours or eights, which devices may move together, and the more cells.
+    // Half of the examples have multiples of four or eight channels, which devices may copy in
+    // vectors, and more cells.
     let [by, most] = [[1, 20], [4, 3], [1, 20], [8, 5]][seed as usize % 4];
     let block = Block {
         rows: pick(seed, 1, 1, 9),
@@ -92,7 +93,8 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
         }
     }
     let cells = grid[0] * grid[1];
-    // Set `patterned` makes "one" and "two", with a gain each; "patterned once" makes "three".
+    // Set `patterned` computes "one" and "two", with one gain each; "patterned once" computes
+    // "three".
     let patterned = |name: &str, suffix: &str, tensors: &[&str]| {
         let use_of = |(cell, tensor): (usize, &str)| {
             let at = [cell % cells / grid[1] * block.rows, cell % grid[1] * block.cols];
@@ -132,7 +134,7 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
             weight_decay: 0.0,
         },
         MixSet {
-            name: "alone".into(),
+            name: "single".into(),
             block: lone,
             blocks: region("single"),
             coefficients: None,
@@ -159,7 +161,7 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
     Example { memory, sets, mix }
 }
 
-/// The definition, number by number, in f64: what each parameter region holds after mixing.
+/// The definition in f64: values of each tensor after mixing, element by element.
 fn naive<D: Device>(memory: &Memory<D>, set: &MixSet, used: &MixUse) -> Vec<(usize, f32)> {
     let (blocks, mut alpha) =
         (memory.read(set.blocks), set.coefficients.map(|region| memory.read(region)));
@@ -171,7 +173,7 @@ fn naive<D: Device>(memory: &Memory<D>, set: &MixSet, used: &MixUse) -> Vec<(usi
             .flat_map(|&[p, g]| (0..k).map(move |t| [p as usize * k + t, g as usize * k + t]));
         alpha = Some(places.map(|[p, g]| patterns[p] * gains[g]).collect());
     }
-    let mut numbers = vec![];
+    let mut values = vec![];
     for r in 0..used.extent[0] {
         for p in 0..set.block.positions {
             for c in 0..used.extent[1] {
@@ -182,27 +184,27 @@ fn naive<D: Device>(memory: &Memory<D>, set: &MixSet, used: &MixUse) -> Vec<(usi
                     (0..k).map(|t| coefficient(t) * f64::from(blocks[t * len + inside])).sum();
                 let at =
                     ((used.at[0] + r) * set.block.positions + p) * used.inputs + used.at[1] + c;
-                numbers.push((at, (f64::from(used.factor) * cell) as f32));
+                values.push((at, (f64::from(used.factor) * cell) as f32));
             }
         }
     }
-    numbers
+    values
 }
 
 #[test]
-fn equals_the_definition() {
+fn mixing_matches_the_definition() {
     on_every_device!(|device| {
         for seed in 0..60 {
             let Example { mut memory, sets, mix } = example(device, seed);
             memory.mix(&mix, MixOutput::AllCopies).unwrap();
             for set in &sets {
-                // All tiles together: one of a single number may cancel to nothing.
+                // All tiles together, because a tile of a single element may cancel to zero.
                 let (mut found, mut expected) = (vec![], vec![]);
                 for used in &set.uses {
                     let tensor = memory.read(used.tensor);
-                    for (at, number) in naive(&memory, set, used) {
+                    for (at, value) in naive(&memory, set, used) {
                         found.push(tensor[at]);
-                        expected.push(number);
+                        expected.push(value);
                     }
                 }
                 let error = relative_error(&found, &expected);
@@ -212,14 +214,14 @@ fn equals_the_definition() {
     });
 }
 
-/// ⟨dW, dW/dp·δ⟩ computed two ways: mixing is linear in the blocks and in the coefficients.
+/// Computes ⟨dW, dW/dp·δ⟩ in two ways. Mixing is linear in the templates and in the coefficients.
 #[test]
-fn backward_is_the_adjoint() {
+fn mixing_backward_is_the_adjoint() {
     on_every_device!(|device| {
         for seed in 100..160 {
             let Example { mut memory, mix, .. } = example(device, seed);
             let names = TENSORS;
-            // dL/dW is what a graph would have left; L = ⟨dW, W⟩.
+            // dL/dW as a graph would leave it; L = ⟨dW, W⟩.
             let upstream: Vec<Vec<f32>> = names
                 .iter()
                 .map(|name| hashed(!seed, memory.layout().parameter(name).unwrap().len))
@@ -229,7 +231,7 @@ fn backward_is_the_adjoint() {
             }
             memory.mix(&mix, MixOutput::AllCopies).unwrap(); // backward reads the coefficients that are products
             memory.mix_backward(&mix).unwrap();
-            for tensor in MADE_OF {
+            for tensor in SOURCES {
                 let gradient = memory.gradient(tensor).unwrap();
                 let before = memory.parameter(tensor).unwrap();
                 let direction = hashed(seed * 7, before.len());
@@ -260,9 +262,9 @@ fn backward_is_the_adjoint() {
     });
 }
 
-/// Decay λ is a gradient of dL/dW + λ·W.
+/// With weight decay λ the gradient is that of dL/dW + λ·W.
 #[test]
-fn decay_pulls_at_what_makes_a_tensor() {
+fn weight_decay_of_tensors_reaches_their_templates() {
     on_every_device!(|device| {
         for seed in 400..430 {
             let Example { mut memory, sets, mix } = example(device, seed);
@@ -301,10 +303,10 @@ fn decay_pulls_at_what_makes_a_tensor() {
     });
 }
 
-/// What some of the uses give, and what the others give, are together what all give; what nothing is made of has no gradient,
-/// whatever it had before.
+/// The gradients of two subsets of the uses add up to the gradient of all uses. Parameters that no
+/// use reads get gradient zero, whatever the gradient was before.
 #[test]
-fn some_of_the_uses_are_a_mix_of_their_own() {
+fn gradients_of_two_subsets_of_uses_add_up() {
     on_every_device!(|device| {
         for seed in 500..560 {
             let Example { mut memory, sets, mix } = example(device, seed);
@@ -334,17 +336,17 @@ fn some_of_the_uses_are_a_mix_of_their_own() {
             });
             parts.iter().for_each(|part| memory.mix(part, MixOutput::AllCopies).unwrap());
             for (name, whole) in tensors.iter().zip(&whole) {
-                // A device may sum in another order where there are fewer uses.
+                // A device may sum in another order if there are fewer uses.
                 let error = relative_error(&memory.parameter(name).unwrap(), whole);
                 assert!(error < 1e-6, "seed {seed}, {name}: {error:.2e}");
             }
             let mut gradients = |mix: &Mix<_>| {
                 memory.mix_backward(mix).unwrap();
-                MADE_OF.map(|name| memory.gradient(name).unwrap())
+                SOURCES.map(|name| memory.gradient(name).unwrap())
             };
             let expected = gradients(&all);
             let [one, other] = [gradients(&parts[0]), gradients(&parts[1])];
-            for (i, name) in MADE_OF.iter().enumerate() {
+            for (i, name) in SOURCES.iter().enumerate() {
                 let sum: Vec<f32> = one[i].iter().zip(&other[i]).map(|(a, b)| a + b).collect();
                 let error = relative_error(&sum, &expected[i]);
                 assert!(error < 1e-5, "seed {seed}, {name}: {error:.2e}");
@@ -357,7 +359,7 @@ fn some_of_the_uses_are_a_mix_of_their_own() {
 }
 
 #[test]
-fn threads_do_not_change_a_bit() {
+fn mixing_does_not_depend_on_the_number_of_threads() {
     let run = |threads| {
         let Example { mut memory, mix, .. } = example(&CpuDevice::new(threads).unwrap(), 7);
         memory.mix(&mix, MixOutput::AllCopies).unwrap();
@@ -381,7 +383,7 @@ fn threads_do_not_change_a_bit() {
 }
 
 #[test]
-fn contradictions_are_named() {
+fn inconsistent_sets_are_rejected() {
     let device = CpuDevice::new(1).unwrap();
     let Example { sets, .. } = example(&device, 11);
     assert!(sets[0].block.len() > 1 && sets[0].cells() > 1);
@@ -394,20 +396,20 @@ fn contradictions_are_named() {
         }
     };
     let longer = |region: Region| Region { len: region.len + 1, ..region };
-    assert!(error(&|s| s[0].uses.reverse()).contains("order"));
-    assert!(error(&|s| s[0].uses[0].cell = usize::MAX).contains("order"));
-    assert!(error(&|s| s[0].blocks = longer(s[0].blocks)).contains("blocks"));
+    assert!(error(&|s| s[0].uses.reverse()).contains("sorted by cell"));
+    assert!(error(&|s| s[0].uses[0].cell = usize::MAX).contains("sorted by cell"));
+    assert!(error(&|s| s[0].blocks = longer(s[0].blocks)).contains("not a multiple"));
     assert!(error(&|s| s[0].coefficients = s[0].coefficients.map(longer)).contains("rows of"));
     assert!(error(&|s| s[0].coefficients = None).contains("need coefficients"));
     let factors = |s: &mut Vec<MixSet>, damage: &dyn Fn(&mut MixFactors)| {
         damage(s[2].factors.as_mut().unwrap());
     };
-    assert!(error(&|s| factors(s, &|f| f.rows.truncate(1))).contains("product of two"));
-    assert!(error(&|s| factors(s, &|f| f.rows[0][0] = u32::MAX)).contains("no such pattern"));
-    assert!(error(&|s| factors(s, &|f| f.rows.reverse())).contains("order of gains"));
+    assert!(error(&|s| factors(s, &|f| f.rows.truncate(1))).contains("needs a pattern and a gain"));
+    assert!(error(&|s| factors(s, &|f| f.rows[0][0] = u32::MAX)).contains("out of range"));
+    assert!(error(&|s| factors(s, &|f| f.rows.reverse())).contains("sorted by gain"));
     assert!(error(&|s| factors(s, &|f| f.gains = longer(f.gains))).contains("whole rows"));
-    assert!(error(&|s| s[1].uses[0].at = [1, 0]).contains("outside the tensor"));
-    assert!(error(&|s| s[1].uses[0].extent = [6, 7]).contains("no such cell"));
+    assert!(error(&|s| s[1].uses[0].at = [1, 0]).contains("exceeds the tensor"));
+    assert!(error(&|s| s[1].uses[0].extent = [6, 7]).contains("larger than the template"));
     assert!(error(&|s| s[1].uses[0].factor = f32::NAN).contains("finite"));
     assert!(
         error(&|s| {
@@ -418,10 +420,11 @@ fn contradictions_are_named() {
     );
 }
 
-/// A set whose every use has its own cell gives what each use asks of the coefficients; for a hard-shared cell the parts
-/// add up to its gradient. The blocks' gradient stays.
+/// In a set in which every use has its own cell, each use gets its own gradient of the
+/// coefficients. For a hard-shared cell these gradients add up to the cell's gradient. The
+/// templates' gradient is unchanged.
 #[test]
-fn a_probe_takes_the_gradient_of_coefficients_apart() {
+fn a_probe_separates_the_gradients_of_shared_coefficients() {
     on_every_device!(|device| {
         for seed in 200..230 {
             let Example { mut memory, sets, mix } = example(device, seed);
@@ -462,9 +465,10 @@ fn a_probe_takes_the_gradient_of_coefficients_apart() {
     });
 }
 
-/// The same of gains: a probe has gains and products of its own, and leaves templates and patterns alone.
+/// The same for gains: a probe has its own gains and products, and does not change templates and
+/// patterns.
 #[test]
-fn a_probe_of_gains_leaves_templates_and_patterns_alone() {
+fn a_probe_of_gains_does_not_change_templates_and_patterns() {
     on_every_device!(|device| {
         for seed in 300..320 {
             let Example { mut memory, sets, mix } = example(device, seed);

@@ -1,4 +1,4 @@
-//! What the engine promises beyond a plain training step: modes, segments, tails, several graphs over one arena.
+//! Checks of modes, segments, padded batches, and several graphs over one arena.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn compile<D: Device>(memory: &Memory<D>, graph: &Graph, settings: Settings) -> 
     Program::compile(memory.device(), graph, &settings, memory.layout()).unwrap()
 }
 
-/// Memory for all of these, with parameters, images and labels.
+/// Memory for several programs, with parameters, images and labels.
 fn memory_for<D: Device>(device: &D, all: &[(&Graph, Settings)]) -> Memory<D> {
     let layout = layout_of(device, all);
     let arena = all.iter().map(|(graph, settings)| {
@@ -75,7 +75,7 @@ fn running_statistics_change_in_training_and_recalibration_only() {
 }
 
 #[test]
-fn recalibration_is_the_average_over_the_pass() {
+fn recalibration_averages_over_the_pass() {
     on_every_device!(|device| {
         let mut g = GraphBuilder::new("bn");
         let x = g.input("x", Shape::new(3, 3, 5)).unwrap();
@@ -123,7 +123,7 @@ fn batch_statistics_give_the_logits_of_training() {
 }
 
 #[test]
-fn frozen_weights_give_the_same_bits_until_they_are_frozen_again() {
+fn frozen_weights_ignore_later_changes() {
     on_every_device!(|device| {
         let graph = network("n", 4, labels());
         let settings = Settings::evaluate(4);
@@ -143,7 +143,7 @@ fn frozen_weights_give_the_same_bits_until_they_are_frozen_again() {
 }
 
 #[test]
-fn evaluation_keeps_nothing_for_a_backward_pass() {
+fn evaluation_stores_nothing_for_a_backward_pass() {
     on_every_device!(|device| {
         let deep = |layers: usize| {
             let mut g = GraphBuilder::new("deep");
@@ -161,14 +161,14 @@ fn evaluation_keeps_nothing_for_a_backward_pass() {
                 .map(|s| Program::compile(device, &graph, &s, &layout).unwrap().plan().arena_bytes)
         };
         let ([short_train, short], [long_train, long]) = (deep(4), deep(12));
-        assert_eq!(long, short, "depth costs evaluation no memory");
+        assert_eq!(long, short, "evaluation memory does not grow with depth");
         let kept = 2 * 8 * 64 * 16 * 16 * 8 * 4;
         assert!(long_train - short_train >= kept, "training keeps two activations per layer");
     });
 }
 
 #[test]
-fn a_padded_tail_counts_only_its_valid_rows() {
+fn padding_is_ignored_in_metrics() {
     on_every_device!(|device| {
         let graph = network("n", 4, labels());
         let settings = [Settings::evaluate(3), Settings::evaluate(8)];
@@ -188,7 +188,7 @@ fn a_padded_tail_counts_only_its_valid_rows() {
 }
 
 #[test]
-fn rows_that_do_not_count_have_no_gradient() {
+fn padded_rows_have_no_gradient() {
     on_every_device!(|device| {
         let graph = network("n", 4, labels().segments(2));
         let settings =
@@ -205,9 +205,10 @@ fn rows_that_do_not_count_have_no_gradient() {
     });
 }
 
-/// Three heads of four classes are three rows of four classes, to the bit; rows of the batch are padded, not those of heads.
+/// Three heads of four classes give the same bits as three rows of four classes. Padding applies to
+/// rows of the batch, not to heads.
 #[test]
-fn heads_are_rows_of_their_own() {
+fn heads_are_equivalent_to_rows() {
     on_every_device!(|device| {
         for (segments, valid) in [(1, u32::MAX), (2, u32::MAX), (2, 2), (1, 5), (1, 0)] {
             let found = [(1, 3), (3, 1)].map(|(side_by_side, heads)| {
@@ -234,9 +235,9 @@ fn heads_are_rows_of_their_own() {
     });
 }
 
-/// Slimmable training: the wide network's probabilities are the narrow one's target.
+/// Slimmable training: the wide network's probabilities are the narrow network's target.
 #[test]
-fn one_graph_teaches_another() {
+fn the_output_of_one_graph_is_the_target_of_another() {
     on_every_device!(|device| {
         let teacher = network("teacher", 4, labels());
         let student = network("student", 4, CrossEntropy::probabilities("teacher.probabilities"));
@@ -274,7 +275,7 @@ fn one_graph_teaches_another() {
 }
 
 #[test]
-fn gradients_accumulate_when_asked_to() {
+fn gradients_accumulate_if_set() {
     on_every_device!(|device| {
         let graph = network("n", 4, labels());
         let (set, add) = (Settings::train(4), Settings { accumulate: true, ..Settings::train(4) });
@@ -295,7 +296,7 @@ fn gradients_accumulate_when_asked_to() {
     });
 }
 
-/// Weighted losses at two depths; the gradient is the weighted sum of their gradients.
+/// Weighted losses at two depths: the gradient is the weighted sum of their gradients.
 #[test]
 fn several_weighted_losses() {
     on_every_device!(|device| {
@@ -346,7 +347,7 @@ fn a_parameter_that_no_loss_depends_on_has_gradient_zero() {
 }
 
 #[test]
-fn nan_is_not_hidden_by_activations_and_pools() {
+fn nan_passes_activations_and_pools() {
     on_every_device!(|device| {
         let graph = network("n", 4, labels());
         let settings = Settings::evaluate(4);
@@ -360,11 +361,12 @@ fn nan_is_not_hidden_by_activations_and_pools() {
         memory.set_input("x", &hashed(5, 4 * 6 * 6 * 3)).unwrap();
         memory.set_classes("labels", &[0, 1, 2, 77]).unwrap();
         memory.run(&program).unwrap();
-        assert!(memory.metrics("n.loss").unwrap().loss.is_nan(), "a class out of range shows");
+        assert!(memory.metrics("n.loss").unwrap().loss.is_nan(), "a class out of range gives NaN");
     });
 }
 
-/// A convolution, its batch norm with running statistics and what follows; or the convolution that it was folded into.
+/// A convolution with its batch norm in running statistics and what follows; or the folded
+/// convolution.
 fn normed(options: Conv2d, activation: Activation, residual: bool, folded: bool) -> Graph {
     let mut g = GraphBuilder::new(if folded { "folded" } else { "normed" });
     let x = g.input("x", Shape::new(6, 6, 8)).unwrap();
@@ -383,7 +385,7 @@ fn normed(options: Conv2d, activation: Activation, residual: bool, folded: bool)
 }
 
 #[test]
-fn a_folded_convolution_is_convolution_batch_norm_and_activation() {
+fn a_folded_convolution_equals_convolution_batch_norm_and_activation() {
     on_every_device!(|device| {
         for options in [Conv2d::new(8, 3).padding(1), Conv2d::new(8, 3).padding(1).groups(8)] {
             for activation in [Activation::None, Activation::Relu, Activation::Relu6] {
@@ -425,7 +427,7 @@ fn a_folded_convolution_is_convolution_batch_norm_and_activation() {
 }
 
 #[test]
-fn what_was_folded_cannot_be_trained() {
+fn a_folded_convolution_cannot_be_trained() {
     let mut g = GraphBuilder::new("folded");
     let x = g.input("x", Shape::new(4, 4, 3)).unwrap();
     let y = g.folded_conv("f", x, Conv2d::new(8, 3), Activation::Relu).unwrap();

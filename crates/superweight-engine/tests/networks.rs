@@ -1,4 +1,4 @@
-//! Finite differences through whole small networks, one of each family, and of the methods that use segments.
+//! Finite differences through small networks, one of each family, and through segmented methods.
 
 mod common;
 
@@ -9,7 +9,7 @@ use superweight_engine::{
 
 type Built = Result<NodeId, Error>;
 
-/// Ends a network in pool, classifier and a smoothed loss, and checks every gradient.
+/// Appends pooling, a classifier and a smoothed loss, and checks every gradient.
 fn check(
     name: &str,
     batch: usize,
@@ -27,7 +27,7 @@ fn check(
     check.losses = vec![("loss", 1.0)];
     check.steps = vec![3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4];
     check.tolerance = 2e-2;
-    // The loss is one float of about 2, known to 1e-7; the steps are of about 1e-3.
+    // The loss is one float of about 2, known to 1e-7; the steps are about 1e-3.
     check.floor = 2e-4;
     check.run_everywhere();
 }

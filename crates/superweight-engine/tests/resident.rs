@@ -1,4 +1,4 @@
-//! What stays on a device: images that batches are drawn from, sums over runs, learning rates.
+//! Checks of state on a device: image batches, sums over runs, learning rates and momentum.
 
 mod common;
 
@@ -12,7 +12,7 @@ use superweight_engine::{
 
 const SHAPE: Shape = Shape { height: 3, width: 4, channels: 2 };
 
-/// A linear classifier of small images.
+/// Memory of a linear classifier of small images.
 fn memory<D: Device>(device: &D, batch: usize) -> Memory<D> {
     let mut graph = GraphBuilder::new("linear");
     let images = graph.input("images", SHAPE).unwrap();
@@ -34,7 +34,7 @@ fn set() -> ImageSet {
     }
 }
 
-/// Too many for a device to keep.
+/// Images that devices do not keep.
 struct Elsewhere(Arc<dyn Pixels>);
 
 impl Pixels for Elsewhere {
@@ -48,32 +48,32 @@ impl Pixels for Elsewhere {
 }
 
 #[test]
-fn a_batch_is_drawn_as_each_image_is_rendered_and_its_tail_is_zero() {
-    is_drawn_as_it_is_rendered(&set());
+fn a_batch_equals_its_rendered_images_and_the_rest_is_zero() {
+    check_batches(&set());
 }
 
 #[test]
-fn images_that_no_device_keeps_are_drawn_alike() {
-    is_drawn_as_it_is_rendered(&ImageSet { pixels: Arc::new(Elsewhere(set().pixels)), ..set() });
+fn batches_do_not_depend_on_where_images_are_kept() {
+    check_batches(&ImageSet { pixels: Arc::new(Elsewhere(set().pixels)), ..set() });
 }
 
-fn is_drawn_as_it_is_rendered(set: &ImageSet) {
+fn check_batches(set: &ImageSet) {
     on_every_device!(|device| {
         let mut memory = memory(device, 6);
         let mut images = device.load_images(set, 6, 1).unwrap();
-        let hole = ImageSample {
+        let cutout = ImageSample {
             image: 4,
             cutout_rows: [1, 2],
             cutout_columns: [0, 3],
             ..ImageSample::default()
         };
         let moved = ImageSample { image: 1, flip: 1, down: -1, right: 2, ..ImageSample::default() };
-        let stretched = |crop| ImageSample { image: 2, flip: 1, right: 1, crop, ..hole };
+        let stretched = |crop| ImageSample { image: 2, flip: 1, right: 1, crop, ..cutout };
         let parts = [[0, 0, 3, 4], [1, 1, 2, 3], [2, 3, 1, 1], [0, 2, 3, 2]].map(stretched);
         for draws in [
             vec![ImageSample::unchanged(3); 6],
             parts.to_vec(),
-            vec![ImageSample::unchanged(2), hole, moved],
+            vec![ImageSample::unchanged(2), cutout, moved],
         ] {
             device.set_samples(&mut images, &draws);
             memory.draw_batch(&images, "images", "labels").unwrap();
@@ -88,7 +88,8 @@ fn is_drawn_as_it_is_rendered(set: &ImageSet) {
                 (0..6).map(|i| draws.get(i).map_or(0, |draw| set.classes[draw.image as usize]))
             ));
         }
-        // Row 0 shows row −1: byte 0 of each channel. Row 1 shows row 0 of the flipped image, two to the right.
+        // Row 0 shows row −1, which is byte 0 of each channel. Row 1 shows row 0 of the flipped
+        // image, shifted by two.
         let moved = &memory.output("images").unwrap()[2 * SHAPE.len()..][..2 * 8];
         let byte =
             |x: usize, c: usize| ((SHAPE.len() + x * 2 + c) * 7 % 256) as f32 + 1000.0 * c as f32;
@@ -100,14 +101,14 @@ fn is_drawn_as_it_is_rendered(set: &ImageSet) {
     });
 }
 
-/// Rows of three images: pixel by pixel, the channels of the first, of the second, of the third.
+/// Rows of three images: within each pixel, the channels of the first, second and third image.
 #[test]
-fn images_lie_abreast() {
-    lie_abreast(&set());
-    lie_abreast(&ImageSet { pixels: Arc::new(Elsewhere(set().pixels)), ..set() });
+fn a_row_may_hold_several_images() {
+    check_several_per_row(&set());
+    check_several_per_row(&ImageSet { pixels: Arc::new(Elsewhere(set().pixels)), ..set() });
 }
 
-fn lie_abreast(set: &ImageSet) {
+fn check_several_per_row(set: &ImageSet) {
     on_every_device!(|device| {
         let wide = Shape { channels: 3 * SHAPE.channels, ..SHAPE };
         let mut graph = GraphBuilder::new("three");
@@ -146,7 +147,7 @@ fn lie_abreast(set: &ImageSet) {
 }
 
 #[test]
-fn sums_are_those_of_the_numbers_at_the_time() {
+fn sums_use_the_values_of_each_run() {
     on_every_device!(|device| {
         let mut memory = memory(device, 4);
         let names = ["classifier.bias", "classifier.weight"];
@@ -169,7 +170,7 @@ fn sums_are_those_of_the_numbers_at_the_time() {
 }
 
 #[test]
-fn momentum_is_read_and_restored_by_place() {
+fn momentum_is_read_and_restored_by_tensor() {
     on_every_device!(|device| {
         let mut memory = memory(device, 4);
         let all = memory.layout().parameter_len;

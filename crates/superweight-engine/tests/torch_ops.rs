@@ -1,4 +1,5 @@
-//! Every operation against PyTorch 2.11 (`fixtures/make.py`), L2-relative error below 1e-4 per tensor.
+//! Compares every operation with PyTorch 2.11 (`fixtures/make.py`): relative L2 error below 1e-4
+//! per tensor.
 
 mod common;
 
@@ -12,7 +13,8 @@ fn fixtures() -> Fixtures {
     Fixtures::parse(include_str!("fixtures/ops.txt"), include_bytes!("fixtures/ops.bin"))
 }
 
-/// Runs one operation forward and backward, on every device, and compares everything the fixture has of it.
+/// Runs one operation forward and backward on every device, and compares every tensor of the
+/// fixture.
 fn compare(
     case: &str,
     settings: Settings,
@@ -188,7 +190,8 @@ fn sgd() {
             ("sgd_momentum", 0.9, false, 0.01),
             ("sgd_nesterov", 0.9, true, 0.01),
         ] {
-            // Two weights whose gradients come from outside: y = x·pᵀ with x = 1 and dL/dy = the gradient given.
+            // Two weights with external gradients: y = x·pᵀ with x = 1 and dL/dy = the given
+            // gradient.
             let mut g = GraphBuilder::new(case);
             let x = g.input("x", Shape::vector(1)).unwrap();
             for (name, len) in [("p", 50), ("q", 20)] {
@@ -222,7 +225,7 @@ fn sgd() {
     });
 }
 
-/// Banks that no graph reads lie in the same storage.
+/// Banks that no graph reads are in the same storage.
 #[test]
 fn parameters_without_a_graph() {
     on_every_device!(|device| {

@@ -1,4 +1,4 @@
-//! BankViews of banks against their definition, forward and backward.
+//! Compares bank views with their definition, forward and backward.
 
 mod common;
 
@@ -12,8 +12,8 @@ fn pick(seed: u32, n: u32, from: usize, to: usize) -> usize {
     from + ((hash(seed, n) + 1.0) / 2.0 * (to - from) as f32) as usize
 }
 
-/// Two banks, and views of all kinds that lie anywhere in them, most of them over others. Tensors of a bank lie side by side, as
-/// blocks of a mix do.
+/// Two banks with views of all kinds at random positions, most of them overlapping. The tensors of
+/// a bank are adjacent, like the templates of a mix.
 struct Example<D: Device> {
     memory: Memory<D>,
     views: BankViews<D>,
@@ -60,7 +60,7 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
             let rows = Region { len: shape.rows, ..factor };
             let cols = Region { offset: factor.offset + rows.len, len: shape.cols, ..factor };
             factor.offset = cols.offset + cols.len;
-            // Of slices every other.
+            // Every second slice has factors.
             let has = *from == [shape.rows, shape.cols] && n % 2 == 0;
             let factors = has.then_some(RankOne { rows, cols });
             BankView {
@@ -83,20 +83,21 @@ fn example<D: Device>(device: &D, seed: u32) -> Example<D> {
     Example { memory, views: BankViews::new(device, sets).unwrap() }
 }
 
-/// What PyTorch's documentation says of `interpolate(mode="bilinear", align_corners=False)`, in f64: the two places that `n` of `to`
-/// numbers lies between, and the weight of the second.
+/// PyTorch's definition of `interpolate(mode="bilinear", align_corners=False)`, in f64: the two
+/// source positions of output `n`, and the weight of the second.
 fn around(n: usize, from: usize, to: usize) -> ([usize; 2], f64) {
     let place = ((n as f64 + 0.5) * from as f64 / to as f64 - 0.5).max(0.0);
     let lower = place.floor() as usize;
     ([lower, (lower + 1).min(from - 1)], place - place.floor())
 }
 
-/// The definition, number by number: an OIHW matrix stretched, and then in the order of memory, times factors of rows and columns.
+/// The definition, element by element: interpolates an OIHW matrix, converts it to memory order,
+/// and multiplies by row and column factors.
 fn naive(view: &BankView, bank: &[f32], factors: [&[f32]; 2]) -> Vec<f32> {
     let Block { rows, positions, cols } = view.shape;
     let [from, to] = [[view.from[0], view.from[1] * positions], [rows, cols * positions]];
     let at = |row: usize, column: usize| f64::from(bank[view.at + row * from[1] + column]);
-    let mut numbers = vec![];
+    let mut values = vec![];
     for r in 0..rows {
         for p in 0..positions {
             for i in 0..cols {
@@ -107,20 +108,20 @@ fn naive(view: &BankView, bank: &[f32], factors: [&[f32]; 2]) -> Vec<f32> {
                     Some(_) => f64::from(factors[0][r]) * f64::from(factors[1][i]),
                     None => 1.0,
                 };
-                numbers.push((factor * ((1.0 - wr) * line(r0) + wr * line(r1))) as f32);
+                values.push((factor * ((1.0 - wr) * line(r0) + wr * line(r1))) as f32);
             }
         }
     }
-    numbers
+    values
 }
 
-/// Rows' and columns' factors of a view; of one that has none, nothing.
+/// Row and column factors of a view; empty if it has none.
 fn factors<D: Device>(memory: &Memory<D>, view: &BankView) -> [Vec<f32>; 2] {
     view.factors.map_or([vec![], vec![]], |of| [of.rows, of.cols].map(|region| memory.read(region)))
 }
 
 #[test]
-fn equals_the_definition() {
+fn views_match_the_definition() {
     on_every_device!(|device| {
         let mut kinds = [0; 3];
         for seed in 0..40 {
@@ -148,7 +149,8 @@ fn equals_the_definition() {
     });
 }
 
-/// A device with a bank called "bank" and a tensor for each view: shape, first number, from.
+/// A device with a bank called "bank" and one tensor per view (shape, first element, source rows
+/// and columns).
 fn small<D: Device>(
     device: &D,
     bank: &[f32],
@@ -178,9 +180,9 @@ fn small<D: Device>(
     (memory, views)
 }
 
-/// Slices keep every bit, those of no number too; of OIHW they are made OHWI.
+/// Slices keep every bit, also of NaN. They are converted from OIHW to OHWI.
 #[test]
-fn a_slice_is_a_copy() {
+fn a_slice_is_copied_exactly() {
     on_every_device!(|device| {
         let mut bank = hashed(3, 200);
         [bank[7], bank[12], bank[30]] = [-0.0, f32::NAN, f32::INFINITY];
@@ -196,20 +198,20 @@ fn a_slice_is_a_copy() {
             let found = memory.read(view.tensor);
             let Block { rows, positions, cols } = view.shape;
             let found = ohwi_to_oihw(&found, [rows, cols, positions, 1]);
-            let bits = |numbers: &[f32]| numbers.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+            let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
             assert_eq!(bits(&found), bits(&bank[view.at..view.at + view.shape.len()]));
         }
     });
 }
 
-/// By the formula of `around`, what this is for:
+/// Expected values of the formula in `around`:
 ///
 /// ```python
 /// m = torch.tensor([[1., -2., 4.], [8., 16., -32.]])
 /// F.interpolate(m[None, None], size=(4, 7), mode="bilinear", align_corners=False)
 /// ```
 #[test]
-fn two_by_three_become_four_by_seven() {
+fn interpolation_matches_pytorch() {
     #[rustfmt::skip]
     let expected = [
         1.0, 0.5714286, -0.7142857, -2.0, 0.5714286, 3.142857, 4.0,
@@ -226,9 +228,9 @@ fn two_by_three_become_four_by_seven() {
     });
 }
 
-/// ⟨dW, J·x⟩ = ⟨Jᵀ·dW, x⟩, and what was in the gradient before is gone.
+/// ⟨dW, J·x⟩ = ⟨Jᵀ·dW, x⟩, and earlier gradients are overwritten.
 #[test]
-fn backward_is_the_adjoint() {
+fn views_backward_is_the_adjoint() {
     on_every_device!(|device| {
         for seed in 100..140 {
             let Example { mut memory, views } = example(device, seed);
@@ -250,7 +252,7 @@ fn backward_is_the_adjoint() {
                     (of_tensors - of_bank).abs() < 1e-6 * scale,
                     "seed {seed}: {of_tensors} {of_bank}"
                 );
-                // A tensor is as linear in its factors.
+                // A tensor is linear in its factors too.
                 for view in &set.views {
                     let Some(RankOne { rows, cols }) = view.factors else { continue };
                     let (w, dw) = both(view.tensor);
@@ -264,18 +266,18 @@ fn backward_is_the_adjoint() {
                     }
                 }
                 for (n, d) in dbank.iter().enumerate() {
-                    let sees =
+                    let reads =
                         |view: &BankView| (view.at..view.at + view.source_len()).contains(&n);
-                    assert!(*d == 0.0 || set.views.iter().any(sees), "nobody looks at {n}");
+                    assert!(*d == 0.0 || set.views.iter().any(reads), "no view reads element {n}");
                 }
             }
         }
     });
 }
 
-/// The adjoint holds in sum; this says that every number has its own.
+/// The adjoint test checks a sum; this checks every element.
 #[test]
-fn a_bank_of_one_number_that_moves_moves_its_gradient() {
+fn every_bank_element_has_its_own_gradient() {
     on_every_device!(|device| {
         let shape = |rows, positions, cols| Block { rows, positions, cols };
         let all = [
@@ -298,15 +300,15 @@ fn a_bank_of_one_number_that_moves_moves_its_gradient() {
         };
         let expected: Vec<f32> = (0..70).map(slope).collect();
         for (n, (found, expected)) in found.iter().zip(&expected).enumerate() {
-            assert!((found - expected).abs() < 2e-6, "number {n}: {found} {expected}");
+            assert!((found - expected).abs() < 2e-6, "element {n}: {found} {expected}");
         }
-        assert!(expected.iter().filter(|d| **d == 0.0).count() > 3, "some are seen by nobody");
+        assert!(expected.iter().filter(|d| **d == 0.0).count() > 3, "some elements have no view");
     });
 }
 
-/// The same of factors: of each row and column by itself, which the sum does not tell.
+/// The same for factors: checks each row and column factor by itself.
 #[test]
-fn a_factor_that_moves_moves_its_gradient() {
+fn every_factor_has_its_own_gradient() {
     on_every_device!(|device| {
         let mut checked = 0;
         for seed in 400..420 {
@@ -359,7 +361,7 @@ fn all_written<D: Device>(memory: &Memory<D>) -> Vec<Vec<f32>> {
 }
 
 #[test]
-fn threads_do_not_change_a_bit() {
+fn views_do_not_depend_on_the_number_of_threads() {
     for seed in [7, 8, 9] {
         let run = |threads| {
             let all = written(&CpuDevice::new(threads).unwrap(), seed);
@@ -370,9 +372,9 @@ fn threads_do_not_change_a_bit() {
     }
 }
 
-/// In both precisions: banks and what is looked at in them have 32 bits in any case.
+/// In both precisions: banks and their tensors are always f32.
 #[test]
-fn a_gpu_gives_what_the_cpu_gives() {
+fn the_gpu_matches_the_cpu() {
     for precision in [Precision::F32, Precision::Bf16] {
         with_cuda(precision, |device| {
             for seed in 200..220 {
@@ -388,7 +390,7 @@ fn a_gpu_gives_what_the_cpu_gives() {
 }
 
 #[test]
-fn a_recording_does_the_same() {
+fn a_recording_gives_the_same_result() {
     on_every_device!(|device| {
         let Example { mut memory, views } = example(device, 300);
         let recording = device.record(&mut || {
@@ -404,7 +406,7 @@ fn a_recording_does_the_same() {
 }
 
 #[test]
-fn contradictions_are_named() {
+fn inconsistent_views_are_rejected() {
     let device = CpuDevice::new(1).unwrap();
     let Example { views, memory } = example(&device, 11);
     let error = |damage: &dyn Fn(&mut Vec<BankViewSet>)| {
@@ -415,31 +417,34 @@ fn contradictions_are_named() {
             other => panic!("{other:?}"),
         }
     };
-    let says = |damage: &dyn Fn(&mut Vec<BankViewSet>), parts: &[&str]| {
+    let expect = |damage: &dyn Fn(&mut Vec<BankViewSet>), parts: &[&str]| {
         let error = error(damage);
         assert!(parts.iter().all(|part| error.contains(part)), "{error}");
     };
-    says(&|s| s[0].bank.space = Space::Gradients, &["`first`", "the bank is not of parameters"]);
-    says(
+    expect(
+        &|s| s[0].bank.space = Space::Gradients,
+        &["`first`", "the bank is not a region of f32 parameters"],
+    );
+    expect(
         &|s| s[0].bank.element = Element::Weight,
-        &["`first`", "the bank is not of parameters in 32 bits"],
+        &["`first`", "the bank is not a region of f32 parameters"],
     );
-    says(
+    expect(
         &|s| s[1].views[2].tensor.space = Space::State,
-        &["`second`", "view 2", "the tensor is not of parameters"],
+        &["`second`", "view 2", "the tensor is not a region of f32 parameters"],
     );
-    says(
+    expect(
         &|s| s[1].views[2].tensor.element = Element::Weight,
-        &["`second`", "view 2", "in 32 bits"],
+        &["`second`", "view 2", "f32 parameters"],
     );
-    says(&|s| s[0].views[1].shape.cols = 0, &["`first`", "view 1", "has no numbers"]);
-    says(&|s| s[0].views[1].tensor.len += 1, &["`first`", "view 1", "not those of"]);
-    says(&|s| s[0].views[0].from[1] = 0, &["view 0", "from nothing"]);
-    says(&|s| s[0].views[0].from[0] = s[0].views[0].shape.rows + 1, &["view 0", "larger than"]);
-    says(&|s| s[0].views[0].from[1] = s[0].views[0].shape.cols + 1, &["view 0", "larger than"]);
-    says(&|s| s[1].views[0].at = s[1].bank.len, &["`second`", "view 0", "outside the bank"]);
-    says(&|s| s[1].views[0].at = usize::MAX, &["`second`", "view 0", "outside the bank"]);
-    says(&|s| s[1].bank.len = 0, &["`second`", "the bank is not"]);
+    expect(&|s| s[0].views[1].shape.cols = 0, &["`first`", "view 1", "has no elements"]);
+    expect(&|s| s[0].views[1].tensor.len += 1, &["`first`", "view 1", "not the size of"]);
+    expect(&|s| s[0].views[0].from[1] = 0, &["view 0", "no rows or columns"]);
+    expect(&|s| s[0].views[0].from[0] = s[0].views[0].shape.rows + 1, &["view 0", "cannot shrink"]);
+    expect(&|s| s[0].views[0].from[1] = s[0].views[0].shape.cols + 1, &["view 0", "cannot shrink"]);
+    expect(&|s| s[1].views[0].at = s[1].bank.len, &["`second`", "view 0", "exceed the bank"]);
+    expect(&|s| s[1].views[0].at = usize::MAX, &["`second`", "view 0", "exceed the bank"]);
+    expect(&|s| s[1].bank.len = 0, &["`second`", "the bank is not"]);
     fn with_factors(sets: &mut [BankViewSet]) -> (&mut BankView, RankOne) {
         let mut all = sets.iter_mut().flat_map(|set| &mut set.views);
         let view = all.find(|view| view.factors.is_some()).unwrap();
@@ -453,14 +458,14 @@ fn contradictions_are_named() {
             view.factors = Some(factors);
         }
     };
-    says(&|s| with_factors(s).0.from[0] -= 1, &["only slices have factors"]);
-    says(&other(|of| of.rows.len += 1), &["factors of rows and", "are not those of"]);
-    says(&other(|of| of.cols.len -= 1), &["factors of rows and", "are not those of"]);
-    says(
+    expect(&|s| with_factors(s).0.from[0] -= 1, &["interpolation cannot have factors"]);
+    expect(&other(|of| of.rows.len += 1), &["row factors and", "do not match"]);
+    expect(&other(|of| of.cols.len -= 1), &["row factors and", "do not match"]);
+    expect(
         &other(|of| of.cols.space = Space::State),
-        &["its factors are not of parameters in 32 bits"],
+        &["the factors are not regions of f32 parameters"],
     );
-    says(
+    expect(
         &other(|of| of.cols.offset = of.rows.offset),
         &["a factor of view", "overlaps a factor of view"],
     );
@@ -468,16 +473,16 @@ fn contradictions_are_named() {
         let view = s[0].views[0];
         s[1].views.push(BankView { at: 0, from: [1, 1], ..view });
     };
-    says(&twice, &["the tensor of view", "overlaps the tensor of view", "`second`", "`first`"]);
+    expect(&twice, &["the tensor of view", "overlaps the tensor of view", "`second`", "`first`"]);
     let over_a_bank = |s: &mut Vec<BankViewSet>| s[0].views[0].tensor.offset = s[1].bank.offset;
-    says(&over_a_bank, &["the tensor of view 0", "overlaps", "the bank"]);
+    expect(&over_a_bank, &["the tensor of view 0", "overlaps", "the bank"]);
     let same_bank = |s: &mut Vec<BankViewSet>| {
         s[1].bank = s[0].bank;
         s[1].views.clear();
     };
-    says(&same_bank, &["the bank overlaps the bank"]);
+    expect(&same_bank, &["the bank overlaps the bank"]);
 
-    // And a memory that is too small for them.
+    // A memory that is too small is an error too.
     let mut builder = LayoutBuilder::new();
     builder.parameter("bank", 3).unwrap();
     let mut other = Memory::new(&device, builder.finish(&device), 0).unwrap();

@@ -7,6 +7,7 @@
 mod access;
 mod bank;
 mod buffer;
+#[doc(hidden)]
 pub mod conv;
 mod device;
 mod images;
@@ -18,4 +19,7 @@ mod simd;
 mod sums;
 mod vector;
 
-pub use device::{CpuDevice, Kernel, MAX_THREADS, Packed};
+pub use device::{CpuDevice, MAX_THREADS};
+
+#[doc(hidden)]
+pub use device::{Kernel, Packed};

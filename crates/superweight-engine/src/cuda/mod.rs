@@ -16,45 +16,70 @@
 //!
 //! Calls return before their work is done. A later failure is stored and returned by
 //! [`Device::finish`](crate::Device::finish) or the next call that can fail.
+//!
+//! Without the cargo feature `cuda` only the types of this module remain, and `CudaDevice::new` fails.
 
+#[cfg(not(feature = "cuda"))]
+mod absent;
+#[cfg(feature = "cuda")]
 mod bank;
+#[cfg(feature = "cuda")]
 mod blas;
+#[cfg(feature = "cuda")]
 mod buffer;
+#[cfg(feature = "cuda")]
 mod capture;
+#[cfg(feature = "cuda")]
 mod compile;
+#[cfg(feature = "cuda")]
 mod context;
+#[cfg(feature = "cuda")]
 mod cudnn;
+#[cfg(feature = "cuda")]
 mod device;
+#[cfg(feature = "cuda")]
 mod fuse;
+#[cfg(feature = "cuda")]
 mod gpu;
+#[cfg(feature = "cuda")]
 mod images;
+#[cfg(feature = "cuda")]
 mod launch;
+#[cfg(feature = "cuda")]
 mod libraries;
+#[cfg(feature = "cuda")]
 mod lock;
+#[cfg(feature = "cuda")]
 mod named;
-#[cfg(test)]
+#[cfg(all(test, feature = "cuda"))]
 mod on_device;
+#[cfg(feature = "cuda")]
 mod ops;
 mod precision;
+#[cfg(feature = "cuda")]
 mod properties;
+#[cfg(feature = "cuda")]
 mod record;
+#[cfg(feature = "cuda")]
 mod sgd;
 mod tuning;
+#[cfg(feature = "cuda")]
 mod view;
 
-pub use bank::mix::Mixer;
-pub use bank::views::Viewer;
-pub use buffer::CudaBuffer;
-pub use compile::compile_all;
-#[cfg(fuzzing)]
+#[cfg(not(feature = "cuda"))]
+pub use absent::{CudaDevice, compile_all};
+#[cfg(all(fuzzing, feature = "cuda"))]
 pub use cudnn::parse_records;
-pub use device::CudaDevice;
-pub use images::CudaImages;
-pub use ops::Kernel;
 pub use precision::Precision;
-pub use record::Recording;
-pub use sgd::Updater;
 pub use tuning::{ConvRecord, Tuning};
-pub use view::Packed;
+#[cfg(feature = "cuda")]
+pub use {compile::compile_all, device::CudaDevice};
+
+#[cfg(feature = "cuda")]
+#[doc(hidden)]
+pub use {
+    bank::mix::Mixer, bank::views::Viewer, buffer::CudaBuffer, images::CudaImages, ops::Kernel,
+    record::Recording, sgd::Updater, view::Packed,
+};
 
 pub use crate::error::CudaError;

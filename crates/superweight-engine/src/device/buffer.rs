@@ -113,6 +113,7 @@ pub enum InputGradient {
 /// Control words: small integers in device memory that may change between runs of a compiled
 /// program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Control {
     /// Number of valid rows per segment in losses and metrics. The remaining rows are padding.
     ValidRows = 0,

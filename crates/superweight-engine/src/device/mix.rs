@@ -101,6 +101,7 @@ impl MixFactors {
 
 /// Gradients that the backward pass of a set computes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MixGradients {
     /// Gradients of templates and coefficients.
     #[default]

@@ -5,6 +5,11 @@
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CudaError {
+    /// The program was built without the cargo feature `cuda`.
+    #[error(
+        "this program was built without CUDA: use `--device cpu`, or build it with the cargo feature `cuda`"
+    )]
+    NotBuilt,
     /// The NVIDIA driver is not installed.
     #[error(
         "no NVIDIA driver: libcuda.so.1 does not open ({reason}); use `--device cpu`, or install the driver"
@@ -97,6 +102,7 @@ pub enum CudaError {
 
 impl CudaError {
     /// Makes a [`CudaError::Call`].
+    #[cfg(feature = "cuda")]
     pub(crate) fn call(call: impl Into<String>, reason: impl ToString) -> Self {
         Self::Call { call: call.into(), reason: reason.to_string() }
     }

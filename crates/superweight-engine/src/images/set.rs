@@ -10,6 +10,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+#[cfg(feature = "cuda")]
 use rayon::prelude::*;
 
 use super::pixels::Pixels;
@@ -74,6 +75,7 @@ impl ImageSet {
 
     /// Copies the bytes of these images one after another into `to`. Blocks while they are read
     /// from disk.
+    #[cfg(feature = "cuda")]
     pub(crate) fn gather(&self, draws: &[ImageSample], to: &mut Vec<u8>) {
         self.prefetch(draws);
         to.resize(draws.len() * self.shape.len(), 0);

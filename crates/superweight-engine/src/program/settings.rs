@@ -2,6 +2,7 @@
 
 /// Statistics that batch norm uses, and how it updates the running statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum NormMode {
     /// Uses batch statistics and updates the running statistics with the momentum.
     Train,

@@ -1,5 +1,5 @@
-//! What the tests share: numbers made of hashes, a graph with its memory, and finite differences. Everything is generic
-//! over the device, so that a second device runs the same bodies.
+//! Helpers of the tests: hashed values, a graph with its memory, finite differences, and PyTorch
+//! fixtures. All are generic over the device, so every device runs the same tests.
 #![allow(dead_code)]
 
 use std::collections::HashMap;
@@ -10,13 +10,14 @@ use superweight_engine::{
     Program, Settings, SlotKind,
 };
 
-/// The device that is always there.
+/// The CPU device.
 pub fn device() -> CpuDevice {
     CpuDevice::new(2).unwrap()
 }
 
-/// Runs `body` on the first GPU, or says why not. With `SWN_REQUIRE_CUDA` set, a GPU that is not there is a failure. One
-/// body at a time: a recording is of all that its stream is asked.
+/// Runs `body` on the first GPU, or prints why not. With `SWN_REQUIRE_CUDA` set, a missing GPU is a
+/// failure. Only one body runs at a time, because a recording captures everything that its stream
+/// receives.
 pub fn with_cuda(precision: Precision, body: impl FnOnce(&CudaDevice)) {
     static DEVICES: [OnceLock<Result<Mutex<CudaDevice>, String>>; 2] =
         [OnceLock::new(), OnceLock::new()];
@@ -35,7 +36,8 @@ pub fn with_cuda(precision: Precision, body: impl FnOnce(&CudaDevice)) {
     }
 }
 
-/// Runs a body on the CPU and, in f32, on the GPU if there is one: `on_every_device!(|device| { … })`.
+/// Runs a body on the CPU and, in f32, on the GPU if there is one: `on_every_device!(|device| { …
+/// })`.
 #[allow(unused_macros)]
 macro_rules! on_every_device {
     (|$device:ident| $body:block) => {{
@@ -50,7 +52,8 @@ macro_rules! on_every_device {
 #[allow(unused_imports)]
 pub(crate) use on_every_device;
 
-/// A number in [-1, 1) from a seed and an index: the generator that `fixtures/make.py` has too (murmur3's finaliser).
+/// A value in [-1, 1) from a seed and an index, with the generator of `fixtures/make.py` (murmur3's
+/// finaliser).
 pub fn hash(seed: u32, index: u32) -> f32 {
     let mut h = index.wrapping_mul(0x9E37_79B1) ^ seed.wrapping_mul(0x85EB_CA6B);
     h ^= h >> 16;
@@ -61,7 +64,7 @@ pub fn hash(seed: u32, index: u32) -> f32 {
     (h >> 8) as f32 / 8_388_608.0 - 1.0
 }
 
-/// A vector of them.
+/// A vector of hashed values.
 pub fn hashed(seed: u32, len: usize) -> Vec<f32> {
     (0..len as u32).map(|i| hash(seed, i)).collect()
 }
@@ -71,7 +74,7 @@ pub fn name_seed(name: &str) -> u32 {
     name.bytes().fold(0x811C_9DC5, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193))
 }
 
-/// ‖a − b‖ / ‖b‖, in f64.
+/// Relative error ‖a − b‖ / ‖b‖, in f64.
 pub fn relative_error(a: &[f32], b: &[f32]) -> f64 {
     assert_eq!(a.len(), b.len(), "sizes differ");
     let square = |v: f64| v * v;
@@ -109,7 +112,7 @@ impl<D: Device> Bench<D> {
         bench
     }
 
-    /// Plausible values everywhere: scales near 1, variances positive, the rest around zero.
+    /// Fills parameters and statistics with plausible values.
     pub fn fill(&mut self) {
         fill(&self.graph, &mut self.memory);
     }
@@ -119,7 +122,8 @@ impl<D: Device> Bench<D> {
     }
 }
 
-/// Fills parameters and statistics from their names; scales are near 1, variances positive.
+/// Fills parameters and statistics with values hashed from their names. Scales are near 1,
+/// variances positive, the rest around zero.
 pub fn fill<D: Device>(graph: &Graph, memory: &mut Memory<D>) {
     for slot in graph.slots() {
         let mut values = hashed(name_seed(&slot.name), slot.len());
@@ -140,25 +144,25 @@ pub fn fill<D: Device>(graph: &Graph, memory: &mut Memory<D>) {
     }
 }
 
-/// What finite differences are taken of: inputs with their values, and the losses.
+/// A finite-difference check: inputs with their values, and losses.
 pub struct Check<'a> {
     pub graph: Graph,
     pub batch: usize,
     pub norm: NormMode,
-    /// Input name and numbers per image.
+    /// Input name and elements per image.
     pub inputs: Vec<(&'a str, usize)>,
     /// Names of class targets and the number of classes.
     pub classes: Vec<(&'a str, u32)>,
     /// Names of probability targets and the number of classes.
     pub probabilities: Vec<(&'a str, usize)>,
-    /// Output, the external gradient on it, its weight, numbers per image.
+    /// Output, its external gradient, the gradient's weight, and elements per image.
     pub external: Vec<(&'a str, &'a str, f64, usize)>,
     /// Losses and their weights.
     pub losses: Vec<(&'a str, f64)>,
-    /// Steps of the difference, the best of which counts: a long one steps over kinks, a short one drowns in rounding,
-    /// and a wrong gradient agrees with none.
+    /// Step sizes, of which the best counts. A long step crosses kinks and a short one suffers from
+    /// rounding. A wrong gradient agrees with none.
     pub steps: Vec<f32>,
-    /// How far the slope may be off, relative to it, and in any case.
+    /// Allowed error of the slope: relative, and absolute.
     pub tolerance: f64,
     pub floor: f64,
 }
@@ -180,20 +184,21 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The objective is ⟨r, y⟩ for the output `y` with a random external gradient r called `r`.
+    /// Uses the objective ⟨r, y⟩ for the output `y` and a random external gradient `r`.
     pub fn on_output(mut self, len: usize) -> Self {
         self.external = vec![("y", "r", 1.0, len)];
         self
     }
 
-    /// On the CPU and, in f32, on the GPU if there is one.
+    /// Runs the check on the CPU and, in f32, on the GPU if there is one.
     pub fn run_everywhere(&self) {
         self.run(&device());
         with_cuda(Precision::F32, |device| self.run(device));
     }
 
-    /// Compares slopes of the objective with the gradients, tensor by tensor, along a random direction and along the
-    /// gradient itself: a wrong factor fails both, a missing part the first.
+    /// Compares slopes of the objective with the gradients, tensor by tensor, along a random
+    /// direction and along the gradient itself. A wrong factor fails both; a missing part fails the
+    /// first.
     pub fn run<D: Device>(&self, device: &D) {
         let train =
             Settings { norm: self.norm, input_gradients: true, ..Settings::train(self.batch) };
@@ -272,7 +277,7 @@ impl<'a> Check<'a> {
                 let size = size / (gradient.len() as f32).sqrt().max(1.0);
                 let slopes: Vec<f64> =
                     self.steps.iter().map(|step| slope(step * size, &mut memory)).collect();
-                // The scale of the slope: along a random direction it may cancel to nearly nothing.
+                // Scale of the slope. Along a random direction it may cancel to nearly zero.
                 let scale = analytic.abs().max(dot(gradient, gradient).sqrt());
                 let error = slopes
                     .iter()
@@ -280,7 +285,7 @@ impl<'a> Check<'a> {
                     .fold(f64::INFINITY, f64::min);
                 assert!(
                     error <= self.tolerance * scale + self.floor,
-                    "{}: {name} along {what}: slopes {slopes:?}, gradient says {analytic} (scale {scale})",
+                    "{}: {name} along {what}: slopes {slopes:?}, gradient {analytic} (scale {scale})",
                     self.graph.name()
                 );
             }
@@ -318,16 +323,16 @@ impl<'a> Check<'a> {
     }
 }
 
-/// What PyTorch computed, by `case tensor`; see `fixtures/make.py`.
+/// Results of PyTorch, by `case tensor`; see `fixtures/make.py`.
 pub struct Fixtures(HashMap<String, Vec<f32>>);
 
 impl Fixtures {
     pub fn parse(index: &str, bytes: &[u8]) -> Self {
-        let mut numbers =
+        let mut values =
             bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
         let tensors = index.lines().map(|line| {
             let (name, count) = line.rsplit_once(' ').unwrap();
-            (name.to_owned(), numbers.by_ref().take(count.parse().unwrap()).collect())
+            (name.to_owned(), values.by_ref().take(count.parse().unwrap()).collect())
         });
         Self(tensors.collect())
     }
@@ -338,7 +343,7 @@ impl Fixtures {
             .unwrap_or_else(|| panic!("no fixture {case} {tensor}"))
     }
 
-    /// Tensors of a case.
+    /// Names of the tensors of a case.
     pub fn tensors(&self, case: &str) -> Vec<&str> {
         let of_case = self.0.keys().filter_map(|key| key.split_once(' '));
         let mut tensors: Vec<&str> =
@@ -347,14 +352,14 @@ impl Fixtures {
         tensors
     }
 
-    /// L2-relative distance below 1e-4; returns it.
+    /// Asserts a relative L2 error below 1e-4 and returns it.
     pub fn assert_close(&self, case: &str, tensor: &str, ours: &[f32]) -> f64 {
         let error = relative_error(ours, self.get(case, tensor));
         assert!(error < 1e-4, "{case} {tensor}: relative error {error:.2e}");
         error
     }
 
-    /// L2-relative distance of a tensor of which PyTorch's side may be a sample.
+    /// Relative L2 error of a tensor. The fixture may hold only a sample of it.
     pub fn sample_error(&self, case: &str, tensor: &str, ours: &[f32]) -> f64 {
         let count = self.get(case, tensor).len();
         if count == ours.len() {

@@ -1,8 +1,8 @@
-//! The GPU against the CPU: every operation and small networks, fed the same numbers.
+//! Compares the GPU with the CPU: every operation and small networks, with the same inputs.
 //!
-//! In f32 both add the same products in another order: L2-relative distance below 1e-5. In bf16 inputs and weights are
-//! rounded before either sees them, so that what is left is the rounding of results: below 1e-2. The CPU convolves without
-//! Winograd, whose transforms lose two digits.
+//! In f32 both add the same products in a different order: relative L2 error below 1e-5. In bf16
+//! inputs and weights are rounded first, so only the rounding of results remains: below 1e-2. The
+//! CPU convolves without Winograd, whose transforms lose two digits.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -20,7 +20,7 @@ use superweight_engine::{
 
 const PRECISIONS: [(Precision, f64); 2] = [(Precision::F32, 1e-5), (Precision::Bf16, 1e-2)];
 
-/// To the nearest number of bf16.
+/// Rounds to the nearest bf16 value.
 fn rounded(values: &[f32]) -> Vec<f32> {
     let round =
         |v: &f32| f32::from_bits((v.to_bits() + 0x7fff + ((v.to_bits() >> 16) & 1)) & 0xffff_0000);
@@ -31,17 +31,18 @@ fn cpu() -> CpuDevice {
     CpuDevice::new(2).unwrap().with_conv_algorithm(Algorithm::Direct)
 }
 
-/// A graph with what it reads: name, numbers per image.
+/// A graph and its inputs with their elements per image.
 struct Case {
     graph: Graph,
     settings: Settings,
     inputs: Vec<(String, usize)>,
     classes: Option<u32>,
-    /// Several operations: in bf16 what lies between is rounded too, and a ReLU's mask flips where it rounds across zero.
+    /// Several operations in sequence. In bf16 intermediate values are rounded too, and a ReLU's
+    /// mask flips where rounding changes the sign.
     chained: bool,
 }
 
-/// What bf16 may be off after several operations.
+/// Allowed bf16 error after several operations.
 const CHAINED: f64 = 4e-2;
 
 fn case(
@@ -78,7 +79,7 @@ fn labels(batch: usize, classes: u32) -> Vec<u32> {
     (0..batch as u32).map(|i| (i * 7 + 3) % classes).collect()
 }
 
-/// Everything that a run leaves, by name.
+/// Everything that a run computes, by name.
 fn outcome<D: Device>(device: &D, case: &Case) -> Vec<(String, Vec<f32>)> {
     let mut bench = Bench::new(device, case.graph.clone(), case.settings);
     let memory = &mut bench.memory;
@@ -89,7 +90,8 @@ fn outcome<D: Device>(device: &D, case: &Case) -> Vec<(String, Vec<f32>)> {
     let labels = case.classes.map(|classes| labels(case.settings.batch, classes));
     for (name, len) in &case.inputs {
         let mut values = hashed(name_seed(name), len * case.settings.batch);
-        // Images tell of their class, as those one trains on do: gradients of noise cancel to little but rounding.
+        // Images depend on their class, as in training: gradients of pure noise cancel to little
+        // but rounding.
         for (image, class) in values.chunks_mut(*len).zip(labels.iter().flatten()) {
             image
                 .iter_mut()
@@ -129,7 +131,7 @@ fn assert_agreement(case: &Case) {
             for ((name, ours), (_, theirs)) in outcome(device, case).iter().zip(&expected) {
                 let error = relative_error(ours, theirs);
                 let what = format!("{}, {precision:?}: {name}", case.graph.name());
-                // A gradient that cancels to nothing has no digits to agree on.
+                // A gradient that cancels to nearly zero has no significant digits.
                 let size = theirs.iter().map(|v| f64::from(v.abs())).fold(0.0, f64::max);
                 assert!(error < tolerance || size < 1e-4, "{what}: {error:.2e} off");
             }

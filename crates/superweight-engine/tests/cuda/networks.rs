@@ -1,8 +1,8 @@
-//! Whole networks: losses, directions, training, composed weights; what cannot be; what a profile names.
+//! Whole networks: losses, gradient directions, training, mixed weights, errors, and profiles.
 
 use super::*;
 
-/// A wide residual network of two blocks and a mobile one, 16 images of 16×16.
+/// A wide residual network of two blocks and a mobile network, for images of 16×16.
 fn networks(batch: usize) -> Vec<Case> {
     let finish = |mut g: GraphBuilder, x: NodeId, shape: Shape| {
         let x = g.global_average_pool("pool", x).unwrap();
@@ -53,15 +53,16 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
     common::dot(a, b) / (common::dot(a, a) * common::dot(b, b)).sqrt()
 }
 
-/// bf16 rounds after every operation; what training needs is that gradients point the same way.
+/// bf16 rounds after every operation. Training needs gradients that point in the same direction.
 #[test]
-fn small_networks_have_the_loss_and_the_directions_of_the_cpu() {
+fn small_networks_match_losses_and_gradient_directions_of_the_cpu() {
     for case in networks(64) {
         let expected = outcome(&cpu(), &case);
         with_cuda(Precision::F32, |device| {
             for ((name, ours), (_, theirs)) in outcome(device, &case).iter().zip(&expected) {
                 let error = relative_error(ours, theirs);
-                // Where the two round to other sides of a ReLU's kink, a gradient through it is there or not.
+                // If the devices round to different sides of a ReLU's kink, a gradient through it
+                // differs.
                 assert!(error < 5e-3, "{} {name}: {error:.2e}", case.graph.name());
             }
         });
@@ -77,7 +78,8 @@ fn small_networks_have_the_loss_and_the_directions_of_the_cpu() {
                         let error = relative_error(ours, theirs);
                         assert!(error < 0.05, "{what}: {error:.2e}");
                     }
-                    // A scale's gradient is a sum that nearly cancels: thousands of rounded numbers of both signs.
+                    // A scale's gradient is a sum of thousands of rounded values of both signs that
+                    // nearly cancels.
                     _ => {
                         let is_vector = name.contains("bn") || name.ends_with("bias");
                         let (cosine, least) =
@@ -91,9 +93,10 @@ fn small_networks_have_the_loss_and_the_directions_of_the_cpu() {
     }
 }
 
-/// Twenty steps from the same start: the update reaches what convolutions read.
+/// Trains twenty steps from the same start, which checks that updates reach the weights that
+/// convolutions read.
 #[test]
-fn training_follows_the_cpu() {
+fn training_matches_the_cpu() {
     fn losses<D: Device>(device: &D, case: &Case) -> Vec<f32> {
         let mut bench = Bench::new(device, case.graph.clone(), case.settings);
         let memory = &mut bench.memory;
@@ -123,10 +126,10 @@ fn training_follows_the_cpu() {
     }
 }
 
-/// Weights of a graph composed from blocks, nested (few blocks) and in a grid (many), and the gradients of those; the same bits
-/// where nobody else is to read the weights.
+/// Weights mixed from templates, nested (few templates) and in a grid (many), and the gradients of
+/// templates and coefficients. The bits are the same if only kernel weights are updated.
 #[test]
-fn a_graph_reads_composed_weights_and_its_gradients_go_back() {
+fn mixed_weights_and_their_gradients_match_the_cpu() {
     fn run<D: Device>(device: &D, count: usize, block: Block, weight_decay: f32) -> Vec<Vec<f32>> {
         let (batch, channels) = (8, 32);
         let mut g = GraphBuilder::new("composed");
@@ -175,7 +178,7 @@ fn a_graph_reads_composed_weights_and_its_gradients_go_back() {
         memory.set_input("x", &rounded(&hashed(1, images))).unwrap();
         memory.set_input("r", &rounded(&hashed(2, images))).unwrap();
         memory.set_input("s", &rounded(&hashed(3, images))).unwrap();
-        // The weights in memory are others before the first of them.
+        // Before the first mix the weights have other values.
         let [found, mut all] = [MixOutput::KernelWeights, MixOutput::AllCopies].map(|readers| {
             memory.mix(&mix, readers).unwrap();
             memory.run(&program).unwrap();
@@ -185,7 +188,7 @@ fn a_graph_reads_composed_weights_and_its_gradients_go_back() {
             let outputs = ["y", "z"].map(|name| memory.output(name).unwrap());
             [outputs, gradients].concat()
         });
-        assert_eq!(found, all, "{count} blocks of {block:?}, weight_decay {weight_decay}");
+        assert_eq!(found, all, "{count} templates of {block:?}, weight_decay {weight_decay}");
         all.extend(["conv.weight", "again.weight"].map(|name| memory.parameter(name).unwrap()));
         all
     }
@@ -203,7 +206,7 @@ fn a_graph_reads_composed_weights_and_its_gradients_go_back() {
                         let error = relative_error(ours, theirs);
                         assert!(
                             error < tolerance,
-                            "{precision:?}, {count} blocks of {rows}×{cols}: {error:.2e}"
+                            "{precision:?}, {count} templates of {rows}×{cols}: {error:.2e}"
                         );
                     }
                 });
@@ -213,7 +216,7 @@ fn a_graph_reads_composed_weights_and_its_gradients_go_back() {
 }
 
 #[test]
-fn devices_and_storages_that_cannot_be() {
+fn missing_devices_and_too_large_storages_are_errors() {
     match CudaDevice::new(1000, Precision::F32) {
         Err(Error::Cuda(
             CudaError::NoSuchDevice { ordinal: 1000, .. } | CudaError::NoDriver { .. },
@@ -233,18 +236,18 @@ fn devices_and_storages_that_cannot_be() {
         let mut bench = Bench::new(device, case.graph.clone(), case.settings);
         bench.memory.set_control(Control::ValidRows, 3);
         bench.run();
-        assert_eq!(bench.memory.metrics("loss").unwrap().rows, 3.0, "the device works on");
+        assert_eq!(bench.memory.metrics("loss").unwrap().rows, 3.0, "the device still works");
     });
 }
 
 #[test]
-fn a_profile_names_every_launch() {
+fn a_profile_has_every_launch() {
     with_cuda(Precision::Bf16, |device| {
         let case = &networks(16)[0];
         let mut bench = Bench::new(device, case.graph.clone(), case.settings);
         let mut times = vec![];
         bench.memory.profile(&bench.program, &mut |index, time| times.push((index, time))).unwrap();
-        // Steps that are one launch with an earlier one have no time of their own.
+        // Steps that are fused with an earlier step have no time.
         let joined = |index: usize| {
             matches!(bench.program.steps()[index].call, Call::NormApply(_) | Call::Copy(_))
         };

@@ -1,8 +1,9 @@
-//! One operation at a time, or a few, with every option.
+//! Single operations, or a few, with every option.
 
 use super::*;
 
-/// Channels that are whole vectors of 16 bytes, and some that are not; rows enough for many blocks, and one.
+/// Numbers of channels that are multiples of 16 bytes and others, with enough rows for many blocks,
+/// and with few.
 fn shapes() -> [(usize, Shape); 6] {
     [
         (32, Shape::new(16, 16, 32)),
@@ -39,16 +40,17 @@ fn batch_norm_in_every_mode_scope_and_activation() {
     }
 }
 
-/// More than the multiprocessors hold between them (29 MB on an H200; 33 MB here in f32, as much in bf16 where input and
-/// gradient are kept): some rows are read twice. One launch, so no segments. Then a wide network's first: in bf16 blocks
-/// ask for just the 48 KiB that they would have without asking.
+/// An activation larger than all shared memory (29 MB on an H200; 33 MB here in f32, and as much in
+/// bf16, where input and gradient are kept), so some rows are read twice. One launch, so no
+/// segments. Then the first norm of a wide network: in bf16 its blocks need just the 48 KiB that
+/// they have by default.
 #[test]
 fn batch_norm_of_large_activations() {
     let (batch, shape) = (8, Shape::new(256, 256, 16));
     let first = (128, Shape::new(32, 32, 16));
     let mut present = false;
     with_cuda(Precision::F32, |_| present = true);
-    // Only where there is a GPU: the CPU's share takes seconds.
+    // Only with a GPU: the CPU takes seconds.
     if present {
         let relu = BatchNorm::relu();
         for (batch, shape) in [(batch, shape), first] {
@@ -62,7 +64,7 @@ fn batch_norm_of_large_activations() {
     }
 }
 
-/// One launch for statistics and application, with rows and channels of every kind.
+/// One launch for statistics and normalisation, with rows and channels of every kind.
 #[test]
 fn batch_norm_without_segments() {
     for (batch, shape) in shapes() {
@@ -76,7 +78,8 @@ fn batch_norm_without_segments() {
     }
 }
 
-/// The mean a thousand deviations from zero: sums of squares would lose all digits.
+/// The mean is a thousand standard deviations from zero, where sums of squares would lose all
+/// digits.
 #[test]
 fn batch_norm_far_from_zero() {
     fn normalised<D: Device>(device: &D) -> Vec<f32> {
@@ -94,7 +97,8 @@ fn batch_norm_far_from_zero() {
     let expected = normalised(&cpu());
     with_cuda(Precision::F32, |device| {
         let error = relative_error(&normalised(device), &expected);
-        // x/σ is about 1700, whose last digit is 1e-4 of σ: neither side can know y better.
+        // x/σ is about 1700, whose last digit is 1e-4 of σ. Neither device can compute y more
+        // precisely.
         assert!(error < 5e-4, "{error:.2e}");
     });
 }
@@ -145,7 +149,8 @@ fn concat_pools_and_softmax() {
     }
 }
 
-/// cuDNN adds the bias where it can (not to a sum, not ReLU6, not depthwise); else a kernel of ours does.
+/// cuDNN adds the bias where it can (not to a sum, not with ReLU6, not depthwise); otherwise a
+/// separate kernel does.
 #[test]
 fn folded_convolutions() {
     for (batch, shape) in
@@ -196,7 +201,7 @@ fn convolutions_of_every_kind() {
     ] {
         let name = format!("{shape} {options:?}");
         assert_agreement(&case(&name, batch, shape, |g, x| g.conv("conv", x, options)));
-        // Accumulating into a sum, forward and backward.
+        // Accumulates into a sum, forward and backward.
         assert_agreement(&case(&format!("twice {name}"), batch, shape, |g, x| {
             let a = g.conv("a", x, options)?;
             let b = g.conv("b", x, options)?;

@@ -23,6 +23,7 @@ macro_rules! calls {
         /// operand never overlaps another operand, which [`crate::Program::compile`] checks.
         /// In-place variants name the buffer once.
         #[derive(Clone, Debug)]
+        #[non_exhaustive]
         pub enum Call {
             $(#[allow(missing_docs)] $variant($path),)*
         }

@@ -20,6 +20,7 @@ use crate::shape::Shape;
 
 /// Target of a loss. The name refers to an input or to the output of any graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Target {
     /// One class per row.
     Classes(String),

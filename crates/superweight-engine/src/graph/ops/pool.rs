@@ -8,6 +8,7 @@ use crate::graph::ops::operation::Operation;
 
 /// Function applied to each window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum PoolKind {
     /// Maximum of the window.
     Max,
