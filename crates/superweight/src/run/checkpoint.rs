@@ -46,6 +46,15 @@ pub struct Checkpoint {
     pub state: State,
 }
 
+/// Which files of a checkpoint a reader needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contents {
+    /// All of them, to continue training.
+    Complete,
+    /// Plan, parameters and state, to use the networks: without optimizer and weight average.
+    Parameters,
+}
+
 /// The contents of `state.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
@@ -105,9 +114,9 @@ impl Checkpoint {
         disk.write_file(&path, sums.as_bytes()).map_err(RunError::io("write", &path))
     }
 
-    /// Reads a folder and compares every file with its digest. Returns the checkpoint and the SHA-256
-    /// of `SHA256SUMS`.
-    pub(super) fn read(folder: &Path) -> Result<(Self, String), RunError> {
+    /// Reads a folder and compares every file that it reads with its digest. Returns the checkpoint and
+    /// the SHA-256 of `SHA256SUMS`.
+    pub(super) fn read(folder: &Path, contents: Contents) -> Result<(Self, String), RunError> {
         let path = folder.join(SUMS);
         let sums = fs::read_to_string(&path).map_err(RunError::io("read", &path))?;
         let all = hex(Sha256::new().chain_update(&sums));
@@ -143,10 +152,18 @@ impl Checkpoint {
             });
         }
         let state = serde_json::from_str(&state).map_err(|error| malformed(error.to_string()))?;
-        let (bank, members, optimizer) = (tensors(BANK)?, tensors(MEMBERS)?, tensors(OPTIMIZER)?);
-        let has_average = sums.lists(SWA) || folder.join(SWA).exists();
-        let average = if has_average { tensors(SWA)? } else { Tensors::default() };
-        Ok((Self { plan, bank, members, optimizer, average, state }, all))
+        let (bank, members) = (tensors(BANK)?, tensors(MEMBERS)?);
+        let mut checkpoint = Self { plan, bank, members, state, ..Self::default() };
+        if contents == Contents::Complete {
+            if !folder.join(OPTIMIZER).exists() {
+                return Err(RunError::NoOptimizer { file: folder.join(OPTIMIZER) });
+            }
+            checkpoint.optimizer = tensors(OPTIMIZER)?;
+            if sums.lists(SWA) || folder.join(SWA).exists() {
+                checkpoint.average = tensors(SWA)?;
+            }
+        }
+        Ok((checkpoint, all))
     }
 }
 
@@ -231,7 +248,7 @@ mod tests {
         let folder = Folder::new("checkpoint");
         let path = |name| folder.0.join(name);
         Checkpoint::default().write(&Disk::default(), &folder.0).unwrap();
-        assert_eq!(Checkpoint::read(&folder.0).unwrap().0, Checkpoint::default());
+        assert_eq!(Checkpoint::read(&folder.0, Contents::Complete).unwrap().0, Checkpoint::default());
         let old = fs::read_to_string(path(STATE)).unwrap();
         assert!(old.starts_with("{\n  \"version\": 1,\n  \"log_bytes\": 0,"), "{old}");
         let new = old.replace("\"version\": 1", "\"version\": 2");
@@ -239,15 +256,24 @@ mod tests {
         let sums = fs::read_to_string(path(SUMS)).unwrap().replace(&digest(&old), &digest(&new));
         fs::write(path(STATE), new).unwrap();
         fs::write(path(SUMS), &sums).unwrap();
-        let error = Checkpoint::read(&folder.0).unwrap_err().to_string();
+        let error = Checkpoint::read(&folder.0, Contents::Complete).unwrap_err().to_string();
         assert!(
             error.contains("state.json has version 2, this program reads version 1"),
             "{error}"
         );
+        // Parameters can be read without the optimizer; training cannot continue without it.
+        let optimizer = fs::read(path(OPTIMIZER)).unwrap();
+        fs::remove_file(path(OPTIMIZER)).unwrap();
+        fs::write(path(STATE), &old).unwrap();
+        fs::write(path(SUMS), sums.replace(&digest(&new), &digest(&old))).unwrap();
+        assert!(Checkpoint::read(&folder.0, Contents::Parameters).is_ok());
+        let error = Checkpoint::read(&folder.0, Contents::Complete).unwrap_err();
+        assert!(matches!(error, RunError::NoOptimizer { .. }), "{error}");
+        fs::write(path(OPTIMIZER), optimizer).unwrap();
         // The list lacks a file.
         let without: String = sums.lines().filter(|line| !line.ends_with(PLAN)).collect();
         fs::write(path(SUMS), without).unwrap();
-        let error = Checkpoint::read(&folder.0).unwrap_err().to_string();
+        let error = Checkpoint::read(&folder.0, Contents::Complete).unwrap_err().to_string();
         assert!(error.ends_with("there is no line for plan.json"), "{error}");
     }
 }

@@ -15,7 +15,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::checkpoint::Checkpoint;
+use super::checkpoint::{Checkpoint, Contents};
 use super::disk::Disk;
 use super::error::RunError;
 
@@ -121,7 +121,7 @@ impl Checkpoints {
         let target = self.folder(number);
         if let Ok(Some(latest)) = self.latest()
             && latest >= number
-            && Checkpoint::read(&self.folder(latest)).is_ok()
+            && Checkpoint::read(&self.folder(latest), Contents::Complete).is_ok()
         {
             return Err(RunError::NotNewer { number, latest, path: self.path.clone() });
         }
@@ -197,9 +197,22 @@ impl Checkpoints {
     /// # Errors
     /// Fails if all checkpoints are damaged, or if a newer program wrote the newest one.
     pub fn load(&self) -> Result<Option<Loaded>, RunError> {
+        self.load_contents(Contents::Complete)
+    }
+
+    /// Reads plan, parameters and state of the newest checkpoint that has them whole, without the
+    /// optimizer and the weight average, which only training needs.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_parameters(&self) -> Result<Option<Loaded>, RunError> {
+        self.load_contents(Contents::Parameters)
+    }
+
+    fn load_contents(&self, contents: Contents) -> Result<Option<Loaded>, RunError> {
         loop {
             let latest = self.latest();
-            let found = self.load_once(&latest);
+            let found = self.load_once(&latest, contents);
             // A writer may have removed the named checkpoint meanwhile; then `latest` names another now.
             let moved = matches!((&latest, self.latest()), (Ok(before), Ok(now)) if *before != now);
             match &found {
@@ -211,7 +224,11 @@ impl Checkpoints {
     }
 
     /// Reads the newest whole checkpoint, given the contents of `latest`.
-    fn load_once(&self, latest: &Result<Option<u64>, String>) -> Result<Option<Loaded>, RunError> {
+    fn load_once(
+        &self,
+        latest: &Result<Option<u64>, String>,
+        contents: Contents,
+    ) -> Result<Option<Loaded>, RunError> {
         let mut numbers = self.numbers()?;
         let mut warnings = Vec::new();
         match latest {
@@ -226,7 +243,7 @@ impl Checkpoints {
             Err(why) => warnings.push(Warning::Latest { why: why.clone() }),
         }
         for number in numbers {
-            match Checkpoint::read(&self.folder(number)) {
+            match Checkpoint::read(&self.folder(number), contents) {
                 Ok((checkpoint, digest)) => {
                     let stamp = Stamp { number, digest };
                     return Ok(Some(Loaded { stamp, checkpoint, warnings }));
@@ -240,7 +257,13 @@ impl Checkpoints {
             Warning::Damaged { why, .. } => Some(why),
             Warning::Latest { .. } => None,
         });
-        Err(RunError::NoWholeCheckpoint { path: self.path.clone(), damaged: damaged.collect() })
+        let damaged: Vec<RunError> = damaged.collect();
+        // With an optimizer the newest such checkpoint would be whole.
+        let no_optimizer = |why: &RunError| matches!(why, RunError::NoOptimizer { .. });
+        match damaged.iter().position(no_optimizer) {
+            Some(at) => Err({ damaged }.swap_remove(at)),
+            None => Err(RunError::NoWholeCheckpoint { path: self.path.clone(), damaged }),
+        }
     }
 
     /// Number in the file `latest`; `None` without that file.

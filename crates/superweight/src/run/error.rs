@@ -121,6 +121,15 @@ pub enum RunError {
         /// Error of each checkpoint, newest first.
         damaged: Vec<RunError>,
     },
+    /// The newest checkpoint has no optimizer, which training needs to continue.
+    #[error(
+        "{} is missing: training cannot continue without it; 'swn eval', 'swn predict' and 'swn export' work without it",
+        file.display()
+    )]
+    NoOptimizer {
+        /// The missing file.
+        file: PathBuf,
+    },
     /// A file of a checkpoint has another digest than `SHA256SUMS` lists.
     #[error("{} is damaged: its SHA-256 is {found}, SHA256SUMS lists {expected}", file.display())]
     Digest {

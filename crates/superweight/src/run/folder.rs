@@ -243,6 +243,13 @@ impl RunFolder {
     }
 }
 
+/// Reads plan, parameters and state of a run's newest checkpoint without locking the run, also while it
+/// trains. Optimizer and weight average of the result are empty.
+pub fn load_parameters(run: &Path) -> Result<Option<Loaded>, RunError> {
+    is_run(run)?;
+    Checkpoints::new(run.join("checkpoints"), Disk::default()).load_parameters()
+}
+
 /// Reads the newest whole checkpoint of a run without locking it, also while it trains.
 pub fn load_checkpoint(run: &Path) -> Result<Option<Loaded>, RunError> {
     is_run(run)?;

@@ -71,7 +71,7 @@ pub use event::{
     Accuracy, DecisionEvent, EpochEvent, EvalEvent, Evaluation, Event, ResumeEvent, StartEvent,
     StopEvent, TrainFigures, WarningEvent, WeightDecayGroup,
 };
-pub use folder::{Existing, Resumed, RunFolder, load_checkpoint};
+pub use folder::{Existing, Resumed, RunFolder, load_checkpoint, load_parameters};
 pub(crate) use folder::{LOG, RECIPE, RESOLVED, text_of};
 pub(crate) use invocation::without_folders;
 pub use invocation::{COMMANDS, Invocation};

@@ -12,7 +12,7 @@ use superweight_plan::SharingPlan;
 use super::checkpoints::{Loaded, Stamp};
 use super::error::RunError;
 use super::event::{Event, StartEvent, StopEvent};
-use super::folder::{LOG, RECIPE, RESOLVED, load_checkpoint, text_of};
+use super::folder::{LOG, RECIPE, RESOLVED, load_parameters, text_of};
 use super::invocation::Invocation;
 use super::log::{Line, read_log};
 use crate::recipe::{Recipe, Resolved};
@@ -27,20 +27,21 @@ pub struct OpenRun {
     pub kept: Recipe,
     /// The recipe with every default filled in.
     pub resolved: Resolved,
-    /// Newest whole checkpoint; `None` before the first.
+    /// Newest checkpoint without optimizer and weight average; `None` before the first.
     pub loaded: Option<Loaded>,
     /// Plan of that checkpoint.
     pub plan: Option<SharingPlan>,
 }
 
 impl OpenRun {
-    /// Reads `resolved.toml` and the newest whole checkpoint of a run, and checks that they fit together.
+    /// Reads `resolved.toml` and the newest checkpoint of a run (plan, parameters and state), and checks that
+    /// they fit together.
     ///
     /// # Errors
     /// Fails if the folder is not a run, if one of the files is damaged, or if the plan of the checkpoint
     /// contradicts the recipe. A damaged log is an error of [`log`](Self::log) only.
     pub fn open(path: &Path) -> Result<Self, RunError> {
-        let loaded = load_checkpoint(path)?;
+        let loaded = load_parameters(path)?;
         let (kept, resolved) = read_resolved(path)?;
         let plan = loaded.as_ref().map(|loaded| plan_of(path, loaded, &resolved)).transpose()?;
         Ok(Self { path: path.to_owned(), kept, resolved, loaded, plan })
