@@ -1,6 +1,9 @@
-//! Corruptions against what the published generator made of the same images (`fixtures/corruptions.py`): deterministic
-//! types, and motion blur at known angles, within 2/255 per pixel; random types in mean and deviation within 2% over 200
-//! images. Those two hardly move for weak corruptions, so the change itself is compared too.
+//! Corruptions compared with the published generator on the same images
+//! (`fixtures/corruptions.py`).
+//!
+//! Deterministic types, and motion blur at known angles, agree within 2/255 per pixel. Random types
+//! agree in mean and standard deviation within 2% over 200 images. Both hardly change for weak
+//! corruptions, so the change of the pixels is compared too.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -11,9 +14,10 @@ use superweight::corrupt::{
 };
 
 const KEPT: u64 = 3;
-/// Draws per image; the script's five make a reference that is no noise itself.
+/// Draws per image. The script draws five, so that its reference has little noise.
 const ROUNDS: usize = 2;
-/// How far the size of the change may be off: drops and flakes are few, so that 400 images still vary by a few percent.
+/// Allowed relative difference of the change: drops and flakes are few, so that even 400 images
+/// vary by a few percent.
 const CHANGE: f64 = 0.06;
 const ANGLES: [f64; 4] = [-40.0, -7.0, 0.0, 31.0];
 
@@ -36,7 +40,7 @@ fn triangle(t: i64) -> i64 {
     if t < 256 { t } else { 511 - t }
 }
 
-/// The script's `made_up`.
+/// The test image that the script calls `made_up`.
 fn made_up(index: i64, height: i64, width: i64) -> Vec<u8> {
     let mut out = vec![];
     for (y, x) in (0..height).flat_map(|y| (0..width).map(move |x| (y, x))) {

@@ -1,15 +1,15 @@
-//! A network of several exits: asked exit by exit it says what it says as a whole, whoever is asked first; its numbers learn
-//! from all exits at once, shared or not.
+//! A network of several exits: run exit by exit, in any order, it gives the logits of the whole
+//! network; its parameters learn from all exits at once, shared or not.
 
-use superweight::model::bank;
 use superweight::engine::{CpuDevice, CudaDevice, Device, Precision};
-use superweight::model::ensemble::{Ensemble, EnsembleOptions};
-use superweight::infer::export::{OnnxOptions, OnnxOutput, onnx};
 use superweight::infer::Networks;
+use superweight::infer::export::{OnnxOptions, onnx};
+use superweight::model::bank;
+use superweight::model::ensemble::{Ensemble, EnsembleOptions};
+use superweight::model::{OutputId, Outputs};
 use superweight::plan::arch::{ImageShape, Op};
 use superweight::plan::{Member, MemberId, PlanRequest, SharingPlan, TilingChoice};
 use superweight::rng::Draws;
-use superweight::model::{OutputId, Outputs};
 
 const BATCH: usize = 4;
 const EXITS: usize = 3;
@@ -45,7 +45,7 @@ fn networks<D: Device>(
     Networks::new(ensemble(device, plan, options), BATCH).unwrap()
 }
 
-/// Logits of all exits by one program.
+/// Logits of all exits from one program.
 fn whole<D: Device>(device: &D, plan: &SharingPlan, images: &[f32]) -> Vec<Vec<f32>> {
     let mut ensemble = ensemble(device, plan, EnsembleOptions::evaluate(BATCH));
     ensemble.compose().unwrap();
@@ -72,7 +72,7 @@ fn exit_by_exit_is_the_whole<D: Device>(device: &D, same_bits: bool) {
         for [folded, by_exit] in [[false, true], [true, true], [true, false]] {
             let mut networks = networks(device, &plan, [folded, by_exit]);
             assert_eq!((networks.outputs().count(), networks.outputs().nested()), (EXITS, true));
-            // In their order, the last without the others, and back to the first; other images in between.
+            // Exits in order; the last one first, on other images; and the first images again.
             for (images, expected, exits) in [
                 (&first, &expected[0], [0, 1, 2]),
                 (&second, &expected[1], [2, 0, 1]),
@@ -118,7 +118,7 @@ fn on_a_gpu() {
     }
 }
 
-/// In the precision of training on a GPU: whole and exit by exit are two ways to round.
+/// In bf16, the whole network and its exits one by one round differently.
 #[test]
 fn on_a_gpu_in_bf16() {
     match CudaDevice::new(0, Precision::Bf16) {
@@ -145,7 +145,7 @@ fn on_a_gpu_in_bf16() {
     }
 }
 
-/// What is written out answers as often as it has exits.
+/// An ONNX file has logits and probabilities for every exit.
 #[test]
 fn an_onnx_file_has_an_output_per_exit() {
     let plan = plan(TilingChoice::Grid, 40);
@@ -153,27 +153,19 @@ fn an_onnx_file_has_an_output_per_exit() {
     let architecture = plan.members[0].build().unwrap();
     let concats = architecture.nodes.iter().filter(|node| node.op == Op::Concat).count();
     let tensors = networks.state_dict(MemberId(0)).unwrap();
-    let numbers: usize = tensors.iter().map(|(_, tensor)| tensor.values().len()).sum();
-    for (output, expected) in [
-        (OnnxOutput::Logits, ["logits.0", "logits.1", "logits.2"]),
-        (OnnxOutput::Probabilities, ["softmax.0", "softmax.1", "softmax.2"]),
-    ] {
-        let options = OnnxOptions { output, normalization: None };
-        let file = onnx(&[(architecture.clone(), tensors.clone())], &options).unwrap();
-        let times =
-            |text: &str| file.windows(text.len()).filter(|bytes| *bytes == text.as_bytes()).count();
-        assert_eq!(times("Concat"), concats, "what they compute was compared in ONNX Runtime");
-        // As the name and the output of a node, and as an output of the graph or an input of the mean.
-        assert_eq!(expected.map(times), [3; 3], "{output:?}");
-        assert!(
-            (4 * numbers..4 * numbers + 100_000).contains(&file.len()),
-            "{} for {numbers}",
-            file.len()
-        );
+    let weights: usize = tensors.iter().map(|(_, tensor)| tensor.values().len()).sum();
+    let file = onnx(&[(architecture.clone(), tensors)], &OnnxOptions::default()).unwrap();
+    let times =
+        |text: &str| file.windows(text.len()).filter(|bytes| *bytes == text.as_bytes()).count();
+    assert_eq!(times("Concat"), concats, "`compare/export.py` compares what they compute");
+    // Each is the name of a node, its output, and an output of the graph.
+    for name in ["logits", "probabilities"] {
+        assert_eq!([0, 1, 2].map(|exit| times(&format!("{name}.{exit}"))), [3; 3], "{name}");
     }
+    assert!((4 * weights..4 * weights + 100_000).contains(&file.len()), "{}", file.len());
 }
 
-/// The losses with a tensor's numbers moved along a direction.
+/// The losses with a tensor's parameters moved along a direction.
 fn losses_at(
     ensemble: &mut Ensemble<CpuDevice>,
     name: &str,
@@ -187,9 +179,10 @@ fn losses_at(
     [0, 1, 2].map(|exit| ensemble.metrics(OutputId(exit)).unwrap().loss.into())
 }
 
-/// What all exits read learns from the sum of their losses, what one reads from its own.
+/// Parameters that all exits read learn from the sum of their losses, those of one exit from its
+/// own.
 #[test]
-fn numbers_learn_from_all_exits() {
+fn parameters_learn_from_all_exits() {
     let plan = plan(TilingChoice::Grid, 40);
     let mut ensemble = ensemble(&CpuDevice::new(2).unwrap(), &plan, EnsembleOptions::train(BATCH));
     ensemble.set_batch(&images(3), &[4, 0, 2, 3]).unwrap();
@@ -204,7 +197,7 @@ fn numbers_learn_from_all_exits() {
         let norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
         assert!(norm > 1e-3, "{name}: {norm}");
         let direction: Vec<f64> = gradient.iter().map(|g| g / norm).collect();
-        // Batch norm over few images is steep.
+        // A batch norm over few images is steep, so the step is small.
         let step = 0.004 / norm;
         let [up, down] =
             [step, -step].map(|step| losses_at(&mut ensemble, name, &numbers, &direction, step));
@@ -216,8 +209,8 @@ fn numbers_learn_from_all_exits() {
 }
 
 #[test]
-fn exits_are_voices_of_their_own() {
-    let outputs = Outputs::of(&plan(TilingChoice::Nested, 100));
+fn exits_are_outputs_with_their_own_subsets() {
+    let outputs = Outputs::of_plan(&plan(TilingChoice::Nested, 100));
     assert_eq!((outputs.word(), outputs.names()), ("exit", &vec!["msdnet-3-4".to_owned(); 3][..]));
     assert_eq!(outputs.of_member(MemberId(0)), 0..3);
     let subsets: Vec<_> = outputs.subsets().unwrap().iter().map(ToString::to_string).collect();

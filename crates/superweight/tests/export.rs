@@ -1,20 +1,20 @@
-//! What leaves the program is what runs in it: a state dict put back into a plain graph gives the ensemble's logits, for
-//! nested, grid and dense plans; frozen members give the bits of unfrozen ones. PyTorch's and ONNX Runtime's side of it is
-//! `compare/export.py` (`results/export.md`).
+//! Exported files are the networks that run here: a state dict in a plain graph gives the
+//! ensemble's logits, for every tiling, and frozen members give the bits of unfrozen ones.
+//! `compare/export.py` compares the files in PyTorch and ONNX Runtime (`results/export.md`).
 
-use superweight::model::bank;
 use superweight::engine::{
     CpuDevice, LayoutBuilder, Memory, Program, Settings, SlotKind, oihw_to_ohwi,
 };
-use superweight::model::ensemble::{Ensemble, EnsembleOptions};
 use superweight::infer::Line;
-use superweight::infer::export::{OnnxOptions, OnnxOutput, onnx};
 use superweight::infer::Networks;
+use superweight::infer::export::{OnnxOptions, onnx};
+use superweight::model::OutputId;
+use superweight::model::bank;
+use superweight::model::ensemble::{Ensemble, EnsembleOptions};
 use superweight::model::lower::{IMAGES, Lowering, lower};
 use superweight::plan::arch::ImageShape;
 use superweight::plan::{Member, MemberId, PlanRequest, SharingPlan, TilingChoice};
 use superweight::rng::Draws;
-use superweight::model::OutputId;
 
 const BATCH: usize = 3;
 const SHAPE: ImageShape = ImageShape { channels: 3, height: 8, width: 8 };
@@ -41,9 +41,9 @@ fn networks(plan: &SharingPlan) -> (Networks<CpuDevice>, Vec<f32>, Vec<Vec<f32>>
     (Networks::new(ensemble, BATCH).unwrap(), images, logits)
 }
 
-/// A network of several heads is asked with one image for all of them: as if each image came that often.
+/// A network of several heads runs on one image as if the image were repeated for every head.
 #[test]
-fn several_heads_are_asked_with_one_image() {
+fn several_heads_run_on_one_image() {
     let plan = plan(&["mimo-3-wrn-10-1"], TilingChoice::Nested, 100);
     let device = CpuDevice::new(1).unwrap();
     let mut ensemble = Ensemble::new(&device, &plan, &EnsembleOptions::evaluate(BATCH)).unwrap();
@@ -64,7 +64,7 @@ fn several_heads_are_asked_with_one_image() {
 }
 
 #[test]
-fn a_state_dict_is_the_member() {
+fn a_state_dict_gives_the_logits_of_its_member() {
     let plans = [
         plan(&["wrn-10-1", "mobilenet-v2-0.35"], TilingChoice::Nested, 80),
         plan(&["wrn-10-1", "wrn-10-2"], TilingChoice::Grid, 40),
@@ -110,9 +110,10 @@ fn a_state_dict_is_the_member() {
     }
 }
 
-/// Folded batch norms: the same logits but for rounding, and the same state dict to the last bit.
+/// With folded batch norms, logits are equal up to rounding, and the state dict is equal in every
+/// bit.
 #[test]
-fn folded_members_answer_alike() {
+fn folded_members_have_the_same_logits_and_state_dict() {
     let device = CpuDevice::new(1).unwrap();
     for plan in [
         plan(&["wrn-10-1", "mobilenet-v2-0.35"], TilingChoice::Nested, 80),
@@ -125,7 +126,7 @@ fn folded_members_answer_alike() {
         let make = |options: &EnsembleOptions| {
             let mut ensemble = Ensemble::new(&device, &plan, options).unwrap();
             bank::initialize(&plan, ensemble.memory_mut(), 7).unwrap();
-            // Statistics and affine numbers as training would leave them: none of them 0 or 1.
+            // Statistics, scales and shifts as after training: none of them is 0 or 1.
             let memory = ensemble.memory_mut();
             let statistics: Vec<_> =
                 memory.layout().statistics().map(|(n, r)| (n.to_owned(), r.len)).collect();
@@ -167,58 +168,124 @@ fn folded_members_answer_alike() {
             let off = square(&mut plain.0.iter().zip(&folded.0).map(|(a, b)| a - b));
             let error = (off / square(&mut plain.0.iter().copied())).sqrt();
             assert!(error < 1e-5, "member {member:?}: {error:.2e}");
-            assert_ne!(plain.0, folded.0, "it was another sum");
+            assert_ne!(plain.0, folded.0, "folding changes the order of sums");
         }
     }
 }
 
-/// The length of the file is that of its numbers, and little more.
+/// Names of the graph's outputs, read from the file: field 7 of the model is the graph, field 12 of
+/// the graph an output, field 1 of an output its name.
+fn outputs_of(file: &[u8]) -> Vec<String> {
+    fn varint(bytes: &mut &[u8]) -> usize {
+        let mut value = 0;
+        for shift in (0..).step_by(7) {
+            let byte = bytes[0];
+            *bytes = &bytes[1..];
+            value |= usize::from(byte & 127) << shift;
+            if byte < 128 {
+                break;
+            }
+        }
+        value
+    }
+    fn fields(mut bytes: &[u8], number: usize) -> Vec<&[u8]> {
+        let mut found = vec![];
+        while !bytes.is_empty() {
+            let key = varint(&mut bytes);
+            let len = match key & 7 {
+                0 => {
+                    varint(&mut bytes);
+                    continue;
+                }
+                2 => varint(&mut bytes),
+                5 => 4,
+                other => unreachable!("wire type {other}"),
+            };
+            let (field, rest) = bytes.split_at(len);
+            found.extend((key >> 3 == number).then_some(field));
+            bytes = rest;
+        }
+        found
+    }
+    let outputs = fields(fields(file, 7)[0], 12);
+    outputs.iter().map(|it| String::from_utf8(fields(it, 1)[0].to_vec()).unwrap()).collect()
+}
+
+/// The size of an ONNX file is that of its weights and little more; `logits` and `probabilities`
+/// are the outputs of one member and of an ensemble.
 #[test]
-fn an_onnx_file_holds_every_number_once() {
+fn an_onnx_file_has_every_weight_once_and_two_outputs() {
     let plan = plan(&["wrn-10-1", "wrn-10-2"], TilingChoice::Grid, 40);
     let (networks, ..) = networks(&plan);
     let part =
         |m: usize| (plan.members[m].build().unwrap(), networks.state_dict(MemberId(m)).unwrap());
-    let options = OnnxOptions { output: OnnxOutput::Probabilities, normalization: None };
+    let options = OnnxOptions::default();
     let file = onnx(&[part(0), part(1)], &options).unwrap();
-    let numbers: usize =
+    assert_eq!(outputs_of(&file), ["logits", "probabilities"], "an ensemble");
+    assert_eq!(outputs_of(&onnx(&[part(0)], &options).unwrap()), ["logits", "probabilities"]);
+    let weights: usize =
         [part(0), part(1)].iter().flat_map(|(_, t)| t.iter().map(|(_, t)| t.values().len())).sum();
     assert!(
-        (4 * numbers..4 * numbers + 20_000).contains(&file.len()),
-        "{} for {numbers}",
+        (4 * weights..4 * weights + 20_000).contains(&file.len()),
+        "{} for {weights}",
         file.len()
     );
-    let missing =
-        onnx(&[(part(0).0, part(1).1)], &OnnxOptions { output: OnnxOutput::Logits, ..options });
+    let missing = onnx(&[(part(0).0, part(1).1)], &options);
     assert!(
         missing.unwrap_err().to_string().contains("expected F32"),
         "a state dict of another network"
     );
 }
 
-/// Several heads: one image goes in, one row of logits comes out.
+/// With several heads, the graph takes one image and returns one row of logits.
 #[test]
-fn an_onnx_file_asks_all_heads() {
+fn an_onnx_file_has_all_heads() {
     let plan = plan(&["mimo-3-wrn-10-1"], TilingChoice::Nested, 100);
     let mut ensemble =
         Ensemble::new(&CpuDevice::new(1).unwrap(), &plan, &EnsembleOptions::evaluate(BATCH))
             .unwrap();
     bank::initialize(&plan, ensemble.memory_mut(), 7).unwrap();
     let tensors = Networks::new(ensemble, BATCH).unwrap().state_dict(MemberId(0)).unwrap();
-    let options = OnnxOptions { output: OnnxOutput::Logits, normalization: None };
+    let options = OnnxOptions::default();
     let file = onnx(&[(plan.members[0].build().unwrap(), tensors)], &options).unwrap();
     let times =
         |text: &str| file.windows(text.len()).filter(|bytes| *bytes == text.as_bytes()).count();
-    // Their nodes; what these compute was compared in ONNX Runtime.
+    // The nodes of the heads; `compare/export.py` compares what they compute.
     for op in ["Concat", "Reshape", "LogSoftmax", "ReduceLogSumExp", "Sub"] {
         assert_eq!(times(op), 1, "{op}");
     }
-    assert_eq!(times("heads.mean"), 3, "the name and output of a node, and what the logits are");
+    assert_eq!(
+        times("heads.mean"),
+        4,
+        "the name and output of a node, and the input of logits and of probabilities"
+    );
 }
 
-/// Both ends of a line are the members on batch statistics; a line from a member to itself is flat.
+/// The probabilities of an ensemble are the mean over its members, for fewer images than a batch
+/// too.
 #[test]
-fn a_line_between_members_has_them_at_its_ends() {
+fn an_ensemble_predicts_the_mean_of_probabilities() {
+    let plan = plan(&["cnn-8-16", "cnn-8-16"], TilingChoice::Auto, 100);
+    let (mut networks, images, logits) = networks(&plan);
+    let softmax = |logits: &[f32]| {
+        let mut p = vec![0.0; 5];
+        superweight::probability::softmax(logits, &mut p);
+        p
+    };
+    let expected: Vec<f64> = (0..BATCH)
+        .flat_map(|image| {
+            let [a, b] = [0, 1].map(|m: usize| softmax(&logits[m][image * 5..][..5]));
+            a.into_iter().zip(b).map(|(a, b)| (a + b) / 2.0).collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(networks.probabilities(&images).unwrap(), expected);
+    assert_eq!(networks.probabilities(&images[..192]).unwrap(), expected[..5]);
+}
+
+/// The ends of a line have the members' figures with batch statistics; a line from a member to
+/// itself is flat.
+#[test]
+fn a_line_between_members_has_their_figures_at_its_ends() {
     let plan = plan(&["cnn-8-16", "cnn-8-16"], TilingChoice::Auto, 100);
     let (networks, ..) = networks(&plan);
     let architecture = plan.members[0].build().unwrap();

@@ -15,7 +15,7 @@ use crate::run::RunError;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum InferError {
-    /// The run's folder or one of its files cannot be read.
+    /// The run has no checkpoint, or a file of it cannot be read.
     #[error(transparent)]
     Run(#[from] RunError),
     /// The run's `resolved.toml` is invalid.
@@ -33,32 +33,6 @@ pub enum InferError {
     /// The run has too many members to list their subsets.
     #[error(transparent)]
     TooManyMembers(#[from] TooMany),
-    /// The run stopped before its first checkpoint.
-    #[error("{} has no checkpoint yet: train at least one epoch ('swn train --resume {}')", run.display(), run.display())]
-    NoCheckpoint {
-        /// The run's folder.
-        run: PathBuf,
-    },
-    /// The checkpoint's `plan.json` is invalid.
-    #[error("{}, checkpoint {number}: plan.json: {why}", run.display())]
-    Plan {
-        /// The run's folder.
-        run: PathBuf,
-        /// Number of the checkpoint.
-        number: u64,
-        /// What is wrong with the plan.
-        why: String,
-    },
-    /// The checkpoint's plan contradicts the run's recipe.
-    #[error("{}, checkpoint {number}: {why}: a file is of another run", run.display())]
-    OtherRecipe {
-        /// The run's folder.
-        run: PathBuf,
-        /// Number of the checkpoint.
-        number: u64,
-        /// The difference between plan and recipe.
-        why: String,
-    },
     /// The checkpoint's tensors do not fit its plan.
     #[error("{}, checkpoint {number}: its tensors are not of its plan: {why}", run.display())]
     OtherTensors {

@@ -16,8 +16,8 @@ use super::networks::{Networks, normalize};
 use crate::data::{Dataset, EvalSplit, Images, Normalization, Picture, ValidationSplit};
 use crate::model::Outputs;
 use crate::model::ensemble::{Ensemble, EnsembleOptions};
-use crate::recipe::{Recipe, Resolved};
-use crate::run::{Checkpoint, Loaded, RunError, Stamp, load_checkpoint};
+use crate::recipe::Resolved;
+use crate::run::{Checkpoint, Loaded, OpenRun, Stamp};
 use crate::train::{Position, RestoreError, Stage, restore_parameters};
 
 /// A trained run: everything needed to build its members.
@@ -40,22 +40,8 @@ pub struct Trained {
 impl Trained {
     /// Reads the newest complete checkpoint of a run.
     pub fn open(run: &Path) -> Result<Self, InferError> {
-        let loaded = load_checkpoint(run)?;
-        let Loaded { stamp, checkpoint, warnings } =
-            loaded.ok_or_else(|| InferError::NoCheckpoint { run: run.to_owned() })?;
-        let file = run.join("resolved.toml");
-        let failed = |source| RunError::Io { doing: "read", path: file.clone(), source };
-        let text = std::fs::read_to_string(&file).map_err(failed)?;
-        let resolved =
-            Recipe::parse(&file.display().to_string(), &text, &[] as &[&str])?.resolve()?;
-        let plan = SharingPlan::from_json(&checkpoint.plan).map_err(|error| InferError::Plan {
-            run: run.to_owned(),
-            number: stamp.number,
-            why: error.to_string(),
-        })?;
-        if let Some(why) = resolved.contradiction(&plan) {
-            return Err(InferError::OtherRecipe { run: run.to_owned(), number: stamp.number, why });
-        }
+        let (resolved, plan, loaded) = OpenRun::open(run)?.into_trained()?;
+        let Loaded { stamp, checkpoint, warnings } = loaded;
         let unfinished = unfinished(&resolved, &checkpoint, run);
         let warnings = warnings.iter().map(ToString::to_string).chain(unfinished).collect();
         Ok(Self { run: run.to_owned(), stamp, plan, checkpoint, resolved, warnings })

@@ -8,7 +8,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use superweight_plan::{Assignment, SharingPlan};
+use superweight_plan::Assignment;
 
 use super::curves::Curves;
 use super::error::ReportError;
@@ -19,8 +19,8 @@ use super::replay::{ClusterReplay, GroupReplay};
 use super::sharing::Sharing;
 use crate::fs::read_at_most;
 use crate::model::Outputs;
-use crate::recipe::{LARGEST_PLAN, Recipe, Resolved};
-use crate::run::{Event, Invocation, Line, RunError, load_checkpoint, read_log};
+use crate::recipe::{LARGEST_PLAN, Resolved};
+use crate::run::{OpenRun, start_of};
 use crate::search::{Compared, PairStatistic, Statistics, coefficient_pairs};
 
 /// Everything that a report shows of one run.
@@ -49,47 +49,31 @@ pub struct RunView {
 impl RunView {
     /// Reads a run folder. The run may still be training.
     pub fn open(path: &Path) -> Result<Self, ReportError> {
-        let loaded = load_checkpoint(path)?;
-        let file = path.join("resolved.toml");
-        let no_overrides: [&str; 0] = [];
-        let resolved = Recipe::load(&file, &no_overrides)?.resolve()?;
-        let recipe = std::fs::read_to_string(path.join("recipe.toml")).unwrap_or_default();
-        let log = match read_log(&path.join("log.jsonl")) {
-            Err(RunError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                vec![]
+        let run = OpenRun::open(path)?;
+        let (resolved, log) = (&run.resolved, run.log()?);
+        let first_plan;
+        let plan = match &run.plan {
+            Some(plan) => plan,
+            None => {
+                first_plan = resolved.first_plan()?;
+                &first_plan
             }
-            read => read?,
         };
-        let of_plan = |source| ReportError::Plan { run: path.to_owned(), source };
-        let plan = match &loaded {
-            Some(loaded) => SharingPlan::from_json(&loaded.checkpoint.plan).map_err(of_plan)?,
-            None => resolved.first_plan()?,
-        };
-        if let Some(why) = resolved.contradiction(&plan) {
-            return Err(ReportError::File {
-                file: path.to_owned(),
-                what: format!("{why}: a file is of another run"),
-            });
-        }
         // A run with a checkpoint does not need the plan file it started from.
         let given =
             resolved.plan.file.as_ref().and_then(|file| read_at_most(file, LARGEST_PLAN).ok());
-        let (search, refine) = replays(path, &resolved)?;
-        let test = test_images(&log);
-        let newest = Newest {
-            stamp: loaded.as_ref().map(|loaded| &loaded.stamp),
-            outputs: &Outputs::of_plan(&plan),
-            test,
-        };
+        let (search, refine) = replays(path, resolved)?;
+        let test = start_of(&log).map(|start| start.images[2] as u64);
+        let newest = Newest { stamp: run.stamp(), outputs: &Outputs::of_plan(plan), test };
         let evaluation = evaluated::read(path, &newest)?;
-        let bank = loaded.as_ref().map(|loaded| &loaded.checkpoint.bank);
-        let mut headline = Headline::new(&plan, &log);
+        let bank = run.loaded.as_ref().map(|loaded| &loaded.checkpoint.bank);
+        let mut headline = Headline::new(plan, &log);
         evaluation.iter().for_each(|evaluation| headline.complete(evaluation));
         Ok(Self {
             name: name(path),
-            about: About::new(&resolved, recipe, Invocation::all(path), given.as_deref()),
+            about: About::new(resolved, run.recipe()?, run.invocations(), given.as_deref()),
             headline,
-            sharing: Sharing::new(&plan, bank),
+            sharing: Sharing::new(plan, bank),
             curves: Curves::new(&log),
             search,
             refine,
@@ -107,14 +91,6 @@ impl RunView {
             self.sharing.superweights.iter_mut().flat_map(|superweight| &mut superweight.groups);
         groups.for_each(|group| group.alpha = None);
     }
-}
-
-/// Number of test images, from the log's first event.
-fn test_images(log: &[Line]) -> Option<u64> {
-    log.iter().find_map(|line| match &line.event {
-        Event::Start(start) => Some(start.images[2] as u64),
-        _ => None,
-    })
 }
 
 /// The replays that the statistics of a run allow.

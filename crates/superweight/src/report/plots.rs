@@ -185,7 +185,7 @@ fn curves(run: &RunView, metric: &str, words: &str) -> Option<String> {
     for line in &lines {
         let (name, color, width) = match line.member {
             Some(member) => (member_name(run, member), hue(member), 1.6),
-            None => (outputs(run).together().to_owned(), "black", 2.6),
+            None => (outputs(run).combined_name().to_owned(), "black", 2.6),
         };
         let points: Vec<_> = line.points.iter().filter(inside).copied().collect();
         chart.series(&name, &points, color, width);

@@ -1,7 +1,9 @@
-//! A headless Chromium, spoken to in its own protocol through two pipes: no driver, no web socket, no crate.
+//! A headless Chromium, driven through its own protocol over two pipes, without a driver or a web
+//! socket.
 //!
-//! `--remote-debugging-pipe` reads commands from descriptor 3 and writes answers to 4, JSON with a zero byte after each
-//! (https://chromedevtools.github.io/devtools-protocol). A shell joins the descriptors to named pipes.
+//! `--remote-debugging-pipe` reads commands from descriptor 3 and writes replies to 4, as JSON with
+//! a zero byte after each (https://chromedevtools.github.io/devtools-protocol). A shell joins the
+//! descriptors to named pipes.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -13,14 +15,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Set by the checks that have installed one: then its absence is a failure.
+/// Environment variable that makes a missing browser a failure.
 const NEEDED: &str = "SWN_NEED_BROWSER";
 const NAMES: [&str; 4] =
     ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
-/// Longest wait for an answer, on a busy machine.
+/// Longest wait for a reply, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One browser with one page.
+/// A browser with one page.
 pub struct Browser {
     process: Child,
     to: File,
@@ -28,12 +30,13 @@ pub struct Browser {
     folder: PathBuf,
     session: Option<String>,
     count: u64,
-    /// What came that was no answer.
+    /// Messages that are not replies, since the page was opened.
     events: Vec<Value>,
 }
 
 impl Browser {
-    /// None, with the reason printed, where there is no browser and none is demanded.
+    /// Starts a browser. Without one, prints the reason and returns none, unless the environment
+    /// requires it.
     pub fn start(folder: &Path) -> Option<Self> {
         let program = std::env::var("SWN_BROWSER").ok().or_else(|| {
             let paths = std::env::var_os("PATH").unwrap_or_default();
@@ -78,18 +81,18 @@ impl Browser {
         });
         let (session, count, events) = (None, 0, vec![]);
         let mut browser = Self { process, to, from, folder, session, count, events };
-        let target = browser.ask("Target.createTarget", json!({ "url": "about:blank" }));
+        let target = browser.send("Target.createTarget", json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
-        let session = browser.ask("Target.attachToTarget", attach);
+        let session = browser.send("Target.attachToTarget", attach);
         browser.session = session["sessionId"].as_str().map(str::to_owned);
         for domain in ["Page", "Runtime", "Log", "Network"] {
-            browser.ask(&format!("{domain}.enable"), json!({}));
+            browser.send(&format!("{domain}.enable"), json!({}));
         }
         Some(browser)
     }
 
-    /// Sends a command and waits for its answer.
-    pub fn ask(&mut self, method: &str, params: Value) -> Value {
+    /// Sends a command and waits for its reply.
+    pub fn send(&mut self, method: &str, params: Value) -> Value {
         self.count += 1;
         let mut message = json!({ "id": self.count, "method": method, "params": params });
         if let Some(session) = &self.session {
@@ -99,20 +102,20 @@ impl Browser {
         bytes.push(0);
         self.to.write_all(&bytes).unwrap();
         loop {
-            let mut answer = self.from.recv_timeout(PATIENCE).expect("the browser answers");
-            if answer["id"] == self.count {
-                assert!(answer.get("error").is_none(), "{method}: {answer}");
-                return answer["result"].take();
+            let mut reply = self.from.recv_timeout(PATIENCE).expect("the browser replies");
+            if reply["id"] == self.count {
+                assert!(reply.get("error").is_none(), "{method}: {reply}");
+                return reply["result"].take();
             }
-            self.events.push(answer);
+            self.events.push(reply);
         }
     }
 
-    /// Opens a file and waits until it is drawn; the time that took, in milliseconds.
+    /// Opens a file, waits until it is drawn, and returns how many milliseconds that took.
     pub fn open(&mut self, file: &Path) -> f64 {
         self.events.clear();
         let url = format!("file://{}", file.display());
-        self.ask("Page.navigate", json!({ "url": url }));
+        self.send("Page.navigate", json!({ "url": url }));
         while !self.events.iter().any(|event| event["method"] == "Page.loadEventFired") {
             let event = self.from.recv_timeout(PATIENCE).expect("the page loads");
             self.events.push(event);
@@ -121,25 +124,25 @@ impl Browser {
         self.evaluate(drawn).as_f64().unwrap()
     }
 
-    /// The value of an expression in the page.
+    /// Evaluates an expression in the page.
     pub fn evaluate(&mut self, expression: &str) -> Value {
         let params =
             json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
-        let mut result = self.ask("Runtime.evaluate", params);
+        let mut result = self.send("Runtime.evaluate", params);
         assert!(result.get("exceptionDetails").is_none(), "{expression}: {result}");
         result["result"]["value"].take()
     }
 
-    /// Presses a key, as a person would.
+    /// Presses and releases a key.
     pub fn press(&mut self, key: &str, code: u32) {
         for kind in ["rawKeyDown", "keyUp"] {
             let params =
                 json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code });
-            self.ask("Input.dispatchKeyEvent", params);
+            self.send("Input.dispatchKeyEvent", params);
         }
     }
 
-    /// Clicks in the middle of the first element that the selector finds, where it is on the screen.
+    /// Scrolls the first element of a selector into view and clicks in its middle.
     pub fn click(&mut self, selector: &str) {
         let place = self.evaluate(&format!(
             "(() => {{ const e = document.querySelector({selector:?}); e.scrollIntoView({{ block: 'center', behavior: 'instant' }}); \
@@ -147,37 +150,37 @@ impl Browser {
         ));
         for kind in ["mousePressed", "mouseReleased"] {
             let params = json!({ "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1 });
-            self.ask("Input.dispatchMouseEvent", params);
+            self.send("Input.dispatchMouseEvent", params);
         }
     }
 
-    /// Width of the window, and whether the system prefers dark.
-    pub fn gradient_probe(&mut self, width: u32, height: u32, dark: bool) {
+    /// Sets the size of the window, and whether the system prefers dark colours.
+    pub fn set_window(&mut self, width: u32, height: u32, dark: bool) {
         let metrics =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
-        self.ask("Emulation.setDeviceMetricsOverride", metrics);
+        self.send("Emulation.setDeviceMetricsOverride", metrics);
         let scheme = if dark { "dark" } else { "light" };
         let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
-        self.ask("Emulation.setEmulatedMedia", features);
+        self.send("Emulation.setEmulatedMedia", features);
     }
 
-    /// A PNG, base64: of the window, or of the whole page.
+    /// A PNG in base64, of the window or of the whole page.
     pub fn screenshot(&mut self, whole: bool) -> String {
         let params = json!({ "format": "png", "captureBeyondViewport": whole });
         let params = match whole {
             false => params,
             true => {
-                let size = self.ask("Page.getLayoutMetrics", json!({}))["cssContentSize"].take();
+                let size = self.send("Page.getLayoutMetrics", json!({}))["cssContentSize"].take();
                 let clip = json!({ "x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1 });
                 json!({ "format": "png", "captureBeyondViewport": true, "clip": clip })
             }
         };
-        self.ask("Page.captureScreenshot", params)["data"].as_str().unwrap().to_owned()
+        self.send("Page.captureScreenshot", params)["data"].as_str().unwrap().to_owned()
     }
 
-    /// Errors and warnings of the page since it was opened, and requests other than for the page itself.
+    /// Errors and warnings of the page since it was opened, and its requests.
     pub fn complaints(&mut self) -> Vec<String> {
-        self.evaluate("1"); // what was sent before this answer has come
+        self.evaluate("1"); // messages sent before this reply have arrived
         let mut complaints = vec![];
         for event in &self.events {
             let params = &event["params"];
@@ -199,7 +202,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Its processes write until all of them are gone.
+        // The processes write into the folder until all of them have ended.
         let group = format!("-{}", self.process.id());
         let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
         let _ = self.process.wait();

@@ -1,4 +1,5 @@
-//! The report's page in a real browser: it draws, it asks nobody for anything, it is the planner's equal, and it is quick.
+//! The report's page in a real browser: it draws, makes no request, decides as the planner does,
+//! and is fast.
 
 mod browser;
 mod synthetic;
@@ -8,11 +9,11 @@ use std::path::PathBuf;
 
 use browser::Browser;
 use serde_json::{Value, json};
-use superweight::plan::{Assignment, LayerId, Pair, assign, refine, search};
-use superweight::rng::Draws;
-use superweight::report::{self, Report, RunView};
-use superweight::search::{Compared, PairStatistic, coefficient_pairs};
 use superweight::model::Outputs;
+use superweight::plan::{Assignment, LayerId, Pair, assign, refine, search};
+use superweight::report::{self, Report, RunView};
+use superweight::rng::Draws;
+use superweight::search::{Compared, PairStatistic, coefficient_pairs};
 
 /// The paper's heterogeneous ensemble: 118 convolutions.
 const HETEROGENEOUS: &str = "members = ['wrn-34-8', 'wrn-28-12', 'wrn-28-10', 'wrn-28-8']\nbudget = '36.5M'\n[data]\nname = 'cifar-100'\n[refine]\nbeta = 0.9\n";
@@ -35,7 +36,7 @@ impl Drop for Folder {
     }
 }
 
-/// Keeps a picture where `SWN_SCREENSHOTS` says, to be looked at.
+/// Saves a picture in the folder that `SWN_SCREENSHOTS` names, for inspection.
 fn keep(name: &str, png: &str) {
     if let Some(folder) = std::env::var_os("SWN_SCREENSHOTS") {
         fs::create_dir_all(&folder).unwrap();
@@ -58,18 +59,18 @@ fn from_base64(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_person_can_use_the_page() {
+fn the_page_works_by_mouse_and_keyboard() {
     let folder = Folder::new("use");
     let Some(mut browser) = Browser::start(&folder.0) else { return };
-    let made = synthetic::run(&folder.0, "small", SMALL, 40, None);
+    let made = synthetic::trained(&folder.0, "small", SMALL, 40, None);
     let page = report::write(&made.path).unwrap();
-    browser.look(1200, 900, false);
+    browser.set_window(1200, 900, false);
     browser.open(&page);
     let map = "[...document.querySelectorAll('.cell')].map(c => c.dataset.cluster + c.querySelector('rect').style.fill).join()";
     let trained = browser.evaluate(map);
     keep("small-light", &browser.screenshot(true));
 
-    // A slider moves and the map follows; β says why it does not.
+    // A slider moves and the map follows; β states why it is disabled.
     let slide = |to: f64| {
         format!(
             "(() => {{ const t = document.getElementById('tau'); t.value = {to}; t.dispatchEvent(new Event('input')); }})()"
@@ -78,12 +79,12 @@ fn a_person_can_use_the_page() {
     browser.evaluate(&slide(0.6));
     assert_ne!(browser.evaluate(map), trained);
     assert_eq!(browser.evaluate("document.getElementById('beta').disabled"), true);
-    let said = browser.evaluate("document.getElementById('beta-outcome').textContent");
-    assert!(said.as_str().unwrap().contains("not the clusters that were trained"), "{said}");
+    let outcome = browser.evaluate("document.getElementById('beta-outcome').textContent");
+    assert!(outcome.as_str().unwrap().contains("not the clusters that were trained"), "{outcome}");
     browser.click("#back");
     assert_eq!(browser.evaluate(map), trained);
     assert_eq!(browser.evaluate("document.getElementById('beta').disabled"), false);
-    // By keyboard too: one step of the slider at a time.
+    // The keyboard moves the slider by one step.
     browser.evaluate("document.getElementById('tau').focus()");
     browser.press("ArrowRight", 39);
     assert_eq!(browser.evaluate("swn.state.tau"), 0.101);
@@ -105,13 +106,13 @@ fn a_person_can_use_the_page() {
     browser.evaluate("document.querySelector('.cell.open').focus()");
     browser.press("Escape", 27);
     assert_eq!(browser.evaluate(open), "");
-    // The tab key comes to everything that can be used.
+    // The tab key reaches every control.
     let reached = browser.evaluate(
         "document.querySelectorAll('a[href], button, input, summary, [tabindex=\"0\"]').length",
     );
     assert!(reached.as_u64() > Some(10));
 
-    // Dark, by the system and by the button; text stands out in both.
+    // Dark colours by the system and by the button; text has contrast in both.
     let contrast = "(() => { const rgb = (c) => c.match(/\\d+/g).slice(0, 3).map(Number); \
         const light = (c) => { const [r, g, b] = rgb(c).map(v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; }; \
         const of = (e) => { const s = [light(getComputedStyle(e).color), light(getComputedStyle(e.closest('section') ?? document.body).backgroundColor)].sort(); return (s[1] + 0.05) / (s[0] + 0.05); }; \
@@ -128,13 +129,13 @@ fn a_person_can_use_the_page() {
     }
     browser.click("#theme");
     assert_eq!(browser.evaluate(page_colour), light);
-    browser.look(1200, 900, true);
+    browser.set_window(1200, 900, true);
     browser.open(&page);
     assert_eq!(browser.evaluate(page_colour), dark);
     browser.click(".cell[data-layer='2']");
     keep("small-dark", &browser.screenshot(true));
-    // Nothing is wider than a phone.
-    browser.look(390, 844, false);
+    // The page is not wider than a phone.
+    browser.set_window(390, 844, false);
     browser.open(&page);
     assert!(browser.evaluate("document.documentElement.scrollWidth").as_u64() <= Some(390));
     keep("small-phone", &browser.screenshot(true));
@@ -155,7 +156,7 @@ fn the_page_decides_as_the_planner_does() {
         ),
         ("patterned", "members = ['wrn-16-2']\nbudget = '100K'\nplan.tiling = 'kronecker'\n"),
     ] {
-        let made = synthetic::run(&folder.0, name, recipe, 4, None);
+        let made = synthetic::trained(&folder.0, name, recipe, 4, None);
         let page = report::write(&made.path).unwrap();
         browser.open(&page);
         let found = made.statistics.search.as_ref().unwrap();
@@ -169,15 +170,15 @@ fn the_page_decides_as_the_planner_does() {
         let draws = Draws::new(&[9, 50]);
         let mut taus: Vec<f64> = (0..50).map(|n| draws.signed_unit(n)).collect();
         taus.extend(pairs.iter().step_by(17).map(|pair| pair.similarity));
-        let asked = format!(
+        let expression = format!(
             "{}.map(tau => {{ const run = swn.report.runs[0]; const all = swn.pairsOf(run.search); \
              const r = swn.clustersAt(run.search, tau); return [swn.assign(run.search.start.flat(), all, tau), r.tau, r.clusters, r.used?.bill ?? null]; }})",
             json!(taus)
         );
-        let answers = browser.evaluate(&asked);
-        for (tau, answer) in taus.iter().zip(answers.as_array().unwrap()) {
+        let outcomes = browser.evaluate(&expression);
+        for (tau, outcome) in taus.iter().zip(outcomes.as_array().unwrap()) {
             let groups = assign(&layers, &pairs, *tau, Assignment::Merge).unwrap();
-            assert_eq!(answer[0], json!(groups), "{name}, τ = {tau}");
+            assert_eq!(outcome[0], json!(groups), "{name}, τ = {tau}");
             match search(
                 &found.plan,
                 &request,
@@ -187,28 +188,28 @@ fn the_page_decides_as_the_planner_does() {
                 Ok(expected) => {
                     let clusters: Vec<_> =
                         expected.plan.clusters.iter().map(|c| &c.layers).collect();
-                    assert_eq!(answer[1], json!(expected.tau), "{name}, τ = {tau}");
-                    assert_eq!(answer[2], json!(clusters), "{name}, τ = {tau}");
-                    assert_eq!(answer[3], json!(expected.plan.bill), "{name}, τ = {tau}");
+                    assert_eq!(outcome[1], json!(expected.tau), "{name}, τ = {tau}");
+                    assert_eq!(outcome[2], json!(clusters), "{name}, τ = {tau}");
+                    assert_eq!(outcome[3], json!(expected.plan.bill), "{name}, τ = {tau}");
                     relaxed[0] += u32::from(expected.relaxed.is_some());
                 }
-                Err(_) => assert_eq!(answer[3], Value::Null),
+                Err(_) => assert_eq!(outcome[3], Value::Null),
             }
         }
         let found = made.statistics.refine.as_ref().unwrap();
         let pairs = coefficient_pairs(&found.plan, &found.gradients).unwrap();
         let betas: Vec<f64> = (0..50).map(|n| draws.under(1).signed_unit(n)).collect();
-        let asked = format!(
+        let expression = format!(
             "{}.map(beta => {{ const r = swn.groupsAt(swn.report.runs[0].refine, beta); \
              return r && [r.beta, r.coefficients, [...r.groups]]; }})",
             json!(betas)
         );
-        let answers = browser.evaluate(&asked);
-        for (beta, answer) in betas.iter().zip(answers.as_array().unwrap()) {
+        let outcomes = browser.evaluate(&expression);
+        for (beta, outcome) in betas.iter().zip(outcomes.as_array().unwrap()) {
             let expected = refine(&found.plan, &pairs, *beta, Assignment::Merge).unwrap();
-            assert_eq!(answer[0], json!(expected.beta), "{name}, β = {beta}");
-            assert_eq!(answer[1], json!(expected.plan.bill.coefficients), "{name}, β = {beta}");
-            for group in answer[2].as_array().unwrap() {
+            assert_eq!(outcome[0], json!(expected.beta), "{name}, β = {beta}");
+            assert_eq!(outcome[1], json!(expected.plan.bill.coefficients), "{name}, β = {beta}");
+            for group in outcome[2].as_array().unwrap() {
                 let superweight = &expected.plan.superweights[group[0].as_u64().unwrap() as usize];
                 let groups: Vec<_> = superweight.groups.iter().map(|group| &group.layers).collect();
                 assert_eq!(group[1], json!(groups), "{name}, β = {beta}");
@@ -220,9 +221,9 @@ fn the_page_decides_as_the_planner_does() {
 }
 
 #[test]
-fn a_hundred_layers_open_at_once() {
+fn a_page_of_a_hundred_layers_is_small_and_fast() {
     let folder = Folder::new("large");
-    let made = synthetic::run(&folder.0, "heterogeneous", HETEROGENEOUS, 200, None);
+    let made = synthetic::trained(&folder.0, "heterogeneous", HETEROGENEOUS, 200, None);
     let page = report::write(&made.path).unwrap();
     let bytes = fs::metadata(&page).unwrap().len();
     let report = Report::open(&[&made.path]).unwrap();
@@ -231,13 +232,13 @@ fn a_hundred_layers_open_at_once() {
     assert_eq!((sharing.members.len(), convolutions), (4, 118));
     assert!(bytes < 3_000_000, "{bytes} bytes");
     let Some(mut browser) = Browser::start(&folder.0) else { return };
-    browser.look(1280, 900, false);
+    browser.set_window(1280, 900, false);
     let times = [0; 3].map(|_| browser.open(&page));
     println!("{bytes} bytes, drawn after {times:.0?} ms");
     // The shortest: others may be using the machine.
     assert!(times.into_iter().fold(f64::INFINITY, f64::min) < 2000.0, "{times:?}");
     keep("large-light", &browser.screenshot(true));
-    browser.look(1280, 900, true);
+    browser.set_window(1280, 900, true);
     browser.open(&page);
     browser.click(".cell[data-layer='40']");
     keep("large-dark", &browser.screenshot(true));
@@ -245,13 +246,13 @@ fn a_hundred_layers_open_at_once() {
 }
 
 #[test]
-fn hostile_texts_are_texts() {
+fn hostile_text_stays_text() {
     let folder = Folder::new("hostile");
     let Some(mut browser) = Browser::start(&folder.0) else { return };
     let attack = "</script><script>window.hacked = 1</script><img src=x onerror=\"window.hacked = 2\"> \u{2028} \u{202e} 'ü' \"{{script}}\" &lt;";
     let recipe = format!("# {}\n{SMALL}", attack.replace('\u{202e}', ""));
     let name = "<img src=x onerror=hacked=3> \"quoted\" 'ü' <!-- &amp;";
-    let made = synthetic::run(&folder.0, name, &recipe, 3, Some(attack));
+    let made = synthetic::trained(&folder.0, name, &recipe, 3, Some(attack));
     let page = folder.0.join("page.html");
     fs::write(&page, Report::open(&[&made.path]).unwrap().to_html()).unwrap();
     browser.open(&page);
@@ -271,12 +272,12 @@ fn hostile_texts_are_texts() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-/// What evaluation would leave, drawn: the page shows it, and what is not there it does not show.
+/// The page has a section for everything that was evaluated, and no other.
 #[test]
-fn what_was_evaluated_is_shown() {
+fn sections_of_an_evaluation_are_shown_if_there_is_one() {
     let folder = Folder::new("evaluated");
     let Some(mut browser) = Browser::start(&folder.0) else { return };
-    let made = synthetic::run(&folder.0, "evaluated", HETEROGENEOUS, 20, None);
+    let made = synthetic::trained(&folder.0, "evaluated", HETEROGENEOUS, 20, None);
     let mut view = RunView::open(&made.path).unwrap();
     let page = folder.0.join("page.html");
     let sections = "[...document.querySelectorAll('section')].map(s => s.id)";
@@ -286,7 +287,7 @@ fn what_was_evaluated_is_shown() {
     assert_eq!(before, json!(["headline", "sharing", "bill", "conflicts", "training", "about"]));
     view.evaluation = Some(synthetic::evaluation(&Outputs::of_networks(&view.about.members), 7));
     fs::write(&page, Report::new(vec![view]).to_html()).unwrap();
-    browser.look(1200, 900, false);
+    browser.set_window(1200, 900, false);
     browser.open(&page);
     for section in ["scores", "anytime", "reliability", "corruptions", "interpolation"] {
         assert!(
@@ -297,18 +298,18 @@ fn what_was_evaluated_is_shown() {
     assert_eq!(browser.evaluate("document.querySelectorAll('#anytime .point').length"), 15);
     assert_eq!(browser.evaluate("document.querySelectorAll('#corruptions td.heat').length"), 75);
     keep("evaluated-light", &browser.screenshot(true));
-    browser.look(1200, 900, true);
+    browser.set_window(1200, 900, true);
     browser.open(&page);
     keep("evaluated-dark", &browser.screenshot(true));
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-/// Exits are called so wherever members and the ensemble would be, in the page and in the pictures of its charts.
+/// Page and plots speak of exits where they would speak of members and ensemble.
 #[test]
 fn exits_are_shown_as_exits() {
     let folder = Folder::new("exits");
     let recipe = "members = ['msdnet-3-4']\nbudget = '60%'\n[data]\nname = 'cifar-10'\n";
-    let made = synthetic::run(&folder.0, "exits", recipe, 20, None);
+    let made = synthetic::trained(&folder.0, "exits", recipe, 20, None);
     let mut view = RunView::open(&made.path).unwrap();
     let mut evaluation = synthetic::evaluation(&Outputs::of_networks(&view.about.members), 7);
     evaluation.interpolations.clear();
@@ -322,7 +323,7 @@ fn exits_are_shown_as_exits() {
     let Some(mut browser) = Browser::start(&folder.0) else { return };
     let page = folder.0.join("page.html");
     fs::write(&page, report.to_html()).unwrap();
-    browser.look(1200, 900, false);
+    browser.set_window(1200, 900, false);
     browser.open(&page);
     let texts =
         |of: &str| format!("[...document.querySelectorAll('{of}')].map(e => e.textContent)");
@@ -331,18 +332,19 @@ fn exits_are_shown_as_exits() {
         json!(["exit 0", "exit 1", "exit 2", "exits 0–1", "exits 0–2"])
     );
     assert_eq!(browser.evaluate("document.querySelectorAll('#anytime .point').length"), 5);
-    // What it shares is spoken of by members in one place only: the map of layers has a row for each.
-    let said = browser.evaluate(
+    // Only the map of layers has a row per member.
+    let text = browser.evaluate(
         "['headline', 'scores', 'anytime', 'reliability', 'corruptions', 'training'].map(s => document.getElementById(s).textContent).join(' ')",
     );
-    let said = said.as_str().unwrap();
-    assert!(said.contains("all exits together in percent under every corruption"), "{said}");
-    assert!(!said.contains("nsemble") && !said.contains("ember"), "{said}");
+    let text = text.as_str().unwrap();
+    assert!(text.contains("all exits together in percent under every corruption"), "{text}");
+    assert!(!text.contains("nsemble") && !text.contains("ember"), "{text}");
     keep("exits-light", &browser.screenshot(true));
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-/// Three strategies, seeds, a sweep over τ: the rows that the recipes ask for, and a page that shows them.
+/// Strategies, seeds and a sweep over τ give the rows of the comparison, and a page shows them.
+/// shows them.
 #[test]
 fn runs_are_compared() {
     let folder = Folder::new("compared");
@@ -357,10 +359,10 @@ fn runs_are_compared() {
         ("tau-0", "seed = 0\nsearch.tau = 0.0"),
         ("tau-3", "seed = 0\nsearch.tau = 0.3"),
     ] {
-        paths.push(synthetic::run(&folder.0, name, &recipe(more), 8, None).path);
+        paths.push(synthetic::trained(&folder.0, name, &recipe(more), 8, None).path);
     }
     let mut views: Vec<RunView> = paths.iter().map(|path| RunView::open(path).unwrap()).collect();
-    // Strategies without a search are not made here; what the comparison looks at is the recipe.
+    // No run without refinement is made here: the comparison reads the recipe only.
     let mut ablated = views[0].clone();
     ablated.name = "no-refine".to_owned();
     ablated.about.strategy = "no-refine".to_owned();
@@ -373,7 +375,7 @@ fn runs_are_compared() {
         evaluation.subsets[0].top1 = 79.0 + i as f64;
         view.evaluation = Some(evaluation);
     }
-    // A finished run and one that is not are no seeds of one row.
+    // A finished run and an unfinished one are not seeds of one row.
     let mut mixed = views.clone();
     mixed[1].headline.epochs = 200;
     let mixed = Report::new(mixed).comparison.unwrap();
@@ -384,14 +386,14 @@ fn runs_are_compared() {
 
     let report = Report::new(views);
     let comparison = report.comparison.as_ref().unwrap();
-    // What labels do not say is in the name.
+    // Rows with equal labels have the name of a run.
     let label = &comparison.rows[1].label;
     assert!(label.ends_with(", swn, 8 of 200 epochs (tau-0)"), "{label}");
     let rows: Vec<_> = comparison.rows.iter().map(|row| row.runs.clone()).collect();
     assert_eq!(rows, [vec![0, 1, 2], vec![3], vec![4], vec![5]]);
-    // 79, 80, 81: mean 80, deviation 1; Table 1 of the paper has 78.94 ± 0.26.
+    // 79, 80, 81: mean 80, standard deviation 1; Table 1 of the paper has 78.94 ± 0.26.
     let top1 = comparison.rows[0].measure("top1").unwrap();
-    assert_eq!((top1.mean, top1.deviation), (80.0, Some(1.0)));
+    assert_eq!((top1.mean, top1.std), (80.0, Some(1.0)));
     assert_eq!((top1.paper, top1.paper_error), (Some(78.94), Some(0.26)));
     assert!((top1.difference.unwrap() - 1.06).abs() < 1e-9);
     assert_eq!(comparison.rows[3].measure("top1").unwrap().paper, Some(78.26));
@@ -442,7 +444,7 @@ fn runs_are_compared() {
     }
     let page = folder.0.join("page.html");
     fs::write(&page, report.to_html()).unwrap();
-    browser.look(1200, 900, false);
+    browser.set_window(1200, 900, false);
     browser.open(&page);
     keep("compared-light", &browser.screenshot(true));
     let chosen = "document.querySelector('#picker').value = 3; document.querySelector('#picker').dispatchEvent(new Event('change')); document.querySelector('.of-run').textContent";
@@ -451,16 +453,134 @@ fn runs_are_compared() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-/// Names of networks with widths of their own are longer than the room at the end of a line.
+/// A run that evaluates on validation images, with a search of 6 epochs before 40 of training.
+#[test]
+fn training_curves_state_their_images_and_begin_with_training() {
+    let folder = Folder::new("curves");
+    let recipe = SMALL.replace("'cifar-10'", "'cifar-10'\nvalidation = 5000");
+    let made = synthetic::trained(&folder.0, "curves", &recipe, 40, None);
+    let report = Report::open(&[&made.path]).unwrap();
+    report.write_plots(&folder.0.join("plots")).unwrap();
+    let plot = fs::read_to_string(folder.0.join("plots/accuracy.svg")).unwrap();
+    assert!(plot.contains("validation images") && plot.contains("ensemble"), "{plot}");
+    assert!(plot.contains(">40</text>") && !plot.contains(">45</text>"), "{plot}");
+
+    let Some(mut browser) = Browser::start(&folder.0) else { return };
+    let page = folder.0.join("page.html");
+    fs::write(&page, report.to_html()).unwrap();
+    browser.set_window(1200, 900, false);
+    browser.open(&page);
+    let caption = "document.getElementById('training-caption').textContent";
+    assert_eq!(
+        browser.evaluate(caption),
+        "Top-1 accuracy on validation images: every member, and the mean of their probabilities (ensemble)."
+    );
+    let names =
+        "[...document.querySelectorAll('#training text.series')].map(t => t.firstChild.data)";
+    assert_eq!(browser.evaluate(names), json!(["wrn-16-2", "wrn-10-1", "ensemble"]));
+    let ticks = "[...document.querySelectorAll('#training .tick.middle')].map(t => t.textContent)";
+    let axis = browser.evaluate(ticks);
+    assert_eq!((&axis[0], axis.as_array().unwrap().last().unwrap()), (&json!("0"), &json!("40")));
+    assert_eq!(browser.evaluate("document.querySelectorAll('#training .band').length"), 0);
+    // The search is shown on request, before 0.
+    browser.click("#training input[value='all'] + span");
+    assert_eq!(browser.evaluate("document.querySelectorAll('#training .band').length"), 1);
+    assert!(browser.evaluate(ticks)[0].as_str().unwrap().starts_with('−'));
+    // Training measures members only; the ensemble's test accuracy is a dot.
+    browser.click("#training input[value='top1 train'] + span");
+    let text = browser.evaluate(caption);
+    assert_eq!(
+        text,
+        "Top-1 accuracy on training images, while the weights change: every member. Dots: the ensemble on test images."
+    );
+    assert!(browser.evaluate(names).as_array().unwrap().contains(&json!("ensemble, test")));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn tick_labels_do_not_touch_the_name_of_their_axis() {
+    let folder = Folder::new("ticks");
+    let Some(mut browser) = Browser::start(&folder.0) else { return };
+    let made = synthetic::trained(&folder.0, "ticks", SMALL, 4, None);
+    let page = report::write(&made.path).unwrap();
+    browser.set_window(1200, 900, false);
+    browser.open(&page);
+    browser.click("#training input[value='lr train'] + span");
+    let gaps = "[...document.querySelectorAll('svg.chart')].map(chart => { \
+        const right = chart.querySelector('.axis-name[transform]')?.getBoundingClientRect().right ?? -Infinity; \
+        return Math.min(...[...chart.querySelectorAll('.tick.end')].map(t => t.getBoundingClientRect().left)) - right; })";
+    for gap in browser.evaluate(gaps).as_array().unwrap() {
+        assert!(gap.as_f64().is_none_or(|gap| gap > 0.0), "{gap} pixels");
+    }
+}
+
+/// At the width of a phone: names of networks do not break at hyphens, and a table that is wider
+/// than the screen scrolls and has a shadow at its edge.
+#[test]
+fn names_and_tables_are_readable_on_a_phone() {
+    let folder = Folder::new("phone");
+    let Some(mut browser) = Browser::start(&folder.0) else { return };
+    let made = synthetic::trained(&folder.0, "phone", HETEROGENEOUS, 8, None);
+    let mut view = RunView::open(&made.path).unwrap();
+    view.evaluation = Some(synthetic::evaluation(&Outputs::of_networks(&view.about.members), 7));
+    let page = folder.0.join("page.html");
+    let report = Report::new(vec![view.clone(), view]);
+    fs::write(&page, report.to_html()).unwrap();
+    browser.set_window(390, 844, false);
+    browser.open(&page);
+    assert!(browser.evaluate("document.documentElement.scrollWidth").as_u64() <= Some(390));
+    let broken = "[...document.querySelectorAll('.nobr')].filter(e => e.getClientRects().length > 1).map(e => e.textContent)";
+    assert_eq!(browser.evaluate(broken), json!([]));
+    assert!(
+        browser.evaluate("document.querySelectorAll('#scores .nobr').length").as_u64() > Some(15)
+    );
+    let wide = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth) \
+        .map(e => getComputedStyle(e).overflowX + ' ' + getComputedStyle(e).backgroundAttachment + ' ' + e.tabIndex)";
+    let wide = browser.evaluate(wide);
+    let wide = wide.as_array().unwrap();
+    assert!(
+        !wide.is_empty() && wide.iter().all(|it| it == "auto local, local, scroll, scroll 0"),
+        "{wide:?}"
+    );
+    keep("phone", &browser.screenshot(true));
+}
+
+/// Definitions on the page are of terms in the glossary.
+#[test]
+fn terms_are_headings_of_the_glossary() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let glossary = fs::read_to_string(folder.join("../../docs/glossary.md")).unwrap();
+    let script = fs::read_to_string(folder.join("src/report/page/glossary.js")).unwrap();
+    let terms: Vec<&str> = script
+        .lines()
+        .filter_map(|line| line.strip_prefix("  '")?.split_once("': "))
+        .map(|it| it.0)
+        .collect();
+    assert!(terms.len() > 10, "{terms:?}");
+    for term in terms {
+        assert!(glossary.lines().any(|line| line.strip_prefix("### ") == Some(term)), "{term}");
+    }
+}
+
+#[test]
+fn a_run_without_shared_layers_has_a_report() {
+    let folder = Folder::new("unshared");
+    let report = Report::open(&[synthetic::unshared(&folder.0)]).unwrap();
+    let markdown = report.to_markdown();
+    assert!(markdown.trim_end().ends_with("No layer is shared."), "{markdown}");
+    assert!(report.to_html().contains("unshared"));
+}
+
+/// Names of slimmed networks are longer than the room at the end of a line.
 #[test]
 fn long_names_stay_inside_their_charts() {
     let folder = Folder::new("long-names");
     let Some(mut browser) = Browser::start(&folder.0) else { return };
     let slim = "wrn-16-2@16-32-24-32-24-64-40-64-128-96";
     let recipe = SMALL.replace("'wrn-16-2', ", &format!("'{slim}', "));
-    let made = synthetic::run(&folder.0, "long", &recipe, 5, None);
+    let made = synthetic::trained(&folder.0, "long", &recipe, 5, None);
     let page = report::write(&made.path).unwrap();
-    browser.look(1200, 900, false);
+    browser.set_window(1200, 900, false);
     browser.open(&page);
     let names = "[...document.querySelectorAll('#training text.series')]";
     let inside = format!(
@@ -473,25 +593,23 @@ fn long_names_stay_inside_their_charts() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-/// Many large runs in one page: it keeps its size, and says what it left out.
+/// A page of many large runs stays small and marks the runs of which something is omitted.
 #[test]
 fn many_runs_stay_small() {
     let folder = Folder::new("many");
-    let made = synthetic::run(&folder.0, "large", HETEROGENEOUS, 2, None);
+    let made = synthetic::trained(&folder.0, "large", HETEROGENEOUS, 2, None);
     let view = RunView::open(&made.path).unwrap();
     let report = Report::new(vec![view; 24]);
-    assert!(
-        report.to_json().len() > report::LARGEST_DATA,
-        "so that there is something to leave out"
-    );
+    assert!(report.to_json().len() > report::LARGEST_DATA, "there is something to omit");
     let page = report.to_html();
     assert!(page.len() < 3_000_000, "{} bytes", page.len());
     assert!(page.contains("\"shortened\":true") && page.contains("\"shortened\":false"));
     let whole = report.to_json();
-    assert!(!whole.contains("\"shortened\":true"), "the data themselves stay whole");
+    assert!(!whole.contains("\"shortened\":true"), "the JSON has everything");
 }
 
-/// By hand, for the papers: `SWN_RUN=runs/mine SWN_SCREENSHOTS=docs cargo test --test report -- --ignored`.
+/// Pictures for documents: `SWN_RUN=runs/mine SWN_SCREENSHOTS=docs cargo test --test report --
+/// --ignored`.
 #[test]
 #[ignore = "takes pictures of the run that SWN_RUN names"]
 fn pictures_of_a_run() {
@@ -501,7 +619,7 @@ fn pictures_of_a_run() {
     let page = folder.0.join("page.html");
     fs::write(&page, Report::open(&[run]).unwrap().to_html()).unwrap();
     for (name, dark) in [("report-light", false), ("report-dark", true)] {
-        browser.look(1160, 1040, dark);
+        browser.set_window(1160, 1040, dark);
         browser.open(&page);
         browser.evaluate(
             "document.querySelector('.cell[data-cluster]:not(.dense):not(.single)').focus()",

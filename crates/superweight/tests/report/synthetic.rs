@@ -1,33 +1,36 @@
-//! Run folders with everything a report can show, made without training: planned, decided and saved by the library
-//! itself, on similarities and figures that are drawn.
+//! Run folders with everything a report can show, made without training: planned, decided and saved
+//! by the library itself, on similarities and figures that are drawn.
 
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use superweight::model::Outputs;
 use superweight::model::Subset;
 use superweight::plan::{LayerId, SetId, SharingPlan};
-use superweight::rng::Draws;
 use superweight::recipe::{Recipe, Resolved};
 use superweight::report::{
     BinView, CorruptionRow, Corruptions, Evaluation, Interpolation, Latency, LatencyView,
     SubsetView,
 };
-use superweight::run::{Checkpoint, Disk, Event, Existing, Facts, RunFolder, Tensor};
+use superweight::rng::Draws;
+use superweight::run::{
+    self, Accuracy, Checkpoint, DecisionEvent, Disk, EpochEvent, EvalEvent, Event, Existing,
+    RunFolder, StartEvent, StopEvent, Tensor, TrainFigures, WarningEvent,
+};
 use superweight::search::{
     CoefficientGradient, Compared, PairStatistic, RefineStatistics, SearchStatistics, Statistics,
-    refinement_candidates, decide_clusters, decide_groups,
+    decide_clusters, decide_groups, refinement_candidates,
 };
-use superweight::model::Outputs;
 
-/// What to make.
+/// A run on disk, with the recipe and statistics it was made from.
 pub struct Made {
     pub path: PathBuf,
     pub resolved: Resolved,
     pub statistics: Statistics,
 }
 
-/// Writes a run. `warning` is put into the log as it is.
-pub fn run(runs: &Path, name: &str, recipe: &str, epochs: u64, warning: Option<&str>) -> Made {
+/// Writes the folder of a run that was trained with search and refinement. The log has `warning`
+/// verbatim.
+pub fn trained(runs: &Path, name: &str, recipe: &str, epochs: u64, warning: Option<&str>) -> Made {
     let overrides: [&str; 0] = [];
     let resolved = Recipe::parse("recipe.toml", recipe, &overrides).unwrap().resolve().unwrap();
     let draws = Draws::new(&[resolved.seed, 0x5e]);
@@ -44,12 +47,12 @@ pub fn run(runs: &Path, name: &str, recipe: &str, epochs: u64, warning: Option<&
     let folder =
         RunFolder::create(runs, name, Existing::Refuse, recipe, &resolved.to_toml()).unwrap();
     statistics.save(&Disk::default(), &folder.statistics()).unwrap();
-    write_log(&folder, &plan, epochs, warning, draws.under(3));
+    write_log(&folder, &resolved, &plan, epochs, warning, draws.under(3));
     folder.checkpoints().save(1, &checkpoint(&plan, draws.under(4))).unwrap();
     Made { path: folder.path().to_owned(), resolved, statistics }
 }
 
-/// Layers at similar depths are alike, and some pairs of neighbours conflict, as in the paper's figure.
+/// Similarities: high at similar depths, negative for some neighbours, as in the paper's figure.
 fn pairs(start: &SharingPlan, draws: Draws) -> Vec<PairStatistic> {
     let mut last = vec![1; start.members.len()];
     start.layers().for_each(|layer| last[layer.member.0] = layer.depth.max(1));
@@ -104,56 +107,114 @@ fn checkpoint(plan: &SharingPlan, draws: Draws) -> Checkpoint {
     checkpoint
 }
 
+/// Figures whose accuracy rises over the epochs, with a search of an eighth of them before.
 fn write_log(
     folder: &RunFolder,
+    resolved: &Resolved,
     plan: &SharingPlan,
     epochs: u64,
     warning: Option<&str>,
     draws: Draws,
 ) {
     let mut log = folder.log().unwrap();
-    log.add(Event::Start(Facts::from([("seed", 0)]))).unwrap();
-    let members = Outputs::of(plan).count();
+    log.add(Event::Start(Box::new(StartEvent {
+        version: "0".to_owned(),
+        name: resolved.name.clone(),
+        strategy: resolved.strategy,
+        seed: resolved.seed,
+        members: plan.members.iter().map(|member| member.architecture.to_string()).collect(),
+        budget: plan.budget,
+        bill: plan.bill.clone(),
+        weight_decay: vec![],
+        data: resolved.data.name.clone(),
+        images: [45_000, 5_000, 10_000],
+        test_every: 0,
+    })))
+    .unwrap();
+    let outputs = Outputs::of_plan(plan).count();
+    let scores =
+        |top1: f64| Accuracy { top1, top5: 100.0 - (100.0 - top1) * 0.3, nll: 4.0 - top1 * 0.04 };
     for (phase, count) in [("search", epochs / 8 + 1), ("train", epochs)] {
         for epoch in 0..count {
             let progress = 1.0 - (-4.0 * (epoch + 1) as f64 / count as f64).exp();
-            let noise = |who: usize| 0.6 * draws.under(who as u64).normal(epoch);
+            let noise = |member: usize| 0.6 * draws.under(member as u64).normal(epoch);
             let reach = if phase == "search" { 40.0 } else { 74.0 };
             let top1 = |m: usize| reach * progress + 2.0 - 1.3 * m as f64 + noise(m);
-            let scores = |top1: f64| json!({ "top1": top1, "top5": 100.0 - (100.0 - top1) * 0.3, "loss": 4.0 - top1 * 0.04 });
-            let seen: Vec<_> = (0..members).map(|m| scores(top1(m))).collect();
-            let metrics = json!({
-                "epochs": count,
-                "loss": 4.0 - 0.045 * top1(0),
-                "train": {
-                    "loss": 4.0 - 0.045 * top1(0),
-                    "losses": (0..members).map(|m| 4.0 - 0.045 * top1(m)).collect::<Vec<_>>(),
-                    "top1": (0..members).map(|m| top1(m) + 6.0 * progress).collect::<Vec<_>>(),
-                    "rate": 0.1 * (1.0 - progress), "seconds": 41.5, "images_per_s": 1084.0,
+            let loss = |m: usize| 4.0 - 0.045 * top1(m);
+            log.add(Event::Epoch(EpochEvent {
+                phase: phase.to_owned(),
+                epoch,
+                epochs: count,
+                loss: loss(0),
+                train: TrainFigures {
+                    loss: loss(0),
+                    losses: (0..outputs).map(loss).collect(),
+                    top1: (0..outputs).map(|m| top1(m) + 6.0 * progress).collect(),
+                    zero_channels: vec![],
+                    lr: 0.1 * (1.0 - progress),
+                    seconds: 41.5,
+                    images_per_s: 1084.0,
                 },
-                "validation": { "images": 5000, "ensemble": scores(top1(0) + 2.4), "members": seen },
-            });
-            let metrics = metrics.as_object().unwrap().clone();
-            log.add(Event::Epoch { phase: phase.to_owned(), epoch, metrics }).unwrap();
+                swa: 0,
+                validation: (resolved.data.validation > 0).then(|| run::Evaluation {
+                    images: 5000,
+                    ensemble: scores(top1(0) + 2.4),
+                    members: (0..outputs).map(|m| scores(top1(m))).collect(),
+                }),
+                test: None,
+            }))
+            .unwrap();
             if phase == "train" && epoch + 1 == count / 10 {
-                log.add(Event::Refine(Facts::from([("beta", 0.9)]))).unwrap();
+                log.add(Event::Refine(Box::new(decision(plan)))).unwrap();
             }
         }
         if phase == "search" {
-            log.add(Event::Search(Facts::from([("tau", 0.1)]))).unwrap();
+            log.add(Event::Search(Box::new(decision(plan)))).unwrap();
         }
     }
     if let Some(warning) = warning {
-        log.add(Event::Warning(Facts::from([("warning", warning)]))).unwrap();
+        log.add(Event::Warning(WarningEvent { warning: warning.to_owned() })).unwrap();
     }
-    let one = |top1: f64| json!({ "top1": top1, "top5": 93.0, "loss": 0.9 });
-    let members: Vec<_> = (0..members).map(|m| one(75.1 - 1.1 * m as f64)).collect();
-    let test = json!({ "images": 10000, "ensemble": one(78.42), "members": members });
-    log.add(Event::Eval(Facts::from([("part", json!("test")), ("test", test)]))).unwrap();
-    log.add(Event::Stop { reason: "finished".to_owned(), metrics: Default::default() }).unwrap();
+    let test = run::Evaluation {
+        images: 10_000,
+        ensemble: scores(78.42),
+        members: (0..outputs).map(|m| scores(75.1 - 1.1 * m as f64)).collect(),
+    };
+    log.add(Event::Eval(EvalEvent { split: "test".to_owned(), test: Some(test) })).unwrap();
+    let reason = StopEvent::FINISHED.to_owned();
+    log.add(Event::Stop(StopEvent { reason, checkpoint: Some(1), what: None })).unwrap();
 }
 
-/// What an evaluation could say.
+fn decision(plan: &SharingPlan) -> DecisionEvent {
+    DecisionEvent {
+        clusters_before: 1,
+        clusters: plan.clusters.len(),
+        sizes: plan.clusters.iter().map(|cluster| cluster.layers.len()).collect(),
+        groups_before: 1,
+        groups: 1,
+        bill_before: plan.bill.clone(),
+        bill: plan.bill.clone(),
+        budget: plan.budget,
+        tau: None,
+        tau_used: None,
+        beta: None,
+        beta_used: None,
+        k: None,
+        k_used: None,
+        relaxed: None,
+    }
+}
+
+/// A run without shared layers, as it is before its first epoch.
+pub fn unshared(runs: &Path) -> PathBuf {
+    let recipe = "members = ['wrn-10-1']\nstrategy = 'dense'\n[data]\nname = 'cifar-10'\n";
+    let resolved = Recipe::parse("recipe.toml", recipe, &[] as &[&str]).unwrap().resolve().unwrap();
+    let complete = resolved.to_toml();
+    let folder = RunFolder::create(runs, "unshared", Existing::Refuse, recipe, &complete).unwrap();
+    folder.path().to_owned()
+}
+
+/// An evaluation with figures of the usual size.
 pub fn evaluation(outputs: &Outputs, seed: u64) -> Evaluation {
     let draws = Draws::new(&[seed, 0xe7]);
     let subsets = outputs.subsets().unwrap();
@@ -199,7 +260,7 @@ pub fn evaluation(outputs: &Outputs, seed: u64) -> Evaluation {
     };
     let mut latency = Latency {
         device: "two cores".to_owned(),
-        batch: 1,
+        batch_size: 1,
         subsets: subsets
             .iter()
             .map(|s| LatencyView {
@@ -227,7 +288,7 @@ pub fn evaluation(outputs: &Outputs, seed: u64) -> Evaluation {
         )
     };
     Evaluation {
-        part: "test".to_owned(),
+        split: "test".to_owned(),
         on: "the test set".to_owned(),
         images: 10_000,
         partial: false,

@@ -1,5 +1,4 @@
-// Algorithm 1 (paper, appendix) and the search for a threshold that can be paid for, as the planner has them. A test
-// compares both with the planner.
+// Algorithm 1 (paper, appendix) and the nearest threshold with a plan within the budget, as in the planner. A test compares both.
 
 /** Groups of layers under a threshold: components of the pairs above it, each sorted, in the order of their first layer. */
 function assign(layers, pairs, threshold) {
@@ -23,7 +22,7 @@ function assign(layers, pairs, threshold) {
   return [...groups.values()];
 }
 
-/** Pairs [a, b, ψ] of a search: triangles of its starting clusters. */
+/** Pairs [a, b, ψ] of a search, from the triangles of its initial clusters. */
 function pairsOf(search) {
   const pairs = [];
   search.start.forEach((layers, c) => {
@@ -38,27 +37,27 @@ function pairsOf(search) {
   return pairs;
 }
 
-/** The step that a threshold asks for, and the first from there on that has a plan. */
+/** The step of a threshold, and the first step from there on that has a plan. */
 function stepAt(search, tau) {
-  const asked = search.steps.filter((step) => step.merge === null || step.merge > tau).length - 1;
-  let used = asked;
+  const first = search.steps.filter((step) => step.merge === null || step.merge > tau).length - 1;
+  let used = first;
   while (used < search.steps.length && !search.steps[used].bill) used++;
   const feasible = used < search.steps.length;
   return {
-    asked: search.steps[asked],
+    first: search.steps[first],
     used: feasible ? search.steps[used] : null,
-    tau: used === asked ? tau : feasible ? search.steps[used].relaxed : null,
-    relaxed: used !== asked,
+    tau: used === first ? tau : feasible ? search.steps[used].relaxed : null,
+    relaxed: used !== first,
   };
 }
 
-/** Clusters of a search under τ, relaxed where it must be; all starting layers. */
+/** Clusters of a search under τ, which is relaxed if that has no plan. */
 function clustersAt(search, tau, pairs = pairsOf(search)) {
   const step = stepAt(search, tau);
   return { ...step, clusters: assign(search.start.flat(), pairs, step.used ? step.tau : tau) };
 }
 
-/** Cells that one of the grids uses, all starting at the first cell: a staircase. */
+/** Number of cells in the union of grids that all start at the first cell. */
 function unionOfGrids(grids) {
   const tall = [...grids].sort((a, b) => b[0] - a[0] || b[1] - a[1]);
   let width = 0, cells = 0;
@@ -82,10 +81,10 @@ function groupsUnder(refine, beta) {
   return { groups, coefficients };
 }
 
-/** The same, β lowered to the largest similarity at which the groups fit; null where none does. */
+/** The same, with β lowered to the largest similarity at which the groups fit; null if none does. */
 function groupsAt(refine, beta) {
-  const asked = groupsUnder(refine, beta);
-  if (asked.coefficients <= refine.allowed) return { ...asked, beta, relaxed: false, asked: asked.coefficients };
+  const first = groupsUnder(refine, beta);
+  if (first.coefficients <= refine.allowed) return { ...first, beta, relaxed: false, first: first.coefficients };
   const lower = refine.superweights.flatMap((choice) => choice.merges).filter((m) => m[2] <= beta).map((m) => m[3]);
   const candidates = [...new Set(lower)].sort((a, b) => b - a);
   let low = 0, high = candidates.length;
@@ -94,7 +93,7 @@ function groupsAt(refine, beta) {
     if (groupsUnder(refine, candidates[middle]).coefficients <= refine.allowed) high = middle; else low = middle + 1;
   }
   if (low === candidates.length) return null;
-  return { ...groupsUnder(refine, candidates[low]), beta: candidates[low], relaxed: true, asked: asked.coefficients };
+  return { ...groupsUnder(refine, candidates[low]), beta: candidates[low], relaxed: true, first: first.coefficients };
 }
 
 const samePartition = (a, b) => {

@@ -1,8 +1,8 @@
-// Every trainable number against the budget, for what was trained and for what the sliders ask.
+// Parameters by part beside the budget, as trained and for the sliders' τ.
 
 const PARTS = [
   ['templates', 'templates', 'var(--line-0)'], ['coefficients', 'coefficients', 'var(--line-1)'],
-  ['reserved', 'kept for refinement', 'var(--line-1)'], ['batch_norm', 'batch norm', 'var(--line-2)'],
+  ['reserved', 'reserve for refinement', 'var(--line-1)'], ['batch_norm', 'batch norm', 'var(--line-2)'],
   ['classifier', 'classifier', 'var(--line-3)'], ['dense', 'dense layers', 'var(--line-4)'],
 ];
 const billTotal = (bill) => PARTS.reduce((sum, [key]) => sum + bill[key], 0);
@@ -18,16 +18,16 @@ function drawBill(run) {
       b ? h('div', { class: 'bar' },
         PARTS.filter(([key]) => b[key] > 0).map(([key, words, colour]) => h('i', {
           class: key === 'reserved' ? 'reserved' : null, tabindex: 0, 'aria-label': `${words}: ${grouped(b[key])}`,
-          style: { width: b[key] / scale * 100 + '%', background: colour }, ...withTip(() => [words, ['numbers', grouped(b[key])], ['of the total', percent(b[key] / billTotal(b) * 100)]]),
+          style: { width: b[key] / scale * 100 + '%', background: colour }, ...withTip(() => [words, ['parameters', grouped(b[key])], ['of the total', percent(b[key] / billTotal(b) * 100)]]),
         })),
         budget && h('u', { style: { left: budget / scale * 100 + '%' }, title: `budget ${grouped(budget)}` })) : h('span', { class: 'none' }, 'no plan fits'),
       h('span', { class: 'bill-total' }, b ? grouped(billTotal(b)) : ''))));
     const used = PARTS.filter(([key]) => bills.some(([, b]) => b && b[key] > 0));
     rows.append(h('p', { class: 'legend' }, used.map(([key, words, colour]) => h('span', {},
       h('i', { class: 'swatch' + (key === 'reserved' ? ' reserved' : ''), style: { background: colour } }), `${words} ${short(bill[key])}`))),
-    h('p', { class: 'small' }, budget ? `Budget ${grouped(budget)}, ${grouped(Math.max(0, budget - billTotal(bill)))} left over. ` : '', `Without sharing: ${grouped(dense)}.`));
+    h('p', { class: 'small' }, budget ? `Budget ${grouped(budget)}, ${grouped(Math.max(0, budget - billTotal(bill)))} unused. ` : '', `Without sharing: ${grouped(dense)}.`));
   };
   on('tau', draw);
   draw();
-  return section('bill', 'The bill', 'Every trainable number counts against the budget: templates, coefficients, batch norm, classifiers.', rows);
+  return section('bill', 'Parameters', ['Every trainable parameter counts against the ', term('budget', 'Budget'), ': ', term('templates', 'Template'), ', ', term('coefficients', 'Coefficient'), ', batch norm, classifiers.'], rows);
 }

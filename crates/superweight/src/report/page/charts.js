@@ -1,6 +1,6 @@
-// Axes, lines, points. Drawn anew for the width there is, so that text keeps its size on every screen.
+// Axes, lines, points. Charts are drawn again when their width changes, so that text has the same size on every screen.
 
-/** Calls render(width) once it is in the page and whenever the width changes. */
+/** An element that calls render(width) when it is in the page and whenever its width changes. */
 function drawn(className, render) {
   const holder = h('div', { class: className });
   let last = 0;
@@ -9,7 +9,7 @@ function drawn(className, render) {
     const width = Math.round(holder.clientWidth);
     if (width > 0 && Math.abs(width - last) > 1) { last = width; holder.redraw(); }
   };
-  // Not inside the observer's call: what it changes there would be reported as a loop.
+  // Changes inside the observer's callback would be reported as a loop.
   new ResizeObserver(() => requestAnimationFrame(holder.fit)).observe(holder);
   toFit.push(holder);
   return holder;
@@ -26,7 +26,7 @@ function niceTicks(low, high, count) {
   return { ticks, digits: Math.max(0, Math.min(6, -Math.floor(Math.log10(step) + 1e-9) + (step / power === 2.5 ? 1 : 0))) };
 }
 
-/** Ticks where halves mean nothing. */
+/** Ticks at whole numbers only. */
 function wholeTicks([low, high], count) {
   const { ticks } = niceTicks(low, high, Math.min(count, high - low));
   return { ticks: ticks.filter((t) => Number.isInteger(t)), digits: 0 };
@@ -40,19 +40,21 @@ function extent(values, padding = 0.05) {
   return [low - pad, high + pad];
 }
 
-/** A frame with axes; X and Y map values to the drawing. */
-function frame({ width, height, x, y, xName, yName, right = 16, top = 14, label, xTicks, yTicks, yFormat, xFormat, left = 52 }) {
+/** A frame with axes; X and Y map values to pixels. The left margin fits the longest tick label beside the axis name. */
+function frame({ width, height, x, y, xName, yName, right = 16, top = 14, label, xTicks, yTicks, yFormat, xFormat }) {
+  const ys = yTicks || niceTicks(y[0], y[1], (height - top - 42) / 44);
+  const yLabels = ys.ticks.map((t) => (yFormat || fixed)(t, ys.digits));
+  const left = Math.ceil((yName ? 24 : 4) + 7.2 * Math.max(0, ...yLabels.map((text) => text.length)) + 8);
   const margin = { top, right, bottom: 42, left };
   const inner = { width: Math.max(60, width - margin.left - margin.right), height: height - margin.top - margin.bottom };
   const X = (v) => margin.left + (v - x[0]) / (x[1] - x[0] || 1) * inner.width;
   const Y = (v) => margin.top + (1 - (v - y[0]) / (y[1] - y[0] || 1)) * inner.height;
   const xs = xTicks || niceTicks(x[0], x[1], inner.width / 80);
-  const ys = yTicks || niceTicks(y[0], y[1], inner.height / 44);
   const bottom = margin.top + inner.height;
   const svg = s('svg', { width, height, viewBox: `0 0 ${width} ${height}`, class: 'chart', role: 'img', 'aria-label': label },
-    ys.ticks.map((t) => [
+    ys.ticks.map((t, i) => [
       s('line', { x1: margin.left, x2: margin.left + inner.width, y1: Y(t), y2: Y(t), class: 'grid' }),
-      s('text', { x: margin.left - 8, y: Y(t) + 4, class: 'tick end' }, (yFormat || fixed)(t, ys.digits)),
+      s('text', { x: margin.left - 8, y: Y(t) + 4, class: 'tick end' }, yLabels[i]),
     ]),
     xs.ticks.map((t) => [
       s('line', { x1: X(t), x2: X(t), y1: bottom, y2: bottom + 4, class: 'axis' }),
@@ -64,11 +66,11 @@ function frame({ width, height, x, y, xName, yName, right = 16, top = 14, label,
   return { svg, X, Y, margin, inner, bottom };
 }
 
-/** breaks: values of x that no line crosses. */
+/** The path of a line; breaks are values of x that it does not cross. */
 const path = (points, X, Y, breaks = []) => points.map(([x, y], i) =>
   `${i && !breaks.some((at) => points[i - 1][0] <= at && at < x) ? 'L' : 'M'}${X(x).toFixed(1)} ${Y(y).toFixed(1)}`).join('');
 
-/** Heights of labels so that none lies on another: pushed apart, kept inside. */
+/** Heights of labels without overlap, between low and high. */
 function spread(wanted, low, high, gap = 15) {
   const order = wanted.map((y, i) => [y, i]).sort((a, b) => a[0] - b[0]);
   for (let i = 1; i < order.length; i++) order[i][0] = Math.max(order[i][0], order[i - 1][0] + gap);
@@ -83,19 +85,24 @@ function spread(wanted, low, high, gap = 15) {
 }
 
 /**
- * Lines with their names at their ends and a reading line that follows pointer and arrow keys.
- * series: { name, points, colour, dash, strong, faint }.
+ * Lines with names at their ends, or in a legend if there is little room, and a reading line that follows pointer and arrow keys.
+ * series: { name, points, colour, dash, strong, dots }; bands: shaded ranges { from, to, name }.
  */
-function lineChart({ width, height = 320, series, xName, yName, label, marks = [], breaks = [], whole = false, yFormat, xFormat, y, x, reading }) {
+function lineChart({ width, height = 320, series, xName, yName, label, marks = [], bands = [], breaks = [], whole = false, yFormat, xFormat, y, x, reading }) {
   const points = series.flatMap((line) => line.points);
   const longest = Math.max(...series.map((line) => brief(line.name).length));
   const labelled = series.length <= 10 && width > 420;
   const f = frame({
     width, height, xName, yName, label, yFormat, xFormat,
     xTicks: whole ? wholeTicks(x, width / 90) : null, x: x || extent(points.map((p) => p[0]), 0), y: y || extent(points.map((p) => p[1])),
-    top: 14 + marks.length * 14, right: labelled ? 18 + longest * 7.6 : 16,
+    top: 14 + (marks.length + (bands.length > 0)) * 14, right: labelled ? 18 + longest * 7.6 : 16,
   });
   const { svg, X, Y, margin, inner, bottom } = f;
+  bands.forEach((band) => {
+    const [x0, x1] = [X(band.from), X(band.to)];
+    svg.prepend(s('rect', { x: x0, width: x1 - x0, y: margin.top, height: bottom - margin.top, class: 'band' }));
+    svg.append(s('text', { x: (x0 + x1) / 2, y: margin.top - 4, class: 'mark-name middle' }, band.name));
+  });
   marks.forEach((mark, i) => {
     const y = 10 + i * 14;
     const left = X(mark.at) < margin.left + inner.width * 0.6;
@@ -140,12 +147,13 @@ function lineChart({ width, height = 320, series, xName, yName, label, marks = [
   const leave = () => { hideTip(); guide.setAttribute('visibility', 'hidden'); };
   svg.addEventListener('pointerleave', leave);
   svg.addEventListener('blur', leave);
-  return svg;
+  if (labelled || series.length < 2) return svg;
+  return [svg, h('p', { class: 'legend' }, series.map((line) => h('span', { class: 'nobr' }, h('i', { class: 'swatch', style: { background: line.colour } }), brief(line.name))))];
 }
 
-/** A row of choices; the first is chosen. */
-function choices(label, options, choose) {
+/** A row of choices. */
+function choices(label, options, choose, chosen = options[0][0]) {
   const name = 'choice-' + Math.random().toString(36).slice(2);
-  return h('fieldset', { class: 'choices' }, h('legend', {}, label), options.map(([value, text], i) =>
-    h('label', {}, h('input', { type: 'radio', name, value, checked: i === 0, onchange: () => choose(value) }), h('span', {}, text))));
+  return h('fieldset', { class: 'choices' }, h('legend', {}, label), options.map(([value, text]) =>
+    h('label', {}, h('input', { type: 'radio', name, value, checked: value === chosen, onchange: () => choose(value) }), h('span', {}, text))));
 }

@@ -1,5 +1,5 @@
-// What a layer is made of: its tiles to scale in the corner matrix of its cluster, the SuperWeights and template sets
-// behind them, who else uses them, and the coefficients.
+// Composition of a layer: its tiles to scale in the corner matrix of its cluster, their SuperWeights and template sets, the other
+// layers that use them, and the coefficients.
 
 function drawComposition(run, map) {
   const { layers, sets, superweights, members } = run.sharing;
@@ -23,7 +23,7 @@ function drawComposition(run, map) {
     return list;
   };
 
-  /** Groups of a SuperWeight: those of the plan, or those that β would give. */
+  /** Coefficient groups of a SuperWeight: those of the plan, or those of the slider's β. */
   const groupsOf = (id) => {
     const replayed = state.groups && state.groups.groups.get(id);
     const trained = superweights[id].groups;
@@ -74,8 +74,8 @@ function drawComposition(run, map) {
     const size = Math.max(3, Math.min(12, Math.floor(260 / cols)));
     const canvas = h('canvas', { width: cols, height: rows, class: 'alpha', role: 'img', 'aria-label': patterned ? `coefficients of ${cols} templates` : `coefficients, ${rows} cells by ${cols} templates`, style: { width: cols * size + 'px', height: Math.min(220, Math.max(12, rows * size)) + 'px' } });
     const image = new ImageData(cols, rows);
-    const paper = paperColour();
-    for (let i = 0; i < rows * cols; i++) image.data.set([...diverging(value(Math.floor(i / cols), i % cols), paper), 255], i * 4);
+    const background = backgroundColour();
+    for (let i = 0; i < rows * cols; i++) image.data.set([...diverging(value(Math.floor(i / cols), i % cols), background), 255], i * 4);
     canvas.getContext('2d').putImageData(image, 0, 0);
     canvas.addEventListener('pointermove', (event) => {
       const at = canvas.getBoundingClientRect();
@@ -85,7 +85,7 @@ function drawComposition(run, map) {
     canvas.addEventListener('pointerleave', hideTip);
     const whole = superweights[superweight].groups.find((g) => g.layers.includes(layer)).shape;
     const part = whole[0] > rows || whole[1] > cols ? ` (the first ${times(rows, cols)} of ${times(...whole)})` : '';
-    const what = patterned ? 'α: a number per template' : 'α: cells down, templates across';
+    const what = patterned ? 'α: one coefficient per template' : 'α: cells down, templates across';
     return h('figure', {}, canvas, h('figcaption', {}, `${what}${part}; ±${fixed(alpha.most, 2)}`));
   }
 
@@ -103,34 +103,34 @@ function drawComposition(run, map) {
     const set = sets[superweights[n].set];
     const { groups, replayed } = groupsOf(n);
     const mine = groups.find((layersOf) => layersOf.includes(id));
-    const looked = set.bank ? `, looked at in the ${grouped(set.bank)} numbers that the cluster shares` + (set.from ? ` and stretched from ${times(...set.from)}` : '') + (set.factors ? ', times factors of its own for every output and input' : '') : '';
+    const banked = set.bank ? `, read from a bank of ${grouped(set.bank)} parameters that the cluster shares` + (set.from ? ` and stretched from ${times(...set.from)}` : '') + (set.factors ? ', times a factor per output and input' : '') : '';
     const cellsAt = times(Math.ceil((at[1] - at[0]) / set.block[0]), Math.ceil((at[3] - at[2]) / set.block[1]));
     return h('article', { class: 'superweight' + (n === picked ? ' picked' : ''), 'data-superweight': n },
       h('h4', {}, `SuperWeight ${n}`),
       h('p', {}, `${times(at[1] - at[0], at[3] - at[2])} channels, ${plural(set.templates, 'template')} of ${times(...set.block)}`
-        + (cellsAt === '1×1' ? '' : patterned ? `, each times a pattern of ${cellsAt}` : `, ${cellsAt} cells`) + looked + `, times ${factor.toPrecision(3)}.`),
+        + (cellsAt === '1×1' ? '' : patterned ? `, each times a pattern of ${cellsAt}` : `, ${cellsAt} cells`) + banked + `, times ${factor.toPrecision(3)}.`),
       mine ? [
         h('h5', {}, mine.length > 1 ? `One α for ${mine.length} layers${replayed ? ' (with this β)' : ''}` : `An α of its own${replayed ? ' (with this β)' : ''}`),
         mine.length > 1 && chips(mine),
         users[n].length > mine.length && [h('h5', {}, `Same templates, other coefficients: ${plural(users[n].length - mine.length, 'layer')}`), chips(users[n].filter((other) => !mine.includes(other)))],
         !replayed && alphaPicture(n, mine, id),
-      ] : [h('h5', {}, users[n].length > 1 ? `The same numbers in ${users[n].length} layers` : set.factors ? 'Its factors tell it from other layers of the cluster' : set.bank ? 'No coefficients: one template' : 'Used by this layer alone'), users[n].length > 1 && chips(users[n])]);
+      ] : [h('h5', {}, users[n].length > 1 ? `The same parameters in ${users[n].length} layers` : set.factors ? 'Its factors are its own' : set.bank ? 'No coefficients: one template' : 'Used by this layer alone'), users[n].length > 1 && chips(users[n])]);
   }
 
   function draw() {
     const id = state.layer;
     clear(panel);
     if (state.replaying) return void panel.append(h('p', { class: 'none' }, 'These clusters were not trained, so there are no tiles to show. Move τ back to look inside a layer.'));
-    if (id === null) return void panel.append(h('p', { class: 'none' }, 'Choose a layer in the map above (click, or arrow keys and Enter) to see what it is made of.'));
+    if (id === null) return void panel.append(h('p', { class: 'none' }, 'Choose a layer in the map above (click, or arrow keys and Enter) to see its composition.'));
     const layer = layers[id];
     const close = h('button', { type: 'button', class: 'plain close', onclick: () => { open(null); map.focusLayer(id); } }, 'Close');
     const title = h('h3', {}, members.length > 1 && h('span', { class: 'of' }, members[layer.member]), layerName(layer));
-    const numbers = layer.shape.reduce((a, b) => a * b, 1);
+    const count = layer.shape.reduce((a, b) => a * b, 1);
     panel.append(h('div', { class: 'composition-head' }, title, close));
-    if (layer.cluster === null) return void panel.append(h('p', {}, `${shapeOf(layer)}: ${grouped(numbers)} numbers of its own. Dense layers are trained as they are; stems and classifiers usually are.`));
+    if (layer.cluster === null) return void panel.append(h('p', {}, `${shapeOf(layer)}: ${grouped(count)} parameters of its own. Dense layers share nothing; stems and classifiers usually are dense.`));
     const cluster = run.sharing.clusters[layer.cluster];
-    const looks = sets.some((set) => set.cluster === layer.cluster && set.bank);
-    panel.append(h('p', {}, `${shapeOf(layer)}: ${grouped(numbers)} numbers, put together from ${plural(layer.tiles.length, 'SuperWeight')}. Cluster ${layer.cluster} has ${plural(cluster.length, 'layer')}; the outline is this layer, grey ${looks ? 'how large others are' : 'what larger layers add'}.`),
+    const banked = sets.some((set) => set.cluster === layer.cluster && set.bank);
+    panel.append(h('p', {}, `${shapeOf(layer)}: ${grouped(count)} weights, composed from ${plural(layer.tiles.length, 'SuperWeight')}. Cluster ${layer.cluster} has ${plural(cluster.length, 'layer')}; the outline is this layer, grey ${banked ? 'the size of others' : 'the part of larger layers'}.`),
       h('div', { class: 'composition-body' }, h('div', { class: 'corner-holder' }, picture(id)), h('div', { class: 'superweights' }, layer.tiles.map((tile) => superweightCard(tile, id)))));
   }
   on('layer', () => { picked = null; draw(); });

@@ -1,4 +1,4 @@
-// Elements, numbers, tooltips. Text is always set as text: nothing from a file is ever parsed as HTML.
+// Elements, numbers, tooltips. Text is always set as text: nothing from a file is parsed as HTML.
 
 const SVG = 'http://www.w3.org/2000/svg';
 
@@ -25,7 +25,7 @@ const percent = (n, digits = 1) => fixed(n, digits) + '%';
 const times = (...sides) => sides.join('×');
 const plural = (n, word, words = word + 's') => `${grouped(n)} ${n === 1 ? word : words}`;
 
-/** 3653688 → 3.65M */
+/** A number with a unit: 3653688 → 3.65M. */
 function short(n) {
   for (const [unit, size] of [['G', 1e9], ['M', 1e6], ['K', 1e3]]) {
     if (n >= size) return (n / size).toFixed(n / size >= 100 ? 0 : n / size >= 10 ? 1 : 2) + unit;
@@ -39,17 +39,17 @@ function duration(seconds) {
   return `${Math.floor(seconds / 3600)} h ${Math.round(seconds % 3600 / 60)} min`;
 }
 
-/** Layer names are PyTorch's; their ending says nothing. */
+/** The layer's name in PyTorch without ".weight". */
 const layerName = (layer) => layer.name.replace(/\.weight$/, '');
 const kernel = (layer) => layer.kind === 'linear' ? 'linear' : times(layer.shape[2], layer.shape[3]) + (layer.kind === 'depthwise' ? ' depthwise' : '');
 const shapeOf = (layer) => `${kernel(layer)}, ${layer.shape[0]} out, ${layer.shape[1]} in`;
 
-/** A name where there is little room: its beginning and its end. */
+/** A long name's beginning and end, for places with little room. */
 const brief = (name) => name.length > 20 ? name.slice(0, 10) + '…' + name.slice(-9) : name;
 
 const tip = document.getElementById('tip');
 
-/** lines: first is the title, the others are text or [name, value]. */
+/** Shows a tooltip. The first line is its title, the others are text or [name, value]. */
 function showTip(event, lines) {
   clear(tip).append(...lines.filter((line) => line).map((line, i) =>
     Array.isArray(line) ? h('div', { class: 'pair' }, h('span', {}, line[0]), h('b', {}, line[1]))
@@ -73,6 +73,12 @@ const withTip = (lines) => ({
 });
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** Text whose words with a hyphen, such as names of networks, do not break across lines unless they are very long. */
+const unbroken = (text) => text.split(/(\s+)/).map((word) => word.includes('-') && word.length <= 24 ? h('span', { class: 'nobr' }, word) : word);
+
+/** A box that scrolls sideways, with a shadow where its contents continue. */
+const scrolling = (label, ...children) => h('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': label }, children);
 
 /** A section of the page with a link in the navigation. */
 const sections = [];

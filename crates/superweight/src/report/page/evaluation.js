@@ -1,6 +1,6 @@
-// What the members are worth: every subset, time, calibration, corruptions, the way between two members.
+// Evaluation: every subset, time, calibration, corruptions, the line between two members.
 
-/** Points over time with the front that nothing beats. groups: { name, colour, points: [{ x, y, front, lines, label }] }. */
+/** Accuracy over time, with a line through the subsets that no other beats. groups: { name, colour, points: [{ x, y, front, lines, label }] }. */
 function scatter({ width, height = 360, groups, xName, yName, label }) {
   const all = groups.flatMap((group) => group.points);
   const f = frame({ width, height, xName, yName, label, x: [0, Math.max(...all.map((p) => p.x)) * 1.06], y: extent(all.map((p) => p.y), 0.08), right: 24 });
@@ -24,7 +24,7 @@ function latencyGroup(run, colour, name) {
   return { name, colour, points: latency.subsets.map((subset) => ({
     x: subset.ms, y: subset.top1, front: subset.front, label: subsetLabel(run, subset.members),
     lines: [subsetName(run, subset.members), ['top-1', percent(subset.top1, 2)], ['median', fixed(subset.ms, 2) + ' ms'],
-      subset.p99 !== null && ['p99', fixed(subset.p99, 2) + ' ms'], subset.front ? null : 'another subset is as quick and better'].filter((line) => line),
+      subset.p99 !== null && ['p99', fixed(subset.p99, 2) + ' ms'], subset.front ? null : 'another subset is as fast and more accurate'].filter((line) => line),
   })) };
 }
 
@@ -33,23 +33,23 @@ function drawAnytime(run) {
   if (!evaluation || !evaluation.latency || !evaluation.latency.subsets.length) return null;
   const { latency } = evaluation;
   return section('anytime', 'Accuracy against time',
-    `${hasExits(run) ? 'Every exit, and the mean of all up to it' : 'Every subset of the members'}, timed on ${latency.device}, ${plural(latency.batch, 'image')} at once. Filled points and the line: nothing else is as quick and as good. Numbers are ${hasExits(run) ? 'exits, ≤ all up to one' : 'members'}.`,
+    `${hasExits(run) ? 'Every exit, and the mean of all up to it' : 'Every subset of the members'}, timed on ${latency.device}, ${plural(latency.batch_size, 'image')} at once. Filled points and the line: no other subset is as fast and as accurate. Labels are ${hasExits(run) ? 'exits, ≤ all up to one' : 'members'}.`,
     drawn('wide-chart', (width) => scatter({ width, groups: [latencyGroup(run, 'var(--line-0)')], xName: 'latency (ms)', yName: 'top-1 accuracy (%)', label: 'Accuracy against latency of every subset' })));
 }
 
 function drawScores(run) {
   const { evaluation } = run;
   if (!evaluation || !evaluation.subsets.length) return null;
-  const columns = [['top1', 'top-1', (v) => percent(v, 2)], ['top5', 'top-5', (v) => percent(v, 2)], ['nll', 'NLL', (v) => fixed(v, 3)], ['ece', 'ECE', (v) => percent(v, 2)]]
+  const columns = [['top1', 'top-1', (v) => percent(v, 2)], ['top5', 'top-5', (v) => percent(v, 2)], ['nll', term('NLL'), (v) => fixed(v, 3)], ['ece', term('ECE'), (v) => percent(v, 2)]]
     .filter(([key]) => evaluation.subsets.some((subset) => subset[key] !== null));
   const best = new Map(columns.map(([key]) => [key, (key === 'nll' || key === 'ece' ? Math.min : Math.max)(...evaluation.subsets.map((subset) => subset[key]).filter((v) => v !== null))]));
   const rows = [...evaluation.subsets].sort((a, b) => a.members.length - b.members.length);
   const table = h('table', {}, h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, hasExits(run) ? 'exits' : 'members'), columns.map(([, name]) => h('th', { scope: 'col', class: 'number-cell' }, name)))),
     h('tbody', {}, rows.map((subset) => h('tr', { class: subset.members.length === outputCount(run) ? 'all' : null },
-      h('th', { scope: 'row' }, subsetName(run, subset.members)),
+      h('th', { scope: 'row' }, unbroken(subsetName(run, subset.members))),
       columns.map(([key, , format]) => h('td', { class: 'number-cell' + (subset[key] === best.get(key) ? ' best' : '') }, subset[key] === null ? '–' : format(subset[key])))))));
   return section('scores', hasExits(run) ? 'Exits' : 'Members and ensembles', `On ${evaluation.on}, ${plural(evaluation.images, 'image')}.`
-    + (evaluation.diversity !== null ? ` Diversity ${fixed(evaluation.diversity, 3)}: how often two ${hasExits(run) ? 'exits' : 'members'} disagree, over the error of one.` : ''), h('div', { class: 'scroll' }, table));
+    + (evaluation.diversity !== null ? ` Diversity ${fixed(evaluation.diversity, 3)}: share of images on which two ${hasExits(run) ? 'exits' : 'members'} disagree, over the error of one.` : ''), scrolling('Scores of every subset', table));
 }
 
 function drawReliability(run) {
@@ -75,7 +75,7 @@ function drawReliability(run) {
   });
   const picker = with_bins.length > 1 && h('label', { class: 'picker' }, 'Of ', h('select', { onchange: (event) => { chosen = with_bins[event.target.value]; chart.redraw(); } },
     with_bins.map((subset, i) => h('option', { value: i, selected: subset === chosen }, subsetName(run, subset.members)))));
-  return section('reliability', 'Reliability', 'How often answers of a given confidence are right. On the dashed line confidence is earned; outlined: what is missing or too much. Pale bars have few images.', picker, chart);
+  return section('reliability', 'Reliability', 'Accuracy of predictions by their confidence. On the dashed line both are equal; outlined: the difference. Pale bars have few images.', picker, chart);
 }
 
 function drawCorruptions(run) {
@@ -91,7 +91,7 @@ function drawCorruptions(run) {
   };
   const means = [corruptions.mean_top1 !== null && `top-1 ${percent(corruptions.mean_top1, 2)}`, corruptions.mean_nll !== null && `NLL ${fixed(corruptions.mean_nll, 3)}`, corruptions.mean_ece !== null && `ECE ${percent(corruptions.mean_ece, 2)}`].filter((v) => v);
   return section('corruptions', 'Corrupted images', `Top-1 of ${hasExits(run) ? 'all exits together' : 'the ensemble'} in percent under every corruption and severity (${corruptions.source}).` + (means.length ? ` Mean: ${means.join(', ')}.` : ''),
-    h('div', { class: 'scroll' }, h('table', { class: 'heat-table' }, h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'severity'), Array.from({ length: most }, (_, i) => h('th', { scope: 'col' }, i + 1)), h('th', { scope: 'col' }, 'mean'))),
+    scrolling('Accuracy under corruptions', h('table', { class: 'heat-table' }, h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'severity'), Array.from({ length: most }, (_, i) => h('th', { scope: 'col' }, i + 1)), h('th', { scope: 'col' }, 'mean'))),
       h('tbody', {}, corruptions.kinds.map((kind) => {
         const known = kind.top1.filter((v) => v !== null);
         return h('tr', {}, h('th', { scope: 'row' }, kind.name), Array.from({ length: most }, (_, i) => cell(kind.top1[i])), h('td', { class: 'number-cell' }, known.length ? fixed(known.reduce((a, b) => a + b, 0) / known.length, 1) : '–'));
@@ -101,7 +101,7 @@ function drawCorruptions(run) {
 function drawInterpolation(run) {
   const lines = run.evaluation ? run.evaluation.interpolations : [];
   if (!lines.length) return null;
-  return section('interpolation', 'Between two members', 'Accuracy on the straight line between the weights of two members. A valley says that they found different solutions.',
+  return section('interpolation', 'Between two members', 'Accuracy on the straight line between the weights of two members. A valley means that they are different solutions.',
     drawn('wide-chart', (width) => lineChart({
       width, height: 280, xName: 'share of the second member', yName: 'top-1 accuracy (%)', label: 'Accuracy between members', xFormat: (v) => fixed(v, 2),
       series: lines.map((line, i) => ({ name: `${outputName(run, line.from)} → ${outputName(run, line.to)}`, points: line.points, colour: memberColour(i), dash: memberDash(i) })),

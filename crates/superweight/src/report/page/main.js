@@ -1,12 +1,12 @@
-// The page: header, navigation, sections of the chosen run.
+// The page: header, navigation, and the sections of the chosen run.
 
 function drawHeader() {
   const dark = () => document.documentElement.dataset.theme ? document.documentElement.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
   const theme = h('button', { type: 'button', class: 'plain', id: 'theme' });
-  const say = () => { theme.textContent = dark() ? '☀ Light' : '☾ Dark'; };
-  theme.addEventListener('click', () => { document.documentElement.dataset.theme = dark() ? 'light' : 'dark'; say(); tell('theme'); });
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { say(); tell('theme'); });
-  say();
+  const label = () => { theme.textContent = dark() ? '☀ Light' : '☾ Dark'; };
+  theme.addEventListener('click', () => { document.documentElement.dataset.theme = dark() ? 'light' : 'dark'; label(); notify('theme'); });
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { label(); notify('theme'); });
+  label();
   const { name, about } = state.run;
   const count = new Map();
   about.members.forEach((member) => count.set(member, (count.get(member) || 0) + 1));
@@ -15,23 +15,23 @@ function drawHeader() {
     report.runs.map((run, i) => h('option', { value: i, selected: run === state.run }, run.name))));
   clear(document.getElementById('top')).append(
     h('div', { class: 'head' }, h('div', {}, h('h1', {}, report.runs.length > 1 ? plural(report.runs.length, 'run') : name),
-      h('p', { class: 'sub' }, `${members} on ${about.data} (${about.classes} classes) · strategy ${about.strategy} · seed ${about.seed}`)),
+      h('p', { class: 'sub' }, unbroken(`${members} on ${about.data} (${about.classes} classes) · strategy ${about.strategy} · seed ${about.seed}`))),
     h('div', { class: 'head-right' }, picker, theme)));
 }
 
 function drawAbout(run) {
   const block = (title, text) => text && h('details', {}, h('summary', {}, title), h('pre', { tabindex: 0 }, text));
   const typed = run.about.commands.map(({ command, device }) => `${command}\n    # ${device}`).join('\n');
-  return section('about', 'How it was made', null, block('What was typed, and what it ran on', typed), block('The recipe, as it was written', run.about.recipe), block('The recipe with every default', run.about.resolved),
-    h('p', { class: 'small' }, `Written by ${report.program}. The page has everything inside and asks nobody for anything; its data are in the element #data as JSON.`));
+  return section('about', 'How it was run', null, block('Commands and devices', typed), block('Recipe, as written', run.about.recipe), block('Recipe with every default', run.about.resolved),
+    h('p', { class: 'small' }, `Written by ${report.program}. The page contains everything and makes no request; its data are in the element #data as JSON.`));
 }
 
 function drawSharing(run) {
   const map = drawMap(run);
   const sliders = drawSliders(run);
   const many = run.about.members.length > 1;
-  return section('sharing', 'Who shares with whom',
-    `Layers of ${many ? 'every member' : 'the network'} from first to last. Layers of one cluster are put together from the same templates.`,
+  return section('sharing', 'Shared layers',
+    [`Layers of ${many ? 'every member' : 'the network'} from first to last. Layers of one `, term('cluster', 'Cluster'), ' are composed from the same ', term('templates', 'Template'), '.'],
     map, sliders, drawComposition(run, map));
 }
 
@@ -44,7 +44,7 @@ function drawRun(run) {
   select(run);
   const compared = drawComparison();
   const parts = [...compared, compared.length > 0 && h('h2', { class: 'of-run', id: 'run' }, run.name),
-    run.shortened && h('p', { class: 'small' }, 'Similarities and coefficients of this run were left out to keep the page small; its own report has them.'), drawHeadline(run), drawSharing(run), drawBill(run), drawMatrix(run), drawCurves(run),
+    run.shortened && h('p', { class: 'small' }, 'Similarities and coefficients of this run were omitted to keep the page small; its own report has them.'), drawHeadline(run), drawSharing(run), drawBill(run), drawMatrix(run), drawCurves(run),
     drawScores(run), drawAnytime(run), halves(drawReliability(run), drawCorruptions(run), drawInterpolation(run)), drawAbout(run)];
   clear(document.getElementById('content')).append(patternDefs(), ...parts.filter((part) => part));
   toFit.splice(0).forEach((holder) => holder.fit());
@@ -57,5 +57,5 @@ function choose(index, move = true) {
 }
 
 choose(0, false);
-// For the tests, and for whoever wants to compute with what the page shows.
+// For tests, and for the browser's console.
 window.swn = { report, state, assign, pairsOf, stepAt, clustersAt, groupsAt, setTau, setBeta, open };

@@ -56,9 +56,9 @@ function drawMap(run) {
     const layer = layers[id];
     const cluster = state.shown.of.get(id);
     return [layerName(layer), members[layer.member], shapeOf(layer),
-      cluster === undefined ? 'dense: shared with nobody'
+      cluster === undefined ? 'dense: not shared'
         : `cluster ${cluster}, ${plural(state.shown.clusters[cluster].length, 'layer')}`,
-      state.replaying ? null : 'Enter or click: what it is made of'];
+      state.replaying ? null : 'Enter or click: its composition'];
   }
   function recolour() {
     const using = neighbours();
@@ -117,7 +117,7 @@ function drawMap(run) {
 
   const legend = h('p', { class: 'legend' },
     h('span', {}, h('i', { class: 'swatch', style: { background: HUES[0] } }), 'one colour and number: one cluster'),
-    h('span', {}, h('i', { class: 'swatch', style: { background: 'var(--single)' } }), 'alone in its cluster'),
+    h('span', {}, h('i', { class: 'swatch', style: { background: 'var(--single)' } }), 'the only layer of its cluster'),
     h('span', {}, h('i', { class: 'swatch dense' }), 'dense, not shared'),
     h('span', {}, h('i', { class: 'swatch low' }), 'low cells: 1×1 convolutions'));
   const element = h('div', {}, holder, legend);

@@ -1,4 +1,4 @@
-// The conflict matrix: how alike the gradients of every two layers are, layers in the order of their clusters.
+// The conflict matrix: similarity of every two layers' gradients, with layers in the order of their clusters.
 
 function drawMatrix(run) {
   const { search, sharing } = run;
@@ -6,7 +6,7 @@ function drawMatrix(run) {
   const { layers, members } = sharing;
   const psi = new Map();
   for (const [a, b, value] of state.pairs.length ? state.pairs : pairsOf(search)) psi.set(a * 1e6 + b, value).set(b * 1e6 + a, value);
-  /** Full colour stands for the largest similarity there is; layers with themselves say nothing. */
+  /** The similarity with the full colour: the largest one, without that of a layer with itself. */
   const most = Math.min(1, Math.max(0.1, ...[...psi.values()].map(Math.abs)));
   let order = [];
   let cursor = null;
@@ -14,7 +14,7 @@ function drawMatrix(run) {
   const BAND = 12;
   const canvas = h('canvas', { class: 'matrix', tabindex: 0, role: 'img' });
   const overlay = s('svg', { class: 'matrix-overlay', 'aria-hidden': 'true' });
-  const said = h('p', { class: 'small reading', 'aria-live': 'polite' });
+  const reading = h('p', { class: 'small reading', 'aria-live': 'polite' });
 
   function draw(width) {
     const n = search.start.flat().length;
@@ -27,12 +27,12 @@ function drawMatrix(run) {
     canvas.style.width = canvas.style.height = side + 'px';
     const ctx = canvas.getContext('2d');
     ctx.scale(sharp, sharp);
-    const paper = paperColour();
+    const background = backgroundColour();
     const [single, none] = [css('--single'), css('--hatch')];
     const gap = size > 5 ? 1 : 0;
     order.forEach((a, i) => order.forEach((b, j) => {
       const value = psi.get(a * 1e6 + b);
-      ctx.fillStyle = a === b ? single : value === undefined ? none : `rgb(${diverging(value / most, paper).join()})`;
+      ctx.fillStyle = a === b ? single : value === undefined ? none : `rgb(${diverging(value / most, background).join()})`;
       ctx.fillRect(BAND + 2 + j * size, BAND + 2 + i * size, size - gap, size - gap);
     }));
     order.forEach((id, i) => {
@@ -57,7 +57,7 @@ function drawMatrix(run) {
     const [a, b] = [order[i], order[j]];
     const value = a === b ? 1 : psi.get(a * 1e6 + b);
     const name = (id) => `${members.length > 1 ? members[layers[id].member] + ' ' : ''}${layerName(layers[id])}`;
-    return [value === undefined ? 'not compared: they started in different clusters' : `ψ = ${fixed(value, 3)}`, name(a), name(b),
+    return [value === undefined ? 'not compared: their initial clusters differ' : `ψ = ${fixed(value, 3)}`, name(a), name(b),
       state.shown.of.get(a) === state.shown.of.get(b) ? `both in cluster ${state.shown.of.get(a)}` : `clusters ${state.shown.of.get(a)} and ${state.shown.of.get(b)}`];
   };
   canvas.addEventListener('pointermove', (event) => {
@@ -74,7 +74,7 @@ function drawMatrix(run) {
     cursor = cursor ? [clamp(cursor[0] + move[0]), clamp(cursor[1] + move[1])] : [1, 0];
     overlay.querySelector('.cursor')?.remove();
     overlay.append(s('rect', { class: 'cursor', x: BAND + 2 + cursor[1] * size - 1, y: BAND + 2 + cursor[0] * size - 1, width: size + 1, height: size + 1 }));
-    said.textContent = words(...cursor).join(' · ');
+    reading.textContent = words(...cursor).join(' · ');
   });
   canvas.addEventListener('click', (event) => {
     const box = canvas.getBoundingClientRect();
@@ -85,13 +85,13 @@ function drawMatrix(run) {
   on('theme', holder.redraw);
   const similar = search.compared === 'gradients' ? 'gradients' : 'weights';
   return section('conflicts', 'Conflict matrix',
-    `Cosine of the ${similar} of every two layers over the corner both have (Eq. 2), ordered by cluster. Blue: they pull the same way. Orange: they conflict.`,
+    [term('ψ', 'Gradient similarity'), `, the cosine of the ${similar} of every two layers over the corner that both have (Eq. 2), ordered by cluster. Blue: they agree. Orange: they conflict.`],
     h('div', { class: 'matrix-body' },
-      h('div', {}, holder, h('p', { class: 'scale', 'aria-hidden': 'true' }, `−${fixed(most, 2)} `, h('i', {}), ` ${fixed(most, 2)}`, h('i', { class: 'swatch', style: { background: 'var(--hatch)' } }), 'not compared'), said),
+      h('div', {}, holder, h('p', { class: 'scale', 'aria-hidden': 'true' }, `−${fixed(most, 2)} `, h('i', {}), ` ${fixed(most, 2)}`, h('i', { class: 'swatch', style: { background: 'var(--hatch)' } }), 'not compared'), reading),
       h('div', {}, drawCounts(search), drawHistogram(search, [...psi].filter(([key]) => Math.floor(key / 1e6) < key % 1e6)))));
 }
 
-/** How many clusters every τ gives, and from where on a plan can be paid for. */
+/** Number of clusters for every τ, and the thresholds at which the plan is over budget. */
 function drawCounts(search) {
   if (!search.steps.length) return null;
   const points = [];
@@ -114,10 +114,10 @@ function drawCounts(search) {
   });
   on('tau', chart.redraw);
   const some = search.steps.some((step) => !step.bill);
-  return h('figure', {}, chart, h('figcaption', {}, 'Clusters for every τ; the line is τ now.', some ? ' Shaded: more clusters than the budget can pay for; τ is relaxed from there.' : ''));
+  return h('figure', {}, chart, h('figcaption', {}, 'Clusters for every τ; the line is τ now.', some ? ' Shaded: more clusters than the budget allows; τ is relaxed there.' : ''));
 }
 
-/** How similarities are spread, inside clusters and between them. */
+/** Histogram of similarities, inside clusters and between them. */
 function drawHistogram(search, pairs) {
   const BINS = 40;
   const [low, high] = thresholdRange(pairs.map(([, psi]) => psi), search.tau);
@@ -127,7 +127,7 @@ function drawHistogram(search, pairs) {
       const together = state.shown.of.get(Math.floor(key / 1e6)) === state.shown.of.get(key % 1e6);
       bins[Math.max(0, Math.min(BINS - 1, Math.floor((psi - low) / (high - low) * BINS)))][together ? 0 : 1]++;
     }
-    const f = frame({ width, height: 200, x: [low, high], y: [0, Math.max(1, ...bins.map(([a, b]) => a + b)) * 1.05], xName: 'ψ, similarity', yName: 'pairs', label: 'How similarities are spread' });
+    const f = frame({ width, height: 200, x: [low, high], y: [0, Math.max(1, ...bins.map(([a, b]) => a + b)) * 1.05], xName: 'ψ, similarity', yName: 'pairs', label: 'Histogram of similarities' });
     const { svg, X, Y, margin, bottom } = f;
     bins.forEach(([inside, between], i) => {
       const [x, w] = [X(low + (high - low) * i / BINS), X(low + (high - low) / BINS) - X(low) - 1];

@@ -1,6 +1,6 @@
-// τ and β: what Algorithm 1 would have found with another threshold, from the statistics that the run saved.
+// τ and β: what Algorithm 1 finds with another threshold, from the statistics of the run.
 
-/** Thresholds worth looking at: where something merges, and what was trained, with a little room. */
+/** Range of a slider: all thresholds at which something merges, and the trained one, with a margin. */
 function thresholdRange(ticks, trained) {
   const [low, high] = [Math.min(trained, ...ticks), Math.max(trained, ...ticks)];
   const room = Math.max(0.02, (high - low) * 0.08);
@@ -29,21 +29,21 @@ function drawSliders(run) {
   const { search, refine } = run;
   if (!search && !refine) return null;
   const panel = h('div', { class: 'sliders', role: 'group', 'aria-label': 'Thresholds' });
-  const say = h('p', { class: 'outcome', 'aria-live': 'polite', id: 'tau-outcome' });
-  const sayBeta = h('p', { class: 'outcome', 'aria-live': 'polite', id: 'beta-outcome' });
+  const outcomeTau = h('p', { class: 'outcome', 'aria-live': 'polite', id: 'tau-outcome' });
+  const outcomeBeta = h('p', { class: 'outcome', 'aria-live': 'polite', id: 'beta-outcome' });
   const back = h('button', { type: 'button', class: 'plain', id: 'back', onclick: reset }, 'Back to what was trained');
   let tau = null, beta = null;
 
   if (search && search.steps.length) {
     const merges = search.steps.slice(1).map((step) => step.merge);
-    tau = slider('tau', 'τ', 'layers more alike than this stay in one cluster', search.tau, merges, setTau);
-    panel.append(tau, say);
+    tau = slider('tau', 'τ', 'layers more similar than this stay in one cluster', search.tau, merges, setTau);
+    panel.append(tau, outcomeTau);
   } else if (search) panel.append(h('p', { class: 'note' }, search.note));
   if (refine && !refine.note) {
     const merges = [...new Set(refine.superweights.flatMap((choice) => choice.merges.map((m) => m[2])))];
     const every = Math.ceil(merges.length / 300);
-    beta = slider('beta', 'β', 'layers more alike than this keep the same coefficients', refine.beta, merges.filter((_, i) => i % every === 0), setBeta);
-    panel.append(beta, sayBeta);
+    beta = slider('beta', 'β', 'layers more similar than this keep the same coefficients', refine.beta, merges.filter((_, i) => i % every === 0), setBeta);
+    panel.append(beta, outcomeBeta);
   } else if (refine) panel.append(h('p', { class: 'note' }, refine.note));
   panel.append(back);
 
@@ -53,16 +53,16 @@ function drawSliders(run) {
   }
   function outcome() {
     if (tau) {
-      const { asked, used, relaxed } = state.step;
+      const { first, used, relaxed } = state.step;
       const clusters = state.shown.clusters;
-      const alone = clusters.filter((layers) => layers.length === 1).length;
-      const words = `${plural(clusters.length, 'cluster')}${alone ? `, ${alone} of them single layers` : ''}`;
-      const cost = used && `${short(used.bill.templates + used.bill.coefficients + used.bill.reserved + used.bill.batch_norm + used.bill.classifier + used.bill.dense)} numbers`
+      const single = clusters.filter((layers) => layers.length === 1).length;
+      const words = `${plural(clusters.length, 'cluster')}${single ? `, ${single} of them single layers` : ''}`;
+      const cost = used && `${short(used.bill.templates + used.bill.coefficients + used.bill.reserved + used.bill.batch_norm + used.bill.classifier + used.bill.dense)} parameters`
         + (used.templates ? `, ${used.templates[0] === used.templates[1] ? used.templates[0] : used.templates.join(' to ')} templates a set` : '');
-      clear(say).append(
+      clear(outcomeTau).append(
         h('b', {}, state.replaying ? `τ = ${fixed(state.tau, 4)} would give ` : 'As trained: '), words, cost ? `; ${cost}.` : '.',
-        relaxed && used ? ` Not affordable at this τ (${asked.why}): relaxed to ${fixed(state.step.tau, 4)}.` : '',
-        !used ? ` No plan: ${asked.why}; no lower τ helps.` : '');
+        relaxed && used ? ` Over budget at this τ (${first.why}): relaxed to ${fixed(state.step.tau, 4)}.` : '',
+        !used ? ` No plan: ${first.why}; no lower τ helps.` : '');
     }
     back.disabled = !(tau && state.tau !== search.tau) && !(beta && state.beta !== refine.beta);
     if (beta) {
@@ -70,9 +70,9 @@ function drawSliders(run) {
       beta.classList.toggle('off', Boolean(state.betaOff));
       const result = state.groups || groupsAt(refine, state.beta);
       const count = result && [...result.groups.values()].reduce((sum, groups) => sum + groups.length, 0);
-      clear(sayBeta).append(...(state.betaOff ? [state.betaOff] : !result ? ['No groups fit.'] : [
-        h('b', {}, `${plural(count, 'group')} of coefficients`), ` on ${plural(result.groups.size, 'SuperWeight')}; ${grouped(result.coefficients)} coefficients of ${grouped(refine.allowed)} there is room for.`,
-        result.relaxed ? ` With the β asked for they would be ${grouped(result.asked)}: relaxed to ${fixed(result.beta, 4)}.` : '']));
+      clear(outcomeBeta).append(...(state.betaOff ? [state.betaOff] : !result ? ['No groups fit.'] : [
+        h('b', {}, `${plural(count, 'group')} of coefficients`), ` on ${plural(result.groups.size, 'SuperWeight')}; ${grouped(result.coefficients)} coefficients of ${grouped(refine.allowed)} that fit.`,
+        result.relaxed ? ` With β = ${fixed(state.beta, 4)} they would be ${grouped(result.first)}: relaxed to ${fixed(result.beta, 4)}.` : '']));
     }
   }
   on('tau', outcome);

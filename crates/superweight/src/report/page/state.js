@@ -1,13 +1,13 @@
-// What is being looked at: a run, τ, β, a layer. Whoever draws listens; whoever is clicked changes.
+// What the page shows: a run, τ, β, a layer. Drawings listen to changes; controls make them.
 
 const report = JSON.parse(document.getElementById('data').textContent);
 const listeners = {};
 const on = (what, listener) => { (listeners[what] ||= []).push(listener); };
-const tell = (what) => { for (const listener of listeners[what] || []) listener(); };
+const notify = (what) => { for (const listener of listeners[what] || []) listener(); };
 
 const state = { run: null, tau: null, beta: null, layer: null, shown: null, groups: null, replaying: false };
 
-/** Colours of clusters: those of the trained plan keep theirs while τ moves; layers that share with nobody have none. */
+/** Colours of clusters. Clusters of the trained plan keep theirs while τ moves; clusters of one layer have none. */
 function coloured(clusters, trained) {
   const before = new Map();
   trained.forEach((layers, c) => layers.forEach((id) => before.set(id, c)));
@@ -29,10 +29,10 @@ function coloured(clusters, trained) {
   }
   return colours;
 }
-/** Trained clusters that share get the colours in their order. */
+/** Colour of a trained cluster: its place among those of several layers. */
 const colourOfTrained = (trained, c) => trained.slice(0, c).filter((layers) => layers.length > 1).length;
 
-/** What the map shows: clusters with a number and a colour, and the cluster of each layer. */
+/** Clusters as the map shows them, with colours and the cluster of each layer. */
 function show(clusters, trained) {
   const colours = coloured(clusters, trained);
   const of = new Map();
@@ -50,7 +50,7 @@ function select(run) {
   state.groups = null;
   state.shown = show(sharing.clusters, sharing.clusters);
   state.betaOff = null;
-  tell('run');
+  notify('run');
 }
 
 function setTau(tau) {
@@ -61,17 +61,17 @@ function setTau(tau) {
   state.shown = show(result.clusters, sharing.clusters);
   state.replaying = !samePartition(result.clusters, sharing.clusters);
   state.betaOff = refine && !samePartition(result.clusters, refine.clusters)
-    ? 'These are not the clusters that were trained. What layers ask of their coefficients was measured on the trained SuperWeights, so β can say nothing about others.' : null;
-  tell('tau');
+    ? 'These are not the clusters that were trained. Gradients of coefficients were measured on the trained SuperWeights, so β has no meaning for other clusters.' : null;
+  notify('tau');
 }
 
 function setBeta(beta) {
   state.beta = beta;
   state.groups = groupsAt(state.run.refine, beta);
-  tell('beta');
+  notify('beta');
 }
 
 function open(layer) {
   state.layer = layer;
-  tell('layer');
+  notify('layer');
 }

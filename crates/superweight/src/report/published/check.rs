@@ -27,7 +27,7 @@ use crate::evaluate::Classes;
 use crate::infer::anytime::{PROFILE, Profile};
 use crate::model::Subset;
 use crate::recipe::{Recipe, Resolved};
-use crate::run::{Event, StopEvent, read_log};
+use crate::run::{StopEvent, read_log, stop_of};
 
 /// Largest difference in points of top-1 between the evaluation at the end of training and the
 /// later one of the same checkpoint. Kernels that round differently change a few of 10,000 images;
@@ -176,8 +176,7 @@ impl Contradictions<'_> {
         {
             self.equal("minutes", &recorded, &found, name)?;
         }
-        if !matches!(log.last().map(|line| &line.event), Some(Event::Stop(stop)) if stop.reason == StopEvent::FINISHED)
-        {
+        if stop_of(&log).is_none_or(|stop| stop.reason != StopEvent::FINISHED) {
             return Err(ResultsError::file(&path, "the run did not finish"));
         }
         match at_the_end(&log).filter(|_| record.split == EvalSplit::Test) {

@@ -6,8 +6,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use superweight_plan::SharingPlan;
-
 use super::check::Published;
 use super::error::ResultsError;
 use super::record::{
@@ -19,10 +17,10 @@ use crate::fs::write_whole;
 use crate::infer::anytime::{PROFILE, Profile};
 use crate::model::Outputs;
 use crate::model::Subset;
-use crate::recipe::{PLAN, Recipe, Resolved};
+use crate::recipe::{PLAN, Resolved};
 use crate::run::{
-    COMMANDS, Event, Invocation, LOG, RECIPE, RESOLVED, Stamp, StopEvent, load_checkpoint,
-    read_log, without_folders,
+    COMMANDS, Invocation, LOG, OpenRun, RECIPE, RESOLVED, Stamp, StopEvent, stop_of,
+    without_folders,
 };
 
 /// Number of members up to which the classes of every ensemble are kept, for an anytime curve: 15
@@ -47,28 +45,20 @@ pub fn publish(
     folder: &Path,
     provenance: Provenance,
 ) -> Result<Published, ResultsError> {
-    let no_checkpoint =
-        || ResultsError::file(run, "no checkpoint: the run has not trained an epoch");
-    let loaded = load_checkpoint(run)?.ok_or_else(no_checkpoint)?;
-    let no_overrides: [&str; 0] = [];
-    let resolved = Recipe::load(&run.join(RESOLVED), &no_overrides)?.resolve()?;
+    let open = OpenRun::open(run)?;
     let log_file = run.join(LOG);
-    let log = read_log(&log_file)?;
-    let finished = matches!(log.last().map(|line| &line.event),
-        Some(Event::Stop(stop)) if stop.reason == StopEvent::FINISHED);
-    if !finished {
+    let log = open.log()?;
+    if stop_of(&log).is_none_or(|stop| stop.reason != StopEvent::FINISHED) {
         let what = format!(
             "the run is not finished; continue it with 'swn train --resume {}'",
             run.display()
         );
         return Err(ResultsError::file(&log_file, what));
     }
+    let (resolved, plan, loaded) = open.into_trained()?;
     let images = ImageCounts::of(&log)
         .ok_or_else(|| ResultsError::file(&log_file, "its first line has no numbers of images"))?;
     let split = if images.validation > 0 { EvalSplit::Validation } else { EvalSplit::Test };
-    let plan = SharingPlan::from_json(&loaded.checkpoint.plan).map_err(|error| {
-        ResultsError::file(run, format!("plan.json of its checkpoint: {error}"))
-    })?;
     let outputs = Outputs::of_plan(&plan);
     let (figures, classes) = evaluated(run, split, &loaded.stamp, &outputs)?;
     check_profile(run, split, &loaded.stamp, &outputs)?;

@@ -8,7 +8,7 @@ use crate::data::EvalSplit;
 use crate::evaluate::Classes;
 use crate::model::{OutputId, Outputs, Subset};
 use crate::recipe::Resolved;
-use crate::run::{Event, Line};
+use crate::run::{Event, Line, start_of};
 
 /// Name of a record's file.
 pub(super) const RECORD: &str = "run.json";
@@ -208,13 +208,8 @@ impl Minutes {
 impl ImageCounts {
     /// Number of images, from the log's first event; none if it is missing.
     pub fn of(log: &[Line]) -> Option<Self> {
-        log.iter().find_map(|line| match &line.event {
-            Event::Start(start) => {
-                let [train, validation, test] = start.images;
-                Some(Self { train, validation, test })
-            }
-            _ => None,
-        })
+        let [train, validation, test] = start_of(log)?.images;
+        Some(Self { train, validation, test })
     }
 }
 
