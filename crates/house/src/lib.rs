@@ -9,6 +9,7 @@ pub mod lexer;
 pub mod links;
 pub mod modules;
 pub mod paths;
+pub mod surface;
 pub mod tree;
 pub mod words;
 
@@ -47,4 +48,9 @@ pub fn find_links(root: &Path) -> Vec<String> {
 pub fn find_paths(root: &Path) -> Vec<String> {
     let sources = files(root, &["rs", "cu", "cuh", "py", "sh", "md", "toml"]);
     paths::find(root, &sources, &words::Allowed::parse(include_str!("../allow.txt")))
+}
+
+/// Changes of the public items of the library crates since they were recorded.
+pub fn find_surface(root: &Path) -> Vec<String> {
+    surface::find(root)
 }
