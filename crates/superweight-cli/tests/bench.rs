@@ -1,4 +1,4 @@
-//! What `swn bench` answers, as far as it does not depend on the machine.
+//! The output of `swn bench`, as far as it does not depend on the machine.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn errors(args: &str) -> String {
 #[test]
 fn a_step_is_reported_as_json() {
     let output =
-        swn("bench step --members cnn-4-8,cnn-8 --batch 3 --device cpu --seconds 0 --json");
+        swn("bench step --members cnn-4-8,cnn-8 --batch-size 3 --device cpu --seconds 0 --json");
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     for key in ["start_s", "step_ms", "images_per_s", "gflops", "peak_bytes", "arena_bytes"] {
         assert!(answer[key].as_f64().is_some_and(|v| v > 0.0), "{key}: {answer}");
@@ -30,15 +30,15 @@ fn a_step_is_reported_as_json() {
 
 #[test]
 fn memory_is_predicted_before_the_step_is_measured() {
-    let output = swn("bench step --members cnn-4 --batch 2 --seconds 0 --inference");
+    let output = swn("bench step --members cnn-4 --batch-size 2 --seconds 0 --inference");
     let text = String::from_utf8(output.stdout).unwrap();
     let words: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(words, ["what", "memory", "step", "start", "images", "arithmetic"], "{text}");
 }
 
 #[test]
-fn the_block_of_a_grid_may_be_chosen_and_k_is_said() {
-    let command = "bench step --members wrn-10-1 --input 3x8x8 --batch 2 --seconds 0 --budget 60% --tiling grid --block 8";
+fn the_block_of_a_grid_can_be_chosen_and_k_is_printed() {
+    let command = "bench step --members wrn-10-1 --input 3x8x8 --batch-size 2 --seconds 0 --budget 60% --tiling grid --block 8";
     let text = String::from_utf8(swn(command).stdout).unwrap();
     assert!(text.contains("grid 8×8") && text.contains(" of 8×8×3×3"), "{text}");
     assert!(text.lines().any(|line| line.starts_with("templates  K = ")), "{text}");
@@ -47,27 +47,27 @@ fn the_block_of_a_grid_may_be_chosen_and_k_is_said() {
 
 #[test]
 fn only_a_gpu_is_tuned() {
-    let error = errors("bench tune --members cnn-4 --batch 2 --device cpu");
+    let error = errors("bench tune --members cnn-4 --batch-size 2 --device cpu");
     assert!(error.contains("--device cpu") && error.contains("--device cuda"), "{error}");
 }
 
 #[test]
 fn operations_are_listed_with_their_share() {
-    let output = swn("bench ops --members cnn-4 --batch 2 --seconds 0 --json");
+    let output = swn("bench ops --members cnn-4 --batch-size 2 --seconds 0 --json");
     let answer: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
     let share: f64 = answer.iter().map(|op| op["share"].as_f64().unwrap()).sum();
     assert!((share - 1.0).abs() < 1e-9);
     assert!(answer.iter().any(|op| op["operation"] == "ConvBackwardWeight"));
     let text =
-        String::from_utf8(swn("bench ops --members cnn-4 --batch 2 --seconds 0").stdout).unwrap();
+        String::from_utf8(swn("bench ops --members cnn-4 --batch-size 2 --seconds 0").stdout).unwrap();
     assert!(text.contains("operation") && text.contains("NormBackward"), "{text}");
 }
 
 #[test]
-fn what_sharing_costs_is_measured_in_turns() {
+fn the_cost_of_sharing_is_measured_in_turns() {
     for tiling in ["nested", "grid"] {
         let args = format!(
-            "bench step --members wrn-10-1 --input 3x8x8 --batch 2 --budget 60% --tiling {tiling}"
+            "bench step --members wrn-10-1 --input 3x8x8 --batch-size 2 --budget 60% --tiling {tiling}"
         );
         let output = swn(&format!("{args} --seconds 0 --json"));
         let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -87,14 +87,14 @@ fn what_sharing_costs_is_measured_in_turns() {
 }
 
 #[test]
-fn what_a_plan_costs_is_measured() {
+fn the_cost_of_a_plan_is_measured() {
     let folder = Folder::new("bench-plan");
     let made = folder.run(
         "plan --members wrn-10-1,cnn-4-8 --classes 10 --input 3x8x8 --budget 40% --tiling grid --block 8 --out p.json",
     );
     assert!(made.status.success(), "{made:?}");
-    let text = folder.screen("bench step --plan p.json --batch 2 --seconds 0");
-    assert!(text.contains("what       training of wrn-10-1, cnn-4-8, batch 2, "), "{text}");
+    let text = folder.screen("bench step --plan p.json --batch-size 2 --seconds 0");
+    assert!(text.contains("what       training of wrn-10-1, cnn-4-8, batch size 2, "), "{text}");
     assert!(text.contains("grid 8×8\n") && text.contains("ms without sharing, "), "{text}");
     let refused = |args: &str, why: &str| {
         let screen = folder.screen(args);
@@ -112,8 +112,8 @@ fn errors_name_the_flag() {
         errors("bench step --members wrn-29-10")
             .starts_with("error: --members: 'wrn-29-10' is not")
     );
-    let zero = errors("bench step --members cnn-4 --batch 0");
-    assert_eq!(zero, "error: --members and --batch: graph `0.cnn-4`: the batch is zero\n");
+    let zero = errors("bench step --members cnn-4 --batch-size 0");
+    assert_eq!(zero, "error: --members and --batch-size: graph `0.cnn-4`: the batch is zero\n");
     assert!(errors("bench step --members cnn-4 --input 3x32").contains("--input '3x32'"));
     assert!(errors("bench step --members cnn-4 --seconds nan").contains("--seconds NaN"));
     let exits = errors("bench step --members cnn-4,msdnet-2-1 --seconds 0");

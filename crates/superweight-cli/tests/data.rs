@@ -92,7 +92,7 @@ fn json_everywhere() {
     );
 }
 
-/// Two classes that a network can tell apart: dark and bright, 6×8 pixels.
+/// Two classes that a network can separate: dark and bright pictures of 6×8 pixels.
 fn write_pictures(folder: &Folder, part: &str, each: u8) {
     for (class, shade) in [("dark", 20), ("bright", 200)] {
         for i in 0..each {
@@ -111,10 +111,11 @@ members = ['wrn-10-1']
 budget = '60%'
 strategy = 'no-search'
 data = { name = 'shades' }
-train = { epochs = 3, batch = 10, bn_batch_size = 10, schedule = 'one-cycle', rate = 0.05 }
+train = { epochs = 3, batch_size = 10, bn_batch_size = 10, schedule = 'one-cycle', lr = 0.05 }
 ";
 
-/// Packed, listed, trained on, asked where the pictures are not; another set of that name is noticed.
+/// Packed, listed, trained on, asked where the pictures are not; another set of that name is
+/// noticed.
 #[test]
 fn pictures_of_ones_own() {
     let folder = Folder::with_recipe("data-own", RECIPE);
@@ -131,7 +132,7 @@ fn pictures_of_ones_own() {
     insta::assert_snapshot!("data_own", screens.join("\n"));
     let train = folder.screen("train tiny.toml --device cpu");
     assert!(
-        train.contains("images     40 to train on, 0 held out, 10 to test; 4 steps an epoch"),
+        train.contains("images     40 for training, 0 for validation, 10 for testing; 4 steps per epoch"),
         "{train}"
     );
     let answer = folder.json("eval runs/tiny --device cpu --classes --json");
@@ -177,7 +178,7 @@ fn pictures_of_ones_own() {
     assert!(resumed.contains("is not the set that the run was begun with"), "{resumed}");
 
     // A run has a description too, and is no set that may be replaced.
-    let run = folder.screen("data pack tiny --from pictures --to runs --replace");
+    let run = folder.screen("data pack tiny --from pictures --out runs --replace");
     assert!(run.contains("[exit 1]") && run.contains("runs/tiny is there already"), "{run}");
     // Without its description a run does not take what is there for its own.
     fs::remove_file(folder.0.join("runs/tiny/set.json")).unwrap();
@@ -199,7 +200,8 @@ fn pictures_of_ones_own() {
     assert!(folder.screen("eval runs/tiny --device cpu").contains("[exit 0]"));
 }
 
-/// Images that do not fit into memory give the same numbers, from the first draw to the last prediction.
+/// Images that do not fit into memory give the same numbers, from the first draw to the last
+/// prediction.
 #[test]
 fn sets_larger_than_memory() {
     let folder = Folder::with_recipe("data-large", RECIPE);
@@ -269,7 +271,7 @@ fn imagenet_is_what_was_packed_as_such() {
         "{packed}"
     );
     let trained = folder.screen("train tiny.toml --device cpu");
-    assert!(trained.contains("images     40 to train on, 0 held out, 10 to test"), "{trained}");
+    assert!(trained.contains("images     40 for training, 0 for validation, 10 for testing"), "{trained}");
     let resolved = fs::read_to_string(folder.0.join("runs/tiny/resolved.toml")).unwrap();
     assert!(
         resolved.contains("crop = \"random-resized\"") && resolved.contains("digest = "),

@@ -1,4 +1,4 @@
-//! The demo from beginning to end, with one epoch where it has sixteen.
+//! The demo from beginning to end, with one epoch instead of sixteen.
 
 #[allow(dead_code)] // the report's own tests use more of it
 #[path = "../../superweight/tests/report/browser.rs"]
@@ -16,6 +16,7 @@ fn an_epoch_of_everything_leaves_two_runs_and_a_report() {
     let screen = folder.screen("demo --epochs 1 --device cpu");
     for part in [
         "[exit 0]",
+        "writes     runs/demo and runs/demo-baseline (or -2, -3, … if they exist)",
         "1  plan",
         "2  search",
         "searched   ",
@@ -26,7 +27,7 @@ fn an_epoch_of_everything_leaves_two_runs_and_a_report() {
         "6  use",
         "shared ensemble",
         "plain wrn-10-1",
-        "who shares with whom",
+        "layers that share templates",
         "report     ",
         "swn search --replay runs/demo",
     ] {
@@ -36,8 +37,8 @@ fn an_epoch_of_everything_leaves_two_runs_and_a_report() {
     for file in ["report.html", "anytime.json", "statistics.safetensors", "evaluation/test.json"] {
         assert!(run.join(file).is_file(), "{file}");
     }
-    // The budget is what the plain network has, and less than half of what the members have apart: at the start, after the
-    // search and after refinement.
+    // The budget is what the plain network has, and less than half of what the members have apart:
+    // at the start, after the search and after refinement.
     let events = |name: &str| {
         let log =
             std::fs::read_to_string(folder.0.join("runs").join(name).join("log.jsonl")).unwrap();
@@ -66,8 +67,8 @@ fn an_epoch_of_everything_leaves_two_runs_and_a_report() {
             .unwrap();
     let apart = superweight::plan::SharingPlan::from_json(&plan).unwrap().dense_total();
     assert!(2 * 77_562 < apart, "{apart} apart");
-    // The search parts its three clusters, one a kind of layer, and leaves layers together; refinement gives some of those
-    // coefficients of their own.
+    // The search parts its three clusters, one a kind of layer, and leaves layers together;
+    // refinement gives some of those coefficients of their own.
     let sizes: Vec<u64> =
         search["sizes"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
     assert!(sizes.len() > 3 && sizes.iter().any(|&layers| layers > 1), "{search}");
@@ -77,11 +78,11 @@ fn an_epoch_of_everything_leaves_two_runs_and_a_report() {
     let layers: u64 = sizes.iter().sum();
     assert!(parted > sizes.len() as u64 && parted < layers, "{parted} of {layers}");
     assert!(refine["groups"].as_u64() > refine["groups_before"].as_u64(), "{refine}");
-    look_at(&folder.0, &run.join("report.html"));
+    check_page(&folder.0, &run.join("report.html"));
 }
 
-/// The page draws, follows the slider, opens a layer, and asks nobody for anything.
-fn look_at(folder: &Path, page: &Path) {
+/// The page draws, follows the slider, opens a layer, and loads no other file.
+fn check_page(folder: &Path, page: &Path) {
     let Some(mut browser) = Browser::start(folder) else { return };
     browser.look(1200, 900, false);
     browser.open(page);

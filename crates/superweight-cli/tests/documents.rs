@@ -76,8 +76,9 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Arguments of every complete `swn` command in a line. Brackets of options that may be left out are
-/// removed; a placeholder such as RUN or $seed becomes 1, of several alternatives the first is taken.
+/// Arguments of every complete `swn` command in a line. Brackets of options that may be left out
+/// are removed; a placeholder such as RUN or $seed becomes 1, of several alternatives the first is
+/// taken.
 fn commands(line: &str) -> Vec<Vec<String>> {
     let separator = |word: &String| ["&&", "||", "|", ";", "do", "done"].contains(&&**word);
     let mut found = vec![];

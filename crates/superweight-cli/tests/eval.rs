@@ -1,17 +1,19 @@
-//! `swn eval`, `anytime`, `predict` and `export` as they are typed: help and errors pinned, one small run used for all.
+//! `swn eval`, `anytime`, `predict` and `export` as they are typed: help and errors pinned, one
+//! small run used for all.
 
 #[macro_use]
 mod common;
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
+use std::process::Stdio;
 
 use common::Folder;
 use serde_json::Value;
 use superweight::evaluate::{Classes, Predictions};
-use superweight::model::Subset;
+use superweight::model::{OutputId, Subset};
 use superweight::run::{RunFolder, load_checkpoint, safetensors};
-use superweight::model::OutputId;
 
 /// Three members, two of one shape, ten steps on the images that come with the program.
 const RECIPE: &str = "\
@@ -24,7 +26,7 @@ name = 'fashion-mnist-10k'
 validation = 7800
 [train]
 epochs = 1
-batch = 20
+batch_size = 20
 schedule = 'one-cycle'
 ";
 
@@ -46,16 +48,17 @@ pinned! {
         "eval missing",
         "eval .",
         "eval missing --corrupted dir --corruptions",
+        "eval missing --held-out --batch 0",
         "anytime missing",
-        "anytime missing --batch 0",
+        "anytime missing --batch-size 0",
         "predict missing",
         "predict missing --deadline 0ms a.png",
         "predict missing --deadline 5 a.png",
         "predict missing --profile p.json a.png",
         "eval missing --frost dir",
         "export missing",
-        "export missing --to pickle",
-        "export missing --to safetensors --normalize";
+        "export missing --format pickle",
+        "export missing --format safetensors --normalize";
 }
 
 fn number(value: &Value) -> f64 {
@@ -68,7 +71,7 @@ fn a_run_is_evaluated_and_every_figure_can_be_had_again() {
     let answer = folder.json("eval runs/tiny --json --images 500 --interpolate 0,2 --csv all.csv");
     let subsets = answer["subsets"].as_array().unwrap();
     assert_eq!(
-        (subsets.len(), &answer["images"], &answer["part"]),
+        (subsets.len(), &answer["images"], &answer["split"]),
         (7, &500.into(), &"test".into())
     );
     let kept = folder.0.join("runs/tiny/evaluation");
@@ -86,8 +89,8 @@ fn a_run_is_evaluated_and_every_figure_can_be_had_again() {
     assert_eq!(fs::read_to_string(folder.0.join("all.csv")).unwrap().lines().count(), 8);
     let points = answer["interpolation"]["points"].as_array().unwrap();
     assert_eq!((points.len(), number(&points[0]["t"]), number(&points[10]["t"])), (11, 0.0, 1.0));
-    let screen = folder.screen("eval runs/tiny --held-out --images 100");
-    assert!(screen.contains("100 held-out images of fashion-mnist-10k"), "{screen}");
+    let screen = folder.screen("eval runs/tiny --validation --images 100");
+    assert!(screen.contains("100 validation images of fashion-mnist-10k"), "{screen}");
     let screens = [
         "eval runs/tiny --corruptions",
         "eval runs/tiny --interpolate 0,1",
@@ -151,6 +154,78 @@ fn deadlines_decide_which_members_run() {
     insta::assert_snapshot!("use_bad_predictions", screens.join("\n"));
 }
 
+/// Bad pictures are reported, and the others are classified; folders and standard input are read.
+#[test]
+fn pictures_that_cannot_be_read_do_not_stop_the_others() {
+    let folder = trained("use-pictures");
+    fs::create_dir_all(folder.0.join("pics/more")).unwrap();
+    fs::create_dir(folder.0.join("none")).unwrap();
+    for name in ["a.png", "pics/b.PNG", "pics/more/c.png"] {
+        write_png(&folder.0.join(name), 28);
+    }
+    fs::write(folder.0.join("pics/notes.txt"), "no picture").unwrap();
+    fs::write(folder.0.join("empty.png"), b"").unwrap();
+
+    let some = folder.run("predict runs/tiny empty.png a.png nowhere.png");
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let (printed, errors) = (text(&some.stdout), text(&some.stderr));
+    assert_eq!(some.status.code(), Some(1));
+    assert!(printed.starts_with("a.png: ") && printed.lines().count() == 1, "{printed}");
+    for part in ["error: empty.png", "error: nowhere.png", "2 of 3 pictures could not be read"] {
+        assert!(errors.contains(part), "{part}: {errors}");
+    }
+
+    let entries = folder.json("predict runs/tiny empty.png a.png pics none --json");
+    let entries = entries.as_array().unwrap();
+    let images: Vec<&str> = entries.iter().map(|one| one["image"].as_str().unwrap()).collect();
+    assert_eq!(images, ["empty.png", "a.png", "pics/b.PNG", "pics/more/c.png", "none"]);
+    for (entry, failed) in entries.iter().zip([true, false, false, false, true]) {
+        assert_eq!(entry["error"].is_string(), failed, "{entry}");
+        assert_eq!(entry["classes"].is_array(), !failed, "{entry}");
+    }
+    assert!(entries[0]["error"].as_str().unwrap().contains("an empty file"));
+    assert!(entries[4]["error"].as_str().unwrap().contains("no file that ends in .png"));
+
+    let mut child = folder
+        .command("predict runs/tiny --json -")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"a.png\npics/b.PNG\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let entries: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(entries.as_array().unwrap().len(), 2, "{entries}");
+}
+
+/// Using a run needs its parameters only; resuming it needs the optimizer.
+#[test]
+fn a_run_without_its_optimizer_can_be_used() {
+    let folder = Folder::with_recipe("use-no-optimizer", RECIPE);
+    let output = folder.run("train tiny.toml --set train.epochs=3 --until 2");
+    assert!(output.status.success(), "{output:?}");
+    for entry in fs::read_dir(folder.0.join("runs/tiny/checkpoints")).unwrap().flatten() {
+        let _ = fs::remove_file(entry.path().join("optimizer.safetensors"));
+    }
+    write_png(&folder.0.join("a.png"), 28);
+    for args in [
+        "eval runs/tiny --images 100",
+        "predict runs/tiny a.png",
+        "export runs/tiny --format onnx",
+        "report runs/tiny",
+    ] {
+        let output = folder.run(args);
+        assert!(output.status.success(), "swn {args}: {output:?}");
+    }
+    let screen = folder.screen("train --resume runs/tiny");
+    assert!(
+        screen.contains("[exit 1]")
+            && screen.contains("optimizer.safetensors is missing: training cannot continue"),
+        "{screen}"
+    );
+}
+
 /// A network of two exits, on the way from training to an answer within a deadline.
 #[test]
 fn exits_answer_one_after_another() {
@@ -190,9 +265,9 @@ fn exits_answer_one_after_another() {
         assert!(screen.contains(exits), "{screen}");
     }
     assert!(folder.screen("predict runs/exits a.png").contains("(exits 0–1, "));
-    let written = folder.screen("export runs/exits --to onnx");
+    let written = folder.screen("export runs/exits --format onnx");
     assert!(written.contains("exits      2: logits.0 to logits.1"), "{written}");
-    let refused = folder.screen("slim runs/exits --to 50%");
+    let refused = folder.screen("slim runs/exits --target 50%");
     assert!(refused.contains("msdnet-2-1 has 2 exits, and what a channel is worth"), "{refused}");
     let refused = folder.screen("eval runs/exits --interpolate 0,1");
     assert!(
@@ -207,22 +282,23 @@ fn exits_answer_one_after_another() {
 #[test]
 fn members_are_written_out_whole() {
     let folder = trained("use-export");
-    let written = folder.json("export runs/tiny --to safetensors --members 0,2 --json");
+    let written = folder.json("export runs/tiny --format safetensors --member-ids 0,2 --json");
     assert_eq!(written.as_array().unwrap().len(), 2);
     let tensors =
         safetensors::load(&folder.0.join("runs/tiny/export/2-cnn-4-8.safetensors")).unwrap();
     let conv = tensors.iter().find(|(_, tensor)| tensor.shape().len() == 4).unwrap();
     assert_eq!(conv.1.shape()[2..], [3, 3], "OIHW");
     assert!(tensors.iter().any(|(name, _)| name.ends_with("num_batches_tracked")));
-    folder.json("export runs/tiny --to onnx --normalize --json");
+    folder.json("export runs/tiny --format onnx --normalize --json");
     assert!(folder.0.join("runs/tiny/export/0+1+2.onnx").is_file());
     let screens =
-        ["export runs/tiny --to onnx --members 3", "export runs/tiny --to onnx --members 1,1"]
+        ["export runs/tiny --format onnx --member-ids 3", "export runs/tiny --format onnx --member-ids 1,1"]
             .map(|args| folder.screen(args));
     insta::assert_snapshot!("use_bad_exports", screens.join("\n"));
 }
 
-/// Truncated tensors, tensors of another architecture, a plan of a newer version: an error that says which.
+/// Truncated tensors, tensors of another architecture, a plan of a newer version: an error that
+/// says which.
 #[test]
 fn damaged_and_foreign_runs_are_errors() {
     let folder = trained("use-damage");
@@ -241,7 +317,7 @@ fn damaged_and_foreign_runs_are_errors() {
     save(2, &|checkpoint| checkpoint.plan = checkpoint.plan.replace("cnn-4-8", "cnn-8-4"));
     let foreign = folder.screen("eval runs/tiny");
     save(3, &|checkpoint| checkpoint.members = Default::default());
-    let missing = folder.screen("export runs/tiny --to onnx");
+    let missing = folder.screen("export runs/tiny --format onnx");
     insta::assert_snapshot!("use_foreign_runs", [newer, foreign, missing].join("\n"));
     // Both checkpoints cut short: nothing is left to evaluate.
     for entry in fs::read_dir(run.join("checkpoints")).unwrap().flatten() {

@@ -1,5 +1,6 @@
-//! Bad input, as a user could have it: every command says which file, key or flag is wrong and ends with a code that is not
-//! 0; it does not panic, and what was there before is there afterwards, and nothing else.
+//! Bad input as a user could have it: every command names the file, key or flag that is wrong and ends
+//! with a code that is not 0; it does not panic, and what was there before is there afterwards, and
+//! nothing else.
 
 mod common;
 
@@ -23,7 +24,7 @@ tiling = 'grid'
 block = 2
 [train]
 epochs = 2
-batch = 20
+batch_size = 20
 schedule = 'one-cycle'
 [search]
 epochs = 1
@@ -111,7 +112,7 @@ fn replaced(from: &'static str, to: &'static str) -> impl Fn(Vec<u8>) -> Vec<u8>
 const READERS: [&str; 5] = [
     "eval runs/tiny",
     "predict runs/tiny picture.jpg",
-    "export runs/tiny --to onnx --out out --normalize",
+    "export runs/tiny --format onnx --out out --normalize",
     "slim runs/tiny --step 1",
     "train --resume runs/tiny",
 ];
@@ -263,21 +264,21 @@ fn recipes_flags_and_places_to_write() {
     refused(&folder, "eval runs/tiny --interpolate 0,9", &["--interpolate 0,9", "no member 9"]);
     refused(
         &folder,
-        "export runs/tiny --to onnx --out out --members 9",
+        "export runs/tiny --format onnx --out out --member-ids 9",
         &["--members", "no member 9"],
     );
     refused(
         &folder,
-        "anytime runs/tiny --images 5 --batch 99999999999",
-        &["--batch 99999999999", "too large"],
+        "anytime runs/tiny --images 5 --batch-size 99999999999",
+        &["--batch-size 99999999999", "too large"],
     );
     // What was measured before is told and kept.
     let path = folder.0.join("runs/tiny/anytime.json");
     let before = fs::read(&path).unwrap();
     fs::remove_file(&path).unwrap();
-    let screen = folder.screen("anytime runs/tiny --images 5 --seconds 0 --batch 1,99999999999");
+    let screen = folder.screen("anytime runs/tiny --images 5 --seconds 0 --batch-size 1,99999999999");
     assert!(
-        screen.contains("\nbatch 1, ") && screen.contains("error: --batch 99999999999"),
+        screen.contains("\nbatch 1, ") && screen.contains("error: --batch-size 99999999999"),
         "{screen}"
     );
     assert!(path.is_file());
@@ -299,7 +300,7 @@ fn recipes_flags_and_places_to_write() {
     );
     refused(
         &folder,
-        "export runs/tiny --to onnx --out half.toml/x",
+        "export runs/tiny --format onnx --out half.toml/x",
         &["--out half.toml/x", "choose another folder"],
     );
     refused(

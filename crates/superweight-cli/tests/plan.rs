@@ -116,7 +116,7 @@ fn a_written_plan_is_shown_again() {
 }
 
 #[test]
-fn numbers_start_as_the_scale_says() {
+fn the_scale_decides_initial_values() {
     let folder = Folder::new("scale");
     let length = |flags: &str| {
         let args = format!(
@@ -125,7 +125,7 @@ fn numbers_start_as_the_scale_says() {
         assert!(folder.run(&args).status.success());
         let text = std::fs::read_to_string(folder.0.join("plan.json")).unwrap();
         let plan: serde_json::Value = serde_json::from_str(&text).unwrap();
-        plan["template_sets"][0]["length"].as_f64().unwrap()
+        plan["template_sets"][0]["row_norm"].as_f64().unwrap()
     };
     // Rows of coefficients have length 1 but on the even scale.
     assert_eq!(length("--scale balanced"), 1.0);
@@ -197,16 +197,16 @@ fn a_closed_pipe_is_no_error() {
     assert_eq!(status.code(), Some(0));
 }
 
-/// What the README shows is what the program says.
+/// The README shows what the program prints.
 #[test]
 fn the_readme_shows_what_is_printed() {
     let readme = include_str!("../../../README.md");
     let (_, after) = readme.split_once("$ swn plan").expect("the README plans something");
     let (shown, _) = after.split_once("\n```").expect("in a block of its own");
-    let (args, shown) = shown.split_once('\n').expect("a command and what it says");
+    let (args, shown) = shown.split_once('\n').expect("a command and its output");
     let folder = Folder::new("readme");
     let output = folder.run(&format!("plan{args}"));
     assert!(output.status.success(), "{output:?}");
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.starts_with(shown), "swn plan{args} says\n{said}");
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.starts_with(shown), "swn plan{args} prints\n{printed}");
 }

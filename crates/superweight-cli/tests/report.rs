@@ -1,4 +1,4 @@
-//! What people see of `swn report`, pinned; its files, looked into.
+//! The screens of `swn report`, pinned, and the contents of its files.
 
 #[macro_use]
 mod common;
@@ -7,7 +7,7 @@ use std::fs;
 
 use common::Folder;
 use superweight::recipe::Recipe;
-use superweight::run::{Event, Existing, Facts, RunFolder};
+use superweight::run::{Event, Existing, RunFolder, StartEvent};
 
 pinned! {
     report_help: "report --help";
@@ -22,7 +22,20 @@ fn started(folder: &Folder) {
     let runs = folder.0.join("runs");
     let run =
         RunFolder::create(&runs, "tiny", Existing::Refuse, recipe, &resolved.to_toml()).unwrap();
-    run.log().unwrap().add(Event::Start(Facts::from([("seed", 0)]))).unwrap();
+    let start = StartEvent {
+        version: "0".to_owned(),
+        name: "tiny".to_owned(),
+        strategy: resolved.strategy,
+        seed: 0,
+        members: vec![],
+        budget: None,
+        bill: Default::default(),
+        weight_decay: vec![],
+        data: "cifar-10".to_owned(),
+        images: [0; 3],
+        test_every: 0,
+    };
+    run.log().unwrap().add(Event::Start(Box::new(start))).unwrap();
 }
 
 #[test]

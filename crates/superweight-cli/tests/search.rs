@@ -1,4 +1,5 @@
-//! `swn search` and `swn sweep` as they are typed: help and errors pinned, searches replayed, sweeps gone on with.
+//! `swn search` and `swn sweep` as they are typed: help and errors pinned, searches replayed,
+//! sweeps gone on with.
 
 #[macro_use]
 mod common;
@@ -26,7 +27,7 @@ min_templates = 2
 epoch = 1
 [train]
 epochs = 2
-batch = 20
+batch_size = 20
 schedule = 'one-cycle'
 ";
 
@@ -69,11 +70,12 @@ fn what_cannot_be_searched_is_refused_before_anything_is_trained() {
 fn a_search_is_printed_written_replayed_and_trained_on() {
     let folder = folder("search-replay");
     let found = folder.json("search tiny.toml --out plan.json --json");
-    assert_eq!(found["threshold"]["asked"], 0.1);
+    assert_eq!(found["threshold"]["requested"], 0.1);
     let plan = fs::read_to_string(folder.0.join("plan.json")).unwrap();
     assert!(folder.screen("plan --show plan.json").contains("[exit 0]"));
 
-    // Must show: the same threshold gives the same plan, byte for byte; another gives what it gives.
+    // Must show: the same threshold gives the same plan, byte for byte; another gives what it
+    // gives.
     let again = folder.json("search --replay runs/tiny --tau 0.1 --out again.json --json");
     assert_eq!(again["clusters"], found["clusters"]);
     assert_eq!(fs::read_to_string(folder.0.join("again.json")).unwrap(), plan);
@@ -96,7 +98,7 @@ fn a_search_is_printed_written_replayed_and_trained_on() {
 }
 
 #[test]
-fn a_search_that_leaves_nothing_shared_says_so() {
+fn a_search_that_leaves_nothing_shared_prints_a_hint() {
     let folder = folder("alone");
     let screen = |tau: &str| {
         folder
@@ -131,12 +133,13 @@ fn a_sweep_trains_each_combination_once() {
 
     let other = folder.screen("sweep tiny.toml --set search.tau=-1,0.1 --set train.epochs=2");
     assert!(
-        other.contains("is a run of another recipe: remove it, or choose another --name"),
+        other.contains("has a run of another recipe: remove it, or choose another --name"),
         "{other}"
     );
 }
 
-/// Each end is the one that 'swn train --from' makes, and those that cannot be are known before the first is trained.
+/// Each end is the one that 'swn train --from' makes, and those that cannot be are known before the
+/// first is trained.
 #[test]
 fn a_sweep_of_ends_begins_where_a_run_is() {
     let folder = folder("ends");

@@ -1,4 +1,5 @@
-//! `swn slim` as it is typed: help and errors pinned, one small run in two widths slimmed, and what comes of it trained.
+//! `swn slim` as it is typed: help and errors pinned, one small run in two widths slimmed, and what
+//! comes of it trained.
 
 #[macro_use]
 mod common;
@@ -22,7 +23,7 @@ tiling = 'nested'
 scale = 'corner'
 [train]
 epochs = 1
-batch = 20
+batch_size = 20
 schedule = 'one-cycle'
 ";
 
@@ -33,7 +34,7 @@ pinned! {
         "slim missing",
         "slim .",
         "slim missing --step 0",
-        "slim missing --batch 1";
+        "slim missing --batch-size 1";
 }
 
 #[test]
@@ -41,9 +42,9 @@ fn a_network_is_slimmed_and_trained() {
     let folder = Folder::with_recipe("slim", RECIPE);
     let output = folder.run("train tiny.toml");
     assert!(output.status.success(), "{output:?}");
-    let answer = folder.json("slim runs/tiny --to 60%,cnn-4-8 --step 1 --images 300 --json");
+    let answer = folder.json("slim runs/tiny --target 60%,cnn-4-8 --step 1 --images 300 --json");
     assert_eq!((&answer["member"], &answer["architecture"]), (&1.into(), &"cnn-6-12".into()));
-    assert_eq!((&answer["images"], &answer["part"]), (&300.into(), &"held-out".into()));
+    assert_eq!((&answer["images"], &answer["split"]), (&300.into(), &"validation".into()));
     assert_eq!(answer["widths"], serde_json::json!(["conv1", "conv2"]));
     let work = |name: &str| {
         let shape = ImageShape { channels: 1, height: 28, width: 28 };
@@ -70,39 +71,39 @@ fn a_network_is_slimmed_and_trained() {
     let trained = folder.run(&format!("train tiny.toml --set members={} --name slim", names[2]));
     assert!(trained.status.success(), "{trained:?}");
     // Slimmed again, it is named after the same body.
-    let again = folder.json("slim runs/slim --to 80% --step 1 --images 100 --json");
+    let again = folder.json("slim runs/slim --target 80% --step 1 --images 100 --json");
     let name = again["networks"][1]["architecture"].as_str().unwrap();
     assert!(name.starts_with("cnn-6-12@") && name.matches('@').count() == 1, "{name}");
-    let screen = folder.screen("slim runs/tiny --to cnn-4-8,70% --step 1 --images 300");
+    let screen = folder.screen("slim runs/tiny --target cnn-4-8,70% --step 1 --images 300");
     let next: Vec<&str> =
         screen.lines().filter_map(|line| line.split_once("members=")).map(|it| it.1).collect();
     assert_eq!((next.len(), next[1]), (2, names[2]), "{screen}");
     assert!(screen.contains("  channels from  whole  70%  cnn-4-8\n  conv1 "), "{screen}");
     let screens = [
-        "slim runs/tiny --to 10%",
-        "slim runs/tiny --to 1% --step 1",
-        "slim runs/tiny --to cnn-6-12",
-        "slim runs/tiny --to 1.5X",
-        "slim runs/tiny --to vgg",
-        "slim runs/tiny --member 2",
+        "slim runs/tiny --target 10%",
+        "slim runs/tiny --target 1% --step 1",
+        "slim runs/tiny --target cnn-6-12",
+        "slim runs/tiny --target 1.5X",
+        "slim runs/tiny --target vgg",
+        "slim runs/tiny --member-id 2",
     ]
     .map(|args| folder.screen(args));
     insta::assert_snapshot!("slim_screens", screens.join("\n"));
 }
 
 #[test]
-fn without_held_out_images_it_says_what_it_looks_at() {
+fn without_validation_images_it_names_the_images_that_it_uses() {
     let recipe =
         RECIPE.replace("validation = 7800", "validation = 0").replace("scale = 'corner'", "");
     let folder = Folder::with_recipe("slim-trained", &recipe);
     let output = folder
         .run("train tiny.toml --set train.batch_size=1000 --set members=cnn-4-8 --set eval.test=false");
     assert!(output.status.success(), "{output:?}");
-    let screen = folder.screen("slim runs/tiny --to 70% --step 1 --images 100 --threads 1");
+    let screen = folder.screen("slim runs/tiny --target 70% --step 1 --images 100 --threads 1");
     for said in [
-        "by 100 training images",
+        "on 100 train images",
         "images that it was trained on",
-        "not trained together with narrower ones",
+        "not trained together with narrower networks",
     ] {
         assert!(screen.contains(said), "{said}: {screen}");
     }

@@ -1,4 +1,5 @@
-//! `swn train` as it is typed: help and errors pinned, runs stopped and gone on with, to one end or several, processes killed.
+//! `swn train` as it is typed: help and errors pinned, runs stopped and gone on with, to one end or
+//! several, processes killed.
 
 #[macro_use]
 mod common;
@@ -12,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use common::Folder;
 
-/// Ten steps an epoch on the images that come with the program; an epoch takes a fraction of a second.
+/// Ten steps an epoch on the images that come with the program; an epoch takes a fraction of a
+/// second.
 const RECIPE: &str = "\
 members = ['cnn-4-8', 'cnn-4']
 budget = '100%'
@@ -22,7 +24,7 @@ name = 'fashion-mnist-10k'
 validation = 7800
 [train]
 epochs = 6
-batch = 20
+batch_size = 20
 schedule = 'one-cycle'
 ";
 
@@ -62,7 +64,7 @@ fn a_plan_is_trained_as_it_stands() {
     let done = folder.run("train tiny.toml --plan plan.json --set train.epochs=1 --device cpu");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let screen = String::from_utf8_lossy(&done.stdout);
-    assert!(screen.contains("\nplan       given; nothing is searched or refined\n"), "{screen}");
+    assert!(screen.contains("\nplan       given; there is no search and no refinement\n"), "{screen}");
     let read = |file: &str| fs::read_to_string(folder.0.join(file)).unwrap();
     let dense = read("plan.json");
     let [kept, trained] =
@@ -104,7 +106,7 @@ fn a_plan_is_trained_as_it_stands() {
     let other = plan.replace("--clusters dense", "--budget 100%");
     assert!(folder.run(&other).status.success());
     let screen = folder.screen(&sweep.replace("1,2", "1,2,3"));
-    assert!(screen.contains("seed-1 is a run of another plan: remove it"), "{screen}");
+    assert!(screen.contains("seed-1 has a run of another plan: remove it"), "{screen}");
     // Rows of two plans have their runs' names.
     assert!(
         folder.run("train tiny.toml --plan plan.json --name other --device cpu").status.success()
@@ -140,6 +142,11 @@ fn bad_recipes_are_refused_with_file_line_and_key_and_leave_nothing() {
         "train tiny.toml --set data.name=cifar-10 --validation 0",
         "train tiny.toml --set data.crop=random-resized --set data.padding=2",
         "train tiny.toml --set data.crop=random-resized --set data.min_crop_scale=0",
+        "train tiny.toml --set rate=0.1",
+        "train tiny.toml --set learning_rate=0.1",
+        "train tiny.toml --set wd=1e-4",
+        "train tiny.toml --set train.schedule=drops",
+        "train tiny.toml --set members=resnet18",
         "train tiny.toml --validation 7990",
         "train tiny.toml --name a/b",
         "train tiny.toml --runs tiny.toml",
@@ -160,7 +167,7 @@ fn what_is_asked_in_vain_is_said_and_the_run_goes_on() {
         errors.lines().filter(|line| line.starts_with("warning: ")).collect::<Vec<_>>().join("\n")
     };
     let precision =
-        "warning: train.precision = \"bf16\" is for GPUs; the processor computes in f32";
+        "warning: train.precision = \"bf16\" is for GPUs; the CPU computes in f32";
     let drops = "warning: --set train.milestones=[1]: train.milestones has no say in this recipe";
     let train =
         "train tiny.toml --set train.epochs=2 --set train.precision=bf16 --set train.milestones=[1]";
@@ -218,10 +225,10 @@ fn a_run_is_a_folder_that_says_what_was_asked_and_what_came_of_it() {
         "run        runs/tiny",
         "members    cnn-4-8, cnn-4, ",
         "decayed    by 0.0005: ",
-        "200 to train on, 7,800 held out, 2,000 to test; 10 steps an epoch",
+        "200 for training, 7,800 for validation, 2,000 for testing; 10 steps per epoch",
         "train 1/2  loss ",
         "train 2/2  loss ",
-        "test set, 2,000 images",
+        "2,000 test images",
         "ensemble",
         "runs/tiny, checkpoint 2",
     ] {
@@ -243,7 +250,8 @@ fn a_run_is_a_folder_that_says_what_was_asked_and_what_came_of_it() {
     assert_eq!(lines[3]["test"]["members"].as_array().unwrap().len(), 2);
     assert_eq!(lines[4]["reason"], "finished");
 
-    // The name is taken: another one is found, refused, or made free, as asked; threads change nothing.
+    // The name is taken: another one is found, refused, or made free, as asked; threads change
+    // nothing.
     let again = folder.json("train tiny.toml --set train.epochs=2 --threads 3 --json");
     assert_eq!((&again["run"], &again["stopped"]), (&"runs/tiny-2".into(), &"finished".into()));
     assert_eq!(again["test"], lines[3]["test"]);
@@ -257,14 +265,51 @@ fn a_run_is_a_folder_that_says_what_was_asked_and_what_came_of_it() {
     assert_eq!((&replaced["run"], &replaced["epoch"]), (&"runs/tiny".into(), &1.into()));
 }
 
+/// Resuming a finished run prints its outcome and changes no file.
+#[test]
+fn a_finished_run_is_not_trained_again() {
+    let folder = folder("finished");
+    let first = folder.json("train tiny.toml --set train.epochs=1 --device cpu --json");
+    let log = || fs::read(folder.0.join("runs/tiny/log.jsonl")).unwrap();
+    let before = log();
+    let screen = folder.screen("train --resume runs/tiny");
+    for part in [
+        "[exit 0]",
+        "finished   after epoch 1 of 1: there is nothing left to train\n",
+        "2,000 test images",
+        "next       swn eval runs/tiny",
+    ] {
+        assert!(screen.contains(part), "{part}:\n{screen}");
+    }
+    assert_eq!(folder.json("train --resume runs/tiny --json"), first);
+    assert!(log() == before, "the log is as it was");
+}
+
+/// The next commands can be typed as this one was.
+#[cfg(unix)]
+#[test]
+fn next_commands_begin_as_the_program_was_started() {
+    use std::os::unix::process::CommandExt;
+    let folder = folder("typed");
+    assert!(folder.run("train tiny.toml --set train.epochs=1 --device cpu").status.success());
+    let resumed = |command: &mut Command| {
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let path = resumed(folder.command("train --resume runs/tiny").arg0("target/release/swn"));
+    assert!(path.contains("next       target/release/swn eval runs/tiny"), "{path}");
+    let cargo = resumed(folder.command("train --resume runs/tiny").env("CARGO", "cargo"));
+    let words = if cfg!(debug_assertions) { "cargo run --" } else { "cargo run --release --" };
+    assert!(cargo.contains(&format!("next       {words} eval runs/tiny")), "{cargo}");
+}
+
 #[test]
 fn a_run_that_averages_says_so_before_and_after() {
     let folder = folder("average");
     let screen =
         folder.screen("train tiny.toml --set train.epochs=3 --set train.swa_epochs=2 --threads 1");
     let [before, after] = [
-        "average    the mean over the ends of the last 2 epochs is kept\n",
-        "averaged   2 epochs; what is kept and evaluated is the mean\n",
+        "averaging  the mean of the weights after each of the last 2 epochs is kept\n",
+        "averaged   the weights of 2 epochs; the mean is kept and evaluated\n",
     ]
     .map(|line| screen.find(line).unwrap_or_else(|| panic!("{line}:\n{screen}")));
     let last = screen.find("train 3/3  loss ").unwrap();
@@ -297,9 +342,9 @@ fn one_beginning_has_several_ends_each_that_of_its_recipe() {
     let screen = folder.screen(START);
     for part in [
         "[exit 0]",
-        "stopped    as asked: checkpoint 2 (epoch 2 of train) is kept\n",
-        "'swn train --from runs/start --set …' goes on to another end\n",
-        "'swn train --resume runs/start' goes on\n",
+        "stopped    as requested by --until: checkpoint 2 (epoch 2 of train) is kept\n",
+        "'swn train --from runs/start --set …' continues with other settings\n",
+        "'swn train --resume runs/start' continues\n",
     ] {
         assert!(screen.contains(part), "{part}:\n{screen}");
     }
@@ -335,7 +380,7 @@ fn one_beginning_has_several_ends_each_that_of_its_recipe() {
     assert_eq!(numbers(&path("most")), numbers(&path("whole")));
     assert_ne!(numbers(&path("late")), numbers(&path("more")));
     let on = folder.json("train --resume runs/start --until 3 --json --device cpu");
-    assert_eq!((&on["stopped"], &on["epoch"]), (&"as asked".into(), &3.into()), "{on}");
+    assert_eq!((&on["stopped"], &on["epoch"]), (&"until".into(), &3.into()), "{on}");
 }
 
 #[test]
@@ -454,7 +499,7 @@ fn ctrl_c_finishes_the_step_and_says_how_to_go_on() {
     assert_eq!(output.status.code(), Some(130));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("stopped    interrupted: checkpoint "), "{text}");
-    assert!(text.contains("'swn train --resume runs/stopped' goes on"), "{text}");
+    assert!(text.contains("'swn train --resume runs/stopped' continues"), "{text}");
     let resumed = start(&folder, "train --resume runs/stopped").wait_with_output().unwrap();
     assert!(resumed.status.success());
     let text = String::from_utf8(resumed.stdout).unwrap();
@@ -504,5 +549,5 @@ fn a_time_limit_ends_a_run_cleanly_and_a_diverging_one_ends_with_advice() {
         screen.contains("[exit 1]") && screen.contains("error: training has diverged: "),
         "{screen}"
     );
-    assert!(screen.contains("try a lower rate"), "{screen}");
+    assert!(screen.contains("try a lower learning rate"), "{screen}");
 }

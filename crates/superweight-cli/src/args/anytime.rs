@@ -6,11 +6,13 @@ use clap::Args;
 
 use super::OnArgs;
 
-/// Measure the time and accuracy of every subset of a run's members, or of every exit, on this machine.
+/// Measure the time and accuracy of every subset of a run's members, or of every exit, on this
+/// machine.
 ///
-/// Members are timed in turn, with weights composed once. All 2^M - 1 subsets of M members are evaluated from one pass
-/// over the test images. A network with several exits is timed exit by exit, each with those before it. The profile
-/// (anytime.json in the run's folder) decides what 'swn predict --deadline' runs.
+/// Members are timed in turn, with weights composed once. All 2^M - 1 subsets of M members are
+/// evaluated from one pass over the test images. A network with several exits is timed exit by
+/// exit, each with those before it. The profile (anytime.json in the run's folder) decides what
+/// 'swn predict --deadline' runs.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct AnytimeArgs {

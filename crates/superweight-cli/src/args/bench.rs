@@ -24,7 +24,8 @@ pub enum BenchCommand {
     Step(BenchOptions),
     /// List the operations of a step, each with its share of the time.
     Ops(BenchOptions),
-    /// List the convolutions of a step as tuned for this GPU: how each is computed and how long it takes.
+    /// List the convolutions of a step as tuned for this GPU: how each is computed and how long it
+    /// takes.
     Tune(TuneOptions),
 }
 
@@ -64,8 +65,8 @@ pub struct BenchOptions {
     #[arg(long)]
     pub inference: bool,
 
-    /// bench step only: measure a step with weights composed within this budget (a count, or a fraction such as 25%), in
-    /// turn with the same step without sharing.
+    /// bench step only: measure a step with weights composed within this budget (a count, or a
+    /// fraction such as 25%), in turn with the same step without sharing.
     #[arg(long, conflicts_with = "inference")]
     pub budget: Option<String>,
 
@@ -77,17 +78,18 @@ pub struct BenchOptions {
     #[arg(long, requires = "budget")]
     pub block: Option<usize>,
 
-    /// bench step only: measure a step with weights composed as in this file of 'swn plan', in turn with the step of its
-    /// members without sharing.
+    /// bench step only: measure a step with weights composed as in this file of 'swn plan', in turn
+    /// with the step of its members without sharing.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["members", "classes", "input", "budget", "inference"])]
     pub plan: Option<PathBuf>,
 
-    /// With --inference: pack the weights once and keep them beside the plain ones; faster at small batch sizes, with twice
-    /// the memory for weights.
+    /// With --inference: pack the weights once and keep them beside the plain ones; faster at small
+    /// batch sizes, with twice the memory for weights.
     #[arg(long, requires = "inference")]
     pub packed: bool,
 
-    /// With --inference: keep batch norms instead of folding them into the convolutions before them.
+    /// With --inference: keep batch norms instead of folding them into the convolutions before
+    /// them.
     #[arg(long, requires = "inference")]
     pub unfolded: bool,
 
@@ -103,7 +105,8 @@ pub struct BenchOptions {
     #[arg(long, default_value_t = 100)]
     pub classes: usize,
 
-    /// Channels, height and width of an image [default: 3x224x224 for bottleneck networks, else 3x32x32].
+    /// Channels, height and width of an image [default: 3x224x224 for bottleneck networks, else
+    /// 3x32x32].
     #[arg(long, value_name = "CxHxW")]
     pub input: Option<String>,
 

@@ -8,7 +8,8 @@ use superweight::data::MAX_SIDE;
 
 /// Fetch, verify and list data sets, and make them from pictures.
 ///
-/// The data folder is $SWN_DATA; by default it is superweight/data in the user's cache ($XDG_CACHE_HOME or ~/.cache).
+/// The data folder is $SWN_DATA; by default it is superweight/data in the user's cache
+/// ($XDG_CACHE_HOME or ~/.cache).
 #[derive(Args)]
 #[command(after_help = DATA_EXAMPLES)]
 pub struct DataArgs {
@@ -38,14 +39,15 @@ pub struct ListArgs {
 
 /// Download a data set, or read it from local files; verify it and write it into the data folder.
 ///
-/// curl or wget downloads from the official address, or from $SWN_DATA_MIRROR, an address with the same files. Existing
-/// files are replaced only after the new ones are complete and verified.
+/// curl or wget downloads from the official address, or from $SWN_DATA_MIRROR, an address with the
+/// same files. Existing files are replaced only after the new ones are complete and verified.
 #[derive(Args)]
 pub struct FetchArgs {
     /// Name of the data set, as in 'swn data list'.
     pub name: String,
 
-    /// Read this file, folder or archive (.tar.gz, .gz; CIFAR in binary or python layout) instead of downloading.
+    /// Read this file, folder or archive (.tar.gz, .gz; CIFAR in binary or python layout) instead
+    /// of downloading.
     #[arg(long, value_name = "PATH")]
     pub from: Option<PathBuf>,
 
@@ -75,13 +77,15 @@ pub struct VerifyArgs {
 
 /// Make a data set from your own pictures.
 ///
-/// The folder has train/ and test/ (or val/, valid/, validation/), each with a folder of PNG or JPEG files per class; or it
-/// has the folders of the classes only, and a fraction of every class becomes the test set. Folders within a class's
-/// folder are searched too. Every picture is cropped to the middle and scaled to one size. Recipes then say
-/// data.name = "NAME"; data.flip = false is for pictures whose mirror image belongs to another class.
+/// The folder has train/ and test/ (or val/, valid/, validation/), each with a folder of PNG or
+/// JPEG files per class; or it has the folders of the classes only, and a fraction of every class
+/// becomes the test set. Folders within a class's folder are searched too. Every picture is cropped
+/// to the middle and scaled to one size. Recipes then say data.name = "NAME"; data.flip = false is
+/// for pictures whose mirror image belongs to another class.
 ///
-/// A set may be larger than memory: a set of more than half of the memory, or of $SWN_IMAGES_MIB, is read from the disk
-/// during training. Recipes of ImageNet train on the set packed as 'imagenet' (--size 224 takes 200 GB).
+/// A set may be larger than memory: a set of more than half of the memory, or of $SWN_IMAGES_MIB,
+/// is read from the disk during training. Recipes of ImageNet train on the set packed as 'imagenet'
+/// (--size 224 takes 200 GB).
 #[derive(Args)]
 #[command(after_help = PACK_EXAMPLES)]
 pub struct PackArgs {
@@ -100,7 +104,8 @@ pub struct PackArgs {
     #[arg(long)]
     pub grey: bool,
 
-    /// Fraction of every class that becomes the test set, if there is no folder of test pictures [default: 20%].
+    /// Fraction of every class that becomes the test set, if there is no folder of test pictures
+    /// [default: 20%].
     #[arg(long, value_name = "FRACTION")]
     pub test: Option<TestFraction>,
 
@@ -137,7 +142,9 @@ impl FromStr for ImageSize {
         let side = |text: &str| text.parse().ok().filter(|side| (1..=MAX_SIDE).contains(side));
         match (side(height), side(width)) {
             (Some(height), Some(width)) => Ok(Self(height, width)),
-            _ => Err(format!("write a side (64) or HEIGHTxWIDTH (48x64), each from 1 to {MAX_SIDE}")),
+            _ => {
+                Err(format!("write a side (64) or HEIGHTxWIDTH (48x64), each from 1 to {MAX_SIDE}"))
+            }
         }
     }
 }

@@ -8,9 +8,9 @@ use super::OnArgs;
 
 /// Evaluate a run: every member and every ensemble of members, on the test images and others.
 ///
-/// Prints top-1 and top-5 accuracy, negative log-likelihood (NLL) and expected calibration error (ECE) of each, and
-/// the diversity of the members. The predictions are kept in the run's folder, so that every figure can be computed
-/// again.
+/// Prints top-1 and top-5 accuracy, negative log-likelihood (NLL) and expected calibration error
+/// (ECE) of each, and the diversity of the members. The predictions are kept in the run's folder,
+/// so that every figure can be computed again.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct EvalArgs {
@@ -25,8 +25,8 @@ pub struct EvalArgs {
     #[arg(long, value_name = "NAME", conflicts_with_all = ["validation", "corruptions", "corrupted", "interpolate"])]
     pub data: Option<String>,
 
-    /// Evaluate also on corrupted test images made here (the constants of CIFAR-C, labelled "regenerated"): all types,
-    /// or these, separated by commas.
+    /// Evaluate also on corrupted test images made here (the constants of CIFAR-C, labelled
+    /// "regenerated"): all types, or these, separated by commas.
     #[arg(long, value_name = "TYPES", value_delimiter = ',', num_args = 0..=1, default_missing_value = "all")]
     pub corruptions: Vec<String>,
 
@@ -46,12 +46,13 @@ pub struct EvalArgs {
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
 
-    /// Print also the accuracy of all members together on each class, the lowest first, with the class that is
-    /// predicted most often instead.
+    /// Print also the accuracy of all members together on each class, the lowest first, with the
+    /// class that is predicted most often instead.
     #[arg(long)]
     pub classes: bool,
 
-    /// Evaluate also 11 networks on the line between the weights of two members of one architecture.
+    /// Evaluate also 11 networks on the line between the weights of two members of one
+    /// architecture.
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub interpolate: Vec<usize>,
 

@@ -8,7 +8,8 @@ use super::OnArgs;
 
 /// Write members for other programs: a PyTorch state dict, or ONNX.
 ///
-/// Weights are composed and written in full: a program that reads the file needs no knowledge of SuperWeights.
+/// Weights are composed and written in full: a program that reads the file needs no knowledge of
+/// SuperWeights.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ExportArgs {

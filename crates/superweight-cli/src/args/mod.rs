@@ -84,7 +84,8 @@ impl Default for OnArgs {
 }
 
 impl Cli {
-    /// Parses the command line. An error ends the program; one about a flag that has moved names the new flag.
+    /// Parses the command line. An error ends the program; one about a flag that has moved names
+    /// the new flag.
     pub fn parse_or_explain() -> Self {
         Self::try_parse().unwrap_or_else(|error| renamed::explain(error).exit())
     }

@@ -25,8 +25,8 @@ const SHAPING: [&str; 12] = [
 
 /// Decide what is shared, for any architectures and any budget, before anything is trained.
 ///
-/// Prints whether the budget can be met and how, what each part costs, how much is left over, and the smallest budget
-/// that is feasible.
+/// Prints whether the budget can be met and how, what each part costs, how much is left over, and
+/// the smallest budget that is feasible.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub struct PlanArgs {
@@ -38,13 +38,13 @@ pub struct PlanArgs {
     #[arg(long, value_name = "KEY=VALUE", requires = "recipe")]
     pub set: Vec<String>,
 
-    /// Architectures, separated by commas: wrn-28-10, wrn-50-2, resnet-50, mobilenet-v2-0.5, cnn-16-32,
-    /// mimo-3-wrn-28-10, msdnet-16-12.
+    /// Architectures, separated by commas: wrn-28-10, wrn-50-2, resnet-50, mobilenet-v2-0.5,
+    /// cnn-16-32, mimo-3-wrn-28-10, msdnet-16-12.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub members: Vec<String>,
 
-    /// Trainable parameters of all members: a count (365368, 500K, 36.5M) or a fraction of what the members have without
-    /// sharing (10%).
+    /// Trainable parameters of all members: a count (365368, 500K, 36.5M) or a fraction of what the
+    /// members have without sharing (10%).
     #[arg(long, allow_hyphen_values = true)]
     pub budget: Option<String>,
 
@@ -52,12 +52,14 @@ pub struct PlanArgs {
     #[arg(long, default_value_t = 100, allow_negative_numbers = true)]
     pub classes: usize,
 
-    /// Channels, height and width of an image [default: 3x224x224 for bottleneck networks, else 3x32x32].
+    /// Channels, height and width of an image [default: 3x224x224 for bottleneck networks, else
+    /// 3x32x32].
     #[arg(long, value_name = "CxHxW")]
     pub input: Option<String>,
 
-    /// Which layers may share templates: single, depth:K, random:K[:SEED], per-layer, per-position, dense, or a JSON
-    /// file with lists of layers ("0/block1.layer.0.conv1.weight" is that layer of member 0).
+    /// Which layers may share templates: single, depth:K, random:K[:SEED], per-layer, per-position,
+    /// dense, or a JSON file with lists of layers ("0/block1.layer.0.conv1.weight" is that layer of
+    /// member 0).
     #[arg(long, default_value = "single")]
     pub clusters: String,
 
@@ -65,8 +67,8 @@ pub struct PlanArgs {
     #[arg(long, value_parser = one_of(TILINGS), default_value = "auto")]
     pub tiling: TilingChoice,
 
-    /// Side of a block [default: grid takes the first of 8, 16 and 32 for which the budget pays for three templates per
-    /// set; kronecker takes the one with the smallest templates].
+    /// Side of a block [default: grid takes the first of 8, 16 and 32 for which the budget pays for
+    /// three templates per set; kronecker takes the one with the smallest templates].
     #[arg(long, allow_negative_numbers = true)]
     pub block: Option<usize>,
 
@@ -74,12 +76,13 @@ pub struct PlanArgs {
     #[arg(long, value_parser = one_of(COEFFICIENTS), default_value = "shared")]
     pub coefficients: Coefficients,
 
-    /// Fraction of the coefficients that all layers would have by themselves, kept free for refinement; 0 without
-    /// refinement.
+    /// Fraction of the coefficients that all layers would have by themselves, kept free for
+    /// refinement; 0 without refinement.
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     pub reserve: f64,
 
-    /// Sizes of the initial values [default: even for grid, kronecker and stretched, corner for rank-one, else balanced].
+    /// Sizes of the initial values [default: even for grid, kronecker and stretched, corner for
+    /// rank-one, else balanced].
     #[arg(long, value_parser = one_of(SCALES))]
     pub scale: Option<Scale>,
 
@@ -87,7 +90,8 @@ pub struct PlanArgs {
     #[arg(long)]
     pub share_stem: bool,
 
-    /// Share the classifiers too, or not (--share-classifier=false) [default: where blocks make them smaller].
+    /// Share the classifiers too, or not (--share-classifier=false) [default: where blocks make
+    /// them smaller].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub share_classifier: Option<bool>,
 

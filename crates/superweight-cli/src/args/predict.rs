@@ -8,10 +8,11 @@ use super::OnArgs;
 
 /// Classify pictures, within a deadline if one is given.
 ///
-/// With a deadline, runs the members of the most accurate subset that fits it by the profile of 'swn anytime', the
-/// fastest first, and stops before a member that would end too late. Exits run in their order, up to the chosen one. If
-/// time runs out early, the prediction is that of the most accurate subset that has run. Without a deadline all members
-/// run, and the prediction is the mean of their probabilities.
+/// With a deadline, runs the members of the most accurate subset that fits it by the profile of
+/// 'swn anytime', the fastest first, and stops before a member that would end too late. Exits run
+/// in their order, up to the chosen one. If time runs out early, the prediction is that of the most
+/// accurate subset that has run. Without a deadline all members run, and the prediction is the mean
+/// of their probabilities.
 ///
 /// A picture that cannot be read is reported, the others are classified, and the exit code is 1.
 #[derive(Args)]
@@ -20,7 +21,8 @@ pub struct PredictArgs {
     /// Folder of the run.
     pub run: PathBuf,
 
-    /// Pictures (PNG or JPEG of any size), folders of pictures, or '-' to read one path per line from standard input.
+    /// Pictures (PNG or JPEG of any size), folders of pictures, or '-' to read one path per line
+    /// from standard input.
     #[arg(required = true, value_name = "PICTURE")]
     pub pictures: Vec<PathBuf>,
 

@@ -1,4 +1,5 @@
-//! Flags that have moved to another verb or changed their meaning: the error names what to type instead.
+//! Flags that have moved to another verb or changed their meaning: the error names what to type
+//! instead.
 //!
 //! A flag that only changed its name is a hidden alias at its definition and needs no entry here.
 

@@ -6,9 +6,9 @@ use clap::{Args, ValueEnum};
 
 /// Show runs as one HTML page that needs no other file.
 ///
-/// The page of one run has its accuracy, its training curves, which layers share what and why, and what other
-/// thresholds would have given. The page of several runs has a table beside the paper's figures, means over seeds, and
-/// all curves.
+/// The page of one run has its accuracy, its training curves, which layers share what and why, and
+/// what other thresholds would have given. The page of several runs has a table beside the paper's
+/// figures, means over seeds, and all curves.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ReportArgs {
@@ -16,8 +16,8 @@ pub struct ReportArgs {
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
 
-    /// Write to this file [default: report.html in the run's folder, or here for several runs; other formats are
-    /// printed].
+    /// Write to this file [default: report.html in the run's folder, or here for several runs;
+    /// other formats are printed].
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 

@@ -9,8 +9,9 @@ use super::values::{CHOSEN_ON, one_of};
 
 /// Publish runs and make the table of published runs (for maintainers).
 ///
-/// results/ of the repository holds published runs: their logs, plans and predictions. The table of results/README.md is
-/// computed from them, so that a test can compute it again. ops/README.md describes the steps.
+/// results/ of the repository holds published runs: their logs, plans and predictions. The table of
+/// results/README.md is computed from them, so that a test can compute it again. ops/README.md
+/// describes the steps.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ResultsArgs {

@@ -8,18 +8,19 @@ use super::OnArgs;
 
 /// Find where a trained network can do with fewer channels (AutoSlim).
 ///
-/// Removes a few channels at a time where the loss rises least, until the network needs no more multiply-adds than the
-/// target. The result is an architecture such as cnn-16-32@8-24, to be trained from the beginning. The loss is measured
-/// on validation images (on training images if the run has none), never on test images. The run should have been trained
-/// in several widths, as Universally Slimmable Networks are: only then do the first channels of a layer matter most.
+/// Removes a few channels at a time where the loss rises least, until the network needs no more
+/// multiply-adds than the target. The result is an architecture such as cnn-16-32@8-24, to be
+/// trained from the beginning. The loss is measured on validation images (on training images if the
+/// run has none), never on test images. The run should have been trained in several widths, as
+/// Universally Slimmable Networks are: only then do the first channels of a layer matter most.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SlimArgs {
     /// Folder of the run.
     pub run: PathBuf,
 
-    /// Multiply-adds to reach, several targets separated by commas: a fraction of the network's (50%), a count (1.5G),
-    /// or those of another network (wrn-28-4).
+    /// Multiply-adds to reach, several targets separated by commas: a fraction of the network's
+    /// (50%), a count (1.5G), or those of another network (wrn-28-4).
     #[arg(long, alias = "to", value_name = "WORK", default_value = "50%")]
     pub target: Vec<String>,
 
@@ -27,7 +28,8 @@ pub struct SlimArgs {
     #[arg(long, alias = "member", value_name = "NUMBER")]
     pub member_id: Option<usize>,
 
-    /// Channels to remove at a time [default: an eighth of a layer's channels, in multiples of eight].
+    /// Channels to remove at a time [default: an eighth of a layer's channels, in multiples of
+    /// eight].
     #[arg(long, value_name = "CHANNELS", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub step: Option<u32>,
 

@@ -49,19 +49,35 @@ pub const TILINGS: &[Word<TilingChoice>] = &[
 ];
 
 pub const COEFFICIENTS: &[Word<Coefficients>] = &[
-    ("shared", "All layers of a SuperWeight, until refinement separates them", Coefficients::Shared),
+    (
+        "shared",
+        "All layers of a SuperWeight, until refinement separates them",
+        Coefficients::Shared,
+    ),
     ("own", "Every layer by itself", Coefficients::PerLayer),
 ];
 
 pub const SCALES: &[Word<Scale>] = &[
-    ("even", "Templates and coefficients learn as fast as plain weights, relative to their size", Scale::Even),
+    (
+        "even",
+        "Templates and coefficients learn as fast as plain weights, relative to their size",
+        Scale::Even,
+    ),
     (
         "balanced",
         "A step of a template moves a weight as far as a plain step would if the gradients of all cells were equal",
         Scale::Balanced,
     ),
-    ("he", "Templates start from N(0, 1); every layer has He's standard deviation as its factor", Scale::He),
-    ("released", "Templates start from N(0, 2/9) with factor 1, as in the authors' code", Scale::Released),
+    (
+        "he",
+        "Templates start from N(0, 1); every layer has He's standard deviation as its factor",
+        Scale::He,
+    ),
+    (
+        "released",
+        "Templates start from N(0, 2/9) with factor 1, as in the authors' code",
+        Scale::Released,
+    ),
     ("corner", "A narrow layer starts as the corner of a wide one", Scale::Corner),
 ];
 
@@ -72,8 +88,16 @@ pub const BENCH_PRECISIONS: &[Word<Precision>] = &[
 
 pub const TUNINGS: &[Word<Tuning>] = &[
     ("heuristic", "The first plan that cuDNN proposes: milliseconds", Tuning::Heuristic),
-    ("quick", "All plans that cuDNN proposes, timed: about a second per convolution", Tuning::Quick),
-    ("full", "Also variants of the best plans: up to fifteen seconds per convolution", Tuning::Full),
+    (
+        "quick",
+        "All plans that cuDNN proposes, timed: about a second per convolution",
+        Tuning::Quick,
+    ),
+    (
+        "full",
+        "Also variants of the best plans: up to fifteen seconds per convolution",
+        Tuning::Full,
+    ),
 ];
 
 pub const CHOSEN_ON: &[Word<ChosenOn>] = &[

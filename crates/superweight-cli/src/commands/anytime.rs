@@ -1,4 +1,5 @@
-//! `swn anytime`: times every member, evaluates every subset, and keeps a profile for `swn predict`.
+//! `swn anytime`: times every member, evaluates every subset, and keeps a profile for `swn
+//! predict`.
 
 use std::io::Write;
 use std::path::Path;
@@ -74,7 +75,8 @@ fn heading(run: &Path, trained: &Trained, profile: &Profile, place: &str) -> Str
     )
 }
 
-/// Measures a profile for every `--batch-size` and passes each to `report` as soon as it is complete.
+/// Measures a profile for every `--batch-size` and passes each to `report` as soon as it is
+/// complete.
 pub(super) fn profiles<D: Device>(
     device: &D,
     place: &str,
@@ -108,7 +110,12 @@ pub(super) fn profiles<D: Device>(
             checkpoint: trained.stamp.number,
             digest: trained.stamp.digest.clone(),
             device: place.to_owned(),
-            data: format!("{} {} images of {}", images.len(), split.name(), trained.resolved.data.name),
+            data: format!(
+                "{} {} images of {}",
+                images.len(),
+                split.name(),
+                trained.resolved.data.name
+            ),
             ..Profile::new(&outputs, batch, &scores, &latencies)
         })?;
     }

@@ -1,4 +1,5 @@
-//! `swn bench`: measures a step and prints it as a table or as JSON. The memory that it needs is printed before it runs.
+//! `swn bench`: measures a step and prints it as a table or as JSON. The memory that it needs is
+//! printed before it runs.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -44,7 +45,8 @@ struct StepAnswer {
     start_s: f64,
     /// Peak of the allocated GPU memory.
     allocated_bytes: Option<usize>,
-    /// Peak of the resident memory beyond that at the start of the command, where the system reports it.
+    /// Peak of the resident memory beyond that at the start of the command, where the system
+    /// reports it.
     resident_bytes: Option<u64>,
 }
 
@@ -188,9 +190,9 @@ fn shared<D: Device>(
     let dense = PlanRequest { clusters: Clustering::Dense, ..apart }.plan().context("--members")?;
     let members: Vec<String> =
         plan.members.iter().map(|member| member.architecture.to_string()).collect();
-    let bench =
-        SharedBench::new(device, &dense, plan, options.batch_size).context("the members and --batch-size");
-    let Comparison { dense_ms, shared_ms, ratio, repeats } = bench?.measure(time)?;
+    let bench = SharedBench::new(device, &dense, plan, options.batch_size)
+        .context("the members and --batch-size");
+    let Comparison { dense_ms, shared_ms, ratio, repeats, .. } = bench?.measure(time)?;
     if options.json {
         let answer = serde_json::json!({
             "members": members, "batch": options.batch_size, "device": on.device, "threads": on.threads,

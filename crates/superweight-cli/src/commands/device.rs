@@ -16,8 +16,8 @@ pub enum Chosen {
 }
 
 impl Chosen {
-    /// The record of this process that a run keeps: the command line, and the device without anything that is particular
-    /// to this machine.
+    /// The record of this process that a run keeps: the command line, and the device without
+    /// anything that is particular to this machine.
     pub fn invocation(&self) -> Invocation {
         let mut words: Vec<String> = std::env::args().collect();
         if let Some(program) = words.first_mut() {
@@ -83,8 +83,9 @@ pub fn for_run(word: &str, threads: usize, trained: &Trained) -> Result<Chosen> 
     open(parse(word)?, threads, trained.resolved.train.precision)
 }
 
-/// Opens the device to train on, and prints a warning if it lacks the recipe's precision. A run that `continues` keeps
-/// its convolution plans: with other plans its results would not be the same bits.
+/// Opens the device to train on, and prints a warning if it lacks the recipe's precision. A run
+/// that `continues` keeps its convolution plans: with other plans its results would not be the same
+/// bits.
 pub fn for_training(
     wanted: Wanted,
     threads: usize,
@@ -110,8 +111,8 @@ pub fn open(wanted: Wanted, threads: usize, precision: recipe::Precision) -> Res
             recipe::Precision::Auto | recipe::Precision::Bf16 => Precision::Bf16,
         };
         let device = CudaDevice::new(ordinal, precision)?;
-        // Tuning takes at most a second per convolution, once per machine (twice if it was busy). It makes the
-        // convolutions of WRN-28-10 take 7.7 ms instead of 10.8 (docs/decisions/0015).
+        // Tuning takes at most a second per convolution, once per machine (twice if it was busy).
+        // It makes the convolutions of WRN-28-10 take 7.7 ms instead of 10.8 (docs/decisions/0015).
         device.set_tuning(Tuning::Quick);
         Ok::<_, Error>(Chosen::Cuda(device))
     };

@@ -143,8 +143,8 @@ fn export<D: Device>(device: &D, args: &ExportArgs, trained: &Trained) -> Result
     Ok(written)
 }
 
-/// The start of an architecture's name, short enough for a file name: a network with its own widths has a long one. The
-/// file's metadata has the whole name.
+/// The start of an architecture's name, short enough for a file name: a network with its own widths
+/// has a long one. The file's metadata has the whole name.
 fn brief(name: &str) -> &str {
     const LONGEST: usize = 100;
     if name.len() > LONGEST { name[..LONGEST].trim_end_matches('-') } else { name }

@@ -25,7 +25,8 @@ use std::path::Path;
 use anyhow::Result;
 use superweight::recipe::{Recipe, Resolved};
 
-/// Loads a recipe with its settings and resolves it; prints a warning for each key without an effect.
+/// Loads a recipe with its settings and resolves it; prints a warning for each key without an
+/// effect.
 fn load_recipe(path: &Path, set: &[impl AsRef<str>]) -> Result<(Recipe, Resolved)> {
     let recipe = Recipe::load(path, set)?;
     let resolved = recipe.resolve()?;
@@ -33,7 +34,8 @@ fn load_recipe(path: &Path, set: &[impl AsRef<str>]) -> Result<(Recipe, Resolved
     Ok((recipe, resolved))
 }
 
-/// Fails if a file cannot be written at this path, before the work that would be lost; leaves nothing behind.
+/// Fails if a file cannot be written at this path, before the work that would be lost; leaves
+/// nothing behind.
 fn check_writable(path: &Path) -> io::Result<()> {
     let new = !path.exists();
     OpenOptions::new().create(true).append(true).open(path)?;

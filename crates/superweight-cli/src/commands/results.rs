@@ -39,7 +39,7 @@ fn publish(args: PublishArgs, out: &mut impl Write) -> Result<ExitCode> {
             outputs.names()[output]
         )?;
     }
-    let (all, split) = (outputs.together(), record.split.name());
+    let (all, split) = (outputs.combined_name(), record.split.name());
     writeln!(out, "top-1      {:.2} {all}, on the {split} images", record.top1.ensemble)?;
     let usual = published::USUAL_EPOCHS;
     if !record.is_whole() {

@@ -59,6 +59,8 @@ pub fn split(validation: bool) -> EvalSplit {
 pub fn note_disk(data: &Dataset) {
     if data.on_disk().is_some() {
         let verify = typed(&format!("data verify {}", data.name));
-        eprintln!("note: images are read from the disk without verification; '{verify}' verifies them");
+        eprintln!(
+            "note: images are read from the disk without verification; '{verify}' verifies them"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! `swn search`: the search of a run by itself, or its decision again from the statistics that the run has kept.
+//! `swn search`: the search of a run by itself, or its decision again from the statistics that the
+//! run has kept.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -93,7 +94,9 @@ fn search<D: Device>(
             Ok(ExitCode::from(INTERRUPTED))
         }
         Stopped::Diverged { what } => {
-            bail!("the search has diverged: {what}; try a lower learning rate ('--set search.lr=…')")
+            bail!(
+                "the search has diverged: {what}; try a lower learning rate ('--set search.lr=…')"
+            )
         }
         stopped => bail!("{}: there is no search left to do ({})", run.display(), stopped.word()),
     }
@@ -178,8 +181,9 @@ fn to_text(decision: &Decision, args: &SearchArgs, run: &Path) -> String {
     }
     text += &format!("\nby         {by}\n");
     text += &format!("groups     {} of coefficients\n", with_commas(groups(plan) as u64));
-    let budget =
-        plan.budget.map_or(String::new(), |budget| format!(" of a budget of {}", with_commas(budget)));
+    let budget = plan
+        .budget
+        .map_or(String::new(), |budget| format!(" of a budget of {}", with_commas(budget)));
     text += &format!("parameters {} trained{budget}\n", with_commas(plan.bill.trained()));
     if let Some(path) = &args.out {
         text += &format!("plan       {}\n", path.display());
@@ -219,8 +223,7 @@ fn to_json(decision: &Decision, run: &Path) -> Value {
     let clusters: Vec<Vec<String>> =
         plan.clusters.iter().map(|cluster| cluster.layers.iter().map(name).collect()).collect();
     let by = &decision.threshold;
-    let threshold =
-        json!({ "name": by.word(), "requested": by.requested, "used": by.used, "relaxed": by.relaxed });
+    let threshold = json!({ "name": by.word(), "requested": by.requested, "used": by.used, "relaxed": by.relaxed });
     json!({
         "run": run,
         "threshold": threshold,

@@ -107,7 +107,8 @@ fn targets(args: &SlimArgs, member: &Member, whole: &Architecture) -> Result<Vec
     let least = Slimming { architecture: whole, parameters: &Tensors::default(), step: step(args) }
         .least_work();
     let target = |typed: String| {
-        let forms = "write a fraction (50%), a count of multiply-adds (1.5G) or a network (wrn-28-4)";
+        let forms =
+            "write a fraction (50%), a count of multiply-adds (1.5G) or a network (wrn-28-4)";
         let multiply_adds = match (typed.parse::<Budget>(), typed.parse::<ArchName>()) {
             (Ok(budget), _) => budget.resolve(all),
             (_, Ok(architecture)) => {
@@ -233,7 +234,8 @@ fn slim<D: Device>(
     })
 }
 
-/// Images to measure the loss on, equally many of every class: validation images, or training images if there are none.
+/// Images to measure the loss on, equally many of every class: validation images, or training
+/// images if there are none.
 fn images(trained: &Trained, args: &SlimArgs) -> Result<(Images, &'static str)> {
     let data = trained.dataset(&standard_folder()?)?;
     note_disk(&data);
@@ -286,7 +288,8 @@ fn text(answer: &Answer) -> String {
     };
     let rows: Vec<Vec<String>> = answer.widths.iter().enumerate().map(row).collect();
     let whole = "whole".to_owned();
-    let targets = answer.networks.iter().map(|network| network.target.as_ref().unwrap_or(&whole).as_str());
+    let targets =
+        answer.networks.iter().map(|network| network.target.as_ref().unwrap_or(&whole).as_str());
     let header: Vec<&str> = ["channels from"].into_iter().chain(targets).collect();
     text += &table::render(&header, &rows);
     let mut next: Vec<&Network> = answer.networks.iter().skip(1).collect();

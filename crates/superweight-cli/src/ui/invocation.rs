@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// The program as the user typed it, followed by these arguments: `swn eval runs/x`, `target/release/swn eval runs/x`
-/// or `cargo run --release -- eval runs/x`.
+/// The program as the user typed it, followed by these arguments: `swn eval runs/x`,
+/// `target/release/swn eval runs/x` or `cargo run --release -- eval runs/x`.
 pub fn typed(arguments: &str) -> String {
     format!("{} {arguments}", this_program())
 }
@@ -19,7 +19,8 @@ fn this_program() -> String {
     program(&argv0, std::env::var_os("CARGO").is_some(), cfg!(debug_assertions))
 }
 
-/// The words that start this program again. `cargo run` sets the variable `CARGO` and passes a path of its own.
+/// The words that start this program again. `cargo run` sets the variable `CARGO` and passes a path
+/// of its own.
 fn program(argv0: &OsStr, under_cargo: bool, debug: bool) -> String {
     match (under_cargo, debug) {
         (true, true) => return "cargo run --".to_owned(),

@@ -4,8 +4,9 @@ use anyhow::Error;
 
 /// Joins an error and its causes.
 ///
-/// A cause that the text before it contains already is left out, and so is the value of a flag whose cause names it:
-/// not `--from pics: pics has no pictures` but `--from: pics has no pictures`.
+/// A cause that the text before it contains already is left out, and so is the value of a flag
+/// whose cause names it: not `--from pics: pics has no pictures` but `--from: pics has no
+/// pictures`.
 pub fn message(error: &Error) -> String {
     let mut text = String::new();
     let causes: Vec<String> = error.chain().map(ToString::to_string).collect();

@@ -1,4 +1,5 @@
-//! A line on standard error that reports how far some work is; on a terminal it is rewritten and vanishes.
+//! A line on standard error that reports how far some work is; on a terminal it is rewritten and
+//! vanishes.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
@@ -26,7 +27,8 @@ impl ProgressLine {
         Duration::try_from_secs_f64(left).unwrap_or(elapsed)
     }
 
-    /// Shows a text if the last one is old enough. A thread that finds another thread printing returns at once.
+    /// Shows a text if the last one is old enough. A thread that finds another thread printing
+    /// returns at once.
     pub fn show(&self, text: impl FnOnce() -> String) {
         let Ok(mut shown) = self.shown.try_lock() else { return };
         if shown.elapsed() < REFRESH[usize::from(!self.terminal)] {

@@ -21,7 +21,8 @@ pub fn watched_limits() -> Result<Limits> {
     Ok(limits)
 }
 
-/// The first signal sets the flag, which training reads after every step; the second signal ends the program.
+/// The first signal sets the flag, which training reads after every step; the second signal ends
+/// the program.
 fn watch_signals(interrupt: &Arc<AtomicBool>) -> io::Result<()> {
     for (signal, code) in [(SIGINT, INTERRUPTED), (SIGTERM, TERMINATED)] {
         flag::register_conditional_shutdown(signal, code.into(), interrupt.clone())?;

@@ -1,10 +1,10 @@
-//! Running `swn` in a folder of its own; text pinned as a screen.
+//! Runs `swn` in a temporary folder and pins its text as a screen.
 #![allow(dead_code, unused_macros)] // each test file uses what it needs
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// A folder of its own for one test, gone afterwards.
+/// A temporary folder for one test, removed afterwards.
 pub struct Folder(pub PathBuf);
 
 impl Folder {
@@ -14,7 +14,7 @@ impl Folder {
         Self(path)
     }
 
-    /// With a recipe in it, `tiny.toml`.
+    /// A folder with a recipe in it, `tiny.toml`.
     pub fn with_recipe(name: &str, recipe: &str) -> Self {
         let folder = Self::new(name);
         std::fs::write(folder.0.join("tiny.toml"), recipe).unwrap();
@@ -25,15 +25,24 @@ impl Folder {
         self.run_with(args, &[])
     }
 
-    fn run_with(&self, args: &str, variables: &[(&str, &str)]) -> Output {
-        let swn = env!("CARGO_BIN_EXE_swn");
-        let mut command = Command::new(swn);
-        command.args(args.split_whitespace()).current_dir(&self.0).env("SWN_DATA", "data");
-        command.env("SWN_DATA_MIRROR", format!("file://{}/mirror", self.0.display()));
-        command.envs(variables.iter().copied()).output().unwrap()
+    pub fn run_with(&self, args: &str, variables: &[(&str, &str)]) -> Output {
+        self.command(args).envs(variables.iter().copied()).output().unwrap()
     }
 
-    /// Exit code, output and errors as one text.
+    /// The command, ready to run in the folder, with its data sets in `data`.
+    pub fn command(&self, args: &str) -> Command {
+        let swn = env!("CARGO_BIN_EXE_swn");
+        let mut command = Command::new(swn);
+        // Commands that are suggested begin as this one was typed.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::arg0(&mut command, "swn");
+        command.env_remove("CARGO");
+        command.args(args.split_whitespace()).current_dir(&self.0).env("SWN_DATA", "data");
+        command.env("SWN_DATA_MIRROR", format!("file://{}/mirror", self.0.display()));
+        command
+    }
+
+    /// The command, its exit code, its output and its errors as one text.
     pub fn screen(&self, args: &str) -> String {
         self.screen_with(args, &[])
     }

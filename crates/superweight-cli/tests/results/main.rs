@@ -1,4 +1,5 @@
-//! What `results/` claims, counted again; and small runs published by the same commands, whole and damaged.
+//! What `results/` claims, counted again; and small runs published by the same commands, whole and
+//! damaged.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -29,8 +30,8 @@ fn committed() -> PathBuf {
 fn count(classes: &Classes, members: &[usize]) -> f64 {
     let subset = members.iter().fold(Subset::EMPTY, |subset, &m| subset.with(OutputId(m)));
     let row = &classes.rows[&subset];
-    let right = row.iter().zip(&classes.labels).filter(|(class, label)| class == label).count();
-    100.0 * right as f64 / classes.labels.len() as f64
+    let correct = row.iter().zip(&classes.labels).filter(|(class, label)| class == label).count();
+    100.0 * correct as f64 / classes.labels.len() as f64
 }
 
 /// Everything that a row of the table needs, counted by this test and not by the program.
@@ -41,8 +42,8 @@ fn recount(folder: &Path) {
     let classes = Classes::load(&folder.join("predictions.gz")).unwrap();
     let members = record["members"].as_array().unwrap().len();
     let top1 = &record["top1"];
-    for (m, said) in top1["members"].as_array().unwrap().iter().enumerate() {
-        assert_eq!(said.as_f64().unwrap(), count(&classes, &[m]), "{name}: member {m}");
+    for (m, recorded) in top1["members"].as_array().unwrap().iter().enumerate() {
+        assert_eq!(recorded.as_f64().unwrap(), count(&classes, &[m]), "{name}: member {m}");
     }
     // Of one network there may be several exits.
     let answered = top1["members"].as_array().unwrap().len();
@@ -56,11 +57,12 @@ fn recount(folder: &Path) {
         SharingPlan::from_json(&fs::read_to_string(folder.join("plan.json")).unwrap()).unwrap();
     assert_eq!(record["total"].as_u64().unwrap(), plan.bill.total(), "{name}");
     if let Some(budget) = record["budget"].as_u64() {
-        assert!(plan.bill.total() <= budget, "{name}: {} numbers in {budget}", plan.bill.total());
+        assert!(plan.bill.total() <= budget, "{name}: {} parameters in {budget}", plan.bill.total());
     }
 }
 
-/// The runs that stand beside the paper's figures, by the table itself: what it links to before "Not run".
+/// The runs that stand beside the paper's figures, by the table itself: what it links to before
+/// "Not run".
 fn in_the_table(results: &Path, table: &str) -> Vec<PathBuf> {
     let final_part = table.split("### Not run").next().unwrap();
     let links = final_part.split("](").skip(1).filter_map(|rest| rest.split(')').next());
@@ -71,11 +73,12 @@ fn in_the_table(results: &Path, table: &str) -> Vec<PathBuf> {
     runs
 }
 
-/// As the README has it: every figure counted, every run of as many epochs as its row, within its budget, text as generated.
+/// As the README has it: every figure counted, every run of as many epochs as its row, within its
+/// budget, text as generated.
 fn hold(results: &Path) -> Result<usize, String> {
     let runs = open_all(results).map_err(|error| error.to_string())?;
     let rows = load_rows(results).map_err(|error| error.to_string())?;
-    let table = results::table(results, &rows, &runs);
+    let table = published::table(results, &rows, &runs);
     let finals = in_the_table(results, &table);
     assert_eq!(finals.len(), runs.iter().filter(|run| finals.contains(&run.folder)).count());
     for folder in &finals {
@@ -84,12 +87,12 @@ fn hold(results: &Path) -> Result<usize, String> {
             serde_json::from_str(&fs::read_to_string(folder.join("run.json")).unwrap()).unwrap();
         let row = rows.iter().find(|row| record["row"] == row.resolved.name[..]).unwrap();
         assert_eq!(record["epochs"]["train"], row.epochs, "{}", folder.display());
-        assert_eq!((&record["seen"], &record["images"]["held_out"]), (&"test".into(), &0.into()));
+        assert_eq!((&record["split"], &record["images"]["validation"]), (&"test".into(), &0.into()));
     }
     let readme = fs::read_to_string(results.join("README.md")).unwrap();
-    match results::insert(&readme, &table) {
+    match published::insert(&readme, &table) {
         Some(now) if now == readme => Ok(finals.len()),
-        Some(_) => Err("README.md is not what 'swn report results --table' makes now".to_owned()),
+        Some(_) => Err("README.md is not what 'swn results table results' makes now".to_owned()),
         None => Err("README.md has no place for the table".to_owned()),
     }
 }
@@ -97,14 +100,15 @@ fn hold(results: &Path) -> Result<usize, String> {
 #[test]
 fn committed_results_hold() {
     hold(&committed()).unwrap_or_else(|why| {
-        panic!("{why}: 'cargo run -p superweight-cli -- report results --table --out results/README.md'")
+        panic!("{why}: 'cargo run -p superweight-cli -- results table results --out results/README.md'")
     });
 }
 
-/// The table of the project's README, cell by cell: counted predictions, numbers and minutes of the runs it links to, the
-/// paper's figures of the rows they belong to, and the schedules that its columns are of.
+/// The table of the project's README, cell by cell: counted predictions, numbers and minutes of the
+/// runs it links to, the paper's figures of the rows they belong to, and the schedules that its
+/// columns are of.
 #[test]
-fn the_readme_says_what_was_measured() {
+fn the_readme_shows_what_was_measured() {
     let readme = include_str!("../../../../README.md");
     let rows = load_rows(&committed()).unwrap();
     let linked =
@@ -144,14 +148,16 @@ fn the_readme_says_what_was_measured() {
     assert_eq!((lines, figures), (8, 14), "rows and figures of the README's table");
 }
 
-/// Batch 128, SGD with Nesterov momentum 0.9, rate 0.1 times 0.2 at the drops, decay 5e-4, flips and crops by 4 pixels: the
-/// appendix's recipe. Single networks and members that are alike drop last at 180 and normalize over 64 images, unlike other
-/// members at 160 and over 128. τ is the paper's. Single networks that share have one late drop and the mean of the epochs
-/// after it, which held-out images preferred (`docs/reproduction.md`).
+/// Batch 128, SGD with Nesterov momentum 0.9, rate 0.1 times 0.2 at the drops, decay 5e-4, flips
+/// and crops by 4 pixels: the appendix's recipe. Single networks and members that are alike drop
+/// last at 180 and normalize over 64 images, unlike other members at 160 and over 128. τ is the
+/// paper's. Single networks that share have one late drop and the mean of the epochs after it,
+/// which held-out images preferred (`docs/reproduction.md`).
 ///
-/// All have cutout: the appendix names it for ensembles alone, but the commands that its authors released have it for single
-/// networks too, and on the test set the narrow network is 2.2 points below the paper without it and 0.4 with it (one seed).
-/// None is where the paper's figure is prior work's: plain networks and the members of Table 2 that are alike.
+/// All have cutout: the appendix names it for ensembles alone, but the commands that its authors
+/// released have it for single networks too, and on the test set the narrow network is 2.2 points
+/// below the paper without it and 0.4 with it (one seed). None is where the paper's figure is prior
+/// work's: plain networks and the members of Table 2 that are alike.
 ///
 /// Rows of other lengths are prior work's, trained as published.
 #[test]
@@ -171,8 +177,8 @@ fn every_row_has_the_papers_training_but_for_how_it_ends() {
             (250, 250, 128, 6e-4),
             "{name}"
         );
-        let drops = Schedule::Multistep { rate: 0.1, factor: 0.2, at: vec![100, 200, 225], warmup_epochs: 1 };
-        assert_eq!((&train.schedule, train.swa_epochs), (&drops, 0), "{name}");
+        let multistep = Schedule::Multistep { lr: 0.1, gamma: 0.2, milestones: vec![100, 200, 225], warmup_epochs: 1 };
+        assert_eq!((&train.schedule, train.swa_epochs), (&multistep, 0), "{name}");
         assert_eq!((row.resolved.data.augment.cutout, row.resolved.test_every), (0, 0), "{name}");
         assert_eq!(row.paper.as_ref().unwrap().table, "Table 2", "{name}");
     }
@@ -188,14 +194,15 @@ fn every_row_has_the_papers_training_but_for_how_it_ends() {
         assert_eq!(train.label_smoothing, 0.0, "{name}");
         let shares_alone =
             resolved.members.len() == 1 && resolved.plan.clusters != Clustering::Dense;
-        let (at, average) = match (alike, shares_alone) {
+        let (milestones, swa_epochs) = match (alike, shares_alone) {
             (_, true) => (vec![132], 52),
             (true, _) => (vec![60, 120, 180], 0),
             (false, _) => (vec![60, 120, 160], 0),
         };
-        let drops = Schedule::Multistep { rate: 0.1, factor: 0.2, at, warmup_epochs: 0 };
-        assert_eq!((&train.schedule, train.swa_epochs), (&drops, average), "{name}");
-        // No cutout where the paper compares with prior work: plain networks and members that are alike.
+        let multistep = Schedule::Multistep { lr: 0.1, gamma: 0.2, milestones, warmup_epochs: 0 };
+        assert_eq!((&train.schedule, train.swa_epochs), (&multistep, swa_epochs), "{name}");
+        // No cutout where the paper compares with prior work: plain networks and members that are
+        // alike.
         let prior_work = row.paper.as_ref().is_some_and(|paper| paper.table == "Table 2") && alike;
         let augment = Augment { cutout: if prior_work { 0 } else { 16 }, ..Augment::CIFAR };
         assert_eq!((resolved.data.augment, resolved.data.validation), (augment, 0), "{name}");

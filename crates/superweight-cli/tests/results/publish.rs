@@ -23,7 +23,7 @@ strategy = 'no-search'
 name = 'fashion-mnist-10k'
 [train]
 epochs = 1
-batch = 4000
+batch_size = 4000
 schedule = 'one-cycle'
 ";
 
@@ -96,11 +96,11 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     fs::write(results.join("rows.toml"), ROWS).unwrap();
     fs::write(
         results.join("README.md"),
-        format!("# R\n\n{}\n{}\n\nmore\n", results::BEGIN, results::END),
+        format!("# R\n\n{}\n{}\n\nmore\n", published::BEGIN, published::END),
     )
     .unwrap();
     succeed(&folder, "train tiny.toml --set seed=3 --device cpu");
-    let publish = "report runs/tiny --publish results/fashion/tiny-3 --commit 8802b29";
+    let publish = "results publish runs/tiny --out results/fashion/tiny-3 --commit 8802b29";
     let screen = folder.screen(publish);
     assert!(screen.contains("[exit 1]") && screen.contains("'swn eval runs/tiny'"), "{screen}");
     succeed(&folder, "eval runs/tiny --device cpu");
@@ -119,10 +119,11 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     recount(&run);
     let record = Published::open(&run).unwrap().record;
     assert_eq!(record.commands, ["swn train tiny.toml --set seed=3 --device cpu"]);
-    assert_eq!((record.images.trained, record.images.test), (8_000, 2_000));
+    assert_eq!((record.images.train, record.images.test), (8_000, 2_000));
     assert!(record.device.starts_with("cpu, ") && record.minutes.train > 0.0);
 
-    // What is refused leaves what was published as it was: here an evaluation of a few images, then the run's own folder.
+    // What is refused leaves what was published as it was: here an evaluation of a few images, then
+    // the run's own folder.
     let files = || -> Vec<_> {
         let mut all: Vec<_> =
             fs::read_dir(&run).unwrap().flatten().map(|entry| entry.path()).collect();
@@ -146,11 +147,11 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     let report = succeed(&folder, "report runs/tiny --format csv");
     assert!(report.contains(&record.top1.ensemble.to_string()), "what training measured: {report}");
     succeed(&folder, "eval runs/tiny --device cpu");
-    let screen = folder.screen("report runs/tiny --publish runs/tiny --commit 8802b29");
+    let screen = folder.screen("results publish runs/tiny --out runs/tiny --commit 8802b29");
     assert!(screen.contains("[exit 1]") && screen.contains("own folder"), "{screen}");
 
     // One epoch: listed, but not beside the paper; the row has not run.
-    let table = "report results --table --out results/README.md";
+    let table = "results table results --out results/README.md";
     succeed(&folder, table);
     assert_eq!(hold(&results), Ok(0));
     let readme = fs::read_to_string(results.join("README.md")).unwrap();
@@ -169,7 +170,7 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     stretch(&run, EPOCHS);
     assert_eq!(
         hold(&results).unwrap_err(),
-        "README.md is not what 'swn report results --table' makes now"
+        "README.md is not what 'swn results table results' makes now"
     );
     let other = results.join("fashion/tiny-4");
     copy(&run, &other);
@@ -200,7 +201,7 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     // The same seed again is no third seed, but a line of its own.
     let further = results.join("fashion/tiny-again-3");
     copy(&run, &further);
-    let rows = succeed(&folder, "report results --table");
+    let rows = succeed(&folder, "results table results");
     let alone = |row: &str| {
         row.contains("| [3](fashion/tiny-again-3) |") && row.contains(&format!("**{top1:.2}**"))
     };
@@ -216,7 +217,7 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     edit(&further.join("resolved.toml"), |text| {
         text.replace("label_smoothing = 0.0", "label_smoothing = 0.1")
     });
-    let rows = succeed(&folder, "report results --table");
+    let rows = succeed(&folder, "results table results");
     let at = |words: &str| rows.find(words).unwrap_or_else(|| panic!("{words}: {rows}"));
     assert!(
         at("but train.epochs = 200 |")
@@ -227,7 +228,7 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     // A row of 250 epochs is one of runs of 250: those of 200 stand below.
     let rows = results.join("rows.toml");
     edit(&rows, |text| text + "epochs = 250\n");
-    let text = succeed(&folder, "report results --table");
+    let text = succeed(&folder, "results table results");
     assert!(
         text.contains("Nothing has run yet.")
             && text.contains("| 1. [tiny](../tiny.toml), 250 epochs | ")
@@ -317,7 +318,7 @@ fn damage(folder: &Folder, good: &Path) {
         let kept = folder.0.join("kept");
         copy(good, &kept);
         change(good);
-        let screen = folder.screen("report results --table");
+        let screen = folder.screen("results table results");
         assert!(screen.contains("[exit 1]") && screen.contains(word), "{word}: {screen}");
         let why = hold(&folder.0.join("results")).unwrap_err();
         assert!(why.contains(word), "{word}: {why}");
@@ -337,7 +338,7 @@ fn exits_are_published_each_by_itself() {
     succeed(&folder, "train tiny.toml --device cpu");
     succeed(&folder, "eval runs/tiny --device cpu");
     succeed(&folder, "anytime runs/tiny --device cpu --seconds 0");
-    let publish = "report runs/tiny --publish results/tiny-0 --commit 8802b29";
+    let publish = "results publish runs/tiny --out results/tiny-0 --commit 8802b29";
     let said = succeed(&folder, publish);
     assert!(
         said.contains(" exit 0, msdnet-2-1\n") && said.contains(" exit 1, msdnet-2-1\n"),
@@ -348,7 +349,7 @@ fn exits_are_published_each_by_itself() {
     let record = Published::open(&run).unwrap().record;
     assert_eq!((record.members.len(), record.top1.members.len()), (1, 2));
     stretch(&run, EPOCHS);
-    let table = succeed(&folder, "report results --table");
+    let table = succeed(&folder, "results table results");
     assert!(table.contains("| exits | median ms |") && table.contains("\n| 0–1 | "), "{table}");
 
     // Predictions of fewer than answer, a profile and an evaluation of another run.

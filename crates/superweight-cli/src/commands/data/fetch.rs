@@ -1,4 +1,5 @@
-//! `swn data fetch`: writes a data set into the data folder. Progress goes to standard error, the result to standard output.
+//! `swn data fetch`: writes a data set into the data folder. Progress goes to standard error, the
+//! result to standard output.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -36,6 +37,7 @@ pub fn run(args: FetchArgs, out: &mut impl Write) -> Result<ExitCode> {
         Step::Downloading(address) => eprintln!("downloading {address}"),
         Step::Reading(path) => eprintln!("reading and verifying {}", path.display()),
         Step::Writing(path) => eprintln!("writing {}", path.display()),
+        _ => {}
     };
     let here = || data::verify(entry, &to).iter().all(|file| matches!(file.state, State::Whole));
     let (target, fetched) = match &args.from {

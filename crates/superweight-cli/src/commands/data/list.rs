@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::json;
-use superweight::data::{CATALOGUE, Description, OwnSet, Presence, presence};
+use superweight::data::{CATALOG, Description, OwnSet, Presence, presence};
 use superweight::plan::number::with_commas;
 
 use super::folder;
@@ -15,13 +15,13 @@ use crate::ui::table;
 
 pub fn run(args: ListArgs, out: &mut impl Write) -> Result<ExitCode> {
     let folder = folder(args.folder)?;
-    let known = CATALOGUE.iter().map(|entry| {
+    let known = CATALOG.iter().map(|entry| {
         let presence = presence(entry, &folder);
         let words = match presence {
             Presence::Embedded => "in the program".to_owned(),
             Presence::Whole => format!("here, {}", megabytes(entry.bytes())),
             Presence::Incomplete => format!("incomplete: swn data fetch {}", entry.name),
-            Presence::Absent => format!("swn data fetch {}", entry.name),
+            _ => format!("swn data fetch {}", entry.name),
         };
         Row { set: entry.describe(), bytes: entry.bytes(), state: word(presence), words }
     });
@@ -94,6 +94,6 @@ fn word(presence: Presence) -> &'static str {
         Presence::Embedded => "embedded",
         Presence::Whole => "here",
         Presence::Incomplete => "incomplete",
-        Presence::Absent => "absent",
+        _ => "absent",
     }
 }

@@ -1,6 +1,7 @@
 //! `swn data pack`: makes a data set from the user's pictures.
 //!
-//! Prints warnings about pictures that look wrong. The set gets its name only after all pictures are read.
+//! Prints warnings about pictures that look wrong. The set gets its name only after all pictures
+//! are read.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -46,7 +47,11 @@ pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
     }
     OwnSet::check_writable(&args.name, &to)?;
     let total = pictures.len();
-    eprintln!("reading {} pictures of {} classes", with_commas(total as u64), pictures.classes.len());
+    eprintln!(
+        "reading {} pictures of {} classes",
+        with_commas(total as u64),
+        pictures.classes.len()
+    );
     let line = ProgressLine::new();
     let limits = watched_limits()?;
     let show = |done| {
@@ -115,7 +120,9 @@ pub fn run(args: PackArgs, out: &mut impl Write) -> Result<ExitCode> {
         _ => String::new(),
     };
     match &*args.name {
-        "imagenet" => writeln!(out, "next       {}", typed("train recipes/table-1/imagenet-10-swn.toml"))?,
+        "imagenet" => {
+            writeln!(out, "next       {}", typed("train recipes/table-1/imagenet-10-swn.toml"))?
+        }
         name => {
             let train = typed(&format!("train recipes/pictures.toml --set data.name={name}{few}"));
             writeln!(out, "next       {train}")?
@@ -151,7 +158,8 @@ fn classes(data: &Dataset) -> String {
     format!("{}\n", table::render(&["class", "train", "test"], &rows))
 }
 
-/// Warnings about the pictures and the data set.
+/// Warnings about pictures that were left out, files that were passed over, folders that may be
+/// splits, classes without test images, and test images that are also training images.
 fn warnings(pictures: &Pictures, packed: &Packed) -> Vec<String> {
     let Packed { data, skipped, duplicates: twice, .. } = packed;
     let mut warnings: Vec<String> = skipped

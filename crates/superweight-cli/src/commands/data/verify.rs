@@ -1,4 +1,5 @@
-//! `swn data verify`: checks every file of the sets on this machine by SHA-256. A missing or damaged file is a failure.
+//! `swn data verify`: checks every file of the sets on this machine by SHA-256. A missing or
+//! damaged file is a failure.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -7,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::json;
-use superweight::data::{self, CATALOGUE, DataError, FileState, OwnSet, Presence, SET, State};
+use superweight::data::{self, CATALOG, DataError, FileState, OwnSet, Presence, SET, State};
 use superweight::plan::number::with_commas;
 
 use super::folder;
@@ -40,7 +41,7 @@ pub fn run(args: VerifyArgs, out: &mut impl Write) -> Result<ExitCode> {
 }
 
 fn all(folder: &Path) -> Result<Vec<Checked>, DataError> {
-    let here = CATALOGUE.iter().filter(|entry| data::presence(entry, folder) != Presence::Absent);
+    let here = CATALOG.iter().filter(|entry| data::presence(entry, folder) != Presence::Absent);
     let or_damaged = |name: String| match named(&name, folder) {
         Err(error @ DataError::Damaged { .. }) => {
             let fix = format!("swn data pack {name} --replace --from …");

@@ -1,15 +1,16 @@
-//! The comparison at the end of the demo: both runs are evaluated and timed as `swn eval` and `swn anytime` do it.
+//! The comparison at the end of the demo: both runs are evaluated and timed as `swn eval` and `swn
+//! anytime` do it.
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use superweight::infer::anytime::{PROFILE, Profile, SubsetProfile};
 use superweight::engine::Device;
-use superweight::model::ensemble::member_parameters;
 use superweight::evaluate::Predictions;
-use superweight::model::Subset;
 use superweight::infer::Trained;
+use superweight::infer::anytime::{PROFILE, Profile, SubsetProfile};
+use superweight::model::Subset;
+use superweight::model::ensemble::member_parameters;
 use superweight::plan::number::with_commas;
 use superweight::plan::{MemberId, SharingPlan};
 
@@ -65,7 +66,8 @@ impl Pair {
         })
     }
 
-    /// Percentage points by which the ensemble is ahead, and their standard deviation over draws of the test images.
+    /// Percentage points by which the ensemble is ahead, and their standard deviation over draws of
+    /// the test images.
     fn points(&self) -> (f64, f64) {
         let [images, ensemble, plain] = [self.images, self.ensemble, self.plain].map(|n| n as f64);
         let ahead = ensemble - plain;
@@ -76,14 +78,15 @@ impl Pair {
     fn to_text(&self) -> String {
         let (ahead, std) = self.points();
         format!(
-            "images that only one classifies correctly: ensemble {}, plain network {}; difference {ahead:+.2} ± {std:.2} points",
+            "correct only in the ensemble: {} images, only in the plain network: {}; {ahead:+.2} ± {std:.2} points",
             self.ensemble, self.plain
         )
     }
 }
 
 impl Comparison {
-    /// Compares the shared run and the plain one. Their evaluations and profiles are kept in their folders.
+    /// Compares the shared run and the plain one. Their evaluations and profiles are kept in their
+    /// folders.
     pub fn new<D: Device>(
         device: &D,
         place: &str,
@@ -165,9 +168,10 @@ fn rows(plan: &SharingPlan, profile: &Profile) -> Vec<Row> {
         let outputs: Vec<usize> = subset.members.outputs().map(|output| output.0).collect();
         let (name, parameters) = match (members, &outputs[..]) {
             (1, &[m]) => (format!("plain {}", plan.members[m].architecture), plan.bill.trained()),
-            (_, &[m]) => {
-                (format!("  {}", plan.members[m].architecture), member_parameters(plan, MemberId(m)))
-            }
+            (_, &[m]) => (
+                format!("  {}", plan.members[m].architecture),
+                member_parameters(plan, MemberId(m)),
+            ),
             _ => ("shared ensemble".to_owned(), plan.bill.trained()),
         };
         Row { name, parameters, top1: subset.top1, milliseconds: subset.time.median_ms }

@@ -1,7 +1,8 @@
-//! `swn demo`, and `swn` without arguments: the whole method on the images that come with the program.
+//! `swn demo`, and `swn` without arguments: the whole method on the images that come with the
+//! program.
 //!
 //! ```text
-//! plan ─► search ─► train, refine ─► a plain network with as many parameters ─► accuracy and time of both ─► report
+//! plan ─► search ─► train, refine ─► train a plain network ─► compare accuracy and time ─► report
 //! ```
 //!
 //! The demo trains two ordinary recipes: `swn train` gives the same runs.
@@ -23,8 +24,8 @@ use superweight::report;
 use superweight::run::Existing;
 use superweight::train::{Limits, Request, Session, Stopped};
 
-use self::narration::{Chapter, Narration};
 use self::comparison::Comparison;
+use self::narration::{Chapter, Narration};
 use super::device::{self, on_device};
 use crate::args::DemoArgs;
 use crate::ui::screen::Screen;

@@ -1,4 +1,5 @@
-//! The text of the demo: what each stage does, before it begins. The screen of `swn train` prints what a stage decides.
+//! The text of the demo: what each stage does, before it begins. The screen of `swn train` prints
+//! what a stage decides.
 
 use std::io::Write;
 use std::path::Path;
@@ -26,7 +27,9 @@ impl Chapter {
     /// The title of the stage and what it does.
     pub fn line(self) -> String {
         let (title, what) = match self {
-            Self::Plan => ("1  plan", "find templates that fit into the budget, before anything is trained"),
+            Self::Plan => {
+                ("1  plan", "find templates that fit into the budget, before anything is trained")
+            }
             Self::Search => {
                 ("2  search", "train briefly; layers with similar gradients will share templates")
             }
@@ -34,8 +37,12 @@ impl Chapter {
             Self::Refine => {
                 ("4  refine", "layers with different gradients of their coefficients get their own")
             }
-            Self::Compare => ("5  compare", "train a plain network with as many parameters in the same way"),
-            Self::Use => ("6  use", "measure accuracy and time of one member and of both, on this machine"),
+            Self::Compare => {
+                ("5  compare", "train a plain network with as many parameters in the same way")
+            }
+            Self::Use => {
+                ("6  use", "measure accuracy and time of one member and of both, on this machine")
+            }
         };
         format!("{title:<11}{what}")
     }

@@ -67,7 +67,11 @@ pub(super) fn prepare(args: &EvalArgs, trained: &Trained) -> Result<Option<Corru
     let source = match &args.corrupted {
         Some(folder) => {
             kinds.retain(|kind| folder.join(format!("{kind}.npy")).is_file());
-            ensure!(!kinds.is_empty(), "--corrupted {}: the folder has no file such as fog.npy", folder.display());
+            ensure!(
+                !kinds.is_empty(),
+                "--corrupted {}: the folder has no file such as fog.npy",
+                folder.display()
+            );
             Source::Published(folder.clone())
         }
         None => {
@@ -113,9 +117,10 @@ impl CorruptionRequest {
         {
             let images = self.images(kind, severity, clean, networks.classes())?;
             let mut predictions = networks.predict(&images, normalization, |_| ())?;
-            predictions
-                .about
-                .insert("corruption".to_owned(), format!("{kind} {severity}, {}", self.source_name()));
+            predictions.about.insert(
+                "corruption".to_owned(),
+                format!("{kind} {severity}, {}", self.source_name()),
+            );
             predictions
                 .to_classes()
                 .save(&folder.join(format!("{kind}-{severity}.classes.safetensors.gz")))?;

@@ -55,10 +55,8 @@ pub fn run(args: EvalArgs, out: &mut impl Write) -> Result<ExitCode> {
 /// Refuses a `--csv` file that cannot be written or that would replace a file of the evaluation.
 fn check_csv(path: &Path, args: &EvalArgs) -> Result<()> {
     let folder = |path: &Path| path.canonicalize().ok();
-    let beside = path
-        .parent()
-        .and_then(folder)
-        .is_some_and(|into| Some(into) == folder(&folder_of(args)));
+    let beside =
+        path.parent().and_then(folder).is_some_and(|into| Some(into) == folder(&folder_of(args)));
     ensure!(
         !beside || path.extension().is_some_and(|extension| extension == "csv"),
         "--csv {}: the files of the evaluation are kept in this folder; choose a name that ends in .csv",
@@ -115,9 +113,13 @@ pub(super) fn evaluate<D: Device>(
         predictions.to_classes().save(&folder.join(format!("{split}.classes.safetensors.gz")));
     small.with_context(unwritable)?;
     let corruptions = match corruptions {
-        Some(request) => {
-            Some(request.evaluate(&mut networks, &subsets, &images, &trained.normalization()?, &folder)?)
-        }
+        Some(request) => Some(request.evaluate(
+            &mut networks,
+            &subsets,
+            &images,
+            &trained.normalization()?,
+            &folder,
+        )?),
         None => None,
     };
     let interpolation = match line {

@@ -1,4 +1,5 @@
-//! Advice for a budget that is too small: flags that lower the smallest feasible budget, each tried.
+//! Advice for a budget that is too small: flags that lower the smallest feasible budget, each
+//! tried.
 
 use serde::Serialize;
 use superweight::plan::number::with_commas;
@@ -51,7 +52,8 @@ pub fn changes(request: &PlanRequest, survey: &Survey) -> Vec<Change> {
     changes
 }
 
-/// Single changes first, then all that lift a restriction together, then those with shared classifiers.
+/// Single changes first, then all that lift a restriction together, then those with shared
+/// classifiers.
 fn candidates(request: &PlanRequest) -> Vec<(PlanRequest, String)> {
     type Step = (&'static str, bool, fn(&mut PlanRequest));
     let shared = request.shared_roles.classifier == Some(true);

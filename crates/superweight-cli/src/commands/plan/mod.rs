@@ -163,7 +163,8 @@ fn request(args: &PlanArgs) -> Result<PlanRequest> {
         (None, Clustering::Dense) => None,
         (None, _) => {
             let Survey { min_budget: minimum, dense_total, .. } = survey(&request)?;
-            let [minimum, dense] = [minimum, dense_total].map(superweight::plan::number::with_commas);
+            let [minimum, dense] =
+                [minimum, dense_total].map(superweight::plan::number::with_commas);
             bail!(
                 "--budget is missing: from {minimum} (the smallest feasible) to {dense} (nothing shared)"
             )

@@ -41,8 +41,11 @@ pub fn planned(
     let mut text = members(plan);
     text += &headed("request", choices);
     let _ = writeln!(text, "result     feasible: {}", totals(plan));
-    let _ =
-        writeln!(text, "           the smallest feasible budget is {}", with_commas(survey.min_budget));
+    let _ = writeln!(
+        text,
+        "           the smallest feasible budget is {}",
+        with_commas(survey.min_budget)
+    );
     let _ = writeln!(text, "tiling     {}", why(plan, survey));
     if plan.budget.is_some_and(|budget| budget >= survey.dense_total)
         && plan.tiling != Tiling::Dense
@@ -62,10 +65,7 @@ pub fn planned(
 fn unused(plan: &SharingPlan) -> String {
     match plan.unused_bank_parameters() {
         0 => String::new(),
-        n => headed(
-            "note",
-            &format!("no layer reads {} parameters of the banks", with_commas(n)),
-        ),
+        n => headed("note", &format!("no layer reads {} parameters of the banks", with_commas(n))),
     }
 }
 

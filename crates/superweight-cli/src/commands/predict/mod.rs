@@ -1,7 +1,7 @@
 //! `swn predict`: classifies pictures, within a deadline if one is given.
 //!
-//! Pictures are decoded one after another, so that a folder of any size fits into memory. A picture that cannot be read
-//! does not stop the others.
+//! Pictures are decoded one after another, so that a folder of any size fits into memory. A picture
+//! that cannot be read does not stop the others.
 
 mod pictures;
 

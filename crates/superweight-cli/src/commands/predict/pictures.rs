@@ -11,8 +11,8 @@ const ENDINGS: [&str; 3] = ["png", "jpg", "jpeg"];
 /// The path of a picture, or what is wrong with a path that was given.
 pub type Found = Result<PathBuf, (PathBuf, String)>;
 
-/// Lists all pictures in the order given. '-' stands for the paths on standard input, one per line; a folder stands
-/// for the pictures in it and in its folders, by name.
+/// Lists all pictures in the order given. '-' stands for the paths on standard input, one per line;
+/// a folder stands for the pictures in it and in its folders, by name.
 pub fn find(given: &[PathBuf]) -> Result<Vec<Found>> {
     let mut found = vec![];
     for path in given {
@@ -37,9 +37,11 @@ fn add(path: &Path, found: &mut Vec<Found>) {
     }
     let before = found.len();
     if let Err(error) = add_folder(path, found) {
-        found.push(Err((path.to_owned(), format!("{} could not be read: {error}", path.display()))));
+        found
+            .push(Err((path.to_owned(), format!("{} could not be read: {error}", path.display()))));
     } else if found.len() == before {
-        let none = format!("{}: the folder has no file that ends in .png, .jpg or .jpeg", path.display());
+        let none =
+            format!("{}: the folder has no file that ends in .png, .jpg or .jpeg", path.display());
         found.push(Err((path.to_owned(), none)));
     }
 }

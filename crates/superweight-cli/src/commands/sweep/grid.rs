@@ -15,8 +15,8 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// Parses `key=values`. Commas separate the values; semicolons separate those of a key that holds a list, whose own
-    /// separator is the comma.
+    /// Parses `key=values`. Commas separate the values; semicolons separate those of a key that
+    /// holds a list, whose own separator is the comma.
     pub fn parse(typed: &str) -> Result<Self> {
         let Some((key, values)) = typed.split_once('=') else {
             bail!("--set '{typed}': write key=values, for example --set search.tau=0,0.1,0.3");
@@ -55,7 +55,8 @@ impl Point {
         parts.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
     }
 
-    /// Name of the combination's run: its label in characters that a name may have. A long one is cut and gets a digest.
+    /// Name of the combination's run: its label in characters that a name may have. A long one is
+    /// cut and gets a digest.
     pub fn name(&self, axes: &[Axis]) -> String {
         let plain = |c: char| match c {
             '=' => '-',
@@ -138,7 +139,10 @@ mod tests {
     fn repeated_keys_and_values_are_refused() {
         assert!(Axis::parse("search.tau").unwrap_err().to_string().contains("write key=values"));
         assert!(
-            Axis::parse("seed=1,2,1").unwrap_err().to_string().contains("the value '1' is given twice")
+            Axis::parse("seed=1,2,1")
+                .unwrap_err()
+                .to_string()
+                .contains("the value '1' is given twice")
         );
         let error = points(&axes(&["seed=1", "seed=2"])).unwrap_err().to_string();
         assert!(error.contains("all values of the key in one --set"), "{error}");

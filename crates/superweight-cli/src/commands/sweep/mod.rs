@@ -1,8 +1,8 @@
 //! `swn sweep`: trains a grid of settings, one run folder each, and prints a table.
 //!
-//! The sweep has no file of its own: a run's folder records how far the run is. So the same command continues a sweep that
-//! was stopped, and a run can be evaluated, resumed or removed like any other. With `--from` every run is a branch of one
-//! run.
+//! The sweep has no file of its own: a run's folder records how far the run is. So the same command
+//! continues a sweep that was stopped, and a run can be evaluated, resumed or removed like any
+//! other. With `--from` every run is a branch of one run.
 
 mod grid;
 mod row;
@@ -105,8 +105,8 @@ fn print(args: &SweepArgs, out: &mut impl Write, line: &str) -> io::Result<()> {
     if args.on.json { Ok(()) } else { writeln!(out, "{line}").and_then(|()| out.flush()) }
 }
 
-/// Lists all combinations. Each must resolve and have a plan, and an existing folder must have the same recipe; this is
-/// checked before anything is trained.
+/// Lists all combinations. Each must resolve and have a plan, and an existing folder must have the
+/// same recipe; this is checked before anything is trained.
 fn jobs(args: &SweepArgs, axes: &[Axis]) -> Result<(PathBuf, Vec<Job>)> {
     let first = points(axes)?;
     let file = match (&args.recipe, &args.from) {
@@ -159,7 +159,10 @@ fn check_same(run: &Path, resolved: &Resolved) -> Result<()> {
         format!("{} is not a run: remove it, or choose another --name", run.display())
     })?;
     let another = |what: &str| {
-        anyhow!("{} has a run of another {what}: remove it, or choose another --name", run.display())
+        anyhow!(
+            "{} has a run of another {what}: remove it, or choose another --name",
+            run.display()
+        )
     };
     if text != resolved.kept().to_toml() {
         return Err(another("recipe"));

@@ -4,12 +4,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use superweight::plan::SharingPlan;
-use superweight::run::{Event, load_checkpoint, read_log};
+use superweight::run::{Event, load_parameters, read_log};
 use superweight::search::groups;
 
 /// The state and the figures of one run.
 pub struct Row {
-    /// Reason of the last stop (`finished`, `diverged`, …), or `stopped` if the log does not end with one.
+    /// Reason of the last stop (`finished`, `diverged`, …), or `stopped` if the log does not end
+    /// with one.
     pub state: String,
     /// Plan of the newest checkpoint.
     pub plan: Option<SharingPlan>,
@@ -23,7 +24,7 @@ pub struct Row {
 
 impl Row {
     pub fn read(run: &Path) -> Result<Self> {
-        let plan = match load_checkpoint(run)? {
+        let plan = match load_parameters(run)? {
             Some(loaded) => Some(SharingPlan::from_json(&loaded.checkpoint.plan)?),
             None => None,
         };

@@ -85,7 +85,8 @@ fn train<D: Device>(
     })
 }
 
-/// Whether the log of a run ends with its end. A folder without a readable log is not finished: opening it reports why.
+/// Whether the log of a run ends with its end. A folder without a readable log is not finished:
+/// opening it reports why.
 pub(super) fn is_finished(run: &Path) -> bool {
     let log = superweight::run::read_log(&run.join("log.jsonl")).unwrap_or_default();
     stop_of(&log).is_some_and(|stop| stop.reason == StopEvent::FINISHED)
@@ -118,7 +119,10 @@ fn finished(run: &Path, json: bool, out: &mut impl Write) -> Result<ExitCode> {
         true => writeln!(out, "{:#}", summary::json(&outcome, &trained.plan))?,
         false => {
             let (epoch, epochs) = (position.epoch, trained.resolved.train.epochs);
-            writeln!(out, "finished   after epoch {epoch} of {epochs}: there is nothing left to train")?;
+            writeln!(
+                out,
+                "finished   after epoch {epoch} of {epochs}: there is nothing left to train"
+            )?;
             write!(out, "{}", summary::text(&outcome, &trained.plan, None))?;
         }
     }

@@ -23,11 +23,7 @@ pub enum Start {
 }
 
 impl Start {
-    pub fn of(
-        resume: &Option<PathBuf>,
-        recipe: &Option<PathBuf>,
-        set: &[String],
-    ) -> Result<Self> {
+    pub fn of(resume: &Option<PathBuf>, recipe: &Option<PathBuf>, set: &[String]) -> Result<Self> {
         match (resume, recipe) {
             (Some(run), _) => Ok(Self::Resume(run.clone())),
             (None, Some(path)) => Ok(Self::Recipe(Box::new(load_recipe(path, set)?))),
@@ -35,7 +31,8 @@ impl Start {
         }
     }
 
-    /// Prints warnings about settings without an effect; errors are reported when the run is opened.
+    /// Prints warnings about settings without an effect; errors are reported when the run is
+    /// opened.
     pub fn branch(from: &Path, set: Vec<String>) -> Self {
         let _ = load_recipe(&from.join("resolved.toml"), &set);
         Self::Branch(from.to_owned(), set)

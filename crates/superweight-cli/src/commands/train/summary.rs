@@ -55,12 +55,12 @@ fn stopped(outcome: &Outcome) -> String {
     let mut text = format!("stopped    {word}: {}\n", kept(outcome));
     if outcome.stopped == Stopped::TimeLimit && next > 0.0 {
         let pass = match next > outcome.position.epoch_seconds {
-            true => ", including batch norm's statistics after weight averaging",
+            true => ", with batch norm's pass after weight averaging",
             false => "",
         };
         let _ = writeln!(
             text,
-            "           the next epoch would take about {next:.1} s{pass}: the time limit must allow it"
+            "           the next epoch would take about {next:.1} s{pass}"
         );
     }
     if outcome.stopped == Stopped::Until {

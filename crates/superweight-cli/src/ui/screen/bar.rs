@@ -64,8 +64,8 @@ impl Bar {
         let _ = io::stderr().flush();
     }
 
-    /// Estimates the time left from the steps of this kind that this process has done. A resumed run starts in the middle
-    /// of a phase, so the estimate counts from the first step seen.
+    /// Estimates the time left from the steps of this kind that this process has done. A resumed
+    /// run starts in the middle of a phase, so the estimate counts from the first step seen.
     fn left(&mut self, now: Instant, kind: Steps, done: u64, all: u64) -> Option<Duration> {
         let known = self.first.filter(|&(of, _, first)| of == kind && first <= done);
         let (_, start, first) = *self.first.insert(known.unwrap_or((kind, now, done)));

@@ -60,7 +60,8 @@ fn milestones(schedule: &Schedule) -> Option<String> {
     let after = |(i, epoch): (i32, &u64)| {
         format!("{} after epoch {epoch}", significant(lr * gamma.powi(i)))
     };
-    let all: Vec<_> = [lr.to_string()].into_iter().chain((1..).zip(milestones).map(after)).collect();
+    let all: Vec<_> =
+        [lr.to_string()].into_iter().chain((1..).zip(milestones).map(after)).collect();
     Some(format!("lr         {}", filled(listed(&all))))
 }
 
@@ -81,7 +82,7 @@ fn outputs(ready: &Ready<'_>) -> Vec<String> {
             repetitions => format!("{repetitions} times"),
         };
         lines.push(format!(
-            "MIMO       {heads} subnetworks: each reads an image of its own; every image of a step comes {times} for each"
+            "MIMO       {heads} subnetworks, each with its own image; each reads every image of a step {times}"
         ));
     }
     lines
@@ -94,7 +95,7 @@ fn method(ready: &Ready<'_>, members: &[String]) -> Vec<String> {
         let between = ready.members_per_step - 2;
         let (step, all) = (ready.members_per_step, members.len());
         lines.push(format!(
-            "schedule   a step trains {step} of {all} members: the largest, the smallest and {between} drawn at random"
+            "schedule   a step trains {step} of {all} members: the largest, the smallest and {between} others in turn"
         ));
     }
     if let Some(teacher) = ready.teacher {
@@ -106,7 +107,8 @@ fn method(ready: &Ready<'_>, members: &[String]) -> Vec<String> {
     match ready.swa_epochs {
         0 => {}
         1 => lines.push(
-            "averaging  of one epoch: its weights are kept, with new statistics of batch norm".into(),
+            "averaging  of one epoch: its weights are kept, with new statistics of batch norm"
+                .into(),
         ),
         last => lines.push(format!(
             "averaging  the mean of the weights after each of the last {} epochs is kept",

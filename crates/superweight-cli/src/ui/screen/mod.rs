@@ -1,7 +1,8 @@
-//! The screen of a run: a header, a line per epoch and decision, and on a terminal a bar with the time that is left.
+//! The screen of a run: a header, a line per epoch and decision, and on a terminal a bar with the
+//! time that is left.
 //!
-//! Lines go to standard output and stay. The bar goes to standard error and vanishes. It is a single line that is
-//! rewritten, so no crate for progress bars is used.
+//! Lines go to standard output and stay. The bar goes to standard error and vanishes. It is a
+//! single line that is rewritten, so no crate for progress bars is used.
 
 mod bar;
 mod decision;
@@ -36,7 +37,8 @@ impl<'a, W: Write> Screen<'a, W> {
         }
     }
 
-    /// Prints a line that stays. A failure to print does not stop training, since the log has everything.
+    /// Prints a line that stays. A failure to print does not stop training, since the log has
+    /// everything.
     pub fn line(&mut self, text: &str) {
         self.clear();
         if let Some(lines) = &mut self.lines {
@@ -63,7 +65,9 @@ impl<W: Write> Observer for Screen<'_, W> {
                 self.line(&epoch::line(report));
                 if report.swa > 1 {
                     let epochs = count(report.swa as usize, "epoch");
-                    self.line(&format!("averaged   the weights of {epochs}; the mean is kept and evaluated"));
+                    self.line(&format!(
+                        "averaged   the weights of {epochs}; the mean is kept and evaluated"
+                    ));
                 }
             }
             Progress::Decided(decided) => {
