@@ -29,7 +29,7 @@ pub struct Comparison {
     pub dense_ms: f64,
     /// Median time of a step with composed weights, in milliseconds.
     pub shared_ms: f64,
-    /// Median ratio of the times of a step with sharing and the step without it beside it.
+    /// Median over pairs of steps: time with composed weights divided by time without sharing.
     pub ratio: f64,
     /// Number of pairs of steps measured.
     pub repeats: usize,

@@ -87,8 +87,8 @@ impl Outputs {
         if self.nested { "exits" } else { "members" }
     }
 
-    /// Name of all outputs combined, whose prediction is the mean of their probabilities: `all
-    /// exits` or `ensemble`.
+    /// Name of the combination of all outputs, which predicts the mean of their probabilities:
+    /// `all exits` or `ensemble`.
     pub fn combined_name(&self) -> &'static str {
         if self.nested { "all exits" } else { "ensemble" }
     }

@@ -4,9 +4,9 @@
 //! ψ(i, j) = ⟨dWᵢ, dWⱼ⟩ / (|dWᵢ|·|dWⱼ|)      over the corner [:min out, :min in], in f64
 //! ```
 //!
-//! dW is Σ dL/dW over an epoch, and the corner is the part of the weight that both layers have.
-//! Only layers of one starting cluster form pairs. The same formula over composed weights is the
-//! ablation "w/o Grad Sim".
+//! dW is Σ dL/dW over the last epoch of the search, or over its last `search.batches` batches. The
+//! corner is the part of the weight that both layers have. Only layers of one starting cluster form
+//! pairs. The same formula over composed weights is the ablation "w/o Grad Sim".
 //!
 //! The dot product and the norms of every pair are kept, so that any threshold can be tried later
 //! without the gradients, which are not saved.

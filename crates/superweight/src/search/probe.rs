@@ -15,6 +15,7 @@ use crate::recipe::Similarity;
 
 /// Gathers the statistics of a search at its end.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum SearchProbe<D: Device> {
     /// Sums gradients, for their cosine (Eq. 2).
     Gradients(WeightGradientSums<D>),

@@ -46,6 +46,7 @@ pub struct SearchStatistics {
 
 /// Quantity by which layers were compared, with its values.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Compared {
     /// Gradients summed over an epoch (Eq. 2), for all pairs of layers.
     Gradients(Vec<PairStatistic>),

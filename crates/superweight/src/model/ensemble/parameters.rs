@@ -9,6 +9,7 @@ use superweight_plan::{ClusterId, Group, LayerId, MemberId, SetId, SharingPlan, 
 /// trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum ParameterKind {
     /// Shared templates of convolutions with their patterns, and banks.
     Templates,
