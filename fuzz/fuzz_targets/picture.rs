@@ -1,4 +1,4 @@
-//! PNG and JPEG files: any bytes are a picture of bounded size or an error, and every picture
+//! PNG, JPEG, WebP and GIF files: any bytes are a picture of bounded size or an error, and every picture
 //! fits a network.
 #![cfg_attr(feature = "libfuzzer", no_main)]
 

@@ -9,9 +9,9 @@ const LONGEST_NAME: usize = 100;
 
 /// Writes `contents` under a temporary name beside `path`, flushes it to the disk, then renames it.
 ///
-/// A reader finds the old file or the new one, and a full disk leaves the old one unchanged. Symbolic
-/// links are followed and an existing file keeps its permissions. Pipes and devices (`/dev/stdout`) are
-/// written directly.
+/// A reader finds the old file or the new one, and a full disk leaves the old one unchanged.
+/// Symbolic links are followed and an existing file keeps its permissions. Pipes and devices
+/// (`/dev/stdout`) are written directly.
 pub fn write_whole(path: &Path, contents: &[u8]) -> io::Result<()> {
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let existing = fs::metadata(path).ok();
@@ -34,8 +34,8 @@ pub fn write_whole(path: &Path, contents: &[u8]) -> io::Result<()> {
     renamed
 }
 
-/// Checks the name of a run or of a packed data set: 1 to 100 letters, digits, `.`, `_` and `-`, with
-/// neither `.` nor `-` at the start.
+/// Checks the name of a run or of a packed data set: 1 to 100 letters, digits, `.`, `_` and `-`,
+/// with neither `.` nor `-` at the start.
 ///
 /// Such a name is one folder on every system, is not hidden, and is no flag of a command.
 ///
@@ -63,6 +63,44 @@ pub fn read_at_most(path: &Path, limit: u64) -> io::Result<String> {
         return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
     }
     Ok(text)
+}
+
+/// Flushes the entries of a folder to the disk: what was created, renamed or removed in it. Does
+/// nothing on systems without such an operation (Windows).
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
+    match cfg!(unix) {
+        true => File::open(path)?.sync_all(),
+        false => Ok(()),
+    }
+}
+
+/// Writes `bytes` at an offset of a file. Several threads may call this for one file.
+pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    #[cfg(unix)]
+    return std::os::unix::fs::FileExt::write_all_at(file, bytes, offset);
+    #[cfg(not(unix))]
+    return at(file, offset, |mut file| file.write_all(bytes));
+}
+
+/// Fills `bytes` from an offset of a file. Several threads may call this for one file.
+pub(crate) fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+    #[cfg(unix)]
+    return std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset);
+    #[cfg(not(unix))]
+    return at(file, offset, |mut file| file.read_exact(bytes));
+}
+
+/// Moves the position of a file and runs an operation there, one thread at a time.
+#[cfg(not(unix))]
+fn at(
+    mut file: &File,
+    offset: u64,
+    operation: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<()> {
+    static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _lock = LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    io::Seek::seek(&mut file, io::SeekFrom::Start(offset))?;
+    operation(file)
 }
 
 /// Hidden name beside `path` that no other process uses.
@@ -117,6 +155,20 @@ mod tests {
     fn write_whole_refuses_paths_without_a_file_name() {
         assert!(write_whole(Path::new("/"), b"").is_err());
         assert!(write_whole(Path::new(".."), b"").is_err());
+    }
+
+    #[test]
+    fn bytes_are_written_and_read_at_offsets() {
+        let path = std::env::temp_dir().join(format!("superweight-at-{}", std::process::id()));
+        let mut options = File::options();
+        let file = options.read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+        write_at(&file, b"def", 3).unwrap();
+        write_at(&file, b"abc", 0).unwrap();
+        let mut bytes = [0; 4];
+        read_at(&file, &mut bytes, 1).unwrap();
+        assert_eq!(&bytes, b"bcde");
+        assert!(read_at(&file, &mut bytes, 3).is_err());
+        fs::remove_file(&path).unwrap();
     }
 
     #[test]

@@ -1,17 +1,18 @@
-//! Blurs.
+//! Blurs: gaussian, defocus, glass, motion and zoom.
 
 use super::dice::Dice;
-use super::grid::{Border, Grid};
-use super::{SIDE, Severity};
+use super::grid::{Border, Grid, SIDE};
+use super::kind::Severity;
 
-/// Where scikit-image cuts a normal kernel off.
+/// Standard deviations at which scikit-image cuts off a Gaussian kernel.
 pub(super) const TRUNCATE: f64 = 4.0;
 
+/// Gaussian blur.
 pub(super) fn gaussian(x: &Grid, severity: Severity) -> Grid {
     x.gaussian(severity.of([0.4, 0.6, 0.7, 0.8, 1.0]), TRUNCATE, Border::Nearest)
 }
 
-/// A disk whose edge is softened by a 3×3 normal kernel.
+/// Blur by a disk whose edge a 3×3 Gaussian kernel softens.
 pub(super) fn defocus(x: &Grid, severity: Severity) -> Grid {
     let (radius, soft): (f64, f64) =
         severity.of([(0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1.0, 0.2), (1.5, 0.1)]);
@@ -33,11 +34,11 @@ pub(super) fn defocus(x: &Grid, severity: Severity) -> Grid {
     x.filter(&disk.filter(&softening, Border::Reflect101).values, Border::Reflect101)
 }
 
-/// Every pixel becomes one of four: itself, above, left, above left. The published code says "swap", but what it assigns
-/// are views of one array, so that the second assignment does nothing.
+/// Replaces every pixel by one of four: itself, above, left, above left. The published code means
+/// to swap pixels, but assigns views of one array, so its second assignment has no effect.
 pub(super) fn glass(x: &Grid, severity: Severity, dice: &mut Dice) -> Grid {
-    let (deviation, rounds) = severity.of([(0.05, 1), (0.25, 1), (0.4, 1), (0.25, 2), (0.4, 2)]);
-    let mut bytes = x.gaussian(deviation, TRUNCATE, Border::Nearest).to_bytes();
+    let (std, rounds) = severity.of([(0.05, 1), (0.25, 1), (0.4, 1), (0.25, 2), (0.4, 2)]);
+    let mut bytes = x.gaussian(std, TRUNCATE, Border::Nearest).to_bytes();
     for _ in 0..rounds {
         for row in (2..SIDE).rev() {
             for col in (2..SIDE).rev() {
@@ -47,31 +48,33 @@ pub(super) fn glass(x: &Grid, severity: Severity, dice: &mut Dice) -> Grid {
             }
         }
     }
-    Grid::of_bytes(&bytes).gaussian(deviation, TRUNCATE, Border::Nearest)
+    Grid::of_bytes(&bytes).gaussian(std, TRUNCATE, Border::Nearest)
 }
 
+/// Motion blur at an angle in degrees.
 pub(super) fn motion(image: &[u8], severity: Severity, angle: f64) -> Vec<u8> {
-    let (radius, deviation) =
-        severity.of([(6.0, 1.0), (6.0, 1.5), (6.0, 2.0), (8.0, 2.0), (9.0, 2.5)]);
-    line(image, 3, Line { radius, deviation, angle })
+    let (radius, std) = severity.of([(6.0, 1.0), (6.0, 1.5), (6.0, 2.0), (8.0, 2.0), (9.0, 2.5)]);
+    line(image, 3, Line { radius, std, angle })
 }
 
-/// Half a normal kernel along a line.
+/// A kernel of half a Gaussian along a line.
 pub(super) struct Line {
     pub radius: f64,
-    pub deviation: f64,
-    /// Degrees.
+    pub std: f64,
+    /// Angle in degrees.
     pub angle: f64,
 }
 
-/// Keeps a sum of equal pixels from being cut to the number below.
+/// Added before truncation, so that a sum of equal pixels is not truncated to the next lower
+/// integer.
 const SLACK: f64 = 1e-6;
 
-/// ImageMagick's motion blur: places along the line are rounded to whole pixels, the result is cut to whole numbers.
+/// ImageMagick's motion blur: positions along the line are rounded to whole pixels, the result is
+/// truncated to integers.
 pub(super) fn line(image: &[u8], channels: usize, line: Line) -> Vec<u8> {
     let width = 2 * line.radius.ceil() as usize + 1;
     let weights: Vec<f64> =
-        (0..width).map(|i| (-0.5 * (i as f64 / line.deviation).powi(2)).exp()).collect();
+        (0..width).map(|i| (-0.5 * (i as f64 / line.std).powi(2)).exp()).collect();
     let total: f64 = weights.iter().sum();
     let (sin, cos) = line.angle.to_radians().sin_cos();
     let place = |i: usize, along: f64| (i as f64 * along - 0.5).ceil() as isize;
@@ -89,11 +92,11 @@ pub(super) fn line(image: &[u8], channels: usize, line: Line) -> Vec<u8> {
     out
 }
 
-/// The image and its magnifications by 1, 1.01, …, averaged.
+/// Mean of the image and its magnifications by 1, 1.01, ….
 pub(super) fn zoom(x: &Grid, severity: Severity) -> Grid {
     const STEP: f64 = 0.01;
     let end: f64 = severity.of([1.06, 1.11, 1.16, 1.21, 1.26]);
-    // As many as numpy's `arange` gives, which the rounding of (end − 1)/0.01 decides, and its step.
+    // Count and step of numpy's `arange`; rounding of (end − 1)/0.01 decides the count.
     let count = ((end - 1.0) / STEP).ceil() as usize;
     let step = (1.0 + STEP) - 1.0;
     let mut sum = x.clone();

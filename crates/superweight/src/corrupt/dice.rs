@@ -1,10 +1,12 @@
-//! The random numbers of one image, one after another.
+//! The random numbers of one image, drawn in sequence.
 
 use crate::rng::Draws;
 
-/// From here on Poisson numbers are found by transformed rejection; below, by multiplying uniform ones.
+/// Rate from which Poisson numbers are drawn by transformed rejection; below it, by a product of
+/// uniform numbers.
 const LARGE_RATE: f64 = 10.0;
 
+/// A sequence of draws.
 pub(super) struct Dice {
     draws: Draws,
     next: u64,
@@ -20,26 +22,29 @@ impl Dice {
         self.next
     }
 
-    /// Uniform in (0, 1).
+    /// Uniform number in (0, 1).
     pub fn unit(&mut self) -> f64 {
         let bits = self.draws.under(1).bits(self.index());
         ((bits >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 
+    /// Uniform number between two bounds.
     pub fn uniform(&mut self, from: f64, to: f64) -> f64 {
         from + (to - from) * self.unit()
     }
 
+    /// Standard normal number.
     pub fn normal(&mut self) -> f64 {
         self.draws.normal(self.index())
     }
 
-    /// Uniform in `0..n`.
+    /// Uniform integer in `0..n`.
     pub fn below(&mut self, n: usize) -> usize {
         (self.unit() * n as f64) as usize
     }
 
-    /// Poisson: Knuth's product for small rates, Hörmann's PTRS (1993) for large ones, as numpy does.
+    /// Poisson number: Knuth's product for small rates, Hörmann's PTRS (1993) for large ones, as in
+    /// numpy.
     pub fn poisson(&mut self, rate: f64) -> f64 {
         if rate <= 0.0 {
             return 0.0;
@@ -75,7 +80,7 @@ impl Dice {
     }
 }
 
-/// ln k! by Stirling's series; k is at least a few where it is called.
+/// ln k!, by Stirling's series from k = 9 on.
 fn log_factorial(k: f64) -> f64 {
     if k < 9.0 {
         return (2..=k as u64).map(|i| (i as f64).ln()).sum();
@@ -89,9 +94,9 @@ fn log_factorial(k: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Mean and variance of a Poisson are its rate; skewness is 1/√rate.
+    /// Mean and variance of a Poisson distribution are its rate; its skewness is 1/√rate.
     #[test]
-    fn poisson_has_its_moments_on_both_sides_of_the_limit() {
+    fn poisson_numbers_have_their_moments_on_both_sides_of_the_limit() {
         for rate in [0.3, 4.0, 9.9, 10.1, 77.0, 480.0] {
             let dice = &mut Dice::new(Draws::new(&[5]));
             let values: Vec<f64> = (0..60_000).map(|_| dice.poisson(rate)).collect();
@@ -107,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn log_factorials_meet() {
+    fn stirlings_series_equals_the_factorial() {
         let exact: f64 = (2..=20u64).map(|i| (i as f64).ln()).sum();
         assert!((log_factorial(20.0) - exact).abs() < 1e-8);
     }

@@ -1,19 +1,22 @@
-//! Brightness, contrast, saturation, displacement, pixels.
+//! Digital corruptions: brightness, contrast, saturate, pixelate and elastic.
 
 use super::dice::Dice;
-use super::grid::{Border, Grid};
-use super::{SIDE, Severity};
+use super::grid::{Border, Grid, SIDE};
+use super::kind::Severity;
 
+/// Raises the value in HSV.
 pub(super) fn brightness(x: Grid, severity: Severity) -> Grid {
     let more = severity.of([0.05, 0.1, 0.15, 0.2, 0.3]);
     in_hsv(x, |[h, s, v]| [h, s, (v + more).clamp(0.0, 1.0)])
 }
 
+/// Changes the saturation in HSV.
 pub(super) fn saturate(x: Grid, severity: Severity) -> Grid {
     let (times, more) = severity.of([(0.3, 0.0), (0.1, 0.0), (1.5, 0.0), (2.0, 0.1), (2.5, 0.2)]);
     in_hsv(x, |[h, s, v]| [h, (s * times + more).clamp(0.0, 1.0), v])
 }
 
+/// Moves every value towards the mean of its channel.
 pub(super) fn contrast(mut x: Grid, severity: Severity) -> Grid {
     let kept = severity.of([0.75, 0.5, 0.4, 0.3, 0.15]);
     for channel in 0..3 {
@@ -23,6 +26,7 @@ pub(super) fn contrast(mut x: Grid, severity: Severity) -> Grid {
     x
 }
 
+/// Changes every pixel in HSV.
 fn in_hsv(mut x: Grid, change: impl Fn([f64; 3]) -> [f64; 3]) -> Grid {
     for pixel in x.values.chunks_exact_mut(3) {
         pixel.copy_from_slice(&rgb(change(hsv([pixel[0], pixel[1], pixel[2]]))));
@@ -30,13 +34,14 @@ fn in_hsv(mut x: Grid, change: impl Fn([f64; 3]) -> [f64; 3]) -> Grid {
     x
 }
 
+/// RGB to HSV, all from 0 to 1.
 fn hsv([r, g, b]: [f64; 3]) -> [f64; 3] {
     let v = r.max(g).max(b);
     let span = v - r.min(g).min(b);
     if span == 0.0 {
         return [0.0, 0.0, v];
     }
-    // Among equal channels the last decides.
+    // If channels are equal, the last one determines the hue.
     let sixths = if b == v {
         4.0 + (r - g) / span
     } else if g == v {
@@ -47,6 +52,7 @@ fn hsv([r, g, b]: [f64; 3]) -> [f64; 3] {
     [(sixths / 6.0).rem_euclid(1.0), span / v, v]
 }
 
+/// HSV to RGB.
 fn rgb([h, s, v]: [f64; 3]) -> [f64; 3] {
     let sector = (h * 6.0).floor();
     let f = h * 6.0 - sector;
@@ -61,14 +67,14 @@ fn rgb([h, s, v]: [f64; 3]) -> [f64; 3] {
     }
 }
 
-/// Down to fewer pixels and back, each the mean of what it covers.
+/// Reduces the image to fewer pixels and enlarges it again, both by averages.
 pub(super) fn pixelate(image: &[u8], severity: Severity) -> Vec<u8> {
-    let share: f64 = severity.of([0.95, 0.9, 0.85, 0.75, 0.65]);
-    let small = (SIDE as f64 * share) as usize;
+    let factor: f64 = severity.of([0.95, 0.9, 0.85, 0.75, 0.65]);
+    let small = (SIDE as f64 * factor) as usize;
     resize(&resize(image, SIDE, small), small, SIDE)
 }
 
-/// Pillow's box filter of a square RGB image: columns, then rows, whole numbers in between.
+/// Pillow's box filter of a square RGB image: columns, then rows, rounded to integers in between.
 fn resize(image: &[u8], from: usize, to: usize) -> Vec<u8> {
     let taps = taps(from, to);
     let round = |sum: f64| (sum + 0.5).clamp(0.0, 255.0) as u8;
@@ -94,16 +100,16 @@ fn resize(image: &[u8], from: usize, to: usize) -> Vec<u8> {
     out
 }
 
-/// Of every new pixel: the first old one under the box, and the weights from there.
+/// First source pixel and weights of every new pixel.
 fn taps(from: usize, to: usize) -> Vec<(usize, Vec<f64>)> {
     let scale = from as f64 / to as f64;
     let (stretch, support) = (scale.max(1.0), 0.5 * scale.max(1.0));
     let tap = |i: usize| {
-        let centre = (i as f64 + 0.5) * scale;
-        let first = (centre - support + 0.5).max(0.0) as usize;
-        let end = ((centre + support + 0.5) as usize).min(from);
+        let center = (i as f64 + 0.5) * scale;
+        let first = (center - support + 0.5).max(0.0) as usize;
+        let end = ((center + support + 0.5) as usize).min(from);
         let inside = |j: usize| {
-            let at = (j as f64 - centre + 0.5) / stretch;
+            let at = (j as f64 - center + 0.5) / stretch;
             f64::from(at > -0.5 && at <= 0.5)
         };
         let weights: Vec<f64> = (first..end).map(inside).collect();
@@ -113,10 +119,11 @@ fn taps(from: usize, to: usize) -> Vec<(usize, Vec<f64>)> {
     (0..to).map(tap).collect()
 }
 
-/// Three points of a square move and the picture with them; then every pixel by smoothed noise.
+/// Moves three corners of a square at random, and the image with them (an affine map); then moves
+/// every pixel by smoothed noise.
 pub(super) fn elastic(x: &Grid, severity: Severity, dice: &mut Dice) -> Grid {
     const SIZE: f64 = SIDE as f64;
-    let (amount, deviation, reach) = severity.of([
+    let (amount, std, reach) = severity.of([
         (0.0, 0.0, SIZE * 0.08),
         (SIZE * 0.05, SIZE * 0.2, SIZE * 0.07),
         (SIZE * 0.08, SIZE * 0.06, SIZE * 0.06),
@@ -126,7 +133,8 @@ pub(super) fn elastic(x: &Grid, severity: Severity, dice: &mut Dice) -> Grid {
     let (near, far) = (SIZE / 2.0 - (SIDE / 3) as f64, SIZE / 2.0 + (SIDE / 3) as f64);
     let moved = [[far, far], [far, near], [near, near]]
         .map(|at| at.map(|v| v + dice.uniform(-reach, reach)));
-    // Columns of the affine map: along x from the third point to the second, along y from the second to the first.
+    // Columns of the affine map: along x from the third point to the second, along y from the
+    // second to the first.
     let side = far - near;
     let across = [0, 1].map(|k| (moved[1][k] - moved[2][k]) / side);
     let down = [0, 1].map(|k| (moved[0][k] - moved[1][k]) / side);
@@ -140,7 +148,7 @@ pub(super) fn elastic(x: &Grid, severity: Severity, dice: &mut Dice) -> Grid {
     });
     let mut displacement = || {
         let noise = Grid::layer(|| dice.uniform(-1.0, 1.0));
-        noise.gaussian(deviation, 3.0, Border::Reflect)
+        noise.gaussian(std, 3.0, Border::Reflect)
     };
     let (dx, dy) = (displacement(), displacement());
     warped.map(|row, col, channel| {
@@ -155,13 +163,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_come_back() {
+    fn colors_come_back_from_hsv() {
         for i in 0..4096u32 {
-            let colour = [i % 16, i / 16 % 16, i / 256].map(|v| f64::from(v) / 15.0);
-            let back = rgb(hsv(colour));
+            let color = [i % 16, i / 16 % 16, i / 256].map(|v| f64::from(v) / 15.0);
+            let back = rgb(hsv(color));
             assert!(
-                colour.iter().zip(back).all(|(a, b)| (a - b).abs() < 1e-12),
-                "{colour:?} {back:?}"
+                color.iter().zip(back).all(|(a, b)| (a - b).abs() < 1e-12),
+                "{color:?} {back:?}"
             );
         }
     }

@@ -1,20 +1,24 @@
-//! An image in numbers from 0 to 1, `[row][column][channel]`, and the filters that several corruptions share.
+//! An image of floating-point values from 0 to 1, `[row][column][channel]`, with the filters that
+//! several corruptions share.
 
-use super::SIDE;
+/// Rows and columns of the images that the constants of the corruptions are for.
+pub const SIDE: usize = 32;
+/// Bytes of an image, `[row][column][channel]`.
+pub const IMAGE_LEN: usize = SIDE * SIDE * 3;
 
-/// What lies beyond an edge: `a b c d` goes on as …
+/// Values beyond an edge: how the row `a b c d` continues to the right.
 #[derive(Clone, Copy)]
 pub(super) enum Border {
-    /// d d d
+    /// `d d d`
     Nearest,
-    /// d c b
+    /// `d c b`
     Reflect,
-    /// c b a
+    /// `c b a`
     Reflect101,
 }
 
 impl Border {
-    /// The place inside that stands for place `i` of `n`.
+    /// Index below `n` whose value stands for index `i`.
     pub fn index(self, i: isize, n: usize) -> usize {
         let n = n as isize;
         let inside = match self {
@@ -32,6 +36,7 @@ impl Border {
     }
 }
 
+/// An image or a layer of values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Grid {
     pub rows: usize,
@@ -41,27 +46,30 @@ pub(super) struct Grid {
 }
 
 impl Grid {
+    /// An RGB image from its bytes.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         let values = bytes.iter().map(|&byte| f64::from(byte) / 255.0).collect();
         Self { rows: SIDE, cols: SIDE, channels: 3, values }
     }
 
-    /// A layer of one channel.
+    /// A layer of one channel whose values come from a function, row by row.
     pub fn layer(mut value: impl FnMut() -> f64) -> Self {
         let values = (0..SIDE * SIDE).map(|_| value()).collect();
         Self { rows: SIDE, cols: SIDE, channels: 1, values }
     }
 
-    /// Clipped to 0–1, times 255, cut to whole numbers: the published files are cut, not rounded.
+    /// Bytes of the image: clipped to 0–1, times 255, truncated. The published files are truncated
+    /// too.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.values.iter().map(|value| (value.clamp(0.0, 1.0) * 255.0) as u8).collect()
     }
 
+    /// Value of one pixel and channel.
     pub fn at(&self, row: usize, col: usize, channel: usize) -> f64 {
         self.values[(row * self.cols + col) * self.channels + channel]
     }
 
-    /// A new grid of the same shape.
+    /// A grid of the same shape whose values come from a function of (row, column, channel).
     pub fn map(&self, mut value: impl FnMut(usize, usize, usize) -> f64) -> Self {
         let mut values = Vec::with_capacity(self.values.len());
         for row in 0..self.rows {
@@ -72,7 +80,7 @@ impl Grid {
         Self { values, ..*self }
     }
 
-    /// Correlation with an odd square kernel.
+    /// Correlation with a square kernel of odd side.
     pub fn filter(&self, kernel: &[f64], border: Border) -> Self {
         let side = kernel.len().isqrt();
         let half = (side / 2) as isize;
@@ -87,14 +95,15 @@ impl Grid {
         })
     }
 
-    /// A normal kernel cut off at `truncate` deviations, rows first; a deviation of 0 changes nothing.
-    pub fn gaussian(&self, deviation: f64, truncate: f64, border: Border) -> Self {
-        let radius = (truncate * deviation + 0.5) as isize;
+    /// Gaussian blur with a kernel cut off at `truncate` standard deviations, rows first. A
+    /// standard deviation of 0 changes nothing.
+    pub fn gaussian(&self, std: f64, truncate: f64, border: Border) -> Self {
+        let radius = (truncate * std + 0.5) as isize;
         if radius == 0 {
             return self.clone();
         }
         let weights: Vec<f64> =
-            (-radius..=radius).map(|i| (-0.5 * (i as f64 / deviation).powi(2)).exp()).collect();
+            (-radius..=radius).map(|i| (-0.5 * (i as f64 / std).powi(2)).exp()).collect();
         let total: f64 = weights.iter().sum();
         let along = |from: &Self, down: bool| {
             from.map(|row, col, channel| {
@@ -111,7 +120,8 @@ impl Grid {
         along(&along(self, true), false)
     }
 
-    /// The middle, magnified linearly to the same size. The corners of the two grids coincide, as scipy has it.
+    /// Center of the image, magnified linearly to the same size. The corners of the two grids
+    /// coincide, as in scipy.
     pub fn zoom(&self, factor: f64) -> Self {
         let part = (self.rows as f64 / factor).ceil() as usize;
         let top = (self.rows - part) / 2;
@@ -131,7 +141,7 @@ impl Grid {
         })
     }
 
-    /// Between four neighbours.
+    /// Value between pixels, interpolated linearly from four neighbors.
     pub fn linear(&self, y: f64, x: f64, channel: usize, border: Border) -> f64 {
         let (y0, x0) = (y.floor(), x.floor());
         let (fy, fx) = (y - y0, x - x0);

@@ -1,25 +1,30 @@
-//! What JPEG does to a 32×32 image, without the file: colours, 4:2:0, cosine transform, rounding, and all of it back.
+//! The loss of JPEG compression for a 32×32 image, without a file: color conversion, 4:2:0
+//! subsampling, cosine transform, rounding, and the inverse of each.
 //!
-//! Coding of the coefficients loses nothing and is left out. The whole-number transforms of libjpeg ("islow") and its
-//! triangular upsampling are repeated exactly: a coefficient that rounds the other way changes a block by far more than
-//! 2/255, so that a crate with other transforms would not do.
+//! Coding of the coefficients is lossless and left out. The integer transforms of libjpeg ("islow")
+//! and its triangular upsampling are repeated exactly. A coefficient that rounds the other way
+//! changes a block by far more than 2/255, so a crate with other transforms cannot be used.
 
-use super::{SIDE, Severity};
+use super::grid::SIDE;
+use super::kind::Severity;
 
+/// Side of a subsampled plane.
 const HALF: usize = SIDE / 2;
 
-/// Annex K of the standard, row by row.
+/// Quantization table for luminance of Annex K of the standard, row by row.
 const LUMINANCE: [i32; 64] = [
     16, 11, 10, 16, 24, 40, 51, 61, 12, 12, 14, 19, 26, 58, 60, 55, 14, 13, 16, 24, 40, 57, 69, 56,
     14, 17, 22, 29, 51, 87, 80, 62, 18, 22, 37, 56, 68, 109, 103, 77, 24, 35, 55, 64, 81, 104, 113,
     92, 49, 64, 78, 87, 103, 121, 120, 101, 72, 92, 95, 98, 112, 100, 103, 99,
 ];
+/// Quantization table for chrominance.
 const CHROMINANCE: [i32; 64] = [
     17, 18, 24, 47, 99, 99, 99, 99, 18, 21, 26, 66, 99, 99, 99, 99, 24, 26, 56, 99, 99, 99, 99, 99,
     47, 66, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99,
     99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99,
 ];
 
+/// Compresses and decompresses an image.
 pub(super) fn compress(image: &[u8], severity: Severity) -> Vec<u8> {
     let quality: i32 = severity.of([80, 65, 58, 50, 40]);
     let percent = if quality < 50 { 5000 / quality } else { 200 - 2 * quality };
@@ -30,8 +35,10 @@ pub(super) fn compress(image: &[u8], severity: Severity) -> Vec<u8> {
     to_rgb(&y, &cb, &cr)
 }
 
+/// One half in 16-bit fixed point.
 const ROUND: i32 = 1 << 15;
 
+/// RGB to planes of luminance and chrominance.
 fn to_ycc(image: &[u8]) -> [Vec<i32>; 3] {
     let plane = |weights: [i32; 3], offset: i32| {
         let value = |rgb: &[u8]| {
@@ -48,6 +55,7 @@ fn to_ycc(image: &[u8]) -> [Vec<i32>; 3] {
     ]
 }
 
+/// Planes of luminance and chrominance to RGB.
 fn to_rgb(y: &[i32], cb: &[i32], cr: &[i32]) -> Vec<u8> {
     let mut out = Vec::with_capacity(3 * y.len());
     for ((&y, &cb), &cr) in y.iter().zip(cb).zip(cr) {
@@ -60,7 +68,7 @@ fn to_rgb(y: &[i32], cb: &[i32], cr: &[i32]) -> Vec<u8> {
     out
 }
 
-/// Means of four, rounded down and up in turn.
+/// Subsampling: means of four pixels, rounded down and up alternately.
 fn shrink(plane: &[i32]) -> Vec<i32> {
     let places = (0..HALF).flat_map(|row| (0..HALF).map(move |col| (row, col)));
     let mean = |(row, col): (usize, usize)| {
@@ -70,7 +78,8 @@ fn shrink(plane: &[i32]) -> Vec<i32> {
     places.map(mean).collect()
 }
 
-/// Each new pixel is 9/16 of the nearest, 3/16 of two, 1/16 of the one across.
+/// Upsampling: each new pixel is 9/16 of the nearest old one, 3/16 of two, and 1/16 of the diagonal
+/// one.
 fn grow(plane: &[i32]) -> Vec<i32> {
     let mut out = vec![0; SIDE * SIDE];
     for row in 0..SIDE {
@@ -86,7 +95,7 @@ fn grow(plane: &[i32]) -> Vec<i32> {
     out
 }
 
-/// Every block of 8×8 transformed, divided by the table and rounded, multiplied and transformed back.
+/// Transforms every 8×8 block, quantizes it by the table, and transforms it back.
 fn through(plane: &[i32], side: usize, table: &[i32; 64]) -> Vec<i32> {
     let mut out = vec![0; side * side];
     for (top, left) in
@@ -98,7 +107,7 @@ fn through(plane: &[i32], side: usize, table: &[i32; 64]) -> Vec<i32> {
         }
         forward(&mut block);
         for (v, &q) in block.iter_mut().zip(table) {
-            // The transform leaves a factor of 8.
+            // The transform scales by 8.
             let divisor = 8 * q;
             *v = v.signum() * ((v.abs() + divisor / 2) / divisor) * q;
         }
@@ -110,15 +119,17 @@ fn through(plane: &[i32], side: usize, table: &[i32; 64]) -> Vec<i32> {
     out
 }
 
-/// Bits after the point in the constants, and extra bits kept between the two passes.
+/// Fractional bits of the constants.
 const CONST_BITS: u32 = 13;
+/// Additional bits between the two passes.
 const PASS_BITS: u32 = 2;
 
+/// Divides by a power of two, rounded.
 fn descale(v: i32, bits: u32) -> i32 {
     (v + (1 << (bits - 1))) >> bits
 }
 
-/// The rotations that both directions share: four odd inputs to four odd outputs.
+/// Rotations of the odd part, which both directions share.
 fn odd_part(t: [i32; 4]) -> [i32; 4] {
     let [t0, t1, t2, t3] = t;
     let z5 = (t0 + t2 + t1 + t3) * 9633;
@@ -127,6 +138,7 @@ fn odd_part(t: [i32; 4]) -> [i32; 4] {
     [t0 * 2446 + z1 + z3, t1 * 16819 + z2 + z4, t2 * 25172 + z2 + z3, t3 * 12299 + z1 + z4]
 }
 
+/// Forward cosine transform of a block, scaled by 8.
 fn forward(block: &mut [i32; 64]) {
     for pass in 0..2 {
         let (line, step) = if pass == 0 { (8, 1) } else { (1, 8) };
@@ -154,6 +166,7 @@ fn forward(block: &mut [i32; 64]) {
     }
 }
 
+/// Inverse cosine transform of a block.
 fn backward(block: &mut [i32; 64]) {
     for pass in 0..2 {
         let (line, step) = if pass == 0 { (1, 8) } else { (8, 1) };

@@ -1,34 +1,35 @@
-//! Spatter: water whose drops shine at their edges (severities 1 to 3), or mud (4 and 5).
+//! Spatter: water drops with bright edges (severities 1 to 3), or mud (4 and 5).
 //!
-//! Water takes a chain of OpenCV's filters: Canny's edges, the distance to them by a 5×5 chamfer, an equalised
-//! histogram, an emboss. Each is repeated here as far as a 32×32 layer of bytes needs it.
+//! Water uses a chain of OpenCV's filters: Canny edges, the distance to them by a 5×5 chamfer,
+//! histogram equalization, and an emboss. This file implements each as far as a 32×32 layer of
+//! bytes needs it.
 
 use super::blur::TRUNCATE;
 use super::dice::Dice;
-use super::grid::{Border, Grid};
-use super::{SIDE, Severity};
+use super::grid::{Border, Grid, SIDE};
+use super::kind::Severity;
 
+/// Color of water.
 const WATER: [f64; 3] = [175.0, 238.0, 238.0];
+/// Color of mud.
 const MUD: [f64; 3] = [63.0, 42.0, 20.0];
 
+/// Covers the image with water or mud.
 pub(super) fn spatter(mut x: Grid, severity: Severity, dice: &mut Dice) -> Grid {
-    let [mean, deviation, smooth, least, strength] = severity.of([
+    let [mean, std, smooth, threshold, strength] = severity.of([
         [0.62, 0.1, 0.7, 0.7, 0.5],
         [0.65, 0.1, 0.8, 0.7, 0.5],
         [0.65, 0.3, 1.0, 0.69, 0.5],
         [0.65, 0.1, 0.7, 0.69, 0.6],
         [0.65, 0.1, 0.5, 0.68, 0.6],
     ]);
-    let liquid = Grid::layer(|| mean + deviation * dice.normal()).gaussian(
-        smooth,
-        TRUNCATE,
-        Border::Nearest,
-    );
+    let liquid =
+        Grid::layer(|| mean + std * dice.normal()).gaussian(smooth, TRUNCATE, Border::Nearest);
     let mud = severity.get() > 3;
     let cover = if mud {
-        mud_cover(&liquid, least, strength)
+        mud_cover(&liquid, threshold, strength)
     } else {
-        water_cover(&liquid, least, strength)
+        water_cover(&liquid, threshold, strength)
     };
     for (pixel, cover) in x.values.chunks_exact_mut(3).zip(cover) {
         for channel in 0..3 {
@@ -42,39 +43,44 @@ pub(super) fn spatter(mut x: Grid, severity: Severity, dice: &mut Dice) -> Grid 
     x
 }
 
-fn mud_cover(liquid: &Grid, least: f64, smooth: f64) -> Vec<f64> {
-    let wet = liquid.map(|row, col, _| f64::from(liquid.at(row, col, 0) > least));
+/// Opacity of mud for every pixel.
+fn mud_cover(liquid: &Grid, threshold: f64, smooth: f64) -> Vec<f64> {
+    let wet = liquid.map(|row, col, _| f64::from(liquid.at(row, col, 0) > threshold));
     let soft = wet.gaussian(smooth, TRUNCATE, Border::Nearest).values;
     soft.into_iter().map(|v| if v < 0.8 { 0.0 } else { v }).collect()
 }
 
-fn water_cover(liquid: &Grid, least: f64, strength: f64) -> Vec<f64> {
-    // Noise above 1 wraps as it does in the published code, where bytes are made without clipping.
-    let byte = |v: f64| if v < least { 0 } else { (v * 255.0) as i64 as u8 };
+/// Opacity of water for every pixel.
+fn water_cover(liquid: &Grid, threshold: f64, strength: f64) -> Vec<f64> {
+    // Noise above 1 wraps around, as in the published code, which converts to bytes without
+    // clipping.
+    let byte = |v: f64| if v < threshold { 0 } else { (v * 255.0) as i64 as u8 };
     let drops: Vec<u8> = liquid.values.iter().map(|&v| byte(v)).collect();
     let distances = distances(&edges(&drops));
     let near = layer(distances.iter().map(|&v| v.min(20.0)).collect());
-    // Summed, then divided: whole means must stay whole where they are cut to bytes.
+    // Sum first, then divide: means that are integers must stay integers before truncation to
+    // bytes.
     let means = |of: &Grid| {
         of.filter(&[1.0; 9], Border::Reflect101).values.into_iter().map(|v| v * (1.0 / 9.0))
     };
     let near: Vec<u8> = means(&near).map(|v| v as u8).collect();
     let emboss = [-2.0, -1.0, 0.0, -1.0, 1.0, 1.0, 0.0, 1.0, 2.0];
-    let even = layer(equalised(&near).iter().map(|&v| v.into()).collect());
+    let even = layer(equalized(&near).iter().map(|&v| v.into()).collect());
     let mut embossed = even.filter(&emboss, Border::Reflect101);
     embossed.values.iter_mut().for_each(|v| *v = v.clamp(0.0, 255.0));
     let cover: Vec<f64> =
         means(&embossed).zip(&drops).map(|(v, &drop)| v.round() * f64::from(drop)).collect();
     let largest = cover.iter().copied().fold(0.0, f64::max);
-    // A layer without a drop leaves the image as it is (the published code divides by 0 there).
+    // A layer without drops leaves the image unchanged; the published code divides by 0.
     cover.iter().map(|v| if largest > 0.0 { v / largest * strength } else { 0.0 }).collect()
 }
 
+/// A layer of one channel.
 fn layer(values: Vec<f64>) -> Grid {
     Grid { rows: SIDE, cols: SIDE, channels: 1, values }
 }
 
-/// Canny's edges with thresholds 50 and 150 on |dx| + |dy| of Sobel's 3×3 gradients.
+/// Canny edges with thresholds 50 and 150 on |dx| + |dy| of 3×3 Sobel gradients.
 fn edges(image: &[u8]) -> Vec<bool> {
     const LOW: i32 = 50;
     const HIGH: i32 = 150;
@@ -133,7 +139,8 @@ fn edges(image: &[u8]) -> Vec<bool> {
     found
 }
 
-/// Distance to the nearest edge over steps of a king (1, 1.4) and a knight (2.1969).
+/// Distance to the nearest edge by steps to adjacent pixels (1), diagonal pixels (1.4), and pixels
+/// a knight's move away (2.1969).
 fn distances(edges: &[bool]) -> Vec<f64> {
     const STEPS: [(isize, isize, f64); 8] = [
         (-2, -1, 2.1969),
@@ -166,8 +173,8 @@ fn distances(edges: &[bool]) -> Vec<f64> {
     out
 }
 
-/// Grey levels spread so that each is as common as the next.
-fn equalised(image: &[u8]) -> Vec<u8> {
+/// Histogram equalization: spreads gray levels so that all are about equally frequent.
+fn equalized(image: &[u8]) -> Vec<u8> {
     let mut counts = [0u32; 256];
     image.iter().for_each(|&v| counts[usize::from(v)] += 1);
     let lowest = counts.iter().position(|&n| n > 0).unwrap_or(0);

@@ -2,17 +2,13 @@
 
 use super::blur::{Line, line};
 use super::dice::Dice;
-use super::grid::Grid;
-use super::{CorruptError, SIDE, Severity};
+use super::grid::{Grid, SIDE};
+use super::kind::{CorruptError, Severity};
 
-/// The textures that are used. The generator lists a sixth and never draws it.
-pub const FROST_FILES: [&str; 5] =
-    ["frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg"];
-
-/// Of every so many rows and columns of a texture one is used: the middle one.
+/// One of so many rows and columns of a texture is used, the middle one.
 const TEXTURE_STEP: usize = 5;
 
-/// A photograph of frost, in the size it is cut from.
+/// A photograph of frost, reduced to the size from which patches are cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrostTexture {
     rows: usize,
@@ -21,12 +17,12 @@ pub struct FrostTexture {
 }
 
 impl FrostTexture {
-    /// From the pixels of the file, `[row][column][channel]`.
+    /// Reduces the pixels of a texture file, `[row][column][channel]`.
     ///
     /// # Panics
-    /// Where there are not as many bytes as pixels.
+    /// Panics unless there are three bytes per pixel.
     pub fn new(rows: usize, cols: usize, rgb: &[u8]) -> Result<Self, CorruptError> {
-        assert_eq!(rgb.len(), rows * cols * 3, "a texture has three bytes a pixel");
+        assert_eq!(rgb.len(), rows * cols * 3, "a texture has three bytes per pixel");
         let least = TEXTURE_STEP * (SIDE + 1);
         if rows < least || cols < least {
             return Err(CorruptError::TextureTooSmall { rows, cols, least });
@@ -42,10 +38,11 @@ impl FrostTexture {
     }
 }
 
-/// All five.
+/// All five textures, in the order of [`FROST_FILES`](super::FROST_FILES).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrostTextures(pub [FrostTexture; 5]);
 
+/// Adds a random patch of a random texture.
 pub(super) fn frost(
     mut x: Grid,
     severity: Severity,
@@ -66,30 +63,31 @@ pub(super) fn frost(
     x
 }
 
-/// Flakes are the peaks of magnified noise, moved; the picture under them pales.
+/// Adds flakes, which are the peaks of magnified noise with motion blur, and brightens the image.
 pub(super) fn snow(mut x: Grid, severity: Severity, dice: &mut Dice) -> Grid {
-    let [mean, deviation, zoom, least, radius, spread, kept] = severity.of([
+    let [mean, std, zoom, threshold, radius, blur, kept] = severity.of([
         [0.1, 0.2, 1.0, 0.6, 8.0, 3.0, 0.95],
         [0.1, 0.2, 1.0, 0.5, 10.0, 4.0, 0.9],
         [0.15, 0.3, 1.75, 0.55, 10.0, 4.0, 0.9],
         [0.25, 0.3, 2.25, 0.6, 12.0, 6.0, 0.85],
         [0.3, 0.3, 1.25, 0.65, 14.0, 12.0, 0.8],
     ]);
-    let mut flakes = Grid::layer(|| mean + deviation * dice.normal()).zoom(zoom);
-    flakes.values.iter_mut().filter(|v| **v < least).for_each(|v| *v = 0.0);
+    let mut flakes = Grid::layer(|| mean + std * dice.normal()).zoom(zoom);
+    flakes.values.iter_mut().filter(|v| **v < threshold).for_each(|v| *v = 0.0);
     let angle = dice.uniform(-135.0, -45.0);
-    let flakes = line(&flakes.to_bytes(), 1, Line { radius, deviation: spread, angle });
+    let flakes = line(&flakes.to_bytes(), 1, Line { radius, std: blur, angle });
     let last = flakes.len() - 1;
     for (i, pixel) in x.values.chunks_exact_mut(3).enumerate() {
-        let grey = 0.299 * pixel[0] + 0.587 * pixel[1] + 0.114 * pixel[2];
+        let gray = 0.299 * pixel[0] + 0.587 * pixel[1] + 0.114 * pixel[2];
         let snow = (f64::from(flakes[i]) + f64::from(flakes[last - i])) / 255.0;
         pixel
             .iter_mut()
-            .for_each(|v| *v = kept * *v + (1.0 - kept) * v.max(grey * 1.5 + 0.5) + snow);
+            .for_each(|v| *v = kept * *v + (1.0 - kept) * v.max(gray * 1.5 + 0.5) + snow);
     }
     x
 }
 
+/// Adds a fractal haze.
 pub(super) fn fog(mut x: Grid, severity: Severity, dice: &mut Dice) -> Grid {
     let (amount, decay) =
         severity.of([(0.2, 3.0), (0.5, 3.0), (0.75, 2.5), (1.0, 2.0), (1.5, 1.75)]);
@@ -101,7 +99,7 @@ pub(super) fn fog(mut x: Grid, severity: Severity, dice: &mut Dice) -> Grid {
     x
 }
 
-/// A height map by the diamond-square algorithm on a torus, from 0 to 1.
+/// Height map from 0 to 1 by the diamond-square algorithm on a torus.
 fn plasma(decay: f64, dice: &mut Dice) -> Vec<f64> {
     let mut map = vec![0.0; SIDE * SIDE];
     let (mut step, mut wibble) = (SIDE, 100.0);

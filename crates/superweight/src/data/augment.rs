@@ -1,17 +1,20 @@
-//! An image on its way into a batch: a part of it stretched, flip, shifted crop, normalize, cutout.
+//! Data augmentation: draws how each training image is resized, shifted, flipped and cut out.
 //!
-//! - *stretch*: a part of random area (all shares from the least on alike) and random shape (from 3:4 to 4:3, their logarithms
-//!   alike) at a random place is stretched to the image's size, as torchvision's `RandomResizedCrop` does, bilinearly and
-//!   rounded to bytes. A part that is not inside of the image is drawn again, nine times at most; then it is the middle;
-//! - *flip*: left to right, for half of the images;
-//! - *crop*: the image is padded by `pad` pixels on every side and a window of its old size cut out, all
-//!   (2·pad + 1)² windows as likely. Padding is 0 in *raw* bytes, before normalising, as torchvision's
-//!   `RandomCrop(32, padding=4)` on images does: black, not the mean;
-//! - *normalize*: (v − mean) / deviation, from a table of 256 numbers per channel;
-//! - *cutout*: a square of `cutout` pixels around a uniformly drawn centre, clipped at the border, is 0 *after*
-//!   normalising, as in the code of Cutout's authors: the mean, so that it carries no information.
+//! - *stretch*: a crop of random area (uniform from the least fraction to 1) and random aspect
+//!   ratio (from 3:4 to 4:3, uniform in the logarithm) at a random place is resized to the size of
+//!   the image, as torchvision's `RandomResizedCrop` does: bilinearly, rounded to bytes. A crop
+//!   that exceeds the image is drawn again, at most nine times; then it is the center;
+//! - *flip*: half of the images are mirrored left to right;
+//! - *shift*: the image is padded by `pad` pixels on every side and cropped to its size again, all
+//!   (2·pad + 1)² crops equally likely. Padding is 0 in *raw* bytes, before normalization, as in
+//!   torchvision's `RandomCrop(32, padding=4)`: black, not the mean;
+//! - *normalize*: (v − mean) / std, from a table of 256 values per channel;
+//! - *cutout*: a square of `cutout` pixels around a uniformly drawn center, clipped at the border,
+//!   is 0 *after* normalization, as in the code of Cutout's authors: the mean, so that it carries
+//!   no information.
 //!
-//! Where an image lands ([`Placement`]) is drawn here; the device moves its bytes ([`superweight_engine::ImageSet`]).
+//! This module draws the [`Placement`] of an image; the device moves the bytes
+//! ([`superweight_engine::ImageSet`]).
 
 use superweight_engine::ImageSample;
 use superweight_plan::arch::ImageShape;
@@ -19,26 +22,26 @@ use superweight_plan::arch::ImageShape;
 use super::images::Normalization;
 use super::random::{Counter, Stream};
 
-/// What may happen to a training image.
+/// Settings of the augmentation of training images.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Augment {
-    /// Stretch a part of at least this share of the area.
+    /// Smallest area of a crop that is resized to the image, as a fraction; `None` disables it.
     pub stretch: Option<f64>,
-    /// Shift by up to so many pixels.
+    /// Largest shift in pixels, along both axes.
     pub pad: usize,
-    /// Flip half of the images.
+    /// Whether half of the images are mirrored left to right.
     pub flip: bool,
-    /// Side of the square that is cut out; 0 for none.
+    /// Side in pixels of the square that is cut out; 0 disables it.
     pub cutout: usize,
 }
 
 impl Augment {
-    /// Nothing happens.
+    /// No augmentation.
     pub const NONE: Self = Self { stretch: None, pad: 0, flip: false, cutout: 0 };
-    /// The CIFAR recipe.
+    /// The usual augmentation of CIFAR: shifts of up to 4 pixels, and flips.
     pub const CIFAR: Self = Self { stretch: None, pad: 4, flip: true, cutout: 0 };
 
-    /// What happens to this image in this epoch.
+    /// Draws the placement of this image in this epoch.
     pub fn place(&self, shape: ImageShape, epoch: Counter, image: u64) -> Placement {
         let shift = |stream| {
             epoch.below(image, stream, 2 * self.pad as u64 + 1) as isize - self.pad as isize
@@ -50,7 +53,7 @@ impl Augment {
             (start.max(0) as usize, (end as usize).min(side))
         };
         Placement {
-            piece: self.stretch.map(|least| Piece::drawn(shape, least, epoch, image)),
+            crop: self.stretch.map(|least| CropBox::draw(shape, least, epoch, image)),
             down: shift(Stream::CropY),
             right: shift(Stream::CropX),
             flip: self.flip && epoch.below(image, Stream::Flip, 2) == 1,
@@ -62,51 +65,52 @@ impl Augment {
     }
 }
 
-/// Where an image lands.
+/// How an image is moved into a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
-    /// What is stretched to the image's size, before all else.
-    pub piece: Option<Piece>,
+    /// Crop that is resized to the size of the image before everything else.
+    pub crop: Option<CropBox>,
     /// Row y shows row y + down of the (flipped) image, or padding.
     pub down: isize,
     /// Column x shows column x + right of the (flipped) image, or padding.
     pub right: isize,
-    /// Left to right.
+    /// Whether the image is mirrored left to right.
     pub flip: bool,
-    /// What is cut out.
+    /// Rectangle that is set to 0.
     pub hole: Option<Hole>,
 }
 
-/// A rectangle: first, and one past the last.
+/// A rectangle that is cut out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hole {
-    /// Rows cut out.
+    /// First row, and one past the last.
     pub rows: (usize, usize),
-    /// Columns cut out.
+    /// First column, and one past the last.
     pub columns: (usize, usize),
 }
 
-/// A part of an image.
+/// A crop of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// First row and column.
+pub struct CropBox {
+    /// First row and first column.
     pub at: [usize; 2],
-    /// Rows and columns.
+    /// Number of rows and of columns.
     pub size: [usize; 2],
 }
 
-impl Piece {
-    /// Width over height, at most; at least its inverse.
+impl CropBox {
+    /// Largest aspect ratio, width over height; the smallest is its inverse.
     const RATIO: f64 = 4.0 / 3.0;
     const ATTEMPTS: u64 = 10;
 
-    fn drawn(shape: ImageShape, least: f64, epoch: Counter, image: u64) -> Self {
+    /// Draws a crop of at least the fraction `least` of the area.
+    fn draw(shape: ImageShape, least: f64, epoch: Counter, image: u64) -> Self {
         let all = [shape.height, shape.width];
         let [height, width] = all.map(|side| side as f64);
         let attempt = |attempt| {
-            let share = least + (1.0 - least) * epoch.unit(image, Stream::Area, attempt);
+            let fraction = least + (1.0 - least) * epoch.unit(image, Stream::Area, attempt);
             let ratio = Self::RATIO.powf(2.0 * epoch.unit(image, Stream::Ratio, attempt) - 1.0);
-            let area = share * height * width;
+            let area = fraction * height * width;
             [area / ratio, area * ratio].map(|square| (square.sqrt().round() as usize).max(1))
         };
         let fits = |size: &[usize; 2]| size[0] <= all[0] && size[1] <= all[1];
@@ -128,7 +132,7 @@ impl Piece {
 }
 
 impl Placement {
-    /// This image, placed so, as a device draws it.
+    /// This placement of image number `image`, in the form that devices take.
     pub fn draw(&self, image: u32) -> ImageSample {
         let pair = |(first, end): (usize, usize)| [first as u32, end as u32];
         ImageSample {
@@ -138,18 +142,17 @@ impl Placement {
             right: self.right as i32,
             cutout_rows: self.hole.map_or([0; 2], |hole| pair(hole.rows)),
             cutout_columns: self.hole.map_or([0; 2], |hole| pair(hole.columns)),
-            crop: self.piece.map_or([0; 4], |Piece { at: [top, left], size: [rows, columns] }| {
+            crop: self.crop.map_or([0; 4], |CropBox { at: [top, left], size: [rows, columns] }| {
                 [top, left, rows, columns].map(|n| n as u32)
             }),
         }
     }
 }
 
-/// The number every byte becomes, per channel.
+/// Normalized value of every byte, per channel.
 pub(super) fn table(normalization: &Normalization) -> Vec<[f32; 256]> {
-    let channel =
-        |(mean, deviation): (&f32, &f32)| std::array::from_fn(|v| (v as f32 - mean) / deviation);
-    normalization.mean.iter().zip(normalization.deviation.iter()).map(channel).collect()
+    let channel = |(mean, std): (&f32, &f32)| std::array::from_fn(|v| (v as f32 - mean) / std);
+    normalization.mean.iter().zip(normalization.std.iter()).map(channel).collect()
 }
 
 #[cfg(test)]
@@ -160,10 +163,11 @@ mod tests {
     use superweight_engine::{ImageSet, Shape};
 
     const SHAPE: ImageShape = ImageShape { channels: 3, height: 6, width: 5 };
-    const NORMALISATION: Normalization =
+    const NORMALIZATION: Normalization =
         Normalization::fixed(&[120.0, 100.0, 90.5], &[60.0, 50.0, 70.25]);
 
-    /// Step by step on whole arrays: flip, pad, cut the window, normalize, cut out. (Stretching has tests where it is done.)
+    /// Reference on whole arrays, step by step: flip, pad, crop, normalize, cut out. The engine
+    /// tests the resizing.
     fn naive(image: &[u8], pad: usize, placement: Placement) -> Vec<f32> {
         let (h, w) = (SHAPE.height, SHAPE.width);
         let pixel = |y: usize, x: usize, c: usize| image[(y * w + x) * 3 + c];
@@ -184,7 +188,7 @@ mod tests {
                     .hole
                     .is_some_and(|hole| inside(hole.rows, y) && inside(hole.columns, x));
                 for (c, &v) in pixel.iter().enumerate() {
-                    let value = (f32::from(v) - NORMALISATION.mean[c]) / NORMALISATION.deviation[c];
+                    let value = (f32::from(v) - NORMALIZATION.mean[c]) / NORMALIZATION.std[c];
                     out.push(if cut { 0.0 } else { value });
                 }
             }
@@ -192,13 +196,13 @@ mod tests {
         out
     }
 
-    /// What a device shows of one image.
+    /// Values that a device computes for one image.
     fn rendered(image: &[u8], placement: Placement) -> Vec<f32> {
         let set = ImageSet {
             shape: Shape::new(SHAPE.height, SHAPE.width, SHAPE.channels),
             pixels: Arc::new([&[7; 90], image].concat()),
             classes: vec![0, 1],
-            table: table(&NORMALISATION),
+            table: table(&NORMALIZATION),
         };
         let mut out = vec![f32::NAN; 90];
         set.render(&placement.draw(1), &mut out);
@@ -206,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn equals_the_naive_steps() {
+    fn placements_render_as_the_reference() {
         let image: Vec<u8> = (0..90).map(|i| (i * 37 % 256) as u8).collect();
         let settings = [(0, false, 0), (2, true, 0), (4, true, 3), (1, false, 4), (4, true, 16)];
         for (pad, flip, cutout) in settings {
@@ -223,27 +227,27 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_only_normalised() {
+    fn without_augmentation_images_are_only_normalized() {
         let image: Vec<u8> = (0..90).collect();
         let placement = Augment::NONE.place(SHAPE, Counter::new(1, Phase::Train, 2), 3);
         assert_eq!(placement, Placement::default());
         assert!(rendered(&image, placement).iter().zip(&image).enumerate().all(
             |(i, (&value, &v))| {
-                value == (f32::from(v) - NORMALISATION.mean[i % 3]) / NORMALISATION.deviation[i % 3]
+                value == (f32::from(v) - NORMALIZATION.mean[i % 3]) / NORMALIZATION.std[i % 3]
             }
         ));
     }
 
-    /// Parts lie inside, have the shapes and areas that they may have, and are where they may be.
+    /// Crops lie inside the image and have areas, aspect ratios and places in their ranges.
     #[test]
-    fn pieces_are_as_torchvision_draws_them() {
+    fn crops_have_the_distribution_of_torchvision() {
         let shape = ImageShape { channels: 3, height: 60, width: 80 };
         let augment = Augment { stretch: Some(0.25), ..Augment::NONE };
         let n = 20_000u64;
         let (mut shares, mut corners) = (0.0, [0.0; 2]);
         for image in 0..n {
             let placed = augment.place(shape, Counter::new(5, Phase::Train, 1), image);
-            let Piece { at, size: [rows, columns] } = placed.piece.unwrap();
+            let CropBox { at, size: [rows, columns] } = placed.crop.unwrap();
             assert!(at[0] + rows <= 60 && at[1] + columns <= 80, "{placed:?}");
             let (share, ratio) = ((rows * columns) as f64 / 4800.0, columns as f64 / rows as f64);
             assert!((0.24..1.01).contains(&share) && (0.73..1.37).contains(&ratio), "{placed:?}");
@@ -255,14 +259,15 @@ mod tests {
                 corners = corners.map(|sum| sum + 0.5);
             }
         }
-        // Of a share s of a 4:3 image −ln s / ln (16/9) fit, all below 9/16: 0.521 on average.
+        // A fraction s of a 4:3 image fits with probability −ln s / ln (16/9), below 9/16 always:
+        // the average is 0.521.
         assert!((shares - 0.521).abs() < 0.01, "{shares}");
         assert!(corners.iter().all(|sum| (sum / n as f64 - 0.5).abs() < 0.02), "{corners:?}");
     }
 
-    /// Where no part fits, the middle: all of it, or as much as is not too long.
+    /// If no crop fits: the center, as much of the image as the aspect ratio allows.
     #[test]
-    fn a_piece_that_never_fits_is_the_middle() {
+    fn a_crop_that_never_fits_is_the_center() {
         let whole = Augment { stretch: Some(1.0), ..Augment::NONE };
         for (height, width, expected) in
             [(40, 40, [0, 0, 40, 40]), (12, 60, [0, 22, 12, 16]), (60, 12, [22, 0, 16, 12])]
@@ -275,7 +280,8 @@ mod tests {
         }
     }
 
-    /// All 81 windows, both flips and every centre come up, alike within 5 deviations.
+    /// All 81 shifts, both flips and whole cutouts occur as often as they should, within 5 standard
+    /// deviations.
     #[test]
     fn placements_are_uniform() {
         let shape = ImageShape::CIFAR;
@@ -290,12 +296,13 @@ mod tests {
             assert!(rows.0 < rows.1 && rows.1 <= 32 && (8..=16).contains(&(rows.1 - rows.0)));
             full += f64::from(u8::from(rows.1 - rows.0 == 16 && columns.1 - columns.0 == 16));
         }
-        let near = |count: f64, share: f64| {
-            let (mean, n) = (share * n as f64, n as f64);
-            (count - mean).abs() < 5.0 * (n * share * (1.0 - share)).sqrt()
+        let near = |count: f64, probability: f64| {
+            let (mean, n) = (probability * n as f64, n as f64);
+            (count - mean).abs() < 5.0 * (n * probability * (1.0 - probability)).sqrt()
         };
         assert!(windows.iter().all(|&count| near(count, 1.0 / 81.0)), "{windows:?}");
         assert!(near(flips, 0.5), "{flips}");
-        assert!(near(full, (17.0 / 32.0) * (17.0 / 32.0)), "{full}"); // centres 8 to 24 of 32 cut a whole square
+        // Centers 8 to 24 of 32 cut out a whole square.
+        assert!(near(full, (17.0 / 32.0) * (17.0 / 32.0)), "{full}");
     }
 }

@@ -1,38 +1,40 @@
-//! Batches of training (shuffled, augmented, tail dropped) and of evaluation (in order, as they are, tail short).
+//! Batches for training (shuffled, augmented, the incomplete last one dropped) and for evaluation
+//! (in order, unchanged, the last one short).
 //!
-//! A batch is a table of what is drawn: which image lands where. The pixels are on the device already
-//! ([`Dataset::image_set`]), which fills the batch by the table. A batch is a function of its step alone: `fill(step)`
-//! gives the same table whichever step was made before, on whichever thread.
+//! A batch is a table of image indices with placements. The pixels are on the device already
+//! ([`Dataset::image_set`]), which fills the batch from the table. A batch depends on its step
+//! alone: `fill(step)` gives the same table whichever step came before, on any thread.
 
 use std::sync::Arc;
 
 use superweight_engine::ImageSample;
 
-use super::error::DataError;
 use super::augment::Augment;
 use super::dataset::Dataset;
+use super::error::DataError;
 use super::images::Split;
 use super::order::epoch_order;
 use super::random::{Counter, Phase, Stream};
 
-/// What is drawn, in order.
+/// Images of a batch in order, each with its placement.
 pub type Batch = Vec<ImageSample>;
 
-/// Something that makes batches by number.
+/// A source of batches by step.
 pub trait Batches {
-    /// Images in a batch.
+    /// Number of images in a batch.
     fn batch_size(&self) -> usize;
 
-    /// Makes batch `step` in a buffer made by [`Batches::buffer`]. Allocates nothing.
+    /// Fills `batch`, a buffer of [`Batches::buffer`], for this step. Does not allocate.
     fn fill(&mut self, step: u64, batch: &mut Batch) -> Result<(), DataError>;
 
-    /// A buffer of the right size.
+    /// Returns an empty buffer with capacity for one batch.
     fn buffer(&self) -> Batch {
         Vec::with_capacity(self.batch_size())
     }
 }
 
-/// Training batches of all epochs: step s is batch `s % steps_per_epoch` of epoch `s / steps_per_epoch`.
+/// Training batches of all epochs: step s is batch `s % steps_per_epoch` of epoch `s /
+/// steps_per_epoch`.
 pub struct TrainBatches {
     data: Arc<Dataset>,
     images: Vec<u32>,
@@ -40,18 +42,19 @@ pub struct TrainBatches {
     augment: Augment,
     seed: u64,
     phase: Phase,
-    /// Of the epoch it was made for.
+    /// Order of the images in `order_epoch`.
     order: Vec<u32>,
     order_epoch: Option<u64>,
     heads: usize,
     batch_repetitions: usize,
-    /// What is drawn for one head, and in which order.
+    /// The batch before it is shuffled for each head.
     images_of_head: Batch,
+    /// Order of the batch for one head.
     order_of_head: Vec<u32>,
 }
 
 impl TrainBatches {
-    /// Batches of these training images (see [`ValidationSplit`](super::ValidationSplit)).
+    /// Batches of these training images; see [`ValidationSplit`](super::ValidationSplit).
     pub fn new(
         data: Arc<Dataset>,
         images: Vec<u32>,
@@ -80,13 +83,14 @@ impl TrainBatches {
         })
     }
 
-    /// For networks of several heads: every image of the batch so many times for each of them, placed as it is, in an order that
-    /// is the head's own. What is drawn for the heads of a row stands one after another.
+    /// Batches for networks with several heads (MIMO). Each head receives every image of the batch
+    /// `batch_repetitions` times, with one placement, in an order of its own. The images that form
+    /// one input, one per head, are adjacent.
     pub fn for_heads(self, heads: usize, batch_repetitions: usize) -> Self {
         Self { heads, batch_repetitions, ..self }
     }
 
-    /// Whole batches in an epoch; what is left over is dropped, another part in every epoch.
+    /// Number of whole batches in an epoch. The rest is dropped; every epoch drops other images.
     pub fn steps_per_epoch(&self) -> u64 {
         (self.images.len() / self.batch_size) as u64
     }
@@ -134,7 +138,8 @@ impl Batches for TrainBatches {
     }
 }
 
-/// Every image once, in order, never augmented; the last batch may be short.
+/// Evaluation batches: every image once, in order, without augmentation; the last batch may be
+/// short.
 pub struct EvalBatches {
     images: Vec<u32>,
     batch_size: usize,
@@ -142,7 +147,8 @@ pub struct EvalBatches {
 }
 
 impl EvalBatches {
-    /// Batches of these images of a part; the held-out images are part of the training images.
+    /// Batches of the images with these indices. Validation images have indices in the training
+    /// images.
     pub fn new(images: Vec<u32>, batch_size: usize) -> Result<Self, DataError> {
         if batch_size == 0 {
             return Err(DataError::BatchSize { batch: batch_size, images: images.len() });
@@ -150,17 +156,17 @@ impl EvalBatches {
         Ok(Self { images, batch_size, heads: 1 })
     }
 
-    /// For networks of several heads: every image for all of them.
+    /// Batches for networks with several heads (MIMO): every head receives the same image.
     pub fn for_heads(self, heads: usize) -> Self {
         Self { heads, ..self }
     }
 
-    /// Batches of all images of a part.
-    pub fn all(data: &Dataset, part: Split, batch_size: usize) -> Result<Self, DataError> {
-        Self::new((0..data.part(part).len() as u32).collect(), batch_size)
+    /// Batches of all images of a split.
+    pub fn all(data: &Dataset, split: Split, batch_size: usize) -> Result<Self, DataError> {
+        Self::new((0..data.split(split).len() as u32).collect(), batch_size)
     }
 
-    /// How many batches.
+    /// Number of batches.
     pub fn steps(&self) -> u64 {
         self.images.len().div_ceil(self.batch_size) as u64
     }
@@ -211,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_has_every_image_once_less_the_tail() {
+    fn an_epoch_has_every_image_at_most_once_and_drops_the_rest() {
         let data = Arc::new(dataset(50, 7));
         let images: Vec<u32> = (0..50).filter(|i| i % 10 != 3).collect(); // 45
         let mut batches =
@@ -236,18 +242,18 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_depends_on_its_step_and_seed_alone() {
+    fn a_batch_depends_on_step_and_seed_only() {
         let forward: Vec<_> = (0..12).map(|step| batch(&mut train(1, 8), step)).collect();
         let mut batches = train(1, 8);
         for step in (0..12).rev() {
             assert_eq!(batch(&mut batches, step), forward[step as usize]);
         }
         assert_ne!(batch(&mut train(2, 8), 0), forward[0]);
-        assert_ne!(forward[0], forward[5]); // another epoch
+        assert_ne!(forward[0], forward[5]); // step 5 is in the next epoch
     }
 
     #[test]
-    fn what_happens_to_an_image_does_not_depend_on_the_batch_size() {
+    fn placements_do_not_depend_on_the_batch_size() {
         let (mut small, mut large) = (train(1, 3), train(1, 9));
         let large = batch(&mut large, 0);
         for step in 0..3 {
@@ -257,9 +263,9 @@ mod tests {
         }
     }
 
-    /// Each head sees every image of the plain batch as often as said, and in an order of its own.
+    /// Each head receives every image of the plain batch as often as requested.
     #[test]
-    fn heads_see_the_batch_in_orders_of_their_own() {
+    fn heads_receive_the_batch_in_orders_of_their_own() {
         let mut batches = train(1, 8).for_heads(3, 4);
         let mut seen: Vec<Batch> = vec![];
         for step in [0, 1, 5] {
@@ -289,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn evaluation_has_a_short_tail() {
+    fn the_last_evaluation_batch_is_short() {
         let mut batches = EvalBatches::all(&dataset(5, 7), Split::Test, 3).unwrap();
         assert_eq!(batches.steps(), 3);
         let sizes: Vec<Batch> = (0..4).map(|step| batch(&mut batches, step)).collect();

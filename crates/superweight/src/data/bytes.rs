@@ -1,4 +1,4 @@
-//! Bytes of images: in memory, or those of a file that need not fit there.
+//! The bytes of images, in memory or mapped from a file that may be larger than memory.
 
 use std::ops::{Deref, Range};
 use std::path::Path;
@@ -9,33 +9,33 @@ use superweight_engine::{MappedFile, Pixels};
 
 use super::error::DataError;
 
-/// How many MiB of a packed set are held in memory.
+/// Environment variable with the largest size of a packed data set that is held in memory, in MiB.
 const VARIABLE: &str = "SWN_IMAGES_MIB";
-/// Where nobody says how much memory there is.
-const USUAL: u64 = 4 << 30;
+/// Limit if neither the variable nor the system states one.
+const DEFAULT_LIMIT: u64 = 4 << 30;
 
-/// `[image][row][column][channel]`.
+/// Bytes of images, `[image][row][column][channel]`.
 #[derive(Clone)]
 pub enum Bytes {
-    /// In memory.
+    /// Bytes in memory.
     Memory(Vec<u8>),
-    /// Of a file, read when somebody looks.
+    /// A mapped file, whose pages are read on access.
     File(Arc<MappedFile>),
 }
 
 impl Bytes {
-    /// In memory, to be written to.
+    /// Returns the bytes for writing, copied into memory if they are in a file.
     pub fn make_mut(&mut self) -> &mut Vec<u8> {
         if let Self::File(file) = self {
             *self = Self::Memory(file.bytes().to_vec());
         }
         match self {
             Self::Memory(bytes) => bytes,
-            Self::File(_) => unreachable!("it was made memory above"),
+            Self::File(_) => unreachable!("the lines above copied it into memory"),
         }
     }
 
-    /// Whether they are in memory.
+    /// Whether the bytes are in memory.
     pub fn in_memory(&self) -> bool {
         matches!(self, Self::Memory(_))
     }
@@ -101,10 +101,11 @@ impl fmt::Debug for Bytes {
     }
 }
 
-/// Bytes of images that are held in memory at most: what `SWN_IMAGES_MIB` says, else half of what there is, or may be used.
-pub(super) fn held_in_memory() -> Result<u64, DataError> {
+/// Largest size in bytes of a packed data set that is held in memory: `SWN_IMAGES_MIB`, otherwise
+/// half of the memory that the machine has or that the process may use.
+pub(super) fn memory_limit() -> Result<u64, DataError> {
     match std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
-        Some(value) => said(&value.to_string_lossy()),
+        Some(value) => parse_mib(&value.to_string_lossy()),
         None => {
             let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
             let allowed = allowed(Path::new("/sys/fs/cgroup"), &read("/proc/self/cgroup"));
@@ -112,12 +113,13 @@ pub(super) fn held_in_memory() -> Result<u64, DataError> {
                 .into_iter()
                 .chain(allowed)
                 .min()
-                .map_or(USUAL, |most| most / 2))
+                .map_or(DEFAULT_LIMIT, |memory| memory / 2))
         }
     }
 }
 
-fn said(value: &str) -> Result<u64, DataError> {
+/// Number of bytes in a value of the environment variable.
+fn parse_mib(value: &str) -> Result<u64, DataError> {
     let bytes = value.trim().parse().ok().and_then(|mib: u64| mib.checked_mul(1 << 20));
     bytes.ok_or_else(|| DataError::Variable {
         name: VARIABLE,
@@ -126,7 +128,8 @@ fn said(value: &str) -> Result<u64, DataError> {
     })
 }
 
-/// What the groups that a process is in may have, as Linux lists them: containers have less than their machine.
+/// Smallest memory limit in bytes of the control groups of this process (Linux). Containers have
+/// less memory than their machine.
 fn allowed(root: &Path, groups: &str) -> Option<u64> {
     let of_group = |line: &str| {
         let mut fields = line.splitn(3, ':');
@@ -139,7 +142,8 @@ fn allowed(root: &Path, groups: &str) -> Option<u64> {
             }
             _ => return None,
         };
-        // Within a container the path may be the machine's; then its own group is at the root.
+        // Inside a container, the path may be that of the machine; then the container's group is
+        // the root.
         let limits = [base.join(path), base].into_iter().filter_map(|folder| {
             fs::read_to_string(folder.join(file)).ok()?.trim().parse::<u64>().ok()
         });
@@ -148,7 +152,7 @@ fn allowed(root: &Path, groups: &str) -> Option<u64> {
     groups.lines().filter_map(of_group).min()
 }
 
-/// Linux's answer.
+/// Total memory in bytes according to `/proc/meminfo` (Linux).
 fn total(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
@@ -160,11 +164,11 @@ mod tests {
     use crate::data::testing::Folder;
 
     #[test]
-    fn memory_is_what_is_said_or_what_there_is() {
-        assert_eq!(said(" 3 ").unwrap(), 3 << 20);
-        assert_eq!(said("0").unwrap(), 0);
+    fn the_variable_and_meminfo_are_parsed() {
+        assert_eq!(parse_mib(" 3 ").unwrap(), 3 << 20);
+        assert_eq!(parse_mib("0").unwrap(), 0);
         for wrong in ["3G", "-1", "99999999999999999999", "18446744073709551615"] {
-            let error = said(wrong).unwrap_err().to_string();
+            let error = parse_mib(wrong).unwrap_err().to_string();
             assert_eq!(error, format!("SWN_IMAGES_MIB={wrong}: a number of MiB is expected"));
         }
         assert_eq!(total("MemFree: 1 kB\nMemTotal:       24612345 kB\n"), Some(24_612_345 * 1024));
@@ -172,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_have_less() {
+    fn limits_of_control_groups_count() {
         let folder = Folder::new("memory-groups");
         let write = |file: &str, text: &str| {
             let file = folder.0.join(file);

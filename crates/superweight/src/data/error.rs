@@ -1,90 +1,90 @@
-//! Everything that can be wrong with data, with file, place and what to do.
+//! Errors of data sets, each with file, place and what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Why data could not be fetched, read or divided.
+/// Why data cannot be fetched, packed, read or divided.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum DataError {
     /// No data set has this name.
     #[error("unknown data set '{name}': there are {known}; 'swn data pack' makes one of pictures")]
     Unknown {
-        /// As typed.
+        /// The name.
         name: String,
-        /// The names there are.
+        /// Names of all data sets.
         known: String,
     },
-    /// A known data set that is not in the folder.
+    /// A known data set is missing in the data folder.
     #[error(
         "{name} is not in {}: 'swn data fetch {name}' downloads it, '--from PATH' takes files already there",
         folder.display()
     )]
     NotFetched {
-        /// The data set.
+        /// Name of the data set.
         name: String,
-        /// Where it was looked for.
+        /// The data folder.
         folder: PathBuf,
     },
-    /// Some files of a set are there, others are not.
+    /// Some files of a data set are missing.
     #[error("{} has no {missing}: {name} consists of {needed}", place.display())]
     Missing {
-        /// The folder or archive.
+        /// Folder or archive that was read.
         place: PathBuf,
-        /// The first file that is not there.
+        /// The first missing file.
         missing: String,
-        /// The data set.
+        /// Name of the data set.
         name: String,
-        /// All its files.
+        /// Names of all its files.
         needed: String,
     },
-    /// A path that is nothing of the data set.
+    /// A path is neither an archive nor a file of the data set.
     #[error("{} is neither an archive (.tar.gz) nor one of {needed}: give the folder or archive of {name}", path.display())]
     NotData {
-        /// As given.
+        /// The path.
         path: PathBuf,
-        /// The data set.
+        /// Name of the data set.
         name: String,
-        /// Its files.
+        /// Names of all its files.
         needed: String,
     },
-    /// Cut short, or not this file.
+    /// A file has another size: it was cut off, or is another file.
     #[error("{}: {found} where {expected} bytes are expected; fetch it again", file.display())]
     WrongSize {
         /// The file, or `archive/member`.
         file: PathBuf,
-        /// What was found, in words.
+        /// Size that was found, in words.
         found: String,
-        /// Bytes it should have.
+        /// Expected size in bytes.
         expected: u64,
     },
-    /// Bytes that do not mean what they should.
+    /// A file breaks the rules of its format.
     #[error("{}, byte {offset}: expected {expected}, found {found}", file.display())]
     Malformed {
         /// The file, or `archive/member`.
         file: PathBuf,
-        /// Place in the (unpacked) file.
+        /// Byte offset in the uncompressed file.
         offset: u64,
-        /// In words.
+        /// What the format requires, in words.
         expected: String,
-        /// In words.
+        /// What the file has, in words.
         found: String,
     },
-    /// A label of no class.
+    /// A label has no class.
     #[error("{}, byte {offset}: label {label} is out of range: there are {classes} classes", file.display())]
     Label {
         /// The file.
         file: PathBuf,
-        /// Place in the (unpacked) file.
+        /// Byte offset in the uncompressed file.
         offset: u64,
-        /// As read.
+        /// The label.
         label: u64,
-        /// Labels are below this.
+        /// Number of classes; labels must be below it.
         classes: usize,
     },
-    /// The right size and the wrong bytes.
+    /// A file has the right size, but its digest differs from the official one.
     #[error(
         "{}: SHA-256 {found} where {expected} is expected: the file is damaged or of another release; fetch it again",
         file.display()
@@ -92,117 +92,117 @@ pub enum DataError {
     Digest {
         /// The file, or `archive/member`.
         file: PathBuf,
-        /// Of the official file.
+        /// SHA-256 of the official file.
         expected: String,
-        /// Of this one.
+        /// SHA-256 of this file.
         found: String,
     },
-    /// The system said no.
+    /// A file operation failed.
     #[error("{} could not be {doing}{advice}", path.display())]
     Io {
-        /// read, written, …
+        /// Participle that completes the message "could not be …": read, written.
         doing: &'static str,
-        /// What to do, or nothing; begins with a separator.
+        /// Advice that follows the message, with a separator in front; may be empty.
         advice: String,
-        /// The file or folder.
+        /// File or folder of the operation.
         path: PathBuf,
-        /// As the system says it.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The address gave nothing.
+    /// A download failed.
     #[error(
         "{address} could not be downloaded: {why}; files already there are taken with '--from PATH'"
     )]
     Download {
         /// The address.
         address: String,
-        /// What the downloading program said.
+        /// Message of the program that downloads.
         why: String,
     },
-    /// A variable of the environment says what it cannot mean.
+    /// An environment variable has an invalid value.
     #[error("{name}={value}: {expected} is expected")]
     Variable {
-        /// Of the environment.
+        /// Name of the variable.
         name: &'static str,
-        /// What it is set to.
+        /// Its value.
         value: String,
-        /// What it may be.
+        /// Valid values, in words.
         expected: &'static str,
     },
-    /// Without a home there is no standard folder.
+    /// No environment variable leads to a data folder.
     #[error("no folder for data: set SWN_DATA (or HOME)")]
     NoFolder,
-    /// A name that no set of one's own can have.
+    /// A packed data set cannot have this name.
     #[error("'{name}' cannot name a set of your own: {why}")]
     Name {
-        /// As typed.
+        /// The name.
         name: String,
-        /// Which rule it breaks.
+        /// The rule that it breaks.
         why: &'static str,
     },
-    /// A set of that name was packed before, or something else lies there.
+    /// A data set or something else exists under the name of a new one.
     #[error("{} is there already: {why}", target.display())]
     Exists {
-        /// The set's folder.
+        /// Folder of the new data set.
         target: PathBuf,
-        /// What to do.
+        /// Why it is not replaced, or what to do.
         why: &'static str,
     },
-    /// A file of a packed set that is not as it was written.
+    /// A file of a packed data set was changed after packing.
     #[error("{}: {why}: pack the set again ('swn data pack --replace')", file.display())]
     Damaged {
         /// The file.
         file: PathBuf,
-        /// In words.
+        /// What is wrong with it.
         why: String,
     },
-    /// A run's set of pictures is not in the data folder.
+    /// The packed data set of a run is missing in the data folder.
     #[error(
         "{name} is not in {}: copy its folder there, or pack the same pictures again ('swn data pack {name}')",
         folder.display()
     )]
     NotPacked {
-        /// The data set.
+        /// Name of the data set.
         name: String,
-        /// Where it was looked for.
+        /// The data folder.
         folder: PathBuf,
     },
-    /// More images than memory holds.
+    /// Memory has no room for the images.
     #[error(
         "{}: {bytes} bytes are more than there is memory; with SWN_IMAGES_MIB=0 images are read from the disk as they are drawn",
         file.display()
     )]
     NoMemory {
-        /// Of the images.
+        /// File with the images.
         file: PathBuf,
-        /// How many.
+        /// Size of the images in bytes.
         bytes: usize,
     },
-    /// Somebody wants no more pictures to be packed.
+    /// The caller stopped packing.
     #[error("interrupted: nothing was packed")]
     Interrupted,
-    /// Pictures that nobody can fetch.
+    /// ImageNet was requested, which no address offers, and is missing in the data folder.
     #[error(
         "imagenet is not in {}: 'swn data pack imagenet --from FOLDER --size 224' makes it of train/ and val/ with a folder per class",
         folder.display()
     )]
     NoImageNet {
-        /// Where it was looked for.
+        /// The data folder.
         folder: PathBuf,
     },
-    /// A set of the same name and other images.
+    /// A packed data set has the name of the run's one, but other images.
     #[error(
         "{name} in {} is not the set that the run was begun with (data.digest): set SWN_DATA to the folder that has it, \
          pack the same pictures again, or begin a new run with a recipe that has no data.digest",
         folder.display()
     )]
     OtherSet {
-        /// The data set.
+        /// Name of the data set.
         name: String,
         /// The data folder.
         folder: PathBuf,
     },
-    /// A folder that does not have pictures in folders of classes.
+    /// A folder does not have pictures in one folder per class.
     #[error("{}: {why}", from.display())]
     Pictures {
         /// The folder.
@@ -210,37 +210,49 @@ pub enum DataError {
         /// What is wrong, and what to do.
         why: String,
     },
-    /// Pictures that cannot be read.
+    /// Some pictures cannot be decoded.
     #[error(
-        "{count} of {of} pictures cannot be read:{first}\nmend or remove them, or leave them out with --skip-unreadable"
+        "{count} of {of} pictures cannot be read:{first}\nfix or remove them, or leave them out with --skip-unreadable"
     )]
     Unreadable {
-        /// How many.
+        /// Number of these pictures.
         count: usize,
-        /// Of how many.
+        /// Number of all pictures.
         of: usize,
-        /// The first of them with what is wrong, a line each, every line after a line break.
+        /// Errors of the first of them, each after a line break.
         first: String,
     },
-    /// More held out than there is.
-    #[error("{asked} images cannot be held out of {images}: at least one must be left to train on")]
+    /// There are not enough training images for the validation images.
+    #[error(
+        "{requested} validation images cannot be taken from {images} training images: at least one must remain"
+    )]
     Validation {
-        /// Images asked for.
-        asked: usize,
-        /// Training images there are.
+        /// Requested number of validation images.
+        requested: usize,
+        /// Number of training images.
         images: usize,
     },
-    /// A batch size without a batch.
+    /// This program lacks the embedded data set.
+    #[error(
+        "{name} is not in this program, which was built without the feature 'embedded-data': \
+         use another data set, such as fashion-mnist ('swn data fetch fashion-mnist')"
+    )]
+    NotEmbedded {
+        /// Name of the data set.
+        name: &'static str,
+    },
+    /// The batch size is 0 or exceeds the number of images.
     #[error("a batch of {batch} cannot be made of {images} images: choose between 1 and {images}")]
     BatchSize {
-        /// Images asked for.
+        /// The batch size.
         batch: usize,
-        /// Images there are.
+        /// Number of images.
         images: usize,
     },
 }
 
 impl DataError {
+    /// Builds a [`DataError::Malformed`].
     pub(super) fn malformed(
         file: &Path,
         offset: usize,
@@ -251,7 +263,7 @@ impl DataError {
         Self::Malformed { file: file.to_owned(), offset: offset as u64, expected, found }
     }
 
-    /// With what the system says, on one line.
+    /// The message with the error of the operating system, on one line.
     pub fn with_cause(&self) -> String {
         match self {
             Self::Io { source, .. } => format!("{self}: {source}"),
@@ -259,6 +271,7 @@ impl DataError {
         }
     }
 
+    /// Builds a [`DataError::Io`] for a file that cannot be read; for `map_err`.
     pub(super) fn read(path: &Path, source: io::Error) -> Self {
         Self::Io { doing: "read", advice: String::new(), path: path.to_owned(), source }
     }

@@ -1,36 +1,37 @@
-//! The layouts of data sets as functions of bytes, for the targets of `fuzz/` alone: `--cfg fuzzing` is cargo-fuzz's.
+//! The layouts of data sets as functions of bytes, for the targets in `fuzz/` (`--cfg fuzzing`
+//! comes from cargo-fuzz).
 //!
-//! Real sets have sizes that no fuzzer would reach, so there are two small ones here: four images of 2×2 each, read by the
-//! code that reads the real ones. Not public functions of the library: nobody else has a use for half a data set.
+//! Fuzzers would not reach the sizes of real data sets. Two small ones with four images of 2×2 each
+//! are read by the code that reads the real ones. Other builds of the library lack this module.
 
 use std::io::Cursor;
 use std::path::Path;
 
 use superweight_plan::arch::ImageShape;
 
-use super::sources::catalogue::{Entry, FileEntry, Layout};
 use super::dataset::Dataset;
+use super::error::DataError;
 use super::images::{Normalization, Split};
+use super::sources::catalog::{Entry, FileEntry, Layout};
+use super::sources::python;
 use super::sources::source;
 use super::sources::source::Found;
-use super::error::DataError;
-use super::sources::python;
 
 const SIDE: usize = 2;
 const IMAGES: usize = 2;
-/// Coarse label, fine label, three planes.
+/// Bytes of a record: coarse label, fine label, three planes.
 const RECORD: usize = 2 + 3 * SIDE * SIDE;
 
 const fn file(
     name: &'static str,
     bytes: usize,
-    part: Split,
+    split: Split,
     python: Option<&'static str>,
 ) -> FileEntry {
-    FileEntry { name, bytes: bytes as u64, sha256: "", part, python }
+    FileEntry { name, bytes: bytes as u64, sha256: "", split, python }
 }
 
-/// Two files of two records; `train` and `test` in the python layout.
+/// Data set of two files with two records each; `train` and `test` in the Python layout.
 pub static CIFAR: Entry = Entry {
     name: "small-cifar",
     folder: "small-cifar",
@@ -46,7 +47,7 @@ pub static CIFAR: Entry = Entry {
     normalization: Normalization::fixed(&[0.0; 3], &[1.0; 3]),
 };
 
-/// Images and labels, twice.
+/// Data set of two files of images and two of labels.
 pub static IDX: Entry = Entry {
     name: "small-idx",
     folder: "small-idx",
@@ -64,19 +65,19 @@ pub static IDX: Entry = Entry {
     normalization: Normalization::fixed(&[0.0], &[1.0]),
 };
 
-/// A tar, compressed or not, with the files of a set.
+/// Reads a tar archive, compressed or not, with the files of a data set.
 pub fn archive(entry: &Entry, bytes: &[u8]) -> Result<Dataset, DataError> {
     let files = source::from_reader(entry, Path::new("fuzz"), Cursor::new(bytes.to_vec()))?;
     Dataset::from_files(entry, &files)
 }
 
-/// The files of a set themselves, of any sizes.
+/// Reads the files of a data set, of any sizes.
 pub fn files(entry: &Entry, files: &[&[u8]]) -> Result<Dataset, DataError> {
     let found = |bytes: &&[u8]| Found { path: "fuzz".into(), bytes: bytes.to_vec() };
     Dataset::from_files(entry, &files.iter().map(found).collect::<Vec<_>>())
 }
 
-/// A pickled batch of CIFAR's python layout.
+/// Converts a pickled batch of CIFAR's Python layout.
 pub fn pickle(bytes: &[u8], label_bytes: usize) -> Result<Vec<u8>, DataError> {
     python::to_binary(Path::new("fuzz"), bytes, label_bytes)
 }

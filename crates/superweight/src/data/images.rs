@@ -1,4 +1,4 @@
-//! Images of one shape with their labels, and how pixels are normalized.
+//! Images of one shape with their labels, the splits they belong to, and their normalization.
 
 use std::borrow::Cow;
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::bytes::Bytes;
 
-/// What a model may learn from, and what it is judged by.
+/// Images of a data set that belong together, as its files divide them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
-    /// Training images; what is held out is a part of them.
+    /// Training images, which include the validation images.
     Train,
     /// Test images.
     Test,
@@ -43,46 +43,45 @@ impl EvalSplit {
     }
 }
 
-/// Images of one shape and their labels.
+/// Images of one shape with their labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Images {
-    /// `[image][row][column][channel]`.
+    /// Pixels, `[image][row][column][channel]`.
     pub pixels: Bytes,
-    /// Below the number of classes.
+    /// Class of each image, below the number of classes.
     pub labels: Vec<u16>,
 }
 
 impl Images {
-    /// How many.
+    /// Number of images.
     pub fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no images.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
 
-    /// The bytes of one image.
+    /// Pixels of one image.
     pub fn image(&self, index: usize) -> &[u8] {
         let size = self.pixels.len() / self.len();
         &self.pixels[index * size..][..size]
     }
 }
 
-/// Per channel, in 0–255: a pixel v becomes (v − mean) / deviation.
+/// Normalization of pixels: a byte v becomes (v − mean) / std, with constants per channel in 0–255.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Normalization {
-    /// Over all training images.
+    /// Mean of each channel over the training images.
     pub mean: Cow<'static, [f32]>,
-    /// Over all training images.
-    pub deviation: Cow<'static, [f32]>,
+    /// Standard deviation of each channel over the training images.
+    pub std: Cow<'static, [f32]>,
 }
 
 impl Normalization {
-    /// Of a set that is known when this is compiled.
-    pub const fn fixed(mean: &'static [f32], deviation: &'static [f32]) -> Self {
-        Self { mean: Cow::Borrowed(mean), deviation: Cow::Borrowed(deviation) }
+    /// Normalization of a data set that is known at compile time.
+    pub const fn fixed(mean: &'static [f32], std: &'static [f32]) -> Self {
+        Self { mean: Cow::Borrowed(mean), std: Cow::Borrowed(std) }
     }
 }
-

@@ -1,48 +1,50 @@
-//! Which random numbers are drawn for data: (seed, phase, epoch, image, stream), on the mixer of [`crate::rng`].
+//! Random numbers for data as a function of (seed, phase, epoch, image, stream), on the mixer of
+//! [`crate::rng`].
 //!
-//! Any draw can be made at any time, on any thread or device, in any order; a resumed run needs no saved generator.
+//! Draws can be made at any time, on any thread or device, in any order; a resumed run needs no
+//! saved generator.
 
 use crate::rng::Draws;
 
-/// What the numbers are for: a search and the training after it must not see the same order.
+/// Purpose of the draws. Search and training have orders of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Phase {
-    /// Choosing what is held out.
+    /// Drawing validation images or test images.
     Split = 0,
-    /// Training that decides what is shared.
+    /// Training that decides what layers share.
     Search = 1,
-    /// Training that is kept.
+    /// Training of the final members.
     Train = 2,
 }
 
-/// Which number of an image (or position) is drawn.
+/// Quantity that is drawn for an image or position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Stream {
-    /// Position in the epoch's order, or in a split.
+    /// Position in the order of an epoch, or in a split.
     Order = 0,
-    /// Row of the crop.
+    /// Row of the shift or crop.
     CropY = 1,
-    /// Column of the crop.
+    /// Column of the shift or crop.
     CropX = 2,
-    /// Whether to flip.
+    /// Whether the image is flipped.
     Flip = 3,
-    /// Row of the cutout's centre.
+    /// Row of the center of the cutout.
     CutoutY = 4,
-    /// Column of the cutout's centre.
+    /// Column of the center of the cutout.
     CutoutX = 5,
-    /// Area of the part that is stretched.
+    /// Area of the crop that is resized.
     Area = 6,
-    /// Its width over its height.
+    /// Aspect ratio of the crop that is resized.
     Ratio = 7,
-    /// Order in which members have their turn (`train.members_per_step`).
+    /// Order in which members train (`train.members_per_step`).
     Turn = 8,
-    /// Order of a batch for one of several heads (`train.batch_repetitions`).
+    /// Order of a batch for one head of a network with several (`train.batch_repetitions`).
     Head = 9,
 }
 
-/// All draws of one (seed, phase, epoch).
+/// All draws of one seed, phase and epoch.
 ///
 /// ```
 /// use superweight::data::{Counter, Phase, Stream};
@@ -54,22 +56,22 @@ pub enum Stream {
 pub struct Counter(Draws);
 
 impl Counter {
-    /// The draws of an epoch of a phase.
+    /// Draws of an epoch of a phase.
     pub fn new(seed: u64, phase: Phase, epoch: u64) -> Self {
         Self(Draws::new(&[seed, phase as u64, epoch]))
     }
 
-    /// 64 uniform bits for an image (or position).
+    /// Draws 64 uniform bits for an image or position.
     pub fn draw(self, index: u64, stream: Stream) -> u64 {
         self.0.under(stream as u64).bits(index)
     }
 
-    /// Uniform in `0..n`: the high half of a product, off by at most n/2⁶⁴ from uniform.
+    /// Draws uniformly from `0..n`: the high half of a product, which deviates by at most n/2⁶⁴.
     pub fn below(self, index: u64, stream: Stream, n: u64) -> u64 {
         ((u128::from(self.draw(index, stream)) * u128::from(n)) >> 64) as u64
     }
 
-    /// Shuffles by draws from index `first` on, as many as there are items (Fisher–Yates).
+    /// Shuffles `items` (Fisher–Yates) with one draw each, from index `first` on.
     pub fn shuffle<T>(self, items: &mut [T], first: u64, stream: Stream) {
         for i in (1..items.len()).rev() {
             let j = self.below(first + i as u64, stream, i as u64 + 1);
@@ -77,7 +79,7 @@ impl Counter {
         }
     }
 
-    /// Uniform in [0, 1), another number for every attempt.
+    /// Draws uniformly from [0, 1), another number for every attempt.
     pub fn unit(self, index: u64, stream: Stream, attempt: u64) -> f64 {
         let bits = self.0.under(stream as u64).under(index).bits(attempt);
         (bits >> 11) as f64 / (1u64 << 53) as f64
@@ -102,9 +104,10 @@ mod tests {
         Stream::Head,
     ];
 
-    /// A change here changes every run. The same three come out of ten lines of Python with unbounded integers.
+    /// A change of these values changes every run. Ten lines of Python with unbounded integers give
+    /// the same three.
     #[test]
-    fn pinned() {
+    fn draws_are_pinned() {
         let counter = Counter::new(1, Phase::Train, 2);
         let draws = [(0, Stream::Order), (1, Stream::Order), (0, Stream::Flip)]
             .map(|(i, s)| counter.draw(i, s));
@@ -115,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_of_the_key_matters_and_nothing_collides() {
+    fn every_word_of_the_key_changes_the_draws() {
         let mut seen = HashSet::new();
         for seed in 0..6 {
             for phase in [Phase::Split, Phase::Search, Phase::Train] {
@@ -131,7 +134,8 @@ mod tests {
         assert_eq!(seen.len(), 6 * 3 * 6 * STREAMS.len() * 100);
     }
 
-    /// χ² with 8 degrees of freedom stays below 35 (p = 3e-5) for every stream, along images and along epochs.
+    /// χ² with 8 degrees of freedom stays below 35 (p = 3e-5) for every stream, along images and
+    /// along epochs.
     #[test]
     fn uniform_along_images_and_epochs() {
         for stream in STREAMS {
@@ -148,9 +152,10 @@ mod tests {
         }
     }
 
-    /// Neighbouring keys share half their bits, as strangers do: within 5 deviations over 64 × 4096 bits.
+    /// Draws of neighboring keys agree in half of their bits, within 5 standard deviations over
+    /// 64 × 4096 bits.
     #[test]
-    fn neighbours_are_strangers() {
+    fn neighboring_keys_are_independent() {
         let counter = Counter::new(0, Phase::Train, 0);
         let mut same = [0u32; 3];
         for i in 0..4096 {

@@ -1,27 +1,28 @@
-//! Which training images are held out to choose by: the same number per class where it divides.
+//! Draws the validation images from the training images, equally many per class where possible.
 //!
-//! Every image draws a number from `split_seed` alone; each class gives its images with the smallest. What does not
-//! divide (or a class too small for its share) is made up from the smallest of the rest, so that any count can be met.
+//! Every image draws a number from `split_seed`; each class gives its images with the smallest
+//! numbers. A remainder of the division, or the missing images of a small class, come from the
+//! smallest numbers of the other images, so any count can be met.
 
 use super::error::DataError;
 use super::random::{Counter, Phase, Stream};
 
-/// Positions in the training set, ascending; together they are all of it.
+/// Training images divided into two sets of ascending indices, which together are all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidationSplit {
-    /// Trained on.
+    /// Images that training uses.
     pub train: Vec<u32>,
-    /// Held out: never trained on, never augmented.
+    /// Validation images, which training never uses.
     pub validation: Vec<u32>,
 }
 
 impl ValidationSplit {
-    /// Holds out `count` of the images with these labels.
+    /// Draws `count` validation images, given the labels of all training images.
     ///
     /// # Panics
     ///
-    /// If a label is not below `classes`; readers have checked that.
-    pub fn hold_out(
+    /// Panics if a label is not below `classes`, which readers of data sets check.
+    pub fn draw(
         labels: &[u16],
         classes: usize,
         count: usize,
@@ -29,7 +30,7 @@ impl ValidationSplit {
     ) -> Result<Self, DataError> {
         let images = labels.len();
         if count > 0 && count >= images {
-            return Err(DataError::Validation { asked: count, images });
+            return Err(DataError::Validation { requested: count, images });
         }
         let counter = Counter::new(split_seed, Phase::Split, 0);
         let mut drawn: Vec<u32> = (0..images as u32).collect();
@@ -45,7 +46,8 @@ impl ValidationSplit {
                 missing -= 1;
             }
         }
-        // One more of a class at a time, so that classes stay within one image of each other while they can.
+        // One more image of each class at a time, so that the counts of classes differ by at most
+        // one.
         while missing > 0 {
             let mut gave = vec![false; classes];
             for &i in &drawn {
@@ -73,10 +75,10 @@ mod tests {
     }
 
     #[test]
-    fn the_same_number_per_class_where_it_divides() {
+    fn classes_have_equal_counts_if_the_number_divides() {
         let labels: Vec<u16> = (0..5000).map(|i| (i * 7 % 100) as u16).collect();
         for count in [0, 1, 99, 100, 500, 505, 4999] {
-            let split = ValidationSplit::hold_out(&labels, 100, count, 0).unwrap();
+            let split = ValidationSplit::draw(&labels, 100, count, 0).unwrap();
             let counts = per_class(&labels, &split.validation, 100);
             let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
             assert_eq!(counts.iter().sum::<usize>(), count);
@@ -89,28 +91,28 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_alone_decides() {
+    fn the_split_depends_on_the_seed_only() {
         let labels: Vec<u16> = (0..1000).map(|i| (i % 10) as u16).collect();
-        let split = |seed| ValidationSplit::hold_out(&labels, 10, 100, seed).unwrap();
+        let split = |seed| ValidationSplit::draw(&labels, 10, 100, seed).unwrap();
         assert_eq!(split(0), split(0));
         assert_ne!(split(0), split(1));
     }
 
     #[test]
-    fn rare_classes_give_what_they_have() {
+    fn rare_classes_give_all_their_images() {
         let labels: Vec<u16> = (0..100).map(|i| u16::from(i < 97)).collect();
-        let split = ValidationSplit::hold_out(&labels, 2, 50, 0).unwrap();
+        let split = ValidationSplit::draw(&labels, 2, 50, 0).unwrap();
         assert_eq!(per_class(&labels, &split.validation, 2), [3, 47]);
     }
 
-    /// What is judged by fewer images than were held out is judged by none that was trained on.
+    /// So a run with more validation images can be evaluated on the smaller split of another run.
     #[test]
-    fn a_smaller_draw_is_a_part_of_a_larger() {
+    fn a_smaller_draw_is_a_subset_of_a_larger_one() {
         for labels in [
             (0..997).map(|i| (i * i % 10) as u16).collect::<Vec<_>>(),
             (0..500).map(|i| u16::from(i < 13) + 2 * u16::from(i % 7 == 0)).collect(),
         ] {
-            let draw = |count| ValidationSplit::hold_out(&labels, 10, count, 3).unwrap().validation;
+            let draw = |count| ValidationSplit::draw(&labels, 10, count, 3).unwrap().validation;
             let mut smaller = vec![];
             for count in (1..490).step_by(9) {
                 let larger = draw(count);
@@ -121,12 +123,12 @@ mod tests {
     }
 
     #[test]
-    fn all_of_them_is_too_many() {
-        let refused = ValidationSplit::hold_out(&[0, 1, 0], 2, 3, 0).unwrap_err();
+    fn at_least_one_training_image_must_remain() {
+        let refused = ValidationSplit::draw(&[0, 1, 0], 2, 3, 0).unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "3 images cannot be held out of 3: at least one must be left to train on"
+            "3 validation images cannot be taken from 3 training images: at least one must remain"
         );
-        assert!(ValidationSplit::hold_out(&[], 2, 0, 0).unwrap().train.is_empty());
+        assert!(ValidationSplit::draw(&[], 2, 0, 0).unwrap().train.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Tiny data sets, archives, pickles, a server and a small disk, for tests.
+//! Fixtures for tests: tiny data sets, archives, pickles, a server and a small disk.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use superweight_plan::arch::ImageShape;
 
 use super::Dataset;
-use super::sources::catalogue::{Entry, FileEntry, Layout};
 use super::images::{Images, Normalization, Split};
+use super::sources::catalog::{Entry, FileEntry, Layout};
 use super::sources::verify::hex_sha256;
 
-/// A folder of its own for one test, gone afterwards.
+/// A folder for one test, removed when dropped.
 pub struct Folder(pub PathBuf);
 
 impl Folder {
@@ -34,27 +34,27 @@ impl Drop for Folder {
     }
 }
 
-/// A PNG file.
-pub fn png_of(width: u32, height: u32, colour: png::ColorType, pixels: &[u8]) -> Vec<u8> {
+/// A PNG file with these pixels.
+pub fn png_of(width: u32, height: u32, color: png::ColorType, pixels: &[u8]) -> Vec<u8> {
     let mut bytes = vec![];
     let mut encoder = png::Encoder::new(&mut bytes, width, height);
-    encoder.set_color(colour);
+    encoder.set_color(color);
     encoder.set_depth(png::BitDepth::Eight);
     encoder.write_header().unwrap().write_image_data(pixels).unwrap();
     bytes
 }
 
-/// A picture of 2×2 pixels into a folder, which is made.
+/// Writes a PNG picture of 2×2 pixels and creates its folder.
 pub fn write_picture(path: &Path, pixels: [u8; 12]) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, png_of(2, 2, png::ColorType::Rgb, &pixels)).unwrap();
 }
 
-/// A small file system of its own.
+/// A small file system in memory, unmounted when dropped.
 pub struct Tmpfs(pub PathBuf);
 
 impl Tmpfs {
-    /// Nothing where this is not allowed.
+    /// Mounts the file system; `None` without the permission.
     pub fn mount(at: &Path, options: &str) -> Option<Self> {
         fs::create_dir_all(at).unwrap();
         let mut mount = Command::new("mount");
@@ -80,7 +80,7 @@ impl Drop for Tmpfs {
     }
 }
 
-/// A data set and its files.
+/// A data set with the contents of its files.
 pub struct Fixture {
     pub entry: Entry,
     pub files: Vec<(&'static str, Vec<u8>)>,
@@ -100,7 +100,7 @@ impl Fixture {
         (image * 3 % 5) as u16
     }
 
-    /// The same in the python layout.
+    /// The files in the Python layout.
     pub fn python(&self) -> Vec<(&'static str, Vec<u8>)> {
         let pickle = |(name, bytes): &(&'static str, Vec<u8>)| {
             let records: Vec<_> = bytes.chunks_exact(50).collect();
@@ -118,19 +118,19 @@ impl Fixture {
     }
 }
 
-fn fixture(layout: Layout, parts: [(&'static str, Split, Vec<u8>); 4], entry: Entry) -> Fixture {
-    let parts: Vec<_> = parts.into_iter().filter(|(_, _, bytes)| !bytes.is_empty()).collect();
-    let file = |(name, part, bytes): &(&'static str, Split, Vec<u8>)| FileEntry {
+fn fixture(layout: Layout, files: [(&'static str, Split, Vec<u8>); 4], entry: Entry) -> Fixture {
+    let files: Vec<_> = files.into_iter().filter(|(_, _, bytes)| !bytes.is_empty()).collect();
+    let entry_of = |(name, split, bytes): &(&'static str, Split, Vec<u8>)| FileEntry {
         name,
         bytes: bytes.len() as u64,
         sha256: hex_sha256(&[bytes]).leak(),
-        part: *part,
+        split: *split,
         python: name.strip_suffix(".bin"),
     };
-    let files = parts.iter().map(file).collect::<Vec<_>>().leak();
+    let entries = files.iter().map(entry_of).collect::<Vec<_>>().leak();
     Fixture {
-        entry: Entry { layout, files, ..entry },
-        files: parts.into_iter().map(|(name, _, bytes)| (name, bytes)).collect(),
+        entry: Entry { layout, files: entries, ..entry },
+        files: files.into_iter().map(|(name, _, bytes)| (name, bytes)).collect(),
     }
 }
 
@@ -146,7 +146,7 @@ const TINY: Entry = Entry {
     normalization: Normalization::fixed(&[1.0, 2.0, 3.0], &[10.0, 20.0, 30.0]),
 };
 
-/// 20 and 10 images of 3×4×4 in two files.
+/// A CIFAR layout with 20 training and 10 test images of 3×4×4.
 pub fn cifar_entry() -> Fixture {
     let records = |images: usize| -> Vec<u8> {
         let record = |i: usize| {
@@ -156,23 +156,23 @@ pub fn cifar_entry() -> Fixture {
     };
     let layout = Layout::Cifar { label_bytes: 2, python_folder: "tiny-cifar-python" };
     let none = ("", Split::Test, vec![]);
-    let parts = [
+    let files = [
         ("train.bin", Split::Train, records(20)),
         ("test.bin", Split::Test, records(10)),
         none.clone(),
         none,
     ];
-    fixture(layout, parts, TINY)
+    fixture(layout, files, TINY)
 }
 
-/// 20 and 10 images of 1×4×4 in four files.
+/// An IDX layout with 20 training and 10 test images of 1×4×4.
 pub fn idx_entry() -> Fixture {
     let images = |n: u8| {
         [vec![0, 0, 8, 3, 0, 0, 0, n, 0, 0, 0, 4, 0, 0, 0, 4], vec![n; 16 * n as usize]].concat()
     };
     let labels =
         |n: u8| [vec![0, 0, 8, 1, 0, 0, 0, n], (0..n).map(|i| i * 3 % 5).collect()].concat();
-    let parts = [
+    let files = [
         ("train-images-idx3-ubyte", Split::Train, images(20)),
         ("train-labels-idx1-ubyte", Split::Train, labels(20)),
         ("t10k-images-idx3-ubyte", Split::Test, images(10)),
@@ -182,12 +182,12 @@ pub fn idx_entry() -> Fixture {
     let normalization = Normalization::fixed(&[1.0], &[2.0]);
     fixture(
         Layout::Idx,
-        parts,
+        files,
         Entry { name: "tiny-idx", folder: "tiny-idx", shape, normalization, ..TINY },
     )
 }
 
-/// A data set in memory with images that all differ.
+/// A data set in memory whose images all differ.
 pub fn dataset(train: usize, test: usize) -> Dataset {
     let images = |n: usize, salt: usize| Images {
         pixels: (0..n * 48).map(|p| ((p * 31 + p / 48 * 7 + salt) % 251) as u8).collect(),
@@ -203,7 +203,7 @@ pub fn dataset(train: usize, test: usize) -> Dataset {
     }
 }
 
-/// As `tar --format=ustar` writes it.
+/// A tar archive in the format of `tar --format=ustar`.
 pub fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut archive = vec![];
     for (name, bytes) in files {
@@ -223,14 +223,15 @@ pub fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
     archive
 }
 
+/// Gzip-compressed bytes.
 pub fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
 
-/// As Python 2's cPickle writes `{'filenames': [...], 'batch_label': ..., NAME: [labels], 'data': array}` in protocol 2,
-/// `chunk` list items at a time (it takes 1000).
+/// A pickle of `{'filenames': [...], 'batch_label': ..., NAME: [labels], 'data': array}` as Python
+/// 2's cPickle writes it in protocol 2, with `chunk` list items at a time (cPickle takes 1000).
 pub fn pickled(
     labels: &[(&str, &[i32])],
     rows: usize,
@@ -282,7 +283,7 @@ pub fn pickled(
     out
 }
 
-/// The address of a server that answers one request and ends.
+/// Address of a server that answers one request and ends.
 pub fn serve_once(status: &'static str, body: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -298,9 +299,9 @@ pub fn serve_once(status: &'static str, body: &'static [u8]) -> String {
     format!("http://{address}/file")
 }
 
-/// A set of one's own: 5 and 3 images of 3×2×4, three classes.
+/// A data set of three classes with 5 training and 3 test images of 3×2×4.
 pub fn birds() -> Dataset {
-    let part = |count: usize, from: usize| Images {
+    let images = |count: usize, from: usize| Images {
         pixels: (0..count * 24).map(|p| (from + p * 7) as u8).collect(),
         labels: (0..count).map(|i| (i % 3) as u16).collect(),
     };
@@ -308,11 +309,11 @@ pub fn birds() -> Dataset {
         name: "birds".into(),
         shape: ImageShape { channels: 3, height: 2, width: 4 },
         classes: ["crow", "heron", "owl"].map(String::from).into(),
-        train: part(5, 0),
-        test: part(3, 100),
+        train: images(5, 0),
+        test: images(3, 100),
         normalization: Normalization {
             mean: vec![0.1, 2.5, 1e-3].into(),
-            deviation: vec![1.0, 2.0, 0.3].into(),
+            std: vec![1.0, 2.0, 0.3].into(),
         },
     }
 }

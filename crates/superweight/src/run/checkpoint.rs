@@ -5,8 +5,8 @@
 //! state.json  SHA256SUMS
 //! ```
 //!
-//! `SHA256SUMS` has the format of `sha256sum --check`, so both this program and that tool notice bits
-//! that changed on the disk. A digest inside `state.json` could not cover that file itself.
+//! `SHA256SUMS` has the format of `sha256sum --check`, so both this program and that tool notice
+//! bits that changed on the disk. A digest inside `state.json` could not cover that file itself.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -114,8 +114,8 @@ impl Checkpoint {
         disk.write_file(&path, sums.as_bytes()).map_err(RunError::io("write", &path))
     }
 
-    /// Reads a folder and compares every file that it reads with its digest. Returns the checkpoint and
-    /// the SHA-256 of `SHA256SUMS`.
+    /// Reads a folder and compares every file that it reads with its digest. Returns the checkpoint
+    /// and the SHA-256 of `SHA256SUMS`.
     pub(super) fn read(folder: &Path, contents: Contents) -> Result<(Self, String), RunError> {
         let path = folder.join(SUMS);
         let sums = fs::read_to_string(&path).map_err(RunError::io("read", &path))?;
@@ -248,13 +248,16 @@ mod tests {
         let folder = Folder::new("checkpoint");
         let path = |name| folder.0.join(name);
         Checkpoint::default().write(&Disk::default(), &folder.0).unwrap();
-        assert_eq!(Checkpoint::read(&folder.0, Contents::Complete).unwrap().0, Checkpoint::default());
+        assert_eq!(
+            Checkpoint::read(&folder.0, Contents::Complete).unwrap().0,
+            Checkpoint::default()
+        );
         let old = fs::read_to_string(path(STATE)).unwrap();
         assert!(old.starts_with("{\n  \"version\": 1,\n  \"log_bytes\": 0,"), "{old}");
         let new = old.replace("\"version\": 1", "\"version\": 2");
         let digest = |text: &str| hex(Sha256::new().chain_update(text));
         let sums = fs::read_to_string(path(SUMS)).unwrap().replace(&digest(&old), &digest(&new));
-        fs::write(path(STATE), new).unwrap();
+        fs::write(path(STATE), &new).unwrap();
         fs::write(path(SUMS), &sums).unwrap();
         let error = Checkpoint::read(&folder.0, Contents::Complete).unwrap_err().to_string();
         assert!(

@@ -5,10 +5,11 @@
 //!     ─ parent flushed ─► 0010/ is removed
 //! ```
 //!
-//! Each arrow is one rename, so a reader finds the old checkpoint or the new one. Each flush comes before
-//! the rename that relies on it, so this holds after a power cut too. A folder is renamed before it is
-//! removed: a folder with a number for its name is never half a checkpoint. `latest` is a small file, not
-//! a link: every file system can replace it by a rename, and every program can read it.
+//! Each arrow is one rename, so a reader finds the old checkpoint or the new one. Each flush comes
+//! before the rename that relies on it, so this holds after a power cut too. A folder is renamed
+//! before it is removed: a folder with a number for its name is never half a checkpoint. `latest`
+//! is a small file, not a link: every file system can replace it by a rename, and every program can
+//! read it.
 
 use std::fmt;
 use std::fs;
@@ -41,8 +42,8 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Compares the stamp that a file records with this one, the newest checkpoint of its run. Returns
-    /// what differs: the number, or the digest, which means another run.
+    /// Compares the stamp that a file records with this one, the newest checkpoint of its run.
+    /// Returns what differs: the number, or the digest, which means another run.
     pub fn contradiction(&self, recorded: &Self) -> Option<String> {
         if recorded.number != self.number {
             let (number, newest) = (recorded.number, self.number);
@@ -107,8 +108,9 @@ impl Checkpoints {
         self.path.join(format!("{number:04}"))
     }
 
-    /// Adds a checkpoint and makes it the latest. Removes all but the last two, and leftovers of crashes.
-    /// Only one process at a time may call this, which the lock of the run ensures; others may read.
+    /// Adds a checkpoint and makes it the latest. Removes all but the last two, and leftovers of
+    /// crashes. Only one process at a time may call this, which the lock of the run ensures; others
+    /// may read.
     pub fn save(&self, number: u64, checkpoint: &Checkpoint) -> Result<(), RunError> {
         match self.disk.create_folder(&self.path) {
             Ok(()) => {
@@ -191,8 +193,8 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Reads the newest whole checkpoint; `None` before the first. A damaged checkpoint is skipped with
-    /// a warning.
+    /// Reads the newest whole checkpoint; `None` before the first. A damaged checkpoint is skipped
+    /// with a warning.
     ///
     /// # Errors
     /// Fails if all checkpoints are damaged, or if a newer program wrote the newest one.
@@ -213,7 +215,8 @@ impl Checkpoints {
         loop {
             let latest = self.latest();
             let found = self.load_once(&latest, contents);
-            // A writer may have removed the named checkpoint meanwhile; then `latest` names another now.
+            // A writer may have removed the named checkpoint meanwhile; then `latest` names another
+            // now.
             let moved = matches!((&latest, self.latest()), (Ok(before), Ok(now)) if *before != now);
             match &found {
                 Ok(Some(loaded)) if loaded.warnings.is_empty() => return found,

@@ -118,10 +118,15 @@ fn a_damaged_newest_checkpoint_gives_the_one_before_with_a_warning() {
             assert!(warning.starts_with("checkpoint 2 is left out: "), "{warning}");
             fs::remove_dir_all(checkpoints.folder(1)).unwrap();
             let error = checkpoints.load().unwrap_err();
-            assert!(
-                matches!(&error, RunError::NoWholeCheckpoint { damaged, .. } if damaged.len() == 1),
-                "{error}"
-            );
+            // A checkpoint without its optimizer can be evaluated, which the error says.
+            let no_optimizer = file == "optimizer.safetensors" && damage == "removed";
+            match &error {
+                RunError::NoOptimizer { .. } => assert!(no_optimizer, "{error}"),
+                RunError::NoWholeCheckpoint { damaged, .. } => {
+                    assert!(damaged.len() == 1 && !no_optimizer, "{error}")
+                }
+                _ => panic!("{error}"),
+            }
         }
     }
 }

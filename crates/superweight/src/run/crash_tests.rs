@@ -1,5 +1,5 @@
-//! Saving a checkpoint that ends early, by a crash, a power cut, a kill or a full disk: a reader finds the
-//! old checkpoint or the new one, whole, and the next writer continues.
+//! Saving a checkpoint that ends early, by a crash, a power cut, a kill or a full disk: a reader
+//! finds the old checkpoint or the new one, whole, and the next writer continues.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use super::checkpoint::Contents;
 use super::testing::{SIZE, check, names, quick_folder, random, sample, saved};
 use super::{
     Checkpoint, Checkpoints, Disk, Event, Existing, Operation, ResumeEvent, RunError, RunFolder,
@@ -108,7 +109,8 @@ fn save_and_stop(
     (done, unsynced)
 }
 
-/// The state before a save that crashes, the number of that save, and the newest checkpoint before it.
+/// The state before a save that crashes, the number of that save, and the newest checkpoint before
+/// it.
 struct Scene {
     name: &'static str,
     before: fn() -> (Folder, Checkpoints),
@@ -145,8 +147,8 @@ const SCENES: [Scene; 5] = [
     },
 ];
 
-/// Checks that the old checkpoint or the new one is whole, and that the next save works and leaves two
-/// checkpoints and nothing else.
+/// Checks that the old checkpoint or the new one is whole, and that the next save works and leaves
+/// two checkpoints and nothing else.
 fn check_and_continue(scene: &Scene, checkpoints: &Checkpoints, at: &str) {
     let at = format!("{}, {at}", scene.name);
     let loaded = checkpoints.load().unwrap_or_else(|error| panic!("{at}: {error}"));
@@ -161,7 +163,7 @@ fn check_and_continue(scene: &Scene, checkpoints: &Checkpoints, at: &str) {
     for number in checkpoints.numbers().unwrap() {
         let given = scene.name == "with a damaged newest" && number == scene.number;
         assert!(
-            given || Checkpoint::read(&checkpoints.folder(number)).is_ok(),
+            given || Checkpoint::read(&checkpoints.folder(number), Contents::Complete).is_ok(),
             "{at}: {number} is half there"
         );
     }

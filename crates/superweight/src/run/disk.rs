@@ -1,13 +1,16 @@
 //! The file operations that write a run folder, each behind a hook for crash tests.
 //!
-//! A crash ends a sequence of file operations early. All of them pass through [`Disk`], so that a test
-//! can stop before the first, the second, … and check what a reader finds. A trait with a simulated
-//! file system was not chosen: the behavior of the real one matters, and a hook on it costs a branch.
+//! A crash ends a sequence of file operations early. All of them pass through [`Disk`], so that a
+//! test can stop before the first, the second, … and check what a reader finds. A trait with a
+//! simulated file system was not chosen: the behavior of the real one matters, and a hook on it
+//! costs a branch.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
+
+use crate::fs::sync_folder;
 
 /// A file operation that is about to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,10 +76,7 @@ impl Disk {
     /// systems without such an operation (Windows).
     pub fn sync_folder(&self, path: &Path) -> io::Result<()> {
         self.before(Operation::SyncFolder(path))?;
-        match cfg!(unix) {
-            true => File::open(path)?.sync_all(),
-            false => Ok(()),
-        }
+        sync_folder(path)
     }
 
     /// Flushes the entries of the folder that contains `path`.
@@ -97,7 +97,8 @@ impl Disk {
         fs::remove_file(path)
     }
 
-    /// Removes a folder with its contents, file by file; a symbolic link is removed, never followed.
+    /// Removes a folder with its contents, file by file; a symbolic link is removed, never
+    /// followed.
     pub fn remove_folder(&self, path: &Path) -> io::Result<()> {
         if path.symlink_metadata()?.is_symlink() {
             return self.remove_file(path);

@@ -32,8 +32,8 @@ pub enum RunError {
         /// What was found and what the format requires.
         what: String,
     },
-    /// Another version of the program wrote the file. The file is not damaged, so an older checkpoint
-    /// does not replace it.
+    /// Another version of the program wrote the file. The file is not damaged, so an older
+    /// checkpoint does not replace it.
     #[error("{} has version {found}, this program reads version {supported}: use the program that wrote it", file.display())]
     Version {
         /// The file.

@@ -1,7 +1,9 @@
-//! The events of a run's log, with types: what training writes, and what report, sweep and publishing read.
+//! The events of a run's log, with types: what training writes, and what report, sweep and
+//! publishing read.
 //!
-//! JSON has no NaN: a value that is not finite is written as `null` and read back as NaN. A field that an older log
-//! lacks takes its default, so that logs stay readable; a field of the wrong type is an error.
+//! JSON has no NaN: a value that is not finite is written as `null` and read back as NaN. A field
+//! that an older log lacks takes its default, so that logs stay readable; a field of the wrong type
+//! is an error.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use superweight_plan::Bill;
@@ -285,21 +287,16 @@ mod tests {
     }
 
     fn decision() -> DecisionEvent {
-        let bill = Bill {
-            templates: 1,
-            coefficients: 2,
-            reserved: 3,
-            batch_norm: 4,
-            classifier: 5,
-            dense: 6,
-        };
+        let mut bill = Bill::default();
+        (bill.templates, bill.coefficients, bill.reserved) = (1, 2, 3);
+        (bill.batch_norm, bill.classifier, bill.dense) = (4, 5, 6);
         DecisionEvent {
             clusters_before: 1,
             clusters: 3,
             sizes: vec![2, 1, 4],
             groups_before: 7,
             groups: 5,
-            bill_before: bill.clone(),
+            bill_before: bill,
             bill,
             budget: Some(365_000),
             tau: Some(0.9),

@@ -1,9 +1,9 @@
 //! Creates the folder of a run atomically, resumes it, and never overwrites one by accident.
 //!
-//! A new folder is created under a temporary name, with its recipe inside and its lock held, then renamed.
-//! So one process takes a name in one step, and a folder with the name of a run has all that a run needs.
-//! `create_dir` with files written afterwards was not chosen: a crash in between would leave a folder that
-//! is neither a run nor free.
+//! A new folder is created under a temporary name, with its recipe inside and its lock held, then
+//! renamed. So one process takes a name in one step, and a folder with the name of a run has all
+//! that a run needs. `create_dir` with files written afterwards was not chosen: a crash in between
+//! would leave a folder that is neither a run nor free.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -57,8 +57,8 @@ pub struct Resumed {
 }
 
 impl Resumed {
-    /// Opens the log, cut to the checkpoint. Call this only when it is certain that the run continues:
-    /// a run that is refused keeps its whole log.
+    /// Opens the log, cut to the checkpoint. Call this only when it is certain that the run
+    /// continues: a run that is refused keeps its whole log.
     pub fn open_log(&self) -> Result<(Log, Cut), RunError> {
         let mut log = self.folder.log()?;
         let seen = self.loaded.as_ref().map_or(0, |loaded| loaded.checkpoint.state.log_bytes);
@@ -68,8 +68,8 @@ impl Resumed {
 }
 
 impl RunFolder {
-    /// Creates `runs/name` with two files: the recipe as the user wrote it, and with every default filled
-    /// in.
+    /// Creates `runs/name` with two files: the recipe as the user wrote it, and with every default
+    /// filled in.
     pub fn create(
         runs: &Path,
         name: &str,
@@ -109,8 +109,8 @@ impl RunFolder {
         placed
     }
 
-    /// Creates a run that continues from a checkpoint of the run `from`, with copies of that run's log up to
-    /// the checkpoint, commands, statistics and the checkpoint.
+    /// Creates a run that continues from a checkpoint of the run `from`, with copies of that run's
+    /// log up to the checkpoint, commands, statistics and the checkpoint.
     pub(crate) fn create_from(
         disk: Disk,
         (from, loaded): (&Path, &Loaded),
@@ -148,8 +148,8 @@ impl RunFolder {
         Ok(Self { path: path.to_owned(), disk, _lock: lock })
     }
 
-    /// Renames the folder to its name, or to the first free one; renaming onto a folder with contents
-    /// fails.
+    /// Renames the folder to its name, or to the first free one; renaming onto a folder with
+    /// contents fails.
     fn place(mut self, runs: &Path, name: &str, existing: Existing) -> Result<Self, RunError> {
         for number in 1u32.. {
             let path = match number {
@@ -227,7 +227,8 @@ impl RunFolder {
         Log::open(&self.path.join(LOG))
     }
 
-    /// Creates a new file for TensorBoard; `resumed_at` is the first step that a resumed run repeats.
+    /// Creates a new file for TensorBoard; `resumed_at` is the first step that a resumed run
+    /// repeats.
     pub fn tensorboard(&self, resumed_at: Option<i64>) -> Result<TensorBoard, RunError> {
         TensorBoard::create(&self.path, resumed_at)
     }
@@ -243,8 +244,8 @@ impl RunFolder {
     }
 }
 
-/// Reads plan, parameters and state of a run's newest checkpoint without locking the run, also while it
-/// trains. Optimizer and weight average of the result are empty.
+/// Reads plan, parameters and state of a run's newest checkpoint without locking the run, also
+/// while it trains. Optimizer and weight average of the result are empty.
 pub fn load_parameters(run: &Path) -> Result<Option<Loaded>, RunError> {
     is_run(run)?;
     Checkpoints::new(run.join("checkpoints"), Disk::default()).load_parameters()
@@ -273,8 +274,8 @@ fn temporary(runs: &Path, name: &str, end: &str) -> PathBuf {
     runs.join(format!(".{name}.{}.{count}.{end}", std::process::id()))
 }
 
-/// Removes what a crash left while a run of this name was created or replaced, unless a process holds it.
-/// What cannot be removed stays; it blocks nothing.
+/// Removes what a crash left while a run of this name was created or replaced, unless a process
+/// holds it. What cannot be removed stays; it blocks nothing.
 fn remove_leftovers(disk: &Disk, runs: &Path, name: &str) {
     for entry in fs::read_dir(runs).into_iter().flatten().flatten() {
         let file_name = entry.file_name();

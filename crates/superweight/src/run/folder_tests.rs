@@ -151,8 +151,8 @@ fn resuming_brings_back_the_checkpoint_and_cuts_the_log() {
     assert_eq!(read_log(&path.join("log.jsonl")).unwrap().len(), 1);
 }
 
-/// Wherever creating a run stops, the run exists with its recipe or not at all, and the next attempt removes
-/// the leftovers.
+/// Wherever creating a run stops, the run exists with its recipe or not at all, and the next
+/// attempt removes the leftovers.
 #[test]
 fn a_crash_while_creating_or_replacing_a_run_leaves_a_run_or_nothing() {
     for existing in [Existing::NextName, Existing::Replace] {

@@ -1,4 +1,5 @@
-//! Records the processes that trained a run in `commands.jsonl`: one line with command and device each.
+//! Records the processes that trained a run in `commands.jsonl`: one line with command and device
+//! each.
 
 use std::fs;
 use std::path::Path;

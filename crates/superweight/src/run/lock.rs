@@ -1,9 +1,10 @@
 //! The lock that lets one process at a time write a run.
 //!
-//! The operating system locks the file `lock`, which also holds the process number for error messages.
-//! Such a lock ends with its process, however that ends, so a killed process blocks no one. A test of
-//! whether the process number still exists was not chosen: numbers are reused, and mean nothing on
-//! another machine that shares the folder. File systems without locks (some clusters) go unlocked.
+//! The operating system locks the file `lock`, which also holds the process number for error
+//! messages. Such a lock ends with its process, however that ends, so a killed process blocks no
+//! one. A test of whether the process number still exists was not chosen: numbers are reused, and
+//! mean nothing on another machine that shares the folder. File systems without locks (some
+//! clusters) go unlocked.
 
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
@@ -54,9 +55,9 @@ impl Lock {
 }
 
 impl Drop for Lock {
-    /// Empties and unlocks the file. It is not removed: another process might lock the removed file.
-    /// Closing alone would not unlock it: a child process that another thread has just forked holds
-    /// every open file until it executes its program.
+    /// Empties and unlocks the file. It is not removed: another process might lock the removed
+    /// file. Closing alone would not unlock it: a child process that another thread has just forked
+    /// holds every open file until it executes its program.
     fn drop(&mut self) {
         let _ = self.note("");
         let _ = self.file.unlock();

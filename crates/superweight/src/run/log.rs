@@ -1,8 +1,8 @@
 //! Writes and reads `log.jsonl`: one line of JSON per event, for `jq` and for the report.
 //!
-//! Each line is written in one system call, so a crash leaves at most half a last line. A checkpoint
-//! records the length of the log. Resuming cuts the log there, so that no epoch appears twice. A line
-//! "resumed, ignore the above" was not chosen: every reader would have to handle it.
+//! Each line is written in one system call, so a crash leaves at most half a last line. A
+//! checkpoint records the length of the log. Resuming cuts the log there, so that no epoch appears
+//! twice. A line "resumed, ignore the above" was not chosen: every reader would have to handle it.
 //!
 //! ```text
 //! {"time":1767225600.25,"event":"epoch","phase":"train","epoch":3,"loss":1.25,"top1":71.5}
@@ -78,7 +78,8 @@ impl Log {
         self.length()
     }
 
-    /// Cuts the log to the `bytes` that a checkpoint recorded; a line that ends later is cut as well.
+    /// Cuts the log to the `bytes` that a checkpoint recorded; a line that ends later is cut as
+    /// well.
     pub fn truncate_to(&mut self, bytes: u64) -> Result<Cut, RunError> {
         let length = self.length()?;
         let kept = self.cut_to_line(bytes.min(length))?;

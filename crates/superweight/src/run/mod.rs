@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! runs/NAME/
-//!   recipe.toml  resolved.toml   the recipe as the user wrote it; the same with every default filled in
-//!   checkpoints/NNNN/            plan.json, bank|members|optimizer[|swa].safetensors, state.json, SHA256SUMS
+//!   recipe.toml  resolved.toml   the recipe as the user wrote it, and with every default filled in
+//!   checkpoints/NNNN/            plan, parameters, optimizer, state, digests
 //!   checkpoints/latest           number of the newest checkpoint; the last two are kept
 //!   log.jsonl  events.*          one line per event; curves for TensorBoard
 //!   statistics.safetensors       what search and refinement decided from
@@ -11,7 +11,8 @@
 //!   lock                         held by the process that writes the run
 //! ```
 //!
-//! A kill at any moment, a full disk or a power cut leaves the old checkpoint or the new one, whole.
+//! A kill at any moment, a full disk or a power cut leaves the old checkpoint or the new one,
+//! whole.
 //!
 //! | file | question |
 //! |---|---|

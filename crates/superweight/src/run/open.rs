@@ -34,12 +34,12 @@ pub struct OpenRun {
 }
 
 impl OpenRun {
-    /// Reads `resolved.toml` and the newest checkpoint of a run (plan, parameters and state), and checks that
-    /// they fit together.
+    /// Reads `resolved.toml` and the newest checkpoint of a run (plan, parameters and state), and
+    /// checks that they fit together.
     ///
     /// # Errors
-    /// Fails if the folder is not a run, if one of the files is damaged, or if the plan of the checkpoint
-    /// contradicts the recipe. A damaged log is an error of [`log`](Self::log) only.
+    /// Fails if the folder is not a run, if one of the files is damaged, or if the plan of the
+    /// checkpoint contradicts the recipe. A damaged log is an error of [`log`](Self::log) only.
     pub fn open(path: &Path) -> Result<Self, RunError> {
         let loaded = load_parameters(path)?;
         let (kept, resolved) = read_resolved(path)?;
@@ -154,7 +154,7 @@ mod tests {
         let with = open.kept.with(&["train.lr=0.5"]).unwrap().resolve().unwrap();
         assert_ne!(with, open.resolved);
 
-        // A run in training is open too, and its files are read anew at each call.
+        // A run in training is open too, and its files are read again at each call.
         let writer = RunFolder::resume(&path).unwrap();
         let (mut log, _) = writer.open_log().unwrap();
         log.add(Event::Warning(WarningEvent { warning: "hot".to_owned() })).unwrap();

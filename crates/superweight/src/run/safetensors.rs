@@ -1,14 +1,15 @@
 //! Reads and writes `.safetensors` files, which other tools open too.
 //!
 //! ```text
-//! u64 length of header │ {"name":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},…,"__metadata__":{…}} │ numbers
+//! u64 length of header │ header │ numbers
+//! header = {"name":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},…,"__metadata__":{…}}
 //! ```
 //!
-//! Numbers are little-endian. Offsets count from the end of the header; the tensors cover the rest of
-//! the file without holes or overlaps. The `safetensors` crate is not used: its errors name neither file
-//! nor place, it needs the whole file in one buffer, and checkpoints are written in pieces through
-//! [`Disk`]. The reader trusts nothing: allocations are bounded by the length of the file, and the
-//! header by [`HEADER_LIMIT`].
+//! Numbers are little-endian. Offsets count from the end of the header; the tensors cover the rest
+//! of the file without holes or overlaps. The `safetensors` crate is not used: its errors name
+//! neither file nor place, it needs the whole file in one buffer, and checkpoints are written in
+//! pieces through [`Disk`]. The reader trusts nothing: allocations are bounded by the length of the
+//! file, and the header by [`HEADER_LIMIT`].
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -49,8 +49,9 @@ fn every_element_type_comes_back_bit_for_bit() {
     assert_eq!(bits(back.expect("long", &[300, 1000]).unwrap()), bits(&long));
 }
 
-/// `safetensors.numpy.save({"a": np.array([1.0, 2.0], np.float32), "b": np.array([[3]], np.int64)}, {"k": "v"})`
-/// of Python's safetensors 0.8.0, byte for byte. This program writes the same numbers, its names sorted.
+/// `safetensors.numpy.save({"a": np.array([1.0, 2.0], np.float32), "b": np.array([[3]], np.int64)},
+/// {"k": "v"})` of Python's safetensors 0.8.0, byte for byte. This program writes the same numbers,
+/// its names sorted.
 #[test]
 fn reads_what_python_writes() {
     let header = concat!(

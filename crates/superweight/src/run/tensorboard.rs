@@ -1,17 +1,18 @@
 //! Writes curves for TensorBoard (`events.out.tfevents.*`).
 //!
 //! ```text
-//! file    = record*      record = u64 length │ u32 mask(crc(length)) │ bytes │ u32 mask(crc(bytes))
+//! file    = record*
+//! record  = u64 length │ u32 mask(crc(length)) │ bytes │ u32 mask(crc(bytes))
 //! bytes   = Event { 1 wall_time: double, 2 step: int64,
 //!                   3 file_version: string | 5 summary: Summary | 7 session: Session }
 //! Summary = { 1: Value* }    Value = { 1 tag: string, 2 simple_value: float }
 //! Session = { 1 status: START = 1 }
 //! ```
 //!
-//! crc is CRC-32C and mask(c) = rotate_right(c, 15) + 0xa282ead8, as in TensorFlow's records. The five
-//! messages are encoded by hand; a protobuf compiler would be larger than this file. An old file is never
-//! continued: a resumed run starts a new file, whose first event tells TensorBoard to drop the steps that
-//! the run repeats.
+//! crc is CRC-32C and mask(c) = rotate_right(c, 15) + 0xa282ead8, as in TensorFlow's records. The
+//! five messages are encoded by hand; a protobuf compiler would be larger than this file. An old
+//! file is never continued: a resumed run starts a new file, whose first event tells TensorBoard to
+//! drop the steps that the run repeats.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -30,9 +31,9 @@ pub struct TensorBoard {
 }
 
 impl TensorBoard {
-    /// Creates a file in `folder`. Its name contains the time and sorts after all existing files, since
-    /// TensorBoard reads them in the order of names. `resumed_at` is the first step that a resumed run
-    /// repeats.
+    /// Creates a file in `folder`. Its name contains the time and sorts after all existing files,
+    /// since TensorBoard reads them in the order of names. `resumed_at` is the first step that a
+    /// resumed run repeats.
     pub fn create(folder: &Path, resumed_at: Option<i64>) -> Result<Self, RunError> {
         let listed = fs::read_dir(folder).map_err(RunError::io("read", folder))?;
         let names = listed.flatten().map(|entry| entry.file_name());

@@ -1,7 +1,7 @@
 //! Named tensors in memory, the contents of a `.safetensors` file.
 //!
-//! Tensors own their numbers and are not views of a byte buffer. A checkpoint is read once per run, and
-//! the copy (0.05 s for 36 M numbers) gives aligned slices without `unsafe`.
+//! Tensors own their numbers and are not views of a byte buffer. A checkpoint is read once per run,
+//! and the copy (0.05 s for 36 M numbers) gives aligned slices without `unsafe`.
 
 use std::collections::BTreeMap;
 

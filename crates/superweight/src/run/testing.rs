@@ -6,8 +6,8 @@ use std::path::Path;
 use super::{Checkpoint, Checkpoints, Disk, Loaded, Tensor};
 use crate::data::testing::Folder;
 
-/// Folder in memory if the system has one: the tests flush thousands of times, and observe flushes by
-/// a hook.
+/// Folder in memory if the system has one: the tests flush thousands of times, and observe flushes
+/// by a hook.
 pub(super) fn quick_folder() -> Folder {
     let name = format!("superweight-quick-{}-{}", std::process::id(), random(u64::MAX));
     let shared = Path::new("/dev/shm").join(name);

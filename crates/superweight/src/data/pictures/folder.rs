@@ -1,46 +1,53 @@
-//! Pictures in folders of classes: where they are, what is on them, which are to test by.
+//! Finds pictures in folders of classes and divides them into training and test pictures.
 //!
 //! ```text
 //! pictures/ train/ CLASS/ …/*.png        or   pictures/ CLASS/ …/*.jpg
-//!           test|val/ CLASS/ …/*.jpg          a share of every class is the test set, drawn by a seed
+//!           test|val/ CLASS/ …/*.jpg          the test set: a fraction of every class, drawn by a seed
 //! ```
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::format;
+use super::own::MAX_CLASSES;
 use crate::data::DataError;
-use super::own::MOST_CLASSES;
 use crate::data::random::{Counter, Phase, Stream};
 
-const ENDINGS: [&str; 3] = ["png", "jpg", "jpeg"];
-/// What the folder of training pictures may be called, in small or capital letters, with or without `set` after it.
+/// Names of the folder of training pictures, in lower or upper case, with or without `set` at the
+/// end.
 const TRAIN: [&str; 2] = ["train", "training"];
-/// The same of test pictures, the first that is there.
+/// Names of the folder of test pictures; the first that exists is used.
 const TEST: [&str; 5] = ["test", "testing", "val", "valid", "validation"];
-/// Folders in folders of a class; links may lead in circles.
-const DEEPEST: usize = 16;
+/// Deepest nesting of folders in a class, a limit for links that lead in circles.
+const MAX_DEPTH: usize = 16;
 
-/// Where pictures are, and what is on them.
+/// Pictures that were found, with their classes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pictures {
-    /// Names of their folders, sorted.
+    /// Names of the classes, sorted.
     pub classes: Vec<String>,
-    /// To learn from, with their class.
+    /// Training pictures with the indices of their classes.
     pub train: Vec<(PathBuf, u16)>,
-    /// To be judged by.
+    /// Test pictures with the indices of their classes.
     pub test: Vec<(PathBuf, u16)>,
-    /// Files that are no pictures by their names, and folders beside those of training and test pictures.
+    /// Files whose endings are not those of pictures, and folders beside those of training and test
+    /// pictures.
     pub passed_over: Vec<PathBuf>,
-    /// Whether the test pictures were drawn from the others.
+    /// Whether the test pictures were drawn from all pictures.
     pub drawn: bool,
-    /// Two classes that have the same folders in them, as parts of a set would under names that nobody knows.
-    pub alike: Option<(String, String)>,
+    /// Two classes with the same subfolders: they may be training and test pictures under other
+    /// names.
+    pub same_subfolders: Option<(String, String)>,
 }
 
 impl Pictures {
-    /// Looks for pictures. Where there is no folder of test pictures, `share` of every class becomes it, which `seed` draws.
-    pub fn find(from: &Path, share: f64, seed: u64) -> Result<Self, DataError> {
-        let Parts { train, test, mut passed_over, alike } = Parts::find(from)?;
+    /// Finds pictures in a folder. Without a folder of test pictures, the fraction `test` of every
+    /// class, drawn by `seed`, becomes the test set.
+    ///
+    /// Pictures in formats that are not read (BMP, HEIC, …) are found too: packing reports them.
+    pub fn find(from: &Path, test_fraction: f64, seed: u64) -> Result<Self, DataError> {
+        let SplitFolders { train, test, mut passed_over, same_subfolders } =
+            SplitFolders::find(from)?;
         let folders = subfolders(&train)?;
         let wrong = |why: String| DataError::Pictures { from: train.clone(), why };
         match folders.len() {
@@ -50,10 +57,10 @@ impl Pictures {
                     folders.len()
                 )));
             }
-            2..=MOST_CLASSES => {}
+            2..=MAX_CLASSES => {}
             many => {
                 return Err(wrong(format!(
-                    "{many} classes, at most {MOST_CLASSES} can be told apart"
+                    "{many} classes, where at most {MAX_CLASSES} are possible"
                 )));
             }
         }
@@ -63,21 +70,25 @@ impl Pictures {
             test: vec![],
             passed_over: vec![],
             drawn: test.is_none(),
-            alike,
+            same_subfolders,
         };
         for (class, (name, path)) in folders.iter().enumerate() {
             let mut found = vec![];
-            walk(path, DEEPEST, &mut found, &mut passed_over)?;
+            walk(path, MAX_DEPTH, &mut found, &mut passed_over)?;
             if found.is_empty() {
-                let what = "has no pictures (.png, .jpg, .jpeg): add some, or remove the folder";
+                let what =
+                    "has no pictures (.png, .jpg, .webp, .gif): add some, or remove the folder";
                 return Err(wrong(format!("class '{name}' {what}")));
             }
             let of_class = |path| (path, class as u16);
             match pictures.drawn {
                 false => pictures.train.extend(found.into_iter().map(of_class)),
                 true => {
-                    let (rest, test) =
-                        divide(found, share, Counter::new(seed, Phase::Split, class as u64));
+                    let (rest, test) = divide(
+                        found,
+                        test_fraction,
+                        Counter::new(seed, Phase::Split, class as u64),
+                    );
                     pictures.train.extend(rest.into_iter().map(of_class));
                     pictures.test.extend(test.into_iter().map(of_class));
                 }
@@ -89,7 +100,7 @@ impl Pictures {
                 return Err(DataError::Pictures { from: path, why });
             };
             let mut found = vec![];
-            walk(&path, DEEPEST, &mut found, &mut passed_over)?;
+            walk(&path, MAX_DEPTH, &mut found, &mut passed_over)?;
             pictures.test.extend(found.into_iter().map(|path| (path, class as u16)));
         }
         if pictures.test.is_empty() {
@@ -101,34 +112,34 @@ impl Pictures {
         Ok(pictures)
     }
 
-    /// How many there are.
+    /// Number of pictures.
     pub fn len(&self) -> usize {
         self.train.len() + self.test.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no pictures.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Where a folder has training and test pictures.
-struct Parts {
+/// The folders of training and test pictures.
+struct SplitFolders {
     train: PathBuf,
     test: Option<PathBuf>,
     /// Folders beside the two.
     passed_over: Vec<PathBuf>,
-    /// Two classes that have the same folders in them.
-    alike: Option<(String, String)>,
+    /// Two classes with the same subfolders.
+    same_subfolders: Option<(String, String)>,
 }
 
-impl Parts {
+impl SplitFolders {
     fn find(from: &Path) -> Result<Self, DataError> {
         let inside = subfolders(from)?;
         let Some(train) = inside.iter().find(|(name, _)| is_called(name, &TRAIN)) else {
             return Self::one(from, &inside);
         };
-        // Trains may be a class: then there are pictures in it and no folders.
+        // A class may be named train: then the folder has pictures and no folders.
         if subfolders(&train.1)?.is_empty() {
             return Self::one(from, &inside);
         }
@@ -146,25 +157,26 @@ impl Parts {
             train: train.1.clone(),
             test: test.map(|(_, path)| path.clone()),
             passed_over,
-            alike: None,
+            same_subfolders: None,
         })
     }
 
-    /// A folder of classes.
+    /// Treats `from` as a folder of classes.
     fn one(from: &Path, inside: &[(String, PathBuf)]) -> Result<Self, DataError> {
         let names = |path: &Path| -> Result<Vec<String>, DataError> {
             Ok(subfolders(path)?.into_iter().map(|(name, _)| name).collect())
         };
-        let mut alike = None;
+        let mut same_subfolders = None;
         if let [(a, first), (b, second), ..] = inside {
             let classes = names(first)?;
-            alike =
+            same_subfolders =
                 (classes.len() > 1 && classes == names(second)?).then(|| (a.clone(), b.clone()));
         }
-        Ok(Self { train: from.to_owned(), test: None, passed_over: vec![], alike })
+        Ok(Self { train: from.to_owned(), test: None, passed_over: vec![], same_subfolders })
     }
 }
 
+/// Whether a folder has one of these names, up to case, punctuation and `set` at the end.
 fn is_called(folder: &str, names: &[&str]) -> bool {
     let plain: String =
         folder.to_ascii_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
@@ -172,7 +184,8 @@ fn is_called(folder: &str, names: &[&str]) -> bool {
     names.contains(&plain)
 }
 
-/// Folders in a folder, sorted by name; hidden ones and what archives of Macs leave behind are none.
+/// Folders in a folder, sorted by name. Hidden folders are left out, and `__MACOSX`, which archives
+/// of macOS contain.
 fn subfolders(folder: &Path) -> Result<Vec<(String, PathBuf)>, DataError> {
     let mut found = vec![];
     for path in entries(folder)? {
@@ -180,7 +193,7 @@ fn subfolders(folder: &Path) -> Result<Vec<(String, PathBuf)>, DataError> {
         if name.starts_with('.') || name == "__MACOSX" {
             continue;
         }
-        // A link into a drive that is not there is no reason to do without a class.
+        // A link to a missing drive is an error: the class would be missing otherwise.
         if fs::metadata(&path).map_err(|error| DataError::read(&path, error))?.is_dir() {
             if path.file_name().and_then(|name| name.to_str()).is_none() {
                 let why = "a class is named by its folder, and this name is not UTF-8: rename it"
@@ -193,6 +206,7 @@ fn subfolders(folder: &Path) -> Result<Vec<(String, PathBuf)>, DataError> {
     Ok(found)
 }
 
+/// Sorted paths in a folder.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     let failed = |error| DataError::read(folder, error);
     let entries = fs::read_dir(folder).map_err(failed)?;
@@ -202,7 +216,7 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     Ok(paths)
 }
 
-/// All pictures in a folder and below it, in an order that hangs on names alone.
+/// Collects all pictures in a folder and below it, in an order that depends on names only.
 fn walk(
     folder: &Path,
     deep: usize,
@@ -210,33 +224,34 @@ fn walk(
     passed_over: &mut Vec<PathBuf>,
 ) -> Result<(), DataError> {
     if deep == 0 {
-        let why =
-            format!("more than {DEEPEST} folders in one another, or a link that leads in a circle");
+        let why = format!(
+            "more than {MAX_DEPTH} folders in one another, or a link that leads in a circle"
+        );
         return Err(DataError::Pictures { from: folder.to_owned(), why });
     }
     for path in entries(folder)? {
         let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
+        let ending = path.extension().map(|ending| ending.to_string_lossy().into_owned());
         match () {
             () if hidden => passed_over.push(path),
             () if path.is_dir() => walk(&path, deep - 1, found, passed_over)?,
-            () if ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str())) => {
-                found.push(path)
-            }
+            () if ending.is_some_and(|ending| format::is_picture(&ending)) => found.push(path),
             () => passed_over.push(path),
         }
     }
     Ok(())
 }
 
-/// What is left, and a share of them drawn by lot, both in their order; at least one is left, and one drawn where there are two.
-fn divide(pictures: Vec<PathBuf>, share: f64, counter: Counter) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let count = ((pictures.len() as f64 * share).round() as usize).max(1).min(pictures.len() - 1);
-    let mut lots: Vec<_> =
+/// Draws a fraction of pictures at random. Returns the rest and the drawn ones, both in their
+/// order. At least one picture remains, and at least one is drawn if there are two.
+fn divide(pictures: Vec<PathBuf>, fraction: f64, counter: Counter) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let count = (pictures.len() as f64 * fraction).round() as usize;
+    let count = count.max(1).min(pictures.len() - 1);
+    let mut draws: Vec<_> =
         (0..pictures.len() as u64).map(|i| (counter.draw(i, Stream::Order), i)).collect();
-    lots.sort_unstable();
+    draws.sort_unstable();
     let mut drawn = vec![false; pictures.len()];
-    lots[..count].iter().for_each(|&(_, i)| drawn[i as usize] = true);
+    draws[..count].iter().for_each(|&(_, i)| drawn[i as usize] = true);
     let (test, rest): (Vec<_>, Vec<_>) =
         pictures.into_iter().zip(drawn).partition(|&(_, drawn)| drawn);
     let paths =
@@ -267,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_classes_and_pictures_are_found_by_name() {
+    fn splits_classes_and_pictures_are_found_by_name() {
         let folder = Folder::new("pictures");
         let here = &folder.0;
         fill(here, &["train/dog/b.png", "train/dog/a/0.JPG", "train/cat/z.jpeg", "val/cat/1.png"]);
@@ -283,7 +298,7 @@ mod tests {
         );
         assert_eq!(names(&found.test, here), [("val/cat/1.png".to_owned(), 0)]);
         assert_eq!((found.passed_over.len(), found.drawn, found.len()), (2, false, 4));
-        // A test folder goes before one of validation pictures.
+        // A folder named test goes before one named val.
         fill(here, &["test/dog/1.png"]);
         assert_eq!(
             names(&Pictures::find(here, 0.2, 0).unwrap().test, here),
@@ -292,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn trains_may_be_a_class() {
+    fn a_class_may_be_named_train() {
         let folder = Folder::new("pictures-train");
         fill(&folder.0, &["train/1.png", "train/2.png", "bus/1.png", "bus/2.png"]);
         let found = Pictures::find(&folder.0, 0.5, 0).unwrap();
@@ -301,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_may_be_spelled_otherwise_and_are_not_passed_over_where_they_cannot_be_read() {
+    fn folders_of_splits_may_have_other_names() {
         let folder = Folder::new("pictures-spelled");
         fill(
             &folder.0,
@@ -318,11 +333,11 @@ mod tests {
         assert!(!Pictures::find(&other.0, 0.5, 0).unwrap().drawn);
         fs::rename(other.0.join("training_set"), other.0.join("one")).unwrap();
         fill(&other.0, &["Test-Set/a/2.png"]);
-        let alike = Pictures::find(&other.0, 0.5, 0).unwrap().alike;
-        assert_eq!(alike, Some(("Test-Set".to_owned(), "one".to_owned())));
+        let same = Pictures::find(&other.0, 0.5, 0).unwrap().same_subfolders;
+        assert_eq!(same, Some(("Test-Set".to_owned(), "one".to_owned())));
     }
 
-    /// Whatever is wrong with test pictures, training pictures do not silently take their place.
+    /// Training pictures never replace test pictures silently.
     #[cfg(unix)]
     #[test]
     fn a_test_folder_that_cannot_be_used_is_an_error() {
@@ -334,7 +349,7 @@ mod tests {
         assert_eq!(refused(&folder.0), "HERE/test could not be read");
     }
 
-    /// A pipe that nobody writes to is no picture.
+    /// Reading a pipe without a writer would block.
     #[cfg(unix)]
     #[test]
     fn only_plain_files_are_read() {
@@ -346,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_every_class_is_drawn_and_one_is_left() {
+    fn a_fraction_of_every_class_is_drawn_and_one_picture_remains() {
         let folder = Folder::new("pictures-share");
         let files: Vec<_> =
             (0..10).map(|i| format!("many/{i}.png")).chain(["few/0.png".into()]).collect();
@@ -355,7 +370,7 @@ mod tests {
         let [third, most] = [0.3, 0.99].map(|share| draw(share, 0));
         assert_eq!((third.train.len(), third.test.len()), (1 + 7, 3));
         assert_eq!((most.train.len(), most.test.len()), (1 + 1, 9));
-        assert_eq!(draw(0.01, 0).test.len(), 1); // of the class that has more than one
+        assert_eq!(draw(0.01, 0).test.len(), 1); // from the class with more than one picture
         let mut all = [third.train.clone(), third.test.clone()].concat();
         all.sort();
         all.dedup();
@@ -365,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_folder_is_said() {
+    fn errors_name_the_folder_and_the_problem() {
         let folder = Folder::new("pictures-wrong");
         let here = &folder.0;
         assert!(refused(here).starts_with("HERE: folders of classes: 0, where at least 2"));
@@ -374,7 +389,9 @@ mod tests {
         let none = "HERE: no test pictures: give a larger share of the others (--test), or a folder of them";
         assert_eq!(refused(here), none);
         fs::create_dir(here.join("c")).unwrap();
-        assert!(refused(here).starts_with("HERE: class 'c' has no pictures (.png, .jpg, .jpeg)"));
+        assert!(
+            refused(here).starts_with("HERE: class 'c' has no pictures (.png, .jpg, .webp, .gif)")
+        );
         fill(here, &["train/a/1.png", "train/b/1.png", "test/d/1.png"]);
         assert_eq!(refused(here), "HERE/test/d: a class 'd' that HERE/train does not have");
         #[cfg(unix)]

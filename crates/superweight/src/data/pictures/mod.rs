@@ -1,6 +1,8 @@
-//! A user's own pictures: found in folders, decoded, made one size, and packed as a data set.
+//! Pictures of the user: found in folders, decoded, resized to one size, and packed as a data set.
 
+pub(super) mod decode;
 pub(super) mod folder;
+mod format;
 pub(super) mod orientation;
 pub(super) mod own;
 pub(super) mod pack;

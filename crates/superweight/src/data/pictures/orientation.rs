@@ -1,13 +1,14 @@
-//! Which way up a photograph is: cameras store it as the sensor lay, and write into the file how to turn it (EXIF, tag 0x0112).
+//! Turns photographs upright: cameras store the picture as the sensor lay, and state in the EXIF
+//! data (tag 0x0112) how to turn it.
 //!
-//! Forty lines instead of a crate: one tag of the first directory is all that is asked.
+//! Forty lines instead of a crate: only one tag of the first directory is read.
 
-use crate::data::Picture;
+use super::picture::Picture;
 
 const TAG: u16 = 0x0112;
 
-/// 1 (as it is) to 8; 1 where nothing that can be read says otherwise.
-pub(in crate::data) fn orientation(exif: &[u8]) -> u16 {
+/// Orientation in EXIF data: 1 (upright) to 8; 1 if the data are damaged or lack the tag.
+pub(super) fn orientation(exif: &[u8]) -> u16 {
     read(exif).filter(|orientation| (1..=8).contains(orientation)).unwrap_or(1)
 }
 
@@ -25,7 +26,7 @@ fn read(exif: &[u8]) -> Option<u16> {
     let directory = usize::from(short(low)?) | usize::from(short(high)?) << 16;
     let entries = (0..usize::from(short(directory)?)).map(|i| directory + 2 + 12 * i);
     let at = entries.take_while(|&at| at < exif.len()).find(|&at| short(at) == Some(TAG))?;
-    // Tag, type, count, value; one of two bytes stands at the beginning of its four.
+    // Entry: tag, type, count, value. A value of two bytes is at the start of its four bytes.
     match (short(at + 2)?, little) {
         (3, _) | (4, true) => short(at + 8),
         (4, false) => short(at + 10),
@@ -33,8 +34,8 @@ fn read(exif: &[u8]) -> Option<u16> {
     }
 }
 
-/// A picture the right way up.
-pub(in crate::data) fn upright(picture: Picture, orientation: u16) -> Picture {
+/// Turns a picture of this orientation upright.
+pub(super) fn upright(picture: Picture, orientation: u16) -> Picture {
     let Picture { height: h, width: w, rgb } = &picture;
     let (height, width) = if orientation < 5 { (*h, *w) } else { (*w, *h) };
     let source = |y: usize, x: usize| match orientation {
@@ -60,9 +61,9 @@ pub(in crate::data) fn upright(picture: Picture, orientation: u16) -> Picture {
     Picture { height, width, rgb: turned }
 }
 
-/// A directory of two tags.
+/// EXIF data with a directory of two tags.
 #[cfg(test)]
-pub(in crate::data) fn exif_of(little: bool, orientation: u16) -> Vec<u8> {
+pub(super) fn exif_of(little: bool, orientation: u16) -> Vec<u8> {
     let short = |v: u16| if little { v.to_le_bytes() } else { v.to_be_bytes() };
     let long = |v: u32| if little { v.to_le_bytes() } else { v.to_be_bytes() };
     let start: &[u8] = if little { b"II*\0" } else { b"MM\0*" };
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tag_is_found_in_either_byte_order_and_damage_is_as_it_is() {
+    fn the_tag_is_found_in_either_byte_order_and_damage_means_upright() {
         for little in [true, false] {
             for n in 1..=8 {
                 assert_eq!(orientation(&exif_of(little, n)), n);
@@ -90,7 +91,7 @@ mod tests {
                 assert_eq!(orientation(&exif_of(little, n)), 1);
             }
             let mut long = whole.clone();
-            let at = 26; // of the second entry's type
+            let at = 26; // the type of the second entry
             assert_eq!(long.splice(at..at + 2, if little { [4, 0] } else { [0, 4] }).count(), 2);
             if !little {
                 long.splice(at + 6..at + 10, [0, 0, 0, 6]);
@@ -104,7 +105,7 @@ mod tests {
 
     /// `ImageOps.exif_transpose` of Pillow 13 for an image of 2 rows of 3 with values 0 to 5.
     #[test]
-    fn turned_as_pillow_turns_them() {
+    fn pictures_are_turned_as_in_pillow() {
         let picture = Picture { height: 2, width: 3, rgb: (0..6).flat_map(|v| [v; 3]).collect() };
         for (n, width, values) in [
             (1, 3, [0, 1, 2, 3, 4, 5]),

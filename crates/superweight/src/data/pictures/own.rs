@@ -1,12 +1,16 @@
-//! Sets of one's own in the data folder: a description and four numpy files, written by `swn data pack`.
+//! Packed data sets in the data folder: a description and four numpy files, which `swn data pack`
+//! writes.
 //!
 //! ```text
-//! birds/ set.json ─ train-images.npy [image][row][column][channel] ─ train-labels.npy ─ test-images.npy ─ test-labels.npy
+//! birds/ set.json
+//!        train-images.npy [image][row][column][channel]    train-labels.npy
+//!        test-images.npy                                   test-labels.npy
 //! ```
 //!
-//! Numpy files, because anything can open them. A run keeps a copy of `set.json`, so that its members can be asked where the
-//! pictures are not, and its digest, so that it goes on with the same images or not at all: opening compares all digests. Images that
-//! would take most of the memory stay in their files, and are compared by `swn data verify` only.
+//! Many programs can read numpy files. A run keeps a copy of `set.json`, so that its members can
+//! predict on machines without the pictures, and its digest, so that training continues with the
+//! same images only. Opening compares all digests. Images that would take most of the memory stay
+//! in their files; only `swn data verify` compares the digests of those.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -17,42 +21,44 @@ use serde::{Deserialize, Serialize};
 use superweight_engine::MappedFile;
 use superweight_plan::arch::ImageShape;
 
-use crate::data::bytes::{Bytes, held_in_memory};
-use crate::data::sources::catalogue::{Description, is_taken};
+use crate::data::DataError;
+use crate::data::bytes::{Bytes, memory_limit};
 use crate::data::dataset::Dataset;
 use crate::data::images::{Images, Normalization};
-use crate::data::DataError;
+use crate::data::sources::catalog::{Description, is_taken};
 use crate::data::sources::fetch::write_file;
 use crate::data::sources::staging::Staging;
-use crate::data::sources::verify::{FileState, State, hex_sha256, look};
+use crate::data::sources::verify::{FileState, State, hex_sha256, verify_file};
 use crate::fs::{check_name, read_at_most};
 
-/// The description's file, in the data folder and in runs.
+/// Name of the description in the folder of a data set, and in runs.
 pub const SET: &str = "set.json";
+/// Version of the description.
 const VERSION: u64 = 1;
-/// Thousands of classes are some hundred kilobytes; what is larger is no description.
+/// Size in bytes of the largest description; thousands of classes take some hundred kilobytes.
 const LARGEST: u64 = 1 << 24;
-/// As many as networks tell apart.
-pub(in crate::data) const MOST_CLASSES: usize = 10_000;
-/// Bytes of a file; headers are shorter than what is missing to all addresses.
-const MOST_BYTES: usize = isize::MAX as usize / 4;
-/// Of the sides of an image.
-pub const MOST_SIDE: usize = 1024;
-/// What comes before images in their file, however many there are.
+/// Largest number of classes.
+pub(in crate::data) const MAX_CLASSES: usize = 10_000;
+/// Size in bytes of the largest file, so that offsets fit into memory addresses.
+const MAX_BYTES: usize = isize::MAX as usize / 4;
+/// Largest height and width of an image in pixels.
+pub const MAX_SIDE: usize = 1024;
+/// Size of the header of a file of images in bytes, which does not depend on their number.
 pub(in crate::data) const HEADER: usize = 128;
+/// Names of the files.
 pub(in crate::data) const FILES: [&str; 4] =
     ["train-images.npy", "train-labels.npy", "test-images.npy", "test-labels.npy"];
 
-/// A set of one's own: what it is, and the digests of its files.
+/// A packed data set: its description and the digests of its files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OwnSet {
-    /// What it is.
+    /// Description of the images.
     pub description: Description,
-    /// Of its files, in their order.
+    /// SHA-256 of its files, in the order of `FILES`.
     sha256: [String; 4],
 }
 
-/// `set.json`
+/// The contents of `set.json`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -70,7 +76,7 @@ struct Written {
 }
 
 impl OwnSet {
-    /// Reads a description; whatever is wrong with it names the file.
+    /// Reads and validates a description.
     pub fn load(file: &Path) -> Result<Self, DataError> {
         let text = read_at_most(file, LARGEST).map_err(|error| DataError::read(file, error))?;
         let wrong = |why: String| DataError::Damaged { file: file.to_owned(), why };
@@ -79,9 +85,10 @@ impl OwnSet {
         Self::check(written).map_err(wrong)
     }
 
+    /// Validates a description; the error lacks the file.
     fn check(written: Written) -> Result<Self, String> {
         let Written { version, name, channels, height, width, train, test, .. } = written;
-        let side = |side: usize| (1..=MOST_SIDE).contains(&side);
+        let side = |side: usize| (1..=MAX_SIDE).contains(&side);
         let numbers =
             |values: &[f32]| values.len() == channels && values.iter().all(|v| v.is_finite());
         let mut once = written.classes.clone();
@@ -94,13 +101,13 @@ impl OwnSet {
                 Err(format!("images of {channels}×{height}×{width}"))
             }
             () if once.len() != written.classes.len() => Err("a class is there twice".into()),
-            () if !(2..=MOST_CLASSES).contains(&once.len()) => {
+            () if !(2..=MAX_CLASSES).contains(&once.len()) => {
                 Err(format!("{} classes", once.len()))
             }
             () if train == 0 || test == 0 => {
                 Err(format!("{train} training and {test} test images"))
             }
-            () if train.max(test) > MOST_BYTES / (channels * height * width).max(2) => {
+            () if train.max(test) > MAX_BYTES / (channels * height * width).max(2) => {
                 Err("more images than memory has addresses".into())
             }
             () if !numbers(&written.mean) || !numbers(&written.deviation) => {
@@ -117,7 +124,7 @@ impl OwnSet {
                     images: (train, test),
                     normalization: Normalization {
                         mean: written.mean.into(),
-                        deviation: written.deviation.into(),
+                        std: written.deviation.into(),
                     },
                 },
                 sha256: written.sha256,
@@ -125,7 +132,7 @@ impl OwnSet {
         }
     }
 
-    /// The set of that name in the data folder, where there is one.
+    /// Finds a packed data set in the data folder by name; `None` if it does not exist.
     pub fn find(name: &str, folder: &Path) -> Result<Option<Self>, DataError> {
         let file = folder.join(name).join(SET);
         if check_name(name).is_err() || !file.is_file() {
@@ -142,7 +149,8 @@ impl OwnSet {
         }
     }
 
-    /// The set of that name, where no other is known by it: `unknown` then lists those there are, its own kind too.
+    /// Finds a packed data set, or returns the error `unknown` with the names of all packed data
+    /// sets added.
     pub fn known(name: &str, folder: &Path, unknown: DataError) -> Result<Self, DataError> {
         Self::find(name, folder)?.ok_or_else(|| match unknown {
             _ if name == "imagenet" => DataError::NoImageNet { folder: folder.to_owned() },
@@ -155,7 +163,7 @@ impl OwnSet {
         })
     }
 
-    /// Names of all such sets in the data folder, sorted.
+    /// Names of all packed data sets in the data folder, sorted.
     pub fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -166,12 +174,12 @@ impl OwnSet {
         names
     }
 
-    /// Of all that it is.
+    /// SHA-256 of the description, which contains the digests of all files.
     pub fn digest(&self) -> String {
         hex_sha256(&[self.to_json().as_bytes()])
     }
 
-    /// As it is written.
+    /// The text of `set.json`.
     pub fn to_json(&self) -> String {
         let Description { name, shape, classes, images, normalization } = &self.description;
         let written = Written {
@@ -183,26 +191,26 @@ impl OwnSet {
             train: images.0,
             test: images.1,
             mean: normalization.mean.to_vec(),
-            deviation: normalization.deviation.to_vec(),
+            deviation: normalization.std.to_vec(),
             sha256: self.sha256.clone(),
             classes: classes.clone(),
         };
         serde_json::to_string_pretty(&written).expect("names and numbers are JSON") + "\n"
     }
 
-    /// Writes a set into the data folder, whole or not at all; one of that name is replaced only if `replace` says so.
-    ///
-    /// Returns the set's folder.
+    /// Writes a data set into the data folder atomically, and returns its folder. An existing one
+    /// of that name is replaced only if `replace` is true.
     pub fn save(data: &Dataset, to: &Path, replace: bool) -> Result<PathBuf, DataError> {
         Self::check_place(&data.name, to, replace)?;
         let staging = Staging::new(to, &data.name)?;
-        for (name, part) in [(FILES[0], &data.train), (FILES[2], &data.test)] {
-            write_file(&staging.path.join(name), &[&header(data.shape, part.len()), &part.pixels])?;
+        for (name, images) in [(FILES[0], &data.train), (FILES[2], &data.test)] {
+            let parts = [&header(data.shape, images.len())[..], &images.pixels];
+            write_file(&staging.path.join(name), &parts)?;
         }
         Self::keep(data, staging, to, replace)
     }
 
-    /// The same where the files of images are in their hidden folder already.
+    /// Adds labels and description to a hidden folder that has the files of images, and renames it.
     pub(in crate::data) fn keep(
         data: &Dataset,
         staging: Staging,
@@ -210,8 +218,8 @@ impl OwnSet {
         replace: bool,
     ) -> Result<PathBuf, DataError> {
         let target = to.join(&data.name);
-        let [train, test] = [&data.train, &data.test].map(|part| {
-            part.labels.iter().flat_map(|label| label.to_le_bytes()).collect::<Vec<u8>>()
+        let [train, test] = [&data.train, &data.test].map(|images| {
+            images.labels.iter().flat_map(|label| label.to_le_bytes()).collect::<Vec<u8>>()
         });
         let contents = [&data.train.pixels[..], &train, &data.test.pixels, &test];
         let mut set = Self { description: data.description(), sha256: Default::default() };
@@ -224,14 +232,15 @@ impl OwnSet {
         }
         write_file(&staging.path.join(SET), &[set.to_json().as_bytes()])?;
         match replace {
-            true => staging.become_(&target)?,
-            // Another may have been faster.
-            false => staging.take_free_place(&target)?,
+            true => staging.replace(&target)?,
+            // Another process may have written it meanwhile.
+            false => staging.place(&target)?,
         }
         Ok(target)
     }
 
-    /// Whether a set of that name may be written there: asked before hours of packing.
+    /// Fails unless a data set of this name may be written into the data folder; to call before
+    /// packing, which may take hours.
     pub fn check_place(name: &str, to: &Path, replace: bool) -> Result<(), DataError> {
         let target = to.join(name);
         let why = match () {
@@ -247,7 +256,7 @@ impl OwnSet {
         if let Some(why) = why {
             return Err(DataError::Name { name: name.to_owned(), why });
         }
-        if target.symlink_metadata().is_ok() && !(replace && Self::lies_alone(&target)) {
+        if target.symlink_metadata().is_ok() && !(replace && Self::is_alone(&target)) {
             let why = match replace {
                 false => "choose another name, or replace a packed set with --replace",
                 true => {
@@ -259,13 +268,15 @@ impl OwnSet {
         Ok(())
     }
 
-    /// Whether the data folder, which is made, can be written to: asked then too.
+    /// Creates the data folder if necessary, and fails unless it can be written to; to call before
+    /// packing.
     pub fn check_writable(name: &str, to: &Path) -> Result<(), DataError> {
         Staging::new(to, name).map(drop)
     }
 
-    /// Whether a folder is such a set and has nothing else: a run has a description too, and much to lose.
-    fn lies_alone(folder: &Path) -> bool {
+    /// Whether a folder has a packed data set and nothing else. The folder of a run has a
+    /// description too, and must not be replaced.
+    fn is_alone(folder: &Path) -> bool {
         let named = |name: &std::ffi::OsStr| FILES.iter().chain([&SET]).any(|file| name == *file);
         let ours = |path: &Path| path.file_name().is_some_and(named) && path.is_file();
         let entries =
@@ -273,7 +284,7 @@ impl OwnSet {
         entries.is_ok_and(|ours| ours) && folder.join(SET).is_file()
     }
 
-    /// Bytes of all files.
+    /// Size of all files in bytes.
     pub fn bytes(&self) -> u64 {
         self.headers_and_lengths()
             .iter()
@@ -281,7 +292,7 @@ impl OwnSet {
             .sum()
     }
 
-    /// Header and length of what follows it, of every file.
+    /// Header of every file, and number of bytes after it.
     fn headers_and_lengths(&self) -> [(Vec<u8>, usize); 4] {
         let Description { shape, images: (train, test), .. } = self.description;
         let size = shape.channels * shape.height * shape.width;
@@ -290,13 +301,14 @@ impl OwnSet {
         [images(train), labels(train), images(test), labels(test)]
     }
 
-    /// Its images, from the data folder: in memory, or where they are more than may be held there (`SWN_IMAGES_MIB`, else half of
-    /// it), in their files.
+    /// Reads the data set from the data folder. Its images stay in their files if they are larger
+    /// than `SWN_IMAGES_MIB`, otherwise than half of the memory.
     pub fn read(&self, folder: &Path) -> Result<Dataset, DataError> {
-        self.read_into(folder, held_in_memory()?)
+        self.read_within(folder, memory_limit()?)
     }
 
-    fn read_into(&self, folder: &Path, memory: u64) -> Result<Dataset, DataError> {
+    /// Reads the data set, with images in memory if all files have at most `memory` bytes.
+    fn read_within(&self, folder: &Path, memory: u64) -> Result<Dataset, DataError> {
         let stay = self.bytes() > memory;
         let place = folder.join(&self.description.name);
         let each = FILES.iter().zip(self.headers_and_lengths()).zip(&self.sha256);
@@ -330,7 +342,7 @@ impl OwnSet {
             }
             Ok((file, bytes.into()))
         });
-        let mut part = || {
+        let mut split = || {
             let (_, pixels) = contents.next().expect("there are four files")?;
             let (file, labels) = contents.next().expect("there are four files")?;
             let labels: Vec<_> =
@@ -347,7 +359,7 @@ impl OwnSet {
                 }
             }
         };
-        let (train, test) = (part()?, part()?);
+        let (train, test) = (split()?, split()?);
         let Description { name, shape, classes, normalization, .. } = self.description.clone();
         Ok(Dataset { name, shape, classes, train, test, normalization })
     }
@@ -358,7 +370,7 @@ impl OwnSet {
         let sizes =
             self.headers_and_lengths().map(|(header, length)| (header.len() + length) as u64);
         let each = FILES.iter().zip(sizes).zip(&self.sha256);
-        let in_own_words = |file: FileState| {
+        let with_advice = |file: FileState| {
             let why = match &file.state {
                 State::Damaged(DataError::WrongSize { found, expected, .. }) => {
                     format!("{found} where {expected} are expected")
@@ -371,20 +383,24 @@ impl OwnSet {
             let state = State::Damaged(DataError::Damaged { file: file.path.clone(), why });
             FileState { state, ..file }
         };
-        each.map(|((name, bytes), sha256)| in_own_words(look(place.join(name), bytes, sha256)))
-            .collect()
+        let state = |((name, bytes), sha256): ((&&str, u64), &String)| {
+            with_advice(verify_file(place.join(name), bytes, sha256))
+        };
+        each.map(state).collect()
     }
 }
 
+/// Header of a file of images.
 pub(in crate::data) fn header(shape: ImageShape, images: usize) -> Vec<u8> {
     npy_header("|u1", &format!("({images}, {}, {}, {})", shape.height, shape.width, shape.channels))
 }
 
+/// Header of a file of labels.
 fn labels_header(images: usize) -> Vec<u8> {
     npy_header("<u2", &format!("({images},)"))
 }
 
-/// As numpy writes it: padded so that the data begin at a multiple of 64.
+/// Header of a numpy file, padded so that the data begin at a multiple of 64 bytes, as numpy does.
 fn npy_header(descr: &str, shape: &str) -> Vec<u8> {
     let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
     let length = (10 + text.len() + 1).next_multiple_of(64) - 10;

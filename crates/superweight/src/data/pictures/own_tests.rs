@@ -1,9 +1,11 @@
-use crate::data::*;
+//! Writing, reading, replacing and damaging packed data sets.
+
+use super::*;
 use crate::data::testing::{Folder, birds};
 use crate::data::{NpyHeader, read_npy_rows};
 
 #[test]
-fn what_is_saved_is_read_again_bit_for_bit() {
+fn a_saved_set_is_read_bit_for_bit() {
     let folder = Folder::new("own");
     let data = birds();
     let target = OwnSet::save(&data, &folder.0, false).unwrap();
@@ -21,9 +23,9 @@ fn what_is_saved_is_read_again_bit_for_bit() {
     assert_eq!(OwnSet::find("../own", &folder.0).unwrap(), None);
 }
 
-/// `numpy.save` of zeros((5, 2, 4, 3), 'u1') begins so.
+/// `numpy.save` of zeros((5, 2, 4, 3), 'u1') begins with this header.
 #[test]
-fn files_are_numpys() {
+fn files_have_the_format_of_numpy() {
     let header = header(ImageShape { channels: 3, height: 2, width: 4 }, 5);
     let text = b"{'descr': '|u1', 'fortran_order': False, 'shape': (5, 2, 4, 3), }";
     assert_eq!(header[..10], *b"\x93NUMPY\x01\x00\x76\x00");
@@ -36,15 +38,15 @@ fn files_are_numpys() {
 }
 
 #[test]
-fn images_stay_in_their_files_where_memory_has_no_room() {
+fn images_stay_in_their_files_if_memory_is_small() {
     let folder = Folder::new("own-mapped");
     let target = OwnSet::save(&birds(), &folder.0, false).unwrap();
     let set = OwnSet::find("birds", &folder.0).unwrap().unwrap();
-    let read = |memory| set.read_into(&folder.0, memory).unwrap();
+    let read = |memory| set.read_within(&folder.0, memory).unwrap();
     let (here, there) = (read(set.bytes()), read(set.bytes() - 1));
     assert_eq!((here.on_disk(), there.on_disk()), (None, Some(8 * 24)));
     assert_eq!((&there.train, &there.test), (&birds().train, &birds().test));
-    // Whether images are whole is found out when that is asked for, labels are looked at.
+    // Digests of images in files are not compared; those of labels are.
     let change = |name: &str| {
         let mut bytes = fs::read(target.join(name)).unwrap();
         *bytes.last_mut().unwrap() ^= 1;
@@ -54,28 +56,28 @@ fn images_stay_in_their_files_where_memory_has_no_room() {
     change("train-images.npy");
     assert_ne!(read(0).train, birds().train);
     assert_eq!(there.train, birds().train, "the file that was opened");
-    assert!(set.read_into(&folder.0, u64::MAX).is_err());
+    assert!(set.read_within(&folder.0, u64::MAX).is_err());
     assert!(set.verify(&folder.0).iter().any(|file| !matches!(file.state, State::Whole)));
     change("test-labels.npy");
     assert!(
-        set.read_into(&folder.0, 0)
+        set.read_within(&folder.0, 0)
             .unwrap_err()
             .to_string()
             .contains("other bytes than were packed")
     );
 }
 
-/// Packing writes images before it knows how many there will be.
+/// Packing writes images before it knows their number.
 #[test]
-fn headers_of_images_are_of_one_length() {
-    for (images, side) in [(1, 1), (9_999_999, 28), (MOST_BYTES, MOST_SIDE)] {
+fn headers_of_images_have_one_length() {
+    for (images, side) in [(1, 1), (9_999_999, 28), (MAX_BYTES, MAX_SIDE)] {
         let shape = ImageShape { channels: 3, height: side, width: side };
         assert_eq!(header(shape, images).len(), HEADER);
     }
 }
 
 #[test]
-fn names_and_places_are_kept() {
+fn names_are_checked_and_foreign_folders_are_kept() {
     let folder = Folder::new("own-place");
     let refused = |name: &str, replace: bool| {
         OwnSet::check_place(name, &folder.0, replace).map_err(|error| error.to_string()).err()
@@ -87,7 +89,8 @@ fn names_and_places_are_kept() {
     OwnSet::save(&birds(), &folder.0, false).unwrap();
     assert!(refused("birds", false).unwrap().ends_with("replace a packed set with --replace"));
     assert_eq!(refused("birds", true), None);
-    // What is no set is never replaced, nor what has more than a set: a run describes its images too.
+    // A folder that is not a data set, or has other files too, is never replaced: a run has
+    // set.json too.
     fs::create_dir(folder.0.join("letters")).unwrap();
     assert!(refused("letters", true).is_some());
     fs::copy(folder.0.join("birds/set.json"), folder.0.join("letters/set.json")).unwrap();
@@ -101,21 +104,21 @@ fn names_and_places_are_kept() {
     assert_eq!(Dataset::open("birds", &folder.0).unwrap().test.len(), 1);
 }
 
-/// Of several that are packed at once under one name, one is kept, and only one is told so.
+/// Two processes that pack under one name: the later one gets an error.
 #[test]
-fn a_place_is_taken_once() {
+fn a_name_is_taken_once() {
     let folder = Folder::new("own-once");
     OwnSet::check_place("birds", &folder.0, false).unwrap();
     let staging = Staging::new(&folder.0, "other").unwrap();
     write_file(&staging.path.join(SET), &[b"{}"]).unwrap();
     OwnSet::save(&birds(), &folder.0, false).unwrap();
-    let late = staging.take_free_place(&folder.0.join("birds")).unwrap_err();
+    let late = staging.place(&folder.0.join("birds")).unwrap_err();
     assert!(matches!(late, DataError::Exists { .. }), "{late}");
     assert_eq!(Dataset::open("birds", &folder.0).unwrap().train, birds().train);
 }
 
 #[test]
-fn damage_is_said_of_which_file() {
+fn damage_is_an_error_that_names_the_file() {
     let folder = Folder::new("own-damage");
     let target = OwnSet::save(&birds(), &folder.0, false).unwrap();
     let open = || match Dataset::open("birds", &folder.0) {
@@ -158,7 +161,7 @@ fn damage_is_said_of_which_file() {
     );
     fs::write(&file, whole).unwrap();
     assert_eq!((open(), damaged()), (String::new(), 0));
-    // Labels of no class, with digests of their own.
+    // Labels without a class, with valid digests.
     let wrong =
         Dataset { train: Images { labels: vec![0, 1, 2, 3, 0], ..birds().train }, ..birds() };
     OwnSet::save(&wrong, &folder.0, true).unwrap();

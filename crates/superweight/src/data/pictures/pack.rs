@@ -1,7 +1,8 @@
-//! Pictures made one size, with what is measured of them.
+//! Packs pictures as a data set: decodes them, resizes them to one size and measures their
+//! normalization.
 //!
-//! Everything is packed once, as bytes, into files that need not fit into memory. Decoding takes as many threads as there are;
-//! what comes out does not hang on them.
+//! Images are written to files that may be larger than memory. All cores decode; the result does
+//! not depend on their number.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -9,7 +10,6 @@ use std::fmt::Write;
 use std::fs::File;
 use std::hash::{Hash, Hasher};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,37 +19,38 @@ use std::thread;
 use superweight_engine::MappedFile;
 use superweight_plan::arch::ImageShape;
 
+use super::own::{FILES, HEADER, OwnSet, header};
+use crate::data::DataError;
 use crate::data::bytes::Bytes;
 use crate::data::dataset::Dataset;
 use crate::data::images::{Images, Normalization};
-use super::own::{FILES, HEADER, OwnSet, header};
 use crate::data::sources::staging::{Staging, unwritable};
-use crate::data::DataError;
 use crate::data::{Picture, Pictures};
+use crate::fs::{read_at, write_at};
 
-/// Unreadable pictures that are named.
+/// Number of unreadable pictures that an error names.
 const NAMED: usize = 10;
 
-/// What became of pictures: a set that is kept or, when this is dropped, forgotten.
+/// A packed data set in a hidden folder, which is removed when this is dropped without
+/// [`keep`](Self::keep).
 #[derive(Debug)]
 pub struct Packed {
-    /// All that could be read, in files of a hidden folder.
+    /// All pictures that were readable, in files of the hidden folder.
     pub data: Dataset,
-    /// What could not be, where that was asked for.
+    /// Errors of the unreadable pictures, if those were left out on request.
     pub skipped: Vec<DataError>,
-    /// Test images that are training images too, byte for byte.
-    pub twice: usize,
-    /// Height and width that half of the pictures have at most, each by itself.
+    /// Number of test images that equal a training image byte for byte.
+    pub duplicates: usize,
+    /// Median height and median width of the pictures.
     pub median: (usize, usize),
-    /// The data folder, and the hidden one in it.
+    /// The data folder, which contains the hidden folder.
     to: PathBuf,
     staging: Staging,
 }
 
 impl Packed {
-    /// Puts the set into its data folder, whole or not at all; one of that name is replaced only if `replace` says so.
-    ///
-    /// Returns the set's folder.
+    /// Moves the data set to its place in the data folder, atomically, and returns its folder. An
+    /// existing data set of that name is replaced only if `replace` is true.
     pub fn keep(self, replace: bool) -> Result<PathBuf, DataError> {
         OwnSet::check_place(&self.data.name, &self.to, replace)?;
         OwnSet::keep(&self.data, self.staging, &self.to, replace)
@@ -57,10 +58,12 @@ impl Packed {
 }
 
 impl Pictures {
-    /// Reads all of them and makes them one size, in a hidden folder of the data folder `to`. `progress` is told how many are done,
-    /// from any thread, and says whether to go on.
+    /// Decodes all pictures and resizes them to `shape`, into a hidden folder of the data folder
+    /// `to`. `progress` is called on any thread with the number of finished pictures, and returns
+    /// whether to continue.
     ///
-    /// One that cannot be read is an error, which names the first of them, or left out if `skip` says so.
+    /// # Errors
+    /// Fails if pictures cannot be read, unless `skip` is true, which leaves them out.
     pub fn pack(
         &self,
         name: &str,
@@ -102,7 +105,7 @@ impl Pictures {
                 why: format!("no test picture can be read{}", first(&failed)),
             });
         }
-        let twice = count_twice(&train, &test);
+        let duplicates = count_duplicates(&train, &test);
         let (mut heights, mut widths): (Vec<_>, Vec<_>) =
             train.sizes.iter().chain(&test.sizes).copied().unzip();
         let normalization = normalization(&train.counts);
@@ -113,25 +116,25 @@ impl Pictures {
             sizes[sizes.len() / 2]
         };
         let median = (middle(&mut heights), middle(&mut widths));
-        Ok(Packed { data, skipped: failed, twice, median, to: to.to_owned(), staging })
+        Ok(Packed { data, skipped: failed, duplicates, median, to: to.to_owned(), staging })
     }
 }
 
-/// Pictures made one size, in their order; those that cannot be read are left out.
+/// Resized pictures in their order, without the unreadable ones.
 struct Decoded {
     images: Images,
     failed: Vec<DataError>,
-    /// Of every image that is there.
+    /// Hash of every image.
     hashes: Vec<u64>,
-    /// Height and width before, of these in any order.
+    /// Original height and width of every picture, in any order.
     sizes: Vec<(usize, usize)>,
-    /// How often each value is there, per channel.
+    /// Histogram of the values of each channel.
     counts: Vec<[u64; 256]>,
 }
 
-/// What threads have found so far.
+/// Results that the threads share.
 struct Found {
-    /// By picture; nothing for those that cannot be read.
+    /// Hash of each picture; `None` for unreadable ones.
     hashes: Vec<Option<u64>>,
     sizes: Vec<(usize, usize)>,
     counts: Vec<[u64; 256]>,
@@ -170,14 +173,14 @@ impl Decoded {
             let i = next.fetch_add(1, Ordering::Relaxed);
             Some((i, pictures.get(i)?))
         };
-        let lock = || found.lock().expect("nobody panics here");
+        let lock = || found.lock().expect("no thread panics while it holds the lock");
         let work = || {
             let mut counts = no_counts.clone();
             while let Some((i, (path, _))) = take() {
                 match open(path) {
                     Ok(picture) => {
                         let image = picture.fit(shape);
-                        let (hash, written) = (hash(&image), file.write_all_at(&image, place(i)));
+                        let (hash, written) = (hash(&image), write_at(&file, &image, place(i)));
                         for pixel in image.chunks_exact(shape.channels) {
                             pixel
                                 .iter()
@@ -206,7 +209,7 @@ impl Decoded {
         let threads = thread::available_parallelism().map_or(1, usize::from);
         thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
         let Found { hashes, sizes, counts, mut failed, unwritten, interrupted } =
-            found.into_inner().expect("nobody panics here");
+            found.into_inner().expect("no thread panics while it holds the lock");
         if let Some(error) = unwritten {
             return Err(unwritable(error));
         }
@@ -216,15 +219,15 @@ impl Decoded {
         failed.sort_by_key(|&(i, _)| i);
         let there = || hashes.iter().enumerate().filter_map(|(i, &hash)| Some((i, hash?)));
         let labels: Vec<u16> = there().map(|(i, _)| pictures[i].1).collect();
-        // Those that are left move down over those that failed.
+        // Readable images move down over the gaps of unreadable ones.
         let close = || {
             let mut image = vec![0; size];
             for (to, (from, _)) in there().enumerate().filter(|&(to, (from, _))| to != from) {
-                file.read_exact_at(&mut image, place(from))?;
-                file.write_all_at(&image, place(to))?;
+                read_at(&file, &mut image, place(from))?;
+                write_at(&file, &image, place(to))?;
             }
             file.set_len(place(labels.len()))?;
-            file.write_all_at(&header(shape, labels.len()), 0)?;
+            write_at(&file, &header(shape, labels.len()), 0)?;
             file.sync_all()
         };
         close().map_err(unwritable)?;
@@ -236,37 +239,38 @@ impl Decoded {
     }
 }
 
-/// A picture that its decoder does not survive is one that cannot be read.
+/// Decodes a picture; a panic of the decoder counts as an unreadable picture.
 fn open(path: &Path) -> Result<Picture, DataError> {
     let read = catch_unwind(|| Picture::open(path));
     read.unwrap_or_else(|_| {
-        Err(DataError::malformed(path, 0, "a picture", "what its decoder fails on"))
+        Err(DataError::malformed(path, 0, "a picture", "data that stop its decoder"))
     })
 }
 
-/// The first of several errors, as the end of a sentence.
+/// The first of several errors, as the end of a message.
 fn first(failed: &[DataError]) -> String {
     failed.first().map_or(String::new(), |error| format!(": {}", error.with_cause()))
 }
 
+/// Hash of the pixels.
 fn hash(image: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     image.hash(&mut hasher);
     hasher.finish()
 }
 
-/// Test images that are training images too.
-fn count_twice(train: &Decoded, test: &Decoded) -> usize {
+/// Number of test images that equal a training image.
+fn count_duplicates(train: &Decoded, test: &Decoded) -> usize {
     let mut known: HashMap<u64, Vec<usize>> = HashMap::new();
     train.hashes.iter().enumerate().for_each(|(i, &hash)| known.entry(hash).or_default().push(i));
-    let twice = |&(i, hash): &(usize, &u64)| {
+    let is_known = |&(i, hash): &(usize, &u64)| {
         let image = test.images.image(i);
         known.get(hash).is_some_and(|like| like.iter().any(|&j| train.images.image(j) == image))
     };
-    test.hashes.iter().enumerate().filter(twice).count()
+    test.hashes.iter().enumerate().filter(is_known).count()
 }
 
-/// Of every channel, from how often each of its 256 values is there.
+/// Mean and standard deviation of each channel from its histogram.
 fn normalization(counts: &[[u64; 256]]) -> Normalization {
     let of_channel = |counts: &[u64; 256]| {
         let total = counts.iter().sum::<u64>() as f64;
@@ -274,12 +278,12 @@ fn normalization(counts: &[[u64; 256]]) -> Normalization {
             counts.iter().enumerate().map(|(v, &n)| value(v as f64) * n as f64).sum::<f64>() / total
         };
         let mean = mean_of(&|v| v);
-        let deviation = mean_of(&|v| (v - mean).powi(2)).sqrt();
-        // One colour only: nothing to divide by.
-        (mean as f32, if deviation > 0.0 { deviation as f32 } else { 1.0 })
+        let std = mean_of(&|v| (v - mean).powi(2)).sqrt();
+        // A channel of one value is not divided by 0.
+        (mean as f32, if std > 0.0 { std as f32 } else { 1.0 })
     };
-    let (mean, deviation): (Vec<f32>, Vec<f32>) = counts.iter().map(of_channel).unzip();
-    Normalization { mean: mean.into(), deviation: deviation.into() }
+    let (mean, std): (Vec<f32>, Vec<f32>) = counts.iter().map(of_channel).unzip();
+    Normalization { mean: mean.into(), std: std.into() }
 }
 
 #[cfg(test)]
@@ -292,7 +296,7 @@ mod tests {
     const SHAPE: ImageShape = ImageShape { channels: 3, height: 2, width: 2 };
 
     #[test]
-    fn packing_keeps_the_order_and_measures_what_is_there() {
+    fn packing_keeps_the_order_and_measures_the_images() {
         let folder = Folder::new("pictures-pack");
         let here = &folder.0;
         let pixels = |i: u8| std::array::from_fn(|p| 20 * i + p as u8);
@@ -311,8 +315,8 @@ mod tests {
             true
         };
         let packed = found.pack("ab", SHAPE, false, here, &progress).unwrap();
-        let Packed { data, skipped, twice, median, .. } = &packed;
-        assert_eq!((done.into_inner(), skipped.len(), *twice, *median), (10, 0, 1, (2, 2)));
+        let Packed { data, skipped, duplicates, median, .. } = &packed;
+        assert_eq!((done.into_inner(), skipped.len(), *duplicates, *median), (10, 0, 1, (2, 2)));
         assert_eq!(data.train.labels, [0, 0, 0, 0, 1, 1, 1, 1]);
         for i in 0..8 {
             assert_eq!(data.train.image(usize::from(i)), pixels(i));
@@ -320,12 +324,12 @@ mod tests {
         let channel: Vec<f64> =
             data.train.pixels.iter().skip(1).step_by(3).map(|&v| v.into()).collect();
         let mean = channel.iter().sum::<f64>() / 32.0;
-        let deviation = (channel.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 32.0).sqrt();
-        let found_numbers = [data.normalization.mean[1], data.normalization.deviation[1]];
-        assert_eq!(found_numbers, [mean as f32, deviation as f32]);
-        // Grey, and of one colour: nothing is divided by 0.
+        let std = (channel.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 32.0).sqrt();
+        let measured = [data.normalization.mean[1], data.normalization.std[1]];
+        assert_eq!(measured, [mean as f32, std as f32]);
+        // A gray image of one value.
         let plain = normalization(&[std::array::from_fn(|v| if v == 7 { 12 } else { 0 })]);
-        assert_eq!((plain.mean[0], plain.deviation[0]), (7.0, 1.0));
+        assert_eq!((plain.mean[0], plain.std[0]), (7.0, 1.0));
 
         let (train, test) = (data.train.clone(), data.test.clone());
         let target = packed.keep(false).unwrap();
@@ -338,7 +342,9 @@ mod tests {
         let error = found.pack("ab", SHAPE, false, here, &|_| true).unwrap_err().to_string();
         assert!(error.starts_with("2 of 10 pictures cannot be read:\n  "), "{error}");
         assert!(
-            error.contains("train/a/1.png, byte 0: expected a PNG or JPEG picture, found neither"),
+            error.contains(
+                "train/a/1.png, byte 0: expected a PNG, JPEG, WebP or GIF picture, found none of their signatures"
+            ),
             "{error}"
         );
         let left = found.pack("ab", SHAPE, true, here, &|_| true).unwrap();
@@ -358,7 +364,9 @@ mod tests {
             "{error}"
         );
         assert!(
-            error.contains("0.png, byte 0: expected a PNG or JPEG picture, found an empty file"),
+            error.contains(
+                "0.png, byte 0: expected a PNG, JPEG, WebP or GIF picture, found an empty file"
+            ),
             "{error}"
         );
         assert!(matches!(
@@ -374,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_said_and_left_as_it_was() {
+    fn a_full_disk_is_an_error_and_nothing_stays_on_it() {
         let folder = Folder::new("pictures-full");
         let pictures = folder.0.join("pictures");
         for i in 0..8 {

@@ -1,22 +1,25 @@
-//! The wanted files of a tar archive, read once from front to back.
+//! Reads the wanted files of a tar archive, once from front to back.
 //!
-//! A tar is a row of blocks of 512 bytes: a header (name, size in octal, checksum), then the contents, padded. Only that
-//! is needed here; links, devices, sparse files and paths are ignored, since nothing is ever written under a name from
-//! an archive.
+//! A tar archive is a sequence of blocks of 512 bytes: a header (name, size in octal, checksum),
+//! then the contents, padded. Links, devices, sparse files and folders are ignored: nothing is ever
+//! written under a name from an archive.
 
 use std::io::{self, Read};
 use std::path::Path;
 
 use crate::data::DataError;
 
+/// Bytes of a block.
 pub const BLOCK: usize = 512;
 
-/// Whether this is the first block of a tar (old ones have no magic word, but all have a checksum).
+/// Whether this is the first block of a tar archive. Old archives lack the magic word; all have a
+/// checksum.
 pub fn is_tar(start: &[u8]) -> bool {
     start.len() == BLOCK && parse(Path::new(""), 0, start).is_ok()
 }
 
-/// Gives every file with a wanted name (`limit` says how large it may be) to `take`, until that says it is done.
+/// Passes every wanted file to `take` until that returns true. A file is wanted if `limit` returns
+/// its largest size.
 pub fn walk(
     archive: &Path,
     reader: &mut dyn Read,
@@ -54,7 +57,7 @@ pub fn walk(
     }
 }
 
-/// Size, and whether it is a plain file.
+/// Size of the file that a header announces, and whether it is a plain file.
 fn parse(archive: &Path, offset: usize, header: &[u8]) -> Result<(u64, bool), DataError> {
     // The checksum counts its own eight bytes as spaces.
     let sum: u64 = header
@@ -63,7 +66,7 @@ fn parse(archive: &Path, offset: usize, header: &[u8]) -> Result<(u64, bool), Da
         .map(|(i, &byte)| if (148..156).contains(&i) { 32 } else { u64::from(byte) })
         .sum();
     match (octal(&header[148..156]), octal(&header[124..136])) {
-        // A fuzzer would not get past it.
+        // A fuzzer cannot guess checksums.
         (Some(checksum), Some(size)) if checksum == sum || cfg!(fuzzing) => {
             Ok((size, matches!(header[156], b'0' | 0)))
         }
@@ -71,18 +74,20 @@ fn parse(archive: &Path, offset: usize, header: &[u8]) -> Result<(u64, bool), Da
     }
 }
 
+/// Parses an octal number.
 fn octal(field: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(field).ok()?;
     u64::from_str_radix(text.trim_matches([' ', '\0']), 8).ok()
 }
 
-/// The last part of the path; longer ones than a header holds are not wanted.
+/// Last component of the path. Paths that are longer than their field are never wanted.
 fn name(header: &[u8]) -> String {
     let path = header[..100].split(|&byte| byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(path.rsplit(|&byte| byte == b'/').next().unwrap_or_default())
         .into_owned()
 }
 
+/// An archive with the position of the next byte.
 struct Input<'a> {
     archive: &'a Path,
     reader: &'a mut dyn Read,
@@ -90,7 +95,7 @@ struct Input<'a> {
 }
 
 impl Input<'_> {
-    /// Grows with what is really there, whatever a header claims.
+    /// Reads `count` bytes. The buffer grows with the bytes that exist, whatever a header claims.
     fn read(&mut self, count: u64) -> Result<Vec<u8>, DataError> {
         let mut bytes = Vec::new();
         let result = (&mut *self.reader).take(count).read_to_end(&mut bytes);
@@ -98,11 +103,13 @@ impl Input<'_> {
         Ok(bytes)
     }
 
+    /// Skips `count` bytes.
     fn skip(&mut self, count: u64) -> Result<(), DataError> {
         let result = io::copy(&mut (&mut *self.reader).take(count), &mut io::sink());
         self.advance(result, count)
     }
 
+    /// Moves the position by the bytes read; fewer than `count` are an error.
     fn advance(&mut self, read: io::Result<u64>, count: u64) -> Result<(), DataError> {
         let read = read.map_err(|error| unpacking(self.archive, self.offset, error))?;
         self.offset += read as usize;
@@ -121,7 +128,7 @@ impl Input<'_> {
     }
 }
 
-/// Damage in compressed data, told from failures of the system.
+/// Error of reading compressed data: damage, or a failure of the operating system.
 pub fn unpacking(file: &Path, offset: usize, error: io::Error) -> DataError {
     match error.raw_os_error() {
         Some(_) => DataError::read(file, error),
@@ -146,14 +153,14 @@ mod tests {
     }
 
     #[test]
-    fn wanted_files_are_found_by_their_last_name() {
+    fn wanted_files_are_found_by_the_last_component_of_their_path() {
         let archive = tar(&[("d/other", &[1; 700]), ("d/e/mine", &[2; 600]), ("mine", &[3; 512])]);
         assert!(is_tar(&archive[..BLOCK]) && !is_tar(&[0; BLOCK]));
         assert_eq!(files(&archive, "mine").unwrap(), [vec![2; 600], vec![3; 512]]);
     }
 
     #[test]
-    fn cut_damaged_and_boastful_archives_are_errors() {
+    fn cut_damaged_and_oversized_archives_are_errors() {
         let archive = tar(&[("mine", &[2; 600])]);
         for cut in [0, 1, 511, 513, 1100, 1536] {
             assert!(files(&archive[..cut], "mine").is_err(), "{cut}");

@@ -1,4 +1,5 @@
-//! CIFAR's binary layout: records of label bytes (CIFAR-100: coarse, fine) and 3 × 1024 bytes, channel by channel.
+//! Reads CIFAR's binary layout: records of label bytes (CIFAR-100: coarse, fine) and 3 × 1024
+//! bytes, channel by channel.
 
 use std::path::Path;
 
@@ -7,14 +8,18 @@ use superweight_plan::arch::ImageShape;
 use crate::data::DataError;
 use crate::data::images::Images;
 
+/// The format of a record.
 pub struct Record {
+    /// Number of label bytes; the last one is the class.
     pub label_bytes: usize,
+    /// Shape of an image.
     pub shape: ImageShape,
+    /// Number of classes.
     pub classes: usize,
 }
 
 impl Record {
-    /// Appends the records of a file, channels interleaved.
+    /// Appends the images of a file, channels interleaved, and their labels.
     pub fn read(&self, file: &Path, bytes: &[u8], images: &mut Images) -> Result<(), DataError> {
         let ImageShape { channels, height, width } = self.shape;
         let plane = height * width;
@@ -60,7 +65,7 @@ mod tests {
     };
 
     #[test]
-    fn planes_are_interleaved_and_the_fine_label_counts() {
+    fn channels_are_interleaved_and_the_fine_label_is_the_class() {
         let mut images = Images::default();
         RECORD
             .read(Path::new("t"), &[9, 4, 1, 2, 3, 4, 5, 6, 9, 0, 7, 8, 9, 10, 11, 12], &mut images)
@@ -70,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_labels_and_cut_records_are_named_by_place() {
+    fn bad_labels_and_cut_records_are_errors_with_their_offset() {
         let read = |bytes: &[u8]| {
             RECORD.read(Path::new("t.bin"), bytes, &mut Images::default()).unwrap_err()
         };

@@ -1,8 +1,10 @@
-//! What the labels mean.
+//! Names of the classes of the known data sets.
 
+/// Classes of CIFAR-10.
 pub const CIFAR10: [&str; 10] =
     ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
 
+/// Classes of Fashion-MNIST.
 pub const FASHION_MNIST: [&str; 10] = [
     "t-shirt/top",
     "trouser",
@@ -16,8 +18,10 @@ pub const FASHION_MNIST: [&str; 10] = [
     "ankle boot",
 ];
 
+/// Classes of MNIST.
 pub const MNIST: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
 
+/// Fine classes of CIFAR-100.
 #[rustfmt::skip]
 pub const CIFAR100: [&str; 100] = [
     "apple", "aquarium_fish", "baby", "bear", "beaver", "bed", "bee", "beetle", "bicycle", "bottle",

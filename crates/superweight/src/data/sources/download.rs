@@ -1,7 +1,8 @@
-//! A file from an address, by the system's `curl`, else `wget`.
+//! Downloads a file with the system's `curl`, otherwise `wget`.
 //!
-//! Not by a library: a TLS stack is some sixty crates and its own certificates, for something done once per data set.
-//! Both programs know proxies, certificates and retries, and show progress.
+//! A library was not chosen: a TLS stack is some sixty crates with certificates of its own, for one
+//! download per data set. Both programs handle proxies, certificates and retries, and show
+//! progress.
 
 use std::io::{self, ErrorKind, IsTerminal};
 use std::path::Path;
@@ -9,11 +10,12 @@ use std::process::{Command, Stdio};
 
 use crate::data::DataError;
 
-/// Writes what the address holds to `file`.
+/// Downloads an address to `file`.
 pub fn download(address: &str, file: &Path) -> Result<(), DataError> {
     run(address, file, &["curl", "wget"])
 }
 
+/// Downloads with the first of these programs that is installed.
 fn run(address: &str, file: &Path, programs: &[&str]) -> Result<(), DataError> {
     let failed = |why: String| DataError::Download { address: address.to_owned(), why };
     for program in programs {
@@ -22,8 +24,8 @@ fn run(address: &str, file: &Path, programs: &[&str]) -> Result<(), DataError> {
             Err(error) => return Err(failed(format!("{program}: {error}"))),
             Ok(output) if output.status.success() => return Ok(()),
             Ok(output) => {
-                let said = String::from_utf8_lossy(&output.stderr);
-                let last = said
+                let messages = String::from_utf8_lossy(&output.stderr);
+                let last = messages
                     .lines()
                     .rfind(|line| !line.trim().is_empty())
                     .map(str::trim)
@@ -37,6 +39,7 @@ fn run(address: &str, file: &Path, programs: &[&str]) -> Result<(), DataError> {
     Err(failed(format!("there is no {}", programs.join(" and no "))))
 }
 
+/// Command line of a download.
 fn command(program: &str, address: &str, file: &Path) -> Command {
     let on_terminal = io::stderr().is_terminal();
     let mut command = Command::new(program);
@@ -73,7 +76,7 @@ mod tests {
     use crate::data::testing::{Folder, serve_once};
 
     #[test]
-    fn missing_programs_are_named() {
+    fn missing_programs_are_named_in_the_error() {
         let error =
             run("http://x/y", Path::new("y"), &["no-curl", "no-wget"]).unwrap_err().to_string();
         assert_eq!(

@@ -1,19 +1,22 @@
-//! 10,000 images of Fashion-MNIST inside the program, so that the first command needs no download.
+//! 10,000 images of Fashion-MNIST inside the program (feature `embedded-data`), so that the first
+//! command needs no download.
 //!
-//! The first 800 training and 200 test images of every class, in original order: a gzip (3.9 MB) of 10,000 label bytes
-//! and of every pixel minus its PNG "Paeth" prediction. `tools/embed-fashion-mnist.py` makes the file; the licence of
-//! the images (MIT) lies beside it.
+//! These are the first 800 training and 200 test images of every class, in their original order.
+//! The file is a gzip (3.9 MB) of 10,000 label bytes and of every pixel minus its PNG "Paeth"
+//! prediction. `tools/embed-fashion-mnist.py` creates it; the license of the images (MIT) is beside
+//! it.
 
 use std::io::Read;
 
 use crate::data::images::Images;
 
+/// The compressed labels and predictions.
 static PACKED: &[u8] = include_bytes!("embedded/fashion-mnist-10k.gz");
 const SIDE: usize = 28;
 const TRAIN: usize = 8_000;
 const TOTAL: usize = 10_000;
 
-/// Training and test images.
+/// Decompresses the training and the test images.
 pub fn fashion_mnist_10k() -> [Images; 2] {
     let mut bytes = Vec::with_capacity(TOTAL * (1 + SIDE * SIDE));
     flate2::read::GzDecoder::new(PACKED)
@@ -29,6 +32,7 @@ pub fn fashion_mnist_10k() -> [Images; 2] {
     [Images { pixels: pixels.into(), labels }, test]
 }
 
+/// Adds the Paeth prediction to every pixel, in order.
 fn undo_prediction(image: &mut [u8]) {
     for y in 0..SIDE {
         for x in 0..SIDE {
@@ -41,7 +45,7 @@ fn undo_prediction(image: &mut [u8]) {
     }
 }
 
-/// Of left, up and corner the one nearest to left + up − corner; ties in this order.
+/// The neighbor nearest to left + up − corner; ties in the order left, up, corner.
 fn paeth(left: i32, up: i32, corner: i32) -> i32 {
     let guess = left + up - corner;
     let [to_left, to_up, to_corner] = [left, up, corner].map(|value| (guess - value).abs());
@@ -55,12 +59,12 @@ fn paeth(left: i32, up: i32, corner: i32) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::sources::catalogue::find;
+    use crate::data::sources::catalog::find;
     use crate::data::sources::verify::hex_sha256;
 
-    /// The digest is printed by the script that makes the file.
+    /// The script that creates the file prints this digest.
     #[test]
-    fn decodes_to_the_images_it_was_made_of() {
+    fn the_file_decodes_to_the_original_images() {
         let [train, test] = fashion_mnist_10k();
         let labels = train.labels.iter().chain(&test.labels).map(|&label| label as u8);
         let bytes: Vec<u8> =
@@ -80,15 +84,15 @@ mod tests {
     }
 
     #[test]
-    fn its_mean_and_deviation_are_those_of_the_catalogue() {
+    fn mean_and_std_equal_those_in_the_catalog() {
         let [Images { pixels, .. }, _] = fashion_mnist_10k();
         let n = pixels.len() as f64;
         let sum: u64 = pixels.iter().map(|&v| u64::from(v)).sum();
         let squares: u64 = pixels.iter().map(|&v| u64::from(v).pow(2)).sum();
         let mean = sum as f64 / n;
-        let deviation = (squares as f64 / n - mean * mean).sqrt();
+        let std = (squares as f64 / n - mean * mean).sqrt();
         let pinned = &find("fashion-mnist-10k").unwrap().normalization;
         assert!((mean - f64::from(pinned.mean[0])).abs() < 1e-4, "{mean}");
-        assert!((deviation - f64::from(pinned.deviation[0])).abs() < 1e-4, "{deviation}");
+        assert!((std - f64::from(pinned.std[0])).abs() < 1e-4, "{std}");
     }
 }

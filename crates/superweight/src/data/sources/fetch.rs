@@ -1,33 +1,35 @@
-//! Getting a data set into the data folder: download or take what is there, verify, write beside, rename.
+//! Puts a known data set into the data folder: downloads or reads its files, verifies, writes and
+//! renames.
 //!
-//! Everything is written to a hidden folder next to its place and renamed when it is whole and on the disk, so that a
-//! reader never sees a part of a data set, and a kill or a full disk leaves what was there before (`staging.rs`).
+//! Files are written to a hidden folder, which is renamed when it is whole and on the disk
+//! (`staging.rs`). So a reader never finds a part of a data set, and a kill or a full disk leaves
+//! the previous state.
 
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::catalogue::Entry;
+use super::catalog::Entry;
+use super::download;
 use super::source;
 use super::staging::{Staging, unwritable};
 use super::verify::check;
 use crate::data::DataError;
-use super::download;
 
-/// What is being done, for those who wait.
+/// Progress of [`fetch`] and [`install`].
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum Step<'a> {
-    /// From this address.
+    /// A download from this address begins.
     Downloading(&'a str),
-    /// Reading and checking what is here.
+    /// Reading and verification of this file or folder begins.
     Reading(&'a Path),
-    /// Into this folder.
+    /// Writing of this folder begins.
     Writing(&'a Path),
 }
 
-/// Downloads a set into the data folder `to`; from `mirror`, if given, instead of the official place.
-///
-/// Returns the folder of the set.
+/// Downloads a data set into the data folder `to`, from the address `mirror` instead of the
+/// official one if given. Returns the folder of the data set.
 pub fn fetch(
     entry: &Entry,
     to: &Path,
@@ -47,9 +49,8 @@ pub fn fetch(
     install(entry, &staging.path, to, report)
 }
 
-/// Takes a set from a file, folder or archive into the data folder `to`, after verification.
-///
-/// Returns the folder of the set.
+/// Copies a data set from a file, folder or archive into the data folder `to`, after verification.
+/// Returns the folder of the data set.
 pub fn install(
     entry: &Entry,
     from: &Path,
@@ -67,11 +68,11 @@ pub fn install(
     for (found, file) in files.iter().zip(entry.files) {
         write_file(&staging.path.join(file.name), &[&found.bytes])?;
     }
-    staging.become_(&target)?;
+    staging.replace(&target)?;
     Ok(target)
 }
 
-/// Writes a file out of several parts, and waits for the disk.
+/// Writes a file from several parts and flushes it to the disk.
 pub(in crate::data) fn write_file(path: &Path, parts: &[&[u8]]) -> Result<(), DataError> {
     let write = || {
         let mut out = File::create(path)?;
@@ -86,8 +87,8 @@ mod tests {
     use std::{fs, io};
 
     use super::*;
-    use crate::data::testing::{Fixture, Folder, Tmpfs, cifar_entry, gzip, tar};
     use crate::data::sources::verify::{State, verify};
+    use crate::data::testing::{Fixture, Folder, Tmpfs, cifar_entry, gzip, tar};
 
     fn whole(fixture: &Fixture, to: &Path) -> bool {
         verify(&fixture.entry, to).iter().all(|file| matches!(file.state, State::Whole))
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn installs_replaces_and_leaves_nothing_else() {
+    fn installing_replaces_a_set_and_leaves_nothing_else() {
         let (fixture, folder) = (cifar_entry(), Folder::new("install"));
         let (from, to) = (folder.0.join("from"), folder.0.join("to/deep"));
         fixture.write(&from);
@@ -117,13 +118,14 @@ mod tests {
             );
             assert!(whole(&fixture, &to));
             assert_eq!(entries(&to), ["tiny-cifar-binary"]);
-            fs::write(to.join("tiny-cifar-binary/train.bin"), b"damaged").unwrap(); // and mended by the second
+            // The second round replaces the damaged file.
+            fs::write(to.join("tiny-cifar-binary/train.bin"), b"damaged").unwrap();
         }
         assert!(install_quietly(&fixture, &to, &to).is_err());
     }
 
     #[test]
-    fn what_fails_verification_changes_nothing() {
+    fn files_that_fail_verification_change_nothing() {
         let (fixture, folder) = (cifar_entry(), Folder::new("install-bad"));
         let (from, to) = (folder.0.join("from"), folder.0.join("to"));
         fixture.write(&from);
@@ -171,20 +173,20 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_is_named() {
+    fn a_folder_that_cannot_be_written_is_named_in_the_error() {
         let (fixture, folder) = (cifar_entry(), Folder::new("install-file"));
         fixture.write(&folder.0);
         let error = install_quietly(&fixture, &folder.0, &folder.0.join("train.bin/data"))
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains("could not be written; choose another folder with --to or SWN_DATA"),
+            error.contains("could not be written; choose another folder with --out or SWN_DATA"),
             "{error}"
         );
     }
 
     #[test]
-    fn a_full_disk_and_a_read_only_folder_lose_nothing() {
+    fn a_full_disk_or_a_read_only_folder_keeps_the_installed_set() {
         let (fixture, folder) = (cifar_entry(), Folder::new("install-full"));
         let from = folder.0.join("from");
         fixture.write(&from);

@@ -1,18 +1,20 @@
-//! Where data lies: `$SWN_DATA`, else `superweight/data` in the user's cache (`$XDG_CACHE_HOME`, else `~/.cache`).
+//! Finds the data folder: `$SWN_DATA`, otherwise `superweight/data` in the user's cache
+//! (`$XDG_CACHE_HOME`, otherwise `~/.cache`).
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::data::DataError;
 
-/// The data folder; it may not exist yet.
+/// Path of the data folder, which may not exist yet.
 pub fn standard_folder() -> Result<PathBuf, DataError> {
     choose(|name| std::env::var_os(name))
 }
 
 fn choose(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, DataError> {
     let path = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let absolute = |name| path(name).filter(|path| path.is_absolute()); // as the XDG specification demands
+    // The XDG specification ignores relative paths.
+    let absolute = |name| path(name).filter(|path| path.is_absolute());
     let cache = || absolute("XDG_CACHE_HOME").or_else(|| Some(path("HOME")?.join(".cache")));
     path("SWN_DATA").or_else(|| Some(cache()?.join("superweight/data"))).ok_or(DataError::NoFolder)
 }
@@ -22,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_specific_variable_decides() {
+    fn the_most_specific_variable_names_the_folder() {
         let chosen = |set: &[(&str, &str)]| {
             let value = |name: &str| {
                 set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())

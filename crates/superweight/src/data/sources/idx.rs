@@ -1,4 +1,5 @@
-//! MNIST's idx layout: a magic number (0x0803 images, 0x0801 labels), big-endian sizes, then bytes.
+//! Reads MNIST's IDX layout: a magic number (0x0803 images, 0x0801 labels), big-endian sizes, then
+//! bytes.
 
 use std::path::Path;
 
@@ -6,6 +7,7 @@ use superweight_plan::arch::ImageShape;
 
 use crate::data::DataError;
 
+/// Pixels of a file of images, which must have this shape.
 pub fn images(file: &Path, bytes: &[u8], shape: ImageShape) -> Result<Vec<u8>, DataError> {
     let [count, height, width] = header(file, bytes, 0x0803)?;
     for (at, found, expected, what) in
@@ -24,7 +26,7 @@ pub fn images(file: &Path, bytes: &[u8], shape: ImageShape) -> Result<Vec<u8>, D
         .map(<[u8]>::to_vec)
 }
 
-/// The labels of `images` images.
+/// Labels of a file of labels, which must be as many as there are images.
 pub fn labels(
     file: &Path,
     bytes: &[u8],
@@ -50,6 +52,7 @@ pub fn labels(
     body(file, bytes, 8, u64::from(count))?.iter().enumerate().map(label).collect()
 }
 
+/// Sizes in the header of a file with this magic number.
 fn header<const SIZES: usize>(
     file: &Path,
     bytes: &[u8],
@@ -79,7 +82,8 @@ fn header<const SIZES: usize>(
     }
 }
 
-/// What follows the header: exactly `expected` bytes (three sizes of 32 bits: the caller checked two of them).
+/// Bytes after the header, which must be `expected`. The product of the sizes fits, since the
+/// caller has checked two of the three.
 fn body<'a>(
     file: &Path,
     bytes: &'a [u8],
@@ -113,7 +117,7 @@ mod tests {
         assert_eq!(labels(file, &[0, 0, 8, 1, 0, 0, 0, 2, 1, 0], 2, 2).unwrap(), [1, 0]);
     }
 
-    /// Every cut, and every byte of the header changed, is an error and no panic.
+    /// Every cut, and every change of a byte of the header, is an error and not a panic.
     #[test]
     fn damaged_files_are_errors() {
         let whole = image_file();
@@ -133,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_name_file_place_and_expectation() {
+    fn errors_name_file_offset_and_expectation() {
         let mut bytes = image_file();
         bytes[7] = 3;
         assert_eq!(

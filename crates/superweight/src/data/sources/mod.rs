@@ -1,10 +1,12 @@
-//! Known data sets: what they are, how their files are fetched and verified, and one reader per layout.
+//! Known data sets: the catalog, fetching and verification of their files, and one reader per
+//! layout.
 
 pub(super) mod archive;
-pub(super) mod catalogue;
+pub(super) mod catalog;
 pub(super) mod cifar;
 pub(super) mod classes;
 pub(super) mod download;
+#[cfg(feature = "embedded-data")]
 pub(super) mod embedded;
 pub(super) mod fetch;
 pub(super) mod folder;

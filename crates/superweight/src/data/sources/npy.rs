@@ -1,10 +1,12 @@
-//! Numpy's `.npy` files of bytes: what CIFAR-10-C and CIFAR-100-C are published as.
+//! Reads numpy's `.npy` files of bytes, the format of CIFAR-10-C and CIFAR-100-C.
 //!
 //! ```text
-//! \x93NUMPY │ 1 0 │ u16 length │ {'descr': '|u1', 'fortran_order': False, 'shape': (50000, 32, 32, 3), } │ bytes
+//! \x93NUMPY │ 1 0 │ u16 length │ header │ bytes
+//! header = {'descr': '|u1', 'fortran_order': False, 'shape': (50000, 32, 32, 3), }
 //! ```
 //!
-//! A folder of them has one file per type, severity s in rows 10,000·(s − 1) to 10,000·s, and `labels.npy`.
+//! A folder of these data sets has `labels.npy` and one file per corruption. Severity s is in rows
+//! 10,000·(s − 1) to 10,000·s.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -14,20 +16,20 @@ use crate::data::DataError;
 use crate::data::Images;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
-/// Longest header that is read.
+/// Largest header in bytes that is read.
 const HEADER_LIMIT: usize = 1 << 16;
 
-/// Where the bytes of a file begin, and their shape.
+/// Header of a file: the shape of its array and where the data begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Sides, outermost first.
+    /// Sizes of the axes, outermost first.
     pub shape: Vec<usize>,
-    /// Of the first byte of data.
+    /// Byte offset of the data.
     pub offset: usize,
 }
 
 impl Header {
-    /// Reads the beginning of a file; `path` is for errors.
+    /// Parses the beginning of a file; errors name it `path`.
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, DataError> {
         let wrong = |offset: usize, expected: &str, found: &str| {
             Err(DataError::malformed(path, offset, expected, found))
@@ -68,7 +70,7 @@ impl Header {
     }
 }
 
-/// Reads rows `from..from + count` of a file whose rows have this shape.
+/// Reads rows `from..from + count` of a file whose rows have the shape `row`.
 pub fn read_rows(
     path: &Path,
     row: &[usize],
@@ -79,7 +81,7 @@ pub fn read_rows(
     rows_of(path, file, row, from, count)
 }
 
-/// The same of a file that is open, or in memory; `path` is for errors.
+/// Reads rows `from..from + count` of an open file, or of bytes in memory; errors name it `path`.
 pub fn rows_of(
     path: &Path,
     mut file: impl Read + Seek,
@@ -110,10 +112,11 @@ pub fn rows_of(
     Ok(bytes)
 }
 
-/// Images in one severity of a published set.
+/// Number of images per severity in CIFAR-10-C and CIFAR-100-C.
 pub const CORRUPTED_IMAGES: usize = 10_000;
 
-/// One severity (1 to 5) of one type out of a folder of CIFAR-10-C or CIFAR-100-C.
+/// Reads the images of one corruption `name` and severity (1 to 5) from a folder of CIFAR-10-C or
+/// CIFAR-100-C.
 pub fn corrupted(
     folder: &Path,
     name: &str,
@@ -148,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn severities_are_cut_out_of_published_folders() {
+    fn severities_are_rows_of_published_files() {
         let folder = Folder::new("npy");
         let labels: Vec<u8> = (0..50_000).map(|i| (i / 10_000) as u8).collect();
         fs::write(folder.0.join("labels.npy"), npy("|u1", "(50000,)", &labels)).unwrap();
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_refused_with_what_they_are() {
+    fn other_files_are_errors_that_say_what_they_are() {
         let folder = Folder::new("npy-damage");
         let path = folder.0.join("a.npy");
         let error = |bytes: &[u8]| {

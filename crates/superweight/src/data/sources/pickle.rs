@@ -1,8 +1,10 @@
-//! The part of Python's pickle that CIFAR's python files use (protocol 2: dictionaries, lists, strings, small numbers
-//! and numpy byte arrays), and nothing else: a pickle is a program, and this machine has no other instructions.
+//! Reads the part of Python's pickle format that CIFAR's Python files use: protocol 2 with
+//! dictionaries, lists, strings, small numbers and numpy byte arrays. A pickle is a program for a
+//! stack machine; this machine has no other instructions.
 //!
-//! Strings and arrays stay where they are in the file and are known by their range; every instruction makes at most
-//! one value, and their number and nesting are bounded, so a hostile file costs no more than an honest one.
+//! Strings and arrays stay in the file, as ranges of bytes. Every instruction creates at most one
+//! value, and the number and nesting of values are bounded, so a hostile file costs no more than a
+//! valid one.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,11 +12,12 @@ use std::path::Path;
 
 use crate::data::DataError;
 
-/// CIFAR-100's training file has 150,032 values.
-const MOST_VALUES: usize = 1_000_000;
-/// A dictionary of lists is 2 deep, an array's state 3.
-const MOST_NESTING: usize = 4;
+/// Largest number of values; CIFAR-100's training file has 150,032.
+const MAX_VALUES: usize = 1_000_000;
+/// Deepest nesting of values; a dictionary of lists has 2 levels, the state of an array 3.
+const MAX_NESTING: usize = 4;
 
+/// A value on the stack.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     None,
@@ -30,7 +33,7 @@ pub enum Value {
     Array(Array),
 }
 
-/// What a file may name, by its name in Python.
+/// A name of Python that a file may use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Global {
     Reconstruct,
@@ -44,11 +47,11 @@ pub struct Array {
     pub rows: usize,
     pub columns: usize,
     pub bytes: Range<usize>,
-    /// Fortran's order: column by column.
+    /// Whether the bytes are in Fortran order, column by column.
     pub by_column: bool,
 }
 
-/// The one value in a file.
+/// Reads the only value in a file.
 pub fn read(file: &Path, bytes: &[u8]) -> Result<Value, DataError> {
     Machine {
         file,
@@ -63,16 +66,18 @@ pub fn read(file: &Path, bytes: &[u8]) -> Result<Value, DataError> {
     .run()
 }
 
+/// The stack machine that runs a pickle.
 struct Machine<'a> {
     file: &'a Path,
     bytes: &'a [u8],
     at: usize,
-    /// Where the instruction being run begins: the place errors name.
+    /// Byte offset of the current instruction, for errors.
     opcode_at: usize,
     stack: Vec<Value>,
-    /// Heights of the stack.
+    /// Heights of the stack at the marks.
     marks: Vec<usize>,
-    /// Values by number; none for those that may still change, which nothing in these files refers to.
+    /// Remembered values by number; `None` for values that may still change, which these files
+    /// never recall.
     memo: HashMap<u32, Option<Value>>,
     made: usize,
 }
@@ -183,7 +188,7 @@ impl Machine<'_> {
 
     fn count(&mut self) -> Result<(), DataError> {
         self.made += 1;
-        if self.made > MOST_VALUES {
+        if self.made > MAX_VALUES {
             return self.refuse("at most a million values", "more");
         }
         Ok(())
@@ -191,14 +196,14 @@ impl Machine<'_> {
 
     fn push(&mut self, value: Value) -> Result<(), DataError> {
         self.count()?;
-        if nesting(&value) > MOST_NESTING {
+        if nesting(&value) > MAX_NESTING {
             return self.refuse("values nested at most four deep", "deeper ones");
         }
         self.stack.push(value);
         Ok(())
     }
 
-    /// The topmost value, not reaching below a mark.
+    /// Removes the topmost value above the last mark.
     fn pop(&mut self) -> Result<Value, DataError> {
         match self.stack.len() > self.marks.last().copied().unwrap_or(0) {
             true => Ok(self.stack.pop().expect("the stack is higher than its mark")),
@@ -348,12 +353,12 @@ impl Machine<'_> {
     }
 }
 
-/// Bounded itself, because every value is checked when it is made.
+/// Nesting of a value. The recursion is bounded, because every value is checked when it is created.
 fn nesting(value: &Value) -> usize {
     let items = |items: &[Value]| 1 + items.iter().map(nesting).max().unwrap_or(0);
     match value {
         Value::Tuple(values) => items(values),
-        // Lists and dictionaries are pushed empty; what they are given is flat.
+        // Lists and dictionaries are pushed empty, and later receive flat values only.
         Value::List(_) | Value::Dict(_) => 1,
         _ => 0,
     }
@@ -369,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_numpy_and_python_2_wrote() {
+    fn a_batch_of_numpy_and_python_2_is_read() {
         let bytes = pickled(&[("fine_labels", &[1, 2])], 2, 3, &[1, 2, 3, 4, 5, 6], 1);
         let Value::Dict(entries) = parse(&bytes).unwrap() else { panic!() };
         assert_eq!(entries.len(), 4);
@@ -385,7 +390,7 @@ mod tests {
         );
     }
 
-    /// Cut anywhere, or with any byte changed to any of a few, it is read or refused, and never panics.
+    /// Every cut and every changed byte gives a value or an error, never a panic.
     #[test]
     fn damaged_pickles_never_panic() {
         let whole = pickled(&[("labels", &[1, 300])], 2, 3, &[1, 2, 3, 4, 5, 6], 1);

@@ -1,13 +1,13 @@
-//! CIFAR's python layout, turned into the binary one: same images, same order, so the digests of the binary files
-//! decide about both and only one layout is ever kept.
+//! Converts CIFAR's Python layout to the binary one. Images and order are the same, so the digests
+//! of the binary files verify both layouts, and only the binary one is stored.
 
 use std::path::Path;
 
-use crate::data::DataError;
 use super::pickle::{self, Value};
+use crate::data::DataError;
 
-/// The binary file that holds what a pickled batch holds. `label_bytes` 1: `labels`; 2: `coarse_labels` and
-/// `fine_labels`.
+/// Converts a pickled batch to a binary file. The labels are `labels` if `label_bytes` is 1, and
+/// `coarse_labels` and `fine_labels` if it is 2.
 pub fn to_binary(file: &Path, bytes: &[u8], label_bytes: usize) -> Result<Vec<u8>, DataError> {
     let Value::Dict(entries) = pickle::read(file, bytes)? else {
         return Err(DataError::malformed(file, 0, "a dictionary", "something else"));
@@ -39,6 +39,7 @@ pub fn to_binary(file: &Path, bytes: &[u8], label_bytes: usize) -> Result<Vec<u8
     Ok(records)
 }
 
+/// Labels of a batch, which must be `count` numbers below 256.
 fn labels(file: &Path, name: &str, value: &Value, count: usize) -> Result<Vec<u8>, DataError> {
     let expected = || format!("{count} numbers below 256 in '{name}'");
     let refuse = |found: String| DataError::malformed(file, 0, expected(), found);
@@ -61,7 +62,7 @@ mod tests {
     const PIXELS: [u8; 6] = [10, 11, 12, 13, 14, 15];
 
     #[test]
-    fn records_hold_labels_and_rows() {
+    fn records_have_labels_and_rows() {
         let ten = pickled(&[("labels", &[7, 8])], 2, 3, &PIXELS, 1);
         assert_eq!(to_binary(Path::new("b"), &ten, 1).unwrap(), [7, 10, 11, 12, 8, 13, 14, 15]);
         let hundred =
@@ -72,9 +73,9 @@ mod tests {
         );
     }
 
-    /// Numpy marks Fortran's order by a True (0x88) before the bytes.
+    /// Numpy marks Fortran order by a True (0x88) before the bytes.
     #[test]
-    fn arrays_by_column_are_turned() {
+    fn arrays_in_fortran_order_are_transposed() {
         let mut ten = pickled(&[("labels", &[7, 8])], 2, 3, &[10, 13, 11, 14, 12, 15], 1);
         let at = ten.windows(2).position(|pair| pair == [0x89, b'T']).unwrap();
         ten[at] = 0x88;
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_and_invalid_entries_are_named_in_the_error() {
         let refused = |bytes: &[u8], label_bytes| {
             to_binary(Path::new("b"), bytes, label_bytes).unwrap_err().to_string()
         };

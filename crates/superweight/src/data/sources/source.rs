@@ -1,5 +1,6 @@
-//! The files of a data set, in the standard layout, out of whatever holds them: a folder (or the folder above it), an
-//! archive, one file of several that lie together; plain or `.gz`; binary or python.
+//! Collects the files of a known data set in the standard layout. The source is a folder (or the
+//! folder above it), an archive, or one of several files in a folder; plain or `.gz`; in the binary
+//! or the Python layout.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
@@ -8,22 +9,25 @@ use std::path::{Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 
 use super::archive::{self, unpacking};
-use super::catalogue::{Entry, FileEntry, Layout};
-use crate::data::DataError;
+use super::catalog::{Entry, FileEntry, Layout};
 use super::python;
+use crate::data::DataError;
 
-/// A file of the set, and where it came from.
+/// A file of a data set.
 pub struct Found {
+    /// Where the file was found, for error messages.
     pub path: PathBuf,
+    /// Uncompressed contents.
     pub bytes: Vec<u8>,
 }
 
-/// All files of the set, in the order of the entry and of the right sizes.
+/// Reads all files of a data set, in the order of the entry, and checks their sizes.
 pub fn collect(entry: &Entry, from: &Path) -> Result<Vec<Found>, DataError> {
     let metadata = fs::metadata(from).map_err(|error| DataError::read(from, error))?;
     if metadata.is_dir() { folder(entry, from) } else { file(entry, from) }
 }
 
+/// Reads the files from a folder.
 fn folder(entry: &Entry, from: &Path) -> Result<Vec<Found>, DataError> {
     let mut places = vec![from.to_owned(), from.join(entry.folder)];
     if let Layout::Cifar { python_folder, .. } = entry.layout {
@@ -53,17 +57,18 @@ fn folder(entry: &Entry, from: &Path) -> Result<Vec<Found>, DataError> {
     }
 }
 
-/// The file of that name, or its compressed form.
+/// Path of the file with this name, plain or compressed.
 fn there(folder: &Path, name: &str) -> Option<PathBuf> {
     [folder.join(name), folder.join(format!("{name}.gz"))].into_iter().find(|path| path.is_file())
 }
 
+/// Reads the files from an archive, or from the folder of the file `path`.
 fn file(entry: &Entry, path: &Path) -> Result<Vec<Found>, DataError> {
     let file = File::open(path).map_err(|error| DataError::read(path, error))?;
     from_reader(entry, path, BufReader::new(file))
 }
 
-/// An archive, or a file of the set: then the others lie beside it.
+/// Reads an archive. If `file` is one of the files of the data set, reads all from its folder.
 pub(in crate::data) fn from_reader(
     entry: &Entry,
     path: &Path,
@@ -97,13 +102,13 @@ pub(in crate::data) fn from_reader(
     }
 }
 
-/// Unpacked, if it is compressed.
+/// Decompresses a file if it is compressed.
 fn unpacked(mut file: impl BufRead + 'static) -> io::Result<Box<dyn Read>> {
     let gzip = file.fill_buf()?.starts_with(&[0x1f, 0x8b]);
     Ok(if gzip { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) })
 }
 
-/// At most one byte more than the limit, which is enough to know that it is too large.
+/// Reads and decompresses a file; more than `limit` bytes are an error.
 fn read(path: &Path, limit: u64) -> Result<Vec<u8>, DataError> {
     let mut bytes = vec![];
     let reader = File::open(path).and_then(|file| unpacked(BufReader::new(file)));
@@ -119,7 +124,7 @@ fn read(path: &Path, limit: u64) -> Result<Vec<u8>, DataError> {
     }
 }
 
-/// What has been found of a set, in either layout.
+/// Files of a data set that were found so far, in both layouts.
 struct Parts<'a> {
     entry: &'a Entry,
     binary: Vec<Option<Found>>,
@@ -132,6 +137,7 @@ impl<'a> Parts<'a> {
         Self { entry, binary: none(), python: none() }
     }
 
+    /// Names of all files in both layouts.
     fn names(&self) -> impl Iterator<Item = &'static str> {
         self.entry
             .files
@@ -140,7 +146,8 @@ impl<'a> Parts<'a> {
             .chain(self.entry.files.iter().filter_map(|file| file.python))
     }
 
-    /// Names and the most bytes each may have; a pickle also holds file names and instructions.
+    /// Names of all files with their largest sizes. A pickle also contains file names and
+    /// instructions.
     fn wanted(&self) -> Vec<(&'static str, u64)> {
         let binary = self.entry.files.iter().map(|file| (file.name, file.bytes));
         let python =
@@ -148,6 +155,7 @@ impl<'a> Parts<'a> {
         binary.chain(python).collect()
     }
 
+    /// Stores a file by its name.
     fn put(&mut self, name: &str, found: Found) {
         for (i, file) in self.entry.files.iter().enumerate() {
             if file.name == name {
@@ -160,11 +168,12 @@ impl<'a> Parts<'a> {
         }
     }
 
+    /// Whether all files of one layout were found.
     fn complete(&self) -> bool {
         [&self.binary, &self.python].into_iter().any(|files| files.iter().all(Option::is_some))
     }
 
-    /// The layout of which more was found, as the standard one.
+    /// Returns the files of the layout of which more were found, converted to the standard layout.
     fn finish(self, place: &Path) -> Result<Vec<Found>, DataError> {
         let count = |files: &[Option<Found>]| files.iter().flatten().count();
         let from_python = count(&self.python) > count(&self.binary);
@@ -213,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_parents_files_and_archives_give_the_same() {
+    fn folders_parents_files_and_archives_give_the_same_files() {
         for fixture in [cifar_entry(), idx_entry()] {
             let folder = Folder::new("source");
             let inside = folder.0.join("parent").join(fixture.entry.folder);
@@ -245,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_python_layout_gives_the_same() {
+    fn the_python_layout_gives_the_same_files() {
         let fixture = cifar_entry();
         let folder = Folder::new("source-python");
         for (name, bytes) in fixture.python() {
@@ -265,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_of_which_file() {
+    fn errors_name_the_file_and_the_problem() {
         let fixture = cifar_entry();
         let folder = Folder::new("source-bad");
         let here = &folder.0;

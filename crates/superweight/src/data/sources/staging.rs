@@ -1,7 +1,8 @@
-//! A set on its way to its place: a hidden folder beside it, renamed when it is whole.
+//! Writes a data set to a hidden folder and renames it when it is whole.
 //!
-//! `.NAME.LOT.tmp`, whose `lock` is held by whoever writes there: what a killed process has left is removed by the next that
-//! writes a set of this name. A kill in the instant between two renames leaves what was there before under `.NAME.LOT.old`.
+//! The folder is `.NAME.RANDOM.tmp`. The process that writes there holds its file `lock`; the next
+//! process that writes a data set of this name removes what a killed one has left. A kill between
+//! the two renames of a replacement leaves the previous data set under `.NAME.RANDOM.old`.
 
 use std::fs::{self, File, TryLockError};
 use std::hash::{BuildHasher, RandomState};
@@ -9,25 +10,30 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::data::DataError;
+use crate::fs::sync_folder;
 
+/// File that the writing process locks.
 const LOCK: &str = "lock";
-/// How often others may be faster.
+/// Attempts at an operation that other processes may interfere with.
 const TRIES: usize = 16;
 
+/// Error of a file or folder that cannot be written.
 pub(in crate::data) fn unwritable(path: &Path, source: io::Error) -> DataError {
-    let advice = "; choose another folder with --to or SWN_DATA".to_owned();
+    let advice = "; choose another folder with --out or SWN_DATA".to_owned();
     DataError::Io { doing: "written", advice, path: path.to_owned(), source }
 }
 
-/// A hidden folder beside the place it will have; removed unless it gets there.
+/// A hidden folder, removed when dropped unless it was renamed to its place.
 #[derive(Debug)]
 pub(in crate::data) struct Staging {
     pub(in crate::data) path: PathBuf,
-    /// Others know by it that somebody is here.
+    /// Shows other processes that the folder is in use.
     _lock: File,
 }
 
 impl Staging {
+    /// Creates a folder for the data set `name` in `to`, and removes those that killed processes
+    /// left.
     pub(in crate::data) fn new(to: &Path, name: &str) -> Result<Self, DataError> {
         fs::create_dir_all(to).map_err(|error| unwritable(to, error))?;
         remove_left(to, name);
@@ -38,10 +44,10 @@ impl Staging {
             let made = fs::create_dir(&path).and_then(|()| File::create_new(path.join(LOCK)));
             tries += 1;
             match made {
-                // Where nothing can be locked, nothing is taken for left.
+                // On file systems without locks, no folder counts as left behind.
                 Ok(lock) => {
                     let held = !matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
-                    // Another may have locked it before, taken it for left, and be done with removing it.
+                    // Another process may have locked it first and removed it as left behind.
                     if held && path.join(LOCK).exists() {
                         return Ok(Self { path, _lock: lock });
                     }
@@ -58,21 +64,22 @@ impl Staging {
         }
     }
 
-    /// Takes a place where nothing is, or fails.
-    pub(in crate::data) fn take_free_place(self, target: &Path) -> Result<(), DataError> {
+    /// Renames the folder to `target`, which must not exist.
+    pub(in crate::data) fn place(self, target: &Path) -> Result<(), DataError> {
         self.close(target)?;
-        // A folder that has something in it is not renamed over.
+        // Renaming onto a folder with contents fails.
         fs::rename(&self.path, target).map_err(|error| match is_taken(&error) {
             true => DataError::Exists {
                 target: target.to_owned(),
-                why: "something has taken its place meanwhile",
+                why: "another process has written it meanwhile",
             },
             false => unwritable(target, error),
         })
     }
 
-    /// Takes the place of what is there, which is kept until this has succeeded.
-    pub(in crate::data) fn become_(self, target: &Path) -> Result<(), DataError> {
+    /// Renames the folder to `target`, replacing an existing one, which is kept until this has
+    /// succeeded.
+    pub(in crate::data) fn replace(self, target: &Path) -> Result<(), DataError> {
         self.close(target)?;
         let name = target.file_name().unwrap_or_default().to_string_lossy();
         for tries in 1.. {
@@ -80,7 +87,8 @@ impl Staging {
             let replaced = fs::rename(target, &old).is_ok();
             let done = match fs::rename(&self.path, target) {
                 Ok(()) => true,
-                // Another was faster: what was there is replaced already, and that is replaced now.
+                // Another process has replaced the folder meanwhile; the next try replaces that
+                // one.
                 Err(error) if is_taken(&error) && tries < TRIES => false,
                 Err(error) => {
                     if replaced {
@@ -99,10 +107,9 @@ impl Staging {
         Ok(())
     }
 
-    /// On the disk, and without what is not of the set.
+    /// Removes the lock file and flushes the folder to the disk.
     fn close(&self, target: &Path) -> Result<(), DataError> {
-        let closed =
-            fs::remove_file(self.path.join(LOCK)).and_then(|()| File::open(&self.path)?.sync_all());
+        let closed = fs::remove_file(self.path.join(LOCK)).and_then(|()| sync_folder(&self.path));
         closed.map_err(|error| unwritable(target, error))
     }
 }
@@ -113,28 +120,31 @@ impl Drop for Staging {
     }
 }
 
+/// Whether a rename failed because its target exists.
 fn is_taken(error: &io::Error) -> bool {
     use io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotADirectory};
     matches!(error.kind(), AlreadyExists | DirectoryNotEmpty | NotADirectory)
 }
 
-/// A name that nobody else has, in whatever container or on whatever machine.
+/// Hidden name that no other process uses, in any container or on any machine.
 fn hidden(folder: &Path, name: &str, kind: &str) -> PathBuf {
-    let lot = RandomState::new().hash_one(std::process::id());
-    folder.join(format!(".{name}.{lot:016x}.{kind}"))
+    let random = RandomState::new().hash_one(std::process::id());
+    folder.join(format!(".{name}.{random:016x}.{kind}"))
 }
 
-/// Removes folders of this name that nobody holds any more.
+/// Removes hidden folders of this name that no process holds any more.
 fn remove_left(to: &Path, name: &str) {
     for entry in fs::read_dir(to).into_iter().flatten().flatten() {
         let found = entry.file_name();
-        let lot = found.to_str().and_then(|found| {
+        let random = found.to_str().and_then(|found| {
             found.strip_prefix('.')?.strip_prefix(name)?.strip_prefix('.')?.strip_suffix(".tmp")
         });
-        if lot.is_none_or(|lot| lot.len() != 16 || lot.bytes().any(|b| !b.is_ascii_hexdigit())) {
+        let is_random =
+            |text: &str| text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        if !random.is_some_and(is_random) {
             continue;
         }
-        // Without a lock it is just being made, or about to get its place.
+        // A folder without a lock file has just been created, or is about to be renamed.
         if let Ok(lock) = File::open(entry.path().join(LOCK))
             && lock.try_lock().is_ok()
         {
@@ -154,15 +164,15 @@ mod tests {
     }
 
     #[test]
-    fn what_killed_processes_left_is_removed_and_nothing_else() {
+    fn folders_of_killed_processes_are_removed_and_no_others() {
         let folder = Folder::new("staging-left");
         let make = |name: &str, file: &str| {
             fs::create_dir(folder.0.join(name)).unwrap();
             fs::write(folder.0.join(name).join(file), "").unwrap();
         };
-        make(".birds.0123456789abcdef.tmp", LOCK); // left
+        make(".birds.0123456789abcdef.tmp", LOCK); // left behind
         let kept = [
-            (".birds.0123456789abcdee.tmp", "train-images.npy"), // being made
+            (".birds.0123456789abcdee.tmp", "train-images.npy"), // without a lock file
             (".birds.0123456789abcdef.old", LOCK),
             (".birds.more.0123456789abcdef.tmp", LOCK),
             (".owls.0123456789abcdef.tmp", LOCK),
@@ -184,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_that_replace_a_set_at_once_the_last_is_there_whole() {
+    fn several_processes_that_replace_a_set_leave_one_whole() {
         let folder = Folder::new("staging-replace");
         let target = folder.0.join("birds");
         std::thread::scope(|scope| {
@@ -197,7 +207,7 @@ mod tests {
                             fs::write(staging.path.join(file), format!("{thread} {round}"))
                                 .unwrap();
                         }
-                        staging.become_(target).unwrap();
+                        staging.replace(target).unwrap();
                     }
                 });
             }

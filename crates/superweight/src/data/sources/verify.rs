@@ -1,4 +1,4 @@
-//! Whether the files in the data folder are the official ones, by size and SHA-256.
+//! Verifies the files of a data set in the data folder by size and SHA-256.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -6,67 +6,72 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::data::DataError;
-use super::catalogue::{Entry, FileEntry, Layout};
+use super::catalog::{Entry, FileEntry, Layout};
 use super::source::Found;
+use crate::data::DataError;
 
-/// Whether a set can be opened, by a look at names and sizes.
+/// Whether a data set can be opened, by names and sizes of its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Presence {
-    /// Compiled into the program.
+    /// The images are in the program.
     Embedded,
-    /// Every file, with its size.
+    /// All files exist and have the right sizes.
     Whole,
-    /// Some files, or some of another size.
+    /// Some files are missing or have another size.
     Incomplete,
-    /// Nothing.
+    /// No file exists, or the program was built without the images.
     Absent,
 }
 
-/// Looks for a set in the data folder.
+/// Checks names and sizes of the files of a data set in the data folder.
 pub fn presence(entry: &Entry, folder: &Path) -> Presence {
     let size = |file: &FileEntry| {
         fs::metadata(folder.join(entry.folder).join(file.name)).ok().map(|m| m.len())
     };
     let sizes: Vec<_> = entry.files.iter().map(|file| (size(file), file.bytes)).collect();
     match () {
-        () if entry.layout == Layout::Embedded => Presence::Embedded,
+        () if entry.layout == Layout::Embedded => match cfg!(feature = "embedded-data") {
+            true => Presence::Embedded,
+            false => Presence::Absent,
+        },
         () if sizes.iter().all(|&(found, expected)| found == Some(expected)) => Presence::Whole,
         () if sizes.iter().all(|(found, _)| found.is_none()) => Presence::Absent,
         () => Presence::Incomplete,
     }
 }
 
-/// How a file is.
+/// Result of the verification of a file.
 #[derive(Debug)]
 pub enum State {
-    /// The official bytes.
+    /// The file has the right size and digest.
     Whole,
-    /// Not there.
+    /// The file does not exist.
     Missing,
-    /// There, and not what it should be.
+    /// The file differs, or cannot be read.
     Damaged(DataError),
 }
 
-/// A file of a data set, looked at.
+/// A file of a data set that was verified.
 #[derive(Debug)]
 pub struct FileState {
-    /// Where it should be.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Of the official file.
+    /// Size in bytes that the file should have.
     pub bytes: u64,
-    /// What was found.
+    /// Result of the verification.
     pub state: State,
 }
 
-/// Reads every file of a set in the data folder.
+/// Reads every file of a data set in the data folder and compares digests.
 pub fn verify(entry: &Entry, folder: &Path) -> Vec<FileState> {
     let place = folder.join(entry.folder);
-    entry.files.iter().map(|file| look(place.join(file.name), file.bytes, file.sha256)).collect()
+    let state = |file: &FileEntry| verify_file(place.join(file.name), file.bytes, file.sha256);
+    entry.files.iter().map(state).collect()
 }
 
-/// Reads a file that should have this size and digest.
-pub(in crate::data) fn look(path: PathBuf, bytes: u64, sha256: &str) -> FileState {
+/// Reads a file and compares its size and digest with these.
+pub(in crate::data) fn verify_file(path: PathBuf, bytes: u64, sha256: &str) -> FileState {
     let state = match check_file(&path, bytes, sha256) {
         Ok(()) => State::Whole,
         Err(DataError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => State::Missing,
@@ -75,6 +80,7 @@ pub(in crate::data) fn look(path: PathBuf, bytes: u64, sha256: &str) -> FileStat
     FileState { path, bytes, state }
 }
 
+/// Fails unless a file has this size and digest.
 fn check_file(path: &Path, expected: u64, digest: &str) -> Result<(), DataError> {
     let failed = |error| DataError::read(path, error);
     let bytes = fs::metadata(path).map_err(failed)?.len();
@@ -92,7 +98,7 @@ fn check_file(path: &Path, expected: u64, digest: &str) -> Result<(), DataError>
     }
 }
 
-/// The same of a file that has been read.
+/// Fails unless the contents of a file that was read have the digest of the entry.
 pub(in crate::data) fn check(found: &Found, file: &FileEntry) -> Result<(), DataError> {
     compare(&found.path, file.sha256, hex_sha256(&[&found.bytes]))
 }
@@ -106,7 +112,7 @@ fn compare(path: &Path, expected: &str, found: String) -> Result<(), DataError> 
     }
 }
 
-/// Of several parts, one after another.
+/// SHA-256 of several parts in sequence, in hexadecimal.
 pub(in crate::data) fn hex_sha256(parts: &[&[u8]]) -> String {
     let mut sha256 = Sha256::new();
     parts.iter().for_each(|part| sha256.update(part));
@@ -132,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_missing_and_damaged_files_are_told_apart() {
+    fn whole_missing_and_damaged_files_are_distinguished() {
         let fixture = cifar_entry();
         let folder = Folder::new("verify");
         let inside = folder.0.join(fixture.entry.folder);

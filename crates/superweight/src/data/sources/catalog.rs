@@ -1,74 +1,76 @@
-//! The data sets that are known by name: files, sizes, digests, addresses, means and deviations.
+//! The known data sets: files, sizes, digests, addresses and normalization.
 //!
-//! A set is recognised by the SHA-256 of its *unpacked* files in the standard layout, whatever it came in: CIFAR's
-//! binary archive, its python archive (converted), `.gz` files compressed by someone else. Publishers give MD5 digests
-//! of their archives; the unpacked contents of those archives have the digests below.
+//! A data set is verified by the SHA-256 of its *uncompressed* files in the standard layout. So it
+//! may come from CIFAR's binary archive, its Python archive (converted), or `.gz` files of any
+//! program. Publishers give MD5 digests of their archives; the contents of those archives have the
+//! digests below.
 //!
-//! Means and deviations are in 0–255: for CIFAR the usual published ones, for the others measured once over the training
-//! images (MNIST: the usual 0.1307 and 0.3081).
+//! Means and standard deviations are in 0–255. Those of CIFAR are the usual published ones; the
+//! others were measured once over the training images (MNIST: the usual 0.1307 and 0.3081).
 
 use superweight_plan::arch::ImageShape;
 
 use super::classes;
-use crate::data::images::{Normalization, Split};
 use crate::data::DataError;
+use crate::data::images::{Normalization, Split};
 
-/// How the files of a set are written.
+/// Format of the files of a data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Layout {
-    /// Records of `label_bytes` (the last one counts) and the image, channel by channel.
+    /// Records of label bytes, of which the last is the class, and the image, channel by channel.
     Cifar {
-        /// 1 for CIFAR-10; 2 for CIFAR-100, coarse and fine.
+        /// Number of label bytes: 1 for CIFAR-10; 2 for CIFAR-100, coarse and fine.
         label_bytes: usize,
-        /// Where the python layout has its files.
+        /// Folder of the files in the Python layout.
         python_folder: &'static str,
     },
-    /// A file of images, then a file of labels, per part.
+    /// A file of images, then a file of labels, per split.
     Idx,
-    /// Compiled into the program.
+    /// No files; the images are in the program.
     Embedded,
 }
 
 /// A file of a data set in the standard layout.
 #[derive(Clone, Copy, Debug)]
 pub struct FileEntry {
-    /// Without folder.
+    /// Name without folder.
     pub name: &'static str,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Of its contents, in hexadecimal.
+    /// SHA-256 of its contents, in hexadecimal.
     pub sha256: &'static str,
-    /// What it holds.
-    pub part: Split,
-    /// The same images in the python layout.
+    /// Split that its images belong to.
+    pub split: Split,
+    /// Name of the file with the same images in the Python layout.
     pub python: Option<&'static str>,
 }
 
-/// A data set that is known by name.
+/// A known data set.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// As it is typed.
+    /// Name on the command line and in recipes.
     pub name: &'static str,
-    /// Its folder within the data folder.
+    /// Name of its folder in the data folder.
     pub folder: &'static str,
-    /// How its files are written.
+    /// Format of its files.
     pub layout: Layout,
-    /// In the order they are read.
+    /// Files in the order in which they are read.
     pub files: &'static [FileEntry],
-    /// What is downloaded; the last part is the file name.
+    /// Addresses of downloads; the last component is the file name.
     pub addresses: &'static [&'static str],
-    /// Of every image.
+    /// Shape of every image.
     pub shape: ImageShape,
     /// Names of the classes.
     pub classes: &'static [&'static str],
-    /// Training and test images.
+    /// Number of training and of test images.
     pub images: (usize, usize),
-    /// Means and deviations.
+    /// Normalization of the pixels.
     pub normalization: Normalization,
 }
 
 impl Entry {
-    /// What it is, apart from its files.
+    /// Everything about the data set but its files.
     pub fn describe(&self) -> Description {
         Description {
             name: self.name.to_owned(),
@@ -79,47 +81,47 @@ impl Entry {
         }
     }
 
-    /// Of all files.
+    /// Size of all files in bytes.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
+    /// Names of all files, for error messages.
     pub(in crate::data) fn file_names(&self) -> String {
         self.files.iter().map(|file| file.name).collect::<Vec<_>>().join(", ")
     }
 }
 
-/// What a set is, apart from its images.
+/// Everything about a data set but its images.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Description {
-    /// As it is typed.
+    /// Name on the command line and in recipes.
     pub name: String,
-    /// Of every image.
+    /// Shape of every image.
     pub shape: ImageShape,
     /// Names of the classes.
     pub classes: Vec<String>,
-    /// Training and test images.
+    /// Number of training and of test images.
     pub images: (usize, usize),
-    /// Means and deviations of the training images.
+    /// Normalization of the pixels.
     pub normalization: Normalization,
 }
 
-/// The entry of that name.
+/// Finds a known data set by name.
 pub fn find(name: &str) -> Result<&'static Entry, DataError> {
-    let known = || CATALOGUE.map(|entry| entry.name).join(", ");
-    let entry = CATALOGUE.into_iter().find(|entry| entry.name == name);
+    let known = || CATALOG.map(|entry| entry.name).join(", ");
+    let entry = CATALOG.into_iter().find(|entry| entry.name == name);
     entry.ok_or_else(|| DataError::Unknown { name: name.to_owned(), known: known() })
 }
 
-/// Whether a name, or the folder it would have, is a known set's.
+/// Whether a known data set has this name, or uses it for its folder.
 pub(in crate::data) fn is_taken(name: &str) -> bool {
     let is = |known: &str| name.eq_ignore_ascii_case(known);
-    CATALOGUE.iter().any(|entry| is(entry.name) || is(entry.folder))
+    CATALOG.iter().any(|entry| is(entry.name) || is(entry.folder))
 }
 
-/// Every data set that is known by name.
-pub static CATALOGUE: [&Entry; 5] =
-    [&FASHION_MNIST_10K, &FASHION_MNIST, &MNIST, &CIFAR10, &CIFAR100];
+/// All known data sets.
+pub static CATALOG: [&Entry; 5] = [&FASHION_MNIST_10K, &FASHION_MNIST, &MNIST, &CIFAR10, &CIFAR100];
 
 const SMALL: ImageShape = ImageShape { channels: 1, height: 28, width: 28 };
 
@@ -157,7 +159,7 @@ static FASHION_MNIST: Entry = Entry {
     normalization: Normalization::fixed(&[72.9404], &[90.0212]),
 };
 
-/// From the Common Visual Data Foundation: the original address asks for a password.
+/// MNIST from the Common Visual Data Foundation; the original address needs a password.
 static MNIST: Entry = Entry {
     name: "mnist",
     folder: "mnist",
@@ -181,8 +183,8 @@ static MNIST: Entry = Entry {
 };
 
 const fn idx_files(sha256: [&'static str; 4]) -> [FileEntry; 4] {
-    const fn file(name: &'static str, bytes: u64, part: Split, sha256: &'static str) -> FileEntry {
-        FileEntry { name, bytes, sha256, part, python: None }
+    const fn file(name: &'static str, bytes: u64, split: Split, sha256: &'static str) -> FileEntry {
+        FileEntry { name, bytes, sha256, split, python: None }
     }
     [
         file("train-images-idx3-ubyte", 16 + 60_000 * 784, Split::Train, sha256[0]),
@@ -196,7 +198,7 @@ const CIFAR10_BATCH: FileEntry = FileEntry {
     name: "data_batch_1.bin",
     bytes: 10_000 * 3073,
     sha256: "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
-    part: Split::Train,
+    split: Split::Train,
     python: Some("data_batch_1"),
 };
 
@@ -234,7 +236,7 @@ static CIFAR10: Entry = Entry {
             name: "test_batch.bin",
             sha256: "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
             python: Some("test_batch"),
-            part: Split::Test,
+            split: Split::Test,
             ..CIFAR10_BATCH
         },
     ],
@@ -254,14 +256,14 @@ static CIFAR100: Entry = Entry {
             name: "train.bin",
             bytes: 50_000 * 3074,
             sha256: "f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29",
-            part: Split::Train,
+            split: Split::Train,
             python: Some("train"),
         },
         FileEntry {
             name: "test.bin",
             bytes: 10_000 * 3074,
             sha256: "d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a",
-            part: Split::Test,
+            split: Split::Test,
             python: Some("test"),
         },
     ],
@@ -278,10 +280,10 @@ mod tests {
 
     #[test]
     fn entries_are_consistent() {
-        for entry in CATALOGUE {
+        for entry in CATALOG {
             let channels = entry.shape.channels;
             assert_eq!(
-                (entry.normalization.mean.len(), entry.normalization.deviation.len()),
+                (entry.normalization.mean.len(), entry.normalization.std.len()),
                 (channels, channels)
             );
             assert!(std::ptr::eq(find(entry.name).unwrap(), entry));
@@ -308,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_lists_the_known() {
+    fn an_unknown_name_is_an_error_with_all_names() {
         assert_eq!(
             find("cifar100").unwrap_err().to_string(),
             "unknown data set 'cifar100': there are fashion-mnist-10k, fashion-mnist, mnist, cifar-10, cifar-100; \
