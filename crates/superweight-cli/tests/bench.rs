@@ -59,7 +59,8 @@ fn operations_are_listed_with_their_share() {
     assert!((share - 1.0).abs() < 1e-9);
     assert!(answer.iter().any(|op| op["operation"] == "ConvBackwardWeight"));
     let text =
-        String::from_utf8(swn("bench ops --members cnn-4 --batch-size 2 --seconds 0").stdout).unwrap();
+        String::from_utf8(swn("bench ops --members cnn-4 --batch-size 2 --seconds 0").stdout)
+            .unwrap();
     assert!(text.contains("operation") && text.contains("NormBackward"), "{text}");
 }
 

@@ -1,4 +1,4 @@
-//! What people see of `swn data`, pinned.
+//! The screens of `swn data`, pinned.
 
 #[macro_use]
 mod common;
@@ -34,7 +34,7 @@ fn write(folder: &Folder, name: &str, bytes: &[u8]) {
 }
 
 #[test]
-fn damaged_files_are_told_and_left_alone() {
+fn damaged_files_are_reported_and_not_changed() {
     let folder = Folder::new("data-damaged");
     write(&folder, "data/cifar-100-binary/train.bin", &[0; 3074]);
     fs::File::create(folder.0.join("data/cifar-100-binary/test.bin"))
@@ -57,7 +57,7 @@ fn damaged_files_are_told_and_left_alone() {
 }
 
 #[test]
-fn a_failed_download_says_where_and_what_else() {
+fn a_failed_download_names_the_address_and_the_alternative() {
     let folder = Folder::new("data-offline");
     let screen = folder.screen("data fetch cifar-10");
     assert!(screen.contains("[exit 1]\ndownloading file://"), "{screen}");
@@ -93,7 +93,7 @@ fn json_everywhere() {
 }
 
 /// Two classes that a network can separate: dark and bright pictures of 6×8 pixels.
-fn write_pictures(folder: &Folder, part: &str, each: u8) {
+fn write_pictures(folder: &Folder, split: &str, each: u8) {
     for (class, shade) in [("dark", 20), ("bright", 200)] {
         for i in 0..each {
             let mut bytes = vec![];
@@ -101,7 +101,7 @@ fn write_pictures(folder: &Folder, part: &str, each: u8) {
             encoder.set_color(png::ColorType::Grayscale);
             let pixels: Vec<u8> = (0..48).map(|p| shade + i + p % 3).collect();
             encoder.write_header().unwrap().write_image_data(&pixels).unwrap();
-            write(folder, &format!("pictures/{part}{class}/{i}.png"), &bytes);
+            write(folder, &format!("pictures/{split}{class}/{i}.png"), &bytes);
         }
     }
 }
@@ -114,10 +114,10 @@ data = { name = 'shades' }
 train = { epochs = 3, batch_size = 10, bn_batch_size = 10, schedule = 'one-cycle', lr = 0.05 }
 ";
 
-/// Packed, listed, trained on, asked where the pictures are not; another set of that name is
-/// noticed.
+/// Pictures are packed, listed, trained on and used without the original folder; another set of the
+/// same name is refused.
 #[test]
-fn pictures_of_ones_own() {
+fn own_pictures_are_packed_and_trained_on() {
     let folder = Folder::with_recipe("data-own", RECIPE);
     write_pictures(&folder, "", 25);
     write(&folder, "pictures/dark/notes.txt", b"");
@@ -132,7 +132,9 @@ fn pictures_of_ones_own() {
     insta::assert_snapshot!("data_own", screens.join("\n"));
     let train = folder.screen("train tiny.toml --device cpu");
     assert!(
-        train.contains("images     40 for training, 0 for validation, 10 for testing; 4 steps per epoch"),
+        train.contains(
+            "images     40 for training, 0 for validation, 10 for testing; 4 steps per epoch"
+        ),
         "{train}"
     );
     let answer = folder.json("eval runs/tiny --device cpu --classes --json");
@@ -147,11 +149,11 @@ fn pictures_of_ones_own() {
     assert_eq!(set("runs/tiny/set.json"), set("data/shades/set.json"));
 
     fs::rename(folder.0.join("data"), folder.0.join("away")).unwrap();
-    let asked =
+    let predicted =
         folder.screen("predict runs/tiny pictures/dark/3.png pictures/bright/3.png --device cpu");
     assert!(
-        asked.contains("dark/3.png: dark ") && asked.contains("bright/3.png: bright "),
-        "{asked}"
+        predicted.contains("dark/3.png: dark ") && predicted.contains("bright/3.png: bright "),
+        "{predicted}"
     );
     let missing = folder.screen("eval runs/tiny --device cpu");
     assert!(missing.contains("error: shades is not in data: copy its folder there"), "{missing}");
@@ -177,10 +179,10 @@ fn pictures_of_ones_own() {
     let resumed = folder.screen("train --resume runs/tiny --device cpu");
     assert!(resumed.contains("is not the set that the run was begun with"), "{resumed}");
 
-    // A run has a description too, and is no set that may be replaced.
+    // A run's folder is not a data set that may be replaced.
     let run = folder.screen("data pack tiny --from pictures --out runs --replace");
     assert!(run.contains("[exit 1]") && run.contains("runs/tiny is there already"), "{run}");
-    // Without its description a run does not take what is there for its own.
+    // A run that has no description of its set refuses the set.
     fs::remove_file(folder.0.join("runs/tiny/set.json")).unwrap();
     for command in
         ["eval runs/tiny", "predict runs/tiny pictures/dark/3.png", "train --resume runs/tiny"]
@@ -192,7 +194,7 @@ fn pictures_of_ones_own() {
             "{screen}"
         );
     }
-    // The same pictures packed again are the same set.
+    // The same pictures, packed again, give the same set.
     fs::remove_dir_all(folder.0.join("pictures/train")).unwrap();
     fs::remove_dir_all(folder.0.join("pictures/test")).unwrap();
     let again = folder.screen("data pack shades --replace --from pictures --size 8x12");
@@ -200,8 +202,7 @@ fn pictures_of_ones_own() {
     assert!(folder.screen("eval runs/tiny --device cpu").contains("[exit 0]"));
 }
 
-/// Images that do not fit into memory give the same numbers, from the first draw to the last
-/// prediction.
+/// Images read from the disk give the same parameters and predictions as images in memory.
 #[test]
 fn sets_larger_than_memory() {
     let folder = Folder::with_recipe("data-large", RECIPE);
@@ -234,7 +235,7 @@ fn sets_larger_than_memory() {
     let wrong =
         folder.screen_with("train tiny.toml --device cpu --name x", &[("SWN_IMAGES_MIB", "3G")]);
     assert!(wrong.contains("error: SWN_IMAGES_MIB=3G: a number of MiB is expected"), "{wrong}");
-    // Cut short, it is not looked at.
+    // A truncated set is refused.
     let file = folder.0.join("data/shades/train-images.npy");
     fs::write(&file, &fs::read(&file).unwrap()[1..]).unwrap();
     let cut = folder.screen_with("train tiny.toml --device cpu --name x", &none);
@@ -243,7 +244,7 @@ fn sets_larger_than_memory() {
 
 /// Recipes of ImageNet train once its pictures are packed under that name.
 #[test]
-fn imagenet_is_what_was_packed_as_such() {
+fn imagenet_recipes_use_the_packed_set() {
     let folder = Folder::with_recipe("data-imagenet", &RECIPE.replace("'shades'", "'imagenet'"));
     let missing = folder.screen("train tiny.toml --device cpu");
     assert!(
@@ -271,7 +272,10 @@ fn imagenet_is_what_was_packed_as_such() {
         "{packed}"
     );
     let trained = folder.screen("train tiny.toml --device cpu");
-    assert!(trained.contains("images     40 for training, 0 for validation, 10 for testing"), "{trained}");
+    assert!(
+        trained.contains("images     40 for training, 0 for validation, 10 for testing"),
+        "{trained}"
+    );
     let resolved = fs::read_to_string(folder.0.join("runs/tiny/resolved.toml")).unwrap();
     assert!(
         resolved.contains("crop = \"random-resized\"") && resolved.contains("digest = "),
@@ -281,7 +285,7 @@ fn imagenet_is_what_was_packed_as_such() {
     assert!(folder.screen("train --resume runs/tiny --device cpu").contains("[exit 0]"));
 }
 
-/// Nothing has its place before all pictures are read, and what was there stays.
+/// The set appears only after all pictures are read; until then the old one stays.
 #[test]
 fn unreadable_pictures_are_named_and_change_nothing() {
     let folder = Folder::new("data-unreadable");

@@ -1,5 +1,5 @@
-//! `swn eval`, `anytime`, `predict` and `export` as they are typed: help and errors pinned, one
-//! small run used for all.
+//! `swn eval`, `anytime`, `predict` and `export`: help and errors are pinned; each test trains one
+//! small run and uses it.
 
 #[macro_use]
 mod common;
@@ -66,7 +66,7 @@ fn number(value: &Value) -> f64 {
 }
 
 #[test]
-fn a_run_is_evaluated_and_every_figure_can_be_had_again() {
+fn every_figure_can_be_computed_again_from_the_predictions() {
     let folder = trained("use-eval");
     let answer = folder.json("eval runs/tiny --json --images 500 --interpolate 0,2 --csv all.csv");
     let subsets = answer["subsets"].as_array().unwrap();
@@ -120,7 +120,7 @@ fn deadlines_decide_which_members_run() {
     let profiles = folder.json("anytime runs/tiny --seconds 0 --images 200 --json");
     assert_eq!(profiles[0]["subsets"].as_array().unwrap().len(), 7);
     assert_eq!(profiles[0]["rounds"], 100);
-    // The file decides: with times of its own, choices are known.
+    // With these times in the profile, the choices are known.
     let path = folder.0.join("runs/tiny/anytime.json");
     let mut profile: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     for subset in profile["subsets"].as_array_mut().unwrap() {
@@ -130,9 +130,9 @@ fn deadlines_decide_which_members_run() {
     }
     fs::write(&path, profile.to_string()).unwrap();
     for (deadline, members) in [("1s", 1), ("2.5s", 2), ("60s", 3)] {
-        let said = folder.json(&format!("predict runs/tiny --deadline {deadline} a.png --json"));
-        assert_eq!(said[0]["members"].as_array().unwrap().len(), members, "{deadline}");
-        assert_eq!(said[0]["classes"].as_array().unwrap().len(), 3);
+        let entries = folder.json(&format!("predict runs/tiny --deadline {deadline} a.png --json"));
+        assert_eq!(entries[0]["members"].as_array().unwrap().len(), members, "{deadline}");
+        assert_eq!(entries[0]["classes"].as_array().unwrap().len(), 3);
     }
     let all = folder.json("predict runs/tiny a.png --json --top 10");
     let total: f64 =
@@ -226,9 +226,9 @@ fn a_run_without_its_optimizer_can_be_used() {
     );
 }
 
-/// A network of two exits, on the way from training to an answer within a deadline.
+/// A network of two exits, from training to predictions within a deadline.
 #[test]
-fn exits_answer_one_after_another() {
+fn exits_run_one_after_another() {
     let recipe = RECIPE
         .replace("['cnn-4-8', 'cnn-4', 'cnn-4-8']", "['msdnet-2-1']")
         .replace("= 'tiny'", "= 'exits'");
@@ -268,7 +268,10 @@ fn exits_answer_one_after_another() {
     let written = folder.screen("export runs/exits --format onnx");
     assert!(written.contains("exits      2: logits.0 to logits.1"), "{written}");
     let refused = folder.screen("slim runs/exits --target 50%");
-    assert!(refused.contains("msdnet-2-1 has 2 exits, and what a channel is worth"), "{refused}");
+    assert!(
+        refused.contains("msdnet-2-1 has 2 exits; 'swn slim' takes networks with one output only"),
+        "{refused}"
+    );
     let refused = folder.screen("eval runs/exits --interpolate 0,1");
     assert!(
         refused.contains("--interpolate 0,1: there is no member 1: the run has one, 0, whose 2 exits of msdnet-2-1 are not members"),
@@ -280,7 +283,7 @@ fn exits_answer_one_after_another() {
 }
 
 #[test]
-fn members_are_written_out_whole() {
+fn members_are_exported_with_composed_weights() {
     let folder = trained("use-export");
     let written = folder.json("export runs/tiny --format safetensors --member-ids 0,2 --json");
     assert_eq!(written.as_array().unwrap().len(), 2);
@@ -291,14 +294,16 @@ fn members_are_written_out_whole() {
     assert!(tensors.iter().any(|(name, _)| name.ends_with("num_batches_tracked")));
     folder.json("export runs/tiny --format onnx --normalize --json");
     assert!(folder.0.join("runs/tiny/export/0+1+2.onnx").is_file());
-    let screens =
-        ["export runs/tiny --format onnx --member-ids 3", "export runs/tiny --format onnx --member-ids 1,1"]
-            .map(|args| folder.screen(args));
+    let screens = [
+        "export runs/tiny --format onnx --member-ids 3",
+        "export runs/tiny --format onnx --member-ids 1,1",
+    ]
+    .map(|args| folder.screen(args));
     insta::assert_snapshot!("use_bad_exports", screens.join("\n"));
 }
 
-/// Truncated tensors, tensors of another architecture, a plan of a newer version: an error that
-/// says which.
+/// Truncated tensors, tensors of another architecture and a plan of a newer version give errors
+/// that name them.
 #[test]
 fn damaged_and_foreign_runs_are_errors() {
     let folder = trained("use-damage");
@@ -319,7 +324,7 @@ fn damaged_and_foreign_runs_are_errors() {
     save(3, &|checkpoint| checkpoint.members = Default::default());
     let missing = folder.screen("export runs/tiny --format onnx");
     insta::assert_snapshot!("use_foreign_runs", [newer, foreign, missing].join("\n"));
-    // Both checkpoints cut short: nothing is left to evaluate.
+    // With both checkpoints truncated, nothing is left to evaluate.
     for entry in fs::read_dir(run.join("checkpoints")).unwrap().flatten() {
         let file = entry.path().join("members.safetensors");
         if let Ok(bytes) = fs::read(&file) {

@@ -1,6 +1,5 @@
-//! Bad input as a user could have it: every command names the file, key or flag that is wrong and ends
-//! with a code that is not 0; it does not panic, and what was there before is there afterwards, and
-//! nothing else.
+//! Bad input as a user could have it: every command names the file, key or flag that is wrong and
+//! ends with a code that is not 0. It does not panic, and no file appears, disappears or changes.
 
 mod common;
 
@@ -59,16 +58,20 @@ fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     all
 }
 
-/// The command fails, its message has all of these words, and no file has changed.
+/// Asserts that the command fails with a message that has all of these words, and changes no file.
 #[track_caller]
 fn refused(folder: &Folder, args: &str, words: &[&str]) {
     let before = contents(&folder.0);
     let output = folder.run(args);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(matches!(output.status.code(), Some(1 | 2)), "swn {args}: {:?}\n{said}", output.status);
-    assert!(!said.contains("panicked"), "swn {args}\n{said}");
+    let printed = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        matches!(output.status.code(), Some(1 | 2)),
+        "swn {args}: {:?}\n{printed}",
+        output.status
+    );
+    assert!(!printed.contains("panicked"), "swn {args}\n{printed}");
     for word in words {
-        assert!(said.contains(word), "swn {args}: no '{word}' in\n{said}");
+        assert!(printed.contains(word), "swn {args}: no '{word}' in\n{printed}");
     }
     let after = contents(&folder.0);
     let changed: Vec<_> = after
@@ -76,12 +79,12 @@ fn refused(folder: &Folder, args: &str, words: &[&str]) {
         .filter(|(name, bytes)| before.get(*name) != Some(bytes))
         .map(|(n, _)| n)
         .collect();
-    // The lock says which process held it.
+    // The lock file records the last process that held it.
     assert!(changed.iter().all(|name| name.ends_with("lock")), "swn {args} left {changed:?}");
     assert_eq!(before.len(), after.len(), "swn {args} removed something");
 }
 
-/// Changes a file of the newest checkpoint and its digest; what it was before.
+/// Changes a file of the newest checkpoint and its digest; returns both files as they were.
 fn change(folder: &Folder, name: &str, new: &dyn Fn(Vec<u8>) -> Vec<u8>) -> [(String, Vec<u8>); 2] {
     let newest = fs::read_to_string(folder.0.join("runs/tiny/checkpoints/latest")).unwrap();
     let place = |file: &str| format!("runs/tiny/checkpoints/{}/{file}", newest.trim());
@@ -120,7 +123,7 @@ const READERS: [&str; 5] = [
 #[test]
 fn damaged_and_foreign_checkpoints() {
     let folder = trained("hostile-checkpoints");
-    // An older checkpoint would be taken instead of a damaged one.
+    // With an older checkpoint, that one would be used instead of a damaged one.
     let numbers = fs::read_dir(folder.0.join("runs/tiny/checkpoints"))
         .unwrap()
         .map(|e| e.unwrap().file_name());
@@ -129,7 +132,9 @@ fn damaged_and_foreign_checkpoints() {
     fs::remove_dir_all(folder.0.join("runs/tiny/checkpoints").join(oldest)).unwrap();
 
     let whole = change(&folder, "bank.safetensors", &|old| old[..old.len() / 2].to_vec());
-    READERS.iter().for_each(|args| refused(&folder, args, &["bank.safetensors", "started anew"]));
+    READERS
+        .iter()
+        .for_each(|args| refused(&folder, args, &["bank.safetensors", "the run must start again"]));
     restore(&folder, whole);
     let whole = change(&folder, "members.safetensors", &|_| vec![]);
     READERS.iter().for_each(|args| refused(&folder, args, &["members.safetensors", "0 bytes"]));
@@ -211,7 +216,7 @@ fn pictures_deadlines_and_profiles() {
 
     let profile = folder.0.join("runs/tiny/anytime.json");
     let whole: serde_json::Value = serde_json::from_slice(&fs::read(&profile).unwrap()).unwrap();
-    // The clock would add it to a duration.
+    // Such a time cannot be a duration.
     let mut long = whole.clone();
     long["members"][0]["p99_ms"] = 1e300.into();
     let mut newer = whole.clone();
@@ -272,11 +277,12 @@ fn recipes_flags_and_places_to_write() {
         "anytime runs/tiny --images 5 --batch-size 99999999999",
         &["--batch-size 99999999999", "too large"],
     );
-    // What was measured before is told and kept.
+    // The profile measured before the failure is printed and kept.
     let path = folder.0.join("runs/tiny/anytime.json");
     let before = fs::read(&path).unwrap();
     fs::remove_file(&path).unwrap();
-    let screen = folder.screen("anytime runs/tiny --images 5 --seconds 0 --batch-size 1,99999999999");
+    let screen =
+        folder.screen("anytime runs/tiny --images 5 --seconds 0 --batch-size 1,99999999999");
     assert!(
         screen.contains("\nbatch 1, ") && screen.contains("error: --batch-size 99999999999"),
         "{screen}"
@@ -284,7 +290,7 @@ fn recipes_flags_and_places_to_write() {
     assert!(path.is_file());
     fs::write(&path, before).unwrap();
 
-    // What fails after the flag was looked at leaves no empty file.
+    // A failure after the flag was checked leaves no empty file.
     refused(&folder, "eval runs/tiny --interpolate 0,9 --csv new.csv", &["--interpolate 0,9"]);
 
     // A file where a folder should be, a folder where a file should be, a device that is full.

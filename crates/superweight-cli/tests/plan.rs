@@ -1,4 +1,4 @@
-//! What people see of `swn plan`, pinned.
+//! The screens of `swn plan`, pinned.
 
 #[macro_use]
 mod common;
@@ -28,6 +28,7 @@ pinned! {
         "plan --members wrn28-10 --budget 10%",
         "plan --members wrn-28-10@16-160 --budget 10%",
         "plan --members cnn-8@eight --budget 10%",
+        "plan --members resnet18 --budget 10%",
         "plan --members wrn-28-10, --budget 10%";
     bad_budgets:
         "plan --members wrn-28-10 --budget 0",
@@ -101,7 +102,7 @@ fn a_written_plan_is_shown_again() {
     for key in ["total", "budget", "unused", "parts", "clusters", "tiling", "dense_total"] {
         assert_eq!(made[key], shown[key], "{key}");
     }
-    // A damaged file is refused by place.
+    // The error about a damaged file names the place.
     let text = std::fs::read_to_string(folder.0.join("plan.json")).unwrap();
     std::fs::write(
         folder.0.join("plan.json"),
@@ -127,13 +128,13 @@ fn the_scale_decides_initial_values() {
         let plan: serde_json::Value = serde_json::from_str(&text).unwrap();
         plan["template_sets"][0]["row_norm"].as_f64().unwrap()
     };
-    // Rows of coefficients have length 1 but on the even scale.
+    // The norm of a row of coefficients is 1 on every scale but even.
     assert_eq!(length("--scale balanced"), 1.0);
     assert!((length("--scale even") - 1.0).abs() > 0.01);
     assert_eq!(length(""), length("--scale even"));
 }
 
-/// A recipe's plan is the one that its run begins with, whether it is made or given.
+/// The plan of a recipe is the one that its run begins with, whether it is planned or given.
 #[test]
 fn a_recipe_is_planned() {
     let folder = Folder::new("recipe");
@@ -155,7 +156,9 @@ fn a_recipe_is_planned() {
     );
     let idle = folder.screen("plan small.toml --set train.pct_start=0.2");
     assert!(
-        idle.contains("warning: --set train.pct_start=0.2: train.pct_start has no say in this recipe"),
+        idle.contains(
+            "warning: --set train.pct_start=0.2: train.pct_start has no effect in this recipe"
+        ),
         "{idle}"
     );
     let refused = folder.screen("plan small.toml --set budget=100");

@@ -67,7 +67,7 @@ fn every_format_of_a_run_that_has_just_begun() {
     );
     let screen = folder.screen("report runs/tiny runs/tiny --out both.html");
     assert!(screen.ends_with("both.html\n") && folder.0.join("both.html").is_file(), "{screen}");
-    // A place that cannot be written is an error that names it.
+    // The error about a place that cannot be written names it.
     let screen = folder.screen("report runs/tiny --out no/such/folder.html");
     assert!(
         screen.contains("[exit 1]") && screen.contains("no/such/folder.html; choose another file"),

@@ -1,5 +1,5 @@
-//! `swn search` and `swn sweep` as they are typed: help and errors pinned, searches replayed,
-//! sweeps gone on with.
+//! `swn search` and `swn sweep`: help and errors are pinned, searches are replayed, sweeps
+//! continued.
 
 #[macro_use]
 mod common;
@@ -8,7 +8,7 @@ use std::fs;
 
 use common::Folder;
 
-/// Ten steps an epoch on the images that come with the program.
+/// Ten steps per epoch on the images that come with the program.
 const RECIPE: &str = "\
 members = ['cnn-4-8-8', 'cnn-4-8']
 budget = '80%'
@@ -53,7 +53,7 @@ pinned! {
 }
 
 #[test]
-fn what_cannot_be_searched_is_refused_before_anything_is_trained() {
+fn recipes_without_a_search_are_refused_before_anything_is_trained() {
     let folder = folder("search-refused");
     let screens = [
         "search tiny.toml --set strategy=no-search",
@@ -74,8 +74,7 @@ fn a_search_is_printed_written_replayed_and_trained_on() {
     let plan = fs::read_to_string(folder.0.join("plan.json")).unwrap();
     assert!(folder.screen("plan --show plan.json").contains("[exit 0]"));
 
-    // Must show: the same threshold gives the same plan, byte for byte; another gives what it
-    // gives.
+    // The same threshold gives the same plan, byte for byte; another threshold gives another plan.
     let again = folder.json("search --replay runs/tiny --tau 0.1 --out again.json --json");
     assert_eq!(again["clusters"], found["clusters"]);
     assert_eq!(fs::read_to_string(folder.0.join("again.json")).unwrap(), plan);
@@ -120,7 +119,7 @@ fn a_sweep_trains_each_combination_once() {
     assert!(rows.iter().all(|row| row["state"] == "finished" && row["test"].is_number()));
     assert_eq!((&rows[0]["clusters"], &rows[0]["set"]["search.tau"]), (&1.into(), &"-1".into()));
 
-    // One is finished, one is new: the table has both, and the first is not trained again.
+    // One run is finished and one is new: the table has both, and the first is not trained again.
     let log = folder.0.join("runs/tiny-sweep/search.tau--1/log.jsonl");
     let before = fs::read_to_string(&log).unwrap();
     fs::remove_dir_all(folder.0.join("runs/tiny-sweep/search.tau-0.1")).unwrap();
@@ -129,7 +128,7 @@ fn a_sweep_trains_each_combination_once() {
     assert!(screen.contains("  search.tau=0.1 "), "{screen}");
     assert_eq!(fs::read_to_string(&log).unwrap(), before);
     let again = folder.json(args);
-    assert_eq!(again[1]["test"], rows[1]["test"], "the same run, the same numbers");
+    assert_eq!(again[1]["test"], rows[1]["test"], "the same run gives the same accuracy");
 
     let other = folder.screen("sweep tiny.toml --set search.tau=-1,0.1 --set train.epochs=2");
     assert!(
@@ -138,10 +137,10 @@ fn a_sweep_trains_each_combination_once() {
     );
 }
 
-/// Each end is the one that 'swn train --from' makes, and those that cannot be are known before the
+/// Each run is equal to that of 'swn train --from', and impossible ones are refused before the
 /// first is trained.
 #[test]
-fn a_sweep_of_ends_begins_where_a_run_is() {
+fn a_sweep_can_branch_off_a_run() {
     let folder = folder("ends");
     let start = "train tiny.toml --set train.epochs=4 --set train.schedule=constant --until 2 --name start --device cpu";
     assert!(folder.run(start).status.success());
@@ -170,7 +169,10 @@ fn a_sweep_of_ends_begins_where_a_run_is() {
     assert!(again.contains("2/2  train.swa_epochs=2: finished already"), "{again}");
 
     let refused = folder.screen("sweep --from runs/start --set train.swa_epochs=0,3 --name late");
-    assert!(refused.contains("--from: train.swa_epochs=3: runs/start cannot go on so: "), "{refused}");
+    assert!(
+        refused.contains("--from: train.swa_epochs=3: runs/start cannot go on so: "),
+        "{refused}"
+    );
     assert!(
         !folder.0.join("runs/late").exists(),
         "nothing is trained before all are known to be possible"

@@ -1,5 +1,5 @@
-//! `swn slim` as it is typed: help and errors pinned, one small run in two widths slimmed, and what
-//! comes of it trained.
+//! `swn slim`: help and errors are pinned; a small run in two widths is slimmed and the result
+//! trained.
 
 #[macro_use]
 mod common;
@@ -55,8 +55,8 @@ fn a_network_is_slimmed_and_trained() {
         networks.iter().map(|network| network["architecture"].as_str().unwrap()).collect();
     let works: Vec<u64> =
         networks.iter().map(|network| network["multiply_adds"].as_u64().unwrap()).collect();
-    for (name, &said) in names.iter().zip(&works) {
-        assert_eq!(work(name), said, "{name}");
+    for (name, &printed) in names.iter().zip(&works) {
+        assert_eq!(work(name), printed, "{name}");
     }
     assert_eq!((names[0], works[0]), ("cnn-6-12", work("cnn-6-12")));
     assert!(works[1] <= works[0] * 6 / 10 && works[2] <= work("cnn-4-8"), "{works:?}");
@@ -70,7 +70,7 @@ fn a_network_is_slimmed_and_trained() {
     );
     let trained = folder.run(&format!("train tiny.toml --set members={} --name slim", names[2]));
     assert!(trained.status.success(), "{trained:?}");
-    // Slimmed again, it is named after the same body.
+    // A network that is slimmed again keeps the name of its body.
     let again = folder.json("slim runs/slim --target 80% --step 1 --images 100 --json");
     let name = again["networks"][1]["architecture"].as_str().unwrap();
     assert!(name.starts_with("cnn-6-12@") && name.matches('@').count() == 1, "{name}");
@@ -96,15 +96,16 @@ fn without_validation_images_it_names_the_images_that_it_uses() {
     let recipe =
         RECIPE.replace("validation = 7800", "validation = 0").replace("scale = 'corner'", "");
     let folder = Folder::with_recipe("slim-trained", &recipe);
-    let output = folder
-        .run("train tiny.toml --set train.batch_size=1000 --set members=cnn-4-8 --set eval.test=false");
+    let output = folder.run(
+        "train tiny.toml --set train.batch_size=1000 --set members=cnn-4-8 --set eval.test=false",
+    );
     assert!(output.status.success(), "{output:?}");
     let screen = folder.screen("slim runs/tiny --target 70% --step 1 --images 100 --threads 1");
-    for said in [
+    for part in [
         "on 100 train images",
         "images that it was trained on",
         "not trained together with narrower networks",
     ] {
-        assert!(screen.contains(said), "{said}: {screen}");
+        assert!(screen.contains(part), "{part}: {screen}");
     }
 }

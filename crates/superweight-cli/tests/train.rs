@@ -1,5 +1,4 @@
-//! `swn train` as it is typed: help and errors pinned, runs stopped and gone on with, to one end or
-//! several, processes killed.
+//! `swn train`: help and errors are pinned; runs are stopped, resumed, branched and killed.
 
 #[macro_use]
 mod common;
@@ -13,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use common::Folder;
 
-/// Ten steps an epoch on the images that come with the program; an epoch takes a fraction of a
+/// Ten steps per epoch on the images that come with the program; an epoch takes a fraction of a
 /// second.
 const RECIPE: &str = "\
 members = ['cnn-4-8', 'cnn-4']
@@ -55,22 +54,25 @@ pinned! {
         "train missing.toml --until 0";
 }
 
-/// What 'swn plan' wrote is what is trained, and what the run keeps.
+/// The plan of 'swn plan' is trained unchanged, and the run keeps it.
 #[test]
-fn a_plan_is_trained_as_it_stands() {
+fn a_given_plan_is_trained_unchanged() {
     let folder = folder("plan");
     let plan = "plan --members cnn-4-8,cnn-4 --classes 10 --input 1x28x28 --clusters dense --out plan.json";
     assert!(folder.run(plan).status.success());
     let done = folder.run("train tiny.toml --plan plan.json --set train.epochs=1 --device cpu");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let screen = String::from_utf8_lossy(&done.stdout);
-    assert!(screen.contains("\nplan       given; there is no search and no refinement\n"), "{screen}");
+    assert!(
+        screen.contains("\nplan       given; there is no search and no refinement\n"),
+        "{screen}"
+    );
     let read = |file: &str| fs::read_to_string(folder.0.join(file)).unwrap();
     let dense = read("plan.json");
     let [kept, trained] =
         ["runs/tiny/given.json", "runs/tiny/checkpoints/0001/plan.json"].map(read);
     assert_eq!(kept, trained);
-    // The budget is the recipe's.
+    // The kept plan has the budget of the recipe.
     let without = |text: &str| {
         text.lines().filter(|line| !line.contains("\"budget\"")).map(str::to_owned).collect()
     };
@@ -88,10 +90,10 @@ fn a_plan_is_trained_as_it_stands() {
     }
     let twice = folder.screen("train tiny.toml --plan plan.json --set plan.file=other.json");
     assert!(twice.contains("error: --plan plan.json and --set plan.file"), "{twice}");
-    // A sweep is of the plan as it is, not of its name.
+    // A sweep compares the plan itself, not its file name.
     let sweep = "sweep tiny.toml --set plan.file=plan.json --set train.epochs=1 --set seed=1,2 --device cpu";
     assert!(folder.run(sweep).status.success());
-    // Runs of one plan are seeds of one row, which is none of the recipe's strategy.
+    // Runs of one plan are seeds of one row, whose strategy is the given plan.
     let report = folder.run(
         "report runs/tiny runs/tiny-sweep/seed-1 runs/tiny-sweep/seed-2 --format json --out report.json",
     );
@@ -107,18 +109,18 @@ fn a_plan_is_trained_as_it_stands() {
     assert!(folder.run(&other).status.success());
     let screen = folder.screen(&sweep.replace("1,2", "1,2,3"));
     assert!(screen.contains("seed-1 has a run of another plan: remove it"), "{screen}");
-    // Rows of two plans have their runs' names.
+    // Rows of two plans are named after their runs.
     assert!(
         folder.run("train tiny.toml --plan plan.json --name other --device cpu").status.success()
     );
     let rows =
         String::from_utf8(folder.run("report runs/tiny runs/other --format md").stdout).unwrap();
     assert!(rows.contains("epochs (tiny)") && rows.contains("epochs (other)"), "{rows}");
-    // Somewhere else, without the file that it was given.
+    // The run can be moved, and does not need the plan's file.
     fs::remove_file(folder.0.join("plan.json")).unwrap();
     fs::rename(folder.0.join("runs"), folder.0.join("elsewhere")).unwrap();
     assert!(folder.run("eval elsewhere/tiny --device cpu").status.success());
-    // A checkpoint has the plan too.
+    // The plan can also be read from a checkpoint.
     fs::remove_file(folder.0.join("elsewhere/tiny/given.json")).unwrap();
     let report = folder.run("report elsewhere/tiny --format md");
     assert!(
@@ -128,7 +130,7 @@ fn a_plan_is_trained_as_it_stands() {
 }
 
 #[test]
-fn bad_recipes_are_refused_with_file_line_and_key_and_leave_nothing() {
+fn bad_recipes_are_refused_with_file_line_and_key_before_a_folder_is_made() {
     let folder = folder("bad-recipes");
     fs::write(folder.0.join("typo.toml"), "members = ['cnn-4']\n[train]\nepoch = 3\n").unwrap();
     fs::write(folder.0.join("type.toml"), "[train]\nepochs = 'ten'\n").unwrap();
@@ -158,7 +160,7 @@ fn bad_recipes_are_refused_with_file_line_and_key_and_leave_nothing() {
 }
 
 #[test]
-fn what_is_asked_in_vain_is_said_and_the_run_goes_on() {
+fn settings_without_an_effect_are_warnings() {
     let folder = folder("in-vain");
     let warned = |args: &str| {
         let output = folder.run(&format!("{args} --device cpu"));
@@ -166,22 +168,22 @@ fn what_is_asked_in_vain_is_said_and_the_run_goes_on() {
         let errors = String::from_utf8(output.stderr).unwrap();
         errors.lines().filter(|line| line.starts_with("warning: ")).collect::<Vec<_>>().join("\n")
     };
-    let precision =
-        "warning: train.precision = \"bf16\" is for GPUs; the CPU computes in f32";
-    let drops = "warning: --set train.milestones=[1]: train.milestones has no say in this recipe";
-    let train =
-        "train tiny.toml --set train.epochs=2 --set train.precision=bf16 --set train.milestones=[1]";
-    assert_eq!(warned(train), format!("{drops}\n{precision}"));
-    let tau = "warning: --set search.tau=0.5: search.tau has no say in this recipe";
+    let precision = "warning: train.precision = \"bf16\" is for GPUs; the CPU computes in f32";
+    let milestones =
+        "warning: --set train.milestones=[1]: train.milestones has no effect in this recipe";
+    let train = "train tiny.toml --set train.epochs=2 --set train.precision=bf16 --set train.milestones=[1]";
+    assert_eq!(warned(train), format!("{milestones}\n{precision}"));
+    let tau = "warning: --set search.tau=0.5: search.tau has no effect in this recipe";
     assert_eq!(warned("sweep tiny.toml --set train.epochs=1,2 --set search.tau=0.5"), tau);
     assert_eq!(warned("train tiny.toml --set train.epochs=2"), "");
     assert_eq!(
         warned("train --from runs/tiny --set train.milestones=[1]"),
-        format!("{drops}\n{precision}")
+        format!("{milestones}\n{precision}")
     );
 }
 
-/// A pipe can be read once: a second look would find nothing, which is a recipe too, of defaults.
+/// A pipe can be read once only: a second read would give an empty recipe, which means all
+/// defaults.
 #[cfg(unix)]
 #[test]
 fn a_recipe_may_come_through_a_pipe() {
@@ -202,14 +204,14 @@ fn a_recipe_may_come_through_a_pipe() {
         assert!(output.status.success(), "swn {args}: {}", String::from_utf8_lossy(&output.stderr));
     }
     for run in ["piped", "searched", "swept/train.epochs-2"] {
-        let asked =
+        let recipe =
             fs::read_to_string(folder.0.join("runs").join(run).join("recipe.toml")).unwrap();
-        assert!(asked.starts_with("members = ['cnn-4-8', 'cnn-4']\n"), "{run}: {asked}");
+        assert!(recipe.starts_with("members = ['cnn-4-8', 'cnn-4']\n"), "{run}: {recipe}");
     }
 }
 
-/// What must be the same of two runs: every file of tensors of the newest checkpoint, byte by byte.
-fn numbers(run: &Path) -> Vec<Vec<u8>> {
+/// Plan and tensors of a run's newest checkpoint, byte by byte.
+fn state(run: &Path) -> Vec<Vec<u8>> {
     let latest = fs::read_to_string(run.join("checkpoints/latest")).unwrap();
     let checkpoint = run.join("checkpoints").join(latest.trim());
     let files = ["plan.json", "bank.safetensors", "members.safetensors", "optimizer.safetensors"];
@@ -217,7 +219,7 @@ fn numbers(run: &Path) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_run_is_a_folder_that_says_what_was_asked_and_what_came_of_it() {
+fn a_run_folder_has_recipe_log_checkpoints_and_result() {
     let folder = folder("train-run");
     let screen = folder.screen("train tiny.toml --set train.epochs=2 --threads 1");
     for part in [
@@ -250,12 +252,12 @@ fn a_run_is_a_folder_that_says_what_was_asked_and_what_came_of_it() {
     assert_eq!(lines[3]["test"]["members"].as_array().unwrap().len(), 2);
     assert_eq!(lines[4]["reason"], "finished");
 
-    // The name is taken: another one is found, refused, or made free, as asked; threads change
-    // nothing.
+    // If the name is taken, a number is added, the run is refused, or the old run is replaced.
+    // Threads do not change the result.
     let again = folder.json("train tiny.toml --set train.epochs=2 --threads 3 --json");
     assert_eq!((&again["run"], &again["stopped"]), (&"runs/tiny-2".into(), &"finished".into()));
     assert_eq!(again["test"], lines[3]["test"]);
-    assert_eq!(numbers(&run), numbers(&folder.0.join("runs/tiny-2")));
+    assert_eq!(state(&run), state(&folder.0.join("runs/tiny-2")));
     let refused = folder.screen("train tiny.toml --name tiny");
     assert!(
         refused.contains("runs/tiny is there already: resume it (--resume), choose another name"),
@@ -292,9 +294,8 @@ fn next_commands_begin_as_the_program_was_started() {
     use std::os::unix::process::CommandExt;
     let folder = folder("typed");
     assert!(folder.run("train tiny.toml --set train.epochs=1 --device cpu").status.success());
-    let resumed = |command: &mut Command| {
-        String::from_utf8(command.output().unwrap().stdout).unwrap()
-    };
+    let resumed =
+        |command: &mut Command| String::from_utf8(command.output().unwrap().stdout).unwrap();
     let path = resumed(folder.command("train --resume runs/tiny").arg0("target/release/swn"));
     assert!(path.contains("next       target/release/swn eval runs/tiny"), "{path}");
     let cargo = resumed(folder.command("train --resume runs/tiny").env("CARGO", "cargo"));
@@ -303,7 +304,7 @@ fn next_commands_begin_as_the_program_was_started() {
 }
 
 #[test]
-fn a_run_that_averages_says_so_before_and_after() {
+fn weight_averaging_is_printed_before_and_after() {
     let folder = folder("average");
     let screen =
         folder.screen("train tiny.toml --set train.epochs=3 --set train.swa_epochs=2 --threads 1");
@@ -331,12 +332,12 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     entries.flat_map(each).collect()
 }
 
-/// Four epochs of which two are done: `runs/start`, and the command that made it.
+/// A run of four epochs, stopped after two: `runs/start`, and the command that made it.
 const START: &str = "train tiny.toml --name start --until 2 --set train.epochs=4 --set train.schedule=constant \
                      --set eval.validation_every=9 --set eval.test=false --threads 1";
 
 #[test]
-fn one_beginning_has_several_ends_each_that_of_its_recipe() {
+fn branches_of_a_run_are_equal_to_runs_of_their_recipes() {
     let folder = folder("branch");
     let path = |run: &str| folder.0.join("runs").join(run);
     let screen = folder.screen(START);
@@ -351,7 +352,7 @@ fn one_beginning_has_several_ends_each_that_of_its_recipe() {
     let before = files(&path("start"));
     let end = "--set train.epochs=5 --set train.schedule=multistep --set train.milestones=[3] --set train.swa_epochs=2";
     let mut typed = BTreeMap::from([("start", vec![START.to_owned()])]);
-    // The last is a branch of a branch.
+    // The last one is a branch of a branch.
     for (from, name, set) in [
         ("start", "late", "--set train.schedule=multistep --set train.milestones=[2] --until 3"),
         ("start", "more", "--set train.epochs=6 --until 3"),
@@ -377,14 +378,14 @@ fn one_beginning_has_several_ends_each_that_of_its_recipe() {
     assert!(asked.starts_with(RECIPE) && said[0].is_some() && said[0] < said[1], "{asked}");
     let whole = START.replace("--name start --until 2", "--name whole");
     assert!(folder.run(&format!("{whole} {end}")).status.success());
-    assert_eq!(numbers(&path("most")), numbers(&path("whole")));
-    assert_ne!(numbers(&path("late")), numbers(&path("more")));
+    assert_eq!(state(&path("most")), state(&path("whole")));
+    assert_ne!(state(&path("late")), state(&path("more")));
     let on = folder.json("train --resume runs/start --until 3 --json --device cpu");
     assert_eq!((&on["stopped"], &on["epoch"]), (&"until".into(), &3.into()), "{on}");
 }
 
 #[test]
-fn what_has_no_such_end_is_refused_and_leaves_every_run_as_it_was() {
+fn impossible_branches_are_refused_and_change_no_run() {
     let folder = folder("bad-branches");
     assert!(folder.run(START).status.success());
     let begun = folder.0.join("runs/begun");
@@ -421,23 +422,23 @@ fn finish(folder: &Folder, args: &str) -> ExitStatus {
 }
 
 #[test]
-fn killed_at_any_moment_a_run_goes_on_to_the_same_numbers() {
+fn a_run_killed_at_any_moment_gives_the_same_parameters() {
     survives_kills("kill", "", 20);
 }
 
-/// The same with a search before training, a refinement in it and a mean at its end.
+/// The same with search, refinement and weight averaging.
 #[test]
-fn killed_at_any_moment_a_search_goes_on_to_the_same_numbers() {
+fn a_search_killed_at_any_moment_gives_the_same_parameters() {
     let search = "--set strategy=swn --set members=cnn-4-8-8,cnn-4-8 --set budget=200% --set plan.clusters=single \
                   --set search.tau=-1 --set search.epochs=3 --set refine.epoch=2 --set train.epochs=4 --set train.swa_epochs=2";
     survives_kills("kill-search", search, 10);
 }
 
-/// Kills at moments that a clock decides; whenever a run gets through, the next one begins.
+/// Kills runs at random moments; after a run that was not killed, the next one begins.
 fn survives_kills(name: &str, set: &str, most: usize) {
     let folder = folder(name);
     assert!(finish(&folder, &format!("train tiny.toml --name whole {set}")).success());
-    let expected = numbers(&folder.0.join("runs/whole"));
+    let expected = state(&folder.0.join("runs/whole"));
     let (mut kills, mut runs, mut last) = (0, 0, 0);
     while kills < most || last != runs {
         let name = format!("run-{runs}");
@@ -459,7 +460,7 @@ fn survives_kills(name: &str, set: &str, most: usize) {
         match ended {
             Some(status) => {
                 assert!(status.success(), "{name} after {kills} kills: {status}");
-                assert_eq!(numbers(&path), expected, "{name} after {kills} kills");
+                assert_eq!(state(&path), expected, "{name} after {kills} kills");
                 (runs, last) = (runs + 1, runs + 1);
             }
             None => {
@@ -467,9 +468,9 @@ fn survives_kills(name: &str, set: &str, most: usize) {
                 child.wait().unwrap();
                 (kills, last) = (kills + 1, usize::MAX);
                 if path.exists() {
-                    // A reader comes at any moment: what is named is whole.
+                    // At any moment a reader finds a whole checkpoint.
                     if path.join("checkpoints/latest").exists() {
-                        assert_eq!(numbers(&path).len(), 4);
+                        assert_eq!(state(&path).len(), 4);
                     }
                 }
             }
@@ -485,7 +486,7 @@ fn random(below: u64) -> u64 {
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_finishes_the_step_and_says_how_to_go_on() {
+fn ctrl_c_finishes_the_step_and_prints_how_to_continue() {
     let folder = folder("interrupt");
     assert!(finish(&folder, "train tiny.toml --name whole").success());
     let child = start(&folder, "train tiny.toml --name stopped");
@@ -504,7 +505,7 @@ fn ctrl_c_finishes_the_step_and_says_how_to_go_on() {
     assert!(resumed.status.success());
     let text = String::from_utf8(resumed.stdout).unwrap();
     assert!(text.contains("resumed    from checkpoint "), "{text}");
-    assert_eq!(numbers(&folder.0.join("runs/stopped")), numbers(&folder.0.join("runs/whole")));
+    assert_eq!(state(&folder.0.join("runs/stopped")), state(&folder.0.join("runs/whole")));
 }
 
 #[test]
@@ -527,14 +528,14 @@ fn a_time_limit_ends_a_run_cleanly_and_a_diverging_one_ends_with_advice() {
     folder.screen("train tiny.toml --name mean --set train.swa_epochs=2 --until 1");
     let used = folder.screen("eval runs/mean");
     assert!(used.contains(", not the mean that is kept in the end: 'swn train --resume"), "{used}");
-    // A damaged log is seen before anything is trained.
+    // A damaged log is reported before anything is trained.
     let log = folder.0.join("runs/tiny/log.jsonl");
     let lines = fs::read_to_string(&log).unwrap();
     fs::write(&log, lines.replacen("\"epoch\"", "epoch", 1)).unwrap();
     let screen = folder.screen("train --resume runs/tiny");
     assert!(screen.contains("[exit 1]") && screen.contains("log.jsonl at byte"), "{screen}");
     fs::write(&log, lines).unwrap();
-    // Half a recipe is not filled up with defaults.
+    // A truncated recipe is refused, not completed with defaults.
     let resolved = folder.0.join("runs/tiny/resolved.toml");
     let text = fs::read_to_string(&resolved).unwrap();
     fs::write(&resolved, &text[..text.find("[train]").unwrap()]).unwrap();

@@ -1,5 +1,5 @@
-//! What `results/` claims, counted again; and small runs published by the same commands, whole and
-//! damaged.
+//! The figures of `results/`, counted again; and small runs that are published, put into the table
+//! and damaged.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -11,15 +11,13 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use superweight::data::Augment;
 use superweight::evaluate::Classes;
-use superweight::model::Subset;
+use superweight::model::{OutputId, Subset};
 use superweight::plan::{Clustering, SharingPlan};
 use superweight::recipe::Strategy;
-use superweight::report::published;
-use superweight::report::published::{Published, RowRequest, load_rows, open_all};
 use superweight::recipe::schedule::Schedule;
-use superweight::model::OutputId;
+use superweight::report::published::{self, Published, RowRequest, load_rows, open_all};
 
-/// The paper's recipe for CIFAR has so many epochs; not the program's own constant.
+/// Epochs of the paper's recipe for CIFAR, stated here independently of the program.
 const EPOCHS: u64 = 200;
 
 fn committed() -> PathBuf {
@@ -34,7 +32,7 @@ fn count(classes: &Classes, members: &[usize]) -> f64 {
     100.0 * correct as f64 / classes.labels.len() as f64
 }
 
-/// Everything that a row of the table needs, counted by this test and not by the program.
+/// Counts every figure that a row of the table needs, independently of the program.
 fn recount(folder: &Path) {
     let name = folder.display();
     let text = fs::read_to_string(folder.join("run.json")).unwrap();
@@ -45,7 +43,7 @@ fn recount(folder: &Path) {
     for (m, recorded) in top1["members"].as_array().unwrap().iter().enumerate() {
         assert_eq!(recorded.as_f64().unwrap(), count(&classes, &[m]), "{name}: member {m}");
     }
-    // Of one network there may be several exits.
+    // A single network may have several exits.
     let answered = top1["members"].as_array().unwrap().len();
     assert!(
         answered == members || (members == 1 && answered > 1),
@@ -57,12 +55,15 @@ fn recount(folder: &Path) {
         SharingPlan::from_json(&fs::read_to_string(folder.join("plan.json")).unwrap()).unwrap();
     assert_eq!(record["total"].as_u64().unwrap(), plan.bill.total(), "{name}");
     if let Some(budget) = record["budget"].as_u64() {
-        assert!(plan.bill.total() <= budget, "{name}: {} parameters in {budget}", plan.bill.total());
+        assert!(
+            plan.bill.total() <= budget,
+            "{name}: {} parameters in {budget}",
+            plan.bill.total()
+        );
     }
 }
 
-/// The runs that stand beside the paper's figures, by the table itself: what it links to before
-/// "Not run".
+/// The runs that the table compares with the paper: those that it links to before "Not run".
 fn in_the_table(results: &Path, table: &str) -> Vec<PathBuf> {
     let final_part = table.split("### Not run").next().unwrap();
     let links = final_part.split("](").skip(1).filter_map(|rest| rest.split(')').next());
@@ -73,8 +74,8 @@ fn in_the_table(results: &Path, table: &str) -> Vec<PathBuf> {
     runs
 }
 
-/// As the README has it: every figure counted, every run of as many epochs as its row, within its
-/// budget, text as generated.
+/// Checks the results: every figure is counted, every run has the epochs of its row and keeps its
+/// budget, and the README has the generated table.
 fn hold(results: &Path) -> Result<usize, String> {
     let runs = open_all(results).map_err(|error| error.to_string())?;
     let rows = load_rows(results).map_err(|error| error.to_string())?;
@@ -87,7 +88,10 @@ fn hold(results: &Path) -> Result<usize, String> {
             serde_json::from_str(&fs::read_to_string(folder.join("run.json")).unwrap()).unwrap();
         let row = rows.iter().find(|row| record["row"] == row.resolved.name[..]).unwrap();
         assert_eq!(record["epochs"]["train"], row.epochs, "{}", folder.display());
-        assert_eq!((&record["split"], &record["images"]["validation"]), (&"test".into(), &0.into()));
+        assert_eq!(
+            (&record["split"], &record["images"]["validation"]),
+            (&"test".into(), &0.into())
+        );
     }
     let readme = fs::read_to_string(results.join("README.md")).unwrap();
     match published::insert(&readme, &table) {
@@ -100,13 +104,15 @@ fn hold(results: &Path) -> Result<usize, String> {
 #[test]
 fn committed_results_hold() {
     hold(&committed()).unwrap_or_else(|why| {
-        panic!("{why}: 'cargo run -p superweight-cli -- results table results --out results/README.md'")
+        panic!(
+            "{why}: 'cargo run -p superweight-cli -- results table results --out results/README.md'"
+        )
     });
 }
 
-/// The table of the project's README, cell by cell: counted predictions, numbers and minutes of the
-/// runs it links to, the paper's figures of the rows they belong to, and the schedules that its
-/// columns are of.
+/// Checks the table of the project's README, cell by cell: counted predictions, parameters and
+/// minutes of the runs that it links to, the paper's figures of their rows, and the schedules of
+/// its columns.
 #[test]
 fn the_readme_shows_what_was_measured() {
     let readme = include_str!("../../../../README.md");
@@ -148,20 +154,21 @@ fn the_readme_shows_what_was_measured() {
     assert_eq!((lines, figures), (8, 14), "rows and figures of the README's table");
 }
 
-/// Batch 128, SGD with Nesterov momentum 0.9, rate 0.1 times 0.2 at the drops, decay 5e-4, flips
-/// and crops by 4 pixels: the appendix's recipe. Single networks and members that are alike drop
-/// last at 180 and normalize over 64 images, unlike other members at 160 and over 128. τ is the
-/// paper's. Single networks that share have one late drop and the mean of the epochs after it,
-/// which held-out images preferred (`docs/reproduction.md`).
+/// The recipe of the paper's appendix: batch size 128, SGD with Nesterov momentum 0.9, learning
+/// rate 0.1 times 0.2 at each milestone, weight decay 5e-4, flips and crops by 4 pixels, and the
+/// paper's τ. Single networks and ensembles of equal members have their last milestone at 180 and
+/// batch norm over 64 images; other ensembles have it at 160 and batch norm over 128. Single
+/// networks that share have one late milestone and average the weights after it, which was better
+/// on validation images (`docs/reproduction.md`).
 ///
-/// All have cutout: the appendix names it for ensembles alone, but the commands that its authors
-/// released have it for single networks too, and on the test set the narrow network is 2.2 points
-/// below the paper without it and 0.4 with it (one seed). None is where the paper's figure is prior
-/// work's: plain networks and the members of Table 2 that are alike.
+/// All but some rows have cutout. The appendix names it for ensembles only, but the commands that
+/// the authors released use it for single networks too. On the test images the narrow network is
+/// 2.2 points below the paper without it and 0.4 with it (one seed). Rows that the paper compares
+/// with prior work have no cutout: plain networks and the ensembles of equal members in Table 2.
 ///
-/// Rows of other lengths are prior work's, trained as published.
+/// Rows with another number of epochs are prior work's, trained as published.
 #[test]
-fn every_row_has_the_papers_training_but_for_how_it_ends() {
+fn every_row_has_the_papers_training_except_for_its_last_epochs() {
     let rows = load_rows(&committed()).unwrap();
     assert!(rows.len() >= 13 && rows.is_sorted_by_key(|row| row.item));
     let of_prior_work = |row: &&RowRequest| row.epochs != EPOCHS;
@@ -177,33 +184,41 @@ fn every_row_has_the_papers_training_but_for_how_it_ends() {
             (250, 250, 128, 6e-4),
             "{name}"
         );
-        let multistep = Schedule::Multistep { lr: 0.1, gamma: 0.2, milestones: vec![100, 200, 225], warmup_epochs: 1 };
+        let multistep = Schedule::Multistep {
+            lr: 0.1,
+            gamma: 0.2,
+            milestones: vec![100, 200, 225],
+            warmup_epochs: 1,
+        };
         assert_eq!((&train.schedule, train.swa_epochs), (&multistep, 0), "{name}");
         assert_eq!((row.resolved.data.augment.cutout, row.resolved.test_every), (0, 0), "{name}");
         assert_eq!(row.paper.as_ref().unwrap().table, "Table 2", "{name}");
     }
     for row in rows.iter().filter(|row| !of_prior_work(row)) {
         let (name, resolved) = (&row.resolved.name, &row.resolved);
-        let (train, alike) = (&resolved.train, !resolved.heterogeneous());
+        let (train, equal) = (&resolved.train, !resolved.heterogeneous());
         assert_eq!(
             (train.epochs, train.batch_size, train.bn_batch_size),
-            (EPOCHS, 128, if alike { 64 } else { 128 }),
+            (EPOCHS, 128, if equal { 64 } else { 128 }),
             "{name}"
         );
-        assert_eq!((train.momentum, train.nesterov, train.weight_decay), (0.9, true, 5e-4), "{name}");
+        assert_eq!(
+            (train.momentum, train.nesterov, train.weight_decay),
+            (0.9, true, 5e-4),
+            "{name}"
+        );
         assert_eq!(train.label_smoothing, 0.0, "{name}");
         let shares_alone =
             resolved.members.len() == 1 && resolved.plan.clusters != Clustering::Dense;
-        let (milestones, swa_epochs) = match (alike, shares_alone) {
+        let (milestones, swa_epochs) = match (equal, shares_alone) {
             (_, true) => (vec![132], 52),
             (true, _) => (vec![60, 120, 180], 0),
             (false, _) => (vec![60, 120, 160], 0),
         };
         let multistep = Schedule::Multistep { lr: 0.1, gamma: 0.2, milestones, warmup_epochs: 0 };
         assert_eq!((&train.schedule, train.swa_epochs), (&multistep, swa_epochs), "{name}");
-        // No cutout where the paper compares with prior work: plain networks and members that are
-        // alike.
-        let prior_work = row.paper.as_ref().is_some_and(|paper| paper.table == "Table 2") && alike;
+        // Comparisons with prior work have no cutout: plain networks and equal members.
+        let prior_work = row.paper.as_ref().is_some_and(|paper| paper.table == "Table 2") && equal;
         let augment = Augment { cutout: if prior_work { 0 } else { 16 }, ..Augment::CIFAR };
         assert_eq!((resolved.data.augment, resolved.data.validation), (augment, 0), "{name}");
         assert_eq!(resolved.test_every, 0, "{name}: the test set is read at the end only");

@@ -1,20 +1,18 @@
-//! Small runs published, put beside the paper, and damaged.
+//! Small runs are published, compared with the paper and damaged.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 use superweight::evaluate::{Classes, Predictions};
-use superweight::model::Subset;
-use superweight::report::published;
-use superweight::report::published::{Minutes, Published, open_all};
+use superweight::model::{OutputId, Subset};
+use superweight::report::published::{self, Minutes, Published, open_all};
 use superweight::run::read_log;
-use superweight::model::OutputId;
 
 use crate::common::Folder;
 use crate::{EPOCHS, count, hold, recount};
 
-/// Two members, two steps on all images that come with the program; the test set is theirs too.
+/// Two members, two steps on all images that come with the program, and its test images.
 const RECIPE: &str = "\
 members = ['cnn-4-8', 'cnn-4']
 budget = '100%'
@@ -42,7 +40,7 @@ fn succeed(folder: &Folder, args: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Writes a file's text anew.
+/// Changes the text of a file.
 fn edit(path: &Path, change: impl FnOnce(String) -> String) {
     let text = fs::read_to_string(path).unwrap();
     let changed = change(text.clone());
@@ -69,7 +67,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The published run as if its one epoch had been as many: nobody trains that long in a test.
+/// Changes a published run of one epoch into one of many, which would take too long to train in a
+/// test.
 fn stretch(folder: &Path, epochs: u64) {
     edit(&folder.join("log.jsonl"), |text| {
         let again =
@@ -89,7 +88,7 @@ fn stretch(folder: &Path, epochs: u64) {
 }
 
 #[test]
-fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
+fn a_run_is_published_and_compared_and_damage_is_found() {
     let folder = Folder::with_recipe("results", RECIPE);
     let results = folder.0.join("results");
     fs::create_dir(&results).unwrap();
@@ -122,8 +121,8 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     assert_eq!((record.images.train, record.images.test), (8_000, 2_000));
     assert!(record.device.starts_with("cpu, ") && record.minutes.train > 0.0);
 
-    // What is refused leaves what was published as it was: here an evaluation of a few images, then
-    // the run's own folder.
+    // A refused run leaves the published folder unchanged: first an evaluation of a few images,
+    // then the run's own folder as target.
     let files = || -> Vec<_> {
         let mut all: Vec<_> =
             fs::read_dir(&run).unwrap().flatten().map(|entry| entry.path()).collect();
@@ -139,7 +138,7 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     );
     assert_eq!(files(), before);
     assert_eq!(fs::read_dir(results.join("fashion")).unwrap().count(), 1, "no draft is left");
-    // A draft that a kill has left is no run.
+    // The draft that a killed process leaves is not a run.
     let draft = results.join("fashion/.tiny-3.1.tmp");
     copy(&run, &draft);
     assert_eq!(open_all(&results).unwrap().len(), 1);
@@ -150,7 +149,7 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     let screen = folder.screen("results publish runs/tiny --out runs/tiny --commit 8802b29");
     assert!(screen.contains("[exit 1]") && screen.contains("own folder"), "{screen}");
 
-    // One epoch: listed, but not beside the paper; the row has not run.
+    // A run of one epoch is listed, but not compared with the paper.
     let table = "results table results --out results/README.md";
     succeed(&folder, table);
     assert_eq!(hold(&results), Ok(0));
@@ -164,7 +163,7 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     );
     assert!(readme.contains("| [tiny-3](fashion/tiny-3) | 1 | 2,000 test |"), "{readme}");
 
-    // Two seeds of 200: a mean, a deviation, a line per member.
+    // Two seeds of 200 epochs have a mean, a standard deviation and a line per member.
     let short = folder.0.join("short");
     copy(&run, &short);
     stretch(&run, EPOCHS);
@@ -198,7 +197,7 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
         assert!(line.contains(&format!(" | {:.2} | ", count(&classes, members))), "{line}");
     }
 
-    // The same seed again is no third seed, but a line of its own.
+    // The same seed again is not a third seed: it has its own line.
     let further = results.join("fashion/tiny-again-3");
     copy(&run, &further);
     let rows = succeed(&folder, "results table results");
@@ -211,7 +210,7 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     );
     fs::remove_dir_all(&further).unwrap();
 
-    // What differs more from the recipe stands below, whatever its name.
+    // A run that differs more from the recipe comes later, whatever its name.
     let further = results.join("fashion/a-tiny-3");
     copy(&run, &further);
     edit(&further.join("resolved.toml"), |text| {
@@ -225,7 +224,7 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     );
     fs::remove_dir_all(&further).unwrap();
 
-    // A row of 250 epochs is one of runs of 250: those of 200 stand below.
+    // A row of 250 epochs needs runs of 250: those of 200 are listed below.
     let rows = results.join("rows.toml");
     edit(&rows, |text| text + "epochs = 250\n");
     let text = succeed(&folder, "results table results");
@@ -249,15 +248,16 @@ fn a_run_is_published_put_beside_the_paper_and_damage_is_seen() {
     damage(&folder, &other);
 }
 
-/// A change to a folder's files, and a word of the error that it must give.
+/// Words of the error that a change must give, and the change to a folder's files.
 type Damage<'a> = (&'a str, &'a dyn Fn(&Path));
 
 fn damage(folder: &Folder, good: &Path) {
-    let right = |classes: &Classes, i: usize| classes.rows[&Subset::all(2)][i] == classes.labels[i];
+    let correct =
+        |classes: &Classes, i: usize| classes.rows[&Subset::all(2)][i] == classes.labels[i];
     let predictions = |folder: &Path| {
         let path = folder.join("predictions.gz");
         let mut classes = Classes::load(&path).unwrap();
-        let image = (0..2_000).find(|&i| right(&classes, i)).unwrap();
+        let image = (0..2_000).find(|&i| correct(&classes, i)).unwrap();
         let wrong = (classes.labels[image] + 1) % 10;
         classes.rows.get_mut(&Subset::all(2)).unwrap()[image] = wrong;
         classes.save(&path).unwrap();
@@ -294,7 +294,7 @@ fn damage(folder: &Folder, good: &Path) {
     let labels = |folder: &Path| {
         let path = folder.join("predictions.gz");
         let mut classes = Classes::load(&path).unwrap();
-        // Two images change places: every count stays.
+        // Two images are swapped, which changes no count.
         let at = (1..2_000).find(|&i| classes.labels[i] != classes.labels[0]).unwrap();
         classes.labels.swap(0, at);
         classes.rows.values_mut().for_each(|row| row.swap(0, at));
@@ -327,9 +327,9 @@ fn damage(folder: &Folder, good: &Path) {
     assert_eq!(hold(&folder.0.join("results")), Ok(2), "whole again");
 }
 
-/// A network of two exits: each of them and both together, by what was predicted.
+/// A network of two exits has figures of each exit and of both together.
 #[test]
-fn exits_are_published_each_by_itself() {
+fn each_exit_is_published() {
     let recipe = RECIPE.replace("['cnn-4-8', 'cnn-4']", "['msdnet-2-1']");
     let folder = Folder::with_recipe("results-exits", &recipe);
     let results = folder.0.join("results");
@@ -352,7 +352,7 @@ fn exits_are_published_each_by_itself() {
     let table = succeed(&folder, "results table results");
     assert!(table.contains("| exits | median ms |") && table.contains("\n| 0–1 | "), "{table}");
 
-    // Predictions of fewer than answer, a profile and an evaluation of another run.
+    // Predictions of too few exits, and a profile and an evaluation of another run.
     fs::remove_dir_all(&run).unwrap();
     let logits = folder.0.join("runs/tiny/evaluation/test.safetensors");
     let all = Predictions::load(&logits).unwrap();
@@ -374,7 +374,7 @@ fn exits_are_published_each_by_itself() {
     fs::copy(other.join("anytime.json"), own.join("anytime.json")).unwrap();
     let trust = "predict runs/tiny a.png --deadline 1s --device cpu";
     for screen in [publish, "report runs/tiny", trust].map(|args| folder.screen(args)) {
-        let wrong = "runs/tiny/anytime.json: of checkpoint 1 of another run; 'swn anytime runs/tiny' makes it anew";
+        let wrong = "runs/tiny/anytime.json: of checkpoint 1 of another run; 'swn anytime runs/tiny' measures again";
         assert!(screen.contains("[exit 1]") && screen.contains(wrong), "{screen}");
     }
     fs::write(own.join("anytime.json"), profile).unwrap();
