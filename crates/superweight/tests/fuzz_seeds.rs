@@ -1,7 +1,8 @@
-//! The seeds of `fuzz/` are what they are meant to be: every reader accepts its own, so that fuzzing begins behind the
-//! headers. A seed whose name begins with `bad-` once did harm and must be an error.
+//! The seeds of `fuzz/` are valid: every reader accepts its seeds, so that fuzzing starts behind the
+//! headers. A seed whose name begins with `bad-` was harmful once and must be an error.
 //!
-//! The layouts that only `--cfg fuzzing` opens (`archive`, `images`, `pickle`, `tuned`) are tested where they are.
+//! Layouts that only `--cfg fuzzing` opens (`archive`, `images`, `pickle`, `tuned`) have tests beside
+//! their readers.
 
 use std::fs;
 use std::io::{Cursor, Write};
@@ -9,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use superweight::infer::anytime::Profile;
 use superweight::data::{Picture, npy_rows_of};
 use superweight::evaluate::{Classes, Predictions};
+use superweight::infer::anytime::Profile;
 use superweight::plan::SharingPlan;
 use superweight::recipe::Recipe;
 use superweight::run::{parse_log, safetensors};
@@ -19,6 +20,7 @@ use superweight::search::Statistics;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
+/// Reads all seeds of a target, of which there must be at least `least`.
 fn check(target: &str, least: usize, read: impl Fn(&Path, &[u8]) -> Outcome) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let seeds: Vec<PathBuf> =
@@ -39,11 +41,11 @@ fn text(bytes: &[u8]) -> &str {
 }
 
 #[test]
-fn files_of_numbers() {
+fn binary_seeds_are_accepted() {
     check("safetensors", 2, |path, bytes| Ok(safetensors::from_bytes(path, bytes).map(drop)?));
     check("predictions", 1, |path, bytes| Ok(Predictions::from_bytes(path, bytes).map(drop)?));
     check("classes", 3, |path, bytes| {
-        // As the target does it.
+        // The target compresses uncompressed seeds too.
         let packed = match bytes.starts_with(&[0x1f, 0x8b]) {
             true => bytes.to_vec(),
             false => {
@@ -56,7 +58,7 @@ fn files_of_numbers() {
     });
     check("statistics", 2, |path, bytes| {
         let statistics = Statistics::from_tensors(&safetensors::from_bytes(path, bytes)?)?;
-        assert!(statistics.search.is_some(), "a search is in it");
+        assert!(statistics.search.is_some(), "the file has statistics of a search");
         Ok(())
     });
     check("npy", 3, |path, bytes| {
@@ -67,14 +69,14 @@ fn files_of_numbers() {
 }
 
 #[test]
-fn files_of_text() {
+fn text_seeds_are_accepted() {
     check("plan", 5, |_, bytes| Ok(SharingPlan::from_json(text(bytes)).map(drop)?));
     check("profile", 2, |path, bytes| Ok(Profile::from_json(path, text(bytes)).map(drop)?));
     check("log", 1, |path, bytes| {
         assert!(parse_log(path, bytes)?.len() > 3);
         Ok(())
     });
-    // As the target takes them apart.
+    // The target splits its input in the same way.
     check("recipe", 4, |_, bytes| {
         let (flags, file): (Vec<_>, Vec<_>) =
             text(bytes).lines().partition(|line| line.starts_with("--set "));
