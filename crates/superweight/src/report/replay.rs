@@ -12,6 +12,8 @@ use superweight_plan::{
     SharingPlan, merges, search,
 };
 
+use crate::search::groups;
+
 /// All outcomes of a search, over τ.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClusterReplay {
@@ -57,6 +59,8 @@ pub struct GroupReplay {
     pub allowed: u64,
     /// Coefficients of the SuperWeights that refinement does not decide about.
     pub others: u64,
+    /// Coefficient groups of these SuperWeights.
+    pub other_groups: usize,
     /// Clusters that β was measured on.
     pub clusters: Vec<Vec<usize>>,
     /// SuperWeights that refinement decides about.
@@ -131,7 +135,8 @@ fn triangles(start: &SharingPlan, pairs: &[Pair]) -> Vec<Vec<Option<f64>>> {
     triangles
 }
 
-/// The outcome of every range of thresholds.
+/// Outcomes of the search for all thresholds τ, one per range of τ with the same merges: the number
+/// of clusters, and the cost of the plan or why no plan is feasible.
 fn steps(
     start: &SharingPlan,
     request: &PlanRequest,
@@ -194,7 +199,7 @@ impl GroupReplay {
             .map(|pair| pair.similarity)
             .collect();
         sorted.sort_by(f64::total_cmp);
-        let mut decided = 0;
+        let (mut decided, mut decided_groups) = (0, 0);
         let mut superweights = vec![];
         for given in similarities {
             let superweight = plan.superweight(given.superweight);
@@ -202,6 +207,7 @@ impl GroupReplay {
             let users = &users[given.superweight.0];
             decided +=
                 superweight.groups.iter().map(|g| (g.shape[0] * g.shape[1]) as u64).sum::<u64>();
+            decided_groups += superweight.groups.len();
             let layers: Vec<LayerId> = users.iter().map(|&(layer, _)| layer).collect();
             let merge = |pair: Pair| {
                 (pair.a.0, pair.b.0, pair.similarity, next_below(&sorted, pair.similarity))
@@ -228,6 +234,7 @@ impl GroupReplay {
             beta,
             allowed: plan.bill.coefficients + plan.bill.reserved,
             others: plan.bill.coefficients - decided,
+            other_groups: groups(plan) - decided_groups,
             clusters: plan
                 .clusters
                 .iter()
@@ -322,11 +329,14 @@ mod tests {
                 });
                 CoefficientPairs { superweight: SuperWeightId(i), pairs: pairs.collect() }
             };
-            let similarities: Vec<_> = plan.users().into_iter().enumerate().map(of).collect();
+            // As in training, SuperWeights of a single layer are not decided about.
+            let mut similarities: Vec<_> =
+                plan.users().into_iter().enumerate().map(of).collect();
+            similarities.retain(|given| !given.pairs.is_empty());
             let replay = GroupReplay::new(&plan, &similarities, 0.5, Assignment::Merge).unwrap();
             let refined = refine(&plan, &similarities, 0.5, Assignment::Merge).unwrap();
             assert_eq!(refined.relaxed, None);
-            let mut counted = replay.others;
+            let (mut counted, mut counted_groups) = (replay.others, replay.other_groups);
             for (choice, given) in replay.superweights.iter().zip(&similarities) {
                 let layers: Vec<LayerId> =
                     choice.users.iter().map(|user| LayerId(user[0])).collect();
@@ -337,9 +347,11 @@ mod tests {
                     });
                     let cells: std::collections::BTreeSet<_> = cells.collect();
                     counted += (cells.len() * choice.templates) as u64;
+                    counted_groups += 1;
                 }
             }
             assert_eq!(counted, refined.plan.bill.coefficients, "{tiling}");
+            assert_eq!(counted_groups, groups(&refined.plan), "{tiling}: as the terminal counts");
         }
     }
 

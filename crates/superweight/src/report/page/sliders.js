@@ -69,9 +69,9 @@ function drawSliders(run) {
       beta.input.disabled = Boolean(state.betaOff);
       beta.classList.toggle('off', Boolean(state.betaOff));
       const result = state.groups || groupsAt(refine, state.beta);
-      const count = result && [...result.groups.values()].reduce((sum, groups) => sum + groups.length, 0);
+      const count = result && [...result.groups.values()].reduce((sum, groups) => sum + groups.length, refine.other_groups);
       clear(outcomeBeta).append(...(state.betaOff ? [state.betaOff] : !result ? ['No groups fit.'] : [
-        h('b', {}, `${plural(count, 'group')} of coefficients`), ` on ${plural(result.groups.size, 'SuperWeight')}; ${grouped(result.coefficients)} coefficients of ${grouped(refine.allowed)} that fit.`,
+        h('b', {}, `${plural(count, 'group')} of coefficients`), `, refinement decides about ${plural(result.groups.size, 'SuperWeight')}; ${grouped(result.coefficients)} coefficients of ${grouped(refine.allowed)} that fit.`,
         result.relaxed ? ` With β = ${fixed(state.beta, 4)} they would be ${grouped(result.first)}: relaxed to ${fixed(result.beta, 4)}.` : '']));
     }
   }
