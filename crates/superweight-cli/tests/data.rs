@@ -315,3 +315,37 @@ fn unreadable_pictures_are_named_and_change_nothing() {
         "{damaged}"
     );
 }
+
+#[test]
+fn a_path_appears_once_in_an_error() {
+    let folder = Folder::new("data-path-once");
+    fs::create_dir(folder.0.join("empty")).unwrap();
+    for args in [
+        "data pack birds --from nowhere",
+        "data pack birds --from empty",
+        "data fetch cifar-100 --from nowhere",
+        "data fetch cifar-100 --from empty",
+    ] {
+        let screen = folder.screen(args);
+        let error = screen.split("error: ").nth(1).unwrap();
+        let count = error.matches("nowhere").count() + error.matches("empty").count();
+        assert_eq!(count, 1, "{screen}");
+        assert!(error.starts_with("--from: "), "{screen}");
+    }
+}
+
+/// A picture in a format that is not read is named with its format, and packing fails.
+#[test]
+fn pictures_in_other_formats_are_named() {
+    let folder = Folder::new("data-formats");
+    write_pictures(&folder, "", 3);
+    write(&folder, "pictures/dark/photo.heic", b"\0\0\0\x1cftypheic\0\0\0\0");
+    write(&folder, "pictures/dark/Thumbs.db", b"");
+    let screen = folder.screen("data pack shades --from pictures --size 8x12");
+    assert!(screen.contains("1 of 7 pictures cannot be read"), "{screen}");
+    assert!(screen.contains("photo.heic") && screen.contains("in HEIC"), "{screen}");
+    let screen = folder.screen("data pack shades --from pictures --size 8x12 --skip-unreadable");
+    assert!(screen.contains("[exit 0]"), "{screen}");
+    assert!(screen.contains("left out: pictures/dark/photo.heic"), "{screen}");
+    assert!(screen.contains("passed over: pictures/dark/Thumbs.db"), "{screen}");
+}

@@ -184,7 +184,7 @@ fn pictures_that_cannot_be_read_do_not_stop_the_others() {
         assert_eq!(entry["classes"].is_array(), !failed, "{entry}");
     }
     assert!(entries[0]["error"].as_str().unwrap().contains("an empty file"));
-    assert!(entries[4]["error"].as_str().unwrap().contains("no file that ends in .png"));
+    assert!(entries[4]["error"].as_str().unwrap().contains("the folder has no pictures (.png"));
 
     let mut child = folder
         .command("predict runs/tiny --json -")

@@ -77,9 +77,9 @@ pub struct VerifyArgs {
 
 /// Make a data set from your own pictures.
 ///
-/// The folder has train/ and test/ (or val/, valid/, validation/), each with a folder of PNG or
-/// JPEG files per class; or it has the folders of the classes only, and a fraction of every class
-/// becomes the test set. Folders within a class's folder are searched too. Every picture is cropped
+/// The folder has train/ and test/ (or val/, valid/, validation/), each with a folder of PNG, JPEG,
+/// WebP or GIF files per class; or it has the folders of the classes only, and a fraction of every
+/// class becomes the test set. Folders within a class's folder are searched too. Every picture is cropped
 /// to the middle and scaled to one size. Recipes then say data.name = "NAME"; data.flip = false is
 /// for pictures whose mirror image belongs to another class.
 ///

@@ -21,7 +21,7 @@ pub struct PredictArgs {
     /// Folder of the run.
     pub run: PathBuf,
 
-    /// Pictures (PNG or JPEG of any size), folders of pictures, or '-' to read one path per line
+    /// Pictures (PNG, JPEG, WebP or GIF), folders of pictures, or '-' to read one path per line
     /// from standard input.
     #[arg(required = true, value_name = "PICTURE")]
     pub pictures: Vec<PathBuf>,

@@ -119,13 +119,13 @@ fn plasma(decay: f64, dice: &mut Dice) -> Vec<f64> {
             set(&mut map, r + half, c + half, sum);
         }
         for (r, c) in corners() {
-            let centres = at(&map, r + half, c + half) + at(&map, r + SIDE - half, c + half);
-            let sum = centres + at(&map, r, c) + at(&map, r, c + step);
+            let centers = at(&map, r + half, c + half) + at(&map, r + SIDE - half, c + half);
+            let sum = centers + at(&map, r, c) + at(&map, r, c + step);
             set(&mut map, r, c + half, sum);
         }
         for (r, c) in corners() {
-            let centres = at(&map, r + half, c + half) + at(&map, r + half, c + SIDE - half);
-            let sum = centres + at(&map, r, c) + at(&map, r + step, c);
+            let centers = at(&map, r + half, c + half) + at(&map, r + half, c + SIDE - half);
+            let sum = centers + at(&map, r, c) + at(&map, r + step, c);
             set(&mut map, r + half, c, sum);
         }
         step /= 2;

@@ -60,6 +60,7 @@ pub use error::DataError;
 pub use images::{EvalSplit, Images, Normalization, Split};
 pub use order::epoch_order;
 pub use pictures::folder::Pictures;
+pub use pictures::format::is_picture;
 pub use pictures::own::{MAX_SIDE, OwnSet, SET};
 pub use pictures::pack::Packed;
 pub use pictures::picture::{MAX_PIXELS, Picture};

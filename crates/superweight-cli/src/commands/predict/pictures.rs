@@ -4,9 +4,7 @@ use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-
-/// Endings of files in a folder that are read as pictures.
-const ENDINGS: [&str; 3] = ["png", "jpg", "jpeg"];
+use superweight::data::is_picture;
 
 /// The path of a picture, or what is wrong with a path that was given.
 pub type Found = Result<PathBuf, (PathBuf, String)>;
@@ -41,7 +39,7 @@ fn add(path: &Path, found: &mut Vec<Found>) {
             .push(Err((path.to_owned(), format!("{} could not be read: {error}", path.display()))));
     } else if found.len() == before {
         let none =
-            format!("{}: the folder has no file that ends in .png, .jpg or .jpeg", path.display());
+            format!("{}: the folder has no pictures (.png, .jpg, .webp, .gif)", path.display());
         found.push(Err((path.to_owned(), none)));
     }
 }
@@ -62,9 +60,4 @@ fn add_folder(folder: &Path, found: &mut Vec<Found>) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn is_picture(path: &Path) -> bool {
-    let ending = path.extension().and_then(|ending| ending.to_str());
-    ending.is_some_and(|ending| ENDINGS.contains(&ending.to_ascii_lowercase().as_str()))
 }

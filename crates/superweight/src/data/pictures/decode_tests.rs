@@ -21,8 +21,8 @@ const GIF: &[u8] = include_bytes!("../../../tests/fixtures/first-frame.gif");
 
 #[test]
 fn gray_and_transparent_png_pictures_become_rgb() {
-    let grey = decode(&png_of(2, 1, png::ColorType::Grayscale, &[10, 200])).unwrap();
-    assert_eq!(grey.rgb, [10, 10, 10, 200, 200, 200]);
+    let gray = decode(&png_of(2, 1, png::ColorType::Grayscale, &[10, 200])).unwrap();
+    assert_eq!(gray.rgb, [10, 10, 10, 200, 200, 200]);
     let clear = decode(&png_of(1, 1, png::ColorType::Rgba, &[100, 50, 0, 51])).unwrap();
     assert_eq!(clear.rgb, [20, 10, 0]);
 }

@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::format;
+use super::format::is_picture;
 use super::own::MAX_CLASSES;
 use crate::data::DataError;
 use crate::data::random::{Counter, Phase, Stream};
@@ -231,11 +231,10 @@ fn walk(
     }
     for path in entries(folder)? {
         let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        let ending = path.extension().map(|ending| ending.to_string_lossy().into_owned());
         match () {
             () if hidden => passed_over.push(path),
             () if path.is_dir() => walk(&path, deep - 1, found, passed_over)?,
-            () if ending.is_some_and(|ending| format::is_picture(&ending)) => found.push(path),
+            () if is_picture(&path) => found.push(path),
             () => passed_over.push(path),
         }
     }

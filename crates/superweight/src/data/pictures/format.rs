@@ -1,6 +1,8 @@
 //! Recognizes picture formats: by signature those that are decoded, and by signature or file ending
 //! those that are not, so that an error can name them.
 
+use std::path::Path;
+
 /// A format that [`Picture::decode`](crate::data::Picture::decode) reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
@@ -23,9 +25,10 @@ const OTHER_ENDINGS: [&str; 14] = [
     "pnm",
 ];
 
-/// Whether a file is a picture by its ending, readable or not.
-pub(super) fn is_picture(ending: &str) -> bool {
-    let ending = ending.to_ascii_lowercase();
+/// Whether a file is a picture by its ending, in a format that is read or in another one, which
+/// [`Picture::open`](crate::data::Picture::open) names in its error.
+pub fn is_picture(path: &Path) -> bool {
+    let ending = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     [&READABLE_ENDINGS[..], &OTHER_ENDINGS].iter().any(|known| known.contains(&ending.as_str()))
 }
 
@@ -65,10 +68,10 @@ mod tests {
     #[test]
     fn pictures_are_recognized_by_ending() {
         for ending in ["png", "JPG", "jpeg", "webp", "GIF", "bmp", "HEIC", "tiff", "avif", "jxl"] {
-            assert!(is_picture(ending), "{ending}");
+            assert!(is_picture(Path::new(&format!("a.b.{ending}"))), "{ending}");
         }
         for ending in ["", "txt", "db", "json", "cr2", "svg", "ini"] {
-            assert!(!is_picture(ending), "{ending}");
+            assert!(!is_picture(Path::new(&format!("png.{ending}"))), "{ending}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 pub(super) mod decode;
 pub(super) mod folder;
-mod format;
+pub(super) mod format;
 pub(super) mod orientation;
 pub(super) mod own;
 pub(super) mod pack;

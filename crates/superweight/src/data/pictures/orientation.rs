@@ -5,6 +5,7 @@
 
 use super::picture::Picture;
 
+/// EXIF tag of the orientation.
 const TAG: u16 = 0x0112;
 
 /// Orientation in EXIF data: 1 (upright) to 8; 1 if the data are damaged or lack the tag.

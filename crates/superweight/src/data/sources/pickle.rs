@@ -83,6 +83,7 @@ struct Machine<'a> {
 }
 
 impl Machine<'_> {
+    /// Runs the program and returns its value.
     fn run(mut self) -> Result<Value, DataError> {
         if self.take(2)? != [0x80, 2] {
             return self.refuse("a pickle of protocol 2", "another beginning");
@@ -158,6 +159,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Returns the only value on the stack, at the end of the file.
     fn stop(mut self) -> Result<Value, DataError> {
         let value = self.pop()?;
         if !self.stack.is_empty() || !self.marks.is_empty() || self.at != self.bytes.len() {
@@ -166,10 +168,12 @@ impl Machine<'_> {
         Ok(value)
     }
 
+    /// Fails at the current instruction.
     fn refuse<T>(&self, expected: &str, found: impl Into<String>) -> Result<T, DataError> {
         Err(DataError::malformed(self.file, self.opcode_at, expected, found))
     }
 
+    /// Reads the next bytes of the program.
     fn take(&mut self, count: usize) -> Result<&[u8], DataError> {
         let Some(bytes) = self.bytes[self.at..].get(..count) else {
             return self.refuse("the rest of an instruction", "the end of the file");
@@ -182,10 +186,12 @@ impl Machine<'_> {
         Ok(self.take(1)?[0])
     }
 
+    /// Reads a little-endian number.
     fn number<const BYTES: usize>(&mut self) -> Result<u32, DataError> {
         Ok(self.take(BYTES)?.iter().rev().fold(0, |number, &byte| number << 8 | u32::from(byte)))
     }
 
+    /// Counts a created value; too many are an error.
     fn count(&mut self) -> Result<(), DataError> {
         self.made += 1;
         if self.made > MAX_VALUES {
@@ -194,6 +200,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Puts a value on the stack.
     fn push(&mut self, value: Value) -> Result<(), DataError> {
         self.count()?;
         if nesting(&value) > MAX_NESTING {
@@ -211,6 +218,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Removes the last mark and all values above it.
     fn since_mark(&mut self) -> Result<Vec<Value>, DataError> {
         match self.marks.pop() {
             Some(mark) if mark <= self.stack.len() => Ok(self.stack.split_off(mark)),
@@ -218,6 +226,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Pushes a string, as its range in the file.
     fn string<const BYTES: usize>(&mut self) -> Result<(), DataError> {
         let length = self.number::<BYTES>()? as usize;
         let start = self.at;
@@ -225,6 +234,7 @@ impl Machine<'_> {
         self.push(Value::Bytes(start..start + length))
     }
 
+    /// Stores the topmost value under a number.
     fn remember<const BYTES: usize>(&mut self) -> Result<(), DataError> {
         self.count()?;
         let number = self.number::<BYTES>()?;
@@ -245,6 +255,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Pushes a copy of a stored value.
     fn recall<const BYTES: usize>(&mut self) -> Result<(), DataError> {
         let number = self.number::<BYTES>()?;
         match self.memo.get(&number).cloned().flatten() {
@@ -253,6 +264,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Appends values to the list on top of the stack.
     fn append(&mut self, items: Vec<Value>) -> Result<(), DataError> {
         let flat = items.iter().all(|item| matches!(item, Value::Int(_) | Value::Bytes(_)));
         match self.stack.last_mut() {
@@ -262,6 +274,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Adds keys and values to the dictionary on top of the stack.
     fn set(&mut self, items: Vec<Value>) -> Result<(), DataError> {
         let sound = items.len().is_multiple_of(2)
             && items.iter().step_by(2).all(|key| matches!(key, Value::Bytes(_)))
@@ -278,6 +291,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Reads a line of text.
     fn line(&mut self) -> Result<String, DataError> {
         let rest = &self.bytes[self.at..];
         let Some(length) = rest.iter().take(64).position(|&byte| byte == b'\n') else {
@@ -288,6 +302,7 @@ impl Machine<'_> {
         Ok(line)
     }
 
+    /// Pushes a name of Python: a module and a name in it, on a line each.
     fn global(&mut self) -> Result<(), DataError> {
         let (module, name) = (self.line()?, self.line()?);
         let global = match (module.as_str(), name.as_str()) {
@@ -299,6 +314,7 @@ impl Machine<'_> {
         self.push(Value::Global(global))
     }
 
+    /// Calls a function with a tuple of arguments.
     fn reduce(&mut self) -> Result<(), DataError> {
         let (arguments, function) = (self.pop()?, self.pop()?);
         let Value::Tuple(arguments) = arguments else {
@@ -318,6 +334,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Sets the state of an object.
     fn build(&mut self) -> Result<(), DataError> {
         let (state, object) = (self.pop()?, self.pop()?);
         let Value::Tuple(state) = state else {
