@@ -33,6 +33,7 @@ fn an_epoch_of_everything_leaves_two_runs_and_a_report() {
     ] {
         assert!(screen.contains(part), "{part}:\n{screen}");
     }
+    shows_what_the_document_shows(&screen);
     let run = folder.0.join("runs/demo");
     for file in ["report.html", "anytime.json", "statistics.safetensors", "evaluation/test.json"] {
         assert!(run.join(file).is_file(), "{file}");
@@ -79,6 +80,21 @@ fn an_epoch_of_everything_leaves_two_runs_and_a_report() {
     assert!(parted > sizes.len() as u64 && parted < layers, "{parted} of {layers}");
     assert!(refine["groups"].as_u64() > refine["groups_before"].as_u64(), "{refine}");
     check_page(&folder.0, &run.join("report.html"));
+}
+
+/// Lines of docs/demo.txt that depend neither on the machine nor on the number of epochs are printed.
+fn shows_what_the_document_shows(screen: &str) {
+    let heads = ["swn demo ", "writes ", "members ", "images ", "undecayed "];
+    let fixed = |line: &&str| {
+        let chapter =
+            line.get(1..3) == Some("  ") && line.starts_with(|c: char| c.is_ascii_digit());
+        chapter || heads.iter().any(|head| line.starts_with(head))
+    };
+    let lines: Vec<&str> = include_str!("../../../docs/demo.txt").lines().filter(fixed).collect();
+    assert!(lines.len() >= 14, "{lines:?}");
+    for line in lines {
+        assert!(screen.contains(&format!("{line}\n")), "{line}:\n{screen}");
+    }
 }
 
 /// The page draws, follows the slider, opens a layer, and loads no other file.

@@ -93,7 +93,7 @@ pub fn opening(shared: &Resolved, plain: &Resolved, args: &DemoArgs) -> String {
         names.join(" and ")
     };
     format!(
-        "swn demo   trains {} with shared parameters, and {} without sharing, for comparison\n           \
+        "swn demo   trains {} with shared parameters, then {} without sharing\n           \
          seed {}; {} epochs each on {}; a few minutes on two cores, Ctrl-C stops\n\
          writes     {}/{} and {}/{} (or -2, -3, … if they exist)\n",
         names(shared),
