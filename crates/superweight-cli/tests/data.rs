@@ -215,9 +215,9 @@ fn sets_larger_than_memory() {
         "train tiny.toml --device cpu --name there --set data.crop=random-resized",
         &none,
     );
-    let said =
+    let on_disk =
         "           0.0 MB on disk, read as they are drawn; whole? 'swn data verify shades'\n";
-    assert!(there.contains(said) && !here.contains("on disk"), "{there}{here}");
+    assert!(there.contains(on_disk) && !here.contains("on disk"), "{there}{here}");
     let bank = |run: &str| {
         let checkpoints = folder.0.join("runs").join(run).join("checkpoints");
         let latest = fs::read_to_string(checkpoints.join("latest")).unwrap();

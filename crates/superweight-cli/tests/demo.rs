@@ -113,7 +113,7 @@ fn check_page(folder: &Path, page: &Path) {
     let together = browser.evaluate(map);
     browser.evaluate(&at("max"));
     assert_ne!(browser.evaluate(map), together);
-    // Only layers that were trained so can be looked into.
+    // Only layers of the trained plan can be opened.
     browser.evaluate(
         "[...document.querySelectorAll('button')].find(b => b.textContent.startsWith('Back')).click()",
     );

@@ -372,10 +372,13 @@ fn branches_of_a_run_are_equal_to_runs_of_their_recipes() {
         assert_eq!(noted, typed[name].iter().map(|args| format!("swn {args}")).collect::<Vec<_>>());
     }
     assert!(files(&path("start")) == before, "the run they come from stays as it is");
-    let asked = fs::read_to_string(path("most").join("recipe.toml")).unwrap();
-    let said = ["start, epoch 2", "more, epoch 3"]
-        .map(|at| asked.find(&format!("# --from runs/{at} of train\n")));
-    assert!(asked.starts_with(RECIPE) && said[0].is_some() && said[0] < said[1], "{asked}");
+    let recipe = fs::read_to_string(path("most").join("recipe.toml")).unwrap();
+    let places = ["start, epoch 2", "more, epoch 3"]
+        .map(|at| recipe.find(&format!("# --from runs/{at} of train\n")));
+    assert!(
+        recipe.starts_with(RECIPE) && places[0].is_some() && places[0] < places[1],
+        "{recipe}"
+    );
     let whole = START.replace("--name start --until 2", "--name whole");
     assert!(folder.run(&format!("{whole} {end}")).status.success());
     assert_eq!(state(&path("most")), state(&path("whole")));

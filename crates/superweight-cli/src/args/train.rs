@@ -66,7 +66,7 @@ pub struct TrainArgs {
 
     /// Use this many training images (500), or a fraction of them (10%), for validation after every
     /// epoch, or every eval.validation_every epochs, instead of training on them.
-    #[arg(long, value_name = "IMAGES", alias = "held-out")]
+    #[arg(long, value_name = "IMAGES")]
     pub validation: Option<String>,
 
     /// Folder of all runs.

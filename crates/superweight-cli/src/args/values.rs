@@ -8,7 +8,7 @@ use superweight::plan::{Coefficients, Scale, TilingChoice};
 use superweight::recipe::Precision;
 use superweight::report::published::ChosenOn;
 
-/// A word, what `--help` says about it, and its value.
+/// A word, its description in `--help`, and its value.
 type Word<T> = (&'static str, &'static str, T);
 
 /// Parser of one of these words.

@@ -73,15 +73,15 @@ pub fn run(args: ExportArgs, out: &mut impl Write) -> Result<ExitCode> {
 fn input(trained: &Trained, normalized: bool) -> Result<String> {
     let ImageShape { channels, height, width } = trained.resolved.data.shape;
     let color = if channels == 1 { "grey" } else { "RGB" };
-    let numbers =
+    let listed =
         |values: &[f32]| values.iter().map(|v| format!("{v:.2}")).collect::<Vec<_>>().join(", ");
-    let Normalization { mean, std: deviation } = trained.normalization()?;
+    let Normalization { mean, std } = trained.normalization()?;
     let values = match normalized {
         true => "values from 0 to 255\n".to_owned(),
         false => format!(
             "(value from 0 to 255 − mean) / std\n           mean {}; std {}\n",
-            numbers(&mean),
-            numbers(&deviation)
+            listed(&mean),
+            listed(&std)
         ),
     };
     Ok(format!("input      N×{channels}×{height}×{width}, {color}, {values}"))

@@ -171,8 +171,8 @@ fn slim<D: Device>(
 ) -> Result<Answer> {
     let (images, split) = images(trained, args)?;
     let batch = (args.batch_size as usize).min(images.len());
-    let numbers = trained.networks(device, 1)?.state_dict(member)?;
-    let slimming = Slimming { architecture: whole, parameters: &numbers, step: step(args) };
+    let parameters = trained.networks(device, 1)?.state_dict(member)?;
+    let slimming = Slimming { architecture: whole, parameters: &parameters, step: step(args) };
     let all = whole.counts().multiply_adds;
     let last = targets.last().map_or(all, |target| target.multiply_adds);
     let limits = watched_limits()?;

@@ -110,8 +110,8 @@ fn a_run_is_published_and_compared_and_damage_is_found() {
     let screen = folder.screen(publish);
     assert!(screen.contains("[exit 1]") && !results.join("fashion/tiny-3").exists(), "{screen}");
     fs::write(&log, as_it_was).unwrap();
-    let said = succeed(&folder, publish);
-    assert!(said.contains("row        tiny, seed 3") && said.contains("not final"), "{said}");
+    let printed = succeed(&folder, publish);
+    assert!(printed.contains("row        tiny, seed 3") && printed.contains("not final"), "{printed}");
     let run = results.join("fashion/tiny-3");
     let bytes = fs::read_dir(&run).unwrap().flatten().map(|entry| entry.metadata().unwrap().len());
     assert!(bytes.sum::<u64>() < 40_000, "small enough to be committed");
@@ -339,10 +339,10 @@ fn each_exit_is_published() {
     succeed(&folder, "eval runs/tiny --device cpu");
     succeed(&folder, "anytime runs/tiny --device cpu --seconds 0");
     let publish = "results publish runs/tiny --out results/tiny-0 --commit 8802b29";
-    let said = succeed(&folder, publish);
+    let printed = succeed(&folder, publish);
     assert!(
-        said.contains(" exit 0, msdnet-2-1\n") && said.contains(" exit 1, msdnet-2-1\n"),
-        "{said}"
+        printed.contains(" exit 0, msdnet-2-1\n") && printed.contains(" exit 1, msdnet-2-1\n"),
+        "{printed}"
     );
     let run = results.join("tiny-0");
     recount(&run);

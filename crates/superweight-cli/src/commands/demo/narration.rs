@@ -114,8 +114,8 @@ pub fn ending([shared, plain]: [&Path; 2], report: &Path, time: &str) -> String 
     let report = std::path::absolute(report).unwrap_or_else(|_| report.to_owned());
     let next = [
         (format!("report {shared} {plain}"), "compare both runs"),
-        (format!("search --replay {shared} --tau 0.2"), "other clusters, without training"),
-        ("train recipes/quick.toml".to_owned(), "train your own networks: copy the recipe"),
+        (format!("search --replay {shared} --tau 0.2"), "other clusters, no training"),
+        ("train recipes/quick.toml".to_owned(), "train your own networks"),
         ("plan --members wrn-28-10 --budget 10%".to_owned(), "plan any network"),
     ];
     let next = next.map(|(command, what)| (typed(&command), what));
