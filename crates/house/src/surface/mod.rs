@@ -35,8 +35,8 @@ impl Surface {
     }
 }
 
-/// Differences between a recorded text and the present one: `- line` for a removed line, `+ line` for
-/// an added one, sorted by path; empty where there is none.
+/// Differences between a recorded text and the present one: `- line` for a removed line, `+ line`
+/// for an added one, sorted by path; empty where there is none.
 pub fn difference(recorded: &str, present: &str) -> Vec<String> {
     let (recorded, present) = (lines(recorded), lines(present));
     let removed = recorded.difference(&present).map(|line| (line, '-'));

@@ -178,7 +178,7 @@ impl Modules {
         vec![Target::Module(module)]
     }
 
-    /// Names that a module offers to other crates: name, target, whether the documentation hides it.
+    /// Names that a module offers to other crates: name, target, hidden from the documentation.
     fn exports(&self, module: &[String], depth: usize) -> Vec<(String, Target, bool)> {
         let mut found: Vec<(String, Target, bool)> = Vec::new();
         let mut from_globs = Vec::new();
