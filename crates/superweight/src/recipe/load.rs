@@ -207,7 +207,7 @@ mod tests {
         );
         refused(
             "search = { algorithm = 'x' }",
-            "r.toml:1:17: search.algorithm: \"x\" is not allowed; allowed: merge, released",
+            "r.toml:1:24: search.algorithm: \"x\" is not allowed; allowed: merge, released",
         );
         refused(
             "members = 'wrn-28-10'",

@@ -166,7 +166,7 @@ impl Recipe {
         once.sort_unstable();
         once.dedup();
         match seeds.len() {
-            0 => Err(self.wrong("seeds", "the list is empty")),
+            0 => Err(self.wrong("seeds", "the list is empty: name at least one seed")),
             n if n > once.len() => Err(self.wrong("seeds", "a seed is there twice")),
             _ => Ok(seeds),
         }

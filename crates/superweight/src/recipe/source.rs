@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(shown("name", None), "a.toml:2:8");
         assert_eq!(shown("train.epochs", None), "a.toml:4:10");
         assert_eq!(shown("train.milestones", Some(1)), "a.toml:6:3");
-        assert_eq!(shown("train.milestones", Some(9)), "a.toml:5:9");
+        assert_eq!(shown("train.milestones", Some(9)), "a.toml:5:14");
         assert_eq!(shown("train.lr", None), "--set train.lr=1");
         assert_eq!(shown("train.batch_size", None), "a.toml (by default)");
         assert_eq!(source.key_place(&["train", "décay"]).to_string(), "a.toml:7:1");

@@ -28,7 +28,7 @@ fn an_empty_file_is_the_papers_recipe_with_an_end_of_ours() {
     let r = resolve("", &[]).unwrap();
     assert_eq!(
         r.to_toml(),
-        r#"# Every default filled in: what this run is made from.
+        r#"# The complete recipe of this run, with every default filled in.
 name = "r"
 members = ["wrn-28-10"]
 budget = "10%"
@@ -55,12 +55,12 @@ share_classifier = true
 
 [train]
 epochs = 200
-batch = 128
+batch_size = 128
 bn_batch_size = 64
 momentum = 0.9
 nesterov = true
 lr = 0.1
-schedule = "milestones"
+schedule = "multistep"
 milestones = [132]
 gamma = 0.2
 warmup_epochs = 0
@@ -164,22 +164,22 @@ fn a_plan_lies_beside_the_recipe_and_leaves_nothing_to_decide() {
     assert!(missing.starts_with("plan.file some/where/plans/p.json: No such file"), "{missing}");
     refused(
         "plan.file = 'p.json'\nplan.block = 8",
-        "r.toml:2:14: plan.block: plan.file is the plan",
+        "r.toml:2:14: plan.block: plan.file replaces this key: leave one of them out;",
     );
     refused(
         "plan.file = 'p.json'\nsearch.tau = 0.5",
-        "r.toml:2:14: search.tau: plan.file is the plan",
+        "r.toml:2:14: search.tau: plan.file replaces this key",
     );
     refused(
         "plan.file = 'p.json'\nrefine.reserve = 0.5",
-        "r.toml:2:18: refine.reserve: plan.file is the plan",
+        "r.toml:2:18: refine.reserve: plan.file replaces this key",
     );
     assert!(resolve("refine.reserve = 0.5", &["plan.file=p.json"]).is_ok());
     // Given on the command line it goes over the file, but not over other flags.
     let over = resolve("plan.block = 8\nsearch.tau = 0.5", &["plan.file=p.json"]).unwrap();
     assert!(over.search.is_none() && over.plan.block.is_none());
     let both = resolve("", &["plan.file=p.json", "search.tau=0.5"]).unwrap_err().to_string();
-    assert!(both.starts_with("--set search.tau=0.5: search.tau: plan.file is the plan"), "{both}");
+    assert!(both.starts_with("--set search.tau=0.5: search.tau: plan.file replaces this key"), "{both}");
 }
 
 /// A given plan decides what its tiling decides.
@@ -206,7 +206,7 @@ fn keys_without_effect_are_reported() {
     let milestones = "train.schedule = 'one-cycle'\ntrain.milestones = [3]";
     assert_eq!(
         unused_keys(milestones, &[]),
-        ["r.toml:2:15: train.milestones has no effect in this recipe"]
+        ["r.toml:2:20: train.milestones has no effect in this recipe"]
     );
     assert_eq!(unused_keys("train.milestones = [3]", &["train.schedule=one-cycle"]), [""; 0]);
     assert_eq!(
@@ -221,7 +221,7 @@ fn keys_without_effect_are_reported() {
         ]
     );
     assert_eq!(unused_keys("plan.block = 8\nsearch.tau = 0.5", &["plan.file=p.json"]), [""; 0]);
-    // Nothing that is written in full is idle.
+    // Every key of a complete recipe takes effect.
     for text in [
         "",
         "train.schedule = 'one-cycle'",
@@ -267,7 +267,10 @@ fn seeds_are_for_the_row_and_seed_for_the_run() {
     assert_eq!(seeds("seeds = [3, 1]", &[]), (3, vec![3, 1]));
     assert_eq!(seeds("seeds = [3, 1]", &["seed=1"]), (1, vec![3, 1]));
     assert_eq!(seeds("seed = 5", &[]), (5, vec![5]));
-    refused("seeds = []", "r.toml:1:9: seeds: the list is empty; allowed: a list");
+    refused(
+        "seeds = []",
+        "r.toml:1:9: seeds: the list is empty: name at least one seed; allowed: a list",
+    );
     refused("seeds = [1, 1]", "r.toml:1:9: seeds: a seed is there twice;");
 }
 
@@ -295,22 +298,22 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
     );
     refused(
         "data.validation = 50000",
-        "r.toml:1:19: data.validation: cifar-100 has 50000 training images, of which",
+        "r.toml:1:19: data.validation: cifar-100 has 50000 training images, and some must remain",
     );
     refused("data = { crop = 'random-resized', padding = 4 }", "r.toml:1:45: data.padding: ");
     let stretched = resolve("data.padding = 4", &["data.crop=random-resized"]).unwrap().data;
     assert_eq!((stretched.augment.pad, stretched.augment.stretch), (0, Some(0.08)));
     refused(
         "data = { crop = 'random-resized', min_crop_scale = 0 }",
-        "r.toml:1:48: data.min_crop_scale: ",
+        "r.toml:1:52: data.min_crop_scale: ",
     );
     refused(
         "train.batch_size = 100\ntrain.bn_batch_size = 64",
-        "r.toml:2:18: train.bn_batch_size: batches of 100 images cannot be cut",
+        "r.toml:2:23: train.bn_batch_size: batches of 100 images cannot be split",
     );
     refused(
-        "data.validation = 49900\ntrain.batch = 128",
-        "r.toml:2:15: train.batch_size: 128 is more than the 100 images trained on: choose at most 100;",
+        "data.validation = 49900\ntrain.batch_size = 128",
+        "r.toml:2:20: train.batch_size: 128 is more than the 100 training images: choose at most 100;",
     );
     refused(
         "data.validation = '101%'",
@@ -323,35 +326,35 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
     );
     refused(
         "train.milestones = [60, 200]",
-        "r.toml:1:20: train.milestones: epoch 200 is not inside of 200 epochs;",
+        "r.toml:1:25: train.milestones: epoch 200 is not within 200 epochs;",
     );
     refused(
         "train.milestones = [60, 30]",
-        "r.toml:1:20: train.milestones: '30' does not come after epoch 60;",
+        "r.toml:1:25: train.milestones: '30' does not come after epoch 60;",
     );
     refused(
         "train.milestones = [60, 60]",
-        "r.toml:1:20: train.milestones: '60' does not come after epoch 60;",
+        "r.toml:1:25: train.milestones: '60' does not come after epoch 60;",
     );
     refused(
         "train.milestones = ['60%', '30%']",
-        "r.toml:1:23: train.milestones: '30%' does not come after epoch 120;",
+        "r.toml:1:28: train.milestones: '30%' does not come after epoch 120;",
     );
     refused(
         "train.milestones = ['0%']",
-        "r.toml:1:16: train.milestones: '0%' is not a share between",
+        "r.toml:1:21: train.milestones: '0%' is not a share between",
     );
     refused(
         "train.milestones = ['nan%']",
-        "r.toml:1:16: train.milestones: 'nan%' is not a share between",
+        "r.toml:1:21: train.milestones: 'nan%' is not a share between",
     );
     refused(
         "train = { schedule = 'one-cycle', warmup_epochs = 5 }",
-        "r.toml:1:45: train.warmup_epochs: one-cycle rises by itself",
+        "r.toml:1:51: train.warmup_epochs: one-cycle has a warm-up of its own",
     );
     refused(
         "train = { epochs = 3, warmup_epochs = 5 }",
-        "r.toml:1:33: train.warmup_epochs: 5 epochs of warm-up in a training of 3;",
+        "r.toml:1:39: train.warmup_epochs: 5 epochs of warm-up in a training of 3;",
     );
     refused(
         "refine.epoch = 201",
@@ -362,23 +365,23 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
     assert_eq!(resolve(&averaged.to_toml(), &[]).unwrap(), averaged);
     refused(
         "train.swa_epochs = 201",
-        "r.toml:1:17: train.swa_epochs: there are no 201 epochs in a training of 200;",
+        "r.toml:1:20: train.swa_epochs: 201 epochs of averaging in a training of 200;",
     );
     refused(
         "train.swa_epochs = 191",
-        "r.toml:1:17: train.swa_epochs: the last 191 of 200 epochs begin before refinement (refine.epoch = 10);",
+        "r.toml:1:20: train.swa_epochs: the last 191 of 200 epochs start before refinement (refine.epoch = 10);",
     );
     refused(
         "strategy = 'no-refine'\ntrain = { swa_epochs = 5, epochs = 4 }",
-        "r.toml:2:21: train.swa_epochs: there are no 5 epochs in a training of 4;",
+        "r.toml:2:24: train.swa_epochs: 5 epochs of averaging in a training of 4;",
     );
     refused(
         "train.swa_epochs = 'many'",
-        "r.toml:1:17: train.swa_epochs: 'many' is neither a number of epochs nor a share;",
+        "r.toml:1:20: train.swa_epochs: 'many' is neither a number of epochs nor a share;",
     );
     refused(
         "train.swa_epochs = '101%'",
-        "r.toml:1:17: train.swa_epochs: '101%' is not a share between 0% and 100%;",
+        "r.toml:1:20: train.swa_epochs: '101%' is not a share between 0% and 100%;",
     );
     assert_eq!(
         resolve("train = { swa_epochs = '25%', epochs = 30 }", &[]).unwrap().train.swa_epochs,
@@ -386,7 +389,7 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
     );
     refused(
         "search.batches = 391",
-        "r.toml:1:18: search.batches: 391 is more than the 390 of an epoch;",
+        "r.toml:1:18: search.batches: 391 is more than the 390 steps of an epoch;",
     );
     refused(
         "plan.clusters = 'dense'",
@@ -395,12 +398,12 @@ fn what_does_not_fit_together_is_refused_where_it_stands() {
     refused("plan.clusters = 'depth'", "r.toml:1:17: plan.clusters: ");
     refused(
         "plan.block = 0",
-        "r.toml:1:14: plan.block: '0' is no side of a block; allowed: auto, or",
+        "r.toml:1:14: plan.block: '0' is not the side of a block; allowed: auto, or",
     );
     let flag =
         resolve("train.milestones = [2, 3]", &["train.milestones=300"]).unwrap_err().to_string();
     assert!(
-        flag.starts_with("--set train.milestones=300: train.milestones: epoch 300 is not inside"),
+        flag.starts_with("--set train.milestones=300: train.milestones: epoch 300 is not within"),
         "{flag}"
     );
 }
