@@ -35,25 +35,25 @@ fn folder(entry: &Entry, from: &Path) -> Result<Vec<Found>, DataError> {
     }
     if let Some(place) = places
         .iter()
-        .find(|place| Parts::new(entry).names().any(|name| there(place, name).is_some()))
+        .find(|place| Collected::new(entry).names().any(|name| there(place, name).is_some()))
     {
-        let mut parts = Parts::new(entry);
-        for (name, limit) in parts.wanted() {
+        let mut collected = Collected::new(entry);
+        for (name, limit) in collected.wanted() {
             if let Some(path) = there(place, name) {
                 let bytes = read(&path, limit)?;
-                parts.put(name, Found { path, bytes });
+                collected.put(name, Found { path, bytes });
             }
-            if parts.complete() {
+            if collected.complete() {
                 break;
             }
         }
-        return parts.finish(place);
+        return collected.finish(place);
     }
     let archives =
         entry.addresses.iter().filter_map(|address| Some(from.join(address.rsplit('/').next()?)));
     match archives.into_iter().find(|archive| archive.is_file()) {
         Some(archive) => file(entry, &archive),
-        None => Parts::new(entry).finish(from),
+        None => Collected::new(entry).finish(from),
     }
 }
 
@@ -74,7 +74,7 @@ pub(in crate::data) fn from_reader(
     path: &Path,
     file: impl BufRead + 'static,
 ) -> Result<Vec<Found>, DataError> {
-    let mut parts = Parts::new(entry);
+    let mut collected = Collected::new(entry);
     let mut reader = unpacked(file).map_err(|error| DataError::read(path, error))?;
     let mut start = vec![];
     (&mut reader)
@@ -82,17 +82,17 @@ pub(in crate::data) fn from_reader(
         .read_to_end(&mut start)
         .map_err(|error| unpacking(path, start.len(), error))?;
     if archive::is_tar(&start) {
-        let wanted = parts.wanted();
+        let wanted = collected.wanted();
         let limit =
             |name: &str| wanted.iter().find(|(known, _)| *known == name).map(|&(_, limit)| limit);
         archive::walk(path, &mut start.chain(reader), limit, |name, bytes| {
-            parts.put(name, Found { path: path.join(name), bytes });
-            parts.complete()
+            collected.put(name, Found { path: path.join(name), bytes });
+            collected.complete()
         })?;
-        return parts.finish(path);
+        return collected.finish(path);
     }
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    match (parts.names().any(|known| known == name.trim_end_matches(".gz")), path.parent()) {
+    match (collected.names().any(|known| known == name.trim_end_matches(".gz")), path.parent()) {
         (true, Some(parent)) if parent == Path::new("") => folder(entry, Path::new(".")),
         (true, Some(parent)) => folder(entry, parent),
         _ => {
@@ -125,13 +125,13 @@ fn read(path: &Path, limit: u64) -> Result<Vec<u8>, DataError> {
 }
 
 /// Files of a data set that were found so far, in both layouts.
-struct Parts<'a> {
+struct Collected<'a> {
     entry: &'a Entry,
     binary: Vec<Option<Found>>,
     python: Vec<Option<Found>>,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> Collected<'a> {
     fn new(entry: &'a Entry) -> Self {
         let none = || entry.files.iter().map(|_| None).collect();
         Self { entry, binary: none(), python: none() }
@@ -177,7 +177,7 @@ impl<'a> Parts<'a> {
     fn finish(self, place: &Path) -> Result<Vec<Found>, DataError> {
         let count = |files: &[Option<Found>]| files.iter().flatten().count();
         let from_python = count(&self.python) > count(&self.binary);
-        let parts = if from_python { self.python } else { self.binary };
+        let collected = if from_python { self.python } else { self.binary };
         let entry = self.entry;
         let whole = |(file, found): (&FileEntry, Option<Found>)| {
             let mut found = found.ok_or_else(|| DataError::Missing {
@@ -199,7 +199,7 @@ impl<'a> Parts<'a> {
             }
             Ok(found)
         };
-        entry.files.iter().zip(parts).map(whole).collect()
+        entry.files.iter().zip(collected).map(whole).collect()
     }
 }
 
