@@ -21,7 +21,8 @@ pub fn most_probable<T: PartialOrd + Copy>(values: &[T]) -> usize {
     (1..values.len()).fold(0, better)
 }
 
-/// Number of classes that come before `class`: more probable ones, and equal ones with a lower index.
+/// Number of classes that come before `class`: more probable ones, and equal ones with a lower
+/// index.
 ///
 /// A prediction is correct at top-k if the rank of the label is below k.
 ///

@@ -72,8 +72,7 @@ fn a_masked_network_is_the_narrower_network<D: Device>(device: &D) {
     let pixels: Vec<u8> = (0..(IMAGES * 192) as u64).map(byte).collect();
     let images =
         Images { pixels: pixels.into(), labels: (0..IMAGES as u16).map(|i| i % 5).collect() };
-    let normalization =
-        Normalization { mean: vec![128.0; 3].into(), deviation: vec![64.0; 3].into() };
+    let normalization = Normalization { mean: vec![128.0; 3].into(), std: vec![64.0; 3].into() };
     for (name, each, rounding) in [
         ("cnn-8-8-16", true, 5e-4),
         ("wrn-10-1", true, 5e-4),
@@ -147,7 +146,7 @@ fn every_step_is_a_narrower_network() {
     let whole = architecture("cnn-8-8-16");
     let parameters = parameters(&whole);
     let images = Images { pixels: vec![7; IMAGES * 192].into(), labels: vec![0; IMAGES] };
-    let normalization = Normalization { mean: vec![8.0; 3].into(), deviation: vec![1.0; 3].into() };
+    let normalization = Normalization { mean: vec![8.0; 3].into(), std: vec![1.0; 3].into() };
     let slimming = Slimming { architecture: &whole, parameters: &parameters, step: Some(3) };
     let on_progress = |_: Progress| ControlFlow::Continue(());
     let way = slimming.run(&device, &images, &normalization, BATCH, 0, on_progress).unwrap();

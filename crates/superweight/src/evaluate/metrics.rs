@@ -38,9 +38,9 @@ pub struct Scores {
 pub struct Bin {
     /// Number of images whose confidence falls into the bin.
     pub images: u64,
-    /// Number of those images that are classified correctly.
+    /// Number of images in the bin that are classified correctly.
     pub correct: u64,
-    /// Sum of the confidences of those images.
+    /// Sum of the confidences of the images in the bin.
     pub confidence: f64,
 }
 

@@ -16,9 +16,9 @@ use crate::model::{OutputId, Subset};
 /// Median and 99th percentile of a time, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// The median.
+    /// Median time.
     pub median_ms: f64,
-    /// The 99th percentile.
+    /// 99th percentile of the time.
     pub p99_ms: f64,
 }
 

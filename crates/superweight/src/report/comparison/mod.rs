@@ -72,7 +72,7 @@ pub struct Beside {
     pub label: String,
     /// Data, networks and budget.
     pub setting: String,
-    /// Figures: name, value, error.
+    /// Figures that the paper gives for the method: name, value, and error if the paper states it.
     pub values: Vec<(String, f64, Option<f64>)>,
 }
 
@@ -367,7 +367,8 @@ fn text(keys: &Keys, key: &str) -> String {
 
 /// Settings that rows have in common, in words.
 fn title(keys: &Keys) -> String {
-    format!("{} on {}, {}", text(keys, "members"), text(keys, "data.name"), text(keys, "budget"))
+    let members = text(keys, "members").replace(['[', ']'], "").replace(", ", " + ");
+    format!("{members} on {}, {}", text(keys, "data.name"), text(keys, "budget"))
 }
 
 /// Groups of rows with equal settings and more than one strategy.

@@ -75,10 +75,24 @@ const withTip = (lines) => ({
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 /** Text whose words with a hyphen, such as names of networks, do not break across lines unless they are very long. */
-const unbroken = (text) => text.split(/(\s+)/).map((word) => word.includes('-') && word.length <= 24 ? h('span', { class: 'nobr' }, word) : word);
+const unbroken = (text) => text.replaceAll(' + ', '\u00a0+ ').split(/(\s+)/).map((word) => word.includes('-') && word.length <= 24 ? h('span', { class: 'nobr' }, word) : word);
 
-/** A box that scrolls sideways, with a shadow where its contents continue. */
-const scrolling = (label, ...children) => h('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': label }, children);
+/** An element that scrolls sideways, with a shadow over each edge where its contents continue. */
+function edged(element) {
+  const box = h('div', { class: 'edges' }, element);
+  const update = () => {
+    const rest = element.scrollWidth - element.clientWidth - element.scrollLeft;
+    box.classList.toggle('more-left', element.scrollLeft > 1);
+    box.classList.toggle('more-right', rest > 1);
+  };
+  element.addEventListener('scroll', update, { passive: true });
+  const observer = new ResizeObserver(() => requestAnimationFrame(update));
+  observer.observe(element);
+  if (element.firstElementChild) observer.observe(element.firstElementChild);
+  return box;
+}
+/** A box that scrolls sideways if its contents are too wide. */
+const scrolling = (label, ...children) => edged(h('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': label }, children));
 
 /** A section of the page with a link in the navigation. */
 const sections = [];

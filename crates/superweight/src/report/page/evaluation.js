@@ -13,7 +13,7 @@ function scatter({ width, height = 360, groups, xName, yName, label }) {
     for (const p of group.points) {
       svg.append(s('circle', { cx: X(p.x), cy: Y(p.y), r: p.front ? 6 : 4.5, class: 'point' + (p.front ? ' front' : ''), tabindex: 0, role: 'img', 'aria-label': p.lines.flat().join(' '),
         style: { fill: p.front ? group.colour : 'var(--panel)', stroke: group.colour }, ...withTip(() => p.lines) }));
-      if (p.label && p.front) svg.append(s('text', { x: X(p.x) + 9, y: Y(p.y) + 16, class: 'small-label' }, p.label));
+      if (p.label && p.front) svg.append(X(p.x) > width * 0.75 ? s('text', { x: X(p.x) - 9, y: Y(p.y) + 16, class: 'small-label end' }, p.label) : s('text', { x: X(p.x) + 9, y: Y(p.y) + 16, class: 'small-label' }, p.label));
     }
   }
   return svg;
@@ -47,7 +47,7 @@ function drawScores(run) {
   const table = h('table', {}, h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, hasExits(run) ? 'exits' : 'members'), columns.map(([, name]) => h('th', { scope: 'col', class: 'number-cell' }, name)))),
     h('tbody', {}, rows.map((subset) => h('tr', { class: subset.members.length === outputCount(run) ? 'all' : null },
       h('th', { scope: 'row' }, unbroken(subsetName(run, subset.members))),
-      columns.map(([key, , format]) => h('td', { class: 'number-cell' + (subset[key] === best.get(key) ? ' best' : '') }, subset[key] === null ? '–' : format(subset[key])))))));
+      columns.map(([key, , format]) => h('td', { class: 'number-cell' + (subset[key] === best.get(key) && evaluation.subsets.some((other) => other[key] !== subset[key]) ? ' best' : '') }, subset[key] === null ? '–' : format(subset[key])))))));
   return section('scores', hasExits(run) ? 'Exits' : 'Members and ensembles', `On ${evaluation.on}, ${plural(evaluation.images, 'image')}.`
     + (evaluation.diversity !== null ? ` Diversity ${fixed(evaluation.diversity, 3)}: share of images on which two ${hasExits(run) ? 'exits' : 'members'} disagree, over the error of one.` : ''), scrolling('Scores of every subset', table));
 }

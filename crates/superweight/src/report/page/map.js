@@ -120,7 +120,7 @@ function drawMap(run) {
     h('span', {}, h('i', { class: 'swatch', style: { background: 'var(--single)' } }), 'the only layer of its cluster'),
     h('span', {}, h('i', { class: 'swatch dense' }), 'dense, not shared'),
     h('span', {}, h('i', { class: 'swatch low' }), 'low cells: 1×1 convolutions'));
-  const element = h('div', {}, holder, legend);
+  const element = h('div', {}, edged(holder), legend);
   element.focusLayer = focusOn;
   return element;
 }

@@ -87,7 +87,7 @@ function drawMatrix(run) {
   return section('conflicts', 'Conflict matrix',
     [term('ψ', 'Gradient similarity'), `, the cosine of the ${similar} of every two layers over the corner that both have (Eq. 2), ordered by cluster. Blue: they agree. Orange: they conflict.`],
     h('div', { class: 'matrix-body' },
-      h('div', {}, holder, h('p', { class: 'scale', 'aria-hidden': 'true' }, `−${fixed(most, 2)} `, h('i', {}), ` ${fixed(most, 2)}`, h('i', { class: 'swatch', style: { background: 'var(--hatch)' } }), 'not compared'), reading),
+      h('div', {}, edged(holder), h('p', { class: 'scale', 'aria-hidden': 'true' }, `−${fixed(most, 2)} `, h('i', {}), ` ${fixed(most, 2)}`, h('span', { class: 'nobr' }, h('i', { class: 'swatch', style: { background: 'var(--hatch)' } }), 'not compared')), reading),
       h('div', {}, drawCounts(search), drawHistogram(search, [...psi].filter(([key]) => Math.floor(key / 1e6) < key % 1e6)))));
 }
 

@@ -56,8 +56,12 @@ pub fn publish(
         return Err(ResultsError::file(&log_file, what));
     }
     let (resolved, plan, loaded) = open.into_trained()?;
-    let images = ImageCounts::of(&log)
-        .ok_or_else(|| ResultsError::file(&log_file, "its first line has no numbers of images"))?;
+    let images = ImageCounts::of(&log).ok_or_else(|| {
+        ResultsError::file(
+            &log_file,
+            "its first line does not state the number of images of each split",
+        )
+    })?;
     let split = if images.validation > 0 { EvalSplit::Validation } else { EvalSplit::Test };
     let outputs = Outputs::of_plan(&plan);
     let (figures, classes) = evaluated(run, split, &loaded.stamp, &outputs)?;

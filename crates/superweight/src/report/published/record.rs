@@ -58,7 +58,7 @@ pub struct Record {
     pub minutes: Minutes,
     /// Split on which the accuracies are measured.
     pub split: EvalSplit,
-    /// Top-1 accuracy in percent.
+    /// Top-1 accuracies of the ensemble and of each output, in percent.
     pub top1: Accuracies,
     /// Top-5 accuracy of all outputs together, in percent.
     pub top5: f64,
