@@ -45,12 +45,12 @@ impl<D: Device> Memory<D> {
     /// Allocates the storages of a layout and an arena of `arena_bytes`, the largest plan among the
     /// programs to run.
     pub fn new(device: &D, layout: Layout, arena_bytes: usize) -> Result<Self, Error> {
-        let (numbers, weights) = (layout.parameter_len, layout.weight_len);
+        let (parameters, weights) = (layout.parameter_len, layout.weight_len);
         let storages = [
             device.allocate(Space::Arena, arena_bytes, 0)?,
             device.allocate(Space::Io, layout.io_bytes, 0)?,
-            device.allocate(Space::Parameters, numbers, weights)?,
-            device.allocate(Space::Gradients, numbers, weights)?,
+            device.allocate(Space::Parameters, parameters, weights)?,
+            device.allocate(Space::Gradients, parameters, weights)?,
             device.allocate(Space::State, layout.statistic_len, 0)?,
         ];
         let mut memory = Self { device: device.clone(), layout, storages };

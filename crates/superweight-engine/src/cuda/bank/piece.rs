@@ -20,9 +20,9 @@ pub(in crate::cuda) struct Piece {
 }
 
 impl Piece {
-    /// All pieces of `numbers` elements.
-    pub(in crate::cuda) fn all(of: usize, numbers: usize) -> impl Iterator<Item = Self> {
-        Self::numbered(of, numbers.div_ceil(PIECE))
+    /// All pieces of `len` elements.
+    pub(in crate::cuda) fn all(of: usize, len: usize) -> impl Iterator<Item = Self> {
+        Self::numbered(of, len.div_ceil(PIECE))
     }
 
     /// All pieces of the strips of `count` cells or uses of a set.

@@ -142,8 +142,9 @@ fn grid_mixing_in_three_arithmetics() {
             let of = |seed, len| Buffer::new(&ctx, arithmetic.operands(), &random(seed, len));
             let (a, b, workspace) = (of(1, m * k), of(2, k * n), Buffer::bytes(&ctx, bytes));
             let c = Buffer::bytes(&ctx, m * n * output.bytes());
-            // SAFETY: buffers have the shape's sizes and live until the loop below has waited.
             let run = || {
+                // SAFETY: the buffers have the shape's sizes and live until the loop below has
+                // waited.
                 unsafe {
                     plan.run(&ctx.blas, ctx.raw_stream(), [a.at(), b.at(), c.at()], workspace.at())
                 }

@@ -182,18 +182,18 @@ fn a_tuned_plan_is_correct_and_cached() {
         dnn.set_tuning(tuning);
         let plan = dnn.plan(&conv).unwrap();
         let written = conv.written();
-        let numbers: Vec<Vec<f32>> = conv.lens()[..3]
+        let values: Vec<Vec<f32>> = conv.lens()[..3]
             .iter()
             .zip(1..)
             .map(|(&len, seed)| rounded(&random(seed, len)))
             .collect();
         let buffers: Vec<_> =
-            numbers.iter().map(|n| Buffer::new(&ctx, conv.precision, n)).collect();
+            values.iter().map(|n| Buffer::new(&ctx, conv.precision, n)).collect();
         let workspace = Buffer::bytes(&ctx, plan.workspace());
         let tensors = [0, 1, 2, 3].map(|i| buffers.get(i).map_or(0, |buffer| buffer.at()));
         // SAFETY: buffers of the geometry's sizes, alive until `read` has waited.
         unsafe { plan.run(dnn.cudnn, lock(&dnn.handle).raw, tensors, workspace.at()) }.unwrap();
-        let [x, w, y] = [0, 1, 2].map(|i| &numbers[i][..]);
+        let [x, w, y] = [0, 1, 2].map(|i| &values[i][..]);
         let (a, b) = match direction {
             Direction::Forward => (x, w),
             Direction::BackwardData => (y, w),
@@ -201,7 +201,7 @@ fn a_tuned_plan_is_correct_and_cached() {
         };
         let mut wanted = definition(&g, direction, a, b, conv.lens()[written]);
         if write == Write::Add {
-            wanted.iter_mut().zip(&numbers[written]).for_each(|(sum, start)| *sum += start);
+            wanted.iter_mut().zip(&values[written]).for_each(|(sum, start)| *sum += start);
         }
         let off = error(&buffers[written].read(), &wanted);
         assert!(off < conv.precision.tolerance(), "{conv} by {}: {off:.2e}", plan.choice());

@@ -36,7 +36,7 @@ __device__ __forceinline__ u32 column(const Set& s, const Use& u, u32 col, u64& 
 #if BF16
 struct Run { uint4 bits; };
 __device__ __forceinline__ Run fetch_run(const act* p) { return Run{*reinterpret_cast<const uint4*>(p)}; }
-__device__ __forceinline__ void numbers(const Run& run, float* v) {
+__device__ __forceinline__ void read_values(const Run& run, float* v) {
   *reinterpret_cast<Pack<EACH>*>(v) = unpack<EACH>(Raw<EACH>{run.bits});
 }
 #else
@@ -46,7 +46,7 @@ __device__ __forceinline__ Run fetch_run(const act* p) {
   load_floats(p, run.f);
   return run;
 }
-__device__ __forceinline__ void numbers(const Run& run, float* v) {
+__device__ __forceinline__ void read_values(const Run& run, float* v) {
 #pragma unroll
   for (int e = 0; e < EACH; e++) v[e] = run.f[e];
 }
@@ -77,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(256, 4)
       u32 row = first + a * lane.step;
       if (row >= lane.end) break;
       float v[EACH];
-      numbers(runs[a], v);
+      read_values(runs[a], v);
 #pragma unroll
       for (int e = 0; e < EACH; e++) v[e] *= u.factor;
       u64 at = to + (u64)row * u.inputs;
@@ -114,7 +114,7 @@ extern "C" __global__ void __launch_bounds__(256, 3)
         u32 row = first + a * lane.step;
         if (row >= inside) break;
         float g[EACH];
-        numbers(runs[a], g);
+        read_values(runs[a], g);
         if (s.weight_decay) {
           float w[EACH];
           load_floats(parameters + from + (u64)row * u.inputs, w);

@@ -154,7 +154,7 @@ extern "C" __global__ void narrow(const float* from, act* to, u64 n) {
 }
 
 // sums += values, converted to float. `kind`: 0 float, 1 act.
-extern "C" __global__ void accumulate(const void* numbers, int kind, float* sums, u64 n) {
+extern "C" __global__ void accumulate(const void* values, int kind, float* sums, u64 n) {
   for (u64 i = thread_index(); i < n; i += thread_count())
-    sums[i] += kind ? to_float(((const act*)numbers)[i]) : ((const float*)numbers)[i];
+    sums[i] += kind ? to_float(((const act*)values)[i]) : ((const float*)values)[i];
 }
