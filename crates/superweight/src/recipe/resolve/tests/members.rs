@@ -19,7 +19,7 @@ fn turns_are_of_so_many_members_that_all_have_theirs() {
         );
     }
     refused(
-        &format!("{four}\ntrain.members_per_step = 3\ntrain.batch = 50000"),
+        &format!("{four}\ntrain.members_per_step = 3\ntrain.batch_size = 50000"),
         "r.toml:2:26: train.members_per_step: with 3 of 4 members per step it takes 2 steps to train every member, but an epoch has 1:",
     );
     refused(
