@@ -1,7 +1,7 @@
 //! Paths of this repository that comments and documents name: every one exists.
 //!
 //! A path is named where a word begins with one of the top folders and ends in a file name with an
-//! extension. It may be meant from the root or from the crate that names it. Words with placeholders,
+//! extension. It may be meant from the root or from any folder above the file. Words with placeholders,
 //! such as NAME, `*` or `…`, are no paths.
 
 use std::path::Path;
@@ -22,10 +22,10 @@ pub fn find(root: &Path, files: &[File], allowed: &Allowed) -> Vec<String> {
             continue;
         }
         for (line, path) in named(file) {
-            let of_crate = file.path.split('/').take(2).collect::<Vec<_>>().join("/");
             let exists =
                 |path: &str| root.join(path).exists() || files.iter().any(|file| file.path == path);
-            if !exists(&path) && !exists(&format!("{of_crate}/{path}")) {
+            let mut folders = file.path.match_indices('/').map(|(at, _)| &file.path[..at]);
+            if !exists(&path) && !folders.any(|folder| exists(&format!("{folder}/{path}"))) {
                 found.push(format!("{}:{line}: there is no {path}", file.path));
             }
         }
