@@ -17,7 +17,8 @@
 //! Calls return before their work is done. A later failure is stored and returned by
 //! [`Device::finish`](crate::Device::finish) or the next call that can fail.
 //!
-//! Without the cargo feature `cuda` only the types of this module remain, and `CudaDevice::new` fails.
+//! Without the cargo feature `cuda` only the types of this module remain, and `CudaDevice::new`
+//! fails.
 
 #[cfg(not(feature = "cuda"))]
 mod absent;
