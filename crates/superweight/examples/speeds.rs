@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok((gradient / parameters).sqrt())
     };
     for (i, set) in plan.template_sets.iter().enumerate() {
-        // A set that reads a bank serves one layer shape; its bank serves all layers of the cluster.
+        // A set that reads a bank serves one shape of layers, its bank all layers of the cluster.
         let layers = &plan.clusters[set.cluster.0].layers;
         let names: Vec<String> = layers.iter().map(|&id| weight_name(&plan, id)).collect();
         let plain = relative_step(&names)?;
