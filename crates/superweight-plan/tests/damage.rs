@@ -268,10 +268,9 @@ fn truncated_files_are_refused() {
 fn errors_name_damage_that_only_one_tiling_can_have() {
     let nested = plan("nested");
     let error = damaged(&nested, |p| p["template_sets"][0]["block"][0] = json!(1));
-    assert!(
-        error.contains("nested tiling needs a template set with a block of this size"),
-        "{error}"
-    );
+    let [rows, cols] = [0, 1].map(|side| &nested["template_sets"][0]["block"][side]);
+    let expected = format!("a template set whose block is [{rows}, {cols}], not [1, {cols}]");
+    assert!(error.contains(&expected), "{error}");
     // Tiles of a layer may differ in their factor only if they use different sets; a grid has one
     // set.
     let grid = plan("grid");

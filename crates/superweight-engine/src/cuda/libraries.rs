@@ -288,8 +288,10 @@ impl CublasLt {
 #[derive(Debug)]
 pub(crate) struct Libraries {
     pub nvrtc: Nvrtc,
-    /// These tables live as long as their libraries, because objects are destroyed through them.
+    /// Functions of cuBLASLt, kept until the process ends, because objects are destroyed through
+    /// them.
     pub cublas_lt: &'static CublasLt,
+    /// Functions of cuDNN, kept until the process ends, because objects are destroyed through them.
     pub cudnn: &'static Cudnn,
 }
 

@@ -196,7 +196,7 @@ impl SharingPlan {
             ensure!(
                 fits,
                 format_args!("{place}.block"),
-                "{found:?} is not within the largest shape of its cluster, [{out}, {inp}, {h}, {w}]"
+                "the block {found:?} is not within the largest shape of its cluster, [{out}, {inp}, {h}, {w}]"
             );
             if let Some(block) = self.tiling.block() {
                 let within = rows <= block && cols <= block;
@@ -333,8 +333,10 @@ impl SharingPlan {
             ensure!(
                 !whole || (at.rows.len(), at.cols.len()) == (rows, cols),
                 format_args!("{place}.at"),
-                "{} tiling needs a template set with a block of this size, not [{rows}, {cols}]",
-                self.tiling
+                "{} tiling needs a template set whose block is [{}, {}], not [{rows}, {cols}]",
+                self.tiling,
+                at.rows.len(),
+                at.cols.len()
             );
         }
         Ok(())

@@ -26,7 +26,8 @@ use crate::plan::View;
 /// Largest number of templates of a layer.
 const MAX_TEMPLATES: u64 = 8;
 
-/// Largest side of a matrix that is interpolated, as a fraction of the layer's side.
+/// Largest side of the template of a layer that is larger than its bank, as a fraction of the side
+/// of the layer. The template is interpolated to the size of the layer.
 const MAX_SIDE: f64 = 0.95;
 
 /// The bank of one cluster.

@@ -97,9 +97,9 @@ impl Branch<'_> {
             return Err(self.refused(why));
         }
         if self.replaces_its_origin(&way.new.name) {
-            return Err(
-                self.refused("--replace would remove it: choose another name (--name)".to_owned())
-            );
+            return Err(self.refused(
+                "--replace would remove this run: choose another name (--name)".to_owned(),
+            ));
         }
         Ok(())
     }

@@ -10,7 +10,8 @@
 
 use crate::geometry::ConvGeometry;
 
-/// The destination pixels of one residue, and their taps.
+/// Destination pixels that sum over the same taps, and these taps: all pixels of y in the forward
+/// pass, the pixels of one residue modulo the stride for dx.
 #[derive(Clone, Debug)]
 pub(super) struct Lattice {
     pub batch: usize,
