@@ -20,6 +20,7 @@ pub const ECE_BINS: usize = 15;
 
 /// Scores of one network or ensemble on one set of images, as shares between 0 and 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Scores {
     /// Number of images.
     pub images: u64,

@@ -14,6 +14,7 @@ use crate::probability::softmax;
 
 /// Scores of one subset of members, as counts.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct SubsetScores {
     /// The members of the subset.
     pub subset: Subset,

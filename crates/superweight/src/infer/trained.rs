@@ -22,6 +22,7 @@ use crate::train::{Position, RestoreError, Stage, restore_parameters};
 
 /// A trained run: everything needed to build its members.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Trained {
     /// Folder of the run.
     pub run: PathBuf,

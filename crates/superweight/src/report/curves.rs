@@ -10,6 +10,7 @@ use crate::run::{EpochEvent, Evaluation, Event, Line};
 
 /// All training curves of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Curves {
     /// The lines.
     pub series: Vec<Series>,
@@ -21,6 +22,7 @@ pub struct Curves {
 
 /// One line of a chart.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Series {
     /// `top1`, `nll` (of an evaluation), `loss` (of training) or `lr`.
     pub metric: &'static str,
@@ -34,6 +36,7 @@ pub struct Series {
 
 /// Range of a phase on the axis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct PhaseSpan {
     /// `search` or `train`.
     pub phase: String,
@@ -45,6 +48,7 @@ pub struct PhaseSpan {
 
 /// An event on the axis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Mark {
     /// Number of complete epochs.
     pub at: f64,

@@ -10,6 +10,7 @@ use super::gather::RunView;
 
 /// One or more runs, and their comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Report {
     /// Version of the data; the page reads only its own.
     pub version: u32,

@@ -25,6 +25,7 @@ use crate::search::{Compared, PairStatistic, Statistics, coefficient_pairs};
 
 /// Everything that a report shows of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct RunView {
     /// Name of the run's folder.
     pub name: String,

@@ -11,6 +11,7 @@ use crate::run::{self, Event, Invocation, Line};
 
 /// Recipe, command and device of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct About {
     /// Architectures of the members.
     pub members: Vec<String>,
@@ -44,6 +45,7 @@ pub struct About {
 
 /// The figures at the top of the page.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Headline {
     /// The newest accuracy; none before the first evaluation.
     pub accuracy: Option<Accuracy>,
@@ -69,6 +71,7 @@ pub struct Headline {
 
 /// Top-1 accuracy of members and ensemble on one split.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Accuracy {
     /// `test` or `validation`.
     pub split: String,

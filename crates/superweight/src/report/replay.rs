@@ -16,6 +16,7 @@ use crate::search::groups;
 
 /// All outcomes of a search, over τ.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ClusterReplay {
     /// What layers are compared by: `gradients` or `weights`.
     pub compared: &'static str,
@@ -34,6 +35,7 @@ pub struct ClusterReplay {
 
 /// The clusters for a range of thresholds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Step {
     /// Similarity of the merge that separates this step from the one before; none for the first
     /// step, in which every layer is by itself.
@@ -52,6 +54,7 @@ pub struct Step {
 
 /// All outcomes of a refinement, over β.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct GroupReplay {
     /// β of the recipe.
     pub beta: f64,
@@ -71,6 +74,7 @@ pub struct GroupReplay {
 
 /// The layers on one SuperWeight, with the pairs that merge.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct GroupChoice {
     /// Index of the SuperWeight.
     pub id: usize,

@@ -19,6 +19,7 @@ const WINDOWS: [[usize; 2]; 6] = [[64, 64], [32, 64], [24, 32], [12, 24], [6, 16
 
 /// A sharing plan, with the coefficients of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Sharing {
     /// Name of the tiling, such as `grid 16×16` or `nested`.
     pub tiling: String,
@@ -42,6 +43,7 @@ pub struct Sharing {
 
 /// A layer with its tiles.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct LayerView {
     /// Member of the layer.
     pub member: usize,
@@ -64,6 +66,7 @@ pub type TileView = (usize, [usize; 4], f64);
 
 /// A template set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct SetView {
     /// Cluster whose layers use the set.
     pub cluster: usize,
@@ -84,6 +87,7 @@ pub struct SetView {
 
 /// A SuperWeight with its coefficient groups.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct SuperWeightView {
     /// Template set of the SuperWeight.
     pub set: usize,
@@ -95,6 +99,7 @@ pub struct SuperWeightView {
 
 /// Layers that use the same α.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct GroupView {
     /// The layers.
     pub layers: Vec<usize>,
@@ -107,6 +112,7 @@ pub struct GroupView {
 
 /// The first rows and columns of an α as bytes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Alpha {
     /// Number of rows and columns in the picture.
     pub shown: [usize; 2],

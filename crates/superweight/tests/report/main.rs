@@ -537,7 +537,7 @@ fn names_and_tables_are_readable_on_a_phone() {
     assert!(
         browser.evaluate("document.querySelectorAll('#scores .nobr').length").as_u64() > Some(15)
     );
-    // Every box whose contents are too wide has a shadow at its right edge, which follows its scrolling.
+    // Every box whose contents are too wide has a shadow at the edge where they continue.
     let wide = "[...document.querySelectorAll('.scroll, .map, .matrix-holder')].filter(e => e.scrollWidth > e.clientWidth + 1)";
     let shadows = format!(
         "new Promise(done => setTimeout(() => done({wide}.map(e => e.parentElement.className)), 300))"

@@ -17,6 +17,7 @@ use super::gather::RunView;
 
 /// Comparison of more than one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Comparison {
     /// Rows of the table.
     pub rows: Vec<Row>,
@@ -30,6 +31,7 @@ pub struct Comparison {
 
 /// Runs that differ only in their seed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Row {
     /// Networks, data, budget, strategy and epochs.
     pub label: String,
@@ -47,6 +49,7 @@ pub struct Row {
 
 /// One figure of a row, over its runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Measure {
     /// Name of the figure: `top1`, `nll`, `ece`, `corrupted_top1`, `diversity`, `parameters`, `top1
     /// of wrn-28-7` and others.
@@ -67,6 +70,7 @@ pub struct Measure {
 
 /// A method of the paper that is not among the runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Beside {
     /// Table and method.
     pub label: String,
@@ -78,6 +82,7 @@ pub struct Beside {
 
 /// Rows with different strategies and otherwise equal settings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Ablation {
     /// Settings that the rows have in common.
     pub title: String,
@@ -89,6 +94,7 @@ pub struct Ablation {
 
 /// Rows that differ in one number.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Sweep {
     /// Key of the number in the recipe.
     pub key: String,

@@ -38,6 +38,7 @@ const SAME_MINUTES: f64 = 1e-6;
 
 /// A published run whose record was checked.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Published {
     /// Folder of the published run.
     pub folder: PathBuf,

@@ -21,6 +21,7 @@ pub const USUAL_EPOCHS: u64 = 200;
 
 /// A published run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 #[serde(deny_unknown_fields)]
 pub struct Record {
     /// Version of the file's format.

@@ -15,6 +15,7 @@ use crate::report::comparison::paper::paper;
 
 /// A row of the table, whether or not it has run.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct RowRequest {
     /// Order in which the rows are to run, from 1.
     pub item: u64,
