@@ -1,8 +1,8 @@
-//! The seeds of `fuzz/` are valid: every reader accepts its seeds, so that fuzzing starts behind the
-//! headers. A seed whose name begins with `bad-` was harmful once and must be an error.
+//! The seeds of `fuzz/` are valid: every reader accepts its seeds, so that fuzzing starts behind
+//! the headers. A seed whose name begins with `bad-` was harmful once and must be an error.
 //!
-//! Layouts that only `--cfg fuzzing` opens (`archive`, `images`, `pickle`, `tuned`) have tests beside
-//! their readers.
+//! Layouts that only `--cfg fuzzing` opens (`archive`, `images`, `pickle`, `tuned`) have tests
+//! beside their readers.
 
 use std::fs;
 use std::io::{Cursor, Write};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! pictures/ train/ CLASS/ …/*.png        or   pictures/ CLASS/ …/*.jpg
-//!           test|val/ CLASS/ …/*.jpg          the test set: a fraction of every class, drawn by a seed
+//!           test|val/ CLASS/ …/*.jpg          test set: a fraction of every class, drawn by a seed
 //! ```
 
 use std::fs;
