@@ -1,5 +1,5 @@
-//! PNG, JPEG, WebP and GIF files: any bytes are a picture of bounded size or an error, and every picture
-//! fits a network.
+//! PNG, JPEG, WebP and GIF files: any bytes are a picture of bounded size or an error, and every
+//! picture fits a network.
 #![cfg_attr(feature = "libfuzzer", no_main)]
 
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! Paths of this repository that comments and documents name: every one exists.
 //!
 //! A path is named where a word begins with one of the top folders and ends in a file name with an
-//! extension. It may be meant from the root or from any folder above the file. Words with placeholders,
-//! such as NAME, `*` or `…`, are no paths.
+//! extension. It may be meant from the root or from any folder above the file. Words with
+//! placeholders, such as NAME, `*` or `…`, are no paths.
 
 use std::path::Path;
 

@@ -82,7 +82,8 @@ fn an_epoch_of_everything_leaves_two_runs_and_a_report() {
     check_page(&folder.0, &run.join("report.html"));
 }
 
-/// Lines of docs/demo.txt that depend neither on the machine nor on the number of epochs are printed.
+/// Lines of docs/demo.txt that depend neither on the machine nor on the number of epochs are
+/// printed.
 fn shows_what_the_document_shows(screen: &str) {
     let heads = ["swn demo ", "writes ", "members ", "images ", "undecayed "];
     let fixed = |line: &&str| {
@@ -100,7 +101,7 @@ fn shows_what_the_document_shows(screen: &str) {
 /// The page draws, follows the slider, opens a layer, and loads no other file.
 fn check_page(folder: &Path, page: &Path) {
     let Some(mut browser) = Browser::start(folder) else { return };
-    browser.look(1200, 900, false);
+    browser.set_window(1200, 900, false);
     browser.open(page);
     let map = "[...document.querySelectorAll('.cell')].map(c => c.dataset.cluster).join()";
     let at = |end: &str| {

@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let range =
             |image: u32| image as usize * set.shape.len()..(image as usize + 1) * set.shape.len();
         draws.iter().for_each(|draw| set.pixels.prefetch(range(draw.image)));
-        // Looking at a byte of each page is waiting for it.
+        // Reading a byte of each page waits for it.
         let pages = |draw: &superweight_engine::ImageSample| {
             set.pixels.bytes()[range(draw.image)]
                 .iter()

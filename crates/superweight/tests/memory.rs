@@ -1,4 +1,5 @@
-//! The memory plan's prediction against what the process then uses: WRN-28-10 at batch 8, within 5%.
+//! The memory plan's prediction against what the process then uses: WRN-28-10 at batch 8, within
+//! 5%.
 
 use superweight::model::lower::{IMAGES, LABELS, Lowering, lower};
 use superweight_engine::{CpuDevice, LayoutBuilder, Memory, Program, Settings, SlotKind};

@@ -1,6 +1,6 @@
-//! The paper's figures were written down twice: in `paper.toml`, for reports, and in the heads of the recipes, for people.
-//! They agree, and every row that can be run has its recipe. Plain networks have no strategy that would name their row:
-//! `results/rows.toml` does.
+//! The paper's figures were written down twice: in `paper.toml`, for reports, and in the heads of
+//! the recipes, for people. They agree, and every row that can be run has its recipe. Plain
+//! networks have no strategy that would name their row: `results/rows.toml` does.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Every file in `recipes/` loads, resolves and has a plan within its budget, without data. The README
-//! links every folder, and `keys.md` lists every key.
+//! Every file in `recipes/` loads, resolves and has a plan within its budget, without data. The
+//! README links every folder, and `keys.md` lists every key.
 
 use std::fmt::Write;
 use std::fs;
@@ -49,7 +49,7 @@ fn every_recipe_has_a_plan_within_its_budget() {
         assert_eq!(
             plan.clusters.is_empty(),
             plain,
-            "{name}: something is shared unless it is asked not to"
+            "{name}: something is shared unless the recipe says dense"
         );
         assert!(resolved.train_request().unwrap().plan().is_ok(), "{name}");
     }
@@ -63,7 +63,7 @@ fn every_recipe_is_short_says_what_it_is_and_loads_back() {
         assert!(text.starts_with("# ") && text.lines().count() <= 25, "{name}");
         let resolved = resolve(&path, &[]);
         let recipe = Recipe::load(&path, &[] as &[&str]).unwrap();
-        assert_eq!(recipe.unheard(&resolved), [""; 0], "{name}");
+        assert_eq!(recipe.unused_keys(&resolved), [""; 0], "{name}");
         let again =
             Recipe::parse(&name, &resolved.to_toml(), &[] as &[&str]).unwrap().resolve().unwrap();
         assert_eq!(again, resolved, "{name}");
@@ -83,7 +83,8 @@ fn every_cifar_recipe_can_be_tried_for_an_epoch() {
     }
 }
 
-/// One number for all widths, at its place in the widest: nothing is mixed, nothing scaled, and no budget left to do so.
+/// One number for all widths, at its place in the widest: nothing is mixed, nothing scaled, and no
+/// budget left to do so.
 #[test]
 fn slimmable_networks_share_corners_and_nothing_else() {
     for data in ["cifar-100", "cifar-10"] {

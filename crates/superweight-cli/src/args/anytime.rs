@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::OnArgs;
+use super::common::OnArgs;
 
 /// Measure the time and accuracy of every subset of a run's members, or of every exit, on this
 /// machine.

@@ -79,9 +79,9 @@ pub struct VerifyArgs {
 ///
 /// The folder has train/ and test/ (or val/, valid/, validation/), each with a folder of PNG, JPEG,
 /// WebP or GIF files per class; or it has the folders of the classes only, and a fraction of every
-/// class becomes the test set. Folders within a class's folder are searched too. Every picture is cropped
-/// to the middle and scaled to one size. Recipes then have data.name = "NAME"; data.flip = false is
-/// for pictures whose mirror image belongs to another class.
+/// class becomes the test set. Folders within a class's folder are searched too. Every picture is
+/// cropped to the middle and scaled to one size. Recipes then have data.name = "NAME"; data.flip =
+/// false is for pictures whose mirror image belongs to another class.
 ///
 /// A set may be larger than memory: a set of more than half of the memory, or of $SWN_IMAGES_MIB,
 /// is read from the disk during training. Recipes of ImageNet train on the set packed as 'imagenet'

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::OnArgs;
+use super::common::OnArgs;
 
 /// Evaluate a run: every member and every ensemble of members, on the test images and others.
 ///

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::OnArgs;
+use super::common::OnArgs;
 
 /// Write members for other programs: a PyTorch state dict, or ONNX.
 ///

@@ -3,6 +3,7 @@
 
 mod anytime;
 mod bench;
+mod common;
 mod completions;
 mod data;
 mod eval;
@@ -16,10 +17,11 @@ mod slim;
 mod train;
 mod values;
 
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 pub use anytime::AnytimeArgs;
 pub use bench::{BenchArgs, BenchCommand, BenchOptions, TuneOptions};
+pub use common::OnArgs;
 pub use completions::CompletionsArgs;
 pub use data::{DataArgs, DataCommand, FetchArgs, ListArgs, PackArgs, VerifyArgs};
 pub use eval::EvalArgs;
@@ -59,28 +61,6 @@ pub enum Command {
     Completions(CompletionsArgs),
     #[command(hide = true)]
     Results(ResultsArgs),
-}
-
-/// Where to compute, and how to print.
-#[derive(Args)]
-pub struct OnArgs {
-    /// Device: auto, cpu, cuda or cuda:N.
-    #[arg(long, default_value = "auto")]
-    pub device: String,
-
-    /// CPU threads; 0 means one per core. Results do not depend on it.
-    #[arg(long, default_value_t = 0)]
-    pub threads: usize,
-
-    /// Print JSON and nothing else.
-    #[arg(long)]
-    pub json: bool,
-}
-
-impl Default for OnArgs {
-    fn default() -> Self {
-        Self { device: "auto".to_owned(), threads: 0, json: false }
-    }
 }
 
 impl Cli {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::OnArgs;
+use super::common::OnArgs;
 
 /// Classify pictures, within a deadline if one is given.
 ///

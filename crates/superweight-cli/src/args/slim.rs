@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::OnArgs;
+use super::common::OnArgs;
 
 /// Find where a trained network can do with fewer channels (AutoSlim).
 ///

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::OnArgs;
+use super::common::OnArgs;
 
 /// Run the whole method in a few minutes: search, train, refine and compare, on images that come
 /// with the program.

@@ -129,8 +129,9 @@ fn linked_figures(text: &str) -> Vec<(&str, &str, &str)> {
     found
 }
 
-/// Every figure of the README and of the reproduction that links to a published run is counted again from
-/// the run's predictions. In a row of the README's table, the second cell is the run's parameters.
+/// Every figure of the README and of the reproduction that links to a published run is counted
+/// again from the run's predictions. In a row of the README's table, the second cell is the run's
+/// parameters.
 #[test]
 fn documents_show_what_was_measured() {
     let readme = include_str!("../../../../README.md");

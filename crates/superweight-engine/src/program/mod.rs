@@ -2,7 +2,7 @@
 //! once and run many times.
 //!
 //! ```text
-//! graph + settings ─► Emitter ─► calls over buffers ─► device.prepare ─► scratch ─► memory plan ─► Program
+//! graph + settings ─► Emitter ─► calls over buffers ─► device.prepare ─► memory plan ─► Program
 //! ```
 //!
 //! All programs of a device may share one arena, as large as the largest plan. A program assumes

@@ -9,7 +9,7 @@ use serde_json::json;
 use superweight::data::{self, DataError, Layout, OwnSet, State, Step};
 use superweight::plan::number::with_commas;
 
-use super::folder;
+use super::folder::folder;
 use crate::args::FetchArgs;
 use crate::ui::size::megabytes;
 

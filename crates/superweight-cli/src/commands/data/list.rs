@@ -8,7 +8,7 @@ use serde_json::json;
 use superweight::data::{CATALOG, Description, OwnSet, Presence, presence};
 use superweight::plan::number::with_commas;
 
-use super::folder;
+use super::folder::folder;
 use crate::args::ListArgs;
 use crate::ui::size::megabytes;
 use crate::ui::table;

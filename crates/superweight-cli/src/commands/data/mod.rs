@@ -1,16 +1,15 @@
 //! `swn data`: data sets; one file per subcommand.
 
 mod fetch;
+mod folder;
 mod list;
 mod pack;
 mod verify;
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use superweight::data::standard_folder;
 
 use crate::args::{DataArgs, DataCommand};
 
@@ -21,9 +20,4 @@ pub fn run(args: DataArgs, out: &mut impl Write) -> Result<ExitCode> {
         DataCommand::Verify(args) => verify::run(args, out),
         DataCommand::Pack(args) => pack::run(args, out),
     }
-}
-
-/// The requested folder, or the standard one.
-fn folder(requested: Option<PathBuf>) -> Result<PathBuf> {
-    Ok(requested.map_or_else(standard_folder, Ok)?)
 }

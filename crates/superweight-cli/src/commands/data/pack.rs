@@ -12,7 +12,7 @@ use superweight::data::{DataError, Dataset, Normalization, OwnSet, Packed, Pictu
 use superweight::plan::arch::ImageShape;
 use superweight::plan::number::with_commas;
 
-use super::folder;
+use super::folder::folder;
 use crate::args::PackArgs;
 use crate::ui::progress::ProgressLine;
 use crate::ui::signals::{INTERRUPTED, watched_limits};

@@ -11,7 +11,7 @@ use serde_json::json;
 use superweight::data::{self, CATALOG, DataError, FileState, OwnSet, Presence, SET, State};
 use superweight::plan::number::with_commas;
 
-use super::folder;
+use super::folder::folder;
 use crate::args::VerifyArgs;
 use crate::ui::{as_typed, table};
 

@@ -1,9 +1,9 @@
 //! Convolutions by cuDNN's graph API: one plan per shape, direction, write mode and precision.
 //!
 //! ```text
-//! Conv ─► Graph ─► proposals of the heuristics ─► filter by numerical notes ─► first that builds      (Tuning::Heuristic)
-//!           │                                                              └─► timed, knobs varied    (Quick, Full)
-//!           └──────────────────────── cache: engine + knobs by GPU, driver, cuDNN, Conv ◄──┘
+//! Conv ─► Graph ─► heuristics ─► filter by numerical notes ─► first that builds   (Heuristic)
+//!           │                                              └─► timed, knobs varied (Quick, Full)
+//!           └───────── cache: engine + knobs by GPU, driver, cuDNN, Conv ◄──┘
 //! ```
 //!
 //! With [`Dnn::recheck_tuning`], a tuned plan from the cache is measured again. If it is much

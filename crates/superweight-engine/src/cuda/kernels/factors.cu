@@ -3,7 +3,7 @@
 struct Factors {
   u64 alpha, patterns, gains;                    // offsets in the parameters
   u32 count, rows, pattern_count;                // K, number of rows of alpha, number of patterns
-  u32 first_row, first_pattern, first_gain;      // offsets of its rows, pattern starts and gain starts
+  u32 first_row, first_pattern, first_gain;  // offsets of its rows, pattern starts, gain starts
 };
 
 struct Row { u32 pattern, gain; };

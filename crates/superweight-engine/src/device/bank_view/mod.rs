@@ -2,7 +2,9 @@
 //! [`crate::Mix`] uses them.
 //!
 //! ```text
-//! M[s, t] = bank[at + s·C' + t]        W[r, j] = Σ weight(r, s)·weight(j, t)·M[s, t]        W[r, i] *= row[r]·column[i]
+//! M[s, t] = bank[at + s·C' + t]
+//! W[r, j] = Σ weight(r, s)·weight(j, t)·M[s, t]
+//! W[r, i] *= row[r]·column[i]
 //! ```
 //!
 //! M is a matrix with one row per output channel and C' = inputs·positions columns, in PyTorch's
