@@ -179,7 +179,8 @@ fn nearest_depths(depth: usize, width: usize) -> String {
 
 /// Suggests a valid name for other common spellings: `wrn28-10`, `WideResNet-28-10`, `resnet50`.
 ///
-/// A name with numbers that its family lacks, such as `resnet18`, gives the family's nearest network.
+/// A name with numbers that its family lacks, such as `resnet18`, gives the family's nearest
+/// network.
 fn suggest(text: &str) -> Option<String> {
     let plain = text.replace(['_', ' ', '.'], "-");
     let numbers =

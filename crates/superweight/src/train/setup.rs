@@ -38,8 +38,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// Request for a run of this recipe, in a folder below `runs`: completes the recipe and opens its
-    /// data set. If a run of the name exists, the new one gets a number.
+    /// Request for a run of this recipe, in a folder below `runs`: completes the recipe and opens
+    /// its data set. If a run of the name exists, the new one gets a number.
     pub fn new(recipe: &Recipe, runs: impl AsRef<Path>) -> Result<Self, TrainError> {
         let resolved = recipe.resolve()?;
         let folder = match resolved.data.needs_folder() {
