@@ -207,7 +207,7 @@ fn decision(plan: &SharingPlan) -> DecisionEvent {
 
 /// A run without shared layers, as it is before its first epoch.
 pub fn unshared(runs: &Path) -> PathBuf {
-    let recipe = "members = ['wrn-10-1']\nstrategy = 'no-search'\nplan.clusters = 'dense'\n[data]\nname = 'cifar-10'\n";
+    let recipe = "members = ['wrn-10-1']\nbudget = '100%'\nstrategy = 'no-search'\nplan.clusters = 'dense'\n[data]\nname = 'cifar-10'\n";
     let resolved = Recipe::parse("recipe.toml", recipe, &[] as &[&str]).unwrap().resolve().unwrap();
     let complete = resolved.to_toml();
     let folder = RunFolder::create(runs, "unshared", Existing::Refuse, recipe, &complete).unwrap();
