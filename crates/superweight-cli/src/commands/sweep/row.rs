@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use superweight::plan::SharingPlan;
-use superweight::run::{Event, load_parameters, read_log};
+use superweight::run::{Event, OpenRun};
 use superweight::search::groups;
 
 /// The state and the figures of one run.
@@ -24,14 +24,11 @@ pub struct Row {
 
 impl Row {
     pub fn read(run: &Path) -> Result<Self> {
-        let plan = match load_parameters(run)? {
-            Some(loaded) => Some(SharingPlan::from_json(&loaded.checkpoint.plan)?),
-            None => None,
-        };
-        let mut row =
-            Self { state: "stopped".to_owned(), plan, validation: None, test: None, loss: None };
-        let log = run.join("log.jsonl");
-        for line in read_log(&log).with_context(|| log.display().to_string())? {
+        let run = OpenRun::open(run)?;
+        let log = run.log()?;
+        let (state, plan) = ("stopped".to_owned(), run.plan);
+        let mut row = Self { state, plan, validation: None, test: None, loss: None };
+        for line in log {
             match line.event {
                 Event::Epoch(epoch) if epoch.phase == "train" => {
                     row.validation = epoch.validation.map(|seen| seen.ensemble.top1);

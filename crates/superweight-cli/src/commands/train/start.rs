@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use superweight::data::standard_folder;
 use superweight::engine::Device;
 use superweight::recipe::{Precision, Recipe, Resolved};
-use superweight::run::{Existing, RunError};
+use superweight::run::{Existing, RunError, read_resolved};
 use superweight::train::{Branch, Request, Session, TrainError};
 
 use crate::commands::load_recipe;
@@ -40,11 +40,9 @@ impl Start {
 
     /// The precision to train in. A folder without a readable recipe is refused when it is opened.
     pub fn precision(&self) -> Precision {
-        let of_run =
-            |run: &Path| Recipe::load(&run.join("resolved.toml"), &[] as &[&str])?.resolve();
         match self {
             Self::Resume(run) | Self::Branch(run, _) => {
-                of_run(run).map_or(Precision::Auto, |resolved| resolved.train.precision)
+                read_resolved(run).map_or(Precision::Auto, |(_, resolved)| resolved.train.precision)
             }
             Self::Recipe(recipe) => recipe.1.train.precision,
         }
