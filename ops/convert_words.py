@@ -298,7 +298,7 @@ def profile(text):
     def value(path, value):
         return value.replace("held-out images", "validation images") if path == ("data",) else value
 
-    return rewrite(text, lambda path, key: key, value)
+    return rewrite(text, renames({(None, "batch"): "batch_size"}), value)
 
 
 def state(text):
