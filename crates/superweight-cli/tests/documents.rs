@@ -94,7 +94,7 @@ fn commands(line: &str) -> Vec<Vec<String>> {
             Some("swn") => &command[1..],
             Some("cargo") if command.get(1).is_some_and(|word| *word == "run") => {
                 let other = |word: &&&String| {
-                    ["--example", "--bin", "-p", "--package", "--manifest-path"].contains(&&***word)
+                    ["--example", "--bin", "-p", "--package", "--manifest-path"].contains(&word.as_str())
                 };
                 if command.iter().any(|word| other(&word)) {
                     continue;
