@@ -209,7 +209,7 @@ fn pictures_deadlines_and_profiles() {
     let ask = |rest: &str| format!("predict runs/tiny picture.jpg {rest}");
     refused(&folder, &ask("--deadline 0"), &["--deadline", "write 5ms"]);
     refused(&folder, &ask("--deadline 0ms"), &["--deadline", "in no time"]);
-    refused(&folder, &ask("--deadline 1e-9us"), &["--deadline", "the quickest member needs"]);
+    refused(&folder, &ask("--deadline 1e-9us"), &["--deadline", "the fastest member needs"]);
     refused(&folder, &ask("--top 0"), &["--top 0"]);
     refused(&folder, &ask("--threads 100000"), &["--threads", "0 to 1024"]);
     refused(&folder, &ask("--deadline 5ms --profile tiny.toml"), &["tiny.toml", "swn anytime"]);
@@ -221,7 +221,7 @@ fn pictures_deadlines_and_profiles() {
     long["members"][0]["p99_ms"] = 1e300.into();
     let mut newer = whole.clone();
     newer["version"] = 2.into();
-    for (changed, word) in [(long, "no such number"), (newer, "version 2")] {
+    for (changed, word) in [(long, "out of range"), (newer, "version 2")] {
         fs::write(&profile, changed.to_string()).unwrap();
         refused(&folder, &ask("--deadline 1s"), &["anytime.json", word, "swn anytime"]);
     }

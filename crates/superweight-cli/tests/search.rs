@@ -85,7 +85,7 @@ fn a_search_is_printed_written_replayed_and_trained_on() {
 
     let untrained = folder.screen("eval runs/tiny");
     assert!(
-        untrained.contains("warning: nothing is trained yet, this is of the search"),
+        untrained.contains("warning: training has not begun: this is a checkpoint of the search"),
         "{untrained}"
     );
 

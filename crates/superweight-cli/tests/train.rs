@@ -524,7 +524,7 @@ fn a_time_limit_ends_a_run_cleanly_and_a_diverging_one_ends_with_advice() {
     );
     let used = folder.screen("eval runs/tiny");
     assert!(
-        used.contains("[exit 0]") && used.contains("warning: not finished, this is of epoch "),
+        used.contains("[exit 0]") && used.contains("warning: training has not finished: this is epoch "),
         "{used}"
     );
     assert!(used.contains(" of 5000: 'swn train --resume runs/tiny' goes on"), "{used}");
