@@ -229,7 +229,8 @@ fn mixing_backward_is_the_adjoint() {
             for (name, values) in names.iter().zip(&upstream) {
                 memory.set_gradient(name, values).unwrap();
             }
-            memory.mix(&mix, MixOutput::AllCopies).unwrap(); // backward reads the coefficients that are products
+            // Backward reads the coefficients that are products.
+            memory.mix(&mix, MixOutput::AllCopies).unwrap();
             memory.mix_backward(&mix).unwrap();
             for tensor in SOURCES {
                 let gradient = memory.gradient(tensor).unwrap();
@@ -245,7 +246,8 @@ fn mixing_backward_is_the_adjoint() {
                     };
                     names.iter().zip(&upstream).map(value).sum()
                 };
-                let slope = (loss(1.0) - loss(-1.0)) / 2.0; // exact up to rounding: L is linear in each tensor
+                // Exact up to rounding: L is linear in each tensor.
+                let slope = (loss(1.0) - loss(-1.0)) / 2.0;
                 loss(0.0);
                 let expected: f64 = gradient
                     .iter()

@@ -2,7 +2,7 @@
 //! image first.
 //!
 //! ```text
-//! cargo run --release -p superweight --example contact_sheet -- DATA FROST IMAGE docs/corruptions.png
+//! cargo run --release -p superweight --example contact_sheet -- DATA FROST IMAGE OUT.png
 //! ```
 //!
 //! DATA is the folder of data sets (CIFAR-100 is taken), FROST that of the frost textures, IMAGE

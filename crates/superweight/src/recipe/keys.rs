@@ -289,6 +289,33 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("random_seed", "seed"),
 ];
 
+/// Words for values in earlier versions, in PyTorch and in timm, with the value that means the
+/// same.
+const VALUE_SYNONYMS: &[(&str, &str)] = &[
+    ("drops", "multistep"),
+    ("step", "multistep"),
+    ("steps", "multistep"),
+    ("none", "constant"),
+    ("onecycle", "one-cycle"),
+    ("fp32", "f32"),
+    ("float32", "f32"),
+    ("bfloat16", "bf16"),
+    ("amp", "bf16"),
+];
+
+/// The allowed word that another one probably means: its synonym, else a word that differs in at
+/// most two letters and less than half of them.
+fn nearest_word(text: &str, words: &[&'static str]) -> Option<&'static str> {
+    let plain = text.to_ascii_lowercase().replace('_', "-");
+    let synonym = VALUE_SYNONYMS.iter().find(|(known, _)| *known == plain).map(|(_, word)| *word);
+    if let Some(word) = synonym.filter(|word| words.contains(word)) {
+        return Some(word);
+    }
+    let letters = |word: &&str| letters_apart(&plain, word);
+    let best = words.iter().copied().min_by_key(letters)?;
+    (2 * letters(&best) < best.len() && letters(&best) <= 2).then_some(best)
+}
+
 /// The table row of a key.
 pub fn find(path: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.path == path)
@@ -320,7 +347,15 @@ impl Kind {
                 alone(number.is_some_and(|n| *least <= n && n <= *most))
             }
             Switch => alone(value.is_bool()),
-            Word(words) => alone(value.as_str().is_some_and(|text| words.contains(&text))),
+            Word(words) => match value.as_str() {
+                Some(text) if words.contains(&text) => Ok(()),
+                text => {
+                    let meant = text.and_then(|text| nearest_word(text, words));
+                    let suggestion =
+                        meant.map_or(String::new(), |word| format!(", did you mean '{word}'?"));
+                    Err((None, format!("{} is not allowed{suggestion}", shown(value))))
+                }
+            },
             Text(_) => alone(value.is_str()),
             Amount(_) => alone(value.is_str() || value.as_integer().is_some_and(|n| n >= 0)),
             List(kind) => match value.as_array() {
@@ -445,6 +480,21 @@ mod tests {
         }
         assert_eq!(nearest("train.zzzzzz"), None);
         assert_eq!(nearest(""), None);
+    }
+
+    #[test]
+    fn a_word_that_is_not_allowed_suggests_one() {
+        let schedules = ["multistep", "constant", "one-cycle"];
+        for (typed, meant) in [
+            ("drops", Some("multistep")),
+            ("one_cycle", Some("one-cycle")),
+            ("OneCycle", Some("one-cycle")),
+            ("constat", Some("constant")),
+            ("cosine", None),
+            ("fp32", None),
+        ] {
+            assert_eq!(nearest_word(typed, &schedules), meant, "{typed}");
+        }
     }
 
     #[test]

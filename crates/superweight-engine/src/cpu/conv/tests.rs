@@ -33,8 +33,9 @@ fn geometries() -> Vec<ConvGeometry> {
         geometry(3, [8, 8], [33, 31], [3, 3], [1, 1], [1, 1], 1),
         geometry(2, [12, 10], [3, 16], [3, 3], [1, 1], [1, 1], 1), // the stem
         geometry(2, [9, 9], [16, 32], [3, 3], [2, 2], [1, 1], 1),
-        geometry(2, [8, 8], [16, 32], [1, 1], [2, 2], [0, 0], 1), // three of four pixels get no gradient
-        geometry(1, [1, 1], [5, 7], [3, 3], [1, 1], [1, 1], 1),   // smaller than its kernel
+        // Three of four pixels get no gradient.
+        geometry(2, [8, 8], [16, 32], [1, 1], [2, 2], [0, 0], 1),
+        geometry(1, [1, 1], [5, 7], [3, 3], [1, 1], [1, 1], 1), // smaller than its kernel
         geometry(2, [2, 3], [4, 4], [5, 5], [1, 1], [2, 2], 1),
         geometry(1, [4, 4], [1, 1], [2, 2], [1, 1], [3, 3], 1), // padding past the kernel
         geometry(2, [9, 9], [20, 20], [3, 3], [1, 1], [1, 1], 20), // depthwise
@@ -145,8 +146,9 @@ fn every_algorithm_computes_the_definition() {
 #[test]
 fn large_shapes_agree_with_the_direct_convolution() {
     for g in [
-        geometry(20, [16, 16], [176, 192], [3, 3], [1, 1], [1, 1], 1), // planes shared out, two blocks
-        geometry(37, [18, 15], [16, 24], [3, 3], [1, 1], [1, 1], 1),   // sixteen parts
+        // Planes shared between threads, two blocks.
+        geometry(20, [16, 16], [176, 192], [3, 3], [1, 1], [1, 1], 1),
+        geometry(37, [18, 15], [16, 24], [3, 3], [1, 1], [1, 1], 1), // sixteen parts
         geometry(5, [33, 31], [64, 80], [3, 3], [1, 1], [1, 1], 1),
         geometry(3, [30, 30], [48, 40], [3, 3], [1, 1], [2, 0], 1),
         geometry(21, [32, 32], [3, 16], [3, 3], [1, 1], [1, 1], 1),

@@ -1,7 +1,7 @@
 //! Register tile of all dense convolutions: `ROWS` pixels × N vectors of channels.
 //!
 //! ```text
-//! acc[i][j] += Σₖ row[i][k] · panel[k][j]        panel: [depth][N · LANES], rows anywhere in memory
+//! acc[i][j] += Σₖ row[i][k] · panel[k][j]     panel: [depth][N · LANES], rows anywhere in memory
 //! ```
 //!
 //! A row of the left matrix is a pixel's channels in place; only the right matrix, the weight, is

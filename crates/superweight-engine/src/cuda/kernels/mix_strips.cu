@@ -7,7 +7,8 @@
 
 #define SIDE 16
 #define ROWS 96
-// Rows that a thread loads ahead; one at a time, gathering 146 MB took 73 µs, twice the memory time.
+// Rows that a thread loads ahead. One at a time, gathering 146 MB takes 73 µs, twice the memory
+// time.
 #define AHEAD 4
 
 // The cell or use that a thread copies, its first column, and its rows.

@@ -79,7 +79,7 @@ struct Division { u32 rows, channels, each, count, kept, per; };
 template <int STREAMS> struct Share {
   static constexpr u32 RING = DEPTH / STREAMS;
   u32 channels, count, kept, thread, threads, size, ring, launch;
-  // Offsets of the set's first row and of the row summed last and written first; distance between rows.
+  // Offsets of the set's first row and of the row summed last and written first; distance of rows.
   u64 first, row, step;
   bool whole;            // whether the row summed first exists; all others do
   __device__ Share(const Division& d, const Meeting& meeting) : channels(d.channels), count(d.count), kept(d.kept) {
