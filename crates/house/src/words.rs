@@ -228,10 +228,10 @@ fn banned(passage: &Passage) -> Vec<(usize, &'static str, &'static str)> {
         })
     };
     let mut found = Vec::new();
-    for from in 0..words.len() {
+    for (from, word) in words.iter().enumerate() {
         for (phrase, instead) in BANNED {
             if phrase_fits(from, phrase) {
-                found.push((words[from].3, *phrase, *instead));
+                found.push((word.3, *phrase, *instead));
             }
         }
     }

@@ -133,7 +133,7 @@ impl<D: Device> Session<D> {
             seed: self.resolved.seed,
             members: self.resolved.members.iter().map(ToString::to_string).collect(),
             budget: plan.budget,
-            bill: plan.bill.clone(),
+            bill: plan.bill,
             weight_decay: self.groups.clone(),
             data: self.resolved.data.name.clone(),
             images: self.images(),

@@ -1,7 +1,7 @@
 //! Lattice: which source pixels a destination pixel sums, for every direction and stride.
 //!
 //! ```text
-//! dst[n, o + S·p] (+)= Σ_t W_t · src[n, o' + s·p + t]        p over a lattice of pixels, t over taps
+//! dst[n, o + S·p] (+)= Σ_t W_t · src[n, o' + s·p + t]     p: a lattice of pixels, t: taps
 //! ```
 //!
 //! The forward pass is one lattice with s = stride and S = 1. Backward to the data of a convolution
