@@ -10,7 +10,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Instant;
 
-use superweight::data::{Augment, Batches, Dataset, Split, Phase, TrainBatches, standard_folder};
+use superweight::data::{Augment, Batches, Dataset, Phase, Split, TrainBatches, standard_folder};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

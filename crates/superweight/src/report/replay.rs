@@ -334,8 +334,7 @@ mod tests {
                 CoefficientPairs { superweight: SuperWeightId(i), pairs: pairs.collect() }
             };
             // As in training, SuperWeights of a single layer are not decided about.
-            let mut similarities: Vec<_> =
-                plan.users().into_iter().enumerate().map(of).collect();
+            let mut similarities: Vec<_> = plan.users().into_iter().enumerate().map(of).collect();
             similarities.retain(|given| !given.pairs.is_empty());
             let replay = GroupReplay::new(&plan, &similarities, 0.5, Assignment::Merge).unwrap();
             let refined = refine(&plan, &similarities, 0.5, Assignment::Merge).unwrap();

@@ -331,9 +331,7 @@ fn a_plan_of_others_or_over_the_budget_is_refused() {
         error
     };
     let small = Resolved { budget: "1000".parse().unwrap(), ..given.clone() };
-    assert!(
-        refused(&small, &plan).contains("the recipe's budget is 1,000: raise the budget")
-    );
+    assert!(refused(&small, &plan).contains("the recipe's budget is 1,000: raise the budget"));
     let other = Resolved { members: vec!["wrn-10-1".parse().unwrap()], ..given.clone() };
     assert!(refused(&other, &plan).contains("the recipe has 1 members, the plan 2"));
     std::fs::write(&file, "{}").unwrap();

@@ -187,8 +187,7 @@ fn a_tuned_plan_is_correct_and_cached() {
             .zip(1..)
             .map(|(&len, seed)| rounded(&random(seed, len)))
             .collect();
-        let buffers: Vec<_> =
-            values.iter().map(|n| Buffer::new(&ctx, conv.precision, n)).collect();
+        let buffers: Vec<_> = values.iter().map(|n| Buffer::new(&ctx, conv.precision, n)).collect();
         let workspace = Buffer::bytes(&ctx, plan.workspace());
         let tensors = [0, 1, 2, 3].map(|i| buffers.get(i).map_or(0, |buffer| buffer.at()));
         // SAFETY: buffers of the geometry's sizes, alive until `read` has waited.

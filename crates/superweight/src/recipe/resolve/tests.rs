@@ -179,7 +179,10 @@ fn a_plan_lies_beside_the_recipe_and_leaves_nothing_to_decide() {
     let over = resolve("plan.block = 8\nsearch.tau = 0.5", &["plan.file=p.json"]).unwrap();
     assert!(over.search.is_none() && over.plan.block.is_none());
     let both = resolve("", &["plan.file=p.json", "search.tau=0.5"]).unwrap_err().to_string();
-    assert!(both.starts_with("--set search.tau=0.5: search.tau: plan.file replaces this key"), "{both}");
+    assert!(
+        both.starts_with("--set search.tau=0.5: search.tau: plan.file replaces this key"),
+        "{both}"
+    );
 }
 
 /// A given plan decides what its tiling decides.
