@@ -1,7 +1,7 @@
 //! Plans three networks in half of their parameters; prints the parameters by part and the
 //! clusters.
 //!
-//! `cargo run -p superweight-plan --example plan`
+//! `cargo run -p superweight-plan --example budget`
 
 use superweight_plan::{ClusterId, Clustering, Member, PlanRequest};
 
