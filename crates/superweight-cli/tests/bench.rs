@@ -2,12 +2,12 @@
 
 mod common;
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use common::Folder;
 
 fn swn(args: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_swn")).args(args.split_whitespace()).output().unwrap()
+    common::swn().args(args.split_whitespace()).output().unwrap()
 }
 
 fn errors(args: &str) -> String {
@@ -124,7 +124,7 @@ fn errors_name_the_flag() {
     );
     let heads = errors("bench step --members cnn-4,mimo-2-cnn-4 --seconds 0");
     assert!(
-        heads.starts_with("error: --members: cnn-4 and mimo-2-cnn-4 see different numbers"),
+        heads.starts_with("error: --members: cnn-4 and mimo-2-cnn-4 read different numbers"),
         "{heads}"
     );
     assert_eq!(swn("bench step").status.code(), Some(2), "clap's own");

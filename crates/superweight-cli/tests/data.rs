@@ -130,6 +130,7 @@ fn own_pictures_are_packed_and_trained_on() {
     ]
     .map(|args| folder.screen(args));
     insta::assert_snapshot!("data_own", screens.join("\n"));
+    assert!(folder.run("train tiny.toml --name half --until 1 --device cpu").status.success());
     let train = folder.screen("train tiny.toml --device cpu");
     assert!(
         train.contains(
@@ -176,7 +177,7 @@ fn own_pictures_are_packed_and_trained_on() {
         other.contains("error: shades in data is not the set that the run was begun with"),
         "{other}"
     );
-    let resumed = folder.screen("train --resume runs/tiny --device cpu");
+    let resumed = folder.screen("train --resume runs/half --device cpu");
     assert!(resumed.contains("is not the set that the run was begun with"), "{resumed}");
 
     // A run's folder is not a data set that may be replaced.
@@ -215,9 +216,8 @@ fn sets_larger_than_memory() {
         "train tiny.toml --device cpu --name there --set data.crop=random-resized",
         &none,
     );
-    let on_disk =
-        "           0.0 MB on disk, read as they are drawn; whole? 'swn data verify shades'\n";
-    assert!(there.contains(on_disk) && !here.contains("on disk"), "{there}{here}");
+    let on_disk = "           0.0 MB, read from the disk during training; 'swn data verify shades' verifies them\n";
+    assert!(there.contains(on_disk) && !here.contains("the disk"), "{there}{here}");
     let bank = |run: &str| {
         let checkpoints = folder.0.join("runs").join(run).join("checkpoints");
         let latest = fs::read_to_string(checkpoints.join("latest")).unwrap();
@@ -228,7 +228,7 @@ fn sets_larger_than_memory() {
         let screen = folder.screen_with(&format!("eval runs/{run} --device cpu"), variables);
         screen.replace(run, "RUN")
     });
-    let note = "note: images are read from the disk as they are; whole? 'swn data verify shades'\n";
+    let note = "note: images are read from the disk without verification; 'swn data verify shades' verifies them\n";
     assert_eq!(here, there.replace(note, ""));
     assert!(there.contains(note), "{there}");
 
@@ -298,7 +298,7 @@ fn unreadable_pictures_are_named_and_change_nothing() {
         "{refused}"
     );
     assert!(refused.contains(
-        "pictures/dark/8.png, byte 0: expected a PNG or JPEG picture, found an empty file"
+        "pictures/dark/8.png, byte 0: expected a PNG, JPEG, WebP or GIF picture, found an empty file"
     ));
     assert_eq!(fs::read_dir(folder.0.join("data")).unwrap().count(), 0);
     let left = folder.screen("data pack shades --from pictures --skip-unreadable --grey");
@@ -347,5 +347,5 @@ fn pictures_in_other_formats_are_named() {
     let screen = folder.screen("data pack shades --from pictures --size 8x12 --skip-unreadable");
     assert!(screen.contains("[exit 0]"), "{screen}");
     assert!(screen.contains("left out: pictures/dark/photo.heic"), "{screen}");
-    assert!(screen.contains("passed over: pictures/dark/Thumbs.db"), "{screen}");
+    assert!(screen.contains("not read: pictures/dark/Thumbs.db"), "{screen}");
 }

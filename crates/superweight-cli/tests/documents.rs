@@ -94,7 +94,8 @@ fn commands(line: &str) -> Vec<Vec<String>> {
             Some("swn") => &command[1..],
             Some("cargo") if command.get(1).is_some_and(|word| *word == "run") => {
                 let other = |word: &&&String| {
-                    ["--example", "--bin", "-p", "--package", "--manifest-path"].contains(&word.as_str())
+                    ["--example", "--bin", "-p", "--package", "--manifest-path"]
+                        .contains(&word.as_str())
                 };
                 if command.iter().any(|word| other(&word)) {
                     continue;
@@ -121,7 +122,14 @@ fn commands(line: &str) -> Vec<Vec<String>> {
                 || word.starts_with(|c: char| c.is_ascii_uppercase()) && word.chars().all(capitals);
             if placeholder { "1".to_owned() } else { word.to_owned() }
         };
-        found.push(arguments.iter().take_while(|word| !redirects(word)).map(plain).collect());
+        let mut words: Vec<String> =
+            arguments.iter().take_while(|word| !redirects(word)).map(plain).collect();
+        // The commit is the only value whose form is checked while parsing.
+        let commit = words.iter().position(|word| word == "--commit");
+        if let Some(word) = commit.and_then(|at| words.get_mut(at + 1)) {
+            *word = word.replace('1', "1111111");
+        }
+        found.push(words);
     }
     found
 }

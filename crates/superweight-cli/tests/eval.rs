@@ -116,7 +116,7 @@ fn deadlines_decide_which_members_run() {
     write_png(&folder.0.join("a.png"), 70);
     fs::write(folder.0.join("empty.png"), b"").unwrap();
     let screen = folder.screen("predict runs/tiny --deadline 1s a.png");
-    assert!(screen.contains("'swn anytime RUN' makes it"), "{screen}");
+    assert!(screen.contains("'swn anytime RUN' writes it"), "{screen}");
     let profiles = folder.json("anytime runs/tiny --seconds 0 --images 200 --json");
     assert_eq!(profiles[0]["subsets"].as_array().unwrap().len(), 7);
     assert_eq!(profiles[0]["rounds"], 100);
@@ -266,7 +266,7 @@ fn exits_run_one_after_another() {
     }
     assert!(folder.screen("predict runs/exits a.png").contains("(exits 0–1, "));
     let written = folder.screen("export runs/exits --format onnx");
-    assert!(written.contains("exits      2: logits.0 to logits.1"), "{written}");
+    assert!(written.contains("exits      2: outputs logits.0 to logits.1"), "{written}");
     let refused = folder.screen("slim runs/exits --target 50%");
     assert!(
         refused.contains("msdnet-2-1 has 2 exits; 'swn slim' takes networks with one output only"),
@@ -332,5 +332,9 @@ fn damaged_and_foreign_runs_are_errors() {
         }
     }
     let screen = folder.screen("eval runs/tiny");
-    assert!(screen.contains("[exit 1]") && screen.contains("no checkpoint in"), "{screen}");
+    assert!(
+        screen.contains("[exit 1]")
+            && screen.contains("every checkpoint in runs/tiny/checkpoints is damaged"),
+        "{screen}"
+    );
 }

@@ -182,7 +182,7 @@ fn damaged_and_foreign_checkpoints() {
 
     fs::remove_file(&recipe).unwrap();
     READERS.iter().for_each(|args| refused(&folder, args, &["runs/tiny", "resolved.toml"]));
-    refused(&folder, "search --replay runs/tiny", &["--replay runs/tiny", "resolved.toml"]);
+    refused(&folder, "search --replay runs/tiny", &["--replay", "runs/tiny", "resolved.toml"]);
     fs::write(&recipe, whole).unwrap();
     fs::rename(folder.0.join("runs/tiny/checkpoints"), folder.0.join("aside")).unwrap();
     READERS[..3]
@@ -204,11 +204,11 @@ fn pictures_deadlines_and_profiles() {
     refused(&folder, "predict runs/tiny none.png", &["none.png", "an empty file"]);
     refused(&folder, "predict runs/tiny cut.jpg", &["cut.jpg", "cut off"]);
     refused(&folder, "predict runs/tiny huge.jpg", &["huge.jpg", "20000×20000", "make it smaller"]);
-    refused(&folder, "predict runs/tiny tiny.toml", &["tiny.toml", "PNG or JPEG"]);
+    refused(&folder, "predict runs/tiny tiny.toml", &["tiny.toml", "PNG, JPEG, WebP or GIF"]);
     refused(&folder, "predict runs/tiny absent.png", &["absent.png", "could not be read"]);
     let ask = |rest: &str| format!("predict runs/tiny picture.jpg {rest}");
     refused(&folder, &ask("--deadline 0"), &["--deadline", "write 5ms"]);
-    refused(&folder, &ask("--deadline 0ms"), &["--deadline", "in no time"]);
+    refused(&folder, &ask("--deadline 0ms"), &["--deadline", "longer than zero"]);
     refused(&folder, &ask("--deadline 1e-9us"), &["--deadline", "the fastest member needs"]);
     refused(&folder, &ask("--top 0"), &["--top 0"]);
     refused(&folder, &ask("--threads 100000"), &["--threads", "0 to 1024"]);
@@ -258,11 +258,11 @@ fn recipes_flags_and_places_to_write() {
     refused(
         &folder,
         "plan --members cnn-4,msdnet-2-1 --budget 90%",
-        &["--members", "msdnet-2-1 has exits"],
+        &["--members", "msdnet-2-1 has early exits"],
     );
     refused(
         &folder,
-        "report runs/tiny --publish out --commit HEAD",
+        "results publish runs/tiny --out out --commit HEAD",
         &["--commit <HASH>", "git rev-parse"],
     );
     refused(&folder, "plan --show tiny.toml", &["tiny.toml", "not a plan"]);
@@ -270,7 +270,7 @@ fn recipes_flags_and_places_to_write() {
     refused(
         &folder,
         "export runs/tiny --format onnx --out out --member-ids 9",
-        &["--members", "no member 9"],
+        &["--member-ids", "no member 9"],
     );
     refused(
         &folder,
@@ -284,7 +284,7 @@ fn recipes_flags_and_places_to_write() {
     let screen =
         folder.screen("anytime runs/tiny --images 5 --seconds 0 --batch-size 1,99999999999");
     assert!(
-        screen.contains("\nbatch 1, ") && screen.contains("error: --batch-size 99999999999"),
+        screen.contains("\nbatch size 1, ") && screen.contains("error: --batch-size 99999999999"),
         "{screen}"
     );
     assert!(path.is_file());

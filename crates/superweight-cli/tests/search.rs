@@ -170,7 +170,9 @@ fn a_sweep_can_branch_off_a_run() {
 
     let refused = folder.screen("sweep --from runs/start --set train.swa_epochs=0,3 --name late");
     assert!(
-        refused.contains("--from: train.swa_epochs=3: runs/start cannot go on so: "),
+        refused.contains(
+            "--from: train.swa_epochs=3: runs/start cannot be continued with these settings: "
+        ),
         "{refused}"
     );
     assert!(

@@ -80,7 +80,7 @@ fn a_given_plan_is_trained_unchanged() {
     assert_eq!(dense, kept);
     let searched = folder.screen("search tiny.toml --set plan.file=plan.json");
     assert!(
-        searched.contains("error: plan.file plan.json is the plan: 'swn train' trains it"),
+        searched.contains("error: plan.file plan.json is given as the plan: 'swn train' trains it"),
         "{searched}"
     );
     for (file, problem) in [("missing.json", "No such file"), ("tiny.toml", "not a plan: ")] {
@@ -195,7 +195,7 @@ fn a_recipe_may_come_through_a_pipe() {
         (&searched, "search /dev/stdin --name searched --device cpu"),
         (RECIPE, "sweep /dev/stdin --name swept --set train.epochs=1,2 --device cpu"),
     ] {
-        let mut swn = Command::new(env!("CARGO_BIN_EXE_swn"));
+        let mut swn = common::swn();
         swn.args(args.split_whitespace()).current_dir(&folder.0).env("SWN_DATA", "data");
         let mut child =
             swn.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -317,7 +317,7 @@ fn weight_averaging_is_printed_before_and_after() {
     assert!(before < last && last < after, "{screen}");
     let refused = folder.screen("train tiny.toml --set train.swa_epochs=7");
     assert!(
-        refused.contains("train.swa_epochs: there are no 7 epochs in a training of 6"),
+        refused.contains("train.swa_epochs: 7 epochs of averaging in a training of 6"),
         "{refused}"
     );
 }
@@ -375,10 +375,7 @@ fn branches_of_a_run_are_equal_to_runs_of_their_recipes() {
     let recipe = fs::read_to_string(path("most").join("recipe.toml")).unwrap();
     let places = ["start, epoch 2", "more, epoch 3"]
         .map(|at| recipe.find(&format!("# --from runs/{at} of train\n")));
-    assert!(
-        recipe.starts_with(RECIPE) && places[0].is_some() && places[0] < places[1],
-        "{recipe}"
-    );
+    assert!(recipe.starts_with(RECIPE) && places[0].is_some() && places[0] < places[1], "{recipe}");
     let whole = START.replace("--name start --until 2", "--name whole");
     assert!(folder.run(&format!("{whole} {end}")).status.success());
     assert_eq!(state(&path("most")), state(&path("whole")));
@@ -415,7 +412,7 @@ fn impossible_branches_are_refused_and_change_no_run() {
 }
 
 fn start(folder: &Folder, args: &str) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_swn"));
+    let mut command = common::swn();
     command.args(args.split_whitespace()).args(["--threads", "1"]).current_dir(&folder.0);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
@@ -519,18 +516,24 @@ fn a_time_limit_ends_a_run_cleanly_and_a_diverging_one_ends_with_advice() {
     assert!(answer["checkpoint"].as_u64().unwrap() >= 1 && answer["test"].is_null(), "{answer}");
     let screen = folder.screen("train --resume runs/tiny --time-limit 1s");
     assert!(
-        screen.contains("s; in less it does not begin") && screen.contains("[exit 0]"),
+        screen.contains("s; with less time it does not start") && screen.contains("[exit 0]"),
         "{screen}"
     );
     let used = folder.screen("eval runs/tiny");
     assert!(
-        used.contains("[exit 0]") && used.contains("warning: training has not finished: this is epoch "),
+        used.contains("[exit 0]")
+            && used.contains("warning: training has not finished: this is epoch "),
         "{used}"
     );
-    assert!(used.contains(" of 5000: 'swn train --resume runs/tiny' goes on"), "{used}");
+    assert!(used.contains(" of 5000; 'swn train --resume runs/tiny' continues it"), "{used}");
     folder.screen("train tiny.toml --name mean --set train.swa_epochs=2 --until 1");
     let used = folder.screen("eval runs/mean");
-    assert!(used.contains(", not the mean that is kept in the end: 'swn train --resume"), "{used}");
+    assert!(
+        used.contains(
+            ", without the stochastic weight average that training ends with; 'swn train --resume"
+        ),
+        "{used}"
+    );
     // A damaged log is reported before anything is trained.
     let log = folder.0.join("runs/tiny/log.jsonl");
     let lines = fs::read_to_string(&log).unwrap();
@@ -544,7 +547,8 @@ fn a_time_limit_ends_a_run_cleanly_and_a_diverging_one_ends_with_advice() {
     fs::write(&resolved, &text[..text.find("[train]").unwrap()]).unwrap();
     let screen = folder.screen("train --resume runs/tiny");
     assert!(
-        screen.contains("[exit 1]") && screen.contains("resolved.toml: it has no [train]"),
+        screen.contains("[exit 1]")
+            && screen.contains("resolved.toml: the table [train] is missing"),
         "{screen}"
     );
     let screen = folder

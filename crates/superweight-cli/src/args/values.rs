@@ -33,7 +33,7 @@ pub const TILINGS: &[Word<TilingChoice>] = &[
     ("grid", "A SuperWeight is a grid of blocks", TilingChoice::Grid),
     (
         "kronecker",
-        "A template is a pattern, one coefficient per cell of a grid, times a block",
+        "A template is a pattern, one parameter per cell of a grid, times a block",
         TilingChoice::Kronecker,
     ),
     (

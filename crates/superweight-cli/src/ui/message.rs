@@ -25,7 +25,8 @@ pub fn message(error: &Error) -> String {
 fn without_value<'a>(part: &'a str, causes: &[String]) -> &'a str {
     match part.split_once(' ') {
         Some((flag, value)) if flag.starts_with("--") && !flag.ends_with(':') => {
-            let named = causes.iter().any(|cause| names(cause, value));
+            let number = value.parse::<f64>().is_ok();
+            let named = !number && causes.iter().any(|cause| names(cause, value));
             if named { flag } else { part }
         }
         _ => part,
@@ -59,6 +60,7 @@ mod tests {
             ("--from data", "data/a.bin is short", "--from data: data/a.bin is short"),
             ("--show a.json", "No such file", "--show a.json: No such file"),
             ("--tau 0.3", "it is 0.35", "--tau 0.3: it is 0.35"),
+            ("--batch-size 9", "9 images are too many", "--batch-size 9: 9 images are too many"),
             ("the plan", "the plan", "the plan"),
         ] {
             assert_eq!(printed(context, cause), text);

@@ -4,6 +4,15 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+/// The program, started as `swn`: the commands that it suggests begin as it was started.
+pub fn swn() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_swn"));
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::arg0(&mut command, "swn");
+    command.env_remove("CARGO");
+    command
+}
+
 /// A temporary folder for one test, removed afterwards.
 pub struct Folder(pub PathBuf);
 
@@ -31,12 +40,7 @@ impl Folder {
 
     /// The command, ready to run in the folder, with its data sets in `data`.
     pub fn command(&self, args: &str) -> Command {
-        let swn = env!("CARGO_BIN_EXE_swn");
-        let mut command = Command::new(swn);
-        // Commands that are suggested begin as this one was typed.
-        #[cfg(unix)]
-        std::os::unix::process::CommandExt::arg0(&mut command, "swn");
-        command.env_remove("CARGO");
+        let mut command = swn();
         command.args(args.split_whitespace()).current_dir(&self.0).env("SWN_DATA", "data");
         command.env("SWN_DATA_MIRROR", format!("file://{}/mirror", self.0.display()));
         command

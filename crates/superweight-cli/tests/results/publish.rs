@@ -111,7 +111,10 @@ fn a_run_is_published_and_compared_and_damage_is_found() {
     assert!(screen.contains("[exit 1]") && !results.join("fashion/tiny-3").exists(), "{screen}");
     fs::write(&log, as_it_was).unwrap();
     let printed = succeed(&folder, publish);
-    assert!(printed.contains("row        tiny, seed 3") && printed.contains("not final"), "{printed}");
+    assert!(
+        printed.contains("row        tiny, seed 3") && printed.contains("not final"),
+        "{printed}"
+    );
     let run = results.join("fashion/tiny-3");
     let bytes = fs::read_dir(&run).unwrap().flatten().map(|entry| entry.metadata().unwrap().len());
     assert!(bytes.sum::<u64>() < 40_000, "small enough to be committed");

@@ -178,7 +178,7 @@ fn warnings(pictures: &Pictures, packed: &Packed) -> Vec<String> {
             String::new()
         };
         warnings.push(format!(
-            "passed over: {}{others}: neither pictures (.png, .jpg, .webp, .gif) nor a part that is used",
+            "not read: {}{others}: neither a picture (.png, .jpg, .webp, .gif) nor a folder that is used",
             first.display()
         ));
     }

@@ -94,8 +94,10 @@ pub(super) fn is_finished(run: &Path) -> bool {
 
 /// Prints the outcome of a run that is finished already; nothing is trained and no file changes.
 fn finished(run: &Path, json: bool, out: &mut impl Write) -> Result<ExitCode> {
-    // Reads everything that resuming would read, so that damage is reported here too.
-    let trained = Trained::open(run).with_context(|| format!("--resume {}", run.display()))?;
+    // Reads all files of the run that resuming would read, so that damage is reported here too.
+    let flag = || format!("--resume {}", run.display());
+    let trained = Trained::open(run).with_context(flag)?;
+    trained.class_names().with_context(flag)?;
     let (mut validation, mut test) = (None, None);
     for line in OpenRun::open(run)?.log()? {
         match line.event {

@@ -55,12 +55,12 @@ fn stopped(outcome: &Outcome) -> String {
     let mut text = format!("stopped    {word}: {}\n", kept(outcome));
     if outcome.stopped == Stopped::TimeLimit && next > 0.0 {
         let pass = match next > outcome.position.epoch_seconds {
-            true => ", with batch norm's pass after weight averaging",
+            true => " (averaging included)",
             false => "",
         };
         let _ = writeln!(
             text,
-            "           the next epoch would take about {next:.1} s{pass}"
+            "           the next epoch takes about {next:.1} s{pass}; with less time it does not start"
         );
     }
     if outcome.stopped == Stopped::Until {
