@@ -2,7 +2,7 @@
 //!
 //! | score | definition |
 //! |---|---|
-//! | top-k | share of images whose label has a [rank](crate::probability::rank) below k |
+//! | top-k | share of images whose label has a [`rank`] below k |
 //! | NLL | mean of −ln p(label); for an ensemble, p is the mean over its members |
 //! | ECE | Σ over bins of (share of images)·\|accuracy − mean confidence\|, 15 equal bins of the top probability |
 //! | diversity | share of images on which two members disagree, over the error of one; mean over ordered pairs |
