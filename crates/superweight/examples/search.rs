@@ -9,10 +9,11 @@ use superweight::train::{Limits, Request, Session};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let recipe: Recipe = "
         name = 'example-search'
-        members = ['wrn-10-1']
-        budget = '80%'
+        members = ['wrn-16-1']
+        budget = '40%'
         data.name = 'fashion-mnist-10k'
         search.epochs = 1
+        search.tau = 0.0
         search.min_templates = 2
         plan.clusters = 'single'
         train.epochs = 2

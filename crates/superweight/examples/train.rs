@@ -9,10 +9,10 @@ use superweight::train::{Limits, Request, Session};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let recipe: Recipe = "
         name = 'example'
-        members = ['cnn-8-16', 'cnn-8']
+        members = ['cnn-16-32', 'cnn-16']
         budget = '60%'
         data.name = 'fashion-mnist-10k'
-        train.epochs = 2
+        train = { epochs = 3, batch_size = 64, schedule = 'one-cycle', lr = 0.2 }
     "
     .parse()?;
     let mut session = Session::create(&CpuDevice::new(0)?, Request::new(&recipe, "runs")?)?;
