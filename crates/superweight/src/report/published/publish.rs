@@ -271,3 +271,17 @@ fn started(file: &Path) -> Result<Vec<Invocation>, ResultsError> {
         false => Ok(all),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_of_a_recipe_lose_their_folders() {
+        let recipe = "# of /my/own\nbudget = '10%'\n# --set plan.file=/p/q.json\n\
+                      # --from /p/a, epoch 2 of train\n";
+        let published = "# of /my/own\nbudget = '10%'\n# --set plan.file=q.json\n\
+                         # --from a, epoch 2 of train\n";
+        assert_eq!(set_without_folders(recipe.as_bytes()), published);
+    }
+}
